@@ -92,14 +92,20 @@ def body_of(message: Message, link: str | None, now: datetime) -> Mapping[str, A
 
 @dataclass(slots=True)
 class _Interval:
-    """Something done now and then, for the first time at once."""
+    """Something done now and then, for the first time at once, and also where the clock was set back since: else it
+    would be due who knows when.
+
+    >>> noon, each = datetime(2026, 1, 1, 12), _Interval(timedelta(minutes=5))
+    >>> [each.begins(noon + timedelta(minutes=after)) for after in (0, 1, 5, -60, -59)]
+    [True, False, True, True, False]
+    """
 
     every: timedelta
     _done_at: datetime | None = None
 
     def begins(self, now: datetime) -> bool:
         """Whether it is due; if so, the next interval begins."""
-        due = self._done_at is None or now - self._done_at >= self.every
+        due = self._done_at is None or not timedelta() <= now - self._done_at < self.every
         if due:
             self._done_at = now
         return due
@@ -125,9 +131,9 @@ class Notifier:
     _expiry_due: _Interval = field(default_factory=lambda: _Interval(EXPIRE_EVERY))
     _progress_due: _Interval = field(default_factory=lambda: _Interval(PROGRESS_EVERY))
     _faults_due: _Interval = field(default_factory=lambda: _Interval(FAULTS_EVERY))
-    _collect_at: datetime | None = None
+    _collect_due: _Interval = field(default_factory=lambda: _Interval(timedelta()))
     _mine: bool = False
-    _ask_again_at: datetime | None = None
+    _duty_due: _Interval = field(default_factory=lambda: _Interval(NOT_MINE_FOR))
 
     def start(self) -> None:
         """Threads that do not keep the process alive: one says that it lives, one tells people, one brings to the inbox
@@ -192,12 +198,12 @@ class Notifier:
 
     def _collect(self, now: datetime) -> None:
         """Look for what is to be told; less often where very many wait and looking takes long."""
-        if self._collect_at is not None and now < self._collect_at:
+        if not self._collect_due.begins(now):
             return
         begun = thread_time()
         notices.collect(self.db, now)
         took = thread_time() - begun
-        self._collect_at = now + RESTS * timedelta(seconds=took) if took > LONG_S else None
+        self._collect_due.every = timedelta(seconds=RESTS * took if took > LONG_S else 0)
 
     def _anything(self, now: datetime) -> bool:
         """Whether there may be something to tell: somebody who is told of things, or a fault, looked for less often."""
@@ -229,9 +235,9 @@ class Notifier:
 
     def _has_duty(self, now: datetime) -> bool:
         """Whether this process has the duty; asked of the database only from time to time, because asking writes."""
-        if self._ask_again_at is None or now >= self._ask_again_at:
+        if self._duty_due.begins(now):
             self._mine = duties.take(self.db, DUTY, self.name, now, HELD_FOR)
-            self._ask_again_at = now + (HELD_FOR / 3 if self._mine else NOT_MINE_FOR)
+            self._duty_due.every = HELD_FOR / 3 if self._mine else NOT_MINE_FOR
         return self._mine
 
     def _send(self, message: Message) -> bool:

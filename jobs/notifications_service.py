@@ -38,7 +38,10 @@ def describe(address: str, *, private: bool) -> str:
     """The address without its passwords and tokens, for the page. ValueError where it is none of a known service."""
     kind = urlsplit(address.strip()).scheme.lower()
     if kind not in (SERVICES | INSIDE if private else SERVICES):
-        raise ValueError("this kind of service is not known here; docs/notifications.md has the list")
+        raise ValueError(
+            "this kind of service is not known here, or sends in the clear: an address begins with mailtos://, "
+            "workflows://, slack://, pagerduty://, twilio:// or another kind of docs/notifications.md"
+        )
     ended = _in_a_process({"address": address.strip(), "private": private})
     if ended.returncode != 0:
         raise ValueError("the address is not complete")

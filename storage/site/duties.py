@@ -12,7 +12,8 @@ from storage.schema import duties
 def take(db: Database, name: str, holder: str, now: datetime, lasts: timedelta) -> bool:
     """Whether ``holder`` does this duty from now on, for ``lasts``: it did before, or nobody does.
 
-    Take it again before it runs out; whoever dies leaves it free when it has run out.
+    Take it again before it runs out; whoever dies leaves it free when it has run out. One that would last far longer
+    than any does was taken by a clock that ran ahead, and does not count.
     """
     with db.write() as conn:
         moment = shared_now(conn, now)
@@ -23,7 +24,7 @@ def take(db: Database, name: str, holder: str, now: datetime, lasts: timedelta) 
             .on_conflict_do_update(
                 index_elements=["name"],
                 set_={"holder": holder, "until": moment + lasts},
-                where=or_(duties.c.holder == holder, duties.c.until <= moment),
+                where=or_(duties.c.holder == holder, duties.c.until <= moment, duties.c.until > moment + 3 * lasts),
             )
             .returning(duties.c.name)
         )

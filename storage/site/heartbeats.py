@@ -15,7 +15,8 @@ BEAT_EVERY_S = 5.0
 SILENT_AFTER = timedelta(seconds=12)
 """Two signs of life were due and none came: whoever waits for a process is told so."""
 DEAD_AFTER = timedelta(seconds=30)
-"""Without a sign of life for so long a process counts as dead."""
+"""Without a sign of life for so long a process counts as dead. A sign from so far ahead was given by a clock that was
+set back since: no living process would have left it at that."""
 _FORGET_AFTER = timedelta(days=7)
 _beat = process_heartbeats.c
 
@@ -65,7 +66,7 @@ def processes(conn: Connection, now: datetime) -> Sequence[Process]:
             kind=row.kind,
             started_at=row.started_at,
             seen_at=row.seen_at,
-            alive=moment - row.seen_at < DEAD_AFTER,
+            alive=abs(moment - row.seen_at) < DEAD_AFTER,
         )
         for row in rows
     )
@@ -73,8 +74,9 @@ def processes(conn: Connection, now: datetime) -> Sequence[Process]:
 
 def live_workers(conn: Connection, now: datetime) -> int:
     """How many workers live."""
-    living = _beat.kind == "worker", _beat.seen_at > shared_now(conn, now) - DEAD_AFTER
-    return int(conn.execute(select(func.count()).where(*living)).scalar_one())
+    moment = shared_now(conn, now)
+    living = _beat.seen_at > moment - DEAD_AFTER, _beat.seen_at < moment + DEAD_AFTER
+    return int(conn.execute(select(func.count()).where(_beat.kind == "worker", *living)).scalar_one())
 
 
 def worker_lives(db: Database, now: datetime) -> bool:
@@ -83,11 +85,10 @@ def worker_lives(db: Database, now: datetime) -> bool:
         return live_workers(conn, now) > 0
 
 
-def newest_worker_beat(conn: Connection) -> datetime | None:
+def newest_worker_beat(conn: Connection, before: datetime | None = None) -> datetime | None:
     """When any worker last said that it lives; None where none did within a week."""
-    seen: datetime | None = conn.execute(
-        select(func.max(_beat.seen_at, type_=Moment)).where(_beat.kind == "worker")
-    ).scalar()
+    query = select(func.max(_beat.seen_at, type_=Moment)).where(_beat.kind == "worker")
+    seen: datetime | None = conn.execute(query if before is None else query.where(_beat.seen_at < before)).scalar()
     return seen
 
 
@@ -99,6 +100,7 @@ def workers_silence(db: Database, now: datetime) -> Silence | None:
 
 def workers_silence_in(conn: Connection, now: datetime) -> Silence | None:
     """The same, inside the caller's transaction."""
-    seen = newest_worker_beat(conn)
-    answers = seen is not None and shared_now(conn, now) - seen < SILENT_AFTER
+    moment = shared_now(conn, now)
+    seen = newest_worker_beat(conn, moment + DEAD_AFTER)
+    answers = seen is not None and moment - seen < SILENT_AFTER
     return None if answers else Silence(since=seen)

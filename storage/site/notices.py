@@ -20,7 +20,7 @@ from storage.settings_store import current_in
 from storage.site import faults, late_follow_ups
 from storage.site.faults import Fault
 from storage.site.late_follow_ups import FOLLOW_UP
-from storage.site.outbox import Notice, tell
+from storage.site.outbox import CLOCKS_AGREE_WITHIN, Notice, tell
 from storage.site.recipients import Recipient, active_recipients, is_told
 
 AT_ONCE = 1_000
@@ -122,7 +122,8 @@ def _waits(event: str, now: datetime) -> tuple[ColumnElement[bool], ...]:
 def _to_repeat(event: str, now: datetime, before: datetime) -> Select[Any]:
     """Urgent cases of which somebody was told a while ago, nothing is new, and that still wait."""
     joined = select(_notice.case_id, _entry.tier, _notice.step).join(inbox_entries, _entry.case_id == _notice.case_id)
-    told = _notice.event == event, _notice.at <= before, not_(_is_new_again(event))
+    long_ago = or_(_notice.at <= before, _notice.at > now + CLOCKS_AGREE_WITHIN)
+    told = _notice.event == event, long_ago, not_(_is_new_again(event))
     urgent = _entry.closed_at.is_(None), _entry.tier <= Tier.P1
     return joined.where(*told, *urgent, *_waits(event, now)).order_by(_entry.tier)
 

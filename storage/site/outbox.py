@@ -32,6 +32,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = timedelta(seconds=10), timedelta(minutes=15)
 _LONGEST_PAUSE_URGENT = timedelta(minutes=1)
 """P0, faults: what is down for an hour must not be found up a quarter of an hour late."""
 _out = notifications.c
+CLOCKS_AGREE_WITHIN = timedelta(minutes=1)
+"""A moment later than that was written by a clock that was set back since."""
 _WAITING = and_(_out.sent_at.is_(None), _out.given_up_at.is_(None))
 
 
@@ -82,7 +84,7 @@ def tell(conn: Connection, recipient: Recipient, notice: Notice, now: datetime) 
     if _merge_into_failing(conn, same, notice.count, now):
         return
     settings = current_in(conn).settings
-    before = and_(same, _out.given_up_at.is_(None))
+    before = and_(same, _out.given_up_at.is_(None), _out.created_at <= now + CLOCKS_AGREE_WITHIN)
     last = conn.execute(select(_out.not_before).where(before).order_by(_out.not_before.desc()).limit(1)).scalar()
     interval = timedelta(minutes=settings.notify_minutes[int(notice.tier)]) if notice.tier is not None else None
     earliest = now if last is None or interval is None else max(now, last + interval)
@@ -99,7 +101,9 @@ def _merge_into_failing(conn: Connection, same: ColumnElement[bool], count: int,
     """
     failing = and_(same, _WAITING, _out.attempts > 0, _out.taken_until.is_(None))
     rows = conn.execute(
-        select(_out.id, _out.count.label("cases"), _out.attempts).where(failing).order_by(_out.id.desc())
+        select(_out.id, _out.count.label("cases"), _out.attempts, _out.created_at, _out.not_before)
+        .where(failing)
+        .order_by(_out.id.desc())
     ).all()
     if not rows:
         return False
@@ -111,6 +115,7 @@ def _merge_into_failing(conn: Connection, same: ColumnElement[bool], count: int,
             id=new_id(now),
             count=sum(row.cases for row in rows) + count,
             created_at=now,
+            not_before=now if first.created_at > now + CLOCKS_AGREE_WITHIN else first.not_before,
             attempts=min(first.attempts, PASSED_ON_AFTER - 1),
         )
     )
@@ -146,10 +151,12 @@ def after_quiet(moment: datetime, quiet: tuple[int, int], time_zone: str) -> dat
 
 
 def send_test(db: Database, by: Acting, recipient_id: str) -> None:
-    """A message to this recipient alone that says it is a test."""
+    """A message to this recipient alone that says it is a test. ValueError where they were switched off or removed."""
     require(by.actor, Action.CHANGE_SETTINGS)
     with db.write() as conn:
-        (found,) = [one for one in active_recipients(conn) if one.id == recipient_id]
+        found = next((one for one in active_recipients(conn) if one.id == recipient_id), None)
+        if found is None:
+            raise ValueError("this recipient was switched off or removed meanwhile")
         tell(conn, found, Notice(event="test"), by.now)
         append(conn, by, "notification_test", recipient_id, {})
 
@@ -172,7 +179,7 @@ def take_due(db: Database, now: datetime, limit: int = 20) -> tuple[Message, ...
     `record_needless`, or is due again a while later. Those tried least come first, so that a channel that fails keeps
     none of another's waiting; then the most urgent.
     """
-    due = and_(_WAITING, _out.not_before <= now, or_(_out.taken_until.is_(None), _out.taken_until <= now))
+    due = and_(_WAITING, *_is_due(now))
     with db.read() as conn:  # nothing is written while nothing is due
         if conn.execute(select(_out.id).where(due).limit(1)).first() is None:
             return ()
@@ -184,6 +191,13 @@ def take_due(db: Database, now: datetime, limit: int = 20) -> tuple[Message, ...
         joined = select(notifications, notification_recipients).join(notification_recipients)
         rows = conn.execute(joined.where(taken).order_by(*order)).mappings().all()
     return tuple(_message(row) for row in rows)
+
+
+def _is_due(now: datetime) -> tuple[ColumnElement[bool], ...]:
+    """Its moment has come and nobody sends it just now. What a clock that ran ahead put off until then is due."""
+    ahead = now + CLOCKS_AGREE_WITHIN
+    free = _out.taken_until.is_(None), _out.taken_until <= now, _out.taken_until > ahead + TAKEN_FOR
+    return or_(_out.not_before <= now, _out.created_at > ahead), or_(*free)
 
 
 def _message(row: Mapping[Any, Any]) -> Message:
@@ -233,9 +247,8 @@ def record_failed(db: Database, message: Message, problem: str, now: datetime) -
     with db.write() as conn:
         to = next((one for one in active_recipients(conn) if one.id == message.recipient_id), None)
         again = _allowed_moment(again, message.notice, to, current_in(conn).settings)
-        row = {"not_before": again, "taken_until": None, "error": problem[:120]} | (
-            {"given_up_at": now} if gone else {}
-        )
+        row = {"not_before": again, "taken_until": None, "error": problem[:120]}
+        row |= {"created_at": min(message.created_at, now)} | ({"given_up_at": now} if gone else {})
         conn.execute(update(notifications).where(_out.id == message.id).values(row))
         record_state(conn, message.recipient_id, problem[:120], now)
         if message.attempt == PASSED_ON_AFTER and message.notice.event != "test":

@@ -127,22 +127,24 @@ def _check(new: NewRecipient) -> None:
 
 
 def set_active(db: Database, by: Acting, recipient_id: str, active: bool) -> None:
-    """Tell them from now on, or no longer; what is on its way to somebody switched off is dropped."""
+    """Tell them from now on, or no longer; what is on its way to somebody switched off is dropped. Twice is once."""
     require(by.actor, Action.CHANGE_SETTINGS)
     with db.write() as conn:
-        conn.execute(update(notification_recipients).where(_one.id == recipient_id).values(active=active))
+        switched = update(notification_recipients).where(_one.id == recipient_id, _one.active.is_not(active))
+        if not conn.execute(switched.values(active=active)).rowcount:
+            return
         if not active:
             _drop_waiting(conn, recipient_id, by.now)
         append(conn, by, "recipient_switched", recipient_id, {"active": active})
 
 
 def remove_recipient(db: Database, by: Acting, recipient_id: str) -> None:
-    """Forget them with their target and all that was sent to them; the audit log keeps that it was."""
+    """Forget them with their target and all that was sent to them; the audit log keeps that it was. Twice is once."""
     require(by.actor, Action.CHANGE_SETTINGS)
     with db.write() as conn:
         conn.execute(delete(notifications).where(notifications.c.recipient_id == recipient_id))
-        conn.execute(delete(notification_recipients).where(_one.id == recipient_id))
-        append(conn, by, "recipient_removed", recipient_id, {})
+        if conn.execute(delete(notification_recipients).where(_one.id == recipient_id)).rowcount:
+            append(conn, by, "recipient_removed", recipient_id, {})
 
 
 def list_recipients(db: Database, actor: Actor) -> tuple[Recipient, ...]:

@@ -3,12 +3,14 @@
 import hashlib
 import hmac
 import json
+import re
 import socket
 import threading
 import time
 from collections.abc import Iterator
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,7 +19,7 @@ from sqlalchemy import select, text
 from sqlalchemy.exc import DatabaseError
 
 from jobs.notifications import Notifier
-from jobs.notifications_service import describe, send
+from jobs.notifications_service import SERVICES, describe, send
 from jobs.notifications_webhook import NotSent, is_public, permitted_address, post, target_of
 from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.review.rating_form import Disposition
@@ -442,6 +444,62 @@ def test_one_process_at_a_time_sends_and_another_follows_when_it_dies(
     assert second.round() == 1
 
 
+def test_after_a_clock_that_ran_ahead_was_set_right_people_are_told_at_once(
+    db: Database, clock: Clock, receiver: Receiver
+) -> None:
+    """Neither the duty of a process that is gone, nor a message, nor its own pauses wait for what the clock named."""
+    webhook(db, receiver.address, events=frozenset({Event.ARRIVED_P0}))
+    clock.now += 60 * MINUTE
+    heartbeats.beat(db, "gone", "worker", clock.now)
+    gone, stays = notifier(db, clock, "gone"), notifier(db, clock, "one")
+    fill(db, (Tier.P0,))
+    assert (gone.round(), stays.round()) == (1, 0)
+    fill(db, (Tier.P0,))  # within the interval
+    assert gone.round() == 0
+    clock.now = NOW + MINUTE
+    heartbeats.beat(db, "one", "worker", clock.now)
+    assert stays.round() == 1
+    fill(db, (Tier.P0,))
+    clock.now += 2 * MINUTE
+    heartbeats.beat(db, "one", "worker", clock.now)
+    assert stays.round() == 1
+    assert [json.loads(body)["count"] for _, body in receiver.received] == [1, 2, 1], "the first still waits"
+
+
+def test_the_next_in_the_order_is_told_in_time_though_a_clock_had_run_ahead(
+    db: Database, clock: Clock, receiver: Receiver
+) -> None:
+    for step in (1, 2):
+        webhook(db, receiver.address, f"place {step}", step=step, events=frozenset({Event.ARRIVED_P1}))
+    clock.now += 60 * MINUTE
+    one = notifier(db, clock)
+    fill(db, (Tier.P1,))
+    assert look_often(db, one, clock, 1, MINUTE) == [1]
+    clock.now = NOW + MINUTE
+    assert sum(look_often(db, one, clock, 2, MINUTE)) == 1
+
+
+def test_a_dead_worker_s_sign_of_life_from_the_future_is_none(db: Database, clock: Clock) -> None:
+    heartbeats.beat(db, "gone", "worker", NOW + 60 * MINUTE)
+    assert not heartbeats.worker_lives(db, NOW) and heartbeats.workers_silence(db, NOW) is not None
+    with db.read() as conn:
+        assert [one.alive for one in heartbeats.processes(conn, NOW)] == [False]
+        assert faults.changes(conn, NOW)[0] == {faults.Fault.WORKERS}
+
+
+def test_a_message_that_failed_under_a_clock_that_ran_ahead_keeps_its_pauses(db: Database, clock: Clock) -> None:
+    webhook(db, f"http://127.0.0.1:{free_port()}/", events=frozenset({Event.ARRIVED_P0}))
+    clock.now += 60 * MINUTE
+    one = notifier(db, clock)
+    fill(db, (Tier.P0,))
+    look_often(db, one, clock, 1, MINUTE)
+    clock.now = NOW
+    look_often(db, one, clock, 20, timedelta(seconds=3))
+    with db.read() as conn:
+        tries = conn.execute(select(notifications.c.attempts)).scalar_one()
+    assert 3 <= tries <= 5
+
+
 def test_a_message_whose_sender_was_killed_over_it_is_sent_by_the_next(
     db: Database, clock: Clock, receiver: Receiver
 ) -> None:
@@ -512,6 +570,12 @@ def test_a_mail_goes_out_over_a_real_smtp_server(db: Database, clock: Clock) -> 
         with pytest.raises(NotSent, match="not public"):
             send(mailbox.address, "t", "b", private=False)
         assert len(mailbox.mails) == 1
+
+
+def test_the_kinds_of_services_are_those_of_the_document() -> None:
+    document = (Path(__file__).parents[2] / "docs" / "notifications.md").read_text(encoding="utf-8")
+    named = document.partition("may be named:")[2].partition("Each message")[0]
+    assert set(re.findall(r"`(\w+)`", named)) == SERVICES
 
 
 def test_a_description_hides_passwords() -> None:

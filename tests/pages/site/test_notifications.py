@@ -10,8 +10,10 @@ from screening.review.actors import LOCAL_USER
 from storage.database import Database
 from storage.schema import audit_events, notifications
 from storage.settings_store import current
-from storage.site.recipients import Kind, list_recipients
+from storage.site.outbox import send_test
+from storage.site.recipients import Kind, list_recipients, set_active
 from tests.pages.conftest import Opener
+from tests.storage.inbox_cases import NOW
 
 
 def _press(page: AppTest, label: str) -> AppTest:
@@ -90,6 +92,16 @@ def test_a_recipient_that_is_switched_off_twice_is_off(open_page: Opener, page_d
     for _ in range(2):
         off.click().run()
     assert [one.active for one in list_recipients(page_database, LOCAL_USER)] == [False]
+
+
+def test_who_was_switched_off_or_removed_meanwhile_is_sent_no_test(open_page: Opener, page_database: Database) -> None:
+    page = _fill(open_page("settings"), "https://hooks.example.org/x")
+    (one,) = list_recipients(page_database, LOCAL_USER)
+    set_active(page_database, LOCAL_USER.at(NOW), one.id, False)
+    page = _press(page, "Send a test")
+    assert not page.exception and "switched off" in " ".join(each.value for each in page.caption)
+    with pytest.raises(ValueError, match="switched off or removed"):
+        send_test(page_database, LOCAL_USER.at(NOW), one.id)
 
 
 def test_intervals_and_the_address_of_links_are_settings(open_page: Opener, page_database: Database) -> None:
