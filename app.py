@@ -41,6 +41,7 @@ from pages.components.http import (
 from pages.components.navigation import ENTRIES
 from pages.components.page_faults import say_fault
 from pages.components.page_files import PageFiles, component_files, library_files
+from pages.components.page_frame import PageFrame, page_frame
 from pages.components.request_heads import bound_heads
 from pages.components.web_socket import SocketGuard
 from pages.review import inbox_live
@@ -51,6 +52,8 @@ SIGN_IN = sign_in_configured()
 ICON = Path(__file__).parent / "pages" / "components" / "icon.png"
 FAVICON = Route("/favicon.ico", lambda _request: FileResponse(ICON))  # browsers ask for it on any page
 INDEX = Path(st.__file__).parent / "static" / "index.html"
+FRAME = page_frame(INDEX.read_text(encoding="utf-8"))
+ADDRESSES = [entry.address or entry.file for entry in ENTRIES]
 
 streamlit_start.skip_unused()
 streamlit_start.send_at_once()
@@ -93,14 +96,15 @@ app = st.App(
         Middleware(SocketGuard),
         Middleware(
             SecurityHeaders,
-            policy=content_policy(INDEX.read_text(encoding="utf-8")),
+            policy=content_policy(FRAME),
             tls=is_served_over_tls(),
             hsts_days=resources.settings().hsts_days,
         ),
         Middleware(PageFiles, for_good=library_files(INDEX.parent), each_time=component_files()),
-        Middleware(KnownAddresses, pages=[entry.address or entry.file for entry in ENTRIES]),
+        Middleware(KnownAddresses, pages=ADDRESSES),
         Middleware(sign_out.SignOutGuard, sign_in=SIGN_IN),
         Middleware(UploadGuard, sign_in=SIGN_IN),
         Middleware(DeepLink, sign_in=SIGN_IN),
+        Middleware(PageFrame, html=FRAME, pages=ADDRESSES),
     ],
 )

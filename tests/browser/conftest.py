@@ -281,8 +281,7 @@ def _watched(page: Page, watch: Watch) -> Iterator[None]:
         watch.requests.append(request.url)
 
     def complained(message: ConsoleMessage) -> None:
-        # Streamlit's client looks for its server below the page's own path first: a 404 that it expects.
-        if message.type == "error" and "/_stcore/" not in message.location["url"]:
+        if message.type == "error":
             watch.errors.append(f"{message.text} ({message.location['url']})")
 
     def failed(error: Error) -> None:

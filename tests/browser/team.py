@@ -37,7 +37,7 @@ def browser_of(browser: Browser, url: str) -> Iterator[Person]:
 
     def complained(message: ConsoleMessage) -> None:
         where = message.location["url"]
-        if message.type == "error" and where.startswith(url) and "/_stcore/" not in where:
+        if message.type == "error" and where.startswith(url):
             person.errors.append(f"{message.text} ({where})")
 
     person.page.on("websocket", connected)
