@@ -14,6 +14,7 @@ from pages.research.cell_list import case_list, filters
 from pages.research.provenance import provenance_of_both
 from screening.review.policy import Action, is_allowed, require
 from screening.text.display import visible
+from screening.words import count_of
 from storage.batches.batches import BatchSummary
 from storage.research.cells import groups
 from storage.research.confusion import Labels
@@ -65,6 +66,13 @@ def export(batch: BatchSummary) -> None:
         show_files(relabelled_files(batch.id, with_text=with_text))
 
 
+def _nothing_words(adjudicated: int) -> str:
+    if not adjudicated:
+        return "No text of this batch has a reference label, so there is nothing to compare with."
+    labelled = count_of(adjudicated, "text has a label", "texts have a label")
+    return f"The file has no reference label. {labelled} from clinicians: choose With adjudications."
+
+
 def overview(batch: BatchSummary, labels: Labels, group: str | None) -> tuple[str, str] | None:
     """Matrix, what is not in it, and the metrics; the chosen cell."""
     standing = batch_now(db, person, batch.id)
@@ -73,9 +81,11 @@ def overview(batch: BatchSummary, labels: Labels, group: str | None) -> tuple[st
     )
     counts = both.original if labels == "original" else both.adjudicated
     if not sum(counts.values()):
-        st.info("No text of this batch has a reference label, so there is nothing to compare with.")
+        st.info(_nothing_words(sum(both.adjudicated.values())))
         return None
     cell = chosen_cell(counts, f"{batch.id}_{labels}_{group}")
+    if cell is None:
+        right.info("A cell of the matrix opens its cases here.", icon=":material/grid_on:")
     without = batch.progress.accepted - sum(counts.values())
     aside = f" {without:,} without a reference label left out." if without and group is None else ""
     st.caption(f"Choose a cell with the pointer, or with Tab and the arrow keys, to list its cases.{aside}")
@@ -119,9 +129,7 @@ with left:
     cell = overview(batch, labels, group)
     export(batch)
 with right:
-    if cell is None:
-        st.info("A cell of the matrix opens its cases here.", icon=":material/grid_on:")
-    else:
+    if cell is not None:
         st.header(matrix.cell_title(*cell))
         wanted = Cell(batch_id=batch.id, reference=cell[0], outcome=cell[1], labels=labels, group=group)
         page = case_list(db, person, filters(db, person, wanted))

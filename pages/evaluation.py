@@ -26,6 +26,7 @@ require(person, Action.VIEW_RESULTS)
 
 
 def _notes(found: Evaluated, batch: BatchSummary, labels: Labels) -> None:
+    """Of which texts the figures are, where their labels are from, and what else they rest on."""
     source = provenance(found.intake, labels)  # words from outside: as text, never as markup
     st.text(
         f"{found.labelled:,} of {count_of(found.cases, 'text has', 'texts have')} a reference label. From: {source}."
@@ -59,10 +60,12 @@ if chosen is None:
 labels = right.selectbox("Measured against", list(LABELS), format_func=LABELS.__getitem__, key="evaluation_labels")
 ask = ask_of(db, person, chosen.id, labels)
 found = compute(evaluate_batch, ask, cases=ask.state.accepted)
-_notes(found, chosen, labels)
 if not found.labelled:
-    st.info("This batch has no reference labels, so there is nothing to compare with.")
+    read = labels == "original" and ask.state.adjudications
+    more = f" Clinicians have labelled some of it: choose {LABELS['adjudicated']}." if read else ""
+    st.info(f"This batch has no reference labels, so there is nothing to compare with.{more}")
     st.stop()
+_notes(found, chosen, labels)
 _show_unsettled(found.results[:-1])
 subset = SUICIDE_WATCH if found.of_subset else None
 parts: Mapping[str, Callable[[], None]] = {

@@ -13,11 +13,16 @@ from pages.components import relabelled_export
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER
 from storage.database import Database
+from storage.identifiers import new_id
 from storage.research import relabelled
 from storage.research.relabelled import export_relabelled
+from storage.review.claims import claim_next
+from storage.review.ratings import submit_rating
 from storage.schema import audit_events, cases
+from storage.settings_store import SiteSettings, change
 from tests.pages.conftest import Opener
-from tests.storage.batch_of import LATER, batch, commit, commit_run, decide, run, screening, waiting
+from tests.storage.batch_of import LATER, NOW, batch, commit, commit_run, decide, run, screening, waiting
+from tests.storage.inbox_cases import ADMIN, form
 
 TEXTS = ["a quiet day", "=cmd", "write to me@example.org", "nothing", "![x](http://outside.example/x.png)"]
 
@@ -46,6 +51,23 @@ def test_a_batch_without_reference_labels_has_nothing_to_compare(open_page: Open
     batch(page_database, TEXTS)
     page = open_page("errors")
     assert not page.exception and "No text of this batch has a reference label" in page.info[0].value
+    assert len(page.info) == 1, "there is no matrix whose cell could be chosen"
+
+
+def test_where_only_clinicians_gave_labels_the_page_says_where_they_count(
+    open_page: Opener, page_database: Database
+) -> None:
+    change(page_database, ADMIN.at(NOW), SiteSettings(second_reading_rate=0.0), 0)
+    _decided(page_database, [Outcome.HUMAN_REVIEW], references="-----")
+    claim = claim_next(page_database, LOCAL_USER.at(LATER))
+    assert claim is not None
+    submit_rating(page_database, LOCAL_USER.at(LATER), claim.case_id, claim.token, form("safe"), new_id(LATER))
+    page = open_page("errors")
+    assert page.info[0].value == (
+        "The file has no reference label. 1 text has a label from clinicians: choose With adjudications."
+    )
+    page.selectbox(key="labels").set_value("adjudicated").run()
+    assert not page.exception and "1 of 1" in _shown(page)  # to clinicians
 
 
 def test_a_batch_that_has_not_begun_says_not_yet_and_never_zero(open_page: Opener, page_database: Database) -> None:

@@ -248,6 +248,7 @@ def test_without_a_batch_or_labels_the_page_says_so(open_page: Opener, page_data
     app = open_page("evaluation")
     assert not app.exception
     assert "no reference labels" in app.info[0].value
+    assert not app.caption, "nothing is said of draws that no condition needs"
 
 
 def test_what_every_condition_missed_is_listed_and_read(open_page: Opener, page_database: Database) -> None:
