@@ -293,21 +293,25 @@ def remaining_words(second_rate: float) -> str:
 
 
 def reading_words(found: "Verified", more: int) -> str:
-    """What so many further readings of texts called safe would about do to the bound at one look."""
+    """By how much about so many further readings of texts called safe would lower the bound. The bound at one look
+    itself is not told here: told every day it would be many looks.
+    """
     now, then = bound_after(found.strata, 0), bound_after(found.strata, more)
     month = bound_after(found.strata, 30 * more)
     if now is None or then is None or month is None:
         return "Nothing of a stratum has been read yet, so what further readings buy cannot be said."
-    before, after, last = (f"{value:,.1f}" for value in (now, then, month))
-    if before == last:
-        same = f"would leave the bound at one look at {before} per 1,000, over the present strata"
-        return f"{count_of(more, 'reading')} a day more {same}."
-    falls = "falls" if before != after else "hardly falls,"
+    soon, late = 1 - then / now, 1 - month / now
+    if late < LEAST_FALL:
+        return f"{count_of(more, 'reading')} a day more would leave the bound where it is, over the present strata."
+    falls = f"falls by about {soon:.0%}" if soon >= LEAST_FALL else "hardly falls"
     return (
-        f"{count_of(more, 'reading')} more: the bound at one look {falls} from {before} to about {after} per 1,000, "
-        f"over the present strata; thirty such days: to about {last}. This assumes that they find what those before "
-        "them found."
+        f"{count_of(more, 'reading')} more: the bound {falls}, over the present strata; after thirty such days by "
+        f"about {late:.0%}. This assumes that they find what those before them found."
     )
+
+
+LEAST_FALL = 0.005
+"""A share of the bound that is told as falling."""
 
 
 def percent(value: float | None) -> str:

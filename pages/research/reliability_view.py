@@ -45,8 +45,9 @@ def show_claims(found: Verified, now: Binding, second_rate: float) -> None:
         with cell:
             settled: WeightedRate = getattr(found.estimates, rate)
             st.metric(name, NOT_YET if settled.value is None else percent(settled.value))
-            single = getattr(found.single_reader, rate).value
-            alone = "" if single is None else f" With the first reader's word alone: {percent(single)}."
+            single: WeightedRate = getattr(found.single_reader, rate)
+            first_word = f" With the first reader's word alone: {percent(single.value)}, "
+            alone = "" if single.value is None else f"{first_word}{interval(single.low, single.high)}."
             st.caption(f"{_rate_words(name, settled, found)}{alone}")
     if found.estimates.sensitivity.value is not None or found.estimates.specificity.value is not None:
         st.caption(ONE_LOOK)
@@ -105,7 +106,7 @@ def show_binding(found: Verified, now: Binding) -> None:
 
 def show_sample(found: Verified) -> None:
     """How far the audit is: the flow of cases, and the tally by stratum and outcome."""
-    left, right = st.columns([1, 1.4])
+    left, right = st.columns([1, 1.7])
     left.dataframe(pd.DataFrame(flow(found), columns=["Cases", "n"]), hide_index=True, height="content")
     rows = [
         {
@@ -145,7 +146,7 @@ def show_sequence(found: Verified) -> None:
         mode="lines",
     )
     axes = Axes(
-        title="What readings have shown so far of the texts called safe",
+        title="Unsafe among the texts called safe",
         x="readings of texts called safe",
         y="share unsafe",
         y_percent=True,

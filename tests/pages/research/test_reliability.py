@@ -400,10 +400,11 @@ def test_the_planner_says_what_so_many_readings_buy_and_where_they_buy_nothing()
 
     found = verify(sample(), NO_MIX, PLAN)
     said = reading_words(replace(found, strata=strata(1000, 300)), 12)
-    assert said.startswith("12 readings more: the bound at one look falls from 9.9 to about 9.6 per 1,000")
-    assert "thirty such days: to about 4.5." in said  # 660 readings: 1 - 0.05 ** (1 / 660)
-    assert "hardly falls, from 0.6 to about 0.6" in reading_words(replace(found, strata=strata(10**6, 5_400)), 12)
-    assert "leave the bound at one look at 9.9" in reading_words(replace(found, strata=strata(300, 300)), 12)
+    assert said.startswith("12 readings more: the bound falls by about 4%, over")  # 312 in place of 300, no miss
+    assert "after thirty such days by about 54%." in said  # 1 - (1 - 0.05 ** (1 / 660)) / (1 - 0.05 ** (1 / 300))
+    assert "9.9" not in said, "the bound at one look, told every day, would be told at many looks"
+    assert "the bound hardly falls, over" in reading_words(replace(found, strata=strata(10**6, 5_400)), 12)
+    assert "would leave the bound where it is" in reading_words(replace(found, strata=strata(300, 300)), 12)
     assert "cannot be said" in reading_words(found, 12)
 
 
