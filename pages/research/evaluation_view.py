@@ -123,7 +123,7 @@ def show_sweep(ask: Ask) -> None:
         _rate_series("Escalated: left to a person", budgets, [each.metrics.escalation_rate for each in results]),
     )
     axes = Axes(
-        title=f"Errors and escalations by budget: {chosen}",
+        title="Errors and escalations by budget",
         x="budget per node (calls)",
         y="share of texts",
         y_percent=True,
@@ -166,7 +166,7 @@ def show_calls(ask: Ask, evaluated: Evaluated) -> None:
         if members := [each for each in defined if belongs(each.name)]:
             series.append(_points(words, members))
     axes = Axes(
-        title="What accuracy costs: every condition on the same draws",
+        title="What accuracy costs in calls",
         x="mean calls per text",
         y="accuracy of decided cases",
         x_log=True,

@@ -222,7 +222,7 @@ def _figure(traces: Sequence[Trace], axes: Axes, colours: Palette) -> go.Figure:
     ink = {"color": colours.ink}
     layout = {
         "height": HEIGHT,
-        "title": {"text": axes.title, "x": 0, "xref": "paper", "font": ink | {"size": 15}},
+        "title": {"text": axes.title, "x": 0, "xref": "container", "font": ink | {"size": 15}},
         "margin": {"l": 8, "r": 8, "t": 40, "b": 8},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",

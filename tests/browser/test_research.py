@@ -141,7 +141,8 @@ def test_a_plan_fixed_on_the_settings_page_is_the_one_claimed_by(page: Page, bat
 APART = """() => [...document.querySelectorAll(".js-plotly-plot")].map((figure) => {
   const [title, axis, names] = [".gtitle", ".xtitle", ".legend"].map(
     (part) => figure.querySelector(part).getBoundingClientRect());
-  return title.bottom <= axis.top && axis.bottom <= names.top;
+  const within = title.right <= figure.getBoundingClientRect().right;
+  return within && title.bottom <= axis.top && axis.bottom <= names.top;
 })"""
 
 
@@ -151,3 +152,16 @@ def test_on_a_phone_the_names_of_a_figure_s_lines_stand_clear_of_its_title_and_a
     expect(page.locator(".js-plotly-plot .legend")).to_have_count(3)
     page.wait_for_timeout(700)
     assert page.evaluate(APART) == [True, True, True]
+
+
+def test_on_a_phone_a_crowd_of_conditions_is_drawn_under_a_whole_title_without_names_on_one_another(
+    page: Page, batch_id: str
+) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"/evaluation?batch={batch_id}")
+    for tab in ("Budget sweep", "Calls and tokens"):
+        page.get_by_role("tab", name=tab).click()
+        expect(page.locator(".js-plotly-plot .legend:visible")).to_have_count(1)
+        page.wait_for_timeout(700)
+        assert page.evaluate(f"({APART.replace('.map((figure)', '.slice(0, 1).map((figure)')})()") == [True], tab
+    expect(page.locator(".js-plotly-plot .textpoint:visible")).to_have_count(0)
