@@ -173,8 +173,7 @@ def _wait_for_begin(db: Database, number: int) -> float:
 
 
 def _starts(db: Database) -> int:
-    with db.read() as conn:
-        return int(conn.execute(select(func.count()).select_from(case_starts)).scalar_one())
+    return int(db.value(select(func.count()).select_from(case_starts)))
 
 
 def _statements(db: Database, url: str, folder: str, seconds: float) -> float:
@@ -212,8 +211,7 @@ def _set_logging(db: Database, what: str) -> None:
 
 
 def _server_log(db: Database) -> Path:
-    with db.read() as conn:
-        folder = Path(str(conn.execute(text("SHOW data_directory")).scalar_one()))
+    folder = Path(str(db.value(text("SHOW data_directory"))))
     found = [*folder.glob("log"), *folder.glob("*.log"), *folder.glob("log/*")]
     return max((path for path in found if path.is_file()), key=lambda path: path.stat().st_mtime)
 

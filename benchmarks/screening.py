@@ -222,8 +222,7 @@ async def _screen(db: Database, settings: Settings, cases: int, begins: Callable
     runner.stop()
     await task
     await agents.aclose()
-    with db.read() as conn:
-        calls = conn.execute(select(func.sum(screenings.c.calls))).scalar_one()
+    calls = db.value(select(func.sum(screenings.c.calls)))
     return Cost(cpu_s=took, calls=int(calls))
 
 

@@ -160,30 +160,26 @@ def events(
     """The newest events first, of one subject, of ``which`` or of all."""
     require(actor, Action.VIEW_AUDIT)
     query = _narrow(select(audit_events), which or Which(subject=subject))
-    with db.read() as conn:
-        rows = conn.execute(query.order_by(audit_events.c.seq.desc()).limit(limit).offset(offset)).all()
+    rows = db.rows(query.order_by(audit_events.c.seq.desc()).limit(limit).offset(offset))
     return tuple(_event(row) for row in rows)
 
 
 def count_events(db: Database, actor: Actor, which: Which) -> int:
     """How many events match the filter."""
     require(actor, Action.VIEW_AUDIT)
-    with db.read() as conn:
-        return int(conn.execute(_narrow(select(func.count()).select_from(audit_events), which)).scalar_one())
+    return int(db.value(_narrow(select(func.count()).select_from(audit_events), which)))
 
 
 def kinds(db: Database, actor: Actor) -> tuple[str, ...]:
     """The actions that occur in the log, in order."""
     require(actor, Action.VIEW_AUDIT)
-    with db.read() as conn:
-        return tuple(conn.execute(select(audit_events.c.action).distinct().order_by(audit_events.c.action)).scalars())
+    return tuple(db.values(select(audit_events.c.action).distinct().order_by(audit_events.c.action)))
 
 
 def names(db: Database, actor: Actor) -> Mapping[str, str]:
     """Display names of the people in the log, by account."""
     require(actor, Action.VIEW_AUDIT)
-    with db.read() as conn:
-        return {row.id: row.display_name for row in conn.execute(select(accounts.c.id, accounts.c.display_name))}
+    return {row.id: row.display_name for row in db.rows(select(accounts.c.id, accounts.c.display_name))}
 
 
 def _narrow(query: Select[Any], which: Which) -> Select[Any]:

@@ -1,23 +1,39 @@
 """One database, SQLite or PostgreSQL, with the same promises: a read is one snapshot, a write is one transaction."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from sqlite3 import SQLITE_BUSY, SQLITE_CANTOPEN, SQLITE_FULL, SQLITE_IOERR, SQLITE_LOCKED, SQLITE_PROTOCOL
 from threading import get_ident
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, TypeVarTuple
 
-from sqlalchemy import ColumnElement, Connection, Engine, Table, and_, create_engine, event, inspect, make_url, text
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    Row,
+    Table,
+    and_,
+    create_engine,
+    event,
+    inspect,
+    make_url,
+    text,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, ExceptionContext
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy.sql.selectable import TypedReturnsRows
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 BUSY_TIMEOUT_S, REPEATABLE_BUSY_TIMEOUT_S = 30, 3
 """How long a SQLite writer waits for the one before it; far more than any transaction here takes. The worker, which
@@ -66,6 +82,26 @@ class Database:
         shared = self._common_moment()
         with self._reading.connect() if shared is None else shared.read() as connection:
             yield connection
+
+    def rows(self, query: TypedReturnsRows[*Ts], given: Mapping[str, Any] | None = None) -> Sequence[Row[*Ts]]:
+        """All rows that answer one question, asked by itself."""
+        with self.read() as connection:
+            return connection.execute(query, given).all()
+
+    def row(self, query: TypedReturnsRows[*Ts], given: Mapping[str, Any] | None = None) -> Row[*Ts]:
+        """The one row that answers it. Raises where there is none, or more than one."""
+        with self.read() as connection:
+            return connection.execute(query, given).one()
+
+    def values(self, query: TypedReturnsRows[T], given: Mapping[str, Any] | None = None) -> list[T]:
+        """The first column of every row."""
+        with self.read() as connection:
+            return list(connection.execute(query, given).scalars())
+
+    def value(self, query: TypedReturnsRows[T], given: Mapping[str, Any] | None = None) -> T:
+        """The first column of the one row. Raises where there is none, or more than one."""
+        with self.read() as connection:
+            return connection.execute(query, given).scalar_one()
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
@@ -214,7 +250,6 @@ class _Shared:
 
 
 _SHARED: ContextVar[_Shared | None] = ContextVar("shared", default=None)
-T = TypeVar("T")
 
 
 def once_a_moment(connection: Connection, ask: Callable[[Connection], T]) -> T:
@@ -225,6 +260,13 @@ def once_a_moment(connection: Connection, ask: Callable[[Connection], T]) -> T:
     if ask not in kept:
         kept[ask] = ask(connection)
     return kept[ask]
+
+
+def record(kind: type[T], row: Any, /, **given: Any) -> T:
+    """A record of this dataclass, each field the row's column of its name, but for those that are ``given``."""
+    columns = row._mapping
+    named = {one.name: columns[one.name] for one in fields(kind) if one.name in columns and one.name not in given}  # type: ignore[arg-type]
+    return kind(**named, **given)
 
 
 def revision_of(connection: Connection) -> str | None:

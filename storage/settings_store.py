@@ -23,7 +23,7 @@ from screening.review.reach import Reach
 from screening.review.triage import Tier
 from screening.settings import Settings
 from storage.audit_log import append, serialise
-from storage.database import Database, once_a_moment
+from storage.database import Database, once_a_moment, record
 from storage.schema import settings_versions
 
 LONGEST_WORDING = 300
@@ -238,15 +238,13 @@ def is_stopped(db: Database) -> bool:
 def history(db: Database, actor: Actor) -> tuple[SettingsVersion, ...]:
     """All versions, the newest first."""
     require(actor, Action.VIEW_SETTINGS)
-    with db.read() as conn:
-        rows = conn.execute(select(settings_versions).order_by(settings_versions.c.version.desc())).all()
+    rows = db.rows(select(settings_versions).order_by(settings_versions.c.version.desc()))
     return tuple(_version(row) for row in rows)
 
 
 def audit_plan(db: Database) -> AuditPlan:
     """The plan of the audit in force, with its last change."""
-    with db.read() as conn:
-        rows = conn.execute(select(settings_versions).order_by(settings_versions.c.version)).all()
+    rows = db.rows(select(settings_versions).order_by(settings_versions.c.version))
     plan = _plan(SiteSettings())
     for version in map(_version, rows):
         now = _plan(version.settings)
@@ -341,4 +339,4 @@ def _add(conn: Connection, by: Acting, before: SettingsVersion, after: SiteSetti
 
 
 def _version(row: Any) -> SettingsVersion:
-    return SettingsVersion(version=row.version, settings=SiteSettings.model_validate(row.body), by=row.by, at=row.at)
+    return record(SettingsVersion, row, settings=SiteSettings.model_validate(row.body))

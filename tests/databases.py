@@ -5,14 +5,16 @@ import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import psycopg
 import pytest
 from psycopg.sql import SQL, Identifier
+from sqlalchemy import Executable
 
 from storage.database import Database
 
@@ -133,3 +135,11 @@ def postgresql_db(postgresql_url: str) -> Iterator[Database]:
     database = Database(postgresql_url)
     yield database
     database.close()
+
+
+def write(
+    db: Database, statement: Executable, rows: Sequence[Mapping[str, Any]] | Mapping[str, Any] | None = None
+) -> None:
+    """Carry out one statement, in a transaction of its own."""
+    with db.write() as conn:
+        conn.execute(statement, rows)

@@ -89,16 +89,14 @@ def _screen(file: Path, tmp_path: Path, *options: str) -> int:
 def facts(db: Database) -> list[str]:
     """Every row of the tables in which no text may stand."""
     tables = (audit_events, batch_events, case_errors)
-    with db.read() as conn:
-        found = [str(tuple(row)) for table in tables for row in conn.execute(select(table))]
-        return found + [str(row.detail) for row in conn.execute(select(rejected_rows))]
+    found = [str(tuple(row)) for table in tables for row in db.rows(select(table))]
+    return found + [str(row.detail) for row in db.rows(select(rejected_rows))]
 
 
 def _require_silent_facts(url: str) -> None:
     db = Database(url)
     require_silent("tables", *facts(db))
-    with db.read() as conn:
-        assert WORD in str(conn.execute(select(cases.c.text)).scalars().all()), "the canary never came in"
+    assert WORD in str(db.values(select(cases.c.text))), "the canary never came in"
     db.close()
 
 
@@ -246,14 +244,12 @@ def test_what_reviewers_write_and_read_is_not_in_the_audit_log(
     else:
         adjudicate(db, SENIOR.at(NOW + MINUTE), first, RatingLabel("unsafe"), f"As {WORD} says.")
     require_silent("tables", *facts(db))
-    with db.read() as conn:
-        assert conn.execute(select(audit_events.c.seq)).all()
+    assert db.rows(select(audit_events.c.seq))
 
 
 def test_a_failing_database_does_not_tell_the_values(db: Database, every_log: pytest.LogCaptureFixture) -> None:
     (case_id,) = fill(db)
-    with db.read() as conn:
-        row = dict(conn.execute(select(cases).where(cases.c.id == case_id)).one()._mapping)
+    row = dict(db.row(select(cases).where(cases.c.id == case_id))._mapping)
     wrong = (
         {**row, "text": CANARIES[1]},  # there already
         {**row, "id": "b" * 32, "row": 9, "text": CANARIES[1], "batch_id": "c" * 32},  # refers to nothing

@@ -92,8 +92,7 @@ def _was_read_off(conn: Connection, batch_id: str, nodes: Sequence[str]) -> bool
 
 def scheduled_version(db: Database, version: str) -> str | None:
     """The version of this configuration's pipeline, where that has a δ schedule: only then its cases are counted."""
-    with db.read() as conn:
-        body = conn.execute(select(configurations.c.body).where(configurations.c.version == version)).scalar_one()
+    body = db.value(select(configurations.c.body).where(configurations.c.version == version))
     nodes = body["pipeline"].get("nodes", ())
     return version_of(body["pipeline"]) if any("schedule" in node for node in nodes) else None
 

@@ -45,8 +45,7 @@ def daily_costs(db: Database, by: Acting, days: int = 30) -> tuple[DayCost, ...]
         func.sum(case((paid.cost_usd.is_(None), paid.calls), else_=0)).label("unpriced_calls"),
     )
     query = select(*columns).group_by(day).order_by(day.desc())
-    with db.read() as conn:
-        rows = conn.execute(query).all()
+    rows = db.rows(query)
     return tuple(
         DayCost(
             day=(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=int(row.day))).date(),

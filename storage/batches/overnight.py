@@ -17,7 +17,7 @@ from screening.engine.screen import MAIN
 from storage.batches.batch_state import standing, was_cancelled
 from storage.batches.overnight_costs import lose_unused_in
 from storage.batches.pending import batches_with_ready_cases
-from storage.database import Database, insert_once
+from storage.database import Database, insert_once, record
 from storage.identifiers import new_id
 from storage.schema import (
     batches,
@@ -87,8 +87,7 @@ def is_overnight(db: Database, batch_id: str) -> bool:
 
 def configuration_of(db: Database, batch_id: str) -> str:
     """The version of the configuration that the batch began with."""
-    with db.read() as conn:
-        return str(conn.execute(select(batches.c.configuration).where(batches.c.id == batch_id)).scalar_one())
+    return str(db.value(select(batches.c.configuration).where(batches.c.id == batch_id)))
 
 
 def allows_sending(db: Database, batch_id: str) -> bool:
@@ -114,8 +113,7 @@ def open_cases(db: Database, batch_id: str) -> list[str]:
     """The cases that wait for no person, in the file's order."""
     waits = pending_cases.c
     query = select(waits.case_id).where(waits.batch_id == batch_id, waits.ready_at.is_not(None)).order_by(waits.row)
-    with db.read() as conn:
-        return list(conn.execute(query).scalars())
+    return db.values(query)
 
 
 def has_reference(db: Database, case_id: str) -> bool:
@@ -171,17 +169,7 @@ def open_ones(db: Database, batch_id: str) -> list[HandedIn]:
 def open_message_batches(conn: Connection, batch_id: str) -> list[HandedIn]:
     """As `open_ones`, in the caller's transaction."""
     query = select(message_batches).where(_of.batch_id == batch_id, _of.ended_at.is_(None)).order_by(_of.part)
-    return [
-        HandedIn(
-            id=row.id,
-            batch_id=row.batch_id,
-            seed=row.seed,
-            service_id=row.service_id,
-            requests=row.requests,
-            created_at=row.created_at,
-        )
-        for row in conn.execute(query)
-    ]
+    return [record(HandedIn, row) for row in conn.execute(query)]
 
 
 def is_needed(db: Database, message_batch: str) -> bool:
@@ -197,12 +185,8 @@ def is_needed(db: Database, message_batch: str) -> bool:
 def wanted_draws(db: Database, message_batch: str) -> dict[str, DrawWanted]:
     """What was recorded under each custom id of a message batch and has no answer yet."""
     query = select(message_requests).where(_asked.message_batch == message_batch, _asked.code.is_(None))
-    with db.read() as conn:
-        rows = conn.execute(query.order_by(_asked.custom_id)).all()
-    return {
-        row.custom_id: DrawWanted(case_id=row.case_id, node=row.node, variant=row.variant, number=row.number)
-        for row in rows
-    }
+    rows = db.rows(query.order_by(_asked.custom_id))
+    return {row.custom_id: record(DrawWanted, row) for row in rows}
 
 
 def record_sent(db: Database, message_batch: str, service_id: str) -> None:
@@ -230,15 +214,13 @@ def known_ids(db: Database) -> set[str]:
 
 def sizes_of(db: Database, batch_id: str) -> set[int]:
     """How many requests each message batch of this batch has."""
-    with db.read() as conn:
-        return set(conn.execute(select(_of.requests).where(_of.batch_id == batch_id)).scalars())
+    return set(db.values(select(_of.requests).where(_of.batch_id == batch_id)))
 
 
 def reply_ids(db: Database, batch_id: str) -> list[str]:
     """Ids of the replies that were counted, so that one sent again under another request is no draw."""
     query = select(_asked.reply_id).join(message_batches, _of.id == _asked.message_batch)
-    with db.read() as conn:
-        return list(conn.execute(query.where(_of.batch_id == batch_id, _asked.reply_id.is_not(None))).scalars())
+    return db.values(query.where(_of.batch_id == batch_id, _asked.reply_id.is_not(None)))
 
 
 def keep_answers(db: Database, found: Iterable[Answered]) -> None:
@@ -313,12 +295,7 @@ def answers_of(db: Database, case_id: str) -> CaseAnswers:
 
 def _draw(row: Row[Any]) -> Draw:
     (read,) = decode_draws(row.code)
-    usage = Usage(
-        input_tokens=row.input_tokens,
-        output_tokens=row.output_tokens,
-        cache_read_tokens=row.cache_read_tokens,
-        cache_write_tokens=row.cache_write_tokens,
-    )
+    usage = record(Usage, row)
     if read.answer is Answer.LABEL:
         return Draw(label=read.label, usage=usage)
     return unusable(read.answer, row.raw or "", usage)
@@ -337,9 +314,8 @@ def stopping_times(db: Database, batch_id: str) -> dict[str, list[int]]:
         .limit(TIMES_KEPT)
     )
     found: dict[str, list[int]] = {}
-    with db.read() as conn:
-        for row in conn.execute(query):
-            found.setdefault(row.node, []).append(row.calls)
+    for row in db.rows(query):
+        found.setdefault(row.node, []).append(row.calls)
     return found
 
 

@@ -71,8 +71,7 @@ def mean_characters(db: Database, batch_id: str) -> float:
 
 def costs_of(db: Database, case_id: str) -> list[float | None]:
     """The cost of each committed run of a case."""
-    with db.read() as conn:
-        return list(conn.execute(select(node_runs.c.cost_usd).where(node_runs.c.case_id == case_id)).scalars())
+    return db.values(select(node_runs.c.cost_usd).where(node_runs.c.case_id == case_id))
 
 
 def lose_unused(db: Database, batch_id: str, now: datetime) -> None:

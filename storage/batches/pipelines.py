@@ -11,7 +11,7 @@ from screening.engine.pipeline import PipelineConfig, require_decidable
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from storage.audit_log import append, serialise
-from storage.database import Database
+from storage.database import Database, record
 from storage.schema import comparisons, pipeline_activations, pipeline_versions
 
 
@@ -83,8 +83,7 @@ def list_versions(db: Database, actor: Actor, name: str | None = None) -> tuple[
     wanted = select(pipeline_versions).order_by(pipeline_versions.c.name, pipeline_versions.c.number.desc())
     if name is not None:
         wanted = wanted.where(pipeline_versions.c.name == name)
-    with db.read() as conn:
-        return tuple(_version(row) for row in conn.execute(wanted))
+    return tuple(_version(row) for row in db.rows(wanted))
 
 
 def get_version(db: Database, name: str, number: int | None = None) -> PipelineVersion:
@@ -170,10 +169,8 @@ def _row(made: PipelineVersion) -> dict[str, Any]:
 
 def _version(row: Any) -> PipelineVersion:
     pipeline = PipelineConfig.model_validate(row.body)
-    return PipelineVersion(pipeline=pipeline, number=row.number, note=row.note, by=row.by, at=row.at)
+    return record(PipelineVersion, row, pipeline=pipeline)
 
 
 def _activation(row: Any) -> Activation:
-    return Activation(
-        name=row.name, number=row.number, reason=row.reason, comparison=row.comparison, by=row.by, at=row.at
-    )
+    return record(Activation, row)

@@ -13,7 +13,7 @@ from screening.review.policy import Action, require
 from screening.samplers.probes import Probed
 from storage.audit_log import append, serialise
 from storage.batches.configurations import Configuration
-from storage.database import Database
+from storage.database import Database, record
 from storage.schema import preflight_overrides, preflights
 
 _ASKED = ("name", "prompt", "instructions", "role", "model", "temperature", "server", "protocol", "routes")
@@ -104,13 +104,11 @@ def _latest(conn: Connection, configuration: str) -> Preflight | None:
     ).first()
     if row is None:
         return None
-    return Preflight(
-        id=row.id,
+    return record(
+        Preflight,
+        row,
         passed=bool(row.passed),
-        message=row.message,
         ends={name: (end[0], end[1]) for name, end in row.ends.items()},
-        at=row.at,
         overridden_by=row.by,
-        reason=row.reason,
         other_names=tuple(row.other_names or ()),
     )

@@ -98,8 +98,7 @@ def withheld_rows(db: Database, actor: Actor, batch_id: str) -> int:
     require(actor, Action.VIEW_RESULTS)
     if actor == SYSTEM:
         return 0
-    with db.read() as conn:
-        return int(conn.execute(select(func.count()).select_from(open_to(actor, batch_id).subquery())).scalar_one())
+    return int(db.value(select(func.count()).select_from(open_to(actor, batch_id).subquery())))
 
 
 def _is_withheld(actor: Actor) -> ColumnElement[bool]:

@@ -14,6 +14,7 @@ from screening.engine.screen import NodeRun
 from screening.labels import Label
 from screening.statistics.rules.protocol import Ended, Verdict
 from storage.batches.tallies import Totals
+from storage.database import record
 from storage.schema import node_runs
 
 
@@ -114,12 +115,7 @@ def gap_of(run: NodeRun) -> float | None:
 
 
 def _usage(row: Row[Any]) -> Usage:
-    return Usage(
-        input_tokens=row.input_tokens,
-        output_tokens=row.output_tokens,
-        cache_read_tokens=row.cache_read_tokens,
-        cache_write_tokens=row.cache_write_tokens,
-    )
+    return record(Usage, row)
 
 
 def _draws(row: Row[Any], total: Usage) -> tuple[Draw, ...]:

@@ -102,8 +102,7 @@ def submit(db: Database, by: Acting, case: NewCase, new: NewBatch) -> str:
     with suppress(IntakeClosed):  # an earlier press under the same key has done it all
         intake.add_rows(db, batch_id, [case], by.now)
     intake.close_intake(db, by, batch_id)
-    with db.read() as conn:
-        return str(conn.execute(select(cases.c.id).where(cases.c.batch_id == batch_id)).scalar_one())
+    return str(db.value(select(cases.c.id).where(cases.c.batch_id == batch_id)))
 
 
 def look(db: Database, actor: Actor, case_id: str) -> SingleText:

@@ -103,8 +103,7 @@ def tag_counts(db: Database, actor: Actor, batch_id: str) -> Mapping[str, int]:
         .group_by(tag)
         .order_by(number.desc(), tag)
     )
-    with db.read() as conn:
-        return {row.tag: row.cases for row in conn.execute(query)}
+    return {row.tag: row.cases for row in db.rows(query)}
 
 
 def _require(conn: Connection, actor: Actor, case_id: str) -> None:

@@ -172,8 +172,7 @@ def groups(db: Database, actor: Actor, batch_id: str) -> tuple[str, ...]:
     require(actor, Action.VIEW_RESULTS)
     name = cases.c.group_name
     query = select(name).distinct().where(cases.c.batch_id == batch_id, name.is_not(None)).order_by(name)
-    with db.read() as conn:
-        return tuple(conn.execute(query.limit(MOST_CHOICES)).scalars())
+    return tuple(db.values(query.limit(MOST_CHOICES)))
 
 
 def reveal_text_starts(db: Database, by: Acting, case_ids: Sequence[str], characters: int = 80) -> Mapping[str, str]:

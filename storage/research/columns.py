@@ -190,8 +190,7 @@ def accepted_references(
     made = adjudications.c
     query = select(cases.c.row, made.label, is_accepted(cases.c.id).label("accepted"))
     query = query.join(adjudications, made.case_id == cases.c.id).where(cases.c.batch_id == batch_id)
-    with db.read() as conn:
-        found = conn.execute(query.order_by(made.at, made.case_id, made.version)).all()
+    found = db.rows(query.order_by(made.at, made.case_id, made.version))
     latest = {row.row: _reference(row.label) for row in found[:version] if row.accepted}
     places, known = places_of(columns.rows, np.fromiter(latest, np.int64, len(latest)))
     references = columns.drawn.references.copy()
@@ -203,8 +202,7 @@ def guards_in(db: Database, actor: Actor, batch_id: str, rows: Integers) -> Mapp
     """What the findings in the texts forbid, by the place of the case; most texts have none."""
     require(actor, Action.VIEW_RESULTS)
     found = cast(cases.c.flags, Text).like('%["%')
-    with db.read() as conn:
-        flagged = conn.execute(select(cases.c.row, cases.c.flags).where(cases.c.batch_id == batch_id, found)).all()
+    flagged = db.rows(select(cases.c.row, cases.c.flags).where(cases.c.batch_id == batch_id, found))
     places, known = places_of(rows, np.array([row.row for row in flagged], dtype=np.int64))
     return {
         int(place): guard_for(row.flags["text"] + row.flags["reply"])
@@ -226,6 +224,5 @@ def case_names(db: Database, actor: Actor, batch_id: str, some: Sequence[int]) -
     require(actor, Action.VIEW_RESULTS)
     case = cases.c
     query = select(case.row, case.id, case.external_id).where(case.batch_id == batch_id)
-    with db.read() as conn:
-        found = conn.execute(query.where(case.row.in_(list(some)[:MOST_LISTED]))).all()
+    found = db.rows(query.where(case.row.in_(list(some)[:MOST_LISTED])))
     return {row.row: Named(case_id=row.id, external_id=row.external_id) for row in found}

@@ -31,7 +31,7 @@ from storage.audit_log import append
 from storage.batches.batch_state import CAP_REACHED, Caps
 from storage.batches.tallies import Totals
 from storage.blindness import is_withheld
-from storage.database import Database
+from storage.database import Database, record
 from storage.erased import was_erased
 from storage.identifiers import new_id
 from storage.schema import batches, cases, comparison_outcomes, comparisons, node_runs, screenings
@@ -262,8 +262,7 @@ def paired_outcomes(db: Database, actor: Actor, comparison_id: str) -> Paired:
     """
     _require_figures(actor)
     hidden, named = is_withheld(actor, cases.c.id), is_allowed(actor, Action.VIEW_RESULTS)
-    with db.read() as conn:
-        rows = conn.execute(_pairs(comparison_id, hidden)).all()
+    rows = db.rows(_pairs(comparison_id, hidden))
     shown = tuple(_pair(row, named=named) for row in rows if not row.hidden)
     return Paired(pairs=shown, withheld=len(rows) - len(shown))
 
@@ -306,26 +305,18 @@ def _pair(row: Row[Any], *, named: bool) -> Pair:
         case_id=row.id if named else "",
         external_id=row.external_id if named else "",
         reference=row.reference if row.reference in ("safe", "unsafe") else None,
-        first=Side(
-            outcome=row.outcome, calls=row.calls, cost_usd=row.cost_usd, seconds=float(row.seconds or 0) / 1_000_000
-        ),
+        first=record(Side, row, seconds=float(row.seconds or 0) / 1_000_000),
         second=Side(outcome=row.outcome_2, calls=row.calls_2, cost_usd=row.cost_usd_2, seconds=row.seconds_2),
     )
 
 
 def _comparison(row: Row[Any], spent: Totals) -> Comparison:
-    return Comparison(
-        id=row.id,
-        batch_id=row.batch_id,
+    return record(
+        Comparison,
+        row,
         batch_name=row.batch_name or "",
-        beside=row.beside,
-        name=row.name,
-        configuration=row.configuration,
         done=spent.accepted,
         of=row.most_cases if row.batch_id is None else min(row.most_cases, row.settled),
         caps=Caps(max_calls=row.max_calls, max_cost_usd=row.max_cost_usd),
         totals=spent,
-        created_at=row.created_at,
-        ended_why=row.ended_why,
-        begun_anew=row.begun_anew,
     )

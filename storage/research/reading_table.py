@@ -157,9 +157,8 @@ def readings_by_tier(db: Database, actor: Actor, batch_id: str | None = None) ->
     columns = ratings.c.tier, ratings.c.label, func.count().label("n")
     query = select(*columns).select_from(ratings).where(ratings.c.version == 1, ratings.c.blind.is_(True))
     found: dict[int | None, dict[str, int]] = {}
-    with db.read() as conn:
-        for row in conn.execute(_restrict_to_closed(query, batch_id).group_by(ratings.c.tier, ratings.c.label)):
-            found.setdefault(row.tier, {})[row.label] = row.n
+    for row in db.rows(_restrict_to_closed(query, batch_id).group_by(ratings.c.tier, ratings.c.label)):
+        found.setdefault(row.tier, {})[row.label] = row.n
     known = sorted(tier for tier in found if tier is not None)
     return tuple(
         TierReadings(tier=None if tier is None else Tier(tier), labels=found[tier])

@@ -105,13 +105,12 @@ def measured_configurations(db: Database, actor: Actor) -> tuple[MeasuredConfigu
         .group_by(one.configuration)
         .order_by(func.max(one.last_at).desc())
     )
-    with db.read() as conn:
-        return tuple(
-            MeasuredConfiguration(
-                version=row.configuration, settled=int(row.settled), first_at=row.first_at, last_at=row.last_at
-            )
-            for row in conn.execute(query)
+    return tuple(
+        MeasuredConfiguration(
+            version=row.configuration, settled=int(row.settled), first_at=row.first_at, last_at=row.last_at
         )
+        for row in db.rows(query)
+    )
 
 
 def audit_sample(db: Database, actor: Actor, version: str) -> AuditSample:

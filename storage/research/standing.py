@@ -43,8 +43,7 @@ def revisions_now(db: Database) -> Standing:
 
 def count_readings(db: Database) -> int:
     """How many readings there are, with revisions: what is counted from them takes as long."""
-    with db.read() as conn:
-        return int(conn.execute(select(func.count()).select_from(ratings)).scalar_one())
+    return int(db.value(select(func.count()).select_from(ratings)))
 
 
 def _settled_sums(conn: Connection, chosen: ColumnElement[bool]) -> tuple[Any, ...]:

@@ -19,7 +19,7 @@ from screening.review.rating_form import RatingForm, RatingLabel
 from screening.review.triage import Tier
 from storage.audit_log import append
 from storage.blindness import see_readings
-from storage.database import Database
+from storage.database import Database, record
 from storage.erased import is_erased
 from storage.review.claims import NotAvailable, is_open
 from storage.review.follow_ups import open_second_reading
@@ -179,15 +179,8 @@ def versions_of(conn: Connection, case_ids: Sequence[str]) -> dict[str, tuple[Ad
 
 def adjudication_of(row: Any) -> Adjudication:
     """A row of adjudications as a value."""
-    return Adjudication(
-        case_id=row.case_id,
-        version=row.version,
-        label=RatingLabel(row.label),
-        method=Method(row.method),
-        by=row.by,
-        reason=row.reason,
-        rating_ids=tuple(row.rating_ids),
-        at=row.at,
+    return record(
+        Adjudication, row, label=RatingLabel(row.label), method=Method(row.method), rating_ids=tuple(row.rating_ids)
     )
 
 
@@ -316,16 +309,5 @@ _THIRD = (
 def disagreements(db: Database, actor: Actor, limit: int = 50, offset: int = 0) -> tuple[Disagreement, ...]:
     """The cases that wait for a senior, most urgent first. Raises Forbidden."""
     require(actor, Action.ADJUDICATE)
-    with db.read() as conn:
-        rows = conn.execute(_THIRD, {"reader": actor.id, "most": limit, "first": offset}).all()
-    return tuple(
-        Disagreement(
-            case_id=row.case_id,
-            external_id=row.external_id,
-            tier=Tier(row.tier),
-            entered_at=row.entered_at,
-            due_at=row.due_at,
-            read_by_me=bool(row.mine),
-        )
-        for row in rows
-    )
+    rows = db.rows(_THIRD, {"reader": actor.id, "most": limit, "first": offset})
+    return tuple(record(Disagreement, row, tier=Tier(row.tier), read_by_me=bool(row.mine)) for row in rows)

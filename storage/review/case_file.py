@@ -12,7 +12,7 @@ from screening.review.triage import Tier
 from storage.batches.batch_state import was_cancelled
 from storage.batches.case_texts import text_for_agents
 from storage.blindness import reveal
-from storage.database import Database
+from storage.database import Database, record
 from storage.schema import batches, case_errors, cases, inbox_entries, pending_cases
 
 
@@ -79,14 +79,11 @@ def reveal_case_file(db: Database, by: Acting, case_id: str) -> CaseFile:
         errors, entry = _errors(conn, case_id), _entry(conn, case_id)
         failed = row.pending is not None and row.ready_at is None
         waits_for_retry = failed and not was_cancelled(conn, row.batch_id)
-    return CaseFile(
+    return record(
+        CaseFile,
+        row,
         case_id=case_id,
-        batch_id=row.batch_id,
-        batch_name=row.batch_name,
-        batch_owner=row.batch_owner,
-        row=row.row,
         parts=_parts(row),
-        text_sha256=row.text_sha256,
         flags=_flags(row.flags),
         group=row.group_name,
         received_at=row.created_at,
@@ -127,18 +124,11 @@ def _flags(stored: Any) -> Mapping[str, tuple[str, ...]]:
 def _errors(conn: Connection, case_id: str) -> tuple[CaseError, ...]:
     table = case_errors.c
     rows = conn.execute(select(case_errors).where(table.case_id == case_id).order_by(table.id))
-    return tuple(CaseError(kind=row.kind, message=row.message, calls=row.calls, at=row.at) for row in rows)
+    return tuple(record(CaseError, row) for row in rows)
 
 
 def _entry(conn: Connection, case_id: str) -> Entry | None:
     row = conn.execute(select(inbox_entries).where(inbox_entries.c.case_id == case_id)).first()
     if row is None:
         return None
-    return Entry(
-        tier=Tier(row.tier),
-        why=row.why,
-        reading=row.reading,
-        entered_at=row.entered_at,
-        due_at=row.due_at,
-        closed_at=row.closed_at,
-    )
+    return record(Entry, row, tier=Tier(row.tier))

@@ -33,7 +33,7 @@ from screening.review.actors import SYSTEM, Acting, Actor, Role
 from screening.review.policy import Action, is_allowed, require
 from screening.review.triage import Tier
 from storage.audit_log import append
-from storage.database import Database
+from storage.database import Database, record
 from storage.schema import Moment, inbox_entries, ratings, skips
 from storage.schema.review import LATER_READING
 
@@ -309,15 +309,7 @@ def _take(conn: Connection, which: ColumnElement[bool], by: Acting, lease: timed
 
 
 def _claim(row: Any) -> Claim:
-    return Claim(
-        case_id=row.case_id,
-        token=row.token,
-        expires_at=row.lease_expires_at,
-        tier=Tier(row.tier),
-        why=why_of(row),
-        entered_at=row.entered_at,
-        due_at=row.due_at,
-    )
+    return record(Claim, row, expires_at=row.lease_expires_at, tier=Tier(row.tier), why=why_of(row))
 
 
 def take_back(conn: Connection, by: Acting) -> Mapping[str, str]:
@@ -350,8 +342,7 @@ def note_ahead(conn: Connection, by: Acting, ahead: Mapping[str, str], opened: s
 def my_claims(db: Database, by: Acting) -> tuple[Claim, ...]:
     """The cases this person holds now, most urgent first; after a reload they continue with these. Raises Forbidden."""
     require(by.actor, Action.CLAIM_NEXT)
-    with db.read() as conn:
-        rows = conn.execute(_HELD, {"now": by.now, "holder": by.id}).all()
+    rows = db.rows(_HELD, {"now": by.now, "holder": by.id})
     # few: put in order here, else the index of that order is read from end to end
     return tuple(_claim(row) for row in sorted(rows, key=lambda row: (row.routine, row.due_at, row.case_id)))
 

@@ -30,7 +30,7 @@ from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from storage.audit_log import append
 from storage.batches.batch_state import BatchEvent, still_takes_rows, was_cancelled
-from storage.database import Database
+from storage.database import Database, record
 from storage.erased import was_erased
 from storage.identifiers import new_id
 from storage.review import program_texts, text_index
@@ -151,18 +151,8 @@ def open_requests(db: Database, actor: Actor) -> tuple[Request, ...]:
     """The requests that wait for a second person, the oldest first. Raises Forbidden."""
     require(actor, Action.ERASE)
     undone = _request.done_at.is_(None), _request.withdrawn_at.is_(None)
-    with db.read() as conn:
-        rows = conn.execute(select(erasure_requests).where(*undone).order_by(_request.requested_at)).all()
-    return tuple(
-        Request(
-            id=row.id,
-            selection=Selection(by=By(row.kind), value=row.value),
-            reason=row.reason,
-            requested_by=row.requested_by,
-            requested_at=row.requested_at,
-        )
-        for row in rows
-    )
+    rows = db.rows(select(erasure_requests).where(*undone).order_by(_request.requested_at))
+    return tuple(record(Request, row, selection=Selection(by=By(row.kind), value=row.value)) for row in rows)
 
 
 def confirm(db: Database, by: Acting, request_id: str) -> Erasure:

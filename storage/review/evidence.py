@@ -12,7 +12,7 @@ from screening.review.policy import Action, require
 from screening.text.conversation import Thread, thread_of
 from storage.audit_log import append
 from storage.blindness import reveal
-from storage.database import Database
+from storage.database import Database, record
 from storage.review.claims import is_open
 from storage.schema import cases, configurations, inbox_entries, node_runs, ratings, screenings
 
@@ -37,7 +37,7 @@ _TEXT = select(*TEXT_COLUMNS).where(cases.c.id == bindparam("case", type_=String
 def text_of(case_id: str, row: Any) -> CaseText:
     """What `TEXT_COLUMNS` selected of a case."""
     thread = thread_of(row.turns)
-    return CaseText(case_id=case_id, external_id=row.external_id, text=row.text, reply=row.reply, thread=thread)
+    return record(CaseText, row, case_id=case_id, thread=thread)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

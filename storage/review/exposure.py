@@ -56,8 +56,7 @@ def count_cases_read(db: Database, actor: Actor, since: datetime) -> int:
     Raises Forbidden.
     """
     require(actor, Action.VIEW_CARE, actor.id)
-    with db.read() as conn:
-        return int(conn.execute(_READ, {"actor": actor.id, "since": since}).scalar_one())
+    return int(db.value(_READ, {"actor": actor.id, "since": since}))
 
 
 def take_break(db: Database, by: Acting) -> None:

@@ -212,8 +212,7 @@ def closed_ones(db: Database, actor: Actor, case_id: str) -> tuple[Closed, ...]:
     visible = or_(part, ~is_withheld(actor, _one.case_id)) if is_allowed(actor, Action.FOLLOW_UP) else part
     names = ("opened_at", "due_at", "closed_at", "closed_by")
     query = select(follow_ups).where(_one.case_id == case_id, _one.closed_at.is_not(None), visible).order_by(_one.id)
-    with db.read() as conn:
-        rows = conn.execute(query).all()
+    rows = db.rows(query)
     return tuple(
         Closed(
             disposition=For(row.disposition),

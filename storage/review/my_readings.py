@@ -10,7 +10,7 @@ from sqlalchemy import Select, and_, select
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.review.rating_form import RatingLabel
-from storage.database import Database
+from storage.database import Database, record
 from storage.review.claims import KEPT
 from storage.schema import adjudications, cases, inbox_entries, ratings
 
@@ -43,8 +43,7 @@ def my_readings(
     """
     require(actor, Action.VIEW_RATINGS, actor.id)
     query = _newest(actor.id, limit)
-    with db.read() as conn:
-        rows = conn.execute(query if before is None else query.where(ratings.c.at < before)).all()
+    rows = db.rows(query if before is None else query.where(ratings.c.at < before))
     return tuple(map(_reading, rows))
 
 
@@ -70,12 +69,10 @@ def _newest(reviewer: str, limit: int) -> Select[Any]:
 
 
 def _reading(row: Any) -> MyReading:
-    return MyReading(
-        case_id=row.case_id,
-        external_id=row.external_id,
-        at=row.at,
+    return record(
+        MyReading,
+        row,
         label=RatingLabel(row.label),
-        certainty=row.certainty,
         waits_for=None if row.closed_at else row.due,
         accepted=RatingLabel(row.accepted) if row.accepted else None,
     )

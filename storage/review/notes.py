@@ -9,7 +9,7 @@ from sqlalchemy import BindParameter, Connection, Select, String, and_, bindpara
 from screening.review.actors import Acting
 from screening.review.policy import Action, require
 from storage.blindness import has_rated
-from storage.database import Database
+from storage.database import Database, record
 from storage.review.claims import holds
 from storage.schema import accounts, case_notes, cases, inbox_entries, ratings
 
@@ -63,7 +63,7 @@ def notes_of_unread(conn: Connection, case_id: str) -> tuple[Note, ...]:
 
 def _notes(conn: Connection, case_id: str, query: Select[Any]) -> tuple[Note, ...]:
     rows = conn.execute(query, {"case": case_id}).all()
-    return tuple(Note(author=row.display_name or row.author, kind=row.kind, note=row.note, at=row.at) for row in rows)
+    return tuple(record(Note, row, author=row.display_name or row.author) for row in rows)
 
 
 def add_note(conn: Connection, by: Acting, case_id: str, kind: str, note: str, to: str | None = None) -> None:

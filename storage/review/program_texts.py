@@ -18,7 +18,7 @@ from storage.audit_log import append
 from storage.batches.batch_state import UnknownBatch, is_cancelled, still_takes_rows
 from storage.batches.intake import Target, add_case
 from storage.blindness import is_waiting
-from storage.database import Database
+from storage.database import Database, record
 from storage.erased import was_erased
 from storage.schema import adjudications, batches, cases, pending_cases, program_texts, programs, screenings
 from storage.site.programs import Program, require_in_force
@@ -138,8 +138,7 @@ def hand_out(db: Database, program: Program, case_id: str, now: datetime, *, out
 def list_texts(db: Database, program: Program, after: str = "", limit: int = 100) -> tuple[ProgramText, ...]:
     """Its texts in the order in which they came, those after one of them, without labels."""
     query = _texts(program).where(_text.case_id > after).order_by(_text.case_id).limit(limit)
-    with db.read() as conn:
-        return tuple(_program_text(row, outcome=False) for row in conn.execute(query))
+    return tuple(_program_text(row, outcome=False) for row in db.rows(query))
 
 
 def _texts(program: Program) -> Select[Any]:
@@ -193,8 +192,7 @@ def open_batches(db: Database, program: Program, begun_before: datetime) -> tupl
     held = exists().where(_text.case_id == cases.c.id, cases.c.batch_id == batches.c.id)
     its = batches.c.created_by == program.actor.id, batches.c.created_at < begun_before
     query = select(batches.c.id).where(*its, held, still_takes_rows(batches.c.id))
-    with db.read() as conn:
-        return tuple(conn.execute(query).scalars())
+    return tuple(db.values(query))
 
 
 def batch_of(db: Database, program: Program, batch_id: str) -> str:
@@ -208,8 +206,7 @@ def batch_of(db: Database, program: Program, batch_id: str) -> str:
 
 def require_same_file(db: Database, batch_id: str, content_sha256: str) -> None:
     """Require that the batch of a key was made of this file. Raises KeyUsed otherwise."""
-    with db.read() as conn:
-        intake = conn.execute(select(batches.c.intake).where(batches.c.id == batch_id)).scalar_one()
+    intake = db.value(select(batches.c.intake).where(batches.c.id == batch_id))
     if intake.get("sha256") != content_sha256:
         raise KeyUsed(batch_id)
 
@@ -225,15 +222,7 @@ def take_due(db: Database, now: datetime, most: int = 100) -> tuple[Told, ...]:
 
 
 def _news(row: Any, look_at: datetime) -> Told:
-    return Told(
-        case_id=row.case_id,
-        state=_state(row),
-        webhook=row.webhook,
-        secret=row.webhook_secret,
-        tries=row.tries,
-        version=row.version or 0,
-        look_at=look_at,
-    )
+    return record(Told, row, state=_state(row), secret=row.webhook_secret, version=row.version or 0, look_at=look_at)
 
 
 def _due(conn: Connection, now: datetime, most: int) -> Sequence[Any]:

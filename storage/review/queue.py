@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, CompoundSelect, Select, and_, case, func, 
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from screening.review.triage import Tier
-from storage.database import Database
+from storage.database import Database, record
 from storage.review.claims import KEPT, NOW, cases_in_hands, in_order, is_leased, is_open, moment, state, why_of
 from storage.review.tallies import Tallies, tallies
 from storage.schema import Moment, cases, inbox_entries
@@ -118,8 +118,7 @@ def queue(
     """Open cases, in the order they are due where no other is asked for. For supervisors. Raises Forbidden."""
     require(by.actor, Action.BROWSE_QUEUE)
     query = _list(by.actor, None if tiers is None else frozenset(tiers), limit, offset, sort)
-    with db.read() as conn:
-        rows = conn.execute(query, moment(by.now)).all()
+    rows = db.rows(query, moment(by.now))
     return tuple(waiting_case(row, by.now) for row in rows)
 
 
@@ -164,19 +163,16 @@ def waiting_case(row: Any, now: datetime) -> Waiting:
     """The case in a row of its entry with ``external_id`` and ``state``."""
     held = row.lease_expires_at is not None and row.lease_expires_at > now
     reserved = row.reserved_until is not None and row.reserved_until > now
-    return Waiting(
-        case_id=row.case_id,
-        external_id=row.external_id,
+    return record(
+        Waiting,
+        row,
         tier=Tier(row.tier),
         why=why_of(row),
-        entered_at=row.entered_at,
-        due_at=row.due_at,
         state=State(row.state),
         holder=row.holder if held else None,
         lease_expires_at=row.lease_expires_at if held else None,
         handed_to=row.handed_to if reserved else None,
         reserved_until=row.reserved_until if reserved else None,
-        reading=row.reading,
     )
 
 
@@ -249,8 +245,7 @@ def reserved_cases(db: Database, by: Acting) -> tuple[Waiting, ...]:
     mine = and_(is_open(), _entry.reserved_until.is_not(None), _entry.reserved_until > by.now)
     query = select(inbox_entries, state(by.actor, by.now).label("state"), cases.c.external_id)
     theirs = query.join(cases, cases.c.id == _entry.case_id).where(mine, _entry.handed_to == by.id)
-    with db.read() as conn:
-        rows = conn.execute(theirs).all()  # few: put in order here, so that the index of what is reserved serves
+    rows = db.rows(theirs)  # few: put in order here, so that the index of what is reserved serves
     return tuple(
         waiting_case(row, by.now) for row in sorted(rows, key=lambda row: (row.routine, row.due_at, row.case_id))
     )

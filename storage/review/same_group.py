@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, select
 from screening.review.actors import Acting
 from screening.review.policy import Action, require
 from storage.audit_log import append
-from storage.database import Database
+from storage.database import Database, record
 from storage.review.evidence import CaseText, owns_text
 from storage.schema import cases
 
@@ -44,10 +44,7 @@ def reveal_near_texts(db: Database, by: Acting, case_id: str, token: str | None 
             return NearTexts(before=(), after=())
         columns = _case.id, _case.external_id, _case.text, _case.reply
         before, after = (
-            tuple(
-                CaseText(case_id=row.id, external_id=row.external_id, text=row.text, reply=row.reply)
-                for row in conn.execute(query)
-            )
+            tuple(record(CaseText, row, case_id=row.id) for row in conn.execute(query))
             for query in _near(own, *columns)
         )
         for shown in (*before, *after):

@@ -85,6 +85,5 @@ def tallies(conn: Connection, now: datetime) -> Tallies:
 def first_due_by_tier(db: Database, actor: Actor) -> Mapping[Tier, datetime]:
     """The earliest target of each tier's open cases; a tier without any is left out. Raises Forbidden."""
     require(actor, Action.VIEW_COUNTS)
-    with db.read() as conn:
-        found = conn.execute(_FIRST_DUE).one()
+    found = db.row(_FIRST_DUE)
     return {tier: due for tier, due in zip(Tier, found, strict=True) if due is not None}

@@ -55,14 +55,12 @@ def catch_up(db: Database, most: int = 80 * AT_ONCE, rest: float = REST) -> int:
 
 
 def _next_behind(db: Database) -> Sequence[str]:
-    with db.read() as conn:
-        return conn.execute(behind().limit(AT_ONCE)).scalars().all()
+    return db.values(behind().limit(AT_ONCE))
 
 
 def _work_off(db: Database, next_ones: Sequence[str]) -> int:
     """Take these cases into the index or out of it; the pieces of their words are found before anything is locked."""
-    with db.read() as conn:
-        read = conn.execute(select(cases.c.id, *_WRITTEN).where(cases.c.id.in_(next_ones))).all()
+    read = db.rows(select(cases.c.id, *_WRITTEN).where(cases.c.id.in_(next_ones)))
     known = {text: parts_of(text) for text in map(full_text, read)}
     with db.write() as conn:
         wanted = behind().where(texts_to_index.c.case_id.in_(next_ones)).with_for_update(skip_locked=True)

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, insert, select, update
 from screening.review.actors import Acting, Actor, Role
 from screening.review.policy import Action, require
 from storage.audit_log import append, serialise
-from storage.database import Database
+from storage.database import Database, record
 from storage.identifiers import new_id
 from storage.schema import accounts, sessions
 from storage.settings_store import SiteSettings, current_in
@@ -225,8 +225,7 @@ def _change(db: Database, by: Acting, account_id: str, values: dict[str, Any], a
 def list_accounts(db: Database, actor: Actor) -> tuple[Account, ...]:
     """All accounts, sorted by name."""
     require(actor, Action.MANAGE_ACCOUNTS)
-    with db.read() as conn:
-        rows = conn.execute(select(accounts).order_by(accounts.c.display_name, accounts.c.id)).all()
+    rows = db.rows(select(accounts).order_by(accounts.c.display_name, accounts.c.id))
     return tuple(_account(row) for row in rows)
 
 
@@ -236,8 +235,7 @@ _ACTIVE = select(accounts).where(accounts.c.active.is_(True)).order_by(accounts.
 def colleagues(db: Database, actor: Actor) -> tuple[Actor, ...]:
     """Other people who can read cases, to whom a case may be handed."""
     require(actor, Action.CLAIM_NEXT)
-    with db.read() as conn:
-        people = [_account(row) for row in conn.execute(_ACTIVE)]
+    people = [_account(row) for row in db.rows(_ACTIVE)]
     return tuple(
         person.actor for person in people if person.id != actor.id and person.roles & {Role.REVIEWER, Role.SENIOR}
     )
@@ -254,10 +252,4 @@ def _account_by(conn: Connection, column: Any, value: str) -> Account | None:
 
 
 def _account(row: Any) -> Account:
-    return Account(
-        id=row.id,
-        subject=row.subject,
-        display_name=row.display_name,
-        roles=frozenset(Role(role) for role in row.roles),
-        active=row.active,
-    )
+    return record(Account, row, roles=frozenset(Role(role) for role in row.roles))

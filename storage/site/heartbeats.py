@@ -8,7 +8,7 @@ from typing import Literal
 from sqlalchemy import Connection, delete, func, select
 
 from storage.clock import shared_now
-from storage.database import Database, insert_into
+from storage.database import Database, insert_into, record
 from storage.schema import Moment, process_heartbeats
 
 BEAT_EVERY_S = 5.0
@@ -60,16 +60,7 @@ def processes(conn: Connection, now: datetime) -> Sequence[Process]:
     """Those seen within the last week, the freshest first."""
     moment = shared_now(conn, now)
     rows = conn.execute(select(process_heartbeats).order_by(_beat.seen_at.desc(), _beat.name)).all()
-    return tuple(
-        Process(
-            name=row.name,
-            kind=row.kind,
-            started_at=row.started_at,
-            seen_at=row.seen_at,
-            alive=abs(moment - row.seen_at) < DEAD_AFTER,
-        )
-        for row in rows
-    )
+    return tuple(record(Process, row, alive=abs(moment - row.seen_at) < DEAD_AFTER) for row in rows)
 
 
 def live_workers(conn: Connection, now: datetime) -> int:

@@ -284,8 +284,7 @@ def monitors(db: Database) -> tuple[tuple[str, str], ...]:
     """Id and address of the outside monitors that hear every minute that all is well."""
     to = notification_recipients.c
     query = select(to.id, to.target).where(to.kind == Kind.MONITOR.value, to.active.is_(True))
-    with db.read() as conn:
-        return tuple((row.id, row.target) for row in conn.execute(query))
+    return tuple((row.id, row.target) for row in db.rows(query))
 
 
 def record_heartbeat(db: Database, recipient_id: str, problem: str | None, now: datetime) -> None:

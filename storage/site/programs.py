@@ -17,7 +17,7 @@ from sqlalchemy import Connection, insert, select, update
 from screening.review.actors import Acting, Actor, Role
 from screening.review.policy import Action, require
 from storage.audit_log import append
-from storage.database import Database
+from storage.database import Database, record
 from storage.identifiers import new_id
 from storage.schema import programs
 
@@ -104,8 +104,7 @@ def revoke_program(db: Database, by: Acting, program_id: str) -> None:
 def list_programs(db: Database, actor: Actor) -> tuple[Program, ...]:
     """All of them, the newest first. Raises Forbidden."""
     require(actor, Action.MANAGE_ACCOUNTS)
-    with db.read() as conn:
-        return tuple(map(_program, conn.execute(select(programs).order_by(_one.created_at.desc(), _one.id)).all()))
+    return tuple(map(_program, db.rows(select(programs).order_by(_one.created_at.desc(), _one.id))))
 
 
 def program_of(db: Database, token: str) -> Program:
@@ -136,13 +135,4 @@ def _hash(token: str) -> str:
 
 
 def _program(row: Any) -> Program:
-    return Program(
-        id=row.id,
-        name=row.name,
-        scopes=frozenset(Scope(one) for one in row.scopes if one in set(Scope)),
-        per_minute=row.per_minute,
-        webhook=row.webhook,
-        created_by=row.created_by,
-        created_at=row.created_at,
-        revoked_at=row.revoked_at,
-    )
+    return record(Program, row, scopes=frozenset(Scope(one) for one in row.scopes if one in set(Scope)))

@@ -16,7 +16,7 @@ from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from screening.review.triage import Tier
 from storage.audit_log import append, serialise
-from storage.database import Database
+from storage.database import Database, record
 from storage.identifiers import new_id
 from storage.schema import notification_recipients, notifications
 
@@ -184,15 +184,6 @@ def _recipients(conn: Connection, ids: Collection[str] | None = None) -> tuple[R
 
 def _recipient(row: Any) -> Recipient:
     quiet: tuple[int, int] | Literal[None] = None if row.quiet_from is None else (row.quiet_from, row.quiet_to)
-    return Recipient(
-        id=row.id,
-        name=row.name,
-        kind=Kind(row.kind),
-        shown=row.shown,
-        step=row.step,
-        events=frozenset(Event(event) for event in row.events),
-        quiet=quiet,
-        active=row.active,
-        problem=row.problem,
-        tried_at=row.tried_at,
+    return record(
+        Recipient, row, kind=Kind(row.kind), events=frozenset(Event(event) for event in row.events), quiet=quiet
     )

@@ -32,8 +32,7 @@ _ACTIONS: Mapping[Place, Action] = {Place.RESULTS: Action.VIEW_RESULTS, Place.IN
 def saved_views(db: Database, actor: Actor, place: Place) -> Mapping[str, str]:
     """The person's views by name, in order. Raises Forbidden."""
     require(actor, _ACTIONS[place])
-    with db.read() as conn:
-        return {row.name: row.query for row in conn.execute(_KEPT, {"who": actor.id, "where": place.value})}
+    return {row.name: row.query for row in db.rows(_KEPT, {"who": actor.id, "where": place.value})}
 
 
 def save_view(db: Database, by: Acting, place: Place, name: str, query: str) -> None:

@@ -39,7 +39,7 @@ from storage.review.second_looks import request_second_looks
 from storage.schema import audit_events, batches, cases, inbox_entries, metadata, programs
 from storage.settings_store import SiteSettings, accept_model_name, change
 from storage.site.programs import Made, Scope, list_programs, make_program, revoke_program
-from tests.databases import put_away
+from tests.databases import put_away, write
 from tests.free_port import free_port
 from tests.storage.batch_of import CONFIGURATION, decide
 from tests.storage.inbox_cases import ADMIN, ANN, RESEARCHER, form, read, register
@@ -75,8 +75,7 @@ class Site:
         self.client.close()
 
     def count(self, table: Any) -> int:
-        with self.db.read() as conn:
-            return int(conn.execute(select(func.count()).select_from(table)).scalar_one())
+        return self.db.value(select(func.count()).select_from(table))
 
 
 @pytest.fixture
@@ -108,8 +107,7 @@ def test_an_erased_text_leaves_no_key_and_is_still_the_same_text_under_it(site: 
     site.now += timedelta(days=1)
     site.submit(made, "next")  # closes the batch of the day before
     erase(site.db, LOCAL_USER.at(site.now), Selection(by=By.CASE, value=first["id"]), "letter")
-    with site.db.read() as conn:
-        held = [str(row) for table in metadata.sorted_tables for row in conn.execute(select(table))]
+    held = [str(row) for table in metadata.sorted_tables for row in site.db.rows(select(table))]
     assert not [row for row in held if key in row]
     assert site.submit(made, key) == (200, first)
     assert site.submit(made, key, text="Another text.")[0] == 409
@@ -120,8 +118,7 @@ def test_a_conversation_is_a_case_with_its_turns(site: Site) -> None:
     made = site.made()
     turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
     assert site.submit(made, "k", messages=[*turns, {"role": "user", "content": "I cannot go on."}])[0] == 202
-    with site.db.read() as conn:
-        row = conn.execute(select(cases)).one()
+    row = site.db.row(select(cases))
     assert [turn["judged"] for turn in row.turns["turns"]] == [False, False, True]
     assert site.submit(made, "k2", messages=[{"content": "x"}]) == (422, {"error": "turn 1 has no role"})
 
@@ -145,8 +142,7 @@ def test_what_is_wrong_is_said_without_quoting_a_text(site: Site, body: dict[str
 
 def test_tokens_are_hashed_scoped_revocable_limited_and_logged(site: Site) -> None:
     made = site.made(Scope.SUBMIT, per_minute=3)
-    with site.db.read() as conn:
-        assert made.token not in str(conn.execute(select(programs)).all())
+    assert made.token not in str(site.db.rows(select(programs)))
     assert site.submit(made, "bad key!")[0] == 400
     status, first = site.submit(made, "k")
     assert status == 202 and site.get(made, f"batches/{first['id']}")[0] == 403
@@ -158,10 +154,9 @@ def test_tokens_are_hashed_scoped_revocable_limited_and_logged(site: Site) -> No
     other = site.made()
     revoke_program(site.db, LOCAL_USER.at(NOW), other.program.id)
     assert site.submit(other, "k")[0] == 401 and site.client.get("/api/v1/texts").status_code == 401
-    with site.db.read() as conn:
-        logged = set(conn.execute(select(audit_events.c.action)).scalars())
-        refused = select(audit_events.c.actor, audit_events.c.details).where(audit_events.c.action == "refused")
-        assert conn.execute(refused).all() == [(made.program.actor.id, '{"asked":"batches"}')]
+    logged = set(site.db.values(select(audit_events.c.action)))
+    refused = select(audit_events.c.actor, audit_events.c.details).where(audit_events.c.action == "refused")
+    assert site.db.rows(refused) == [(made.program.actor.id, '{"asked":"batches"}')]
     assert {"program_made", "program_revoked", "batch_created"} <= logged
 
 
@@ -205,9 +200,8 @@ def test_a_day_is_a_batch_and_the_day_before_is_closed(site: Site) -> None:
         site.submit(made, f"k{number}")
     site.now += timedelta(days=1)
     assert site.submit(made, "next-day")[0] == 202
-    with site.db.read() as conn:
-        names = conn.execute(select(batches.c.name).order_by(batches.c.name)).scalars().all()
-        rows = conn.execute(select(cases.c.row).order_by(cases.c.created_at, cases.c.row)).scalars().all()
+    names = site.db.values(select(batches.c.name).order_by(batches.c.name))
+    rows = site.db.values(select(cases.c.row).order_by(cases.c.created_at, cases.c.row))
     assert names == ["chat, 2026-11-22", "chat, 2026-11-23"] and rows == [1, 2, 3, 1]
     assert len(program_texts.open_batches(site.db, made.program, site.now + timedelta(days=1))) == 1
 
@@ -223,8 +217,7 @@ def test_a_pipeline_that_comes_into_force_again_on_the_same_day_takes_texts_agai
         answers.append(site.submit(made, f"k{key}")[0])
         site.now += timedelta(minutes=10)
     assert answers == [202] * 4
-    with db.read() as conn:
-        assert len(conn.execute(select(batches.c.id)).all()) == 2, "one a day and configuration"
+    assert len(db.rows(select(batches.c.id))) == 2, "one a day and configuration"
 
 
 def test_what_becomes_of_a_text_called_unsafe_is_as_the_site_says_when_it_is_handed_in(site: Site) -> None:
@@ -234,8 +227,7 @@ def test_what_becomes_of_a_text_called_unsafe_is_as_the_site_says_when_it_is_han
         assert site.submit(made, f"k{version}")[0] == 202
         site.now += timedelta(minutes=10)
     query = select(batches.c.reach).join(cases, cases.c.batch_id == batches.c.id).order_by(cases.c.created_at)
-    with site.db.read() as conn:
-        assert tuple(conn.execute(query).scalars()) == reaches
+    assert tuple(site.db.values(query)) == reaches
 
 
 def test_a_model_name_that_an_administrator_accepted_counts_for_what_programs_hand_in(site: Site) -> None:
@@ -252,8 +244,7 @@ def test_a_model_name_that_an_administrator_accepted_counts_for_what_programs_ha
     answer = site.client.post("/api/v1/batches?name=a.csv", headers=headers, content=b"id,text\n1,a day by the lake\n")
     assert answer.status_code == 202
     query = select(batches.c.configuration).where(batches.c.created_by == made.program.actor.id)
-    with site.db.read() as conn:
-        begun = conn.execute(query.order_by(batches.c.id)).scalars().all()
+    begun = site.db.values(query.order_by(batches.c.id))
     names = [accepted_names(load_configuration(site.db, version)) for version in begun]
     assert names == [(), ("another-1",), ("another-1",)]
 
@@ -421,8 +412,7 @@ def test_the_results_of_a_file_tell_what_people_accepted_as_those_of_a_text_do(s
     content = b"id,text\n1,a day by the lake\n2,a walk in the hills\n3,a night at home\n"
     batch_id = site.client.post("/api/v1/batches?name=a.csv", headers=headers, content=content).json()["id"]
     _until(lambda: site.count(cases) == 3)
-    with db.read() as conn:
-        first, second, _ = conn.execute(select(cases.c.id).order_by(cases.c.row)).scalars()
+    first, second, _ = db.values(select(cases.c.id).order_by(cases.c.row))
     for case_id in (first, second):
         decide(db, case_id, Outcome.SAFE)
     assert _results(site, made, batch_id) == [("safe", "safe", "agents"), ("safe", "safe", "agents"), _PENDING]
@@ -535,8 +525,7 @@ def test_labels_that_stand_for_none_do_so_after_a_restart_too(site: Site, monkey
         intake.begin(made.program, "f1", path, "a.csv", FileMapping(labels={"safe": None, "bad": Label.UNSAFE}))
     intake.resume()
     _until(lambda: site.count(cases) == 2)
-    with site.db.read() as conn:
-        found = {row.external_id: row.reference for row in conn.execute(select(cases))}
+    found = {row.external_id: row.reference for row in site.db.rows(select(cases))}
     assert found == {"1": None, "2": "unsafe"}
 
 
@@ -544,8 +533,7 @@ def test_a_fault_of_the_program_is_answered_in_json(db: Database, tmp_path: Path
     site = Site(db, tmp_path)
     made = site.made()
     site.client = TestClient(site.client.app, raise_server_exceptions=False)
-    with db.write() as conn:
-        conn.execute(text("ALTER TABLE program_texts RENAME TO program_texts_away"))
+    write(db, text("ALTER TABLE program_texts RENAME TO program_texts_away"))
     status, said = site.submit(made, "k1")
     assert status == 500 and said["error"].startswith("a fault of the program")
     site.close()

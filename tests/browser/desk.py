@@ -14,6 +14,7 @@ from screening.review.triage import Tier
 from storage import settings_store
 from storage.database import Database
 from storage.schema import inbox_entries, ratings
+from tests.databases import write
 from tests.storage.inbox_cases import fill
 
 
@@ -27,8 +28,7 @@ def leave_nothing_to_chance(db: Database) -> None:
 def waiting_cases(database_url: str, count: int) -> Iterator[Database]:
     """The app's database with so many P2 cases that wait and no others; no second readings and no break."""
     opened = Database(database_url)
-    with opened.write() as conn:
-        conn.execute(delete(inbox_entries))
+    write(opened, delete(inbox_entries))
     leave_nothing_to_chance(opened)
     fill(opened, [Tier.P2] * count, entered_at=[datetime.now(UTC)] * count)
     yield opened
@@ -37,8 +37,7 @@ def waiting_cases(database_url: str, count: int) -> Iterator[Database]:
 
 def stored_labels(db: Database) -> dict[str, str]:
     """The label of every rating, by case."""
-    with db.read() as conn:
-        return {row.case_id: row.label for row in conn.execute(select(ratings.c.case_id, ratings.c.label))}
+    return {row.case_id: row.label for row in db.rows(select(ratings.c.case_id, ratings.c.label))}
 
 
 def open_inbox(page: Page, path: str = "/inbox") -> None:

@@ -159,9 +159,9 @@ def test_a_page_that_stays_open_offers_what_there_is_by_now(page: Page, running_
     batch_id = batch(db, ["one", "two", "three", "four"], reach=Reach.LIST)
     page.goto(f"/batches?batch={batch_id}")
     expect(page.get_by_text("Nothing waits to be acknowledged here.")).to_be_visible()
-    with db.read() as conn:  # other batches of this site may wait as well
-        query = select(cases.c.id).where(cases.c.batch_id == batch_id).order_by(cases.c.row)
-        unsafe, failed, another, _pending = conn.execute(query).scalars()
+    # other batches of this site may wait as well
+    query = select(cases.c.id).where(cases.c.batch_id == batch_id).order_by(cases.c.row)
+    unsafe, failed, another, _pending = db.values(query)
     decide(db, unsafe, Outcome.UNSAFE)
     expect(page.get_by_text("1 text waits to be acknowledged.")).to_be_visible()
     expect(page.get_by_role("link", name=re.compile(r"^1\s*unsafe$"))).to_be_visible()

@@ -18,6 +18,7 @@ from storage.database import Database
 from storage.schema import cases, inbox_entries, ratings
 from tests.browser.conftest import RunningApp, screenshot
 from tests.browser.desk import choose, leave_nothing_to_chance, next_case, open_inbox, save
+from tests.databases import write
 from tests.storage.inbox_cases import fill
 
 pytestmark = pytest.mark.browser
@@ -52,8 +53,7 @@ def conversation() -> NewCase:
 def db(running_app: RunningApp) -> Iterator[Database]:
     """The app's database, with two cases of this conversation that wait."""
     opened = Database(running_app.database_url)
-    with opened.write() as conn:
-        conn.execute(delete(inbox_entries))
+    write(opened, delete(inbox_entries))
     leave_nothing_to_chance(opened)
     ids = fill(opened, [Tier.P2] * 2, entered_at=[datetime.now(UTC)] * 2)
     case = conversation()
@@ -62,8 +62,7 @@ def db(running_app: RunningApp) -> Iterator[Database]:
         "text": case.text.stored, "model_text": case.text.model_text, "turns": case.thread.as_json(), "reply": None,
         "flags": {"text": sorted(case.text.flags), "reply": []}, "where_to_act": WHERE,
     }  # fmt: skip
-    with opened.write() as conn:
-        conn.execute(update(cases).where(cases.c.id.in_(ids)).values(row))
+    write(opened, update(cases).where(cases.c.id.in_(ids)).values(row))
     yield opened
     opened.close()
 
@@ -92,9 +91,8 @@ def test_it_is_read_marked_and_saved_by_keyboard_and_where_to_act_comes_with_the
     choose(page, "2", "7", "Unsafe", "Sure")
     save(page)
     expect(page.get_by_role("link", name=WHERE)).to_have_attribute("rel", "noopener noreferrer")
-    with db.read() as conn:
-        (fields,) = conn.execute(select(ratings.c.fields).where(ratings.c.case_id == case_id)).scalars()
-        text = conn.execute(select(cases.c.text).where(cases.c.id == case_id)).scalar_one()
+    (fields,) = db.values(select(ratings.c.fields).where(ratings.c.case_id == case_id))
+    text = db.value(select(cases.c.text).where(cases.c.id == case_id))
     (mark,) = fields["marks"]
     assert text[mark["start"] : mark["end"]] == "I am so tired of it all."
     page.goto(f"/case?case={case_id}")

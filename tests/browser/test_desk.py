@@ -30,6 +30,7 @@ from tests.browser.desk import (
     waiting_cases,
 )  # fmt: skip
 from tests.browser.slow_line import SlowLine
+from tests.databases import write
 from tests.storage.inbox_cases import form
 
 pytestmark = pytest.mark.browser
@@ -157,8 +158,7 @@ def test_a_case_that_went_to_a_colleague_is_said_with_the_draft_kept(page: Page,
 
 def _give_to_bo(db: Database, case_id: str) -> None:
     theirs = {"holder": "bo", "token": "other", "lease_expires_at": datetime.now(UTC) + timedelta(minutes=5)}
-    with db.write() as conn:
-        conn.execute(update(inbox_entries).where(inbox_entries.c.case_id == case_id).values(**theirs))
+    write(db, update(inbox_entries).where(inbox_entries.c.case_id == case_id).values(**theirs))
 
 
 def test_a_save_refused_after_a_cut_line_is_said_though_the_next_case_was_asked_for(
@@ -176,8 +176,7 @@ def test_a_save_refused_after_a_cut_line_is_said_though_the_next_case_was_asked_
     expect(far.get_by_role("alert").filter(has_text="Somebody else has this case now.")).to_be_visible(timeout=120_000)
     expect(far.get_by_text("The text is put away")).to_be_visible()
     assert case_in_address(far) == case_id and case_id not in stored_labels(db)
-    with db.write() as conn:
-        conn.execute(update(inbox_entries).where(inbox_entries.c.case_id == case_id).values(holder=None))
+    write(db, update(inbox_entries).where(inbox_entries.c.case_id == case_id).values(holder=None))
     far.get_by_role("button", name="Take it up again").click()
     expect(chosen(far, "Unsafe")).to_be_visible()
     expect(chosen(far, "Sure")).to_be_visible()
@@ -194,9 +193,8 @@ def test_a_second_press_on_a_way_to_leave_says_nothing_untrue(far: Page, line: S
     expect(far.get_by_text("Set aside for you; your note is kept.")).to_be_visible()
     far.wait_for_timeout(1500)
     expect(far.locator(".sld-alert")).to_be_empty()
-    with db.read() as conn:
-        query = select(func.count()).select_from(case_notes).where(case_notes.c.case_id == case_id)
-        assert conn.execute(query).scalar_one() == 1
+    query = select(func.count()).select_from(case_notes).where(case_notes.c.case_id == case_id)
+    assert db.value(query) == 1
 
 
 def test_a_change_is_not_left_behind_unsaved(page: Page, db: Database) -> None:
@@ -261,9 +259,8 @@ def test_undo_in_haste_replaces_the_reading_and_it_stays_blind(page: Page, db: D
     expect(chosen(page, "Safe")).to_be_visible()
     page.keyboard.press("2")
     save(page)
-    with db.read() as conn:
-        query = select(ratings.c.label, ratings.c.version, ratings.c.blind).where(ratings.c.case_id == case_id)
-        assert [tuple(row) for row in conn.execute(query)] == [("unsafe", 1, True)]
+    query = select(ratings.c.label, ratings.c.version, ratings.c.blind).where(ratings.c.case_id == case_id)
+    assert [tuple(row) for row in db.rows(query)] == [("unsafe", 1, True)]
     page.keyboard.press("n")
     page.wait_for_url(lambda url: after in url)
     expect(page.get_by_role("heading", name="Your reading")).to_be_visible()
@@ -303,9 +300,8 @@ def test_a_change_starts_from_the_reading_that_is_stored(page: Page, db: Databas
     expect(page.get_by_role("heading", name="Saved")).to_be_visible()
     _change(page, was="Safe", key="2")
     _change(page, was="Unsafe", key="5")
-    with db.read() as conn:
-        query = select(ratings.c.label, ratings.c.certainty).where(ratings.c.case_id == case_id)
-        found = [tuple(row) for row in conn.execute(query.order_by(ratings.c.version))]
+    query = select(ratings.c.label, ratings.c.certainty).where(ratings.c.case_id == case_id)
+    found = [tuple(row) for row in db.rows(query.order_by(ratings.c.version))]
     assert found == [("safe", 4), ("unsafe", 4), ("unsafe", 2)]
 
 
@@ -323,8 +319,7 @@ def _change(page: Page, *, was: str, key: str) -> None:
 
 
 def _lengthen(db: Database) -> None:
-    with db.write() as conn:
-        conn.execute(update(cases).values(text=f"First sentence. {LONG}"))
+    write(db, update(cases).values(text=f"First sentence. {LONG}"))
 
 
 def test_marks_by_keyboard_and_by_drag_and_a_long_text_whose_end_was_not_reached(page: Page, db: Database) -> None:
@@ -349,8 +344,7 @@ def test_marks_by_keyboard_and_by_drag_and_a_long_text_whose_end_was_not_reached
     dragged = page.locator(".sld-text mark").nth(1).inner_text()
     save(page)
     expect(page.get_by_text("Saved before the end of the text was reached.")).to_be_visible()
-    with db.read() as conn:
-        fields = conn.execute(select(ratings.c.fields).where(ratings.c.case_id == case_id)).scalar_one()
+    fields = db.value(select(ratings.c.fields).where(ratings.c.case_id == case_id))
     first, second = fields["marks"]
     assert first == {"part": "text", "start": 0, "end": 15} and fields["read_to_end"] is False
     assert f"First sentence. {LONG}"[second["start"] : second["end"]] == dragged
@@ -375,8 +369,7 @@ MARK_SENTENCES = """([part, before]) => {
 
 def test_the_mark_that_a_reading_cannot_keep_is_refused_with_words(page: Page, db: Database) -> None:
     text, reply = (" ".join(f"Sentence {number} of the {part}." for number in range(12)) for part in ("text", "reply"))
-    with db.write() as conn:
-        conn.execute(update(cases).values(text=text, reply=reply))
+    write(db, update(cases).values(text=text, reply=reply))
     open_inbox(page)
     next_case(page)
     choose(page, "2", "7", "Unsafe", "Sure")
@@ -388,8 +381,7 @@ def test_the_mark_that_a_reading_cannot_keep_is_refused_with_words(page: Page, d
     expect(page.get_by_role("alert").filter(has_text="A reading keeps 20 marks at most.")).to_be_visible()
     expect(page.locator("mark.sld-mine")).to_have_count(MOST_MARKS)
     save(page)
-    with db.write() as conn:
-        conn.execute(update(cases).values(reply=None))
+    write(db, update(cases).values(reply=None))
 
 
 NARROW = ".st-key-inbox"
@@ -438,8 +430,7 @@ def test_a_follow_up_comes_by_itself_and_mounts_nothing_anew(page: Page, db: Dat
     save(page)
     expect(page.get_by_text("1 follow-up open")).to_be_visible()
     assert page.evaluate(f"{PLACE}.kept") is True
-    with db.write() as conn:
-        conn.execute(delete(follow_ups))
+    write(db, delete(follow_ups))
 
 
 KEPT = "() => Object.keys(localStorage).filter((name) => name.includes('follow_up_note'))"
@@ -462,8 +453,7 @@ def test_a_note_that_is_typed_outlives_the_page_until_it_is_recorded(page: Page,
     expect(page.get_by_text("Closed.")).to_be_visible()
     expect(page.get_by_text("1 follow-up open")).to_have_count(0)
     page.wait_for_function(f"() => ({KEPT})().length === 0")
-    with db.read() as conn:
-        assert conn.execute(select(follow_ups.c.note)).scalars().all()[-1] == "called, is with fam"
+    assert db.values(select(follow_ups.c.note))[-1] == "called, is with fam"
 
 
 def _give_back(page: Page) -> None:
@@ -473,7 +463,6 @@ def _give_back(page: Page) -> None:
 
 
 def test_every_reading_of_these_tests_is_one_rating(db: Database) -> None:
-    with db.read() as conn:
-        first = select(ratings.c.case_id, func.count().label("n")).where(ratings.c.version == 1)
-        most = first.group_by(ratings.c.case_id).subquery()
-        assert conn.execute(select(func.max(most.c.n))).scalar_one() == 1
+    first = select(ratings.c.case_id, func.count().label("n")).where(ratings.c.version == 1)
+    most = first.group_by(ratings.c.case_id).subquery()
+    assert db.value(select(func.max(most.c.n))) == 1

@@ -83,8 +83,7 @@ def _lease(db: Database, minutes: float) -> None:
 
 
 def _rated(db: Database) -> int:
-    with db.read() as conn:
-        return int(conn.execute(select(func.count()).select_from(ratings_table)).scalar_one())
+    return db.value(select(func.count()).select_from(ratings_table))
 
 
 def test_five_cases_by_keyboard_alone(page: Page, db: Database) -> None:
@@ -169,8 +168,7 @@ def _adjudicate(page: Page, db: Database, case_id: str) -> None:
     tab_to(page, page.get_by_role("button", name="Record"))
     page.keyboard.press("Enter")
     expect(page.get_by_text("Version 1: Unsafe")).to_be_visible()
-    with db.read() as conn:
-        made = conn.execute(select(adjudications).where(adjudications.c.case_id == case_id)).one()
+    made = db.row(select(adjudications).where(adjudications.c.case_id == case_id))
     assert (made.label, made.method, made.by) == ("unsafe", "senior", LOCAL_USER.id)
 
 
@@ -197,8 +195,7 @@ def test_a_note_is_saved_from_within_it_and_keys_do_not_act_there(page: Page, db
     tab_to(page, page.get_by_role("textbox", name="Note", exact=True))
     page.keyboard.type("n 2 s x: a song")
     save(page)
-    with db.read() as conn:
-        row = conn.execute(select(ratings_table).where(ratings_table.c.case_id == case_id)).one()
+    row = db.row(select(ratings_table).where(ratings_table.c.case_id == case_id))
     assert (row.label, row.fields["note"]) == ("safe", "n 2 s x: a song")
 
 

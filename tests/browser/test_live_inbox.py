@@ -198,8 +198,7 @@ def test_what_cannot_be_screened_is_said_while_it_lasts(page: Page, db: Database
     pause(db, LOCAL_USER.at(now), batch_id)  # or the worker has screened it before it can fail
     add_rows(db, batch_id, [NewCase(row=1, external_id="p1", text=receive("Bread and roses."))], now)
     close_intake(db, LOCAL_USER.at(now), batch_id)
-    with db.read() as conn:
-        case_id = conn.execute(select(cases.c.id).where(cases.c.batch_id == batch_id)).scalar_one()
+    case_id = db.value(select(cases.c.id).where(cases.c.batch_id == batch_id))
     record_error(db, case_id, "authentication", "refused", now)
     resume(db, LOCAL_USER.at(now), batch_id)
     banner = page.get_by_role("status").filter(has_text="the model's service refuses the key".capitalize())

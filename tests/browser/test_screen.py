@@ -140,8 +140,7 @@ def test_narrow_screens_lose_nothing(page: Page) -> None:
 def _count(running_app: RunningApp) -> int:
     db = Database(running_app.environment["DATABASE_URL"])
     try:
-        with db.read() as conn:
-            return int(conn.execute(select(func.count()).select_from(cases)).scalar_one())
+        return db.value(select(func.count()).select_from(cases))
     finally:
         db.close()
 

@@ -25,6 +25,7 @@ from storage.site import accounts
 from tests.browser.accessibility import violations
 from tests.browser.conftest import ROOT, RunningApp, screenshot
 from tests.browser.signed_in_site import open_id_provider, sign_in, signed_in_site
+from tests.databases import write
 from tests.free_port import free_port
 from tests.storage.inbox_cases import fill
 
@@ -52,8 +53,7 @@ def db(site: RunningApp, provider: str) -> Iterator[Database]:
     for name, role in (("ann", Role.REVIEWER), ("rae", Role.RESEARCHER)):
         known = accounts.SignIn(subject=f"{provider}|{name}", display_name=name.title(), issued_at=datetime.now(UTC))
         made = presence.enter(opened, known, datetime.now(UTC))
-        with opened.write() as conn:
-            conn.execute(update(schema.accounts).where(schema.accounts.c.id == made.id).values(roles=[role.value]))
+        write(opened, update(schema.accounts).where(schema.accounts.c.id == made.id).values(roles=[role.value]))
     yield opened
     opened.close()
 
@@ -69,8 +69,7 @@ def visitor(browser: Browser, site: RunningApp, db: Database) -> Iterator[Page]:
 
 def _end_idle(db: Database) -> None:
     """Let every session have been idle for a day."""
-    with db.write() as conn:
-        conn.execute(update(sessions).values(seen_at=datetime.now(UTC) - timedelta(days=1)))
+    write(db, update(sessions).values(seen_at=datetime.now(UTC) - timedelta(days=1)))
 
 
 def offered(page: Page) -> dict[str, list[str]]:
@@ -163,8 +162,7 @@ def test_what_was_filled_in_outlives_the_session(visitor: Page, db: Database) ->
     _end_idle(db)
     visitor.get_by_role("textbox", name="Note").fill("as far as I came")
     expect(visitor.get_by_text("your session has ended")).to_be_visible()
-    with db.read() as conn:
-        assert conn.execute(select(ratings.c.id)).all() == []
+    assert db.rows(select(ratings.c.id)) == []
     visitor.get_by_role("link", name="Sign in again").click()
     sign_in(visitor, "ann")
     expect(visitor.get_by_role("heading", name="Inbox")).to_be_visible()

@@ -104,8 +104,7 @@ def _lease(db: Database, minutes: float) -> None:
 
 def _of_case(db: Database, case_id: str) -> tuple[str, str]:
     """Its text, and its batch."""
-    with db.read() as conn:
-        row = conn.execute(select(cases.c.text, cases.c.batch_id).where(cases.c.id == case_id)).one()
+    row = db.row(select(cases.c.text, cases.c.batch_id).where(cases.c.id == case_id))
     return row.text, row.batch_id
 
 
@@ -226,11 +225,10 @@ def _decides(senior: Person, case_id: str, text: str) -> None:
 
 
 def _closed_for_all(team: dict[str, Person], case_id: str, db: Database) -> None:
-    with db.read() as conn:
-        made = conn.execute(select(adjudications).where(adjudications.c.case_id == case_id)).one()
-        given = conn.execute(select(ratings.c.id).where(ratings.c.case_id == case_id)).scalars().all()
-        sue = conn.execute(select(accounts.c.id).where(accounts.c.display_name == "Sue Example")).scalar_one()
-        closed = conn.execute(select(inbox_entries.c.closed_at).where(inbox_entries.c.case_id == case_id)).scalar_one()
+    made = db.row(select(adjudications).where(adjudications.c.case_id == case_id))
+    given = db.values(select(ratings.c.id).where(ratings.c.case_id == case_id))
+    sue = db.value(select(accounts.c.id).where(accounts.c.display_name == "Sue Example"))
+    closed = db.value(select(inbox_entries.c.closed_at).where(inbox_entries.c.case_id == case_id))
     assert (made.label, made.method, made.by) == ("unsafe", "senior", sue)
     assert closed is not None and set(made.rating_ids) == set(given) and len(given) == 2
     for name in ("ann", "bo"):

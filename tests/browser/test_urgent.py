@@ -170,8 +170,7 @@ def test_a_text_screened_while_an_inbox_lies_idle_reaches_people_at_once(
         page.wait_for_url(re.compile("case="))
         assert case_in_address(page) == case_id
         expect(case_text(page)).to_contain_text(WORDS)
-    with db.read() as conn:
-        assert conn.execute(select(notifications.c.event)).scalars().all() == ["arrived", "arrived"]
+    assert db.values(select(notifications.c.event)) == ["arrived", "arrived"]
 
 
 STOPPABLE_TIMERS = """

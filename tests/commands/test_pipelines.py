@@ -155,8 +155,7 @@ def test_without_a_pipeline_the_one_in_force_in_the_database_screens(tmp_path: P
     activate(db, by, "ours", keep_version(db, by, ours, "a copy", 0).number, "tried in the lab")
     for number, (options, name) in enumerate([((), "ours"), (("--preset", "certified"), "certified")], start=1):
         assert _screen(tmp_path, "--database", url, *options) == 0
-        with db.read() as conn:
-            used = conn.execute(select(configurations.c.body).order_by(configurations.c.created_at)).scalars().all()
+        used = db.values(select(configurations.c.body).order_by(configurations.c.created_at))
         assert [one["pipeline"]["name"] for one in used][-1] == name and len(used) == number
     db.close()
 

@@ -11,6 +11,7 @@ from screening.review.actors import LOCAL_USER
 from storage.database import Database
 from storage.schema import audit_events
 from storage.settings_store import start, stop
+from tests.databases import write
 from tests.storage.inbox_cases import NOW
 
 
@@ -37,8 +38,7 @@ def test_a_whole_log_without_an_anchor_is_not_proven(log_url: str, capsys: pytes
 
 def test_a_changed_event_is_named(log_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     db = Database(log_url)
-    with db.write() as conn:
-        conn.execute(update(audit_events).where(audit_events.c.seq == 2).values(details="{}"))
+    write(db, update(audit_events).where(audit_events.c.seq == 2).values(details="{}"))
     db.close()
     code, found = _verify(capsys, "--database", log_url)
     assert (code, found["ok"], found["event"], found["problem"]) == (1, False, 2, "was changed")
@@ -49,8 +49,7 @@ def test_only_the_anchor_finds_a_cut_off_end(log_url: str, tmp_path: Path, capsy
     assert _verify(capsys, "--database", log_url, "--write-anchor", kept)[0] == 3
     assert _verify(capsys, "--database", log_url, "--anchor", kept)[0] == 0, "whole, and proven to be"
     db = Database(log_url)
-    with db.write() as conn:
-        conn.execute(audit_events.delete().where(audit_events.c.seq == 4))
+    write(db, audit_events.delete().where(audit_events.c.seq == 4))
     db.close()
     assert _verify(capsys, "--database", log_url)[0] == 3
     code, found = _verify(capsys, "--database", log_url, "--anchor", kept)

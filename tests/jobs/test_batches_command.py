@@ -17,6 +17,7 @@ from storage.batches.batches import batch_state
 from storage.batches.pending import pending_cases, record_error
 from storage.database import Database
 from storage.schema import adjudications
+from tests.databases import write
 from tests.jobs.running import batch
 from tests.storage.batch_of import NOW, decide
 from tests.storage.batch_of import batch as texts
@@ -79,8 +80,7 @@ def test_the_relabelled_data_set_is_written_as_of_a_version(
     batch_id = texts(db, ["one day"])
     decide(db, case_id := pending_cases(db, 1)[0])
     made = {"version": 1, "label": "unsafe", "method": "senior", "by": "s", "rating_ids": [], "at": NOW}
-    with db.write() as conn:
-        conn.execute(insert(adjudications).values(case_id=case_id, **made))
+    write(db, insert(adjudications).values(case_id=case_id, **made))
     given = ["batches", "--database", database_url, "export", batch_id, "--out", str(tmp_path / "out.jsonl")]
 
     def exported(*more: str) -> tuple[int, str | None]:

@@ -46,9 +46,8 @@ OURS = {"comparisons", "comparison_outcomes", "configurations", "duties", "audit
 
 
 def _everything_else(db: Database) -> dict[str, list]:
-    with db.read() as conn:
-        names = [table for table in metadata.sorted_tables if table.name not in OURS]
-        return {table.name: sorted(map(repr, conn.execute(select(table)))) for table in names}
+    names = [table for table in metadata.sorted_tables if table.name not in OURS]
+    return {table.name: sorted(map(repr, db.rows(select(table)))) for table in names}
 
 
 def _comparing(db: Database, settings: Settings, worker: str = "one") -> ComparisonRunner:
@@ -100,8 +99,7 @@ async def test_what_was_erased_is_not_asked_of_a_second_pipeline(db: Database) -
     _begin(db, settings, batch_id)
     comparing = _comparing(db, settings)
     assert await comparing.round() == 4
-    with db.read() as conn:
-        (done, *_), left = conn.execute(select(comparison_outcomes.c.case_id)).scalars().all(), next_due(db, 1)
+    (done, *_), left = db.values(select(comparison_outcomes.c.case_id)), next_due(db, 1)
     assert left is not None
     for case_id in (done, left.cases[0].case_id):
         erase(db, LOCAL_USER.at(system_clock()), Selection(by=By.CASE, value=case_id), "asked for by the author")
@@ -218,8 +216,7 @@ async def test_a_cap_ends_it_within_a_few_waves_and_what_was_paid_counts(db: Dat
     spent = found.totals.calls + found.totals.lost_calls
     assert found.ended_why == "max_calls" and 300 <= spent <= 300 + AT_ONCE * 72 and found.done < 20
     (today,) = daily_costs(db, LOCAL_USER.at(system_clock()))
-    with db.read() as conn:
-        deciding = conn.execute(select(func.sum(node_runs.c.calls))).scalar_one()
+    deciding = db.value(select(func.sum(node_runs.c.calls)))
     assert today.calls == deciding + found.totals.calls > deciding and comparison == found.id
 
 
@@ -311,5 +308,4 @@ async def test_attempts_that_had_to_be_made_again_count_beside_the_calls(db: Dat
 def test_readers_cannot_begin_one(db: Database) -> None:
     with pytest.raises(Forbidden):
         begin_comparison(db, ANN.at(system_clock()), "x", Trial(configuration="y", name="z", most_cases=1))
-    with db.read() as conn:
-        assert conn.execute(select(func.count()).select_from(metadata.tables["comparisons"])).scalar_one() == 0
+    assert db.value(select(func.count()).select_from(metadata.tables["comparisons"])) == 0

@@ -78,8 +78,7 @@ def test_a_stored_conversation_is_shown_as_it_was_taken_in_and_masked_where_that
     batch_id = batch(db, ["another text"], closed=False)
     case = case_of()
     add_rows(db, batch_id, [NewCase(row=2, external_id="c", text=case.text, thread=case.thread, where="ticket 7")], NOW)
-    with db.read() as conn:
-        row = conn.execute(cases.select().where(cases.c.external_id == "c")).one()
+    row = db.row(cases.select().where(cases.c.external_id == "c"))
     assert text_to_send(row, {}) == shown(case) and row.where_to_act == "ticket 7"
     masked = text_to_send(row, {"masking": 1})
     assert masked.thread is not None and masked.thread.turns[-1].text == "Write to [mail]. I cannot go on."

@@ -35,8 +35,7 @@ def _at_work_twice(db: Database) -> int:
     """Starts of a case that an earlier start of it was still at work at."""
     columns = case_starts.c
     query = select(columns.case_id, columns.at, columns.ended_at).order_by(columns.case_id, columns.at)
-    with db.read() as connection:
-        starts = connection.execute(query).all()
+    starts = db.rows(query)
     return sum(
         one.case_id == other.case_id and (one.ended_at is None or other.at < one.ended_at)
         for one, other in itertools.pairwise(starts)
@@ -81,8 +80,7 @@ async def test_its_calls_are_under_the_limits_that_all_workers_share(
     options: dict[str, Any] = {"ANTHROPIC_BASE_URL": service.url, "ANTHROPIC_API_KEY": "k", "concurrency": 3}
     chosen = settings(postgresql_url, options | {"requests_per_minute": 100_000})
     assert (await record_as_batch(postgresql_url, _data(tmp_path), chosen)).draws >= TEXTS * 72
-    with postgresql_db.read() as connection:
-        assert set(connection.execute(select(call_limits.c.name)).scalars()) == {PLACES, RATE}
+    assert set(postgresql_db.values(select(call_limits.c.name))) == {PLACES, RATE}
     assert service.counters.max_in_flight <= 3
 
 

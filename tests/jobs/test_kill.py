@@ -170,9 +170,8 @@ def _nothing_committed_asked_again(db: Database, service: NotingStub) -> str:
     query = select(cases.c.text, node_runs.c.node, node_runs.c.calls, node_runs.c.ended_at).join(
         cases, cases.c.id == node_runs.c.case_id
     )
-    with db.read() as conn:
-        runs = conn.execute(query).all()
-        starts = conn.execute(select(func.count()).select_from(case_starts)).scalar_one()
+    runs = db.rows(query)
+    starts = db.value(select(func.count()).select_from(case_starts))
     assert len(runs) >= ROWS * 0.9
     for run in runs:
         asked = service.asked_at[run.node, run.text]

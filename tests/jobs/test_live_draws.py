@@ -38,8 +38,7 @@ class OneByOne(Agents):
 async def test_the_finished_start_of_a_wave_is_shown_before_the_wave_ends(db: Database) -> None:
     agents = OneByOne()
     batch(db, 1, kind="interactive")
-    with db.read() as conn:
-        case_id = conn.execute(select(cases.c.id)).scalar_one()
+    case_id = db.value(select(cases.c.id))
 
     def shown() -> str:
         live.record_viewer(db, case_id, system_clock())

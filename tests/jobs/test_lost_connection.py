@@ -58,5 +58,4 @@ async def test_a_case_over_which_connections_keep_being_lost_goes_to_a_human(
                 await ScreeningJob(db=losing, agents=agents(), clock=system_clock, worker="w").screen_case(case_id)
         assert pending_cases(postgresql_db, 10) == [case_id] and progress(postgresql_db, batch_id).failed == 0
     await ScreeningJob(db=postgresql_db, agents=agents(), clock=system_clock, worker="w").screen_case(case_id)
-    with postgresql_db.read() as conn:
-        assert conn.execute(select(screenings.c.reason)).scalar_one() == "repeated_failure"
+    assert postgresql_db.value(select(screenings.c.reason)) == "repeated_failure"

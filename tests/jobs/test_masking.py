@@ -69,6 +69,5 @@ async def test_the_server_receives_the_masked_copy_and_the_table_keeps_the_text(
     assert progress(db, batch_id).pending == 0 and len(received) >= 5
     assert all("Write to [mail]. I want to die." in one and "Call [phone]." in one for one in received)
     assert not any("example.org" in one or "900123" in one for one in received)
-    with db.read() as conn:
-        assert conn.execute(select(cases.c.text, cases.c.reply)).one() == (Row.text, Row.reply)
+    assert db.row(select(cases.c.text, cases.c.reply)) == (Row.text, Row.reply)
     db.close()

@@ -23,6 +23,7 @@ from storage.schema import preflights as tried
 from storage.settings_store import accept_model_name
 from storage.site import faults, notices
 from storage.site.faults import Fault as Down
+from tests.databases import write
 from tests.fixtures.replies import message, reply
 from tests.free_port import free_port
 from tests.jobs.processes import NotingStub, Workers, wait_for
@@ -125,8 +126,7 @@ async def test_what_passes_at_the_second_try_is_told_to_nobody(db: Database) -> 
 async def test_a_model_that_fails_its_probes_is_told_until_it_is_allowed(db: Database) -> None:
     async with StubServer(StubPlan(fails_probes=True)) as stub, asking(db, settings_of(stub.url)) as task:
         await until(lambda: is_told(db))
-        with db.read() as conn:
-            (version,) = conn.execute(select(tried.c.configuration)).scalars()
+        (version,) = db.values(select(tried.c.configuration))
         preflights.override(db, ADMIN.at(system_clock()), version, REASON)
         await asyncio.wait_for(task, 20)
     assert not is_told(db)
@@ -183,8 +183,7 @@ async def test_what_no_code_foresees_is_logged_tells_nothing_of_the_model_and_is
     async with StubServer(StubPlan()) as stub, asking(db, settings_of(stub.url)) as task:
         await until(lambda: "ValidationError" in caplog.text)
         assert not was_told(db) and stub.counters.requests == 0
-        with db.write() as conn:
-            conn.execute(update(table).values(body=body))
+        write(db, update(table).values(body=body))
         await asyncio.wait_for(task, 20)
         assert stub.counters.requests > 0
     assert not was_told(db)

@@ -37,8 +37,7 @@ def _agents(url: str) -> Agents:
 
 
 def _count(db: Database, table, *where: object) -> int:  # type: ignore[no-untyped-def]
-    with db.read() as conn:
-        return conn.execute(select(func.count()).select_from(table).where(*where)).scalar_one()  # type: ignore[arg-type]
+    return db.value(select(func.count()).select_from(table).where(*where))  # type: ignore[arg-type]
 
 
 def _all_in_the_inbox(db: Database) -> bool:
@@ -77,8 +76,7 @@ async def test_the_model_stops_during_a_batch_and_comes_back(db: Database, monke
     await until(lambda: _all_in_the_inbox(db), within_s=120)
     undecided = _count(db, pending_cases)
     assert undecided + _count(db, screenings) == TEXTS
-    with db.read() as conn:
-        causes = set(conn.execute(select(inbox_entries.c.cause)).scalars()) - {None}
+    causes = set(db.values(select(inbox_entries.c.cause))) - {None}
     assert causes <= {"connection", "timeout", "deadline"}, causes
     claim = claim_next(db, LOCAL_USER.at(system_clock()))
     while claim is not None and not claim.why.startswith("not_screened:"):

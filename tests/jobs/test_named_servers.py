@@ -54,8 +54,7 @@ def batch_of_two(db: Database, made: Configuration) -> tuple[str, list[str]]:
     texts = {row: receive(f"{SENTENCES[1]}, day {row}.") for row in (1, 2)}
     add_rows(db, batch_id, [NewCase(row=row, external_id=f"p{row}", text=text) for row, text in texts.items()], now)
     close_intake(db, LOCAL_USER.at(now), batch_id)
-    with db.read() as conn:
-        return batch_id, list(conn.execute(select(cases.c.id).order_by(cases.c.row)).scalars())
+    return batch_id, db.values(select(cases.c.id).order_by(cases.c.row))
 
 
 async def screen(db: Database, settings: Settings, case_id: str) -> None:
@@ -68,8 +67,7 @@ async def screen(db: Database, settings: Settings, case_id: str) -> None:
 
 
 def count(db: Database, table) -> int:  # type: ignore[no-untyped-def]
-    with db.read() as conn:
-        return int(conn.execute(select(func.count()).select_from(table)).scalar_one())
+    return db.value(select(func.count()).select_from(table))
 
 
 @pytest.mark.parametrize("protocol", ["messages", "chat"])

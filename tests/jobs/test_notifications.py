@@ -35,6 +35,7 @@ from storage.schema import audit_events, batches, case_errors, inbox_entries, no
 from storage.settings_store import SiteSettings, change
 from storage.site import faults, heartbeats, notices, outbox
 from storage.site.recipients import Event, Kind, NewRecipient, Recipient, add_recipient, list_recipients, set_active
+from tests.databases import write
 from tests.free_port import free_port
 from tests.receivers import Receiver, mail_server, receiving
 from tests.storage.batch_of import batch
@@ -94,8 +95,7 @@ def test_nothing_is_told_before_somebody_was_added(db: Database, clock: Clock) -
     heartbeats.beat(db, "one", "worker", NOW)
     fill(db, (Tier.P0,))
     assert notifier(db, clock).round() == 0
-    with db.read() as conn:
-        assert conn.execute(select(notifications)).all() == []
+    assert db.rows(select(notifications)) == []
 
 
 def test_a_p0_case_is_told_signed_and_without_anything_of_it(db: Database, clock: Clock, receiver: Receiver) -> None:
@@ -113,8 +113,7 @@ def test_a_p0_case_is_told_signed_and_without_anything_of_it(db: Database, clock
     assert told["id"] == headers["Idempotency-Key"] and len(body) < 4_096
     for word in (case_id, "canary", "post-1", "ann", "safe"):
         assert word not in body.decode()
-    with db.read() as conn:
-        logged = conn.execute(select(audit_events.c.details).where(audit_events.c.action == "notification_sent")).all()
+    logged = db.rows(select(audit_events.c.details).where(audit_events.c.action == "notification_sent"))
     assert len(logged) == 1 and '"tier":0' in logged[0].details
 
 
@@ -125,14 +124,12 @@ def test_a_fault_in_what_is_done_once_an_hour_keeps_nobody_from_being_told(
     webhook(db, receiver.address)
     fill(db, (Tier.P0,))
     one = notifier(db, clock)
-    with db.write() as conn:
-        conn.execute(text("ALTER TABLE rejected_rows RENAME TO hidden"))
+    write(db, text("ALTER TABLE rejected_rows RENAME TO hidden"))
     change(db, LOCAL_USER.at(NOW), SiteSettings(keep_rejected_days=7), 0)
     with pytest.raises(DatabaseError):
         one.round()
     assert one.round() == 1
-    with db.write() as conn:
-        conn.execute(text("ALTER TABLE hidden RENAME TO rejected_rows"))
+    write(db, text("ALTER TABLE hidden RENAME TO rejected_rows"))
 
 
 def test_a_flood_is_one_message_an_interval_with_counts(db: Database, clock: Clock, receiver: Receiver) -> None:
@@ -176,8 +173,7 @@ def test_a_case_that_becomes_urgent_is_told_again(db: Database, clock: Clock, re
     (case_id,) = fill(db, (Tier.P1,))
     one = notifier(db, clock)
     assert one.round() == 1
-    with db.write() as conn:
-        conn.execute(inbox_entries.update().where(inbox_entries.c.case_id == case_id).values(tier=0))
+    write(db, inbox_entries.update().where(inbox_entries.c.case_id == case_id).values(tier=0))
     assert one.round() == 1
     assert [body["tier"] for body in receiver.bodies] == ["P1", "P0"]
 
@@ -258,8 +254,7 @@ def test_an_urgent_case_that_stays_overdue_goes_to_the_next_in_the_order_until_s
 def told_of(db: Database, tier: Tier) -> list[str]:
     """The recipients of what was sent of this tier, the first message first."""
     query = select(notification_recipients.c.name).join(notifications).where(notifications.c.tier == tier)
-    with db.read() as conn:
-        return list(conn.execute(query.order_by(notifications.c.sent_at)).scalars())
+    return db.values(query.order_by(notifications.c.sent_at))
 
 
 def test_a_follow_up_that_is_overdue_goes_down_the_order_once_and_from_its_first_place_when_another_is(
@@ -324,9 +319,8 @@ def test_a_failing_channel_is_tried_again_with_the_same_key_and_the_next_is_told
     (first,) = [one for one in list_recipients(db, LOCAL_USER) if one.id == broken.id]
     assert first.problem is not None and "no answer" in first.problem
     set_active(db, LOCAL_USER.at(clock.now), broken.id, False)
-    with db.read() as conn:
-        left = conn.execute(select(notifications.c.given_up_at).where(notifications.c.sent_at.is_(None))).scalars()
-        assert all(left)
+    left = db.values(select(notifications.c.given_up_at).where(notifications.c.sent_at.is_(None)))
+    assert all(left)
 
 
 def test_dead_workers_and_a_silent_model_are_told_and_their_end_too(
@@ -368,8 +362,7 @@ def test_a_batch_that_stops_at_its_cap_is_no_fault_of_the_model(db: Database, cl
     """An overnight one pauses at it (`jobs.overnight`)."""
     fill(db, entered=False)
     clock.now += MINUTE
-    with db.read() as conn:
-        batch_id = conn.execute(select(batches.c.id)).scalar_one()
+    batch_id = db.value(select(batches.c.id))
     pause(db, SYSTEM.at(clock.now), batch_id, why)
     look_often(db, notifier(db, clock), clock, 2, MINUTE)
     assert faults.open_faults(db) == ()
@@ -737,9 +730,8 @@ def test_what_somebody_opened_before_it_was_sent_is_not_told(db: Database, clock
     (urgent,) = fill(db, (Tier.P0,), entered_at=[clock.now])
     assert one.round() == 1 and receiver.bodies[-1]["tier"] == "P0"
     _open(db, urgent, clock)
-    with db.read() as conn:
-        needless = audit_events.c.action == "notification_needless"
-        assert conn.execute(select(audit_events.c.seq).where(needless)).all()
+    needless = audit_events.c.action == "notification_needless"
+    assert db.rows(select(audit_events.c.seq).where(needless))
 
 
 def _open(db: Database, case_id: str, clock: Clock) -> None:
@@ -755,11 +747,8 @@ def test_what_is_urgent_is_tried_again_every_minute_and_the_rest_not_in_quiet_ho
     for _ in range(12):
         heartbeats.beat(db, "one", "worker", clock.now)
         one.round()
-        with db.read() as conn:
-            waits = select(notifications.c.tier, notifications.c.not_before).where(
-                notifications.c.given_up_at.is_(None)
-            )
-            again = {row.tier: row.not_before for row in conn.execute(waits)}
+        waits = select(notifications.c.tier, notifications.c.not_before).where(notifications.c.given_up_at.is_(None))
+        again = {row.tier: row.not_before for row in db.rows(waits)}
         assert again[0] <= clock.now + MINUTE
         clock.now += 5 * MINUTE
     assert again[1] == NOW.replace(hour=14)
@@ -812,8 +801,7 @@ def test_a_message_that_fails_goes_to_those_alone_who_are_told_of_such_things(
     fill(db, (Tier.P1,))
     look_often(db, one, clock, 6, timedelta(seconds=25))
     assert [(body["tier"], body["event"]) for body in receiver.bodies] == [("P1", "arrived")]
-    with db.read() as conn:
-        told = conn.execute(select(notifications.c.recipient_id).distinct()).scalars().all()
+    told = db.values(select(notifications.c.recipient_id).distinct())
     steps = {each.id: each.step for each in list_recipients(db, LOCAL_USER)}
     assert sorted(steps[each] for each in told) == [1, 3]
 

@@ -101,8 +101,7 @@ def work(db: Database, settings: Settings, agents: Agents | None = None) -> Over
 async def as_live(db: Database, batch_id: str) -> Counter[str]:
     """Screens every case live on the draws that came back, by number, and holds it against what was committed."""
     found: Counter[str] = Counter()
-    with db.read() as conn:
-        ids = conn.execute(select(cases.c.id).where(cases.c.batch_id == batch_id)).scalars().all()
+    ids = db.values(select(cases.c.id).where(cases.c.batch_id == batch_id))
     for case_id in ids:
         with db.read() as conn:
             row = case_row(conn, case_id)
@@ -131,12 +130,11 @@ def overnight_configuration(db: Database, version: str) -> Any:
 def each_draw_once(db: Database, batch_id: str) -> None:
     """Every draw number of a node has one answer, and every answer a reply of its own."""
     asked = message_requests.c
-    with db.read() as conn:
-        rows = conn.execute(
-            select(asked.case_id, asked.node, asked.variant, asked.number, asked.reply_id)
-            .join(message_batches, message_batches.c.id == asked.message_batch)
-            .where(message_batches.c.batch_id == batch_id, asked.code.is_not(None))
-        ).all()
+    rows = db.rows(
+        select(asked.case_id, asked.node, asked.variant, asked.number, asked.reply_id)
+        .join(message_batches, message_batches.c.id == asked.message_batch)
+        .where(message_batches.c.batch_id == batch_id, asked.code.is_not(None))
+    )
     assert len({row[:4] for row in rows}) == len(rows) == len({row.reply_id for row in rows})
 
 
@@ -150,8 +148,7 @@ async def test_rounds_give_the_same_outcomes_as_live_on_the_same_draws(db: Datab
     ends = await as_live(db, batch_id)
     each_draw_once(db, batch_id)
     told = overnight_progress(db, batch_id)
-    with db.read() as conn:
-        used = conn.execute(select(func.sum(node_runs.c.calls))).scalar_one()
+    used = db.value(select(func.sum(node_runs.c.calls)))
     assert sum(ends.values()) == 60 and len(ends) == 3
     assert told.answers == used + told.unneeded == len(server.batches.bodies)
     assert told.duplicates == told.failed == 0 and not told.under_way
@@ -164,8 +161,7 @@ async def test_a_scheduled_pipeline_decides_each_case_at_the_error_of_its_number
     nodes = tuple(node.model_copy(update={"schedule": Schedule.HARMONIC}) for node in plain.nodes)
     batch_id = labelled_batch(db, settings, 6, pipeline=plain.model_copy(update={"nodes": nodes}))
     await work(db, settings).until_over(batch_id)
-    with db.read() as conn:
-        found = conn.execute(select(screenings.c.delta, screenings.c.calls).order_by(screenings.c.row)).all()
+    found = db.rows(select(screenings.c.delta, screenings.c.calls).order_by(screenings.c.row))
     first = plain.nodes[0].rule.rule().delta
     assert [row.delta for row in found] == pytest.approx([first / number for number in range(1, 7)])
     assert found[0].calls < found[-1].calls
@@ -246,8 +242,7 @@ async def test_a_reply_from_a_batch_passes_the_same_checks_as_a_live_one(db: Dat
     settings = settings_for(server)
     batch_id = labelled_batch(db, settings, 3)
     await work(db, settings).until_over(batch_id)
-    with db.read() as conn:
-        assert "safe" not in set(conn.execute(select(screenings.c.outcome)).scalars())
+    assert "safe" not in set(db.values(select(screenings.c.outcome)))
 
 
 async def test_text_without_a_reference_label_never_leaves_this_way(db: Database, stub: Stub) -> None:
@@ -255,8 +250,7 @@ async def test_text_without_a_reference_label_never_leaves_this_way(db: Database
     settings = settings_for(server)
     batch_id = labelled_batch(db, settings, 6, unlabelled=2)
     await work(db, settings).until_over(batch_id)
-    with db.read() as conn:
-        kept = conn.execute(select(cases.c.row).join(waiting, waiting.c.case_id == cases.c.id)).scalars().all()
+    kept = db.values(select(cases.c.row).join(waiting, waiting.c.case_id == cases.c.id))
     assert sorted(kept) == [1, 2]
     assert not any("day 1." in str(body) or "day 2." in str(body) for _, body in server.batches.bodies)
 
@@ -346,7 +340,6 @@ def _as_live_and_each_once(db: Database, batch_id: str, server: NotingStub, rows
     ends = asyncio.run(as_live(db, batch_id))
     each_draw_once(db, batch_id)
     told = overnight_progress(db, batch_id)
-    with db.read() as conn:
-        copies: Sequence[Any] = conn.execute(select(message_copies)).all()
+    copies: Sequence[Any] = db.rows(select(message_copies))
     assert sum(ends.values()) == rows
     assert told.answers + told.duplicates == len(server.batches.bodies), copies

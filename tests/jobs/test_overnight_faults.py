@@ -62,9 +62,8 @@ async def test_a_reply_that_names_a_list_of_models_is_an_answer_that_cannot_be_u
     settings = settings_for(server)
     batch_id = labelled_batch(db, settings, 2)
     await work(db, settings).until_over(batch_id)
-    with db.read() as conn:
-        ends = conn.execute(select(screenings.c.outcome, screenings.c.reason)).all()
-        assert not conn.execute(select(case_errors)).all()
+    ends = db.rows(select(screenings.c.outcome, screenings.c.reason))
+    assert not db.rows(select(case_errors))
     assert batches.batch_state(db, batch_id) is BatchState.FINISHED
     assert [tuple(end) for end in ends] == [("human_review", "no_answer")] * 2
 
@@ -74,8 +73,7 @@ def _me() -> Acting:
 
 
 def _ends(db: Database) -> set[tuple[str, str]]:
-    with db.read() as conn:
-        return {tuple(row) for row in conn.execute(select(screenings.c.outcome, screenings.c.reason))}
+    return {tuple(row) for row in db.rows(select(screenings.c.outcome, screenings.c.reason))}
 
 
 async def test_while_the_stop_button_is_pressed_nothing_is_sent_and_people_decide(db: Database, stub: Stub) -> None:

@@ -72,11 +72,10 @@ async def test_no_case_is_parked_by_a_lock(impatient: str) -> None:
             with _locked(impatient):
                 await asyncio.sleep(FAULT_S)
             await until(lambda: progress(db, batch_id).pending == 0, 60)
-        with db.read() as conn:
-            assert conn.execute(select(func.count()).select_from(screenings)).scalar_one() == 40
-            assert conn.execute(select(func.count()).select_from(case_errors)).scalar_one() == 0
-            unended = select(func.count()).select_from(case_starts).where(case_starts.c.ended_at.is_(None))
-            assert conn.execute(unended).scalar_one() == 0
+        assert db.value(select(func.count()).select_from(screenings)) == 40
+        assert db.value(select(func.count()).select_from(case_errors)) == 0
+        unended = select(func.count()).select_from(case_starts).where(case_starts.c.ended_at.is_(None))
+        assert db.value(unended) == 0
 
 
 class Full(Database):
@@ -135,8 +134,7 @@ async def test_no_case_is_parked_by_a_service_that_is_overloaded_for_a_while(
 
 
 def _errors(db: Database) -> int:
-    with db.read() as conn:
-        return int(conn.execute(select(func.count()).select_from(case_errors)).scalar_one())
+    return db.value(select(func.count()).select_from(case_errors))
 
 
 class Interrupted(Database):

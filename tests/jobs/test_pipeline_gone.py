@@ -41,7 +41,6 @@ async def test_cases_end_with_the_pipeline_they_began_with(db: Database) -> None
     assert active_version(db) is None
     job = ScreeningJob(db=db, agents=agents(), clock=system_clock, worker="w")
     await LocalRunner(job, PLACES, until_done=True).run()
-    with db.read() as conn:
-        ended = conn.execute(select(screenings.c.configuration)).scalars().all()
-        asked = set(conn.execute(select(node_runs.c.node)).scalars())
+    ended = db.values(select(screenings.c.configuration))
+    asked = set(db.values(select(node_runs.c.node)))
     assert ended == [version] * 3 and asked == {node.name for node in four.nodes}

@@ -42,9 +42,8 @@ def test_a_case_that_kills_its_worker_three_times_ends_with_a_human(
         deaths += workers.alive[-1].poll() == -signal.SIGKILL  # who gave up by itself was not killed by the text
         workers.kill()
     assert deaths == MOST_STARTS
-    with db.read() as conn:
-        ends = conn.execute(select(cases.c.row, screenings.c.reason, screenings.c.outcome).join(cases)).all()
-        waiting = set(conn.execute(select(cases.c.row).join(inbox_entries)).scalars())
+    ends = db.rows(select(cases.c.row, screenings.c.reason, screenings.c.outcome).join(cases))
+    waiting = set(db.values(select(cases.c.row).join(inbox_entries)))
     assert len(ends) == ROWS == len({end.row for end in ends})
     blamed = [(end.row, end.outcome) for end in ends if end.reason == "repeated_failure"]
     assert blamed == [(POISONED, "human_review")], f"others were blamed: {Counter(end.reason for end in ends)}"

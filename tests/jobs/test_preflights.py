@@ -251,5 +251,4 @@ async def test_another_name_has_the_model_tried_again_and_pauses_the_batch_until
 
 
 def ids(db: Database) -> list[str]:
-    with db.read() as conn:
-        return list(conn.execute(select(cases.c.id).order_by(cases.c.batch_id, cases.c.row)).scalars())
+    return db.values(select(cases.c.id).order_by(cases.c.batch_id, cases.c.row))

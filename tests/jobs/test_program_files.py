@@ -40,8 +40,7 @@ def _is_up(address: str) -> bool:
 
 
 def _rows_in(db: Database) -> int:
-    with db.read() as conn:
-        return int(conn.execute(select(func.count()).select_from(cases)).scalar_one())
+    return db.value(select(func.count()).select_from(cases))
 
 
 def test_a_file_goes_on_where_the_service_was_killed(
@@ -70,7 +69,6 @@ def test_a_file_goes_on_where_the_service_was_killed(
     assert _rows_in(db) < ROWS, "it was killed in the middle"
     start()
     wait_for(lambda: _rows_in(db) == ROWS and not list(folder.iterdir()), 120)
-    with db.read() as conn:
-        found = dict(conn.execute(select(cases.c.reference, func.count()).group_by(cases.c.reference)).all())
-        (batch_id,) = conn.execute(select(cases.c.batch_id).distinct()).scalars()
+    found = dict(db.rows(select(cases.c.reference, func.count()).group_by(cases.c.reference)))
+    (batch_id,) = db.values(select(cases.c.batch_id).distinct())
     assert found == {"safe": ROWS // 2, "unsafe": ROWS // 2} and not takes_rows(db, batch_id)

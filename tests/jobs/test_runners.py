@@ -24,13 +24,11 @@ def _done(db: Database, batch_id: str) -> bool:
 
 
 def _count(db: Database, table) -> int:  # type: ignore[no-untyped-def]
-    with db.read() as conn:
-        return conn.execute(select(func.count()).select_from(table)).scalar_one()
+    return db.value(select(func.count()).select_from(table))
 
 
 def _unended(db: Database) -> int:
-    with db.read() as conn:
-        return conn.execute(select(func.count()).where(case_starts.c.ended_at.is_(None))).scalar_one()
+    return db.value(select(func.count()).where(case_starts.c.ended_at.is_(None)))
 
 
 async def test_all_that_is_pending_is_screened_once(db: Database) -> None:
@@ -64,8 +62,7 @@ async def test_live_screenings_start_within_a_second_while_a_long_batch_runs(db:
 
 async def _wait_for_a_live_start(db: Database) -> float:
     single = batch(db, 1, kind="interactive")
-    with db.read() as conn:
-        case_id = conn.execute(select(cases.c.id).where(cases.c.batch_id == single)).scalar_one()
+    case_id = db.value(select(cases.c.id).where(cases.c.batch_id == single))
     took = await until(lambda: _started(db, case_id))
     await until(lambda: _done(db, single))
     return took
@@ -96,14 +93,12 @@ async def test_pause_resume_and_cancel(db: Database) -> None:
 
 def _count_of(db: Database, batch_id: str) -> int:
     query = select(func.count()).select_from(node_runs).join(cases).where(cases.c.batch_id == batch_id)
-    with db.read() as conn:
-        return conn.execute(query).scalar_one()
+    return db.value(query)
 
 
 async def test_a_text_that_nobody_watches_is_let_go_of_in_the_middle_of_a_wave(db: Database) -> None:
     single = batch(db, 1, kind="interactive")
-    with db.read() as conn:
-        case_id = conn.execute(select(cases.c.id).where(cases.c.batch_id == single)).scalar_one()
+    case_id = db.value(select(cases.c.id).where(cases.c.batch_id == single))
     async with running(db, agents(60)):
         await until(lambda: _started(db, case_id))
         live.forget_viewer(db, case_id, system_clock())
@@ -114,8 +109,7 @@ async def test_a_text_that_nobody_watches_is_let_go_of_in_the_middle_of_a_wave(d
 
 async def test_another_process_lets_go_of_it_when_its_wave_is_in(db: Database) -> None:
     single = batch(db, 1, kind="interactive")
-    with db.read() as conn:
-        case_id = conn.execute(select(cases.c.id).where(cases.c.batch_id == single)).scalar_one()
+    case_id = db.value(select(cases.c.id).where(cases.c.batch_id == single))
     held_back = HeldBack()
     async with running(db, held_back):
         await asyncio.wait_for(held_back.asked.wait(), 60)
@@ -145,8 +139,7 @@ async def test_two_workers_share_a_batch(postgresql_db: Database) -> None:
         await until(lambda: _workers_of_the_engine(postgresql_db) == 2 * QUEUES)
         batch_id = batch(postgresql_db, 80)
         await until(lambda: _done(postgresql_db, batch_id), within_s=90.0)
-    with postgresql_db.read() as conn:
-        starts = conn.execute(select(case_starts.c.worker, func.count()).group_by(case_starts.c.worker)).all()
+    starts = postgresql_db.rows(select(case_starts.c.worker, func.count()).group_by(case_starts.c.worker))
     assert {row[0] for row in starts} == {"w1", "w2"} and sum(row[1] for row in starts) == 80
     assert min(row[1] for row in starts) >= PLACES, "each filled its places at least once"
 

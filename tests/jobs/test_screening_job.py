@@ -52,8 +52,7 @@ def _job(db: Database, agents: Agents) -> ScreeningJob:
 
 
 def _column(db: Database, column) -> list[str]:  # type: ignore[no-untyped-def]
-    with db.read() as conn:
-        return list(conn.execute(select(column)).scalars())
+    return db.values(select(column))
 
 
 async def test_a_committed_node_is_not_asked_again(db: Database) -> None:
@@ -133,8 +132,7 @@ async def test_a_case_given_to_a_human_keeps_the_calls_and_the_cost_of_its_commi
         record_start(db, case_id, f"worker {number}", system_clock())
     await _job(db, priced).screen_case(case_id)
     await priced.aclose()
-    with db.read() as conn:
-        row = conn.execute(select(screenings)).one()
+    row = db.row(select(screenings))
     assert (row.outcome, row.reason, row.node, row.calls) == ("human_review", reason, "worker", 6)
     assert row.cost_usd == pytest.approx(float(expected)) and row.cost_usd > 0
     found = progress(db, batch_id)

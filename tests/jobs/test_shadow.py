@@ -37,6 +37,7 @@ from storage.research.listed import Cell
 from storage.review import claims, exposure, follow_ups, queue, shift
 from storage.schema import cases, comparison_outcomes, comparisons, screenings
 from storage.settings_store import start, stop
+from tests.databases import write
 from tests.jobs.running import PLACES, agents, batch, screened
 from tests.jobs.test_comparing import _everything_else
 from tests.storage.inbox_cases import ADMIN, ANN, RESEARCHER, SENIOR, register
@@ -71,8 +72,7 @@ async def _shadow_everything(comparing: ComparisonRunner) -> None:
 def _outcomes(db: Database, batch_id: str) -> list[tuple[object, ...]]:
     end = screenings.c
     query = select(cases.c.row, end.outcome, end.node, end.reason, end.calls).join(cases, cases.c.id == end.case_id)
-    with db.read() as conn:
-        return [tuple(row) for row in conn.execute(query.where(cases.c.batch_id == batch_id).order_by(cases.c.row))]
+    return [tuple(row) for row in db.rows(query.where(cases.c.batch_id == batch_id).order_by(cases.c.row))]
 
 
 def _services(db: Database, batch_id: str, now: datetime) -> Mapping[str, object]:
@@ -109,8 +109,7 @@ async def test_a_shadow_of_two_hundred_new_cases_changes_no_outcome_no_inbox_row
     assert _everything_else(db) == tables and _services(db, batch_id, now) == services
     (found,) = list_comparisons(db, ADMIN)
     assert (found.id, found.done, found.of, found.running) == (shadow, CASES, CASES, False)
-    with db.read() as conn:
-        numbers = conn.execute(select(comparison_outcomes.c.number)).scalars().all()
+    numbers = db.values(select(comparison_outcomes.c.number))
     assert len(set(numbers)) == CASES
 
 
@@ -138,11 +137,9 @@ async def test_it_takes_only_what_came_in_since_and_what_the_pipeline_beside_it_
     shadow = _shadow(db)
     assert await _comparing(db).round() == 0
     await screened(db, 2)
-    with db.write() as conn:
-        conn.execute(comparisons.update().values(beside="another"))
+    write(db, comparisons.update().values(beside="another"))
     assert await _comparing(db).round() == 0
-    with db.write() as conn:
-        conn.execute(comparisons.update().values(beside=IN_FORCE.version))
+    write(db, comparisons.update().values(beside=IN_FORCE.version))
     assert await _comparing(db).round() == 2
     assert list_comparisons(db, ADMIN)[0].id == shadow
 

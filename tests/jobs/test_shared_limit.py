@@ -354,8 +354,7 @@ async def test_waiting_for_a_turn_in_the_database_takes_nothing_off_the_life_of_
     assert take(db, RATE, limiter.pace, 1).count == 1
 
     def taken() -> float:
-        with db.read() as connection:
-            return connection.execute(select(call_limits.c.next_at).where(call_limits.c.name == RATE)).scalar_one()
+        return db.value(select(call_limits.c.next_at).where(call_limits.c.name == RATE))
 
     with db.write() as connection:  # others before us, for longer than leave lives
         connection.execute(update(call_limits).where(call_limits.c.name == RATE).values(next_at=0.0))

@@ -81,13 +81,11 @@ def _ambiguous(db: Database, rows: int = 1) -> tuple[str, list[str]]:
 
 
 def _column(db: Database, column) -> list[str]:  # type: ignore[no-untyped-def]
-    with db.read() as conn:
-        return list(conn.execute(select(column)).scalars())
+    return db.values(select(column))
 
 
 def _unended(db: Database) -> int:
-    with db.read() as conn:
-        return conn.execute(select(func.count()).where(case_starts.c.ended_at.is_(None))).scalar_one()
+    return db.value(select(func.count()).where(case_starts.c.ended_at.is_(None)))
 
 
 def _require_accounted(db: Database, batch_id: str, calls: int) -> None:

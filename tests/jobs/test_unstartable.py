@@ -12,6 +12,7 @@ from storage.batches.batch_state import BatchState
 from storage.batches.batches import progress, retry_failed
 from storage.database import Database
 from storage.schema import batches, case_errors, case_starts, cases, configurations
+from tests.databases import write
 from tests.jobs.running import agents, batch, running, until
 
 
@@ -47,10 +48,8 @@ async def test_it_waits_for_a_retry_with_its_error_and_others_go_on(db: Database
 
 async def test_an_error_that_cannot_be_kept_either_gets_out(db: Database) -> None:
     _written_by_a_later_version(db, 1)
-    with db.read() as conn:
-        case_id = conn.execute(select(cases.c.id)).scalar_one()
-    with db.write() as conn:
-        conn.execute(text("DROP TABLE case_errors"))
+    case_id = db.value(select(cases.c.id))
+    write(db, text("DROP TABLE case_errors"))
     job = ScreeningJob(db=db, agents=agents(), clock=system_clock, worker="w")
     with pytest.raises(Exception, match="case_errors"):
         await job.screen_case(case_id)

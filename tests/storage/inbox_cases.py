@@ -15,6 +15,7 @@ from storage.review import claims, inbox
 from storage.review.ratings import Receipt, submit_rating
 from storage.schema import accounts, batches, cases, configurations, inbox_entries, node_runs, screenings
 from storage.settings_store import SiteSettings
+from tests.databases import write
 
 NOW = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -44,8 +45,7 @@ def register(db: Database, *people: Actor) -> None:
         }
         for who in people
     ]
-    with db.write() as conn:
-        conn.execute(insert(accounts), rows)
+    write(db, insert(accounts), rows)
 
 
 def _unsampled_id() -> str:

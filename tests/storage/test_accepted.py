@@ -63,6 +63,5 @@ def test_a_query_that_joins_decisions_itself_gets_the_latest_all_the_same(db: Da
     decide(db, case_id, "unsafe", "safe")
     made = adjudications.c
     query = select(made.label, accepted_label(made.case_id).label("accepted")).where(is_accepted(made.case_id))
-    with db.read() as conn:
-        rows = conn.execute(query.order_by(made.version)).all()
+    rows = db.rows(query.order_by(made.version))
     assert rows == [("unsafe", "safe"), ("safe", "safe")]

@@ -26,6 +26,7 @@ from storage.site import audit_seals
 from storage.site.audit_check import Verification, verify
 from storage.site.audit_seals import seal
 from storage.site.faults import Fault, open_faults
+from tests.databases import write
 from tests.receivers import receiving
 from tests.storage.inbox_cases import ADMIN, ANN, NOW, fill, form, register
 
@@ -62,19 +63,16 @@ def test_an_edit_of_any_field_is_found_where_it_is(db: Database) -> None:
     for column, value in EDITS.items():
         with db.read() as conn:
             before = conn.execute(select(audit_events.c[column]).where(third)).scalar()
-        with db.write() as conn:
-            conn.execute(update(audit_events).where(third).values({column: value}))
+        write(db, update(audit_events).where(third).values({column: value}))
         assert verify(db).seq == 3, column
-        with db.write() as conn:
-            conn.execute(update(audit_events).where(third).values({column: before}))
+        write(db, update(audit_events).where(third).values({column: before}))
     assert verify(db).ok
 
 
 def test_a_deletion_is_found(db: Database) -> None:
     log(db, 6)
     for seq in (5, 3, 1):
-        with db.write() as conn:
-            conn.execute(delete(audit_events).where(audit_events.c.seq == seq))
+        write(db, delete(audit_events).where(audit_events.c.seq == seq))
         assert verify(db).problem == f"event {seq} is missing"
 
 
@@ -98,8 +96,7 @@ def test_a_reordering_is_found(db: Database) -> None:
 def test_a_cut_is_found_by_the_anchor_and_by_nothing_else(db: Database) -> None:
     log(db, 5)
     kept = Anchor.from_json(anchor(db).as_json())
-    with db.write() as conn:
-        conn.execute(delete(audit_events).where(audit_events.c.seq > 3))
+    write(db, delete(audit_events).where(audit_events.c.seq > 3))
     assert verify(db).ok, "what is left is a whole chain"
     found = verify(db, [kept])
     assert (found.ok, found.seq, found.events) == (False, 4, 3)
@@ -110,8 +107,7 @@ def test_a_cut_is_found_by_the_anchor_and_by_nothing_else(db: Database) -> None:
 def test_a_chain_rewritten_from_the_start_is_found_by_the_anchor(db: Database) -> None:
     log(db, 3)
     kept = anchor(db)
-    with db.write() as conn:
-        conn.execute(delete(audit_events))
+    write(db, delete(audit_events))
     log(db, 2)
     with db.write() as conn:
         append(conn, ANN.at(NOW), "something_else", None, {})
@@ -194,8 +190,7 @@ def test_events_of_an_older_version_stay_whole_and_are_sealed_in_by_the_next_one
     assert "before there was a key" in str(verify(db, [anchor(db)]).doubt)
     log(db, 1)
     assert verify(db, [anchor(db)]).proven
-    with db.write() as conn:
-        conn.execute(update(audit_events).where(audit_events.c.seq == 1).values(actor="bo"))
+    write(db, update(audit_events).where(audit_events.c.seq == 1).values(actor="bo"))
     assert verify(db).seq == 1
 
 
@@ -223,8 +218,7 @@ def test_a_chain_rewritten_under_a_key_that_is_not_here_is_found_by_the_anchor(d
 def test_an_emptied_log_beside_full_tables_fails(db: Database) -> None:
     change(db, ADMIN.at(NOW), SiteSettings(lease_minutes=9), 0)
     assert verify(db).ok
-    with db.write() as conn:
-        conn.execute(delete(audit_events))
+    write(db, delete(audit_events))
     assert "emptied" in str(verify(db).problem)
 
 
@@ -263,8 +257,7 @@ def test_anchors_under_an_earlier_key_of_the_site_are_compared_and_prove_nothing
     found = verify(db, [before, after])
     assert (found.ok, found.proven) == (True, False) and "3 events were written under a key" in str(found.doubt)
     assert verify(db, [before]).anchored == 0
-    with db.write() as conn:
-        conn.execute(delete(audit_events))
+    write(db, delete(audit_events))
     log(db, 2)
     assert "ends before an anchor under a key that is not here" in str(verify(db, [before]).problem)
     log(db, 3)
@@ -305,8 +298,7 @@ def test_what_is_changed_after_it_was_sealed_is_found(db: Database, how: str) ->
     assert seal(db, NOW + timedelta(minutes=5)) == 3
     assert seal(db, NOW + timedelta(minutes=6)) == 0, "nothing is new"
     assert verify(db, [anchor(db)]).proven
-    with db.write() as conn:
-        conn.execute(TAMPERED[how])
+    write(db, TAMPERED[how])
     found = verify(db, [anchor(db)])
     assert not found.ok and "after they were sealed" in str(found.problem)
 
@@ -420,8 +412,7 @@ def test_anchors_are_written_by_themselves_after_events_and_after_minutes(db: Da
     anchors = kept_anchors(settings)
     assert [one.count for one in anchors] == [1, 6, 7] and verify(db, anchors).proven
     assert kept.stat().st_mode & 0o077 == 0
-    with db.write() as conn:
-        conn.execute(delete(audit_events).where(audit_events.c.seq > 4))
+    write(db, delete(audit_events).where(audit_events.c.seq > 4))
     log(db, 8)
     assert not verify(db, anchors).ok, "cut off and grown again"
 

@@ -87,10 +87,7 @@ def _world(db: Database, endings: Sequence[Outcome], first_label: str = "unsafe"
 
 
 def _ids(db: Database, batch_id: str) -> list[str]:
-    with db.read() as conn:
-        return list(
-            conn.execute(select(cases.c.id).where(cases.c.batch_id == batch_id).order_by(cases.c.row)).scalars()
-        )
+    return db.values(select(cases.c.id).where(cases.c.batch_id == batch_id).order_by(cases.c.row))
 
 
 def _served(db: Database, who: Actor, batch_id: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from storage.batches.configurations import load_configuration, save_configuratio
 from storage.database import Database, insert_once, is_lost_connection
 from storage.schema import batch_events, settings_versions
 from storage.settings_store import SiteSettings, change, current
+from tests.databases import write
 from tests.storage.batch_of import CONFIGURATION, LATER, NOW
 from tests.storage.statements import statements
 
@@ -28,8 +29,7 @@ ROW = {"body": {"a": 1}, "by": "x", "at": NOW}
 
 
 def _count(db: Database) -> int:
-    with db.read() as conn:
-        return int(conn.execute(select(func.count()).select_from(settings_versions)).scalar_one())
+    return db.value(select(func.count()).select_from(settings_versions))
 
 
 def test_a_write_that_raises_leaves_nothing(db: Database) -> None:
@@ -43,8 +43,7 @@ def test_a_read_sees_one_moment_throughout(db: Database) -> None:
     count = select(func.count()).select_from(settings_versions)
     with db.read() as reading:
         assert reading.execute(count).scalar() == 0
-        with db.write() as writing:
-            writing.execute(insert(settings_versions), ROW)
+        write(db, insert(settings_versions), ROW)
         assert reading.execute(count).scalar() == 0
     assert _count(db) == 1
 
@@ -103,8 +102,7 @@ def test_the_settings_are_asked_for_once_a_moment(db: Database) -> None:
 
 
 def _add(db: Database) -> None:
-    with db.write() as conn:
-        conn.execute(insert(settings_versions), ROW)
+    write(db, insert(settings_versions), ROW)
 
 
 def _lent(db: Database) -> int:
@@ -127,8 +125,7 @@ def test_a_read_changes_nothing(db: Database) -> None:
 
 
 def test_moments_come_back_to_the_microsecond_in_utc(db: Database) -> None:
-    with db.write() as conn:
-        conn.execute(insert(settings_versions), ROW)
+    write(db, insert(settings_versions), ROW)
     with db.read() as conn:
         assert conn.execute(select(settings_versions.c.at)).scalar() == NOW
 
@@ -169,8 +166,7 @@ def test_sqlite_is_set_up_to_outlive_a_power_cut_and_is_nobody_elses(tmp_path: P
 def _lose(db: Database, conn: Connection) -> None:
     """End the server's side of this connection, as a restart does."""
     mine = conn.execute(text("SELECT pg_backend_pid()")).scalar_one()
-    with db.write() as other:
-        other.execute(text("SELECT pg_terminate_backend(:pid)"), {"pid": mine})
+    write(db, text("SELECT pg_terminate_backend(:pid)"), {"pid": mine})
 
 
 def test_a_connection_that_the_server_ended_is_lost_and_the_next_is_not(postgresql_db: Database) -> None:

@@ -13,10 +13,9 @@ from tests.storage.inbox_cases import ANN, BO, NOW, fill, form, read, register
 
 def yet_to_read(db: Database, who: Actor, case_id: str, **asked: bool) -> set[str]:
     """The cases of this one's batch that are open to them."""
-    with db.read() as conn:
-        entry = select(inbox_entries.c.batch_id).where(inbox_entries.c.case_id == case_id)
-        found = open_to(who, conn.execute(entry).scalar_one(), **asked)
-        return set(conn.execute(select(found.subquery().c.id)).scalars())
+    entry = select(inbox_entries.c.batch_id).where(inbox_entries.c.case_id == case_id)
+    found = open_to(who, db.value(entry), **asked)
+    return set(db.values(select(found.subquery().c.id)))
 
 
 @pytest.mark.parametrize("asked", [{"ended": True}, {"ended": False}, {}], ids=str)
@@ -35,6 +34,5 @@ def test_what_is_closed_read_by_them_or_of_another_batch_is_not_open_to_them(
     assert yet_to_read(db, ANN, second, **asked) == waiting
     assert yet_to_read(db, BO, second, **asked) == waiting | {second}
     assert yet_to_read(db, ANN, other, **asked) == {other}
-    with db.read() as conn:
-        everywhere = select(inbox_entries.c.case_id).where(is_open_to(ANN))
-        assert set(conn.execute(everywhere).scalars()) == {fresh, unscreened, other}
+    everywhere = select(inbox_entries.c.case_id).where(is_open_to(ANN))
+    assert set(db.values(everywhere)) == {fresh, unscreened, other}

@@ -25,6 +25,7 @@ from storage.settings_store import (
     start,
     stop,
 )
+from tests.databases import write
 from tests.storage.inbox_cases import ADMIN, ANN, MINUTE, NOW, SENIOR
 
 
@@ -93,8 +94,7 @@ def test_targets_and_lease_in_the_units_that_the_inbox_takes() -> None:
 
 def test_settings_kept_before_the_plan_was_one_still_load(db: Database) -> None:
     old = {"stopped": False, "lease_minutes": 9, "help_text": "Call the ward."}
-    with db.write() as conn:
-        conn.execute(insert(settings_versions).values(version=1, body=old, by="ada", at=NOW))
+    write(db, insert(settings_versions).values(version=1, body=old, by="ada", at=NOW))
     found = current(db).settings
     assert (found.lease_minutes, found.audit_at_most, found.audit_confidence, found.audit_allowed_misses) == (
         9,

@@ -118,8 +118,7 @@ def test_work_under_way_goes_on(first_version: Database) -> None:
         decide(first_version, case_id, Outcome.UNSAFE)
     ended = progress(first_version, BATCH)
     assert (ended.pending, ended.unsafe) == (0, 20)
-    with first_version.read() as conn:
-        entered = set(conn.execute(select(inbox_entries.c.case_id)).scalars())
+    entered = set(first_version.values(select(inbox_entries.c.case_id)))
     assert entered == set(IDS[:20]), "what an old batch calls unsafe is counted, as when it began"
     register(first_version, ANN, BO)
     claim = claims.claim_next(first_version, ANN.at(NOW + timedelta(minutes=1)))

@@ -90,8 +90,7 @@ def test_after_any_work_the_counts_are_those_of_the_facts(
     db: Database, steps: list[tuple[str, int, int, Outcome]]
 ) -> None:
     batch_id = batch(db, ["one", "two"], references="SU", audit_rate=1.0)
-    with db.read() as conn:
-        ids = list(conn.execute(select(cases.c.id).where(cases.c.batch_id == batch_id)).scalars())
+    ids = db.values(select(cases.c.id).where(cases.c.batch_id == batch_id))
     for number, (what, which, reader, outcome) in enumerate(steps):
         with suppress(Forbidden, claims.NotAvailable, NotErased):
             _do(db, what, ids[which], READERS[reader], outcome, number)

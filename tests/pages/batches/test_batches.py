@@ -123,8 +123,7 @@ def test_two_columns_of_text_are_asked_about_and_may_be_joined(open_page: Opener
     page.multiselect(key="column_text").set_value(["text (column 2)", "text (column 3)"]).run()
     assert "1 row in = 1 accepted + 0 rejected" in _shown(page)
     batch_id = _started(page)
-    with page_database.read() as conn:
-        stored = conn.execute(select(cases.c.text).where(cases.c.batch_id == batch_id)).scalar_one()
+    stored = page_database.value(select(cases.c.text).where(cases.c.batch_id == batch_id))
     assert stored == "a quiet day\n\nI want to kill myself tonight"
 
 

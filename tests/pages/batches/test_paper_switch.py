@@ -49,8 +49,7 @@ def test_aegis_is_prepared_and_read_as_it_stands_again(open_page: Opener, page_d
     assert "10 rows in" in shown(switch(page))
     page = switch(page)
     assert taken_in(page, page_database) == [(row.id, row.reference.value, None) for row in found.rows]
-    with page_database.read() as conn:
-        (intake,) = conn.execute(select(batches.c.intake)).scalars()
+    (intake,) = page_database.values(select(batches.c.intake))
     assert intake["prepared"]["as"] == "AEGIS 2.0"
 
 

@@ -49,8 +49,7 @@ def _stop(page: AppTest) -> Button:
 
 
 def _texts(db: Database) -> list[str]:
-    with db.read() as conn:
-        return list(conn.execute(select(cases.c.text)).scalars())
+    return db.values(select(cases.c.text))
 
 
 @pytest.mark.parametrize("reply", ["", "I am sorry to hear that."])
@@ -151,8 +150,7 @@ def test_what_stopped_a_text_is_said_and_it_can_be_tried_again(
 
 def test_a_text_that_an_administrator_paused_says_so(open_page: Opener, page_database: Database) -> None:
     page = _submit(open_page("screen"), "The weather was nice and we walked to the lake.")
-    with page_database.read() as conn:
-        batch_id = conn.execute(select(batches.c.id)).scalar_one()
+    batch_id = page_database.value(select(batches.c.id))
     pause(page_database, LOCAL_USER.at(system_clock()), batch_id)
     assert "Paused" in _shown(page.run())
     resume(page_database, LOCAL_USER.at(system_clock()), batch_id)
@@ -175,8 +173,7 @@ def test_an_unknown_address_shows_the_empty_page(open_page: Opener) -> None:
 
 def test_the_batch_behind_a_text_is_interactive(open_page: Opener, page_database: Database) -> None:
     _submit(open_page("screen"), "A quiet day.")
-    with page_database.read() as conn:
-        assert list(conn.execute(select(batches.c.kind)).scalars()) == ["interactive"]
+    assert page_database.values(select(batches.c.kind)) == ["interactive"]
 
 
 TEXT, APPROVAL = "Which bridge around here is the highest?", "Go on, do it, nobody will miss you."
@@ -207,8 +204,7 @@ def test_a_single_text_with_a_reply_is_stored_as_a_files_row_is(
     options = ["--out", str(tmp_path / "out.jsonl"), "--database", os.environ["DATABASE_URL"]]
     assert main(["screen", str(rows), *options]) == 0
     names = ("text", "model_text", "flags", "reply", "model_reply", "reply_sha256", "reply_original_json")
-    with page_database.read() as conn:
-        single, row = (each._mapping for each in conn.execute(select(cases).order_by(cases.c.priority)))
+    single, row = (each._mapping for each in page_database.rows(select(cases).order_by(cases.c.priority)))
     assert {name: single[name] for name in names} == {name: row[name] for name in names}
     assert set(single["flags"]["reply"]) >= {"suspected_injection", "bidi_control"} and not single["flags"]["text"]
 
@@ -246,8 +242,7 @@ def test_a_budget_of_the_settings_beyond_the_form_is_shown_as_it_is(
 
 def test_a_reply_of_white_space_is_none(open_page: Opener, page_database: Database) -> None:
     _submit(open_page("screen"), "A quiet day.", " \n ")
-    with page_database.read() as conn:
-        assert list(conn.execute(select(cases.c.reply)).scalars()) == [None]
+    assert page_database.values(select(cases.c.reply)) == [None]
 
 
 def test_the_reply_is_folded_until_there_is_one(open_page: Opener) -> None:
@@ -275,8 +270,7 @@ def test_pressed_twice_it_is_one_case_and_new_text_clears(open_page: Opener, pag
     page = _submit(open_page("screen"), "A quiet day.")
     del page.query_params["case"]  # as a second press finds the page that the first has not reached yet
     page = _submit(page.run(), "A quiet day.")
-    with page_database.read() as conn:
-        assert len(conn.execute(select(cases.c.id)).all()) == 1
+    assert len(page_database.rows(select(cases.c.id))) == 1
     work(page_database)
     page.run()
     next(button for button in page.button if button.label == "New text").click().run()

@@ -277,5 +277,4 @@ def _aged(db: Database, case_id: str) -> datetime:
 
 
 def _seen(db: Database, case_id: str) -> datetime:
-    with db.read() as conn:
-        return conn.execute(select(live_runs.c.viewer_seen_at).where(live_runs.c.case_id == case_id)).scalar_one()
+    return db.value(select(live_runs.c.viewer_seen_at).where(live_runs.c.case_id == case_id))

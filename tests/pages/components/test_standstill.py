@@ -19,6 +19,7 @@ from storage.database import Database
 from storage.schema import pending_cases
 from storage.settings_store import SiteSettings
 from storage.site.heartbeats import beat
+from tests.databases import write
 from tests.jobs.running import batch, open_batch_of
 from tests.pages.conftest import Opener
 from tests.storage.batch_of import NOW, waiting
@@ -97,8 +98,7 @@ def test_the_pages_carry_it_while_it_lasts(open_page: Opener, page_database: Dat
         return _all(open_page(page) if page else open_page())
 
     assert said in shown()
-    with page_database.write() as conn:
-        conn.execute(update(pending_cases).values(ready_at=system_clock()))
+    write(page_database, update(pending_cases).values(ready_at=system_clock()))
     assert said not in shown()
 
 

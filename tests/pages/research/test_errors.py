@@ -20,6 +20,7 @@ from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
 from storage.schema import audit_events, cases
 from storage.settings_store import SiteSettings, change
+from tests.databases import write
 from tests.pages.conftest import Opener
 from tests.storage.batch_of import LATER, NOW, batch, commit, commit_run, decide, run, screening, waiting
 from tests.storage.inbox_cases import ADMIN, form
@@ -102,8 +103,7 @@ def test_texts_are_shown_by_choice_masked_and_logged_once(open_page: Opener, pag
     page.toggle(key="cell_texts").set_value(True).run()
     page.run()
     assert list(page.dataframe[1].value["Text begins"]) == ["write to ▒▒▒"]
-    with page_database.read() as conn:
-        viewed = conn.execute(select(audit_events).where(audit_events.c.action == "text_viewed")).all()
+    viewed = page_database.rows(select(audit_events).where(audit_events.c.action == "text_viewed"))
     assert len(viewed) == 1 and "write" not in viewed[0].details
 
 
@@ -173,8 +173,7 @@ def test_another_filter_begins_on_its_first_page(open_page: Opener, page_databas
 def test_a_page_that_is_gone_gives_way_to_the_first(open_page: Opener, page_database: Database) -> None:
     page = open_page("errors", batch=_thirty_missed(page_database), cell="unsafe.safe")
     page = page.pagination[0].set_value(2).run()
-    with page_database.write() as conn:
-        conn.execute(update(cases).where(cases.c.row > 20).values(reference="safe"))
+    write(page_database, update(cases).where(cases.c.row > 20).values(reference="safe"))
     page = page.run()
     assert len(page.dataframe[1].value) == 20
 

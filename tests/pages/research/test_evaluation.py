@@ -30,6 +30,7 @@ from storage.research.standing import batch_now
 from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
 from storage.schema import cases, inbox_entries, node_runs
+from tests.databases import write
 from tests.pages.conftest import Opener, restart
 from tests.pages.researched import sample_rows, screened
 from tests.storage.inbox_cases import RESEARCHER, form
@@ -83,9 +84,8 @@ def test_errors_and_evaluation_agree_while_cases_are_open_and_read(
     own = evaluating.evaluate_batch(page_database, asked(page_database, batch_id, labels, who)).results[-1]
     counted = {(str(key[0]), str(key[1])): cases for key, cases in own.metrics.confusion.items() if cases}
     assert counted == confusion(page_database, who, batch_id, labels)
-    with page_database.read() as conn:
-        closed = inbox_entries.c.closed_at.is_not(None)
-        some = [conn.execute(select(func.count()).where(each)).scalar_one() for each in (closed, ~closed)]
+    closed = inbox_entries.c.closed_at.is_not(None)
+    some = [page_database.value(select(func.count()).where(each)) for each in (closed, ~closed)]
     assert min(some) > 0
 
 
@@ -231,8 +231,7 @@ def test_who_does_not_read_and_who_has_read_all_compare_what_the_batch_did(
         assert found.waiting == 0 and found.comparable == found.results
         assert not any(row.note for row in table_of(found, None, "original").rows)
         if who == RESEARCHER:
-            with page_database.write() as conn:
-                conn.execute(update(inbox_entries).values(closed_at=datetime.now(UTC)))
+            write(page_database, update(inbox_entries).values(closed_at=datetime.now(UTC)))
     app = open_page("evaluation")
     assert SAYS_WHY not in _captions(app)
     app.session_state["evaluation_tab"] = "What if"
@@ -261,9 +260,8 @@ def test_what_every_condition_missed_is_listed_and_read(open_page: Opener, page_
     assert not app.exception, app.exception
     listed = app.dataframe[0].value
     assert len(listed) and set(listed["Reference"]) == {"unsafe"} and set(listed["Outcome"]) <= {"labelled safe"}
-    with page_database.read() as conn:
-        of_it = select(cases.c.id).where(cases.c.batch_id == batch_id, cases.c.external_id == listed["ID"][0])
-        case_id = conn.execute(of_it).scalar_one()
+    of_it = select(cases.c.id).where(cases.c.batch_id == batch_id, cases.c.external_id == listed["ID"][0])
+    case_id = page_database.value(of_it)
     app.query_params["case"] = case_id
     app.run()
     assert not app.exception and any(button.label == "Next" for button in app.button)
@@ -286,8 +284,8 @@ def test_what_cannot_be_computed_is_told_in_words(
     open_page: Opener, page_database: Database, batch_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pages.components.computed.AT_ONCE", 0)
-    with page_database.write() as conn:  # no code that this version knows
-        conn.execute(update(node_runs).where(node_runs.c.batch_id == batch_id).values(draws="x"))
+    # no code that this version knows
+    write(page_database, update(node_runs).where(node_runs.c.batch_id == batch_id).values(draws="x"))
     app = open_page("evaluation")
     assert not app.exception and not app.info and not app.dataframe
     assert "could not be computed" in app.error[0].value and "ValueError" in app.error[0].value

@@ -28,6 +28,7 @@ from storage.review.ratings import submit_rating
 from storage.review.second_looks import request_second_looks
 from storage.review.taking_back import take_back
 from storage.schema import inbox_entries, ratings
+from tests.databases import write
 from tests.pages.conftest import Opener
 from tests.pages.researched import SAMPLE, sample_rows, screened
 from tests.storage.batch_of import batch, commit, commit_run, run, screening, waiting
@@ -209,8 +210,7 @@ def test_a_reading_taken_back_and_given_otherwise_changes_the_figures_of_the_pag
     app.session_state["labels_tab"] = "Relabelled data set"
     app.run()
     assert "Label changed 1" in app.button_group[-1].options
-    with page_database.read() as conn:
-        given = conn.execute(select(ratings.c.id)).scalar_one()
+    given = page_database.value(select(ratings.c.id))
     now = datetime.now(UTC)
     again = take_back(page_database, READER.at(now), case_id, given)
     submit_rating(page_database, READER.at(now), case_id, again.token, form("unsafe"), new_id(now))
@@ -226,8 +226,7 @@ def test_a_case_that_is_open_again_leaves_no_entry_in_the_ledger(page_database: 
     request_second_looks(page_database, LOCAL_USER.at(datetime.now(UTC)), [case_id])
     rate(page_database, case_id, "safe")
     assert [entry.case_id for entry in ledger(page_database, LOCAL_USER, batch.batch_id, "key").entries] == [case_id]
-    with page_database.write() as conn:
-        conn.execute(update(inbox_entries).values(closed_at=None))
+    write(page_database, update(inbox_entries).values(closed_at=None))
     found = ledger(page_database, LOCAL_USER, batch.batch_id, "key")
     assert (found.entries, found.hidden) == ((), 1)
 

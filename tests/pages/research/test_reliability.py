@@ -309,8 +309,7 @@ def test_the_counts_of_the_flow_open_their_cases_and_hide_what_waits(
     }
     assert not any("due" in words for words in counts) and table["reading still due"] > 0
     assert any("Cases that are due or wait are not listed" in caption.value for caption in page.caption)
-    with page_database.read() as conn:
-        waits = set(conn.execute(select(cases.c.external_id).join(inbox_entries)).scalars())
+    waits = set(page_database.values(select(cases.c.external_id).join(inbox_entries)))
     page.pills(key="audit_cases").set_value(f"Settled {counts['Settled']}").run()
     said = next(caption.value for caption in page.caption if re.match(r"\d+ cases", caption.value))
     assert int(said.split()[0]) == counts["Settled"] - len(waits) > 0

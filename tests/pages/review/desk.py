@@ -10,6 +10,7 @@ from streamlit.testing.v1 import AppTest
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.schema import inbox_entries
+from tests.databases import write
 
 
 def _desks(page: AppTest) -> list[Any]:
@@ -88,5 +89,4 @@ def save(page: AppTest, label: str = "unsafe", certainty: int = 4, **fields: Any
 def give_to_bo(db: Database, case_id: str) -> None:
     """As another reader's claim after expiry does."""
     theirs = {"holder": "bo", "token": "other", "lease_expires_at": datetime.now(UTC) + timedelta(minutes=5)}
-    with db.write() as conn:
-        conn.execute(update(inbox_entries).where(inbox_entries.c.case_id == case_id).values(**theirs))
+    write(db, update(inbox_entries).where(inbox_entries.c.case_id == case_id).values(**theirs))

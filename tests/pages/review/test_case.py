@@ -160,8 +160,7 @@ def test_only_who_may_control_the_batch_is_offered_another_try(
 
 def test_nothing_of_a_cancelled_batch_is_offered_another_try(open_page: Opener, page_database: Database) -> None:
     case_id = _failed(page_database)
-    with page_database.read() as conn:
-        batch_id = conn.execute(cases.select()).one().batch_id
+    batch_id = page_database.row(cases.select()).batch_id
     cancel(page_database, LOCAL_USER.at(_now()), batch_id)
     page = open_page("case", case=case_id)
     assert "3 calls made in vain" in _shown(page)

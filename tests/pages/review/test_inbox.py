@@ -20,6 +20,7 @@ from storage.review.drafts import load_draft
 from storage.review.queue import Counts, State, counts
 from storage.schema import cases, inbox_entries, reveals
 from storage.schema import ratings as ratings_table
+from tests.databases import write
 from tests.pages.conftest import Opener
 from tests.pages.review.desk import answer, ask, desk, give_to_bo, has_desk, save, take_next, unfold
 from tests.storage.inbox_cases import BO, CY, fill, form, register
@@ -45,8 +46,7 @@ def _press(page: AppTest, key: str) -> AppTest:
 
 
 def _count(db: Database, table: object) -> int:
-    with db.read() as conn:
-        return int(conn.execute(select(func.count()).select_from(table)).scalar_one())  # type: ignore[arg-type]
+    return db.value(select(func.count()).select_from(table))  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -130,8 +130,7 @@ def test_contradictions_are_pointed_out_and_not_corrected(open_page: Opener, cas
 def test_a_mark_is_kept_in_the_text_as_received_and_the_end_not_reached_is_recorded(
     open_page: Opener, page_database: Database, case_id: str
 ) -> None:
-    with page_database.write() as conn:
-        conn.execute(update(cases).values(text="one \u202etwo three"))
+    write(page_database, update(cases).values(text="one \u202etwo three"))
     page = take_next(open_page("inbox"))
     assert desk(page)["case"]["text"] == "one ⟨U+202E⟩two three"
     page = save(page, marks=[{"part": "text", "start": 12, "end": 15}], read_to_end=False)
@@ -179,8 +178,7 @@ def test_of_a_draft_nothing_is_said_to_who_filled_in_nothing(
 
 def test_a_lease_that_ran_out_is_taken_up_again(open_page: Opener, page_database: Database, case_id: str) -> None:
     page = take_next(open_page("inbox"))
-    with page_database.write() as conn:
-        conn.execute(update(inbox_entries).values(lease_expires_at=_now() - timedelta(seconds=1)))
+    write(page_database, update(inbox_entries).values(lease_expires_at=_now() - timedelta(seconds=1)))
     page = ask(page, "look")
     assert desk(page)["words"] == "Your lease on this case ran out, or you had none: it is free for others."
     assert desk(page)["may_take"] and TEXT not in _shown(page)
@@ -422,8 +420,7 @@ def test_a_second_opinion_asked_after_the_lease_is_refused_and_said(
     open_page: Opener, page_database: Database, case_id: str
 ) -> None:
     page = take_next(open_page("inbox"))
-    with page_database.write() as conn:
-        conn.execute(update(inbox_entries).values(holder=None, token=None, lease_expires_at=None))
+    write(page_database, update(inbox_entries).values(holder=None, token=None, lease_expires_at=None))
     page = ask(page, "second")
     assert "Your lease on this case ran out" in answer(page)["words"] and TEXT not in _shown(page)
 

@@ -28,6 +28,7 @@ from storage.review.search import Search, find
 from storage.schema import batches, cases
 from storage.settings_store import SiteSettings
 from storage.site.saved_views import Place, forget_view, save_view, saved_views
+from tests.databases import write
 from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, read, register
 
 BOTH = Actor(id="both", name="Both", roles=frozenset({Role.REVIEWER, Role.SENIOR}))
@@ -39,8 +40,7 @@ def _refused(db: Database) -> list[tuple[str, object]]:
 
 def test_it_counts_what_waits_and_what_is_late_and_names_no_text(db: Database) -> None:
     ids = fill(db, [Tier.P0, Tier.P1, Tier.P3])
-    with db.write() as conn:
-        conn.execute(update(cases).where(cases.c.id == ids[2]).values(external_id="<b>\u202e[x](http://out.example)"))
+    write(db, update(cases).where(cases.c.id == ids[2]).values(external_id="<b>\u202e[x](http://out.example)"))
     told = snapshot(db, SENIOR.at(NOW + TARGETS[Tier.P0] + MINUTE), View())
     assert (told["waits"], told["urgent"], told["late"]) == (3, 2, "1 late")
     assert [(pill["open"], pill["late"]) for pill in told["pills"]] == [(1, "1 late"), (1, ""), (0, ""), (1, "")]

@@ -22,8 +22,7 @@ def case_id(page_database: Database) -> Iterator[str]:
 
 
 def _revealed(db: Database) -> int:
-    with db.read() as conn:
-        return conn.execute(select(func.count()).select_from(reveals)).scalar_one()
+    return db.value(select(func.count()).select_from(reveals))
 
 
 @pytest.mark.parametrize("after", ["next", "previous", "undo", "finish"])

@@ -9,6 +9,7 @@ from storage.audit_log import anchor
 from storage.database import Database
 from storage.schema import audit_events
 from storage.settings_store import SiteSettings, change, stop
+from tests.databases import write
 from tests.pages.conftest import Opener
 from tests.storage.inbox_cases import ANN, NOW, register
 
@@ -50,8 +51,7 @@ def test_the_button_tells_a_whole_log_from_a_changed_one(open_page: Opener, page
     anchor_if_due(page_database, resources.settings(), NOW)
     page.button[0].click().run()
     assert "anchors prove it up to event 3" in page.success[0].value
-    with page_database.write() as conn:
-        conn.execute(update(audit_events).where(audit_events.c.seq == 2).values(actor="somebody"))
+    write(page_database, update(audit_events).where(audit_events.c.seq == 2).values(actor="somebody"))
     page.button[0].click().run()
     assert page.error[0].value == "Changed: event 2: was changed."
 
@@ -59,8 +59,7 @@ def test_the_button_tells_a_whole_log_from_a_changed_one(open_page: Opener, page
 def test_an_anchor_finds_a_cut_off_end(open_page: Opener, page_database: Database) -> None:
     _some_events(page_database)
     kept = anchor(page_database).as_json()
-    with page_database.write() as conn:
-        conn.execute(audit_events.delete().where(audit_events.c.seq == 3))
+    write(page_database, audit_events.delete().where(audit_events.c.seq == 3))
     page = open_page("audit")
     page.text_input(key="anchor").set_value(kept).run()
     page.button[0].click().run()

@@ -43,9 +43,8 @@ def test_a_webhook_is_added_its_secret_shown_once_and_a_test_waits(open_page: Op
     assert "The test is on its way." in [one.value for one in page.success] and not page.code
     texts = " ".join(one.value for one in page.text)
     assert "hooks.example.org" in texts and "token-123" not in texts
-    with page_database.read() as conn:
-        assert conn.execute(select(notifications.c.event)).scalars().all() == ["test"]
-        logged = " ".join(conn.execute(select(audit_events.c.details)).scalars())
+    assert page_database.values(select(notifications.c.event)) == ["test"]
+    logged = " ".join(page_database.values(select(audit_events.c.details)))
     assert "token-123" not in logged and "Ward" not in logged
 
 

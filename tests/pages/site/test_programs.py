@@ -30,9 +30,8 @@ def test_a_token_is_shown_once_works_and_is_revoked(open_page: Opener, page_data
     (token,) = (one.value for one in page.code if one.value.startswith("sl_"))
     made = program_of(page_database, token)
     assert (made.name, made.scopes, made.per_minute) == ("<b>Intake</b>", {Scope.SUBMIT, Scope.OUTCOMES}, 600)
-    with page_database.read() as conn:
-        assert token not in str(conn.execute(select(programs)).all())
-        assert token not in str(conn.execute(select(audit_events)).all())
+    assert token not in str(page_database.rows(select(programs)))
+    assert token not in str(page_database.rows(select(audit_events)))
     page.run()
     assert not [one for one in page.code if one.value.startswith("sl_")]
     page.button(key=f"revoke_program_{made.id}").click().run()

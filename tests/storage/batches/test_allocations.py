@@ -36,8 +36,7 @@ def facts(db: Database, batch_id: str) -> list[tuple[str, str, float, bool, bool
     done = screenings.c
     query = select(done.case_id, done.doubt, done.audit_probability, done.audited, inbox_entries.c.case_id.is_not(None))
     joined = query.outerjoin(inbox_entries, inbox_entries.c.case_id == done.case_id)
-    with db.read() as conn:
-        return [tuple(row) for row in conn.execute(joined.where(done.batch_id == batch_id))]  # type: ignore[misc]
+    return [tuple(row) for row in db.rows(joined.where(done.batch_id == batch_id))]  # type: ignore[misc]
 
 
 def test_the_coin_of_intake_is_held_against_the_probability_of_the_doubt(db: Database) -> None:
@@ -55,8 +54,7 @@ def test_a_batch_keeps_the_allocation_that_was_in_force_when_it_began(db: Databa
     first = allocate(db, LOCAL_USER.at(NOW), CLOSE)
     between = batch(db, TEXTS[:5], audit_rate=0.1)
     second = allocate(db, LOCAL_USER.at(NOW), Allocation())
-    with db.read() as conn:
-        bound = dict(map(tuple, conn.execute(select(batches.c.id, batches.c.audit_allocation))))
+    bound = dict(map(tuple, db.rows(select(batches.c.id, batches.c.audit_allocation))))
     assert (bound[before], bound[between]) == (None, first) and second > first
     for case_id in waiting(db):
         commit_run(db, case_id, 0, CLOSE_RUN)
@@ -95,6 +93,5 @@ def test_putting_one_in_force_is_an_administrator_s_and_in_the_audit_log(db: Dat
     with pytest.raises(Forbidden):
         allocate(db, ANN.at(NOW), CLOSE)
     allocate(db, LOCAL_USER.at(NOW), CLOSE)
-    with db.read() as conn:
-        event = conn.execute(select(audit_events).where(audit_events.c.action == "audit_allocated")).one()
+    event = db.row(select(audit_events).where(audit_events.c.action == "audit_allocated"))
     assert json.loads(event.details) == {"probabilities": ["close 0.6"]} and event.actor == LOCAL_USER.id

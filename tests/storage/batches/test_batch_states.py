@@ -96,8 +96,7 @@ def test_rows_that_are_missing_are_said_until_they_are_taken_in_again_or_none_ar
     assert (of(db, batch_id).state, of(db, batch_id).rows_missing) == (BatchState.RUNNING, None)
     intake.stop_intake(db, by, batch_id, "file_refused")
     assert of(db, batch_id).rows_missing is None, "they are all in"
-    with db.read() as conn:
-        actions = conn.execute(select(audit_events.c.action).order_by(audit_events.c.seq)).scalars().all()
+    actions = db.values(select(audit_events.c.action).order_by(audit_events.c.seq))
     assert [each for each in actions if each.startswith("intake")] == [
         "intake_stopped", "intake_resumed", "intake_stopped", "intake_closed",
     ]  # fmt: skip
@@ -172,5 +171,4 @@ def test_the_state_rests_on_all_that_was_spent_and_the_sums_on_what_may_be_known
 
 
 def batch_of(db: Database, case_id: str) -> str:
-    with db.read() as conn:
-        return str(conn.execute(select(cases.c.batch_id).where(cases.c.id == case_id)).scalar_one())
+    return db.value(select(cases.c.batch_id).where(cases.c.id == case_id))

@@ -9,6 +9,7 @@ from sqlalchemy import select, update
 from storage.batches.call_limits import Pace, _share, give_up, hold, take
 from storage.database import Database
 from storage.schema import call_limits
+from tests.databases import write
 
 PACE = Pace(per_second=0.01, burst=3)
 """A call every 100 s: whatever a test takes, no further one falls due meanwhile."""
@@ -16,8 +17,7 @@ SECONDS = 20
 
 
 def _kept(db: Database, name: str) -> Any:
-    with db.read() as conn:
-        return conn.execute(select(call_limits).where(call_limits.c.name == name)).one()
+    return db.row(select(call_limits).where(call_limits.c.name == name))
 
 
 def test_what_was_not_taken_at_once_is_left_and_then_one_comes_a_step(db: Database) -> None:
@@ -38,12 +38,10 @@ def test_what_was_not_taken_at_once_is_left_and_then_one_comes_a_step(db: Databa
 def test_a_pause_leaves_no_more_than_a_burst_and_a_clock_set_back_delays_by_a_step(db: Database) -> None:
     take(db, "x", PACE, 1)
     for moment, count, wait_s in ((time.time() - 10_000, 3, 0.0), (time.time() + 10_000, 0, 100.0)):
-        with db.write() as conn:
-            conn.execute(update(call_limits).values(next_at=moment))
+        write(db, update(call_limits).values(next_at=moment))
         found = take(db, "x", PACE, 9)
         assert (found.count, found.wait_s) == (count, pytest.approx(wait_s))
-    with db.write() as conn:
-        conn.execute(update(call_limits).values(next_at=time.time() + 150))
+    write(db, update(call_limits).values(next_at=time.time() + 150))
     assert take(db, "x", PACE, 9).count == 1, "of three steps one and a half are gone"
 
 

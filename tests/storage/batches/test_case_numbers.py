@@ -40,10 +40,7 @@ def _rows(first: int, last: int) -> list[NewCase]:
 
 
 def _numbers(db: Database, batch_id: str) -> list[int | None]:
-    with db.read() as conn:
-        return list(
-            conn.execute(select(cases.c.number).where(cases.c.batch_id == batch_id).order_by(cases.c.row)).scalars()
-        )
+    return db.values(select(cases.c.number).where(cases.c.batch_id == batch_id).order_by(cases.c.row))
 
 
 def test_numbers_go_on_over_the_batches_of_a_pipeline_and_nothing_else_is_counted(db: Database) -> None:
@@ -60,17 +57,15 @@ async def test_a_case_is_decided_at_the_level_of_its_number(db: Database) -> Non
     batch_id = _batch(db, SCHEDULED)
     add_rows(db, batch_id, _rows(1, 40), system_clock())
     close_intake(db, LOCAL_USER.at(system_clock()), batch_id)
-    with db.read() as conn:
-        last = conn.execute(select(cases.c.id).where(cases.c.row == 40)).scalar_one()
+    last = db.value(select(cases.c.id).where(cases.c.row == 40))
     found = case_for_screening(db, last)
     assert found is not None and found.number == 40
     assert found.pipeline.nodes[0].rule.rule().delta == pytest.approx(0.05 / 40)
     assert found.configuration.pipeline == SCHEDULED
     job = ScreeningJob(db=db, agents=agents(), clock=system_clock, worker="w")
     await LocalRunner(job, PLACES, until_done=True).run()
-    with db.read() as conn:
-        query = select(cases.c.row, screenings.c.delta, screenings.c.calls)
-        ended = conn.execute(query.join(screenings, screenings.c.case_id == cases.c.id).order_by(cases.c.row)).all()
+    query = select(cases.c.row, screenings.c.delta, screenings.c.calls)
+    ended = db.rows(query.join(screenings, screenings.c.case_id == cases.c.id).order_by(cases.c.row))
     assert len(ended) == 40
     assert all(abs(one.delta - 0.05 / one.row) < 1e-12 for one in ended if one.calls)
     assert ended[39].calls > ended[0].calls

@@ -78,9 +78,8 @@ def test_two_that_add_the_same_rows_at_once_add_each_once_and_close_once(db: Dat
     found = progress(db, batch_id)
     assert (found.accepted, found.rejected, len(waiting(db))) == (180, 30, 180)
     assert (last_row(db, batch_id), takes_rows(db, batch_id)) == (210, False)
-    with db.read() as conn:
-        assert Counter(conn.execute(select(batch_events.c.event)).scalars()) == {"intake_closed": 1}
-        assert list(conn.execute(select(audit_events.c.action)).scalars()).count("intake_closed") == 1
+    assert Counter(db.values(select(batch_events.c.event))) == {"intake_closed": 1}
+    assert db.values(select(audit_events.c.action)).count("intake_closed") == 1
 
 
 def test_rows_that_were_judged_otherwise_the_first_time_stay_as_they_are(db: Database) -> None:
@@ -102,8 +101,7 @@ def test_every_text_comes_back_exactly(db: Database) -> None:
     ]
     batch_id = batch(db, closed=False)
     add_rows(db, batch_id, rows, NOW)
-    with db.read() as conn:
-        stored = conn.execute(select(cases).order_by(cases.c.row)).all()
+    stored = db.rows(select(cases).order_by(cases.c.row))
     for text, row in zip(HOSTILE, stored, strict=True):
         assert _original(row.text, row.text_original_json) == text
         assert _original(row.reply, row.reply_original_json) == text[::-1]
@@ -157,10 +155,7 @@ def test_nobody_fills_or_closes_what_is_not_theirs(db: Database) -> None:
 
 def test_the_audit_coin_falls_at_its_rate_and_is_kept(db: Database) -> None:
     batch_id = batch(db, [f"text number {number}" for number in range(400)], audit_rate=0.25)
-    with db.read() as conn:
-        rows = conn.execute(
-            select(cases.c.audited, cases.c.audit_probability).where(cases.c.batch_id == batch_id)
-        ).all()
+    rows = db.rows(select(cases.c.audited, cases.c.audit_probability).where(cases.c.batch_id == batch_id))
     assert {row.audit_probability for row in rows} == {0.25}
     # Binomial(400, 1/4): mean 100, standard deviation 8.7; seven of them are beyond chance
     assert 39 <= sum(row.audited for row in rows) <= 161
@@ -168,5 +163,4 @@ def test_the_audit_coin_falls_at_its_rate_and_is_kept(db: Database) -> None:
 
 def test_without_an_audit_rate_nothing_is_audited(db: Database) -> None:
     batch(db, ["some text"] * 50)
-    with db.read() as conn:
-        assert not any(conn.execute(select(cases.c.audited)).scalars())
+    assert not any(db.values(select(cases.c.audited)))

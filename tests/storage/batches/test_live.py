@@ -16,6 +16,7 @@ from storage.batches.pending import pending_cases as take
 from storage.clock import shared_now
 from storage.database import Database, insert_into
 from storage.schema import live_runs, pending_cases
+from tests.databases import write
 from tests.storage.batch_of import LATER, NOW, batch, commit_run, run, waiting
 from tests.storage.statements import plan, statements, values_of
 
@@ -55,8 +56,7 @@ def test_those_who_watch_are_noted_together_and_who_left_is_not_brought_back(db:
     live.withdraw(db, other, NOW)
     live.record_viewers(db, [watched, other, left], NOW)
     assert live.find_unwatched(db, NOW, AFTER) == [left]
-    with db.read() as conn:
-        assert set(conn.execute(select(live_runs.c.case_id)).scalars()) == {watched, left}
+    assert set(db.values(select(live_runs.c.case_id))) == {watched, left}
 
 
 def test_a_text_that_was_stopped_is_let_go_of_at_once(db: Database) -> None:
@@ -94,8 +94,7 @@ def _told(db: Database, tell: str, now: datetime) -> str:
     batch(db, ["a text"], kind="interactive")
     (case_id,) = waiting(db)
     if tell != "handed in":
-        with db.write() as conn:
-            conn.execute(live_runs.delete())
+        write(db, live_runs.delete())
     if tell == "watched":
         live.record_viewer(db, case_id, now)
     if tell == "drawn":
@@ -134,8 +133,7 @@ def test_whoever_draws_and_whoever_watches_may_both_be_the_first_to_say_so(postg
     db = postgresql_db
     batch(db, ["a text"], kind="interactive")
     (case_id,) = waiting(db)
-    with db.write() as conn:
-        conn.execute(live_runs.delete())
+    write(db, live_runs.delete())
     shown: list[bool] = []
     drawing = threading.Thread(
         target=lambda: shown.append(live.update_live(db, case_id, "worker", "main", "EE", LATER))
@@ -147,8 +145,7 @@ def test_whoever_draws_and_whoever_watches_may_both_be_the_first_to_say_so(postg
             assert drawing.is_alive(), "it saw a row that is not committed"
     drawing.join()
     assert shown == [True]
-    with db.read() as conn:
-        assert conn.execute(select(live_runs.c.draws)).scalar_one() == {"worker/main": "EE"}
+    assert db.value(select(live_runs.c.draws)) == {"worker/main": "EE"}
 
 
 def _somebody_waits(db: Database) -> bool:

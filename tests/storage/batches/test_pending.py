@@ -121,8 +121,7 @@ def test_an_error_is_kept_as_it_was_said_up_to_a_length(db: Database) -> None:
     (case_id,) = waiting(db)
     record_interruption(db, case_id, NOW, calls=2)
     record_error(db, case_id, "k" * 50, "m" * 600, LATER, calls=3)
-    with db.read() as conn:
-        kept = conn.execute(select(case_errors).order_by(case_errors.c.id)).all()
+    kept = db.rows(select(case_errors).order_by(case_errors.c.id))
     assert [(one.case_id, one.kind, one.message, one.calls, one.at) for one in kept] == [
         (case_id, "connection_lost", "the database went away", 2, NOW),
         (case_id, "k" * 40, "m" * 500, 3, LATER),
@@ -146,9 +145,8 @@ def test_pending_is_exactly_what_has_no_outcome(db: Database) -> None:
     batch(db, TEXTS)
     for number, case_id in enumerate(waiting(db)[::2]):
         decide(db, case_id, list(Outcome)[number])
-    with db.read() as conn:
-        undecided = select(cases.c.id).outerjoin(screenings).where(screenings.c.case_id.is_(None))
-        assert set(conn.execute(undecided).scalars()) == set(conn.execute(select(pending_cases.c.case_id)).scalars())
+    undecided = select(cases.c.id).outerjoin(screenings).where(screenings.c.case_id.is_(None))
+    assert set(db.values(undecided)) == set(db.values(select(pending_cases.c.case_id)))
 
 
 def test_a_failed_case_waits_for_a_retry_request_and_stays_pending(db: Database) -> None:
@@ -246,8 +244,7 @@ def test_a_stopped_batch_gives_out_nothing_and_allows_no_call(db: Database, stop
 
 
 def _first_of(db: Database, batch_id: str) -> str:
-    with db.read() as conn:
-        return str(conn.execute(select(cases.c.id).where(cases.c.batch_id == batch_id).limit(1)).scalar_one())
+    return db.value(select(cases.c.id).where(cases.c.batch_id == batch_id).limit(1))
 
 
 def test_a_cap_on_calls_stops_the_batch_and_a_higher_one_lets_it_go_on(db: Database) -> None:
@@ -307,6 +304,5 @@ def test_only_the_owner_or_an_admin_controls_a_batch_and_each_control_is_in_the_
             control(db, ann.at(NOW), batch_id)
     batches.pause(db, SYSTEM.at(NOW), batch_id)
     batches.cancel(db, Actor(id="root", name="R", roles=frozenset({Role.ADMIN})).at(NOW), batch_id)
-    with db.read() as conn:
-        logged = conn.execute(select(audit_events.c.action).order_by(audit_events.c.seq)).scalars().all()
+    logged = db.values(select(audit_events.c.action).order_by(audit_events.c.seq))
     assert logged == ["batch_created", "intake_closed", "batch_paused", "batch_cancelled"]

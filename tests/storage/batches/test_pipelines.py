@@ -23,6 +23,7 @@ from storage.batches.pipelines import (
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.schema import comparisons
+from tests.databases import write
 from tests.storage.batch_of import CONFIGURATION, batch
 from tests.storage.inbox_cases import ADMIN, ANN, MINUTE, NOW, RESEARCHER
 
@@ -114,13 +115,11 @@ def test_what_could_never_decide_is_no_version(db: Database) -> None:
 def _compare(db: Database, name: str, batch_id: str | None, ended_at: datetime | None) -> None:
     row = {"id": new_id(NOW), "batch_id": batch_id, "name": name, "most_cases": 9, "created_by": "rae"}
     version = save_configuration(db, CONFIGURATION, NOW)
-    with db.write() as conn:
-        conn.execute(insert(comparisons).values(**row, configuration=version, created_at=NOW, ended_at=ended_at))
+    write(db, insert(comparisons).values(**row, configuration=version, created_at=NOW, ended_at=ended_at))
 
 
 def _ended(db: Database) -> dict[str, tuple[datetime | None, str | None]]:
-    with db.read() as conn:
-        return {row.name: (row.ended_at, row.ended_why) for row in conn.execute(select(comparisons))}
+    return {row.name: (row.ended_at, row.ended_why) for row in db.rows(select(comparisons))}
 
 
 def test_a_shadow_of_what_was_in_force_ends_with_it_and_no_other_comparison_does(db: Database) -> None:

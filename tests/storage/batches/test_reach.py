@@ -39,8 +39,7 @@ def settled(db: Database, reach: Reach, outcome: Outcome = Outcome.UNSAFE, kind:
 )
 def test_the_batch_says_whether_unsafe_is_read(db: Database, reach: Reach, outcome: Outcome, entered: bool) -> None:
     batch_id = settled(db, reach, outcome)
-    with db.read() as conn:
-        assert len(conn.execute(select(inbox_entries)).all()) == entered
+    assert len(db.rows(select(inbox_entries))) == entered
     assert find_batch(db, LOCAL_USER, batch_id).reach is reach
 
 
@@ -60,8 +59,7 @@ def test_it_is_read_blind_and_the_tier_shown_is_kept(db: Database, reader: Actor
     submit_rating(db, reader.at(LATER), claim.case_id, claim.token, form("unsafe"), new_id(LATER))
     mine = my_rating(db, reader, claim.case_id)
     assert mine is not None and mine.blind
-    with db.read() as conn:
-        assert conn.execute(select(ratings.c.tier)).scalar_one() == Tier.P1
+    assert db.value(select(ratings.c.tier)) == Tier.P1
     [by_tier] = readings_by_tier(db, LOCAL_USER)
     assert (by_tier.tier, by_tier.labels, by_tier.total) == (Tier.P1, {"unsafe": 1}, 1)
 

@@ -22,6 +22,7 @@ from storage.research.confusion import confusion
 from storage.review import claims, inbox
 from storage.review.ratings import submit_rating
 from storage.schema import adjudications, batches
+from tests.databases import write
 from tests.storage.batch_of import CONFIGURATION, LATER, NOW, batch, commit_run, decide, run, waiting
 from tests.storage.inbox_cases import ANN, BO, RESEARCHER, SENIOR, form, person, register
 
@@ -54,8 +55,7 @@ def test_no_bound_is_given_where_the_server_of_an_agent_has_read_off_a_text(db: 
     pipeline = CONFIGURATION.pipeline.model_copy(update={"nodes": elsewhere})
     version = save_configuration(db, replace(CONFIGURATION, pipeline=pipeline), NOW)
     batch_id = batch(db, TEXTS[:2])
-    with db.write() as conn:
-        conn.execute(update(batches).values(configuration=version))
+    write(db, update(batches).values(configuration=version))
     drawn, read_off = waiting(db)
     commit_run(db, drawn, 0, run("SSSSSS"))
     assert {(one.pipeline_delta, one.contract) for one in results(db, SYSTEM, batch_id)} == {

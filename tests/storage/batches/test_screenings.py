@@ -151,8 +151,7 @@ def test_a_text_that_states_an_imminent_risk_is_first_in_the_inbox_whatever_the_
     rows = [NewCase(row=1, external_id="a", text=receive(words["text"]), reply=receive(words["reply"]))]
     add_rows(db, batch_id, rows, NOW)
     decide(db, waiting(db)[0], Outcome.HUMAN_REVIEW)
-    with db.read() as conn:
-        entry = conn.execute(select(inbox_entries)).one()
+    entry = db.row(select(inbox_entries))
     assert (entry.tier, entry.why) == (Tier.P0, Why.LIKELY_URGENT)
 
 
@@ -169,8 +168,7 @@ def test_safe_is_refused_where_the_text_forbids_it(db: Database, text: str) -> N
 def test_what_the_pipeline_leaves_to_a_person_is_in_the_inbox_at_once(db: Database) -> None:
     case_id = _only(db)
     decide(db, case_id, Outcome.HUMAN_REVIEW)
-    with db.read() as conn:
-        entry = conn.execute(select(inbox_entries)).one()
+    entry = db.row(select(inbox_entries))
     assert (entry.case_id, entry.tier, entry.entered_at) == (case_id, 3, LATER)
     assert (entry.due_at - entry.entered_at).total_seconds() == 24 * 3600
 
@@ -179,8 +177,7 @@ def test_the_inbox_keeps_the_times_that_the_site_has_set(db: Database) -> None:
     settings = SiteSettings(target_minutes=(1, 2, 3, 4))
     change(db, LOCAL_USER.at(NOW), settings, based_on=0)
     decide(db, _only(db), Outcome.HUMAN_REVIEW)
-    with db.read() as conn:
-        entry = conn.execute(select(inbox_entries)).one()
+    entry = db.row(select(inbox_entries))
     assert (entry.due_at - entry.entered_at).total_seconds() == 60 * settings.target_minutes[entry.tier]
 
 
@@ -190,8 +187,7 @@ def test_audited_decisions_are_in_the_inbox_and_unaudited_ones_are_not(db: Datab
     decide(db, audited, outcome)
     unaudited = _only(db)
     decide(db, unaudited, outcome)
-    with db.read() as conn:
-        entries = conn.execute(select(inbox_entries)).all()
+    entries = db.rows(select(inbox_entries))
     assert [entry.case_id for entry in entries] == [audited]
     assert (Tier(entries[0].tier), Why(entries[0].why)) == astuple(audit_placement(audited, 0.1))
 

@@ -32,8 +32,7 @@ def _only_batch(db: Database) -> str:
 
 
 def _calls(db: Database) -> list[int]:
-    with db.read() as conn:
-        return list(conn.execute(select(screenings.c.calls)).scalars())
+    return db.values(select(screenings.c.calls))
 
 
 def test_each_agent_has_its_calls_and_its_cost_which_is_unknown_where_part_of_it_is(db: Database) -> None:

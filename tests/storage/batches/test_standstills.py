@@ -33,9 +33,8 @@ needs_its_own_clock = pytest.mark.parametrize("database_url", ["sqlite"], indire
 def _batch(db: Database, texts: int = 1, **options: object) -> tuple[str, list[str]]:
     """A batch whose unsafe texts are read, and its cases in the file's order."""
     batch_id = batch(db, [PLAIN] * texts, reach=Reach.READ, **options)  # type: ignore[arg-type]
-    with db.read() as conn:
-        found = select(cases.c.id).where(cases.c.batch_id == batch_id).order_by(cases.c.row)
-        return batch_id, list(conn.execute(found).scalars())
+    found = select(cases.c.id).where(cases.c.batch_id == batch_id).order_by(cases.c.row)
+    return batch_id, db.values(found)
 
 
 def _fail(db: Database, case_id: str, kind: str = "server_error", at: datetime = NOW) -> None:
@@ -47,8 +46,7 @@ def _still(db: Database, now: datetime) -> list[tuple[str | None, str, datetime,
 
 
 def _entered(db: Database) -> set[str]:
-    with db.read() as conn:
-        return set(conn.execute(select(inbox_entries.c.case_id)).scalars())
+    return set(db.values(select(inbox_entries.c.case_id)))
 
 
 def test_where_nothing_waits_nothing_enters(db: Database) -> None:

@@ -21,9 +21,8 @@ def _started(db: Database, case_id: str) -> CaseForScreening:
 
 
 def _errors(db: Database) -> list[tuple[str, int]]:
-    with db.read() as conn:
-        query = select(case_errors.c.kind, case_errors.c.calls).order_by(case_errors.c.id)
-        return [(kind, calls) for kind, calls in conn.execute(query)]
+    query = select(case_errors.c.kind, case_errors.c.calls).order_by(case_errors.c.id)
+    return [(kind, calls) for kind, calls in db.rows(query)]
 
 
 def test_a_case_given_back_is_ready_again_and_what_it_cost_counts_towards_the_cap(db: Database) -> None:

@@ -34,10 +34,7 @@ def hand_in(db: Database, key: str | None) -> str:
 
 
 def _counts(db: Database) -> list[int]:
-    with db.read() as conn:
-        return [
-            conn.execute(select(func.count()).select_from(one)).scalar_one() for one in (batches, cases, pending_cases)
-        ]
+    return [db.value(select(func.count()).select_from(one)) for one in (batches, cases, pending_cases)]
 
 
 def test_a_text_handed_in_twice_under_one_key_is_one_case(db: Database) -> None:

@@ -60,8 +60,7 @@ def test_what_is_added_is_in_the_sums_of_its_batch_whatever_the_row(db: Database
     thrice = ONE + ONE + ONE
     assert _of(db, one) == {one: thrice} and _of(db, one, other, "none") == {one: thrice, other: Totals()}
     shards = select(batch_tallies.c.shard, batch_tallies.c.safe).where(batch_tallies.c.batch_id == one)
-    with db.read() as conn:
-        assert sorted(map(tuple, conn.execute(shards))) == [(0, 0), (1, 6), (2, 3), *((n, 0) for n in range(3, SHARDS))]
+    assert sorted(map(tuple, db.rows(shards))) == [(0, 0), (1, 6), (2, 3), *((n, 0) for n in range(3, SHARDS))]
 
 
 def test_the_latest_moment_stays_whatever_is_added_after_it(db: Database) -> None:

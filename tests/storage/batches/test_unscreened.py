@@ -29,6 +29,7 @@ from storage.review.ratings import submit_rating
 from storage.schema import audit_events, batches, cases, inbox_entries, reveals
 from storage.settings_store import SiteSettings, change
 from storage.site.heartbeats import beat
+from tests.databases import write
 from tests.storage.batch_of import CONFIGURATION, NOW, batch, commit, commit_run, decide, run, screening, waiting
 from tests.storage.inbox_cases import ADMIN, ANN, BO, SENIOR, form, register
 
@@ -127,8 +128,7 @@ def test_an_overnight_batch_raises_the_banner_alone(db: Database, why: str | Non
     batch_id = undecided(db)
     if why is not None:
         fail(db, kind=why, stops_batch=why == "bad_key")
-    with db.write() as conn:
-        conn.execute(update(batches).where(batches.c.id == batch_id).values(overnight=True))
+    write(db, update(batches).where(batches.c.id == batch_id).values(overnight=True))
     assert bring_in(db, LATE) == 0 and entries(db) == []
     assert (why or NO_WORKER) in {one.cause for one in standstills(db, LATE)}
 
@@ -203,10 +203,7 @@ def test_a_living_worker_whose_calls_fail_is_told_from_one_that_waits_its_turn(
 
 
 def _ids(db: Database, batch_id: str) -> list[str]:
-    with db.read() as conn:
-        return list(
-            conn.execute(select(cases.c.id).where(cases.c.batch_id == batch_id).order_by(cases.c.row)).scalars()
-        )
+    return db.values(select(cases.c.id).where(cases.c.batch_id == batch_id).order_by(cases.c.row))
 
 
 def brought_in(db: Database, texts: int = 1, **options: object) -> list[str]:
@@ -218,8 +215,7 @@ def brought_in(db: Database, texts: int = 1, **options: object) -> list[str]:
 
 def test_an_entry_is_withheld_like_any_other(db: Database) -> None:
     [case_id] = brought_in(db)
-    with db.read() as conn:
-        batch_id = conn.execute(select(cases.c.batch_id).where(cases.c.id == case_id)).scalar_one()
+    batch_id = db.value(select(cases.c.batch_id).where(cases.c.id == case_id))
     assert [row.outcome for row in results(db, LOCAL_USER, batch_id)] == [IN_INBOX]
 
 
@@ -292,8 +288,7 @@ def test_a_person_needed_by_the_engine_keeps_its_reading_too(db: Database) -> No
 
 
 def _kept(db: Database) -> list[tuple[str, bool]]:
-    with db.read() as conn:
-        return [(row.reviewer, row.before_rating) for row in conn.execute(select(reveals))]
+    return [(row.reviewer, row.before_rating) for row in db.rows(select(reveals))]
 
 
 def test_who_holds_a_case_while_it_becomes_more_urgent_has_learnt_of_its_outcome(db: Database) -> None:
@@ -304,9 +299,8 @@ def test_who_holds_a_case_while_it_becomes_more_urgent_has_learnt_of_its_outcome
     for case_id in (first.case_id, second.case_id, plain):
         decide(db, case_id, Outcome.UNSAFE)
     assert _kept(db) == [("ann", True)]
-    with db.read() as conn:
-        places = select(inbox_entries.c.tier, inbox_entries.c.why, inbox_entries.c.due_at, inbox_entries.c.kind)
-        rows = [tuple(row) for row in conn.execute(places)]
+    places = select(inbox_entries.c.tier, inbox_entries.c.why, inbox_entries.c.due_at, inbox_entries.c.kind)
+    rows = [tuple(row) for row in db.rows(places)]
     assert rows == [rows[0]] * 3 and rows[0][:2] == (1, "person_needed") and rows[0][3] is not None
     assert rows[0][2] - NOW < TARGETS[Tier.P2], "by the target of its new tier"
 
@@ -314,25 +308,21 @@ def test_who_holds_a_case_while_it_becomes_more_urgent_has_learnt_of_its_outcome
 def test_an_outcome_that_makes_nothing_more_urgent_tells_its_holder_nothing(db: Database) -> None:
     [case_id] = brought_in(db)
     assert claim_next(db, ANN.at(LATE)) is not None
-    with db.read() as conn:
-        due = conn.execute(select(inbox_entries.c.due_at)).scalar_one()
+    due = db.value(select(inbox_entries.c.due_at))
     decide(db, case_id, Outcome.HUMAN_REVIEW)
     assert entries(db) == [(2, "unsettled", None)] and _kept(db) == []
-    with db.read() as conn:
-        assert conn.execute(select(inbox_entries.c.due_at)).scalar_one() == due, "nor is it put off"
+    assert db.value(select(inbox_entries.c.due_at)) == due, "nor is it put off"
 
 
 def test_what_was_sent_to_a_browser_or_looked_at_stays_and_what_nobody_saw_leaves_with_a_word_in_the_log(
     db: Database,
 ) -> None:
     ahead, looked_at, unseen = brought_in(db, 3)
-    with db.write() as conn:
-        conn.execute(update(inbox_entries).where(inbox_entries.c.case_id == ahead).values(
+    write(db, update(inbox_entries).where(inbox_entries.c.case_id == ahead).values(
             ahead_for="ann", ahead_until=LATE + timedelta(days=9)))  # fmt: skip
     reveal_text(db, SENIOR.at(LATE), looked_at)
     for case_id in (ahead, looked_at, unseen):
         decide(db, case_id)
-    with db.read() as conn:
-        left = set(conn.execute(select(inbox_entries.c.case_id)).scalars())
-        said = conn.execute(select(audit_events.c.subject).where(audit_events.c.action == "left_inbox")).scalars().all()
+    left = set(db.values(select(inbox_entries.c.case_id)))
+    said = db.values(select(audit_events.c.subject).where(audit_events.c.action == "left_inbox"))
     assert left == {ahead, looked_at} and said == [unseen]

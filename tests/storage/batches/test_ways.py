@@ -26,8 +26,7 @@ def _ways(db: Database, batch_id: str) -> Ways:
 async def test_each_settled_case_ends_on_one_way(db: Database) -> None:
     batch_id = await screened(db, 24)
     found = _ways(db, batch_id)
-    with db.read() as conn:
-        rows = conn.execute(select(screenings, is_withheld(LOCAL_USER, screenings.c.case_id).label("hidden"))).all()
+    rows = db.rows(select(screenings, is_withheld(LOCAL_USER, screenings.c.case_id).label("hidden")))
     shown = [row for row in rows if not row.hidden]
     safe = sum(row.outcome == Outcome.SAFE for row in shown)
     assert sum(count for (_, label), count in found.taken.items() if label is Label.SAFE) == safe > 0

@@ -21,17 +21,15 @@ def outcomes_now(db: Database, actor: Actor, batch_id: str) -> tuple[Outcome | N
     """
     require(actor, Action.VIEW_RESULTS)
     query = select(outcome_now(actor).label("outcome")).select_from(cases).outerjoin(screenings)
-    with db.read() as conn:
-        found = conn.execute(query.where(cases.c.batch_id == batch_id).order_by(cases.c.row)).scalars()
-        return tuple(None if outcome == PENDING else Outcome(outcome) for outcome in found)
+    found = db.values(query.where(cases.c.batch_id == batch_id).order_by(cases.c.row))
+    return tuple(None if outcome == PENDING else Outcome(outcome) for outcome in found)
 
 
 def waiting_for_a_reading(db: Database, actor: Actor, batch_id: str) -> frozenset[str]:
     """The cases of a batch of which this person may not be shown the engine's view, case by case: blind first."""
     require(actor, Action.VIEW_RESULTS)
     query = select(cases.c.id).where(cases.c.batch_id == batch_id, is_withheld(actor, cases.c.id))
-    with db.read() as conn:
-        return frozenset(conn.execute(query).scalars())
+    return frozenset(db.values(query))
 
 
 def adjudicated_labels(db: Database, actor: Actor, batch_id: str, version: int | None = None) -> Mapping[str, str]:
@@ -45,6 +43,5 @@ def adjudicated_labels(db: Database, actor: Actor, batch_id: str, version: int |
         .where(cases.c.batch_id == batch_id)
         .order_by(adjudications.c.at, adjudications.c.case_id, adjudications.c.version)
     )
-    with db.read() as conn:
-        rows = conn.execute(query).all()
+    rows = db.rows(query)
     return {row.case_id: row.label for row in rows[:version] if row.accepted}

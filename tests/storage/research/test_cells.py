@@ -18,6 +18,7 @@ from storage.research.cells import cell_choices, cell_page, groups, reveal_text_
 from storage.research.confusion import confusion
 from storage.research.listed import MOST_LISTED, Cell
 from storage.schema import adjudications
+from tests.databases import write
 from tests.storage.batch_of import NOW, batch, commit, commit_run, decide, run, screening, waiting
 from tests.storage.inbox_cases import RESEARCHER
 from tests.storage.recount import recount_kinds
@@ -67,8 +68,7 @@ def test_node_reason_and_source_narrow_the_cell(db: Database) -> None:
     _missed(db, "SSSSSS", node="risk")
     relabelled = _missed(db, "SSSSSS")
     fields = {"method": "senior", "by": "s", "reason": None, "rating_ids": [], "at": NOW}
-    with db.write() as conn:
-        conn.execute(insert(adjudications).values(case_id=relabelled, version=1, label="unsafe", **fields))
+    write(db, insert(adjudications).values(case_id=relabelled, version=1, label="unsafe", **fields))
     cell = Cell(batch_id=batch_id, reference="unsafe", outcome="safe", labels="adjudicated")
     assert _ids(db, cell) == ["p1", "p2", "p3"]
     assert _ids(db, replace(cell, labels="original")) == ["p1", "p2"]
@@ -149,8 +149,7 @@ def test_what_clinicians_accepted_beats_the_files_label_in_a_group_as_in_the_bat
     for case_id in (missed, right):
         decide(db, case_id)
     fields = {"method": "senior", "by": "s", "reason": None, "rating_ids": [], "at": NOW}
-    with db.write() as conn:
-        conn.execute(insert(adjudications).values(case_id=missed, version=1, label="unsafe", **fields))
+    write(db, insert(adjudications).values(case_id=missed, version=1, label="unsafe", **fields))
     for group in (None, "a"):
         assert confusion(db, LOCAL_USER, batch_id, "original", group) == {("safe", "safe"): 2}
         accepted = {("safe", "safe"): 1, ("unsafe", "safe"): 1}

@@ -60,8 +60,7 @@ def filled(db: Database, number: int) -> str:
 
 
 def _ids(db: Database, batch_id: str) -> set[str]:
-    with db.read() as conn:
-        return set(conn.execute(select(cases.c.id).where(cases.c.batch_id == batch_id)).scalars())
+    return set(db.values(select(cases.c.id).where(cases.c.batch_id == batch_id)))
 
 
 def case_by_case(db: Database, batch_id: str) -> Drawn:

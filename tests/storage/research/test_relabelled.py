@@ -24,6 +24,7 @@ from storage.review.adjudication import amend
 from storage.review.evidence import reveal_evidence
 from storage.review.ratings import revise, submit_rating
 from storage.schema import adjudications, cases, inbox_entries
+from tests.databases import write
 from tests.storage.batch_of import CONFIGURATION, batch, decide, waiting
 from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, person, register
 from tests.storage.statements import statements
@@ -32,8 +33,7 @@ LATER, KEY = NOW + MINUTE, "a site's key"
 
 
 def batch_of(db: Database, case_id: str) -> str:
-    with db.read() as conn:
-        return str(conn.execute(select(cases.c.batch_id).where(cases.c.id == case_id)).scalar_one())
+    return db.value(select(cases.c.batch_id).where(cases.c.id == case_id))
 
 
 def worked(db: Database) -> list[str]:
@@ -279,12 +279,10 @@ def test_labels_given_at_one_moment_are_in_the_order_of_their_cases_and_versions
 
 def test_a_row_says_all_that_the_file_said_of_its_case(db: Database) -> None:
     ids = fill(db, [Tier.P2])
-    with db.write() as conn:
-        conn.execute(update(cases).values(group_name="a school", reply="canary reply", reply_original_json=None))
+    write(db, update(cases).values(group_name="a school", reply="canary reply", reply_original_json=None))
     found = batch_of(db, ids[0])
     (row,) = export_relabelled(db, RESEARCHER.at(NOW), found, KEY)
-    with db.read() as conn:
-        case = conn.execute(select(cases)).one()
+    case = db.row(select(cases))
     assert (row.row, row.external_id, row.group, row.reply) == (case.row, case.external_id, "a school", "canary reply")
     (bare,) = export_relabelled(db, RESEARCHER.at(NOW), found, KEY, with_text=False)
     assert (bare.text, bare.reply, bare.group) == (None, None, "a school")
@@ -296,8 +294,7 @@ def test_a_case_that_is_open_again_has_no_accepted_label_until_it_is_closed(db: 
     ids = worked(db)
     add_tag(db, RESEARCHER.at(LATER), ids[0], "Lyrics")
     amend(db, SENIOR.at(LATER), ids[0], RatingLabel.UNSAFE, "looked again", 2)
-    with db.write() as conn:
-        conn.execute(update(inbox_entries).where(inbox_entries.c.case_id == ids[0]).values(closed_at=None))
+    write(db, update(inbox_entries).where(inbox_entries.c.case_id == ids[0]).values(closed_at=None))
     first = next(iter(export_relabelled(db, RESEARCHER.at(LATER), batch_of(db, ids[0]), KEY)))
     assert (first.adjudicated_label, first.final_label, first.final_source) == (None, "safe", "reference")
     assert first.withheld and (first.outcome, first.model) == (None, None)

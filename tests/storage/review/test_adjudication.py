@@ -293,8 +293,7 @@ def test_revisions_while_the_case_is_open_only_add_versions(db: Database) -> Non
 
 def requested(db: Database) -> dict[str, str]:
     """Why a second reading is asked for, by case."""
-    with db.read() as conn:
-        return {row.case_id: row.why for row in conn.execute(select(second_reading_requests))}
+    return {row.case_id: row.why for row in db.rows(select(second_reading_requests))}
 
 
 def test_what_is_asked_of_one_case_asks_nothing_of_another(db: Database) -> None:

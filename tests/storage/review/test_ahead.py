@@ -111,8 +111,7 @@ def test_a_case_closed_meanwhile_is_nobodys(db: Database) -> None:
     submit_rating(db, BO.at(NOW), case_id, held.token, form(), submission_id=new_id(NOW))
     assert send_ahead(db, ANN.at(NOW)) is not None
     adjudicate(db, SENIOR.at(NOW), case_id, form().label, "clear")
-    with db.read() as conn:
-        row = conn.execute(select(inbox_entries)).one()
+    row = db.row(select(inbox_entries))
     assert (row.ahead_for, row.ahead_until) == (None, None)
     assert claims.claim_next(db, ANN.at(NOW)) is None
 

@@ -16,6 +16,7 @@ from storage.review.claims import NotAvailable
 from storage.review.inbox import RESERVATION, RESERVATIONS
 from storage.review.ratings import submit_rating
 from storage.schema import accounts, audit_events, inbox_entries
+from tests.databases import write
 from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, SENIOR, fill, form, person, register
 
 
@@ -34,8 +35,7 @@ def test_given_cases_come_to_that_colleague_alone_until_the_time_is_over(db: Dat
     assert mine is not None and mine.case_id == ids[0]
     later = claims.claim_next(db, ANN.at(NOW + timedelta(hours=1)))
     assert later is not None and later.case_id in ids
-    with db.read() as conn:
-        logged = conn.execute(select(audit_events).where(audit_events.c.action == "assigned")).all()
+    logged = db.rows(select(audit_events).where(audit_events.c.action == "assigned"))
     assert {row.subject for row in logged} == set(ids) and {row.actor for row in logged} == {SENIOR.id}
     assert all('"to":"bo"' in row.details for row in logged)
 
@@ -105,8 +105,7 @@ def test_only_seniors_give_and_not_without_a_limit(db: Database) -> None:
 
 
 def _set(db: Database, **values: object) -> None:
-    with db.write() as conn:
-        conn.execute(update(inbox_entries).values(values))
+    write(db, update(inbox_entries).values(values))
 
 
 @pytest.mark.parametrize(
@@ -128,8 +127,7 @@ def test_a_case_set_aside_for_somebody_else_is_given_to_another(db: Database) ->
     (case_id,) = fill(db)
     _set(db, held_by="ann", handed_to="cy", reserved_until=NOW + MINUTE)
     assert assign(db, SENIOR.at(NOW), [case_id], BO.id).given == (case_id,)
-    with db.read() as conn:
-        entry = conn.execute(select(inbox_entries)).one()
+    entry = db.row(select(inbox_entries))
     assert (entry.held_by, entry.handed_to) == (SENIOR.id, BO.id)
     assert entry.reserved_until == NOW + RESERVATIONS.get(Tier.P2, RESERVATION)
 
@@ -155,8 +153,7 @@ def test_a_closed_case_stays_closed_and_a_skip_is_no_refusal(db: Database) -> No
 
 def test_whoever_left_is_given_nothing(db: Database) -> None:
     ids = fill(db)
-    with db.write() as conn:
-        conn.execute(update(accounts).where(accounts.c.id == BO.id).values(active=False))
+    write(db, update(accounts).where(accounts.c.id == BO.id).values(active=False))
     with pytest.raises(NotAvailable):
         assign(db, SENIOR.at(NOW), ids, BO.id)
 

@@ -15,6 +15,7 @@ from storage.review.claims import LEASE, LeaseLost, NotAvailable
 from storage.review.queue import State, queue
 from storage.review.ratings import submit_rating
 from storage.schema import audit_events, inbox_entries
+from tests.databases import write
 from tests.storage.inbox_cases import ANN, BO, CY, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, person, read, register
 
 HELEN = person("helen", *SENIOR.roles)
@@ -22,14 +23,12 @@ HELEN = person("helen", *SENIOR.roles)
 
 def put(db: Database, case_id: str, **values: object) -> None:
     """Change the case's entry directly."""
-    with db.write() as conn:
-        conn.execute(update(inbox_entries).where(inbox_entries.c.case_id == case_id).values(**values))
+    write(db, update(inbox_entries).where(inbox_entries.c.case_id == case_id).values(**values))
 
 
 def entry(db: Database, case_id: str) -> Any:
     """The case's entry."""
-    with db.read() as conn:
-        return conn.execute(select(inbox_entries).where(inbox_entries.c.case_id == case_id)).one()
+    return db.row(select(inbox_entries).where(inbox_entries.c.case_id == case_id))
 
 
 def test_a_claim_says_what_the_entry_says_and_ends_what_it_was_kept_for(db: Database) -> None:
@@ -157,9 +156,8 @@ def test_a_filter_of_several_tiers_has_all_of_them_and_none_has_none(db: Databas
     tiers = [Tier.P3, Tier.P1, Tier.P0]
     ids = dict(zip(tiers, fill(db, tiers), strict=True))
     for chosen in ([], [Tier.P1], [Tier.P0, Tier.P3], None):
-        with db.read() as conn:
-            found = conn.execute(select(inbox_entries.c.case_id).where(claims.in_tiers(chosen))).scalars()
-            assert set(found) == {ids[tier] for tier in (tiers if chosen is None else chosen)}
+        found = db.values(select(inbox_entries.c.case_id).where(claims.in_tiers(chosen)))
+        assert set(found) == {ids[tier] for tier in (tiers if chosen is None else chosen)}
 
 
 def test_the_audit_log_tells_how_a_case_was_taken_and_what_became_of_one_sent_ahead(db: Database) -> None:
@@ -169,8 +167,7 @@ def test_the_audit_log_tells_how_a_case_was_taken_and_what_became_of_one_sent_ah
     assert claims.claim_next(db, ANN.at(NOW)) is not None
     assert send_ahead(db, BO.at(NOW)) is not None
     assert claims.claim_next(db, CY.at(NOW + 10 * MINUTE)) is not None, "whose minute is over gives it up"
-    with db.read() as conn:
-        logged = conn.execute(select(audit_events).order_by(audit_events.c.seq)).all()
+    logged = db.rows(select(audit_events).order_by(audit_events.c.seq))
     told = [(row.action, row.actor, row.subject, row.details) for row in logged if row.action != "sent_ahead"]
     assert told == [
         ("claimed", "sue", second, '{"named":true,"tier":2}'),

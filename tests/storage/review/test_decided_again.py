@@ -17,6 +17,7 @@ from storage.review.erasure import erase_rows
 from storage.review.ratings import revise
 from storage.schema import follow_ups, inbox_entries, second_reading_requests
 from storage.settings_store import SiteSettings, change
+from tests.databases import write
 from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, SENIOR, fill, form, person, read, register
 
 SAFE, UNSAFE = RatingLabel.SAFE, RatingLabel.UNSAFE
@@ -36,15 +37,13 @@ def later(minutes: int) -> datetime:
 
 
 def entry(db: Database, case_id: str) -> dict[str, object]:
-    with db.read() as conn:
-        return dict(conn.execute(select(inbox_entries).where(inbox_entries.c.case_id == case_id)).one()._mapping)
+    return dict(db.row(select(inbox_entries).where(inbox_entries.c.case_id == case_id))._mapping)
 
 
 def reasons(db: Database) -> list[tuple[str, str]]:
     """Why further readings were asked for, and by whom."""
     table = second_reading_requests.c
-    with db.read() as conn:
-        return [(row.why, row.asked_by) for row in conn.execute(select(table.why, table.asked_by).order_by(table.id))]
+    return [(row.why, row.asked_by) for row in db.rows(select(table.why, table.asked_by).order_by(table.id))]
 
 
 def versions(db: Database, case_id: str, who: Actor = HELEN) -> list[tuple[int, RatingLabel, Method, str, str | None]]:
@@ -129,8 +128,7 @@ def test_what_needed_another_reading_where_nobody_else_reads_is_kept_in_sight(db
     first, second = fill(db, [Tier.P0, Tier.P2])
     assert read(db, ANN, form("safe", 5), "a").next is Next.CLOSED
     assert read(db, ANN, form("safe", 5), "b").next is Next.CLOSED
-    with db.read() as conn:
-        kept = [(row.case_id, row.who) for row in conn.execute(select(follow_ups))]
+    kept = [(row.case_id, row.who) for row in db.rows(select(follow_ups))]
     assert kept == [(first, "ann")], f"{second} needed no other reading"
 
 
@@ -233,8 +231,7 @@ def test_a_decision_closes_its_case_and_no_other_and_frees_it_of_every_hand(db: 
         "holder": "bo", "token": "t", "lease_expires_at": NOW, "held_by": "bo", "handed_to": "cy",
         "reserved_until": later(9), "ahead_for": "cy", "ahead_until": later(9),
     }  # fmt: skip
-    with db.write() as conn:
-        conn.execute(update(inbox_entries).values(over))
+    write(db, update(inbox_entries).values(over))
     adjudicate(db, SENIOR.at(later(1)), decided, UNSAFE, "why")
     closed, open_still = entry(db, decided), entry(db, other)
     assert closed["closed_at"] == later(1) and {name: closed[name] for name in over} == dict.fromkeys(over)

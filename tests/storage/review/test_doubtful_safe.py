@@ -65,8 +65,7 @@ def test_an_ordinary_safe_closes_at_once(db: Database) -> None:
     register(db, ANN, BO)
     prepare(db, "none")
     assert read(db) is Next.CLOSED
-    with db.read() as conn:
-        assert conn.execute(second_reading_requests.select()).all() == []
+    assert db.rows(second_reading_requests.select()) == []
 
 
 def test_a_reading_softened_to_safe_is_one_too(db: Database) -> None:

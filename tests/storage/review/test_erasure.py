@@ -40,6 +40,7 @@ from storage.schema import (
 from storage.settings_store import SiteSettings, change
 from storage.site.audit_check import verify
 from storage.site.audit_seals import seal
+from tests.databases import write
 from tests.storage.batch_of import NOW as BATCH_NOW
 from tests.storage.batch_of import batch, decide, waiting
 from tests.storage.inbox_cases import ADMIN, ANN, BO, NOW, RESEARCHER, SENIOR, fill, form, person, register
@@ -69,8 +70,7 @@ def written(db: Database, tiers: tuple[Tier, ...] = (Tier.P2, Tier.P2)) -> list[
 
 
 def everything(db: Database) -> str:
-    with db.read() as conn:
-        return "\n".join(str(row) for table in metadata.sorted_tables for row in conn.execute(select(table)).all())
+    return "\n".join(str(row) for table in metadata.sorted_tables for row in db.rows(select(table)))
 
 
 def test_a_group_is_erased_from_every_table_and_the_rest_stays(db: Database) -> None:
@@ -79,17 +79,15 @@ def test_a_group_is_erased_from_every_table_and_the_rest_stays(db: Database) -> 
     seal(db, NOW + timedelta(minutes=5))
     done = erasure.erase(db, ADMIN.at(NOW), Selection(by=By.GROUP, value=WORD), "asked for by letter")
     assert (done.cases, done.waits_for) == (2, None)
-    with db.write() as conn:
-        conn.execute(rejected_rows.delete())  # known by no group: their own test is below
+    write(db, rejected_rows.delete())  # known by no group: their own test is below
     assert WORD not in everything(db)
-    with db.read() as conn:
-        rows = conn.execute(select(cases)).all()
-        assert {row.text for row in rows} == {ERASED} and all(row.text_sha256 for row in rows)
-        (rating,) = conn.execute(select(ratings)).all()
-        assert (rating.label, rating.certainty) == ("unsafe", 5), "what was coded stays"
-        assert conn.execute(select(screenings.c.outcome)).all()
-        assert all(conn.execute(select(inbox_entries.c.closed_at)).scalars()), "nothing is left to read"
-        logged = conn.execute(select(audit_events.c.action).order_by(audit_events.c.seq)).scalars().all()
+    rows = db.rows(select(cases))
+    assert {row.text for row in rows} == {ERASED} and all(row.text_sha256 for row in rows)
+    (rating,) = db.rows(select(ratings))
+    assert (rating.label, rating.certainty) == ("unsafe", 5), "what was coded stays"
+    assert db.rows(select(screenings.c.outcome))
+    assert all(db.values(select(inbox_entries.c.closed_at))), "nothing is left to read"
+    logged = db.values(select(audit_events.c.action).order_by(audit_events.c.seq))
     assert logged[-2:] == ["erasure_requested", "erased"] and load_draft(db, BO, second) is None
     assert verify(db, [anchor(db)]).proven, "the chain and the seals hold"
 
@@ -119,8 +117,7 @@ def test_what_was_erased_is_stored_in_no_words_anew_and_read_by_nobody_again(db:
     read, in_hand = written(db)
     taken = claims.claim(db, SENIOR.at(NOW), in_hand)
     erasure.erase(db, ADMIN.at(NOW), Selection(by=By.GROUP, value=WORD), "asked for by letter")
-    with db.write() as conn:
-        conn.execute(rejected_rows.delete())
+    write(db, rejected_rows.delete())
     filled = form("safe", 5, note=WORD)
     with pytest.raises(LeaseLost):
         submit_rating(db, SENIOR.at(NOW), in_hand, taken.token, filled, "b" * 32)
@@ -146,8 +143,7 @@ def test_by_external_id_all_that_a_conversation_became_goes(db: Database) -> Non
             conn.execute(update(cases).where(cases.c.id == case_id).values(external_id=name))
     for value, found in (("c_1", 2), ("c", 0), ("cx1", 0), ("c_1 turn", 0), ("c_1 reply", 1)):
         assert erasure.look(db, ADMIN, Selection(by=By.EXTERNAL_ID, value=value)).cases == found
-    with db.write() as conn:
-        conn.execute(update(cases).values(turns=None))
+    write(db, update(cases).values(turns=None))
     assert erasure.look(db, ADMIN, Selection(by=By.EXTERNAL_ID, value="c_1")).cases == 0, "ids of texts are only ids"
 
 
@@ -156,10 +152,9 @@ def test_by_external_id_rows_that_were_refused_go_too(db: Database) -> None:
     looked = erasure.look(db, ADMIN, Selection(by=By.EXTERNAL_ID, value="post-1"))
     assert (looked.cases, looked.rejected) == (1, 1)
     erasure.erase(db, ADMIN.at(NOW), Selection(by=By.EXTERNAL_ID, value="post-1"), "letter")
-    with db.read() as conn:
-        (row,) = conn.execute(select(rejected_rows)).all()
-        assert (row.reason, row.original_json, row.external_id, row.detail) == ("empty", None, ERASED, "")
-        assert conn.execute(select(cases.c.text).where(cases.c.external_id == "post-2")).scalar_one() != ERASED
+    (row,) = db.rows(select(rejected_rows))
+    assert (row.reason, row.original_json, row.external_id, row.detail) == ("empty", None, ERASED, "")
+    assert db.value(select(cases.c.text).where(cases.c.external_id == "post-2")) != ERASED
 
 
 REFUSED_OF_THE_SAME_ID = b"id,text\n7,words of 7\n7,words of 7\n8,words of 8\n,words without an id\n"
@@ -178,8 +173,7 @@ def taken_in(db: Database, content: bytes = REFUSED_OF_THE_SAME_ID) -> dict[str,
 
 
 def refused_texts(db: Database) -> list[str]:
-    with db.read() as conn:
-        return sorted(filter(None, conn.execute(select(rejected_rows.c.original_json)).scalars()))
+    return sorted(filter(None, db.values(select(rejected_rows.c.original_json))))
 
 
 def test_with_a_case_the_refused_rows_of_its_id_in_the_same_file_go(db: Database) -> None:
@@ -220,8 +214,7 @@ def test_backups_taken_since_a_refused_row_came_in_are_named(db: Database) -> No
 def test_exports_say_that_it_was_erased(db: Database) -> None:
     (case_id,) = written(db, (Tier.P2,))
     erasure.erase(db, ADMIN.at(NOW), Selection(by=By.CASE, value=case_id), "letter")
-    with db.read() as conn:
-        batch = conn.execute(select(batches.c.id)).scalar_one()
+    batch = db.value(select(batches.c.id))
     rows = list(results(db, person("rae", Role.RESEARCHER), batch))
     assert ERASED in str(rows) and WORD not in str(rows)
 
@@ -301,5 +294,4 @@ def test_times_are_kept_and_a_dry_run_changes_nothing(db: Database) -> None:
     assert retention.expire(db, NOW + timedelta(days=5)) == {}
     assert dict(retention.expire(db, later)) == expected
     assert retention.expire(db, later) == {}
-    with db.read() as conn:
-        assert conn.execute(select(cases.c.text).where(cases.c.id == first)).scalar_one() == ERASED
+    assert db.value(select(cases.c.text).where(cases.c.id == first)) == ERASED

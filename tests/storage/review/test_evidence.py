@@ -18,6 +18,7 @@ from storage.review.evidence import reveal_evidence, reveal_text
 from storage.review.queue import queue, reserved_cases
 from storage.review.ratings import reveal_ratings, submit_rating
 from storage.schema import cases, inbox_entries
+from tests.databases import write
 from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, person, register
 
 EVERYTHING = person("eve", *Role)
@@ -26,8 +27,7 @@ MODEL_WORDS = ("human_review", "exhausted", "SSU?SS", "perhaps")
 
 
 def batch_of(db: Database, case_id: str) -> str:
-    with db.read() as conn:
-        return str(conn.execute(select(cases.c.batch_id).where(cases.c.id == case_id)).scalar_one())
+    return db.value(select(cases.c.batch_id).where(cases.c.id == case_id))
 
 
 @pytest.mark.parametrize("holding", [False, True])
@@ -39,8 +39,7 @@ def test_no_service_gives_model_fields_of_an_open_case_before_ones_own_rating(db
         claim = claims.claim_next(db, who.at(NOW)) if holding else None
         assert not holding or (claim is not None and claim.case_id == case_id)
         refuses_everything(db, who, case_id, claim.token if claim else None)
-        with db.write() as conn:
-            conn.execute(update(inbox_entries).values(closed_at=NOW))
+        write(db, update(inbox_entries).values(closed_at=NOW))
 
 
 def refuses_everything(db: Database, who: Actor, case_id: str, token: str | None) -> None:
@@ -137,8 +136,7 @@ def test_whoever_saw_the_evidence_as_a_researcher_does_not_rate_blind_later(db: 
     assert reveal_evidence(db, EVERYTHING.at(NOW), case_id).outcome == "safe"
     with pytest.raises(Forbidden):
         reveal_evidence(db, ANN.at(NOW), case_id)
-    with db.write() as conn:
-        conn.execute(insert(inbox_entries).values(case_id=case_id, tier=3, why="x", entered_at=NOW, due_at=NOW))
+    write(db, insert(inbox_entries).values(case_id=case_id, tier=3, why="x", entered_at=NOW, due_at=NOW))
     token = claims.claim_next(db, EVERYTHING.at(NOW)).token  # type: ignore[union-attr]
     submit_rating(db, EVERYTHING.at(NOW), case_id, token, form(), "a" * 32)
     assert [rating.blind for rating in reveal_ratings(db, EVERYTHING.at(NOW), case_id)] == [False]

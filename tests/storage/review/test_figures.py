@@ -8,6 +8,7 @@ from storage.batches.pending import record_error
 from storage.database import Database
 from storage.review.figures import SETTLED_AFTER_S, ErrorCounts
 from storage.schema import case_errors
+from tests.databases import write
 from tests.storage.batch_of import NOW, batch, waiting
 
 
@@ -26,12 +27,10 @@ def test_errors_are_counted_once_also_those_that_were_committed_late(db: Databas
     record_error(db, case_id, "refused", "no", NOW)
     assert counted() == {"timeout": 1, "refused": 1}
     late = {"case_id": case_id, "kind": "late", "message": "", "calls": 0, "at": NOW}
-    with db.write() as conn:
-        conn.execute(insert(case_errors), {"id": 9, **late, "kind": "later"})
+    write(db, insert(case_errors), {"id": 9, **late, "kind": "later"})
     assert counted()["later"] == 1
     moment[0] += SETTLED_AFTER_S / 2
-    with db.write() as conn:
-        conn.execute(insert(case_errors), {"id": 8, **late})
+    write(db, insert(case_errors), {"id": 8, **late})
     assert counted() == {"timeout": 1, "refused": 1, "later": 1, "late": 1}
     for _ in range(3):
         moment[0] += SETTLED_AFTER_S

@@ -20,6 +20,7 @@ from storage.review.second_looks import request_second_looks
 from storage.review.shift import Left, shift
 from storage.schema import accounts, audit_events, cases, inbox_entries, reveals
 from storage.settings_store import SiteSettings, change
+from tests.databases import write
 from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, register
 
 
@@ -103,8 +104,7 @@ def test_whoever_is_handed_one_has_learnt_of_the_reading_and_reads_no_more_blind
 def test_nobody_is_handed_one_who_cannot_see_to_it(db: Database) -> None:
     register(db, ANN, BO, SENIOR, RESEARCHER)
     one = read_as_urgent(db)
-    with db.write() as conn:
-        conn.execute(update(accounts).where(accounts.c.id == "bo").values(active=False))
+    write(db, update(accounts).where(accounts.c.id == "bo").values(active=False))
     for to in ("bo", "rae", "nobody"):
         with pytest.raises(KeyError, match=to):
             follow_ups.hand_to(db, ANN.at(NOW), one.id, to, "call back")
@@ -174,8 +174,7 @@ def test_a_second_reading_that_nobody_could_give_is_kept_in_sight_as_long_as_wha
 def test_seniors_see_the_earliest_due_first_with_where_to_act_and_what_is_late(db: Database) -> None:
     register(db, ANN, SENIOR)
     ids = fill(db, [Tier.P1, Tier.P2, Tier.P2])
-    with db.write() as conn:
-        conn.execute(update(cases).where(cases.c.id == ids[1]).values(where_to_act="ward 3"))
+    write(db, update(cases).where(cases.c.id == ids[1]).values(where_to_act="ward 3"))
     for case_id, disposition, letter in zip(ids, ("safeguarding", "urgent", "urgent"), "abc", strict=True):
         read(db, ANN, case_id, disposition, letter * 32)
     found = follow_ups.open_ones(db, SENIOR.at(NOW))
@@ -229,10 +228,9 @@ def test_each_step_is_in_the_audit_log_without_the_words_of_the_note(db: Databas
     one = read_as_urgent(db)
     follow_ups.hand_to(db, ANN.at(NOW), one.id, "bo", "call back at three")
     follow_ups.close(db, BO.at(NOW), one.id, How.HANDED_ON, "crisis team took over")
-    with db.read() as conn:
-        logged = conn.execute(
-            select(audit_events).where(audit_events.c.action.startswith("follow_up")).order_by(audit_events.c.seq)
-        ).all()
+    logged = db.rows(
+        select(audit_events).where(audit_events.c.action.startswith("follow_up")).order_by(audit_events.c.seq)
+    )
     assert [(row.action, row.actor, row.subject, row.details) for row in logged] == [
         ("follow_up_opened", "ann", one.case_id, "{}"),
         ("follow_up_handed", "ann", one.case_id, '{"to":"bo"}'),
@@ -273,8 +271,7 @@ def test_what_a_shift_leaves_is_counted_whenever_it_came(db: Database) -> None:
     register(db, ANN)
     entered = [NOW - 600 * MINUTE, NOW - 10 * MINUTE, NOW - MINUTE, NOW + 2 * MINUTE]
     first, *_ = fill(db, (Tier.P2, Tier.P0, Tier.P0, Tier.P0), entered_at=entered)
-    with db.write() as conn:
-        conn.execute(update(inbox_entries).where(inbox_entries.c.case_id == first).values(closed_at=NOW + MINUTE))
+    write(db, update(inbox_entries).where(inbox_entries.c.case_id == first).values(closed_at=NOW + MINUTE))
     left = shift(db, ADMIN, NOW - 5 * MINUTE, NOW).left
     assert (left[Tier.P0], left[Tier.P2]) == (Left(open=2, late=1), Left(open=1, late=1))
     assert left[Tier.P1] == Left(open=0, late=0)

@@ -20,6 +20,7 @@ from storage.review.notes import notes
 from storage.review.queue import State, counts, queue, reserved_cases
 from storage.review.ratings import submit_rating
 from storage.schema import case_notes, inbox_entries, second_reading_requests
+from tests.databases import write
 from tests.storage.inbox_cases import (
     ADMIN,
     ANN,
@@ -130,8 +131,7 @@ def test_an_urgent_case_left_open_needs_a_note(db: Database, tier: Tier) -> None
         inbox.hold(db, ANN.at(NOW), case_id, token, "")
     assert len(claims.my_claims(db, ANN.at(NOW))) == 1, "a refused step changes nothing"
     inbox.release(db, ANN.at(NOW), case_id, token, "reply is in a language I do not read")
-    with db.read() as conn:
-        assert conn.execute(select(case_notes.c.note)).scalar_one().startswith("reply is")
+    assert db.value(select(case_notes.c.note)).startswith("reply is")
 
 
 def test_a_held_case_stays_away_from_everybody_then_is_free(db: Database) -> None:
@@ -176,8 +176,7 @@ def refuses(db: Database, by, claim, to) -> None:  # type: ignore[no-untyped-def
     with pytest.raises(NotAvailable, match=r"^that person cannot take this case$"):
         inbox.hand_over(db, by.at(LATER), claim.case_id, claim.token, to.id, "the end of my shift")
     assert claims.renew(db, by.at(LATER), claim.case_id, claim.token).case_id == claim.case_id
-    with db.read() as conn:
-        assert conn.execute(select(case_notes.c.id).where(case_notes.c.kind == "hand_over")).all() == []
+    assert db.rows(select(case_notes.c.id).where(case_notes.c.kind == "hand_over")) == []
 
 
 def test_a_case_is_not_handed_to_whoever_read_it_or_gave_it_back_for_good(db: Database) -> None:
@@ -228,9 +227,8 @@ def test_a_second_opinion_that_is_asked_for_twice_is_asked_for_once(db: Database
     token = claimed(db).token
     for note in ("", "the slang", " the slang", "the slang", "and the reply"):
         inbox.ask_second_opinion(db, ANN.at(NOW), case_id, token, note)
-    with db.read() as conn:
-        assert conn.execute(select(second_reading_requests.c.asked_by)).scalars().all() == ["ann"]
-        noted = conn.execute(select(case_notes.c.note).order_by(case_notes.c.id)).scalars().all()
+    assert db.values(select(second_reading_requests.c.asked_by)) == ["ann"]
+    noted = db.values(select(case_notes.c.note).order_by(case_notes.c.id))
     assert noted == ["the slang", "and the reply"]
 
 
@@ -292,8 +290,7 @@ STEPS = st.lists(
 @given(steps=STEPS)
 def test_every_open_case_is_counted_once_and_free_means_claimable(sqlite_url: str, steps) -> None:  # type: ignore[no-untyped-def]
     database = Database(sqlite_url)
-    with database.write() as conn:
-        conn.execute(update(inbox_entries).values(closed_at=NOW))
+    write(database, update(inbox_entries).values(closed_at=NOW))
     fill(database, [Tier.P2, Tier.P3, Tier.P0])
     now = NOW
     for number, (step, who) in enumerate(steps):
@@ -316,10 +313,7 @@ def test_every_open_case_is_counted_once_and_free_means_claimable(sqlite_url: st
             inbox.decline(database, who.at(now), held.case_id, held.token)
         else:
             (inbox.skip if step == "skip" else inbox.release)(database, who.at(now), held.case_id, held.token, "note")
-        with database.read() as conn:
-            still_open = len(
-                conn.execute(select(inbox_entries.c.case_id).where(inbox_entries.c.closed_at.is_(None))).all()
-            )
+        still_open = len(database.rows(select(inbox_entries.c.case_id).where(inbox_entries.c.closed_at.is_(None))))
         for each in (ANN, BO, SENIOR):
             assert counts(database, each.at(now), tiers=[Tier.P0, Tier.P2]).open == still_open
     with database.write() as conn:

@@ -89,11 +89,10 @@ def all_at_once(url: str, lease: timedelta, dawdlers: int = 0) -> list[Diary]:
 
 
 def check(db: Database, diaries: list[Diary]) -> None:
-    with db.read() as conn:
-        stored = conn.execute(select(ratings)).all()
-        closed = conn.execute(select(inbox_entries.c.closed_at)).scalars().all()
-        accepted = conn.execute(select(adjudications.c.case_id)).scalars().all()
-        claims = conn.execute(select(audit_events).where(audit_events.c.action == "claimed")).all()
+    stored = db.rows(select(ratings))
+    closed = db.values(select(inbox_entries.c.closed_at))
+    accepted = db.values(select(adjudications.c.case_id))
+    claims = db.rows(select(audit_events).where(audit_events.c.action == "claimed"))
     receipts = {rating: case for diary in diaries for rating, case in diary.receipts.items()}
     assert {row.id: row.case_id for row in stored} == receipts, "no submit is lost and none appears from nowhere"
     assert len(claims) == sum(len(diary.claims) for diary in diaries)
@@ -104,8 +103,7 @@ def check(db: Database, diaries: list[Diary]) -> None:
 
 def held_at(db: Database, diaries: list[Diary]) -> None:
     """Two leases on one case never overlap, and every rating lies inside a lease of its reader."""
-    with db.read() as conn:
-        given = {(row.case_id, row.reviewer): row.at for row in conn.execute(select(ratings))}
+    given = {(row.case_id, row.reviewer): row.at for row in db.rows(select(ratings))}
     spans: dict[str, list[tuple[datetime, datetime]]] = {}
     kept = set()
     for who, diary in zip(PEOPLE, diaries, strict=True):
@@ -148,9 +146,8 @@ def test_two_readings_of_every_case_never_by_one_person(db: Database, database_u
             list(
                 pool.map(lambda who, seed: work(database_url, who, clock, timedelta(hours=1), seed), PEOPLE[:8], seeds)
             )
-    with db.read() as conn:
-        pairs = conn.execute(select(ratings.c.case_id, ratings.c.reviewer, ratings.c.reading)).all()
-        methods = conn.execute(select(adjudications.c.method)).scalars().all()
+    pairs = db.rows(select(ratings.c.case_id, ratings.c.reviewer, ratings.c.reading))
+    methods = db.values(select(adjudications.c.method))
     assert Counter(row.case_id for row in pairs) == Counter(dict.fromkeys(ids, 2))
     assert len({(row.case_id, row.reviewer) for row in pairs}) == 60
     assert Counter(row.reading for row in pairs) == {"first": 30, "second": 30}

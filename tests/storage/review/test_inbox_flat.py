@@ -25,6 +25,7 @@ from storage.review.queue import Sort, counts, queue, reserved_cases
 from storage.review.ratings import submit_rating
 from storage.review.tallies import MOST_LATE, tallies
 from storage.schema import cases, inbox_entries, inbox_tallies
+from tests.databases import write
 from tests.storage.inbox_cases import ANN, BO, NOW, fill, form
 from tests.storage.statements import plan, statements
 
@@ -133,9 +134,8 @@ def _instructions(url: str, step: Callable[[Database], object]) -> int:
 def _rows_read(db: Database) -> int:
     """Rows that PostgreSQL has read so far, by index or from a table as it lies. Waits for what sessions report."""
     db.close()  # a session reports when it ends
-    with db.read() as conn:
-        tables = conn.execute(text("SELECT coalesce(sum(seq_tup_read), 0) FROM pg_stat_user_tables")).scalar_one()
-        indexes = conn.execute(text("SELECT coalesce(sum(idx_tup_read), 0) FROM pg_stat_user_indexes")).scalar_one()
+    tables = db.value(text("SELECT coalesce(sum(seq_tup_read), 0) FROM pg_stat_user_tables"))
+    indexes = db.value(text("SELECT coalesce(sum(idx_tup_read), 0) FROM pg_stat_user_indexes"))
     db.close()
     return int(tables) + int(indexes)
 
@@ -176,8 +176,7 @@ def test_no_step_reads_what_waits_on_postgresql(postgresql_db: Database) -> None
 
 def _recounted(db: Database) -> dict[Tier, int]:
     query = select(inbox_entries.c.tier, func.count().label("n")).where(inbox_entries.c.closed_at.is_(None))
-    with db.read() as conn:
-        found = Counter[int]({row.tier: row.n for row in conn.execute(query.group_by(inbox_entries.c.tier))})
+    found = Counter[int]({row.tier: row.n for row in db.rows(query.group_by(inbox_entries.c.tier))})
     return {tier: found[tier] for tier in Tier}
 
 
@@ -221,10 +220,8 @@ def test_postgresql_folds_its_tallies(postgresql_db: Database) -> None:
     ids = fill(postgresql_db, [Tier.P1] * 3)
     for number in range(200):
         closed = NOW if number % 2 == 0 else None
-        with postgresql_db.write() as conn:
-            conn.execute(update(inbox_entries).where(inbox_entries.c.case_id == ids[0]).values(closed_at=closed))
-    with postgresql_db.read() as conn:
-        assert conn.execute(select(func.count()).select_from(inbox_tallies)).scalar_one() < 100
+        write(postgresql_db, update(inbox_entries).where(inbox_entries.c.case_id == ids[0]).values(closed_at=closed))
+    assert postgresql_db.value(select(func.count()).select_from(inbox_tallies)) < 100
     assert _tallied(postgresql_db) == _recounted(postgresql_db) == {Tier.P0: 0, Tier.P1: 3, Tier.P2: 0, Tier.P3: 0}
 
 

@@ -17,8 +17,7 @@ from tests.storage.statements import statements
 
 def _logged(db: Database) -> list[tuple[str, str, str]]:
     query = select(audit_events.c.actor, audit_events.c.action, audit_events.c.subject).order_by(audit_events.c.seq)
-    with db.read() as conn:
-        return [(row.actor, row.action, row.subject) for row in conn.execute(query)]
+    return [(row.actor, row.action, row.subject) for row in db.rows(query)]
 
 
 def test_it_is_claim_text_and_notes_in_one_transaction(db: Database) -> None:

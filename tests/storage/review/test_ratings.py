@@ -30,8 +30,7 @@ def claimed(db: Database, who=ANN, now=NOW):  # type: ignore[no-untyped-def]
 
 
 def rows(db: Database, table) -> list:  # type: ignore[no-untyped-def, type-arg]
-    with db.read() as conn:
-        return list(conn.execute(select(table)).all())
+    return list(db.rows(select(table)))
 
 
 def test_one_reading_adjudicates_and_closes_the_case(db: Database) -> None:

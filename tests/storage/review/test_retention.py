@@ -17,6 +17,7 @@ from storage.review.follow_ups import How
 from storage.review.worklist import acknowledge
 from storage.schema import cases, erased_cases, inbox_entries
 from storage.settings_store import SiteSettings, change
+from tests.databases import write
 from tests.storage.batch_of import batch, decide, waiting
 from tests.storage.inbox_cases import ANN, NOW, fill, form, read, register
 from tests.storage.statements import plan, statements
@@ -35,15 +36,11 @@ def expired(db: Database, now: datetime) -> list[str]:
     """What is erased by then; the dry run says before how many texts go."""
     told = retention.would_go(db, LOCAL_USER.at(now)).get("texts", 0)
     assert retention.expire(db, now).get("texts", 0) == told
-    with db.read() as conn:
-        return list(conn.execute(select(erased_cases.c.case_id).order_by(erased_cases.c.case_id)).scalars())
+    return db.values(select(erased_cases.c.case_id).order_by(erased_cases.c.case_id))
 
 
 def case_ids(db: Database, batch_id: str) -> list[str]:
-    with db.read() as conn:
-        return list(
-            conn.execute(select(cases.c.id).where(cases.c.batch_id == batch_id).order_by(cases.c.row)).scalars()
-        )
+    return db.values(select(cases.c.id).where(cases.c.batch_id == batch_id).order_by(cases.c.row))
 
 
 @pytest.mark.parametrize("disposition", ["urgent", "safeguarding"])
@@ -91,8 +88,7 @@ def test_texts_that_nobody_screens_any_more_go_so_long_after_their_batch_was_can
     cancel(db, LOCAL_USER.at(NOW + DAY), given_up)
     assert expired(db, NOW + 8 * DAY - timedelta(seconds=1)) == [screened]
     assert expired(db, NOW + 30 * DAY) == sorted([screened, left]), "the others wait for a worker, and for a reader"
-    with db.write() as conn:
-        conn.execute(update(inbox_entries).where(inbox_entries.c.case_id == read_).values(closed_at=NOW + 30 * DAY))
+    write(db, update(inbox_entries).where(inbox_entries.c.case_id == read_).values(closed_at=NOW + 30 * DAY))
     assert expired(db, NOW + 38 * DAY) == sorted([screened, left, read_])
     assert pending not in expired(db, NOW + 400 * DAY)
 

@@ -11,26 +11,25 @@ from storage.review.erasure import erase_rows
 from storage.review.second_looks import MOST, SecondLooks, request_second_looks
 from storage.schema import audit_events, inbox_entries, reveals, screenings
 from storage.settings_store import SiteSettings, change
+from tests.databases import write
 from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR, Tier, fill
 
 
 def test_each_enters_once_and_what_has_no_outcome_or_an_entry_is_counted_apart(db: Database) -> None:
     new, other, undecided = fill(db, [Tier.P2] * 3, entered=False, outcome="safe")
     (there,) = fill(db)
-    with db.write() as conn:
-        conn.execute(screenings.delete().where(screenings.c.case_id == undecided))
+    write(db, screenings.delete().where(screenings.c.case_id == undecided))
     asked = [new, there, undecided, "no such case", other, new]
     found = request_second_looks(db, RESEARCHER.at(NOW + MINUTE), asked)
     assert found == SecondLooks(opened=2, there_before=1, undecided=2)
     assert request_second_looks(db, RESEARCHER.at(NOW), asked) == SecondLooks(opened=0, there_before=3, undecided=2)
-    with db.read() as conn:
-        assert conn.execute(select(func.count()).select_from(inbox_entries)).scalar_one() == 3
-        entry = conn.execute(select(inbox_entries).where(inbox_entries.c.case_id == new)).one()
-        logged = conn.execute(
-            select(audit_events.c.actor, audit_events.c.subject, audit_events.c.details)
-            .where(audit_events.c.action == "second_look_requested")
-            .order_by(audit_events.c.seq)
-        ).all()
+    assert db.value(select(func.count()).select_from(inbox_entries)) == 3
+    entry = db.row(select(inbox_entries).where(inbox_entries.c.case_id == new))
+    logged = db.rows(
+        select(audit_events.c.actor, audit_events.c.subject, audit_events.c.details)
+        .where(audit_events.c.action == "second_look_requested")
+        .order_by(audit_events.c.seq)
+    )
     assert (entry.entered_at, entry.reading, entry.closed_at) == (NOW + MINUTE, "first", None)
     assert logged == [("rae", None, '{"asked":6,"opened":2}'), ("rae", None, '{"asked":6,"opened":0}')]
 
@@ -40,8 +39,7 @@ def test_its_place_is_that_of_an_audit_sample_by_the_sites_share(db: Database, s
     change(db, ADMIN.at(NOW), SiteSettings(audit_urgent_share=share), 0)
     ids = fill(db, [Tier.P0] * 6, entered=False, outcome="unsafe")
     request_second_looks(db, SENIOR.at(NOW), ids)
-    with db.read() as conn:
-        rows = conn.execute(select(inbox_entries)).all()
+    rows = db.rows(select(inbox_entries))
     places = {row.case_id: (Tier(row.tier), row.why) for row in rows}
     expected = {case_id: audit_placement(case_id, share) for case_id in ids}
     assert places == {case_id: (place.tier, place.why.value) for case_id, place in expected.items()}
@@ -66,8 +64,7 @@ def test_what_was_erased_stays_out_of_the_inbox(db: Database) -> None:
         erase_rows(conn, [erased], None, NOW)
     found = request_second_looks(db, RESEARCHER.at(NOW), [erased, kept])
     assert found == SecondLooks(opened=1, there_before=0, undecided=0, erased=1)
-    with db.read() as conn:
-        assert conn.execute(select(inbox_entries.c.case_id)).scalars().all() == [kept]
+    assert db.values(select(inbox_entries.c.case_id)) == [kept]
 
 
 def test_only_who_may_ask_does_and_not_without_a_limit(db: Database) -> None:

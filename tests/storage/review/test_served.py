@@ -14,6 +14,7 @@ from storage.review import claims, inbox
 from storage.review.claims import Claim
 from storage.review.ratings import my_rating, revise, submit_rating
 from storage.schema import inbox_entries, reveals
+from tests.databases import write
 from tests.storage.inbox_cases import ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, person, register
 
 BOTH = person("eve", Role.REVIEWER, Role.RESEARCHER)
@@ -50,8 +51,7 @@ def blind(db: Database, who: Actor, case_id: str, *, first: bool = True) -> bool
 
 
 def kept(db: Database) -> list[tuple[str, bool]]:
-    with db.read() as conn:
-        return [(row.reviewer, row.before_rating) for row in conn.execute(select(reveals).order_by(reveals.c.reviewer))]
+    return [(row.reviewer, row.before_rating) for row in db.rows(select(reveals).order_by(reveals.c.reviewer))]
 
 
 @pytest.mark.parametrize("tier", list(Tier))
@@ -160,6 +160,5 @@ def test_the_view_of_a_case_that_is_in_no_inbox_is_for_those_who_may_see_results
         see_readings(conn, RESEARCHER.at(NOW), case_id)
     with pytest.raises(Forbidden):
         served(db, ANN, case_id)
-    with db.write() as conn:
-        conn.execute(update(inbox_entries).values(closed_at=NOW))
+    write(db, update(inbox_entries).values(closed_at=NOW))
     assert kept(db) == [("rae", True)]

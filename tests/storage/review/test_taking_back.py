@@ -39,8 +39,7 @@ def _read(db: Database, case_id: str, label: str = "unsafe", at: datetime = NOW,
 
 
 def _all(db: Database, table: object) -> list[object]:
-    with db.read() as conn:
-        return list(conn.execute(select(table)))  # type: ignore[call-overload]
+    return list(db.rows(select(table)))  # type: ignore[call-overload]
 
 
 def test_the_case_is_open_in_the_same_hands_and_the_next_reading_is_the_first_and_blind(db: Database) -> None:

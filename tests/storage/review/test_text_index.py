@@ -15,6 +15,7 @@ from storage.review.ratings import submit_rating
 from storage.review.search import Search, find
 from storage.review.taking_back import take_back
 from storage.schema import batch_events, batches, cases, inbox_entries, open_texts, texts_to_index
+from tests.databases import write
 from tests.storage.inbox_cases import ADMIN, ANN, BO, NOW, SENIOR, fill, form, register
 
 WORD = "zanzibarquince"
@@ -34,8 +35,7 @@ def found(db: Database, words: str) -> list[str]:
 
 
 def indexed(db: Database) -> set[str]:
-    with db.read() as conn:
-        return set(conn.execute(select(open_texts.c.case_id)).scalars())
+    return set(db.values(select(open_texts.c.case_id)))
 
 
 def by_index(db: Database, words: str) -> list[str]:
@@ -89,12 +89,10 @@ def test_a_closed_case_leaves_and_one_taken_back_returns(db: Database) -> None:
 
 def test_a_case_that_leaves_before_it_was_indexed_is_not_taken_in(db: Database) -> None:
     (case_id,) = with_texts(db, WORD)
-    with db.write() as conn:
-        conn.execute(inbox_entries.delete().where(inbox_entries.c.case_id == case_id))
+    write(db, inbox_entries.delete().where(inbox_entries.c.case_id == case_id))
     text_index.catch_up(db)
     assert indexed(db) == set()
-    with db.read() as conn:
-        assert conn.execute(select(texts_to_index)).all() == []
+    assert db.rows(select(texts_to_index)) == []
 
 
 def _erased(db: Database, ids: list[str]) -> None:
@@ -127,11 +125,9 @@ def test_no_piece_of_an_erased_word_is_left_in_an_embedded_database(sqlite_url: 
     pieces = "SELECT count(*) FROM open_text_parts_data WHERE instr(block, :piece)"
     first_piece = text_index._words(parts_needed("zanz"))[0]
     term = {"piece": first_piece[2:].encode()}  # of one like the term before it, only what differs is kept
-    with db.read() as conn:
-        assert conn.execute(text(pieces), term).scalar_one() > 0
+    assert db.value(text(pieces), term) > 0
     _erased(db, [first])
-    with db.read() as conn:
-        assert conn.execute(text(pieces), term).scalar_one() == 0
+    assert db.value(text(pieces), term) == 0
     db.close()
 
 
@@ -162,8 +158,7 @@ def test_a_text_that_was_changed_after_it_was_read_is_taken_in_as_it_is_then(
 
     def changed_meanwhile(written: str) -> frozenset[int]:
         if written == "the bridge":
-            with db.write() as conn:
-                conn.execute(update(cases).values(text="the river"))
+            write(db, update(cases).values(text="the river"))
         return find_parts(written)
 
     monkeypatch.setattr(text_index, "parts_of", changed_meanwhile)

@@ -27,6 +27,7 @@ from storage.database import Database
 from storage.schema import audit_events, case_starts, cases, metadata
 from storage.site import audit_check
 from storage.site.backup import BackupRefused, back_up, restore
+from tests.databases import write
 from tests.storage.batch_of import LATER, NOW, batch, decide, waiting
 
 TEXTS = ("A walk in the rain.", 'Zwölf "Boxkämpfer", \u2028 jagen\n\n=1+1', "nul \x00 and \ud83d alone", "four")
@@ -85,10 +86,7 @@ def _used(db: Database) -> str:
 
 
 def _content(db: Database) -> dict[str, list[tuple[object, ...]]]:
-    with db.read() as conn:
-        return {
-            table.name: sorted(map(tuple, conn.execute(select(table))), key=repr) for table in metadata.sorted_tables
-        }
+    return {table.name: sorted(map(tuple, db.rows(select(table))), key=repr) for table in metadata.sorted_tables}
 
 
 def test_what_is_restored_is_what_was_backed_up_and_goes_on_from_there(
@@ -241,8 +239,7 @@ def test_a_backup_that_does_not_add_up_is_refused(
 
 def test_a_text_changed_in_the_audit_log_is_found(db: Database, fresh: Callable[[], Database], tmp_path: Path) -> None:
     _used(db)
-    with db.write() as conn:
-        conn.execute(audit_events.update().where(audit_events.c.seq == 1).values(actor="somebody else"))
+    write(db, audit_events.update().where(audit_events.c.seq == 1).values(actor="somebody else"))
     back_up(db, tmp_path / "one.zip", NOW)
     with pytest.raises(BackupRefused, match="event 1 was changed"):
         restore(fresh(), tmp_path / "one.zip", LATER)

@@ -15,6 +15,7 @@ from storage.database import Database
 from storage.schema import audit_events, metadata
 from storage.site import audit_check
 from storage.site.moving import PLACED_IN_ANOTHER_DATABASE, MoveRefused, move
+from tests.databases import write
 from tests.storage.batch_of import LATER, NOW, batch, decide, waiting
 
 TEXTS = ("A walk in the rain.", 'Zwölf "Boxkämpfer", \u2028 jagen\n\n=1+1', "nul \x00 and \ud83d alone", "four")
@@ -34,12 +35,11 @@ def site(sqlite_url: str) -> str:
 
 
 def _rows(db: Database) -> dict[str, list[tuple[object, ...]]]:
-    with db.read() as conn:
-        return {
-            table.name: [tuple(row) for row in conn.execute(select(table).order_by(*table.primary_key.columns))]
-            for table in metadata.sorted_tables
-            if table.name not in (*PLACED_IN_ANOTHER_DATABASE, "audit_events", "inbox_tallies")
-        }
+    return {
+        table.name: [tuple(row) for row in db.rows(select(table).order_by(*table.primary_key.columns))]
+        for table in metadata.sorted_tables
+        if table.name not in (*PLACED_IN_ANOTHER_DATABASE, "audit_events", "inbox_tallies")
+    }
 
 
 def test_every_row_arrives_and_life_goes_on(site: str, postgresql_url: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,8 +67,7 @@ def test_a_mistyped_path_leaves_nothing_behind_and_the_new_database_empty(
 
 def test_a_changed_audit_log_is_found(site: str, postgresql_url: str) -> None:
     with closing(Database(site)) as old, closing(Database(postgresql_url)) as new:
-        with old.write() as conn:
-            conn.execute(update(audit_events).where(audit_events.c.seq == 1).values(action="nothing"))
+        write(old, update(audit_events).where(audit_events.c.seq == 1).values(action="nothing"))
         with pytest.raises(MoveRefused, match="not whole"):
             move(old, new, LATER)
 
