@@ -45,8 +45,7 @@ NOT_BLIND = (
 def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add this subcommand's arguments."""
     parser = subcommands.add_parser(
-        "screen",
-        help="screen a file: CSV, JSON, xlsx, Parquet, a saved data set, or a tool's export",
+        "screen", help="screen a file: CSV, JSON, xlsx, Parquet, a saved data set, or a tool's export"
     )
     parser.add_argument("file", type=Path, metavar="FILE")
     parser.add_argument("--out", type=Path, required=True, help="results, one JSON object a row")

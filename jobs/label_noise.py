@@ -62,10 +62,7 @@ def rank_labels(db: Database, ask: Ask, ranking: Ranking) -> Ranked:
         if (one := named.get(int(batch.rows[order.cases[place]]))) is not None
     )
     return Ranked(
-        labels=len(order.cases),
-        waiting=len(order.cases) - len(free),
-        left_out=order.left_out,
-        first=tuple(lines),
+        labels=len(order.cases), waiting=len(order.cases) - len(free), left_out=order.left_out, first=tuple(lines)
     )
 
 

@@ -13,16 +13,7 @@ from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.review.policy import Action, require
 from screening.text.display import visible
 from screening.words import count_of
-from storage.audit_log import (
-    Anchor,
-    Event,
-    Which,
-    anchor,
-    count_events,
-    events,
-    kinds,
-    names,
-)
+from storage.audit_log import Anchor, Event, Which, anchor, count_events, events, kinds, names
 from storage.site.audit_check import Verification, verify
 
 PAGE = 50

@@ -3,14 +3,7 @@
 import streamlit as st
 
 from jobs.agents import reads_off
-from pages.batches.pipeline_draft import (
-    Draft,
-    checks,
-    differences,
-    draft_of,
-    judge_draft,
-    price_at_worst,
-)
+from pages.batches.pipeline_draft import Draft, checks, differences, draft_of, judge_draft, price_at_worst
 from pages.batches.pipeline_editor import edit_node
 from pages.batches.prompt_panel import prompts_panel
 from pages.batches.whole_way_panel import whole_way_panel
@@ -29,12 +22,7 @@ from screening.engine.prompting import load_prompts
 from screening.engine.whole_way import chain_bound, most_calls
 from screening.review.policy import Action, is_allowed, require
 from screening.words import count_of
-from storage.batches.pipelines import (
-    StalePipeline,
-    active_version,
-    keep_version,
-    list_versions,
-)
+from storage.batches.pipelines import StalePipeline, active_version, keep_version, list_versions
 
 db, person, settings = resources.database(), resources.actor(), resources.settings()
 require(person, Action.VIEW_SETTINGS)

@@ -12,11 +12,7 @@ from pages.research.verification import verification
 from screening.research.binding import binding_of
 from screening.review.policy import Action, require
 from screening.words import count_of
-from storage.research.reliability import (
-    MeasuredConfiguration,
-    measured_configurations,
-    severities,
-)
+from storage.research.reliability import MeasuredConfiguration, measured_configurations, severities
 
 db, person = resources.database(), resources.actor()
 require(person, Action.VIEW_RESULTS)

@@ -155,9 +155,7 @@ class _Echo(StubServer):
         return web.json_response(error, status=400)
 
 
-async def test_a_server_that_repeats_the_text_in_its_error_is_not_quoted(
-    every_log: pytest.LogCaptureFixture,
-) -> None:
+async def test_a_server_that_repeats_the_text_in_its_error_is_not_quoted(every_log: pytest.LogCaptureFixture) -> None:
     async with _Echo(StubPlan()) as server:
         chosen = ModelSettings(base_url=server.url, api_key="k", requests_per_minute=None)
         async with AnthropicSampler(chosen, load_prompts()) as sampler:

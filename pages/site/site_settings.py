@@ -12,14 +12,7 @@ from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from screening.review.triage import Tier
 from storage.database import Database
-from storage.settings_store import (
-    LONGEST_WORDING,
-    SecondReadingRule,
-    SettingsVersion,
-    SiteSettings,
-    current,
-    history,
-)
+from storage.settings_store import LONGEST_WORDING, SecondReadingRule, SettingsVersion, SiteSettings, current, history
 
 RULE_WORDS = {
     SecondReadingRule.UNSURE_SAFE: "Safe, but unsure",

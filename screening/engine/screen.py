@@ -310,9 +310,5 @@ def to_a_human(reason: Reason, runs: Sequence[NodeRun]) -> Screening:
 
 def _too_long(node: str, runs: Sequence[NodeRun], pipeline: PipelineConfig) -> Screening:
     return Screening(
-        outcome=Outcome.HUMAN_REVIEW,
-        node=node,
-        reason=Reason.TOO_LONG,
-        runs=tuple(runs),
-        delta=_delta(pipeline, runs),
+        outcome=Outcome.HUMAN_REVIEW, node=node, reason=Reason.TOO_LONG, runs=tuple(runs), delta=_delta(pipeline, runs)
     )

@@ -80,10 +80,7 @@ class _Raw:
 
 
 def load_aegis(
-    files: Iterable[tuple[str, Source]],
-    *,
-    label_of: LabelOf = LabelOf.RESPONSE,
-    screened: Screened = Screened.BOTH,
+    files: Iterable[tuple[str, Source]], *, label_of: LabelOf = LabelOf.RESPONSE, screened: Screened = Screened.BOTH
 ) -> AegisSubset:
     """The self-harm subset of the files in the order given. FileRefused for a file of another shape.
 

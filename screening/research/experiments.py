@@ -111,10 +111,7 @@ class Drawn:
 
 
 def encode_items(
-    items: Sequence[Item],
-    record: Record,
-    tokens_per_draw: PerDraw | None = None,
-    cost_per_draw: PerDraw | None = None,
+    items: Sequence[Item], record: Record, tokens_per_draw: PerDraw | None = None, cost_per_draw: PerDraw | None = None
 ) -> Drawn:
     """The items as numbers. Raises ValueError when the record has another number of cases."""
     if record.cases != len(items) and record.nodes:

@@ -195,10 +195,7 @@ def _within(form: RatingForm) -> tuple[tuple[str, bool], ...]:
             form.intent is Intent.DENIED and level is not None and level >= 4,
         ),
         ("Plan is denied with ideation at level 5.", form.plan is Plan.DENIED and level == 5),
-        (
-            "The timeframe is imminent and ideation is denied.",
-            form.timeframe is Timeframe.IMMINENT and level == 0,
-        ),
+        ("The timeframe is imminent and ideation is denied.", form.timeframe is Timeframe.IMMINENT and level == 0),
         (
             "Protective factors are both named and denied.",
             ProtectiveFactor.DENIED in form.protective_factors and len(form.protective_factors) > 1,

@@ -110,10 +110,7 @@ def message_usage(counted: object) -> Usage:
     names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
     fresh, written, read, output = (_count(counted, name) for name in names)
     return Usage(
-        input_tokens=fresh + written + read,
-        output_tokens=output,
-        cache_read_tokens=read,
-        cache_write_tokens=written,
+        input_tokens=fresh + written + read, output_tokens=output, cache_read_tokens=read, cache_write_tokens=written
     )
 
 

@@ -35,11 +35,7 @@ class SimulatedSampler:
     """
 
     def __init__(
-        self,
-        seed: int,
-        latency_s: float = 0.0,
-        lexicon: Lexicon | None = None,
-        gate: RateGate | None = None,
+        self, seed: int, latency_s: float = 0.0, lexicon: Lexicon | None = None, gate: RateGate | None = None
     ) -> None:
         if latency_s < 0:
             raise ValueError("latency_s must not be negative")

@@ -312,7 +312,5 @@ def _extremes(
         return Proportion(errors, sum(confusion[reference, outcome] for outcome in Outcome))
 
     return Extremes(
-        accuracy=accurate,
-        fpr=error_rate(Label.SAFE, Outcome.UNSAFE),
-        fnr=error_rate(Label.UNSAFE, Outcome.SAFE),
+        accuracy=accurate, fpr=error_rate(Label.SAFE, Outcome.UNSAFE), fnr=error_rate(Label.UNSAFE, Outcome.SAFE)
     )

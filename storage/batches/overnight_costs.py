@@ -14,15 +14,7 @@ from screening.engine.draws import Usage
 from storage.batches.batch_state import Caps, standing, was_cancelled
 from storage.batches.pending import keep_error
 from storage.database import Database
-from storage.schema import (
-    case_errors,
-    cases,
-    message_batches,
-    message_copies,
-    message_requests,
-    node_runs,
-    screenings,
-)
+from storage.schema import case_errors, cases, message_batches, message_copies, message_requests, node_runs, screenings
 
 _of, _asked = message_batches.c, message_requests.c
 

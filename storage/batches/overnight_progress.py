@@ -61,10 +61,7 @@ def _count_unneeded(conn: Connection, batch_id: str) -> int:
         select(func.count())
         .select_from(message_requests)
         .join(message_batches, _of.id == _asked.message_batch)
-        .join(
-            node_runs,
-            and_(run.case_id == _asked.case_id, run.node == _asked.node, run.variant == _asked.variant),
-        )
+        .join(node_runs, and_(run.case_id == _asked.case_id, run.node == _asked.node, run.variant == _asked.variant))
         .where(_of.batch_id == batch_id, _asked.code.is_not(None), _asked.number >= run.calls)
     )
     return int(conn.execute(beyond).scalar_one())

@@ -29,15 +29,7 @@ from storage.batches.pending import UnknownCase, begin_start, end_starts, keep_e
 from storage.batches.runs import EndedRun, gap_of, run_of, run_row, runs_of, same_run
 from storage.database import Database, insert_once
 from storage.kinds import PENDING, Kind
-from storage.schema import (
-    audit_allocations,
-    batches,
-    case_errors,
-    cases,
-    node_runs,
-    pending_cases,
-    screenings,
-)
+from storage.schema import audit_allocations, batches, case_errors, cases, node_runs, pending_cases, screenings
 from storage.settings_store import LATEST_BODY, SiteSettings, settings_of
 
 
@@ -156,12 +148,7 @@ def _stands(conn: Connection, case_id: str, ended: EndedRun) -> bool:
 
 
 def commit_outcome(
-    db: Database,
-    case_id: str,
-    screening: Screening,
-    cost_usd: float | None,
-    configuration_version: str,
-    now: datetime,
+    db: Database, case_id: str, screening: Screening, cost_usd: float | None, configuration_version: str, now: datetime
 ) -> bool:
     """Keep the outcome of a case whose runs are all committed, as `commit_end` does; whether it was kept."""
     return commit_end(db, case_id, screening, cost_usd, configuration_version, now) is End.KEPT
@@ -341,13 +328,7 @@ class Suspect(Exception):
 
 
 def start_case(
-    db: Database,
-    known: Configurations,
-    case_id: str,
-    worker: str,
-    now: datetime,
-    *,
-    suspect_after: int | None = None,
+    db: Database, known: Configurations, case_id: str, worker: str, now: datetime, *, suspect_after: int | None = None
 ) -> Started | None:
     """Begin a case; None, and nothing noted, where it has its outcome.
 

@@ -10,29 +10,14 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import (
-    Connection,
-    Row,
-    RowMapping,
-    Select,
-    Update,
-    bindparam,
-    case,
-    func,
-    insert,
-    select,
-    update,
-)
+from sqlalchemy import Connection, Row, RowMapping, Select, Update, bindparam, case, func, insert, select, update
 
 from screening.labels import Outcome
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from storage.blindness import is_open_to
 from storage.kinds import kind_of
-from storage.schema import (
-    batch_tallies,
-    inbox_entries,
-)
+from storage.schema import batch_tallies, inbox_entries
 
 SHARDS = 8
 """Rows among which a batch's sums are spread: so many commits on one batch need not wait for each other."""
@@ -41,17 +26,7 @@ UNPRICED_AT_FIRST = 1_000
 """Lost calls that a cap on cost lets pass before the first run gives a price: a worker that is started anew in a
 batch's first seconds must not end the batch, and one that only ever loses calls must not go on for ever."""
 
-_SUMS = (
-    "accepted",
-    "rejected",
-    "safe",
-    "unsafe",
-    "human_review",
-    "calls",
-    "lost_calls",
-    "unpriced_calls",
-    "cost_usd",
-)
+_SUMS = ("accepted", "rejected", "safe", "unsafe", "human_review", "calls", "lost_calls", "unpriced_calls", "cost_usd")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

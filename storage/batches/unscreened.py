@@ -115,12 +115,7 @@ def _standstill(conn: Connection, batch_id: str, found: Standing, now: datetime,
     ready = (_waits.batch_id == batch_id, _waits.ready_at.is_not(None))
     waiting = conn.execute(select(func.count()).select_from(pending_cases).where(*ready)).scalar_one()
     return Standstill(
-        batch_id=batch_id,
-        cause=cause or PAUSED,
-        since=since,
-        waiting=waiting,
-        state=found.state,
-        by_person=by_person,
+        batch_id=batch_id, cause=cause or PAUSED, since=since, waiting=waiting, state=found.state, by_person=by_person
     )
 
 

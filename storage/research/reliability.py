@@ -15,15 +15,7 @@ from screening.review.policy import Action, require
 from screening.review.reach import Reach
 from screening.statistics.verification import AuditCase, Seen, audit_coin
 from storage.database import Database
-from storage.schema import (
-    adjudications,
-    batch_tallies,
-    batches,
-    configurations,
-    inbox_entries,
-    ratings,
-    screenings,
-)
+from storage.schema import adjudications, batch_tallies, batches, configurations, inbox_entries, ratings, screenings
 
 _INSUFFICIENT = "insufficient_information"
 

@@ -13,15 +13,7 @@ from screening.review.actors import Acting, Actor, Role
 from screening.review.triage import Tier
 from storage.audit_log import Detail, append
 from storage.database import Database, insert_into
-from storage.review.claims import (
-    LeaseLost,
-    NotAvailable,
-    holds,
-    is_leased,
-    is_open,
-    note_ahead,
-    take_back,
-)
+from storage.review.claims import LeaseLost, NotAvailable, holds, is_leased, is_open, note_ahead, take_back
 from storage.review.notes import add_note
 from storage.review.second_readings import Why, has_asked_in, request
 from storage.schema import accounts, case_notes, inbox_entries, ratings, skips

@@ -142,10 +142,7 @@ def _old_rows(settings: SiteSettings, now: datetime) -> Mapping[str, _Rows]:
     sent = or_(notifications.c.sent_at.is_not(None), notifications.c.given_up_at.is_not(None))
     found = {
         "drafts": (drafts, drafts.c.updated_at < before.get("drafts", now)),
-        REFUSED: (
-            rejected_rows,
-            rejected_rows.c.batch_id.in_(long_ago) & rejected_rows.c.original_json.is_not(None),
-        ),
+        REFUSED: (rejected_rows, rejected_rows.c.batch_id.in_(long_ago) & rejected_rows.c.original_json.is_not(None)),
         "messages": (notifications, sent & (notifications.c.created_at < before.get("messages", now))),
         "sessions": (sessions, sessions.c.seen_at < before.get("sessions", now)),
     }

@@ -17,14 +17,7 @@ from storage.erased import is_erased
 from storage.review.adjudication import Method, versions_in
 from storage.review.claims import LEASE, Claim, NotAvailable, claim_in, new_token
 from storage.review.drafts import keep
-from storage.schema import (
-    adjudications,
-    inbox_entries,
-    ratings,
-    readings_taken_back,
-    reveals,
-    second_reading_requests,
-)
+from storage.schema import adjudications, inbox_entries, ratings, readings_taken_back, reveals, second_reading_requests
 
 TIME_TO_TAKE_BACK = timedelta(seconds=30)
 _BY_ITSELF = (Method.SINGLE, Method.AGREEMENT)

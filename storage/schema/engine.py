@@ -1,19 +1,6 @@
 """What the engine did: node runs with every draw, outcomes, starts, errors, live views."""
 
-from sqlalchemy import (
-    JSON,
-    BigInteger,
-    Boolean,
-    Column,
-    Float,
-    ForeignKey,
-    Index,
-    Integer,
-    String,
-    Table,
-    Text,
-    false,
-)
+from sqlalchemy import JSON, BigInteger, Boolean, Column, Float, ForeignKey, Index, Integer, String, Table, Text, false
 
 from storage.schema.columns import BigId, Id, Moment, StorableText, case_id, metadata
 
@@ -45,12 +32,7 @@ node_runs = Table(
 
 Index("ix_node_runs_ended", node_runs.c.ended_at)
 Index(
-    "ix_node_runs_way",
-    node_runs.c.batch_id,
-    node_runs.c.node,
-    node_runs.c.variant,
-    node_runs.c.label,
-    node_runs.c.row,
+    "ix_node_runs_way", node_runs.c.batch_id, node_runs.c.node, node_runs.c.variant, node_runs.c.label, node_runs.c.row
 )
 
 screenings = Table(

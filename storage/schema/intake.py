@@ -145,11 +145,7 @@ pending_cases = Table(
 # What failed stays out of the index that a poll walks: it may wait for ever for a person, as abandoned texts do.
 _ready, _failed = pending_cases.c.ready_at.is_not(None), pending_cases.c.ready_at.is_(None)
 partial_index(
-    "ix_pending_cases_ready",
-    pending_cases.c.batch_id,
-    pending_cases.c.ready_at,
-    pending_cases.c.row,
-    where=_ready,
+    "ix_pending_cases_ready", pending_cases.c.batch_id, pending_cases.c.ready_at, pending_cases.c.row, where=_ready
 )
 Index("ix_pending_cases_row", pending_cases.c.batch_id, pending_cases.c.row)
 partial_index("ix_pending_cases_failed", pending_cases.c.batch_id, where=_failed)

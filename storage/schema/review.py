@@ -51,28 +51,12 @@ inbox_entries = Table(
 )
 _OPEN = inbox_entries.c.closed_at.is_(None)
 # P0 first, then the earliest deadline: the order of the claim query, over open cases only
-partial_index(
-    "ix_inbox_open",
-    inbox_entries.c.routine,
-    inbox_entries.c.due_at,
-    inbox_entries.c.case_id,
-    where=_OPEN,
-)
+partial_index("ix_inbox_open", inbox_entries.c.routine, inbox_entries.c.due_at, inbox_entries.c.case_id, where=_OPEN)
 # the same within one tier, for a filter
-partial_index(
-    "ix_inbox_tier",
-    inbox_entries.c.tier,
-    inbox_entries.c.due_at,
-    inbox_entries.c.case_id,
-    where=_OPEN,
-)
+partial_index("ix_inbox_tier", inbox_entries.c.tier, inbox_entries.c.due_at, inbox_entries.c.case_id, where=_OPEN)
 # the same by when they came in, for a list that is sorted by that
 partial_index(
-    "ix_inbox_entered",
-    inbox_entries.c.tier,
-    inbox_entries.c.entered_at,
-    inbox_entries.c.case_id,
-    where=_OPEN,
+    "ix_inbox_entered", inbox_entries.c.tier, inbox_entries.c.entered_at, inbox_entries.c.case_id, where=_OPEN
 )
 LATER_READING = inbox_entries.c.reading != literal_column("'first'")
 """Somebody has read it, and another reading is due: said in a query as well, so that its index serves."""
@@ -98,13 +82,7 @@ partial_index(
 )
 # what was closed of a batch, by kind: of much that is with clinicians what may be listed
 _CLOSED = inbox_entries.c.closed_at.is_not(None)
-partial_index(
-    "ix_inbox_closed",
-    inbox_entries.c.batch_id,
-    inbox_entries.c.kind,
-    inbox_entries.c.case_id,
-    where=_CLOSED,
-)
+partial_index("ix_inbox_closed", inbox_entries.c.batch_id, inbox_entries.c.kind, inbox_entries.c.case_id, where=_CLOSED)
 # what keeps a case from the next reader for a while: a few rows, found by the moment until which it does
 _LEASED = and_(_OPEN, inbox_entries.c.holder.is_not(None))
 partial_index("ix_inbox_leased", inbox_entries.c.lease_expires_at, where=_LEASED)

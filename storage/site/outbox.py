@@ -203,10 +203,7 @@ def _is_due(now: datetime) -> tuple[ColumnElement[bool], ...]:
 def _message(row: Mapping[Any, Any]) -> Message:
     tier = row[_out.tier]
     notice = Notice(
-        event=row[_out.event],
-        tier=None if tier is None else Tier(tier),
-        what=row[_out.what],
-        count=row[_out.count],
+        event=row[_out.event], tier=None if tier is None else Tier(tier), what=row[_out.what], count=row[_out.count]
     )
     to = notification_recipients.c
     return Message(

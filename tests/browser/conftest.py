@@ -76,10 +76,7 @@ class RunningApp:
     def start(self, name: str) -> None:
         """Start the app or the worker, the app until it answers."""
         port = self.url.rpartition(":")[2]
-        commands = {
-            "app": [str(ROOT / "app.py"), "--server.port", port],
-            "worker": [str(ROOT / "worker.py")],
-        }
+        commands = {"app": [str(ROOT / "app.py"), "--server.port", port], "worker": [str(ROOT / "worker.py")]}
         with (self.directory / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
                 [sys.executable, *commands[name]], cwd=ROOT, env=self.environment, stdout=log, stderr=log

@@ -81,10 +81,7 @@ def test_every_accepted_text_under_its_own_id(name: str, expected: dict[str, str
     [
         ("extra_comma_one", [(2, 3, "2", Reason.EXTRA_CELLS)]),
         ("dup_ids_same", [(2, 3, "1", Reason.DUPLICATE)]),
-        (
-            "dup_ids_conflict",
-            [(1, 2, "1", Reason.CONFLICTING_DUPLICATE), (2, 3, "1", Reason.CONFLICTING_DUPLICATE)],
-        ),
+        ("dup_ids_conflict", [(1, 2, "1", Reason.CONFLICTING_DUPLICATE), (2, 3, "1", Reason.CONFLICTING_DUPLICATE)]),
         ("id_forms", []),
     ],
 )

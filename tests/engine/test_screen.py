@@ -21,16 +21,7 @@ from screening.engine.draws import (
     unusable,
 )
 from screening.engine.pipeline import PairwiseMixtureConfig, PipelineConfig, chain, preset
-from screening.engine.screen import (
-    SECOND_LOOK,
-    Guard,
-    NodeRun,
-    Reason,
-    Screening,
-    screen,
-    screening_steps,
-    to_a_human,
-)
+from screening.engine.screen import SECOND_LOOK, Guard, NodeRun, Reason, Screening, screen, screening_steps, to_a_human
 from screening.labels import Label, Outcome
 from screening.statistics.rules.protocol import Ended, Verdict
 

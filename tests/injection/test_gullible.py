@@ -28,12 +28,7 @@ async def outcomes(plan: StubPlan, probes: tuple[Probe, ...], *, defended: bool 
         async with AnthropicSampler(settings, load_prompts()) as sampler:
             return await asyncio.gather(
                 *(
-                    screen(
-                        probe.shown,
-                        guard_for(probe.flags) if defended else Guard(),
-                        preset("recommended"),
-                        sampler,
-                    )
+                    screen(probe.shown, guard_for(probe.flags) if defended else Guard(), preset("recommended"), sampler)
                     for probe in probes
                 )
             )

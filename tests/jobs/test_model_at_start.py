@@ -80,12 +80,7 @@ async def asking(db: Database, settings: Settings) -> AsyncIterator[asyncio.Task
     ],
 )
 def test_the_log_says_at_start_whether_the_model_answers(
-    sqlite_url: str,
-    workers: Workers,
-    stub: Callable[[StubPlan], NotingStub],
-    plan: StubPlan,
-    said: bytes,
-    down: bool,
+    sqlite_url: str, workers: Workers, stub: Callable[[StubPlan], NotingStub], plan: StubPlan, said: bytes, down: bool
 ) -> None:
     service = stub(plan)
     number = workers.start(sqlite_url, {"ANTHROPIC_BASE_URL": service.url, "ANTHROPIC_API_KEY": "k"})
@@ -114,10 +109,7 @@ async def test_a_model_that_nobody_reaches_is_told_before_a_text_waits_and_is_ov
 
 
 async def test_what_passes_at_the_second_try_is_told_to_nobody(db: Database) -> None:
-    async with (
-        StubServer(StubPlan(script=(Fault.OVERLOADED,) * 2)) as stub,
-        asking(db, settings_of(stub.url)) as task,
-    ):
+    async with StubServer(StubPlan(script=(Fault.OVERLOADED,) * 2)) as stub, asking(db, settings_of(stub.url)) as task:
         await asyncio.wait_for(task, 20)
         assert stub.counters.requests >= 3
     assert not was_told(db)

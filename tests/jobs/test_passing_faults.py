@@ -113,10 +113,7 @@ async def test_no_case_is_parked_by_a_full_disk(sqlite_url: str) -> None:
 @pytest.mark.usefixtures("short_pauses")
 @pytest.mark.parametrize("fault", [ServiceFault.OVERLOADED, ServiceFault.SERVER_ERROR, ServiceFault.DROPPED])
 async def test_no_case_is_parked_by_a_service_that_is_overloaded_for_a_while(
-    db: Database,
-    stub: Callable[[StubPlan], NotingStub],
-    tmp_path: Path,
-    fault: ServiceFault,
+    db: Database, stub: Callable[[StubPlan], NotingStub], tmp_path: Path, fault: ServiceFault
 ) -> None:
     service = stub(StubPlan(faults={fault: 1.0}))
     options = {"ANTHROPIC_BASE_URL": service.url, "ANTHROPIC_API_KEY": "k", "data_directory": tmp_path}

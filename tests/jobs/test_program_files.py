@@ -25,8 +25,7 @@ VALUES = ("quiet", "grave")
 """Of the label column: what they stand for is in the mapping that the program sends with the file."""
 MAPPING = mapping_json(
     FileMapping(
-        columns=ColumnMapping(text="text", id="id", label="label"),
-        labels={"quiet": Label.SAFE, "grave": Label.UNSAFE},
+        columns=ColumnMapping(text="text", id="id", label="label"), labels={"quiet": Label.SAFE, "grave": Label.UNSAFE}
     )
 )
 

@@ -25,13 +25,7 @@ from storage.batches.pipelines import activate, keep_version
 from storage.batches.ways import count_ways
 from storage.database import Database
 from storage.research.cells import cell_page
-from storage.research.comparisons import (
-    Trial,
-    begin_shadow,
-    end_comparison,
-    list_comparisons,
-    paired_outcomes,
-)
+from storage.research.comparisons import Trial, begin_shadow, end_comparison, list_comparisons, paired_outcomes
 from storage.research.confusion import confusions
 from storage.research.listed import Cell
 from storage.review import claims, exposure, follow_ups, queue, shift

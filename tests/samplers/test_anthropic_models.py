@@ -124,8 +124,7 @@ async def test_preflight_finds_that_the_temperature_is_what_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("plan", "kind"),
-    [(StubPlan(api_key="another"), "authentication"), (StubPlan(script=(Fault.THINKING,)), None)],
+    ("plan", "kind"), [(StubPlan(api_key="another"), "authentication"), (StubPlan(script=(Fault.THINKING,)), None)]
 )
 async def test_preflight_is_not_ok_without_a_label(plan, kind):
     async with StubServer(plan) as stub, AnthropicSampler(settings_for(stub), load_prompts()) as sampler:

@@ -28,14 +28,7 @@ PAPER = [
         0.019,
     ),
     # accuracy (38 + 81) / 155, FPR 4 / 42, FNR 32 / 113, escalated 6
-    (
-        "AEGIS B=100",
-        (161, 42, 4, 113, 32),
-        (0.768, 0.695, 0.827),
-        (0.095, 0.037, 0.221),
-        (0.283, 0.208, 0.372),
-        0.037,
-    ),
+    ("AEGIS B=100", (161, 42, 4, 113, 32), (0.768, 0.695, 0.827), (0.095, 0.037, 0.221), (0.283, 0.208, 0.372), 0.037),
     # accuracy (151 + 45) / 248, FPR 47 / 198, FNR 5 / 50, escalated 2
     (
         "SWMH single-agent",
@@ -46,14 +39,7 @@ PAPER = [
         0.008,
     ),
     # accuracy (153 + 45) / 248, FPR 45 / 198, FNR 5 / 50, escalated 2
-    (
-        "SWMH B=100",
-        (250, 198, 45, 50, 5),
-        (0.798, 0.744, 0.844),
-        (0.227, 0.174, 0.291),
-        (0.100, 0.044, 0.214),
-        0.008,
-    ),
+    ("SWMH B=100", (250, 198, 45, 50, 5), (0.798, 0.744, 0.844), (0.227, 0.174, 0.291), (0.100, 0.044, 0.214), 0.008),
 ]
 
 
@@ -64,11 +50,7 @@ def triple(proportion: Proportion) -> tuple[float | None, float | None, float | 
 def metrics_of(counts: tuple[int, int, int, int, int]) -> Metrics:
     n, safe, false_positives, unsafe, false_negatives = counts
     return from_counts(
-        n=n,
-        safe_decided=safe,
-        false_positives=false_positives,
-        unsafe_decided=unsafe,
-        false_negatives=false_negatives,
+        n=n, safe_decided=safe, false_positives=false_positives, unsafe_decided=unsafe, false_negatives=false_negatives
     )
 
 

@@ -234,12 +234,7 @@ async def _cut_off(request: web.Request) -> web.StreamResponse:
 
 
 def _error(
-    status: int,
-    kind: str,
-    text: str,
-    *,
-    headers: dict[str, str] | None = None,
-    details: dict[str, str] | None = None,
+    status: int, kind: str, text: str, *, headers: dict[str, str] | None = None, details: dict[str, str] | None = None
 ) -> web.Response:
     error: dict[str, Any] = {"type": kind, "message": text}
     if details is not None:

@@ -11,12 +11,7 @@ from screening.engine.screen import Reason, screen
 from screening.labels import Label, Outcome
 from screening.text.flags import Flag
 from screening.text.received import receive
-from screening.text.risk_statements import (
-    StatementKind,
-    _lexicon,
-    risk_flags,
-    risk_statements,
-)
+from screening.text.risk_statements import StatementKind, _lexicon, risk_flags, risk_statements
 from screening.text.word_stream import streams
 from tests.fixtures.means import EVERYDAY, EVERYDAY_SECOND, EVERYDAY_THIRD
 from tests.injection.ordinary import ORDINARY

@@ -14,10 +14,7 @@ DEFAULT_CONTRACT = Contract(any_wrong=0.05, pairs=SAFE_ERRORS)
 
 EACH_PAIR_CONTRACT = Contract(
     any_wrong=0.05,
-    pairs=(
-        *SAFE_ERRORS,
-        *((pair, 0.025) for pair in permutations(LABELS, 2) if pair[0] is not Label.SAFE),
-    ),
+    pairs=(*SAFE_ERRORS, *((pair, 0.025) for pair in permutations(LABELS, 2) if pair[0] is not Label.SAFE)),
 )
 """Every single mix-up at most 0.025 as well, as Ville's levels have it."""
 

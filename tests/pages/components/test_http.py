@@ -36,10 +36,7 @@ async def _answer(_request: Request) -> PlainTextResponse:
 
 
 def _client(*, sign_in: bool) -> TestClient:
-    middleware = [
-        Middleware(SecurityHeaders, policy="default-src 'none'"),
-        Middleware(DeepLink, sign_in=sign_in),
-    ]
+    middleware = [Middleware(SecurityHeaders, policy="default-src 'none'"), Middleware(DeepLink, sign_in=sign_in)]
     routes = [Route("/{path:path}", _answer)]
     return TestClient(Starlette(routes=routes, middleware=middleware), follow_redirects=False)
 

@@ -9,14 +9,7 @@ from sqlalchemy import insert, select, update
 from streamlit.testing.v1 import AppTest
 
 from pages.research.audit_cases import CALLED
-from pages.research.claims import (
-    beyond_sentence,
-    flow,
-    missed_sequence,
-    plan_sentences,
-    reading_words,
-    verify,
-)
+from pages.research.claims import beyond_sentence, flow, missed_sequence, plan_sentences, reading_words, verify
 from pages.research.stard import Study, missed_sentence, report_html
 from screening.labels import Label, Outcome
 from screening.research.binding import binding_of
@@ -27,13 +20,7 @@ from storage.batches.allocations import current_allocation
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.research.outcome_mix import REFERENCE, OutcomeMix
-from storage.research.reliability import (
-    AuditSample,
-    Reading,
-    audit_sample,
-    measured_configurations,
-    severities,
-)
+from storage.research.reliability import AuditSample, Reading, audit_sample, measured_configurations, severities
 from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
 from storage.schema import cases, inbox_entries, ratings, reveals, screenings
@@ -55,11 +42,7 @@ def reading(
     outcome: Outcome, label: Label | None, *, coin: float = 0.0, probability: float = 0.05, minute: int = 0
 ) -> Reading:
     case = AuditCase(
-        stratum=f"texts with π {probability:g}",
-        outcome=outcome,
-        probability=probability,
-        coin=coin,
-        blind_first=label,
+        stratum=f"texts with π {probability:g}", outcome=outcome, probability=probability, coin=coin, blind_first=label
     )
     return Reading(case=case, settled_at=AT, read_at=AT + timedelta(minutes=minute) if label else None)
 

@@ -137,10 +137,7 @@ def test_a_preset_is_answered_for_by_the_site_s_model(name: Preset) -> None:
 
 @pytest.mark.parametrize(
     ("role", "first", "others"),
-    [
-        (Role.REVIEWER, "Read what waits", ()),
-        (Role.RESEARCHER, "Upload a file", ("Screen a text",)),
-    ],
+    [(Role.REVIEWER, "Read what waits", ()), (Role.RESEARCHER, "Upload a file", ("Screen a text",))],
 )
 def test_what_a_role_is_for_stands_first(
     as_role: Callable[[Role], AppTest], role: Role, first: str, others: tuple[str, ...]

@@ -71,10 +71,7 @@ def test_a_draw_is_credited_only_to_the_arm_that_was_pulled() -> None:
     state = followed(SuccessiveElimination(delta=0.05, budget=100), [UNSAFE, UNSAFE, UNSAFE, SAFE])
     assert state.pulls == (2, 1, 1)
     assert state.successes == (1, 1, 0)  # the first and third `unsafe` answered the pulls of other arms
-    assert (state.active[state.pulled], state.observe(UNSAFE).successes) == (
-        1,
-        (1, 2, 0),
-    )
+    assert (state.active[state.pulled], state.observe(UNSAFE).successes) == (1, (1, 2, 0))
 
 
 def test_the_unanimous_wave_is_one_of_72_calls() -> None:

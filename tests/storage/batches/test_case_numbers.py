@@ -21,10 +21,7 @@ from tests.jobs.running import PLACES, agents
 
 PLAIN = preset("recommended")
 SCHEDULED = check(
-    {
-        "name": "scheduled",
-        "node": [node | {"schedule": "harmonic"} for node in PLAIN.model_dump(mode="json")["nodes"]],
-    }
+    {"name": "scheduled", "node": [node | {"schedule": "harmonic"} for node in PLAIN.model_dump(mode="json")["nodes"]]}
 )
 
 

@@ -6,15 +6,7 @@ from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER
 from screening.review.policy import Forbidden
 from storage.database import Database
-from storage.research.case_tags import (
-    TAG_LIMIT,
-    Waiting,
-    add_remark,
-    add_tag,
-    remarks,
-    remove_tag,
-    tag_counts,
-)
+from storage.research.case_tags import TAG_LIMIT, Waiting, add_remark, add_tag, remarks, remove_tag, tag_counts
 from storage.research.cells import cell_choices, cell_page
 from storage.research.listed import Cell
 from tests.storage.batch_of import NOW, batch, decide, waiting

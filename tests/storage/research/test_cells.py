@@ -78,11 +78,7 @@ def test_node_reason_and_source_narrow_the_cell(db: Database) -> None:
         ["p3"],
         ["p1", "p2"],
     )
-    assert cell_choices(db, LOCAL_USER, cell) == {
-        "node": ("risk", "worker"),
-        "reason": ("identified",),
-        "tag": (),
-    }
+    assert cell_choices(db, LOCAL_USER, cell) == {"node": ("risk", "worker"), "reason": ("identified",), "tag": ()}
 
 
 def test_a_way_is_kept_by_those_who_took_it_and_tells_nothing_of_what_waits(db: Database) -> None:
