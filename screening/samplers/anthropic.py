@@ -2,7 +2,6 @@
 
 import json
 import logging
-import random
 import ssl
 from collections.abc import Mapping
 from functools import cache, lru_cache
@@ -13,13 +12,11 @@ import httpx2
 from anthropic import AsyncAnthropic, DefaultAioHttpClient
 
 from screening.engine.draws import Draw, SamplerError
-from screening.engine.prompting import PromptSet
 from screening.samplers.attempts import AttemptFailed, Response
 from screening.samplers.bodies import UnreadableBody, read_bounded
 from screening.samplers.model_request import PreparedCall
 from screening.samplers.model_sampler import ModelSampler
 from screening.samplers.model_settings import ANTHROPIC_URL, ModelSettings, dialect
-from screening.samplers.rate import RateGate
 from screening.samplers.replies import Expected, message_draw
 
 
@@ -91,15 +88,7 @@ class MessagesAdapter:
 class AnthropicSampler(ModelSampler):
     """A model behind the Messages API."""
 
-    def __init__(
-        self,
-        settings: ModelSettings,
-        prompts: PromptSet,
-        *,
-        gate: RateGate | None = None,
-        rng: random.Random | None = None,
-    ) -> None:
-        super().__init__(MessagesAdapter(settings), settings, prompts, gate=gate, rng=rng)
+    adapter = MessagesAdapter
 
 
 def _json(value: object) -> bytes:

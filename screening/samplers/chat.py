@@ -4,20 +4,17 @@ Plain HTTP instead of the vendor's library: that one adds retries and headers of
 is a single POST whose body must be read within bounds.
 """
 
-import random
 from collections.abc import Mapping
 from typing import Any
 
 import aiohttp
 
 from screening.engine.draws import Draw
-from screening.engine.prompting import PromptSet
 from screening.samplers.attempts import AttemptFailed, Response
 from screening.samplers.bodies import read_bounded
 from screening.samplers.model_request import PreparedCall
 from screening.samplers.model_sampler import ModelSampler
 from screening.samplers.model_settings import ModelSettings
-from screening.samplers.rate import RateGate
 from screening.samplers.replies import Expected, completion_draw
 
 _CHUNK = 16_384
@@ -85,12 +82,4 @@ class ChatAdapter:
 class ChatSampler(ModelSampler):
     """A model behind OpenAI-compatible chat completions."""
 
-    def __init__(
-        self,
-        settings: ModelSettings,
-        prompts: PromptSet,
-        *,
-        gate: RateGate | None = None,
-        rng: random.Random | None = None,
-    ) -> None:
-        super().__init__(ChatAdapter(settings), settings, prompts, gate=gate, rng=rng)
+    adapter = ChatAdapter

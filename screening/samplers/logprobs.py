@@ -8,7 +8,6 @@ label's share is unknown as well. The second look, whose code words have several
 """
 
 import math
-import random
 from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -16,7 +15,6 @@ from typing import Any
 from screening.engine.answers import bare_word
 from screening.engine.distribution import LabelDistribution
 from screening.engine.draws import Answer, Draw, DrawRequest
-from screening.engine.prompting import PromptSet
 from screening.engine.screen import MAIN
 from screening.labels import LABELS, Label
 from screening.samplers.attempts import Response
@@ -24,7 +22,6 @@ from screening.samplers.chat import ChatAdapter
 from screening.samplers.model_request import PreparedCall
 from screening.samplers.model_sampler import ModelSampler
 from screening.samplers.model_settings import ModelSettings
-from screening.samplers.rate import RateGate
 from screening.samplers.replies import Expected, completion_choice
 
 ASKED_TOKENS = 20
@@ -102,16 +99,8 @@ class LogprobsAdapter(ChatAdapter):
 class LogprobsSampler(ModelSampler):
     """A model whose server tells its probabilities; where they say too little it draws over chat completions."""
 
-    def __init__(
-        self,
-        settings: ModelSettings,
-        prompts: PromptSet,
-        *,
-        gate: RateGate | None = None,
-        rng: random.Random | None = None,
-    ) -> None:
-        self._telling = LogprobsAdapter(settings)
-        super().__init__(self._telling, settings, prompts, gate=gate, rng=rng)
+    adapter = LogprobsAdapter
+    _adapter: LogprobsAdapter
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -135,10 +124,10 @@ class LogprobsSampler(ModelSampler):
         self._ledger.count_call()
         call = self._prepare(request, self._wire)
         reply = await self._attempts.reply(
-            lambda attempt: self._telling.send_for_probabilities(call, attempt), request.bill
+            lambda attempt: self._adapter.send_for_probabilities(call, attempt), request.bill
         )
         temperature = 1.0 if self._wire.temperature is None else self._wire.temperature
-        found = self._telling.distribution(reply, self._expectation(call), temperature)
+        found = self._adapter.distribution(reply, self._expectation(call), temperature)
         self._ledger.count_answer(found.usage)
         return found
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from screening.engine.cost import cost_usd
 from screening.engine.draws import Draw, DrawRequest, Preflight, SamplerError, Usage
@@ -32,6 +32,8 @@ class Adapter(Protocol):
 
     name: str
 
+    def __init__(self, settings: ModelSettings) -> None: ...
+
     async def send(self, call: PreparedCall, attempt: int) -> Response:
         """One request and its reply. AttemptFailed for what did not arrive, UnreadableBody for a body out of bounds."""
         ...
@@ -50,22 +52,24 @@ class Adapter(Protocol):
 
 
 class ModelSampler:
-    """The sampler of one model behind one adapter. Close it (``async with``); it belongs to one event loop.
+    """The sampler of one model, with the ``adapter`` that its subclass names. Close it (``async with``); it belongs to
+    one event loop.
 
     ``gate`` shares one process's limits between samplers; ``rng`` makes nonces and code words and is the
     operating system's unless a test needs to know them.
     """
 
+    adapter: ClassVar[type[Adapter]]
+
     def __init__(
         self,
-        adapter: Adapter,
         settings: ModelSettings,
         prompts: PromptSet,
         *,
         gate: RateGate | None = None,
         rng: random.Random | None = None,
     ) -> None:
-        self._adapter = adapter
+        self._adapter = type(self).adapter(settings)
         self._settings = settings
         self._prompts = prompts
         self._wire = dialect(settings)
