@@ -129,7 +129,7 @@ def case(case_id: str) -> None:
         return
     left, right = st.columns(2, gap="medium")
     with left:
-        st.html(facts_html(file, shown) + where_html(shown.where_to_act))
+        st.html(facts_html(text.external_id, file, shown) + where_html(shown.where_to_act))
         texts(text)
         closed_follow_ups(here.db, here.person, case_id, key)
         people(case_id, closed=file.entry is not None and file.entry.closed_at is not None)

@@ -6,6 +6,7 @@ from html import escape
 from pages.components.words import FLAG_WORDS, error_words
 from pages.review.evidence_view import engine_label
 from pages.review.inbox_words import TIER_WORDS, why_words
+from screening.text.display import visible
 from screening.text.flags import REFUSES_SAFE, SECOND_LOOK, Flag
 from screening.text.injection import injection_signs
 from screening.words import count_of
@@ -13,13 +14,16 @@ from storage.review.case_file import CaseFile
 from storage.review.evidence import Evidence
 
 
-def facts_html(file: CaseFile, evidence: Evidence) -> str:
-    """Where it came from and what was found, as a list of names and values."""
-    rows = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in _facts(file, evidence))
+def facts_html(external_id: str, file: CaseFile, evidence: Evidence) -> str:
+    """Its own id, where it came from and what was found, as a list of names and values."""
+    rows = "".join(
+        f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in _facts(external_id, file, evidence)
+    )
     return f'<dl class="sl-facts">{rows}</dl>'
 
 
-def _facts(file: CaseFile, evidence: Evidence) -> Iterator[tuple[str, str]]:
+def _facts(external_id: str, file: CaseFile, evidence: Evidence) -> Iterator[tuple[str, str]]:
+    yield "Id", visible(external_id)
     yield "From", f"{file.batch_name}, row {file.row}"
     yield "Received", f"{file.received_at:%Y-%m-%d %H:%M} UTC · SHA-256 {file.text_sha256[:16]}…"
     if file.group is not None:

@@ -12,7 +12,7 @@ from pages.review.desk_marks import shown_mark
 from pages.review.desk_words import form_offer, guideline, reading_words
 from pages.review.evidence_view import engine_label, evidence_html, outcome_words
 from pages.review.inbox_desk import Desk, Here, Memory, place
-from pages.review.inbox_words import LABEL_WORDS, NEXT_WORDS, TIER_MARKS, TIER_WORDS, plain_name, why_words
+from pages.review.inbox_words import LABEL_WORDS, NEXT_WORDS, TIER_MARKS, TIER_WORDS, list_name, why_words
 from pages.review.standing_words import is_filled_in, standing_words
 from screening.review.pseudonyms import pseudonym
 from screening.review.rating_form import RatingForm, TextMark, contradictions
@@ -118,7 +118,7 @@ def _case(here: Here, desk: Desk) -> dict[str, Any]:
     settled = desk.evidence is not None and engine_label(desk.evidence) is not None
     shown: dict[str, Any] = {
         "id": desk.case_id,
-        "name": plain_name(text.external_id, desk.case_id) if text else f"case {desk.case_id[-6:]}",
+        "name": list_name(text.external_id if text else "", desk.case_id),
         "asked": desk.asked,
         "evidence": evidence_html(desk.evidence) if desk.evidence else "",
         "notes": [_note(each, here) for each in desk.left[-3:]],
@@ -198,7 +198,7 @@ def _last(memory: Memory) -> dict[str, Any] | None:
     return {
         "case": last.case_id,
         "rating": last.rating.id,
-        "name": plain_name(last.name, last.case_id),
+        "name": list_name(last.name, last.case_id),
         "words": reading_words(last.rating.form),
         "at": f"{last.rating.at:%H:%M}",
         "until": _ms(last.rating.at + TIME_TO_TAKE_BACK),
@@ -212,7 +212,7 @@ def _ahead(here: Here, memory: Memory) -> dict[str, Any] | None:
     case_id = sent.text.case_id
     return {
         "id": case_id,
-        "name": plain_name(sent.text.external_id, case_id),
+        "name": list_name(sent.text.external_id, case_id),
         "until": _ms(sent.until),
         "due": _ms(sent.due_at),
         **_tier(sent.tier, why_words(sent.why)),

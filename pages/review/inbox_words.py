@@ -1,7 +1,7 @@
 """What the inbox says of tiers, reasons, times and counts; no words of its own name a label or an agent."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
 from pages.components.words import error_words
@@ -106,10 +106,11 @@ def plain_name(external_id: str, case_id: str) -> str:
 def list_name(external_id: str, case_id: str) -> str:
     """A case's own id for a list that shows it as text, its hidden characters visible; else the end of ours.
 
-    >>> list_name("post-17", "0" * 32), list_name("", "0" * 26 + "c0ffee")
-    ('post-17', 'case c0ffee')
+    >>> list_name("post-17", "0" * 32), list_name("", "0" * 26 + "c0ffee"), list_name("long/" * 9, "0" * 32)
+    ('post-17', 'case c0ffee', 'long/long/long/long/long/long/long/long…')
     """
-    return visible(external_id)[:LONGEST_NAME] if external_id.strip() else f"case {case_id[-6:]}"
+    name = visible(external_id) if external_id.strip() else f"case {case_id[-6:]}"
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
 def late_words(late: int) -> str:
@@ -156,14 +157,17 @@ def due_words(due_at: datetime, now: datetime) -> str:
 
 def counts_words(counts: Counts) -> str:
     """Every open case is in this sentence once; what is nought is left out, but for the free ones."""
-    parts = [f"{counts.free:,} free"]
+    return ", ".join([f"{counts.free:,} free", *_others(counts)])
+
+
+def _others(counts: Counts) -> Iterator[str]:
+    """The cases that are not free, by what keeps them."""
     for state, words in STATE_WORDS.items():
         if state is not State.FREE and (number := counts.by_state[state]):
             until = {State.HELD: counts.held_until, State.RESERVED: counts.reserved_until}.get(state)
-            parts.append(f"{number:,} {words}" + (f" (until {until:%H:%M} UTC)" if until else ""))
+            yield f"{number:,} {words}" + (f" (until {until:%H:%M} UTC)" if until else "")
     if counts.outside_filter:
-        parts.append(f"{counts.outside_filter:,} outside your filter")
-    return ", ".join(parts)
+        yield f"{counts.outside_filter:,} outside your filter"
 
 
 def waiting_words(counts: Counts) -> str:
@@ -175,4 +179,4 @@ def empty_words(counts: Counts) -> str:
     """Why there is nothing to give."""
     if not counts.open:
         return "No case is open in the inbox."
-    return "Nothing is free for you at the moment: " + counts_words(counts) + "."
+    return f"Nothing is free for you at the moment: {', '.join(_others(counts))}."

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 
-from pages.review.inbox_words import CERTAINTY_WORDS, LABEL_WORDS, plain_name
+from pages.review.inbox_words import CERTAINTY_WORDS, LABEL_WORDS, list_name
 from screening.review.pseudonyms import pseudonym
 from screening.words import count_of
 from storage.review.adjudication import Adjudication, Method
@@ -84,7 +84,7 @@ def my_readings_html(given: Sequence[MyReading]) -> str:
 
 
 def _mine(each: MyReading) -> str:
-    name = escape(plain_name(each.external_id, each.case_id))
+    name = escape(list_name(each.external_id, each.case_id))
     return (
         f'<p class="sl-small"><a href="case?case={escape(each.case_id, quote=True)}" target="_self">{name}</a> · '
         f"{each.at:%d %b %H:%M} UTC · {escape(LABEL_WORDS[each.label].lower())}, "

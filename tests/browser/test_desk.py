@@ -10,6 +10,7 @@ from sqlalchemy import delete, func, select, update
 
 from screening.review.actors import LOCAL_USER
 from screening.review.rating_form import MOST_MARKS
+from screening.review.triage import Tier
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.review.claims import claim_next
@@ -31,7 +32,7 @@ from tests.browser.desk import (
 )  # fmt: skip
 from tests.browser.slow_line import SlowLine
 from tests.databases import write
-from tests.storage.inbox_cases import form
+from tests.storage.inbox_cases import fill, form
 
 pytestmark = pytest.mark.browser
 
@@ -140,6 +141,7 @@ def test_a_tab_whose_case_was_closed_in_another_says_so_by_itself(page: Page, db
     page.bring_to_front()
     expect(page.get_by_text("You read this case at")).to_be_visible()
     expect(page.get_by_text("as unsafe; it is closed.")).to_be_visible()
+    expect(page.locator(".sld-why")).to_have_text("Routine reading")  # nobody has to look at it by any time
     expect(page.get_by_text("free for others")).to_have_count(0)
     other.close()
 
@@ -217,6 +219,34 @@ def test_a_change_is_not_left_behind_unsaved(page: Page, db: Database) -> None:
     expect(chosen(page, "Unsafe")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_role("heading", name="Saved")).to_be_visible()
+
+
+def test_what_was_said_of_a_press_goes_with_the_next_one(page: Page, db: Database) -> None:
+    [urgent] = fill(db, [Tier.P1], entered_at=[datetime.now(UTC)])
+    open_inbox(page)
+    assert next_case(page) == urgent
+    choose(page, "2", "8", "Unsafe", "No doubt")
+    page.keyboard.press("s")
+    refused = page.get_by_role("alert").filter(has_text="A P0 or P1 case that stays open needs a note")
+    expect(refused).to_be_visible()
+    expect(page.get_by_role("textbox", name="Note for the next reader")).to_be_focused()
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("heading", name="Saved")).to_be_visible()
+    expect(refused).to_have_count(0)
+
+
+def test_an_urgent_case_is_skipped_from_within_its_note(page: Page, db: Database) -> None:
+    [urgent] = fill(db, [Tier.P1], entered_at=[datetime.now(UTC)])
+    open_inbox(page)
+    assert next_case(page) == urgent
+    page.keyboard.press("s")
+    page.keyboard.type("ask the ward")
+    page.locator(".sld-away").get_by_role("button", name="Skip").click()
+    expect(page.get_by_text("Skipped.")).to_be_visible()
+    with db.read() as conn:
+        assert conn.execute(select(case_notes.c.note).where(case_notes.c.case_id == urgent)).scalars().all() == [
+            "ask the ward"
+        ]
 
 
 def test_a_saved_case_has_no_next_reader_to_write_to(page: Page, db: Database) -> None:

@@ -82,6 +82,7 @@ def test_the_whole_trail_after_the_reading(open_page: Opener, page_database: Dat
     _read(page_database, case_id)
     shown = _shown(open_page("case", case=case_id))
     for words in (
+        "<dt>Id</dt><dd>post-1</dd>",
         "posts.csv, row 1",
         "safe (“no” in the file)",
         "appears to address the model or to answer in its place; safe is not accepted",

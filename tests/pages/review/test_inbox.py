@@ -371,7 +371,9 @@ def test_every_open_case_is_in_the_counts_once() -> None:
         reserved_until=None,
     )
     assert counts_words(found) == "12 free, 3 held by somebody else (until 14:32 UTC), 5 outside your filter"
-    assert empty_words(found).startswith("Nothing is free for you at the moment")
+    assert empty_words(found) == (
+        "Nothing is free for you at the moment: 3 held by somebody else (until 14:32 UTC), 5 outside your filter."
+    )
 
 
 @pytest.mark.parametrize("name", ["[a](b)", ":red[x]", "$x$", "<b>", "*a*", "`a`", "a\nb", "http://x.example", ""])

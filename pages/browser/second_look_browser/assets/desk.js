@@ -289,6 +289,7 @@ class Desk {
   // ---- what the reader does
 
   save() {
+    this.layout.alert.textContent = ""; // what was said of an earlier press
     if (this.saving || this.outbox.waits("save")) return;
     if (!this.mayChange || this.shown.text === null) return;
     const lacking = this.form.missing();
@@ -375,6 +376,7 @@ class Desk {
   }
 
   leave(kind, note = "", to = "") {
+    this.layout.alert.textContent = "";
     if (this.stage !== "reading" || this.saving) return;
     if (this.claiming) {
       this.later.push(() => this.leave(kind, note, to));
@@ -382,7 +384,7 @@ class Desk {
     }
     if (this.shown.needs_note && kind === "skip" && !note.trim()) {
       this.openAway();
-      this.layout.alert.textContent = "A P0 or P1 case that stays open needs a note for the next reader. Write it below.";
+      this.layout.alert.textContent = "A P0 or P1 case that stays open needs a note for the next reader.";
       return;
     }
     if (kind === "hand_over" && !to) {
@@ -684,7 +686,8 @@ class Desk {
     const { layout, shown } = { layout: this.layout, shown: this.shown };
     const now = this.now();
     const left = (shown?.due ?? 0) - now;
-    const waits = Boolean(shown?.why) && this.stage !== "read"; // a target is for what is still to be looked at
+    const open = this.stage === "reading" || (this.stage === "over" && this.data.may_take);
+    const waits = Boolean(shown?.why) && open; // a target is for what this reader may still look at
     layout.why.textContent = waits ? `${shown.why} · ${span(left)} ${left > 0 ? "left" : "over"}` : (shown?.why ?? "");
     layout.why.classList.toggle("sld-late", waits && left <= 0);
     const held = (shown?.expires ?? 0) - now;

@@ -85,6 +85,7 @@ export class Layout {
     const choose = make("option", { value: "" }, "Choose a colleague");
     const to = make("select", { class: "sld-input" }, choose, ...shown.colleagues.map(([id, name]) => make("option", { value: id }, name)));
     const buttons = [
+      ...(shown.needs_note ? [button("Skip", "", () => give("skip", this.note.value))] : []),
       button("Set aside", "", () => give("hold", this.note.value)),
       button("Give back", "", () => give("release", this.note.value)),
       ...(shown.colleagues.length ? [button("Hand over", "", () => give("hand_over", this.note.value, to.value))] : []),

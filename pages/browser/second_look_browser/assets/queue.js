@@ -212,7 +212,7 @@ class Queue {
   show(now, address) {
     this.at = now.at;
     this.root.querySelector(".queue").classList.remove("stale");
-    this.waits.textContent = `${count(now.waits)} wait${now.late ? ` · ${now.late}` : ""}`;
+    this.waits.textContent = `${count(now.waits)} ${now.waits === 1 ? "waits" : "wait"}${now.late ? ` · ${now.late}` : ""}`;
     this.waits.classList.toggle("late", Boolean(now.late));
     this.words.textContent = now.words;
     document.dispatchEvent(new CustomEvent("second-look-waits", { detail: now.empty })); // for a desk that is empty
@@ -238,7 +238,7 @@ class Queue {
   }
 
   ofWords(now) {
-    if (!this.find.value.trim()) return `${now.rows.length} of ${count(now.of)}`;
+    if (!this.find.value.trim()) return now.of ? `${now.rows.length} of ${count(now.of)}` : "";
     const found = now.of < MOST ? count(now.of) : `${MOST} or more`;
     return now.of ? `${now.rows.length} of ${found} found` : "Nothing found.";
   }
