@@ -14,9 +14,11 @@ def show_comparison(ask: Ask, evaluated: Evaluated) -> None:
     """Choose two conditions; then all of them against the first."""
     show_unread(evaluated)
     names = tuple(each.name for each in evaluated.comparable)
+    settled = [each.name for each in evaluated.comparable if each.metrics.n] or list(names)
+    one = names.index("B=100" if "B=100" in settled else settled[0])
     left, right = st.columns(2)
-    first = left.selectbox("Condition", names, index=names.index("B=100") if "B=100" in names else 0, key="compare_one")
-    second = right.selectbox("Compared with it", names, index=len(names) - 1, key="compare_other")
+    first = left.selectbox("Condition", names, index=one, key="compare_one")
+    second = right.selectbox("Compared with it", names, index=names.index(settled[-1]), key="compare_other")
     found, others = compute(compare_conditions, ask, names, first, second, cases=ask.state.accepted)
     rows = [{"": name, f"{second} less {first}": difference_words(name, each)} for name, each in found.differences]
     st.dataframe(pd.DataFrame(rows), hide_index=True)

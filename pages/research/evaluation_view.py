@@ -30,9 +30,11 @@ from screening.labels import Label, Outcome
 from screening.research.conditions import WhatIf
 from screening.research.experiments import Measured, frontier
 from screening.research.results_table import (
+    NOTHING_DECIDED,
     ResultsTable,
     TableRow,
     csv_table,
+    dollar_text,
     latex_table,
     number_text,
     rate_text,
@@ -79,10 +81,12 @@ def _line(row: TableRow, table: ResultsTable) -> dict[str, object]:
         "Escalated": rate_text(metrics.escalation_rate),
         "Mean calls": number_text(metrics.mean_calls),
         "Tokens": number_text(metrics.tokens, 0),
-        "Dollars": number_text(row.cost_usd, 2),
+        "Dollars": dollar_text(row.cost_usd),
         "Accuracy, worst to best case": " to ".join(number_text(value, 3) for value in extremes),
         "Unsettled": row.unsettled,
     }
+    if not metrics.n:
+        line |= dict.fromkeys(("Mean calls", "Tokens", "Dollars", "Accuracy, worst to best case"), NOTHING_DECIDED)
     if table.subset_name:
         line[f"FNR of {table.subset_name}"] = rate_text(row.subset)
     return line
@@ -166,9 +170,9 @@ def show_calls(ask: Ask, evaluated: Evaluated) -> None:
         if members := [each for each in defined if belongs(each.name)]:
             series.append(_points(words, members))
     axes = Axes(
-        title="What accuracy costs in calls",
+        title="Accuracy of decided cases by calls",
         x="mean calls per text",
-        y="accuracy of decided cases",
+        y="accuracy",
         x_log=True,
         y_percent=True,
     )

@@ -11,8 +11,8 @@ from pages.components.streamlit_command import write_chart_theme
 
 write_chart_theme()
 
-HEIGHT = 340
-"""Pixels of one figure."""
+HEIGHT, LINE_HEIGHT, LINES = 340, 24, 2
+"""Pixels of one figure with so many lines of names below it, and of each more: on a phone every name has its line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,18 +90,23 @@ def bars(names: Sequence[str], values: Sequence[float | None], axes: Axes, colou
 
 
 def histogram(counted: Sequence[tuple[float, int]], edges: int, axes: Axes, colours: Palette) -> go.Figure:
-    """How many values fall in each of ``edges`` equal parts of [0, 1], from how often each value occurs."""
+    """How many values fall in each of ``edges`` equal parts of [0, 1], the last with its upper end, from how often each
+    value occurs.
+    """
+    heights = [0] * edges
+    for value, number in counted:
+        heights[min(edges - 1, floor(value * edges + 1e-9))] += number
     trace = {
-        "type": "histogram",
-        "x": [value for value, _ in counted],
-        "y": [number for _, number in counted],
-        "histfunc": "sum",
-        "xbins": {"start": 0.0, "end": 1.0 + 1e-9, "size": 1 / edges},
+        "type": "bar",
+        "x": [(place + 0.5) / edges for place in range(edges)],
+        "y": heights,
+        "width": 0.95 / edges,
+        "hovertext": [f"{place / edges:.2f} to {(place + 1) / edges:.2f}" for place in range(edges)],
+        "hoverinfo": "text+y",
         "marker": {"color": colours.series[0]},
         "showlegend": False,
     }
-    figure = _figure([trace], axes, colours)
-    return figure.update_layout(bargap=0.05, xaxis_range=[0, 1.02])
+    return _figure([trace], axes, colours).update_layout(xaxis_range=[0, 1.02])
 
 
 Trace = dict[str, Any]
@@ -112,7 +117,7 @@ Box = tuple[float, float, float, float]
 
 def _without_collisions(series: Sequence[Series], axes: Axes) -> list[tuple[list[str], list[str]]]:
     """For each series its names and where they stand: beside their point, where neither another point nor another name
-    is; a name without such a place is left to the pointer and the table.
+    is, and within the figure; a name without such a place is left to the pointer and the table.
     """
     found = [(["" for _ in one.x], ["top right" for _ in one.x]) for one in series]
     if not any(one.names for one in series):
@@ -124,7 +129,7 @@ def _without_collisions(series: Sequence[Series], axes: Axes) -> list[tuple[list
     for number, at, x, y in sorted(spots, key=lambda spot: (spot[2], spot[3])):
         names = series[number].names
         for where, box in _boxes(names[at], x, y) if names else ():
-            if not any(_overlap(box, other) for other in taken):
+            if box[1] <= 1.04 * _WIDE and not any(_overlap(box, other) for other in taken):
                 taken.append(box)
                 found[number][0][at], found[number][1][at] = names[at] if names else "", where
                 break
@@ -221,7 +226,7 @@ def _fade(colour: str) -> str:
 def _figure(traces: Sequence[Trace], axes: Axes, colours: Palette) -> go.Figure:
     ink = {"color": colours.ink}
     layout = {
-        "height": HEIGHT,
+        "height": HEIGHT + LINE_HEIGHT * max(0, sum(trace.get("showlegend", True) for trace in traces) - LINES),
         "title": {"text": axes.title, "x": 0, "xref": "container", "font": ink | {"size": 15}},
         "margin": {"l": 8, "r": 8, "t": 40, "b": 8},
         "paper_bgcolor": "rgba(0,0,0,0)",

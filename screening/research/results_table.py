@@ -62,6 +62,15 @@ def number_text(value: float | None, digits: int = 1) -> str:
     return NOT_COUNTED if value is None else f"{value:,.{digits}f}"
 
 
+def dollar_text(value: float | None) -> str:
+    """Dollars to the cent; what costs less is not shown as if it cost nothing.
+
+    >>> dollar_text(0.004), dollar_text(1.5), dollar_text(None)
+    ('under 0.01', '1.50', 'not counted')
+    """
+    return "under 0.01" if value is not None and 0 < value < 0.005 else number_text(value, 2)
+
+
 def plain_rows(table: ResultsTable) -> list[dict[str, object]]:
     """The rows as flat data: each rate with its interval and counts, None where undefined."""
     return [_plain(row, table.provenance) for row in table.rows]
@@ -187,6 +196,6 @@ def _text_cells(row: TableRow, with_subset: bool) -> Sequence[str]:
         rate_text(metrics.escalation_rate),
         number_text(metrics.mean_calls),
         number_text(metrics.tokens, 0),
-        number_text(row.cost_usd, 2),
+        dollar_text(row.cost_usd),
         "..".join(number_text(value, 3) for value in extremes),
     ]

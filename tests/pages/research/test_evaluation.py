@@ -33,12 +33,14 @@ from storage.schema import cases, inbox_entries, node_runs
 from tests.databases import write
 from tests.pages.conftest import Opener, restart
 from tests.pages.researched import sample_rows, screened
+from tests.storage.batch_of import batch, decide, waiting
 from tests.storage.inbox_cases import RESEARCHER, form
 
 TURNED = "s901,Does anyone have notes from \u202eTuesday's biology lecture?,,safe,school\n".encode()
 
 
 NO_TEXT = ScreenedText(text="")
+TEXTS = ["a quiet day", "a long walk", "a late train", "an early night"]
 
 
 def asked(db: Database, batch_id: str, labels: Labels = "original", who: Actor = LOCAL_USER) -> Ask:
@@ -62,6 +64,23 @@ def test_the_results_table_holds_the_ten_conditions_ours_and_the_batch_s_own(
     undefined = frame[frame["Condition"] == "B=50"].iloc[0]
     assert undefined["Accuracy"] == "none: 0 of 0" and undefined["FNR"] == "none: 0 of 0"
     assert undefined["Escalated"].startswith("1.000 [") and undefined["n"] == 30
+
+
+def test_where_few_draws_were_recorded_conditions_are_compared_that_settle_some(
+    open_page: Opener, page_database: Database
+) -> None:
+    batch(page_database, TEXTS, references="SUSU")
+    for case_id in waiting(page_database):
+        decide(page_database, case_id)
+    app = open_page("evaluation")
+    assert not app.exception, app.exception
+    hundred = next(row for row in app.dataframe[0].value.to_dict("records") if row["Condition"] == "B=100")
+    assert hundred["n"] == 0 and "not counted" not in map(str, hundred.values())
+    app.session_state["evaluation_tab"] = "Compare"
+    app.run()
+    assert not app.exception, app.exception
+    assert app.selectbox(key="compare_one").value == "single-agent"
+    assert "n = 4" in " ".join(app.dataframe[0].value.astype(str).to_numpy().ravel())
 
 
 def _read(db: Database, most: int) -> None:

@@ -4,7 +4,7 @@ from itertools import combinations
 
 import plotly.graph_objects as go
 
-from pages.research.figures import LIGHT, Axes, Series, curves, log_ticks
+from pages.research.figures import LIGHT, LINE_HEIGHT, Axes, Series, curves, histogram, log_ticks
 
 AXES = Axes(title="What it costs", x="calls", y="accuracy", x_log=True, y_percent=True)
 
@@ -38,3 +38,20 @@ def test_two_neighbours_are_named_on_different_sides() -> None:
 def test_an_undefined_value_takes_no_place() -> None:
     (trace,) = drawn(Series(name="a", x=[1, 2], y=[None, 0.5], names=["none", "some"], mode="markers")).data
     assert trace.y[0] is None and trace.text[1] == "some"
+
+
+def test_a_histogram_counts_every_value_the_largest_in_the_last_part() -> None:
+    """Texts on whose label all draws agree have a gap of 1: most texts, in most batches."""
+    (trace,) = histogram([(0.0, 5), (0.15, 1), (0.3, 2), (0.95, 3), (1.0, 17)], 20, AXES, LIGHT).data
+    assert sum(trace.y) == 28 and (trace.y[0], trace.y[3], trace.y[6], trace.y[19]) == (5, 1, 2, 20)
+
+
+def test_a_name_at_the_right_end_stands_within_the_figure() -> None:
+    last = Series(name="a", x=[1, 1000], y=[0.5, 0.9], names=["first", "recommended"], mode="markers")
+    (trace,) = drawn(last).data
+    assert trace.text[1] == "recommended" and trace.textposition[1].endswith("left")
+
+
+def test_a_figure_is_the_higher_the_more_names_stand_below_it() -> None:
+    few, many = (drawn(*(Series(name=f"{n}", x=[1], y=[0.5]) for n in range(names))) for names in (2, 5))
+    assert many.layout.height - few.layout.height == 3 * LINE_HEIGHT
