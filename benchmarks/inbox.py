@@ -188,7 +188,7 @@ def _times(step: Callable[[], object], clock: Callable[[], float], warming_up: i
 
 def poll(db: Database) -> None:
     """As an open inbox is answered: all reads share one moment."""
-    with db.one_moment():
+    with db.one_snapshot():
         snapshot(db, WHO.at(NOW), View())
 
 

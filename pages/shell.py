@@ -18,15 +18,15 @@ from pages.components.words import sentence
 from screening.review.policy import Forbidden
 
 WITH_BANNER = {"": 5.0, "screen": 5.0, "batches": 5.0}
-"""Pages that say when nothing is screened, and how often they look by themselves; the inbox says it in its own poll."""
-IN_ONE_MOMENT = ("inbox",)
-"""Pages whose short reads share one moment of the database: they ask much, often, and wait for nothing."""
+"""Pages that say when nothing is screened, and every how many seconds they check; the inbox says it in its own poll."""
+IN_ONE_SNAPSHOT = ("inbox",)
+"""Pages whose reads share one snapshot of the database: they read much and often, and run for a short time."""
 ICON = Path(__file__).parent / "components" / "icon.png"
 STYLE = Path(__file__).parent / "components" / "style.css"
 
 
 def banner(path: str) -> None:
-    """The banner on what keeps texts from being screened, as long as it does."""
+    """The banner that says what keeps texts from being screened, as long as it does."""
 
     def tick() -> None:
         if words := banner_html(standstill_words().at(resources.database(), resources.now())):
@@ -45,7 +45,7 @@ with run_again_while_away(notice, faults):
         person, unknown = None, problem
     pages = pages_for(person)
     page = st.navigation(pages, position="top" if person else "hidden")  # first, always: see app.py
-    with resources.database().one_moment() if page.url_path in IN_ONE_MOMENT else nullcontext():
+    with resources.database().one_snapshot() if page.url_path in IN_ONE_SNAPSHOT else nullcontext():
         site = resources.site()
         say_notice(notice, notice_html(site, simulated=resources.settings().simulated))
         with end:  # before the page, which may stop the script
@@ -71,7 +71,5 @@ with run_again_while_away(notice, faults):
                 page.run()
             except Forbidden as refused:
                 remember_refusal(refused)
-                words = refused.action.value.replace(
-                    "_", " "
-                )  # not the exception's own: a person's name could be markup
+                words = refused.action.value.replace("_", " ")  # not the exception's: a name in them could be markup
                 st.error(f"Your role does not let you {words}.", icon=":material/block:")

@@ -12,21 +12,9 @@ from sqlite3 import SQLITE_BUSY, SQLITE_CANTOPEN, SQLITE_FULL, SQLITE_IOERR, SQL
 from threading import get_ident
 from typing import Any, Literal, TypeVar, TypeVarTuple
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Engine,
-    Row,
-    Table,
-    and_,
-    create_engine,
-    event,
-    inspect,
-    make_url,
-    text,
-)
+from sqlalchemy import ColumnElement, Connection, Engine, Table, and_, create_engine, event, inspect, make_url, text
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.engine import URL, ExceptionContext
+from sqlalchemy.engine import URL, ExceptionContext, Row
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import ConnectionPoolEntry
@@ -72,14 +60,14 @@ class Database:
             )
             event.listen(self._engine, "handle_error", _without_values)
             self._reading = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-        self._times_closed = 0
-        event.listen(self._engine, "do_connect", self._note_birth)
-        event.listen(self._engine, "checkin", self._close_if_late)
+        self._generation = 0
+        event.listen(self._engine, "do_connect", self._note_generation)
+        event.listen(self._engine, "checkin", self._close_if_older)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A connection that sees one moment of the database throughout; it cannot change anything lastingly."""
-        shared = self._common_moment()
+        shared = self._scope()
         with self._reading.connect() if shared is None else shared.read() as connection:
             yield connection
 
@@ -106,7 +94,7 @@ class Database:
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """One transaction: committed when the block ends, rolled back when it raises."""
-        shared = self._common_moment()
+        shared = self._scope()
         try:
             if shared is not None:
                 shared.forget()  # nothing is held open while a writer waits
@@ -117,24 +105,24 @@ class Database:
                 shared.forget()
 
     @contextmanager
-    def one_moment(self) -> Iterator[None]:
-        """The reads of this block in this thread share one connection, and see one moment: that of the first of them,
-        and after a write of their own that of the first read behind it. For a short block: what others write is not
-        seen meanwhile.
+    def one_snapshot(self) -> Iterator[None]:
+        """The reads of this block in this thread share one connection and one snapshot: the one of the first read, and
+        after a write of the block the one of the first read after that. For a short block, since it does not see what
+        others write meanwhile.
         """
-        if self._common_moment() is not None:
+        if self._scope() is not None:
             yield
             return
-        shared = _Shared(self._reading)
-        token = _SHARED.set(shared)
+        shared = _SnapshotScope(self._reading)
+        token = _SCOPE.set(shared)
         try:
             yield
         finally:
-            _SHARED.reset(token)
+            _SCOPE.reset(token)
             shared.forget()
 
-    def _common_moment(self) -> "_Shared | None":
-        shared = _SHARED.get()
+    def _scope(self) -> "_SnapshotScope | None":
+        shared = _SCOPE.get()
         return shared if shared is not None and shared.is_for(self._reading) else None
 
     def prepare(self) -> None:
@@ -171,14 +159,14 @@ class Database:
 
     @property
     def conninfo(self) -> str:
-        """How other libraries reach the same PostgreSQL: a libpq URL, password included."""
+        """The libpq URL with which other libraries reach the same PostgreSQL, password included."""
         if self.kind != "postgresql":
             raise ValueError("only PostgreSQL is reached by other libraries")
         return self._url.set(drivername="postgresql").render_as_string(hide_password=False)
 
     def forget(self) -> None:
-        """After something was erased: nothing of it is left in the embedded database's own log. PostgreSQL overwrites
-        the places of erased rows when it vacuums.
+        """After something was erased, empty the embedded database's own log, which may still hold it. PostgreSQL
+        overwrites erased rows when it vacuums.
         """
         if self.kind == "sqlite":
             with self._engine.connect() as connection:
@@ -190,70 +178,70 @@ class Database:
 
     def close(self) -> None:
         """Close all connections: those in use as soon as they are given back."""
-        self._times_closed += 1
+        self._generation += 1
         self._engine.dispose()
 
-    def _note_birth(self, _dialect: object, record: ConnectionPoolEntry, *_how: object) -> None:
-        record.info["born"] = self._times_closed
+    def _note_generation(self, _dialect: object, record: ConnectionPoolEntry, *_how: object) -> None:
+        record.info["born"] = self._generation
 
-    def _close_if_late(self, _connection: object, record: ConnectionPoolEntry) -> None:
-        """The pool that it goes back to is nobody's any more."""
-        if record.info.get("born", self._times_closed) != self._times_closed:
+    def _close_if_older(self, _connection: object, record: ConnectionPoolEntry) -> None:
+        """Close a connection that was opened before `close`: the pool it goes back to is no longer used."""
+        if record.info.get("born", self._generation) != self._generation:
             record.invalidate()
 
 
 @dataclass(slots=True, eq=False)
-class _Moment:
-    """A connection that stands at one moment, and how many blocks are reading by it."""
+class _SharedConnection:
+    """A connection with an open snapshot, and how many blocks read with it now."""
 
     connection: Connection
     readers: int = 0
     over: bool = False
 
     def close_if_over(self) -> None:
-        """Give the connection back once nobody reads by it any more."""
+        """Give the connection back once no block reads with it."""
         if self.over and not self.readers:
             self.connection.close()
 
 
-class _Shared:
-    """The moment that the reads of one block in one thread see; there is none before the first and after a write."""
+class _SnapshotScope:
+    """The snapshot of one block in one thread; there is none before the first read and after a write."""
 
     def __init__(self, reading: Engine) -> None:
         self._reading, self._thread = reading, get_ident()
-        self._moment: _Moment | None = None
+        self._current: _SharedConnection | None = None
 
     def is_for(self, reading: Engine) -> bool:
-        """Whether reads of this database in this thread share it: threads begun in the block have their own."""
+        """Whether reads of this database in this thread share it: threads started in the block do not."""
         return self._reading is reading and self._thread == get_ident()
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """The connection they share."""
-        moment = self._moment = self._moment or _Moment(self._reading.connect().execution_options(kept={}))
-        moment.readers += 1
+        """The shared connection."""
+        shared = self._current = self._current or _SharedConnection(self._reading.connect().execution_options(kept={}))
+        shared.readers += 1
         try:
-            yield moment.connection
+            yield shared.connection
         except DBAPIError:  # PostgreSQL takes no statement after one that failed
             self.forget()
             raise
         finally:
-            moment.readers -= 1
-            moment.close_if_over()
+            shared.readers -= 1
+            shared.close_if_over()
 
     def forget(self) -> None:
-        """The next read sees a later moment."""
-        moment, self._moment = self._moment, None
-        if moment is not None:
-            moment.over = True
-            moment.close_if_over()
+        """Have the next read open a new snapshot."""
+        shared, self._current = self._current, None
+        if shared is not None:
+            shared.over = True
+            shared.close_if_over()
 
 
-_SHARED: ContextVar[_Shared | None] = ContextVar("shared", default=None)
+_SCOPE: ContextVar[_SnapshotScope | None] = ContextVar("shared", default=None)
 
 
-def once_a_moment(connection: Connection, ask: Callable[[Connection], T]) -> T:
-    """What ``ask`` finds by this connection; among reads that share a moment it is asked once."""
+def once_a_snapshot(connection: Connection, ask: Callable[[Connection], T]) -> T:
+    """What ``ask`` finds with this connection; reads that share a snapshot ask once."""
     kept: dict[Any, T] | None = connection.get_execution_options().get("kept")
     if kept is None:
         return ask(connection)
@@ -270,14 +258,14 @@ def record(kind: type[T], row: Any, /, **given: Any) -> T:
 
 
 def revision_of(connection: Connection) -> str | None:
-    """How far the tables are; None of an empty database."""
+    """The newest migration that the tables have; None for an empty database."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
 
 
 def insert_into(connection: Connection, table: Table) -> "sqlite.Insert | postgresql.Insert":
-    """An INSERT that knows ON CONFLICT, which both databases spell alike and the core does not have."""
+    """An INSERT with ON CONFLICT, which both databases spell alike and SQLAlchemy's core lacks."""
     return insert_for(connection.dialect.name, table)
 
 
@@ -287,7 +275,9 @@ def insert_for(dialect: str, table: Table) -> "sqlite.Insert | postgresql.Insert
 
 
 def begins(conn: Connection, column: ColumnElement[Any], words: str) -> ColumnElement[bool]:
-    """As the index of either database can tell: SQLite compares bytes, PostgreSQL has an index of patterns."""
+    """The condition that the column starts with these words, written so that either database uses its index: SQLite
+    compares bytes, PostgreSQL has an index of patterns.
+    """
     if conn.dialect.name == "postgresql":
         return column.startswith(words, autoescape=True)
     return and_(column >= words, column < words + "\U0010ffff")
@@ -296,14 +286,14 @@ def begins(conn: Connection, column: ColumnElement[Any], words: str) -> ColumnEl
 def insert_once(connection: Connection, table: Table, row: Mapping[str, Any]) -> bool:
     """Insert the row unless one with its key is there; whether it was inserted.
 
-    Told by RETURNING: after an INSERT a driver's row count says nothing on PostgreSQL.
+    RETURNING tells: on PostgreSQL a driver's row count after an INSERT means nothing.
     """
     return connection.execute(_once(connection.dialect.name, table), dict(row)).first() is not None
 
 
 @cache
 def _once(dialect: str, table: Table) -> "Any":
-    """The statement, written once: a worker inserts each run and outcome with it."""
+    """The statement, built once: a worker inserts each run and outcome with it."""
     return insert_for(dialect, table).on_conflict_do_nothing().returning(*table.primary_key.columns)
 
 
@@ -326,10 +316,9 @@ _RESOURCES = "53"
 
 
 def passing_fault(error: BaseException) -> Fault | None:
-    """What passes by itself in this error of the database; None for every other error.
+    """The fault that this error stands for, if it passes by itself; None for every other error.
 
-    A connection that went away is known by SQLAlchemy having given it up, or by the driver having no code of the
-    server's for it.
+    A connection is lost where SQLAlchemy has given it up, or where the driver has no error code of the server.
     """
     if isinstance(error, PoolTimeout):
         return Fault.BUSY
@@ -348,19 +337,19 @@ def passing_fault(error: BaseException) -> Fault | None:
 
 
 def is_lost_connection(error: BaseException) -> bool:
-    """Whether PostgreSQL went away, or was not there to connect to: no fault of what was being written."""
+    """Whether PostgreSQL went away or could not be reached: what was being written is not to blame."""
     return passing_fault(error) in (Fault.LOST, Fault.AWAY)
 
 
 def _keep_texts_out_of_logs() -> None:
-    """At DEBUG the library prints the rows it fetched: it is never let."""
+    """Keep SQLAlchemy above DEBUG, where it would log the rows it fetched."""
     log = logging.getLogger("sqlalchemy.engine")
     if log.getEffectiveLevel() < logging.INFO:
         log.setLevel(logging.INFO)
 
 
 def _without_values(context: ExceptionContext) -> None:
-    """PostgreSQL's details quote the values of the row that failed: only its first line is kept."""
+    """Keep only the first line of PostgreSQL's errors: their details quote the values of the row."""
     error = context.original_exception
     first = getattr(getattr(error, "diag", None), "message_primary", None)
     if first is not None:

@@ -23,7 +23,7 @@ from screening.review.reach import Reach
 from screening.review.triage import Tier
 from screening.settings import Settings
 from storage.audit_log import append, serialise
-from storage.database import Database, once_a_moment, record
+from storage.database import Database, once_a_snapshot, record
 from storage.schema import settings_versions
 
 LONGEST_WORDING = 300
@@ -208,7 +208,7 @@ def settings_of(body: Mapping[str, Any] | None) -> SiteSettings:
 
 def current_in(conn: Connection) -> SettingsVersion:
     """The settings in force, inside the caller's transaction."""
-    return once_a_moment(conn, _current)
+    return once_a_snapshot(conn, _current)
 
 
 def _current(conn: Connection) -> SettingsVersion:

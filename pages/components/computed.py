@@ -1,4 +1,4 @@
-"""What pages show of many cases: kept while it stands; at once where that is little, else beside the server."""
+"""Figures over many cases: computed here for few cases, in a process beside the server for many, and cached."""
 
 from collections.abc import Callable, Hashable
 from time import monotonic
@@ -12,13 +12,13 @@ from pages.components.singletons import singleton
 from storage.database import Database
 
 AT_ONCE = 10_000
-"""Cases of which anything is computed in the server's process: a few tenths of a second at most."""
+"""The most cases for which the server's own process computes: a few tenths of a second at most."""
 READING = 5
-"""A reading costs as much to count as so many cases."""
+"""How many cases take as long to count as one reading."""
 MOST_KEPT = 64
 LOOK_S, TELL_EVERY_S = 0.25, 1.0
-"""How long a page that goes on waits, and how often whoever waits is told what is done: what takes less than that is
-not told of, since all below would move down and up again.
+"""How long `compute_meanwhile` waits for the result, and after how many seconds, again and again, a waiting page says
+what is being done. Shorter computations say nothing: the page below would jump down and up again.
 """
 
 T = TypeVar("T")
@@ -39,24 +39,24 @@ def _numbers() -> Cache[Any]:
 
 @singleton
 def _begun() -> Cache[Computation]:
-    """What is computed beside the server and was not waited for."""
+    """Computations beside the server that no page waited for."""
     return Cache(MOST_KEPT)
 
 
 def compute(
     function: Callable[[Database, *Ts], T], *args: *Ts, standing: Hashable = None, cases: int = AT_ONCE + 1
 ) -> T:
-    """``function(database, *args)``, computed anew where the arguments are others or things have moved on from
-    ``standing``: together they say all that the value follows from. Of few ``cases`` it is computed here and now; else
-    whoever waits sees what is done, and a computation that fails is told in words.
+    """``function(database, *args)``, from the cache while ``args`` and ``standing`` are the same: the two must name
+    everything that the value depends on. For few ``cases`` it is computed here; else the page waits and says what is
+    being done, or why it failed.
     """
     found: T = _compute(_cache(), function, args, standing, cases)
     return found
 
 
 def compute_numbers(function: Callable[[*Ts], T], *args: *Ts) -> T:
-    """``function(*args)`` that needs no data, beside the server. A slider asks for many: they are kept apart, so as not
-    to drive out what took long to compute of data.
+    """``function(*args)``, which needs no data, beside the server. A slider asks for many values: they have a cache of
+    their own, so that they do not push out what took long to compute from data.
     """
     found: T = _compute(_numbers(), without_database, (function, *args), None, AT_ONCE + 1)
     return found
@@ -81,7 +81,7 @@ def _compute(
 def compute_meanwhile(
     function: Callable[[Database, *Ts], T], *args: *Ts, standing: Hashable = None, cases: int = AT_ONCE + 1
 ) -> T | None:
-    """`compute` for a page that goes on: None while it is computed beside the server. Raises NotComputed."""
+    """`compute` for a page that does not wait: None while it is computed beside the server. Raises NotComputed."""
     key: Hashable = (function, args, standing)
     found: T | None = _cache().get(key)
     if found is not None or cases <= AT_ONCE:
@@ -97,8 +97,8 @@ def compute_meanwhile(
 def compute_again(
     function: Callable[[Database, *Ts], T], *args: *Ts, standing: Hashable, cases: int = AT_ONCE + 1
 ) -> T:
-    """`compute` of what moves all the time: while it is computed anew for where things stand now, what was found last
-    is shown; only the first time is waited for.
+    """`compute` for data that changes all the time: the last value, while the new one is computed; only the first time
+    does the page wait.
     """
     last: Hashable = (compute_again, function, args)
     known: T | None = _cache().get(last)

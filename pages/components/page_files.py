@@ -1,4 +1,4 @@
-"""The files that the pages themselves are made of: a first visit asks for more than a hundred, all at once."""
+"""Serves the scripts, styles and fonts of the pages: a first visit asks for more than a hundred at once."""
 
 from collections.abc import Mapping
 from functools import lru_cache, partial
@@ -14,13 +14,13 @@ from pages.components.http import WORTH_COMPRESSING, compress
 from pages.components.streamlit_start import our_components
 
 FOR_GOOD, EACH_TIME = "public, immutable, max-age=31536000", "public"
-"""For how long a browser keeps a file, as Streamlit says it: the names of its own change with what is in them."""
+"""How long a browser keeps a file, in Streamlit's own words: the names of its own files change with their content."""
 
 TEXTS = frozenset({".js", ".css", ".svg", ".json", ".map"})
-"""Files that become smaller; pictures and fonts are compressed already."""
+"""Files worth compressing; pictures and fonts are compressed already."""
 
 LARGE = 200_000
-"""Bytes; what takes longer to compress than to ask a thread for it."""
+"""Bytes; a larger file takes longer to compress than it takes to hand it to a thread."""
 
 
 def library_files(folder: Path) -> dict[str, Path]:
@@ -40,10 +40,10 @@ def component_files() -> dict[str, Path]:
 
 
 class PageFiles:
-    """Answers with such a file at once; all else goes on to the app.
+    """Answers requests for these files itself and passes all others on to the app.
 
-    Streamlit's own way to a file asks a thread five times, which takes three milliseconds of the one that answers
-    everybody: half a second at each first visit. To read a file that the system has in memory takes less than to ask.
+    Streamlit hands each file to a thread five times, which costs three milliseconds of the thread that answers
+    everybody: half a second at each first visit. Reading a file that the system has in memory takes less.
     """
 
     def __init__(self, app: ASGIApp, *, for_good: Mapping[str, Path], each_time: Mapping[str, Path]) -> None:
@@ -66,7 +66,7 @@ class PageFiles:
 
 
 def _takes_long(file: Path) -> bool:
-    """To compress what draws charts takes a tenth of a second: nobody else's key waits for that."""
+    """Whether compressing takes so long (a tenth of a second for the chart library) that others would notice."""
     return file.suffix in TEXTS and file.stat().st_size > LARGE
 
 
@@ -83,5 +83,5 @@ def _answer(file: Path, kept: str, *, gzip: bool) -> Response:
 
 @lru_cache(maxsize=512)
 def _compress_file(file: Path, _changed_at: int) -> bytes:
-    """Once a process: over a line without a proxy that does it, the first page is a third as many bytes."""
+    """Once a process. Without a proxy that compresses, the first page then takes a third of the bytes."""
     return compress(file.read_bytes())

@@ -1,7 +1,7 @@
-"""Open pages that ask what is new by plain HTTP: which browser each is in, and who sits there at that moment.
+"""Open pages that ask by plain HTTP what is new: the browser of each, and who is signed in there now.
 
-No script of a page runs for it, so that nothing else on the page is drawn again. An address is good for the browser it
-was made for, and who asks is looked up again each time, which does not count as being there.
+No page script runs for such a question, so that nothing else on the page is drawn again. An address works only in the
+browser that it was made for. Who asks is looked up each time; that does not count as activity.
 """
 
 import json
@@ -29,8 +29,8 @@ MOST_SEATS = 10_000
 
 @dataclass(slots=True, kw_only=True)
 class Seat:
-    """An open page: which browser it is in, and who sits there now. SessionEnded once nobody does. ``case_id`` is what
-    it is about, where it is about one case.
+    """An open page: its browser, and ``who`` is signed in there now; SessionEnded once nobody is. ``case_id`` is the
+    case that the page is about, if it is about one.
     """
 
     browser: str
@@ -51,7 +51,7 @@ S = TypeVar("S", bound=Seat)
 
 
 class Body:
-    """An answer in JSON for all who are told the same: written and compressed once."""
+    """A JSON answer that goes to several browsers: written and compressed once."""
 
     def __init__(self, content: Any) -> None:
         self._plain = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
@@ -73,8 +73,8 @@ class Body:
 
 
 class Addresses(Generic[B]):
-    """What has an address ``under`` a path that nobody can guess, good for its own browser alone; in this process. The
-    oldest are forgotten beyond ``most``; threads may share it.
+    """Entries with addresses that nobody can guess, ``under`` a path, each only for its own browser; in this process.
+    Beyond ``most`` the oldest are forgotten. Threads may share it.
     """
 
     def __init__(self, under: str, most: int) -> None:

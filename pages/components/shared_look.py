@@ -1,4 +1,4 @@
-"""What is looked up for everybody at once: one look of this process serves all who ask within a few seconds."""
+"""Look-ups that are the same for everybody: one per process serves all who ask within a few seconds."""
 
 import threading
 from collections.abc import Callable
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class SharedLook(Generic[T]):
-    """What ``look`` saw last; it looks again where that was ``every`` ago, or in another database."""
+    """The last result of ``look``, which is called again once that is older than ``every``, or for another database."""
 
     def __init__(self, look: Callable[[Database, datetime], T], every: timedelta) -> None:
         self._look, self._every, self._lock = look, every, threading.Lock()

@@ -1,7 +1,7 @@
-"""Things of which a process has exactly one: made at first use, kept until it ends.
+"""Objects that a process has exactly once: made at first use, kept until it ends.
 
-Not `st.cache_resource`: its entries go when somebody clears the caches, and two threads that come first may each make
-one. A database, or the files being taken in, must be one and stay.
+Not `st.cache_resource`: clearing the caches drops its entries, and two threads that come first may each make one. There
+must be one database, and one record of the files being taken in, for as long as the process lives.
 """
 
 import threading

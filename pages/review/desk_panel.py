@@ -46,7 +46,7 @@ def _desk(here: Callable[[], Here], tiers: Collection[Tier] | None, empty: Calla
     """Done first and drawn once, so that the answer leaves before anything else; the rest of the page is left behind
     until the browser asks for it.
     """
-    with resources.database().one_moment():
+    with resources.database().one_snapshot():
         try:
             now, desk = _do_and_see(here, tiers, empty, key)
         except Exception as error:

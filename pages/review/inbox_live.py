@@ -194,7 +194,7 @@ async def _serve(request: Request) -> Response:
         db, now = resources.database(), resources.now()
         seat.asks(now, on_desk)
         closed_pages().give_back(db, seats(), now)
-        with db.one_moment():
+        with db.one_snapshot():
             return JSONResponse(snapshot(db, who.at(now), view))
 
     return await seats().serve(request, answer)

@@ -49,14 +49,14 @@ def test_a_read_sees_one_moment_throughout(db: Database) -> None:
 
 
 def test_reads_of_one_moment_share_it_until_they_write_themselves(db: Database) -> None:
-    with db.one_moment():
+    with db.one_snapshot():
         assert _count(db) == 0
         _from_another_thread(lambda: _add(db))
         assert _count(db) == 0  # somebody else's: not in this moment
         assert _from_another_thread(lambda: _count(db)) == 1
         _add(db)
         assert _count(db) == 2
-        with db.one_moment():  # one in one is the same
+        with db.one_snapshot():  # one in one is the same
             _from_another_thread(lambda: _add(db))
             assert _count(db) == 2
     assert _count(db) == 3
@@ -65,7 +65,7 @@ def test_reads_of_one_moment_share_it_until_they_write_themselves(db: Database) 
 
 def test_a_read_under_way_in_one_moment_outlives_a_write(db: Database) -> None:
     count = select(func.count()).select_from(settings_versions)
-    with db.one_moment():
+    with db.one_snapshot():
         with db.read() as reading:
             assert reading.execute(count).scalar() == 0
             _add(db)
@@ -75,7 +75,7 @@ def test_a_read_under_way_in_one_moment_outlives_a_write(db: Database) -> None:
 
 
 def test_a_read_inside_a_write_is_of_the_moment_before_it(db: Database) -> None:
-    with db.one_moment():
+    with db.one_snapshot():
         with db.write() as writing:
             writing.execute(insert(settings_versions), ROW)
             assert _count(db) == 0
@@ -83,7 +83,7 @@ def test_a_read_inside_a_write_is_of_the_moment_before_it(db: Database) -> None:
 
 
 def test_a_statement_that_fails_ends_the_moment(db: Database) -> None:
-    with db.one_moment():
+    with db.one_snapshot():
         with pytest.raises(DBAPIError), db.read() as conn:
             conn.execute(text("SELECT nothing FROM nowhere"))
         assert _count(db) == 0
@@ -91,7 +91,7 @@ def test_a_statement_that_fails_ends_the_moment(db: Database) -> None:
 
 
 def test_the_settings_are_asked_for_once_a_moment(db: Database) -> None:
-    with db.one_moment(), statements() as sent:
+    with db.one_snapshot(), statements() as sent:
         before = [current(db).version, current(db).version]
         change(db, ADMIN.at(NOW), SiteSettings(lease_minutes=7), based_on=0)
         after = [current(db), current(db)]
