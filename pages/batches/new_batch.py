@@ -24,7 +24,7 @@ from pages.batches.pipelines import choose, decide_or_refuse, least_calls
 from pages.batches.reach_choice import choose_reach, readings_words
 from pages.components import resources
 from pages.components.streamed import CSV, StreamedFile, show_files
-from screening.datasets.columns import ColumnMapping
+from screening.datasets.columns import ColumnMapping, rivals
 from screening.datasets.mapping import FileMapping
 from screening.datasets.reader import Table, describe_reading
 from screening.datasets.refused import ColumnsUnclear, FileRefused
@@ -110,11 +110,20 @@ def ask_columns(upload: Upload) -> tuple[ColumnMapping | None, FileMapping | Non
         raise found
     columns = found.columns if isinstance(found, ColumnsUnclear) else found.report.columns
     proposed = found.report.mapping if isinstance(found, Table) else None
-    if kept is not None and kept.columns is not None:
-        proposed = kept_columns_or_refuse(kept.columns, columns) or proposed
-    elif isinstance(found, ColumnsUnclear):
-        show_refusal(found)
-    return confirm_columns(columns, proposed, suffix), kept, suffix
+    kept_columns = kept.columns if kept else None
+    if kept_columns is not None:
+        proposed = kept_columns_or_refuse(kept_columns, columns) or proposed
+    above = st.container()
+    mapping = confirm_columns(columns, proposed, suffix)
+    if isinstance(found, ColumnsUnclear) and kept_columns is None and still_unclear(columns, mapping):
+        with above:
+            show_refusal(found)
+    return mapping, kept, suffix
+
+
+def still_unclear(columns: tuple[str, ...], mapping: ColumnMapping | None) -> bool:
+    """Whether somebody must still say which column is what."""
+    return mapping is None or any(getattr(mapping, role) is None for role in rivals(columns))
 
 
 def kept_columns_or_refuse(kept: ColumnMapping, columns: tuple[str, ...]) -> ColumnMapping | None:

@@ -121,6 +121,7 @@ def test_two_columns_of_text_are_asked_about_and_may_be_joined(open_page: Opener
     assert "2 columns could be the text" in _shown(page)
     assert not any(label.startswith("Start") for label in _labels(page))
     page.multiselect(key="column_text").set_value(["text (column 2)", "text (column 3)"]).run()
+    assert "2 columns could be the text" not in _shown(page), "it was said"
     assert "1 row in = 1 accepted + 0 rejected" in _shown(page)
     batch_id = _started(page)
     stored = page_database.value(select(cases.c.text).where(cases.c.batch_id == batch_id))
