@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from screening.datasets.columns import ConversationReading, Shape
 from screening.datasets.one_conversation import read_case
-from screening.datasets.row_validation import Receive, where_of
+from screening.datasets.row_validation import Receive, is_usable_id, where_of
 from screening.datasets.rows import NewCase
 from screening.datasets.turns import TurnsRefused
 from screening.text.conversation import Judged
@@ -49,7 +49,11 @@ class NewText(BaseModel):
         return hashlib.sha256(body.encode()).hexdigest()
 
     def case(self, receive: Receive, key: str) -> NewCase:
-        """The new case made from it. NotTaken for a text without words, or turns that cannot be read."""
+        """The new case made from it. NotTaken for an id that cannot be kept, a text without words, or turns that
+        cannot be read.
+        """
+        if self.id and not (self.id.strip() and is_usable_id(self.id)):
+            raise NotTaken("the id is blank or holds control characters")
         named: dict[str, Any] = {
             "row": 0,
             "external_id": self.id or key,

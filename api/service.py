@@ -13,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from api.bodies import BatchFound, Found, Listed, NewText, NotTaken, Problem, Submitted
 from api.files import FileIntake, TooLarge
@@ -145,6 +146,7 @@ def _say_what_is_wrong(app: FastAPI) -> None:
         NotTaken: lambda refusal: (422, str(refusal)),
         FileRefused: lambda refusal: (422, str(refusal)),
         TooLarge: lambda refusal: (413, str(refusal)),
+        ClientDisconnect: lambda _: (400, "the body broke off"),  # nobody reads it; else the log has a traceback
     }
     for kind, words in known.items():
         app.add_exception_handler(kind, _handler(words))
@@ -164,6 +166,8 @@ def _say_what_is_wrong(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def invalid(_request: Request, wrong: RequestValidationError) -> JSONResponse:
         first = wrong.errors()[0]
+        if first["type"] == "json_invalid":
+            return _problem(422, f"the body is no JSON from its character {first['loc'][-1]} on")
         place = ".".join(str(part) for part in first["loc"] if part != "body")
         return _problem(422, f"{place}: {first['msg']}" if place else str(first["msg"]))
 

@@ -113,7 +113,7 @@ def _rejection(row: int, text: str | None, identity: str | None, found: FileProf
         return Reason.PLACEHOLDER, "the text was removed before the file was made"
     if identity is None or not identity.strip():
         return Reason.NO_ID, "the id is missing"
-    if not _is_usable(identity):
+    if not is_usable_id(identity):
         return Reason.UNUSABLE_ID, f"the id is longer than {ID_LIMIT} characters or holds control characters"
     if row in found.same:
         return Reason.DUPLICATE, f"the same id and text as row {found.same[row]}"
@@ -129,7 +129,8 @@ def _conflict(row: int, found: FileProfile) -> str:
     )
 
 
-def _is_usable(identity: str) -> bool:
+def is_usable_id(identity: str) -> bool:
+    """Whether an id can be kept as it is, and shown."""
     return len(identity) <= ID_LIMIT and identity.isprintable()
 
 

@@ -132,12 +132,25 @@ def test_a_conversation_is_a_case_with_its_turns(site: Site) -> None:
         ({"reply": "a"}, "send text, or messages"),
         ({"text": "a", "label": "safe"}, "label"),
         ({"messages": "a"}, "messages"),
+        ({"text": "a", "id": " "}, "the id is blank or holds control characters"),
+        ({"text": "a", "id": "x\x00"}, "the id is blank or holds control characters"),
+        ({"text": "a", "id": "\u202ex"}, "the id is blank or holds control characters"),
     ],
 )
 def test_what_is_wrong_is_said_without_quoting_a_text(site: Site, body: dict[str, Any], words: str) -> None:
     status, problem = site.submit(site.made(), "k", **body)
     assert status == 422 and words in problem["error"]
     assert site.count(cases) == 0
+
+
+def test_of_a_body_that_is_no_json_it_is_said_from_where_on(site: Site) -> None:
+    headers = {
+        "Authorization": f"Bearer {site.made().token}",
+        "Idempotency-Key": "k",
+        "Content-Type": "application/json",
+    }
+    answer = site.client.post("/api/v1/texts", headers=headers, content=b'{"text": "a')
+    assert answer.status_code == 422 and answer.json()["error"] == "the body is no JSON from its character 9 on"
 
 
 def test_tokens_are_hashed_scoped_revocable_limited_and_logged(site: Site) -> None:
