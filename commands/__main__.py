@@ -46,6 +46,9 @@ def _run(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> int:
         code: int = parsed.run(parsed)
     except BrokenPipeError:
         return 0
+    except FileNotFoundError as missing:
+        print(f"{parser.prog}: there is no file {missing.filename}", file=sys.stderr)
+        return 2
     except (FileRefused, ValueError, OSError) as problem:
         print(f"{parser.prog}: {problem}", file=sys.stderr)
         return 2

@@ -2,7 +2,7 @@
 
 import argparse
 
-from jobs.local import only_worker
+from jobs.local import AlreadyRunning, only_worker
 from jobs.port import system_clock
 from screening.settings import Settings
 from screening.words import count_of
@@ -19,7 +19,7 @@ def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Move, and print what was checked. ValueError where it is refused; AlreadyRunning while a worker works."""
+    """Move, and print what was checked. ValueError where it is refused, as it is while a worker works."""
     source, target = Database(arguments.database or Settings().database_url), Database(arguments.to)
     try:
         if not source.exists():
@@ -27,6 +27,8 @@ def run(arguments: argparse.Namespace) -> int:
         with only_worker(source.lock_file):
             source.prepare()
             moved = move(source, target, system_clock())
+    except AlreadyRunning as running:
+        raise ValueError("a worker works on this database: stop app and worker first") from running
     finally:
         source.close()
         target.close()

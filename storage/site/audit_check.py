@@ -92,15 +92,23 @@ def verify(db: Database, anchors: Sequence[Anchor] = ()) -> Verification:
     kept: dict[int, set[Anchor]] = {}
     for one in anchors:
         kept.setdefault(one.count, set()).add(one)
-    whole = select(audit_events).order_by(audit_events.c.seq).execution_options(yield_per=1_000)
     walk = _Walk()
-    with db.read() as conn:
-        with conn.execute(whole) as rows:
-            for row in rows:
-                if (problem := walk.problem(row, kept)) is not None:
-                    return _failed_verification(walk, problem, row.seq)
-                walk.step(row)
-        return _ends(conn, walk, anchors)
+    try:
+        with db.read() as conn:
+            return _broken_chain(conn, walk, kept) or _ends(conn, walk, anchors)
+    except (TypeError, ValueError, OverflowError):  # what was a number, a moment or JSON is none any more
+        return _failed_verification(walk, "cannot be read, or what was sealed before it cannot", walk.expected)
+
+
+def _broken_chain(conn: Connection, walk: _Walk, anchors: Mapping[int, set[Anchor]]) -> Verification | None:
+    """Through the chain to its end; None where all of it fits."""
+    whole = select(audit_events).order_by(audit_events.c.seq).execution_options(yield_per=1_000)
+    with conn.execute(whole) as rows:
+        for row in rows:
+            if (problem := walk.problem(row, anchors)) is not None:
+                return _failed_verification(walk, problem, row.seq)
+            walk.step(row)
+    return None
 
 
 def _ends(conn: Connection, walk: _Walk, anchors: Sequence[Anchor]) -> Verification:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import delete, select, update
+from sqlalchemy import delete, select, text, update
 
 from jobs.audit_anchors import anchor_if_due, kept_anchors, read_anchors
 from jobs.notifications_webhook import signature
@@ -301,6 +301,19 @@ def test_what_is_changed_after_it_was_sealed_is_found(db: Database, how: str) ->
     write(db, TAMPERED[how])
     found = verify(db, [anchor(db)])
     assert not found.ok and "after they were sealed" in str(found.problem)
+
+
+@pytest.mark.parametrize("change", ["screenings SET completed_at = 'soon'", "audit_events SET at = 'soon'"])
+def test_what_cannot_be_read_any_more_is_a_change_and_no_fault_of_the_program(sqlite_url: str, change: str) -> None:
+    db = Database(sqlite_url)
+    db.prepare()
+    fill(db)
+    seal(db, NOW + timedelta(minutes=5))
+    with db.write() as conn:
+        conn.execute(text(f"UPDATE {change}"))
+    found = verify(db)
+    assert not found.ok and "cannot be read" in str(found.problem)
+    db.close()
 
 
 def test_an_erased_note_breaks_no_seal(db: Database) -> None:

@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import select, update
 
 from commands.__main__ import main
+from jobs.local import only_worker
 from screening.labels import Outcome
 from storage import audit_log
 from storage.batches.batches import progress
@@ -63,6 +64,14 @@ def test_a_mistyped_path_leaves_nothing_behind_and_the_new_database_empty(
     assert main(["move", "--database", f"sqlite:///{folder / 'site.db'}", "--to", postgresql_url]) == 2
     assert "no such database" in capsys.readouterr().err and list(folder.iterdir()) == []
     assert main(["move", "--database", site, "--to", postgresql_url]) == 0
+
+
+def test_while_a_worker_works_it_is_refused_in_words(
+    site: str, postgresql_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with closing(Database(site)) as old, only_worker(old.lock_file):
+        assert main(["move", "--database", site, "--to", postgresql_url]) == 2
+    assert "stop app and worker first" in capsys.readouterr().err
 
 
 def test_a_changed_audit_log_is_found(site: str, postgresql_url: str) -> None:
