@@ -20,9 +20,9 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sqlalchemy import func, select, text
+from sqlalchemy import func, select
 
-from benchmarks.databases import throwaway_url
+from benchmarks.databases import log_statements, server_log, throwaway_url
 from benchmarks.figures import Figure, leave_out, tell
 from benchmarks.inbox import add_cases
 from benchmarks.processes import BROWSER_ARGUMENTS, ROOT, app_process, processor_s
@@ -192,28 +192,16 @@ def _rate(counted: Path, seconds: float) -> float:
 
 def _count_logged(db: Database, seconds: float) -> float:
     """By PostgreSQL's own log, which is switched on for all sessions meanwhile."""
-    log = _server_log(db)
-    _set_logging(db, "all")
+    log = server_log(db)
+    log_statements(db, "all")
     time.sleep(1.0)
     before = log.stat().st_size
     time.sleep(seconds)
     received = re.findall(
         r"LOG:  (?:statement|execute [^:]*):\s*(\w+)", log.read_bytes()[before:].decode(errors="replace")
     )
-    _set_logging(db, "none")
+    log_statements(db, "none")
     return sum(word.upper() not in ("BEGIN", "COMMIT", "ROLLBACK") for word in received) / seconds
-
-
-def _set_logging(db: Database, what: str) -> None:
-    with db._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as conn:
-        conn.execute(text(f"ALTER SYSTEM SET log_statement = '{what}'"))
-        conn.execute(text("SELECT pg_reload_conf()"))
-
-
-def _server_log(db: Database) -> Path:
-    folder = Path(str(db.value(text("SHOW data_directory"))))
-    found = [*folder.glob("log"), *folder.glob("*.log"), *folder.glob("log/*")]
-    return max((path for path in found if path.is_file()), key=lambda path: path.stat().st_mtime)
 
 
 if __name__ == "__main__":

@@ -6,16 +6,14 @@ transport, the same request and the same concurrency. Only the ratio is meant to
 
 import argparse
 import asyncio
-import json
 import statistics
-import subprocess
-import sys
 import time
 from dataclasses import dataclass
 
 from anthropic import AsyncAnthropic, DefaultAioHttpClient
 
 from benchmarks.figures import Figure, tell
+from benchmarks.processes import ask_bare, stub_server
 from screening.engine.draws import DrawRequest, ScreenedText
 from screening.engine.prompting import load_prompts
 from screening.samplers.anthropic import AnthropicSampler
@@ -54,15 +52,7 @@ async def bare(url: str, waves: int, concurrency: int) -> Speed:
 
     async def call() -> None:
         async with slots:
-            await client.messages.create(
-                model="claude-sonnet-4-6",
-                max_tokens=10,
-                system=[{"type": "text", "text": prompt}, {"type": "text", "text": "One record."}],
-                messages=[{"role": "user", "content": json.dumps({"text": TEXT.text})}],
-                thinking={"type": "disabled"},
-                extra_headers={"anthropic-version": "2023-06-01"},
-                extra_body={"temperature": 0.7},
-            )
+            await ask_bare(client, "claude-sonnet-4-6", prompt, TEXT.text, 0.7)
 
     async with client:
         await call()
@@ -98,15 +88,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--latency", type=float, default=0.01, help="seconds the stub takes")
     arguments = parser.parse_args()
-    command = [sys.executable, "-m", "tests.stub_server", "--port", "0", "--jitter", "0"]
-    command += ["--latency", str(arguments.latency)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as stub:
-        try:
-            assert stub.stdout is not None
-            url = stub.stdout.readline().split()[6]
-            sides = measure(url, waves=arguments.waves, concurrency=arguments.concurrency, rounds=arguments.rounds)
-        finally:
-            stub.terminate()
+    with stub_server(arguments.latency) as url:
+        sides = measure(url, waves=arguments.waves, concurrency=arguments.concurrency, rounds=arguments.rounds)
     report(*sides)
 
 

@@ -1,5 +1,6 @@
 """The processes that are measured: the app on a free port, a browser's switches, and what a process has used."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,14 +10,42 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import psutil
 
 from tests.free_port import free_port
 
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic
+
 ROOT: Final = Path(__file__).parent.parent
 BROWSER_ARGUMENTS: Final = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+
+
+@contextmanager
+def stub_server(latency: float) -> Iterator[str]:
+    """The address of a stub of the Messages API in a process of its own, which takes so many seconds to answer."""
+    command = [sys.executable, "-m", "tests.stub_server", "--port", "0", "--jitter", "0", "--latency", str(latency)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().split()[6]
+        finally:
+            process.terminate()
+
+
+async def ask_bare(client: "AsyncAnthropic", model: str, prompt: str, text: str, temperature: float) -> None:
+    """One call as the sampler makes it, by the library alone."""
+    await client.messages.create(
+        model=model,
+        max_tokens=10,
+        system=[{"type": "text", "text": prompt}, {"type": "text", "text": "One record."}],
+        messages=[{"role": "user", "content": json.dumps({"text": text})}],
+        thinking={"type": "disabled"},
+        extra_headers={"anthropic-version": "2023-06-01"},
+        extra_body={"temperature": temperature},
+    )
 
 
 @contextmanager

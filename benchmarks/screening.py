@@ -11,25 +11,21 @@ them; those that begin and end transactions are not among them.
 import argparse
 import asyncio
 import gc
-import json
 import logging
 import multiprocessing
 import re
 import statistics
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from sqlalchemy import event, func, select
 
-from benchmarks.databases import throwaway_url
+from benchmarks.databases import log_statements, server_log, throwaway_url
 from benchmarks.figures import Figure, tell
-from benchmarks.idle import _server_log, _set_logging
+from benchmarks.processes import ask_bare, stub_server
 from jobs.agents import Agents
 from jobs.garbage import spare_loaded_objects
 from jobs.intake import configuration
@@ -81,7 +77,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--database", nargs="+", default=["sqlite", "postgresql"])
     given = parser.parse_args()
-    with stub() as server:
+    with stub_server(0.05) as server:
         for kind in given.database:
             pairs = []
             for _ in range(given.rounds):
@@ -112,18 +108,6 @@ def in_a_process(work, *arguments):  # type: ignore[no-untyped-def]
         return waiting.submit(pool.apply, work, arguments).result()
 
 
-@contextmanager
-def stub() -> Iterator[str]:
-    """The address of a stub in a process of its own."""
-    command = [sys.executable, "-m", "tests.stub_server", "--port", "0", "--jitter", "0", "--latency", "0.05"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            yield process.stdout.readline().split()[6]
-        finally:
-            process.terminate()
-
-
 def bare_cost(server: str, calls: int) -> Cost:
     """The library alone: the same prompt, model and number of calls at once."""
     from anthropic import AsyncAnthropic, DefaultAioHttpClient
@@ -133,15 +117,7 @@ def bare_cost(server: str, calls: int) -> Cost:
 
     async def call(client: AsyncAnthropic, number: int) -> None:
         async with slots:
-            await client.messages.create(
-                model=asked.model,
-                max_tokens=10,
-                system=[{"type": "text", "text": prompt}, {"type": "text", "text": "One record."}],
-                messages=[{"role": "user", "content": json.dumps({"text": _text(number)})}],
-                thinking={"type": "disabled"},
-                extra_headers={"anthropic-version": "2023-06-01"},
-                extra_body={"temperature": asked.temperature},
-            )
+            await ask_bare(client, asked.model, prompt, _text(number), asked.temperature)
 
     async def run() -> float:
         async with AsyncAnthropic(api_key="k", base_url=server, http_client=DefaultAioHttpClient()) as client:
@@ -178,11 +154,11 @@ def count_statements(kind: str, server: str, cases: int) -> tuple[int, int]:
             event.listen(db._engine, "commit", lambda _: seen.append("COMMIT"))
             asyncio.run(_screen(db, _settings(server), cases, seen.clear))
         else:
-            log = _server_log(db)
-            _set_logging(db, "all")
+            log = server_log(db)
+            log_statements(db, "all")
             time.sleep(1.0)
             asyncio.run(_screen(db, _settings(server), cases, lambda: seen.append(str(log.stat().st_size))))
-            _set_logging(db, "none")
+            log_statements(db, "none")
             seen = _logged_statements(log.read_bytes()[int(seen[0]) :].decode(errors="replace"))
         db.close()
     return _counts(seen)
