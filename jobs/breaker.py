@@ -1,4 +1,4 @@
-"""Stops asking a service that gives no answers, tries it with one case at a time, and goes on when it answers."""
+"""Circuit breaker: stops asking a service that gives no answers, then tries it with one case at a time."""
 
 import asyncio
 import time
@@ -12,14 +12,14 @@ OPENS_AFTER = 3
 """Failures in a row, of any cases, without an answer in between, after which calls are held back."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 15.0
 MOST_FAILURES, LASTS_S = 8, 900.0
-"""A case that fails so often and for so long while others are answered is to blame itself."""
+"""A case that fails this often and for this many seconds while others are answered goes to a person."""
 WATCHED_FAILURES = 4
-"""The same for a text that somebody waits for: they are told after a few seconds, and may press the button."""
+"""The same for a text that somebody waits for: they learn after a few seconds that it failed, and may try again."""
 
 
 @dataclass(slots=True)
 class _Failing:
-    """How a case has failed so far: how often, since when, and how many answers there had been by then."""
+    """A case that keeps failing: how often, since when, and the number of answers there had been by then."""
 
     since: float
     answers: int

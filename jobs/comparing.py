@@ -31,7 +31,7 @@ AT_ONCE = 4
 LOOK_EVERY_S = 10.0
 """Seconds between two looks for something to compare: nobody waits for the first case."""
 AGAIN_AFTER_S = 60.0
-"""What failed is tried again after so long, and after twice as long each further time."""
+"""Seconds until a failed case is tried again, doubled each further time."""
 DUTY = "comparing"
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class ComparisonRunner:
-    """One worker at a time compares; another takes over when it ends or dies."""
+    """Runs comparisons, in one worker at a time; another takes over when that ends or dies."""
 
     db: Database
     agents: Agents

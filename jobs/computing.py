@@ -1,7 +1,7 @@
-"""Long computations of the research pages, in one process beside the server: the server's lock is the clinicians'.
+"""Long computations of the research pages, in one process beside the server, so that they never hold up clinicians.
 
-The process is started when something is to be computed, does one thing after the other, keeps what it read last, and
-ends when nobody has asked for a while, or with the server: it reads what to do from a socket that closes then.
+The process starts when there is something to compute, does one thing after the other, keeps what it read last, and ends
+after a while without work, or with the server: it reads its tasks from a socket that then closes.
 """
 
 import logging
@@ -24,22 +24,22 @@ from storage.database import Database
 PROGRAM = Path(__file__).parent.parent
 IDLE_S = 300.0
 POLITE = 5
-"""The process's niceness: pages for readers come before computations."""
+"""The process's niceness: pages come before computations."""
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 log = logging.getLogger(__name__)
 Function = Callable[..., Any]
 Wanted = tuple[Function, str, tuple[Any, ...]]
-"""What is computed, of which database, and of what."""
+"""The function to compute, the URL of its database, and its arguments."""
 
 
 class NotComputed(Exception):
-    """The computation did not come to its end; the words say why."""
+    """The computation failed; the words say why."""
 
 
 class Cache(Generic[T]):
-    """The values asked for last, so many at most. Two who ask for the same at once make it once."""
+    """The values used last, ``most`` of them. Two threads that ask for the same value at once make it once."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -84,7 +84,7 @@ class Computation:
 
     @property
     def ended(self) -> bool:
-        """Whether there is a result, or none to be had."""
+        """Whether it has a result or has failed."""
         return self._ended.is_set()
 
     def wait(self, seconds: float) -> bool:
@@ -105,7 +105,7 @@ class Computation:
 
 
 class SideProcess:
-    """The process, as the server sees it. Functions and what they are given must be importable by it."""
+    """The process, as the server sees it. It must be able to import the functions and to unpickle their arguments."""
 
     def __init__(self, idle_s: float = IDLE_S) -> None:
         self._idle_s = idle_s

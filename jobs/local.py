@@ -1,4 +1,4 @@
-"""The embedded runner: one process, one loop, what is pending in the tables; nothing is kept in memory alone."""
+"""The runner for SQLite: one process and one event loop; pending work is in the tables and never in memory alone."""
 
 import asyncio
 import fcntl
@@ -16,11 +16,11 @@ from storage.batches import pending
 from storage.changes import Changes
 
 POLL_S = 0.4
-"""Seconds between two looks for work; a single text begins within so long."""
+"""Seconds between two looks for work: the longest wait of a single text."""
 LOOK_ANYWAY_S = 5.0
 """Seconds between two looks of a runner with nothing to do while nobody writes to the database."""
 AFTER_A_BREAK_S = 1.0
-"""Pause when a case could not even be noted as failed (a full disk): it is pending and would come again at once."""
+"""Pause after a case whose failure could not be recorded (a full disk): it is pending and would start again at once."""
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
-"""Tells people what waits: a thread of every worker and of the app, of which one at a time does it.
+"""Tells people what waits. Every worker and the app run this in threads; one process at a time has the duty.
 
-The app watches as well because a dead worker tells nobody. Cases are not touched and never wait for this: it reads
-tables, writes its own, and sends from its own thread.
+The app watches as well because a dead worker tells nobody. Screening never waits for this: it reads tables, writes its
+own, and sends from its own threads.
 """
 
 import logging
@@ -31,20 +31,21 @@ DUTY = "notifications"
 LOOK_EVERY_S = 3.0
 BRING_IN_EVERY_S = 10.0
 INDEX_EVERY_S = 10.0
-"""What the index of open texts is behind by is looked through as it is."""
+"""Between two runs of the index of open texts."""
 HELD_FOR = timedelta(seconds=60)
-"""A process that dies is followed by another after so long at most, and `NOT_MINE_FOR`."""
+"""How long the duty lasts: after a process dies, another takes over within this time plus `NOT_MINE_FOR`."""
 NOT_MINE_FOR = timedelta(seconds=5)
 HEARTBEAT_EVERY = timedelta(minutes=1)
 ANCHOR_EVERY = timedelta(seconds=20)
 PROGRESS_EVERY = timedelta(seconds=30)
 FAULTS_EVERY = timedelta(seconds=15)
-"""Where nobody is told of anything, faults are only kept, for the pages."""
+"""How often faults are looked for where no recipient exists: they are recorded for the pages only."""
 EXPIRE_EVERY = timedelta(hours=1)
 LONG_S, RESTS = 0.2, 10
-"""Processor time of a look after which the next one waits so many times as long: with 100,000 late cases a second."""
+"""After a look that took more processor time than this, the next one waits that many times as long as the look took
+(with 100,000 late cases it takes a second)."""
 SENDERS = 8
-"""Messages sent side by side; each ends well before the duty has to be taken again."""
+"""Messages sent at the same time; each ends well before the duty has to be renewed."""
 log = logging.getLogger(__name__)
 
 _FAULTS = {
@@ -117,7 +118,7 @@ class _Interval:
 
 @dataclass(slots=True, kw_only=True)
 class Notifier:
-    """One process's part in it; ``name`` is the process's own. `start` it once, `stop` it at the end."""
+    """The notifications of one process, called ``name``. `start` it once, `stop` it at the end."""
 
     db: Database
     settings: Settings
@@ -136,8 +137,8 @@ class Notifier:
     _duty_due: _Interval = field(default_factory=lambda: _Interval(NOT_MINE_FOR))
 
     def start(self) -> None:
-        """Threads that do not keep the process alive: one says that it lives, one tells people, one brings to the inbox
-        what a fault keeps from being screened (a dead worker cannot), and one keeps the index of open texts.
+        """Start threads that do not keep the process alive: one writes heartbeats, one tells people, one enters cases
+        that a fault keeps from being screened into the inbox (a dead worker cannot), one updates the index of texts.
         """
         for work, every_s in (
             (self._beat, heartbeats.BEAT_EVERY_S),
@@ -155,7 +156,7 @@ class Notifier:
             duties.leave(self.db, DUTY, self.name, self.clock())
 
     def _again(self, work: Callable[[], object], every_s: float) -> None:
-        """A fault is logged and tried again: this must outlive them all."""
+        """Do the work again and again; a fault in it is logged and ends nothing."""
         while not self._stopping.is_set():
             try:
                 work()
@@ -170,7 +171,7 @@ class Notifier:
         unscreened.bring_in(self.db, self.clock())
 
     def _index(self) -> None:
-        """Where this process has the duty: it may take minutes, and nobody's message waits for it."""
+        """In a thread of its own where this process has the duty: it may take minutes, and no message waits for it."""
         if self._mine:
             text_index.catch_up(self.db)
 
@@ -197,7 +198,7 @@ class Notifier:
         return sum(sent)
 
     def _collect(self, now: datetime) -> None:
-        """Look for what is to be told; less often where very many wait and looking takes long."""
+        """Collect new notices; less often where very many cases wait and collecting takes long."""
         if not self._collect_due.begins(now):
             return
         begun = thread_time()
@@ -206,7 +207,7 @@ class Notifier:
         self._collect_due.every = timedelta(seconds=RESTS * took if took > LONG_S else 0)
 
     def _anything(self, now: datetime) -> bool:
-        """Whether there may be something to tell: somebody who is told of things, or a fault, looked for less often."""
+        """Whether there may be something to tell: there is a recipient, or it is time to look for faults."""
         return self._faults_due.begins(now) or outbox.somebody(self.db)
 
     def _anchor(self, now: datetime) -> None:
@@ -222,7 +223,7 @@ class Notifier:
                 self._expiry_due.end()  # there may be more
 
     def _no_progress(self, now: datetime) -> None:
-        """Look for cases that just wait: a silent service leaves no errors behind, and is a fault too; and for files
+        """Look for cases that wait without any error (a service that does not answer is a fault too), and for files
         that nobody takes in.
         """
         if not self._progress_due.begins(now):

@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class OvernightRunner:
-    """One process's work at overnight batches; one process at a time does it."""
+    """Runs overnight batches, in one process at a time."""
 
     db: Database
     agents: Agents
@@ -80,7 +80,7 @@ class OvernightRunner:
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[bool]:
-        """Whether this process does it; held on to meanwhile, and free soon after a process that died over it."""
+        """Whether this process has the duty, renewed while the block runs; and free soon after a process dies."""
         if self.db.kind == "sqlite":  # whose only worker holds a lock on the file
             yield True
             return
@@ -170,7 +170,7 @@ class OvernightRunner:
         return bool(wanted)
 
     async def _cap_in_the_way(self, sending: Sending, batch_id: str, wanted: Sequence[DrawWanted]) -> str | None:
-        """Which cap this round would pass, all that was bought counted; a cost that is not known passes every cap."""
+        """The cap that this round would exceed, counting all that was bought; an unknown cost exceeds every cap."""
         spent = await retry_in_thread(overnight_costs.spending, self.db, batch_id)
         if spent.caps.max_calls is not None and spent.asked + len(wanted) > spent.caps.max_calls:
             return "max_calls"

@@ -18,9 +18,9 @@ from storage.batches.preflights import Preflight
 from storage.database import Database
 
 RECENT = timedelta(hours=1)
-"""A worker that starts again so soon does not try again: a crash loop would pay for it each time."""
+"""A worker that starts within this time of the last try does not try again: a crash loop would pay for each try."""
 LOOK_AGAIN_S = 15.0
-"""So long a known pass is relied on before the tables are asked again: another worker may have seen the model fail."""
+"""How long a pass counts before the tables are read again: another worker may have seen the model fail meanwhile."""
 
 log = logging.getLogger(__name__)
 
@@ -110,5 +110,5 @@ class Preflights:
         return found
 
     def _is_old(self, found: Preflight) -> bool:
-        """Whether it says nothing of what is behind the address now; a written word holds for as long as it stands."""
+        """Whether the try is too old to tell which model answers now; an administrator's permission does not age."""
         return found.overridden_by is None and abs(self.clock() - found.at) > RECENT

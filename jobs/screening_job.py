@@ -34,10 +34,10 @@ from storage.database import Database, is_lost_connection
 MOST_STARTS = 3
 """Starts without an end after which a case goes to a human instead of killing another worker."""
 ALONE_AFTER = 2
-"""Starts without an end after which a case runs alone among its like: so a case that kills workers takes no
-others with it, and those that were only in flight when it did are not blamed again."""
+"""Starts without an end after which a case runs alone: a case that kills workers then takes no others with it, and
+cases that were merely in flight at the time are not blamed again."""
 LOOK_EVERY_S = 0.5
-"""How often a wave under way looks whether its batch was cancelled: a limit on calls may hold it back for minutes."""
+"""How often a running wave checks whether its batch was cancelled: a limit on calls may delay the wave for minutes."""
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -197,7 +197,7 @@ class ScreeningJob:
 
     @property
     def retries_soon(self) -> bool:
-        """Whether a case that was put off comes due by itself soon: nobody writes anything then."""
+        """Whether a case that was put off is soon due again, of which no write to the database will tell."""
         return time.monotonic() < self.due_again[0]
 
 

@@ -1,7 +1,7 @@
-"""Whether a case may ask for its next wave: looked up a few times a second, and counted here in between.
+"""Whether a case may ask for its next wave: read from the tables a few times a second, and counted here in between.
 
-The tables know a node's calls only when its run is committed. What this process has asked for since then is added to
-their sums, so that a cap is passed by about one wave and not by all that the nodes in flight still ask for.
+The tables know a node's calls only once its run is committed. This module adds what its process has asked for since, so
+that a batch exceeds its cap by about one wave and not by everything that its nodes in flight still ask for.
 """
 
 import threading
@@ -38,7 +38,7 @@ class CaseSpend:
     drawn: Totals = field(default_factory=Totals)
 
     def ask(self, count: int, bill: Bill | None = None) -> Bill:
-        """A wave begins; returns the bill it is to be written on, which may be one that is there."""
+        """Record that a wave begins; returns its bill, which is the one given if there is one."""
         self.asked, self.bill = count, bill or Bill()
         return self.bill
 
@@ -59,7 +59,7 @@ class CaseSpend:
 
 @dataclass(slots=True)
 class _Account:
-    """One batch: its open spends, and what was written to the tables since they were last looked at."""
+    """One batch: its open spends, and what was written to the tables since they were last read."""
 
     standing: Standing | None = None
     looked_at: float = 0.0
@@ -80,7 +80,7 @@ class SpendGuard:
 
     @contextmanager
     def spend(self, batch_id: str) -> Iterator[CaseSpend]:
-        """A spend for one case of the batch, open inside; what is on it at the end must be in the tables by then."""
+        """A spend for one case of the batch, open within the block; by its end all of it must be in the tables."""
         spend = CaseSpend()
         with self._lock:
             self._accounts.setdefault(batch_id, _Account()).spends.add(spend)
@@ -102,9 +102,8 @@ class SpendGuard:
             spend.asked, spend.bill, spend.drawn = 0, Bill(), Totals()
 
     def must_look(self, batch_id: str) -> bool:
-        """Whether it is the caller's turn to look at the tables: nobody has a moment ago, nor is about to.
-
-        Who is told so and does not look holds the others back for another moment and no longer.
+        """Whether it is the caller's turn to read the tables: nobody has just done so or is about to. A caller that
+        does not read them then delays the others by one interval at most.
         """
         now = self._clock()
         with self._lock:

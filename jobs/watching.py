@@ -10,7 +10,7 @@ from jobs.screening_job import ScreeningJob
 from storage.batches import live
 
 UNWATCHED_AFTER = timedelta(seconds=20)
-"""An open page reports every two seconds; on a busy machine, or over a bad line, ten have passed without."""
+"""An open page reports every two seconds; on a busy machine or a bad line ten seconds without a report were seen."""
 LOOK_EVERY_S = 1.0
 
 
