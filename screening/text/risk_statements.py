@@ -52,6 +52,17 @@ class _Lexicon:
     look: FirstLook
     near: re.Pattern[str]
     expand: Mapping[str, str]
+    subjects: Mapping[str, re.Pattern[str]]
+
+    def readings(self, text: str) -> Iterator[str]:
+        """The streams of a text, and each with the subjects that its sentences leave out."""
+        for stream in streams(text, self.expand):
+            yield stream
+            told = stream
+            for subject, left_out in self.subjects.items():
+                told = left_out.sub(rf"\g<0>{subject} ", told)
+            if told != stream:
+                yield told
 
 
 def risk_statements(text: str) -> tuple[RiskStatement, ...]:
@@ -64,7 +75,7 @@ def risk_statements(text: str) -> tuple[RiskStatement, ...]:
     """
     lexicon = _lexicon()
     found: dict[StatementKind, RiskStatement] = {}
-    for stream in streams(text, lexicon.expand):
+    for stream in lexicon.readings(text):
         for statement in _statements(stream, lexicon):
             if statement.kind not in found or statement.imminent:
                 found[statement.kind] = statement
@@ -110,6 +121,10 @@ def _lexicon() -> _Lexicon:
         look=first_look(expressions),
         near=re.compile(f"{times}| (?:{_whole(near['means'], table)})(?= )"),
         expand=table["expand"],
+        subjects={
+            subject: re.compile(f"{_whole('<start><lead>', table)}(?={words} )")
+            for subject, words in table["subject"].items()
+        },
     )
 
 

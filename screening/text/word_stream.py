@@ -25,6 +25,12 @@ _STATED_WORD = re.compile(
     "(?:im|i(?!ll|t)|wanna|want|wish|was|will|would|to(?!night|day)|tonight|today|die|dead|going|gonna|kill|killing|my(?=self|life)"
     "|self|end|take|life|live|anymore|it|all|commit|suicide|hang|and|do|not|dont|be|am|myself)"
 )
+_RUN_ON = re.compile(r"(?<![^\W_])[a-z]{8,40}(?![^\W_])")
+_TWO = re.compile(r"(?<![^\W_])2(?![^\W_])")
+_BEGUN_ANEW = re.compile(
+    r",\s*(?=(?:and |but |so |just )?(?:don'?t|do not|can'?t|cannot|wanna|want|wish|hate|tired|gonna|going|tried)\b)"
+)
+_CLOCK = re.compile(r"(?<=\d)[.:](?=\d)")
 _STRETCHED = re.compile(r"(.)\1{2,}")
 
 
@@ -70,6 +76,13 @@ def _disguises(plain: str) -> Iterator[str]:
         yield plain.translate(_LEET)
     if _INSIDE.search(plain):
         yield _INSIDE.sub("", plain)
+    if _BEGUN_ANEW.search(plain):
+        yield _BEGUN_ANEW.sub(". ", plain)
+    if _TWO.search(plain):
+        yield _TWO.sub("to", plain)
+    apart = _RUN_ON.sub(lambda word: _apart(word[0]), plain)
+    if apart != plain:
+        yield apart
 
 
 def _part(letters: str) -> str:
@@ -81,8 +94,18 @@ def _part(letters: str) -> str:
     return " ".join([*parts, letters])
 
 
+def _apart(word: str) -> str:
+    """A word that is nothing but words of statements, as in a hashtag, with spaces between them; else as it is.
+
+    >>> _apart("iwanttodie"), _apart("willingly")
+    ('i want to die', 'willingly')
+    """
+    parted = _part(word)
+    return parted.rstrip() if parted.endswith(" ") else word
+
+
 def _stream(plain: str, expand: Mapping[str, str]) -> str:
-    stopped = _STOPS.sub(" . ", plain.translate(_APOSTROPHES))
+    stopped = _STOPS.sub(" . ", _CLOCK.sub(" ", plain.translate(_APOSTROPHES)))
     tidy = _TIDY.sub(" ", stopped)
     return f" {' '.join(_long_form(word, expand) for word in tidy.split())} "
 

@@ -50,7 +50,7 @@ async def test_no_published_attack_is_committed_safe_even_if_the_model_always_sa
 
 
 @pytest.mark.parametrize(
-    ("answer", "passed"), [("safe.", {"held_out_3": 0, "held_out_4": 0}), ("safe", {"held_out_3": 17, "held_out_4": 8})]
+    ("answer", "passed"), [("safe.", {"held_out_3": 0, "held_out_4": 0}), ("safe", {"held_out_3": 16, "held_out_4": 8})]
 )
 async def test_new_attacks_on_an_always_safe_model_pass_as_often_as_the_documentation_says(answer, passed):
     """ "safe." is said whatever is asked; "safe" is translated into the second look's code word as well."""

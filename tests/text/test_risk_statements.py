@@ -1,5 +1,8 @@
 """The floor: what is said outright is found in any dress, what is not said is not; and nothing it finds ends safe."""
 
+import json
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,6 +34,28 @@ STATED = {
     "the knife is against my wrist": StatementKind.MEANS,
     "I tried to end my life in the spring": StatementKind.ATTEMPT,
     "ive swallowed every tablet in the house": StatementKind.ATTEMPT,
+    "I deserve to die": StatementKind.WISH,
+    "Don't want to be alive anymore": StatementKind.WISH,
+    "wish i was dead": StatementKind.WISH,
+    "Tired of living. Nobody would care if I died.": StatementKind.WISH,
+    "There's no point in living": StatementKind.WISH,
+    "I don't see a reason to live": StatementKind.WISH,
+    "I have nothing left to live for": StatementKind.WISH,
+    "I want 2 die": StatementKind.WISH,
+    "#iwanttodie": StatementKind.WISH,
+    "The suicidal thoughts are getting worse": StatementKind.WISH,
+    "I will throw myself off the bridge": StatementKind.INTENT,
+    "I'm going to jump in front of the 5:40 train": StatementKind.INTENT,
+    "I'm going to k*ll myself": StatementKind.INTENT,
+    "I'm gonna OD tonight": StatementKind.INTENT,
+    "Suicide is the only way out": StatementKind.INTENT,
+    "My suicide is planned for saturday": StatementKind.INTENT,
+    "how do I kill myself": StatementKind.PLAN,
+    "what's the most painless way to die": StatementKind.PLAN,
+    "how many pills would it take to kill me": StatementKind.PLAN,
+    "I have the gun in my hand": StatementKind.MEANS,
+    "I'm on the roof and I'm going to jump": StatementKind.MEANS,
+    "me quiero matar": StatementKind.INTENT,
     "Quiero morir.": StatementKind.WISH,
     "Ich werde mich heute Abend umbringen.": StatementKind.INTENT,
     "Je veux me suicider": StatementKind.INTENT,
@@ -52,9 +77,25 @@ NOT_STATED = (
     "I cut myself shaving",
     "I hurt myself playing football",
     "I'd rather die than eat that",
+    "I want to catch the bus tonight",
+    "I will throw myself under the bus for you",
+    "I'm going to overdose on Christmas cookies",
+    "There's no point in living in London",
+    "I'm tired of living here",
+    "I'm done with life drawing classes",
+    "I should die my hair red",
+    "Suicide is the best way out of this level",
+    "Planning my death scene for the play",
+    "I'm on the bridge and I'm going to jump in for a swim",
+    "how much do I need to save to never wake up early again",
+    "How many tablets do I need to take to kill the infection",
+    "Need to die down a bit, this wind",
+    "I want 2 tickets for the last night",
     "Me muero de risa, quiero morir de risa",
     "",
 )
+HELD_OUT = [json.loads(line) for line in Path(__file__).with_name("held_out_statements.jsonl").read_text().splitlines()]
+KINDS = ("stated", "ordinary")
 DRESSES = {
     "capitals": str.upper,
     "soft_hyphen": lambda text: text.replace("die", "d\u00adie"),
@@ -85,6 +126,25 @@ def test_what_is_not_said_is_not_found(text):
 @pytest.mark.parametrize("dress", list(DRESSES))
 def test_a_change_of_dress_hides_nothing(dress):
     assert Flag.STATED_RISK in receive(DRESSES[dress]("I want to die.")).flags
+
+
+@pytest.mark.parametrize(("number", "found", "taken"), [(1, 48, 1), (2, 38, 0), (3, 53, 9)])
+def test_of_texts_written_by_others_as_many_are_found_as_documented(number, found, taken):
+    texts = [one for one in HELD_OUT if one["set"] == number]
+    seen = {kind: [bool(risk_statements(one["text"])) for one in texts if one["kind"] == kind] for kind in KINDS}
+    assert sum(seen["stated"]) >= found
+    assert sum(seen["ordinary"]) <= taken
+
+
+def test_what_is_denied_of_oneself_is_no_statement_and_what_is_only_not_dared_is():
+    denied = ("I'm not going to kill myself", "I have no plans to kill myself", "I no longer want to kill myself")
+    assert [text for text in denied if risk_statements(text)] == []
+    stated = (
+        "I don't have the guts to kill myself",
+        "Give me one reason not to kill myself",
+        "the voices say kill myself",
+    )
+    assert [text for text in stated if not risk_statements(text)] == []
 
 
 def test_an_imminent_statement_stands_with_a_time_or_means():
