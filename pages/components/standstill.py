@@ -46,8 +46,8 @@ def banner_lines(found: Sequence[Standstill], site: SiteSettings, now: datetime)
     causes = list(dict.fromkeys(one.cause for one in found))
     said = [_cause([one for one in found if one.cause == cause], now) for cause in causes]
     meanwhile = (
-        f"A text that waits {site.unscreened_minutes:g} minutes enters the inbox as not screened, where its batch has "
-        "texts called unsafe read too and is no overnight one. None is taken for safe."
+        f"A text that waits {site.unscreened_minutes:g} minutes enters the inbox as not screened, unless its batch is "
+        "an overnight one or only lists or counts what is called unsafe. None is taken for safe."
     )
     return (*said, meanwhile)
 

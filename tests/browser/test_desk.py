@@ -9,12 +9,13 @@ from playwright.sync_api import Page, expect
 from sqlalchemy import delete, func, select, update
 
 from screening.review.actors import LOCAL_USER
-from screening.review.rating_form import MOST_MARKS
+from screening.review.rating_form import MOST_MARKS, Disposition
 from screening.review.triage import Tier
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.review.claims import claim_next
 from storage.review.drafts import load_draft
+from storage.review.follow_ups import open_follow_up
 from storage.review.ratings import submit_rating
 from storage.schema import case_notes, cases, follow_ups, inbox_entries, ratings
 from tests.browser.conftest import RunningApp, require_well, screenshot
@@ -444,6 +445,22 @@ def test_on_a_phone_and_enlarged_the_text_comes_first_and_the_decision_is_at_the
 
 
 PLACE = "document.querySelector('.sld').parentElement"
+
+
+def test_below_overdue_follow_ups_the_case_comes_into_sight_whole(page: Page, db: Database) -> None:
+    long_ago = LOCAL_USER.at(datetime.now(UTC) - timedelta(days=2))
+    ids = fill(db, [Tier.P3] * 3, entered=False)
+    with db.write() as conn:
+        for case_id in ids:
+            open_follow_up(conn, long_ago, case_id, Disposition.URGENT)
+    open_inbox(page)
+    expect(page.get_by_label("Note", exact=True)).to_have_count(3 + 1)  # theirs, and the reading's own
+    next_case(page)
+    expect(case_text(page)).to_be_in_viewport(ratio=1)
+    expect(page.get_by_role("button", name="Save my reading")).to_be_in_viewport(ratio=1)
+    expect(page.get_by_text("Reasons, disposition, note")).to_be_in_viewport(ratio=1)
+    _give_back(page)
+    write(db, delete(follow_ups).where(follow_ups.c.case_id.in_(ids)))
 
 
 def test_a_follow_up_comes_by_itself_and_mounts_nothing_anew(page: Page, db: Database) -> None:

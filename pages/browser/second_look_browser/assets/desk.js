@@ -14,6 +14,7 @@ const LOOK_MS = 10000;
 const ALIVE_MS = 20000;
 const REST_MS = 600;
 const LOW_MS = 120000;
+const LOW_FROM = 0.4;
 const GONE_MS = 4000;
 const WAYS_TO_LEAVE = ["skip", "not_me", "hold", "hand_over", "release"];
 const LOST = "Connection lost.";
@@ -543,12 +544,12 @@ class Desk {
     this.showStart();
   }
 
-  // Where all stands one under the other, what has just come begins at its beginning.
+  // Where all stands one under the other, or much stands above the desk, what has just come begins at its beginning.
   showStart() {
     const shows = `${this.caseId}/${this.stage}`;
     const come = this.startShown !== undefined && shows !== this.startShown;
     this.startShown = shows;
-    if (come && window.matchMedia("(max-width: 60rem)").matches) this.layout.root.scrollIntoView({ block: "start" });
+    if (come && (this.isLow || window.matchMedia("(max-width: 60rem)").matches)) this.layout.root.scrollIntoView({ block: "start" });
   }
 
   // What was pressed while the claim was on its way, in order; nothing of it where another case came.
@@ -709,7 +710,8 @@ class Desk {
 
   place() {
     const top = this.layout.root.getBoundingClientRect().top + (document.querySelector('[data-testid="stMain"]')?.scrollTop ?? 0);
-    this.layout.root.style.setProperty("--sld-top", `${Math.max(0, Math.round(top))}px`);
+    this.isLow = top > LOW_FROM * window.innerHeight; // below follow-ups, say: it then has the window's height to itself
+    this.layout.root.style.setProperty("--sld-top", this.isLow ? "4rem" : `${Math.max(0, Math.round(top))}px`);
     const bar = this.layout.bar.getBoundingClientRect().height;
     const needed = this.form.root.querySelector(".sld-needed").getBoundingClientRect().height;
     this.layout.root.style.setProperty("--sld-buttons", `${Math.floor(bar)}px`);
