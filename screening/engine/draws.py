@@ -177,20 +177,20 @@ class NodeAgent:
 class Bill:
     """What a wave has cost so far, also when it fails or is broken off and there are no draws.
 
-    ``requests`` were charged or may have been: answered, usable or not, given up without an answer, or under way.
-    Not those that were refused, or never got through. ``answers`` are the draws that came in, by their place in the
-    wave, in whatever order they came.
+    ``requests`` counts those that were charged or may have been: answered (usable or not), given up without an answer,
+    or still running; not those that were refused or never arrived. ``answers`` are the draws received so far, by their
+    place in the wave.
     """
 
     requests: int = 0
     answers: dict[int, Draw] = field(default_factory=dict)
 
     def record_answer(self, place: int, draw: Draw) -> None:
-        """The draw at this place of the wave came in: every sampler reports it at once, so that people can watch."""
+        """Record the draw at this place of the wave; samplers report each at once, so that people can watch."""
         self.answers[place] = draw
 
     def in_order(self) -> list[Draw]:
-        """The first draws of the wave, up to the first that is not in yet: all that a rule may be shown of it.
+        """The first draws of the wave without a gap: all of it that a rule may see.
 
         >>> bill = Bill(answers={0: Draw(label=Label.SAFE), 2: Draw(label=Label.UNSAFE)})
         >>> encode_draws(bill.in_order())
@@ -239,7 +239,7 @@ class SamplerError(Exception):
 
 
 class DrawSource(Port):
-    """Where draws come from, as far as the engine asks: any sampler, or what stands before one."""
+    """What the engine needs of a source of draws: any sampler, or a wrapper of one."""
 
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
         """``request.count`` draws in request order, or the first of them that are ``enough``. Raises SamplerError when

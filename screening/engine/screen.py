@@ -1,7 +1,7 @@
-"""One case through the pipeline: which draws to ask for, when a node ends, where the way goes on.
+"""One case through the pipeline: which draws to ask for, when a node ends, which node comes next.
 
-The logic asks and is sent answers (`screening_steps`); who answers - a model, a recording, a simulation -
-and where ended nodes are kept is the driver's business (`screen`).
+`screening_steps` holds the logic: a generator that asks for draws and is sent them. `screen` drives it: it gets the
+draws from a model, a recording or a simulation, and keeps nodes that have ended.
 """
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
@@ -56,8 +56,8 @@ class Reason(StrEnum):
 class Guard:
     """What the text itself forbids, whatever the model answers.
 
-    ``refuse_screening``: straight to a human, without a call. ``refuse_safe``: ``safe`` must not be
-    committed. ``second_look``: ``safe`` needs the agreement of the second prompt variant.
+    ``refuse_screening``: the case goes to a human without a call. ``refuse_safe``: the outcome must not be ``safe``.
+    ``second_look``: ``safe`` needs the agreement of the second prompt variant.
     """
 
     refuse_screening: Reason | None = None
@@ -69,8 +69,8 @@ class Guard:
 class NodeRun:
     """One node's whole work on one case: every draw in request order, and how it ended.
 
-    ``distribution`` is what its server said of its probabilities, where it was asked for them: without draws it is the
-    ground of the verdict, with draws too much of it was unknown.
+    ``distribution`` holds the label probabilities that the server gave, where it was asked for them: without draws the
+    verdict rests on it, with draws too much of it was unknown.
     """
 
     node: str
@@ -97,11 +97,11 @@ class NodeRun:
 
     @property
     def codes(self) -> str:
-        """What it rests on as one word: its draws, or the distribution that was read off."""
+        """Its draws in one string, or the distribution that was read off instead."""
         return self.distribution.code if self.distribution and not self.draws else encode_draws(self.draws)
 
     def share(self, label: Label) -> float:
-        """How much of the answers this label has, by draws or by probability; 0 without either."""
+        """This label's share of the draws, or its probability; 0 without either."""
         if self.distribution is not None and not self.draws:
             return self.distribution.labels[label]
         return sum(draw.label is label for draw in self.draws) / len(self.draws) if self.draws else 0.0
@@ -198,7 +198,7 @@ def _node_run(
 
 
 def _sufficient(wave: Answer, state: RuleState) -> Sequence[Draw]:
-    """The wave, where it is whole or ends where nothing is left to be identified."""
+    """The wave, if it is complete or ends where no label can be identified any more."""
     if wave is None or isinstance(wave, LabelDistribution):
         raise ValueError("a sampler must give draws")
     if len(wave) != state.next_wave() and not (len(wave) < state.next_wave() and _Curtailed(state)(wave)):
@@ -207,10 +207,10 @@ def _sufficient(wave: Answer, state: RuleState) -> Sequence[Draw]:
 
 
 class _Curtailed:
-    """Whether after these first draws of a wave nothing can be identified any more, whatever the others say. No label
-    is identified before the end of its wave, so this is all that the first answers can settle.
+    """Whether, after the first draws of a wave, no label can be identified whatever the others say. Labels are only
+    identified at the end of a wave, so this is all that its first draws can decide.
 
-    It is asked again with more draws of the same wave, and goes on from where it was.
+    A call with more draws of the same wave continues where the last one stopped.
     """
 
     def __init__(self, state: RuleState) -> None:
@@ -303,7 +303,7 @@ async def _answer(step: DrawRequest, sampler: DrawSource, *, sampled: bool) -> S
 
 
 def to_a_human(reason: Reason, runs: Sequence[NodeRun]) -> Screening:
-    """To a person, with what was drawn until then: it was paid for, and it is shown."""
+    """The outcome that a person decides, with the runs so far: they were paid for, and they are shown."""
     node = runs[-1].node if runs else None
     return Screening(outcome=Outcome.HUMAN_REVIEW, node=node, reason=reason, runs=tuple(runs), delta=None)
 

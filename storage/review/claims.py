@@ -1,8 +1,8 @@
 """Claims: one reviewer at a time holds a case, by a lease that the database enforces.
 
 A claim is one conditional UPDATE. Whoever has the current token, unexpired, holds the case; nobody else can renew,
-release or rate it. When an open case is free for a given reviewer is one SQL condition that claims, counts and lists
-share: an expired lease and a passed reservation are free inside the condition itself, nothing sweeps.
+release or rate it. One SQL condition, shared by claims, counts and lists, says whether an open case is free for a given
+reviewer; it treats an expired lease and a past reservation as free, so that no job has to clear them.
 """
 
 import secrets
@@ -44,24 +44,24 @@ SNOOZE = timedelta(minutes=30)
 """How long a skipped case stays away from whoever skipped it."""
 
 KEPT = 256
-"""Statements that are written once for a person and asked often: of so many the latest are remembered."""
+"""How many statements are cached, the latest used: each is built once for a person and executed often."""
 
 _entry = inbox_entries.c
 
 
 def why_of(entry: Any) -> str:
-    """Why a case is here, from a row of its entry; of one that could not be screened, with its cause after a colon."""
+    """Why the case is in the inbox, from its row there; where it could not be screened, with the cause after a colon."""
     return entry.why if entry.cause is None else f"{entry.why}:{entry.cause}"
 
 
 At = datetime | BindParameter[datetime]
-"""A moment, or the place of one in a statement that is written once and asked often."""
+"""A moment, or the parameter for one in a statement that is built once and executed often."""
 NOW: BindParameter[datetime] = bindparam("now", type_=Moment)
 SNOOZED_SINCE: BindParameter[datetime] = bindparam("snoozed_since", type_=Moment)
 
 
 def moment(now: datetime) -> dict[str, datetime]:
-    """What fills those places."""
+    """The values of those parameters."""
     return {"now": now, "snoozed_since": now - SNOOZE}
 
 
@@ -84,15 +84,13 @@ def in_tiers(tiers: Collection[Tier] | None) -> ColumnElement[bool]:
 
 
 def is_reserved_for_others(actor: Actor, now: At) -> ColumnElement[bool]:
-    """The condition that the case is reserved now: set aside by its reader (also where that is the actor), or handed to
-    somebody else.
-    """
+    """The condition that the case is reserved: set aside by its reader (who may be the actor), or handed to another."""
     for_actor = and_(_entry.handed_to == actor.id, _entry.held_by != actor.id)
     return and_(_entry.reserved_until.is_not(None), _entry.reserved_until > now, ~for_actor)
 
 
 def is_snoozed(actor: Actor, now: At) -> ColumnElement[bool]:
-    """The condition that the actor skipped it recently, or said "not me" at any time."""
+    """The condition that the actor skipped the case recently, or declined it ("not me") at any time."""
     return _entry.case_id.in_(_skips(actor, now))
 
 
@@ -107,17 +105,17 @@ def _snooze_begin(now: At) -> At:
 
 
 def is_sent_ahead(now: At) -> ColumnElement[bool]:
-    """The condition that its text was sent to somebody's browser ahead of time, and is still reserved for them."""
+    """The condition that the text was sent ahead to somebody's browser, and is still reserved for them."""
     return and_(_entry.ahead_until.is_not(None), _entry.ahead_until > now)
 
 
 def not_ahead_for_others(actor: Actor, now: At) -> ColumnElement[bool]:
-    """The condition that its text was not sent ahead to anybody but the actor."""
+    """The condition that the text was not sent ahead to anybody except the actor."""
     return or_(_entry.ahead_until.is_(None), _entry.ahead_until <= now, _entry.ahead_for == actor.id)
 
 
 def cases_in_hands(actor: Actor, now: At) -> CompoundSelect[Any]:
-    """The ids of all open cases that may not be free for this actor: few, and each found by an index of its own."""
+    """The ids of all open cases that may not be free for this actor: few, and each kind has an index."""
     ids = select(_entry.case_id).where(is_open())
     return ids.where(is_leased(now)).union(
         ids.where(_entry.reserved_until.is_not(None), _entry.reserved_until > now),
@@ -128,7 +126,7 @@ def cases_in_hands(actor: Actor, now: At) -> CompoundSelect[Any]:
 
 
 def is_read_by(actor: Actor) -> ColumnElement[bool]:
-    """The condition that the actor has rated it already: its next reading is for somebody else."""
+    """The condition that the actor has rated the case: its next reading is for somebody else."""
     mine = select(ratings.c.case_id).where(ratings.c.reviewer == actor.id)
     return and_(_entry.reading != "first", _entry.case_id.in_(mine))
 
@@ -179,7 +177,7 @@ def earliest(actor: Actor, now: At, tier: Tier) -> Select[Any]:
 
 
 def next_free(actor: Actor, now: At, tiers: Collection[Tier] | None) -> ScalarSelect[str]:
-    """The id of the case due next; rows that another transaction is claiming are passed over (PostgreSQL)."""
+    """The id of the case due next; PostgreSQL skips rows that another transaction is claiming."""
     return (
         select(_entry.case_id)
         .where(free_for(actor, now, tiers))
@@ -228,8 +226,7 @@ def claim_next(
 ) -> Claim | None:
     """The case due next that is free for this person, now held by them; None when there is none.
 
-    What had been sent ahead to them is that case, or is given up: whatever is more urgent comes first.
-    Raises Forbidden.
+    If a more urgent case has come since a text was sent ahead to them, that text is given up. Raises Forbidden.
     """
     require(by.actor, Action.CLAIM_NEXT)
     with db.write() as conn:
@@ -252,8 +249,9 @@ def claim_next_in(
 
 
 def by_urgency(conn: Connection, by: Acting, tiers: Collection[Tier] | None) -> Sequence[Collection[Tier] | None]:
-    """The tiers of a filter, the one whose next case is due first in front: each is an index of its own, so that
-    a filter does not read past the cases it leaves out. Tiers without a free case are not in it; no filter is None.
+    """The tiers of a filter one by one, the tier whose next case is due first in front: each has an index, so that a
+    query does not read the cases that the filter leaves out. Tiers without a free case are left out; [None] without a
+    filter.
     """
     if tiers is None:
         return [None]
@@ -313,9 +311,9 @@ def _claim(row: Any) -> Claim:
 
 
 def take_back(conn: Connection, by: Acting) -> Mapping[str, str]:
-    """What had been sent ahead to this person, or to anybody whose minute is over, is reserved no more.
+    """End the reservation of what was sent ahead to this person, or to anybody whose minute is over.
 
-    The ids, and to whom each had been sent. Rows that another transaction is claiming are left to it.
+    Returns the ids, and to whom each was sent. Rows that another transaction is claiming are left to it.
     """
     over = and_(
         is_open(), _entry.ahead_until.is_not(None), or_(_entry.ahead_for == by.id, _entry.ahead_until <= by.now)
@@ -331,7 +329,7 @@ def take_back(conn: Connection, by: Acting) -> Mapping[str, str]:
 
 
 def note_ahead(conn: Connection, by: Acting, ahead: Mapping[str, str], opened: str | None = None) -> None:
-    """Write to the audit log which of the cases sent ahead were opened, and which were not opened in time."""
+    """Write to the audit log which of the cases sent ahead were opened, and which were not."""
     for case_id, to in sorted(ahead.items()):
         if to != by.id:
             append(conn, SYSTEM.at(by.now), "ahead_discarded", case_id, {"sent_to": to})
@@ -343,12 +341,12 @@ def my_claims(db: Database, by: Acting) -> tuple[Claim, ...]:
     """The cases this person holds now, most urgent first; after a reload they continue with these. Raises Forbidden."""
     require(by.actor, Action.CLAIM_NEXT)
     rows = db.rows(_HELD, {"now": by.now, "holder": by.id})
-    # few: put in order here, else the index of that order is read from end to end
+    # few, so sorted here: the database would read its index of that order from end to end
     return tuple(_claim(row) for row in sorted(rows, key=lambda row: (row.routine, row.due_at, row.case_id)))
 
 
 def holds(by: Acting, case_id: str, token: str) -> ColumnElement[bool]:
-    """The condition that this person's lease on this case is current; part of every write under a lease."""
+    """The condition that this person's lease on this case is current; every write under a lease contains it."""
     return and_(_entry.case_id == case_id, _entry.token == token, _entry.holder == by.id, is_leased(by.now), is_open())
 
 

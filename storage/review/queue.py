@@ -1,4 +1,4 @@
-"""What waits, and with whom: list and counts of the inbox. Neither ever touches the text of a case."""
+"""The inbox's list and counts: what waits, and who has it. Neither ever reads the text of a case."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -124,7 +124,7 @@ def queue(
 
 @lru_cache(maxsize=KEPT)
 def _list(actor: Actor, tiers: frozenset[Tier] | None, limit: int, offset: int, sort: Sort) -> Select[Any]:
-    """A page of the list, written once for whoever asks again and again."""
+    """The statement for a page of the list, built once for a person who asks again and again."""
     page = _page(actor, tiers, limit, offset, sort).subquery()
     joined = select(page, cases.c.external_id).join(cases, cases.c.id == page.c.case_id)
     return joined.order_by(*sort_columns(page.c, sort))
@@ -133,7 +133,7 @@ def _list(actor: Actor, tiers: frozenset[Tier] | None, limit: int, offset: int, 
 def _page(
     actor: Actor, tiers: Collection[Tier] | None, limit: int, offset: int, sort: Sort
 ) -> Select[Any] | CompoundSelect[Any]:
-    """Of a filter's tiers each gives its first, so that none reads past what it leaves out."""
+    """The first cases of each tier of the filter, merged: no query reads the cases that the filter leaves out."""
     entries = select(inbox_entries, state(actor, NOW).label("state")).where(is_open())
     if tiers is None and sort is Sort.URGENT:
         return entries.order_by(*in_order(None)).limit(limit).offset(offset)
@@ -146,7 +146,7 @@ def _page(
 
 
 def sort_columns(entry: Any, sort: Sort) -> tuple[ColumnElement[Any], ...]:
-    """Columns of an entry that put it into its place in a list."""
+    """The columns of an entry by which a list is sorted."""
     if sort is Sort.URGENT:
         return entry.routine, entry.due_at, entry.case_id
     if sort is Sort.LONGEST:
@@ -190,7 +190,7 @@ def counts(db: Database, by: Acting, tiers: Collection[Tier] | None = None) -> C
 
 @lru_cache(maxsize=KEPT)
 def _blocked_cases(actor: Actor) -> Select[Any]:
-    """Those cases that may not be free, counted by what keeps them."""
+    """The statement that counts the cases that may not be free, by their state."""
     standing = (
         select(
             state(actor, NOW).label("state"),

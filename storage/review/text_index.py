@@ -44,7 +44,7 @@ def catch_up(db: Database, most: int = 80 * AT_ONCE, rest: float = REST) -> int:
     After each transaction it sleeps ``rest`` times as long as that took: readers who save come first.
     """
     done = 0
-    while done < most and (ids := _next_behind(db)):
+    while done < most and (ids := db.values(behind().limit(AT_ONCE))):
         begun = monotonic()
         some = _work_off(db, ids)
         if not some:
@@ -52,10 +52,6 @@ def catch_up(db: Database, most: int = 80 * AT_ONCE, rest: float = REST) -> int:
         done += some
         sleep(rest * (monotonic() - begun))
     return done
-
-
-def _next_behind(db: Database) -> Sequence[str]:
-    return db.values(behind().limit(AT_ONCE))
 
 
 def _work_off(db: Database, next_ones: Sequence[str]) -> int:
