@@ -50,7 +50,7 @@ _entry = inbox_entries.c
 
 
 def why_of(entry: Any) -> str:
-    """Why the case is in the inbox, from its row there; where it could not be screened, with the cause after a colon."""
+    """Why the case is in the inbox, from its row there; one that could not be screened has its cause after a colon."""
     return entry.why if entry.cause is None else f"{entry.why}:{entry.cause}"
 
 
