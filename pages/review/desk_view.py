@@ -14,6 +14,7 @@ from pages.review.evidence_view import engine_label, evidence_html, outcome_word
 from pages.review.inbox_desk import Desk, Here, Memory, place
 from pages.review.inbox_words import LABEL_WORDS, NEXT_WORDS, TIER_MARKS, TIER_WORDS, list_name, why_words
 from pages.review.standing_words import is_filled_in, standing_words
+from screening.review.policy import Action, is_allowed
 from screening.review.pseudonyms import pseudonym
 from screening.review.rating_form import RatingForm, TextMark, contradictions
 from screening.review.triage import Tier
@@ -42,7 +43,7 @@ def view(here: Here, desk: Desk | None, memory: Memory, *, empty: str, may_take:
         "now": _ms(here.now),
         "me": {"id": pseudonym(key, here.person.id), "name": here.person.name},
         "keys": shortcuts.on(),
-        "offer": form_offer(),
+        "offer": form_offer(browse=is_allowed(here.person, Action.BROWSE_QUEUE)),
         "guideline": guideline(here.site),
         "answers": memory.answers_now,
         "behind": memory.behind,

@@ -55,6 +55,8 @@ KEYS = (
     ("F", "finish: nothing stays with you"),
     ("?", "these keys"),
 )
+LIST_KEYS = (("/", "find in the list"), ("J K", "down, up in the list"))
+"""For those who may browse the list."""
 
 
 def words(value: object) -> str:
@@ -63,8 +65,10 @@ def words(value: object) -> str:
 
 
 @cache
-def form_offer() -> Mapping[str, Any]:
-    """Labels, certainties and the fields that are not compulsory, as the browser draws them; put together once."""
+def form_offer(*, browse: bool) -> Mapping[str, Any]:
+    """Labels, certainties and the fields that are not compulsory, as the browser draws them, and the keys that act, for
+    who may ``browse`` the list and who may not; put together once.
+    """
     return {
         "labels": [[label.value, LABEL_WORDS[label], LABEL_KEYS[label]] for label in RatingLabel],
         "certainties": [[level, CERTAINTY_WORDS[level], key] for level, key in CERTAINTY_KEYS.items()],
@@ -88,7 +92,7 @@ def form_offer() -> Mapping[str, Any]:
         ],
         "longest_note": LONGEST_NOTE,
         "most_marks": MOST_MARKS,
-        "keys": [list(each) for each in KEYS],
+        "keys": [list(each) for each in (*KEYS, *(LIST_KEYS if browse else ()))],
     }
 
 

@@ -182,6 +182,7 @@ def test_a_save_refused_after_a_cut_line_is_said_though_the_next_case_was_asked_
     write(db, update(inbox_entries).where(inbox_entries.c.case_id == case_id).values(holder=None))
     far.get_by_role("button", name="Take it up again").click()
     expect(chosen(far, "Unsafe")).to_be_visible()
+    expect(far.locator(".sld-alert")).to_be_empty()  # nobody else has it any more
     expect(chosen(far, "Sure")).to_be_visible()
     _give_back(far)
 

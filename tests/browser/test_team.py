@@ -284,7 +284,7 @@ def test_a_lease_that_runs_out_hands_the_case_to_the_next_reader(team: dict[str,
     case_id = case_in_address(ann)
     ann.keyboard.press("2")
     expect(chosen(ann, "Unsafe")).to_be_visible()
-    expect(ann.get_by_text("Your lease on this case ran out")).to_be_visible()
+    expect(ann.get_by_text("You do not hold this case any more")).to_be_visible()
     expect(case_text(ann)).to_have_count(0)
     _lease(db, 15)
     assert next_case(bo) == case_id

@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import func, select, update
 from streamlit.testing.v1 import AppTest
 
+from pages.review.desk_words import form_offer
 from pages.review.inbox_live import View, snapshot
 from pages.review.inbox_words import counts_words, empty_words, plain_name
 from screening.review.actors import LOCAL_USER
@@ -180,7 +181,7 @@ def test_a_lease_that_ran_out_is_taken_up_again(open_page: Opener, page_database
     page = take_next(open_page("inbox"))
     write(page_database, update(inbox_entries).values(lease_expires_at=_now() - timedelta(seconds=1)))
     page = ask(page, "look")
-    assert desk(page)["words"] == "Your lease on this case ran out, or you had none: it is free for others."
+    assert desk(page)["words"] == "You do not hold this case any more: it is free for others."
     assert desk(page)["may_take"] and TEXT not in _shown(page)
     page = ask(page, "take", case=case_id)
     assert desk(page)["stage"] == "reading" and desk(page)["case"]["text"] == TEXT
@@ -255,6 +256,12 @@ def test_a_case_left_by_a_reload_comes_first_unless_another_is_more_urgent(
     assert desk(take_next(open_page("inbox")))["case"]["id"] == left
     [urgent] = fill(page_database, [Tier.P0])
     assert desk(take_next(open_page("inbox")))["case"]["id"] == urgent
+
+
+def test_the_keys_of_the_list_are_told_to_whoever_has_one(open_page: Opener, page_database: Database) -> None:
+    told = [key for key, _ in desk(open_page("inbox"))["offer"]["keys"]]
+    assert told[-2:] == ["/", "J K"]
+    assert [key for key, _ in form_offer(browse=False)["keys"]] == told[:-2]
 
 
 def test_the_case_before_is_opened_again(open_page: Opener, page_database: Database) -> None:
@@ -424,7 +431,7 @@ def test_a_second_opinion_asked_after_the_lease_is_refused_and_said(
     page = take_next(open_page("inbox"))
     write(page_database, update(inbox_entries).values(holder=None, token=None, lease_expires_at=None))
     page = ask(page, "second")
-    assert "Your lease on this case ran out" in answer(page)["words"] and TEXT not in _shown(page)
+    assert "You do not hold this case any more" in answer(page)["words"] and TEXT not in _shown(page)
 
 
 def test_what_is_no_request_is_left_alone(open_page: Opener, page_database: Database, case_id: str) -> None:

@@ -413,6 +413,7 @@ class Desk {
   }
 
   again() {
+    this.layout.alert.textContent = ""; // why it had gone
     if (["over", "named"].includes(this.stage) && this.data.may_take) this.outbox.post("take", { case: this.caseId });
   }
 
