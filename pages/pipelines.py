@@ -101,8 +101,11 @@ def save(pipeline: PipelineConfig) -> None:
         seen[pipeline.name] = made.number
         nothing = f"Nothing differs from {made.title}: nothing was saved."
         new = f"Saved: {made.title}. It screens nothing until it is put in force."
-        st.session_state["pipeline_said"] = new if made.at == by.now else nothing
+        st.session_state["pipeline_saved"] = new if made.at == by.now else nothing
         st.rerun()
+    with st.container():  # beside the button: the head of the page is out of sight there
+        if said := st.session_state.pop("pipeline_saved", None):
+            st.success(said, icon=":material/check:")
 
 
 st.title("Pipelines")
