@@ -20,10 +20,8 @@ def notice_html(site: SiteSettings, *, simulated: bool) -> str:
     """One line for the top of every page, as HTML for `st.html`."""
     marks = f'<b role="note">⚠ {escape(SIMULATED_NOTICE)}</b>' if simulated else ""
     marks += f'<b role="alert" class="stop">■ {escape(STOPPED)}</b>' if site.stopped else ""
-    return (
-        f'<div class="sl-notice">{marks}<span>Labels texts, not people. Not a crisis service.</span>'
-        f"<span>Need help now? {escape(site.help_text)}</span></div>"
-    )
+    way = f"<span>Need help now? {escape(site.help_text)}</span>" if site.help_text.strip() else ""
+    return f'<div class="sl-notice">{marks}<span>Labels texts, not people. Not a crisis service.</span>{way}</div>'
 
 
 def footer_html(site: SiteSettings) -> str:

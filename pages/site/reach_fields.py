@@ -34,8 +34,11 @@ def reach_fields(now: SiteSettings, key: str, *, disabled: bool) -> dict[str, ob
             format="%g", key=f"unscreened_{key}", disabled=disabled,
             help="Where a fault keeps a text from being screened and its batch has texts called unsafe read.",
         ),
-        "audit_urgent_share": share.number_input(
-            "Share of audit samples shown as P1", 0.0, 1.0, now.audit_urgent_share, 0.05, format="%.3f",
-            key=f"urgent_{key}", disabled=disabled, help="So that P1 does not mean: called unsafe.",
+        "audit_urgent_share": round(
+            share.number_input(
+                "Share of audit samples shown as P1", 0.0, 1.0, now.audit_urgent_share, 0.05, format="%.3f",
+                key=f"urgent_{key}", disabled=disabled, help="So that P1 does not mean: called unsafe.",
+            ),
+            3,
         ),
     }  # fmt: skip

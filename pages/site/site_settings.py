@@ -77,8 +77,8 @@ def _fields(shown: SettingsVersion, *, disabled: bool) -> dict[str, object]:
         )
     left, middle, right = st.columns([1, 1, 2])
     filled["second_reading_rate"] = left.number_input(
-        "Share read twice at random", 0.0, 1.0, now.second_reading_rate, 0.01, key=f"rate_{key}", disabled=disabled,
-        help="How far readers agree is computed from these readings alone.",
+        "Share read twice at random", 0.0, 1.0, now.second_reading_rate, 0.01, "%g", key=f"rate_{key}",
+        disabled=disabled, help="How far readers agree is computed from these readings alone.",
     )  # fmt: skip
     filled["unsure_at"] = middle.number_input(
         "Unsure: certainty at or below", 1, 5, now.unsure_at, key=f"unsure_{key}", disabled=disabled

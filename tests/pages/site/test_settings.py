@@ -119,6 +119,20 @@ def test_a_break_prompt_without_words_is_not_saved(open_page: Opener, page_datab
     assert settings_store.current(page_database).version == 0
 
 
+def test_a_share_is_saved_as_it_is_shown_and_no_question_is_left_without_an_answer(
+    open_page: Opener, page_database: Database
+) -> None:
+    page = open_page("settings")
+    page.number_input(key="urgent_v0").set_value(0.1234)
+    page.number_input(key="rate_v0").set_value(0.0125)
+    page.text_input(key="help_v0").set_value(" ")
+    page = _press(page, "Save as a new version")
+    found = settings_store.current(page_database).settings
+    assert (found.audit_urgent_share, found.second_reading_rate) == (0.123, 0.0125)
+    assert page.number_input(key="rate_v1").proto.format == "%g"
+    assert "Need help now?" not in _shown(page)
+
+
 def test_a_save_on_an_old_version_is_refused(open_page: Opener, page_database: Database) -> None:
     page = open_page("settings")
     page.number_input(key="lease_minutes_v0").set_value(20.0)
