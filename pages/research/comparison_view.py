@@ -24,8 +24,8 @@ def show_comparison(ask: Ask, evaluated: Evaluated) -> None:
     st.dataframe(pd.DataFrame(rows), hide_index=True)
     st.caption(
         f"Right in {second} alone: {found.only_second:,}; in {first} alone: {found.only_first:,}; exact McNemar "
-        f"p = {found.p_value:.3g}. 95 % intervals by a paired bootstrap over the same cases; an escalation counts as "
-        "not right."
+        f"p = {found.p_value:.3g}. 95 % intervals by a paired bootstrap over the same cases; each, like p, is "
+        "for itself. An escalation counts as not right."
     )
     st.header(f"All conditions against {first}")
     table = [_line(each) for each in others]

@@ -1,5 +1,7 @@
 """The parts of the reliability page: what is missed first, then what may be claimed, then what changes."""
 
+from html import escape
+
 import pandas as pd
 import streamlit as st
 
@@ -91,17 +93,29 @@ def show_binding(found: Verified, now: Binding) -> None:
     if binding is None:
         st.warning("What was measured was not recorded, so nothing here can be claimed.")
         return
-    names = {"Model": "model", "Prompts": "prompt_hash", "Rule": "rule", "Label definition": "label_definition"}
-    rows = [
-        {
-            "Part": name,
-            "Measured": getattr(binding, field),
-            "Runs now": getattr(now, field),
-            "Same": "✓ same" if getattr(binding, field) == getattr(now, field) else "✗ differs: stale",
-        }
-        for name, field in names.items()
-    ]
-    st.dataframe(pd.DataFrame(rows), hide_index=True)
+    st.html(binding_html(binding, now))
+
+
+PARTS = {"Model": "model", "Prompts": "prompt_hash", "Rule": "rule", "Label definition": "label_definition"}
+
+
+def binding_html(measured: Binding, now: Binding) -> str:
+    """A table whose cells show all of a rule, which a data frame would cut."""
+    head = "".join(f'<th scope="col">{name}</th>' for name in ("Part", "Measured", "Runs now", "Same"))
+    return f'<table class="sl-agree"><thead><tr>{head}</tr></thead><tbody>{_parts(measured, now)}</tbody></table>'
+
+
+def _parts(measured: Binding, now: Binding) -> str:
+    rows = ((name, getattr(measured, field), getattr(now, field)) for name, field in PARTS.items())
+    return "".join(
+        f'<tr><th scope="row">{name}</th>{_cell(one)}{_cell(other)}'
+        f"<td>{'✓ same' if one == other else '✗ differs: stale'}</td></tr>"
+        for name, one, other in rows
+    )
+
+
+def _cell(words: str) -> str:
+    return f'<td style="overflow-wrap:anywhere">{escape(words)}</td>'  # a hash is wider than a phone has room for
 
 
 def show_sample(found: Verified) -> None:

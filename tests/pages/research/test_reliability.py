@@ -10,6 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from pages.research.audit_cases import CALLED
 from pages.research.claims import beyond_sentence, flow, missed_sequence, plan_sentences, reading_words, verify
+from pages.research.reliability_view import binding_html
 from pages.research.stard import Study, missed_sentence, report_html
 from screening.labels import Label, Outcome
 from screening.research.binding import binding_of
@@ -233,6 +234,12 @@ def test_the_page_marks_evidence_about_other_settings_as_stale(
     app = open_page("reliability")
     assert not app.exception, app.exception
     assert app.warning[0].value.startswith("Stale.")
+    app.session_state["reliability_tab"] = "What was measured"
+    app.run()
+    shown = " ".join(element.proto.body for element in app.get("html"))
+    assert "budget 90" in shown and "✗ differs: stale" in shown
+    hostile = replace(binding_of(BODY), model="<img src=x>")
+    assert "&lt;img" in binding_html(hostile, hostile) and "differs" not in binding_html(hostile, hostile)
 
 
 def test_the_page_says_what_choosing_and_looking_again_do_to_its_claims(
