@@ -76,8 +76,10 @@ def test_a_file_in_the_line_of_the_programs_is_given_up_only_with_those_before_i
     close_intake(db, LOCAL_USER.at(NOW), first)
     assert missing(LOOKS) == [None], "the one before it is in: its own time begins"
     assert missing(1) == [NOBODY]
-    _add(db, _of_program(db, timedelta(seconds=3)), 1)
-    assert missing(1) == [NOBODY, None], "one that came after it is no sign of it"
+    after = _of_program(db, timedelta(seconds=3))
+    for row in (1, 2):
+        _add(db, after, row)
+        assert missing(1) == [NOBODY, None], "one that came after it is no sign of it"
     _add(db, later, 1)
     assert missing(1) == [None, None]
     assert missing(LOOKS) == [NOBODY, NOBODY], "the service is gone"
