@@ -123,7 +123,7 @@ def _limits(counts: _Counts) -> list[str]:
 def _source(provenance: Mapping[str, Any]) -> str:
     said = provenance.get("provenance") or "who gave the labels is not stated"
     values = provenance.get("labels")
-    mapped = [f"“{value}” read as {label}" for value, label in values.items()] if values else []
+    mapped = [f"“{value}” read as {label}" for value, label in values.items()] if isinstance(values, Mapping) else []
     return _plain("; ".join([f"From: {said}", *mapped]))
 
 

@@ -1,6 +1,7 @@
 """The relabelled data set keeps everything beside the accepted label; readings as tables for agreement."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import insert, select, update
@@ -182,6 +183,8 @@ def test_a_row_has_the_bound_of_the_whole_way_it_was_screened_on(db: Database) -
     assert pending.pipeline_delta is None, "it was not screened yet"
     assert "pipeline_delta" in HEADER and json.loads(next(as_jsonl([first])))["pipeline_delta"] == first.pipeline_delta
     assert f"any wrong label at most {first.pipeline_delta:g}" in "".join(as_data_card([first]))
+    said = replace(first, provenance={"provenance": "a jury", "labels": {"1": "unsafe", "0": "safe"}})
+    assert "- From: a jury; “1” read as unsafe; “0” read as safe\n" in "".join(as_data_card([said]))
 
 
 def test_what_clinicians_accepted_beats_the_files_label(db: Database) -> None:
