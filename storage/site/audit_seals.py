@@ -24,7 +24,7 @@ from storage.schema import adjudications, audit_events, ratings, screenings
 SEALED = "sealed"
 SETTLED_AFTER = timedelta(minutes=2)
 """Younger rows wait for the next seal: a reading may be taken back, and a transaction begun before them may add one."""
-AT_ONCE = 5_000
+AT_ONCE = 2_000
 """Rows under one seal: nobody's press waits longer than it takes to read these."""
 BY_SPAN = 0
 """What a row names that a seal of an earlier version took."""
