@@ -110,8 +110,8 @@ def doors() -> list[Callable[[], None]]:
 
 st.html(
     '<h1 class="sl-home">Second Look</h1><p class="sl-lead">Agents read each text several times and settle '
-    "what the statistics allow; what they cannot settle, a clinician reads, and the readings show what may be "
-    "claimed.</p>"
+    "what the statistics allow. What they cannot settle, and what they call unsafe where the site reads it, goes to a "
+    "clinician, and the readings show what may be claimed.</p>"
 )
 open_doors = doors()
 if open_doors:

@@ -9,10 +9,12 @@ from jobs.agents import model_settings
 from screening.engine.draws import Preflight
 from screening.engine.pipeline import PipelineConfig
 from screening.engine.prompting import load_prompts
+from screening.engine.whole_way import promise
 from screening.samplers.model_request import cache_notes
 from screening.samplers.model_settings import dialect
 from screening.samplers.protocols import preflight
 from screening.settings import Settings
+from screening.words import count_of
 from storage.batches.configurations import Configuration
 
 PATIENCE_S = 20.0
@@ -80,15 +82,9 @@ def _chain(pipeline: PipelineConfig) -> str:
 
 
 def _rule(pipeline: PipelineConfig) -> str:
-    """Kind and parameters of each different rule, errors by pair spelled out."""
-    told = []
-    for node in pipeline.nodes:
-        given = node.rule.model_dump(mode="json")
-        errors = given.pop("errors", {})
-        kind = str(given.pop("kind")).replace("-", " ")
-        named = [f"{name.replace('_', ' ')} {value}" for name, value in (given | errors).items()]
-        told.append(f"{kind}: {', '.join(named).replace('|', ' for ')}")
-    return "; ".join(dict.fromkeys(told))
+    """What each different rule promises, and the most calls that it makes."""
+    rules = [node.rule.rule() for node in pipeline.nodes]
+    return " | ".join(dict.fromkeys(f"{promise(rule)}; {count_of(rule.budget, 'call')} at most" for rule in rules))
 
 
 def facts_html(pairs: Sequence[tuple[str, str]]) -> str:

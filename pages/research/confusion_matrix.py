@@ -135,9 +135,10 @@ def unread_words(cases: int) -> str:
     """
     number = count_of(cases, "case waits for a reading and counts", "cases wait for a reading and count")
     return (
-        f"{number} as left to a clinician, audited or not: that is not told before the reading. Until then the share "
-        "left to clinicians and what is missed at worst are upper bounds, and the other figures leave out what waits: "
-        "where what is called unsafe is read, misses then look more and false alarms less frequent than they are."
+        f"{number} as left to a clinician, audited or not: to tell which is which would unblind their readers. Until "
+        "they are read, the share left to clinicians and what is missed at worst are upper bounds. The other figures "
+        "leave these cases out: where texts called unsafe are read, misses look more frequent than they are until "
+        "then, and false alarms less frequent."
     )
 
 

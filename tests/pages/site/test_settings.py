@@ -42,6 +42,7 @@ def test_the_live_configuration_is_the_one_screenings_keep(open_page: Opener, pa
     assert not page.exception
     version = resources.configuration(preset("certified")).version
     assert version in _shown(page) and "Worker → Risk → Legal" in _shown(page)
+    assert "certified: any label but the mode: at most 0.05 in all" in _shown(page) and "{'" not in _shown(page)
     assert "Simulated agents answer by themselves" in page.info[0].value
 
 
