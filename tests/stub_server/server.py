@@ -6,6 +6,7 @@ import json
 import random
 import re
 import secrets
+import socket
 from collections import Counter
 from typing import Any, Self
 
@@ -35,6 +36,7 @@ class StubServer:
         self._name = secrets.token_hex(4)  # two stubs never give the same id
         self._host, self._port = host, port
         self._runner: web.AppRunner | None = None
+        self._listening: socket.socket
         self.batches = StubBatches(lambda: self.plan, self.answer)
 
     async def __aenter__(self) -> Self:
@@ -47,13 +49,16 @@ class StubServer:
         app.router.add_post("/stub/reset", self._reset)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, self._host, self._port)
-        await site.start()
-        self._port = self._runner.addresses[0][1]
+        self._listening = socket.create_server((self._host, self._port), backlog=128)
+        await web.SockSite(self._runner, self._listening).start()
+        self._port = self._listening.getsockname()[1]
         return self
 
     async def __aexit__(self, *_: object) -> None:
         assert self._runner is not None
+        # Nobody is let in from now on: who connects while a server closes stays connected until it is garbage.
+        asyncio.get_running_loop().remove_reader(self._listening)
+        await asyncio.sleep(0.01)
         await self._runner.cleanup()
 
     @property
