@@ -145,7 +145,7 @@ def _texts(text: CaseText | None) -> dict[str, Any]:
 
 
 def _note(note: Note, here: Here) -> str:
-    author = "you" if note.author in (here.person.name, here.person.id) else visible(note.author)
+    author = "you" if note.author == here.person.id else visible(note.author_name)
     return f"{author} {NOTE_WORDS.get(note.kind, note.kind)}: {visible(note.note)}"
 
 

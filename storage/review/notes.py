@@ -31,9 +31,10 @@ _BLIND = _ALL.where(case_notes.c.kind.not_in(OPINIONS), ~_BY_READER)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """One note, by an account's display name where there is one; ``kind`` says how its author left the case."""
+    """One note, with the display name of its author where there is one; ``kind`` says how they left the case."""
 
     author: str
+    author_name: str
     kind: str
     note: str
     at: datetime
@@ -63,7 +64,7 @@ def notes_of_unread(conn: Connection, case_id: str) -> tuple[Note, ...]:
 
 def _notes(conn: Connection, case_id: str, query: Select[Any]) -> tuple[Note, ...]:
     rows = conn.execute(query, {"case": case_id}).all()
-    return tuple(record(Note, row, author=row.display_name or row.author) for row in rows)
+    return tuple(record(Note, row, author_name=row.display_name or row.author) for row in rows)
 
 
 def add_note(conn: Connection, by: Acting, case_id: str, kind: str, note: str, to: str | None = None) -> None:

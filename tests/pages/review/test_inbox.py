@@ -1,6 +1,7 @@
 """The inbox under AppTest: blind first, drafts, leases, refusals, and what is said when nothing waits."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -16,7 +17,7 @@ from screening.review.triage import Tier
 from storage import settings_store
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.review import adjudication, claims, ratings
+from storage.review import adjudication, claims, inbox, ratings
 from storage.review.drafts import load_draft
 from storage.review.queue import Counts, State, counts
 from storage.schema import cases, inbox_entries, reveals
@@ -305,6 +306,16 @@ def test_an_urgent_case_is_not_skipped_without_a_note(open_page: Opener, page_da
     assert "needs a note" in answer(page)["words"] and desk(page)["case"]["id"] == urgent
     page = ask(page, "skip", note="I know the writer.")
     assert "Skipped" in desk(page)["said"] and "1 skipped by you" in _shown(page)
+
+
+def test_a_note_of_a_namesake_is_not_ones_own(open_page: Opener, page_database: Database) -> None:
+    namesake = replace(BO, name=LOCAL_USER.name)
+    register(page_database, namesake)
+    (case_id,) = fill(page_database, [Tier.P1])
+    claim = claims.claim_next(page_database, namesake.at(_now()))
+    assert claim is not None
+    inbox.skip(page_database, namesake.at(_now()), case_id, claim.token, "not my language")
+    assert desk(take_next(open_page("inbox")))["case"]["notes"] == [f"{LOCAL_USER.name} skipped it: not my language"]
 
 
 def test_not_me_takes_no_reason_at_any_tier(open_page: Opener, page_database: Database) -> None:

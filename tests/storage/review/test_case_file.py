@@ -63,7 +63,7 @@ def test_notes_reach_the_next_reader_and_nobody_else(db: Database) -> None:
     claim = claims.claim_next(db, BO.at(NOW))
     assert claim is not None
     [note] = notes(db, BO.at(NOW), case_id, claim.token)
-    assert (note.author, note.kind, note.note) == ("Ann", "skip", "The reply matters.")
+    assert (note.author, note.author_name, note.kind, note.note) == (ANN.id, "Ann", "skip", "The reply matters.")
     for reader, token in ((BO, "guessed"), (CY, claim.token), (ANN, None)):
         with pytest.raises(Forbidden):
             notes(db, reader.at(NOW), case_id, token)

@@ -339,7 +339,7 @@ def test_a_note_reaches_the_next_reader_but_never_a_blind_second_one(db: Databas
     (case_id,) = fill(db, [Tier.P1])
     inbox.release(db, ANN.at(NOW), case_id, claimed(db).token, "not my language")
     token = claimed(db, BO).token
-    assert [(note.author, note.kind, note.note) for note in notes(db, BO.at(NOW), case_id, token)] == [
+    assert [(note.author_name, note.kind, note.note) for note in notes(db, BO.at(NOW), case_id, token)] == [
         ("Ann", "release", "not my language")
     ]
     inbox.ask_second_opinion(db, BO.at(NOW), case_id, token, "unsafe, I think")
@@ -348,4 +348,4 @@ def test_a_note_reaches_the_next_reader_but_never_a_blind_second_one(db: Databas
         notes(db, CY.at(NOW), case_id, token)
     second = claimed(db, CY)
     assert [note.note for note in notes(db, CY.at(NOW), case_id, second.token)] == ["not my language"]
-    assert [note.author for note in notes(db, BO.at(NOW), case_id)] == ["Ann", "Bo"]
+    assert [note.author_name for note in notes(db, BO.at(NOW), case_id)] == ["Ann", "Bo"]
