@@ -201,7 +201,8 @@ def test_a_second_press_on_a_way_to_leave_says_nothing_untrue(far: Page, line: S
     assert db.value(query) == 1
 
 
-def test_a_change_is_not_left_behind_unsaved(page: Page, db: Database) -> None:
+def _begin_change(page: Page) -> str:
+    """Read a case as safe, then change the reading to unsafe without saving; the case's id."""
     open_inbox(page)
     case_id = next_case(page)
     choose(page, "1", "7", "Safe", "Sure")
@@ -209,6 +210,11 @@ def test_a_change_is_not_left_behind_unsaved(page: Page, db: Database) -> None:
     expect(page.get_by_text("The engine:")).to_be_visible()
     page.keyboard.press("v")
     choose(page, "2", "8", "Unsafe", "No doubt")
+    return case_id
+
+
+def test_a_change_is_not_left_behind_unsaved(page: Page, db: Database) -> None:
+    case_id = _begin_change(page)
     for key in "npf":
         page.keyboard.press(key)
     expect(page.get_by_role("alert").filter(has_text="Save the change (Ctrl+Enter) or leave it")).to_be_visible()
@@ -314,13 +320,7 @@ def test_the_case_before_is_opened_again_by_its_key(page: Page, db: Database) ->
 
 
 def test_a_change_starts_from_the_reading_that_is_stored(page: Page, db: Database) -> None:
-    open_inbox(page)
-    case_id = next_case(page)
-    choose(page, "1", "7", "Safe", "Sure")
-    save(page)
-    expect(page.get_by_text("The engine:")).to_be_visible()
-    page.keyboard.press("v")
-    choose(page, "2", "8", "Unsafe", "No doubt")
+    case_id = _begin_change(page)
     page.keyboard.press("m")
     page.keyboard.press("Enter")
     expect(page.get_by_text("Draft saved")).to_be_visible()
