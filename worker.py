@@ -21,6 +21,7 @@ from jobs.local import AlreadyRunning, LocalRunner, only_worker
 from jobs.model_at_start import ModelAtStart
 from jobs.notifications import Notifier
 from jobs.overnight import OvernightRunner
+from jobs.patience import DATABASE_THREADS
 from jobs.port import Runner, WorkerEnded, system_clock, worker_name
 from jobs.preflights import Preflights
 from jobs.screening_job import ScreeningJob
@@ -28,9 +29,6 @@ from jobs.shared_limit import limited_agents
 from screening.settings import Settings
 from storage.database import Database
 from storage.site.heartbeats import processes
-
-DATABASE_THREADS = 8
-"""Commits of different cases wait for the disk side by side; more would only wait for each other."""
 
 STOPS_WITHIN_S = 8.0
 

@@ -22,6 +22,7 @@ from benchmarks.databases import throwaway_url
 from benchmarks.figures import Figure, tell
 from jobs.agents import Agents
 from jobs.local import LocalRunner
+from jobs.patience import DATABASE_THREADS
 from jobs.port import Runner, system_clock
 from jobs.procrastinate import ProcrastinateRunner
 from jobs.screening_job import ScreeningJob
@@ -168,7 +169,7 @@ def _worker(number: int, url: str, latency: float, ready, done: Event, cpu) -> N
 
     async def run() -> None:
         loop = asyncio.get_running_loop()
-        loop.set_default_executor(ThreadPoolExecutor(8))
+        loop.set_default_executor(ThreadPoolExecutor(DATABASE_THREADS))
         job = ScreeningJob(db=db, agents=_agents(latency), clock=system_clock, worker=f"w{number}")
         runner: Runner = (LocalRunner if db.kind == "sqlite" else ProcrastinateRunner)(job, PLACES)
         task = asyncio.create_task(runner.run())

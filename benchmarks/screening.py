@@ -30,6 +30,7 @@ from jobs.agents import Agents
 from jobs.garbage import spare_loaded_objects
 from jobs.intake import configuration
 from jobs.local import LocalRunner
+from jobs.patience import DATABASE_THREADS
 from jobs.port import Runner, system_clock
 from jobs.preflights import Preflights
 from jobs.procrastinate import ProcrastinateRunner
@@ -177,7 +178,7 @@ def _counts(statements: list[str]) -> tuple[int, int]:
 
 async def _screen(db: Database, settings: Settings, cases: int, begins: Callable[[], None] = int) -> Cost:
     """As `worker.py` does it, until all is done."""
-    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(8))
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(DATABASE_THREADS))
     agents = Agents(settings)
     tries = Preflights(db=db, agents=agents, clock=system_clock)
     job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker="w", preflights=tries)

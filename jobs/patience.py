@@ -13,6 +13,10 @@ from typing import ParamSpec, TypeVar
 
 from storage.database import Fault, passing_fault
 
+DATABASE_THREADS = 4
+"""Commits of different cases wait for the disk side by side; more would only wait for each other, and for the
+interpreter: with eight, what a case takes of the database costs a fifth more.
+"""
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 5.0
 LASTS_S = 600.0
 """How long a statement may be cancelled, deadlocked or kept from a lock, over and over."""

@@ -42,7 +42,7 @@ class Preflights:
         SamplerError that pauses the batch where it failed; the service's own error where it cannot be asked, which is
         no failure and comes again by itself.
         """
-        version = preflights.preflight_key(configuration)
+        version = configuration.preflight_key
         if configuration.sampler.get("sampler") == "simulated" or await self._is_allowed(version):
             return
         async with self._one:
@@ -67,7 +67,7 @@ class Preflights:
         """Try the model again where these draws came under another name than it is asked for, once for each name:
         behind the address is another model than the one that was tried. SamplerError as `require` raises it.
         """
-        version = preflights.preflight_key(configuration)
+        version = configuration.preflight_key
         async with self._one:
             fresh = {(version, name) for name in other_names(draws)} - self._doubted
             if not fresh:
@@ -81,7 +81,7 @@ class Preflights:
         """Try it now and keep what came of it; whether it passed. SamplerError when it cannot be asked. Nothing that
         was known of it before counts from the first probe on.
         """
-        version = preflights.preflight_key(configuration)
+        version = configuration.preflight_key
         self._allowed.pop(version, None)
         self._settled.discard(version)
         found = await probe(self.agents.sampler(configuration, seed), configuration.pipeline)
@@ -100,7 +100,7 @@ class Preflights:
         """The latest try; it is made now where there was none and, with ``anew``, where the last one is old.
         SamplerError when it cannot be asked.
         """
-        key = preflights.preflight_key(configuration)
+        key = configuration.preflight_key
         while (found := await retry_in_thread(preflights.latest, self.db, key)) is None or (
             anew and self._is_old(found)
         ):

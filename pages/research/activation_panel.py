@@ -107,7 +107,7 @@ def _probes(db: Database, configuration: Configuration, key: str) -> bool:
     """Whether this version may be put in force as far as the probes say; the button that asks them."""
     if resources.settings().simulated:
         return True
-    tried = preflights.preflight_key(configuration)
+    tried = configuration.preflight_key
     found = preflights.latest(db, tried)
     if found is not None and found.allows:
         show, allowed = (st.success, "") if found.passed else (st.warning, " An administrator allowed it all the same.")

@@ -18,7 +18,7 @@ PENDING = "The worker has not tried this configuration on the probes yet. It doe
 def preflight_panel(db: Database, person: Actor, configuration: Configuration) -> None:
     """The latest try of the configuration in force, each probe's end, and the form to allow one that failed."""
     st.subheader("Probes")
-    found = preflights.latest(db, preflights.preflight_key(configuration))
+    found = preflights.latest(db, configuration.preflight_key)
     if found is None:
         st.caption(PENDING)
         return
@@ -59,7 +59,7 @@ def _override_form(db: Database, person: Actor, configuration: Configuration) ->
         if not st.form_submit_button("Allow this configuration"):
             return
     try:
-        preflights.override(db, person.at(resources.now()), preflights.preflight_key(configuration), reason)
+        preflights.override(db, person.at(resources.now()), configuration.preflight_key, reason)
     except ValueError as refusal:
         st.error(sentence(refusal))
     else:

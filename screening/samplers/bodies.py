@@ -59,7 +59,7 @@ def json_object(body: bytes) -> dict[str, Any]:
     {'a': 1}
     """
     try:
-        read = json.loads(body.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant)
+        read = _STRICT.decode(body.decode("utf-8"))
     except DuplicateKey:
         raise
     except (ValueError, RecursionError):
@@ -78,3 +78,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON")
+
+
+_STRICT = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)

@@ -16,6 +16,8 @@ from screening.engine.whole_way import chain_bound, promises
 from storage.database import Database, insert_into
 from storage.schema import cases, configurations, node_runs
 
+_ASKED = {"name", "prompt", "instructions", "role", "model", "temperature", "server", "protocol", "routes"}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Configuration:
@@ -37,8 +39,21 @@ class Configuration:
     @cached_property
     def version(self) -> str:
         """The hash of the body: configurations that differ in anything have different versions."""
-        canonical = json.dumps(self.body, sort_keys=True, allow_nan=False)
-        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+        return _named(self.body)
+
+    @cached_property
+    def preflight_key(self) -> str:
+        """Names what is tried before a batch: models, servers, prompts and the ways between nodes, as 16 hex digits.
+        How often a node is asked, and at which error levels, is another question: presets that ask alike are tried
+        once.
+        """
+        nodes = [node.model_dump(mode="json", include=_ASKED) for node in self.pipeline.nodes]
+        return _named({"sampler": dict(self.sampler), "nodes": nodes})
+
+
+def _named(body: Mapping[str, Any]) -> str:
+    """16 hex digits that name these JSON values."""
+    return hashlib.sha256(json.dumps(body, sort_keys=True, allow_nan=False).encode()).hexdigest()[:16]
 
 
 def save_configuration(db: Database, configuration: Configuration, now: datetime) -> str:

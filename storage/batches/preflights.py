@@ -1,7 +1,5 @@
 """What came of trying a configuration on the probes, and an administrator's written word to use it all the same."""
 
-import hashlib
-import json
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,11 +10,9 @@ from screening.review.actors import Acting
 from screening.review.policy import Action, require
 from screening.samplers.probes import Probed
 from storage.audit_log import append, serialise
-from storage.batches.configurations import Configuration
 from storage.database import Database, record
 from storage.schema import preflight_overrides, preflights
 
-_ASKED = ("name", "prompt", "instructions", "role", "model", "temperature", "server", "protocol", "routes")
 LEAST_REASON = 20
 """Characters of a reason: it is read by whoever asks later why this model was allowed."""
 
@@ -44,17 +40,8 @@ class Preflight:
         return self.passed or self.overridden_by is not None
 
 
-def preflight_key(configuration: Configuration) -> str:
-    """Names what is tried: models, servers, prompts and the ways between nodes, as 16 hex digits. How often a node is
-    asked, and at which error levels, is another question: presets that ask alike are tried once.
-    """
-    nodes = [node.model_dump(mode="json", include=set(_ASKED)) for node in configuration.pipeline.nodes]
-    canonical = json.dumps({"sampler": dict(configuration.sampler), "nodes": nodes}, sort_keys=True)
-    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
-
-
 def latest(db: Database, configuration: str) -> Preflight | None:
-    """The latest try of what `preflight_key` names; None where there was none."""
+    """The latest try of what `Configuration.preflight_key` names; None where there was none."""
     with db.read() as conn:
         return _latest(conn, configuration)
 

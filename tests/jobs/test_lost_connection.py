@@ -27,12 +27,21 @@ class Losing(Database):
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        self.writes += 1
         with super().write() as connection:
-            if self.writes == self.lost or (self.lasting and self.writes > self.lost):
-                driver: Any = connection.connection.driver_connection
-                driver.close()
+            self._count(connection)
             yield connection
+
+    @contextmanager
+    def write_at_once(self) -> Iterator[Connection]:
+        with super().write_at_once() as connection:
+            self._count(connection)
+            yield connection
+
+    def _count(self, connection: Connection) -> None:
+        self.writes += 1
+        if self.writes == self.lost or (self.lasting and self.writes > self.lost):
+            driver: Any = connection.connection.driver_connection
+            driver.close()
 
 
 @pytest.mark.parametrize("lost", [1, 2, 3], ids=["begun", "first write after", "second write after"])

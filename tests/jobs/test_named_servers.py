@@ -19,7 +19,6 @@ from screening.text.received import receive
 from storage.batches.batches import NewBatch, create_batch, progress
 from storage.batches.configurations import Configuration, load_configuration, save_configuration
 from storage.batches.intake import add_rows, close_intake
-from storage.batches.preflights import preflight_key
 from storage.database import Database
 from storage.schema import cases, preflights, screenings
 from tests.jobs.files import SENTENCES
@@ -81,7 +80,7 @@ async def test_a_name_that_stands_for_another_server_pauses_the_batch(db: Databa
         await screen(db, now, two)
         assert second.counters.requests == 0
         assert progress(db, batch_id).why == "configuration_changed" and count(db, screenings) == 1
-        assert preflight_key(made_with(now)) != preflight_key(made_with(began))
+        assert made_with(now).preflight_key != made_with(began).preflight_key
         await screen(db, settings_of("http://127.0.0.1:1", model="another"), two)
     assert count(db, screenings) == 1
 
@@ -102,7 +101,7 @@ def test_two_models_behind_one_host_are_told_apart_by_a_mark_of_their_paths() ->
     first, second, plain = (settings_of(f"http://10.0.0.5:8080{path}") for path in ("/gpu-1", "/gpu-2/v1", "/v1/"))
     began = made_with(first)
     assert "gpu" not in repr(began) and "path" not in made_with(plain).sampler["servers"]["ward"]
-    assert len({preflight_key(made_with(one)) for one in (first, second, plain)}) == 3
+    assert len({made_with(one).preflight_key for one in (first, second, plain)}) == 3
     Agents(first).sampler(began, 0)
     for other in (second, plain):
         with pytest.raises(SamplerError, match="other agents"):
@@ -143,4 +142,4 @@ def test_another_protocol_of_an_agent_is_tried_anew() -> None:
     plain = made_with(settings_of("http://10.0.0.5:8080"))
     nodes = tuple(node.model_copy(update={"protocol": "logprobs"}) for node in plain.pipeline.nodes)
     other = Configuration(pipeline=PipelineConfig(name="ward", nodes=nodes), sampler=plain.sampler)
-    assert preflight_key(plain) != preflight_key(other)
+    assert plain.preflight_key != other.preflight_key

@@ -54,7 +54,7 @@ def one(db: Database, column) -> str:  # type: ignore[no-untyped-def]
 
 
 def name_of(db: Database) -> str:
-    return preflights.preflight_key(load_configuration(db, one(db, batches.c.configuration)))
+    return load_configuration(db, one(db, batches.c.configuration)).preflight_key
 
 
 async def screened(db: Database, plan: StubPlan, *, rows: int = 1) -> tuple[str, StubServer]:
@@ -99,7 +99,7 @@ def passed_before(db: Database, ago: timedelta) -> Configuration:
     """The batch's configuration, which passed so long ago."""
     made = load_configuration(db, one(db, batches.c.configuration))
     well = Probed(ends=dict.fromkeys(ALL, ("unsafe", "identified")), calls=88)
-    preflights.keep(db, preflights.preflight_key(made), well, system_clock() - ago)
+    preflights.keep(db, made.preflight_key, well, system_clock() - ago)
     return made
 
 
@@ -204,11 +204,9 @@ def test_local_users_may_allow_it(db: Database) -> None:
 def test_presets_that_ask_alike_are_tried_once_and_another_model_anew() -> None:
     sampler = {"sampler": "anthropic", "model": "m", "prompts": "p"}
     first = Configuration(pipeline=preset("recommended"), sampler=sampler)
-    assert preflights.preflight_key(first) == preflights.preflight_key(
-        replace(first, pipeline=preset("recommended", budget=50))
-    )
+    assert first.preflight_key == replace(first, pipeline=preset("recommended", budget=50)).preflight_key
     for changed in ({"model": "n"}, {"prompts": "q"}):
-        assert preflights.preflight_key(first) != preflights.preflight_key(replace(first, sampler=sampler | changed))
+        assert first.preflight_key != replace(first, sampler=sampler | changed).preflight_key
 
 
 async def test_a_batch_is_screened_over_chat_completions(db: Database) -> None:

@@ -234,7 +234,7 @@ def test_what_a_worker_found_of_a_version_counts_before_it_is_put_in_force(
     page = open_page("pipelines")
     page.button(key="pipeline_probe").click().run()
     assert not page.button(key="pipeline_activate").disabled
-    asked = preflights.preflight_key(resources.configuration(ours))  # what a worker looks up before each text
+    asked = resources.configuration(ours).preflight_key  # what a worker looks up before each text
     found = preflights.latest(page_database, asked)
     assert found is not None and found.passed, "and need not ask again"
     missed = Probed(ends=dict.fromkeys(ALL, ("safe", "identified")), calls=88)

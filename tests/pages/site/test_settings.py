@@ -281,7 +281,7 @@ def answered_as_another(page_database: Database, monkeypatch: pytest.MonkeyPatch
     restart()
     made = resources.configuration(resources.usual_pipeline())
     ends = dict.fromkeys(ALL, (str(Outcome.HUMAN_REVIEW), str(Reason.NO_ANSWER)))
-    preflights.keep(page_database, preflights.preflight_key(made), Probed(ends=ends, calls=8, other_names=(NAME,)), NOW)
+    preflights.keep(page_database, made.preflight_key, Probed(ends=ends, calls=8, other_names=(NAME,)), NOW)
     return made
 
 
