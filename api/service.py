@@ -19,6 +19,7 @@ from api.bodies import BatchFound, Found, Listed, NewText, NotTaken, Problem, Su
 from api.files import FileIntake, TooLarge
 from api.guard import Limits, Refused, authorize
 from api.reference import reference_html
+from api.unique_keys import UniqueKeysRoute
 from jobs.intake import receiver
 from jobs.port import Clock
 from jobs.programs import TELL_EVERY_S, DailyBatches, hand_in, tell_settled
@@ -72,6 +73,7 @@ def create_app(db: Database, settings: Settings, clock: Clock, limits: Limits | 
         responses=_PROBLEMS,
         lifespan=_make_lifespan(db, settings, clock, intake),
     )
+    app.router.route_class = UniqueKeysRoute
     guard = limits or Limits()
     app.middleware("http")(_plain)
     _say_what_is_wrong(app)

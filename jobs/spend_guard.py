@@ -19,6 +19,8 @@ from storage.database import Database
 
 FRESH_S = 0.2
 """Seconds within which a pause, a cancellation or a reached cap is noticed."""
+CALLS_A_CASE = 10
+"""What a case is taken to need before one of its batch has ended."""
 
 
 class Permission(StrEnum):
@@ -135,13 +137,15 @@ class SpendGuard:
 
         A paused batch ends the nodes that have begun, as their draws are paid for; a cancelled or capped one does
         not. Where only calls of this process that are not in the tables yet make up the cap, a case that has drawn
-        nothing waits for what becomes of them; one that has gives up, so that some case always goes on or ends.
+        nothing waits for what becomes of them; one that has gives up, so that some case always goes on or ends. A case
+        that has drawn nothing also waits while those that have may need what is left: a small cap is spent on a few
+        cases that end, and not on the beginnings of many.
         """
         standing, begun = self._standing(batch_id), spend.drawn.calls > 0
         if standing.state is BatchState.CANCELLED or (standing.state is BatchState.PAUSED and not begun):
             return Permission.NONE
         if not self._is_capped(batch_id, standing):
-            return Permission.GO
+            return Permission.GO if begun or self._suffices_for_one_more(batch_id, standing) else Permission.WAIT
         return Permission.NONE if begun or standing.state is BatchState.CAPPED else Permission.WAIT
 
     def _standing(self, batch_id: str) -> Standing:
@@ -153,13 +157,31 @@ class SpendGuard:
     def _is_capped(self, batch_id: str, standing: Standing) -> bool:
         if standing.caps == Caps():
             return False
+        known, asked = self._spent(batch_id, standing)
+        return standing.caps.reached_cap(known) is not None or _would_reach(standing.caps, known, asked)
+
+    def _suffices_for_one_more(self, batch_id: str, standing: Standing) -> bool:
+        """Whether what is left is enough for a case more beside those that have begun; for one alone it always is."""
+        if standing.caps == Caps():
+            return True
+        known, asked = self._spent(batch_id, standing)
+        each = max(1, round(known.calls / known.ended)) if known.ended else CALLS_A_CASE
+        with self._lock:
+            begun = [of for spend in self._accounts[batch_id].spends if (of := spend.drawn.calls + spend.asked)]
+        reserved = sum(max(0, each - calls) for calls in begun)
+        return not begun or not _would_reach(standing.caps, known, asked + reserved + each - 1)
+
+    def _spent(self, batch_id: str, standing: Standing) -> tuple[Totals, int]:
+        """What is drawn, in the tables or not yet, and how many calls are under way."""
         with self._lock:
             account = self._accounts[batch_id]
             drawn = [*(written for _, written in account.settled), *(spend.drawn for spend in account.spends)]
             asked = sum(max(spend.asked, spend.bill.requests) for spend in account.spends)
-        known = sum(drawn, standing.totals)
-        if standing.caps.reached_cap(known):
-            return True
-        # Calls under way are reckoned at the mean price, like lost ones; before there is one, by their number alone.
-        with_asked = replace(known, lost_calls=known.lost_calls + asked)
-        return standing.caps.reached_cap(with_asked) not in (None, "cost_unknown")
+        return sum(drawn, standing.totals), asked
+
+
+def _would_reach(caps: Caps, known: Totals, more: int) -> bool:
+    """Whether so many calls more reach a cap: they are reckoned at the mean price, like lost ones; before there is one,
+    by their number alone.
+    """
+    return caps.reached_cap(replace(known, lost_calls=known.lost_calls + more)) not in (None, "cost_unknown")

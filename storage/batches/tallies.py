@@ -55,9 +55,14 @@ class Totals:
         return Totals(**sums, last_completed_at=more.last_completed_at or self.last_completed_at)
 
     @property
+    def ended(self) -> int:
+        """Decided, or left to a person."""
+        return self.safe + self.unsafe + self.human_review
+
+    @property
     def pending(self) -> int:
-        """Accepted and not decided or left to a person yet."""
-        return self.accepted - self.safe - self.unsafe - self.human_review
+        """Accepted and not ended yet."""
+        return self.accepted - self.ended
 
     @property
     def known_cost_usd(self) -> float | None:

@@ -143,14 +143,20 @@ def test_what_is_wrong_is_said_without_quoting_a_text(site: Site, body: dict[str
     assert site.count(cases) == 0
 
 
-def test_of_a_body_that_is_no_json_it_is_said_from_where_on(site: Site) -> None:
-    headers = {
-        "Authorization": f"Bearer {site.made().token}",
-        "Idempotency-Key": "k",
-        "Content-Type": "application/json",
-    }
-    answer = site.client.post("/api/v1/texts", headers=headers, content=b'{"text": "a')
-    assert answer.status_code == 422 and answer.json()["error"] == "the body is no JSON from its character 9 on"
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"text": "a', "the body is no JSON from its character 9 on"),
+        (b'{"text": "a", "text": "b"}', "a key stands twice in the body, and nothing was stored"),
+        (b'{"text": "a", "context": [{"by": "user", "by": "bot", "text": "b"}]}', "a key stands twice in the body"),
+        (b"[" * 100_000, "There was an error parsing the body"),
+    ],
+)
+def test_a_body_that_two_readers_may_read_differently_is_refused(site: Site, body: bytes, words: str) -> None:
+    headers = {"Authorization": f"Bearer {site.made().token}", "Idempotency-Key": "k"}
+    answer = site.client.post("/api/v1/texts", headers=headers | {"Content-Type": "application/json"}, content=body)
+    assert 400 <= answer.status_code <= 422 and answer.json()["error"].startswith(words)
+    assert site.count(cases) == 0
 
 
 def test_tokens_are_hashed_scoped_revocable_limited_and_logged(site: Site) -> None:

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 import pytest
 
 from jobs.spend_guard import Permission, SpendGuard
+from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER
 from storage.batches import batches
 from storage.batches.tallies import Totals
 from storage.database import Database
-from tests.storage.batch_of import NOW, batch, commit_run, run, waiting
+from tests.storage.batch_of import NOW, batch, commit_run, decide, run, waiting
 
 
 @dataclass
@@ -25,14 +26,14 @@ def _spend_guard(db: Database, clock: Clock | None = None) -> SpendGuard:
 
 
 def test_calls_under_way_and_drawn_by_all_cases_make_up_the_cap(db: Database) -> None:
-    batch_id, spend_guard = batch(db, ["a", "b"], max_calls=10), _spend_guard(db)
+    batch_id, spend_guard = batch(db, ["a", "b"], max_calls=20), _spend_guard(db)
     with spend_guard.spend(batch_id) as one, spend_guard.spend(batch_id) as other:
         spend_guard.look(batch_id)
         one.ask(4)
         one.drew(4, 0.0)
         one.ask(5)
         assert spend_guard.permission(batch_id, other) is Permission.GO
-        other.ask(1)
+        other.ask(11)
         assert spend_guard.permission(batch_id, other) is Permission.WAIT, (
             "it has drawn nothing: others may still fail for free"
         )
@@ -41,33 +42,54 @@ def test_calls_under_way_and_drawn_by_all_cases_make_up_the_cap(db: Database) ->
         assert one.lost_calls == 9
 
 
+def test_a_case_more_begins_only_where_those_that_have_begun_leave_enough_for_it(db: Database) -> None:
+    batch_id, spend_guard = batch(db, ["a", "b", "c"], max_calls=19), _spend_guard(db)
+    with spend_guard.spend(batch_id) as one, spend_guard.spend(batch_id) as other:
+        spend_guard.look(batch_id)
+        assert spend_guard.permission(batch_id, one) is Permission.GO
+        one.ask(3)
+        assert spend_guard.permission(batch_id, other) is Permission.WAIT, "10 for the one, and 9 for the other"
+        one.drew(3, 0.0)
+        assert spend_guard.permission(batch_id, one) is Permission.GO, "it has begun: what is left is for it"
+        one.ask(12)
+        one.drew(12, 0.0)
+        assert spend_guard.permission(batch_id, other) is Permission.WAIT
+        one.drawn = Totals()
+        assert spend_guard.permission(batch_id, other) is Permission.GO, "nobody else is under way"
+    with spend_guard.spend(batch_id) as third, spend_guard.spend(batch_id) as fourth:
+        decide(db, waiting(db)[0], Outcome.UNSAFE)
+        spend_guard.look(batch_id)
+        third.ask(3)
+        assert spend_guard.permission(batch_id, fourth) is Permission.GO, "a case of this batch took 6: 6 + 6 + 5 < 19"
+
+
 def test_retries_that_may_be_charged_count_while_their_wave_is_under_way(db: Database) -> None:
-    batch_id, spend_guard = batch(db, ["a", "b"], max_calls=10), _spend_guard(db)
+    batch_id, spend_guard = batch(db, ["a", "b"], max_calls=20), _spend_guard(db)
     with spend_guard.spend(batch_id) as one, spend_guard.spend(batch_id) as other:
         spend_guard.look(batch_id)
         bill = one.ask(4)
         assert spend_guard.permission(batch_id, other) is Permission.GO
-        bill.requests = 10
-        assert spend_guard.permission(batch_id, other) is Permission.WAIT and one.lost_calls == 10
+        bill.requests = 20
+        assert spend_guard.permission(batch_id, other) is Permission.WAIT and one.lost_calls == 20
 
 
 def test_attempts_without_a_draw_are_lost_with_a_whole_wave_and_free_with_one_that_was_broken_off(db: Database) -> None:
-    batch_id, spend_guard = batch(db, ["a", "b"], max_calls=10), _spend_guard(db)
-    with spend_guard.spend(batch_id) as one, spend_guard.spend(batch_id) as other:
+    batch_id, spend_guard = batch(db, ["a", "b"], max_calls=12), _spend_guard(db)
+    with spend_guard.spend(batch_id) as one:
         spend_guard.look(batch_id)
         one.ask(4).requests = 7
         one.drew(4, 0.0)
         assert (one.drawn.lost_calls, one.lost_calls) == (3, 7)
-        assert spend_guard.permission(batch_id, other) is Permission.GO
         one.ask(6).requests = 6
         one.drew(2, 0.0)
         assert one.drawn == Totals(calls=6, lost_calls=3)
+        assert spend_guard.permission(batch_id, one) is Permission.GO
         one.ask(1).requests = 3
         one.drew(1, 0.0)
-        assert spend_guard.permission(batch_id, other) is Permission.WAIT, "7 draws and 5 attempts without one"
+        assert spend_guard.permission(batch_id, one) is Permission.NONE, "7 draws and 5 attempts without one"
 
 
-@pytest.mark.parametrize(("cost", "leave"), [(0.009, Permission.GO), (0.01, Permission.WAIT), (None, Permission.WAIT)])
+@pytest.mark.parametrize(("cost", "leave"), [(0.009, Permission.GO), (0.01, Permission.NONE), (None, Permission.NONE)])
 def test_dollars_count_before_they_are_in_the_tables_and_an_unknown_price_fails_closed(
     db: Database, cost: float | None, leave: Permission
 ) -> None:
@@ -78,7 +100,8 @@ def test_dollars_count_before_they_are_in_the_tables_and_an_unknown_price_fails_
         one.ask(5)
         assert spend_guard.permission(batch_id, other) is Permission.GO, "before there is a price, a call has none"
         one.drew(5, None if cost is None else 5 * cost)
-        assert spend_guard.permission(batch_id, other) is leave
+        assert spend_guard.permission(batch_id, one) is leave
+        assert spend_guard.permission(batch_id, other) is Permission.WAIT
 
 
 def test_calls_under_way_cost_the_mean_of_the_others(db: Database) -> None:
@@ -87,9 +110,9 @@ def test_calls_under_way_cost_the_mean_of_the_others(db: Database) -> None:
         spend_guard.look(batch_id)
         one.drew(2, 0.02)
         one.ask(2)
-        assert spend_guard.permission(batch_id, other) is Permission.GO
-        one.ask(3)  # 0.02 + 3 × 0.01 = 0.05
-        assert spend_guard.permission(batch_id, other) is Permission.WAIT
+        assert spend_guard.permission(batch_id, one) is Permission.GO
+        other.ask(1)  # 0.02 + 3 × 0.01 = 0.05
+        assert spend_guard.permission(batch_id, one) is Permission.NONE
 
 
 def test_what_was_committed_counts_until_the_tables_are_looked_at_again_and_then_once(db: Database) -> None:

@@ -88,11 +88,16 @@ def _unended(db: Database) -> int:
     return db.value(select(func.count()).where(case_starts.c.ended_at.is_(None)))
 
 
+def _totals(db: Database, batch_id: str) -> tallies.Totals:
+    with db.read() as conn:
+        return tallies.totals(conn, [batch_id])[batch_id]
+
+
 def _require_accounted(db: Database, batch_id: str, calls: int) -> None:
     """Every call is in the sums, and the sums are those of the facts."""
     assert progress(db, batch_id).calls == calls
     with db.read() as conn:
-        assert recount(conn, batch_id) == tallies.totals(conn, [batch_id])[batch_id]
+        assert recount(conn, batch_id) == _totals(db, batch_id)
 
 
 async def test_calls_of_failed_waves_count_and_so_a_cap_ends_every_retry(
@@ -145,6 +150,7 @@ async def test_a_cap_is_passed_by_less_than_a_wave_for_all_cases_in_flight(db: D
     async with running(db, agents):
         await until(lambda: progress(db, batch_id).state is BatchState.CAPPED and _unended(db) == 0)
     assert agents.calls < 50 + max(request.count for request in agents.asked)
+    assert _totals(db, batch_id).ended >= 3, "it pays for cases that end, not for the beginnings of sixteen"
     _require_accounted(db, batch_id, agents.calls)
 
 
