@@ -8,7 +8,7 @@ import streamlit as st
 
 from jobs import uploads
 from pages.batches.batch_downloads import downloads
-from pages.batches.batch_progress import ENDED, find_stopped, list_row, missing_rows, offers, progress_html
+from pages.batches.batch_progress import ENDED, find_hold, find_stopped, list_row, missing_rows, offers, progress_html
 from pages.batches.new_batch import check_file, upload_file
 from pages.batches.overnight_panel import overnight_state
 from pages.batches.reach_choice import reach_fact
@@ -21,7 +21,6 @@ from screening.text.display import visible
 from storage.batches import batches
 from storage.batches.batch_state import ACTIVE, BatchState, Caps, UnknownBatch
 from storage.batches.batches import BatchSummary
-from storage.site.heartbeats import worker_lives
 
 POLL_S = 1.0
 WAYS_S = 5.0
@@ -54,7 +53,7 @@ def live(batch_id: str, *shown: object) -> None:
     found = batches.progress(db, batch_id, resources.now(), actor=person)
     if offers(batch_id, found) != shown:
         st.rerun(scope="app")
-    st.html(progress_html(found, by_label=by_label, worker=worker_lives(db, resources.now())))
+    st.html(progress_html(found, by_label=by_label, held=find_hold(db, resources.now())))
     overnight_state(batch_id, found.state)
 
 
@@ -113,10 +112,10 @@ def everything() -> None:
     if not found:
         st.write("No batch yet. Upload a file to begin; `data/sample.csv` is a small one to try.")
         return
-    worker = worker_lives(db, resources.now())
+    held = find_hold(db, resources.now())
     key = f"batches_{st.session_state.setdefault('batches_shown', 0)}"
     st.dataframe(
-        [list_row(one, by_label=by_label, worker=worker) for one in found[:PAGE]],
+        [list_row(one, by_label=by_label, held=held) for one in found[:PAGE]],
         hide_index=True,
         on_select=partial(choose_batch, key, [one.id for one in found[:PAGE]]),
         selection_mode="single-row",

@@ -1,5 +1,6 @@
 """How far a batch is, as HTML for `st.html`: counts in words beside a bar, calls, cost and time left."""
 
+from datetime import datetime
 from html import escape
 
 import streamlit as st
@@ -15,6 +16,9 @@ from screening.text.display import visible
 from screening.words import count_of
 from storage.batches.batch_state import ACTIVE, STOPPED, BatchState
 from storage.batches.batches import BatchSummary, Progress
+from storage.database import Database
+from storage.site import faults
+from storage.site.heartbeats import worker_lives
 
 _NEED_WORKER = ACTIVE - {BatchState.ROWS_MISSING}
 ENDED = frozenset({BatchState.FINISHED, BatchState.CANCELLED})
@@ -33,30 +37,34 @@ _STATE_COLOURS = {
 }
 
 
-def progress_html(found: Progress, *, by_label: bool, worker: bool = True) -> str:
+def progress_html(found: Progress, *, by_label: bool, held: str | None = None) -> str:
     """The whole panel. Not ``by_label`` for those who read blind: where all rows of a batch end alike, the counts
-    of labels would give each of them away. ``worker``: one lives.
+    of labels would give each of them away. ``held``: what `find_hold` found.
     """
     parts = _parts(found, by_label=by_label)
-    return (
-        f'<div class="sl-live">{_state(found, worker=worker)}{_bar(found, parts)}'
-        f"{_counts(parts)}{_spent_words(found)}</div>"
-    )
+    return f'<div class="sl-live">{_state(found, held)}{_bar(found, parts)}{_counts(parts)}{_spent_words(found)}</div>'
 
 
-def state_words(state: BatchState, *, worker: bool) -> str:
-    """The state; where cases would be screened and no worker lives, that.
+def find_hold(db: Database, now: datetime) -> str | None:
+    """What keeps every batch of the site from going on at this moment, in words."""
+    if not worker_lives(db, now):
+        return "Waits: no worker is running"
+    return "The model gives no usable answers" if faults.lasts(db, faults.Fault.MODEL) else None
 
-    >>> state_words(BatchState.RUNNING, worker=False), state_words(BatchState.PAUSED, worker=False)
+
+def state_words(state: BatchState, held: str | None) -> str:
+    """The state; where cases would be screened and something keeps them from it, that.
+
+    >>> state_words(BatchState.RUNNING, "Waits: no worker is running"), state_words(BatchState.PAUSED, "Waits: …")
     ('! Waits: no worker is running', '‖ Paused')
     """
-    return STATE_WORDS[state] if worker or state not in _NEED_WORKER else "! Waits: no worker is running"
+    return STATE_WORDS[state] if held is None or state not in _NEED_WORKER else f"! {held}"
 
 
-def _state(found: Progress, *, worker: bool) -> str:
+def _state(found: Progress, held: str | None) -> str:
     why = f" {escape(error_words(found.why))}" if found.why else ""
-    colour = _STATE_COLOURS.get(found.state, "quiet") if worker or found.state not in _NEED_WORKER else "escalate"
-    words = state_words(found.state, worker=worker)
+    words = state_words(found.state, held)
+    colour = _STATE_COLOURS.get(found.state, "quiet") if words == STATE_WORDS[found.state] else "escalate"
     return f'<span class="sl-badge sl-c-{colour}" role="status">{escape(words)}</span>{why}'
 
 
@@ -99,14 +107,14 @@ def _spent_words(found: Progress) -> str:
     return f'<p style="color:var(--soft);margin:.7rem 0 0">{escape(" · ".join(words))}</p>'
 
 
-def list_row(one: BatchSummary, *, by_label: bool, worker: bool = True) -> dict[str, object]:
+def list_row(one: BatchSummary, *, by_label: bool, held: str | None = None) -> dict[str, object]:
     """One batch as a row of the list; the name is a cell, so nothing in it is markup."""
     found = one.progress
     labelled = {"Safe": found.safe, "Unsafe": found.unsafe}
     return {
         "Batch": one.name,
         "Started (UTC)": one.created_at,
-        "State": state_words(found.state, worker=worker),
+        "State": state_words(found.state, held),
         "Rows": found.rows_in,
         "Rejected": found.rejected,
         **(labelled if by_label else {"Settled": found.safe + found.unsafe}),

@@ -18,6 +18,7 @@ from storage.batches.unscreened import NO_WORKER, Standstill
 from storage.database import Database
 from storage.schema import pending_cases
 from storage.settings_store import SiteSettings
+from storage.site import faults
 from storage.site.heartbeats import beat
 from tests.databases import write
 from tests.jobs.running import batch, open_batch_of
@@ -111,12 +112,20 @@ def test_one_look_serves_everybody_for_a_few_seconds(page_database: Database) ->
     assert len(found.at(page_database, now + timedelta(seconds=4))) == 2
 
 
-def test_a_batch_without_a_living_worker_says_so(open_page: Opener, page_database: Database) -> None:
+def test_a_batch_without_a_living_worker_or_a_model_that_answers_says_so(
+    open_page: Opener, page_database: Database
+) -> None:
     batch_id = batch(page_database, 2)
     assert "no worker is running" in _all(open_page("batches", batch=batch_id))
     beat(page_database, "w1", "worker", system_clock())
     shown = _all(open_page("batches", batch=batch_id))
     assert "Running" in shown and "no worker is running" not in shown
+    with page_database.write() as conn:
+        faults.begin(conn, faults.Fault.MODEL, system_clock())
+    assert "Running" not in (shown := _all(open_page("batches", batch=batch_id)))
+    assert "! The model gives no usable answers" in shown
+    (table,) = open_page("batches").dataframe
+    assert list(table.value["State"]) == ["! The model gives no usable answers"]
 
 
 def _all(page: object) -> str:
