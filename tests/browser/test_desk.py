@@ -17,7 +17,7 @@ from storage.review.claims import claim_next
 from storage.review.drafts import load_draft
 from storage.review.follow_ups import open_follow_up
 from storage.review.ratings import submit_rating
-from storage.schema import case_notes, cases, follow_ups, inbox_entries, ratings
+from storage.schema import audit_events, case_notes, cases, follow_ups, inbox_entries, ratings
 from tests.browser.conftest import RunningApp, require_well, screenshot
 from tests.browser.desk import (
     case_in_address,
@@ -109,6 +109,31 @@ def test_what_is_typed_is_on_the_server_within_two_seconds(page: Page, running_a
     expect(other.get_by_role("textbox", name="Note for the next reader")).to_have_value("who wrote this?")
     expect(chosen(other, "Unsafe")).to_be_visible()
     context.close()
+    _give_back(page)
+
+
+def test_a_covered_text_is_read_and_counted_only_once_it_is_opened(page: Page, db: Database) -> None:
+    views = select(func.count()).where(audit_events.c.action == "text_viewed")
+    seen_before = db.value(views)
+    open_inbox(page, "/inbox?cover=1")
+    page.keyboard.press("n")
+    page.wait_for_url(lambda url: "case=" in url)
+    expect(page.get_by_text("The text is covered")).to_be_visible()
+    first = case_in_address(page)
+    for key in ("1", "7", "Control+Enter"):
+        page.keyboard.press(key)
+    expect(page.get_by_text("Mark the words that decided it")).to_have_count(0)
+    expect(chosen(page, "Safe")).to_have_count(0)
+    assert first not in stored_labels(db) and db.value(views) == seen_before
+    page.keyboard.press("o")
+    expect(case_text(page)).to_be_visible()
+    expect(page.get_by_text("Mark the words that decided it")).to_be_visible()
+    choose(page, "1", "7", "Safe", "Sure")
+    save(page)
+    assert stored_labels(db)[first] == "safe" and db.value(views) == seen_before + 1
+    page.keyboard.press("n")
+    page.wait_for_url(lambda url: first not in url)
+    expect(page.get_by_text("The text is covered")).to_be_visible()
     _give_back(page)
 
 

@@ -649,7 +649,7 @@ class Desk {
       ],
     ]);
     layout.hint.replaceChildren(
-      "Mark the words that decided it: drag over them, or ", make("kbd", {}, "M"), ". ",
+      ...(shown.text === null ? [] : ["Mark the words that decided it: drag over them, or ", make("kbd", {}, "M"), ". "]),
       layout.button("Guideline", "G", this.keys().g, "sld-link"), " · ", layout.button("Keys", "?", this.keys()["?"], "sld-link"), " ",
       ...(shown.danger ? [make("span", { class: "sld-danger" }, `If somebody may be in danger: ${this.data.help}`)] : []),
     );
