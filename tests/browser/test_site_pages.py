@@ -68,6 +68,18 @@ def test_the_pages_of_a_working_site(page: Page, readings: Database) -> None:
         require_well(page, f"settings-{tab.split()[0].lower()}")
 
 
+def test_a_number_outside_its_limits_is_said_beside_the_button_that_would_save_it(page: Page) -> None:
+    page.goto("/settings")
+    page.get_by_role("tab", name="Site", exact=True).click()
+    form, field = page.get_by_test_id("stForm"), page.get_by_role("spinbutton", name="P0", exact=True)
+    save = form.filter(has=field).get_by_test_id("stFormSubmitButton")
+    beside = page.get_by_test_id("stNumberInput").filter(has=field)
+    said = "element => getComputedStyle(element, '::after').content"
+    for value, sign in (("6", False), ("999999", True), ("7", False)):
+        field.fill(value)
+        assert ["limits" in place.evaluate(said) for place in (save, beside)] == [sign, sign], value
+
+
 def test_the_anchor_is_a_file_whose_line_the_page_takes_back(page: Page, readings: Database, tmp_path: Path) -> None:
     page.goto("/audit")
     with page.expect_download() as given:
