@@ -71,21 +71,6 @@ def pending_cases(
         return chosen
 
 
-def record_start(db: Database, case_id: str, worker: str, now: datetime) -> int:
-    """Note that a worker takes the case up; returns how many starts, this one included, have not ended.
-
-    More than one means that workers died over it, or that another is at it now.
-    """
-    with db.write() as conn:
-        begin_start(conn, case_id, worker, now)
-        return unended_starts(conn, case_id)
-
-
-def unended_starts(conn: Connection, case_id: str) -> int:
-    """The number of starts of this case that have not ended."""
-    return int(conn.execute(select(unended_count(case_id))).scalar_one())
-
-
 def unended_count(case_id: ColumnElement[str] | str) -> ScalarSelect[int]:
     """How many starts of this case have not ended, as a column."""
     open_starts = (case_starts.c.case_id == case_id, case_starts.c.ended_at.is_(None))

@@ -21,11 +21,10 @@ from storage import settings_store
 from storage.batches.batches import progress
 from storage.batches.configurations import Configuration
 from storage.batches.intake import add_rows
-from storage.batches.pending import record_start
 from storage.database import Database
 from storage.schema import cases, node_runs, screenings
 from tests.jobs.running import batch, open_batch_of, until
-from tests.storage.batch_of import commit_run, run
+from tests.storage.batch_of import commit_run, record_start, run
 
 
 class Noting(Agents):

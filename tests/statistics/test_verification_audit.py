@@ -12,7 +12,6 @@ from scipy.stats import chi2
 from screening.labels import Label, Outcome
 from screening.statistics.verification import (
     AuditCase,
-    AuditPlan,
     Stratum,
     audit_coin,
     bound_after,
@@ -38,17 +37,6 @@ def test_the_coin_is_the_seeds_and_the_cases_alone():
         assert abs((coins < probability).mean() - probability) < 4 * sqrt(probability * (1 - probability) / 20_000)
     others = np.array([audit_coin("other seed", f"case-{i}") for i in range(20_000)])
     assert abs(np.corrcoef(coins, others)[0, 1]) < 0.03
-
-
-def test_the_plan_has_a_probability_per_stratum_and_refuses_none():
-    plan = AuditPlan(seed="s", default=0.05, by_stratum={"forum": 1.0})
-    assert plan.probability("forum") == 1.0 and plan.probability("chat") == 0.05
-    assert plan.selects("any case", "forum")
-    assert sum(plan.selects(f"{i}", "chat") for i in range(2000)) == sum(
-        audit_coin("s", f"{i}") < 0.05 for i in range(2000)
-    )
-    with pytest.raises(ValueError, match="above 0"):
-        AuditPlan(seed="s", default=0.05, by_stratum={"forum": 0.0})
 
 
 def case(outcome: Outcome, coin: float, blind_first: Label | None = None, **more: object) -> AuditCase:
@@ -291,10 +279,7 @@ def test_a_case_of_the_audit_has_a_probability_and_a_coin_in_their_ranges(probab
 
 
 def test_the_ends_of_the_ranges_are_allowed() -> None:
-    case = AuditCase(stratum="a", outcome=SAFE, probability=1.0, coin=0.0)
-    assert case.waiting and AuditPlan(seed="s", default=1.0).selects("any", "all")
-    with pytest.raises(ValueError, match="at most 1"):
-        AuditPlan(seed="s", default=1.5)
+    assert AuditCase(stratum="a", outcome=SAFE, probability=1.0, coin=0.0).waiting
 
 
 def test_a_case_as_its_first_reader_saw_it_knows_nothing_of_the_others() -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
+from sqlalchemy import select
+
 from screening.datasets.rows import NewCase
 from screening.engine.draws import Answer, Draw, Usage, unusable
 from screening.engine.pipeline import preset
@@ -111,3 +113,10 @@ def decide(db: Database, case_id: str, outcome: Outcome = Outcome.SAFE, cost_usd
     reason = Reason.IDENTIFIED if label else Reason.EXHAUSTED
     assert commit_run(db, case_id, 0, made, cost_usd)
     assert commit(db, case_id, screening(outcome, made, reason=reason), cost_usd)
+
+
+def record_start(db: Database, case_id: str, worker: str, now: datetime) -> int:
+    """Let a worker begin the case; how many starts, this one included, have not ended."""
+    with db.write() as conn:
+        pending.begin_start(conn, case_id, worker, now)
+        return conn.execute(select(pending.unended_count(case_id))).scalar_one()

@@ -6,7 +6,6 @@ All of it compares with clinicians' blind-first ratings only; the stopping rule'
 from screening.statistics.verification.allocation import Allocation, Seen, neyman
 from screening.statistics.verification.audit import (
     AuditCase,
-    AuditPlan,
     Stratum,
     audit_coin,
     strata_of,
@@ -39,7 +38,6 @@ __all__ = [
     "Allocation",
     "AuditCase",
     "AuditEstimates",
-    "AuditPlan",
     "Binding",
     "Drift",
     "Guarantee",

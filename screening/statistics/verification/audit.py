@@ -4,8 +4,8 @@ Without it only what the engine flagged gets read, and the misses stay invisible
 the case alone, so it can be tossed at ingest, recorded, and checked by anyone with the seed.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from hmac import digest
 
@@ -22,30 +22,6 @@ def audit_coin(seed: str, case_id: str) -> float:
     """
     head = digest(seed.encode(), case_id.encode(), sha256)[:8]
     return (int.from_bytes(head, "big") >> 11) / 2**53  # 53 bits: every value is a float, none rounds to 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditPlan:
-    """The audit probability π of each stratum; a stratum not named has the default. Each lies in (0, 1].
-
-    π = 0 is refused with a ValueError: nothing could ever be said of such a stratum, nor of a total that contains it.
-    """
-
-    seed: str
-    default: float
-    by_stratum: Mapping[str, float] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if not all(0 < probability <= 1 for probability in (self.default, *self.by_stratum.values())):
-            raise ValueError("an audit probability must be above 0 and at most 1")
-
-    def probability(self, stratum: str) -> float:
-        """π of this stratum."""
-        return self.by_stratum.get(stratum, self.default)
-
-    def selects(self, case_id: str, stratum: str) -> bool:
-        """Whether the case is audited: its coin lies below π."""
-        return audit_coin(self.seed, case_id) < self.probability(stratum)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,6 @@ from storage.batches.pending import (
     UnknownCase,
     record_error,
     record_interruption,
-    record_start,
     record_withdrawal,
     waiting_single_texts,
 )
@@ -28,7 +27,7 @@ from storage.batches.pending import pending_cases as take
 from storage.batches.screenings import batch_standing
 from storage.database import Database
 from storage.schema import audit_events, case_errors, cases, pending_cases, screenings
-from tests.storage.batch_of import LATER, NOW, batch, commit_run, decide, run, waiting
+from tests.storage.batch_of import LATER, NOW, batch, commit_run, decide, record_start, run, waiting
 from tests.storage.statements import plan, statements, values_of
 
 TEXTS = [f"text number {number}" for number in range(6)]

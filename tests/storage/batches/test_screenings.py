@@ -17,12 +17,24 @@ from screening.text.received import receive
 from storage.batches import tallies
 from storage.batches.batches import progress
 from storage.batches.intake import add_rows
-from storage.batches.pending import UnknownCase, record_start
+from storage.batches.pending import UnknownCase
 from storage.batches.screenings import UnsafeCommit, case_for_screening, committed_runs
 from storage.database import Database
 from storage.schema import case_starts, inbox_entries, node_runs, screenings
 from storage.settings_store import SiteSettings, change
-from tests.storage.batch_of import CONFIGURATION, LATER, NOW, batch, commit, commit_run, decide, run, screening, waiting
+from tests.storage.batch_of import (
+    CONFIGURATION,
+    LATER,
+    NOW,
+    batch,
+    commit,
+    commit_run,
+    decide,
+    record_start,
+    run,
+    screening,
+    waiting,
+)
 from tests.storage.recount import recount
 
 

@@ -6,11 +6,10 @@ from storage.batches import live, tallies
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import progress
 from storage.batches.configurations import Configurations
-from storage.batches.pending import record_start
 from storage.batches.screenings import CaseForScreening, give_back, start_case
 from storage.database import Database
 from storage.schema import case_errors
-from tests.storage.batch_of import LATER, NOW, batch, waiting
+from tests.storage.batch_of import LATER, NOW, batch, record_start, waiting
 from tests.storage.recount import recount
 
 

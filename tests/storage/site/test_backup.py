@@ -21,14 +21,14 @@ from sqlalchemy import func, insert, select
 from commands.__main__ import main
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER
-from storage.batches.pending import record_error, record_start
+from storage.batches.pending import record_error
 from storage.batches.results import results
 from storage.database import Database
 from storage.schema import audit_events, case_starts, cases, metadata
 from storage.site import audit_check
 from storage.site.backup import BackupRefused, back_up, restore
 from tests.databases import write
-from tests.storage.batch_of import LATER, NOW, batch, decide, waiting
+from tests.storage.batch_of import LATER, NOW, batch, decide, record_start, waiting
 
 TEXTS = ("A walk in the rain.", 'Zwölf "Boxkämpfer", \u2028 jagen\n\n=1+1', "nul \x00 and \ud83d alone", "four")
 

@@ -11,13 +11,13 @@ from jobs.local import only_worker
 from screening.labels import Outcome
 from storage import audit_log
 from storage.batches.batches import progress
-from storage.batches.pending import record_error, record_start
+from storage.batches.pending import record_error
 from storage.database import Database
 from storage.schema import audit_events, metadata
 from storage.site import audit_check
 from storage.site.moving import PLACED_IN_ANOTHER_DATABASE, MoveRefused, move
 from tests.databases import write
-from tests.storage.batch_of import LATER, NOW, batch, decide, waiting
+from tests.storage.batch_of import LATER, NOW, batch, decide, record_start, waiting
 
 TEXTS = ("A walk in the rain.", 'Zwölf "Boxkämpfer", \u2028 jagen\n\n=1+1', "nul \x00 and \ud83d alone", "four")
 
