@@ -41,3 +41,12 @@ def is_accepted(case_id: ColumnElement[str]) -> ColumnElement[bool]:
     """The condition that a case has an accepted label."""
     made = adjudications.alias().c
     return and_(exists().where(made.case_id == case_id), ~is_waiting(case_id))
+
+
+def order_given() -> tuple[ColumnElement[Any], ...]:
+    """The order in which labels were accepted: by their moments, and never one of a case before an earlier one of the
+    same, whatever a clock that was set back has made of the moments.
+    """
+    made = adjudications.c
+    latest = func.max(made.at).over(partition_by=made.case_id, order_by=made.version)
+    return latest, made.case_id, made.version

@@ -21,7 +21,7 @@ from screening.research.replay import OUTCOMES, NodeRecord, Record, node_record,
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed, require
 from screening.statistics.metrics import NONE, REFERENCES, Codes, Integers
-from storage.accepted import is_accepted
+from storage.accepted import is_accepted, order_given
 from storage.blindness import is_open_to
 from storage.database import Database
 from storage.kinds import kind_of
@@ -190,7 +190,7 @@ def accepted_references(
     made = adjudications.c
     query = select(cases.c.row, made.label, is_accepted(cases.c.id).label("accepted"))
     query = query.join(adjudications, made.case_id == cases.c.id).where(cases.c.batch_id == batch_id)
-    found = db.rows(query.order_by(made.at, made.case_id, made.version))
+    found = db.rows(query.order_by(*order_given()))
     latest = {row.row: _reference(row.label) for row in found[:version] if row.accepted}
     places, known = places_of(columns.rows, np.fromiter(latest, np.int64, len(latest)))
     references = columns.drawn.references.copy()

@@ -10,7 +10,7 @@ from sqlalchemy import Select, and_, func, select
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.review.pseudonyms import pseudonym
-from storage.accepted import is_accepted
+from storage.accepted import is_accepted, order_given
 from storage.database import Database
 from storage.schema import adjudications, cases
 
@@ -82,7 +82,7 @@ def _entries(batch_id: str) -> Select[Any]:
     columns = (made.case_id, cases.c.row, cases.c.external_id, made.at, made.by, made.label, made.method, made.reason)
     query = select(*columns, before, is_accepted(made.case_id).label("closed")).select_from(adjudications)
     joined = query.join(cases, cases.c.id == made.case_id).outerjoin(earlier.case_id.table, previous)
-    return joined.where(cases.c.batch_id == batch_id).order_by(made.at, made.case_id, made.version)
+    return joined.where(cases.c.batch_id == batch_id).order_by(*order_given())
 
 
 def _show(rows: list[Any] | Any, key: str, first: int) -> Iterator[Entry]:

@@ -14,7 +14,7 @@ from screening.research.binding import model_words, pipeline_version, prompt_ver
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from screening.review.pseudonyms import pseudonym
-from storage.accepted import accepted_label
+from storage.accepted import accepted_label, order_given
 from storage.audit_log import append
 from storage.batches.case_texts import text_as_received
 from storage.batches.configurations import pipeline_bound
@@ -130,11 +130,11 @@ def dataset_version(conn: Connection, batch_id: str, as_of: int | None = None) -
     """The state after the first ``as_of`` accepted labels, in the order they were given; after all of them for None."""
     made = adjudications.c
     query = select(made.case_id, made.version, made.at).join(cases, cases.c.id == made.case_id)
-    ordered = query.where(cases.c.batch_id == batch_id).order_by(made.at, made.case_id, made.version)
+    ordered = query.where(cases.c.batch_id == batch_id).order_by(*order_given())
     accepted = conn.execute(ordered).all()
     kept = accepted if as_of is None else accepted[:as_of]
     whole = len(kept) == len(accepted)
-    until = None if whole or not kept else kept[-1].at
+    until = None if whole or not kept else max(row.at for row in kept)
     given = select(ratings.c.id, ratings.c.at).join(cases, cases.c.id == ratings.c.case_id)
     read = conn.execute(given.where(cases.c.batch_id == batch_id).order_by(ratings.c.id)).all()
     digest = hashlib.sha256(batch_id.encode())

@@ -53,12 +53,14 @@ def _settled_sums(conn: Connection, chosen: ColumnElement[bool]) -> tuple[Any, .
 
 
 def _readings(conn: Connection) -> tuple[Any, ...]:
-    """The last of each kind, and how many cases are open: one that closes is adjudicated, one that opens is counted."""
-    last = [conn.execute(select(func.max(table.c.at))).scalar() for table in (ratings, adjudications)]
-    back = conn.execute(select(func.count()).select_from(readings_taken_back)).scalar()
+    """How many there are of each kind, and how many cases are open: one that closes is adjudicated, one that opens is
+    counted. Not the last moment of each: a clock that was set back makes none later.
+    """
+    kinds = (ratings, adjudications, readings_taken_back)
+    made = [conn.execute(select(func.count()).select_from(table)).scalar() for table in kinds]
     places = (inbox_tallies.c.tier, inbox_tallies.c.reading)
     waiting = select(*places, func.sum(inbox_tallies.c.open)).group_by(*places).order_by(*places)
-    return (*last, back, tuple(tuple(row) for row in conn.execute(waiting)))
+    return (*made, tuple(tuple(row) for row in conn.execute(waiting)))
 
 
 def _count_reveals(conn: Connection, actor: Actor) -> int | None:

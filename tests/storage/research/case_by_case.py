@@ -7,7 +7,7 @@ from sqlalchemy import select
 from screening.labels import Outcome
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
-from storage.accepted import is_accepted
+from storage.accepted import is_accepted, order_given
 from storage.blindness import is_withheld
 from storage.database import Database
 from storage.kinds import PENDING
@@ -41,7 +41,7 @@ def adjudicated_labels(db: Database, actor: Actor, batch_id: str, version: int |
         select(adjudications.c.case_id, adjudications.c.label, is_accepted(cases.c.id).label("accepted"))
         .join(cases, cases.c.id == adjudications.c.case_id)
         .where(cases.c.batch_id == batch_id)
-        .order_by(adjudications.c.at, adjudications.c.case_id, adjudications.c.version)
+        .order_by(*order_given())
     )
     rows = db.rows(query)
     return {row.case_id: row.label for row in rows[:version] if row.accepted}

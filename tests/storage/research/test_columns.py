@@ -99,7 +99,9 @@ def test_columns_are_what_the_batch_is_case_by_case(db: Database) -> None:
     assert named[5].external_id == "p5"
 
 
-def test_accepted_labels_are_those_of_the_version_asked_for(db: Database) -> None:
+@pytest.mark.parametrize("hour", [23, 0])
+def test_accepted_labels_are_those_of_the_version_asked_for(db: Database, hour: int) -> None:
+    """At hour 0 the clock was set back before the label was amended."""
     batch_id = batch(db, ["one", "two", "three"], references="SS-")
     ids = waiting(db)
     for case_id in ids:
@@ -109,7 +111,7 @@ def test_accepted_labels_are_those_of_the_version_asked_for(db: Database) -> Non
         claim = claim_next(db, LOCAL_USER.at(LATER))
         assert claim is not None
         submit_rating(db, LOCAL_USER.at(LATER), claim.case_id, claim.token, form(said), new_id(LATER))
-    amend(db, LOCAL_USER.at(LATER.replace(hour=23)), ids[0], RatingLabel.SAFE, "read again", 1)
+    amend(db, LOCAL_USER.at(LATER.replace(hour=hour)), ids[0], RatingLabel.SAFE, "read again", 1)
     columns = recorded_columns(db, LOCAL_USER, batch_id)
     for version in (0, 1, 2, 3, 4, None):
         accepted = adjudicated_labels(db, LOCAL_USER, batch_id, version)
@@ -120,6 +122,7 @@ def test_accepted_labels_are_those_of_the_version_asked_for(db: Database) -> Non
         references, places = accepted_references(db, LOCAL_USER, batch_id, columns, version)
         assert (references == reference_codes(slow)).all()
         assert [ids[place] for place in places] == [case_id for case_id in ids if case_id in accepted]
+    assert accepted[ids[0]] == "safe", "the newest, whatever its moment"
 
 
 def test_the_statements_do_not_grow_with_the_batch(db: Database) -> None:

@@ -6,6 +6,7 @@ from screening.review.triage import Tier
 from storage.database import Database
 from storage.research.ledger import ledger
 from storage.research.recorded_draws import recorded_batch
+from storage.research.relabelled import export_relabelled
 from storage.review import claims
 from storage.review.adjudication import amend
 from storage.review.ratings import submit_rating
@@ -31,6 +32,23 @@ def test_each_entry_says_from_what_to_what_and_a_version_holds_the_first_ones(db
     assert len(ledger(db, RESEARCHER, batch_of(db, case_id), "key", as_of=1).entries) == 1
     newest = ledger(db, RESEARCHER, batch_of(db, case_id), "key", most=1)
     assert [one.number for one in newest.entries] == [2] and newest.earlier == 1
+
+
+def test_a_label_that_a_clock_set_back_dates_before_the_one_it_replaces_is_the_later_one_everywhere(
+    db: Database,
+) -> None:
+    register(db, ANN)
+    (case_id,) = fill(db, [Tier.P2])
+    held = claims.claim_next(db, ANN.at(NOW))
+    assert held is not None
+    submit_rating(db, ANN.at(NOW), case_id, held.token, form("safe", 5), "a" * 32)
+    amend(db, SENIOR.at(NOW - 60 * MINUTE), case_id, RatingLabel.UNSAFE, "read again", 1)
+    of = batch_of(db, case_id)
+    assert [one.label for one in ledger(db, RESEARCHER, of, "key").entries] == ["safe", "unsafe"]
+    (row,) = export_relabelled(db, RESEARCHER.at(NOW), of, "key")
+    assert (row.adjudicated_label, row.final_label) == ("unsafe", "unsafe")
+    (before,) = export_relabelled(db, RESEARCHER.at(NOW), of, "key", as_of=1)
+    assert (before.adjudicated_label, len(before.ratings)) == ("safe", 1)
 
 
 def test_outcomes_and_what_texts_forbid_stand_in_the_file_s_order(db: Database) -> None:
