@@ -9,8 +9,8 @@ from pages.components.options import unique_labels
 from screening.review.actors import Actor, Role
 from screening.text.display import visible
 from storage.database import Database
-from storage.review.presence import set_roles
-from storage.site.accounts import Account, LastAdmin, list_accounts, revoke, set_active
+from storage.review.presence import revoke, set_active, set_roles
+from storage.site.accounts import Account, LastAdmin, list_accounts
 
 
 def accounts_panel(db: Database, person: Actor) -> None:

@@ -44,6 +44,25 @@ def set_roles(db: Database, by: Acting, account_id: str, roles: frozenset[Role])
     return changed
 
 
+def set_active(db: Database, by: Acting, account_id: str, active: bool) -> Account:
+    """As `accounts.set_active`; who is switched off gives back what they hold and what was kept for them. Raises
+    KeyError, LastAdmin.
+    """
+    changed = accounts.set_active(db, by, account_id, active)
+    if not active:
+        _free_all(db, changed.actor.at(by.now), "switched off", by_anybody=True)
+    return changed
+
+
+def revoke(db: Database, by: Acting, account_id: str) -> int:
+    """As `accounts.revoke`; who is signed in nowhere then gives back what they hold and have set aside, also where no
+    page of theirs is open to notice it.
+    """
+    ended = accounts.revoke(db, by, account_id)
+    _free_all(db, Actor(id=account_id, name=account_id, roles=frozenset()).at(by.now), "session ended")
+    return ended
+
+
 def _give_back(db: Database, actor: Actor | None, now: datetime, note: str) -> None:
     if actor is not None and actor.roles & READERS:
         _free_all(db, actor.at(now), note)

@@ -160,6 +160,30 @@ def test_what_a_colleague_gave_somebody_is_free_once_they_may_not_take_it(
     assert (claims.claim_next(db, CY.at(NOW)) is not None) is free
 
 
+def test_who_is_switched_off_gives_back_at_once_what_they_hold_and_what_was_kept_for_them(db: Database) -> None:
+    """No page of theirs need be open, and nobody need wait until a reservation for nobody has run out."""
+    register(db, ANN, BO, ADMIN)
+    fill(db, [Tier.P0, Tier.P0])
+    assert claims.claim_next(db, BO.at(NOW)) is not None
+    given = claims.claim_next(db, ANN.at(NOW))
+    assert given is not None
+    inbox.hand_over(db, ANN.at(NOW), given.case_id, given.token, "bo", "yours")
+    presence.set_active(db, ADMIN.at(NOW), "bo", False)
+    assert [claims.claim_next(db, CY.at(NOW)) is not None for _ in range(2)] == [True, True]
+
+
+def test_what_somebody_set_aside_is_free_once_an_administrator_ends_their_sessions(db: Database) -> None:
+    register(db, ANN, BO, ADMIN)
+    ann = presence.enter(db, sign_in(), NOW)
+    fill(db, [Tier.P0, Tier.P0])
+    kept = claims.claim_next(db, ann.at(NOW))
+    assert kept is not None
+    inbox.hold(db, ann.at(NOW), kept.case_id, kept.token, "asking the ward")
+    assert claims.claim_next(db, ann.at(NOW)) is not None
+    assert presence.revoke(db, ADMIN.at(NOW), "ann") == 1
+    assert [claims.claim_next(db, CY.at(NOW)) is not None for _ in range(2)] == [True, True]
+
+
 @pytest.mark.parametrize("aside", [False, True])
 def test_who_is_no_senior_any_more_gives_back_third_readings_alone(db: Database, aside: bool) -> None:
     both = person("sue", Role.REVIEWER, Role.SENIOR)
