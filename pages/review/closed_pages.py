@@ -26,14 +26,15 @@ NOTE = "The page was closed, or lost its connection, with the case open."
 
 @dataclass(slots=True, kw_only=True)
 class OpenInbox(Seat):
-    """An open inbox; when it last asked, and with which case on its desk."""
+    """An open inbox; when it last asked, for whom, and with which case on its desk."""
 
     asked_at: datetime | None = None
+    person: str | None = None
     on_desk: str | None = None
 
-    def asks(self, now: datetime, on_desk: str | None) -> None:
-        """Record that this page has asked, and for which case."""
-        self.asked_at, self.on_desk = now, on_desk
+    def asks(self, now: datetime, person: str, on_desk: str | None) -> None:
+        """Record that this page has asked, for whom, and for which case."""
+        self.asked_at, self.person, self.on_desk = now, person, on_desk
 
 
 class ClosedPages:
@@ -59,14 +60,16 @@ def closed_pages() -> ClosedPages:
 
 
 def _abandoned_cases(seats: Seats[OpenInbox], now: datetime) -> list[tuple[OpenInbox, str]]:
-    """Each case that is only on the desks of pages that are gone, once."""
+    """Each case that is only on the desks of pages of its reader that are gone, once: a page of somebody else may name
+    it too, as one from whom it was taken.
+    """
     known = [seat for seat in seats.all() if seat.on_desk is not None and seat.asked_at is not None]
     gone = [seat for seat in known if seat.asked_at is not None and now - seat.asked_at > GONE_AFTER]
-    alive = {seat.on_desk for seat in known if seat not in gone}
+    alive = {(seat.person, seat.on_desk) for seat in known if seat not in gone}
     found = []
     for seat in gone:
         case_id, seat.on_desk = seat.on_desk, None
-        if case_id is not None and case_id not in alive:
+        if case_id is not None and (seat.person, case_id) not in alive:
             found.append((seat, case_id))
     return found
 

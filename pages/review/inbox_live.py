@@ -192,7 +192,7 @@ async def _serve(request: Request) -> Response:
 
     def answer(seat: OpenInbox, who: Actor) -> Response:
         db, now = resources.database(), resources.now()
-        seat.asks(now, on_desk)
+        seat.asks(now, who.id, on_desk)
         closed_pages().give_back(db, seats(), now)
         with db.one_snapshot():
             return JSONResponse(snapshot(db, who.at(now), view))

@@ -250,6 +250,23 @@ def test_a_closed_tab_gives_its_case_back_and_a_page_that_lies_open_keeps_it(
     assert told == [NOTE]
 
 
+def test_a_page_of_somebody_else_that_names_the_case_does_not_keep_it_from_going_back(
+    page_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It lies open with "somebody else has this case now"."""
+    register(page_database, ANN, BO)
+    now = resources.now()
+    (case_id,) = fill(page_database, [Tier.P0], entered_at=[now])
+    of_ann, of_bo = (seats().take(OpenInbox(browser="", who=lambda who=who: who)) for who in (ANN, BO))  # type: ignore[misc]
+    assert claims.claim_next(page_database, ANN.at(now)) is not None
+    for address in (of_ann, of_bo):
+        _ask(address, case=case_id)
+    _later(monkeypatch, GONE_AFTER * 3 / 4)
+    assert _ask(of_bo, case=case_id)["urgent"] == 0
+    _later(monkeypatch, GONE_AFTER / 2)
+    assert _ask(of_bo, case=case_id)["urgent"] == 1
+
+
 def test_a_case_that_its_reader_left_or_took_elsewhere_is_let_alone(page_database: Database) -> None:
     now = resources.now()
     first, second = fill(page_database, [Tier.P1, Tier.P2], entered_at=[now] * 2)
@@ -257,7 +274,7 @@ def test_a_case_that_its_reader_left_or_took_elsewhere_is_let_alone(page_databas
     seats().take(seat)
     held = claims.claim_next(page_database, ANN.at(now))
     assert held is not None and held.case_id == first
-    seat.asks(now, second)  # not theirs
+    seat.asks(now, ANN.id, second)  # not theirs
     assert closed_pages().give_back(page_database, seats(), now + 2 * GONE_AFTER) == 0
     assert [one.case_id for one in claims.my_claims(page_database, ANN.at(now))] == [first]
 
