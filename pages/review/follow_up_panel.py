@@ -10,7 +10,7 @@ from pages.components.navigation import FOLDER
 from pages.components.typed import forget_typed
 from pages.components.where_to_act import where_html
 from pages.components.words import sentence
-from pages.review.inbox_words import due_words, plain_name
+from pages.review.inbox_words import due_words, list_name, plain_name
 from pages.review.readings_view import who
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, is_allowed
@@ -44,7 +44,7 @@ def follow_up_panel(db: Database, by: Acting) -> bool:
     found = follow_ups.open_ones(db, by)
     if not found.shown and not found.others:
         return False
-    late = any(one.due_at <= by.now for one in found.shown)
+    late = any(one.due_at <= by.now for one in found.shown) or bool(found.left_overdue)
     panel = st.expander(
         heading(found),
         expanded=late or bool(st.session_state.get(_UNFOLDED)),
@@ -55,8 +55,10 @@ def follow_up_panel(db: Database, by: Acting) -> bool:
     if not panel.open:
         return False
     with panel:
-        if found.others:
+        if found.others > found.left:
             st.caption(others_words(found))
+        if found.left:
+            _offer_left(db, by, found)
         if len(found.shown) < found.count - found.others:
             st.caption(f"Shown are the {len(found.shown)} that are due first.")
         people = {other.id: visible(other.name) for other in colleagues(db, by.actor)} if found.shown else {}
@@ -76,17 +78,38 @@ def heading(found: Open) -> str:
 
 def others_words(found: Open) -> str:
     """How many follow-ups are not shown, in words."""
-    late = f", {found.others_overdue} overdue" if found.others_overdue else ""
-    return f"{found.others} more with colleagues{late}. Which cases these are is not shown to you."
+    overdue = found.others_overdue - found.left_overdue
+    late = f", {overdue} overdue" if overdue else ""
+    return f"{found.others - found.left} more with colleagues{late}. Which cases these are is not shown to you."
+
+
+def _offer_left(db: Database, by: Acting, found: Open) -> None:
+    """Those that whoever had them does not see any more, for whoever reads this to take over."""
+    st.text(left_words(found))
+    if st.button("Take over", key="follow_ups_take_over"):
+        count = follow_ups.take_over(db, by.actor.at(resources.now()))
+        st.session_state["follow_up_said"] = f"{count_of(count, 'follow-up')} taken over."
+        st.rerun()
+
+
+def left_words(found: Open) -> str:
+    """How many follow-ups nobody sees to, in words."""
+    late = f", {found.left_overdue} overdue" if found.left_overdue else ""
+    return (
+        f"{count_of(found.left, 'follow-up')} with nobody{late}: whoever had it reads no cases any more. "
+        "Which case it is you see once you take over; a reading of yours is then not blind."
+    )
 
 
 def _one(db: Database, by: Acting, one: FollowUp, people: Mapping[str, str]) -> None:
     with st.container(border=True, key=f"follow_up_{one.id}"):
-        name = plain_name(one.external_id, one.case_id).replace("_", "\\_")
-        label = f"{FOR_WORDS[one.disposition]} · {name} · {due_words(one.due_at, by.now)}"
-        st.page_link(FOLDER / "case.py", label=label, query_params={"case": one.case_id})
+        plain = plain_name(one.external_id, one.case_id)
+        words = FOR_WORDS[one.disposition], plain.replace("_", "\\_"), due_words(one.due_at, by.now)
+        st.page_link(FOLDER / "case.py", label=" · ".join(words), query_params={"case": one.case_id})
+        if (name := list_name(one.external_id, one.case_id)) != plain:  # as the desk and the list call it
+            st.text(name)
         seen_to_by = "you" if one.who == by.id else visible(one.who_name)
-        st.text(f"With {seen_to_by}, since {one.opened_at:%Y-%m-%d %H:%M} UTC")
+        st.text(f"With {seen_to_by} · open since {one.opened_at:%Y-%m-%d %H:%M} UTC")
         if one.note:
             st.text(visible(f"Noted before: {one.note}"))
         if one.where_to_act:

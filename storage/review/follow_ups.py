@@ -11,9 +11,9 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final
 
-from sqlalchemy import Connection, Select, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Select, Text, and_, cast, exists, func, insert, or_, select, update
 
-from screening.review.actors import Acting, Actor
+from screening.review.actors import Acting, Actor, Role
 from screening.review.policy import Action, is_allowed, require
 from screening.review.rating_form import Disposition
 from storage.audit_log import append
@@ -24,6 +24,8 @@ from storage.schema import accounts, cases, follow_ups, reveals
 from storage.settings_store import current_in
 
 FOLLOWED: Final = (Disposition.URGENT, Disposition.SAFEGUARDING)
+READERS = frozenset({Role.REVIEWER.value, Role.SENIOR.value})
+"""Roles that see to one."""
 _one = follow_ups.c
 
 
@@ -84,8 +86,8 @@ class Closed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Open:
-    """What this person may see, the earliest due first; how many there are and how many of all are overdue; and how
-    many of these, and of the overdue, this person may not see.
+    """What this person may see, the earliest due first; how many there are and how many of all are overdue; how many of
+    these, and of the overdue, this person may not see; and how many of those not seen are with nobody who reads cases.
     """
 
     shown: tuple[FollowUp, ...]
@@ -93,6 +95,8 @@ class Open:
     overdue: int
     others: int
     others_overdue: int
+    left: int = 0
+    left_overdue: int = 0
 
 
 def open_follow_up(conn: Connection, by: Acting, case_id: str, disposition: Disposition) -> bool:
@@ -143,7 +147,7 @@ def open_ones(db: Database, by: Acting, limit: int = 50) -> Open:
 
 
 @lru_cache(maxsize=KEPT)
-def _open_statements(actor: Actor, limit: int) -> tuple[Select[Any], Select[int, int, int, int]]:
+def _open_statements(actor: Actor, limit: int) -> tuple[Select[Any], Select[int, int, int, int, int, int]]:
     """Those that this person may see, and how many there are: written once, asked at every run of the inbox."""
     mine = or_(_one.who == actor.id, _one.opened_by == actor.id)
     visible = or_(mine, ~is_withheld(actor, _one.case_id)) if is_allowed(actor, Action.FOLLOW_UP) else mine
@@ -163,8 +167,37 @@ def _open_statements(actor: Actor, limit: int) -> tuple[Select[Any], Select[int,
         func.count().filter(late).label("overdue"),
         func.count().filter(~visible).label("others"),
         func.count().filter(late, ~visible).label("others_overdue"),
+        func.count().filter(~visible, _is_left()).label("left"),
+        func.count().filter(late, ~visible, _is_left()).label("left_overdue"),
     ).where(_one.closed_at.is_(None))
     return joined, counted
+
+
+def _is_left() -> ColumnElement[bool]:
+    """The condition that whoever was to see to it reads no cases any more, or is switched off."""
+    roles = (cast(accounts.c.roles, Text).like(f'%"{role}"%') for role in READERS)
+    return ~exists().where(and_(accounts.c.id == _one.who, accounts.c.active.is_(True), or_(*roles)))
+
+
+def take_over(db: Database, by: Acting) -> int:
+    """See to all that are with nobody who reads cases any more; how many these were. This person learns whose readings
+    asked for them: one of their own of such a case is not blind. Raises Forbidden.
+    """
+    require(by.actor, Action.FOLLOW_UP, by.id)
+    with db.write() as conn:
+        left = select(_one.id, _one.case_id).where(_one.closed_at.is_(None), _one.who != by.id, _is_left())
+        found = conn.execute(left.order_by(_one.id).with_for_update()).all()
+        for one in found:
+            _give(conn, by, one.id, one.case_id, by.id)
+            append(conn, by, "follow_up_taken_over", one.case_id, {})
+    return len(found)
+
+
+def _give(conn: Connection, by: Acting, follow_up_id: int, case_id: str, to: str) -> None:
+    """To see to it is to know of the reading: theirs would not be blind."""
+    conn.execute(update(follow_ups).where(_one.id == follow_up_id).values(who=to))
+    told = {"case_id": case_id, "reviewer": to, "before_rating": True, "at": by.now}
+    conn.execute(insert_into(conn, reveals).values(told).on_conflict_do_nothing())
 
 
 def _follow_up(row: Any) -> FollowUp:
@@ -181,16 +214,10 @@ def hand_to(db: Database, by: Acting, follow_up_id: int, to: str, note: str) -> 
     with db.write() as conn:
         case_id, said = _require_open(conn, by.actor, follow_up_id, note)
         person = conn.execute(select(accounts.c.active, accounts.c.roles).where(accounts.c.id == to)).first()
-        if person is None or not person.active or not {"reviewer", "senior"} & set(person.roles):
+        if person is None or not person.active or not READERS & set(person.roles):
             raise KeyError(to)
-        conn.execute(update(follow_ups).where(_one.id == follow_up_id).values(who=to, note=said))
-        told = {
-            "case_id": case_id,
-            "reviewer": to,
-            "before_rating": True,
-            "at": by.now,
-        }  # their reading would not be blind
-        conn.execute(insert_into(conn, reveals).values(told).on_conflict_do_nothing())
+        conn.execute(update(follow_ups).where(_one.id == follow_up_id).values(note=said))
+        _give(conn, by, follow_up_id, case_id, to)
         append(conn, by, "follow_up_handed", case_id, {"to": to})
 
 

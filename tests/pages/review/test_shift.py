@@ -4,6 +4,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from sqlalchemy import update
 from streamlit.testing.v1 import AppTest
 
 from screening.review.actors import LOCAL_USER
@@ -11,10 +12,11 @@ from screening.review.rating_form import Disposition
 from screening.review.triage import Tier
 from storage.database import Database
 from storage.review.follow_ups import open_follow_up, open_ones
-from storage.schema import follow_ups
+from storage.schema import cases, follow_ups
+from tests.databases import write
 from tests.pages.conftest import Opener
 from tests.pages.review.desk import unfold
-from tests.storage.inbox_cases import MINUTE, NOW, fill
+from tests.storage.inbox_cases import ANN, MINUTE, NOW, fill
 
 
 def test_the_shift_page_shows_every_tier(open_page: Opener, page_database: Database) -> None:
@@ -71,6 +73,24 @@ def test_follow_ups_that_are_not_overdue_are_drawn_once_they_are_unfolded(
 def _follow_ups(page: AppTest) -> Any:
     [found] = [each for each in page.expander if "follow-up" in each.label]
     return found
+
+
+def test_what_is_left_with_nobody_is_offered_to_whoever_reads_the_inbox(
+    open_page: Opener, page_database: Database
+) -> None:
+    (case_id,) = fill(page_database)  # it waits: nobody else is told which case it is
+    name = "päivä " * 5 + "17"
+    write(page_database, update(cases).where(cases.c.id == case_id).values(external_id=name))
+    with page_database.write() as conn:
+        open_follow_up(conn, ANN.at(NOW), case_id, Disposition.URGENT)
+    page = open_page("inbox")
+    assert any("1 follow-up with nobody, 1 overdue" in text.value for text in page.text) and not page.text_input
+    page.button(key="follow_ups_take_over").click().run()
+    assert not page.exception
+    said = [text.value for text in page.text]
+    assert name in said, "as the desk calls it"
+    assert any(text.startswith("With you · open since 2026-11-20") for text in said)
+    assert [one.case_id for one in open_ones(page_database, LOCAL_USER.at(NOW)).shown] == [case_id]
 
 
 def test_a_follow_up_stays_on_the_inbox_until_it_is_closed(open_page: Opener, page_database: Database) -> None:

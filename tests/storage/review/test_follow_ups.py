@@ -67,6 +67,27 @@ def test_while_others_may_still_read_the_case_they_learn_its_number_alone(db: Da
     assert len(follow_ups.open_ones(db, ANN.at(NOW)).shown) == 1
 
 
+@pytest.mark.parametrize("gone", [{"active": False}, {"roles": ["admin", "researcher"]}])
+def test_what_is_left_with_nobody_who_reads_cases_is_taken_over(db: Database, gone: dict[str, object]) -> None:
+    """Of a case that others may still read nobody but its reader had seen it, and they see none any more."""
+    register(db, ANN, BO, CY)
+    change(db, ADMIN.at(NOW), SiteSettings(second_reading_rate=1.0), 0)
+    one, late = read_as_urgent(db), NOW + 61 * MINUTE
+    found = follow_ups.open_ones(db, BO.at(late))
+    assert (found.others, found.left, found.left_overdue) == (1, 0, 0)
+    assert follow_ups.take_over(db, BO.at(late)) == 0
+    write(db, update(accounts).where(accounts.c.id == "ann").values(**gone))
+    found = follow_ups.open_ones(db, BO.at(late))
+    assert (found.shown, found.others, found.left, found.left_overdue) == ((), 1, 1, 1)
+    with pytest.raises(Forbidden):
+        follow_ups.take_over(db, RESEARCHER.at(late))
+    assert follow_ups.take_over(db, BO.at(late)) == 1
+    assert [(mine.id, mine.who) for mine in follow_ups.open_ones(db, BO.at(late)).shown] == [(one.id, "bo")]
+    assert follow_ups.open_ones(db, CY.at(late)).left == 0
+    with db.read() as conn:
+        assert [is_blind(conn, who, one.case_id, first=True) for who in (BO, CY)] == [False, True]
+
+
 def test_it_is_handed_to_a_colleague_and_closed_with_a_note(db: Database) -> None:
     register(db, ANN, BO, CY)
     one = read_as_urgent(db)
