@@ -12,7 +12,7 @@ from screening.review.policy import Action, require
 from screening.review.rating_form import RatingForm, RatingLabel
 from screening.review.triage import STATED, Tier, second_reading_coin
 from storage.database import Database
-from storage.schema import accounts, cases, inbox_entries, screenings, second_reading_requests
+from storage.schema import accounts, cases, inbox_entries, screenings, second_reading_requests, skips
 from storage.settings_store import SecondReadingRule, SiteSettings
 
 
@@ -44,7 +44,8 @@ def second_reading_due(
     by_rule = bool(_matching_rules(form, settings, before) & set(settings.second_reading_rules))
     by_rule = by_rule or doubtful_safe(conn, case_id, form)
     by_rule = by_rule or (form.label is RatingLabel.UNSAFE and _was_called_safe(conn, case_id))
-    if not (by_rule or second_reading_coin(case_id) < settings.second_reading_rate) or not _others(conn, reader):
+    drawn = second_reading_coin(case_id) < settings.second_reading_rate
+    if not (by_rule or drawn) or not _others(conn, reader, case_id):
         return None
     return Why.RULE if by_rule else Why.SAMPLED
 
@@ -101,10 +102,11 @@ def _matching_rules(form: RatingForm, settings: SiteSettings, before: RatingLabe
     return {rule for rule, fits in holds.items() if fits}
 
 
-def _others(conn: Connection, reader: Actor) -> bool:
-    people = conn.execute(
-        select(accounts.c.roles).where(accounts.c.active.is_(True), accounts.c.id != reader.id)
-    ).scalars()
+def _others(conn: Connection, reader: Actor, case_id: str) -> bool:
+    """Whether anybody else could read it: the case never comes again to who gave it back as *not me*."""
+    declined = select(skips.c.reviewer).where(skips.c.case_id == case_id, skips.c.reason == "not_me")
+    others = accounts.c.active.is_(True), accounts.c.id != reader.id, accounts.c.id.not_in(declined)
+    people = conn.execute(select(accounts.c.roles).where(*others)).scalars()
     return any({Role.REVIEWER.value, Role.SENIOR.value} & set(roles) for roles in people)
 
 

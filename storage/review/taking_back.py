@@ -17,7 +17,16 @@ from storage.erased import is_erased
 from storage.review.adjudication import Method, versions_in
 from storage.review.claims import LEASE, Claim, NotAvailable, claim_in, new_token
 from storage.review.drafts import keep
-from storage.schema import adjudications, inbox_entries, ratings, readings_taken_back, reveals, second_reading_requests
+from storage.review.follow_ups import For
+from storage.schema import (
+    adjudications,
+    follow_ups,
+    inbox_entries,
+    ratings,
+    readings_taken_back,
+    reveals,
+    second_reading_requests,
+)
 
 TIME_TO_TAKE_BACK = timedelta(seconds=30)
 _BY_ITSELF = (Method.SINGLE, Method.AGREEMENT)
@@ -103,6 +112,10 @@ def _move(conn: Connection, row: Any, now: datetime) -> None:
     asked = second_reading_requests.c
     by_rule = asked.case_id == row.case_id, asked.asked_by == SYSTEM.id, asked.at == row.at
     conn.execute(delete(second_reading_requests).where(*by_rule))
+    one = follow_ups.c  # what asks for a person to act stays: somebody may have begun
+    instead = one.disposition == For.SECOND_READING, one.closed_at.is_(None), one.note.is_(None)
+    theirs = one.case_id == row.case_id, one.opened_at == row.at, one.opened_by == row.reviewer
+    conn.execute(delete(follow_ups).where(*theirs, *instead))
     conn.execute(delete(ratings).where(ratings.c.id == row.id))
     fields = {name: value for name, value in row.fields.items() if name != "form_version"}
     keep(conn, row.reviewer, row.case_id, fields | {"label": row.label, "certainty": row.certainty}, now)

@@ -1,7 +1,7 @@
 """A safe that contradicts the tier, the agents or the text itself is never one person's word alone."""
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from screening.review.triage import Tier
 from storage.database import Database
@@ -9,8 +9,10 @@ from storage.identifiers import new_id
 from storage.review.adjudication import Next
 from storage.review.claims import claim_next
 from storage.review.follow_ups import For, open_ones
+from storage.review.inbox import decline
 from storage.review.ratings import revise, submit_rating
-from storage.schema import cases, second_reading_requests
+from storage.review.taking_back import take_back
+from storage.schema import cases, ratings, second_reading_requests
 from tests.storage.inbox_cases import ANN, BO, NOW, fill, form, register
 
 
@@ -51,6 +53,26 @@ def test_with_one_reader_it_stays_open_as_a_follow_up(db: Database, why: str) ->
     assert [(one.case_id, one.disposition) for one in open_ones(db, ANN.at(NOW)).shown] == [
         (case_id, For.SECOND_READING)
     ]
+
+
+def test_it_stays_open_as_a_follow_up_where_the_only_other_reader_gave_it_back_as_not_theirs(db: Database) -> None:
+    """It never comes to them again: as a case that waits for a second reader it would wait for ever."""
+    register(db, ANN, BO)
+    case_id = prepare(db, "p0")
+    declined = claim_next(db, BO.at(NOW))
+    assert declined is not None
+    decline(db, BO.at(NOW), case_id, declined.token)
+    assert read(db) is Next.CLOSED
+    assert [one.disposition for one in open_ones(db, ANN.at(NOW)).shown] == [For.SECOND_READING]
+
+
+def test_what_stays_open_for_a_second_reading_goes_with_the_reading_that_is_taken_back(db: Database) -> None:
+    register(db, ANN)
+    case_id = prepare(db, "p0")
+    read(db)
+    [given] = db.values(select(ratings.c.id))
+    take_back(db, ANN.at(NOW), case_id, given)
+    assert not open_ones(db, ANN.at(NOW)).shown, "it was not read as safe by one person"
 
 
 @GROUNDS
