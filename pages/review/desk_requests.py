@@ -16,6 +16,7 @@ from screening.review.actors import Acting
 from screening.review.policy import Action, Forbidden, is_allowed
 from screening.review.rating_form import RatingForm
 from screening.review.triage import Tier
+from screening.text.display import visible
 from storage.blindness import NotYetRated
 from storage.database import Database
 from storage.review import inbox
@@ -227,7 +228,7 @@ def _hand_over(at: At, request: Request) -> None:
     _drop_sent_note(at, request)
     name = next((each.name for each in colleagues(at.db, at.here.person) if each.id == request.to), "a colleague")
     clear()
-    say(f"Handed over to {name}.")
+    say(f"Handed over to {visible(name)}.")
 
 
 def _second(at: At, request: Request) -> None:

@@ -41,7 +41,7 @@ def view(here: Here, desk: Desk | None, memory: Memory, *, empty: str, may_take:
     """Everything for one drawing of the desk. ``key`` makes pseudonyms of other readers."""
     shown = {
         "now": _ms(here.now),
-        "me": {"id": pseudonym(key, here.person.id), "name": here.person.name},
+        "me": {"id": pseudonym(key, here.person.id), "name": visible(here.person.name)},
         "keys": shortcuts.on(),
         "offer": form_offer(browse=is_allowed(here.person, Action.BROWSE_QUEUE)),
         "guideline": guideline(here.site),
@@ -116,10 +116,11 @@ def _points(draft: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _case(here: Here, desk: Desk) -> dict[str, Any]:
     claim, text = desk.claim, desk.text
+    named = text or claim
     settled = desk.evidence is not None and engine_label(desk.evidence) is not None
     shown: dict[str, Any] = {
         "id": desk.case_id,
-        "name": list_name(text.external_id if text else "", desk.case_id),
+        "name": list_name(named.external_id if named else "", desk.case_id),
         "asked": desk.asked,
         "evidence": evidence_html(desk.evidence) if desk.evidence else "",
         "notes": [_note(each, here) for each in desk.left[-3:]],

@@ -338,10 +338,15 @@ def show_read(here: Here, case_id: str) -> None:
         lay(_with_text(here, Desk(case_id=case_id, mine=mine)))
 
 
-def finish(here: Here, desk: Desk | None) -> None:
-    """Leave nothing with this person: neither a case nor a text sent ahead."""
+def give_up_ahead(here: Here) -> None:
+    """Give up the text that was sent ahead."""
     discard_ahead(here.db, here.by)
     memory().ahead = None
+
+
+def finish(here: Here, desk: Desk | None) -> None:
+    """Leave nothing with this person: neither a case nor a text sent ahead."""
+    give_up_ahead(here)
     inbox.release_all(here.db, here.by, note="finished for now")
     if desk is None or not desk.busy:
         clear()

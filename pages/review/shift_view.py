@@ -27,12 +27,20 @@ def table_html(found: Shift) -> str:
 
 
 def _cells(one: TierShift, left: Left) -> str:
-    share = "–" if one.within_target is None else f"{one.within_target:.0%} of {one.told_from:,}"
+    within = within_target(one)
+    share = "–" if within is None else rate_text(within)
     arrived = (one.arrived, one.looked_at, one.overdue)
     done = (one.read, one.handed_over, left.open, left.late)
     waits = (wait_words(one.median), wait_words(one.p90), share)
     cells = [*(f"{count:,}" for count in arrived), *waits, *(f"{count:,}" for count in done)]
     return "".join(f"<td>{cell}</td>" for cell in cells)
+
+
+def within_target(found: TierShift) -> Proportion | None:
+    """The share of cases looked at in time; None of none."""
+    if found.within_target is None:
+        return None
+    return Proportion(round(found.within_target * found.told_from), found.told_from)
 
 
 def wait_words(wait: timedelta | None) -> str:
@@ -57,9 +65,8 @@ def first_look_figure(by: Acting) -> tuple[str, str, str]:
 def first_look_words(found: TierShift) -> tuple[str, str, str]:
     """What is told, its value, and what the value rests on."""
     name = f"Time to first look, P0, last {LATELY.days} days"
-    if not found.told_from or found.within_target is None:
+    if (within := within_target(found)) is None:
         return name, "not yet", "no P0 case was looked at or overdue"
-    within = Proportion(round(found.within_target * found.told_from), found.told_from)
     value = wait_words(found.median) if found.looked_at else "nobody looked"
     return name, value, f"median of {found.looked_at:,} · within its target {rate_text(within)}"
 

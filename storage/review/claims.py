@@ -34,7 +34,7 @@ from screening.review.policy import Action, is_allowed, require
 from screening.review.triage import Tier
 from storage.audit_log import append
 from storage.database import Database, record
-from storage.schema import Moment, inbox_entries, ratings, skips
+from storage.schema import Moment, cases, inbox_entries, ratings, skips
 from storage.schema.review import LATER_READING
 
 LEASE = timedelta(minutes=15)
@@ -47,6 +47,17 @@ KEPT = 256
 """How many statements are cached, the latest used: each is built once for a person and executed often."""
 
 _entry = inbox_entries.c
+
+
+_NAMED = (
+    *_entry,
+    select(cases.c.external_id)
+    .where(cases.c.id == _entry.case_id)
+    .correlate(inbox_entries)
+    .scalar_subquery()
+    .label("external_id"),
+)
+"""An entry with the own id of its case."""
 
 
 def why_of(entry: Any) -> str:
@@ -201,6 +212,7 @@ class Claim:
     """A case in one person's hands until ``expires_at``; the token proves it."""
 
     case_id: str
+    external_id: str
     token: str
     expires_at: datetime
     tier: Tier
@@ -214,7 +226,7 @@ def new_token() -> str:
     return secrets.token_hex(32)
 
 
-_HELD = select(inbox_entries).where(is_open(), is_leased(NOW), _entry.holder == bindparam("holder", type_=String))
+_HELD = select(*_NAMED).where(is_open(), is_leased(NOW), _entry.holder == bindparam("holder", type_=String))
 
 
 def claim_next(
@@ -301,7 +313,7 @@ def _take(conn: Connection, which: ColumnElement[bool], by: Acting, lease: timed
             ahead_for=None,
             ahead_until=None,
         )
-        .returning(*inbox_entries.c)
+        .returning(*_NAMED)
     ).first()
     return None if row is None else _claim(row)
 
@@ -357,7 +369,7 @@ def renew(db: Database, by: Acting, case_id: str, token: str, lease: timedelta =
             update(inbox_entries)
             .where(holds(by, case_id, token))
             .values(lease_expires_at=by.now + lease)
-            .returning(*inbox_entries.c)
+            .returning(*_NAMED)
         ).first()
     if row is None:
         raise LeaseLost("the lease on this case is not yours any more")

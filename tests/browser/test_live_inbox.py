@@ -232,6 +232,8 @@ def test_the_list_is_sorted_kept_as_a_filter_and_given_away_case_by_case(page: P
     expect(_row(page, new).get_by_role("button", pressed=True)).to_be_visible()
     assert violations(page) == []
     screenshot(page, "inbox-giving")
+    expect(page.get_by_role("button", name="Give 1 case")).to_be_disabled()  # nobody is chosen yet
+    page.get_by_label("Colleague", exact=True).select_option(label="Bo")
     page.get_by_role("button", name="Give 1 case").click()
     expect(page.get_by_text("1 case is reserved for them.")).to_be_visible()
     page.mouse.move(1200, 5)

@@ -15,6 +15,7 @@ from screening.review.actors import LOCAL_USER
 from screening.review.rating_form import TextMark
 from screening.review.triage import Tier
 from storage import settings_store
+from storage.audit_log import events
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.review import adjudication, claims, inbox, ratings
@@ -240,6 +241,19 @@ def test_the_next_text_is_sent_ahead_with_the_save_where_it_can_wait(
     assert page.query_params["case"] in (second, [second]) and desk(page)["draft"].get("label") is None and first
 
 
+def test_a_text_that_was_sent_ahead_is_given_up_once_texts_are_to_be_covered(
+    open_page: Opener, page_database: Database
+) -> None:
+    fill(page_database, [Tier.P2, Tier.P3])
+    page = save(take_next(open_page("inbox")))
+    assert desk(page)["ahead"]["text"] == "canary text number 2"
+    page.button(key="cover").click().run()
+    assert not page.exception and desk(page)["ahead"] is None
+    page = take_next(page)
+    assert desk(page)["case"]["text"] is None
+    assert "ahead_opened" not in [event.action for event in events(page_database, LOCAL_USER)]
+
+
 def test_a_case_in_hand_comes_before_the_next(open_page: Opener, page_database: Database) -> None:
     fill(page_database, [Tier.P2, Tier.P3])
     page = take_next(open_page("inbox"))
@@ -355,6 +369,7 @@ def test_a_link_to_a_case_of_somebody_elses_is_no_dead_end(
 def test_covered_texts_are_not_loaded_before_they_are_opened(open_page: Opener, case_id: str) -> None:
     page = take_next(open_page("inbox", cover="1"))
     assert TEXT not in _shown(page) and "You opened 0 texts" in _shown(page)
+    assert desk(page)["case"]["name"] == "post-1", "as the list calls it"
     page = ask(page, "uncover").run()
     assert TEXT in _shown(page) and "You opened 1 text since midnight UTC, 1 since your last break." in _shown(page)
 

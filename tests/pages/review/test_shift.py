@@ -7,11 +7,13 @@ from typing import Any
 from sqlalchemy import update
 from streamlit.testing.v1 import AppTest
 
+from pages.review.shift_view import table_html
 from screening.review.actors import LOCAL_USER
 from screening.review.rating_form import Disposition
 from screening.review.triage import Tier
 from storage.database import Database
 from storage.review.follow_ups import open_follow_up, open_ones
+from storage.review.shift import Left, Shift, TierShift
 from storage.schema import cases, follow_ups
 from tests.databases import write
 from tests.pages.conftest import Opener
@@ -26,6 +28,20 @@ def test_the_shift_page_shows_every_tier(open_page: Opener, page_database: Datab
     assert all(f'<th scope="row">{tier.name}</th>' in shown for tier in Tier)
     page.selectbox(key="shift_length").set_value("Chosen times").run()
     assert not page.exception
+
+
+def test_a_share_that_is_not_all_is_not_told_as_all() -> None:
+    one = TierShift(
+        tier=Tier.P0, arrived=1_000, looked_at=1_000, overdue=3, read=0, handed_over=0, median=MINUTE, p90=MINUTE,
+        within_target=0.997, told_from=1_000,
+    )  # fmt: skip
+    left = {tier: Left(open=0, late=0) for tier in Tier}
+    shown = table_html(
+        Shift(
+            begin=NOW, end=NOW, tiers=(one,), left=left, follow_ups_opened=0, follow_ups_closed=0, follow_ups_overdue=0
+        )
+    )
+    assert "<td>0.997 [0.991, 0.999] (997/1000)</td>" in shown
 
 
 def test_a_period_that_is_not_over_is_counted_as_far_as_it_has_passed(

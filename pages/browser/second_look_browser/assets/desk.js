@@ -144,7 +144,7 @@ class Desk {
     if (!ok) this.layout.alert.textContent = words;
     if (request.kind === "draft" && ok) {
       forget(this.me, request.case, request.form.rev);
-      if (request.case === this.caseId && this.mayChange) this.layout.drafted.textContent = `Draft saved ${new Date().toLocaleTimeString([], { timeStyle: "medium" })}`;
+      if (request.case === this.caseId && this.mayChange) this.layout.drafted.textContent = `Draft saved ${new Date(this.now()).toISOString().slice(11, 19)} UTC`;
     }
     if (request.kind === "save" && this.saving?.id === request.id) {
       this.saving = null;

@@ -345,6 +345,7 @@ class Queue {
     this.give = make("button", { type: "button", class: "small" }, "Give to …");
     this.give.onclick = () => this.choosing(true);
     this.colleagues = make("select", { "aria-label": "Colleague" });
+    this.colleagues.onchange = () => this.giveWords();
     this.giveNow = make("button", { type: "button", class: "small" });
     this.giveNow.onclick = () => {
       this.act({ kind: "assign", to: this.colleagues.value, cases: [...this.chosen] });
@@ -360,11 +361,17 @@ class Queue {
     const state = JSON.stringify(this.data.colleagues);
     if (this.colleaguesState === state) return;
     this.colleaguesState = state;
-    this.colleagues.replaceChildren(...this.data.colleagues.map(([id, name]) => make("option", { value: id }, name)));
+    const chosen = this.colleagues.value; // kept where they are still there: nobody becomes somebody else
+    this.colleagues.replaceChildren(
+      make("option", { value: "" }, "Choose a colleague"),
+      ...this.data.colleagues.map(([id, name]) => make("option", { value: id }, name)));
+    if (this.data.colleagues.some(([id]) => id === chosen)) this.colleagues.value = chosen;
+    this.giveWords();
   }
 
   choosing(on) {
     this.chosen = on ? new Set() : null;
+    this.colleagues.value = "";
     this.giving.hidden = !on;
     this.give.hidden = on;
     for (const item of this.rows.values()) this.mark(item);
@@ -381,7 +388,7 @@ class Queue {
   giveWords() {
     const number = this.chosen?.size ?? 0;
     this.giveNow.textContent = `Give ${number} case${number === 1 ? "" : "s"}`;
-    this.giveNow.disabled = !number;
+    this.giveNow.disabled = !number || !this.colleagues.value;
   }
 
   mark(item) {
