@@ -270,6 +270,8 @@ class _NodeProgress:
             await self._look()
             permission = self.job.spend_guard.permission(self.case.batch_id, self.spend)
             if permission is Permission.NONE:
+                if (cap := self.job.spend_guard.cap_without_price(self.case.batch_id)) is not None:
+                    raise SamplerError(cap, "The cap on cost came before the first price.", stops_batch=True)
                 raise Withdrawn
             if permission is Permission.GO:
                 return

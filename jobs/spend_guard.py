@@ -11,11 +11,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from jobs.port import system_clock
 from screening.engine.draws import Bill
-from storage.batches.batch_state import BatchState, Caps, Standing
+from storage.batches.batch_state import STOPPED, BatchState, Caps, Standing
 from storage.batches.screenings import batch_standing
 from storage.batches.tallies import Totals
 from storage.database import Database
+from storage.site.heartbeats import live_workers
 
 FRESH_S = 0.2
 """Seconds within which a pause, a cancellation or a reached cap is noticed."""
@@ -33,11 +35,14 @@ class Permission(StrEnum):
 
 @dataclass(slots=True, eq=False)
 class CaseSpend:
-    """What one case has asked for since its last committed run: ``asked`` in the wave under way, ``drawn`` before."""
+    """What one case has asked for since its last committed run: ``asked`` in the wave under way, ``drawn`` before;
+    ``stored`` are its calls that this process brought into the tables.
+    """
 
     asked: int = 0
     bill: Bill = field(default_factory=Bill)
     drawn: Totals = field(default_factory=Totals)
+    stored: int = 0
 
     def ask(self, count: int, bill: Bill | None = None) -> Bill:
         """Record that a wave begins; returns its bill, which is the one given if there is one."""
@@ -58,15 +63,25 @@ class CaseSpend:
         """Calls that would be paid for nothing if the case's job ended now."""
         return self.drawn.calls + self.drawn.lost_calls + self.bill.requests
 
+    @property
+    def calls(self) -> int:
+        """All that this process has made for the case; none before it begins."""
+        return self.stored + self.drawn.calls + self.asked
+
+    def still_needs(self, each: int) -> int:
+        """Calls to its end, where a case takes about ``each``; one that took them and goes on is reckoned anew."""
+        return each - self.calls % each
+
 
 @dataclass(slots=True)
 class _Account:
     """One batch: its open spends, and what was written to the tables since they were last read."""
 
     standing: Standing | None = None
+    workers: int = 1
     looked_at: float = 0.0
     looking_since: float = float("-inf")
-    spends: set[CaseSpend] = field(default_factory=set)
+    spends: list[CaseSpend] = field(default_factory=list)
     settled: list[tuple[float, Totals]] = field(default_factory=list)
 
 
@@ -85,7 +100,7 @@ class SpendGuard:
         """A spend for one case of the batch, open within the block; by its end all of it must be in the tables."""
         spend = CaseSpend()
         with self._lock:
-            self._accounts.setdefault(batch_id, _Account()).spends.add(spend)
+            self._accounts.setdefault(batch_id, _Account()).spends.append(spend)
         try:
             yield spend
         finally:
@@ -101,6 +116,7 @@ class SpendGuard:
         with self._lock:
             written = spend.drawn + Totals(lost_calls=spend.bill.requests)
             self._accounts[batch_id].settled.append((self._clock(), written))
+            spend.stored += spend.drawn.calls
             spend.asked, spend.bill, spend.drawn = 0, Bill(), Totals()
 
     def must_look(self, batch_id: str) -> bool:
@@ -122,11 +138,19 @@ class SpendGuard:
         """Look at the tables again; blocking. Raises UnknownBatch."""
         begun = self._clock()
         standing = batch_standing(self._db, batch_id)
+        workers = 1 if standing.caps == Caps() else self._count_workers()
         with self._lock:
             account = self._accounts[batch_id]
-            account.standing, account.looked_at = standing, begun
+            account.standing, account.workers, account.looked_at = standing, workers, begun
             # What was written while we looked may be in what we saw: counted twice for a moment rather than not at all.
             account.settled = [(at, written) for at, written in account.settled if at > begun]
+
+    def _count_workers(self) -> int:
+        """How many workers share what is left: an embedded database has one."""
+        if self._db.kind == "sqlite":
+            return 1
+        with self._db.read() as conn:
+            return max(1, live_workers(conn, system_clock()))
 
     def is_cancelled(self, batch_id: str) -> bool:
         """Whether the batch was cancelled when last looked at."""
@@ -138,15 +162,24 @@ class SpendGuard:
         A paused batch ends the nodes that have begun, as their draws are paid for; a cancelled or capped one does
         not. Where only calls of this process that are not in the tables yet make up the cap, a case that has drawn
         nothing waits for what becomes of them; one that has gives up, so that some case always goes on or ends. A case
-        that has drawn nothing also waits while those that have may need what is left: a small cap is spent on a few
-        cases that end, and not on the beginnings of many.
+        also waits while those before it may need what is left: a small cap is spent on a few cases that end, and not
+        on the beginnings of many.
         """
         standing, begun = self._standing(batch_id), spend.drawn.calls > 0
         if standing.state is BatchState.CANCELLED or (standing.state is BatchState.PAUSED and not begun):
             return Permission.NONE
-        if not self._is_capped(batch_id, standing):
-            return Permission.GO if begun or self._suffices_for_one_more(batch_id, standing) else Permission.WAIT
+        if self._reached_cap(batch_id, standing) is None:
+            return Permission.GO if self._leaves_enough(batch_id, standing, spend) else Permission.WAIT
         return Permission.NONE if begun or standing.state is BatchState.CAPPED else Permission.WAIT
+
+    def cap_without_price(self, batch_id: str) -> str | None:
+        """The cap on cost that this process alone knows to be reached, for no call in the tables has a price: what
+        gives up now is lost there at no cost, and so would be whatever followed.
+        """
+        standing = self._standing(batch_id)
+        if standing.state in STOPPED or self._written(batch_id, standing).calls:
+            return None
+        return reached if (reached := self._reached_cap(batch_id, standing)) in ("max_cost", "cost_unknown") else None
 
     def _standing(self, batch_id: str) -> Standing:
         standing = self._accounts[batch_id].standing
@@ -154,34 +187,48 @@ class SpendGuard:
             raise RuntimeError("look first")
         return standing
 
-    def _is_capped(self, batch_id: str, standing: Standing) -> bool:
+    def _reached_cap(self, batch_id: str, standing: Standing) -> str | None:
         if standing.caps == Caps():
-            return False
+            return None
         known, asked = self._spent(batch_id, standing)
-        return standing.caps.reached_cap(known) is not None or _would_reach(standing.caps, known, asked)
+        return standing.caps.reached_cap(known) or _would_reach(standing.caps, known, asked)
 
-    def _suffices_for_one_more(self, batch_id: str, standing: Standing) -> bool:
-        """Whether what is left is enough for a case more beside those that have begun; for one alone it always is."""
+    def _leaves_enough(self, batch_id: str, standing: Standing, spend: CaseSpend) -> bool:
+        """Whether what is left is enough for this case beside those before it, and for as many of every other worker;
+        for the first it always is. One that has begun is after those that this process took up earlier, one that has
+        not is after all that have begun. Before a call has a price nobody knows how far a cap on cost reaches.
+        """
         if standing.caps == Caps():
             return True
+        with self._lock:
+            account = self._accounts[batch_id]
+            spends = account.spends[: account.spends.index(spend)] if spend.calls else account.spends
+            before = [one for one in spends if one.calls]
+        if not before:
+            return True
+        if standing.caps.max_cost_usd is not None and not self._written(batch_id, standing).calls:
+            return False
         known, asked = self._spent(batch_id, standing)
         each = max(1, round(known.calls / known.ended)) if known.ended else CALLS_A_CASE
+        needed = sum(one.still_needs(each) for one in (*before, spend))
+        return _would_reach(standing.caps, known, asked + account.workers * needed - 1) is None
+
+    def _written(self, batch_id: str, standing: Standing) -> Totals:
+        """What is in the tables by now."""
         with self._lock:
-            begun = [of for spend in self._accounts[batch_id].spends if (of := spend.drawn.calls + spend.asked)]
-        reserved = sum(max(0, each - calls) for calls in begun)
-        return not begun or not _would_reach(standing.caps, known, asked + reserved + each - 1)
+            return sum((written for _, written in self._accounts[batch_id].settled), standing.totals)
 
     def _spent(self, batch_id: str, standing: Standing) -> tuple[Totals, int]:
         """What is drawn, in the tables or not yet, and how many calls are under way."""
         with self._lock:
-            account = self._accounts[batch_id]
-            drawn = [*(written for _, written in account.settled), *(spend.drawn for spend in account.spends)]
-            asked = sum(max(spend.asked, spend.bill.requests) for spend in account.spends)
-        return sum(drawn, standing.totals), asked
+            spends = list(self._accounts[batch_id].spends)
+        asked = sum(max(spend.asked, spend.bill.requests) for spend in spends)
+        return sum((spend.drawn for spend in spends), self._written(batch_id, standing)), asked
 
 
-def _would_reach(caps: Caps, known: Totals, more: int) -> bool:
-    """Whether so many calls more reach a cap: they are reckoned at the mean price, like lost ones; before there is one,
+def _would_reach(caps: Caps, known: Totals, more: int) -> str | None:
+    """The cap that so many calls more reach: they are reckoned at the mean price, like lost ones; before there is one,
     by their number alone.
     """
-    return caps.reached_cap(replace(known, lost_calls=known.lost_calls + more)) not in (None, "cost_unknown")
+    reached = caps.reached_cap(replace(known, lost_calls=known.lost_calls + more))
+    return None if reached == "cost_unknown" else reached

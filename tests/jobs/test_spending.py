@@ -3,8 +3,10 @@
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from sqlalchemy import func, select
 
 from jobs.agents import Agents
@@ -12,7 +14,7 @@ from jobs.port import system_clock
 from jobs.screening_job import ScreeningJob
 from jobs.spend_guard import FRESH_S
 from screening.datasets.rows import NewCase
-from screening.engine.draws import Draw, DrawRequest, DrawSource, SamplerError
+from screening.engine.draws import Draw, DrawRequest, DrawSource, SamplerError, Usage
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from screening.text.received import receive
@@ -34,10 +36,11 @@ AMBIGUOUS = "My friend says she wants to disappear"
 
 
 class Metered(Agents):
-    """The simulated agents, paid by the draw; from wave number ``held_from`` on, waves end when `go` is set."""
+    """The simulated agents at ``price`` a draw; from wave number ``held_from`` on, waves end when `go` is set."""
 
-    def __init__(self, held_from: int | None = None) -> None:
+    def __init__(self, held_from: int | None = None, price: float | None = 0.0) -> None:
         super().__init__(Settings(_env_file=None, sampler="simulated"))
+        self._price = price
         self.asked: list[DrawRequest] = []
         self.broken_off = 0
         self.fails = False
@@ -61,7 +64,10 @@ class Metered(Agents):
             raise
         if self.fails:
             raise SamplerError("overloaded", "The service is overloaded.")
-        return await self.inner.draw(request)
+        return [replace(draw, usage=Usage(input_tokens=1)) for draw in await self.inner.draw(request)]
+
+    def cost_usd(self, configuration: Configuration, usage: Usage, node: str | None = None) -> float | None:
+        return None if self._price is None else self._price * usage.input_tokens
 
     @property
     def calls(self) -> int:
@@ -152,6 +158,32 @@ async def test_a_cap_is_passed_by_less_than_a_wave_for_all_cases_in_flight(db: D
     assert agents.calls < 50 + max(request.count for request in agents.asked)
     assert _totals(db, batch_id).ended >= 3, "it pays for cases that end, not for the beginnings of sixteen"
     _require_accounted(db, batch_id, agents.calls)
+
+
+async def test_a_small_cap_on_cost_is_spent_on_cases_that_end(db: Database) -> None:
+    batch_id, agents = batch(db, 40), Metered(price=2**-10)
+    change_caps(db, LOCAL_USER.at(system_clock()), batch_id, Caps(max_cost_usd=50 * 2**-10))
+    async with running(db, agents):
+        await until(lambda: progress(db, batch_id).state is BatchState.CAPPED and _unended(db) == 0)
+    assert agents.calls < 50 + max(request.count for request in agents.asked)
+    assert progress(db, batch_id).why == "max_cost" and _totals(db, batch_id).ended >= 3
+    _require_accounted(db, batch_id, agents.calls)
+
+
+@pytest.mark.parametrize(("price", "why"), [(0.02, "max_cost"), (None, "cost_unknown")])
+async def test_a_cap_on_cost_below_the_first_price_stops_at_the_first_wave(
+    db: Database, price: float | None, why: str
+) -> None:
+    """What was lost has no price in the tables: such batches had gone on until a thousand calls were lost."""
+    (batch_id, _), agents = _ambiguous(db, 20), Metered(price=price)
+    change_caps(db, LOCAL_USER.at(system_clock()), batch_id, Caps(max_cost_usd=0.05))
+    async with running(db, agents):
+        await until(lambda: progress(db, batch_id).state is BatchState.PAUSED and _unended(db) == 0)
+        found = progress(db, batch_id)
+        assert len(agents.asked) == 1 and (found.why, found.failed, found.at_cap) == (why, 0, True)
+        _require_accounted(db, batch_id, agents.calls)
+        change_caps(db, LOCAL_USER.at(system_clock()), batch_id, Caps(max_calls=30))
+        await until(lambda: progress(db, batch_id).state is BatchState.CAPPED)
 
 
 async def test_a_case_waits_for_what_becomes_of_calls_under_way_that_make_up_the_cap(db: Database) -> None:
