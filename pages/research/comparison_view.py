@@ -24,8 +24,8 @@ def show_comparison(ask: Ask, evaluated: Evaluated) -> None:
     st.dataframe(pd.DataFrame(rows), hide_index=True)
     st.caption(
         f"Right in {second} alone: {found.only_second:,}; in {first} alone: {found.only_first:,}; exact McNemar "
-        f"p = {found.p_value:.3g}. 95 % intervals by a paired bootstrap over the same cases; each, like p, is "
-        "for itself. An escalation counts as not right."
+        f"p = {found.p_value:.3g}. 95 % intervals by a paired bootstrap over the same cases, never narrower "
+        "than a formula's for few cases; each, like p, is for itself. An escalation counts as not right."
     )
     st.header(f"All conditions against {first}")
     table = [_line(each) for each in others]
@@ -33,7 +33,8 @@ def show_comparison(ask: Ask, evaluated: Evaluated) -> None:
     st.caption(
         f"Intervals of one column hold for all {len(others)} conditions together at 95 % (Bonferroni): the best of "
         "them may be chosen from one column. Choosing by several columns, or choosing what is compared with after "
-        "seeing this table, is exploratory: confirm it on other cases."
+        "seeing this table, is exploratory: confirm it on other cases. Below about 60 texts those of calls may be too "
+        "narrow, where a few texts take most of them."
     )
 
 

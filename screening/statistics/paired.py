@@ -54,9 +54,10 @@ def paired_difference(first: Figures, second: Figures, *, confidence: float = 0.
 
     The interval is the percentile interval of `RESAMPLES` resamples; where both are 0 or 1 and the cases in which they
     part are few, the resamples cannot leave what was seen, so it is widened to Bonett and Price's adjusted Wald
-    interval (2012, doi:10.3102/1076998611411915) where that is wider. Degenerate: no pair gives None, fewer than
-    `FEWEST` pairs of amounts no interval; where no rate parts it is the adjusted interval, where all amounts part alike
-    the value itself. ValueError for sequences of different lengths.
+    interval (2012, doi:10.3102/1076998611411915) where that is wider, and for amounts to Student's t: where one text
+    in four takes most calls, resamples of 10 alone leave the truth out in 13 %. Degenerate: no pair gives None, fewer
+    than `FEWEST` pairs of amounts no interval; where no rate parts it is the adjusted interval, where all amounts part
+    alike the value itself. ValueError for sequences of different lengths.
 
     >>> found = paired_difference([1, 1, 0, 0], [1, 1, 1, 1])
     >>> found.value, found.n
@@ -84,10 +85,8 @@ def _limits(one: np.ndarray, other: np.ndarray, confidence: float, seed: int) ->
     if not rates and one.size < FEWEST:
         return None, None
     low, high = _percentiles(other - one, confidence, seed)
-    if not rates:
-        return low, high
-    wald_low, wald_high = _bonett_price(one, other, confidence)
-    return min(low, wald_low), max(high, wald_high)
+    least, most = _bonett_price(one, other, confidence) if rates else _student(other - one, confidence)
+    return min(low, least), max(high, most)
 
 
 def quantile_difference(
@@ -137,6 +136,13 @@ def _distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     counts = np.bincount((values - least).astype(np.int64))
     found = np.flatnonzero(counts)
     return found + least, counts[found]
+
+
+def _student(differences: np.ndarray, confidence: float) -> tuple[float, float]:
+    """Mean ± t₍n-1₎ · s/√n."""
+    n, mean = differences.size, float(differences.mean())
+    half = float(special.stdtrit(n - 1, 0.5 + confidence / 2)) * float(differences.std(ddof=1)) / np.sqrt(n)
+    return mean - half, mean + half
 
 
 def _bonett_price(one: np.ndarray, other: np.ndarray, confidence: float) -> tuple[float, float]:

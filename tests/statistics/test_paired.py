@@ -99,7 +99,24 @@ def test_rates_are_widened_to_the_adjusted_interval_by_hand() -> None:
     assert paired_difference([1, 1], [0, 0]).low == -1.0
 
 
-def test_figures_that_are_no_rates_are_not_widened() -> None:
+def test_amounts_of_few_pairs_of_which_some_take_most_calls_are_widened_to_students_t() -> None:
+    # 0 … 9: mean 4.5, standard deviation √(82.5 / 9) = 3.0277, t with 9 degrees of freedom 2.2622
+    found = paired_difference([0] * 10, list(range(10)))
+    assert (found.low, found.high) == pytest.approx(
+        (4.5 - 2.2622 * 3.0277 / 10**0.5, 4.5 + 2.2622 * 3.0277 / 10**0.5), abs=1e-3
+    )
+    rng, covered, runs = np.random.default_rng(1), 0, 400
+    for run in range(runs):
+        hard = rng.random(10) < 0.25  # means 0.25 · 179.5 + 0.75 · 85.5 = 109 and 0.25 · 102 + 0.75 · 8 = 31.5
+        first = np.where(hard, rng.integers(60, 300, 10), rng.integers(72, 100, 10))
+        second = np.where(hard, rng.integers(5, 200, 10), rng.integers(5, 12, 10))
+        some = paired_difference(first, second, seed=run)
+        assert some.low is not None and some.high is not None
+        covered += some.low <= 31.5 - 109 <= some.high
+    assert covered / runs >= 0.93, "by resamples alone it is 0.865"
+
+
+def test_amounts_that_do_not_vary_are_not_widened() -> None:
     assert paired_difference([0] * 12, [2] * 12).low == 2.0
     assert paired_difference([2, 0] * 5, [2, 0] * 5).high == 0.0
     halves = paired_difference([0.0] * 12, [0.5] * 12)
