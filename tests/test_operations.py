@@ -23,9 +23,10 @@ SERVICES = COMPOSE["services"]
 
 
 def test_app_and_workers_share_one_postgresql_and_their_settings() -> None:
-    assert set(SERVICES) == {"app", "worker", "proxy", "database"}
-    app, worker = SERVICES["app"], SERVICES["worker"]
-    assert app["environment"] == worker["environment"] and app["volumes"] == worker["volumes"]
+    assert set(SERVICES) == {"app", "worker", "api", "proxy", "database"}
+    app = SERVICES["app"]
+    for other in (SERVICES["worker"], SERVICES["api"]):
+        assert app["environment"] == other["environment"] and app["volumes"] == other["volumes"]
     assert app["environment"]["DATABASE_URL"] == "postgresql://second_look@database/second_look"
     assert app["depends_on"] == {"database": {"condition": "service_healthy"}}
     kept = [volume.split(":")[0] for service in SERVICES.values() for volume in service.get("volumes", [])]
@@ -94,6 +95,21 @@ def test_app_and_worker_start_with_exactly_that_environment(
     wait_for(lambda: subprocess.run(alive, cwd=ROOT, env=environment_inside, check=False).returncode == 0, 60)
     workers.kill(0, signal.SIGTERM)
     assert subprocess.run(alive, cwd=ROOT, env=environment_inside, check=False).returncode == 1
+
+
+@pytest.mark.timeout(120)
+def test_the_api_is_started_where_it_is_asked_for(postgresql_url: str, workers: Workers, tmp_path: Path) -> None:
+    """By its command as it stands there, but for the port, which is this test's; on it its health check succeeds."""
+    service, port = SERVICES["api"], str(free_port())
+    (published,) = service["ports"]
+    inside, command = published.rsplit(":")[-1], service["command"]
+    assert service["profiles"] == ["api"] and command[command.index("--port") + 1] == inside
+    options = {"SECOND_LOOK_DATA_DIRECTORY": str(tmp_path)}
+    workers.start(postgresql_url, options, tuple(port if part == inside else part for part in command[1:]))
+    check = [sys.executable, *service["healthcheck"]["test"][2:-1]]
+    asked = [*check, service["healthcheck"]["test"][-1].replace(inside, port)]
+    wait_for(lambda: workers.dead(0) or subprocess.run(asked, check=False, capture_output=True).returncode == 0, 90)
+    assert not workers.dead(0), workers.log_of(0)
 
 
 def test_nothing_is_reachable_from_other_machines_and_no_password_is_written_down() -> None:
