@@ -18,6 +18,7 @@ from pages.review.readings_view import readings_html, versions_html
 from screening.review.policy import Action, Forbidden, is_allowed, require
 from storage.batches import batches
 from storage.blindness import NotYetRated, Unread
+from storage.erased import is_erased_now
 from storage.review import adjudication, ratings
 from storage.review.case_file import CaseFile, reveal_case_file
 from storage.review.evidence import CaseText, Evidence, reveal_evidence, reveal_text
@@ -27,8 +28,10 @@ key = resources.settings().pseudonym_secret
 
 
 def reveal_once(case_id: str) -> tuple[CaseText, Evidence]:
-    """Read once a visit: each reading of the text and of the evidence is a line in the audit log."""
-    name = f"case_page_{case_id}"
+    """Read once a visit, and once more after it was erased: each reading of the text and of the evidence is a line in
+    the audit log.
+    """
+    name = f"case_page_{case_id}_{is_erased_now(here.db, case_id)}"
     if name not in st.session_state:
         shown = reveal_evidence(here.db, here.by, case_id)
         read = reveal_text(here.db, here.by, case_id), shown
@@ -76,7 +79,8 @@ def people(case_id: str, *, closed: bool) -> None:
     if made:
         st.html('<h2 class="sl-h2">Accepted label</h2>')
         st.html(versions_html(made, key, here.person.id))
-    adjudication_form(here, case_id, given, made, closed=closed)
+    if not is_erased_now(here.db, case_id):  # nothing more is decided on it
+        adjudication_form(here, case_id, given, made, closed=closed)
 
 
 def blind(case_id: str) -> None:

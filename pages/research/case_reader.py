@@ -16,6 +16,7 @@ from screening.review.policy import Forbidden
 from screening.text.display import visible
 from screening.words import count_of
 from storage.database import Database
+from storage.erased import is_erased_now
 from storage.research.case_tags import Waiting, add_remark, add_tag, remarks, remove_tag, tag_counts
 from storage.research.cells import CaseInCell, listed_case, take_texts_to_compare
 from storage.review.evidence import CaseText, reveal_text
@@ -88,8 +89,9 @@ def _steps(ids: Sequence[str], case: CaseInCell) -> None:
 
 
 def _text(db: Database, person: Actor, case: CaseInCell) -> None:
-    """Each text is read, and logged, once a visit."""
-    seen: dict[str, CaseText | None] = st.session_state.setdefault("reader_texts", {})
+    """Each text is read, and logged, once a visit, and once more after it was erased."""
+    kept = f"reader_texts_{is_erased_now(db, case.case_id)}"
+    seen: dict[str, CaseText | None] = st.session_state.setdefault(kept, {})
     if case.case_id not in seen:
         try:
             seen[case.case_id] = reveal_text(db, person.at(resources.now()), case.case_id)

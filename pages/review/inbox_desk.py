@@ -17,6 +17,7 @@ from screening.review.policy import Forbidden
 from screening.review.rating_form import RatingForm
 from screening.review.triage import Tier
 from storage.database import Database
+from storage.erased import ERASED, is_erased_now
 from storage.review import claims, inbox, ratings
 from storage.review.ahead import SentAhead, discard_ahead, send_ahead
 from storage.review.claims import Claim, LeaseLost
@@ -153,9 +154,17 @@ def current(here: Here) -> Desk | None:
     desk: Desk | None = st.session_state.get(_DESK)
     if case_id is None:
         return None
-    if desk is None or desk.case_id != case_id:
+    if desk is None or desk.case_id != case_id or _is_behind_erasure(here, desk):
         desk = _find(here, case_id)
     return keep(desk)
+
+
+def _is_behind_erasure(here: Here, desk: Desk) -> bool:
+    """Whether the desk of a case that is read still has words of it that were erased; of one that is not read it is
+    said where it stands, and nothing is shown.
+    """
+    had = desk.mine is not None and desk.text is not None and desk.text.text != ERASED
+    return had and is_erased_now(here.db, desk.case_id)
 
 
 def keep(desk: Desk) -> Desk:

@@ -31,7 +31,7 @@ from screening.review.policy import Action, require
 from storage.audit_log import append
 from storage.batches.batch_state import BatchEvent, still_takes_rows, was_cancelled
 from storage.database import Database, record
-from storage.erased import was_erased
+from storage.erased import ERASED, was_erased
 from storage.identifiers import new_id
 from storage.review import program_texts, text_index
 from storage.schema import (
@@ -59,7 +59,6 @@ from storage.schema import (
 )
 from storage.settings_store import current_in
 
-ERASED: Final = "[erased]"
 AT_ONCE = 500
 _WRITTEN = ("note", "marks")
 """Of a reading's fields: what its reader wrote, or took out of the text."""

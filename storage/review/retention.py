@@ -26,8 +26,8 @@ from screening.review.actors import SYSTEM, Acting
 from screening.review.policy import Action, require
 from storage.audit_log import append
 from storage.database import Database
-from storage.erased import was_erased
-from storage.review.erasure import ERASED, abandoned_cases, are_refused_beside, erase_rows
+from storage.erased import ERASED, was_erased
+from storage.review.erasure import abandoned_cases, are_refused_beside, erase_rows
 from storage.review.worklist import is_listed
 from storage.schema import (
     acknowledgements,

@@ -13,6 +13,7 @@ from screening.engine.pipeline import preset
 from screening.review.actors import LOCAL_USER
 from storage.batches.batches import cancel
 from storage.database import Database
+from storage.erased import ERASED
 from storage.identifiers import new_id
 from storage.review import claims, inbox, ratings
 from storage.review.erasure import erase_rows
@@ -108,6 +109,19 @@ def test_an_amendment_is_a_version_with_its_reason_and_what_it_changed(
     assert not page.exception
     assert "Version 2: <del>Safe</del> → <ins>Unsafe</ins>" in _shown(page)
     assert "The second line was overlooked." in _shown(page) and "Version 1: Safe" in _shown(page)
+
+
+def test_what_is_erased_leaves_a_page_that_lies_open(open_page: Opener, page_database: Database) -> None:
+    [case_id] = fill(page_database)
+    _read(page_database, case_id)
+    page = open_page("case", case=case_id)
+    assert "canary" in _shown(page) and "Amend the accepted label" in _shown(page)
+    with page_database.write() as conn:
+        erase_rows(conn, [case_id], None, _now())
+    page.run()
+    assert not page.exception
+    assert "canary" not in _shown(page) and ERASED in _shown(page)
+    assert "Amend the accepted label" not in _shown(page), "it would be refused"
 
 
 def test_a_case_that_was_erased_before_it_had_a_label_has_none_to_amend(

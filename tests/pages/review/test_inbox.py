@@ -17,9 +17,11 @@ from screening.review.triage import Tier
 from storage import settings_store
 from storage.audit_log import events
 from storage.database import Database
+from storage.erased import ERASED
 from storage.identifiers import new_id
 from storage.review import adjudication, claims, inbox, ratings
 from storage.review.drafts import load_draft
+from storage.review.erasure import erase_rows
 from storage.review.queue import Counts, State, counts
 from storage.schema import cases, inbox_entries, reveals
 from storage.schema import ratings as ratings_table
@@ -183,7 +185,7 @@ def test_a_lease_that_ran_out_is_taken_up_again(open_page: Opener, page_database
     page = take_next(open_page("inbox"))
     write(page_database, update(inbox_entries).values(lease_expires_at=_now() - timedelta(seconds=1)))
     page = ask(page, "look")
-    assert desk(page)["words"] == "You do not hold this case any more: it is free for others."
+    assert desk(page)["words"] == "You do not hold this case: it is free for others."
     assert desk(page)["may_take"] and TEXT not in _shown(page)
     page = ask(page, "take", case=case_id)
     assert desk(page)["stage"] == "reading" and desk(page)["case"]["text"] == TEXT
@@ -305,6 +307,21 @@ def test_my_readings_are_listed_with_what_became_of_them(
     made = adjudication.reveal_versions(page_database, LOCAL_USER.at(_now()), case_id)
     adjudication.amend(page_database, LOCAL_USER.at(_now()), case_id, made[-1].label.__class__("safe"), "discussed", 1)
     assert "≠ accepted otherwise: safe" in _shown(unfold(open_page("inbox"), "My readings"))
+
+
+def test_what_is_erased_leaves_the_desk_of_whoever_has_read_it(
+    open_page: Opener, page_database: Database, case_id: str
+) -> None:
+    page = save(take_next(open_page("inbox")))
+    assert TEXT in str(desk(page))
+    with page_database.write() as conn:
+        erase_rows(conn, [case_id], None, _now())
+    page = ask(page, "look")
+    shown = desk(page)
+    assert TEXT not in str(shown) and (shown["stage"], shown["case"]["text"]) == ("read", ERASED)
+    seen = [event.action for event in events(page_database, LOCAL_USER)]
+    assert desk(ask(page, "look"))["case"]["text"] == ERASED
+    assert [event.action for event in events(page_database, LOCAL_USER)] == seen, "it is read anew once"
 
 
 def test_finish_leaves_nothing_in_hand(open_page: Opener, page_database: Database) -> None:
@@ -457,7 +474,7 @@ def test_a_second_opinion_asked_after_the_lease_is_refused_and_said(
     page = take_next(open_page("inbox"))
     write(page_database, update(inbox_entries).values(holder=None, token=None, lease_expires_at=None))
     page = ask(page, "second")
-    assert "You do not hold this case any more" in answer(page)["words"] and TEXT not in _shown(page)
+    assert "You do not hold this case" in answer(page)["words"] and TEXT not in _shown(page)
 
 
 def test_what_is_no_request_is_left_alone(open_page: Opener, page_database: Database, case_id: str) -> None:

@@ -7,8 +7,9 @@ from streamlit.testing.v1 import AppTest
 from screening.review.actors import LOCAL_USER
 from storage.audit_log import append
 from storage.database import Database
+from storage.erased import ERASED
 from storage.review import erasure
-from storage.review.erasure import ERASED, By, Selection
+from storage.review.erasure import By, Selection
 from storage.review.evidence import reveal_text
 from storage.settings_store import current
 from tests.pages.conftest import Opener

@@ -15,12 +15,13 @@ from storage.audit_log import anchor, append
 from storage.batches.intake import add_rows, close_intake
 from storage.batches.results import results
 from storage.database import Database
+from storage.erased import ERASED
 from storage.research.case_tags import add_remark, add_tag
 from storage.review import claims, erasure, retention
 from storage.review.adjudication import amend
 from storage.review.claims import LeaseLost, NotAvailable
 from storage.review.drafts import load_draft, save_draft
-from storage.review.erasure import ERASED, By, NotErased, Selection
+from storage.review.erasure import By, NotErased, Selection
 from storage.review.ratings import revise, submit_rating
 from storage.review.second_looks import request_second_looks
 from storage.review.standing import Place, standing

@@ -200,7 +200,7 @@ class Desk {
 
   look() {
     if (this.outbox.waiting.length || this.claiming) return;
-    if (["reading", "over"].includes(this.stage)) this.outbox.post("look", { case: this.caseId });
+    if (["reading", "over", "read"].includes(this.stage)) this.outbox.post("look", { case: this.caseId });
   }
 
   alive() {
@@ -570,7 +570,7 @@ class Desk {
   drawTexts(fresh) {
     const shown = this.shown;
     const others = this.stage === "read" ? this.data.read.others.flatMap(({ who, marks }) => marks.map((mark) => ({ ...mark, who }))) : [];
-    const key = JSON.stringify([this.caseId, shown?.text === null, others.length, shown?.evidence?.length, this.stage]);
+    const key = JSON.stringify([this.caseId, shown?.text, others.length, shown?.evidence?.length, this.stage]);
     for (const [part, pane] of Object.entries(this.panes)) {
       const text = shown?.[part] ?? null;
       pane.root.hidden = text === null;
