@@ -15,7 +15,7 @@ _WORDS = {
     Place.TAKEN: "Somebody else has this case now.",
     Place.CLOSED: "This case was closed by somebody else in the meantime.",
     Place.ERASED: "What this case held was erased: nobody reads it any more.",
-    Place.FREE: "You do not hold this case any more: it is free for others.",
+    Place.FREE: "You do not hold this case: it is free for others.",
 }
 KEPT = "What you filled in is kept as a draft."
 _OF_THE_PAGE = ("rev", "read_to_end", "revision", "form_version")

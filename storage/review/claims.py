@@ -34,7 +34,7 @@ from screening.review.policy import Action, is_allowed, require
 from screening.review.triage import Tier
 from storage.audit_log import append
 from storage.database import Database, record
-from storage.schema import Moment, cases, inbox_entries, ratings, skips
+from storage.schema import Moment, audit_events, cases, inbox_entries, ratings, skips
 from storage.schema.review import LATER_READING
 
 LEASE = timedelta(minutes=15)
@@ -285,7 +285,7 @@ def claim(
 def claim_in(conn: Connection, by: Acting, case_id: str, lease: timedelta, token: str) -> Claim:
     """As `claim`, inside the caller's transaction."""
     row = _entry_row(conn, case_id)
-    require(by.actor, Action.CLAIM_NAMED, by.id if by.id in (row.handed_to, row.holder) else row.holder)
+    require(by.actor, Action.CLAIM_NAMED, _owner(conn, by, row))
     unheld = or_(~is_leased(by.now), _entry.holder == by.id, _entry.holder.is_(None))
     free = and_(unheld, ~is_read_by(by.actor), not_ahead_for_others(by.actor, by.now))
     if row.reading == "third" and not is_allowed(by.actor, Action.ADJUDICATE):
@@ -297,6 +297,19 @@ def claim_in(conn: Connection, by: Acting, case_id: str, lease: timedelta, token
         raise NotAvailable("somebody else holds this case, or its reading is not yours")
     append(conn, by, "claimed", case_id, {"tier": int(taken.tier), "named": True})
     return taken
+
+
+def _owner(conn: Connection, by: Acting, row: Any) -> str | None:
+    """Whom the case was handed to, or who held it last, also where it went back from under them as their page slept;
+    not while it is kept for somebody else.
+    """
+    if by.id in (row.handed_to, row.holder):
+        return by.id
+    if row.holder is not None or (row.reserved_until is not None and row.reserved_until > by.now):
+        return str(row.holder) if row.holder else None
+    event = audit_events.c
+    claimed = select(event.actor).where(event.subject == row.case_id, event.action == "claimed")
+    return conn.execute(claimed.order_by(event.seq.desc()).limit(1)).scalar()
 
 
 def _take(conn: Connection, which: ColumnElement[bool], by: Acting, lease: timedelta, token: str) -> Claim | None:

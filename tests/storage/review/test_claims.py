@@ -108,6 +108,25 @@ def test_a_reviewer_names_a_case_only_where_it_was_handed_to_them_or_was_theirs(
             step(db, RESEARCHER.at(NOW))
 
 
+def test_who_held_a_case_last_takes_it_up_again_where_it_went_back_from_under_them(db: Database) -> None:
+    """As the case of a machine that slept does; unless somebody had it since, or it is kept for them."""
+    (case_id,) = fill(db, [Tier.P2])
+    register(db, ANN, BO)
+    for _ in range(2):
+        claims.claim_next(db, ANN.at(NOW))
+        inbox.release_all(db, ANN.at(NOW))
+        with pytest.raises(Forbidden):
+            claims.claim(db, BO.at(NOW), case_id)
+        held = claims.claim(db, ANN.at(NOW), case_id)
+        inbox.hand_over(db, ANN.at(NOW), case_id, held.token, "bo", "yours")
+        with pytest.raises(Forbidden):
+            claims.claim(db, ANN.at(NOW), case_id)
+        assert claims.claim_next(db, BO.at(NOW)) is not None
+        inbox.release_all(db, BO.at(NOW))
+        with pytest.raises(Forbidden):
+            claims.claim(db, ANN.at(NOW), case_id)
+
+
 def test_by_name_a_senior_takes_a_reserved_case_but_none_that_is_in_hands_or_in_a_browser(db: Database) -> None:
     reserved, held, ahead = fill(db, [Tier.P2] * 3)
     put(db, reserved, handed_to="bo", held_by="ann", reserved_until=NOW + MINUTE)
