@@ -1,5 +1,7 @@
 """Where the audit's readings go: more to texts called safe that something speaks against, from the next batch on."""
 
+from dataclasses import replace
+
 import pandas as pd
 import streamlit as st
 
@@ -45,7 +47,8 @@ def allocation_panel(db: Database, person: Actor, found: Verified) -> None:
         100 * floor, 100.0, min(100.0, 200 * floor), 0.5, "%g", key="allocation_mean",
     )  # fmt: skip
     proposed = neyman(seen, floor, min(1.0, max(floor, share / 100)))
-    _show(seen, now.allocation if now else Allocation(), proposed, floor)
+    told = tuple(replace(each, cases=each.cases - each.due) for each in seen) if found.to_reader else seen
+    _show(told, now.allocation if now else Allocation(), proposed, floor)
     if is_allowed(person, Action.CHANGE_SETTINGS):
         _buttons(db, person, proposed, held=now is not None and bool(now.allocation.probabilities))
 
@@ -55,7 +58,7 @@ def _show(seen: tuple[Seen, ...], now: Allocation, proposed: Allocation, floor: 
         {
             "What spoke against safe": WORDS[Doubt(each.name)],
             "Texts": each.cases,
-            "Read": each.read,
+            "Read as safe or unsafe": each.read,
             "Unsafe": each.unsafe,
             "π in force": plain_percent(now.probability(each.name, floor)),
             "π proposed": plain_percent(proposed.probability(each.name, floor)),

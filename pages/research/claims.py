@@ -9,13 +9,13 @@ from statistics import median
 from screening.labels import Label, Outcome
 from screening.research.binding import binding_of
 from screening.review.actors import Actor
+from screening.review.policy import Action, is_allowed
 from screening.review.reach import Reach
 from screening.statistics.verification import (
     AuditEstimates,
     Drift,
     Guarantee,
     Look,
-    MissedUnsafe,
     Stratum,
     betting_sequence,
     bound_after,
@@ -59,7 +59,11 @@ class Beyond:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """All that the audit of one configuration says; the guarantee rests on cases settled under the present plan."""
+    """All that the audit of one configuration says; the guarantee rests on cases settled under the present plan.
+
+    ``to_reader``: it is told to somebody who may yet read what waits, so counts by outcome leave that out: beside a
+    list, or where one text waits, they would say what the engine made of it. Estimates and bounds are the same.
+    """
 
     sample: AuditSample
     plan: AuditPlan
@@ -74,6 +78,17 @@ class Verified:
     guarantee: Guarantee
     drift: Drift
     hours: tuple[float, ...]
+    to_reader: bool = False
+
+    @property
+    def told_strata(self) -> tuple[Stratum, ...]:
+        """The tallies as they may be told."""
+        return tuple(each.without_what_waits for each in self.strata) if self.to_reader else self.strata
+
+    @property
+    def called_safe(self) -> int:
+        """How many texts called safe may be told."""
+        return sum(each.cases for each in self.told_strata if each.outcome is Outcome.SAFE)
 
 
 def verify_now(db: Database, actor: Actor, version: str, plan: AuditPlan) -> Verified:
@@ -81,7 +96,8 @@ def verify_now(db: Database, actor: Actor, version: str, plan: AuditPlan) -> Ver
     may come from the process beside the server.
     """
     found = verify(audit_sample(db, actor, version), outcome_mix(db, actor, version), plan)
-    return replace(found, sample=replace(found.sample, readings=(), others=()))
+    to_reader = is_allowed(actor, Action.CLAIM_NEXT)
+    return replace(found, sample=replace(found.sample, readings=(), others=()), to_reader=to_reader)
 
 
 def verify(sample: AuditSample, mix: OutcomeMix, plan: AuditPlan) -> Verified:
@@ -100,7 +116,7 @@ def verify(sample: AuditSample, mix: OutcomeMix, plan: AuditPlan) -> Verified:
         ),
         looks=missed_sequence(sample.readings, floor),
         at_most=missed_sequence(sample.readings, floor, from_above=True),
-        below_floor=sum(each.case.coin_probability < floor for each in under_plan),
+        below_floor=sum(each.case.coin_probability < floor for each in sample.readings),
         beyond_floor=_beyond(under_plan, floor),
         guarantee=guarantee_of(
             (each.case for each in under_plan),
@@ -135,11 +151,12 @@ def _beyond(readings: Sequence[Reading], floor: float) -> Beyond:
 def beyond_sentence(found: "Verified") -> str:
     """What was read beyond the plan's π, which the guarantee leaves out; empty where that is nothing."""
     beyond = found.beyond_floor
-    seen = beyond.read + beyond.inconclusive + beyond.read_again
+    read_again = 0 if found.to_reader else beyond.read_again
+    seen = beyond.read + beyond.inconclusive + read_again
     if not seen:
         return ""
     unclear = f", {beyond.inconclusive:,} inconclusive" if beyond.inconclusive else ""
-    again = f", {count_of(beyond.read_again, 'waits', 'wait')} for a second reading" if beyond.read_again else ""
+    again = f", {count_of(read_again, 'waits', 'wait')} for a second reading" if read_again else ""
     texts = count_of(seen, "text called safe was", "texts called safe were")
     return (
         f"Beside it, not counted: {texts} read beyond the "
@@ -234,16 +251,15 @@ def missed_words(found: "Verified") -> str:
     """What the bound rests on, and what looking at any time costs."""
     missed = found.estimates.missed
     if not found.at_most:
-        return (
-            f"Nothing can be said yet: none of {count_of(missed.cases, 'text')} called safe has been read for the plan."
-        )
+        texts = count_of(found.called_safe, "text")
+        return f"Nothing can be said yet: none of {texts} called safe has been read for the plan."
     where = "audited below the plan's π"
     texts = count_of(found.below_floor, f"text was {where} and counts", f"texts were {where} and count")
-    below = f" {texts} nowhere." if found.below_floor else ""
-    after = f"after {count_of(found.at_most[-1].observations, 'reading')} at the plan's π"
+    below = f" {texts} for the estimate alone." if found.below_floor else ""
+    after = f"after {observed_words(found)} at the plan's π"
     estimated = (
         f"estimate {per_thousand(missed.per_thousand)}, {missed.missed} missed in {missed.read:,} read of "
-        f"{missed.cases:,} called safe{counted_as_missed(missed)}.{below}"
+        f"{found.called_safe:,} called safe{counted_as_missed(found)}.{below}"
     )
     if has_moved(found):
         return f"No bound can be told {after}: {MOVED}; {estimated}"
@@ -253,14 +269,22 @@ def missed_words(found: "Verified") -> str:
     )
 
 
-def counted_as_missed(missed: MissedUnsafe) -> str:
+def observed_words(found: "Verified") -> str:
+    """Of how many texts the bound is: one that can no longer be read blind counts in it, and was not read."""
+    words = ("text read or lost", "texts read or lost") if found.estimates.missed.lost else ("reading", "readings")
+    return count_of(found.at_most[-1].observations, *words)
+
+
+def counted_as_missed(found: "Verified") -> str:
     """What the bound takes for missed without knowing; empty where that is nothing."""
+    missed = found.estimates.missed
     kinds = (
-        (missed.inconclusive, "inconclusive"),
-        (missed.read_again, "that wait for a second reading"),
-        (missed.lost, "that can no longer be read blind"),
+        (missed.inconclusive, f"{missed.inconclusive:,} inconclusive"),
+        (missed.lost, f"{missed.lost:,} that can no longer be read blind"),
+        (missed.read_again and not found.to_reader, f"{missed.read_again:,} that wait for a second reading"),
+        (found.to_reader, "any that wait for a second reading"),
     )
-    all_of_them = " and ".join(f"{count:,} {words}" for count, words in kinds if count)
+    all_of_them = " and ".join(words for count, words in kinds if count)
     return f"; in the bound {all_of_them} count as missed" if all_of_them else ""
 
 
@@ -376,20 +400,29 @@ def interval(low: float | None, high: float | None) -> str:
 
 FLOW_SETTLED, FLOW_AUDITED = "settled with this configuration", "under audit"
 FLOW_NOT_AUDITED = "not under audit (nothing can be said of them)"
+FLOW_UNTOLD = "waiting for a reading, whatever they were called"
+
+
+UNTOLD = (
+    "Texts that wait for a reading are counted under no outcome here: whoever sees this may yet read them. Estimates "
+    "and bounds are of all texts."
+)
 
 
 def flow(found: Verified) -> tuple[tuple[str, int], ...]:
     """How many cases came to each stage, as STARD asks for."""
     strata, ended = found.strata, Counter[Outcome]()
-    for stratum in strata:
+    for stratum in found.told_strata:
         ended[stratum.outcome] += stratum.cases
+    audited = sum(stratum.cases for stratum in strata)
     return (
-        (FLOW_SETTLED, ended.total() + found.sample.without_audit),
+        (FLOW_SETTLED, audited + found.sample.without_audit),
         (FLOW_NOT_AUDITED, found.sample.without_audit),
-        (FLOW_AUDITED, ended.total()),
+        (FLOW_AUDITED, audited),
         ("called safe", ended[Outcome.SAFE]),
         ("called unsafe", ended[Outcome.UNSAFE]),
         ("left to a person", ended[Outcome.HUMAN_REVIEW]),
+        *(((FLOW_UNTOLD, audited - ended.total()),) if found.to_reader else ()),
         ("reading due (by the coin, or left to a person)", sum(stratum.selected for stratum in strata)),
         ("read blind, safe or unsafe", sum(stratum.read for stratum in strata)),
         ("read blind, insufficient information", sum(stratum.inconclusive for stratum in strata)),

@@ -42,9 +42,10 @@ def missed_words(found: Verified | None) -> Figure:
     if found is None:
         return MISSED, NOT_YET, "nothing was screened with the present configuration"
     if not found.at_most:
-        return MISSED, NOT_YET, f"none of {found.estimates.missed.cases:,} called safe has been read for the plan"
+        return MISSED, NOT_YET, f"none of {found.called_safe:,} called safe has been read for the plan"
     why = MOVED if has_moved(found) else "valid at every look"
-    return MISSED, at_most_words(found), f"{why} · {found.at_most[-1].observations:,} read"
+    lost = " or lost" if found.estimates.missed.lost else ""
+    return MISSED, at_most_words(found), f"{why} · {found.at_most[-1].observations:,} read{lost}"
 
 
 def agreement_words(found: tuple[Coefficient, int]) -> Figure:

@@ -7,6 +7,7 @@ import streamlit as st
 
 from pages.research.claims import (
     MOVED,
+    UNTOLD,
     Verified,
     at_most_words,
     beyond_sentence,
@@ -136,19 +137,21 @@ def show_sample(found: Verified) -> None:
             "Waiting": each.waiting,
             "Lost": each.lost,
         }
-        for each in found.strata
+        for each in found.told_strata
     ]
     right.dataframe(pd.DataFrame(rows), hide_index=True)
     right.caption(
         "Audited cases are in the same inbox as all others, unmarked. Only blind first readings count; "
         "lost is what can no longer be read blind."
     )
+    if found.to_reader:
+        right.caption(UNTOLD)
 
 
 def show_sequence(found: Verified) -> None:
     """Limits that hold however often one looks."""
     if not found.looks:
-        st.info("No text called safe has been read yet: the sequence starts with the first reading.")
+        st.info("No text called safe has been read for the plan yet: the sequence starts with the first such reading.")
         return
     last = found.looks[-1]
     series = Series(

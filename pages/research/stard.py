@@ -7,6 +7,7 @@ from html import escape
 
 from pages.research.claims import (
     MOVED,
+    UNTOLD,
     Verified,
     at_most_words,
     beyond_sentence,
@@ -81,11 +82,11 @@ def missed_sentence(found: Verified) -> str:
     """The estimate and its bound in words."""
     missed = found.estimates.missed
     if not found.at_most:
-        return f"not yet: nothing of {count_of(missed.cases, 'text')} called safe has been read for the plan"
+        return f"not yet: nothing of {count_of(found.called_safe, 'text')} called safe has been read for the plan"
     bound = f"{at_most_words(found)} at 95 % confidence at every look together"
     return (
         f"estimated {per_thousand(missed.per_thousand)}, {f'no bound: {MOVED}' if has_moved(found) else bound} "
-        f"({missed.missed} missed in {missed.read:,} read of {missed.cases:,}{counted_as_missed(missed)})"
+        f"({missed.missed} missed in {missed.read:,} read of {found.called_safe:,}{counted_as_missed(found)})"
     )
 
 
@@ -179,8 +180,10 @@ def _results(found: Verified) -> Iterable[str]:
     yield "<h2>Tally by outcome (STARD 23)</h2>"
     yield _rows(
         ("Outcome", "Stratum (π of its audit)", "Probability of a reading", *_COUNTED),
-        (_tally(each) for each in found.strata),
+        (_tally(each) for each in found.told_strata),
     )
+    if found.to_reader:
+        yield f"<p>{escape(UNTOLD)}</p>"
     yield "<h2>Estimates (STARD 24)</h2>"
     yield _table(
         (

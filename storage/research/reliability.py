@@ -264,7 +264,7 @@ def _case(row: Any, of_batch: Any, coin: float) -> AuditCase:
 
 def _doubt_tallies(counts: Sequence[Any], readings: Sequence[Reading]) -> tuple[Seen, ...]:
     """Texts called safe by what spoke against them, and what their readings found."""
-    cases, read, unsafe = Counter[str](), Counter[str](), Counter[str]()
+    cases, read, unsafe, due = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     for row in counts:
         if row.doubt is not None:
             cases[row.doubt] += row.alike
@@ -273,8 +273,9 @@ def _doubt_tallies(counts: Sequence[Any], readings: Sequence[Reading]) -> tuple[
             cases[each.doubt] += 1
             read[each.doubt] += each.case.read
             unsafe[each.doubt] += each.case.read and each.case.label is Label.UNSAFE
+            due[each.doubt] += each.case.waiting or each.case.read_again
     return tuple(
-        Seen(name=doubt.value, cases=cases[doubt], read=read[doubt], unsafe=unsafe[doubt])
+        Seen(name=doubt.value, cases=cases[doubt], read=read[doubt], unsafe=unsafe[doubt], due=due[doubt])
         for doubt in Doubt
         if cases[doubt]
     )

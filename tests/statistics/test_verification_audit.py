@@ -126,7 +126,7 @@ def test_a_stratum_with_readings_due_is_weighted_by_what_was_read_of_it():
 def test_no_reading_is_undefined_and_names_the_stratum():
     result = estimate([stratum(SAFE, 500, 0, 0, "chat", probability=0.05, selected=20), stratum(UNSAFE, 9, 9, 9)])
     assert (result.sensitivity.value, result.sensitivity.low, result.missed.at_most_per_thousand) == (None, None, None)
-    assert result.sensitivity.reason == "nothing is read yet of: chat"
+    assert result.sensitivity.reason == "no reading has given safe or unsafe yet of: chat"
     empty = estimate([])
     assert empty.sensitivity.value is None and empty.missed.per_thousand is None
     safe_only = estimate([stratum(SAFE, 10, 10, 0)])

@@ -173,11 +173,12 @@ def test_what_was_not_read_widens_the_interval_by_all_of_its_texts() -> None:
 
 def test_more_than_a_hundredth_unread_leaves_no_estimate() -> None:
     found = estimate(hardly_read(11))
-    assert found.sensitivity.value is None and found.sensitivity.reason == "nothing is read yet of: new"
+    assert found.sensitivity.value is None
+    assert found.sensitivity.reason == "no reading has given safe or unsafe yet of: new"
     assert (found.missed.per_thousand, found.missed.at_most_per_thousand) == (None, None)
     assert bound_after(hardly_read(11), 5) is None
     flagged = [stratum(SAFE, 10, 10, 0), stratum(UNSAFE, 4, 0, 0, "b"), stratum(HUMAN, 5, 0, 0, "a")]
-    assert estimate(flagged).sensitivity.reason == "nothing is read yet of: a, b"
+    assert estimate(flagged).sensitivity.reason == "no reading has given safe or unsafe yet of: a, b"
 
 
 def test_no_claim_about_specificity_leaves_the_rest_and_says_why() -> None:

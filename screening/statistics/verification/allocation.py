@@ -18,7 +18,8 @@ _HALVINGS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What earlier audits found in one stratum of texts called safe: of ``cases``, ``read``, of them ``unsafe``.
+    """What earlier audits found in one stratum of texts called safe: of ``cases``, ``read``, of them ``unsafe``; of
+    ``due`` the reading, the first or a further one, is still to come.
 
     ValueError unless unsafe ≤ read ≤ cases.
     """
@@ -27,6 +28,7 @@ class Seen:
     cases: int
     read: int
     unsafe: int
+    due: int = 0
 
     def __post_init__(self) -> None:
         if not 0 <= self.unsafe <= self.read <= self.cases:

@@ -246,7 +246,7 @@ def _rate(kept: Sequence[_Pool], lost: Sequence[_Pool], confidence: float) -> We
     undefined = WeightedRate(value=None, low=None, high=None, naive=naive)
     unread = {stratum.name for pool in (*kept, *lost) if pool.unread for stratum in pool.strata}
     if unread:
-        return replace(undefined, reason=f"nothing is read yet of: {', '.join(sorted(unread))}")
+        return replace(undefined, reason=f"no reading has given safe or unsafe yet of: {', '.join(sorted(unread))}")
     if not naive.denominator:
         return replace(undefined, reason="no such text has been read yet")
     value = _share(sum(pool.total for pool in kept), sum(pool.total for pool in lost))

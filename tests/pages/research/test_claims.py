@@ -72,6 +72,31 @@ def test_an_estimate_above_the_bound_refutes_it_wherever_its_readings_came_from(
     assert not found.at_most[-1].contradictory and has_moved(found)
 
 
+def test_what_was_audited_below_a_plan_that_is_raised_later_is_said_and_no_lost_text_is_called_read() -> None:
+    early = [reading(Outcome.SAFE, Label.SAFE, probability=0.05)] * 30
+    lost = reading(Outcome.SAFE, None, probability=0.5)
+    later = [
+        *[reading(Outcome.SAFE, Label.SAFE, probability=0.5)] * 5,
+        replace(lost, case=replace(lost.case, unreadable=True)),
+    ]
+    under = [replace(one, settled_at=AT + timedelta(days=1)) for one in later]
+    found = verify(sample(*early, *under), NO_MIX, replace(PLAN, floor=0.5, since=AT))
+    said = missed_words(found)
+    assert "after 6 texts read or lost at the plan's π" in said and "0 missed in 35 read" in said
+    assert "30 texts were audited below the plan's π and count for the estimate alone." in said
+    assert claims_today.missed_words(found)[2].endswith("6 read or lost")
+
+
+def test_a_reader_is_not_told_how_many_called_safe_wait_for_a_second_reading() -> None:
+    fine, again = reading(Outcome.SAFE, Label.SAFE), reading(Outcome.SAFE, Label.UNSAFE)
+    found = verify(sample(*[fine] * 9, replace(again, case=replace(again.case, disputed=True))), NO_MIX, PLAN)
+    for said in map(missed_words, (found, replace(found, to_reader=True))):
+        assert "after 10 readings" in said
+    assert "of 10 called safe; in the bound 1 that wait for a second reading count" in missed_words(found)
+    told = missed_words(replace(found, to_reader=True))
+    assert "of 9 called safe; in the bound any that wait for a second reading count" in told
+
+
 def test_a_bound_for_one_look_is_told_on_its_day_alone() -> None:
     readings = [reading(Outcome.SAFE, Label.SAFE)] * 60
     assert one_look_words(verify(sample(*readings), NO_MIX, PLAN), AT).startswith("No day was fixed")

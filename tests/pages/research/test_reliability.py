@@ -8,8 +8,18 @@ import pytest
 from sqlalchemy import insert, select, update
 from streamlit.testing.v1 import AppTest
 
-from pages.research.audit_cases import CALLED
-from pages.research.claims import beyond_sentence, flow, missed_sequence, plan_sentences, reading_words, verify
+from pages.research.audit_cases import CALLED, LISTED_LATER
+from pages.research.claims import (
+    FLOW_UNTOLD,
+    UNTOLD,
+    beyond_sentence,
+    flow,
+    missed_sequence,
+    plan_sentences,
+    reading_words,
+    verify,
+    verify_now,
+)
 from pages.research.reliability_view import binding_html
 from pages.research.stard import Study, missed_sentence, report_html
 from screening.labels import Label, Outcome
@@ -29,7 +39,7 @@ from storage.settings_store import AuditPlan, SiteSettings, change, current
 from tests.pages.conftest import Opener
 from tests.pages.researched import sample_rows, screened
 from tests.storage.batch_of import LATER
-from tests.storage.inbox_cases import form
+from tests.storage.inbox_cases import RESEARCHER, form
 from tests.storage.research.test_reliability import settled
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -304,6 +314,47 @@ def test_the_counts_of_the_flow_open_their_cases_and_hide_what_waits(
     said = next(caption.value for caption in page.caption if re.match(r"\d+ cases", caption.value))
     assert int(said.split()[0]) == counts["Settled"] - len(waits) > 0
     assert not waits & set(page.dataframe[-1].value["ID"])
+
+
+def _listed(page: AppTest) -> int:
+    """How many cases the list says that it has."""
+    said = next(caption.value for caption in page.caption if re.match(r"\d+ cases?\.", caption.value))
+    return int(said.split()[0])
+
+
+def test_no_count_tells_a_reader_what_the_agents_made_of_a_text_that_waits(
+    open_page: Opener, page_database: Database
+) -> None:
+    """A list one shorter than its count, or one that waits in a row of one outcome, would tell of which it is."""
+    screened(page_database, sample_rows(every=4), audit_rate=0.5)
+    page = open_page("reliability")
+    flow_of_it = {row["Cases"]: row["n"] for row in page.dataframe[0].value.to_dict("records")}
+    waits = flow_of_it["reading still due"]
+    assert flow_of_it[FLOW_UNTOLD] == waits > 0
+    assert flow_of_it["under audit"] == waits + sum(flow_of_it[words.lower()] for words in CALLED.values())
+    assert {row["Waiting"] for row in page.dataframe[1].value.to_dict("records")} == {0}
+    for tab, key in (("Audit sample", "audit_cases"), ("Allocation", "allocation_cases")):
+        page.session_state["reliability_tab"] = tab
+        page.run()
+        for words, count in _counts(page, key).items():
+            if words not in ("Settled", "Under audit"):
+                page.pills(key=key).set_value(f"{words} {count}").run()
+                assert not page.exception and _listed(page) == count, words
+    page.session_state["reliability_tab"] = "Drift"
+    page.run()
+    assert any(caption.value == LISTED_LATER for caption in page.caption)
+
+
+def test_who_does_not_read_is_told_every_outcome_and_both_the_same_bounds(page_database: Database) -> None:
+    screened(page_database, sample_rows(every=4), audit_rate=0.5)
+    (one,) = measured_configurations(page_database, LOCAL_USER)
+    reader, other = (verify_now(page_database, who, one.version, PLAN) for who in (LOCAL_USER, RESEARCHER))
+    assert replace(reader, to_reader=False) == other and other.told_strata == other.strata
+    assert any(each.waiting for each in other.strata) and not any(each.waiting for each in reader.told_strata)
+    assert reader.called_safe < other.called_safe == other.estimates.missed.cases
+    assert dict(flow(reader))[FLOW_UNTOLD] > 0 and FLOW_UNTOLD not in dict(flow(other))
+    for made, told in ((reader, True), (other, False)):
+        assert (UNTOLD in report_html(made, binding_of(BODY), AT, STUDY)) is told
 
 
 def test_the_counts_of_allocation_open_their_cases(open_page: Opener, page_database: Database) -> None:
