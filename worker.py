@@ -27,7 +27,7 @@ from jobs.preflights import Preflights
 from jobs.screening_job import ScreeningJob
 from jobs.shared_limit import limited_agents
 from screening.settings import Settings
-from storage.database import Database
+from storage.database import Database, passing_fault
 from storage.site.heartbeats import processes
 
 STOPS_WITHIN_S = 8.0
@@ -114,18 +114,29 @@ def main() -> int:
     except (AlreadyRunning, WorkerEnded) as refusal:
         log.error("%s", refusal)
         return 1
+    except Exception as error:
+        if (fault := passing_fault(error)) is None:
+            raise
+        log.error("the database is %s", fault.value)
+        return 1
     finally:
         db.close()
     return 0
 
 
 def alive() -> int:
-    """0 when a worker of this host has said within half a minute that it lives: for a container's health check."""
+    """0 when a worker of this host has said within half a minute that it lives: for a container's health check. 1 also
+    where the database cannot be asked.
+    """
     db = Database(Settings().database_url)
     host = worker_name().rsplit("-", 2)[0]
     try:
         with db.read() as conn:
             found = processes(conn, system_clock())
+    except Exception as error:
+        if passing_fault(error) is None:
+            raise
+        return 1
     finally:
         db.close()
     return 0 if any(one.alive and one.name.rsplit("-", 2)[0] == host for one in found) else 1

@@ -25,7 +25,7 @@ COMMANDS = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one subcommand; its exit code (2 for input that cannot be used, with a sentence on stderr)."""
+    """Run one subcommand; its exit code (2 for input or a database that cannot be used, with a sentence on stderr)."""
     given = sys.argv[1:] if arguments is None else arguments
     parser = argparse.ArgumentParser(prog="python -m screening", description=__doc__)
     subcommands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -51,6 +51,13 @@ def _run(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> int:
         return 2
     except (FileRefused, ValueError, OSError) as problem:
         print(f"{parser.prog}: {problem}", file=sys.stderr)
+        return 2
+    except Exception as error:
+        from storage.database import passing_fault
+
+        if (fault := passing_fault(error)) is None:
+            raise
+        print(f"{parser.prog}: the database is {fault.value}: nothing more was done", file=sys.stderr)
         return 2
     return code
 

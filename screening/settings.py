@@ -42,6 +42,7 @@ class Settings(BaseSettings):
         extra="ignore",
         populate_by_name=True,
         frozen=True,
+        hide_input_in_errors=True,  # keys are among it, and errors are logged
     )
 
     database_url: str = Field(

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from enum import StrEnum
@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar, TypeVarTuple
 from sqlalchemy import ColumnElement, Connection, Engine, Table, and_, create_engine, event, inspect, make_url, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, ExceptionContext, Row
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import ConnectionPoolEntry
 from sqlalchemy.sql.selectable import TypedReturnsRows
@@ -44,7 +44,7 @@ class Database:
     """
 
     def __init__(self, url: str, *, pool_size: int = 10, repeatable: bool = False) -> None:
-        self._url = make_url(url)
+        self._url = _read_address(url)
         self.kind: Literal["sqlite", "postgresql"] = _kind(self._url)
         _keep_texts_out_of_logs()
         options = {"pool_size": pool_size, "max_overflow": 2 * pool_size, "hide_parameters": True}
@@ -360,21 +360,24 @@ def _keep_texts_out_of_logs() -> None:
 def _without_values(context: ExceptionContext) -> None:
     """Keep only the first line of PostgreSQL's errors: their details quote the values of the row."""
     error = context.original_exception
-    first = getattr(getattr(error, "diag", None), "message_primary", None)
-    if first is not None:
+    if (first := getattr(getattr(error, "diag", None), "message_primary", None)) is not None:
         error.args = (first,)
         if context.sqlalchemy_exception is not None:
             context.sqlalchemy_exception.args = (f"({type(error).__name__}) {first}",)
 
 
+def _read_address(url: str) -> URL:
+    """Raises ValueError, which quotes nothing: a part of a password may stand where a port was looked for."""
+    with suppress(ArgumentError, ValueError):
+        return make_url(url)
+    raise ValueError("this is no address of a database: use sqlite:///path or postgresql://user:password@host/name")
+
+
 def _kind(url: URL) -> Literal["sqlite", "postgresql"]:
-    match url.get_backend_name():
-        case "sqlite":
-            return "sqlite"
-        case "postgresql":
-            return "postgresql"
-        case other:
-            raise ValueError(f"no such kind of database here: {other}; use sqlite:///path or postgresql://host/name")
+    match name := url.get_backend_name():
+        case "sqlite" | "postgresql":
+            return name
+    raise ValueError(f"no such kind of database here: {name}; use sqlite:///path or postgresql://host/name")
 
 
 def _sqlite(url: URL, options: dict[str, Any], *, repeatable: bool) -> Engine:

@@ -54,3 +54,11 @@ def test_an_empty_variable_is_one_that_is_not_set(monkeypatch: pytest.MonkeyPatc
     for name in names:
         monkeypatch.setenv(name, "")
     assert Settings(_env_file=None).model_dump() == usual.model_dump() and usual.anthropic_base_url is None
+
+
+def test_settings_that_are_refused_are_named_without_what_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "a secret")
+    monkeypatch.setenv("SECOND_LOOK_SAMPLER", "chat")
+    with pytest.raises(ValidationError, match="the chat sampler needs") as refused:
+        Settings(_env_file=None)
+    assert "secret" not in str(refused.value)

@@ -1,0 +1,32 @@
+"""What commands and workers say where the database cannot be used: a sentence, no traceback, and no password."""
+
+import pytest
+
+import worker
+from commands.__main__ import main
+from storage.database import Database
+
+NOBODY = "postgresql://user:a-secret@127.0.0.1:1/second_look"
+
+
+@pytest.mark.parametrize("words", [["batches"], ["verify-audit"], ["retention"], ["pipelines", "list"], ["api"]])
+def test_a_command_ends_with_2_and_a_sentence(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DATABASE_URL", NOBODY)
+    assert main(words) == 2, "1 is what a changed audit log ends with"
+    assert capsys.readouterr().err == "python -m screening: the database is away: nothing more was done\n"
+
+
+def test_a_worker_ends_with_1_and_a_sentence(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setenv("DATABASE_URL", NOBODY)
+    monkeypatch.setattr("worker.logs.set_up", lambda _format: None)
+    assert worker.main() == 1 and worker.alive() == 1
+    assert [one.getMessage() for one in caplog.records] == ["the database is away"]
+
+
+@pytest.mark.parametrize("url", ["second_look", "postgresql://user:p@a-:secret/rd@127.0.0.1/second_look"])
+def test_an_address_that_cannot_be_read_is_refused_without_a_part_of_it(url: str) -> None:
+    with pytest.raises(ValueError, match="no address of a database") as refused:
+        Database(url)
+    assert "secret" not in str(refused.value) and "a-" not in str(refused.value)
