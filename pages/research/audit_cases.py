@@ -14,9 +14,10 @@ from pages.components import resources
 from pages.components.computed import READING, compute
 from pages.research.allocation_panel import WORDS as SPOKE
 from pages.research.allocation_panel import allocation_panel
+from pages.research.audit_flow import FLOW_AUDITED, FLOW_NOT_AUDITED, FLOW_SETTLED, UNTOLD, flow
 from pages.research.case_reader import open_case_id, reader
 from pages.research.cell_list import case_list
-from pages.research.claims import FLOW_AUDITED, FLOW_NOT_AUDITED, FLOW_SETTLED, UNTOLD, Verified, flow
+from pages.research.claims import Verified
 from pages.research.reliability_view import show_drift, show_sample, show_switches
 from screening.engine.doubt import Doubt
 from screening.labels import Outcome

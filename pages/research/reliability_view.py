@@ -5,13 +5,12 @@ from html import escape
 import pandas as pd
 import streamlit as st
 
+from pages.research.audit_flow import UNTOLD, flow
 from pages.research.claims import (
     MOVED,
-    UNTOLD,
     Verified,
     at_most_words,
     beyond_sentence,
-    flow,
     interval,
     missed_words,
     percent,

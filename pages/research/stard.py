@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from html import escape
 
+from pages.research.audit_flow import UNTOLD, flow
 from pages.research.claims import (
     MOVED,
-    UNTOLD,
     Verified,
     at_most_words,
     beyond_sentence,
     counted_as_missed,
-    flow,
     has_moved,
     interval,
     one_look_words,

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from pages.research import claims, claims_today
-from pages.research.claims import at_most_words, flow, has_moved, missed_sequence, missed_words, one_look_words, verify
+from pages.research.audit_flow import flow
+from pages.research.claims import at_most_words, has_moved, missed_sequence, missed_words, one_look_words, verify
 from pages.research.model_card import Card, markdown
 from pages.research.stard import missed_sentence, report_html
 from screening.labels import Label, Outcome

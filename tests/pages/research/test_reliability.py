@@ -9,17 +9,8 @@ from sqlalchemy import insert, select, update
 from streamlit.testing.v1 import AppTest
 
 from pages.research.audit_cases import CALLED, LISTED_LATER
-from pages.research.claims import (
-    FLOW_UNTOLD,
-    UNTOLD,
-    beyond_sentence,
-    flow,
-    missed_sequence,
-    plan_sentences,
-    reading_words,
-    verify,
-    verify_now,
-)
+from pages.research.audit_flow import FLOW_UNTOLD, UNTOLD, flow
+from pages.research.claims import beyond_sentence, missed_sequence, plan_sentences, reading_words, verify, verify_now
 from pages.research.reliability_view import binding_html
 from pages.research.stard import Study, missed_sentence, report_html
 from screening.labels import Label, Outcome
