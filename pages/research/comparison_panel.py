@@ -90,9 +90,10 @@ def spent_words(one: Comparison) -> str:
 
 
 def figures_of(db: Database, person: Actor, comparison_id: str) -> dict[str, Any]:
-    """The paired figures as they are kept with an activation."""
-    shown = [line.cells for line in lines(paired_outcomes(db, person, comparison_id).pairs)]
-    return {"comparison": comparison_id, "figures": shown}
+    """The paired figures as they are kept with an activation, and how many texts they leave out until read."""
+    found = paired_outcomes(db, person, comparison_id)
+    shown = [line.cells for line in lines(found.pairs)]
+    return {"comparison": comparison_id, "figures": shown, "withheld": found.withheld}
 
 
 def _begin(db: Database, person: Actor, pipelines: Mapping[str, PipelineConfig]) -> None:
@@ -141,7 +142,7 @@ def _show(db: Database, person: Actor, one: Comparison) -> None:
     if one.ended_why is not None:
         _tell_end(db, person, one, one.ended_why)
     if found.withheld:
-        st.caption(f"Left out until read, as the reading may be a blind one: {count_of(found.withheld, 'text')}.")
+        st.caption(withheld_words(found.withheld))
     _figures(found)
     if is_allowed(person, Action.VIEW_RESULTS):
         _cases(found)
@@ -167,6 +168,19 @@ def _end_words(one: Comparison, why: str, *, may: bool) -> str:
     if not one.may_go_on:
         return f"{said} {first}; then it can be begun again."
     return f"{said} {first}; then {'press' if may else 'whoever compares presses'} Go on."
+
+
+def withheld_words(texts: int) -> str:
+    """What the figures leave out, and which way that moves them.
+
+    >>> withheld_words(1).partition(": ")[0]
+    'Left out until read, as the reading may be a blind one, is 1 text'
+    """
+    number = f"{'is' if texts == 1 else 'are'} {count_of(texts, 'text')}"
+    return (
+        f"Left out until read, as the reading may be a blind one, {number}: what went to a clinician, was called "
+        "unsafe or is checked. Until then the figures are of the easier texts, and escalations look rarer than they are."
+    )
 
 
 def _figures(found: Paired) -> None:

@@ -80,7 +80,7 @@ def _rate(words: str, pairs: Sequence[Pair], figure: Figure) -> Line:
 
 
 def _mean(words: str, pairs: Sequence[Pair], figure: Figure) -> Line:
-    return Line(words=words, difference=paired_difference(*_figures(pairs, figure)), p=None)
+    return Line(words=words, difference=paired_difference(*_figures(pairs, figure), amounts=True), p=None)
 
 
 def _slowest_tenth(pairs: Sequence[Pair]) -> Line:

@@ -14,6 +14,7 @@ from screening.statistics.metrics import Codes, reference_codes
 from screening.statistics.paired import Difference, exact_mcnemar, paired_difference
 
 SEED = 20
+CALLS = "Calls a text"
 
 UNSETTLED = -1
 """In place of an outcome: the case came to no end."""
@@ -81,7 +82,7 @@ def compare_codes(labels: Codes, first: Told, second: Told, confidence: float = 
         ("To a clinician", [one[Outcome.HUMAN_REVIEW] for one in said], shared),
     ]
     if first.calls is not None and second.calls is not None:
-        figures.append(("Calls a text", [first.calls, second.calls], shared))
+        figures.append((CALLS, [first.calls, second.calls], shared))
     only_first, only_second = int((shared & right[0] & ~right[1]).sum()), int((shared & right[1] & ~right[0]).sum())
     return Comparison(
         first=first.name,
@@ -90,7 +91,7 @@ def compare_codes(labels: Codes, first: Told, second: Told, confidence: float = 
         only_second=only_second,
         p_value=exact_mcnemar(only_first, only_second),
         differences=tuple(
-            (name, paired_difference(one[of], other[of], confidence=confidence, seed=SEED))
+            (name, paired_difference(one[of], other[of], amounts=name == CALLS, confidence=confidence, seed=SEED))
             for name, (one, other), of in figures
         ),
     )

@@ -49,8 +49,11 @@ def exact_mcnemar(only_first: int, only_second: int) -> float:
     return 1.0 if parted == 0 else min(1.0, 2 * float(special.bdtr(min(only_first, parted - only_first), parted, 0.5)))
 
 
-def paired_difference(first: Figures, second: Figures, *, confidence: float = 0.95, seed: int = 0) -> Difference:
-    """Difference of the means of two figures of the same cases (0 and 1 for rates), bootstrapped by case.
+def paired_difference(
+    first: Figures, second: Figures, *, amounts: bool = False, confidence: float = 0.95, seed: int = 0
+) -> Difference:
+    """Difference of the means of two figures of the same cases (0 and 1 for rates), bootstrapped by case. ``amounts``
+    says that they are no rates though all may be 0 or 1, as the cost of simulated agents is.
 
     The interval is the percentile interval of `RESAMPLES` resamples; where both are 0 or 1 and the cases in which they
     part are few, the resamples cannot leave what was seen, so it is widened to Bonett and Price's adjusted Wald
@@ -68,7 +71,7 @@ def paired_difference(first: Figures, second: Figures, *, confidence: float = 0.
         raise ValueError("both need one figure for each case")
     if not one.size:
         return Difference(n=0, first=None, second=None, value=None, low=None, high=None, confidence=confidence)
-    low, high = _limits(one, other, confidence, seed)
+    low, high = _limits(one, other, confidence, seed, amounts=amounts)
     return Difference(
         n=int(one.size),
         first=float(one.mean()),
@@ -80,8 +83,10 @@ def paired_difference(first: Figures, second: Figures, *, confidence: float = 0.
     )
 
 
-def _limits(one: np.ndarray, other: np.ndarray, confidence: float, seed: int) -> tuple[float | None, float | None]:
-    rates = all(((each == 0.0) | (each == 1.0)).all() for each in (one, other))
+def _limits(
+    one: np.ndarray, other: np.ndarray, confidence: float, seed: int, *, amounts: bool
+) -> tuple[float | None, float | None]:
+    rates = not amounts and all(((each == 0.0) | (each == 1.0)).all() for each in (one, other))
     if not rates and one.size < FEWEST:
         return None, None
     low, high = _percentiles(other - one, confidence, seed)

@@ -116,6 +116,13 @@ def test_amounts_of_few_pairs_of_which_some_take_most_calls_are_widened_to_stude
     assert covered / runs >= 0.93, "by resamples alone it is 0.865"
 
 
+def test_amounts_that_are_all_0_or_1_are_no_rates() -> None:
+    """Simulated agents cost nothing: an interval of shares about it was one of 40 cents."""
+    nothing = paired_difference([0.0] * 12, [0.0] * 12, amounts=True)
+    assert (nothing.value, nothing.low, nothing.high) == (0.0, 0.0, 0.0)
+    assert paired_difference([1] * 5, [1] * 5, amounts=True).low is None, "as of other amounts of few pairs"
+
+
 def test_amounts_that_do_not_vary_are_not_widened() -> None:
     assert paired_difference([0] * 12, [2] * 12).low == 2.0
     assert paired_difference([2, 0] * 5, [2, 0] * 5).high == 0.0

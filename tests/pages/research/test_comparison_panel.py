@@ -3,17 +3,24 @@
 import asyncio
 
 import pytest
+from sqlalchemy import func, select
 
 from jobs.agents import Agents
+from jobs.comparing import ComparisonRunner
 from jobs.intake import configuration
+from jobs.port import system_clock
+from pages.research.comparison_panel import figures_of, withheld_words
 from screening.engine.pipeline import preset
 from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.settings import Settings
 from storage.batches.configurations import save_configuration
 from storage.database import Database
 from storage.research.comparisons import Trial, begin_comparison, end_comparison, list_comparisons
+from storage.schema import inbox_entries
 from tests.jobs.running import screened
+from tests.pages import researched
 from tests.pages.conftest import Opener
+from tests.pages.researched import sample_rows
 from tests.storage.inbox_cases import NOW
 
 
@@ -55,3 +62,27 @@ def test_each_end_says_what_can_be_done(why: str, said: str, open_page: Opener, 
     page = open_page("pipelines")
     assert said in [text.value for text in page.text]
     assert ("compare_resume" in [button.key for button in page.button]) == (why != "max_calls")
+
+
+async def compare(db: Database, settings: Settings) -> None:
+    """Screen all that is due, as a worker does."""
+    agents = Agents(settings)
+    runner = ComparisonRunner(db=db, agents=agents, clock=system_clock, worker="test")
+    while await runner.round():
+        pass
+    await agents.aclose()
+
+
+def test_what_the_figures_leave_out_is_said_with_what_it_does_to_them_and_kept_with_a_decision(
+    open_page: Opener, page_database: Database
+) -> None:
+    settings = Settings(_env_file=None, sampler="simulated")
+    batch_id = researched.screened(page_database, sample_rows(12), audit_rate=0.0)
+    version = save_configuration(page_database, configuration(settings, Agents(settings), preset("paper")), NOW)
+    trial = Trial(configuration=version, name="paper", most_cases=99)
+    begun = begin_comparison(page_database, LOCAL_USER.at(NOW), batch_id, trial)
+    asyncio.run(compare(page_database, settings))
+    waits = page_database.value(select(func.count()).select_from(inbox_entries))
+    assert figures_of(page_database, LOCAL_USER, begun)["withheld"] == waits > 1
+    said = [caption.value for caption in open_page("pipelines").caption if caption.value.startswith("Left out until")]
+    assert said == [withheld_words(waits)] and f"are {waits} texts" in said[0]

@@ -37,6 +37,13 @@ def test_rates_are_over_the_cases_with_that_reference_and_amounts_over_all() -> 
     assert difference_words("Calls a text", calls.difference) == "-4.0 (no interval yet: 5 of 10 pairs)"
 
 
+def test_agents_that_cost_nothing_have_no_interval_of_shares_about_their_cost() -> None:
+    free = Side(outcome="safe", calls=1, cost_usd=0.0, seconds=1.0)
+    pairs = [Pair(case_id=str(n), external_id=str(n), reference="safe", first=free, second=free) for n in range(12)]
+    *_, calls, cost, _ = lines(pairs)
+    assert (cost.cells["Difference"], calls.cells["Difference"]) == ("+0 (+0 to +0)",) * 2
+
+
 def test_without_cases_it_says_not_yet() -> None:
     assert {line.cells["Difference"] for line in lines(())} == {"not yet: 0 cases"}
     assert differing_pairs(()) == ()
