@@ -5,6 +5,7 @@ from collections.abc import Callable
 import streamlit as st
 
 from pages.components import resources
+from pages.components.sign_in import KEPT, taken_roles
 from pages.components.typed import keep_typed
 from pages.review.desk_panel import desk_panel, do_what_is_asked
 from pages.review.follow_up_panel import follow_up_panel
@@ -16,6 +17,7 @@ from pages.review.readings_view import my_readings_html
 from pages.review.shortcuts import switch
 from screening.review.policy import Action, is_allowed
 from storage.review.my_readings import my_readings
+from storage.review.presence import READERS
 from storage.review.queue import counts
 
 WIDTHS = (0.25, 0.75)
@@ -89,6 +91,8 @@ with right:  # not inside the block above: a fragment copies every place that it
     if MAY_READ:
         desk_panel(first(here), view.tiers, empty=words, key=resources.settings().pseudonym_secret)
     else:
+        if taken_roles() & READERS:
+            st.info(f"The role to read was taken from you: a case that was open here has gone back. {KEPT}")
         st.html(
             '<div class="sl-none" role="status"><b>You see what waits</b>'
             "Reading the cases and deciding on them is for clinicians.</div>"

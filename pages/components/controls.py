@@ -46,5 +46,5 @@ def stop_panel(db: Database, person: Actor, site: SiteSettings, *, key: str = "p
 def _account(person: Actor) -> None:
     with st.popover("Account", icon=":material/person:"):
         st.text(visible(person.name))
-        st.caption(", ".join(sorted(person.roles)) or "no role yet")
+        st.caption(", ".join(sorted(person.roles)) or "no role")
         st.html(sign_out.FORM)

@@ -11,7 +11,7 @@ import streamlit as st
 
 from pages.components import resources
 from pages.components.http import SIGN_IN_AGAIN, SIGNED_IN_COOKIE
-from screening.review.actors import LOCAL_USER, Actor
+from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Action, require
 from screening.text.display import visible
 from storage.review import presence
@@ -20,6 +20,10 @@ from storage.site.accounts import Ended, SessionEnded, SignIn
 LONGEST_SUBJECT = 255
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+
+KEPT = "What said that it was saved is saved; what you had filled in otherwise is kept as a draft."
+_TAKEN = "role_taken"
+"""Session key of the roles that were taken from them while they worked."""
 
 WHY: Mapping[Ended, str] = {
     Ended.IDLE: "Nothing was done for a while, so your session has ended.",
@@ -52,7 +56,7 @@ def current_actor() -> Actor | None:
     """Who is here, asked of the server-side session on every run; None when they have yet to sign in (again)."""
     if not resources.sign_in_configured():
         return LOCAL_USER
-    st.session_state.pop("actor", None)
+    before: Actor | None = st.session_state.pop("actor", None)
     st.session_state.pop("session_ended", None)
     if st.user.to_dict().get("is_logged_in") is not True:
         return None
@@ -61,7 +65,15 @@ def current_actor() -> Actor | None:
     except SessionEnded as ended:
         st.session_state["session_ended"] = ended.why
         return None
-    return st.session_state["actor"]  # type: ignore[no-any-return]
+    actor: Actor = st.session_state["actor"]
+    if before is not None and (taken := before.roles - actor.roles):
+        st.session_state[_TAKEN] = taken
+    return actor
+
+
+def taken_roles() -> frozenset[Role]:
+    """The roles that were taken from this person last while they worked in this page."""
+    return st.session_state.get(_TAKEN, frozenset())  # type: ignore[no-any-return]
 
 
 def _enter(*, active: bool) -> Actor:
@@ -148,9 +160,10 @@ def again_html(address: str, query: Mapping[str, str]) -> str:
 
 
 def without_role(person: Actor) -> None:
-    """What somebody sees who has signed in and whom no administrator has given a role yet."""
+    """What somebody sees who has signed in and whom no administrator has given a role, or from whom it was taken."""
     st.title("Second Look")
-    st.info("You are signed in, and your account has no role yet.", icon=":material/badge:")
+    words = f"Your role was taken away. {KEPT}" if taken_roles() else "You are signed in, and your account has no role."
+    st.info(words, icon=":material/badge:")
     st.text(visible(person.name))
     st.write("An administrator of this site grants roles on the Settings page. Your account is known there as:")
     st.code(sign_in_of(st.user.to_dict()).subject, language=None, wrap_lines=True)

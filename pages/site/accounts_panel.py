@@ -35,7 +35,7 @@ def _titles(found: Mapping[str, Account]) -> dict[str, str]:
 
 
 def _standing(account: Account) -> str:
-    roles = ", ".join(sorted(account.roles)) or "no role yet"
+    roles = ", ".join(sorted(account.roles)) or "no role"
     return f"{roles}{'' if account.active else ' · switched off'}"
 
 

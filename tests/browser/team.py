@@ -54,7 +54,7 @@ def give_roles(page: Page, team: Mapping[str, str]) -> None:
     page.get_by_role("tab", name="Accounts").click()
     for name, role in team.items():
         page.get_by_role("combobox", name="Account").click()
-        page.get_by_role("option", name=f"{name.title()} Example · no role yet").click()
+        page.get_by_role("option", name=f"{name.title()} Example · no role").click()
         expect(page.get_by_text(f"|{name}", exact=False).first).to_be_visible()
         page.get_by_role("combobox", name="Roles").fill(role)
         page.get_by_role("option", name=role).click()

@@ -117,7 +117,7 @@ def test_five_cases_by_keyboard_alone(page: Page, db: Database) -> None:
 def _lose_the_lease_once(page: Page, db: Database) -> None:
     case_id = next_case(page)
     choose(page, "2", "5", "Unsafe", "Unsure")
-    expect(page.get_by_text("You do not hold this case any more")).to_be_visible()
+    expect(page.get_by_text("You do not hold this case")).to_be_visible()
     expect(case_text(page)).to_have_count(0)
     expect(page.get_by_text("kept as a draft")).to_be_visible()
     screenshot(page, "inbox-lease-lost")

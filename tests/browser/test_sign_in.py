@@ -118,7 +118,7 @@ def test_a_role_that_does_not_reach_is_refused_and_not_offered(visitor: Page) ->
 def test_a_newcomer_is_told_that_a_role_is_missing(visitor: Page, provider: str) -> None:
     visitor.goto("/")
     sign_in(visitor, "new")
-    expect(visitor.get_by_text("your account has no role yet")).to_be_visible()
+    expect(visitor.get_by_text("your account has no role")).to_be_visible()
     expect(visitor.get_by_text(f"{provider}|new")).to_be_visible()
     screenshot(visitor, "no-role")
 
@@ -172,6 +172,40 @@ def test_what_was_filled_in_outlives_the_session(visitor: Page, db: Database) ->
     visitor.get_by_text("Reasons, disposition, note").click()
     expect(visitor.get_by_role("textbox", name="Note")).to_have_value("as far as I came")
     expect(visitor.get_by_role("radio", name="Unsafe")).to_be_checked()
+
+
+def _give(db: Database, name: str, roles: frozenset[Role]) -> None:
+    """As an administrator does; there need not be one."""
+    theirs = schema.accounts.c.subject.endswith(f"|{name}")
+    write(db, update(schema.accounts).where(theirs).values(roles=sorted(roles)))
+
+
+@pytest.mark.parametrize(
+    ("left", "said"),
+    [
+        (frozenset({Role.RESEARCHER}), "The role to read was taken from you: a case that was open here has gone back."),
+        (frozenset[Role](), "Your role was taken away."),
+    ],
+)
+def test_who_loses_the_role_with_a_reading_under_way_is_told_what_became_of_it(
+    visitor: Page, db: Database, left: frozenset[Role], said: str
+) -> None:
+    """A save that comes too late is not left without words."""
+    (case_id,) = fill(db, [Tier.P2], kind="interactive")
+    visitor.goto("/inbox")
+    sign_in(visitor, "ann")
+    visitor.get_by_role("button", name="Next case").click()
+    visitor.get_by_role("radio", name="Unsafe").check()
+    visitor.get_by_role("radio", name="No doubt").check()
+    expect(visitor.get_by_role("button", name="Save: unsafe, no doubt")).to_be_visible()
+    _give(db, "ann", left)
+    try:
+        visitor.keyboard.press("Control+Enter")
+        expect(visitor.get_by_text(said)).to_be_visible()
+        expect(visitor.get_by_text("what you had filled in otherwise is kept as a draft")).to_be_visible()
+        assert db.rows(select(ratings.c.id).where(ratings.c.case_id == case_id)) == []
+    finally:
+        _give(db, "ann", frozenset({Role.REVIEWER}))
 
 
 def test_a_revoked_session_is_refused_in_every_tab(visitor: Page, db: Database) -> None:
