@@ -179,7 +179,8 @@ def withheld_words(texts: int) -> str:
     number = f"{'is' if texts == 1 else 'are'} {count_of(texts, 'text')}"
     return (
         f"Left out until read, as the reading may be a blind one, {number}: what went to a clinician, was called "
-        "unsafe or is checked. Until then the figures are of the easier texts, and escalations look rarer than they are."
+        "unsafe or is checked. Until then the figures are of the easier texts, and escalations look rarer than they "
+        "are."
     )
 
 
