@@ -86,7 +86,7 @@ def mapping_lines(report: FileReport) -> Iterator[str]:
 def label_values(words: str, seen: Iterable[str]) -> dict[str, Label | None]:
     """What ``A=unsafe,B=safe,C=none`` says of the values seen, case and outer spaces ignored.
 
-    Raises ValueError for a value that the file does not have and for a label that is none.
+    Raises ValueError for a value that the file does not have or that is named twice, and for a label that is none.
 
     >>> label_values("ideation=unsafe,Supportive=none", ["Ideation", "Supportive"])
     {'Ideation': <Label.UNSAFE: 'unsafe'>, 'Supportive': None}
@@ -99,6 +99,8 @@ def label_values(words: str, seen: Iterable[str]) -> dict[str, Label | None]:
         fits = [value for value in values if value.strip().casefold() == name.strip().casefold()]
         if not fits:
             raise ValueError(f"--labels: no row has the label {name.strip()!r}")
+        if found.keys() & set(fits):
+            raise ValueError(f"--labels: {name.strip()!r} is named twice")
         meant = label.strip().casefold()
         found.update(dict.fromkeys(fits, None if meant == "none" else Label(meant)))
     return found

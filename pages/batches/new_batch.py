@@ -34,8 +34,10 @@ from screening.review.policy import Action, require
 from screening.text.display import visible
 from screening.words import count_of
 from storage.batches.batches import list_batches
-from storage.batches.pipelines import active_version
+from storage.batches.pipelines import PipelineVersion, active_version
 from storage.batches.spent import recent_spending
+
+_SHOWN = "started_with"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +167,8 @@ def offer(upload: Upload, final: Checked, labels: Labels) -> None:
     settings = resources.settings()
     left, right = st.columns([2, 3], gap="medium")
     with left:
-        choice = choose(settings, active_version(resources.database()), "batch")
+        own = active_version(resources.database())
+        choice = choose(settings, own, "batch")
         pipeline = decide_or_refuse(choice, "batch")
     if pipeline is None or not final.found.accepted:
         with right:
@@ -182,9 +185,7 @@ def offer(upload: Upload, final: Checked, labels: Labels) -> None:
         st.write(readings_words(final.found, reach, settings.audit_rate, earlier, version))
         overnight = choose_overnight(pipeline, final.found.accepted, final.found.referenced)
         most, cost = caps()
-        if st.button(
-            f"Start screening {count_of(final.found.accepted, 'text')}", type="primary", icon=":material/play_arrow:"
-        ):
+        if pressed_start(count_of(final.found.accepted, "text"), None if choice.own is None else own):
             request = BatchRequest(
                 name=upload.name,
                 pipeline=pipeline,
@@ -197,6 +198,23 @@ def offer(upload: Upload, final: Checked, labels: Labels) -> None:
             )
             start(upload, request, final.table, labels)
         leave(upload)
+
+
+def pressed_start(texts: str, in_force: PipelineVersion | None) -> bool:
+    """The button; whether it was pressed where this very pipeline, if it is the site's own, stood beside it."""
+    title = in_force and in_force.title
+    pressed = st.button(
+        f"Start screening {texts}", type="primary", icon=":material/play_arrow:", on_click=_keep_shown, args=(title,)
+    )
+    if not pressed or title is None or st.session_state.pop(_SHOWN, None) == title:
+        return pressed
+    st.warning(f"Nothing was started: {title} came into force meanwhile. Look at its price, and press again.")
+    return False
+
+
+def _keep_shown(title: str | None) -> None:
+    """Called before the page runs again, with what stood there when it was pressed."""
+    st.session_state[_SHOWN] = title
 
 
 def _preparation(upload: Upload) -> dict[str, object]:

@@ -34,7 +34,8 @@ def ways_panel(db: Database, person: Actor, one: BatchSummary) -> None:
     if found.kept_back:
         said.append(f"{found.kept_back:,} more went to a clinician for what stands in the text, or for a fault.")
     if found.withheld:
-        said.append(f"{found.withheld:,} that wait to be read blind are counted nowhere here.")
+        waiting = count_of(found.withheld, "text that waits", "texts that wait")
+        said.append(f"{waiting} to be read blind: counted nowhere here.")
     if said:
         st.caption(" ".join(said))
     cost_panel(one, pipeline, overview)

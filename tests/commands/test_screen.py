@@ -276,6 +276,7 @@ def test_several_columns_are_joined_and_wrong_options_are_refused(
         (("--text-column", "words"), "no column 'words'"),
         ((*joined, "--labels", "y=unsafe"), "no row has the label 'y'"),
         ((*joined, "--labels", "x=escalate"), "is not VALUE=safe"),
+        ((*joined, "--labels", "x=safe,X=unsafe"), "'X' is named twice"),
         ((*joined, "--sheet", "One"), "not a workbook"),
     ):
         assert main(["screen", str(file), *out, *options]) == 2

@@ -220,6 +220,9 @@ def test_a_mapping_comes_back_from_its_file() -> None:
                   '{"second_look_mapping": 1, "columns": {"text": 1}}', "[" * 100_000):  # fmt: skip
         with pytest.raises(FileRefused, match="no saved mapping"):
             read_mapping(wrong)
+    twice = '{"second_look_mapping": 1, "labels": {"a": "unsafe", "a": "safe"}}'
+    with pytest.raises(FileRefused, match="a name stands in it twice"):
+        read_mapping(twice)
 
 
 def test_a_column_is_found_by_name() -> None:

@@ -13,11 +13,14 @@ from streamlit.testing.v1.element_tree import Button
 from pages.batches.exports import results_csv, results_jsonl
 from pages.batches.intake_runs import intake_runs
 from pages.batches.pipelines import WHY_LEFT
+from screening.engine.pipeline import preset
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER
 from storage.batches import batches
 from storage.batches.batch_state import BatchState
+from storage.batches.configurations import load_configuration
 from storage.batches.pending import record_error
+from storage.batches.pipelines import activate, keep_version
 from storage.batches.results import results
 from storage.database import Database
 from storage.schema import cases
@@ -279,6 +282,26 @@ def test_taking_in_goes_on_after_a_restart(open_page: Opener, page_database: Dat
     intake_runs().wait()
     (batch,) = batches.list_batches(page_database, LOCAL_USER)
     assert (batch.progress.state, batch.progress.rows_in) == (BatchState.RUNNING, 2)
+
+
+def test_a_batch_begins_with_the_version_in_force_that_stood_beside_the_button(
+    open_page: Opener, page_database: Database
+) -> None:
+    by = LOCAL_USER.at(NOW)
+    for number, budget in enumerate((60, 90)):
+        made = preset("recommended", budget=budget).model_copy(update={"name": "ours"})
+        keep_version(page_database, by, made, "", number)
+    activate(page_database, by, "ours", 1, "ours")
+    page = _upload(open_page, b"id,text\n1,a quiet day\n2,another one\n")
+    activate(page_database, by, "ours", 2, "a larger budget")
+    _button(page, "Start screening").click().run()
+    assert [one.value for one in page.warning] == [
+        "Nothing was started: ours v2 came into force meanwhile. Look at its price, and press again."
+    ]
+    assert not batches.list_batches(page_database, LOCAL_USER)
+    batch_id = _started(page)
+    version = batches.find_batch(page_database, LOCAL_USER, batch_id).configuration_version
+    assert load_configuration(page_database, version).pipeline.nodes[0].rule.rule().budget == 90
 
 
 def test_a_file_that_was_started_leads_to_its_batch(open_page: Opener, page_database: Database) -> None:
