@@ -6,10 +6,19 @@ from sqlalchemy import ColumnElement, Connection, func, select
 
 from screening.review.actors import Actor
 from storage.database import Database
-from storage.schema import adjudications, batch_tallies, batches, inbox_tallies, ratings, readings_taken_back, reveals
+from storage.schema import (
+    adjudications,
+    batch_tallies,
+    batches,
+    erased_cases,
+    inbox_tallies,
+    ratings,
+    readings_taken_back,
+    reveals,
+)
 
 Standing = tuple[object, ...]
-"""Equal while nothing was settled, read, accepted, opened again, taken back or revealed to this person."""
+"""Equal while nothing was settled, read, accepted, opened again, taken back, erased or revealed to this person."""
 
 
 def batch_now(db: Database, actor: Actor, batch_id: str) -> Standing:
@@ -56,7 +65,7 @@ def _readings(conn: Connection) -> tuple[Any, ...]:
     """How many there are of each kind, and how many cases are open: one that closes is adjudicated, one that opens is
     counted. Not the last moment of each: a clock that was set back makes none later.
     """
-    kinds = (ratings, adjudications, readings_taken_back)
+    kinds = (ratings, adjudications, readings_taken_back, erased_cases)
     made = [conn.execute(select(func.count()).select_from(table)).scalar() for table in kinds]
     places = (inbox_tallies.c.tier, inbox_tallies.c.reading)
     waiting = select(*places, func.sum(inbox_tallies.c.open)).group_by(*places).order_by(*places)

@@ -15,6 +15,7 @@ from pages.components.relabelled_export import as_jsonl
 from pages.research.confusion_matrix import metrics
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER, Actor, Role
+from screening.review.rating_form import RatingLabel
 from screening.statistics.label_noise import Ranking
 from storage.database import Database
 from storage.identifiers import new_id
@@ -23,7 +24,9 @@ from storage.research.ledger import ledger
 from storage.research.recorded_draws import recorded_batch, recording_state
 from storage.research.relabelled import export_relabelled
 from storage.research.standing import batch_now
+from storage.review.adjudication import amend
 from storage.review.claims import claim
+from storage.review.erasure import By, Selection, erase
 from storage.review.ratings import submit_rating
 from storage.review.second_looks import request_second_looks
 from storage.review.taking_back import take_back
@@ -217,6 +220,28 @@ def test_a_reading_taken_back_and_given_otherwise_changes_the_figures_of_the_pag
     app.run()
     assert not app.exception, app.exception
     assert app.button_group[-1].options[:2] == ["Adjudicated 1", "Label changed 0"]
+
+
+def test_what_was_erased_leaves_the_pages_that_showed_it_at_once(open_page: Opener, page_database: Database) -> None:
+    register(page_database, READER)
+    batch_id = screened(page_database, sample_rows(every=10), audit_rate=0.0)
+    first = rank_labels(page_database, asked(page_database, batch_id), Ranking.EVIDENCE).first[0]
+    now = LOCAL_USER.at(datetime.now(UTC))
+    request_second_looks(page_database, now, [first.case_id])
+    rate(page_database, first.case_id, "safe")
+    amend(page_database, now, first.case_id, RatingLabel.UNSAFE, "what she wrote of her sister", 1)
+
+    def shown(tab: str) -> str:
+        app = open_page("label_noise")
+        app.session_state["labels_tab"] = tab
+        app.run()
+        assert not app.exception, app.exception
+        return str(app.dataframe[-1].value.to_dict())
+
+    tabs = ("Worth a second look", "Ledger")
+    assert all(f"'{first.external_id}'" in shown(tab) for tab in tabs) and "her sister" in shown("Ledger")
+    erase(page_database, now, Selection(by=By.CASE, value=first.case_id), "asked for")
+    assert not any(f"'{first.external_id}'" in shown(tab) for tab in tabs) and "her sister" not in shown("Ledger")
 
 
 def test_a_case_that_is_open_again_leaves_no_entry_in_the_ledger(page_database: Database) -> None:

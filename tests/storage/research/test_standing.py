@@ -8,6 +8,7 @@ from storage.identifiers import new_id
 from storage.research.standing import batch_now, configuration_now
 from storage.review.adjudication import amend
 from storage.review.claims import claim_next
+from storage.review.erasure import By, Selection, erase
 from storage.review.ratings import submit_rating
 from storage.review.second_looks import request_second_looks
 from tests.storage.batch_of import CONFIGURATION, LATER, NOW, batch, decide, waiting
@@ -42,3 +43,5 @@ def test_it_changes_with_every_fact_that_a_figure_follows_from_and_with_nothing_
     assert changed() == (True, True)
     request_second_looks(db, LOCAL_USER.at(LATER), [first])
     assert changed() == (True, True)
+    erase(db, LOCAL_USER.at(LATER), Selection(by=By.CASE, value=second), "asked for")
+    assert changed() == (True, True), "what is shown of it may hold its id and what people wrote"
