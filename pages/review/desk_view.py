@@ -14,11 +14,13 @@ from pages.review.evidence_view import engine_label, evidence_html, outcome_word
 from pages.review.inbox_desk import Desk, Here, Memory, place
 from pages.review.inbox_words import LABEL_WORDS, NEXT_WORDS, TIER_MARKS, TIER_WORDS, list_name, why_words
 from pages.review.standing_words import is_filled_in, standing_words
+from screening.review.actors import Role
 from screening.review.policy import Action, is_allowed
 from screening.review.pseudonyms import pseudonym
 from screening.review.rating_form import RatingForm, TextMark, contradictions
 from screening.review.triage import Tier
 from screening.text.display import visible
+from storage.review.adjudication import Next
 from storage.review.drafts import load_draft
 from storage.review.evidence import CaseText, Evidence
 from storage.review.inbox import NEEDS_NOTE
@@ -77,7 +79,12 @@ def _stage(here: Here, desk: Desk | None, *, empty: str, may_take: bool, key: st
         return {"stage": "named", "words": words, "case": {"id": desk.case_id}, "may_take": may_take}
     if desk.mine is None:
         return _unread_stage(here, desk, may_take=may_take)
-    return {"stage": "read", "case": _case(here, desk), "read": _read_stage(desk, desk.mine, key), **_draft(here, desk)}
+    return {
+        "stage": "read",
+        "case": _case(here, desk),
+        "read": _read_stage(here, desk, desk.mine, key),
+        **_draft(here, desk),
+    }
 
 
 def _unread_stage(here: Here, desk: Desk, *, may_take: bool) -> dict[str, Any]:
@@ -155,14 +162,24 @@ def _colleagues(here: Here) -> list[list[str]]:
     return [[account, name] for account, name in names.items()]
 
 
-def _read_stage(desk: Desk, mine: Rating, key: str) -> dict[str, Any]:
+def next_words(here: Here, following: Next | None) -> str:
+    """What becomes of the case after the reading; also where nobody is there for what follows."""
+    others = colleagues(here.db, here.person)
+    if following is Next.SECOND_READING and not others:
+        return "It waits for a second reader, and nobody else reads cases here."
+    if following is Next.SENIOR and not any(Role.SENIOR in each.roles for each in (here.person, *others)):
+        return "The readings differ: it waits for a senior, and nobody is one here."
+    return NEXT_WORDS[following] if following else ""
+
+
+def _read_stage(here: Here, desk: Desk, mine: Rating, key: str) -> dict[str, Any]:
     following = desk.receipt.next if desk.receipt else None
     text = desk.text
     return {
         "words": reading_words(mine.form),
         "version": mine.version,
         "blind": mine.blind,
-        "becomes": NEXT_WORDS[following] if following else "",
+        "becomes": next_words(here, following),
         "receipt": f"Receipt {mine.id[-12:]} · {mine.at:%H:%M:%S} UTC",
         "form": mine.form.model_dump(mode="json") | {"marks": [shown_mark(each, text) for each in mine.form.marks]}
         if text

@@ -71,7 +71,7 @@ def trail_html(evidence: Evidence) -> str:
 def outcome_words(evidence: Evidence) -> str:
     """What the engine did with the case, in one sentence."""
     if evidence.outcome is None or evidence.reason is None:
-        return "Not decided yet."
+        return "Not decided."  # nor is it ever where its batch was cancelled
     pipeline = pipeline_of(evidence)
     titles = {node.name: node.title for node in pipeline.nodes} if pipeline else {}
     at = f"{titles.get(evidence.node, evidence.node)}: " if evidence.node else ""

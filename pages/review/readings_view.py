@@ -94,7 +94,7 @@ def _mine(each: MyReading) -> str:
 
 def _became(each: MyReading) -> str:
     if each.waits_for is not None:
-        return "a senior will decide" if each.waits_for == "third" else "waits for another reader"
+        return "waits for a senior" if each.waits_for == "third" else "waits for another reader"
     if each.accepted is None:
         return "erased"
     return f"≠ accepted otherwise: {LABEL_WORDS[each.accepted].lower()}" if each.otherwise else "accepted"

@@ -8,8 +8,10 @@ from pages.components import resources
 from pages.components.options import unique_labels
 from screening.review.actors import Actor, Role
 from screening.text.display import visible
+from screening.words import count_of
 from storage.database import Database
 from storage.review.presence import revoke, set_active, set_roles
+from storage.review.queue import counts
 from storage.site.accounts import Account, LastAdmin, list_accounts
 
 
@@ -19,6 +21,8 @@ def accounts_panel(db: Database, person: Actor) -> None:
     if not found:
         st.info("Nobody has an account: without sign-in there is one local user, who may do everything.")
         return
+    if words := _no_senior_words(db, person, found):
+        st.warning(words, icon=":material/gavel:")
     titles, ids = _titles(found), list(found)
     last = st.session_state.get("accounts_last")  # new roles are new words, for which the box begins anew
     index = ids.index(last) if last in found else 0
@@ -26,6 +30,14 @@ def accounts_panel(db: Database, person: Actor) -> None:
     if said := st.session_state.pop("accounts_said", None):
         st.success(said)
     _one(db, person, found[chosen])
+
+
+def _no_senior_words(db: Database, person: Actor, found: Mapping[str, Account]) -> str:
+    """That cases wait for a senior where nobody is one; empty where none do, or somebody is."""
+    disputed = counts(db, person.at(resources.now())).disputed
+    if not disputed or any(Role.SENIOR in each.roles for each in found.values() if each.active):
+        return ""
+    return f"{count_of(disputed, 'case waits', 'cases wait')} for a senior to decide, and no account has that role."
 
 
 def _titles(found: Mapping[str, Account]) -> dict[str, str]:

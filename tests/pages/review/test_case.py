@@ -153,7 +153,7 @@ def _failed(db: Database, created_by: str = "rae") -> str:
 
 def test_a_failed_case_can_be_taken_up_again(open_page: Opener, page_database: Database) -> None:
     page = open_page("case", case=_failed(page_database))
-    assert "Not decided yet." in _shown(page) and "3 calls made in vain. try later" in _shown(page)
+    assert "Not decided." in _shown(page) and "3 calls made in vain. try later" in _shown(page)
     page.button(key="retry").click().run()
     assert not page.exception and not [button for button in page.button if button.key == "retry"]
 

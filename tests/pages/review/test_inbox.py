@@ -8,7 +8,9 @@ import pytest
 from sqlalchemy import func, select, update
 from streamlit.testing.v1 import AppTest
 
+from pages.review.desk_view import next_words
 from pages.review.desk_words import form_offer
+from pages.review.inbox_desk import Here
 from pages.review.inbox_live import View, snapshot
 from pages.review.inbox_words import counts_words, empty_words, plain_name
 from screening.review.actors import LOCAL_USER
@@ -20,15 +22,17 @@ from storage.database import Database
 from storage.erased import ERASED
 from storage.identifiers import new_id
 from storage.review import adjudication, claims, inbox, ratings
+from storage.review.adjudication import Next
 from storage.review.drafts import load_draft
 from storage.review.erasure import erase_rows
 from storage.review.queue import Counts, State, counts
 from storage.schema import cases, inbox_entries, reveals
 from storage.schema import ratings as ratings_table
+from storage.settings_store import SiteSettings
 from tests.databases import write
 from tests.pages.conftest import Opener
 from tests.pages.review.desk import answer, ask, desk, give_to_bo, has_desk, save, take_next, unfold
-from tests.storage.inbox_cases import BO, CY, fill, form, register
+from tests.storage.inbox_cases import BO, CY, SENIOR, fill, form, register
 
 TEXT = "canary text number 1"
 
@@ -429,6 +433,16 @@ def test_every_open_case_is_in_the_counts_once() -> None:
 @pytest.mark.parametrize("name", ["[a](b)", ":red[x]", "$x$", "<b>", "*a*", "`a`", "a\nb", "http://x.example", ""])
 def test_names_that_could_be_markup_are_replaced(name: str) -> None:
     assert plain_name(name, "0" * 32) == "case 000000"
+
+
+def test_where_nobody_is_there_for_what_follows_that_is_said(open_page: Opener, page_database: Database) -> None:
+    fill(page_database)
+    page = save(ask(take_next(open_page("inbox")), "second"), "safe", 5)
+    assert desk(page)["read"]["becomes"] == "It waits for a second reader, and nobody else reads cases here."
+    here = Here(db=page_database, person=BO, site=SiteSettings(), now=_now())
+    assert "it waits for a senior, and nobody is one here" in next_words(here, Next.SENIOR)
+    register(page_database, SENIOR)
+    assert next_words(here, Next.SENIOR) == "The readings differ: a senior will decide."
 
 
 def test_the_disagreement_is_for_a_senior_to_decide(open_page: Opener, page_database: Database) -> None:

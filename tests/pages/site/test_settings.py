@@ -25,7 +25,7 @@ from storage.settings_store import SiteSettings
 from storage.site import accounts
 from tests.pages.conftest import ROOT, Opener, restart
 from tests.pages.researched import sample_rows, screened
-from tests.storage.inbox_cases import ADMIN, ANN, NOW, RESEARCHER, register
+from tests.storage.inbox_cases import ADMIN, ANN, BO, NOW, RESEARCHER, SENIOR, fill, form, read, register
 from tests.stub_server.server import StubServer
 
 
@@ -195,6 +195,19 @@ def test_an_administrator_gives_roles(open_page: Opener, page_database: Database
     page.multiselect(key="roles_ann_admin_senior").set_value([Role.SENIOR])
     page = _press(page, "Save roles")
     assert page.error[0].value == "This is the last account that can manage accounts."
+
+
+def test_administrators_are_told_of_cases_that_wait_for_a_senior_where_nobody_is_one(
+    open_page: Opener, page_database: Database
+) -> None:
+    register(page_database, ADMIN, ANN, BO)
+    fill(page_database)
+    read(page_database, ANN, form("unsafe"), "a", ask=True)
+    read(page_database, BO, form("safe"), "b")
+    words = "1 case waits for a senior to decide, and no account has that role."
+    assert words in [each.value for each in open_page("settings").warning]
+    register(page_database, SENIOR)
+    assert words not in [each.value for each in open_page("settings").warning]
 
 
 def test_an_account_that_is_switched_off_twice_is_off(open_page: Opener, page_database: Database) -> None:
