@@ -13,7 +13,7 @@ from jobs.agents import Agents
 from jobs.intake import BatchRequest, open_batch, receiver
 from jobs.uploads import Upload, uploaded_table
 from pages.batches.column_choice import chosen_sheet, confirm_columns, kept_mapping, offer_mapping, sheet_key
-from pages.batches.estimates import batch_estimate, estimate_rows
+from pages.batches.estimates import BatchEstimate, batch_estimate, estimate_rows
 from pages.batches.file_check import Check, preview_rows, rejected_rows, report_html
 from pages.batches.file_reading import check_rows, profile, read_mapped
 from pages.batches.intake_runs import intake_runs
@@ -21,7 +21,7 @@ from pages.batches.label_values import Labels, confirm_labels
 from pages.batches.overnight_panel import choose_overnight
 from pages.batches.paper_switch import paper_switch
 from pages.batches.pipelines import choose, decide_or_refuse, least_calls
-from pages.batches.reach_choice import choose_reach, readings_words
+from pages.batches.reach_choice import CHOICES, choose_reach, readings_words
 from pages.components import resources
 from pages.components.streamed import CSV, StreamedFile, show_files
 from screening.datasets.columns import ColumnMapping, rivals
@@ -29,14 +29,18 @@ from screening.datasets.mapping import FileMapping
 from screening.datasets.reader import Table, describe_reading
 from screening.datasets.refused import ColumnsUnclear, FileRefused
 from screening.datasets.rows import RejectedRow, rejected_csv
+from screening.engine.pipeline import PipelineConfig
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
+from screening.review.reach import Reach
 from screening.text.display import visible
 from screening.words import count_of
 from storage.batches.batches import list_batches
-from storage.batches.pipelines import PipelineVersion, active_version
+from storage.batches.pipelines import active_version
 from storage.batches.spent import recent_spending
 
+Shown = tuple[str | None, Reach | None]
+"""What stands beside the button by nobody's choice: the site's own pipeline, what becomes of texts called unsafe."""
 _SHOWN = "started_with"
 
 
@@ -176,16 +180,15 @@ def offer(upload: Upload, final: Checked, labels: Labels) -> None:
         return
     with right:
         earlier = list_batches(resources.database(), resources.actor(), limit=20)
-        spent = recent_spending(resources.database(), resources.actor(), pipeline.version)
-        estimated = batch_estimate(final.found, pipeline, settings, spent)
-        st.dataframe(estimate_rows(estimated), hide_index=True)
-        st.caption(f"Expected: {estimated.basis}. {least_calls(pipeline)}")
-        reach = choose_reach(resources.site().reach(labelled=final.found.mostly_referenced))
+        estimated = show_estimate(final.found, pipeline)
+        labelled = final.found.mostly_referenced
+        reach, said = choose_reach(upload.token, resources.site().reach(labelled=labelled), labelled=labelled)
         version = resources.configuration(pipeline).version
         st.write(readings_words(final.found, reach, settings.audit_rate, earlier, version))
         overnight = choose_overnight(pipeline, final.found.accepted, final.found.referenced)
         most, cost = caps()
-        if pressed_start(count_of(final.found.accepted, "text"), None if choice.own is None else own):
+        shown = None if choice.own is None or own is None else own.title, None if said else reach
+        if pressed_start(count_of(final.found.accepted, "text"), shown):
             request = BatchRequest(
                 name=upload.name,
                 pipeline=pipeline,
@@ -200,21 +203,37 @@ def offer(upload: Upload, final: Checked, labels: Labels) -> None:
         leave(upload)
 
 
-def pressed_start(texts: str, in_force: PipelineVersion | None) -> bool:
-    """The button; whether it was pressed where this very pipeline, if it is the site's own, stood beside it."""
-    title = in_force and in_force.title
-    pressed = st.button(
-        f"Start screening {texts}", type="primary", icon=":material/play_arrow:", on_click=_keep_shown, args=(title,)
-    )
-    if not pressed or title is None or st.session_state.pop(_SHOWN, None) == title:
-        return pressed
-    st.warning(f"Nothing was started: {title} came into force meanwhile. Look at its price, and press again.")
+def show_estimate(found: Check, pipeline: PipelineConfig) -> BatchEstimate:
+    """The price before the first call, and what it rests on."""
+    spent = recent_spending(resources.database(), resources.actor(), pipeline.version)
+    estimated = batch_estimate(found, pipeline, resources.settings(), spent)
+    st.dataframe(estimate_rows(estimated), hide_index=True)
+    st.caption(f"Expected: {estimated.basis}. {least_calls(pipeline)}")
+    return estimated
+
+
+def pressed_start(texts: str, shown: Shown) -> bool:
+    """The button; whether it was pressed where this stood beside it."""
+    if not st.button(
+        f"Start screening {texts}", type="primary", icon=":material/play_arrow:", on_click=_keep_shown, args=(shown,)
+    ):
+        return False
+    if not (changed := _changed_since(st.session_state.pop(_SHOWN, shown), shown)):
+        return True
+    st.warning(f"Nothing was started: {changed} Look again, and press once more.")
     return False
 
 
-def _keep_shown(title: str | None) -> None:
+def _keep_shown(shown: Shown) -> None:
     """Called before the page runs again, with what stood there when it was pressed."""
-    st.session_state[_SHOWN] = title
+    st.session_state[_SHOWN] = shown
+
+
+def _changed_since(before: Shown, now: Shown) -> str:
+    """What nobody chose and is another than was shown, in a sentence; empty where it is all the same."""
+    if now[0] not in (None, before[0]):
+        return f"{now[0]} came into force meanwhile."
+    return "" if now[1] in (None, before[1]) else f"{CHOICES[now[1]]} is what the site does with such a file."
 
 
 def _preparation(upload: Upload) -> dict[str, object]:

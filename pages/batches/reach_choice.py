@@ -18,17 +18,21 @@ CHOICES = {
 NO_CLAIM = "Listing or counting alone supports no claim about how many texts are called unsafe wrongly."
 
 
-def choose_reach(proposed: Reach) -> Reach:
-    """The choice, beginning with the site's own setting for such a file."""
-    options = list(Reach)
-    return st.radio(
+def choose_reach(token: str, proposed: Reach, *, labelled: bool) -> tuple[Reach, bool]:
+    """The choice for this upload, and whether somebody made it. Else it is the site's own setting for such a file, anew
+    where it turns out to be one of the other kind.
+    """
+    key, said = f"reach_{token}_{labelled}", f"reach_said_{token}"
+    chosen = st.radio(
         "Texts called unsafe",
-        options,
-        index=options.index(proposed),
+        options := list(Reach),
+        index=options.index(st.session_state.get(said, proposed)),
         format_func=CHOICES.__getitem__,
-        key="reach",
+        key=key,
         help="What is left to a person, and what the audit draws, is read in any case. " + NO_CLAIM,
+        on_change=lambda: st.session_state.update({said: st.session_state[key]}),
     )
+    return chosen, said in st.session_state
 
 
 def readings_words(found: Check, reach: Reach, audit_rate: float, batches: Sequence[BatchSummary], version: str) -> str:

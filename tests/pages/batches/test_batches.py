@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 from streamlit.testing.v1 import AppTest
-from streamlit.testing.v1.element_tree import Button
+from streamlit.testing.v1.element_tree import Button, Radio
 
 from pages.batches.exports import results_csv, results_jsonl
 from pages.batches.intake_runs import intake_runs
@@ -16,6 +16,7 @@ from pages.batches.pipelines import WHY_LEFT
 from screening.engine.pipeline import preset
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER
+from screening.review.reach import Reach
 from storage.batches import batches
 from storage.batches.batch_state import BatchState
 from storage.batches.configurations import load_configuration
@@ -296,12 +297,48 @@ def test_a_batch_begins_with_the_version_in_force_that_stood_beside_the_button(
     activate(page_database, by, "ours", 2, "a larger budget")
     _button(page, "Start screening").click().run()
     assert [one.value for one in page.warning] == [
-        "Nothing was started: ours v2 came into force meanwhile. Look at its price, and press again."
+        "Nothing was started: ours v2 came into force meanwhile. Look again, and press once more."
     ]
     assert not batches.list_batches(page_database, LOCAL_USER)
     batch_id = _started(page)
     version = batches.find_batch(page_database, LOCAL_USER, batch_id).configuration_version
     assert load_configuration(page_database, version).pipeline.nodes[0].rule.rule().budget == 90
+
+
+def test_what_becomes_of_unsafe_texts_follows_the_labels_until_somebody_chooses(
+    open_page: Opener, page_database: Database
+) -> None:
+    """A column that is called so and holds no reference labels: its texts called unsafe had gone on being counted."""
+    page = _upload(open_page, b"id,text,label\n1,a quiet day,safe\n2,another one,unsafe\n")
+    assert _reach(page).value is Reach.COUNT
+    _choose(page, "Reference label", "(not used)")
+    assert _reach(page).value is Reach.READ
+    _reach(page).set_value(Reach.LIST).run()
+    _choose(page, "Reference label", "label")
+    assert _reach(page).value is Reach.LIST, "somebody chose it"
+    batch_id = _started(page)
+    assert batches.find_batch(page_database, LOCAL_USER, batch_id).reach is Reach.LIST
+
+
+def test_a_press_that_comes_with_the_change_of_labels_starts_nothing_that_was_not_shown(
+    open_page: Opener, page_database: Database
+) -> None:
+    page = _upload(open_page, b"id,text,label\n1,a quiet day,safe\n2,another one,unsafe\n")
+    _choose(page, "Reference label", "(not used)")
+    next(box for box in page.selectbox if box.label == "Reference label").set_value("label")
+    _button(page, "Start screening").click().run()
+    (said,) = (one.value for one in page.warning)
+    assert said.startswith("Nothing was started: Count them only is what the site does with such a file.")
+    assert not batches.list_batches(page_database, LOCAL_USER)
+    assert batches.find_batch(page_database, LOCAL_USER, _started(page)).reach is Reach.COUNT
+
+
+def _reach(page: AppTest) -> Radio:
+    return next(radio for radio in page.radio if radio.label == "Texts called unsafe")
+
+
+def _choose(page: AppTest, label: str, option: str) -> None:
+    next(box for box in page.selectbox if box.label == label).set_value(option).run()
 
 
 def test_a_file_that_was_started_leads_to_its_batch(open_page: Opener, page_database: Database) -> None:
