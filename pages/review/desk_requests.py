@@ -25,7 +25,7 @@ from storage.review.claims import LeaseLost, NotAvailable
 from storage.review.drafts import load_draft, save_draft
 from storage.review.inbox import NoteNeeded
 from storage.review.my_readings import my_readings
-from storage.review.standing import Place, standing
+from storage.review.standing import standing
 from storage.site.accounts import colleagues
 
 Kind = Literal[
@@ -175,8 +175,7 @@ def _reveal(at: At, request: Request) -> None:
 
 
 def _next(at: At, request: Request) -> None:
-    desk = at.desk
-    if desk is not None and desk.busy and inbox_desk.place(at.here, desk).place is Place.HELD:
+    if inbox_desk.is_in_hand(at.here, at.desk):
         raise Refused("Save this reading (Ctrl+Enter) or skip the case (S) first.")
     if inbox_desk.take_next(at.here, at.tiers) is None:
         say("No case is free for you at the moment.")

@@ -213,6 +213,11 @@ def place(here: Here, desk: Desk) -> Standing:
     return found
 
 
+def is_in_hand(here: Here, desk: Desk | None) -> bool:
+    """Whether a case must be read or left before another is opened: not one that went to somebody else meanwhile."""
+    return desk is not None and desk.busy and place(here, desk).place is Place.HELD
+
+
 def renew(here: Here, desk: Desk) -> Desk:
     """Renew the lease after a sign of activity, once a part of it has passed."""
     claim = desk.claim

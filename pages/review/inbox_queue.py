@@ -10,7 +10,7 @@ from pages.components.refusals import remember_refusal
 from pages.components.sign_in import browser_of, who_asks
 from pages.components.words import sentence
 from pages.review.closed_pages import OpenInbox
-from pages.review.inbox_desk import Desk, Here, finish, say, take
+from pages.review.inbox_desk import Desk, Here, finish, is_in_hand, say, take
 from pages.review.inbox_live import EVERY_S, View, seats, snapshot, view_of
 from pages.review.inbox_words import SINCE_MIDNIGHT, last_midnight
 from pages.review.list_requests import act, offer
@@ -69,7 +69,7 @@ def live_queue(here: Here, desk: Desk | None, view: View) -> str:
         say(act(here, asked))
         st.rerun()
     taken = st.session_state.pop(_HEARD["take"], None)
-    if taken and may and desk is not None and desk.busy:
+    if taken and may and is_in_hand(here, desk):
         say("Save or leave the case on your desk first.")
     elif taken and may:
         claim_or_say(here, str(taken))

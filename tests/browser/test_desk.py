@@ -182,6 +182,10 @@ def test_a_case_that_went_to_a_colleague_is_said_with_the_draft_kept(page: Page,
     expect(case_text(page)).to_have_count(0)
     kept = load_draft(db, LOCAL_USER, case_id)
     assert kept is not None and kept["label"] == "safe" and case_id not in stored_labels(db)
+    page.locator(f"li[data-id]:not([data-id='{case_id}']) button").first.click()  # nothing is left to be saved first
+    expect(page.get_by_role("heading", name="Your reading")).to_be_visible()
+    assert case_in_address(page) != case_id
+    _give_back(page)
 
 
 def _give_to_bo(db: Database, case_id: str) -> None:

@@ -526,6 +526,7 @@ class Desk {
       if (!this.outbox.waits("save")) layout.alert.textContent = "";
     }
     const fresh = this.load();
+    if (!this.mayChange) layout.drafted.textContent = ""; // of what is read, or gone, no draft may be left
     layout.root.dataset.stage = stage;
     layout.root.dataset.revising = this.revising;
     layout.root.dataset.keys = this.data.keys ? "on" : "off";
