@@ -13,7 +13,7 @@ from pages.components.known_models import known_models_or_refuse
 from pages.components.live_view import money
 from pages.components.sign_in import check_before
 from pages.components.words import PROBABILITIES_MEANING, sentence
-from pages.research.activation_panel import activation_panel, promotion
+from pages.research.activation_panel import activation_panel, promotion, replace_unreadable
 from pages.research.comparison_panel import comparison_panel
 from pages.research.shadow_panel import shadow_panel
 from screening.engine.pipeline import PipelineConfig
@@ -22,12 +22,12 @@ from screening.engine.prompting import load_prompts
 from screening.engine.whole_way import chain_bound, most_calls
 from screening.review.policy import Action, is_allowed, require
 from screening.words import count_of
-from storage.batches.pipelines import StalePipeline, active_version, keep_version, list_versions
+from storage.batches.pipelines import StalePipeline, UnreadablePipeline, active_version, keep_version, list_versions
 
 db, person, settings = resources.database(), resources.actor(), resources.settings()
 require(person, Action.VIEW_SETTINGS)
 may_draft = is_allowed(person, Action.DRAFT_PIPELINE)
-prompts, active, usual = load_prompts(settings.prompts_directory), active_version(db), resources.usual_pipeline()
+prompts = load_prompts(settings.prompts_directory)
 kept = {f"{one.pipeline.name}/{one.number}": one for one in list_versions(db, person)}
 
 
@@ -112,6 +112,11 @@ st.title("Pipelines")
 told = st.container()  # always there, so that what stands below keeps its place
 if said := st.session_state.pop("pipeline_said", None):
     told.success(said, icon=":material/check:")
+try:
+    active, usual = active_version(db), resources.usual_pipeline()
+except UnreadablePipeline as unreadable:
+    replace_unreadable(db, person, kept, unreadable)
+    st.stop()
 edit, compare = st.tabs(["Edit", "Compare"])
 with edit:
     start_from()

@@ -19,7 +19,7 @@ from screening.review.policy import Action, is_allowed
 from screening.samplers.probes import Probed, probe
 from storage.batches import preflights
 from storage.batches.configurations import Configuration
-from storage.batches.pipelines import PipelineVersion, ReasonMissing, activate, list_activations
+from storage.batches.pipelines import PipelineVersion, ReasonMissing, UnreadablePipeline, activate, list_activations
 from storage.database import Database
 from storage.research.comparisons import Comparison, list_comparisons
 
@@ -49,6 +49,19 @@ def activation_panel(
             for one in past
         ]
         st.dataframe(rows, hide_index=True, alt="Versions that were in force")
+
+
+def replace_unreadable(
+    db: Database, person: Actor, kept: Mapping[str, PipelineVersion], unreadable: UnreadablePipeline
+) -> None:
+    """What is in force can't be read, so nothing is screened: the way to put another version in force."""
+    st.error(f"{sentence(unreadable)} It is in force, so nothing new is screened.", icon=":material/block:")
+    if not kept:
+        st.text("Save a version with “python -m screening pipelines import FILE”, then put it in force here.")
+    elif is_allowed(person, Action.ACTIVATE_PIPELINE):
+        _choose(db, person, kept)
+    else:
+        st.caption("An administrator puts another version in force.")
 
 
 def _usual_words(usual: PipelineConfig) -> str:

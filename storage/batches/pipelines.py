@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, and_, func, insert, select, update
+from pydantic import ValidationError
+from sqlalchemy import Connection, Row, and_, func, insert, select, update
 
 from screening.engine.pipeline import PipelineConfig, require_decidable
+from screening.engine.pipeline_file import PipelineRefused
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from storage.audit_log import append, serialise
@@ -51,6 +53,10 @@ class UnknownPipeline(KeyError):
     """There is no such pipeline, or no such version of it."""
 
 
+class UnreadablePipeline(PipelineRefused):
+    """Another version of the program wrote it, with something that this one does not know or does not accept."""
+
+
 class ReasonMissing(ValueError):
     """A version is put in force with a comparison, or with a written reason."""
 
@@ -66,9 +72,9 @@ def keep_version(db: Database, by: Acting, pipeline: PipelineConfig, note: str, 
     with db.write() as conn:
         serialise(conn)
         newest = _newest(conn, pipeline.name)
-        if newest is not None and newest.pipeline == pipeline:
-            return newest
-        number = 1 if newest is None else newest.number + 1
+        if newest is not None and (same := _readable(newest)) is not None and same.pipeline == pipeline:
+            return same
+        number = 1 if newest is None else int(newest.number) + 1
         if based_on != number - 1:
             raise StalePipeline(f"version {number - 1} of {pipeline.name} was saved in the meantime")
         made = PipelineVersion(pipeline=pipeline, number=number, note=note.strip(), by=by.id, at=by.now)
@@ -78,21 +84,21 @@ def keep_version(db: Database, by: Acting, pipeline: PipelineConfig, note: str, 
 
 
 def list_versions(db: Database, actor: Actor, name: str | None = None) -> tuple[PipelineVersion, ...]:
-    """All versions, of one name or of all; by name, the newest first. Raises Forbidden."""
+    """All versions that this program can read, of one name or of all; by name, the newest first. Raises Forbidden."""
     require(actor, Action.VIEW_SETTINGS)
     wanted = select(pipeline_versions).order_by(pipeline_versions.c.name, pipeline_versions.c.number.desc())
     if name is not None:
         wanted = wanted.where(pipeline_versions.c.name == name)
-    return tuple(_version(row) for row in db.rows(wanted))
+    return tuple(one for row in db.rows(wanted) if (one := _readable(row)) is not None)
 
 
 def get_version(db: Database, name: str, number: int | None = None) -> PipelineVersion:
-    """That version, or the newest of the name. Raises UnknownPipeline."""
+    """That version, or the newest of the name. Raises UnknownPipeline, UnreadablePipeline."""
     with db.read() as conn:
         found = _newest(conn, name) if number is None else _version_of(conn, name, number)
     if found is None:
         raise UnknownPipeline(name)
-    return found
+    return _version(found)
 
 
 def activate(
@@ -123,10 +129,13 @@ def activate(
 
 
 def active_version(db: Database) -> PipelineVersion | None:
-    """The site's own pipeline that is in force; None while the site uses those that come with the program."""
+    """The site's own pipeline that is in force; None while the site uses those that come with the program. Raises
+    UnreadablePipeline: nothing is screened with another one in its place.
+    """
     with db.read() as conn:
         last = _last_activation(conn)
-        return None if last is None else _version_of(conn, last.name, last.number)
+        row = None if last is None else _version_of(conn, last.name, last.number)
+    return None if row is None else _version(row)
 
 
 def list_activations(db: Database, actor: Actor) -> tuple[Activation, ...]:
@@ -143,16 +152,14 @@ def _last_activation(conn: Connection) -> Activation | None:
     return None if row is None else _activation(row)
 
 
-def _newest(conn: Connection, name: str) -> PipelineVersion | None:
+def _newest(conn: Connection, name: str) -> Row[Any] | None:
     wanted = select(pipeline_versions).where(pipeline_versions.c.name == name)
-    row = conn.execute(wanted.order_by(pipeline_versions.c.number.desc()).limit(1)).first()
-    return None if row is None else _version(row)
+    return conn.execute(wanted.order_by(pipeline_versions.c.number.desc()).limit(1)).first()
 
 
-def _version_of(conn: Connection, name: str, number: int) -> PipelineVersion | None:
+def _version_of(conn: Connection, name: str, number: int) -> Row[Any] | None:
     wanted = select(pipeline_versions).where(pipeline_versions.c.name == name, pipeline_versions.c.number == number)
-    row = conn.execute(wanted).first()
-    return None if row is None else _version(row)
+    return conn.execute(wanted).first()
 
 
 def _row(made: PipelineVersion) -> dict[str, Any]:
@@ -168,8 +175,19 @@ def _row(made: PipelineVersion) -> dict[str, Any]:
 
 
 def _version(row: Any) -> PipelineVersion:
-    pipeline = PipelineConfig.model_validate(row.body)
+    try:
+        pipeline = PipelineConfig.model_validate(row.body)
+    except ValidationError:
+        words = "was written by another version of this program, and this one can't read it"
+        raise UnreadablePipeline(f"{row.name} v{row.number} {words}") from None
     return record(PipelineVersion, row, pipeline=pipeline)
+
+
+def _readable(row: Any) -> PipelineVersion | None:
+    try:
+        return _version(row)
+    except UnreadablePipeline:
+        return None
 
 
 def _activation(row: Any) -> Activation:

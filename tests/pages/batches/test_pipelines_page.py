@@ -3,10 +3,13 @@
 from hashlib import sha256
 
 import pytest
+from sqlalchemy import update
+from streamlit.testing.v1 import AppTest
 
 from pages.batches.pipeline_draft import draft_of, with_node
 from pages.batches.prompt_panel import prompt_facts
 from pages.components import resources
+from pages.components.page_faults import ANOTHER
 from screening.engine.pipeline import preset
 from screening.engine.pipeline_file import read_pipeline, write_pipeline
 from screening.engine.prompting import PromptError, load_prompts
@@ -14,11 +17,13 @@ from screening.labels import Label
 from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.samplers.probes import ALL, Probed
 from storage.batches import preflights
-from storage.batches.pipelines import active_version, keep_version, list_versions
+from storage.batches.pipelines import activate, active_version, keep_version, list_versions
 from storage.database import Database
 from storage.research.comparisons import end_comparison, list_comparisons
+from storage.schema import pipeline_versions
 from storage.settings_store import accept_model_name
 from tests.commands.conftest import stub  # noqa: F401 - a fixture, also below
+from tests.databases import write
 from tests.pages.conftest import Opener, restart
 from tests.storage.inbox_cases import NOW
 from tests.stub_server.plan import StubPlan
@@ -247,3 +252,29 @@ def test_what_a_worker_found_of_a_version_counts_before_it_is_put_in_force(
     assert not page.button(key="pipeline_activate").disabled
     assert page.warning[-1].value.endswith("An administrator allowed it all the same.")
     resources.database().close()
+
+
+def test_what_is_in_force_and_cannot_be_read_is_said_and_another_version_takes_its_place(
+    open_page: Opener, page_database: Database
+) -> None:
+    first = keep_version(page_database, LOCAL_USER.at(NOW), preset("recommended"), "", 0)
+    keep_version(page_database, LOCAL_USER.at(NOW), preset("recommended", budget=50), "", 1)
+    activate(page_database, LOCAL_USER.at(NOW), "recommended", 2, "trial")
+    second = pipeline_versions.c.number == 2
+    write(page_database, update(pipeline_versions).where(second).values(body={"name": "recommended", "nodes": []}))
+    page = open_page("pipelines")
+    assert not page.exception and "Recommended v2 was written by another version" in page.error[0].value
+    page.text_input(key="pipeline_reason").set_value("back to what can be read").run()
+    page.button(key="pipeline_activate").click().run()
+    assert not page.exception and not page.error and active_version(page_database) == first
+
+
+def test_a_page_that_needs_what_cannot_be_read_says_what_to_do() -> None:
+    def failed() -> None:
+        from pages.components.page_faults import say_fault
+        from storage.batches.pipelines import UnreadablePipeline
+
+        say_fault(UnreadablePipeline("ours v2 was written by another version of this program"))
+
+    (said,) = AppTest.from_function(failed).run().error
+    assert said.value == f"Ours v2 was written by another version of this program. {ANOTHER}"

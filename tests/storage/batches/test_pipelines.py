@@ -3,7 +3,7 @@
 from datetime import datetime
 
 import pytest
-from sqlalchemy import insert, select
+from sqlalchemy import insert, select, update
 
 from screening.engine.pipeline import PairwiseMixtureConfig, PipelineConfig, UndecidableError, chain, preset
 from screening.review.policy import Forbidden
@@ -13,6 +13,7 @@ from storage.batches.pipelines import (
     ReasonMissing,
     StalePipeline,
     UnknownPipeline,
+    UnreadablePipeline,
     activate,
     active_version,
     get_version,
@@ -22,7 +23,7 @@ from storage.batches.pipelines import (
 )
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.schema import comparisons
+from storage.schema import comparisons, pipeline_versions
 from tests.databases import write
 from tests.storage.batch_of import CONFIGURATION, batch
 from tests.storage.inbox_cases import ADMIN, ANN, MINUTE, NOW, RESEARCHER
@@ -146,3 +147,18 @@ def test_saving_and_putting_in_force_are_in_the_audit_log(db: Database) -> None:
     assert found["pipeline_saved", "ours/1"] == ("rae", {"version": made.pipeline.version})
     assert found["pipeline_activated", "ours/1"] == ("ada", {"compared": False})
     assert found["pipeline_activated", "ours/2"] == ("ada", {"compared": True})
+
+
+def test_a_version_that_another_version_of_the_program_wrote_keeps_nobody_from_the_others(db: Database) -> None:
+    first = keep_version(db, RESEARCHER.at(NOW), _named(), "", 0)
+    keep_version(db, RESEARCHER.at(NOW), _named(budget=50), "", 1)
+    activate(db, ADMIN.at(NOW), "ours", 2, "trial")
+    table = pipeline_versions
+    write(db, update(table).where(table.c.number == 2).values(body={"name": "ours", "nodes": [{"colour": "red"}]}))
+    assert list_versions(db, ANN) == (first,)
+    for asked in (lambda: active_version(db), lambda: get_version(db, "ours")):
+        with pytest.raises(UnreadablePipeline, match="ours v2 was written by another version of this program"):
+            asked()
+    assert keep_version(db, RESEARCHER.at(NOW), _named(budget=70), "", 2).number == 3, "never in another's place"
+    activate(db, ADMIN.at(NOW), "ours", 1, "back")
+    assert active_version(db) == first
