@@ -28,7 +28,11 @@ def add_export(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -
 
 
 def export(db: Database, arguments: argparse.Namespace) -> None:
-    """Write the file, which its owner alone may read. What waits in the inbox says so, as on the pages."""
+    """Write the file, which its owner alone may read. What waits in the inbox says so, as on the pages. ValueError for
+    an option that the kind of file does not have.
+    """
+    if arguments.what != "relabelled" and (arguments.as_of is not None or arguments.without_text):
+        raise ValueError("--as-of and --without-text are for --what relabelled alone")
     find_batch(db, LOCAL_USER, arguments.batch)
     with private_bytes(arguments.out) as file:
         for part in _parts(db, arguments):

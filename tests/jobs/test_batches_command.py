@@ -92,6 +92,9 @@ def test_the_relabelled_data_set_is_written_as_of_a_version(
     with pytest.raises(SystemExit):
         main([*given, "--as-of", "-1"])
     assert "--as-of" in capsys.readouterr().err
+    for option in (["--as-of", "1"], ["--without-text"]):
+        assert main([*given, "--what", "results", *option]) == 2
+        assert "for --what relabelled alone" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("what", ["results", "readings", "relabelled"])
