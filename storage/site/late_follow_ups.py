@@ -8,6 +8,7 @@ from sqlalchemy import Select, and_, case, func, or_, select
 from screening.review.rating_form import Disposition
 from screening.review.triage import Tier
 from storage.schema import case_notices, follow_ups
+from storage.site.outbox import CLOCKS_AGREE_WITHIN
 
 FOLLOW_UP = "follow_up"
 _one, _notice = follow_ups.c, case_notices.c
@@ -17,10 +18,11 @@ _tier = func.min(case((_one.disposition == Disposition.URGENT.value, Tier.P0.val
 
 def to_tell(now: datetime, before: datetime, last: int) -> Select[Any]:
     """Cases with such a one, each with the place of the on-call order that was reached: 0 where one became overdue
-    since that was told. Those of which all places up to the ``last`` were told, or one after ``before``, are left out:
-    who acts just now is not told every few minutes.
+    since that was told, or that was told by a clock that ran ahead. Those of which all places up to the ``last`` were
+    told, or one after ``before``, are left out: who acts just now is not told every few minutes.
     """
-    new = or_(_notice.case_id.is_(None), _notice.at < func.max(_one.due_at))
+    ahead = _notice.at > now + CLOCKS_AGREE_WITHIN
+    new = or_(_notice.case_id.is_(None), _notice.at < func.max(_one.due_at), ahead)
     step = case((new, 0), else_=_notice.step).label("step")
     told = and_(_notice.case_id == _one.case_id, _notice.event == FOLLOW_UP)
     late = select(_one.case_id, _tier.label("tier"), step).outerjoin(case_notices, told).where(*_late(now))

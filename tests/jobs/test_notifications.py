@@ -279,6 +279,21 @@ def test_a_follow_up_that_is_overdue_goes_down_the_order_once_and_from_its_first
     assert told_of(db, Tier.P0) == ["place 1", "place 3"]
 
 
+def test_a_follow_up_that_a_clock_ran_ahead_of_is_told_again_once_the_clock_is_right(
+    db: Database, clock: Clock, receiver: Receiver
+) -> None:
+    """What became overdue until then would be told nobody, and the next place in the order would wait that long."""
+    for step in (1, 3):
+        webhook(db, receiver.address, name=f"place {step}", step=step, events=frozenset({Event.OVERDUE}))
+    one = notifier(db, clock)
+    _follow_up(db, fill(db, entered=False)[0], Disposition.URGENT)
+    clock.now = NOW + timedelta(days=30)
+    assert look_often(db, one, clock, 1, MINUTE) == [1]
+    clock.now = NOW + 61 * MINUTE
+    look_often(db, one, clock, 4, 5 * MINUTE)
+    assert sorted(told_of(db, Tier.P0)) == ["place 1", "place 1", "place 3"]
+
+
 def test_a_follow_up_that_was_closed_before_its_message_went_out_is_not_told(
     db: Database, clock: Clock, receiver: Receiver
 ) -> None:
