@@ -86,9 +86,7 @@ def overview(batch: BatchSummary, labels: Labels, group: str | None) -> tuple[st
     cell = chosen_cell(counts, f"{batch.id}_{labels}_{group}")
     if cell is None:
         right.info("A cell of the matrix opens its cases here.", icon=":material/grid_on:")
-    without = batch.progress.accepted - sum(counts.values())
-    aside = f" {without:,} without a reference label left out." if without and group is None else ""
-    st.caption(f"Choose a cell with the pointer, or with Tab and the arrow keys, to list its cases.{aside}")
+    st.caption("Choose a cell with the pointer, or with Tab and the arrow keys, to list its cases.")
     kinds: tuple[tuple[str, Labels, matrix.Counts], ...] = (
         ("Original labels", "original", both.original), ("With adjudications", "adjudicated", both.adjudicated)
     )  # fmt: skip
@@ -97,6 +95,8 @@ def overview(batch: BatchSummary, labels: Labels, group: str | None) -> tuple[st
         for name, which, found in kinds
     ]
     st.html(matrix.metrics_html(columns))
+    if group is None and (left := matrix.left_out_words(batch.progress.accepted, both)):
+        st.caption(left)
     if waiting:
         st.caption(matrix.unread_words(waiting))
     st.text(provenance_of_both(batch.intake))

@@ -16,6 +16,7 @@ from screening.research.evaluation import SUICIDE_WATCH
 from screening.research.experiments import Measured
 from screening.review.policy import Action, require
 from screening.words import count_of
+from storage.batches.batch_state import BatchState
 from storage.batches.batches import BatchSummary
 from storage.research.confusion import Labels
 
@@ -36,8 +37,10 @@ def _notes(found: Evaluated, batch: BatchSummary, labels: Labels) -> None:
             f"{found.made:,} further draws were made with the same simulated agents and seed, so that every "
             "condition could be settled; they are not stored."
         )
-    if batch.progress.pending:
-        st.info(f"Still pending: {count_of(batch.progress.pending, 'text')} of this batch.")
+    if pending := batch.progress.pending:
+        cancelled = batch.progress.state is BatchState.CANCELLED
+        when = "Not screened before the batch was cancelled" if cancelled else "Still pending"
+        st.info(f"{when}: {count_of(pending, 'text')} of this batch.")
 
 
 def _show_unsettled(results: tuple[Measured, ...]) -> None:

@@ -38,7 +38,7 @@ class _Counts:
         self.reference[row.reference or "none"] += 1
         self.final[row.final_label or "none"] += 1
         self.source[row.final_source] += 1
-        self.outcome["withheld" if row.withheld else row.outcome or "pending"] += 1
+        self.outcome["withheld" if row.withheld else row.outcome or "not screened"] += 1
         self.tag.update(row.tags)
         if row.group is not None:
             self.group[row.group] += 1

@@ -127,6 +127,21 @@ def metrics(counts: Counts) -> Metrics:
     )
 
 
+def left_out_words(texts: int, both: Confusions) -> str:
+    """How many texts no figure of either column contains, as they have no label of its kind; empty where none is.
+
+    >>> left_out_words(3, Confusions(original={("safe", "safe"): 3}, adjudicated={("safe", "safe"): 1}))
+    'Left out, without a label safe or unsafe: 0 of 3 with original labels, 2 with adjudications.'
+    """
+    original, adjudicated = (texts - sum(counts.values()) for counts in (both.original, both.adjudicated))
+    if not original and not adjudicated:
+        return ""
+    return (
+        f"Left out, without a label safe or unsafe: {original:,} of {texts:,} with original labels, {adjudicated:,} "
+        "with adjudications."
+    )
+
+
 def unread_words(cases: int) -> str:
     """What the figures of those who read blind leave open, and in which direction.
 

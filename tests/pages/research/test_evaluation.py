@@ -9,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from jobs import evaluating
 from jobs.evaluating import Ask, experiment
+from pages.components.data_card import as_data_card
 from pages.research.evaluation_view import Load, results_frame, sweep_counts, table_of, what_if_figures
 from screening.engine.draws import ScreenedText
 from screening.labels import Label
@@ -21,11 +22,13 @@ from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Forbidden
 from screening.review.reach import Reach
 from screening.statistics.metrics import from_counts
+from storage.batches.batches import cancel
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.research.columns import guards_in
 from storage.research.confusion import Labels, confusion
 from storage.research.recorded_draws import recording_state
+from storage.research.relabelled import export_relabelled
 from storage.research.standing import batch_now
 from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
@@ -33,7 +36,7 @@ from storage.schema import cases, inbox_entries, node_runs
 from tests.databases import write
 from tests.pages.conftest import Opener, restart
 from tests.pages.researched import sample_rows, screened
-from tests.storage.batch_of import batch, decide, waiting
+from tests.storage.batch_of import LATER, batch, decide, waiting
 from tests.storage.inbox_cases import RESEARCHER, form
 
 TURNED = "s901,Does anyone have notes from \u202eTuesday's biology lecture?,,safe,school\n".encode()
@@ -165,6 +168,19 @@ def test_confirming_safe_never_makes_more_texts_safe(page_database: Database, ba
         return found.outcomes.count("safe")  # type: ignore[arg-type]
 
     assert 0 < safe(True) <= safe(False)
+
+
+def test_what_a_cancelled_batch_never_screened_is_not_said_to_be_pending(
+    open_page: Opener, page_database: Database
+) -> None:
+    batch_id = batch(page_database, ["one", "two"], references="SU")
+    decide(page_database, waiting(page_database)[0])
+    assert [info.value for info in open_page("evaluation").info] == ["Still pending: 1 text of this batch."]
+    cancel(page_database, LOCAL_USER.at(LATER), batch_id)
+    said = "Not screened before the batch was cancelled: 1 text of this batch."
+    assert [info.value for info in open_page("evaluation").info] == [said]
+    rows = export_relabelled(page_database, RESEARCHER.at(LATER), batch_id, "key")
+    assert "- 1 not screened\n" in "".join(as_data_card(rows))
 
 
 def test_adjudicated_labels_fall_back_on_the_file_s(page_database: Database, batch_id: str) -> None:
