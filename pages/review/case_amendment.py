@@ -19,6 +19,9 @@ from storage.review.claims import NotAvailable
 from storage.review.ratings import Rating
 
 ALONE, DISCUSSED = "alone", "in a discussion"
+DECIDED_MEANWHILE = "Somebody else has decided on this case meanwhile: look at it, then press again."
+_SEEN = "decide_seen"
+"""Session key of the case decided on, and which versions of its label were seen."""
 
 
 def ways_to_decide(person: Actor, readers: Sequence[str], *, closed: bool) -> list[str]:
@@ -39,16 +42,34 @@ def adjudication_form(
         title = "Amend the accepted label" if closed else "Decide"
         st.html(f'<h2 class="sl-h2">{title}</h2>')
         alert = st.empty()
-        version = f"{case_id}_{len(made)}"
+        first, seen = _versions_seen(case_id, len(made))
+        version = f"{case_id}_{first}"
         label = st.pills(
             "The label that counts", list(LABEL_WORDS), key=f"decide_{version}", format_func=LABEL_WORDS.__getitem__
         )
         why = f"decide_why_{version}"
         st.text_input("Why", key=why, max_chars=2_000)
         ways = ways_to_decide(here.person, [rating.reviewer for rating in given], closed=closed)
-        discussed = st.pills("How", ways, key=f"decide_how_{version}", default=ways[0])
-        if st.button("Record", key=f"record_{version}", type="primary", icon=":material/gavel:"):
+        discussed = st.pills("How", ways, key=f"decide_how_{version}_{closed}", default=ways[0])
+        if not st.button("Record", key=f"record_{version}", type="primary", icon=":material/gavel:"):
+            return
+        if seen != len(made):
+            st.session_state[_SEEN] = case_id, first, len(made)
+            alert.error(DECIDED_MEANWHILE, icon=":material/edit_note:")
+        else:
             _record(here, case_id, label, why, made, alert, discussed=discussed == DISCUSSED, closed=closed)
+
+
+def _versions_seen(case_id: str, versions: int) -> tuple[int, int]:
+    """How many versions there were when this person began to fill in the form, by which its fields are called, and how
+    many they have seen since: what is filled in stays when somebody else decides.
+    """
+    kept, first, seen = st.session_state.get(_SEEN, ("", 0, 0))
+    begun = any(st.session_state.get(f"{name}_{case_id}_{first}") for name in ("decide", "decide_why"))
+    if kept != case_id or not begun:
+        first = seen = versions
+    st.session_state[_SEEN] = case_id, first, seen
+    return first, seen
 
 
 def _record(
@@ -76,4 +97,5 @@ def _record(
         alert.error(sentence(refused), icon=":material/edit_note:")
         return
     forget_typed(why)
+    del st.session_state[_SEEN]
     st.rerun()

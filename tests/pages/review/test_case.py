@@ -7,20 +7,23 @@ from sqlalchemy import insert, update
 from streamlit.testing.v1 import AppTest
 
 from pages.components.trail import node_view
+from pages.review.case_amendment import DECIDED_MEANWHILE
 from pages.review.case_trail import flag_sentence
 from pages.review.evidence_view import evidence_html, outcome_words, stopped_words
 from screening.engine.pipeline import preset
 from screening.review.actors import LOCAL_USER
+from screening.review.rating_form import RatingLabel
 from storage.batches.batches import cancel
 from storage.database import Database
 from storage.erased import ERASED
 from storage.identifiers import new_id
 from storage.review import claims, inbox, ratings
+from storage.review.adjudication import amend
 from storage.review.erasure import erase_rows
 from storage.review.evidence import Evidence, NodeEvidence
 from storage.schema import case_errors, cases, pending_cases, screenings
 from tests.pages.conftest import ROOT, Opener
-from tests.storage.inbox_cases import NOW, RESEARCHER, fill, form, register
+from tests.storage.inbox_cases import NOW, RESEARCHER, SENIOR, fill, form, register
 
 
 def _now() -> datetime:
@@ -109,6 +112,25 @@ def test_an_amendment_is_a_version_with_its_reason_and_what_it_changed(
     assert not page.exception
     assert "Version 2: <del>Safe</del> → <ins>Unsafe</ins>" in _shown(page)
     assert "The second line was overlooked." in _shown(page) and "Version 1: Safe" in _shown(page)
+
+
+def test_a_decision_on_what_somebody_else_decided_meanwhile_is_not_dropped_without_words(
+    open_page: Opener, page_database: Database
+) -> None:
+    """Nor is it recorded before its senior has seen the other one; what was typed stays."""
+    [case_id] = fill(page_database)
+    _read(page_database, case_id)
+    page = open_page("case", case=case_id)
+    page.session_state[f"decide_{case_id}_1"] = "unsafe"
+    page.text_input(key=f"decide_why_{case_id}_1").set_value("The second line was overlooked.").run()
+    amend(page_database, SENIOR.at(_now()), case_id, RatingLabel.INSUFFICIENT_INFORMATION, "too short", 1)
+    page.button(key=f"record_{case_id}_1").click().run()
+    assert not page.exception and "Version 2: <del>Safe</del>" in _shown(page)
+    assert [error.value for error in page.error] == [DECIDED_MEANWHILE] and "Version 3" not in _shown(page)
+    page.button(key=f"record_{case_id}_1").click().run()
+    assert "Version 3: <del>Insufficient information</del> → <ins>Unsafe</ins>" in _shown(page)
+    assert "The second line was overlooked." in _shown(page) and not page.error
+    assert page.text_input(key=f"decide_why_{case_id}_3").value == ""
 
 
 def test_what_is_erased_leaves_a_page_that_lies_open(open_page: Opener, page_database: Database) -> None:
