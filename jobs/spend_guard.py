@@ -177,7 +177,7 @@ class SpendGuard:
         gives up now is lost there at no cost, and so would be whatever followed.
         """
         standing = self._standing(batch_id)
-        if standing.state in STOPPED or self._written(batch_id, standing).calls:
+        if standing.state in STOPPED or self._sum_written(batch_id, standing).calls:
             return None
         return reached if (reached := self._reached_cap(batch_id, standing)) in ("max_cost", "cost_unknown") else None
 
@@ -190,7 +190,7 @@ class SpendGuard:
     def _reached_cap(self, batch_id: str, standing: Standing) -> str | None:
         if standing.caps == Caps():
             return None
-        known, asked = self._spent(batch_id, standing)
+        known, asked = self._sum_spent(batch_id, standing)
         return standing.caps.reached_cap(known) or _would_reach(standing.caps, known, asked)
 
     def _leaves_enough(self, batch_id: str, standing: Standing, spend: CaseSpend) -> bool:
@@ -206,24 +206,24 @@ class SpendGuard:
             before = [one for one in spends if one.calls]
         if not before:
             return True
-        if standing.caps.max_cost_usd is not None and not self._written(batch_id, standing).calls:
+        if standing.caps.max_cost_usd is not None and not self._sum_written(batch_id, standing).calls:
             return False
-        known, asked = self._spent(batch_id, standing)
+        known, asked = self._sum_spent(batch_id, standing)
         each = max(1, round(known.calls / known.ended)) if known.ended else CALLS_A_CASE
         needed = sum(one.still_needs(each) for one in (*before, spend))
         return _would_reach(standing.caps, known, asked + account.workers * needed - 1) is None
 
-    def _written(self, batch_id: str, standing: Standing) -> Totals:
+    def _sum_written(self, batch_id: str, standing: Standing) -> Totals:
         """What is in the tables by now."""
         with self._lock:
             return sum((written for _, written in self._accounts[batch_id].settled), standing.totals)
 
-    def _spent(self, batch_id: str, standing: Standing) -> tuple[Totals, int]:
+    def _sum_spent(self, batch_id: str, standing: Standing) -> tuple[Totals, int]:
         """What is drawn, in the tables or not yet, and how many calls are under way."""
         with self._lock:
             spends = list(self._accounts[batch_id].spends)
         asked = sum(max(spend.asked, spend.bill.requests) for spend in spends)
-        return sum((spend.drawn for spend in spends), self._written(batch_id, standing)), asked
+        return sum((spend.drawn for spend in spends), self._sum_written(batch_id, standing)), asked
 
 
 def _would_reach(caps: Caps, known: Totals, more: int) -> str | None:

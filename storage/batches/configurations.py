@@ -39,7 +39,7 @@ class Configuration:
     @cached_property
     def version(self) -> str:
         """The hash of the body: configurations that differ in anything have different versions."""
-        return _named(self.body)
+        return _name_body(self.body)
 
     @cached_property
     def preflight_key(self) -> str:
@@ -48,10 +48,10 @@ class Configuration:
         once.
         """
         nodes = [node.model_dump(mode="json", include=_ASKED) for node in self.pipeline.nodes]
-        return _named({"sampler": dict(self.sampler), "nodes": nodes})
+        return _name_body({"sampler": dict(self.sampler), "nodes": nodes})
 
 
-def _named(body: Mapping[str, Any]) -> str:
+def _name_body(body: Mapping[str, Any]) -> str:
     """16 hex digits that name these JSON values."""
     return hashlib.sha256(json.dumps(body, sort_keys=True, allow_nan=False).encode()).hexdigest()[:16]
 
