@@ -66,8 +66,12 @@ class Totals:
 
     @property
     def known_cost_usd(self) -> float | None:
-        """The cost, or None as soon as part of it is unknown."""
-        return None if self.unpriced_calls else self.cost_usd
+        """The cost of ``calls``, or None as soon as part of it is unknown, as all of it is where every call was lost.
+
+        >>> Totals(lost_calls=5).known_cost_usd, Totals(calls=1, lost_calls=5, cost_usd=0.5).known_cost_usd
+        (None, 0.5)
+        """
+        return None if self.unpriced_calls or (self.lost_calls and not self.calls) else self.cost_usd
 
     @property
     def cost_for_cap_usd(self) -> float | None:

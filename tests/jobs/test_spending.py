@@ -181,6 +181,7 @@ async def test_a_cap_on_cost_below_the_first_price_stops_at_the_first_wave(
         await until(lambda: progress(db, batch_id).state is BatchState.PAUSED and _unended(db) == 0)
         found = progress(db, batch_id)
         assert len(agents.asked) == 1 and (found.why, found.failed, found.at_cap) == (why, 0, True)
+        assert found.cost_usd is None, "what was lost is paid for, and unknown is not free"
         _require_accounted(db, batch_id, agents.calls)
         change_caps(db, LOCAL_USER.at(system_clock()), batch_id, Caps(max_calls=30))
         await until(lambda: progress(db, batch_id).state is BatchState.CAPPED)
