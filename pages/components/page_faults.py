@@ -11,6 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from pages.components.notices import notice_html
 from pages.components.words import sentence
+from storage.batches.configurations import UnreadableConfiguration
 from storage.batches.pipelines import UnreadablePipeline
 from storage.database import Fault, passing_fault
 from storage.settings_store import SiteSettings
@@ -28,6 +29,7 @@ AGAIN = "Try again in a moment."
 OURS = "This page met a fault of the program."
 NUMBER = "Load the page again. If it fails again, give this number to whoever runs this site:"
 ANOTHER = "It is in force: an administrator puts another one in force on the page Pipelines."
+ELSEWHERE = "What was screened with it stands in Results, Errors and the exports."
 NOTICED = "noticed"
 """In the session once its page has its notice."""
 
@@ -82,6 +84,8 @@ def say_fault(error: Exception) -> bool:
         st.error(f"{words} {SAVED} {AGAIN}", icon=":material/database_off:")
     elif isinstance(error, UnreadablePipeline):
         st.error(f"{sentence(error)} {ANOTHER}", icon=":material/account_tree:")
+    elif isinstance(error, UnreadableConfiguration):
+        st.error(f"{sentence(error)} {ELSEWHERE}", icon=":material/account_tree:")
     else:
         number = secrets.token_hex(3)
         log.error("page fault %s: %s", number, type(error).__name__)

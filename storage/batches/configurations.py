@@ -65,15 +65,22 @@ def save_configuration(db: Database, configuration: Configuration, now: datetime
     return version
 
 
+class UnreadableConfiguration(ValueError):
+    """Another version of the program wrote it, with something that this one does not know or does not accept."""
+
+
 def load_configuration(db: Database, version: str) -> Configuration:
-    """The configuration of that version. KeyError when there is none."""
+    """The configuration of that version. KeyError when there is none. Raises UnreadableConfiguration."""
     with db.read() as conn:
         body = conn.execute(select(configurations.c.body).where(configurations.c.version == version)).scalar()
     if body is None:
         raise KeyError(version)
-    return Configuration(
-        pipeline=PipelineConfig.model_validate(body["pipeline"]), sampler=body["sampler"], texts=body["texts"]
-    )
+    try:
+        pipeline = PipelineConfig.model_validate(body["pipeline"])
+    except ValidationError:
+        words = "was written by another version of this program, and this one can't read it"
+        raise UnreadableConfiguration(f"configuration {version} {words}") from None
+    return Configuration(pipeline=pipeline, sampler=body["sampler"], texts=body["texts"])
 
 
 def pipeline_bound(conn: Connection, batch_id: str, body: Mapping[str, Any]) -> float | None:

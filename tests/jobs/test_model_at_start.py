@@ -173,7 +173,7 @@ async def test_what_no_code_foresees_is_logged_tells_nothing_of_the_model_and_is
         body = conn.execute(select(table.c.body)).scalar_one()
         conn.execute(update(table).values(body={"nodes": "damaged"}))
     async with StubServer(StubPlan()) as stub, asking(db, settings_of(stub.url)) as task:
-        await until(lambda: "ValidationError" in caplog.text)
+        await until(lambda: "UnreadablePipeline" in caplog.text)
         assert not was_told(db) and stub.counters.requests == 0
         write(db, update(table).values(body=body))
         await asyncio.wait_for(task, 20)

@@ -40,7 +40,7 @@ async def test_it_waits_for_a_retry_with_its_error_and_others_go_on(db: Database
             starts = select(case_starts.c.ended_at).join(cases, cases.c.id == case_starts.c.case_id)
             ended = list(conn.execute(starts.where(cases.c.batch_id == bad)).scalars())
             conn.execute(update(batches).where(batches.c.id == bad).values(configuration=known))
-        assert errors == [("internal_error", "ValidationError")] * 3
+        assert errors == [("internal_error", "UnreadableConfiguration")] * 3
         assert len(ended) == 3 and None not in ended
         retry_failed(db, LOCAL_USER.at(system_clock()), bad)
         await until(lambda: progress(db, bad).finished_at is not None)

@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 from pages.batches.pipeline_draft import draft_of, with_node
 from pages.batches.prompt_panel import prompt_facts
 from pages.components import resources
-from pages.components.page_faults import ANOTHER
+from pages.components.page_faults import ANOTHER, ELSEWHERE
 from screening.engine.pipeline import preset
 from screening.engine.pipeline_file import read_pipeline, write_pipeline
 from screening.engine.prompting import PromptError, load_prompts
@@ -272,9 +272,13 @@ def test_what_is_in_force_and_cannot_be_read_is_said_and_another_version_takes_i
 def test_a_page_that_needs_what_cannot_be_read_says_what_to_do() -> None:
     def failed() -> None:
         from pages.components.page_faults import say_fault
+        from storage.batches.configurations import UnreadableConfiguration
         from storage.batches.pipelines import UnreadablePipeline
 
-        say_fault(UnreadablePipeline("ours v2 was written by another version of this program"))
+        for kind in (UnreadablePipeline, UnreadableConfiguration):
+            say_fault(kind("ours v2 was written by another version of this program"))
 
-    (said,) = AppTest.from_function(failed).run().error
-    assert said.value == f"Ours v2 was written by another version of this program. {ANOTHER}"
+    said = [error.value for error in AppTest.from_function(failed).run().error]
+    assert said == [
+        f"Ours v2 was written by another version of this program. {where}" for where in (ANOTHER, ELSEWHERE)
+    ]
