@@ -1,5 +1,6 @@
 """The left of the inbox: how many wait, the next one, a filter, and the list for those who may browse."""
 
+from datetime import timedelta
 from functools import lru_cache
 from html import escape
 from typing import TYPE_CHECKING
@@ -83,15 +84,16 @@ def _component() -> "ComponentRenderer":
 
 
 def exposure_today(here: Here) -> exposure.Exposure:
-    """How many texts this person has opened since midnight (UTC)."""
-    return exposure.exposure(here.db, here.person, last_midnight(here.now))
+    """How many texts this person has opened since midnight (UTC), and since their last break."""
+    return exposure.exposure(here.db, here.by, last_midnight(here.now))
 
 
 def exposure_html(today: exposure.Exposure) -> str:
     """The count as HTML; each person sees their own only."""
+    hours = exposure.STRETCH // timedelta(hours=1)
     return (
-        f'<p class="sl-small">You opened {count_of(today.texts, "text")} {SINCE_MIDNIGHT}, {today.since_break} since '
-        "your last break. Only you see this.</p>"
+        f'<p class="sl-small">You opened {count_of(today.texts, "text")} {SINCE_MIDNIGHT}; {today.since_break} since '
+        f"your last break, of the last {hours} hours at most. Only you see this.</p>"
     )
 
 

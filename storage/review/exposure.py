@@ -4,9 +4,9 @@ Derived from the audit log; everybody sees their own count and nobody sees anoth
 """
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from sqlalchemy import BindParameter, Connection, String, bindparam, func, select
+from sqlalchemy import BindParameter, String, bindparam, func, select
 
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
@@ -17,11 +17,18 @@ from storage.settings_store import current_in
 
 _ACTOR: BindParameter[str] = bindparam("actor", type_=String)
 _SINCE: BindParameter[datetime] = bindparam("since", type_=Moment)
+_RECENT: BindParameter[datetime] = bindparam("recent", type_=Moment)
 _EVENT = audit_events.c
-_PAUSE = select(func.max(_EVENT.seq)).where(_EVENT.actor == _ACTOR, _EVENT.action == "break_taken", _EVENT.at >= _SINCE)
+_PAUSE = select(func.max(_EVENT.seq)).where(
+    _EVENT.actor == _ACTOR, _EVENT.action == "break_taken", _EVENT.at >= _RECENT
+)
 _OPENED = select(func.count(_EVENT.subject.distinct())).where(_EVENT.actor == _ACTOR, _EVENT.action == "text_viewed")
-_OPENED_SINCE = _OPENED.where(_EVENT.at >= _SINCE)
-_TODAY = select(_OPENED_SINCE.scalar_subquery().label("opened"), _PAUSE.scalar_subquery().label("pause"))
+_TODAY = select(
+    _OPENED.where(_EVENT.at >= _SINCE).scalar_subquery().label("texts"),
+    _OPENED.where(_EVENT.at >= _RECENT, _EVENT.seq > func.coalesce(_PAUSE.scalar_subquery(), 0))
+    .scalar_subquery()
+    .label("since_break"),
+)
 _READ = (
     select(func.count())
     .select_from(ratings)
@@ -29,26 +36,30 @@ _READ = (
 )
 
 
+STRETCH = timedelta(hours=8)
+"""Nobody reads for longer without a break: before that lies a night's rest."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exposure:
-    """Different texts opened since a moment (the start of the day), and since the last break after it."""
+    """Different texts opened since a moment (the start of the day), and since the last break: as far as a `STRETCH`
+    back, over any midnight.
+    """
 
     texts: int
     since_break: int
     break_due: bool
 
 
-def exposure(db: Database, actor: Actor, since: datetime) -> Exposure:
-    """The actor's own exposure since a moment, and whether the site's number of texts before a break is reached.
+def exposure(db: Database, by: Acting, since: datetime) -> Exposure:
+    """One's own exposure since a moment, and whether the site's number of texts before a break is reached.
     Raises Forbidden.
     """
-    require(actor, Action.VIEW_CARE, actor.id)
+    require(by.actor, Action.VIEW_CARE, by.id)
     with db.read() as conn:
-        own = {"actor": actor.id, "since": since}
-        total, pause = conn.execute(_TODAY, own).one()
-        after = total if pause is None else _openings_after(conn, actor, pause)
+        found = conn.execute(_TODAY, {"actor": by.id, "since": since, "recent": by.now - STRETCH}).one()
         limit = current_in(conn).settings.break_after_texts
-    return Exposure(texts=total, since_break=after, break_due=after >= limit)
+    return Exposure(texts=found.texts, since_break=found.since_break, break_due=found.since_break >= limit)
 
 
 def count_cases_read(db: Database, actor: Actor, since: datetime) -> int:
@@ -64,7 +75,3 @@ def take_break(db: Database, by: Acting) -> None:
     require(by.actor, Action.VIEW_CARE, by.id)
     with db.write() as conn:
         append(conn, by, "break_taken", None, {})
-
-
-def _openings_after(conn: Connection, actor: Actor, pause: int) -> int:
-    return int(conn.execute(_OPENED.where(_EVENT.seq > pause), {"actor": actor.id}).scalar_one())

@@ -26,21 +26,36 @@ def test_texts_are_counted_once_per_day_and_a_break_is_due_at_the_sites_number(d
     fill(db, [Tier.P2] * 6)
     opened(db, 2, NOW - timedelta(days=1))
     opened(db, 2)
-    assert (exposure(db, ANN, NOW).texts, exposure(db, ANN, NOW).break_due) == (2, False)
+    assert (exposure(db, ANN.at(NOW), NOW).texts, exposure(db, ANN.at(NOW), NOW).break_due) == (2, False)
     opened(db, 1)
-    due = exposure(db, ANN, NOW)
+    due = exposure(db, ANN.at(NOW), NOW)
     assert (due.texts, due.since_break, due.break_due) == (3, 3, True)
     take_break(db, ANN.at(NOW + MINUTE))
-    after = exposure(db, ANN, NOW)
+    after = exposure(db, ANN.at(NOW), NOW)
     assert (after.texts, after.since_break, after.break_due) == (3, 0, False)
     opened(db, 1, NOW + 2 * MINUTE)
-    assert exposure(db, ANN, NOW).since_break == 1
+    assert exposure(db, ANN.at(NOW), NOW).since_break == 1
     assert len(claims.my_claims(db, ANN.at(NOW + 2 * MINUTE))) == 6, "a break gives no case away"
+
+
+def test_midnight_is_no_break(db: Database) -> None:
+    """A shift goes over it, and midnight UTC is an afternoon somewhere: a break that is due stays due."""
+    change(db, ADMIN.at(NOW), SiteSettings(break_after_texts=3), 0)
+    fill(db, [Tier.P2] * 4)
+    midnight = NOW.replace(hour=0) + timedelta(days=1)
+    opened(db, 3, midnight - MINUTE)
+    after = exposure(db, ANN.at(midnight + MINUTE), midnight)
+    assert (after.texts, after.since_break, after.break_due) == (0, 3, True)
+    take_break(db, ANN.at(midnight + MINUTE))
+    opened(db, 1, midnight + 2 * MINUTE)
+    assert exposure(db, ANN.at(midnight + 3 * MINUTE), midnight).since_break == 1
+    rested = exposure(db, ANN.at(midnight + timedelta(hours=9)), midnight)
+    assert (rested.texts, rested.since_break) == (1, 0), "a night's rest is one"
 
 
 def test_everybody_sees_only_their_own(db: Database) -> None:
     fill(db, [Tier.P2])
     opened(db, 1)
-    assert exposure(db, BO, NOW).texts == 0
+    assert exposure(db, BO.at(NOW), NOW).texts == 0
     with pytest.raises(TypeError):
-        exposure(db, BO, NOW, "ann")  # type: ignore[call-arg]
+        exposure(db, BO.at(NOW), NOW, "ann")  # type: ignore[call-arg]

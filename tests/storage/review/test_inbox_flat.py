@@ -66,7 +66,7 @@ STEPS: Mapping[str, Callable[[Database], object]] = {
     "mine": lambda db: claims.my_claims(db, BOTH.at(LATER)),
     "mine, read": lambda db: my_readings(db, BOTH, limit=20),
     "read today": lambda db: exposure.count_cases_read(db, BOTH, NOW),
-    "exposure": lambda db: exposure.exposure(db, BOTH, NOW),
+    "exposure": lambda db: exposure.exposure(db, BOTH.at(NOW), NOW),
     "follow-ups": lambda db: open_ones(db, BOTH.at(LATER)),
     "claim": _claimed,
     "claim with its text": lambda db: claim_and_reveal_next(db, BOTH.at(LATER)),

@@ -106,7 +106,7 @@ SERVICES: dict[str, tuple[Action, str | None, Call]] = {
         None,
         lambda db, who, case: export_relabelled(db, who.at(NOW), "no such batch", "key"),
     ),
-    "exposure": (Action.VIEW_CARE, "me", lambda db, who, case: exposure.exposure(db, who, NOW)),
+    "exposure": (Action.VIEW_CARE, "me", lambda db, who, case: exposure.exposure(db, who.at(NOW), NOW)),
     "change": (
         Action.CHANGE_SETTINGS,
         None,
