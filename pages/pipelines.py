@@ -12,7 +12,7 @@ from pages.components.diagram import NodeMark, diagram_html
 from pages.components.known_models import known_models_or_refuse
 from pages.components.live_view import money
 from pages.components.sign_in import check_before
-from pages.components.words import PROBABILITIES_MEANING, sentence
+from pages.components.words import PROBABILITIES_MEANING, literal, sentence
 from pages.research.activation_panel import activation_panel, promotion, replace_unreadable
 from pages.research.comparison_panel import comparison_panel
 from pages.research.shadow_panel import shadow_panel
@@ -79,7 +79,7 @@ def preview(draft: Draft) -> PipelineConfig | None:
     st.html(diagram_html(pipeline, marks))
     facts(pipeline)
     changed = differences(usual, pipeline)
-    with st.expander(f"Difference to what is in force ({usual.name}): {count_of(len(changed), 'line')}"):
+    with st.expander(f"Difference to what is in force ({literal(usual.name)}): {count_of(len(changed), 'line')}"):
         st.code("\n".join(changed) or "None.", language="diff", wrap_lines=True)
     whole = prompts_panel(usual, pipeline, prompts)
     made = check_before(Action.VIEW_SETTINGS, lambda: write_pipeline(pipeline))
@@ -96,11 +96,13 @@ def save(pipeline: PipelineConfig) -> None:
         try:
             made = keep_version(db, by, pipeline, note, seen.get(pipeline.name, 0))
         except StalePipeline as stale:
-            st.error(f"{sentence(stale)} Open that one, or give this draft another name.", icon=":material/edit:")
+            st.error(
+                f"{literal(sentence(stale))} Open that one, or give this draft another name.", icon=":material/edit:"
+            )
             return
         seen[pipeline.name] = made.number
-        nothing = f"Nothing differs from {made.title}: nothing was saved."
-        new = f"Saved: {made.title}. It screens nothing until it is put in force."
+        nothing = f"Nothing differs from {literal(made.title)}: nothing was saved."
+        new = f"Saved: {literal(made.title)}. It screens nothing until it is put in force."
         st.session_state["pipeline_saved"] = new if made.at == by.now else nothing
         st.rerun()
     with st.container():  # beside the button: the head of the page is out of sight there

@@ -8,6 +8,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from pages.batches.pipeline_draft import Draft, insert_after, node_names, remove, targets_after, with_node
 from pages.components.number_field import number_field
+from pages.components.words import literal
 from screening.engine.certified_mixture import CertificateConfig, CertifiedMixtureConfig
 from screening.engine.prompting import PromptSet
 from screening.labels import LABELS
@@ -43,7 +44,7 @@ CONTRACTS = {
 def edit_node(draft: Draft, prompts: PromptSet, servers: Mapping[str, ModelServer], key: str) -> Draft:
     """The inputs of the agent that is chosen; the draft with what they say now."""
     names = node_names(draft)
-    titles = {str(node["name"]): str(node["title"]) for node in draft["nodes"]}
+    titles = {str(node["name"]): literal(str(node["title"])) for node in draft["nodes"]}
     name = st.segmented_control(
         "Agent", names, default=names[0], format_func=titles.__getitem__, key=f"{key}_node", required=True
     )

@@ -10,7 +10,7 @@ from pages.batches.whole_way_panel import whole_way_panel
 from pages.components import resources
 from pages.components.known_models import known_models_or_refuse
 from pages.components.number_field import number_field
-from pages.components.words import PROBABILITIES_MEANING, sentence
+from pages.components.words import PROBABILITIES_MEANING, literal, sentence
 from screening.engine.pipeline import PipelineConfig, Preset, UndecidableError, preset
 from screening.engine.whole_way import chain_bound
 from screening.labels import Label
@@ -114,7 +114,7 @@ def _say_promises(pipeline: PipelineConfig, key: str) -> None:
     whole = "no bound for the whole way" if chain is None else f"the whole way: at most {chain:g}"
     alike = len(set(said.values())) == 1
     for title, each in list(said.items())[: 1 if alike else None]:
-        who = "Each agent" if alike else title
+        who = "Each agent" if alike else literal(title)
         st.caption("; ".join([f"{who}, {words}" for holds, words in each if holds] + ([whole] if alike else [])) + ".")
         for words in (words for holds, words in each if not holds):
             st.error(f"{who}: {words}.", icon=":material/block:")

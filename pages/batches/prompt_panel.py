@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from pages.components.words import literal
 from screening.engine.pipeline import NodeConfig, PipelineConfig
 from screening.engine.prompting import PromptError, PromptSet
 
@@ -41,7 +42,7 @@ def prompts_panel(before: PipelineConfig, after: PipelineConfig, prompts: Prompt
         st.error(f"{str(missing)[:1].upper()}{str(missing)[1:]}.", icon=":material/block:")
         return False
     changed = sum(bool(one.changed) for one in found)
-    with st.expander(f"Prompts: {changed} of {len(found)} differ from what is in force ({before.name})"):
+    with st.expander(f"Prompts: {changed} of {len(found)} differ from what is in force ({literal(before.name)})"):
         for one in found:
             st.text(one.words)
             if one.changed:

@@ -10,7 +10,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from pages.components.notices import notice_html
-from pages.components.words import sentence
+from pages.components.words import literal, sentence
 from storage.batches.configurations import UnreadableConfiguration
 from storage.batches.pipelines import UnreadablePipeline
 from storage.database import Fault, passing_fault
@@ -83,9 +83,9 @@ def say_fault(error: Exception) -> bool:
     if (words := passing_words(error)) is not None:
         st.error(f"{words} {SAVED} {AGAIN}", icon=":material/database_off:")
     elif isinstance(error, UnreadablePipeline):
-        st.error(f"{sentence(error)} {ANOTHER}", icon=":material/account_tree:")
+        st.error(f"{literal(sentence(error))} {ANOTHER}", icon=":material/account_tree:")
     elif isinstance(error, UnreadableConfiguration):
-        st.error(f"{sentence(error)} {ELSEWHERE}", icon=":material/account_tree:")
+        st.error(f"{literal(sentence(error))} {ELSEWHERE}", icon=":material/account_tree:")
     else:
         number = secrets.token_hex(3)
         log.error("page fault %s: %s", number, type(error).__name__)

@@ -117,6 +117,18 @@ PROBABILITIES_MEANING = (
 )
 
 
+_MARKUP = "\\`*_[]<>#!|~$:&"
+
+
+def literal(words: str) -> str:
+    """Words that somebody typed, for a place that reads Markdown: shown as they were written, and nothing is fetched.
+
+    >>> print(literal("a *b* ![i](http://x)"))
+    a \\*b\\* \\!\\[i\\](http\\://x)
+    """
+    return "".join(f"\\{letter}" if letter in _MARKUP else letter for letter in words)
+
+
 def sentence(refusal: Exception) -> str:
     """What an exception of ours says, as a sentence of its own.
 

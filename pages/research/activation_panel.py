@@ -9,7 +9,7 @@ import streamlit as st
 from jobs.agents import Agents
 from pages.components import resources
 from pages.components.known_models import known_models_or_refuse
-from pages.components.words import sentence
+from pages.components.words import literal, sentence
 from pages.research.comparison_panel import figures_of, title_of
 from screening.engine.draws import SamplerError
 from screening.engine.pipeline import PipelineConfig
@@ -55,7 +55,7 @@ def replace_unreadable(
     db: Database, person: Actor, kept: Mapping[str, PipelineVersion], unreadable: UnreadablePipeline
 ) -> None:
     """What is in force can't be read, so nothing is screened: the way to put another version in force."""
-    st.error(f"{sentence(unreadable)} It is in force, so nothing new is screened.", icon=":material/block:")
+    st.error(f"{literal(sentence(unreadable))} It is in force, so nothing new is screened.", icon=":material/block:")
     if not kept:
         st.text("Save a version with “python -m screening pipelines import FILE”, then put it in force here.")
     elif is_allowed(person, Action.ACTIVATE_PIPELINE):
@@ -77,11 +77,11 @@ def promotion(db: Database, person: Actor, kept: Mapping[str, PipelineVersion], 
     if not is_allowed(person, Action.ACTIVATE_PIPELINE) or not one.done:
         return
     if version is None:
-        st.caption(f"To put {one.name} in force, save it as a version of this site first.")
+        st.caption(f"To put {literal(one.name)} in force, save it as a version of this site first.")
         return
     tried = _may_be_put_in_force(db, version, "promote")
     reason = st.text_input("What decided it (may stay empty: the figures are kept)", key="promote_why", max_chars=500)
-    if st.button(f"Promote {version.title}", icon=":material/publish:", key="promote", disabled=not tried):
+    if st.button(f"Promote {literal(version.title)}", icon=":material/publish:", key="promote", disabled=not tried):
         _put_in_force(db, person, version, reason, figures_of(db, person, one.id))
 
 
@@ -93,7 +93,7 @@ def _put_in_force(
     except ReasonMissing as missing:
         st.error(sentence(missing), icon=":material/edit:")
         return
-    st.session_state["pipeline_said"] = f"{version.title} is in force for what is handed in from now on."
+    st.session_state["pipeline_said"] = f"{literal(version.title)} is in force for what is handed in from now on."
     st.rerun()
 
 

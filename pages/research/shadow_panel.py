@@ -7,6 +7,7 @@ import streamlit as st
 from jobs.agents import reads_off
 from pages.components import resources
 from pages.components.known_models import known_models_or_refuse
+from pages.components.words import literal
 from pages.research.comparison_panel import choose_caps, may_see_figures, spent_words, title_of, trial_of
 from screening.engine.pipeline import PipelineConfig
 from screening.engine.whole_way import most_calls
@@ -42,9 +43,9 @@ def shadow_panel(
 def _set(db: Database, person: Actor, pipelines: Mapping[str, PipelineConfig], in_force: PipelineConfig) -> None:
     others = {name: one for name, one in pipelines.items() if one.version != in_force.version}
     st.caption(
-        f"A shadow screens each new text that {in_force.name} has settled a second time. It decides nothing, opens "
-        "nothing in the inbox, and shows nobody what it found before the text is read. It ends with another pipeline "
-        "in force."
+        f"A shadow screens each new text that {literal(in_force.name)} has settled a second time. It decides nothing, "
+        "opens nothing in the inbox, and shows nobody what it found before the text is read. It ends with another "
+        "pipeline in force."
     )
     left, right = st.columns(2)
     name = left.selectbox("Pipeline in the shadow", list(others), key="shadow_pipeline")

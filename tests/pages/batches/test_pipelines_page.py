@@ -10,6 +10,7 @@ from pages.batches.pipeline_draft import draft_of, with_node
 from pages.batches.prompt_panel import prompt_facts
 from pages.components import resources
 from pages.components.page_faults import ANOTHER, ELSEWHERE
+from pages.components.words import literal
 from screening.engine.pipeline import preset
 from screening.engine.pipeline_file import read_pipeline, write_pipeline
 from screening.engine.prompting import PromptError, load_prompts
@@ -282,3 +283,20 @@ def test_a_page_that_needs_what_cannot_be_read_says_what_to_do() -> None:
     assert said == [
         f"Ours v2 was written by another version of this program. {where}" for where in (ANOTHER, ELSEWHERE)
     ]
+
+
+def test_names_are_shown_as_they_were_written_and_fetch_nothing(open_page: Opener, page_database: Database) -> None:
+    name = "ours *2* ![i](http://outside.example/i.png)"
+    base = preset("recommended")
+    first = base.nodes[0].model_copy(update={"title": name})
+    named = base.model_copy(update={"name": name, "nodes": (first, *base.nodes[1:])})
+    keep_version(page_database, LOCAL_USER.at(NOW), named, "", 0)
+    activate(page_database, LOCAL_USER.at(NOW), name, 1, "tried")
+    page = open_page("pipelines")
+    page.button(key="pipeline_save").click().run()
+    assert not page.exception and page.text_input(key="pipeline_1_name").value == name
+    shown = [*page.caption, *page.success, *open_page("screen").caption]
+    said = [element.value for element in shown] + [expander.label for expander in page.expander]
+    assert any(literal(name) in words for words in said)
+    assert [words for words in said if name in words] == []
+    assert page.button_group(key="pipeline_1_node").options[0] == literal(name)
