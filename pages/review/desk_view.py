@@ -11,7 +11,7 @@ from pages.review import shortcuts
 from pages.review.desk_marks import shown_mark
 from pages.review.desk_words import form_offer, guideline, reading_words
 from pages.review.evidence_view import engine_label, evidence_html, outcome_words
-from pages.review.inbox_desk import Desk, Here, Memory, place
+from pages.review.inbox_desk import Desk, Here, Memory, current, place
 from pages.review.inbox_words import LABEL_WORDS, NEXT_WORDS, TIER_MARKS, TIER_WORDS, list_name, why_words
 from pages.review.standing_words import is_filled_in, standing_words
 from screening.review.actors import Role
@@ -41,6 +41,7 @@ NOTE_WORDS = {
 
 def view(here: Here, desk: Desk | None, memory: Memory, *, empty: str, may_take: bool, key: str) -> dict[str, Any]:
     """Everything for one drawing of the desk. ``key`` makes pseudonyms of other readers."""
+    stage = _stage(here, desk, empty=empty, may_take=may_take, key=key)  # first: it may have something to say
     shown = {
         "now": _ms(here.now),
         "me": {"id": pseudonym(key, here.person.id), "name": visible(here.person.name)},
@@ -54,7 +55,7 @@ def view(here: Here, desk: Desk | None, memory: Memory, *, empty: str, may_take:
         "last": _last(memory),
         "ahead": _ahead(here, memory),
     }
-    return shown | _stage(here, desk, empty=empty, may_take=may_take, key=key)
+    return shown | stage
 
 
 def away(shown: Mapping[str, Any], words: str, now: datetime) -> dict[str, Any]:
@@ -90,6 +91,7 @@ def _stage(here: Here, desk: Desk | None, *, empty: str, may_take: bool, key: st
 def _unread_stage(here: Here, desk: Desk, *, may_take: bool) -> dict[str, Any]:
     found = place(here, desk)
     if found.place is Place.HELD:
+        desk = current(here) or desk  # its lease may be another one by now
         return {"stage": "reading", "case": _case(here, desk), **_draft(here, desk)}
     draft = is_filled_in(load_draft(here.db, here.person, desk.case_id))
     away = _case(here, desk) | {"text": None, "reply": None, "turns": [], "notes": [], "evidence": ""}

@@ -203,14 +203,19 @@ def my_rating(here: Here, case_id: str) -> Rating | None:
 
 
 def place(here: Here, desk: Desk) -> Standing:
-    """Where the case of an unread desk is now; the desk takes up a lease that another page of theirs renewed."""
-    token = desk.claim.token if desk.claim else None
-    found = standing(here.db, here.by, desk.case_id, token)
-    if found.place is Place.ELSEWHERE:
-        held = next(claim for claim in claims.my_claims(here.db, here.by) if claim.case_id == desk.case_id)
-        keep(replace(desk, claim=held) if desk.text else open_desk(here, held))
-        return Standing(place=Place.HELD)
-    return found
+    """Where the case of an unread desk is now; the desk takes up a lease that another page of theirs renewed, and that
+    the case has become more urgent: it may be screened while somebody reads it.
+    """
+    held = next((claim for claim in claims.my_claims(here.db, here.by) if claim.case_id == desk.case_id), None)
+    if held is None:
+        return standing(here.db, here.by, desk.case_id, None)
+    known = desk.claim
+    if known is not None and held.tier < known.tier:
+        say("This case has become more urgent.")
+    if held != known:
+        same = desk.text is not None or (known is not None and known.token == held.token)
+        keep(replace(desk, claim=held) if same else open_desk(here, held))
+    return Standing(place=Place.HELD)
 
 
 def is_in_hand(here: Here, desk: Desk | None) -> bool:

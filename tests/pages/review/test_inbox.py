@@ -13,11 +13,14 @@ from pages.review.desk_words import form_offer
 from pages.review.inbox_desk import Here
 from pages.review.inbox_live import View, snapshot
 from pages.review.inbox_words import counts_words, empty_words, plain_name
+from screening.labels import Label
 from screening.review.actors import LOCAL_USER
 from screening.review.rating_form import TextMark
-from screening.review.triage import Tier
+from screening.review.triage import Placement, Tier
+from screening.review.triage import Why as TriageWhy
 from storage import settings_store
 from storage.audit_log import events
+from storage.batches.entries import settle
 from storage.database import Database
 from storage.erased import ERASED
 from storage.identifiers import new_id
@@ -311,6 +314,21 @@ def test_my_readings_are_listed_with_what_became_of_them(
     made = adjudication.reveal_versions(page_database, LOCAL_USER.at(_now()), case_id)
     adjudication.amend(page_database, LOCAL_USER.at(_now()), case_id, made[-1].label.__class__("safe"), "discussed", 1)
     assert "≠ accepted otherwise: safe" in _shown(unfold(open_page("inbox"), "My readings"))
+
+
+def test_a_case_that_becomes_urgent_while_it_is_read_is_shown_as_it_is(
+    open_page: Opener, page_database: Database, case_id: str
+) -> None:
+    """The list beside it says so; nobody may take five minutes for four hours."""
+    page = take_next(open_page("inbox"))
+    assert desk(page)["case"]["tier_words"] == "● P2 today"
+    with page_database.write() as conn:
+        placed = Placement(tier=Tier.P0, why=TriageWhy.LIKELY_URGENT)
+        settle(conn, case_id, placed, Label.UNSAFE, _now(), SiteSettings())
+    shown = desk(ask(page, "look"))
+    assert (shown["case"]["tier_words"], shown["case"]["needs_note"]) == ("▲▲ P0 at once", True)
+    assert shown["said"] == "This case has become more urgent."
+    assert shown["case"]["due"] < 1000 * (_now() + timedelta(minutes=6)).timestamp()
 
 
 def test_what_is_erased_leaves_the_desk_of_whoever_has_read_it(

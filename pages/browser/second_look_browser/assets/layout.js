@@ -78,8 +78,9 @@ export class Layout {
   }
 
   drawAway(shown, { give, leaving, changed }) {
-    const kept = this.awayFor === shown.id;
-    if (kept) return;
+    const looks = `${shown.id}/${shown.needs_note}`; // a case may become urgent while it is read
+    if (this.awayLooks === looks) return;
+    this.awayLooks = looks;
     this.awayFor = shown.id;
     this.note = make("input", { type: "text", maxlength: 2000, class: "sld-input", value: leaving, oninput: changed });
     const choose = make("option", { value: "" }, "Choose a colleague");
