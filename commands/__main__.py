@@ -1,8 +1,13 @@
 """The command line: the same work as the pages, without a browser and for large files."""
 
 import argparse
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
+from threading import current_thread, main_thread
+from types import FrameType
 
 COMMANDS = {
     "screen": ("screen", "screen a file: CSV, JSON, xlsx, Parquet, a saved data set, or a tool's export"),
@@ -36,7 +41,26 @@ def main(arguments: list[str] | None = None) -> int:
     for name, (other, words) in COMMANDS.items():
         if other != module:
             subcommands.add_parser(name, help=words)
-    return _run(parser, parser.parse_args(given))
+    with _stopped_in_order():
+        return _run(parser, parser.parse_args(given))
+
+
+@contextmanager
+def _stopped_in_order() -> Iterator[None]:
+    """SIGTERM and a terminal that is closed stop a command as Ctrl+C does: what it kept in a temporary place goes."""
+    here = current_thread() is main_thread()
+    numbers = [one for one in (signal.SIGTERM, signal.SIGHUP) if here and signal.getsignal(one) is signal.SIG_DFL]
+    for number in numbers:
+        signal.signal(number, _interrupt)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _interrupt(number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt(number)
 
 
 def _run(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> int:
@@ -46,6 +70,9 @@ def _run(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> int:
         code: int = parsed.run(parsed)
     except BrokenPipeError:
         return 0
+    except KeyboardInterrupt as stopped:
+        print(f"{parser.prog}: stopped before its end", file=sys.stderr)
+        return 128 + next(iter(stopped.args), int(signal.SIGINT))
     except FileNotFoundError as missing:
         print(f"{parser.prog}: there is no file {missing.filename}", file=sys.stderr)
         return 2
