@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from screening.engine.screen import Reason
 from screening.labels import Outcome
+from screening.text.display import visible
 from screening.text.flags import Flag
 from storage.batches.batch_state import BatchState
 
@@ -126,7 +127,7 @@ def literal(words: str) -> str:
     >>> print(literal("a *b* ![i](http://x)"))
     a \\*b\\* \\!\\[i\\](http\\://x)
     """
-    return "".join(f"\\{letter}" if letter in _MARKUP else letter for letter in words)
+    return "".join(f"\\{letter}" if letter in _MARKUP else letter for letter in visible(words))
 
 
 def sentence(refusal: Exception) -> str:

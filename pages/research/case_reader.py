@@ -9,6 +9,7 @@ from pages.components import resources
 from pages.components.case_link import case_link
 from pages.components.refusals import remember_refusal
 from pages.components.thread import texts_html
+from pages.components.words import literal
 from pages.research.case_words import outcome_words, reason_words
 from screening.research.likeness import MOST_COMPARED, most_alike
 from screening.review.actors import Actor
@@ -132,12 +133,12 @@ def _alike(db: Database, person: Actor, ids: Sequence[str], case: CaseInCell) ->
 def _tags(db: Database, person: Actor, case: CaseInCell) -> None:
     counts = tag_counts(db, person, case.batch_id)
     for tag in case.tags:
-        st.button(f"✕ {_plain(tag)}", key=f"untag_{tag}", on_click=_untag, args=(db, person, case.case_id, tag))
+        st.button(f"✕ {literal(tag)}", key=f"untag_{tag}", on_click=_untag, args=(db, person, case.case_id, tag))
     quick = [tag for tag in counts if tag not in case.tags][:QUICK_TAGS]
     with st.container(horizontal=True, vertical_alignment="bottom"):
         for number, tag in enumerate(quick, start=1):
             st.button(
-                f"{_plain(tag)} ({counts[tag]:,})",
+                f"{literal(tag)} ({counts[tag]:,})",
                 key=f"tag_{case.case_id}_{number}",
                 shortcut=str(number),
                 on_click=_tag,
@@ -154,14 +155,14 @@ def _tag(db: Database, person: Actor, case_id: str, words: str) -> None:
     try:
         add_tag(db, person.at(resources.now()), case_id, words)
     except (ValueError, Waiting) as refused:
-        st.toast(_plain(str(refused)))
+        st.toast(literal(str(refused)))
 
 
 def _untag(db: Database, person: Actor, case_id: str, tag: str) -> None:
     try:
         remove_tag(db, person.at(resources.now()), case_id, tag)
     except Waiting as refused:
-        st.toast(_plain(str(refused)))
+        st.toast(literal(str(refused)))
 
 
 def _remarks(db: Database, person: Actor, case: CaseInCell) -> None:
@@ -181,10 +182,5 @@ def _remark(db: Database, person: Actor, case_id: str) -> None:
         if words.strip():
             add_remark(db, person.at(resources.now()), case_id, words)
     except (ValueError, Waiting) as refused:
-        st.error(f"Your remark was not kept: {_plain(str(refused))}.")
+        st.error(f"Your remark was not kept: {literal(str(refused))}.")
         st.code(visible(words), language=None, wrap_lines=True)
-
-
-def _plain(words: str) -> str:
-    """Words for a widget's label, escaped so that nothing in them is Markdown."""
-    return "".join(f"\\{letter}" if letter in "\\`*_{}[]()#+-.!|<>~:$&" else letter for letter in visible(words))

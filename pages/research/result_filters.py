@@ -10,6 +10,7 @@ from pages.components import resources
 from pages.components.computed import compute
 from pages.components.diagram import NOT_SETTLED
 from pages.components.options import unique_labels
+from pages.components.words import literal
 from pages.research.case_words import outcome_words, reason_words
 from pages.research.cell_list import FROM_THE_MOST, GAPS, SORTS, SOURCES
 from screening.labels import Label, Outcome
@@ -133,7 +134,7 @@ def _views(db: Database, person: Actor, chosen: Mapping[str, str]) -> None:
     kept = saved_views(db, person, Place.RESULTS)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         for number, (name, query) in enumerate(kept.items()):
-            st.button(_label(name), key=f"view_{number}", on_click=_use, args=(query,))
+            st.button(literal(name), key=f"view_{number}", on_click=_use, args=(query,))
         with st.popover("Save view", disabled=not chosen), st.form("save_view", clear_on_submit=True, border=False):
             name = st.text_input("Name of this view", max_chars=NAME_LIMIT)
             if st.form_submit_button("Save") and name.strip():
@@ -151,9 +152,3 @@ def _use(query: str) -> None:
     """Fill the filters from a saved view: other keys, so that they begin from the address."""
     _keep_in_address({name: value for name, value in parse_qsl(query) if name in {*WORDS, SEARCH}})
     st.session_state["results_turn"] = st.session_state.get("results_turn", 0) + 1
-
-
-def _label(name: str) -> str:
-    """A name for a button, escaped so that nothing in it is Markdown."""
-    return "".join(f"\\{letter}" if not letter.isalnum() and letter.isascii() and letter != " " else letter
-                   for letter in visible(name))  # fmt: skip
