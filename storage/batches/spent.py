@@ -18,11 +18,15 @@ LAST = 5
 """Batches that an expectation rests on."""
 NORMAL = 1.959963984540054
 """The 0.975 quantile of the standard normal distribution."""
+_ASKED = screenings.c.calls > 0
+"""Texts that cannot be screened take no call, and no estimate counts on one for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """Of ``texts`` settled texts: calls a text, their standard deviation, and dollars a call (None: not known)."""
+    """Of ``texts`` settled texts that agents were asked about: calls a text, their standard deviation, and dollars a
+    call (None: not known).
+    """
 
     batches: int
     texts: int
@@ -48,7 +52,7 @@ def recent_spending(db: Database, actor: Actor, pipeline: str) -> Spent | None:
     require(actor, Action.VIEW_BATCHES)
     with db.read() as conn:
         ids = _last_batches(conn, pipeline)
-        of_these = screenings.c.batch_id.in_(ids)
+        of_these = screenings.c.batch_id.in_(ids) & _ASKED
         calls = cast(screenings.c.calls, Float)
         sums = select(func.count(), func.sum(calls), func.sum(calls * calls)).where(of_these)
         texts, total, squares = conn.execute(sums).one()
@@ -69,7 +73,7 @@ def _last_batches(conn: Connection, pipeline: str) -> Sequence[str]:
     bodies = conn.execute(select(configurations).where(configurations.c.version.in_(versions)))
     same = {row.version for row in bodies if version_of(row.body["pipeline"]) == pipeline}
     with_it = (row.id for row in found if row.configuration in same)
-    settled = select(screenings.c.batch_id).distinct().where(screenings.c.batch_id.in_(list(with_it)))
+    settled = select(screenings.c.batch_id).distinct().where(screenings.c.batch_id.in_(list(with_it)), _ASKED)
     known = set(conn.execute(settled).scalars())
     return [row.id for row in found if row.id in known][:LAST]
 

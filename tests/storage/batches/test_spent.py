@@ -2,7 +2,7 @@
 
 from math import sqrt
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from screening.engine.pipeline import preset
 from screening.review.actors import LOCAL_USER
@@ -10,6 +10,7 @@ from storage.batches.batches import list_batches
 from storage.batches.spent import cost_by_node, recent_spending
 from storage.database import Database
 from storage.schema import screenings
+from tests.databases import write
 from tests.jobs.running import screened
 from tests.storage.batch_of import batch, commit_run, run, waiting
 
@@ -25,6 +26,17 @@ async def test_the_mean_and_the_spread_are_those_of_the_settled_texts(db: Databa
     assert found.calls == mean and abs(found.spread - sqrt(sum((one - mean) ** 2 for one in calls) / 11)) < 1e-9
     assert per_node["worker"].texts <= 12
     assert recent_spending(db, LOCAL_USER, preset("paper").version) is None
+
+
+async def test_texts_that_no_agent_was_asked_about_lower_no_mean(db: Database) -> None:
+    """What is expected of the next file is reckoned for the texts of it that are asked about."""
+    batch_id = await screened(db, 12)
+    refused, other = db.values(select(screenings.c.case_id).limit(2))
+    write(db, update(screenings).where(screenings.c.case_id.in_([refused, other])).values(calls=0))
+    found = recent_spending(db, LOCAL_USER, preset("recommended").version)
+    assert found is not None and (found.texts, found.calls) == (10, sum(_calls(db)) / 10)
+    write(db, update(screenings).where(screenings.c.batch_id == batch_id).values(calls=0))
+    assert recent_spending(db, LOCAL_USER, preset("recommended").version) is None
 
 
 def _only_batch(db: Database) -> str:
