@@ -72,7 +72,7 @@ def preview(draft: Draft) -> PipelineConfig | None:
     """The drawing, the checks and the difference; None while something is wrong."""
     pipeline, wrong = judge_draft(draft)
     if pipeline is None:
-        st.error(wrong[:1].upper() + wrong[1:] + ".", icon=":material/block:")
+        st.error(literal(wrong[:1].upper() + wrong[1:] + "."), icon=":material/block:")
     if pipeline is None or not known_models_or_refuse(pipeline):
         return None
     marks = {one.name: NodeMark(words=f"{one.model or 'site'} · ≤ {one.rule.rule().budget}") for one in pipeline.nodes}
