@@ -23,7 +23,7 @@ from storage.batches.configurations import Configuration
 from storage.batches.screenings import CaseForScreening
 from storage.batches.tallies import Totals
 from storage.database import Database
-from storage.research.comparing import Compared, Due, keep_compared, lose_calls, next_due
+from storage.research.comparing import Compared, Due, UnreadableComparison, keep_compared, lose_calls, next_due
 from storage.research.comparisons import end_comparison
 from storage.settings_store import is_stopped
 
@@ -73,7 +73,12 @@ class ComparisonRunner:
     async def _due(self) -> Due | None:
         now = time.monotonic()
         put_off = [case for case, (_, until) in self._failed.items() if until > now]
-        return await retry_in_thread(next_due, self.db, AT_ONCE, put_off)
+        try:
+            return await retry_in_thread(next_due, self.db, AT_ONCE, put_off)
+        except UnreadableComparison as found:  # it would hold up all that begin after it
+            by, why = SYSTEM.at(self.clock()), "configuration_unreadable"
+            await retry_in_thread(end_comparison, self.db, by, found.comparison_id, why)
+            return await self._due()
 
     async def _compare_all(self, due: Due) -> int:
         purse = _Purse(caps=due.caps, totals=due.totals)

@@ -42,6 +42,7 @@ GUARDS = {
     "cost_unknown": "it has a cap on its cost, and the cost is not known",
     "preflight_failed": "it failed the probes",
     "configuration_changed": "the site's settings name other agents now",
+    "configuration_unreadable": "this version of the program can't read the pipeline",
 }
 
 

@@ -11,7 +11,7 @@ from screening.engine.draws import Usage
 from screening.engine.pipeline import version_of
 from screening.engine.screen import Screening
 from storage.batches.batch_state import Caps
-from storage.batches.configurations import load_configuration
+from storage.batches.configurations import UnreadableConfiguration, load_configuration
 from storage.batches.screenings import CaseForScreening, case_of
 from storage.batches.tallies import Totals
 from storage.database import Database, insert_once
@@ -30,8 +30,18 @@ class Due:
     totals: Totals
 
 
+class UnreadableComparison(Exception):
+    """This version of the program can't read the second pipeline of the comparison of this id."""
+
+    def __init__(self, comparison_id: str) -> None:
+        super().__init__(comparison_id)
+        self.comparison_id = comparison_id
+
+
 def next_due(db: Database, limit: int, put_off: Collection[str] = ()) -> Due | None:
-    """The next cases of the oldest comparison that has any, without those that are ``put_off``; None without any."""
+    """The next cases of the oldest comparison that has any, without those that are ``put_off``; None without any.
+    Raises UnreadableComparison, also while others have cases: it has to end first.
+    """
     with db.read() as conn:
         spent = spendings(conn)
         running = select(comparisons).where(comparisons.c.ended_at.is_(None)).order_by(comparisons.c.created_at)
@@ -42,7 +52,10 @@ def next_due(db: Database, limit: int, put_off: Collection[str] = ()) -> Due | N
                 break
         else:
             return None
-    configuration = load_configuration(db, one.configuration)
+    try:
+        configuration = load_configuration(db, one.configuration)
+    except UnreadableConfiguration:
+        raise UnreadableComparison(one.id) from None
     numbered = tuple(case_of(row, configuration, last + place) for place, row in enumerate(rows, start=1))
     caps = Caps(max_calls=one.max_calls, max_cost_usd=one.max_cost_usd)
     return Due(comparison_id=one.id, cases=numbered, caps=caps, totals=spent[one.id])

@@ -15,7 +15,7 @@ from jobs.comparing import AT_ONCE, ComparisonRunner
 from jobs.intake import configuration
 from jobs.port import system_clock
 from screening.engine.draws import DrawRequest, SamplerError
-from screening.engine.pipeline import preset
+from screening.engine.pipeline import Preset, preset
 from screening.review.actors import LOCAL_USER
 from screening.review.policy import Forbidden
 from screening.settings import Settings
@@ -34,8 +34,9 @@ from storage.research.comparisons import (
 )
 from storage.review.erasure import By, Selection, erase
 from storage.review.second_looks import request_second_looks
-from storage.schema import comparison_outcomes, duties, metadata, node_runs
+from storage.schema import comparison_outcomes, comparisons, configurations, duties, metadata, node_runs
 from storage.site.audit_check import verify
+from tests.databases import write
 from tests.jobs.processes import NotingStub
 from tests.jobs.running import screened, until
 from tests.jobs.test_overnight import Stub
@@ -54,8 +55,10 @@ def _comparing(db: Database, settings: Settings, worker: str = "one") -> Compari
     return ComparisonRunner(db=db, agents=Agents(settings), clock=system_clock, worker=worker)
 
 
-def _begin(db: Database, settings: Settings, batch_id: str, most: int = 200, caps: Caps | None = None) -> str:
-    second = configuration(settings, Agents(settings), preset("paper"))
+def _begin(
+    db: Database, settings: Settings, batch_id: str, most: int = 200, caps: Caps | None = None, rule: Preset = "paper"
+) -> str:
+    second = configuration(settings, Agents(settings), preset(rule))
     version = save_configuration(db, second, system_clock())
     trial = Trial(configuration=version, name="paper", most_cases=most, caps=caps or Caps())
     return begin_comparison(db, LOCAL_USER.at(system_clock()), batch_id, trial)
@@ -117,6 +120,19 @@ async def test_what_was_stopped_goes_no_further(db: Database) -> None:
     end_comparison(db, LOCAL_USER.at(system_clock()), comparison, "stopped")
     assert await _comparing(db, settings).round() == 0
     assert not list_comparisons(db, LOCAL_USER)[0].running
+
+
+async def test_one_that_this_version_cannot_read_ends_and_holds_up_no_other(db: Database) -> None:
+    settings = Settings(_env_file=None, sampler="simulated")
+    batch_id = await screened(db, 4)
+    written_by_another = _begin(db, settings, batch_id)
+    of_it = configurations.c.version == db.value(select(comparisons.c.configuration))
+    write(db, update(configurations).where(of_it).values(body={"pipeline": {"rule": 9}, "sampler": {}, "texts": {}}))
+    _begin(db, settings, batch_id, rule="each_pair")
+    while await _comparing(db, settings).round():
+        pass
+    found = {one.id: (one.ended_why, one.done) for one in list_comparisons(db, LOCAL_USER)}
+    assert found.pop(written_by_another) == ("configuration_unreadable", 0) and list(found.values()) == [(None, 4)]
 
 
 async def test_a_model_that_refuses_ends_the_comparison_and_one_that_is_away_does_not(db: Database) -> None:
