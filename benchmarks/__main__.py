@@ -49,6 +49,7 @@ def run(asked: Sequence[str], *, write: bool) -> int:
         print(f"no such section: {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}", file=sys.stderr)
         return 2
     failed, found, began = 0, Table(), monotonic()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process compiles its libraries anew: Pandas takes 1 s
     for section, *options in wanted:
         name = command_words([section, *options])
         print(f"\n== {name}", flush=True)
