@@ -280,10 +280,7 @@ def counted_as_missed(found: "Verified") -> str:
     kinds = (
         (missed.inconclusive, f"{missed.inconclusive:,} inconclusive"),
         (missed.lost, f"{missed.lost:,} that can no longer be read blind"),
-        (
-            missed.read_again and not found.to_reader,
-            count_of(missed.read_again, "that waits", "that wait") + " for a second reading",
-        ),
+        (missed.read_again and not found.to_reader, f"{missed.read_again:,} that wait for a second reading"),
         (found.to_reader, "any that wait for a second reading"),
     )
     all_of_them = " and ".join(words for count, words in kinds if count)
