@@ -356,9 +356,9 @@ def test_the_counts_of_allocation_open_their_cases(open_page: Opener, page_datab
     rows = page.dataframe[-1].value.to_dict("records")
     strata = {row["What spoke against safe"].capitalize(): row["Texts"] for row in rows}
     counts = _counts(page, "allocation_cases")
-    assert strata == {words: counts[words] for words in strata}
+    assert any(strata.values()) and strata == {words: counts.get(words, 0) for words in strata}  # none: all are due
     page.pills(key="allocation_cases").set_value(page.pills(key="allocation_cases").options[0]).run()
-    assert not page.exception and 0 < len(page.dataframe[-1].value) <= next(iter(strata.values()))
+    assert not page.exception and 0 < len(page.dataframe[-1].value) <= next(iter(counts.values()))
 
 
 def test_the_counts_of_drift_open_their_cases(open_page: Opener, page_database: Database) -> None:
