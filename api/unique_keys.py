@@ -10,6 +10,8 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
+from screening.text.unique_keys import RepeatedKey, unique_keys
+
 
 class UniqueKeysRoute(APIRoute):
     """A route that refuses a JSON body with a repeated key (422)."""
@@ -26,11 +28,7 @@ class UniqueKeysRoute(APIRoute):
 
 class _Request(Request):
     async def json(self) -> Any:
-        return json.loads(await self.body(), object_pairs_hook=_unique)
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    read = dict(pairs)
-    if len(read) != len(pairs):
-        raise HTTPException(422, "a key stands twice in the body, and nothing was stored")
-    return read
+        try:
+            return json.loads(await self.body(), object_pairs_hook=unique_keys)
+        except RepeatedKey:
+            raise HTTPException(422, "a key stands twice in the body, and nothing was stored") from None

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from io import TextIOWrapper
-from typing import Any
 
 from screening.datasets.annotated import flatten
 from screening.datasets.columns import propose_mapping
@@ -11,6 +10,7 @@ from screening.datasets.encoding import Encoding, open_text
 from screening.datasets.records import CELL_LIMIT, BlankLine, Fields, Reason, Record, cell_of
 from screening.datasets.refused import FileRefused
 from screening.datasets.source import FileFormat, Source
+from screening.text.unique_keys import RepeatedKey, unique_keys
 
 ROW_KEYS: tuple[str, ...] = ("data", "rows", "items", "records", "examples", "samples")
 """Keys under which an object may hold its rows."""
@@ -18,10 +18,6 @@ ROW_KEYS: tuple[str, ...] = ("data", "rows", "items", "records", "examples", "sa
 _OBJECT_LIMIT = 64_000_000
 _CHUNK = 1 << 16
 _SPACE = " \t\r\n"
-
-
-class _RepeatedKey(Exception):
-    """An object names the same key twice, so one of two values would be lost."""
 
 
 def json_format(source: Source, encoding: Encoding) -> FileFormat | None:
@@ -52,15 +48,8 @@ def read_json(source: Source, encoding: Encoding, kind: FileFormat) -> Iterator[
 def _decoder() -> json.JSONDecoder:
     """Numbers stay as written (1e5, 007 as text is text), a bare NaN is a missing value."""
     return json.JSONDecoder(
-        object_pairs_hook=_object, parse_int=str, parse_float=str, parse_constant=lambda _: None, strict=False
+        object_pairs_hook=unique_keys, parse_int=str, parse_float=str, parse_constant=lambda _: None, strict=False
     )
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise _RepeatedKey
-    return found
 
 
 def _read_lines(source: Source, encoding: Encoding) -> Iterator[Record | BlankLine]:
@@ -79,7 +68,7 @@ def _read_lines(source: Source, encoding: Encoding) -> Iterator[Record | BlankLi
 def _line_record(decoder: json.JSONDecoder, row: int, number: int, line: str) -> Record:
     try:
         value, end = decoder.raw_decode(line)
-    except _RepeatedKey:
+    except RepeatedKey:
         return _repeated_key(row, number)
     except (json.JSONDecodeError, RecursionError):
         return Record(row, number, None, Reason.NOT_JSON, "the line is not a complete JSON object")
@@ -144,7 +133,7 @@ class _Window:
         while True:
             try:
                 value, end = self._decoder.raw_decode(self._buffer, self._position)
-            except _RepeatedKey:
+            except RepeatedKey:
                 raise FileRefused("an object names the same key twice; one value would be lost.", line=line) from None
             except (json.JSONDecodeError, RecursionError):
                 end = len(self._buffer)
@@ -175,7 +164,7 @@ def _read_object(source: Source, encoding: Encoding) -> Iterator[Record | BlankL
             raise FileRefused("A JSON object of this size is not read at once. Send its rows as JSON lines.")
     try:
         value = _decoder().decode(document.strip("\ufeff"))
-    except _RepeatedKey:
+    except RepeatedKey:
         raise FileRefused("An object in the file names the same key twice; one value would be lost.") from None
     except (json.JSONDecodeError, RecursionError) as error:
         line = error.lineno if isinstance(error, json.JSONDecodeError) else None
@@ -224,7 +213,7 @@ def _first_value(line: str) -> object:
     """The value at the start of the line, whatever follows it; None where there is none."""
     try:
         return _decoder().raw_decode(line)[0]
-    except _RepeatedKey:
+    except RepeatedKey:
         return {"": None}
     except (json.JSONDecodeError, RecursionError):
         return None

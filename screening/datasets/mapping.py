@@ -11,6 +11,7 @@ from screening.datasets.columns import ColumnMapping, ConversationReading, Shape
 from screening.datasets.refused import FileRefused
 from screening.labels import Label
 from screening.text.conversation import CONTEXT_TOKENS, Judged, Question, Role
+from screening.text.unique_keys import RepeatedKey, unique_keys
 
 _VERSION = 1
 
@@ -80,8 +81,8 @@ def mapping_json(mapping: FileMapping) -> str:
 def read_mapping(content: str | bytes) -> FileMapping:
     """Read a mapping that was saved. FileRefused for anything else, with what is wrong and where."""
     try:
-        found = _File.model_validate(json.loads(content, object_pairs_hook=_unique))
-    except (ValueError, RecursionError) as wrong:
+        found = _File.model_validate(json.loads(content, object_pairs_hook=unique_keys))
+    except (ValueError, RecursionError, RepeatedKey) as wrong:
         raise FileRefused(f"This is no saved mapping: {_why(wrong)}.") from None
     return FileMapping(
         columns=None if found.columns is None else _mapping(found.columns),
@@ -101,20 +102,9 @@ def _mapping(columns: _Columns) -> ColumnMapping:
     return ColumnMapping(**fields | {"conversation": ConversationReading(**reading) if reading else None})
 
 
-class _NamedTwice(ValueError):
-    """A name stands twice in one object: nobody can tell which of the two is meant."""
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    read = dict(pairs)
-    if len(read) != len(pairs):
-        raise _NamedTwice("a name stands in it twice")
-    return read
-
-
 def _why(wrong: Exception) -> str:
     if not isinstance(wrong, ValidationError):
-        return str(wrong) if isinstance(wrong, _NamedTwice) else "it is not JSON"
+        return "a name stands in it twice" if isinstance(wrong, RepeatedKey) else "it is not JSON"
     first = wrong.errors(include_input=False, include_url=False)[0]
     return f"{'.'.join(map(str, first['loc'])) or 'the whole'}: {first['msg']}"
 

@@ -5,6 +5,8 @@ import zlib
 from collections.abc import AsyncIterable
 from typing import Any, NoReturn
 
+from screening.text.unique_keys import RepeatedKey, unique_keys
+
 LARGEST_BODY = 256 * 1024
 """Bytes; a whole answer of one word takes about one thousand."""
 
@@ -60,8 +62,8 @@ def json_object(body: bytes) -> dict[str, Any]:
     """
     try:
         read = _STRICT.decode(body.decode("utf-8"))
-    except DuplicateKey:
-        raise
+    except RepeatedKey:
+        raise DuplicateKey("a key stands twice") from None
     except (ValueError, RecursionError):
         raise UnreadableBody("no JSON") from None
     if not isinstance(read, dict):
@@ -69,15 +71,8 @@ def json_object(body: bytes) -> dict[str, Any]:
     return read
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    read = dict(pairs)
-    if len(read) != len(pairs):
-        raise DuplicateKey("a key stands twice")
-    return read
-
-
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON")
 
 
-_STRICT = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)
+_STRICT = json.JSONDecoder(object_pairs_hook=unique_keys, parse_constant=_no_constant)
