@@ -65,6 +65,9 @@ def save_configuration(db: Database, configuration: Configuration, now: datetime
     return version
 
 
+UNREADABLE = "was written by another version of this program, and this one can't read it"
+
+
 class UnreadableConfiguration(ValueError):
     """Another version of the program wrote it, with something that this one does not know or does not accept."""
 
@@ -78,8 +81,7 @@ def load_configuration(db: Database, version: str) -> Configuration:
     try:
         pipeline = PipelineConfig.model_validate(body["pipeline"])
     except ValidationError:
-        words = "was written by another version of this program, and this one can't read it"
-        raise UnreadableConfiguration(f"configuration {version} {words}") from None
+        raise UnreadableConfiguration(f"configuration {version} {UNREADABLE}") from None
     return Configuration(pipeline=pipeline, sampler=body["sampler"], texts=body["texts"])
 
 

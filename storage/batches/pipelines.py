@@ -13,6 +13,7 @@ from screening.engine.pipeline_file import PipelineRefused
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from storage.audit_log import append, serialise
+from storage.batches.configurations import UNREADABLE
 from storage.database import Database, record
 from storage.schema import comparisons, pipeline_activations, pipeline_versions
 
@@ -178,8 +179,7 @@ def _version(row: Any) -> PipelineVersion:
     try:
         pipeline = PipelineConfig.model_validate(row.body)
     except ValidationError:
-        words = "was written by another version of this program, and this one can't read it"
-        raise UnreadablePipeline(f"{row.name} v{row.number} {words}") from None
+        raise UnreadablePipeline(f"{row.name} v{row.number} {UNREADABLE}") from None
     return record(PipelineVersion, row, pipeline=pipeline)
 
 
