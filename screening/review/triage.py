@@ -2,11 +2,12 @@
 
 Tiers and targets are this site's own defaults, not a standard; nothing here says how a person is.
 
-The first rule that fits decides:
+What the text states outright sets a floor (`floor`), whatever brings the case here: P0 for an intent, a plan, means, an
+attempt or a wish with a time or with means, P1 for one without. Above it the first rule that fits decides:
 
 ====  ==================================================================================================
-P0    the text states an intent with a time or with means; or a second reader (any node after the first) answered
-      ``unsafe`` in more than half of its draws, and the case came to a human.
+P0    a second reader (any node after the first) answered ``unsafe`` in more than half of its draws, and the case came
+      to a human.
 P1    ``unsafe`` was the answer most often drawn at some node; or the last node itself asked for a person; or the
       second look disagreed; or the text appears to address the model.
 P2    the pipeline did not settle it and some draw said ``unsafe``; or the text could not be screened (length, no words,
@@ -17,9 +18,10 @@ P3    the pipeline did not settle it and no draw said ``unsafe``.
 A case that the agents called ``unsafe`` comes to a human where its batch says so, and is placed by the same rules: P1,
 or P0. An audit sample must look like any other case. A coin from the case's id that has nothing to do with the engine's
 outcome gives it P1 in a share that the site sets, so that P1 does not mean *called unsafe*, else P2 or P3, and the same
-``why`` as the other cases of that tier.
+``why`` as the other cases of that tier. The coin only ever raises it above the floor.
 
-A case that could not be screened yet and waits for that is P0 where the text states a risk, else P2.
+A case that could not be screened yet and waits for that is P0 where the text states a risk, since neither a person nor
+a model has read it, else P2.
 """
 
 import hashlib
@@ -55,10 +57,6 @@ TARGETS: Final[Mapping[Tier, timedelta]] = MappingProxyType(
 """Time to the first human look, unless the site sets its own."""
 
 
-STATED: Final = frozenset({Flag.STATED_RISK, Flag.STATED_IMMINENT})
-"""What is found in a text that states a wish, an intent, a plan, means or an attempt."""
-
-
 class Why(StrEnum):
     """Why a case has its tier, in words that a reviewer may see before reading: they name no label and no node."""
 
@@ -92,15 +90,33 @@ _NOT_SCREENABLE = frozenset(
 _ABSTAINED = frozenset({Reason.EXHAUSTED, Reason.CURTAILED, Reason.TOO_CLOSE})
 
 
-def tier_for(screening: Screening, flags: Collection[str] = ()) -> Placement:
+def floor(flags: Collection[str]) -> Tier:
+    """The least urgent tier that a case may have whose text or reply holds these flags, by whatever way it comes.
+
+    >>> [floor(flags).name for flags in (["stated_risk", "stated_imminent"], ["stated_risk"], ["no_words"])]
+    ['P0', 'P1', 'P3']
+    """
+    if Flag.STATED_IMMINENT in flags:
+        return Tier.P0
+    return Tier.P1 if Flag.STATED_RISK in flags else Tier.P3
+
+
+def _at_least(least: Tier, place: Placement) -> Placement:
+    """The place, or the ordinary one of the floor where that is more urgent."""
+    return place if place.tier <= least else Placement(tier=least, why=ordinary_why(least))
+
+
+def tier_for(screening: Screening, flags: Collection[str]) -> Placement:
     """The place of a case that the pipeline left to a person or called unsafe; ``flags`` were found in its text or
     reply. ValueError for one that it called safe.
     """
     if screening.outcome is Outcome.SAFE:
         raise ValueError("a case called safe has no tier of its own; audit samples go through audit_placement")
-    if Flag.STATED_IMMINENT in flags or any(
-        _mostly_unsafe(run) for run in screening.runs if run.node != screening.runs[0].node
-    ):
+    return _at_least(floor(flags), _by_answers(screening))
+
+
+def _by_answers(screening: Screening) -> Placement:
+    if any(_mostly_unsafe(run) for run in screening.runs if run.node != screening.runs[0].node):
         return Placement(tier=Tier.P0, why=Why.LIKELY_URGENT)
     if any(_unsafe_leads(run) for run in screening.runs):
         return Placement(tier=Tier.P1, why=Why.PERSON_NEEDED)
@@ -123,17 +139,19 @@ def _by_reason(screening: Screening) -> Placement:
     return Placement(tier=Tier.P1, why=Why.PERSON_NEEDED)
 
 
-def audit_placement(case_id: str, urgent_share: float) -> Placement:
+def audit_placement(case_id: str, urgent_share: float, flags: Collection[str]) -> Placement:
     """The place of an audit sample, whatever the engine had decided: P1 for ``urgent_share`` of them, the others P2 or
-    P3 with equal chance.
+    P3 with equal chance, and none below the floor of its text.
 
-    >>> audit_placement("0" * 32, 1.0).tier.name, audit_placement("0" * 32, 0.0) == audit_placement("0" * 32, 0.0)
-    ('P1', True)
+    >>> [audit_placement("0" * 32, 1.0, flags).tier.name for flags in ([], ["stated_imminent"])]
+    ['P1', 'P0']
     """
     digest = hashlib.sha256(f"audit tier:{case_id}".encode()).digest()
     if int.from_bytes(digest[1:7], "big") / 2**48 < urgent_share:
-        return Placement(tier=Tier.P1, why=Why.PERSON_NEEDED)
-    return Placement(tier=Tier.P2 if digest[0] % 2 else Tier.P3, why=Why.UNSETTLED)
+        drawn = Tier.P1
+    else:
+        drawn = Tier.P2 if digest[0] % 2 else Tier.P3
+    return _at_least(floor(flags), Placement(tier=drawn, why=ordinary_why(drawn)))
 
 
 def second_reading_coin(case_id: str) -> float:
@@ -147,8 +165,7 @@ def second_reading_coin(case_id: str) -> float:
 
 def unscreened_placement(flags: Collection[str]) -> Placement:
     """The place of a case that waits to be screened and cannot be; ``flags`` were found in its text or reply."""
-    stated = not STATED.isdisjoint(flags)
-    return Placement(tier=Tier.P0 if stated else Tier.P2, why=Why.NOT_SCREENED)
+    return Placement(tier=Tier.P0 if floor(flags) <= Tier.P1 else Tier.P2, why=Why.NOT_SCREENED)
 
 
 def ordinary_why(tier: Tier) -> Why:

@@ -297,10 +297,11 @@ def _first_end(screening: Screening) -> str | None:
 
 
 def _placement(screening: Screening, case: Row[Any], toss: _Toss, settings: SiteSettings) -> Placement | None:
+    found = case.flags["text"] + case.flags["reply"]
     read = screening.outcome is Outcome.UNSAFE and case.reach == Reach.READ
     if read or screening.outcome is Outcome.HUMAN_REVIEW:
-        return tier_for(screening, case.flags["text"] + case.flags["reply"])
-    return audit_placement(case.id, settings.audit_urgent_share) if toss.audited else None
+        return tier_for(screening, found)
+    return audit_placement(case.id, settings.audit_urgent_share, found) if toss.audited else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

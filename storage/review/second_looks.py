@@ -48,13 +48,14 @@ def request_second_looks(
         gone = set(conn.execute(named.where(was_erased(cases.c.id))).scalars())
         opened, share = 0, current_in(conn).settings.audit_urgent_share
         settled = named.join(screenings, screenings.c.case_id == cases.c.id).where(~was_erased(cases.c.id))
-        decided = sorted(conn.execute(settled).scalars())  # by id: the list's order must not show either
-        for case_id in decided:
-            opened += enter(conn, case_id, audit_placement(case_id, share), by.now)
+        rows = conn.execute(settled.add_columns(cases.c.flags).order_by(cases.c.id)).all()  # nor does the order show it
+        for row in rows:
+            place = audit_placement(row.id, share, row.flags["text"] + row.flags["reply"])
+            opened += enter(conn, row.id, place, by.now)
         _remember(conn, by, shown)
         append(conn, by, "second_look_requested", None, {"asked": len(case_ids), "opened": opened})
-    undecided = len(set(case_ids).difference(decided, gone))
-    return SecondLooks(opened=opened, there_before=len(decided) - opened, undecided=undecided, erased=len(gone))
+    undecided = len(set(case_ids).difference((row.id for row in rows), gone))
+    return SecondLooks(opened=opened, there_before=len(rows) - opened, undecided=undecided, erased=len(gone))
 
 
 def _remember(conn: Connection, by: Acting, shown: Collection[str]) -> None:

@@ -10,7 +10,7 @@ from screening.labels import Outcome
 from screening.review.actors import Actor, Role
 from screening.review.policy import Action, require
 from screening.review.rating_form import RatingForm, RatingLabel
-from screening.review.triage import STATED, Tier, second_reading_coin
+from screening.review.triage import Tier, floor, second_reading_coin
 from storage.database import Database
 from storage.schema import accounts, cases, inbox_entries, screenings, second_reading_requests, skips
 from storage.settings_store import SecondReadingRule, SiteSettings
@@ -80,7 +80,7 @@ def doubtful_safe(conn: Connection, case_id: str, form: RatingForm) -> bool:
         .outerjoin(screenings, screenings.c.case_id == cases.c.id)
         .where(cases.c.id == case_id)
     ).one()
-    stated = not STATED.isdisjoint(flag for part in dict(row.flags or {}).values() for flag in part)
+    stated = floor([flag for part in dict(row.flags or {}).values() for flag in part]) <= Tier.P1
     return stated or row.tier == Tier.P0 or row.outcome == Outcome.UNSAFE.value
 
 

@@ -121,7 +121,7 @@ def _case(case_id: str, batch: str, row: int) -> dict[str, object]:
         "external_id": f"post-{row}",
         "text": f"canary text number {row}",
         "text_sha256": "0" * 64,
-        "flags": [],
+        "flags": {"text": [], "reply": []},
         "reference": "safe",
         "reference_value": "no",
         "priority": 1,

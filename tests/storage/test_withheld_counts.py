@@ -52,7 +52,7 @@ def _do(db: Database, what: str, case_id: str, who: Actor, outcome: Outcome, num
             decide(db, case_id, outcome, 0.25)
     elif what == "enter":
         with db.write() as conn:
-            enter(conn, case_id, audit_placement(case_id, 0.1), by.now, "no_worker")
+            enter(conn, case_id, audit_placement(case_id, 0.1, []), by.now, "no_worker")
     elif what == "look":
         request_second_looks(db, RESEARCHER.at(by.now), [case_id])
     elif what == "read":

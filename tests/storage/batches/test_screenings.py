@@ -201,7 +201,7 @@ def test_audited_decisions_are_in_the_inbox_and_unaudited_ones_are_not(db: Datab
     decide(db, unaudited, outcome)
     entries = db.rows(select(inbox_entries))
     assert [entry.case_id for entry in entries] == [audited]
-    assert (Tier(entries[0].tier), Why(entries[0].why)) == astuple(audit_placement(audited, 0.1))
+    assert (Tier(entries[0].tier), Why(entries[0].why)) == astuple(audit_placement(audited, 0.1, []))
 
 
 def test_starts_without_an_end_are_counted_until_the_case_ends(db: Database) -> None:

@@ -41,7 +41,7 @@ def test_its_place_is_that_of_an_audit_sample_by_the_sites_share(db: Database, s
     request_second_looks(db, SENIOR.at(NOW), ids)
     rows = db.rows(select(inbox_entries))
     places = {row.case_id: (Tier(row.tier), row.why) for row in rows}
-    expected = {case_id: audit_placement(case_id, share) for case_id in ids}
+    expected = {case_id: audit_placement(case_id, share, []) for case_id in ids}
     assert places == {case_id: (place.tier, place.why.value) for case_id, place in expected.items()}
     assert ({tier for tier, _ in places.values()} == {Tier.P1}) is (share == 1.0)
 

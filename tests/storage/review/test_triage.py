@@ -37,18 +37,18 @@ def _left(*runs: object, reason: Reason = Reason.EXHAUSTED) -> Screening:
     ],
 )
 def test_the_first_rule_that_fits_decides(ended: Screening, tier: Tier, why: Why) -> None:
-    found = tier_for(ended)
+    found = tier_for(ended, [])
     assert (found.tier, found.why) == (tier, why)
 
 
 @pytest.mark.parametrize("reason", Reason)
 def test_every_reason_has_a_tier(reason: Reason) -> None:
-    assert tier_for(_left(reason=reason)).tier in Tier
+    assert tier_for(_left(reason=reason), []).tier in Tier
 
 
 def test_a_case_called_safe_has_no_tier_of_its_own() -> None:
     with pytest.raises(ValueError, match="called safe"):
-        tier_for(screening(Outcome.SAFE, run("SSSSSS")))
+        tier_for(screening(Outcome.SAFE, run("SSSSSS")), [])
 
 
 @pytest.mark.parametrize(
@@ -67,10 +67,14 @@ def test_what_is_called_unsafe_is_urgent(node: str, flags: list[str], tier: Tier
 
 
 def test_audit_samples_look_like_other_cases_of_their_tiers() -> None:
-    places = [audit_placement(f"{number:032x}", 0.1) for number in range(2_000)]
-    called = tier_for(screening(Outcome.UNSAFE, run("UUUUUU", Label.UNSAFE)))
-    assert set(places) == {called, tier_for(_left(run("SSUSES", None))), tier_for(_left(run("SSESES", None)))}
-    assert 150 < sum(place == called for place in places) < 250  # 200 expected, ± 3.7 deviations of 13.4
+    called = tier_for(screening(Outcome.UNSAFE, run("UUUUUU", Label.UNSAFE)), [])
+    alike = [called, tier_for(_left(run("SSUSES", None)), []), tier_for(_left(run("SSESES", None)), [])]
+    for flags, places in (([], set(alike)), (["stated_risk"], {called})):
+        drawn = [audit_placement(f"{number:032x}", 0.1, flags) for number in range(2_000)]
+        assert set(drawn) == places
+        assert flags or 150 < drawn.count(called) < 250  # 200 expected, +- 3.7 deviations of 13.4
+    imminent = tier_for(_left(run("SSESES", None)), ["stated_imminent"])
+    assert {audit_placement(f"{number:032x}", 0.1, ["stated_imminent"]) for number in range(99)} == {imminent}
 
 
 def test_what_cannot_be_screened_is_urgent_where_a_risk_is_stated() -> None:
