@@ -3,7 +3,7 @@
 A section is a module of this package that tells figures; each runs in a process of its own with its defaults. At the
 end all figures stand in one table with their aims. With ``--write`` they take their section's place in the table of
 docs/benchmarks.md, with machine, commit and command; the other sections' stay there, and so does what stands under
-*Profiles*. A section with other options has its own place: ``python -m benchmarks --write "research_pages --sizes
+*Profiles*. A section with other options has its own place: ``python -m benchmarks --write "inbox --sizes
 1000000"``.
 """
 

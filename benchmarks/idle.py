@@ -37,7 +37,6 @@ from storage.batches.batches import NewBatch, create_batch
 from storage.batches.configurations import save_configuration
 from storage.batches.intake import add_rows, close_intake
 from storage.database import Database
-from storage.review import text_index
 from storage.schema import case_starts
 from tests.browser.find import find_browser
 
@@ -97,24 +96,12 @@ def _open_inbox(seconds: float, browser: str) -> float:
             page.wait_for_selector(".sld[data-stage]", timeout=120_000)
             page.keyboard.press("n")
             page.wait_for_selector(".sld[data-stage=reading]", timeout=120_000)
-            _until_indexed(url)
             time.sleep(SETTLED_S)
             before, began = processor_s(pid), time.monotonic()
             time.sleep(seconds)
             share = (processor_s(pid) - before) / (time.monotonic() - began)
             launched.close()
     return share
-
-
-def _until_indexed(url: str) -> None:
-    """Until the texts that came in have been taken into the index of words: before that, something does happen."""
-    db = Database(url)
-    while True:
-        with db.read() as conn:
-            if conn.execute(text_index.behind().limit(1)).first() is None:
-                break
-        time.sleep(1.0)
-    db.close()
 
 
 def _measure(kind: str, url: str, seconds: float, texts: int) -> None:

@@ -27,7 +27,7 @@ from benchmarks.processes import BROWSER_ARGUMENTS, app_process, processor_s
 from screening.review.actors import LOCAL_USER
 from screening.review.triage import Tier
 from storage.database import Database
-from storage.review import inbox, text_index
+from storage.review import inbox
 from tests.browser.find import find_browser
 from tests.browser.slow_line import SlowLine, slow_line
 
@@ -158,7 +158,6 @@ def measure(size: int, number: int, tier: Tier, browser: str) -> Measured:
             if tier is Tier.P2:
                 right = fast(page, db)
                 page.close()
-                text_index.catch_up(db, most=size, rest=0.0)  # its work comes in gusts, and a site's is done in minutes
                 poll = poll_cost(open_inbox_page(launched, address), pid)
             launched.close()
         db.close()

@@ -28,7 +28,6 @@ from screening.words import count_of
 from storage.batches.batch_state import ACTIVE, BatchState
 from storage.batches.batches import Progress, list_batches, progress
 from storage.batches.intake import takes_rows
-from storage.batches.kept_preset import with_kept_preset
 from storage.batches.results import withheld_rows
 from storage.database import Database
 from storage.settings_store import current, settings_now
@@ -143,11 +142,9 @@ def _pipeline(arguments: argparse.Namespace, settings: Settings) -> PipelineConf
         raise ValueError("--pipeline says rule, levels and budgets itself: leave out --preset, --delta and --budget")
     if arguments.pipeline is not None:
         return chosen_pipeline(arguments.pipeline, arguments.database, settings)
-    if arguments.database:
+    if arguments.database and not own_rules:
         with _database(arguments.database) as db:
-            if not own_rules:
-                return pipeline_in_force(db, settings)
-            settings = with_kept_preset(settings, db)
+            return pipeline_in_force(db, settings)
     return preset(settings.preset, delta=arguments.delta, budget=settings.budget)
 
 

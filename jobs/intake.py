@@ -19,7 +19,6 @@ from screening.words import count_of
 from storage.batches.batches import NewBatch, create_batch
 from storage.batches.configurations import Configuration, save_configuration
 from storage.batches.intake import add_rows, close_intake, last_row, resume_intake
-from storage.batches.kept_preset import with_kept_preset
 from storage.batches.pipelines import active_version
 from storage.database import Database
 from storage.settings_store import current
@@ -83,8 +82,7 @@ def receiver(settings: Settings) -> Callable[[str], ReceivedText]:
 def usual_pipeline(db: Database, settings: Settings) -> PipelineConfig:
     """The pipeline in force at this site."""
     own = active_version(db)
-    kept = with_kept_preset(settings, db)
-    return own.pipeline if own else preset(kept.preset, budget=kept.budget)
+    return own.pipeline if own else preset(settings.preset, budget=settings.budget)
 
 
 def configuration(settings: Settings, agents: Agents, pipeline: PipelineConfig) -> Configuration:

@@ -21,7 +21,7 @@ from jobs.port import Clock
 from screening.settings import Settings
 from storage.batches import open_intakes, unscreened
 from storage.database import Database
-from storage.review import retention, text_index
+from storage.review import retention
 from storage.settings_store import current
 from storage.site import duties, faults, heartbeats, notices, outbox
 from storage.site.outbox import Message, Notice
@@ -30,7 +30,6 @@ from storage.site.recipients import Kind
 DUTY = "notifications"
 LOOK_EVERY_S = 3.0
 BRING_IN_EVERY_S = 10.0
-INDEX_EVERY_S = 10.0
 """Between two runs of the index of open texts."""
 HELD_FOR = timedelta(seconds=60)
 """How long the duty lasts: after a process dies, another takes over within this time plus `NOT_MINE_FOR`."""
@@ -138,13 +137,12 @@ class Notifier:
 
     def start(self) -> None:
         """Start threads that do not keep the process alive: one writes heartbeats, one tells people, one enters cases
-        that a fault keeps from being screened into the inbox (a dead worker cannot), one updates the index of texts.
+        that a fault keeps from being screened into the inbox (a dead worker cannot).
         """
         for work, every_s in (
             (self._beat, heartbeats.BEAT_EVERY_S),
             (self.round, LOOK_EVERY_S),
             (self._bring_in, BRING_IN_EVERY_S),
-            (self._index, INDEX_EVERY_S),
         ):
             threading.Thread(target=self._again, args=(work, every_s), name="notifications", daemon=True).start()
 
@@ -169,11 +167,6 @@ class Notifier:
 
     def _bring_in(self) -> None:
         unscreened.bring_in(self.db, self.clock())
-
-    def _index(self) -> None:
-        """In a thread of its own where this process has the duty: it may take minutes, and no message waits for it."""
-        if self._mine:
-            text_index.catch_up(self.db)
 
     def round(self) -> int:
         """Look, tell and send, where this process has the duty; the number of messages sent."""

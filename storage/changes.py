@@ -4,8 +4,8 @@ import sqlite3
 from pathlib import Path
 
 NEW_WORK = "second_look_work"
-"""What PostgreSQL tells, by triggers that the migrations made: a case became ready, or something was done to a batch
-that may let its cases go on.
+"""What PostgreSQL tells (`storage.schema.triggers`): a case became ready, or something was done to a batch that may
+let its cases go on.
 """
 
 

@@ -38,7 +38,7 @@ def test_what_a_figure_prints_is_read_again() -> None:
 
 
 def test_every_section_can_be_asked_for() -> None:
-    parts = {"idle", "inbox", "inbox_keys", "live", "research_pages", "screening", "side_by_side", "start"}
+    parts = {"idle", "inbox", "inbox_keys", "results_table", "screening", "side_by_side", "start"}
     assert parts <= set(SECTIONS), "all that have an aim"
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.replay", "--help"]
     assert "usage" in subprocess.run(command, capture_output=True, text=True, check=True).stdout

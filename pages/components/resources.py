@@ -14,7 +14,6 @@ from screening.review.actors import LOCAL_USER, Acting, Actor
 from screening.settings import Settings
 from storage import settings_store
 from storage.batches.configurations import Configuration
-from storage.batches.kept_preset import with_kept_preset
 from storage.batches.pipelines import active_version
 from storage.database import Database
 from storage.settings_store import SiteSettings, current
@@ -22,8 +21,8 @@ from storage.settings_store import SiteSettings, current
 
 @singleton
 def settings() -> Settings:
-    """The site's options, read once; the preset it has used so far where none is set."""
-    return with_kept_preset(Settings(), database())
+    """The site's options, read once."""
+    return Settings()
 
 
 @singleton

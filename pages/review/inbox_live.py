@@ -119,10 +119,11 @@ def _pill(found: Counts, tier: Tier, chosen: Collection[Tier] | None) -> Mapping
 
 def _rows(db: Database, by: Acting, view: View, found: Counts) -> Mapping[str, Any]:
     browse = is_allowed(by.actor, Action.BROWSE_QUEUE)
+    texts_read = None
     if browse and view.find:
         texts = view.texts and is_allowed(by.actor, Action.VIEW_TEXT)
         search = Search(words=view.find, texts=texts, tiers=view.tiers, sort=view.sort)
-        waiting = find(db, by, search, limit=MOST_ROWS)
+        waiting, texts_read = find(db, by, search, limit=MOST_ROWS)
         of = len(waiting)
     elif browse:
         waiting = queue(db, by, view.tiers, limit=view.rows, sort=view.sort)
@@ -131,7 +132,8 @@ def _rows(db: Database, by: Acting, view: View, found: Counts) -> Mapping[str, A
         waiting = reserved_cases(db, by) if is_allowed(by.actor, Action.CLAIM_NEXT) else ()
         of = len(waiting)
     named = is_allowed(by.actor, Action.CLAIM_NAMED, by.id)
-    return {"browse": browse, "rows": [_row(row, by.now, named=named) for row in waiting[: view.rows]], "of": of}
+    rows = [_row(row, by.now, named=named) for row in waiting[: view.rows]]
+    return {"browse": browse, "rows": rows, "of": of, "texts_read": texts_read}
 
 
 def _row(row: Waiting, now: datetime, *, named: bool) -> Mapping[str, Any]:

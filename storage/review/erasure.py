@@ -33,7 +33,7 @@ from storage.batches.batch_state import BatchEvent, still_takes_rows, was_cancel
 from storage.database import Database, record
 from storage.erased import ERASED, was_erased
 from storage.identifiers import new_id
-from storage.review import program_texts, text_index
+from storage.review import program_texts
 from storage.schema import (
     adjudications,
     audit_events,
@@ -185,7 +185,6 @@ def erase_rows(conn: Connection, ids: Sequence[str], request_id: str | None, now
     refused = 0
     for some in _parts(ids):
         refused += _blank(conn, are_refused_beside(some))
-        text_index.forget(conn, some)
         conn.execute(update(cases).where(cases.c.id.in_(some)).values(_GONE))
         _empty(conn, some)
         closed = {"closed_at": now, "holder": None, "token": None, "lease_expires_at": None}
@@ -194,7 +193,6 @@ def erase_rows(conn: Connection, ids: Sequence[str], request_id: str | None, now
         program_texts.forget_keys(conn, some)  # after the entries, as a reading that closes one takes both
         rows = [{"case_id": case_id, "request_id": request_id, "at": now} for case_id in some]
         conn.execute(insert(erased_cases), rows)
-    text_index.tidy(conn)
     return refused
 
 

@@ -9,6 +9,7 @@ their way out change in place, and two indexes made of rows, in the same transac
 ``pending_cases``, ``batch_tallies``.
 """
 
+from storage.schema import triggers  # noqa: F401 - made with the tables
 from storage.schema.columns import BigId, Id, Moment, StorableText, metadata
 from storage.schema.comparisons import comparison_outcomes, comparisons
 from storage.schema.engine import (
@@ -53,13 +54,11 @@ from storage.schema.review import (
     follow_ups,
     inbox_entries,
     inbox_tallies,
-    open_texts,
     ratings,
     readings_taken_back,
     reveals,
     second_reading_requests,
     skips,
-    texts_to_index,
 )
 from storage.schema.site import (
     accounts,
@@ -113,7 +112,6 @@ __all__ = [
     "node_runs",
     "notification_recipients",
     "notifications",
-    "open_texts",
     "pending_cases",
     "pipeline_activations",
     "pipeline_versions",
@@ -134,5 +132,4 @@ __all__ = [
     "site_faults",
     "skips",
     "submissions",
-    "texts_to_index",
 ]

@@ -15,7 +15,6 @@ from sqlalchemy import (
     and_,
     literal_column,
 )
-from sqlalchemy.dialects import postgresql
 
 from storage.schema.columns import BigId, Id, Moment, StorableText, case_id, metadata, partial_index
 
@@ -234,17 +233,3 @@ acknowledgements = Table(
     Column("by", String(64), nullable=False),
     Column("at", Moment, nullable=False),
 )
-
-# Which open cases may hold given words: numbers for pieces of the words of their texts. SQLite has them in a virtual
-# table of its own, `open_text_parts`, by the number of the row.
-open_texts = Table(
-    "open_texts",
-    metadata,
-    Column("id", BigId, primary_key=True, autoincrement=True),
-    case_id(unique=True),
-    Column("parts", JSON().with_variant(postgresql.ARRAY(Integer), "postgresql")),
-)
-Index("ix_open_texts_parts", open_texts.c.parts, postgresql_using="gin")
-
-# Cases that came in or were closed since that index was brought up to date: written by triggers.
-texts_to_index = Table("texts_to_index", metadata, Column("case_id", Id, primary_key=True))

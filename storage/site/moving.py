@@ -15,7 +15,7 @@ from storage.site import audit_check
 from storage.site.backup import KEPT_BY_TRIGGERS
 from storage.site.table_dump import CHUNK, continue_sequences
 
-PLACED_IN_ANOTHER_DATABASE = ("process_heartbeats", "duties", "open_texts", "texts_to_index")
+PLACED_IN_ANOTHER_DATABASE = ("process_heartbeats", "duties")
 """Tables of who works on the old database just now, and the index of texts: they begin anew."""
 
 

@@ -9,9 +9,8 @@ from sqlalchemy import JSON, Connection, MetaData, Table, Text, bindparam, cast,
 from sqlalchemy.sql.expression import table as named_table
 
 CHUNK = 1_000
-NOT_OURS = ("alembic_", "procrastinate_", "sqlite_", "open_text", "texts_to_index")
-"""Tables that are made anew: the migrations' mark, the queue, which is filled from what is pending, and the index of
-texts, which triggers have made again from what is open."""
+NOT_OURS = ("alembic_", "procrastinate_", "sqlite_")
+"""Tables that are made anew: the migrations' mark, and the queue, which is filled from what is pending."""
 
 
 def tables_of(conn: Connection) -> list[Table]:

@@ -98,7 +98,7 @@ WRITTEN = {  # every column beside a case that can hold words: `erasure` empties
         "adjudications.reason", "case_errors.message", "case_notes.note", "case_remarks.remark", "drafts.body",
         "follow_ups.note", "live_runs.draws", "message_requests.raw",
         "message_requests.reply_id", "node_runs.unusable", "ratings.fields", "ratings.reason",
-        "program_texts.key", "readings_taken_back.fields", "open_texts.parts",
+        "program_texts.key", "readings_taken_back.fields",
     },
     "codes": {
         "adjudications.rating_ids", "comparison_outcomes.draws", "inbox_entries.kind", "node_runs.distribution",

@@ -240,7 +240,8 @@ class Queue {
   ofWords(now) {
     if (!this.find.value.trim()) return now.of ? `${now.rows.length} of ${count(now.of)}` : "";
     const found = now.of < MOST ? count(now.of) : `${MOST} or more`;
-    return now.of ? `${now.rows.length} of ${found} found` : "Nothing found.";
+    const read = now.texts_read ? ` Searched the texts of the ${count(now.texts_read)} most urgent cases only.` : "";
+    return (now.of ? `${now.rows.length} of ${found} found.` : "Nothing found.") + read;
   }
 
   // A P0 case that has come in is said until none is free any more: read, or in other hands.
