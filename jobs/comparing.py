@@ -1,4 +1,4 @@
-"""Screens the cases of comparisons and shadows with their second pipeline, a few at a time, beside the work that
+"""Screens the cases of comparisons with their second pipeline, a few at a time, beside the work that
 decides."""
 
 import asyncio

@@ -15,7 +15,6 @@ from pages.components.sign_in import check_before
 from pages.components.words import PROBABILITIES_MEANING, literal, sentence
 from pages.research.activation_panel import activation_panel, promotion, replace_unreadable
 from pages.research.comparison_panel import comparison_panel
-from pages.research.shadow_panel import shadow_panel
 from screening.engine.pipeline import PipelineConfig
 from screening.engine.pipeline_file import shipped_pipelines, write_pipeline
 from screening.engine.prompting import load_prompts
@@ -140,4 +139,3 @@ with compare:
     own = {one.title: one.pipeline for one in kept.values()} | dict(shipped_pipelines())
     if (shown := comparison_panel(db, person, own)) is not None:
         promotion(db, person, kept, shown)
-    shadow_panel(db, person, own, usual)

@@ -72,10 +72,9 @@ def may_see_figures(person: Actor) -> bool:
 
 def title_of(one: Comparison) -> str:
     """One comparison in a line: what was tried, on what, how far it is."""
-    where = "beside new texts" if one.shadow else f"on {visible(one.batch_name)}"
     state = "" if not one.running else ", under way"
     state = f", ended: {_why_ended(one.ended_why)}" if one.ended_why else state
-    return f"{one.name} {where}: {one.done:,} of {count_of(one.of, 'text')}{state}"
+    return f"{one.name} on {visible(one.batch_name)}: {one.done:,} of {count_of(one.of, 'text')}{state}"
 
 
 def _why_ended(why: str) -> str:
@@ -135,7 +134,7 @@ def _show(db: Database, person: Actor, one: Comparison) -> None:
     st.text(
         f"{one.done:,} of {count_of(one.of, 'text was', 'texts were')} screened with {one.name}. {spent_words(one)}"
     )
-    if one.running and not one.shadow:
+    if one.running:
         st.caption("The worker goes on with it; reload to see more.")
         if is_allowed(person, Action.CREATE_BATCH) and st.button("Stop comparing", key="compare_stop"):
             end_comparison(db, person.at(resources.now()), one.id, "stopped")

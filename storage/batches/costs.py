@@ -26,7 +26,7 @@ class DayCost:
 
 def daily_costs(db: Database, by: Acting, days: int = 30) -> tuple[DayCost, ...]:
     """The last days with calls, the newest first: those that decide, on the day their node ended, and those of
-    comparisons and shadows, on the day their case was done. Raises Forbidden.
+    comparisons, on the day their case was done. Raises Forbidden.
     """
     require(by.actor, Action.VIEW_BATCHES)
     since = by.now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=days - 1)

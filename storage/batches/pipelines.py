@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from pydantic import ValidationError
-from sqlalchemy import Connection, Row, and_, func, insert, select, update
+from sqlalchemy import Connection, Row, func, insert, select
 
 from screening.engine.pipeline import PipelineConfig, require_decidable
 from screening.engine.pipeline_file import PipelineRefused
@@ -15,7 +15,7 @@ from screening.review.policy import Action, require
 from storage.audit_log import append, serialise
 from storage.batches.configurations import UNREADABLE
 from storage.database import Database, record
-from storage.schema import comparisons, pipeline_activations, pipeline_versions
+from storage.schema import pipeline_activations, pipeline_versions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ def activate(
 ) -> Activation:
     """Put a version in force for what is handed in from now on; cases already handed in end with theirs.
 
-    Putting the version in force that is so already changes nothing. A shadow of the one before ends.
+    Putting the version in force that is so already changes nothing.
     Raises Forbidden, UnknownPipeline, and ReasonMissing without a comparison and without a reason.
     """
     require(by.actor, Action.ACTIVATE_PIPELINE)
@@ -122,9 +122,6 @@ def activate(
             return before
         row = {"name": name, "number": number, "reason": reason.strip(), "comparison": comparison, "at": by.now}
         conn.execute(insert(pipeline_activations).values(**row, by=by.id))
-        beside = and_(comparisons.c.batch_id.is_(None), comparisons.c.ended_at.is_(None))
-        ended = {"ended_at": by.now, "ended_why": "another pipeline in force"}
-        conn.execute(update(comparisons).where(beside).values(ended))
         append(conn, by, "pipeline_activated", f"{name}/{number}", {"compared": comparison is not None})
     return Activation(name=name, number=number, reason=reason.strip(), comparison=comparison, by=by.id, at=by.now)
 

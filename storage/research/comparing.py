@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, exists, func, select, update
+from sqlalchemy import Connection, Row, Select, exists, func, select, update
 
 from screening.engine.draws import Usage
-from screening.engine.pipeline import version_of
 from screening.engine.screen import Screening
 from storage.batches.batch_state import Caps
 from storage.batches.configurations import UnreadableConfiguration, load_configuration
@@ -17,7 +16,7 @@ from storage.batches.tallies import Totals
 from storage.database import Database, insert_once
 from storage.erased import was_erased
 from storage.research.comparisons import spendings
-from storage.schema import batches, cases, comparison_outcomes, comparisons, configurations, screenings
+from storage.schema import batches, cases, comparison_outcomes, comparisons, screenings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +46,7 @@ def next_due(db: Database, limit: int, put_off: Collection[str] = ()) -> Due | N
         running = select(comparisons).where(comparisons.c.ended_at.is_(None)).order_by(comparisons.c.created_at)
         for one in conn.execute(running).all():
             left = min(limit, one.most_cases - spent[one.id].accepted)
-            if left > 0 and (rows := conn.execute(_cases_to_screen(conn, one, put_off).limit(left)).all()):
+            if left > 0 and (rows := conn.execute(_cases_to_screen(one, put_off).limit(left)).all()):
                 last = _last_number(conn, one.id)
                 break
         else:
@@ -113,24 +112,13 @@ def _last_number(conn: Connection, comparison_id: str) -> int:
     return conn.execute(select(func.max(one.number)).where(one.comparison_id == comparison_id)).scalar() or 0
 
 
-def _cases_to_screen(conn: Connection, one: Row[Any], put_off: Collection[str]) -> Select[Any]:
-    """Settled cases that the comparison has not screened yet: its batch's in the file's order, or what is new. What was
-    erased is not asked of anybody.
+def _cases_to_screen(one: Row[Any], put_off: Collection[str]) -> Select[Any]:
+    """Settled cases that the comparison has not screened yet: in the file's order. What was erased is not asked of
+    anybody.
     """
     compared = comparison_outcomes.c
     kept = exists().where(compared.comparison_id == one.id, compared.case_id == cases.c.id)
     query = select(cases, batches.c.seed, batches.c.kind).join(batches, batches.c.id == cases.c.batch_id)
     left = ~kept, ~was_erased(cases.c.id), cases.c.id.not_in(put_off)
     settled = query.join(screenings, screenings.c.case_id == cases.c.id).where(*left)
-    if one.batch_id is not None:
-        return settled.where(cases.c.batch_id == one.batch_id).order_by(cases.c.row)
-    return settled.where(*_new(conn, one)).order_by(screenings.c.completed_at, cases.c.id)
-
-
-def _new(conn: Connection, one: Row[Any]) -> tuple[ColumnElement[bool], ...]:
-    """What came in after the shadow was set and was settled by the pipeline that it goes beside."""
-    since = screenings.c.completed_at >= one.created_at
-    lately = select(screenings.c.configuration).where(since).distinct()
-    bodies = conn.execute(select(configurations).where(configurations.c.version.in_(lately))).all()
-    same = [row.version for row in bodies if version_of(row.body["pipeline"]) == one.beside]
-    return since, cases.c.created_at >= one.created_at, screenings.c.configuration.in_(same)
+    return settled.where(cases.c.batch_id == one.batch_id).order_by(cases.c.row)

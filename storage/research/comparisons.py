@@ -39,14 +39,11 @@ from storage.schema import batches, cases, comparison_outcomes, comparisons, nod
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One comparison and how far it is: ``done`` of at most ``of`` cases. Without a batch it is a shadow: it screens
-    what the pipeline of version ``beside`` settles from its beginning on. ``totals`` is what it has cost so far.
-    """
+    """One comparison and how far it is: ``done`` of at most ``of`` cases; ``totals`` is what it has cost so far."""
 
     id: str
-    batch_id: str | None
+    batch_id: str
     batch_name: str
-    beside: str | None
     name: str
     configuration: str
     done: int
@@ -64,15 +61,10 @@ class Comparison:
         return self.ended_why is None and self.done < self.of
 
     @property
-    def shadow(self) -> bool:
-        """Whether it goes beside the pipeline in force, on new cases."""
-        return self.batch_id is None
-
-    @property
     def may_go_on(self) -> bool:
-        """Whether it ended before it had all its cases and may be resumed: not at a cap, no shadow, not begun anew."""
+        """Whether it ended before it had all its cases and may be resumed: not at a cap, not begun anew."""
         ended = self.ended_why is not None and self.ended_why not in CAP_REACHED
-        return ended and not self.shadow and not self.begun_anew and self.done < self.of
+        return ended and not self.begun_anew and self.done < self.of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,24 +113,12 @@ def begin_comparison(db: Database, by: Acting, batch_id: str, trial: Trial) -> s
     require(by.actor, Action.CREATE_BATCH)
     require(by.actor, Action.VIEW_RESULTS)
     with db.write() as conn:
-        return _begin(conn, by, trial, batch_id=batch_id)
+        return _begin(conn, by, trial, batch_id)
 
 
-def begin_shadow(db: Database, by: Acting, beside: str, trial: Trial) -> str:
-    """Try it on each new case that the pipeline of version ``beside`` settles from now on. One shadow at a time:
-    another one ends. The same again gives the one that there is, as in `begin_comparison`. Raises Forbidden.
-    """
-    require(by.actor, Action.ACTIVATE_PIPELINE)
-    with db.write() as conn:
-        begun = _begin(conn, by, trial, beside=beside)
-        other = comparisons.c.id != begun
-        for before in conn.execute(select(comparisons.c.id).where(_shadow_of_now(), other)).scalars().all():
-            _end(conn, by, before, "another shadow")
-        return begun
-
-
-def _begin(conn: Connection, by: Acting, trial: Trial, **place: str) -> str:
-    wanted = {"configuration": trial.configuration, "name": trial.name, "most_cases": trial.most_cases, **place}
+def _begin(conn: Connection, by: Acting, trial: Trial, batch_id: str) -> str:
+    tried = {"configuration": trial.configuration, "name": trial.name, "most_cases": trial.most_cases}
+    wanted = {"batch_id": batch_id, **tried}
     caps = {"max_calls": trial.caps.max_calls, "max_cost_usd": trial.caps.max_cost_usd}
     kept = select(func.count()).where(comparison_outcomes.c.comparison_id == comparisons.c.id).scalar_subquery()
     goes_on = or_(comparisons.c.ended_at.is_(None), _may_be_resumed()), kept < comparisons.c.most_cases
@@ -149,7 +129,7 @@ def _begin(conn: Connection, by: Acting, trial: Trial, **place: str) -> str:
         return str(found)
     row: dict[str, Any] = {"id": new_id(by.now), "created_by": by.id, "created_at": by.now, **wanted}
     conn.execute(insert(comparisons).values(row | caps))
-    append(conn, by, "comparison_begun", str(row["id"]), {**place, "cases": trial.most_cases})
+    append(conn, by, "comparison_begun", str(row["id"]), {"batch_id": batch_id, "cases": trial.most_cases})
     return str(row["id"])
 
 
@@ -159,23 +139,17 @@ def _change_caps(conn: Connection, by: Acting, comparison_id: str, caps: Mapping
         append(conn, by, "comparison_capped", comparison_id, dict(caps))
 
 
-def _shadow_of_now() -> ColumnElement[bool]:
-    return and_(comparisons.c.batch_id.is_(None), comparisons.c.ended_at.is_(None))
-
-
 def end_comparison(db: Database, by: Acting, comparison_id: str, why: str) -> None:
     """No further case is asked about; what was found stays. The worker (SYSTEM) may give one up. Raises Forbidden."""
     with db.write() as conn:
-        found = conn.execute(select(comparisons.c.batch_id).where(comparisons.c.id == comparison_id)).first()
         if by.actor != SYSTEM:
-            shadow = found is not None and found.batch_id is None
-            require(by.actor, Action.ACTIVATE_PIPELINE if shadow else Action.CREATE_BATCH)
+            require(by.actor, Action.CREATE_BATCH)
         _end(conn, by, comparison_id, why)
 
 
 def resume_comparison(db: Database, by: Acting, comparison_id: str) -> bool:
     """Go on with the cases that one which was stopped, or ended by a fault, does not have yet; whether it was so. One
-    that reached a cap stays ended, and so does a shadow, and one that was begun anew. Raises Forbidden.
+    that reached a cap stays ended, and so does one that was begun anew. Raises Forbidden.
     """
     require(by.actor, Action.CREATE_BATCH)
     require(by.actor, Action.VIEW_RESULTS)
@@ -184,8 +158,7 @@ def resume_comparison(db: Database, by: Acting, comparison_id: str) -> bool:
 
 
 def _may_be_resumed() -> ColumnElement[bool]:
-    may = comparisons.c.batch_id.is_not(None), comparisons.c.ended_why.not_in(CAP_REACHED)
-    return and_(*may, ~_is_begun_anew())
+    return and_(comparisons.c.ended_why.not_in(CAP_REACHED), ~_is_begun_anew())
 
 
 def _is_begun_anew() -> ColumnElement[bool]:
@@ -215,7 +188,7 @@ def list_comparisons(db: Database, actor: Actor) -> tuple[Comparison, ...]:
     _require_figures(actor)
     more = _count_settled().label("settled"), _is_begun_anew().label("begun_anew")
     query = select(comparisons, batches.c.name.label("batch_name"), *more)
-    joined = query.outerjoin(batches, batches.c.id == comparisons.c.batch_id).order_by(comparisons.c.created_at.desc())
+    joined = query.join(batches, batches.c.id == comparisons.c.batch_id).order_by(comparisons.c.created_at.desc())
     with db.read() as conn:
         spent = spendings(conn)
         return tuple(_comparison(row, spent.get(row.id, Totals())) for row in conn.execute(joined))
@@ -314,9 +287,9 @@ def _comparison(row: Row[Any], spent: Totals) -> Comparison:
     return record(
         Comparison,
         row,
-        batch_name=row.batch_name or "",
+        batch_name=row.batch_name,
         done=spent.accepted,
-        of=row.most_cases if row.batch_id is None else min(row.most_cases, row.settled),
+        of=min(row.most_cases, row.settled),
         caps=Caps(max_calls=row.max_calls, max_cost_usd=row.max_cost_usd),
         totals=spent,
     )

@@ -8,8 +8,7 @@ comparisons = Table(
     "comparisons",
     metadata,
     Column("id", Id, primary_key=True),
-    Column("batch_id", Id, ForeignKey("batches.id")),  # whose settled cases are screened again; None: a shadow
-    Column("beside", String(64)),  # of a shadow: the version of the pipeline whose new cases it screens too
+    Column("batch_id", Id, ForeignKey("batches.id"), nullable=False),  # whose decided cases are screened again
     Column("configuration", String(64), ForeignKey("configurations.version"), nullable=False),
     Column("name", StorableText, nullable=False),
     Column("most_cases", Integer, nullable=False),

@@ -15,12 +15,11 @@ from screening.engine.pipeline import preset
 from screening.engine.pipeline_file import read_pipeline, write_pipeline
 from screening.engine.prompting import PromptError, load_prompts
 from screening.labels import Label
-from screening.review.actors import LOCAL_USER, SYSTEM
+from screening.review.actors import LOCAL_USER
 from screening.samplers.probes import ALL, Probed
 from storage.batches import preflights
 from storage.batches.pipelines import activate, active_version, keep_version, list_versions
 from storage.database import Database
-from storage.research.comparisons import end_comparison, list_comparisons
 from storage.schema import pipeline_versions
 from storage.settings_store import accept_model_name
 from tests.commands.conftest import stub  # noqa: F401 - a fixture, also below
@@ -104,7 +103,7 @@ def test_a_saved_version_whose_model_the_service_no_longer_has_is_neither_put_in
         "Node worker, model: 'claude-hiaku-4-5' is an unknown model" in said.value.replace("\\", "")
         for said in page.error
     )
-    assert page.button(key="pipeline_activate").disabled and page.button(key="shadow_begin").disabled
+    assert page.button(key="pipeline_activate").disabled
     assert "pipeline_probe" not in [button.key for button in page.button]
     resources.database().close()
     accept_model_name(page_database, LOCAL_USER.at(NOW), "claude-hiaku-4-5")
@@ -112,20 +111,6 @@ def test_a_saved_version_whose_model_the_service_no_longer_has_is_neither_put_in
     page = open_page("pipelines")
     assert not page.error and "pipeline_probe" in [button.key for button in page.button]
     resources.database().close()
-
-
-def test_why_the_last_shadow_ended_is_said_where_the_next_is_set(open_page: Opener, page_database: Database) -> None:
-    def told() -> list[str]:
-        return [said.value for said in page.text if "Nothing runs beside" in said.value]
-
-    page = open_page("pipelines")
-    assert len(told()) == 1 and "The last" not in told()[0]
-    page.button(key="shadow_begin").click().run()
-    assert not told()
-    (one,) = list_comparisons(page_database, LOCAL_USER)
-    end_comparison(page_database, SYSTEM.at(NOW), one.id, "authentication")
-    page.run()
-    assert told()[0].endswith("0 of 200 texts, ended: the model's service refuses the key.")
 
 
 def test_a_server_that_the_settings_do_not_name_stays_named_and_is_refused(open_page: Opener) -> None:

@@ -1,19 +1,14 @@
 """A site's own pipelines: versions are never overwritten, one is in force, and whoever was faster is heard."""
 
-from datetime import datetime
-
 import pytest
-from sqlalchemy import insert, select, update
 
 from screening.engine.pipeline import PairwiseMixtureConfig, PipelineConfig, UndecidableError, chain, preset
 from screening.review.policy import Forbidden
 from storage.audit_log import events
-from storage.batches.configurations import save_configuration
 from storage.batches.pipelines import (
     ReasonMissing,
     StalePipeline,
     UnknownPipeline,
-    UnreadablePipeline,
     activate,
     active_version,
     get_version,
@@ -22,10 +17,6 @@ from storage.batches.pipelines import (
     list_versions,
 )
 from storage.database import Database
-from storage.identifiers import new_id
-from storage.schema import comparisons, pipeline_versions
-from tests.databases import write
-from tests.storage.batch_of import CONFIGURATION, batch
 from tests.storage.inbox_cases import ADMIN, ANN, MINUTE, NOW, RESEARCHER
 
 
@@ -111,54 +102,3 @@ def test_what_could_never_decide_is_no_version(db: Database) -> None:
     with pytest.raises(UndecidableError):
         keep_version(db, RESEARCHER.at(NOW), chain("ours", PairwiseMixtureConfig(budget=2), "next"), "", 0)
     assert list_versions(db, ANN) == ()
-
-
-def _compare(db: Database, name: str, batch_id: str | None, ended_at: datetime | None) -> None:
-    row = {"id": new_id(NOW), "batch_id": batch_id, "name": name, "most_cases": 9, "created_by": "rae"}
-    version = save_configuration(db, CONFIGURATION, NOW)
-    write(db, insert(comparisons).values(**row, configuration=version, created_at=NOW, ended_at=ended_at))
-
-
-def _ended(db: Database) -> dict[str, tuple[datetime | None, str | None]]:
-    return {row.name: (row.ended_at, row.ended_why) for row in db.rows(select(comparisons))}
-
-
-def test_a_shadow_of_what_was_in_force_ends_with_it_and_no_other_comparison_does(db: Database) -> None:
-    keep_version(db, RESEARCHER.at(NOW), _named(), "", 0)
-    keep_version(db, RESEARCHER.at(NOW), _named(budget=50), "", 1)
-    activate(db, ADMIN.at(NOW), "ours", 1, "first")
-    _compare(db, "shadow", None, None)
-    _compare(db, "over", None, NOW)
-    _compare(db, "of a batch", batch(db), None)
-    activate(db, ADMIN.at(NOW + MINUTE), "ours", 1, "in force already")
-    assert _ended(db) == {"shadow": (None, None), "over": (NOW, None), "of a batch": (None, None)}
-    activate(db, ADMIN.at(NOW + MINUTE), "ours", 2, "half the price")
-    assert _ended(db) == {
-        "shadow": (NOW + MINUTE, "another pipeline in force"), "over": (NOW, None), "of a batch": (None, None),
-    }  # fmt: skip
-
-
-def test_saving_and_putting_in_force_are_in_the_audit_log(db: Database) -> None:
-    made = keep_version(db, RESEARCHER.at(NOW), _named(), "", 0)
-    activate(db, ADMIN.at(NOW), "ours", 1, "tried")
-    keep_version(db, RESEARCHER.at(NOW), _named(budget=50), "", 1)
-    activate(db, ADMIN.at(NOW), "ours", 2, "", {"escalation": 0.1})
-    found = {(one.action, one.subject): (one.actor, one.details) for one in events(db, ADMIN)}
-    assert found["pipeline_saved", "ours/1"] == ("rae", {"version": made.pipeline.version})
-    assert found["pipeline_activated", "ours/1"] == ("ada", {"compared": False})
-    assert found["pipeline_activated", "ours/2"] == ("ada", {"compared": True})
-
-
-def test_a_version_that_another_version_of_the_program_wrote_keeps_nobody_from_the_others(db: Database) -> None:
-    first = keep_version(db, RESEARCHER.at(NOW), _named(), "", 0)
-    keep_version(db, RESEARCHER.at(NOW), _named(budget=50), "", 1)
-    activate(db, ADMIN.at(NOW), "ours", 2, "trial")
-    table = pipeline_versions
-    write(db, update(table).where(table.c.number == 2).values(body={"name": "ours", "nodes": [{"colour": "red"}]}))
-    assert list_versions(db, ANN) == (first,)
-    for asked in (lambda: active_version(db), lambda: get_version(db, "ours")):
-        with pytest.raises(UnreadablePipeline, match="ours v2 was written by another version of this program"):
-            asked()
-    assert keep_version(db, RESEARCHER.at(NOW), _named(budget=70), "", 2).number == 3, "never in another's place"
-    activate(db, ADMIN.at(NOW), "ours", 1, "back")
-    assert active_version(db) == first
