@@ -23,7 +23,7 @@ from screening.datasets.reader import Table, describe_reading, read_table
 from screening.settings import Settings
 from storage.database import Database
 from storage.review.program_texts import require_same_file
-from storage.settings_store import current, settings_now
+from storage.settings_store import settings_now
 from storage.site.programs import Program, UnknownToken, in_force
 
 log = logging.getLogger(__name__)
@@ -93,7 +93,6 @@ class FileIntake:
         request = BatchRequest(
             name=table.report.name,
             pipeline=usual_pipeline(self.db, self.settings),
-            reach=current(self.db).settings.reach(labelled=table.report.mostly_referenced),
             intake=describe_reading(table.report) | {"program": program.name, "sha256": digest},
             submission=hashlib.sha256(key.encode()).hexdigest(),
         )

@@ -21,6 +21,7 @@ from jobs.intake import BatchRequest, fill_batch, open_batch, require_overnight,
 from jobs.port import system_clock
 from screening.datasets.reader import FileReport, Table, describe_reading
 from screening.engine.pipeline import PipelineConfig, Preset, preset
+from screening.labels import Label
 from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.review.reach import Reach
 from screening.settings import SIMULATED_NOTICE, Settings
@@ -30,11 +31,15 @@ from storage.batches.batches import Progress, list_batches, progress
 from storage.batches.intake import takes_rows
 from storage.batches.results import withheld_rows
 from storage.database import Database
-from storage.settings_store import current, settings_now
+from storage.settings_store import settings_now
 
 GOING_ON = "going on with batch {batch}, an earlier run of this file"
 UNFINISHED = "batch {batch} is an earlier run of this file that was not finished: --resume goes on with it"
 MOST_LOOKED_AT = 1_000
+NOT_REVIEWED = {
+    Reach.LIST: "texts that the AI labels unsafe are listed for sign-off, and reviewed by nobody",
+    Reach.COUNT: "texts that the AI labels unsafe are only counted, and seen by nobody",
+}
 NOT_BLIND = (
     "Rows that wait in the inbox of this database: {rows:,}. The results say what the engine made of them, so whoever "
     "reads the file cannot read these cases blind any more; --blind leaves it out."
@@ -74,8 +79,8 @@ def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         "--unsafe",
         choices=list(Reach),
         type=Reach,
-        default=None,
-        help="what becomes of texts called unsafe in the database's inbox; else as its settings say",
+        default=Reach.READ,
+        help="texts that the AI labels unsafe: review every one (read, the default), list for sign-off, or only count",
     )
     parser.add_argument(
         "--resume", action="store_true", help="go on with an earlier run of this file that the database knows"
@@ -99,16 +104,19 @@ def run(arguments: argparse.Namespace) -> int:
     pipeline = _pipeline(arguments, settings)
     table = mapped_table(arguments.file, arguments.file.name, arguments)
     save_mapping(table.report, arguments)
-    for line in announcements(table.report):
+    for line in (*announcements(table.report), *unseen(table.report, arguments.unsafe)):
         print(line, file=sys.stderr)
     with _database(arguments.database) as db:
         settings = settings_now(db, settings)
-        reach = arguments.unsafe or current(db).settings.reach(labelled=table.report.mostly_referenced)
         intake = _intake(table, arguments.file)
         if arguments.overnight:
             require_overnight(db, settings, pipeline, unlabelled_rows(table, settings))
         request = BatchRequest(
-            name=table.report.name, pipeline=pipeline, reach=reach, intake=intake, overnight=arguments.overnight
+            name=table.report.name,
+            pipeline=pipeline,
+            reach=arguments.unsafe,
+            intake=intake,
+            overnight=arguments.overnight,
         )
         batch_id = _screen(db, table, request, settings, arguments)
         waiting = withheld_rows(db, LOCAL_USER, batch_id) if arguments.database and not arguments.blind else 0
@@ -128,6 +136,14 @@ def announcements(report: FileReport) -> Iterator[str]:
     yield f"{report.name}: {count_of(report.rows, 'row')}, read as {read_as}"
     yield from mapping_lines(report)
     yield from report.warnings
+
+
+def unseen(report: FileReport, reach: Reach) -> Iterator[str]:
+    """What nobody will see where texts labeled unsafe are not reviewed."""
+    if reach is not Reach.READ:
+        labeled = sum(report.label_values[value] for value, label in report.labels.items() if label is Label.UNSAFE)
+        known = f"; {count_of(labeled, 'row has', 'rows have')} an unsafe original label" if labeled else ""
+        yield f"WARNING: {NOT_REVIEWED[reach]}{known}"
 
 
 def _separator(separator: str | None) -> str | None:

@@ -21,7 +21,7 @@ from storage.batches.open_intakes import TEXT_BY_TEXT
 from storage.database import Database
 from storage.review import program_texts
 from storage.review.program_texts import Told
-from storage.settings_store import current, settings_now
+from storage.settings_store import settings_now
 from storage.site.programs import Program
 
 TELL_EVERY_S = 2.0
@@ -69,12 +69,10 @@ class DailyBatches:
         pipeline, settings = usual_pipeline(self.db, self.settings), settings_now(self.db, self.settings)
         with closing(Agents(settings)) as agents:
             version = configuration(settings, agents, pipeline).version
-            reach = current(self.db).settings.reach(labelled=False)
             request = BatchRequest(
                 name=f"{program.name}, {day}",
                 pipeline=pipeline,
-                reach=reach,
-                submission=f"{program.id[:16]}-{day}-{version[:16]}-{reach}",
+                submission=f"{program.id[:16]}-{day}-{version[:16]}",
                 intake={"format": TEXT_BY_TEXT, "program": program.name},
             )
             batch_id = open_batch(self.db, program.actor, request, settings, agents, self.clock)

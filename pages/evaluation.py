@@ -15,6 +15,7 @@ from pages.research.provenance import provenance
 from screening.research.evaluation import SUICIDE_WATCH
 from screening.research.experiments import Measured
 from screening.review.policy import Action, require
+from screening.review.reach import Reach
 from screening.words import count_of
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import BatchSummary
@@ -76,7 +77,7 @@ parts: Mapping[str, Callable[[], None]] = {
     "Compare": lambda: show_comparison(ask, found),
     "Budget sweep": lambda: view.show_sweep(ask),
     "Calls and tokens": lambda: view.show_calls(ask, found),
-    "What if": lambda: view.show_what_if(ask, found, resources.settings().audit_rate, resources.site().unsafe_reach),
+    "What if": lambda: view.show_what_if(ask, found, resources.settings().audit_rate, Reach.READ),
     "Cases": lambda: view.show_cases(db, ask, found),
 }
 show_open("evaluation_tab", parts)

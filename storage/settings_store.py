@@ -19,7 +19,6 @@ from sqlalchemy import Connection, insert, select
 
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
-from screening.review.reach import Reach
 from screening.review.triage import Tier
 from screening.settings import Settings
 from storage.audit_log import append, serialise
@@ -104,8 +103,6 @@ class SiteSettings(BaseModel):
     idle_minutes: Minutes = 30
     absolute_minutes: Minutes = 720
     break_after_texts: Annotated[int, Field(ge=1)] = 25
-    unsafe_reach: Reach = Reach.READ  # what becomes of a text called unsafe, unless its batch was set otherwise
-    labelled_reach: Reach = Reach.COUNT  # the same in files with reference labels
     overnight_allowed: bool = False  # research files by message batches, which keep texts for weeks outside
     unscreened_minutes: Minutes = 15  # what a fault has kept from being screened for so long enters the inbox
     audit_urgent_share: Annotated[Share, Field(ge=0, le=1)] = 0.1  # of audit samples: P1 among them
@@ -147,10 +144,6 @@ class SiteSettings(BaseModel):
     @classmethod
     def _only_the_use(cls, words: str) -> str:
         return INTENDED_USE if words == _FORMERLY else words
-
-    def reach(self, *, labelled: bool) -> Reach:
-        """What a batch begins with where nobody chooses; ``labelled``: its file has reference labels."""
-        return self.labelled_reach if labelled else self.unsafe_reach
 
     @property
     def lease(self) -> timedelta:

@@ -46,13 +46,14 @@ REASON_WORDS: Mapping[Reason, str] = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
     """The rows of a file after reading them all; accepted + all of rejected = rows in. ``values`` counts the accepted
-    rows by the value of their label column, ``first`` are the file's first rows. ``looked_at_twice`` counts the texts
-    that need a second look before they are called safe.
+    rows by the value of their label column, ``first`` are the file's first rows. ``referenced`` have an original label
+    that is known, ``unsafe`` of them an unsafe one. ``looked_at_twice`` need a second look before they are called safe.
     """
 
     accepted: int
     rejected: Mapping[Reason, int]
-    referenced: int
+    referenced: int = 0
+    unsafe: int = 0
     without_call: int
     characters: int
     values: Mapping[str, int] = field(default_factory=dict)
@@ -61,18 +62,15 @@ class Check:
 
     def with_labels(self, labels: Mapping[str, Label | None]) -> "Check":
         """The same rows with the values of the label column read so."""
-        counted = (count for value, count in self.values.items() if map_label(value, labels) is not None)
-        return replace(self, referenced=sum(counted))
+        known = {value: map_label(value, labels) for value in self.values}
+        referenced = sum(count for value, count in self.values.items() if known[value] is not None)
+        unsafe = sum(count for value, count in self.values.items() if known[value] is Label.UNSAFE)
+        return replace(self, referenced=referenced, unsafe=unsafe)
 
     @property
     def rows_in(self) -> int:
         """Every data row of the file."""
         return self.accepted + sum(self.rejected.values())
-
-    @property
-    def mostly_referenced(self) -> bool:
-        """Whether this is a file with reference labels: at least half of its rows have one."""
-        return 2 * self.referenced >= self.accepted > 0
 
 
 def check(table: Table, receive: Receive) -> Check:
@@ -95,7 +93,6 @@ def check(table: Table, receive: Receive) -> Check:
     return Check(
         accepted=counts["accepted"],
         rejected=dict(rejected.most_common()),
-        referenced=0,
         without_call=counts["without_call"],
         characters=counts["characters"],
         values=values,

@@ -21,7 +21,7 @@ from pages.batches.label_values import Labels, confirm_labels
 from pages.batches.overnight_panel import choose_overnight
 from pages.batches.paper_switch import paper_switch
 from pages.batches.pipelines import choose, decide_or_refuse, least_calls
-from pages.batches.reach_choice import CHOICES, choose_reach, readings_words
+from pages.batches.reach_choice import choose_reach, readings_words
 from pages.components import resources
 from pages.components.streamed import CSV, StreamedFile, show_files
 from screening.datasets.columns import ColumnMapping, rivals
@@ -32,16 +32,11 @@ from screening.datasets.rows import RejectedRow, rejected_csv
 from screening.engine.pipeline import PipelineConfig
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
-from screening.review.reach import Reach
 from screening.text.display import visible
 from screening.words import count_of
 from storage.batches.batches import list_batches
 from storage.batches.pipelines import active_version
 from storage.batches.spent import recent_spending
-
-Shown = tuple[str | None, Reach | None]
-"""What stands beside the button by nobody's choice: the site's own pipeline, what becomes of texts called unsafe."""
-_SHOWN = "started_with"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,13 +176,12 @@ def offer(upload: Upload, final: Checked, labels: Labels) -> None:
     with right:
         earlier = list_batches(resources.database(), resources.actor(), limit=20)
         estimated = show_estimate(final.found, pipeline)
-        labelled = final.found.mostly_referenced
-        reach, said = choose_reach(upload.token, resources.site().reach(labelled=labelled), labelled=labelled)
         version = resources.configuration(pipeline).version
+        reach = choose_reach(upload.token, final.found, earlier, version)
         st.write(readings_words(final.found, reach, settings.audit_rate, earlier, version))
         overnight = choose_overnight(pipeline, final.found.accepted, final.found.referenced)
         most, cost = caps()
-        shown = None if choice.own is None or own is None else own.title, None if said else reach
+        shown = None if choice.own is None or own is None else own.title
         if pressed_start(count_of(final.found.accepted, "text"), shown):
             request = BatchRequest(
                 name=upload.name,
@@ -212,28 +206,20 @@ def show_estimate(found: Check, pipeline: PipelineConfig) -> BatchEstimate:
     return estimated
 
 
-def pressed_start(texts: str, shown: Shown) -> bool:
-    """The button; whether it was pressed where this stood beside it."""
+def pressed_start(texts: str, own: str | None) -> bool:
+    """The button; whether it was pressed where this pipeline of the site, chosen by nobody, stood beside it."""
+    key = "started_with"
     if not st.button(
-        f"Start screening {texts}", type="primary", icon=":material/play_arrow:", on_click=_keep_shown, args=(shown,)
+        f"Start screening {texts}",
+        type="primary",
+        icon=":material/play_arrow:",
+        on_click=lambda: st.session_state.update({key: own}),
     ):
         return False
-    if not (changed := _changed_since(st.session_state.pop(_SHOWN, shown), shown)):
+    if own in (None, st.session_state.pop(key, own)):
         return True
-    st.warning(f"Nothing was started: {changed} Look again, and press once more.")
+    st.warning(f"Nothing was started: {own} came into force meanwhile. Look again, and press once more.")
     return False
-
-
-def _keep_shown(shown: Shown) -> None:
-    """Called before the page runs again, with what stood there when it was pressed."""
-    st.session_state[_SHOWN] = shown
-
-
-def _changed_since(before: Shown, now: Shown) -> str:
-    """What nobody chose and is another than was shown, in a sentence; empty where it is all the same."""
-    if now[0] not in (None, before[0]):
-        return f"{now[0]} came into force meanwhile."
-    return "" if now[1] in (None, before[1]) else f"{CHOICES[now[1]]} is what the site does with such a file."
 
 
 def _preparation(upload: Upload) -> dict[str, object]:

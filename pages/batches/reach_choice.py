@@ -18,21 +18,27 @@ CHOICES = {
 NO_CLAIM = "Listing or counting alone supports no claim about how many texts are called unsafe wrongly."
 
 
-def choose_reach(token: str, proposed: Reach, *, labelled: bool) -> tuple[Reach, bool]:
-    """The choice for this upload, and whether somebody made it. Else it is the site's own setting for such a file, anew
-    where it turns out to be one of the other kind.
-    """
-    key, said = f"reach_{token}_{labelled}", f"reach_said_{token}"
-    chosen = st.radio(
-        "Texts called unsafe",
-        options := list(Reach),
-        index=options.index(st.session_state.get(said, proposed)),
+def choose_reach(token: str, found: Check, batches: Sequence[BatchSummary], version: str) -> Reach:
+    """The choice for this upload; only a person chooses that unsafe texts are not reviewed, and is told of how many."""
+    chosen: Reach = st.radio(
+        "What happens to texts the AI labels unsafe?",
+        list(Reach),
         format_func=CHOICES.__getitem__,
-        key=key,
-        help="What is left to a person, and what the audit draws, is read in any case. " + NO_CLAIM,
-        on_change=lambda: st.session_state.update({said: st.session_state[key]}),
+        key=f"reach_{token}",
+        help="Escalated texts and random quality checks are reviewed in any case. " + NO_CLAIM,
     )
-    return chosen, said in st.session_state
+    if chosen is not Reach.READ:
+        st.error(unseen_words(found, chosen, _shares(batches, version)[1]), icon=":material/visibility_off:")
+    return chosen
+
+
+def unseen_words(found: Check, reach: Reach, share: float) -> str:
+    """How many texts go unreviewed: those the file itself labels unsafe, and those the AI is expected to."""
+    expected = round(share * (found.accepted - found.without_call))
+    nobody = "No one sees" if reach is Reach.COUNT else "No one reviews"
+    known = f"{count_of(found.unsafe, 'text')} labeled unsafe in your file" if found.referenced else ""
+    guess = f"about {count_of(expected, 'text')} the AI is expected to label unsafe"
+    return f"{nobody} {' and '.join(part for part in (known, guess) if part)}, except random quality checks."
 
 
 def readings_words(found: Check, reach: Reach, audit_rate: float, batches: Sequence[BatchSummary], version: str) -> str:

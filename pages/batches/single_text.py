@@ -36,7 +36,6 @@ from storage.batches.batches import NewBatch
 from storage.batches.configurations import Configuration, save_configuration
 from storage.batches.single_texts import SingleText, submit
 from storage.database import Database
-from storage.settings_store import current
 from storage.site.heartbeats import Silence
 
 NAME = "Single text"
@@ -95,7 +94,6 @@ def hand_in(db: Database, by: Acting, typed: Typed, configuration: Configuration
         configuration_version=save_configuration(db, configuration, by.now),
         seed=settings.seed,
         audit_rate=settings.audit_rate,
-        reach=current(db).settings.reach(labelled=False),
         submission=typed.key,
     )
     return submit(db, by, case, new)

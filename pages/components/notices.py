@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from screening.review.reach import reach_sentence
+from screening.review.reach import WHO_SEES_WHAT
 from screening.settings import SIMULATED_NOTICE
 from storage.settings_store import SiteSettings
 
@@ -26,8 +26,7 @@ def notice_html(site: SiteSettings, *, simulated: bool) -> str:
 
 def footer_html(site: SiteSettings) -> str:
     """The intended use in the site's own words, and what reaches a person as its settings are, for every page's end."""
-    words = f"{site.intended_use} {reach_sentence(site.unsafe_reach, site.labelled_reach)}"
-    return f'<div class="sl-footer">{escape(words)}</div>'
+    return f'<div class="sl-footer">{escape(f"{site.intended_use} {WHO_SEES_WHAT}")}</div>'
 
 
 def watch_connection() -> None:

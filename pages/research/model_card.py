@@ -8,7 +8,7 @@ from html import escape
 from pages.components.words import DELTA_MEANING
 from pages.research.claims import Verified, beyond_sentence, plan_sentences, too_early_sentence
 from pages.research.stard import missed_sentence
-from screening.review.reach import reach_sentence
+from screening.review.reach import WHO_SEES_WHAT
 from screening.settings import SIMULATED_NOTICE
 from screening.words import count_of
 from storage.settings_store import SiteSettings
@@ -31,7 +31,7 @@ def sections(card: Card) -> list[tuple[str, list[str]]]:
     """Title and sentences of each section."""
     use = [
         card.site.intended_use,
-        reach_sentence(card.site.unsafe_reach, card.site.labelled_reach),
+        WHO_SEES_WHAT,
         "It labels texts, not people, and gives no score of a person's risk.",
         card.site.help_text,
     ]

@@ -4,31 +4,19 @@ import streamlit as st
 
 from pages.components.number_field import number_field
 from pages.components.words import NOT_PRIVATE
-from screening.review.reach import Reach
 from storage.settings_store import SiteSettings
-
-WORDS = {Reach.READ: "are read", Reach.LIST: "are put on a worklist", Reach.COUNT: "are only counted"}
 
 
 def reach_fields(now: SiteSettings, key: str, *, disabled: bool) -> dict[str, object]:
     """What becomes of what is called unsafe or cannot be screened, as the form gives it."""
     st.markdown("**What reaches a person**")
-    plain, labelled, minutes, share = st.columns(4)
-    options = list(Reach)
+    minutes, share = st.columns(2)
     overnight = st.checkbox(
         "Research files may be screened overnight by message batches", now.overnight_allowed, key=f"overnight_{key}",
         disabled=disabled, help=NOT_PRIVATE,
     )  # fmt: skip
     return {
         "overnight_allowed": overnight,
-        "unsafe_reach": plain.selectbox(
-            "Texts called unsafe", options, options.index(now.unsafe_reach), format_func=WORDS.__getitem__,
-            key=f"unsafe_{key}", disabled=disabled, help="For single texts and new batches; a batch may choose.",
-        ),
-        "labelled_reach": labelled.selectbox(
-            "The same, files with reference labels", options, options.index(now.labelled_reach),
-            format_func=WORDS.__getitem__, key=f"labelled_{key}", disabled=disabled,
-        ),
         "unscreened_minutes": number_field(
             minutes, "Not screened: to the inbox after minutes", 1.0, 1_440.0, float(now.unscreened_minutes), 1.0,
             format="%g", key=f"unscreened_{key}", disabled=disabled,

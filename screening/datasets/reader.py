@@ -53,13 +53,6 @@ class FileReport:
     listed: int
     warnings: tuple[str, ...]
 
-    @property
-    def mostly_referenced(self) -> bool:
-        """Whether this is a file with reference labels: at least half of its rows have one. A column that is called so
-        and is empty, or holds values that nobody explained, is none.
-        """
-        return 2 * sum(self.label_values.get(value, 0) for value in self.labels) >= self.rows > 0
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:

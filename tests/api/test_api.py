@@ -239,16 +239,6 @@ def test_a_pipeline_that_comes_into_force_again_on_the_same_day_takes_texts_agai
     assert len(db.rows(select(batches.c.id))) == 2, "one a day and configuration"
 
 
-def test_what_becomes_of_a_text_called_unsafe_is_as_the_site_says_when_it_is_handed_in(site: Site) -> None:
-    made, reaches = site.made(), (Reach.COUNT, Reach.READ, Reach.COUNT, Reach.LIST)
-    for version, reach in enumerate(reaches):
-        change(site.db, LOCAL_USER.at(site.now), SiteSettings(unsafe_reach=reach), version)
-        assert site.submit(made, f"k{version}")[0] == 202
-        site.now += timedelta(minutes=10)
-    query = select(batches.c.reach).join(cases, cases.c.batch_id == batches.c.id).order_by(cases.c.created_at)
-    assert tuple(site.db.values(query)) == reaches
-
-
 def test_a_model_name_that_an_administrator_accepted_counts_for_what_programs_hand_in(site: Site) -> None:
     site.settings = Settings(
         sampler="anthropic", anthropic_api_key="k", data_directory=site.settings.data_directory, audit_rate=0.0
@@ -409,18 +399,13 @@ def test_a_file_is_a_batch_with_the_counts_of_the_page(site: Site) -> None:
     assert [json.loads(line)["id"] for line in lines] == ["1", "3"]
 
 
-@pytest.mark.parametrize(
-    ("rows", "reach"),
-    [("1,I want to die,9B\n2,a day,9C\n", Reach.READ), ("1,a day,\n", Reach.READ), ("1,a day,safe\n", Reach.COUNT)],
-)
-def test_texts_called_unsafe_are_only_counted_in_files_with_reference_labels_not_with_a_column_called_so(
-    site: Site, rows: str, reach: Reach
-) -> None:
+@pytest.mark.parametrize("rows", ["1,I want to die,9B\n2,a day,9C\n", "1,a day,\n", "1,a day,safe\n"])
+def test_texts_labeled_unsafe_are_reviewed_whatever_labels_their_file_has(site: Site, rows: str) -> None:
     headers = {"Authorization": f"Bearer {site.made().token}", "Idempotency-Key": "f"}
     content = f"id,text,class\n{rows}".encode()
     assert site.client.post("/api/v1/batches", headers=headers, content=content).status_code == 202
     with site.db.read() as conn:
-        assert conn.execute(select(batches.c.reach)).scalar_one() == reach
+        assert conn.execute(select(batches.c.reach)).scalar_one() == Reach.READ
 
 
 def test_the_results_of_a_file_tell_what_people_accepted_as_those_of_a_text_do(site: Site) -> None:

@@ -438,22 +438,6 @@ def test_a_header_of_nothing_but_commas_is_refused_at_once() -> None:
         read_table(b"," * 400_000 + b"\n" + b"," * 400_000 + b"\n")
 
 
-@pytest.mark.parametrize(
-    ("rows", "referenced"),
-    [
-        ("1,a,\n2,b,\n", False),
-        ("1,a,9B\n2,b,9C\n", False),
-        ("1,a,unsafe\n2,b,\n3,c,\n", False),
-        ("1,a,unsafe\n2,b,\n", True),
-        ("1,a,Safe \n2,b,UNSAFE\n", True),
-    ],
-)
-def test_a_file_has_reference_labels_where_half_of_its_rows_have_one_whatever_a_column_is_called(
-    rows: str, referenced: bool
-) -> None:
-    assert read_table(f"id,text,class\n{rows}".encode()).report.mostly_referenced is referenced
-
-
 def test_json_lines_that_end_in_commas_are_refused_with_what_is_wrong_with_them() -> None:
     with pytest.raises(FileRefused, match="in line 1 more follows the JSON object on its line"):
         read_table(b'{"id": 1, "text": "a"},\n{"id": 2, "text": "b"},\n')

@@ -305,40 +305,22 @@ def test_a_batch_begins_with_the_version_in_force_that_stood_beside_the_button(
     assert load_configuration(page_database, version).pipeline.nodes[0].rule.rule().budget == 90
 
 
-def test_what_becomes_of_unsafe_texts_follows_the_labels_until_somebody_chooses(
-    open_page: Opener, page_database: Database
+@pytest.mark.parametrize("labels", [(b"", b"", b""), (b",label", b",safe", b",unsafe")])
+def test_unsafe_texts_are_reviewed_unless_a_person_chooses_otherwise_and_is_told_how_many_nobody_sees(
+    open_page: Opener, page_database: Database, labels: tuple[bytes, bytes, bytes]
 ) -> None:
-    """A column that is called so and holds no reference labels: its texts called unsafe had gone on being counted."""
-    page = _upload(open_page, b"id,text,label\n1,a quiet day,safe\n2,another one,unsafe\n")
-    assert _reach(page).value is Reach.COUNT
-    _choose(page, "Reference label", "(not used)")
-    assert _reach(page).value is Reach.READ
+    header, first, second = labels
+    page = _upload(open_page, b"id,text%s\n1,a quiet day%s\n2,another one%s\n" % (header, first, second))
+    assert _reach(page).value is Reach.READ and not page.error
+    _reach(page).set_value(Reach.COUNT).run()
+    (said,) = (one.value for one in page.error)
+    assert ("1 text labeled unsafe in your file" in said) is bool(header) and "about 0 texts" in said
     _reach(page).set_value(Reach.LIST).run()
-    _choose(page, "Reference label", "label")
-    assert _reach(page).value is Reach.LIST, "somebody chose it"
-    batch_id = _started(page)
-    assert batches.find_batch(page_database, LOCAL_USER, batch_id).reach is Reach.LIST
-
-
-def test_a_press_that_comes_with_the_change_of_labels_starts_nothing_that_was_not_shown(
-    open_page: Opener, page_database: Database
-) -> None:
-    page = _upload(open_page, b"id,text,label\n1,a quiet day,safe\n2,another one,unsafe\n")
-    _choose(page, "Reference label", "(not used)")
-    next(box for box in page.selectbox if box.label == "Reference label").set_value("label")
-    _button(page, "Start screening").click().run()
-    (said,) = (one.value for one in page.warning)
-    assert said.startswith("Nothing was started: Count them only is what the site does with such a file.")
-    assert not batches.list_batches(page_database, LOCAL_USER)
-    assert batches.find_batch(page_database, LOCAL_USER, _started(page)).reach is Reach.COUNT
+    assert batches.find_batch(page_database, LOCAL_USER, _started(page)).reach is Reach.LIST
 
 
 def _reach(page: AppTest) -> Radio:
-    return next(radio for radio in page.radio if radio.label == "Texts called unsafe")
-
-
-def _choose(page: AppTest, label: str, option: str) -> None:
-    next(box for box in page.selectbox if box.label == label).set_value(option).run()
+    return next(radio for radio in page.radio if radio.key.startswith("reach_"))
 
 
 def test_a_file_that_was_started_leads_to_its_batch(open_page: Opener, page_database: Database) -> None:
