@@ -21,7 +21,7 @@ from pages.batches.label_values import Labels, confirm_labels
 from pages.batches.overnight_panel import choose_overnight
 from pages.batches.paper_switch import paper_switch
 from pages.batches.pipelines import choose, decide_or_refuse, least_calls
-from pages.batches.reach_choice import choose_reach, readings_words
+from pages.batches.reach_choice import choose_reach, consequences
 from pages.components import resources
 from pages.components.streamed import CSV, StreamedFile, show_files
 from screening.datasets.columns import ColumnMapping, rivals
@@ -177,8 +177,7 @@ def offer(upload: Upload, final: Checked, labels: Labels) -> None:
         earlier = list_batches(resources.database(), resources.actor(), limit=20)
         estimated = show_estimate(final.found, pipeline)
         version = resources.configuration(pipeline).version
-        reach = choose_reach(upload.token, final.found, earlier, version)
-        st.write(readings_words(final.found, reach, settings.audit_rate, earlier, version))
+        reach = choose_reach(upload.token, consequences(final.found, settings.audit_rate, earlier, version))
         overnight = choose_overnight(pipeline, final.found.accepted, final.found.referenced)
         most, cost = caps()
         shown = None if choice.own is None or own is None else own.title

@@ -1,6 +1,6 @@
-"""What happens to texts called unsafe: chosen before a batch starts, with the readings it will take; said after."""
+"""What happens to texts labeled unsafe: chosen before an upload starts, with what follows in numbers; said after."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
@@ -11,70 +11,67 @@ from screening.words import count_of
 from storage.batches.batches import BatchSummary
 
 CHOICES = {
-    Reach.READ: "A clinician reads each of them",
-    Reach.LIST: "On a worklist, to be acknowledged",
-    Reach.COUNT: "Count them only",
+    Reach.READ: "Review every one",
+    Reach.LIST: "List for sign-off",
+    Reach.COUNT: "Do not review (count only)",
 }
-NO_CLAIM = "Listing or counting alone supports no claim about how many texts are called unsafe wrongly."
 
 
-def choose_reach(token: str, found: Check, batches: Sequence[BatchSummary], version: str) -> Reach:
-    """The choice for this upload; only a person chooses that unsafe texts are not reviewed, and is told of how many."""
+def choose_reach(token: str, words: Mapping[Reach, str]) -> Reach:
+    """The choice for this upload; only a person chooses that unsafe texts are not reviewed. Beside each stands what
+    follows.
+    """
     chosen: Reach = st.radio(
         "What happens to texts the AI labels unsafe?",
-        list(Reach),
+        [*Reach],
+        captions=[words[reach] for reach in Reach],
         format_func=CHOICES.__getitem__,
         key=f"reach_{token}",
-        help="Escalated texts and random quality checks are reviewed in any case. " + NO_CLAIM,
+        help="Escalated texts and random quality checks are reviewed in any case. Listing or counting alone supports "
+        "no claim about how many texts are labeled unsafe wrongly.",
     )
-    if chosen is not Reach.READ:
-        st.error(unseen_words(found, chosen, _shares(batches, version)[1]), icon=":material/visibility_off:")
     return chosen
 
 
-def unseen_words(found: Check, reach: Reach, share: float) -> str:
-    """How many texts go unreviewed: those the file itself labels unsafe, and those the AI is expected to."""
-    expected = round(share * (found.accepted - found.without_call))
-    nobody = "No one sees" if reach is Reach.COUNT else "No one reviews"
-    known = f"{count_of(found.unsafe, 'text')} labeled unsafe in your file" if found.referenced else ""
-    guess = f"about {count_of(expected, 'text')} the AI is expected to label unsafe"
-    return f"{nobody} {' and '.join(part for part in (known, guess) if part)}, except random quality checks."
-
-
-def readings_words(found: Check, reach: Reach, audit_rate: float, batches: Sequence[BatchSummary], version: str) -> str:
-    """How many readings this file's texts will ask of clinicians, and what that rests on."""
-    left, unsafe, basis = _shares(batches, version)
-    sure = left + (unsafe if reach is Reach.READ else 0.0)
+def consequences(found: Check, audit_rate: float, batches: Sequence[BatchSummary], version: str) -> dict[Reach, str]:
+    """What follows from each choice, in numbers."""
+    escalated, unsafe, basis = _shares(batches, version)
     asked = found.accepted - found.without_call
-    count = round(found.without_call + asked * (sure + audit_rate * (1 - sure)))
-    return f"Clinicians will have about {count_of(count, 'reading')} to do: {basis}."
+
+    def reviews(share: float) -> str:
+        count = round(found.without_call + asked * (share + audit_rate * (1 - share)))
+        return f"About {count_of(count, 'case')} to review"
+
+    known = f"{found.unsafe:,} labeled unsafe in your file, " if found.referenced else ""
+    unseen = f"{known}about {round(unsafe * asked):,} expected from the AI"
+    return {
+        Reach.READ: f"{reviews(escalated + unsafe)} ({basis}).",
+        Reach.LIST: f":red[**No one reviews them**: {unseen}.] {reviews(escalated)}.",
+        Reach.COUNT: f":red[**No one sees them**: {unseen}.] {reviews(escalated)}.",
+    }
 
 
 def _shares(batches: Sequence[BatchSummary], version: str) -> tuple[float, float, str]:
-    """Shares of texts left to a person and called unsafe: those seen under these settings, else assumed."""
+    """Shares of texts escalated and labeled unsafe: those seen under these settings, else assumed."""
     same = [one.progress for one in batches if one.configuration_version == version]
     decided = sum(one.safe + one.unsafe + one.human_review for one in same)
     if not decided:
-        _, unsafe, left = ASSUMED
-        assumed = f"if {left:.0%} are left to a person and {unsafe:.0%} called unsafe"
-        return left, unsafe, f"{assumed}; no batch under these settings tells yet"
-    left, unsafe = sum(one.human_review for one in same) / decided, sum(one.unsafe for one in same) / decided
-    basis = f"by what became of {count_of(decided, 'text')} under these settings"
-    if waits := sum(one.left_out for one in same):
-        basis += f"; {waits:,} of them {'waits' if waits == 1 else 'wait'} to be read blind and so "
-        basis += f"{'counts' if waits == 1 else 'count'} as left to a person"
-    return left, unsafe, basis
+        _, unsafe, escalated = ASSUMED
+        return escalated, unsafe, f"assumes {escalated:.0%} escalated, {unsafe:.0%} unsafe; no past data"
+    escalated, unsafe = sum(one.human_review for one in same) / decided, sum(one.unsafe for one in same) / decided
+    return escalated, unsafe, f"from {count_of(decided, 'text')} screened with these settings"
 
 
 def reach_fact(reach: Reach) -> str:
-    """What holds for a batch that has begun, as a sentence.
+    """What holds for an upload that has begun; in red where unsafe texts are not reviewed.
 
-    >>> reach_fact(Reach.COUNT)
-    'Texts called unsafe are only counted, and read where the audit draws them. What is left to a person is read.'
+    >>> reach_fact(Reach.READ)
+    'Texts the AI labels unsafe or cannot decide are reviewed.'
     """
-    said = {
-        Reach.READ: "Texts called unsafe enter the inbox and are read by a clinician",
-        Reach.LIST: "Texts called unsafe are put on a worklist to be acknowledged, and read where the audit draws them",
-        Reach.COUNT: "Texts called unsafe are only counted, and read where the audit draws them",
-    }
-    return f"{said[reach]}. What is left to a person is read."
+    if reach is Reach.READ:
+        return "Texts the AI labels unsafe or cannot decide are reviewed."
+    listed = " They are listed for sign-off." if reach is Reach.LIST else ""
+    return (
+        f":red[**Texts labeled unsafe are not reviewed in this upload**], except a random quality-check sample."
+        f"{listed} Escalated texts are reviewed."
+    )

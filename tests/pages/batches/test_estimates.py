@@ -7,13 +7,12 @@ import pytest
 from jobs.intake import receiver
 from pages.batches.estimates import assumed_calls, batch_estimate, estimate_rows
 from pages.batches.file_check import Check, check
-from pages.batches.reach_choice import readings_words
+from pages.batches.reach_choice import consequences
 from screening.datasets.reader import read_table
 from screening.engine.cost import cost_usd, usage_per_call
 from screening.engine.pipeline import preset
 from screening.engine.prompting import load_prompts
 from screening.labels import Outcome
-from screening.review.actors import LOCAL_USER
 from screening.review.reach import Reach
 from screening.settings import Settings
 from storage.batches.batches import list_batches
@@ -87,30 +86,18 @@ def test_an_unknown_price_is_not_called_free_and_simulated_agents_are() -> None:
     assert batch_estimate(FOUND, PIPELINE, _settings(sampler="simulated"), None).worst.usd == 0
 
 
-@pytest.mark.parametrize(("reach", "count"), [(Reach.READ, 21), (Reach.LIST, 16), (Reach.COUNT, 16)])
-def test_readings_are_reckoned_before_the_start_and_a_guess_is_called_one(reach: Reach, count: int) -> None:
-    """10 go to a person without a call; of the other 90 one in twenty is left to one, as many are called unsafe, and
-    the audit draws 2 % of the rest: 10 + 90 · (0.1 + 0.02 · 0.9) = 20.6, 10 + 90 · (0.05 + 0.02 · 0.95) = 16.2.
+def test_what_follows_from_each_choice_is_reckoned_before_the_start(page_database: Database) -> None:
+    """10 are escalated without a call. Of the other 90: one in twenty escalated, as many labeled unsafe, 2% of
+    the rest drawn: 10 + 90 · (0.1 + 0.02 · 0.9) = 20.6 and 10 + 90 · (0.05 + 0.02 · 0.95) = 16.2. Seen under the same
+    settings, 2 of 4 escalated and 1 unsafe: 10 + 90 · (0.75 + 0.02 · 0.25) = 78 and 10 + 90 · (0.5 + 0.01) = 56.
     """
-    said = readings_words(FOUND, reach, 0.02, (), "v")
-    assert (
-        said.startswith(f"Clinicians will have about {count} readings to do: ")
-        and "no batch under these settings tells yet" in said
-    )
-
-
-def test_readings_are_reckoned_by_what_became_of_texts_under_the_same_settings(page_database: Database) -> None:
-    """2 of 4 left to a person and 1 called unsafe: 10 + 90 · (0.75 + 0.02 · 0.25) = 78, 10 + 90 · (0.5 + 0.01) = 56."""
     batch(page_database, [f"a plain text, number {n}" for n in range(4)])
     for case_id, outcome in zip(waiting(page_database), (*[Outcome.HUMAN_REVIEW] * 2, *Outcome), strict=False):
         decide(page_database, case_id, outcome)
     ended = list_batches(page_database, RESEARCHER)
     (version,) = {one.configuration_version for one in ended}
-    assert sum((one.progress.safe, one.progress.unsafe) == (1, 1) for one in ended) == 1
-    began, waits = "Clinicians will have about", "of them wait to be read blind and so count as left to a person"
-    for reach, count in ((Reach.READ, 78), (Reach.COUNT, 56)):
-        said = readings_words(FOUND, reach, 0.02, ended, version)
-        assert said == f"{began} {count} readings to do: by what became of 4 texts under these settings."
-    for_a_reader = readings_words(FOUND, Reach.COUNT, 0.02, list_batches(page_database, LOCAL_USER), version)
-    assert for_a_reader == f"{began} 56 readings to do: by what became of 4 texts under these settings; 2 {waits}."
-    assert "no batch under these settings tells yet" in readings_words(FOUND, Reach.READ, 0.02, ended, "other settings")
+    for settings, reviewed, counted, unsafe in (("other", 21, 16, 4), (version, 78, 56, 22)):
+        said = consequences(FOUND, 0.02, ended, settings)
+        assert f"About {reviewed} cases to review" in said[Reach.READ]
+        for reach in (Reach.LIST, Reach.COUNT):
+            assert f"about {unsafe} expected" in said[reach] and f"About {counted} cases to review" in said[reach]
