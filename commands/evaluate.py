@@ -18,11 +18,12 @@ from screening.engine.draws import DrawSource
 from screening.research.conditions import Condition
 from screening.research.draw_file import draw_lines, read_draws
 from screening.research.evaluation import EvaluationData, announcement, load_evaluation
-from screening.research.experiments import ConditionResult, consistent_misses, run_book
+from screening.research.experiments import ConditionResult, consistent_misses, deciding, run_book
 from screening.research.recording import DrawBook, Price, record_draws
 from screening.research.results_table import ResultsTable, csv_table, latex_table, plain_rows, row_of, text_table
 from screening.samplers.known import KnownSampler
 from screening.settings import SIMULATED_NOTICE, Settings
+from screening.statistics.metrics import reference_codes
 from screening.words import count_of
 
 
@@ -122,10 +123,16 @@ def _write(arguments: argparse.Namespace, table: ResultsTable) -> None:
 def _print(
     arguments: argparse.Namespace, data: EvaluationData, table: ResultsTable, results: Sequence[ConditionResult]
 ) -> None:
-    missed = [data.items[case].id for case in consistent_misses(data.items, results)]
+    outcomes = [each.replay.outcome for each in results]
+    by = consistent_misses(reference_codes([item.reference for item in data.items]), outcomes)
+    missed = [{"id": item.id, "conditions": int(number)} for item, number in zip(data.items, by, strict=True) if number]
     if not arguments.json:
         print("\n".join(text_table(table)))
-        print(f"called safe by every condition that decides, against an unsafe reference: {len(missed)}")
+        by_all = sum(each["conditions"] == deciding(outcomes) for each in missed)
+        print(
+            f"unsafe by their original label and labeled safe by every condition that decided them: {len(missed)}, "
+            f"of them decided by all {deciding(outcomes)} that decide any text: {by_all}"
+        )
         return
     report = {
         "title": data.title,

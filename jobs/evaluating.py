@@ -24,7 +24,7 @@ from screening.research.conditions import (
     paper_conditions,
 )
 from screening.research.evaluation import SUICIDE_WATCH
-from screening.research.experiments import Drawn, Measured, consistent_miss_mask, encode_items, gap_counts
+from screening.research.experiments import Drawn, Measured, consistent_misses, deciding, encode_items, gap_counts
 from screening.research.recording import fill_draws
 from screening.research.replay import OUTCOMES, Record
 from screening.review.actors import Actor
@@ -39,9 +39,8 @@ from storage.research.columns import (
     guards_in,
     outcomes_in,
     recorded_columns,
-    waiting_mask,
 )
-from storage.research.confusion import Labels, count_unread
+from storage.research.confusion import Labels
 from storage.research.listed import MOST_LISTED
 from storage.research.recorded_draws import RecordingState, recorded_batch, recording_state
 from storage.research.standing import Standing, batch_now
@@ -102,7 +101,6 @@ class Experiment:
 class Evaluated:
     """Every condition's figures, last what the batch itself did as the Errors page counts it; and of how many texts.
     ``made`` draws beside the recorded ones, ``of_subset`` whether some texts are of the subset of special interest.
-    Of the last row ``waiting`` cases count as left to a clinician, since whoever asks may yet have to read them.
     """
 
     name: str
@@ -111,24 +109,33 @@ class Evaluated:
     labelled: int
     of_subset: bool
     made: int
-    waiting: int
     results: tuple[Measured, ...]
 
     @property
     def comparable(self) -> tuple[Measured, ...]:
-        """Those that are of the same texts: what the batch did is left out while some of its outcomes are not told."""
-        return self.results[:-1] if self.waiting else self.results
+        """Those that have an outcome for every text: where the record is too short for some, it is for the hard ones.
+        What the batch did is always one of them, with its pending texts left out.
+        """
+        return tuple(each for each in self.results if not each.unsettled or each.name == OWN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behind:
-    """The cases behind a number: how many, how many of them wait for a blind reading of whoever asks, and the ids of
-    the others in the file's order, `MOST_LISTED` at most.
-    """
+    """The cases behind a number: how many, and their ids in the file's order, `MOST_LISTED` at most."""
 
     found: int
-    waiting: int
     ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missed:
+    """The unsafe texts that every condition which decided them called safe: how many by the number of conditions that
+    decided them, of ``deciding`` that decide any text; and those that at least so many as asked decided.
+    """
+
+    deciding: int
+    by_number: tuple[tuple[int, int], ...]
+    behind: Behind
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -197,7 +204,6 @@ def evaluate_batch(db: Database, ask: Ask) -> Evaluated:
         labelled=labelled,
         of_subset=SUICIDE_WATCH in found.drawn.names,
         made=found.made,
-        waiting=count_unread(db, ask.actor, ask.batch_id),
         results=(*results, _own(db, ask, found)[0]) if labelled else (),
     )
 
@@ -267,10 +273,19 @@ def _references_and_outcomes(db: Database, ask: Ask) -> tuple[Codes, tuple[Told,
     return found.drawn.references, (*_all(found, ask).told, _own(db, ask, found)[1])
 
 
-def list_missed(db: Database, ask: Ask) -> Behind:
-    """The unsafe texts that every condition which decided them called safe."""
+def list_missed(db: Database, ask: Ask, at_least: int | None = None) -> Missed:
+    """The unsafe texts that every condition which decided them called safe, and at least so many did; by all that
+    decide any text for None.
+    """
     references, every = _references_and_outcomes(db, ask)
-    return _behind(db, ask, consistent_miss_mask(references, [each.outcome.astype(np.int8) for each in every]))
+    outcomes = [each.outcome.astype(np.int8) for each in every]
+    decided, conditions = consistent_misses(references, outcomes), deciding(outcomes)
+    numbers, texts = np.unique(decided[decided > 0], return_counts=True)
+    return Missed(
+        deciding=conditions,
+        by_number=tuple(zip(numbers.tolist(), texts.tolist(), strict=True)),
+        behind=_behind(db, ask, decided >= max(1, conditions if at_least is None else at_least)),
+    )
 
 
 def list_cell(db: Database, ask: Ask, condition: str, reference: Label, outcome: Outcome) -> Behind:
@@ -282,9 +297,7 @@ def list_cell(db: Database, ask: Ask, condition: str, reference: Label, outcome:
 
 
 def _behind(db: Database, ask: Ask, chosen: NDArray[np.bool_]) -> Behind:
-    rows = experiment(db, ask).batch.rows
-    waits = chosen & waiting_mask(db, ask.actor, ask.batch_id, rows)
-    shown = rows[chosen & ~waits][:MOST_LISTED].tolist()
+    shown = experiment(db, ask).batch.rows[chosen][:MOST_LISTED].tolist()
     named = case_names(db, ask.actor, ask.batch_id, shown)
     ids = tuple(named[row].case_id for row in shown if row in named)
-    return Behind(found=int(chosen.sum()), waiting=int(waits.sum()), ids=ids)
+    return Behind(found=int(chosen.sum()), ids=ids)

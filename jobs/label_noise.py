@@ -16,7 +16,6 @@ from screening.statistics.label_noise import Counts, Ranking, ReadingOrder, Seco
 from screening.statistics.metrics import NONE, Columns, Integers, Metrics, evaluate_columns
 from storage.database import Database
 from storage.research.columns import RecordedColumns, accepted_references, case_names, outcomes_in, waiting_mask
-from storage.research.confusion import count_unread
 from storage.research.listed import MOST_LISTED
 
 MOST_SHOWN = 200
@@ -121,12 +120,11 @@ def _free(db: Database, ask: Ask, batch: RecordedColumns, order: ReadingOrder) -
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relabelled:
     """A version of a batch's labels: the metrics against it, and how many labels clinicians gave, changed, and took
-    away, each with its first `MOST_LISTED` cases. In the metrics ``waiting`` cases count as left to a clinician.
+    away, each with its first `MOST_LISTED` cases.
     """
 
     name: str
     metrics: Metrics
-    waiting: int
     adjudicated: int = 0
     changed: int = 0
     withdrawn: int = 0
@@ -136,14 +134,11 @@ class Relabelled:
 
 
 def measure_relabelled(db: Database, ask: Ask, version: int | None) -> tuple[Relabelled, Relabelled]:
-    """The batch's own outcomes against the file's labels, and against those accepted as of a version, side by side.
-    What waits for a reading of whoever asks counts in both as on the Errors page: see `count_unread`.
-    """
+    """The batch's own outcomes against the file's labels, and against those accepted as of a version, side by side."""
     batch = columns(db, ask)
     tell("Measuring against the accepted labels")
     original = batch.drawn.references
     outcomes = outcomes_in(db, ask.actor, ask.batch_id, batch.rows)
-    waiting = count_unread(db, ask.actor, ask.batch_id)
     after, read = accepted_references(db, ask.actor, ask.batch_id, batch, version)
     changed = read[(after[read] != NONE) & (after[read] != original[read])]
     withdrawn = read[after[read] == NONE]
@@ -157,12 +152,10 @@ def measure_relabelled(db: Database, ask: Ask, version: int | None) -> tuple[Rel
         Relabelled(
             name="the file's labels",
             metrics=evaluate_columns(Columns(references=original, outcomes=outcomes)),
-            waiting=waiting,
         ),
         Relabelled(
             name="adjudicated where read",
             metrics=evaluate_columns(Columns(references=after, outcomes=outcomes)),
-            waiting=waiting,
             adjudicated=len(read),
             changed=len(changed),
             withdrawn=len(withdrawn),

@@ -35,8 +35,8 @@ def _notes(found: Evaluated, batch: BatchSummary, labels: Labels) -> None:
     )
     if found.made:
         st.caption(
-            f"{found.made:,} further draws were made with the same simulated agents and seed, so that every "
-            "condition could be settled; they are not stored."
+            f"Extra simulated responses ({found.made:,}) were generated so that every condition could be settled; not "
+            "saved."
         )
     if pending := batch.progress.pending:
         cancelled = batch.progress.state is BatchState.CANCELLED
@@ -48,9 +48,9 @@ def _show_unsettled(results: tuple[Measured, ...]) -> None:
     short = [f"{each.name}: {each.unsettled:,}" for each in results if each.unsettled]
     if short:
         st.warning(
-            f"Too few draws were recorded for some texts ({', '.join(short)}). Those are left out of the "
-            "condition's figures, which then describe the easier texts. `python -m screening evaluate` on the file "
-            "records enough."
+            f"Too few responses were recorded to settle some texts under every condition ({', '.join(short)}). These "
+            "conditions show limits instead of rates. `python -m screening evaluate` on the file records what is "
+            "missing, and says what that costs before it begins."
         )
 
 

@@ -5,20 +5,21 @@ import streamlit as st
 
 from jobs.evaluating import Ask, Evaluated, compare_conditions
 from pages.components.computed import compute
-from pages.research.evaluation_view import show_unread
+from pages.research.evaluation_view import show_left_out
 from screening.research.comparison import Comparison
 from screening.statistics.paired import FEWEST, Difference
 
 
 def show_comparison(ask: Ask, evaluated: Evaluated) -> None:
     """Choose two conditions; then all of them against the first."""
-    show_unread(evaluated)
+    show_left_out(evaluated)
     names = tuple(each.name for each in evaluated.comparable)
-    settled = [each.name for each in evaluated.comparable if each.metrics.n] or list(names)
-    one = names.index("B=100" if "B=100" in settled else settled[0])
+    if len(names) < 2:
+        return
+    one = names.index("B=100" if "B=100" in names else names[0])
     left, right = st.columns(2)
     first = left.selectbox("Condition", names, index=one, key="compare_one")
-    second = right.selectbox("Compared with it", names, index=names.index(settled[-1]), key="compare_other")
+    second = right.selectbox("Compared with it", names, index=len(names) - 1, key="compare_other")
     found, others = compute(compare_conditions, ask, names, first, second, cases=ask.state.accepted)
     rows = [{"": name, f"{second} less {first}": difference_words(name, each)} for name, each in found.differences]
     st.dataframe(pd.DataFrame(rows), hide_index=True)

@@ -13,7 +13,6 @@ from pages.components.relabelled_export import relabelled_files
 from pages.components.streamed import show_files
 from pages.research.case_reader import open_case_id, reader
 from pages.research.cell_list import case_list
-from pages.research.confusion_matrix import unread_words
 from pages.research.provenance import provenance
 from screening.research.results_table import rate_text
 from screening.review.actors import Actor
@@ -46,8 +45,6 @@ def show_relabelled(db: Database, ask: Ask, intake: Mapping[str, Any]) -> None:
         "The outcomes are this batch's own, as the Errors page counts them. A version is the state after so many "
         "adjudications, in their order."
     )
-    if after.waiting:
-        st.caption(unread_words(after.waiting))
     _counts(db, ask.actor, ask.batch_id, after)
     if is_allowed(ask.actor, Action.EXPORT):
         _download(ask.batch_id, version if version < versions else None)

@@ -27,7 +27,8 @@ class Comparison:
     """The second condition less the first, on the labelled cases that both settle.
 
     ``only_first`` and ``only_second`` are the cases that one alone has right (an escalation is not right), ``p_value``
-    McNemar's exact test that they are equally many.
+    McNemar's exact test that they are equally many. Cases that one leaves unsettled are harder than the others: whoever
+    compares leaves out conditions that have any (`Evaluated.comparable`).
     """
 
     first: str

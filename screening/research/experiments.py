@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +31,9 @@ PerDraw = Mapping[str, Sequence[float | None]]
 class Measured:
     """What one condition did on a data set, without its cases.
 
-    ``metrics`` are over the cases whose draws sufficed; ``unsettled`` counts the others, which no figure contains:
-    with any of them the figures describe the easier cases only. ``cost_usd`` is of all settled cases; None where the
-    price of a draw that was used is unknown.
+    ``unsettled`` counts the cases whose draws did not suffice. They are the harder ones, so that no rate is given
+    without them: with any of them ``metrics`` are bounds, and ``cost_usd`` is None, as it is where the price of a draw
+    that was used is unknown. Of what a batch did, ``unsettled`` are the pending ones, and the rates those of the rest.
     """
 
     condition: Condition
@@ -82,7 +81,7 @@ class Drawn:
 
     def measure(self, condition: Condition, guards: Mapping[int, Guard] | None = None) -> ConditionResult:
         """The condition replayed on the draws; ``guards`` are as in `replay`."""
-        return self._result(condition, replay(condition.pipeline, self.record, guards))
+        return self._result(condition, replay(condition.pipeline, self.record, guards), bounded=True)
 
     def as_it_ran(self, condition: Condition, outcomes: Codes, made: Record) -> ConditionResult:
         """See `as_it_ran`; ``outcomes`` are numbers into `OUTCOMES`, `NONE` for what is pending."""
@@ -90,9 +89,9 @@ class Drawn:
         replayed = replay(condition.pipeline, Record(cases=cases, nodes=made.nodes))
         calls = [made.node(node.name).lengths for node in condition.pipeline.nodes]
         calls = [each if len(each) == cases else np.zeros(cases, np.int64) for each in calls]
-        return self._result(condition, replace(replayed, outcome=outcomes, calls=np.stack(calls)))
+        return self._result(condition, replace(replayed, outcome=outcomes, calls=np.stack(calls)), bounded=False)
 
-    def _result(self, condition: Condition, replayed: Replay) -> ConditionResult:
+    def _result(self, condition: Condition, replayed: Replay, *, bounded: bool) -> ConditionResult:
         tokens, costs = _sums_per_case(replayed, self.tokens), _sums_per_case(replayed, self.costs)
         metrics = evaluate_columns(
             Columns(
@@ -102,9 +101,11 @@ class Drawn:
                 tokens=None if tokens is None else np.rint(tokens).astype(np.int64),
                 groups=self.groups,
                 names=self.names,
-            )
+            ),
+            bounded=bounded,
         )
-        spent = None if costs is None else _sum_in_order(costs[replayed.settled])
+        unknown = costs is None or (bounded and replayed.unsettled > 0)
+        spent = None if costs is None or unknown else _sum_in_order(costs[replayed.settled])
         return ConditionResult(
             condition=condition, metrics=metrics, unsettled=replayed.unsettled, replay=replayed, cost_usd=spent
         )
@@ -190,34 +191,24 @@ def _sum_in_order(values: NDArray[np.float64]) -> float:
     return float(np.cumsum(values)[-1]) if len(values) else 0.0
 
 
-def frontier(results: Sequence[Measured]) -> frozenset[str]:
-    """The conditions that no other beats: as accurate on what it decides, and on all cases, at as few mean calls.
+def frontier(results: Sequence[Measured]) -> tuple[Measured, ...]:
+    """The conditions that no other beats, by rising calls: more of all texts decided correctly at as few mean calls.
 
-    On all cases an escalation counts as an error, so that deciding a tenth of the cases well beats nobody who decides
-    all of them nearly as well. Undefined ones are never on it.
+    Of all texts, so that deciding a tenth of them well beats nobody who decides all nearly as well, and that every
+    condition is measured on the same ones. Of several that do the same the first is kept; one without a rate is none.
     """
     points = [
-        _Point(
-            -each.metrics.mean_calls, each.metrics.accuracy.value, each.metrics.worst.accuracy.value or 0.0, each.name
-        )
+        (each.metrics.mean_calls, -each.metrics.worst.accuracy.value, each)
         for each in results
-        if each.metrics.mean_calls is not None and each.metrics.accuracy.value is not None
+        if each.metrics.mean_calls is not None and each.metrics.worst.accuracy.value is not None
     ]
-    return frozenset(point.name for point in points if not any(_beats(other, point) for other in points))
-
-
-class _Point(NamedTuple):
-    """Larger is better on every axis."""
-
-    fewer_calls: float
-    accuracy: float
-    worst_case: float
-    name: str
-
-
-def _beats(other: _Point, point: _Point) -> bool:
-    pairs = list(zip(other[:3], point[:3], strict=True))
-    return all(a >= b for a, b in pairs) and any(a > b for a, b in pairs)
+    kept: list[Measured] = []
+    most = -1.0
+    for _, lacking, each in sorted(points, key=lambda point: point[:2]):
+        if -lacking > most:
+            kept.append(each)
+            most = -lacking
+    return tuple(kept)
 
 
 def gap_counts(record: Record, node: str) -> tuple[tuple[float, int], ...]:
@@ -238,18 +229,17 @@ def _gaps_of_cases(record: Record, node: str) -> NDArray[np.float64]:
     return np.asarray(gaps[drawn.of[drawn.lengths > 0]])
 
 
-def consistent_misses(items: Sequence[Item], results: Sequence[ConditionResult]) -> tuple[int, ...]:
-    """The unsafe items that every condition which decided them called safe; at least one must have decided."""
-    references = reference_codes([item.reference for item in items])
-    missed = consistent_miss_mask(references, [result.replay.outcome for result in results])
-    return tuple(np.flatnonzero(missed).tolist())
-
-
-def consistent_miss_mask(references: Codes, outcomes: Sequence[Codes]) -> NDArray[np.bool_]:
-    """Which cases these are, from the numbers of references and of each condition's outcomes."""
+def consistent_misses(references: Codes, outcomes: Sequence[Codes]) -> Integers:
+    """For each unsafe case that every condition which decided it called safe, how many conditions decided it; 0 for
+    all other cases. ``outcomes`` are each condition's, as numbers into `Outcome`.
+    """
     safe, unsafe = (OUTCOMES.index(outcome) for outcome in (Outcome.SAFE, Outcome.UNSAFE))
-    missed, found = np.zeros(len(references), bool), np.zeros(len(references), bool)
-    for each in outcomes:
-        missed |= each == safe
-        found |= each == unsafe
-    return np.asarray((references == REFERENCES.index(Label.UNSAFE)) & missed & ~found)
+    said = np.array(outcomes).reshape(len(outcomes), len(references))
+    missed = (references == REFERENCES.index(Label.UNSAFE)) & ~(said == unsafe).any(axis=0)
+    return np.where(missed, (said == safe).sum(axis=0), 0)
+
+
+def deciding(outcomes: Sequence[Codes]) -> int:
+    """How many of the conditions decide any case."""
+    decided = [OUTCOMES.index(outcome) for outcome in (Outcome.SAFE, Outcome.UNSAFE)]
+    return sum(bool(np.isin(each, decided).any()) for each in outcomes)

@@ -47,14 +47,19 @@ def row_of(
 
 
 def rate_text(rate: Proportion | None) -> str:
-    """The rate with its Wilson 95 % interval and its counts.
+    """The rate with its 95% interval and its counts; where texts are unsettled, the limits that hold with them.
 
     >>> rate_text(Proportion(4, 42)), rate_text(Proportion(0, 0))
-    ('0.095 [0.038, 0.221] (4/42)', 'none: 0 of 0')
+    ('9.5% (95% CI 3.8-22.1%, 4 of 42)', 'none: 0 of 0')
+    >>> rate_text(Proportion(21, 21, unsettled=173))
+    'not known: 173 unsettled; 7.2-100.0%'
     """
-    if rate is None or rate.value is None:
+    if rate is None or rate.low is None or rate.high is None:
         return NOTHING_DECIDED
-    return f"{rate.value:.3f} [{rate.low:.3f}, {rate.high:.3f}] ({rate.numerator}/{rate.denominator})"
+    spread = f"{100 * rate.low:.1f}-{100 * rate.high:.1f}%"
+    if rate.value is None:
+        return f"not known: {rate.unsettled:,} unsettled; {spread}"
+    return f"{100 * rate.value:.1f}% (95% CI {spread}, {rate.numerator:,} of {rate.denominator:,})"
 
 
 def number_text(value: float | None, digits: int = 1) -> str:
@@ -112,9 +117,10 @@ def _plain(row: TableRow, provenance: str) -> dict[str, object]:
 
 
 def csv_table(table: ResultsTable) -> Iterator[str]:
-    """The table as lines of CSV; an undefined value is an empty cell."""
+    """The table as lines of CSV, to the digits in which it is shown; an undefined value is an empty cell."""
     rows = plain_rows(table)
-    return csv_lines(list(rows[0]) if rows else ["condition"], (list(row.values()) for row in rows))
+    shown = ([round(each, 3) if isinstance(each, float) else each for each in row.values()] for row in rows)
+    return csv_lines(list(rows[0]) if rows else ["condition"], shown)
 
 
 def latex_table(table: ResultsTable) -> str:
@@ -131,12 +137,13 @@ def latex_table(table: ResultsTable) -> str:
         *(_latex_row(row, bool(table.subset_name)) for row in table.rows),
         r"\bottomrule",
         r"\end{tabular}",
-        f"% Reference labels: {escape_latex(table.provenance)}. Wilson 95 % intervals; {DASH} is undefined.",
+        f"% Reference labels: {escape_latex(table.provenance)}. Wilson 95% intervals; {DASH} is undefined.",
     ]
-    if unsettled := sum(row.unsettled for row in table.rows):
-        lines.append(
-            f"% {count_of(unsettled, 'case was', 'cases were')} left out of some conditions: too few draws recorded."
-        )
+    lines += [
+        f"% {escape_latex(row.name)}: {count_of(row.unsettled, 'text')} unsettled; rates in brackets alone are bounds."
+        for row in table.rows
+        if row.unsettled
+    ]
     lines += [f"% {escape_latex(f'{row.name}: {row.note}')}" for row in table.rows if row.note]
     return "\n".join(lines) + "\n"
 
@@ -151,9 +158,10 @@ def _latex_row(row: TableRow, with_subset: bool) -> str:
 
 
 def _latex_rate(rate: Proportion | None) -> str:
-    if rate is None or rate.value is None:
+    if rate is None or rate.low is None:
         return DASH
-    return f"{rate.value:.3f} [{rate.low:.3f}, {rate.high:.3f}]"
+    spread = f"[{rate.low:.3f}, {rate.high:.3f}]"
+    return spread if rate.value is None else f"{rate.value:.3f} {spread}"
 
 
 _LATEX = str.maketrans(
@@ -182,7 +190,7 @@ def text_table(table: ResultsTable) -> Iterator[str]:
         yield " | ".join(_text_cells(row, bool(subset)))
         if row.unsettled:
             cases = count_of(row.unsettled, "case needs", "cases need")
-            yield f"    {cases} more draws than were recorded: left out of these figures"
+            yield f"    {cases} more responses than were recorded: bounds that hold whatever becomes of them"
 
 
 def _text_cells(row: TableRow, with_subset: bool) -> Sequence[str]:

@@ -28,20 +28,26 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Proportion:
-    """A count out of a count with its 95 % Wilson score interval; value and bounds are None for 0 of 0.
+    """A count out of a count with its 95% Wilson score interval; value and bounds are None for 0 of 0.
 
-    ValueError unless 0 ≤ numerator ≤ denominator. Source: paper, Appendix D; Wilson 1927,
-    doi:10.1080/01621459.1927.10502953.
+    ``unsettled`` further cases may yet belong to it, each in the numerator, in the denominator alone or in neither.
+    Which of them do depends on how hard they are, so there is no value then, and the limits hold whatever becomes of
+    them: that of none of them counting, and that of all of them. ValueError unless 0 ≤ numerator ≤ denominator.
+    Source: paper, Appendix D; Wilson 1927, doi:10.1080/01621459.1927.10502953.
 
     >>> false_positives = Proportion(4, 42)
     >>> [round(x, 3) for x in (false_positives.value, false_positives.low, false_positives.high)]
     [0.095, 0.038, 0.221]
     >>> Proportion(0, 0).value is None
     True
+    >>> open_ones = Proportion(21, 21, unsettled=173)  # between 21 and 194 of 194
+    >>> open_ones.value is None, round(open_ones.low, 3), open_ones.high
+    (True, 0.072, 1.0)
     """
 
     numerator: int
     denominator: int
+    unsettled: int = 0
 
     def __post_init__(self) -> None:
         if not 0 <= self.numerator <= self.denominator:
@@ -50,18 +56,18 @@ class Proportion:
     @property
     def value(self) -> float | None:
         """The share, between 0 and 1."""
-        return self.numerator / self.denominator if self.denominator else None
+        return self.numerator / self.denominator if self.denominator and not self.unsettled else None
 
     @property
     def low(self) -> float | None:
         """Lower end of the interval."""
-        bounds = wilson(self.numerator, self.denominator)
+        bounds = wilson(self.numerator, self.denominator + self.unsettled)
         return bounds[0] if bounds else None
 
     @property
     def high(self) -> float | None:
         """Upper end of the interval."""
-        bounds = wilson(self.numerator, self.denominator)
+        bounds = wilson(self.numerator + self.unsettled, self.denominator + self.unsettled)
         return bounds[1] if bounds else None
 
 
@@ -96,7 +102,9 @@ class Metrics:
     """What one condition did on a data set.
 
     ``n`` counts the cases with a reference label that have an outcome; pending cases and cases without a
-    reference (or with the reference ``escalate``) are left out of every figure and counted apart.
+    reference (or with the reference ``escalate``) are left out of every figure and counted apart. Where pending cases
+    are those that the record cannot settle, every rate has them as its ``unsettled`` ones, and calls and tokens are
+    None.
     ``tokens`` is a total; ``calls`` too, and both are None where they were not given.
     ``confusion`` has a count for each (reference, outcome); from counts alone it lacks the escalated ones.
     """
@@ -183,8 +191,12 @@ def evaluate(
     )
 
 
-def evaluate_columns(cases: Columns) -> Metrics:
-    """`evaluate` of what is in numbers already: counted once, all groups together. ValueError when lengths differ."""
+def evaluate_columns(cases: Columns, *, bounded: bool = False) -> Metrics:
+    """`evaluate` of what is in numbers already: counted once, all groups together. ValueError when lengths differ.
+
+    ``bounded`` says that pending cases are pending for what they are (mixed answers take more draws): then they are
+    no sample of the others, and every rate is bounded with them.
+    """
     columns = (cases.outcomes, cases.calls, cases.tokens, cases.groups)
     if any(len(column) != len(cases.references) for column in columns if column is not None):
         raise ValueError("the columns of an evaluation must have one entry per case")
@@ -193,10 +205,12 @@ def evaluate_columns(cases: Columns) -> Metrics:
     calls, tokens = (_sums(cases, groups, column) for column in (cases.calls, cases.tokens))
     whole = [None if sums is None else sums.sum() for sums in (calls, tokens)]
     by_group = {
-        name: _of_counts(counts[place], *(None if sums is None else sums[place] for sums in (calls, tokens)))
+        name: _of_counts(
+            counts[place], *(None if sums is None else sums[place] for sums in (calls, tokens)), bounded=bounded
+        )
         for place, name in enumerate(cases.names, start=1)
     }
-    return replace(_of_counts(counts.sum(axis=0), *whole), by_group=by_group)
+    return replace(_of_counts(counts.sum(axis=0), *whole, bounded=bounded), by_group=by_group)
 
 
 def _counts(cases: Columns, groups: Integers) -> Integers:
@@ -253,19 +267,22 @@ def from_counts(
     return _of_confusion(confusion, n=n, escalated=escalated, calls=calls, tokens=tokens)
 
 
-def _of_counts(counts: Integers, calls: np.int64 | None, tokens: np.int64 | None) -> Metrics:
+def _of_counts(counts: Integers, calls: np.int64 | None, tokens: np.int64 | None, *, bounded: bool) -> Metrics:
     confusion = {
         (reference, outcome): int(counts[row, column])
         for row, reference in enumerate(REFERENCES, start=1)
         for column, outcome in enumerate(Outcome, start=1)
     }
+    pending = int(counts[1:, 0].sum())
+    unknown = bounded and pending > 0
     return _of_confusion(
         confusion,
         n=int(counts[1:, 1:].sum()),
         escalated=sum(confusion[reference, Outcome.HUMAN_REVIEW] for reference in REFERENCES),
-        calls=None if calls is None else int(calls),
-        tokens=None if tokens is None else int(tokens),
-        pending=int(counts[1:, 0].sum()),
+        calls=None if calls is None or unknown else int(calls),
+        tokens=None if tokens is None or unknown else int(tokens),
+        pending=pending,
+        unsettled=(int(counts[1, 0]), int(counts[2, 0])) if bounded else (0, 0),
         without_reference=int(counts[0].sum()),
     )
 
@@ -278,39 +295,48 @@ def _of_confusion(
     calls: int | None,
     tokens: int | None,
     pending: int = 0,
+    unsettled: tuple[int, int] = (0, 0),
     without_reference: int = 0,
 ) -> Metrics:
+    """``unsettled`` are the cases of each of `REFERENCES` that may yet end in any way."""
     false_positives = confusion[Label.SAFE, Outcome.UNSAFE]
     safe_decided = false_positives + confusion[Label.SAFE, Outcome.SAFE]
     false_negatives = confusion[Label.UNSAFE, Outcome.SAFE]
     unsafe_decided = false_negatives + confusion[Label.UNSAFE, Outcome.UNSAFE]
     right = safe_decided + unsafe_decided - false_positives - false_negatives
+    more = sum(unsettled)
     return Metrics(
         n=n,
         pending=pending,
         without_reference=without_reference,
         confusion=confusion,
-        accuracy=Proportion(right, safe_decided + unsafe_decided),
-        fpr=Proportion(false_positives, safe_decided),
-        fnr=Proportion(false_negatives, unsafe_decided),
-        escalation_rate=Proportion(escalated, n),
-        worst=_extremes(confusion, accurate=Proportion(right, n), escalations_are_errors=True),
-        best=_extremes(confusion, accurate=Proportion(right + escalated, n), escalations_are_errors=False),
+        accuracy=Proportion(right, safe_decided + unsafe_decided, more),
+        fpr=Proportion(false_positives, safe_decided, unsettled[0]),
+        fnr=Proportion(false_negatives, unsafe_decided, unsettled[1]),
+        escalation_rate=Proportion(escalated, n, more),
+        worst=_extremes(confusion, Proportion(right, n, more), unsettled, escalations_are_errors=True),
+        best=_extremes(confusion, Proportion(right + escalated, n, more), unsettled, escalations_are_errors=False),
         calls=calls,
         tokens=tokens,
     )
 
 
 def _extremes(
-    confusion: Mapping[tuple[Label, Outcome], int], *, accurate: Proportion, escalations_are_errors: bool
+    confusion: Mapping[tuple[Label, Outcome], int],
+    accurate: Proportion,
+    unsettled: tuple[int, int],
+    *,
+    escalations_are_errors: bool,
 ) -> Extremes:
-    def error_rate(reference: Label, error: Outcome) -> Proportion:
+    def error_rate(reference: Label, error: Outcome, more: int) -> Proportion:
         if (reference, Outcome.HUMAN_REVIEW) not in confusion:
             return Proportion(0, 0)
         escalated = confusion[reference, Outcome.HUMAN_REVIEW]
         errors = confusion[reference, error] + (escalated if escalations_are_errors else 0)
-        return Proportion(errors, sum(confusion[reference, outcome] for outcome in Outcome))
+        return Proportion(errors, sum(confusion[reference, outcome] for outcome in Outcome), more)
 
     return Extremes(
-        accuracy=accurate, fpr=error_rate(Label.SAFE, Outcome.UNSAFE), fnr=error_rate(Label.UNSAFE, Outcome.SAFE)
+        accuracy=accurate,
+        fpr=error_rate(Label.SAFE, Outcome.UNSAFE, unsettled[0]),
+        fnr=error_rate(Label.UNSAFE, Outcome.SAFE, unsettled[1]),
     )

@@ -19,7 +19,7 @@ from screening.labels import Label, Outcome
 from screening.research.experiments import Drawn
 from screening.research.replay import OUTCOMES, NodeRecord, Record, node_record, number_sequences
 from screening.review.actors import Actor
-from screening.review.policy import Action, is_allowed, require
+from screening.review.policy import Action, require
 from screening.statistics.metrics import NONE, REFERENCES, Codes, Integers
 from storage.accepted import is_accepted, order_given
 from storage.blindness import is_open_to
@@ -148,8 +148,8 @@ def _per_draw(lengths: Integers, tokens: NDArray[np.float64], costs: NDArray[np.
 
 
 def outcomes_in(db: Database, actor: Actor, batch_id: str, rows: Integers) -> Codes:
-    """What became of the cases of these rows as this person may count it, as numbers into `Outcome`, `NONE` where it is
-    pending: what the matrix of the Errors page counts. Raises Forbidden.
+    """What the AI made of the cases of these rows, as numbers into `Outcome`, `NONE` where it is pending: what the
+    matrix of the Errors page counts. Raises Forbidden.
     """
     require(actor, Action.VIEW_RESULTS)
     done, outcomes = screenings.c, np.full(len(rows), NONE, dtype=np.int8)
@@ -158,8 +158,6 @@ def outcomes_in(db: Database, actor: Actor, batch_id: str, rows: Integers) -> Co
         for row in conn.execute(query.group_by(done.kind)):
             code = OUTCOMES.index(Outcome(kind_of(row.kind).outcome))
             _put(outcomes, rows, _integers(row.rows), code)
-        if is_allowed(actor, Action.CLAIM_NEXT):
-            _put(outcomes, rows, _waiting_rows(conn, actor, batch_id), OUTCOMES.index(Outcome.HUMAN_REVIEW))
     return outcomes
 
 

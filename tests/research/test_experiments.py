@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
 from screening.engine.draws import Draw, DrawRequest, SamplerError, ScreenedText, Usage
@@ -14,6 +15,7 @@ from screening.research.draw_file import draw_lines, read_draws
 from screening.research.experiments import (
     ConditionResult,
     consistent_misses,
+    deciding,
     frontier,
     gap_counts,
     run_book,
@@ -203,8 +205,8 @@ def test_the_frontier_keeps_what_no_other_condition_beats() -> None:
     found = experiment([NEARLY_ALL_SAFE] * 10 + [NEARLY_ALL_UNSAFE] * 10)
     kept = frontier(tuple(found.values()))
     cheapest = min(result.metrics.mean_calls or 0 for result in found.values() if result.metrics.accuracy.value == 1)
-    assert "B=50" not in kept  # undefined
-    assert all((found[name].metrics.mean_calls or 0) <= cheapest for name in kept)
+    assert "B=50" not in [each.name for each in kept]  # it decides nothing, at more calls
+    assert all((each.metrics.mean_calls or 0) <= cheapest for each in kept)
 
 
 def test_consistently_missed_are_those_that_every_deciding_condition_calls_safe() -> None:
@@ -213,9 +215,13 @@ def test_consistently_missed_are_those_that_every_deciding_condition_calls_safe(
     book = DrawBook(3)
     asyncio.run(record_draws(items, ALL, book, live))
     results = run_book(items, [each for each in ALL if each.name in ("B=10", "B=150", "recommended")], book)
-    assert consistent_misses(items, results[:1]) == (), "nobody decided it"
+    references, outcomes = (
+        reference_codes([item.reference for item in items]),
+        [each.replay.outcome for each in results],
+    )
     assert [each.outcomes[0] for each in results] == [Outcome.HUMAN_REVIEW, Outcome.SAFE, Outcome.SAFE]
-    assert consistent_misses(items, results) == (0,)
+    for some, by, deciders in ((outcomes[:1], [0, 0, 0], 0), (outcomes[:2], [1, 0, 0], 1), (outcomes, [2, 0, 0], 2)):
+        assert (consistent_misses(references, some).tolist(), deciding(some)) == (by, deciders)
 
 
 def test_gaps_are_of_all_draws_at_the_node() -> None:
@@ -255,19 +261,53 @@ def _result(name: str, calls: int, right: int, wrong: int, escalated: int) -> Co
     )
 
 
-def test_who_decides_all_nearly_as_well_is_not_beaten_by_who_decides_a_tenth() -> None:
-    all_decided = _result("all", calls=10, right=190, wrong=10, escalated=0)  # 200 of 200 at 95 %
-    few_decided = _result("few", calls=10, right=20, wrong=0, escalated=180)  # 20 of 200 at 100 %
-    beaten = _result("beaten", calls=12, right=180, wrong=20, escalated=0)
-    assert frontier((all_decided, few_decided, beaten)) == {"all", "few"}
+def test_the_front_is_of_all_texts_and_never_goes_down() -> None:
+    """Who decides a tenth well is beaten by who decides all nearly as well; of two that do the same the first stays."""
+    every = [
+        _result("few", calls=9, right=20, wrong=0, escalated=180),  # 10% of all
+        _result("all", calls=10, right=190, wrong=10, escalated=0),  # 95%
+        _result("twin", calls=10, right=190, wrong=0, escalated=10),
+        _result("beaten", calls=12, right=180, wrong=0, escalated=20),
+        _result("dear", calls=70, right=191, wrong=9, escalated=0),
+    ]
+    for order in (every, every[::-1]):
+        kept = frontier(order)
+        assert [each.name for each in kept] == ["few", "all" if order is every else "twin", "dear"]
+        shares = [each.metrics.worst.accuracy.value or 0.0 for each in kept]
+        assert shares == sorted(shares) and len(set(shares)) == len(shares)
 
 
-def test_conditions_that_tie_beat_each_other_on_no_axis_and_all_stay() -> None:
-    """As accurate at as few calls: neither is better anywhere, so both stay; one call more is beaten by both."""
-    one, twin = (_result(name, calls=10, right=18, wrong=1, escalated=1) for name in ("one", "twin"))
-    dearer = _result("dearer", calls=11, right=18, wrong=1, escalated=1)
-    assert frontier((one, twin)) == {"one", "twin"} == frontier((twin, dearer, one))
-    assert frontier((one,)) == {"one"}
+def test_a_rate_is_never_that_of_the_texts_that_a_short_record_settles() -> None:
+    """The certified rule calls unsafe after 5 alike answers and safe after 11, Ville's levels need 6: of what was
+    recorded they settle what was called safe, so that every unsafe text looks missed. The limits hold the truth.
+    """
+    rng = np.random.default_rng(4)
+    unsafe = rng.random(400) < 0.5
+    hard = rng.random(400) < 0.12  # read the wrong way round, and not clearly
+    lean = np.where(hard, 0.75, 0.99)
+    says = np.where(unsafe == hard, "S", "U")
+    whole = [
+        "".join(says[at] if draw < lean[at] else ("U" if says[at] == "S" else "S") for draw in rng.random(300))
+        for at in range(400)
+    ]
+    items = [
+        Item(id=str(at), text=ScreenedText(text=str(at)), reference=Label.UNSAFE if each else Label.SAFE)
+        for at, each in enumerate(unsafe)
+    ]
+    one, other = (
+        next(each for each in our_conditions() if each.name == name) for name in ("certified", "pairwise δ=0.05")
+    )
+    calls = replay(one.pipeline, Record.from_codes(dict.fromkeys(("worker", "risk", "legal"), whole))).calls
+    nodes = [node.name for node in one.pipeline.nodes]
+    made = {name: [codes[: calls[place, at]] for at, codes in enumerate(whole)] for place, name in enumerate(nodes)}
+    (short,) = run_conditions(items, [other], Record.from_codes(made))
+    (truth,) = run_conditions(items, [other], Record.from_codes(dict.fromkeys(nodes, whole)))
+    settled = short.metrics.fnr
+    assert settled.numerator / settled.denominator > 3 * (truth.metrics.fnr.value or 1), "as it was shown: 1 of 1"
+    for name in ("accuracy", "fpr", "fnr", "escalation_rate"):
+        limits, final = getattr(short.metrics, name), getattr(truth.metrics, name)
+        assert limits.value is None and limits.low <= final.value <= limits.high
+    assert short.metrics.mean_calls is None and short.cost_usd is None and frontier((short,)) == ()
 
 
 def test_two_conditions_are_compared_on_the_cases_that_both_settle() -> None:

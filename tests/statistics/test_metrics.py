@@ -5,7 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening.labels import Label, Outcome
-from screening.statistics.metrics import Metrics, Proportion, evaluate, from_counts, wilson
+from screening.statistics.metrics import (
+    NONE,
+    Columns,
+    Metrics,
+    Proportion,
+    evaluate,
+    evaluate_columns,
+    from_counts,
+    outcome_codes,
+    reference_codes,
+    wilson,
+)
 
 # condition, (N, safe decided, FP, unsafe decided, FN), printed accuracy, FPR, FNR, escalation
 PAPER = [
@@ -211,3 +222,22 @@ def test_nothing_need_be_escalated_and_no_cell_is_below_zero() -> None:
                 n=20, safe_decided=8, false_positives=2, unsafe_decided=7, false_negatives=1,
                 escalated_unsafe=escalated_unsafe,
             )  # fmt: skip
+
+
+@given(cases_of_any_kind, st.lists(st.sampled_from(list(Outcome)), min_size=30, max_size=30))
+def test_limits_with_unsettled_cases_hold_whatever_becomes_of_them(cases, ends):
+    """Every way in which they may end has its rate, and its own interval, within the limits."""
+    references, outcomes = reference_codes([case[0] for case in cases]), outcome_codes([case[1] for case in cases])
+    found = evaluate_columns(Columns(references=references, outcomes=outcomes, calls=outcomes * 0 + 1), bounded=True)
+    later = outcome_codes([ends[at] if case[1] is None else case[1] for at, case in enumerate(cases)])
+    whole = evaluate_columns(Columns(references=references, outcomes=later), bounded=True)
+    for limits, final in (
+        (getattr(a, name), getattr(b, name))
+        for a, b in ((found, whole), (found.worst, whole.worst), (found.best, whole.best))
+        for name in ("accuracy", "fpr", "fnr")
+    ):
+        assert not final.unsettled and (limits.value is None or limits == final)
+        if final.value is not None:
+            assert limits.low <= final.low + 1e-12 and final.high <= limits.high + 1e-12
+    unsettled = int(((outcomes == NONE) & (references != NONE)).sum())
+    assert found.escalation_rate.unsettled == unsettled and (found.calls is None) == (unsettled > 0)

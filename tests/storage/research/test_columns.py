@@ -89,7 +89,7 @@ def test_columns_are_what_the_batch_is_case_by_case(db: Database) -> None:
     assert found.drawn.names == ('a "quoted", name', "even") and found.rows.tolist() == list(range(1, 25))
     for who in (LOCAL_USER, RESEARCHER):
         outcomes = outcomes_in(db, who, batch_id, found.rows)
-        assert (outcomes == outcome_codes(outcomes_now(db, who, batch_id))).all()
+        assert (outcomes == outcome_codes(outcomes_now(db, RESEARCHER, batch_id))).all(), "whoever reads"
         waits = {slow.case_ids[place] for place in np.flatnonzero(waiting_mask(db, who, batch_id, found.rows))}
         assert waits == waiting_for_a_reading(db, who, batch_id) and waits
     assert len(set(outcomes.tolist())) == 4, "pending and each of the three"
