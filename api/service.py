@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Header, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
+from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -18,7 +18,6 @@ from starlette.requests import ClientDisconnect
 from api.bodies import BatchFound, Found, Listed, NewText, NotTaken, Problem, Submitted
 from api.files import FileIntake, TooLarge
 from api.guard import Limits, Refused, authorize
-from api.reference import reference_html
 from api.unique_keys import UniqueKeysRoute
 from jobs.intake import receiver
 from jobs.port import Clock
@@ -79,10 +78,6 @@ def create_app(db: Database, settings: Settings, clock: Clock, limits: Limits | 
     _say_what_is_wrong(app)
     _texts(app, db, settings, clock, guard)
     _files(app, db, clock, guard, intake)
-
-    @app.get(f"{ROOT}/docs", include_in_schema=False)
-    def reference() -> HTMLResponse:
-        return HTMLResponse(reference_html(app.openapi()))
 
     @app.get("/healthz", include_in_schema=False)
     def healthy() -> dict[str, str]:

@@ -42,9 +42,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
-    """One kept file. What follows ``sha256`` is set when it is made a batch of; ``prepared_from`` is the file it was
-    prepared from, as which data set and in which ``steps``, each with the rows that it left.
-    """
+    """One kept file. What follows ``sha256`` is set when it is made a batch of."""
 
     token: str
     path: Path
@@ -55,9 +53,6 @@ class Upload:
     mapping: ColumnMapping | None = None
     label_values: dict[str, Label | None] | None = None
     sheet: str | None = None
-    prepared_from: str | None = None
-    prepared_as: str | None = None
-    steps: tuple[tuple[str, int], ...] = ()
 
 
 def keep(directory: Path, name: str, content: BinaryIO, owner: str) -> Upload:
@@ -194,5 +189,4 @@ def _read(described: Path) -> Upload | None:
     path = described.with_suffix("")
     kept = fields["mapping"]
     mapping = column_mapping(kept) if kept else None
-    steps = tuple((str(name), int(rows)) for name, rows in fields.get("steps", ()))
-    return Upload(**{**fields, "path": path, "mapping": mapping, "steps": steps}) if path.exists() else None
+    return Upload(**{**fields, "path": path, "mapping": mapping}) if path.exists() else None

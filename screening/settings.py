@@ -126,10 +126,6 @@ class Settings(BaseSettings):
     hsts_days: Annotated[int, Field(ge=0)] = Field(
         0, description="Days for which browsers may reach this site over TLS alone (HSTS); 0 says nothing of it."
     )
-    uploads_per_hour: Annotated[int, Field(ge=1)] = Field(60, description="Most files one person may send in an hour.")
-    upload_megabytes_per_hour: Annotated[int, Field(ge=1)] = Field(
-        1000, description="Most megabytes one person may send in an hour; larger files go through the command line."
-    )
     prompts_directory: Path | None = Field(None, description="A site's own prompts instead of the shipped ones.")
 
     metrics_token: SecretStr | None = Field(

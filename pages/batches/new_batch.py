@@ -19,7 +19,6 @@ from pages.batches.file_reading import check_rows, profile, read_mapped
 from pages.batches.intake_runs import intake_runs
 from pages.batches.label_values import Labels, confirm_labels
 from pages.batches.overnight_panel import choose_overnight
-from pages.batches.paper_switch import paper_switch
 from pages.batches.pipelines import choose, decide_or_refuse, least_calls
 from pages.batches.reach_choice import choose_reach, consequences
 from pages.components import resources
@@ -78,7 +77,6 @@ def check_file(upload: Upload) -> None:
 
 def _check_file(upload: Upload) -> None:
     begun = replace(upload, sheet=st.session_state.get(sheet_key(upload.token)))
-    paper_switch(upload)
     with st.container(border=True):
         mapping, kept, suffix = ask_columns(begun)
     if mapping is None:
@@ -104,7 +102,6 @@ def ask_columns(upload: Upload) -> tuple[ColumnMapping | None, FileMapping | Non
     sheets = found.sheets if isinstance(found, FileRefused) else found.report.sheets
     chosen_sheet(upload.token, sheets)
     kept, suffix = kept_mapping(upload.token)
-    suffix += f"_{upload.token}" if upload.prepared_from else ""  # not what was chosen for the file as it stood
     if upload.sheet in sheets[1:]:
         suffix += f"_{sheets.index(upload.sheet)}"  # the columns of another sheet are others
     if isinstance(found, FileRefused) and not isinstance(found, ColumnsUnclear):
@@ -190,7 +187,7 @@ def offer(upload: Upload, final: Checked, labels: Labels) -> None:
                 reach=reach,
                 submission=upload.token,
                 overnight=overnight,
-                intake=describe_reading(final.table.report) | {"estimate": estimated.record} | _preparation(upload),
+                intake=describe_reading(final.table.report) | {"estimate": estimated.record},
             )
             start(upload, request, final.table, labels)
         leave(upload)
@@ -219,11 +216,6 @@ def pressed_start(texts: str, own: str | None) -> bool:
         return True
     st.warning(f"Nothing was started: {own} came into force meanwhile. Look again, and press once more.")
     return False
-
-
-def _preparation(upload: Upload) -> dict[str, object]:
-    """What was done to the file before it was read, for whoever asks later."""
-    return {"prepared": {"as": upload.prepared_as, "steps": upload.steps}} if upload.prepared_as else {}
 
 
 def caps() -> tuple[int | None, float | None]:

@@ -36,7 +36,7 @@ from storage.database import Database
 from storage.review import program_texts
 from storage.review.erasure import By, Selection, erase, erase_rows
 from storage.review.second_looks import request_second_looks
-from storage.schema import audit_events, batches, cases, inbox_entries, metadata, programs
+from storage.schema import audit_events, batches, cases, metadata, programs
 from storage.settings_store import SiteSettings, accept_model_name, change
 from storage.site.programs import Made, Scope, list_programs, make_program, revoke_program
 from tests.databases import put_away, write
@@ -442,13 +442,10 @@ def test_a_body_that_is_too_long_or_of_unknown_length_is_not_read(site: Site) ->
     assert site.client.post("/api/v1/texts", headers=headers, content=iter([b"{}"])).status_code == 413
 
 
-def test_the_reference_names_every_operation_and_nothing_is_cached(site: Site) -> None:
-    page = site.client.get("/api/v1/docs")
-    for words in ("POST /api/v1/texts", "GET /api/v1/batches/{batch_id}/results", "NewText", "where_to_act"):
-        assert words in page.text
-    assert "<script" not in page.text and page.headers["cache-control"] == "no-store"
-    assert site.client.get("/api/v1/openapi.json").json()["info"]["title"] == "Second Look"
-    assert site.count(inbox_entries) == 0
+def test_the_description_names_every_operation_and_is_not_cached(site: Site) -> None:
+    answer = site.client.get("/api/v1/openapi.json")
+    assert {"/api/v1/texts", "/api/v1/batches/{batch_id}/results"} <= set(answer.json()["paths"])
+    assert answer.headers["cache-control"] == "no-store"
 
 
 def test_while_the_database_is_away_a_text_is_refused_for_now_and_taken_once_it_is_back(

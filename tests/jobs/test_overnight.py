@@ -25,7 +25,6 @@ from screening.engine.pipeline import PipelineConfig, preset
 from screening.engine.screen import screen
 from screening.labels import Label
 from screening.review.actors import LOCAL_USER
-from screening.samplers.recorded import RecordedSampler, Recording
 from screening.settings import Settings
 from screening.statistics.bounds import Schedule
 from screening.text.received import receive
@@ -45,6 +44,7 @@ from storage.settings_store import change, current
 from tests.jobs import overnight_worker
 from tests.jobs.files import SENTENCES
 from tests.jobs.processes import NotingStub, Workers, wait_for
+from tests.samplers.recorded import RecordedSampler, Recording
 from tests.storage.inbox_cases import NOW
 from tests.stub_server import StubPlan, TextRule
 

@@ -12,8 +12,8 @@ from screening.engine.prompting import load_prompts
 from screening.samplers.model_settings import ModelSettings
 from screening.samplers.protocols import sampler_of
 from screening.samplers.rate import RateGate
-from screening.samplers.recorded import RecordedSampler, Recording
 from screening.samplers.simulated import SimulatedSampler
+from tests.samplers.recorded import RecordedSampler, Recording
 from tests.stub_server import StubPlan, StubServer
 
 TEXT = ScreenedText(text="We walked the dog by the river.")

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from streamlit.web.server.server_util import get_cookie_secret
 from streamlit.web.server.starlette.starlette_app_utils import create_signed_value
 
-from pages.batches.upload_guard import HOUR_S, Allowances, TooMuch, UploadGuard
+from pages.batches.upload_guard import UploadGuard
 from pages.components import resources
 from pages.components.http import SIGNED_IN_COOKIE
 from screening.review.actors import Role
@@ -35,8 +35,8 @@ async def _taken(request: Request) -> PlainTextResponse:
         return PlainTextResponse("cut off", status_code=400)
 
 
-def _client(*, sign_in: bool, files: int = 100, size: int = MANY) -> TestClient:
-    guard = Middleware(UploadGuard, sign_in=sign_in, allowances=Allowances(files, size))
+def _client(*, sign_in: bool) -> TestClient:
+    guard = Middleware(UploadGuard, sign_in=sign_in)
     app = Starlette(routes=[Route(UPLOAD, _taken, methods=["PUT", "GET", "DELETE"])], middleware=[guard])
     return TestClient(app, base_url=HERE, headers={"origin": HERE})
 
@@ -100,27 +100,3 @@ def test_a_file_comes_from_a_page_of_this_host() -> None:
         assert client.put(UPLOAD, content=b"abc", headers={"origin": origin}).status_code == 403
     del client.headers["origin"]
     assert client.put(UPLOAD, content=b"abc").status_code == 403
-
-
-def test_so_many_files_an_hour_and_no_more() -> None:
-    client = _client(sign_in=False, files=3)
-    assert [client.put(UPLOAD, content=b"x").status_code for _ in range(4)] == [200, 200, 200, 429]
-    assert client.get(UPLOAD).status_code == client.delete(UPLOAD).status_code == 200, "only files are counted"
-
-
-def test_a_file_that_is_too_much_is_cut_off_and_the_next_is_refused() -> None:
-    client = _client(sign_in=False, size=10)
-    assert client.put(UPLOAD, content=b"123456").status_code == 200
-    assert client.put(UPLOAD, content=b"12345").text == "cut off"
-    assert client.put(UPLOAD, content=b"1").status_code == 429
-
-
-def test_an_allowance_is_a_persons_own_and_comes_back_after_an_hour() -> None:
-    now = [0.0]
-    allowances = Allowances(1, MANY, clock=lambda: now[0])
-    allowances.begin("ann")
-    allowances.begin("bo")
-    with pytest.raises(TooMuch):
-        allowances.begin("ann")
-    now[0] = HOUR_S
-    allowances.begin("ann")
