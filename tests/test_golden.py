@@ -1,0 +1,15 @@
+"""Draws, outcomes, refusals, exports and the interface for programs are what they were: see `tests.golden`."""
+
+from itertools import zip_longest
+
+import pytest
+
+from tests.golden.__main__ import GOLDEN, HERE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GOLDEN)
+def test_it_is_as_it_was(name: str) -> None:
+    before, now = (HERE / name).read_text(encoding="utf-8").splitlines(), GOLDEN[name]().splitlines()
+    changed = [(line, other) for line, other in zip_longest(before, now) if line != other]
+    assert changed[:3] == [], "if it should be so: python -m tests.golden"
