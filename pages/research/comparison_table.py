@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pages.research.comparison_view import few_words
+import numpy as np
+
 from screening.labels import Outcome
-from screening.statistics.paired import Difference, exact_mcnemar, paired_difference, quantile_difference
+from screening.statistics.paired import Difference, exact_mcnemar, paired_amounts, paired_rates
 from storage.research.comparisons import Pair, Side
 
 _SAFE, _UNSAFE, _HUMAN = (outcome.value for outcome in (Outcome.SAFE, Outcome.UNSAFE, Outcome.HUMAN_REVIEW))
@@ -76,17 +77,20 @@ def _rate(words: str, pairs: Sequence[Pair], figure: Figure) -> Line:
     first, second = _figures(pairs, figure)
     more = sum(one > other for one, other in zip(first, second, strict=True))
     less = sum(one < other for one, other in zip(first, second, strict=True))
-    return Line(words=words, difference=paired_difference(first, second), p=exact_mcnemar(more, less))
+    return Line(words=words, difference=paired_rates(first, second), p=exact_mcnemar(more, less))
 
 
 def _mean(words: str, pairs: Sequence[Pair], figure: Figure) -> Line:
-    return Line(words=words, difference=paired_difference(*_figures(pairs, figure), amounts=True), p=None)
+    return Line(words=words, difference=paired_amounts(*_figures(pairs, figure), bounds=None), p=None)
 
 
 def _slowest_tenth(pairs: Sequence[Pair]) -> Line:
     first, second = ([getattr(pair, side).seconds for pair in pairs] for side in ("first", "second"))
     words = "p90 latency: seconds in which nine of ten texts were settled"
-    return Line(words=words, difference=quantile_difference(first, second, 0.9), p=None)
+    one, other = (float(np.quantile(each, 0.9)) if each else None for each in (first, second))
+    value = None if one is None or other is None else other - one
+    found = Difference(n=len(pairs), first=one, second=other, value=value, low=None, high=None, confidence=0.95)
+    return Line(words=words, difference=found, p=None)
 
 
 def _figures(pairs: Sequence[Pair], figure: Figure) -> tuple[list[float], list[float]]:
@@ -100,6 +104,4 @@ def _amount(value: float, rate: bool) -> str:
 def _interval(found: Difference, rate: bool) -> str:
     scale, unit = (100.0, " points") if rate else (1.0, "")
     value, low, high = (scale * (number or 0.0) for number in (found.value, found.low, found.high))
-    spread = f"{low:+.1f} to {high:+.1f}" if rate else f"{low:+.3g} to {high:+.3g}"
-    spread = few_words(found) if found.low is None else spread
-    return f"{value:+.1f}{unit} ({spread})" if rate else f"{value:+.3g} ({spread})"
+    return f"{value:+.1f}{unit} ({low:+.1f} to {high:+.1f})" if rate else f"{value:+.3g}"

@@ -5,9 +5,9 @@ import streamlit as st
 
 from jobs.evaluating import Ask, Evaluated, compare_conditions
 from pages.components.computed import compute
-from pages.research.evaluation_view import show_left_out
+from pages.research.evaluation_view import how_to_read, show_left_out
 from screening.research.comparison import Comparison
-from screening.statistics.paired import FEWEST, Difference
+from screening.statistics.paired import Difference
 
 
 def show_comparison(ask: Ask, evaluated: Evaluated) -> None:
@@ -23,29 +23,29 @@ def show_comparison(ask: Ask, evaluated: Evaluated) -> None:
     found, others = compute(compare_conditions, ask, names, first, second, cases=ask.state.accepted)
     rows = [{"": name, f"{second} less {first}": difference_words(name, each)} for name, each in found.differences]
     st.dataframe(pd.DataFrame(rows), hide_index=True)
-    st.caption(
-        f"Right in {second} alone: {found.only_second:,}; in {first} alone: {found.only_first:,}; exact McNemar "
-        f"p = {found.p_value:.3g}. 95 % intervals by a paired bootstrap over the same cases, never narrower "
-        "than a formula's for few cases; each, like p, is for itself. An escalation counts as not right."
+    how_to_read(
+        f'Only "{second}" correct: {found.only_second:,}; only "{first}" correct: {found.only_first:,} '
+        f"(McNemar p {_p_words(found.p_value)}).",
+        "- An escalated text is not decided correctly. 95% intervals over the same texts: Bonett and Price for shares; "
+        "for calls one that holds for every distribution between the fewest and the most calls of a text.\n"
+        "- Each interval, like p, is for itself.",
     )
     st.header(f"All conditions against {first}")
     table = [_line(each) for each in others]
     st.dataframe(pd.DataFrame(table), hide_index=True, height="content")
-    st.caption(
-        f"Intervals of one column hold for all {len(others)} conditions together at 95 % (Bonferroni): the best of "
-        "them may be chosen from one column. Choosing by several columns, or choosing what is compared with after "
-        "seeing this table, is exploratory: confirm it on other cases. Below about 60 texts those of calls may be too "
-        "narrow, where a few texts take most of them."
+    how_to_read(
+        f"Intervals of one column hold for all {len(others)} conditions together at 95% (Bonferroni).",
+        "The best of them may be chosen from one column. Choosing by several columns, or what is compared with "
+        "after seeing this table, is exploratory: confirm it on other texts.",
     )
+
+
+def _p_words(p: float) -> str:
+    return "< .001" if p < 0.001 else f"= {p:.3f}"
 
 
 def _line(found: Comparison) -> dict[str, str]:
     return {"Condition": found.second} | {name: difference_words(name, each) for name, each in found.differences}
-
-
-def few_words(found: Difference) -> str:
-    """Why a difference has no interval."""
-    return f"no interval yet: {found.n} of {FEWEST} pairs"
 
 
 def difference_words(name: str, found: Difference) -> str:
@@ -56,8 +56,8 @@ def difference_words(name: str, found: Difference) -> str:
     '+1.5 points (-1.0 to +4.0), n = 200'
     """
     if found.value is None:
-        return "not yet: 0 such cases"
+        return "not yet: 0 such texts"
     scale, unit = (1, "") if name.startswith("Calls") else (100, " points")
     if found.low is None or found.high is None:
-        return f"{scale * found.value:+.1f}{unit} ({few_words(found)})"
+        return f"{scale * found.value:+.1f}{unit}, n = {found.n:,}"
     return f"{scale * found.value:+.1f}{unit} ({scale * found.low:+.1f} to {scale * found.high:+.1f}), n = {found.n:,}"

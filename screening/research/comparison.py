@@ -11,9 +11,8 @@ from screening.labels import Label, Outcome
 from screening.research.experiments import ConditionResult
 from screening.research.recording import Item
 from screening.statistics.metrics import Codes, reference_codes
-from screening.statistics.paired import Difference, exact_mcnemar, paired_difference
+from screening.statistics.paired import Difference, exact_mcnemar, paired_amounts, paired_rates
 
-SEED = 20
 CALLS = "Calls a text"
 
 UNSETTLED = -1
@@ -42,12 +41,13 @@ class Comparison:
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Told:
     """What one way of deciding made of each case: ``outcome`` a number into `Outcome` or `UNSETTLED`, and its calls,
-    None where they are not known.
+    None where they are not known, of which a text takes ``most`` at most.
     """
 
     name: str
     outcome: NDArray[np.integer]
     calls: NDArray[np.number] | None
+    most: int = 0
 
 
 def compare(
@@ -63,7 +63,9 @@ def outcomes_by_case(result: ConditionResult) -> Told:
     """What a condition made of each case."""
     replayed = result.replay
     outcome = np.where(replayed.settled, replayed.outcome, UNSETTLED).astype(np.int8)
-    return Told(name=result.name, outcome=outcome, calls=replayed.total_calls.astype(np.int32))
+    calls = replayed.total_calls.astype(np.int32)
+    most = max(int(calls.max(initial=0)), sum(node.rule.rule().budget for node in replayed.pipeline.nodes))
+    return Told(name=result.name, outcome=outcome, calls=calls, most=most)
 
 
 def compare_told(references: Sequence[Label | None], first: Told, second: Told, confidence: float = 0.95) -> Comparison:
@@ -82,8 +84,12 @@ def compare_codes(labels: Codes, first: Told, second: Told, confidence: float = 
         ("False alarms: safe called unsafe", [one[Outcome.UNSAFE] for one in said], shared & (labels == 0)),
         ("To a clinician", [one[Outcome.HUMAN_REVIEW] for one in said], shared),
     ]
+    differences = [
+        (name, paired_rates(one[of], other[of], confidence=confidence)) for name, (one, other), of in figures
+    ]
     if first.calls is not None and second.calls is not None:
-        figures.append((CALLS, [first.calls, second.calls], shared))
+        calls = first.calls[shared], second.calls[shared]
+        differences.append((CALLS, paired_amounts(*calls, (-first.most, second.most), confidence)))
     only_first, only_second = int((shared & right[0] & ~right[1]).sum()), int((shared & right[1] & ~right[0]).sum())
     return Comparison(
         first=first.name,
@@ -91,10 +97,7 @@ def compare_codes(labels: Codes, first: Told, second: Told, confidence: float = 
         only_first=only_first,
         only_second=only_second,
         p_value=exact_mcnemar(only_first, only_second),
-        differences=tuple(
-            (name, paired_difference(one[of], other[of], amounts=name == CALLS, confidence=confidence, seed=SEED))
-            for name, (one, other), of in figures
-        ),
+        differences=tuple(differences),
     )
 
 

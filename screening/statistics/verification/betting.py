@@ -103,11 +103,31 @@ def upper_limits(values: Sequence[float], *, looks: Sequence[int], delta: float 
     return tuple(replace(look, low=0.0) for look in betting_sequence(values, looks=looks, delta=2 * delta))
 
 
-def _lower_limit(data: _Floats, stakes: _Floats, delta: float) -> float:
-    """Smallest mean not excluded by the capital of now: that falls as the mean rises, so halving works."""
+def mean_limits(values: ArrayLike, delta: float = 0.05) -> tuple[float, float]:
+    """Limits of the mean at one look, the number of values fixed beforehand: valid with probability 1-δ for every
+    distribution in [0, 1]. The values are independent, in an order that does not depend on them.
+
+    The stakes are those for just so many values, λ_t = √(2 ln(2/δ) / (n · σ̂²_{t-1})), and a mean is excluded once a
+    gambler was rich against it, now or before (Ville). ValueError for values outside [0, 1] or none.
+    """
+    data = np.asarray(values, dtype=np.float64)
+    if not data.size or not ((data >= 0) & (data <= 1)).all():
+        raise ValueError("values must lie in [0, 1], one at least")
+    t = np.arange(1, data.size + 1)
+    means = (0.5 + np.cumsum(data)) / (t + 1)
+    variances = (0.25 + np.cumsum((data - means) ** 2)) / (t + 1)
+    stakes = np.sqrt(2 * log(2 / delta) / (data.size * np.concatenate([[0.25], variances[:-1]])))
+    return _lower_limit(data, stakes, delta, ever=True), 1 - _lower_limit(1 - data, stakes, delta, ever=True)
+
+
+def _lower_limit(data: _Floats, stakes: _Floats, delta: float, *, ever: bool = False) -> float:
+    """Smallest mean not excluded by the capital of now, or the largest so far: both fall as the mean rises, so that
+    halving works.
+    """
     low, high = 0.0, 1.0
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        excluded = float(_log_gains(data, stakes, middle).sum()) >= log(2 / delta)
+        gains = _log_gains(data, stakes, middle)
+        excluded = float(gains.cumsum().max() if ever else gains.sum()) >= log(2 / delta)
         low, high = (middle, high) if excluded else (low, middle)
     return low
