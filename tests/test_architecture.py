@@ -49,9 +49,7 @@ OUTSIDE_WORLD = {
 ALLOWED = {  # files that come with the program, and a function without a connection
     "screening.engine.prompting": {"pathlib"},
     "screening.engine.pipeline_file": {"pathlib"},
-    "screening.text.injection_patterns": {"pathlib"},
-    "screening.text.risk_statements": {"pathlib"},
-    "screening.text.injection": {"urllib", "urllib.parse.unquote"},
+    "screening.text.lexicon": {"pathlib"},
 }
 
 

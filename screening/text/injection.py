@@ -8,15 +8,16 @@ reading of answers and the second look, and replaces none of them. How much it f
 import base64
 import binascii
 import codecs
-import html
 import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
-from urllib.parse import unquote
+from enum import StrEnum
+from functools import cache
 
 from screening.text.flags import Flag
-from screening.text.injection_patterns import SignKind, Strength, matches, may_match
+from screening.text.lexicon import Lexicon
+from screening.text.readings import Reading, versions
 
 EXCERPT = 80
 """Most characters of a matched wording that a sign keeps; it is part of the text and never logged."""
@@ -29,8 +30,46 @@ _HEX = re.compile(r"(?<!\w)(?:(?:0x|\\x)?[0-9a-fA-F]{2}[\s:,]{0,2}){4,}(?!\w)")
 _BINARY = re.compile(r"(?<!\w)(?:[01]{8}\s?){3,}(?!\w)")
 _SHOWS_NOTHING = re.compile("[\u00ad\u034f\u115f\u1160\u180b-\u180e\u200b-\u200f\u2060-\u2064\u2800\u3164\ufeff\uffa0]")
 _TAG_BASE, _TAGS, _BLACK_FLAG = 0xE0000, range(0xE0020, 0xE007F), "\U0001f3f4"
-_STRONG = (Strength.STRONG,)
+_TURNED = re.compile(
+    r"\b(?:s ?a ?f ?e|answer|reply|respond|say|write|print|output|label\w*|mark|classify|rate|ignore|disregard|forget"
+    r"|bypass|instructions?|rules?|prompt|system|assistant|model|mode|you|your|this|that|verdict|risk|text|message)\b",
+    re.IGNORECASE,
+)
+"""Words of which a text that is turned around or rotated must show one to be looked at."""
 _WORD_PAIR = re.compile(r"[a-zA-Z]{3,}")
+
+
+class SignKind(StrEnum):
+    """What a sign of injection is a sign of."""
+
+    INSTRUCTION_OVERRIDE = "instruction_override"
+    FAKE_FRAME = "fake_frame"
+    ROLE_PLAY = "role_play"
+    VERDICT = "verdict"
+    JSON_ANSWER = "json_answer"
+    FAKE_AUTHORITY = "fake_authority"
+    ENCODED = "encoded"
+    SPLIT = "split"
+    TRANSLATED = "translated"
+    HIDDEN_UNICODE = "hidden_unicode"
+    PROMPT_EXFILTRATION = "prompt_exfiltration"
+    ADDRESS = "address"
+
+
+class Strength(StrEnum):
+    """``strong``: hardly ever innocent, a human decides. ``weak``: may be innocent, a second look decides."""
+
+    STRONG = "strong"
+    WEAK = "weak"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pattern:
+    """One expression and what a match of it means."""
+
+    kind: SignKind
+    strength: Strength
+    expression: re.Pattern[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,17 +124,28 @@ def tagged_text(raw: str) -> str:
 
 
 def _plain_signs(text: str) -> list[Sign]:
-    return [_sign(pattern.kind, pattern.strength, match) for pattern, match in matches(text)]
+    found = ((pattern, pattern.expression.search(text)) for pattern in patterns())
+    return [_sign(pattern.kind, pattern.strength, match) for pattern, match in found if match]
 
 
 def _disguised_signs(text: str) -> list[Sign]:
-    """The strong signs of all other readings; one look at them together rules most texts out."""
-    split, encoded = dict.fromkeys(_join_letters(text)), dict.fromkeys(_decode(text))
-    if not may_match("\0".join([*split, *encoded]), _STRONG):
-        return []
-    found = [(SignKind.SPLIT, match) for reading in split for _, match in matches(reading, _STRONG)]
-    found += [(SignKind.ENCODED, match) for reading in encoded for _, match in matches(reading, _STRONG)]
-    return [_sign(kind, Strength.STRONG, match) for kind, match in found]
+    """The strong signs of all other readings."""
+    strong = [pattern for pattern in patterns() if pattern.strength is Strength.STRONG]
+    readings = dict.fromkeys((SignKind.SPLIT, one) for one in _join_letters(text))
+    readings |= dict.fromkeys((SignKind.ENCODED, one) for one in _decode(text))
+    found = ((kind, pattern.expression.search(reading)) for kind, reading in readings for pattern in strong)
+    return [_sign(kind, Strength.STRONG, match) for kind, match in found if match]
+
+
+@cache
+def patterns() -> tuple[Pattern, ...]:
+    """All expressions, strong ones first; compiled once a process."""
+    lexicon = Lexicon("injection")
+    return tuple(
+        Pattern(kind=SignKind(kind), strength=strength, expression=re.compile(one, re.IGNORECASE | re.DOTALL))
+        for strength in Strength
+        for kind, one in lexicon.entries(strength)
+    )
 
 
 def _sign(kind: SignKind, strength: Strength, match: re.Match[str]) -> Sign:
@@ -123,13 +173,10 @@ def _strip_marks(text: str) -> str:
 
 
 def _decode(text: str) -> Iterator[str]:
-    """What encoded parts say, and the text read backwards, rotated by 13 letters, unescaped."""
-    yield text[::-1]
-    yield " ".join(word[::-1] for word in text.split())
-    yield codecs.encode(text, "rot13")
-    for reading in (unquote(text), html.unescape(text), _unescape(text)):
-        if reading != text:
-            yield reading
+    """What encoded parts say, the text without what stands between its words, and read backwards or rotated."""
+    turned = (text[::-1], " ".join(word[::-1] for word in text.split()), codecs.encode(text, "rot13"))
+    yield from (one for one in turned if _TURNED.search(one))
+    yield from (one.text for one in list(versions(Reading(text)))[1:])
     for match in _BASE64.finditer(text):
         yield from _readable(_base64(match[0]))
     for match in _HEX.finditer(text):
@@ -137,12 +184,6 @@ def _decode(text: str) -> Iterator[str]:
         yield from _readable(bytes.fromhex(digits[: len(digits) // 2 * 2]))
     for match in _BINARY.finditer(text):
         yield from _readable(bytes(int(byte, 2) for byte in re.findall("[01]{8}", match[0])))
-
-
-def _unescape(text: str) -> str:
-    if "\\u" not in text:
-        return text
-    return re.sub(r"\\u([0-9a-fA-F]{4})", lambda match: chr(int(match[1], 16)), text)
 
 
 def _base64(token: str) -> bytes:

@@ -1,4 +1,4 @@
-"""The floor: what a person says outright of wanting, meaning, planning or trying to die forbids `safe`.
+"""The floor: what a text says outright of wanting, planning or trying to die, or of self-injury, forbids `safe`.
 
 One list for everybody: the guard that stands behind every model, the inbox that puts such a text first, and whoever
 else needs it. It is made for precision and knows only what is said outright; that nothing is found says nothing.
@@ -6,19 +6,16 @@ How much it finds, and how often it is wrong: docs/model-layer.md.
 """
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from pathlib import Path
-from typing import Any
 
-from screening.text.first_look import FirstLook, first_look
 from screening.text.flags import Flag
+from screening.text.lexicon import Lexicon
+from screening.text.readings import Reading
 from screening.text.word_stream import fold, streams
 
-_FILE = Path(__file__).with_suffix(".toml")
 _NEAR_WORDS = 24
 """How many words before and after a statement may hold its time or means."""
 
@@ -31,54 +28,59 @@ class StatementKind(StrEnum):
     PLAN = "plan"
     MEANS = "means"
     ATTEMPT = "attempt"
+    SELF_INJURY = "self_injury"
+    OTHER_PERSON = "other_person"
+    """Somebody else is said to want, mean or have done it, or to have said goodbye."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RiskStatement:
-    """One statement and its words in plain form; they are part of the text and never logged.
+    """One statement: its words in plain form, and where it stands in the text; both are part of it and never logged.
 
-    ``imminent``: it stands with a time or with means.
+    ``imminent``: it stands with a time or with means. ``start`` and ``end`` enclose the phrase in the text looked at,
+    line breaks and markup in it included.
     """
 
     kind: StatementKind
     wording: str
     imminent: bool
+    start: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Lexicon:
-    kinds: tuple[StatementKind, ...]
-    expressions: tuple[re.Pattern[str], ...]
-    look: FirstLook
+class _Rules:
+    expressions: tuple[tuple[StatementKind, re.Pattern[str]], ...]
     near: re.Pattern[str]
     expand: Mapping[str, str]
     subjects: Mapping[str, re.Pattern[str]]
 
-    def readings(self, text: str) -> Iterator[str]:
+    def readings(self, text: Reading) -> Iterator[Reading]:
         """The streams of a text, and each with the subjects that its sentences leave out."""
         for stream in streams(text, self.expand):
             yield stream
             told = stream
             for subject, left_out in self.subjects.items():
-                told = left_out.sub(rf"\g<0>{subject} ", told)
-            if told != stream:
+                told = told.sub(left_out, rf"\g<0>{subject} ")
+            if told.text != stream.text:
                 yield told
 
 
 def risk_statements(text: str) -> tuple[RiskStatement, ...]:
-    """Every kind of statement in a text as received or normalised, each once; none for an empty text.
+    r"""Every kind of statement in a text as received or normalized, each once; none for an empty text.
 
-    >>> [(found.kind.value, found.imminent) for found in risk_statements("I'm gonna k\\u00adill myself tonight.")]
-    [('intent', True)]
+    >>> text = "I'm gonna <b>k\u00adill</b>\nmyself tonight."
+    >>> [(found.kind.value, found.imminent, text[found.start : found.end]) for found in risk_statements(text)]
+    [('intent', True, 'k\xadill</b>\nmyself')]
     >>> risk_statements("I don't want to die, and this homework is killing me.")
     ()
     """
-    lexicon = _lexicon()
+    if not any(True for _ in _statements(Reading(text))):
+        return ()
     found: dict[StatementKind, RiskStatement] = {}
-    for stream in lexicon.readings(text):
-        for statement in _statements(stream, lexicon):
-            if statement.kind not in found or statement.imminent:
-                found[statement.kind] = statement
+    for statement in _statements(Reading.tracked(text)):
+        if statement.kind not in found or (statement.imminent and not found[statement.kind].imminent):
+            found[statement.kind] = statement
     return tuple(found.values())
 
 
@@ -88,18 +90,21 @@ def risk_flags(text: str) -> frozenset[Flag]:
     >>> sorted(risk_flags("I tried to kill myself last night"))
     [<Flag.STATED_IMMINENT: 'stated_imminent'>, <Flag.STATED_RISK: 'stated_risk'>]
     """
-    found = risk_statements(text)
-    if not found:
-        return frozenset()
-    return frozenset({Flag.STATED_RISK} | ({Flag.STATED_IMMINENT} if any(one.imminent for one in found) else set()))
+    imminent = [statement.imminent for statement in _statements(Reading(text))]
+    flags = {Flag.STATED_RISK} if imminent else set()
+    return frozenset(flags | ({Flag.STATED_IMMINENT} if any(imminent) else set()))
 
 
-def _statements(stream: str, lexicon: _Lexicon) -> Iterator[RiskStatement]:
-    for index in lexicon.look.candidates(stream):
-        for match in lexicon.expressions[index].finditer(stream):
-            kind = lexicon.kinds[index]
-            imminent = kind is StatementKind.MEANS or _stands_near(stream, match, lexicon.near)
-            yield RiskStatement(kind=kind, wording=match[0].strip(), imminent=imminent)
+def _statements(text: Reading) -> Iterator[RiskStatement]:
+    rules = _rules()
+    for stream in rules.readings(text):
+        for kind, expression in rules.expressions:
+            for match in expression.finditer(stream.text):
+                imminent = kind is StatementKind.MEANS or _stands_near(stream.text, match, rules.near)
+                wording = match[0].strip()
+                begin = match.start() + len(match[0]) - len(match[0].lstrip())
+                start, end = stream.place(begin, begin + len(wording))
+                yield RiskStatement(kind=kind, wording=wording, imminent=imminent, start=start, end=end)
 
 
 def _stands_near(stream: str, match: re.Match[str], near: re.Pattern[str]) -> bool:
@@ -108,35 +113,27 @@ def _stands_near(stream: str, match: re.Match[str], near: re.Pattern[str]) -> bo
 
 
 @cache
-def _lexicon() -> _Lexicon:
-    table: Mapping[str, Any] = tomllib.loads(_FILE.read_text(encoding="utf-8"))
-    spaced = [(kind, f" (?:{_whole(one, table)})(?= )") for kind, one in _entries(table, "statements", "others")]
-    anywhere = [(kind, _whole(one, table)) for kind, one in _entries(table, "unspaced")]
-    expressions = tuple(re.compile(expression) for _, expression in [*spaced, *anywhere])
-    near = table["near"]
-    times = f" (?:{_whole(near['time'], table)})(?= )|{_whole(near['unspaced_time'], table)}"
-    return _Lexicon(
-        kinds=tuple(kind for kind, _ in [*spaced, *anywhere]),
-        expressions=expressions,
-        look=first_look(expressions),
-        near=re.compile(f"{times}| (?:{_whole(near['means'], table)})(?= )"),
-        expand=table["expand"],
+def _rules() -> _Rules:
+    lexicon = Lexicon("risk_statements")
+    near = lexicon.table["near"]
+    times = f"{_spaced(lexicon.whole(near['time']))}|{_plain(lexicon.whole(near['unspaced_time']))}"
+    spaced = [(kind, _spaced(expression)) for kind, expression in lexicon.entries("statements", "others")]
+    anywhere = [(kind, _plain(expression)) for kind, expression in lexicon.entries("unspaced")]
+    return _Rules(
+        expressions=tuple((StatementKind(kind), re.compile(one)) for kind, one in [*spaced, *anywhere]),
+        near=re.compile(f"{times}|{_spaced(lexicon.whole(near['means']))}"),
+        expand=lexicon.table["expand"],
         subjects={
-            subject: re.compile(f"{_whole('<start><lead>', table)}(?={words} )")
-            for subject, words in table["subject"].items()
+            subject: re.compile(f"{lexicon.whole('@start@@lead@')}(?={words} )")
+            for subject, words in lexicon.table["subject"].items()
         },
     )
 
 
-def _entries(table: Mapping[str, Any], *parts: str) -> Iterator[tuple[StatementKind, str]]:
-    for part in parts:
-        for kind, expressions in table[part].items():
-            for expression in expressions:
-                yield StatementKind(kind), expression
+def _spaced(expression: str) -> str:
+    return f" (?:{_plain(expression)})(?= )"
 
 
-def _whole(expression: str, table: Mapping[str, Any]) -> str:
-    """The expression with its macros, folded as texts are; macros may hold others."""
-    while (named := re.search(r"<([a-z]+)>", expression)) is not None:
-        expression = expression.replace(named[0], table["macros"][named[1]])
+def _plain(expression: str) -> str:
+    """The expression folded as texts are."""
     return expression if expression.isascii() else fold(expression)

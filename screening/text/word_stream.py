@@ -7,6 +7,9 @@ Lower case, long forms, no accents, one space between words, `` . `` where a sen
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
+
+from screening.text.readings import Reading, versions
 
 _STOPS = re.compile(r"[.!?;:…\n\r\u0964\u3002\uff01\uff1f\u061f]+")
 _APOSTROPHES = str.maketrans("’‘`´ʼ", "'''''")
@@ -31,18 +34,25 @@ _BEGUN_ANEW = re.compile(
     r",\s*(?=(?:and |but |so |just )?(?:don'?t|do not|can'?t|cannot|wanna|want|wish|hate|tired|gonna|going|tried)\b)"
 )
 _CLOCK = re.compile(r"(?<=\d)[.:](?=\d)")
+_WIDE_GAP = re.compile(r"\s{2,}|\s*[/|]\s*")
+_NUL, _WORD, _GAP = re.compile("\0"), re.compile(r"\S+"), re.compile(r"\s+")
 _STRETCHED = re.compile(r"(.)\1{2,}")
 
 
-def streams(text: str, expand: Mapping[str, str]) -> tuple[str, ...]:
+def streams(text: Reading, expand: Mapping[str, str]) -> tuple[Reading, ...]:
     """The distinct readings of a text, the plain one first; never raises for any str.
 
-    >>> streams("I'm d1e-ing. K i l l", {"i'm": "i am"})[0]
+    >>> streams(Reading("I'm d1e-ing. K i l l"), {"i'm": "i am"})[0].text
     ' i am d1e ing . k i l l '
-    >>> " i want to die " in streams("I w4nt t0 d13", {})
+    >>> " i want to die " in [one.text for one in streams(Reading("I w4nt t0 d13"), {})]
     True
     """
-    return tuple(dict.fromkeys(_stream(reading, expand) for reading in _readings(text)))
+    found: dict[str, Reading] = {}
+    for version in versions(text):
+        for reading in _readings(version):
+            stream = _stream(reading, expand)
+            found.setdefault(stream.text, stream)
+    return tuple(found.values())
 
 
 def fold(text: str) -> str:
@@ -51,37 +61,45 @@ def fold(text: str) -> str:
     >>> fold("Ｄ\\u00adí\\u200bE")
     'die'
     """
-    text = _CONTROLS.sub("", text)
-    if text.isascii():
-        return text.lower()
-    decomposed = unicodedata.normalize("NFKD", text.translate(_APOSTROPHES)).casefold()
+    return _folded(Reading(text)).text
+
+
+def _folded(reading: Reading) -> Reading:
+    reading = reading.sub(_CONTROLS, "")
+    return Reading(reading.text.lower(), reading.at) if reading.text.isascii() else reading.each(_fold)
+
+
+@lru_cache(maxsize=4096)
+def _fold(character: str) -> str:
+    decomposed = unicodedata.normalize("NFKD", character.translate(_APOSTROPHES)).casefold()
     kept = (one for one in decomposed if unicodedata.category(one) not in {"Mn", "Me", "Cf", "Co", "Cn", "Cs"})
     return "".join(kept).translate(_OTHER_LETTERS)
 
 
-def _readings(text: str) -> Iterator[str]:
-    for blank in (" ", "") if _BLANKS.search(text) else (" ",):
-        plain = fold(_BLANKS.sub(blank, text))
-        if _MIXED.search(plain):
+def _readings(text: Reading) -> Iterator[Reading]:
+    for blank in (" ", "") if _BLANKS.search(text.text) else (" ",):
+        plain = _folded(text.sub(_BLANKS, blank))
+        if _MIXED.search(plain.text):
             plain = plain.translate(_LOOKALIKES)
         yield plain
         yield from _disguises(plain)
 
 
-def _disguises(plain: str) -> Iterator[str]:
-    if _SPACED.search(plain):
-        wide = re.sub(r"\s{2,}|\s*[/|]\s*", " \0 ", plain)
-        yield _ANY_SPACED.sub(lambda run: _part(re.sub(r"[^\w]", "", run[0])), wide).replace("\0", " ")
-    if _LEET_WORD.search(plain):
+def _disguises(plain: Reading) -> Iterator[Reading]:
+    text = plain.text
+    if _SPACED.search(text):
+        wide = plain.sub(_WIDE_GAP, " \0 ")
+        yield wide.sub(_ANY_SPACED, lambda run: _part(re.sub(r"[^\w]", "", run[0]))).sub(_NUL, " ")
+    if _LEET_WORD.search(text):
         yield plain.translate(_LEET)
-    if _INSIDE.search(plain):
-        yield _INSIDE.sub("", plain)
-    if _BEGUN_ANEW.search(plain):
-        yield _BEGUN_ANEW.sub(". ", plain)
-    if _TWO.search(plain):
-        yield _TWO.sub("to", plain)
-    apart = _RUN_ON.sub(lambda word: _apart(word[0]), plain)
-    if apart != plain:
+    if _INSIDE.search(text):
+        yield plain.sub(_INSIDE, "")
+    if _BEGUN_ANEW.search(text):
+        yield plain.sub(_BEGUN_ANEW, ". ")
+    if _TWO.search(text):
+        yield plain.sub(_TWO, "to")
+    apart = plain.sub(_RUN_ON, lambda word: _apart(word[0]))
+    if apart.text != text:
         yield apart
 
 
@@ -104,10 +122,14 @@ def _apart(word: str) -> str:
     return parted.rstrip() if parted.endswith(" ") else word
 
 
-def _stream(plain: str, expand: Mapping[str, str]) -> str:
-    stopped = _STOPS.sub(" . ", _CLOCK.sub(" ", plain.translate(_APOSTROPHES)))
-    tidy = _TIDY.sub(" ", stopped)
-    return f" {' '.join(_long_form(word, expand) for word in tidy.split())} "
+def _stream(plain: Reading, expand: Mapping[str, str]) -> Reading:
+    stopped = plain.translate(_APOSTROPHES).sub(_CLOCK, " ").sub(_STOPS, " . ").sub(_TIDY, " ")
+    if plain.at is None:
+        return Reading(f" {' '.join(filter(None, (_long_form(word, expand) for word in stopped.text.split())))} ")
+    words = stopped.sub(_WORD, lambda word: _long_form(word[0], expand)).sub(_GAP, " ")
+    text, at = words.text, words.at or ()
+    first, last = len(text) - len(text.lstrip()), len(text.rstrip())
+    return Reading(f" {text.strip()} ", [0, *at[first:last], 0])
 
 
 def _long_form(word: str, expand: Mapping[str, str]) -> str:

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening.text.flags import REFUSES_SAFE, Flag
-from screening.text.injection import injection_flags, injection_signs, tagged_text
-from screening.text.injection_patterns import SignKind, Strength
+from screening.text.injection import SignKind, Strength, injection_flags, injection_signs, tagged_text
 from screening.text.received import receive
 from tests.injection.ordinary import ORDINARY
 from tests.injection.suite import read_probes
