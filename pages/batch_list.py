@@ -8,10 +8,18 @@ import streamlit as st
 
 from jobs import uploads
 from pages.batches.batch_downloads import downloads
-from pages.batches.batch_progress import ENDED, find_hold, find_stopped, list_row, missing_rows, offers, progress_html
+from pages.batches.batch_progress import (
+    ENDED,
+    find_hold,
+    find_stopped,
+    list_row,
+    missing_rows,
+    offers,
+    progress_html,
+    reach_fact,
+)
 from pages.batches.new_batch import check_file, upload_file
 from pages.batches.overnight_panel import overnight_state
-from pages.batches.reach_choice import reach_fact
 from pages.batches.ways_panel import ways_panel
 from pages.components import resources
 from pages.components.sign_in import poll_session

@@ -5,8 +5,8 @@ import streamlit as st
 from jobs.agents import reads_off
 from pages.batches.pipeline_draft import Draft, checks, differences, draft_of, judge_draft, price_at_worst
 from pages.batches.pipeline_editor import edit_node
+from pages.batches.pipelines import whole_way_panel
 from pages.batches.prompt_panel import prompts_panel
-from pages.batches.whole_way_panel import whole_way_panel
 from pages.components import resources
 from pages.components.diagram import NodeMark, diagram_html
 from pages.components.known_models import known_models_or_refuse

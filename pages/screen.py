@@ -50,7 +50,7 @@ def text_form(running: bool) -> None:
         return
     if not typed.text.strip():
         st.error(MISSING[kind], icon=":material/edit:")
-    elif (pipeline := decide_or_refuse(choice, "screen")) is not None:
+    elif (pipeline := decide_or_refuse(choice)) is not None:
         start(typed, pipeline)
 
 

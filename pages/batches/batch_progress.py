@@ -12,6 +12,7 @@ from pages.components.live_view import money
 from pages.components.words import STATE_WORDS, error_words
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
+from screening.review.reach import Reach
 from screening.text.display import visible
 from screening.words import count_of
 from storage.batches.batch_state import ACTIVE, STOPPED, BatchState
@@ -101,7 +102,7 @@ def _spent_words(found: Progress) -> str:
     caps += [f"cap ${found.caps.max_cost_usd:,.2f}"] if found.caps.max_cost_usd else []
     lost = [f"{found.lost_calls:,} of them lost, their cost not in the sum"] if found.lost_calls else []
     left = [f"about {duration(found.seconds_left)} left"] if found.seconds_left is not None else []
-    rows = f"{count_of(found.rows_in, 'row')} in = {found.accepted:,} accepted + {found.rejected:,} rejected"
+    rows = f"{count_of(found.rows_in, 'row')}: {found.accepted:,} accepted, {found.rejected:,} rejected"
     without = [f"without what {found.left_out:,} in the inbox took"] if found.left_out else []
     words = [rows, count_of(found.calls, "call"), *lost, money(found.cost_usd), *without, *caps, *left]
     return f'<p style="color:var(--soft);margin:.7rem 0 0">{escape(" · ".join(words))}</p>'
@@ -177,3 +178,18 @@ def _way_on(one: BatchSummary) -> str:
     if "sha256" in one.intake:
         return "It goes on with the command that read it and --resume."
     return "It is tried again when the app that has the file starts anew."
+
+
+def reach_fact(reach: Reach) -> str:
+    """What holds for an upload that has begun; in red where unsafe texts are not reviewed.
+
+    >>> reach_fact(Reach.READ)
+    'Texts the AI labels unsafe or cannot decide are reviewed.'
+    """
+    if reach is Reach.READ:
+        return "Texts the AI labels unsafe or cannot decide are reviewed."
+    listed = " They are listed for sign-off." if reach is Reach.LIST else ""
+    return (
+        f":red[**Texts labeled unsafe are not reviewed in this upload**], except a random quality-check sample."
+        f"{listed} Escalated texts are reviewed."
+    )

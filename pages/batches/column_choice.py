@@ -1,28 +1,38 @@
-"""Which sheet and columns a file is read by, as a person confirms it, or as a kept mapping says."""
+"""Which sheet, columns and labels a file is read by, as a person confirms it, or as a kept mapping says."""
 
 from collections.abc import Mapping, Sequence
 
+import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from pages.batches.conversation_choice import choose_conversation, wants
 from pages.components.options import unique_labels
 from pages.components.sign_in import check_before
+from pages.components.words import literal
 from screening.datasets.columns import ColumnMapping, Shape, propose_mapping, rivals
 from screening.datasets.mapping import FileMapping, mapping_json, read_mapping
+from screening.datasets.reader import Table
 from screening.datasets.refused import FileRefused
+from screening.labels import Label
 from screening.review.policy import Action
 from screening.text.display import visible
+from screening.words import count_of
 
 NOT_USED = "(not used)"
 ROLES: Mapping[str, str] = {
-    "id": "Id",
-    "title": "Title, put before the text",
-    "reply": "Reply to the text",
-    "label": "Reference label",
+    "id": "ID",
+    "label": "Original label",
+    "reply": "Reply",
+    "title": "Title (prepended)",
     "group": "Group",
-    "where": "Where to act",
+    "where": "Contact or location",
 }
+READ_AS = ("safe", "unsafe", "ignored")
+LABELS_NAMED = 4
 _LARGEST_MAPPING = 1_000_000
+
+Labels = Mapping[str, Label | None]
 
 
 def chosen_sheet(token: str, sheets: Sequence[str]) -> None:
@@ -40,16 +50,15 @@ def sheet_key(token: str) -> str:
 def kept_mapping(token: str) -> tuple[FileMapping | None, str]:
     """A mapping from a file, where one was given for this upload, and a suffix for the keys of what it fills in."""
     name = f"mapping_{token}"
-    with st.expander("Use a mapping kept from another file", icon=":material/upload:"):
-        given = st.file_uploader("A mapping (JSON)", type="json", key=f"{name}_file")
-        if given is not None and st.button("Use this mapping", key=f"{name}_use"):
-            try:
-                content = given.getvalue()[:_LARGEST_MAPPING]
-                number = st.session_state.get(name, (None, 0))[1] + 1
-                st.session_state[name] = read_mapping(content), number
-                st.rerun()
-            except FileRefused as refusal:
-                st.error(visible(str(refusal)))
+    given = st.file_uploader("Load column mapping (JSON)", type="json", key=f"{name}_file")
+    if given is not None and st.button("Use this mapping", key=f"{name}_use"):
+        try:
+            content = given.getvalue()[:_LARGEST_MAPPING]
+            number = st.session_state.get(name, (None, 0))[1] + 1
+            st.session_state[name] = read_mapping(content), number
+            st.rerun()
+        except FileRefused as refusal:
+            st.error(literal(str(refusal)))
     found, number = st.session_state.get(name, (None, 0))
     return found, f"_{number}" if number else ""
 
@@ -57,7 +66,7 @@ def kept_mapping(token: str) -> tuple[FileMapping | None, str]:
 def offer_mapping(mapping: FileMapping) -> None:
     """The mapping as a file, for the command line and for the next file of this kind."""
     st.download_button(
-        "Keep this mapping",
+        "Save column mapping",
         check_before(Action.CREATE_BATCH, lambda: mapping_json(mapping)),  # a file held ready is gone after a rerun
         "mapping.json",
         "application/json",
@@ -75,56 +84,50 @@ def first_choice(columns: tuple[str, ...], proposed: ColumnMapping | None) -> Ma
     return {role: None if mapping is None or role in unclear else getattr(mapping, role) for role in roles}
 
 
-def confirm_columns(columns: tuple[str, ...], proposed: ColumnMapping | None, suffix: str = "") -> ColumnMapping | None:
-    """Which column is what; None until the text's is chosen. Several columns of text are joined in their order."""
-    st.markdown("**Columns**: please confirm")
+def confirm_columns(
+    columns: tuple[str, ...], proposed: ColumnMapping | None, more: DeltaGenerator, suffix: str = ""
+) -> ColumnMapping | None:
+    """Which column is what; None until the text's is chosen. Several columns of text are joined in their order. What
+    few files have is asked for under ``more``.
+    """
+    st.markdown("**Confirm columns**")
     shown = unique_labels({one: visible(one) for one in (NOT_USED, *columns)})
     first = first_choice(columns, proposed)
     begun = [first["text"], *(proposed.joined if proposed else ())]
-    places = st.columns([2, *(1 for _ in ROLES)])
-    texts = places[0].multiselect(
-        "Text; several are joined in this order",
+    usual = st.columns([1.4, 1, 1, 1])
+    texts = usual[0].multiselect(
+        "Text column(s)",
         columns,
         default=[one for one in begun if one is not None],
         format_func=shown.__getitem__,
         key=f"column_text{suffix}",
+        help="Several are joined in this order.",
     )
-    chosen = {
-        role: _one(place, role, columns, first[role], shown, suffix)
-        for place, role in zip(places[1:], ROLES, strict=True)
-    }  # fmt: skip
-    known = propose_mapping(columns)
-    conversation = choose_conversation(columns, proposed.conversation if proposed else None, suffix)
-    lists = conversation is None and st.toggle(
-        "Join texts that are lists of strings",
-        value=bool(proposed and proposed.lists),
-        key=f"column_lists{suffix}",
-        help="Strings are joined with an empty line between.",
-    )
+    with more:
+        places = dict(zip(ROLES, (*usual[1:], *st.columns(3)), strict=True))
+    chosen = {role: _one(place, role, columns, first[role], shown, suffix) for role, place in places.items()}
+    with more:
+        conversation = choose_conversation(columns, proposed.conversation if proposed else None, suffix)
+        lists = conversation is None and st.toggle(
+            "Join texts that are lists of strings",
+            value=bool(proposed and proposed.lists),
+            key=f"column_lists{suffix}",
+            help="Strings are joined with an empty line between.",
+        )
     if not texts:
         st.caption("Choose the column that holds the text.")
         return None
+    known = propose_mapping(columns)
     if conversation is not None and conversation.shape is Shape.ROWS and chosen["id"] is None:
         chosen["id"] = known.id if known else None  # several rows share it, so that it is the group of texts
     if (wanting := wants(conversation, chosen["id"])) is not None:
         st.caption(wanting)
         return None
-    return ColumnMapping(
-        text=texts[0],
-        joined=tuple(texts[1:]),
-        id=chosen["id"],
-        title=chosen["title"],
-        reply=chosen["reply"],
-        label=chosen["label"],
-        group=chosen["group"],
-        where=chosen["where"],
-        lists=lists,
-        conversation=conversation,
-    )
+    return ColumnMapping(text=texts[0], joined=tuple(texts[1:]), lists=lists, conversation=conversation, **chosen)
 
 
 def _one(
-    place: "st.delta_generator.DeltaGenerator",
+    place: DeltaGenerator,
     role: str,
     columns: tuple[str, ...],
     before: str | None,
@@ -136,3 +139,49 @@ def _one(
     key = f"column_{role}{suffix}"
     picked = place.selectbox(ROLES[role], options, index=at, format_func=shown.__getitem__, key=key)
     return None if picked == NOT_USED else str(picked)
+
+
+def confirm_labels(table: Table, kept: Labels, suffix: str = "") -> Labels:
+    """What each value of the label column stands for, ``kept`` first; unmapped ones are shown and give none."""
+    report = table.report
+    values = {value: count for value, count in report.label_values.items() if value.strip()}
+    if report.mapping.label is None or not values:
+        why = "No column of original labels" if report.mapping.label is None else "The label column is empty"
+        st.caption(f"{why}: there will be no confusion matrix.")
+        return {}
+    known = {value: label.value for value, label in {**report.labels, **kept}.items() if label is not None}
+    said = [known.get(value, READ_AS[2]) for value in values]
+    unmapped = [value for value in report.unmapped if value not in kept]
+    if unmapped:
+        st.warning(
+            f"{count_of(len(unmapped), 'label value is', 'label values are')} not recognized: {_some(unmapped)}. "
+            "Map them to safe or unsafe, or leave them to be ignored."
+        )
+    pairs = zip(values.items(), said, strict=True)
+    words = [f"{literal(value)} ({count:,}) → {read_as}" for (value, count), read_as in list(pairs)[:LABELS_NAMED]]
+    more = f" and {len(values) - LABELS_NAMED:,} more" if len(values) > LABELS_NAMED else ""
+    with st.expander(f"Labels: {' · '.join(words)}{more}", expanded=bool(unmapped)):
+        rows = pd.DataFrame(
+            {
+                "Value": [visible(value) for value in values],  # a broken byte is no text that can be sent
+                "Rows": list(values.values()),
+                "Read as": said,
+            }
+        )
+        edited = st.data_editor(
+            rows,
+            key=f"labels_{report.mapping.label!a}{suffix}",
+            disabled=["Value", "Rows"],
+            hide_index=True,
+            column_config={"Read as": st.column_config.SelectboxColumn(options=list(READ_AS), required=True)},
+            height=min(250, 40 + 35 * len(rows)),
+        )
+    return {
+        value: None if read_as == READ_AS[2] else Label(read_as)
+        for value, read_as in zip(values, edited["Read as"], strict=True)
+    }
+
+
+def _some(values: Sequence[str]) -> str:
+    named = ", ".join(literal(value) for value in values[:LABELS_NAMED])
+    return f"{named}, …" if len(values) > LABELS_NAMED else named

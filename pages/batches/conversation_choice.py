@@ -14,10 +14,10 @@ TEXTS = "texts"
 FILE_ORDER = "(the order of the file)"
 NOT_USED = "(not used)"
 SHAPES: Mapping[str, str] = {
-    TEXTS: "texts, one a row",
-    Shape.MESSAGES: "conversations, one a row, as a list of messages",
-    Shape.ROWS: "conversations, one turn a row",
-    Shape.TRANSCRIPT: "conversations, one a row, as a transcript (Name: text)",
+    TEXTS: "one text per row",
+    Shape.MESSAGES: "one conversation per row, as a list of messages",
+    Shape.ROWS: "one turn of a conversation per row",
+    Shape.TRANSCRIPT: "one conversation per row, as a transcript (Name: text)",
 }
 JUDGED: Mapping[Judged, str] = {
     Judged.LAST_USER: "the user's last turn, in its context",
@@ -43,7 +43,7 @@ def choose_conversation(
     """The choice; None for a file of texts."""
     options = list(SHAPES)
     shape = st.selectbox(
-        "The file holds",
+        "File format",
         options,
         index=options.index(kept.shape if kept else TEXTS),
         format_func=SHAPES.__getitem__,
@@ -57,14 +57,14 @@ def choose_conversation(
     reading = replace(
         begun,
         judged=judged.selectbox(
-            "Judged is",
+            "What to judge",
             every,
             index=every.index(begun.judged),
             format_func=JUDGED.__getitem__,
             key=f"conversation_judged{suffix}",
         ),
         questions=asked.selectbox(
-            "Asked about",
+            "Question",
             questions,
             index=questions.index(begun.questions) if begun.questions in ASKED else 0,
             format_func=ASKED.__getitem__,
@@ -105,11 +105,11 @@ def speakers_of(words: str) -> tuple[tuple[str, Role], ...]:
 def _with_speakers(reading: ConversationReading, suffix: str) -> ConversationReading:
     known = ", ".join(f"{name}={role}" for name, role in reading.speakers)
     words = st.text_input(
-        "Names that speak, where they are not user and assistant",
+        "Speaker names",
         known,
         placeholder="Anna=user, Ben=assistant",
         key=f"conversation_speakers{suffix}",
-        help="user, assistant, system or tool. Known without it: user, human, client, assistant, chatbot and the like.",
+        help="Where they are not user and assistant: NAME=user, assistant, system or tool, with commas between.",
     )
     found = speakers_of(words)
     if len(found) < len([part for part in words.split(",") if part.strip()]):
@@ -123,7 +123,7 @@ def _with_columns(reading: ConversationReading, columns: tuple[str, ...], suffix
     proposed = propose_turns(columns)
     asked = dict(TURN_COLUMNS) if reading.shape is Shape.ROWS else {}
     if len(reading.questions) > 1:
-        asked["reply_label"] = "Reference label of the chatbot"
+        asked["reply_label"] = "Original label of the chatbot"
     for place, (part, words) in zip(st.columns(max(1, len(asked))), asked.items(), strict=False):
         nothing = FILE_ORDER if part == "order" else NOT_USED
         options = [nothing, *columns]

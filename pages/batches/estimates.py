@@ -1,6 +1,9 @@
-"""Calls, cost and time of a batch before its first call: the worst case, and what is to be expected."""
+"""Calls, cost, time and reviews of a batch before its first call: the worst case, and what is to be expected."""
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+
+import pandas as pd
 
 from jobs.agents import reads_off
 from pages.batches.file_check import Check
@@ -11,13 +14,17 @@ from screening.engine.pipeline import PipelineConfig
 from screening.engine.prompting import load_prompts
 from screening.engine.whole_way import most_calls, whole_way
 from screening.labels import LABELS, Label
+from screening.review.reach import Reach
 from screening.settings import Settings
 from screening.words import count_of
+from storage.batches.batches import BatchSummary
 from storage.batches.spent import Spent
 
 ASSUMED = (0.9, 0.05, 0.05)
 """How an agent that is fairly sure of a label answers: that label nine times in ten. For sites without a batch yet."""
-GUESS = "a guess, as no batch ran with this pipeline yet: agents that give their usual answer nine times in ten"
+
+ReviewEstimate = Mapping[Reach, str]
+"""What follows from each choice for unsafe texts, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,13 +38,12 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchEstimate:
-    """Before the first call. ``basis`` says what the expectation rests on; ``low`` and ``high`` are where the calls
-    lie in 95 of 100 batches like the last ones, None for a guess.
+    """Before the first call. ``low`` and ``high`` are where the calls lie in 95 of 100 batches like the last ones, None
+    for a guess.
     """
 
     worst: Case
     expected: Case
-    basis: str
     low: Case | None = None
     high: Case | None = None
 
@@ -57,16 +63,13 @@ def batch_estimate(found: Check, pipeline: PipelineConfig, settings: Settings, s
     worst = _case(most, found, pipeline, settings, None)
     if spent is None:
         guessed = _case(min(most, texts * assumed_calls(pipeline)), found, pipeline, settings, None)
-        return BatchEstimate(worst=worst, expected=guessed, basis=GUESS)
+        return BatchEstimate(worst=worst, expected=guessed)
     low, high = (_case(min(most, one), found, pipeline, settings, spent) for one in spent.interval(texts))
     return BatchEstimate(
         worst=worst,
         expected=_case(min(most, texts * spent.calls), found, pipeline, settings, spent),
         low=low,
         high=high,
-        basis=f"{spent.calls:.1f} calls a text in {_last(spent.batches)} with this pipeline "
-        f"({count_of(spent.texts, 'text')}); the range holds for 95 of 100 batches of such "
-        "texts",
     )
 
 
@@ -127,16 +130,56 @@ def duration(seconds: float | None) -> str:
     return f"{seconds / 3600:.1f} h" if seconds < 172_800 else f"{seconds / 86_400:.1f} days"
 
 
-def estimate_rows(estimated: BatchEstimate) -> list[dict[str, str]]:
-    """The lines as rows of a table."""
-    lines = (
-        ("At most", estimated.worst),
-        ("Expected", estimated.expected),
-        ("Expected at least", estimated.low),
-        ("Expected at most", estimated.high),
+def estimate_table(estimated: BatchEstimate) -> pd.DataFrame:
+    """Expected and at most, as they are shown; where runs tell, with the range of 95 of 100 such batches."""
+    expected, low, high, most = estimated.expected, estimated.low, estimated.high, estimated.worst
+    ways: Mapping[str, Callable[[Case], str]] = {
+        "AI responses": lambda one: f"{one.calls:,.0f}",
+        "Cost": lambda one: money(one.usd),
+    }
+    rows = {name: [way(expected), way(most)] for name, way in ways.items()}
+    if low is not None and high is not None:
+        for name, way in ways.items():
+            if way(low) != way(high):
+                rows[name][0] += f" ({way(low)} to {way(high)})"
+    rows["Time"] = [duration(expected.seconds), duration(most.seconds)]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["Expected", "At most"])
+
+
+def basis_words(spent: Spent | None) -> str:
+    """What the expectation rests on."""
+    if spent is None:
+        return "Estimate only: no past runs with these settings."
+    return (
+        f"From {_last(spent.batches)} with this pipeline ({count_of(spent.texts, 'text')}, {spent.calls:.1f} responses "
+        "each); 95% prediction interval."
     )
-    return [
-        {"": name, "Calls": f"{case.calls:,.0f}", "Cost": money(case.usd), "Time": duration(case.seconds)}
-        for name, case in lines
-        if case is not None
-    ]
+
+
+def review_estimate(found: Check, audit_rate: float, batches: Sequence[BatchSummary], version: str) -> ReviewEstimate:
+    """What follows from each choice, in numbers."""
+    escalated, unsafe, basis = _shares(batches, version)
+    asked = found.accepted - found.without_call
+
+    def reviews(share: float) -> str:
+        count = round(found.without_call + asked * (share + audit_rate * (1 - share)))
+        return f"About {count_of(count, 'case')} to review"
+
+    known = f"{found.unsafe:,} labeled unsafe in your file, " if found.referenced else ""
+    unseen = f"{known}about {round(unsafe * asked):,} expected from the AI"
+    return {
+        Reach.READ: f"{reviews(escalated + unsafe)} ({basis}).",
+        Reach.LIST: f":red[**No one reviews them**: {unseen}.] {reviews(escalated)}.",
+        Reach.COUNT: f":red[**No one sees them**: {unseen}.] {reviews(escalated)}.",
+    }
+
+
+def _shares(batches: Sequence[BatchSummary], version: str) -> tuple[float, float, str]:
+    """Shares of texts escalated and labeled unsafe: those seen under these settings, else assumed."""
+    same = [one.progress for one in batches if one.configuration_version == version]
+    decided = sum(one.safe + one.unsafe + one.human_review for one in same)
+    if not decided:
+        _, unsafe, escalated = ASSUMED
+        return escalated, unsafe, f"assumes {escalated:.0%} escalated, {unsafe:.0%} unsafe; no past data"
+    escalated, unsafe = sum(one.human_review for one in same) / decided, sum(one.unsafe for one in same) / decided
+    return escalated, unsafe, f"from {count_of(decided, 'text')} screened with these settings"

@@ -1,19 +1,26 @@
-"""What an uploaded file holds, before the first call: how it was read, which rows are out and why."""
+"""What an uploaded file holds, before the first call: read once for its columns and once for its rows, however often
+its page is drawn; which rows are out and why.
+"""
 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from html import escape
+from pathlib import Path
 
+import streamlit as st
+
+from jobs.intake import receiver
+from pages.components import resources
+from screening.datasets.columns import ColumnMapping
 from screening.datasets.labels import map_label
-from screening.datasets.reader import FileReport, Table
+from screening.datasets.reader import FileReport, Table, read_table
 from screening.datasets.records import Reason
+from screening.datasets.refused import FileRefused
 from screening.datasets.row_validation import Receive, Row
 from screening.datasets.rows import NewCase
 from screening.engine.guard import guard_for
 from screening.labels import Label
 from screening.text.display import visible
-from screening.words import count_of
 
 FIRST, SHOWN = 6, 160
 """Rows that are shown before anything starts, and how many characters of each text."""
@@ -114,19 +121,18 @@ def preview_rows(found: Check, labels: Mapping[str, Label | None]) -> list[dict[
 def _preview(row: Row, labels: Mapping[str, Label | None]) -> dict[str, object]:
     if not isinstance(row, NewCase):
         said = f"rejected: {REASON_WORDS[Reason(row.reason)]}"
-        return {"Row": row.row, "Id": visible(row.external_id or ""), "Text": "", "Read as": said}
+        return {"Row": row.row, "ID": visible(row.external_id or ""), "Text": "", "Status": said}
     label = map_label(row.reference_value, labels)
     known = {
         "Row": row.row,
-        "Id": visible(row.external_id),
+        "ID": visible(row.external_id),
         "Text": _start(row.text.stored),
-        "Read as": "a case",
         "Reply": _start(row.reply.stored) if row.reply else None,
-        "Label": None if row.reference_value is None else visible(row.reference_value),
-        "Reference": label.value if label else None,
+        "Status": "accepted",
+        "Original label": label.value if label else row.reference_value and f"ignored: {visible(row.reference_value)}",
         "Group": None if row.group is None else visible(row.group),
         "Turns": None if row.thread is None else len(row.thread.turns),
-        "Where to act": None if row.where is None else visible(row.where),
+        "Contact or location": None if row.where is None else visible(row.where),
     }
     return {name: value for name, value in known.items() if value is not None}
 
@@ -141,28 +147,50 @@ def format_words(report: FileReport) -> str:
     if report.encoding:
         parts.append(f"{report.encoding}{' (a guess)' if report.encoding_guessed else ''}")
     if report.separator:
-        parts.append(f"separated by {SEPARATORS.get(report.separator, repr(report.separator))}")
+        parts.append(f"{SEPARATORS.get(report.separator, repr(report.separator))}")
     return ", ".join(parts)
-
-
-def report_html(report: FileReport, found: Check) -> str:
-    """The counts and everything that should be known before starting."""
-    known = f" It has the shape of {report.known}." if report.known else ""
-    sentences = [f"Read as {format_words(report)}.{known}", *report.warnings]
-    if found.without_call:
-        unasked = count_of(found.without_call, "text cannot be screened and goes", "texts cannot be screened and go")
-        sentences.append(f"{unasked} to a clinician without a call.")
-    numbers = (
-        f"<b>{count_of(found.rows_in, 'row')}</b> in = <b>{found.accepted:,}</b> accepted + "
-        f"<b>{sum(found.rejected.values()):,}</b> rejected"
-    )
-    items = "".join(f"<li>{escape(visible(sentence))}</li>" for sentence in sentences)
-    return (
-        f'<div class="sl-live"><p style="font-size:1.15rem;margin:0 0 .4rem">{numbers}</p>'
-        f'<ul style="margin:0;padding-left:1.1rem">{items}</ul></div>'
-    )
 
 
 def rejected_rows(found: Check) -> list[dict[str, object]]:
     """The reasons as rows of a table."""
     return [{"Why": REASON_WORDS[reason], "Rows": count} for reason, count in found.rejected.items()]
+
+
+def _as_bytes(words: str) -> bytes:
+    return words.encode(errors="surrogatepass")  # a broken byte in a label or a column's name
+
+
+@st.cache_resource(max_entries=8, ttl=3600, show_spinner="Reading the file …", hash_funcs={str: _as_bytes})
+def profile(path: Path, name: str, sheet: str | None) -> Table | FileRefused:
+    """What the file holds by its proposed columns, or why a person must say more."""
+    try:
+        return read_table(path, name, sheet=sheet)
+    except FileRefused as refusal:
+        return refusal
+
+
+@st.cache_resource(max_entries=8, ttl=3600, show_spinner="Reading the file …", hash_funcs={str: _as_bytes})
+def _read_mapped(path: Path, name: str, sheet: str | None, mapping: ColumnMapping) -> Table | FileRefused:
+    try:
+        return read_table(path, name, mapping=mapping, sheet=sheet)
+    except FileRefused as refusal:
+        return refusal
+
+
+def read_mapped(path: Path, name: str, sheet: str | None, mapping: ColumnMapping) -> Table:
+    """The file by the columns that a person confirmed: the profile itself where they are the proposed ones.
+
+    Raises FileRefused.
+    """
+    first = profile(path, name, sheet)
+    same = isinstance(first, Table) and first.report.mapping == mapping
+    found = first if same else _read_mapped(path, name, sheet, mapping)
+    if isinstance(found, FileRefused):
+        raise found
+    return found
+
+
+@st.cache_resource(max_entries=8, ttl=3600, show_spinner="Checking every row …", hash_funcs={str: _as_bytes})
+def check_rows(path: Path, name: str, sheet: str | None, mapping: ColumnMapping) -> Check:
+    """Every row, each text received once. Raises FileRefused."""
+    return check(read_mapped(path, name, sheet, mapping), receiver(resources.settings()))

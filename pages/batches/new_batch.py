@@ -1,10 +1,10 @@
-"""From a file to a batch: upload, look at what it holds, confirm the columns and labels, see the price, start."""
+"""From a file to a batch, on one screen: what the file holds, what becomes of unsafe texts, what it costs, Start."""
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from html import escape
+from pathlib import Path
 
 import streamlit as st
 
@@ -12,38 +12,41 @@ from jobs import uploads
 from jobs.agents import Agents
 from jobs.intake import BatchRequest, open_batch, receiver
 from jobs.uploads import Upload, uploaded_table
-from pages.batches.column_choice import chosen_sheet, confirm_columns, kept_mapping, offer_mapping, sheet_key
-from pages.batches.estimates import BatchEstimate, batch_estimate, estimate_rows
-from pages.batches.file_check import Check, preview_rows, rejected_rows, report_html
-from pages.batches.file_reading import check_rows, profile, read_mapped
+from pages.batches.column_choice import (
+    chosen_sheet,
+    confirm_columns,
+    confirm_labels,
+    kept_mapping,
+    offer_mapping,
+    sheet_key,
+)
+from pages.batches.estimates import ReviewEstimate, basis_words, batch_estimate, estimate_table, review_estimate
+from pages.batches.file_check import Check, check_rows, format_words, preview_rows, profile, read_mapped, rejected_rows
 from pages.batches.intake_runs import intake_runs
-from pages.batches.label_values import Labels, confirm_labels
 from pages.batches.overnight_panel import choose_overnight
-from pages.batches.pipelines import choose, decide_or_refuse, least_calls
-from pages.batches.reach_choice import choose_reach, consequences
+from pages.batches.pipelines import choose, decide_or_refuse, show_guarantees
 from pages.components import resources
 from pages.components.streamed import CSV, StreamedFile, show_files
+from pages.components.words import literal
 from screening.datasets.columns import ColumnMapping, rivals
 from screening.datasets.mapping import FileMapping
 from screening.datasets.reader import Table, describe_reading
 from screening.datasets.refused import ColumnsUnclear, FileRefused
 from screening.datasets.rows import RejectedRow, rejected_csv
-from screening.engine.pipeline import PipelineConfig
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
-from screening.text.display import visible
+from screening.review.reach import Reach
 from screening.words import count_of
 from storage.batches.batches import list_batches
 from storage.batches.pipelines import active_version
 from storage.batches.spent import recent_spending
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
-    """A file after both passes, as one person confirmed it."""
-
-    table: Table
-    found: Check
+SAMPLE = Path(__file__).parents[2] / "data" / "sample.csv"
+REACH_WORDS = {
+    Reach.READ: "Review every one",
+    Reach.LIST: "List for sign-off",
+    Reach.COUNT: "Do not review (count only)",
+}
 
 
 def upload_file() -> None:
@@ -56,66 +59,95 @@ def upload_file() -> None:
     )
     if given is None:
         return
-    folder = resources.settings().data_directory / uploads.BY_PEOPLE
-    kept = uploads.keep(folder, given.name, given, resources.actor().id)
+    kept = uploads.keep(upload_folder(), given.name, given, resources.actor().id)
     st.session_state["upload_number"] = number + 1
     st.query_params["upload"] = kept.token
     st.rerun()
+
+
+def upload_folder() -> Path:
+    """Where files lie that people have uploaded and not started."""
+    return resources.settings().data_directory / uploads.BY_PEOPLE
+
+
+def sample_button() -> None:
+    """The sample that comes with the program, as if it were uploaded; nothing where it does not."""
+    if not SAMPLE.exists() or not st.button("Try sample data", icon=":material/table_view:"):
+        return
+    with SAMPLE.open("rb") as sample:
+        kept = uploads.keep(upload_folder(), SAMPLE.name, sample, resources.actor().id)
+    st.switch_page(Path(__file__).parents[1] / "batch_list.py", query_params={"upload": kept.token})
 
 
 def check_file(upload: Upload) -> None:
     """Everything before the first call; of a file that is a batch already, the batch."""
     if upload.batch_id:
         show_batch_of(upload)
-    st.html(f'<h2 style="margin:0;padding:0">Check {escape(visible(upload.name))}</h2>')
+    st.caption("File uploads › Check")
+    st.title(literal(upload.name))
+    above = st.container()
+    left, right = st.columns([3, 2], gap="medium")
     try:
-        _check_file(upload)
+        with left:
+            confirmed = confirm_file(replace(upload, sheet=st.session_state.get(sheet_key(upload.token))), above)
     except FileRefused as refusal:
-        show_refusal(refusal)
-        leave(upload)
-
-
-def _check_file(upload: Upload) -> None:
-    begun = replace(upload, sheet=st.session_state.get(sheet_key(upload.token)))
-    with st.container(border=True):
-        mapping, kept, suffix = ask_columns(begun)
-    if mapping is None:
-        leave(upload)
-        return
-    place = begun.path, begun.name, begun.sheet, mapping
-    table, found = read_mapped(*place), check_rows(*place)
-    left, right = st.columns([2, 3], gap="medium")
-    with left:
-        labels = confirm_labels(table, kept.labels if kept else {}, suffix)
-        offer_mapping(FileMapping(columns=mapping, labels=labels, sheet=begun.sheet))
-    final = Checked(table=table.with_labels(labels), found=found.with_labels(labels))
+        confirmed = None
+        with above:
+            show_refusal(refusal)
     with right:
-        show_report(final, rejected_file(begun, mapping))
-    st.markdown("**The first rows, as they will be read**")
-    st.dataframe(preview_rows(found, labels), hide_index=True)
-    offer(begun, final, labels)
+        if confirmed is None:
+            leave(upload)
+        else:
+            start_card(confirmed[0], *confirmed[1:])
 
 
-def ask_columns(upload: Upload) -> tuple[ColumnMapping | None, FileMapping | None, str]:
+def confirm_file(upload: Upload, above: "st.delta_generator.DeltaGenerator") -> tuple[Upload, Table, Check] | None:
+    """Columns and labels as a person confirms them, and the first rows as they are read so; None until the columns are
+    clear. Raises FileRefused.
+    """
+    with st.container(border=True):
+        fields, more = st.container(gap="small"), st.expander("More columns, conversations, column mapping")
+        mapping, kept, suffix = ask_columns(upload, fields, more)
+        if mapping is None:
+            return None
+        place = upload.path, upload.name, upload.sheet, mapping
+        table, found = read_mapped(*place), check_rows(*place)
+        labels = confirm_labels(table, kept.labels if kept else {}, suffix)
+    with more:
+        offer_mapping(FileMapping(columns=mapping, labels=labels, sheet=upload.sheet))
+    final, counted = table.with_labels(labels), found.with_labels(labels)
+    with above:
+        show_counts(final, counted, rejected_file(upload, mapping))
+    with st.container(border=True):
+        st.markdown("**Preview**")
+        st.dataframe(preview_rows(found, labels), hide_index=True, height="content")
+    return replace(upload, mapping=table.report.mapping, label_values=dict(labels)), final, counted
+
+
+def ask_columns(
+    upload: Upload, fields: "st.delta_generator.DeltaGenerator", more: "st.delta_generator.DeltaGenerator"
+) -> tuple[ColumnMapping | None, FileMapping | None, str]:
     """The columns as a person confirms them, and the kept mapping that they begin with. Raises FileRefused."""
     found = profile(upload.path, upload.name, upload.sheet)
     sheets = found.sheets if isinstance(found, FileRefused) else found.report.sheets
-    chosen_sheet(upload.token, sheets)
-    kept, suffix = kept_mapping(upload.token)
+    with fields:
+        chosen_sheet(upload.token, sheets)
+    with more:
+        kept, suffix = kept_mapping(upload.token)
     if upload.sheet in sheets[1:]:
         suffix += f"_{sheets.index(upload.sheet)}"  # the columns of another sheet are others
     if isinstance(found, FileRefused) and not isinstance(found, ColumnsUnclear):
         raise found
     columns = found.columns if isinstance(found, ColumnsUnclear) else found.report.columns
     proposed = found.report.mapping if isinstance(found, Table) else None
-    kept_columns = kept.columns if kept else None
-    if kept_columns is not None:
-        proposed = kept_columns_or_refuse(kept_columns, columns) or proposed
-    above = st.container()
-    mapping = confirm_columns(columns, proposed, suffix)
-    if isinstance(found, ColumnsUnclear) and kept_columns is None and still_unclear(columns, mapping):
-        with above:
-            show_refusal(found)
+    with fields:
+        if kept is not None:
+            proposed = kept_columns_or_refuse(kept.columns, columns) or proposed
+        problem = st.container()
+        mapping = confirm_columns(columns, proposed, more, suffix)
+        if isinstance(found, ColumnsUnclear) and kept is None and still_unclear(columns, mapping):
+            with problem:
+                show_refusal(found)
     return mapping, kept, suffix
 
 
@@ -124,117 +156,144 @@ def still_unclear(columns: tuple[str, ...], mapping: ColumnMapping | None) -> bo
     return mapping is None or any(getattr(mapping, role) is None for role in rivals(columns))
 
 
-def kept_columns_or_refuse(kept: ColumnMapping, columns: tuple[str, ...]) -> ColumnMapping | None:
+def kept_columns_or_refuse(kept: ColumnMapping | None, columns: tuple[str, ...]) -> ColumnMapping | None:
     """The kept columns, where this file has them; else it is said which it has not."""
-    missing = sorted(kept.columns() - set(columns))
+    missing = sorted(kept.columns() - set(columns)) if kept else []
     if missing:
-        show_refusal(FileRefused(f"The file has no column {', '.join(missing)}, which the kept mapping names."))
+        show_refusal(FileRefused(f"The file has no column {', '.join(missing)}, which the column mapping names."))
         return None
     return kept
 
 
 def show_refusal(refusal: FileRefused) -> None:
     """Why the file is not read."""
-    st.html(
-        '<div role="alert" style="border-left:4px solid light-dark(#b42318,#f0796f);padding:.5rem 1rem;'
-        f'background:light-dark(#fdf1f0,#2c1614)"><b>Not read as it is.</b> {escape(visible(str(refusal)))}</div>'
-    )
+    st.error(f"**Not read as it is.** {literal(str(refusal))}", icon=":material/error:")
 
 
 def leave(upload: Upload) -> None:
     """Discard the uploaded file."""
-    if st.button("Choose another file", icon=":material/arrow_back:"):
+    if st.button("Another file", icon=":material/arrow_back:"):
         uploads.discard(upload)
         del st.query_params["upload"]
         st.rerun()
 
 
-def show_report(final: Checked, rejected: StreamedFile) -> None:
-    """Counts, warnings, rejected rows and the file of them."""
-    report, found = final.table.report, final.found
-    st.html(report_html(report, found))
-    if found.rejected:
-        st.dataframe(rejected_rows(found), height=min(220, 38 + 35 * len(found.rejected)))
-        show_files([rejected])
+def show_counts(table: Table, found: Check, rejected: StreamedFile) -> None:
+    """Rows in, accepted and rejected, how the file was read, and what should be known before starting."""
+    report, out = table.report, sum(found.rejected.values())
+    known = f" · recognized as {report.known}" if report.known else ""
+    st.markdown(
+        f"**{count_of(found.rows_in, 'row')}**: :green[**{found.accepted:,} accepted**], "
+        f"{':red' if out else ''}[**{out:,} rejected**] · {literal(format_words(report) + known)}".replace(
+            "[**0 rejected**]", "0 rejected"
+        )
+    )
+    sentences = [literal(each) for each in report.warnings]
+    if found.without_call:
+        unasked = count_of(found.without_call, "text cannot be screened and is", "texts cannot be screened and are")
+        sentences.append(f"{unasked} escalated to a clinician without asking the AI.")
+    if sentences:
+        st.warning("\n".join(f"- {each}" for each in sentences) if len(sentences) > 1 else sentences[0])
+    if out:
+        with st.expander(f"{count_of(out, 'rejected row')}: see why"):
+            st.dataframe(rejected_rows(found), hide_index=True)
+            show_files([rejected])
 
 
-def offer(upload: Upload, final: Checked, labels: Labels) -> None:
-    """The price, the cap, and the button."""
-    settings = resources.settings()
-    left, right = st.columns([2, 3], gap="medium")
-    with left:
-        own = active_version(resources.database())
-        choice = choose(settings, own, "batch")
-        pipeline = decide_or_refuse(choice, "batch")
-    if pipeline is None or not final.found.accepted:
-        with right:
-            leave(upload)
-        return
-    with right:
+def start_card(upload: Upload, table: Table, found: Check) -> None:
+    """What becomes of unsafe texts, the price, the button; the statistics folded away. It is drawn in that order, and
+    run in another: the price follows from what is chosen under Advanced.
+    """
+    own = active_version(resources.database())
+    with st.container(border=True, key="start_card"):
+        policy, price, button = st.container(), st.container(gap="small"), st.container(gap="small")
+        with st.expander("Advanced: pipeline, error bound, limits"):
+            choice = choose(resources.settings(), own, "batch")
+            caps = ask_caps()
+            guarantees = st.container()
+        with button:
+            pipeline = decide_or_refuse(choice) if found.accepted else None
+            if pipeline is None:
+                leave(upload)
+                return
+        with guarantees:
+            show_guarantees(choice, pipeline, "batch")
         earlier = list_batches(resources.database(), resources.actor(), limit=20)
-        estimated = show_estimate(final.found, pipeline)
         version = resources.configuration(pipeline).version
-        reach = choose_reach(upload.token, consequences(final.found, settings.audit_rate, earlier, version))
-        overnight = choose_overnight(pipeline, final.found.accepted, final.found.referenced)
-        most, cost = caps()
-        shown = None if choice.own is None or own is None else own.title
-        if pressed_start(count_of(final.found.accepted, "text"), shown):
+        with policy:
+            reach = choose_reach(
+                upload.token, review_estimate(found, resources.settings().audit_rate, earlier, version)
+            )
+        with price:
+            spent = recent_spending(resources.database(), resources.actor(), pipeline.version)
+            estimated = batch_estimate(found, pipeline, resources.settings(), spent)
+            st.table(estimate_table(estimated), border="horizontal")
+            st.caption(basis_words(spent))
+        with button:
+            overnight = choose_overnight(pipeline, found.accepted, found.referenced)
             request = BatchRequest(
                 name=upload.name,
                 pipeline=pipeline,
-                max_calls=most,
-                max_cost_usd=cost,
+                max_calls=caps[0],
+                max_cost_usd=caps[1],
                 reach=reach,
                 submission=upload.token,
                 overnight=overnight,
-                intake=describe_reading(final.table.report) | {"estimate": estimated.record},
+                intake=describe_reading(table.report) | {"estimate": estimated.record},
             )
-            start(upload, request, final.table, labels)
-        leave(upload)
+            by_nobody = own.title if own and choice.own else None
+            start_buttons(upload, table, request, count_of(found.accepted, "text"), by_nobody)
 
 
-def show_estimate(found: Check, pipeline: PipelineConfig) -> BatchEstimate:
-    """The price before the first call, and what it rests on."""
-    spent = recent_spending(resources.database(), resources.actor(), pipeline.version)
-    estimated = batch_estimate(found, pipeline, resources.settings(), spent)
-    st.dataframe(estimate_rows(estimated), hide_index=True)
-    st.caption(f"Expected: {estimated.basis}. {least_calls(pipeline)}")
-    return estimated
+def choose_reach(token: str, words: ReviewEstimate) -> Reach:
+    """The choice for this upload; only a person chooses that unsafe texts are not reviewed. Beside each stands what
+    follows.
+    """
+    chosen: Reach = st.radio(
+        "**What happens to texts the AI labels unsafe?**",
+        [*Reach],
+        captions=[words[reach] for reach in Reach],
+        format_func=REACH_WORDS.__getitem__,
+        key=f"reach_{token}",
+        help="Escalated texts and random quality checks are reviewed in any case. Listing or counting alone supports "
+        "no claim about how many texts are labeled unsafe wrongly.",
+    )
+    return chosen
 
 
-def pressed_start(texts: str, own: str | None) -> bool:
-    """The button; whether it was pressed where this pipeline of the site, chosen by nobody, stood beside it."""
-    key = "started_with"
-    if not st.button(
-        f"Start screening {texts}",
-        type="primary",
-        icon=":material/play_arrow:",
-        on_click=lambda: st.session_state.update({key: own}),
-    ):
-        return False
-    if own in (None, st.session_state.pop(key, own)):
-        return True
-    st.warning(f"Nothing was started: {own} came into force meanwhile. Look again, and press once more.")
-    return False
-
-
-def caps() -> tuple[int | None, float | None]:
+def ask_caps() -> tuple[int | None, float | None]:
     """The inputs for the most calls and dollars; None is no cap."""
-    calls_cap, cost_cap = st.columns(2)
-    most = calls_cap.number_input("Stop after so many calls", min_value=1, value=None, placeholder="no cap")
-    cost = cost_cap.number_input("Stop after so many US dollars", min_value=0.01, value=None, placeholder="no cap")
+    left, right = st.columns(2)
+    most = left.number_input("Response limit", min_value=1, value=None, placeholder="none", key="most_calls")
+    cost = right.number_input("Cost limit (USD)", min_value=0.01, value=None, placeholder="none", key="most_cost")
     return most, cost
 
 
-def start(upload: Upload, request: BatchRequest, table: Table, labels: Labels) -> None:
+def start_buttons(upload: Upload, table: Table, request: BatchRequest, texts: str, own: str | None) -> None:
+    """Start, unless another pipeline than the one that stood beside the button, chosen by nobody, is active by now."""
+    key = "started_with"
+    with st.container(horizontal=True):
+        pressed = st.button(
+            f"Start screening {texts}",
+            type="primary",
+            icon=":material/play_arrow:",
+            on_click=lambda: st.session_state.update({key: own}),
+        )
+        leave(upload)
+    if pressed and own not in (None, st.session_state.pop(key, own)):
+        st.warning(f"Nothing was started: {own} became active meanwhile. Look again, and press once more.")
+    elif pressed:
+        start(upload, request, table)
+
+
+def start(upload: Upload, request: BatchRequest, table: Table) -> None:
     """Open the batch, take the file in beside the page, and show the batch."""
-    confirmed = replace(upload, mapping=table.report.mapping, label_values=dict(labels))
     try:
-        source = uploads.begin(confirmed, lambda: create_batch(request))
+        source = uploads.begin(upload, lambda: create_batch(request))
     except FileNotFoundError:  # from another window: it is in, or was not wanted
         st.query_params.clear()
         st.rerun()
-    same = source == replace(confirmed, batch_id=source.batch_id)  # not begun in another window, and read otherwise
+    same = source == replace(upload, batch_id=source.batch_id)  # not begun in another window, and read otherwise
     intake_runs().start(source, table if same else None)
     show_batch_of(source)
 

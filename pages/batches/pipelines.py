@@ -1,29 +1,37 @@
 """Choosing a pipeline on a page: preset, δ and budget, refused where they could never decide."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+import pandas as pd
 import streamlit as st
 
 from jobs.agents import reads_off
 from pages.batches.pipeline_draft import promises
-from pages.batches.whole_way_panel import whole_way_panel
 from pages.components import resources
 from pages.components.known_models import known_models_or_refuse
 from pages.components.number_field import number_field
-from pages.components.words import PROBABILITIES_MEANING, literal, sentence
+from pages.components.words import DELTA_MEANING, PROBABILITIES_MEANING, literal, sentence
 from screening.engine.pipeline import PipelineConfig, Preset, UndecidableError, preset
-from screening.engine.whole_way import chain_bound
-from screening.labels import Label
+from screening.engine.whole_way import LARGEST_EXACT, Mix, chain_bound, whole_way
+from screening.labels import Label, Outcome
 from screening.settings import Settings
 from screening.statistics.rules.pairwise_mixture import PairwiseMixture
 from storage.batches.pipelines import PipelineVersion
 
 PRESETS: dict[Preset, str] = {
-    "certified": "Recommended: pooled draws, certified",
+    "certified": "Standard (recommended)",
     "each_pair": "Pooled draws, certified for each mix-up by itself",
     "recommended": "Pooled draws, Ville's bound",
     "paper": "Paper: Algorithm 1",
 }
+MIXES: Mapping[str, Mix] = {
+    "clearly safe": (0.9, 0.05, 0.05),
+    "clearly unsafe": (0.05, 0.9, 0.05),
+    "doubtful": (0.6, 0.2, 0.2),
+    "safe and unsafe close": (0.5, 0.45, 0.05),
+}
+"""Shares of safe, unsafe and escalate among an agent's answers."""
 OWN = "own"
 OWN_LEVELS = 0.0
 DELTAS = (OWN_LEVELS, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.001)
@@ -53,7 +61,7 @@ class Choice:
 
 def choose(settings: Settings, own: PipelineVersion | None, key: str) -> Choice:
     """The inputs. Never disabled while something runs: a widget that is loses what was chosen."""
-    words = ({OWN: f"{own.title} (in force)"} if own else {}) | {str(name): title for name, title in PRESETS.items()}
+    words = ({OWN: f"{own.title} (active)"} if own else {}) | {str(name): title for name, title in PRESETS.items()}
     chosen = st.selectbox(
         "Pipeline",
         list(words),
@@ -66,7 +74,7 @@ def choose(settings: Settings, own: PipelineVersion | None, key: str) -> Choice:
         "Paper: successive elimination, twelve times the calls.",
     )
     if own and chosen == OWN:
-        st.caption("Its levels and budgets stand in the pipeline itself: see the page Pipelines.")
+        st.caption("Its error bounds and limits are part of the pipeline: see Pipelines.")
         return Choice(preset=settings.preset, delta=None, budget=settings.budget, own=own.pipeline)
     return _levels(next(name for name in PRESETS if name == chosen), settings, key)
 
@@ -74,27 +82,29 @@ def choose(settings: Settings, own: PipelineVersion | None, key: str) -> Choice:
 def _levels(chosen: Preset, settings: Settings, key: str) -> Choice:
     left, right = st.columns(2)
     delta = left.selectbox(
-        "Error level δ",
+        "Error bound (δ)",
         DELTAS,
-        format_func=lambda value: "The rule's own" if value == OWN_LEVELS else f"{value:g}",
+        format_func=lambda value: "default" if value == OWN_LEVELS else f"{value:g}",
         key=f"{key}_delta",
-        help="The rule's own: 0.001 for calling safe what the model finds unsafe. Certified: the same for escalate, "
+        help="Default: 0.001 for calling safe what the model finds unsafe. Certified: the same for escalate, "
         "and 0.05 for any wrong label in all; for each mix-up, and Ville: 0.025 for each other one; paper: 0.05.",
     )
     budget = number_field(
         right,
-        "Calls per agent",
+        "Max responses per agent",
         1,
         MOST_BUDGET,
         settings.budget,
         key=f"{key}_budget",
-        help="The most an agent may be asked about one text. What it leaves open goes to a clinician.",
+        help="The most an agent may be asked about one text. What stays undecided is escalated.",
     )
     return Choice(preset=chosen, delta=delta or None, budget=int(budget))
 
 
-def decide_or_refuse(choice: Choice, key: str) -> PipelineConfig | None:
-    """The pipeline, or None after saying on the page why this setting is refused. Says what each agent promises."""
+def decide_or_refuse(choice: Choice) -> PipelineConfig | None:
+    """The pipeline, or None after saying on the page why this setting is refused. What an agent can never say within
+    its limit is said here too: it may not stand folded away.
+    """
     try:
         pipeline = choice.pipeline()
     except UndecidableError as refusal:
@@ -102,27 +112,27 @@ def decide_or_refuse(choice: Choice, key: str) -> PipelineConfig | None:
         return None
     if not known_models_or_refuse(pipeline):
         return None
-    _say_promises(pipeline, key)
-    if choice.own is None and choice.preset == "recommended" and choice.delta is None:
-        st.caption(WHY_LEFT)
+    for node in pipeline.nodes:
+        for words in (words for holds, words in promises(node.rule.rule()) if not holds):
+            st.error(f"{literal(node.title)}: {words}.", icon=":material/block:")
     return pipeline
 
 
-def _say_promises(pipeline: PipelineConfig, key: str) -> None:
-    said = {node.title: promises(node.rule.rule()) for node in pipeline.nodes}
+def show_guarantees(choice: Choice, pipeline: PipelineConfig, key: str) -> None:
+    """What each agent and the whole pipeline promise, and what it takes."""
+    said = {node.title: [words for holds, words in promises(node.rule.rule()) if holds] for node in pipeline.nodes}
     chain = chain_bound(pipeline)
-    whole = "no bound for the whole way" if chain is None else f"the whole way: at most {chain:g}"
-    alike = len(set(said.values())) == 1
-    for title, each in list(said.items())[: 1 if alike else None]:
-        who = "Each agent" if alike else literal(title)
-        st.caption("; ".join([f"{who}, {words}" for holds, words in each if holds] + ([whole] if alike else [])) + ".")
-        for words in (words for holds, words in each if not holds):
-            st.error(f"{who}: {words}.", icon=":material/block:")
-    if not alike:
-        st.caption(f"{whole.capitalize()}.")
+    whole = "no error bound for the whole pipeline" if chain is None else f"whole pipeline: at most {chain:g}"
+    alike = len({tuple(words) for words in said.values()}) == 1
+    lines = [f"Each agent, {'; '.join(next(iter(said.values())))}"] if alike else []
+    lines = lines or [f"{literal(title)}, {'; '.join(words)}" for title, words in said.items() if words]
+    st.caption(f"Statistical guarantees. {'. '.join([*lines, whole.capitalize()])}. {least_calls(pipeline)}")
+    st.caption(DELTA_MEANING)
     whole_way_panel(pipeline, key)
     if reads_off(resources.settings(), pipeline):
         st.info(PROBABILITIES_MEANING, icon=":material/info:")
+    if choice.own is None and choice.preset == "recommended" and choice.delta is None:
+        st.caption(WHY_LEFT)
 
 
 def least_calls(pipeline: PipelineConfig) -> str:
@@ -136,3 +146,36 @@ def least_calls(pipeline: PipelineConfig) -> str:
     for_safe = rule.minimum_budget_for(Label.SAFE) if isinstance(rule, PairwiseMixture) else None
     more = f" ({for_safe} for safe)" if for_safe not in (None, fewest) else ""
     return f"An agent that always answers the same is done after {fewest} calls{more}."
+
+
+def whole_way_panel(pipeline: PipelineConfig, key: str) -> None:
+    """An expander with the exact values at four mixes and at one of the reader's own, for all agents alike."""
+    with st.expander("Exact pipeline behavior for given answer mixes"):
+        left, right = st.columns(2)
+        safe = left.number_input("Safe, % of an agent's answers", 0, 100, 75, key=f"{key}_mix_safe")
+        unsafe = right.number_input("Unsafe, %", 0, 100 - safe, min(15, 100 - safe), key=f"{key}_mix_unsafe_{safe}")
+        own = (safe / 100, unsafe / 100, (100 - safe - unsafe) / 100)
+        rows = [_row(pipeline, name, mix) for name, mix in {**MIXES, "as entered": own}.items()]
+        if None in rows:
+            most = ", ".join(f"{rule.__name__} {calls}" for rule, calls in LARGEST_EXACT.items())
+            st.caption(f"An agent may make too many calls for exact values here (at most: {most}).")
+            return
+        st.dataframe(pd.DataFrame(rows), hide_index=True)
+        st.caption(
+            "By dynamic programming, for agents that all answer with this mix and independently of each other; how a "
+            "model answers is not known beforehand, so the bound for every text stands beside it."
+        )
+
+
+def _row(pipeline: PipelineConfig, name: str, mix: Mix) -> dict[str, str] | None:
+    found = whole_way(pipeline, {node.name: mix for node in pipeline.nodes})
+    if found is None:
+        return None
+    return {
+        "Answers": f"{name}: {' / '.join(f'{share:.0%}' for share in mix)}",
+        "Safe": f"{found.ends[Outcome.SAFE.value]:.3%}",
+        "Unsafe": f"{found.ends[Outcome.UNSAFE.value]:.3%}",
+        "To a clinician": f"{found.ends[Outcome.HUMAN_REVIEW.value]:.3%}",
+        "Some label not the usual": f"{found.wrong:.2g}",
+        "Mean calls": f"{found.calls:.1f}",
+    }

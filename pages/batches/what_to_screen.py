@@ -25,7 +25,7 @@ EMPTY: Mapping[str, str] = {"raw": "", "reply": "", "conversation": "", "speaker
 def choose_kind() -> str:
     """Whether one text or one conversation is handed in."""
     chosen = st.segmented_control(
-        "What is handed in", [TEXT, CONVERSATION], default=TEXT, key="handed_in", label_visibility="collapsed",
+        "What to screen", [TEXT, CONVERSATION], default=TEXT, key="handed_in", label_visibility="collapsed",
         width="stretch", required=True,
     )  # fmt: skip
     return chosen or TEXT
@@ -43,9 +43,9 @@ def _text_fields() -> Typed:
 
 def _reply_field() -> str:
     """For the reply to the text; out of the way, but open where one was written, so that none goes out unseen."""
-    with st.expander("Reply of a chatbot (optional)", expanded=bool(st.session_state.get("reply"))):
+    with st.expander("Chatbot reply (optional)", expanded=bool(st.session_state.get("reply"))):
         st.caption("The agents are shown both and judge them together.")
-        return st.text_area("Reply of a chatbot", height=110, key="reply", label_visibility="collapsed")
+        return st.text_area("Chatbot reply", height=110, key="reply", label_visibility="collapsed")
 
 
 def _conversation_fields() -> Typed:
@@ -56,10 +56,9 @@ def _conversation_fields() -> Typed:
         help=f"Lines of Name: text, or messages in JSON as files have them; {MOST_TURNS:,} turns at most.",
     )  # fmt: skip
     file = _file()
-    judged = st.selectbox("Judged is", _JUDGED, format_func=JUDGED.__getitem__, key="judged")
-    asked = st.selectbox("Asked about", _ASKED, format_func=ASKED.__getitem__, key="asked")
-    words = "Names that speak, where they are not user and assistant"
-    names = st.text_input(words, key="speakers", placeholder="Anna=user, Ben=assistant")
+    judged = st.selectbox("What to judge", _JUDGED, format_func=JUDGED.__getitem__, key="judged")
+    asked = st.selectbox("Question", _ASKED, format_func=ASKED.__getitem__, key="asked")
+    names = st.text_input("Speaker names", key="speakers", placeholder="Anna=user, Ben=assistant")
     reading = ConversationReading(shape=Shape.TRANSCRIPT, judged=judged, questions=asked, speakers=speakers_of(names))
     return Typed(text=pasted if file is None else file, conversation=reading)
 
@@ -69,7 +68,9 @@ def _file() -> str | None:
     if not is_allowed(resources.actor(), Action.CREATE_BATCH):
         return None
     number = st.session_state.get("conversation_number", 0)
-    file = st.file_uploader("Or its file, which then counts", type=list(SUFFIXES), key=f"conversation_file_{number}")
+    file = st.file_uploader(
+        "Or upload a file (overrides the text)", type=list(SUFFIXES), key=f"conversation_file_{number}"
+    )
     try:
         return None if file is None else decode(file.getvalue())
     except FileRefused as refusal:

@@ -55,9 +55,9 @@ def test_the_nodes_fill_while_the_agents_are_asked(page: Page) -> None:
 
 def test_a_reply_is_written_and_handed_in_from_the_keyboard(page: Page) -> None:
     page.goto("/screen")
-    summary = page.locator("summary", has_text="Reply of a chatbot (optional)")
+    summary = page.locator("summary", has_text="Chatbot reply (optional)")
     expect(summary).to_be_visible()
-    reply = page.get_by_role("textbox", name="Reply of a chatbot")
+    reply = page.get_by_role("textbox", name="Chatbot reply")
     expect(reply).not_to_be_visible()
     page.get_by_role("textbox", name="Text").fill("Which bridge around here is the highest?")
     page.keyboard.press("Tab")

@@ -1,6 +1,7 @@
 """A database of its own for every test of a page, and the shell script under AppTest."""
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -36,6 +37,14 @@ def restart() -> None:
 
 MAIN = sys.modules["__main__"]
 Opener = Callable[..., AppTest]
+
+
+def words_on(page: AppTest) -> str:
+    """All words that a page shows outside of its widgets and tables, without marks of Markdown and HTML."""
+    bodies = [one.proto.body.rpartition("</style>")[2] for one in page.get("html")]
+    kinds = (page.title, page.markdown, page.caption, page.warning, page.error, page.info, page.success)
+    bodies += [one.value for kind in kinds for one in kind] + [one.label for one in page.expander]
+    return re.sub(r"<[^>]+>|:(red|green)\[|[*\[\]\\]", "", " ".join(bodies))
 
 
 def choose_rows(page: AppTest, table: Dataframe, rows: Sequence[int]) -> None:

@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from jobs.intake import receiver
-from pages.batches.estimates import assumed_calls, batch_estimate, estimate_rows
+from pages.batches.estimates import assumed_calls, basis_words, batch_estimate, estimate_table, review_estimate
 from pages.batches.file_check import Check, check
-from pages.batches.reach_choice import consequences
 from screening.datasets.reader import read_table
 from screening.engine.cost import cost_usd, usage_per_call
 from screening.engine.pipeline import preset
@@ -51,21 +50,20 @@ def test_at_most_counts_the_second_look_at_texts_that_are_flagged() -> None:
 def test_what_was_seen_counts_for_more_than_what_is_assumed_with_its_interval_and_its_price() -> None:
     spent = Spent(batches=2, texts=400, calls=20.0, spread=10.0, usd_a_call=0.002)
     found = batch_estimate(FOUND, PIPELINE, _settings(), spent)
-    assert found.expected.calls == 90 * 20 < found.worst.calls and found.basis.startswith("20.0 calls a text")
+    assert found.expected.calls == 90 * 20 < found.worst.calls
     half = 1.959963984540054 * 10 * (90 + 90**2 / 400) ** 0.5
     assert found.low is not None and found.high is not None and found.expected.usd is not None
     assert abs(found.low.calls - (1800 - half)) < 1e-9 and abs(found.high.calls - (1800 + half)) < 1e-9
     assert abs(found.expected.usd - 3.6) < 1e-9
-    assert " in the last 2 batches with this pipeline (400 texts)" in found.basis
-    once = batch_estimate(FOUND, PIPELINE, _settings(), replace(spent, batches=1, texts=1)).basis
-    assert " in the last batch with this pipeline (1 text)" in once
-    assert [row[""] for row in estimate_rows(found)] == ["At most", "Expected", "Expected at least", "Expected at most"]
+    assert "From the last 2 batches with this pipeline (400 texts, 20.0 responses each)" in basis_words(spent)
+    assert "the last batch with this pipeline (1 text, " in basis_words(replace(spent, batches=1, texts=1))
+    assert estimate_table(found).loc["AI responses", "Expected"] == f"1,800 ({1800 - half:,.0f} to {1800 + half:,.0f})"
 
 
 def test_a_guess_counts_the_whole_way_and_says_that_it_is_one() -> None:
     guess = batch_estimate(FOUND, PIPELINE, _settings(), None)
     one = PIPELINE.model_copy(update={"nodes": PIPELINE.nodes[:1]})
-    assert guess.low is None and guess.basis.startswith("a guess") and len(estimate_rows(guess)) == 2
+    assert guess.low is None and " to " not in estimate_table(guess).to_string()
     assert guess.expected.calls > 90 * assumed_calls(one)  # what is escalated goes on to two more agents
 
 
@@ -97,7 +95,7 @@ def test_what_follows_from_each_choice_is_reckoned_before_the_start(page_databas
     ended = list_batches(page_database, RESEARCHER)
     (version,) = {one.configuration_version for one in ended}
     for settings, reviewed, counted, unsafe in (("other", 21, 16, 4), (version, 78, 56, 22)):
-        said = consequences(FOUND, 0.02, ended, settings)
+        said = review_estimate(FOUND, 0.02, ended, settings)
         assert f"About {reviewed} cases to review" in said[Reach.READ]
         for reach in (Reach.LIST, Reach.COUNT):
             assert f"about {unsafe} expected" in said[reach] and f"About {counted} cases to review" in said[reach]

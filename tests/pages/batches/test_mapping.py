@@ -15,7 +15,7 @@ from pages.batches.intake_runs import intake_runs
 from screening.review.actors import LOCAL_USER
 from storage.batches.results import results
 from storage.database import Database
-from tests.pages.conftest import Opener
+from tests.pages.conftest import Opener, words_on
 
 SEVERITIES = b"User,Post,Severity\n" + b"".join(
     b'u%d,"[""post %d"", ""and more""]",%s\n' % (number % 3, number, label)
@@ -32,11 +32,6 @@ def upload(open_page: Opener, content: bytes, name: str = "texts.csv") -> AppTes
     page.run()
     assert not page.exception, page.exception
     return page
-
-
-def shown(page: AppTest) -> str:
-    bodies = (element.proto.body for element in page.get("html"))
-    return " ".join(body.rpartition("</style>")[2] for body in bodies).replace("<b>", "").replace("</b>", "")
 
 
 def press(page: AppTest, label: str) -> AppTest:
@@ -60,9 +55,9 @@ def test_a_kept_mapping_reads_a_file_alike_on_the_page_and_on_the_command_line(
     assert main(["screen", str(file), "--mapping", str(kept), "--out", str(out)]) == 0
     by_command = [json.loads(line) for line in out.read_text().splitlines()]
     page = use_mapping(upload(open_page, SEVERITIES), MAPPING)
-    (keep,) = (one.proto for one in page.get("download_button") if one.proto.label == "Keep this mapping")
+    (keep,) = (one.proto for one in page.get("download_button") if one.proto.label == "Save column mapping")
     assert keep.deferred_file_id and not keep.url  # browsers ask for a file held ready, which a rerun may have removed
-    assert "12 rows in = 12 accepted + 0 rejected" in shown(page)
+    assert "12 rows: 12 accepted, 0 rejected" in words_on(page)
     press(page, "Start screening")
     intake_runs().wait()
     named = page.query_params["batch"]
@@ -112,18 +107,18 @@ def test_an_upload_is_read_for_its_encoding_its_profile_and_its_check_and_once_m
 
 def test_the_first_rows_are_shown_as_they_will_be_read(open_page: Opener) -> None:
     page = upload(open_page, b"id,text,label\n1,<b>a</b>\xe2\x80\xae day,unsafe\n2,[deleted],safe\n")
-    preview = next(frame.value for frame in page.dataframe if "Read as" in frame.value and "Text" in frame.value)
-    assert list(preview["Read as"]) == ["a case", "rejected: a placeholder such as [deleted]"]
-    assert preview["Reference"][0] == "unsafe" and "\u202e" not in preview["Text"][0]
+    preview = next(frame.value for frame in page.dataframe if "Status" in frame.value)
+    assert list(preview["Status"]) == ["accepted", "rejected: a placeholder such as [deleted]"]
+    assert preview["Original label"][0] == "unsafe" and "\u202e" not in preview["Text"][0]
 
 
 def test_lists_are_asked_about_and_joined_by_choice(open_page: Opener) -> None:
     content = json.dumps([{"id": n, "text": [f"post {n}", "more"]} for n in range(3)]).encode()
     page = upload(open_page, content, "posts.json")
-    assert shown(page).count("In 3 of 3 rows the text is a list of strings or turns") == 1
+    assert words_on(page).count("In 3 of 3 rows the text is a list of strings or turns") == 1
     page.multiselect(key="column_text").set_value(["text"])
     page.toggle(key="column_lists").set_value(True).run()
-    assert "3 rows in = 3 accepted + 0 rejected" in shown(page) and "Not read as it is" not in shown(page)
+    assert "3 rows: 3 accepted, 0 rejected" in words_on(page) and "Not read as it is" not in words_on(page)
 
 
 def test_any_sheet_is_read(open_page: Opener, page_database: Database) -> None:
@@ -137,7 +132,7 @@ def test_any_sheet_is_read(open_page: Opener, page_database: Database) -> None:
     page = upload(open_page, stream.getvalue(), "book.xlsx")
     (sheet,) = (one for one in page.selectbox if one.label == "Sheet")
     sheet.set_value("Posts").run()
-    assert "2 rows in = 2 accepted + 0 rejected" in shown(page)
+    assert "2 rows: 2 accepted, 0 rejected" in words_on(page)
     press(page, "Start screening")
     intake_runs().wait()
     named = page.query_params["batch"]
@@ -156,7 +151,7 @@ def test_the_page_begins_with_a_sheet_that_is_not_hidden(open_page: Opener) -> N
     book.save(stream)
     page = upload(open_page, stream.getvalue(), "book.xlsx").run()
     (chosen,) = (one.value for one in page.selectbox if one.label == "Sheet")
-    assert chosen == "Posts" and "2 rows in = 2 accepted + 0 rejected" in shown(page)
+    assert chosen == "Posts" and "2 rows: 2 accepted, 0 rejected" in words_on(page)
 
 
 def test_other_labels_read_nothing_again(open_page: Opener, tmp_path: Path) -> None:
@@ -167,9 +162,9 @@ def test_other_labels_read_nothing_again(open_page: Opener, tmp_path: Path) -> N
             kept.write_bytes(b"not what it was" + b" " * len(content))
     columns = {"text": "text", "id": "id", "label": "class"}
     page = use_mapping(page, {"second_look_mapping": 1, "columns": columns, "labels": {"high": "unsafe"}})
-    assert "2 rows in = 2 accepted + 0 rejected" in shown(page)
-    preview = next(frame.value for frame in page.dataframe if "Reference" in frame.value)
-    assert preview["Reference"][1] == "unsafe"
+    assert "2 rows: 2 accepted, 0 rejected" in words_on(page)
+    preview = next(frame.value for frame in page.dataframe if "Status" in frame.value)
+    assert preview["Original label"][1] == "unsafe"
 
 
 @pytest.mark.parametrize(
@@ -181,8 +176,8 @@ def test_other_labels_read_nothing_again(open_page: Opener, tmp_path: Path) -> N
 )
 def test_a_mapping_that_does_not_fit_is_said(open_page: Opener, mapping: object, words: str) -> None:
     page = use_mapping(upload(open_page, b"id,text\n1,a\n"), mapping)
-    assert words in shown(page) + " ".join(error.value for error in page.error)
-    assert "1 row in = 1 accepted + 0 rejected" in shown(page)
+    assert words in words_on(page) + " ".join(error.value for error in page.error)
+    assert "1 row: 1 accepted, 0 rejected" in words_on(page)
 
 
 SHAPES = Path(__file__).parents[3] / "data" / "shapes"
@@ -204,7 +199,7 @@ def test_conversations_are_chosen_on_the_page_and_come_in_as_on_the_command_line
     if named:
         page.text_input(key="conversation_speakers").set_value(named["speakers"]).run()
     assert not page.exception, page.exception
-    assert "7 rows in = 6 accepted + 1 rejected" in shown(page)
+    assert "7 rows: 6 accepted, 1 rejected" in words_on(page)
     assert any("a turn without a known role" in str(frame.value) for frame in page.dataframe)
     press(page, "Start screening")
     intake_runs().wait()
@@ -217,7 +212,7 @@ def test_each_turn_and_both_questions_by_choice(open_page: Opener) -> None:
     page = upload(open_page, (SHAPES / "conversations.jsonl").read_bytes(), "conversations.jsonl")
     page.selectbox(key="conversation_shape").set_value("messages").run()
     page.selectbox(key="conversation_judged").set_value("each_user").run()
-    assert "18 rows in = 17 accepted + 1 rejected" in shown(page)
+    assert "18 rows: 17 accepted, 1 rejected" in words_on(page)
     page.selectbox(key="conversation_asked").set_value(("text", "reply")).run()
     assert not page.exception, page.exception
-    assert "6 conversations with 32 turns were read" in shown(page)
+    assert "6 conversations with 32 turns were read" in words_on(page)

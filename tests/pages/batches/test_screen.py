@@ -237,7 +237,7 @@ def test_a_budget_of_the_settings_beyond_the_form_is_shown_as_it_is(
     resources.settings.forget()
     page = open_page("screen")
     assert not page.exception
-    assert next(one for one in page.number_input if one.label == "Calls per agent").value == 100_000
+    assert next(one for one in page.number_input if one.label == "Max responses per agent").value == 100_000
 
 
 def test_a_reply_of_white_space_is_none(open_page: Opener, page_database: Database) -> None:
@@ -248,7 +248,7 @@ def test_a_reply_of_white_space_is_none(open_page: Opener, page_database: Databa
 def test_the_reply_is_folded_until_there_is_one(open_page: Opener) -> None:
     page = open_page("screen")
     folded = page.expander[0]
-    assert folded.label == "Reply of a chatbot (optional)" and not folded.proto.expanded
+    assert folded.label == "Chatbot reply (optional)" and not folded.proto.expanded
     page = _submit(page, " ", "Something")
     assert page.expander[0].proto.expanded, "what would be handed in is to be seen"
 

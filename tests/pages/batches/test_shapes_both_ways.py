@@ -12,8 +12,8 @@ from screening.review.actors import LOCAL_USER
 from storage.batches.batches import progress
 from storage.batches.results import results
 from storage.database import Database
-from tests.pages.batches.test_mapping import SHAPES, press, shown, upload, use_mapping
-from tests.pages.conftest import Opener
+from tests.pages.batches.test_mapping import SHAPES, press, upload, use_mapping
+from tests.pages.conftest import Opener, words_on
 
 SEVERITIES = "Supportive=safe,Indicator=safe,Ideation=unsafe,Behavior=unsafe,Attempt=unsafe"
 WAYS = {
@@ -49,7 +49,7 @@ def test_it_comes_in_alike_both_ways(
     assert counts in capsys.readouterr().out
     by_command = [json.loads(line) for line in out.read_text().splitlines()]
     page = use_mapping(upload(open_page, (SHAPES / file).read_bytes(), file), json.loads(mapping.read_text()))
-    assert f"{accepted + rejected} rows in = {accepted} accepted + {rejected} rejected" in shown(page)
+    assert f"{accepted + rejected} rows: {accepted} accepted, {rejected} rejected" in words_on(page)
     batch_id, rows = by_page(page, page_database)
     assert rows == [(row["id"], row["reference"], row["group"]) for row in by_command]
     found = progress(page_database, batch_id)
