@@ -11,6 +11,12 @@ import pytest
 from tests.jobs.processes import ROOT, wait_for
 
 
+def _usual_handlers() -> None:
+    """A suite that nohup or a background job started hands down that these signals are ignored."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_stopped_screening_leaves_no_text_behind(tmp_path: Path, number: signal.Signals) -> None:
@@ -20,7 +26,12 @@ def test_a_stopped_screening_leaves_no_text_behind(tmp_path: Path, number: signa
     given = {"TMPDIR": str(temporary), "SECOND_LOOK_SAMPLER": "simulated", "SECOND_LOOK_SIMULATED_LATENCY_S": "5"}
     words = ["-m", "screening", "screen", "data/sample.csv", "--out", str(out)]
     with subprocess.Popen(
-        [sys.executable, *words], cwd=ROOT, env=os.environ | given, stderr=subprocess.PIPE, text=True
+        [sys.executable, *words],
+        cwd=ROOT,
+        env=os.environ | given,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=_usual_handlers,
     ) as started:
         wait_for(lambda: out.exists() or started.poll() is not None, 60)
         assert list(temporary.rglob("screening.db"))
