@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,7 @@ from screening.labels import Label, Outcome
 from screening.statistics.agreement import (
     Coefficient,
     Ratings,
-    gwet_ac,
+    gwet_ac1,
     krippendorff_alpha,
     label_agreement,
     with_interval,
@@ -22,10 +22,12 @@ from screening.statistics.verification import (
     Seen,
     Standing,
     Stratum,
+    corrected_bound,
     drift,
     estimate,
     guarantee_of,
     neyman,
+    recognized_share,
     upper_bound,
     upper_limits,
 )
@@ -262,7 +264,7 @@ def agreement(seed: int) -> list[Line]:
     random, lines = np.random.default_rng(seed), list[Line]()
     kinds: dict[str, tuple[Callable[[Ratings], Coefficient], str | None]] = {
         "α": (krippendorff_alpha, None),
-        "AC1": (gwet_ac, None),
+        "AC1": (gwet_ac1, None),
         "agreement on unsafe": (lambda ratings: label_agreement(ratings, "unsafe"), "unsafe"),
     }
     for setting in READERS:
@@ -342,9 +344,75 @@ def _audit(random: np.random.Generator, unsafe: np.ndarray, pis: Mapping[str, fl
     return made
 
 
+DAYS, A_DAY = 365, 3
+"""A year in which so many texts labeled safe are reviewed a day."""
+
+
+def recognition(seed: int) -> list[Line]:
+    """A year of reviews by people who recognize only some unsafe texts, and one in which the share rises."""
+    random, lines, runs = np.random.default_rng(seed), list[Line](), 300
+    looks = [A_DAY * day for day in range(15, DAYS + 1, 10)]
+    for sensitivity in (0.8, 0.7, 0.6):
+        bare = corrected = measured = 0
+        for _ in range(runs):
+            unsafe = random.random(A_DAY * DAYS) < 0.03
+            said = unsafe & (random.random(len(unsafe)) < sensitivity)
+            found = upper_limits(said.astype(float).tolist(), looks=looks)
+            bare += any(look.high < 0.03 for look in found)
+            corrected += any(corrected_bound(look.high, sensitivity) < 0.03 for look in found)
+            measured += _measured_too_low(random, said, looks, sensitivity)
+        words = f"reviewers recognize {sensitivity:.0%}, 3% of texts labeled safe are unsafe"
+        lines += [
+            (
+                f"Bound under the truth at some look of a year, as reviewers see it ({words})",
+                "-",
+                f"{bare / runs:.1%}",
+                runs,
+            ),
+            (f"… divided by the assumed share ({words})", "≤ 5%", f"{corrected / runs:.1%}", runs),
+            (f"… divided by the share measured in double reviews ({words})", "≤ 5%", f"{measured / runs:.1%}", runs),
+        ]
+    return lines + _rising(random)
+
+
+def _measured_too_low(random: np.random.Generator, said: np.ndarray, looks: Sequence[int], sensitivity: float) -> bool:
+    """At some look of the year: the bound at half the level, over the lower limit of what double reviews measure. One
+    in five of other texts reviewed, of which 30% are unsafe, is reviewed twice; 3% of the safe ones are called unsafe.
+    """
+    unsafe = random.random(len(said)) < 0.3
+    chances = np.where(unsafe, sensitivity, 0.03)
+    both = [random.random(len(said)) < chances for _ in range(2)]
+    chosen = (random.random(len(said)) < 0.2) & (both[0] | both[1])
+    for look in upper_limits(said.astype(float).tolist(), looks=looks, delta=0.025):
+        until = np.flatnonzero(chosen[: look.observations])
+        found = recognized_share((both[0] & both[1])[until].tolist())
+        if found.at_least is not None and corrected_bound(look.high, found.at_least) < 0.03:
+            return True
+    return False
+
+
+def _rising(random: np.random.Generator) -> list[Line]:
+    """The share of unsafe among texts labeled safe rises from 1 to 4% in a year: bounds on its last day."""
+    runs, shares = 2_000, np.repeat(np.linspace(0.01, 0.04, DAYS), A_DAY)
+    recent = 90 * A_DAY
+    average = today = lately = 0
+    for _ in range(runs):
+        hits = random.random(len(shares)) < shares
+        whole = upper_limits(hits.astype(float).tolist(), looks=[len(hits)])[0].high
+        average, today = average + (whole < shares.mean()), today + (whole < shares[-1])
+        lately += upper_bound(int(hits[-recent:].sum()), recent) < shares[-recent:].mean()
+    words = "share rises from 1 to 4% in a year"
+    return [
+        (f"Whole-period bound under the average of the period ({words})", "≤ 5%", f"{average / runs:.1%}", runs),
+        (f"Whole-period bound under the share of its last day ({words})", "-", f"{today / runs:.1%}", runs),
+        (f"Bound of the last 90 days under their average ({words})", "≤ 5%", f"{lately / runs:.1%}", runs),
+    ]
+
+
 PARTS: dict[str, Callable[[int], list[Line]]] = {
     "guarantee": guarantee, "sequence": sequence, "drift": simulate_drift, "readers": readers,
     "inconclusive": inconclusive, "mover": mover, "allocation": allocation, "agreement": agreement,
+    "recognition": recognition,
 }  # fmt: skip
 
 HEAD = """# Simulations

@@ -4,14 +4,13 @@ first, so that it runs beside the server as well (`jobs.computing`).
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import TypeVar
 
 from screening.review.actors import Actor
 from screening.review.rating_form import RatingLabel
 from screening.statistics.agreement import (
     Coefficient,
-    Level,
-    Ratings,
     agreement_report,
     krippendorff_alpha,
     ratings_of,
@@ -34,8 +33,6 @@ from storage.research.reading_table import (
 
 T = TypeVar("T")
 LABELS = (RatingLabel.SAFE.value, RatingLabel.INSUFFICIENT_INFORMATION.value, RatingLabel.UNSAFE.value)
-"""In their order: what cannot be said lies between safe and unsafe."""
-IDEATION = tuple(map(str, range(6)))
 AGAINST = ("adjudicated", "reference")
 FEWEST = 2
 """Cases that a coefficient takes."""
@@ -51,6 +48,15 @@ class Switching:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Two reviewers, under pseudonyms, and on how many of the cases that both read at random they said the same."""
+
+    first: str
+    second: str
+    same: Proportion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Agreed:
     """All figures of the page: cases read blind, and by how many readers. The coefficients are of those ``at_random``:
     read twice because their coin said so, whatever their first reader did. ``otherwise`` counts the others read by two
@@ -63,6 +69,7 @@ class Agreed:
     readers: int
     disputed: int
     coefficients: tuple[Coefficient, ...]
+    pairs: tuple["Pair", ...]
     tiers: tuple[TierReadings, ...]
     switching: Mapping[str, Switching]
 
@@ -79,6 +86,7 @@ def measure_agreement(db: Database, actor: Actor, key: str, batch_id: str | None
         readers=len(table.readers),
         disputed=open_disagreements(db, actor, batch_id),
         coefficients=coefficients(table) if table.case_ids else (),
+        pairs=agreement_by_pair(table),
         tiers=readings_by_tier(db, actor, batch_id),
         switching={against: tally_switches(changes, against=against) for against in AGAINST},
     )
@@ -99,9 +107,20 @@ def coefficients(table: ReadingTable) -> tuple[Coefficient, ...]:
     Cases read twice because of what was said of them would tell how readers part where something is in doubt: in a
     simulation α is 0.41 with them where it is 0.76 of all cases that were read.
     """
-    found = agreement_report(ratings_of(_at_random(table, table.labels), LABELS), positive="unsafe")
-    levels = [[None if one is None else str(one) for one in row] for row in _at_random(table, table.ideation)]
-    return tuple(map(_of_enough, (*found, with_interval(_ideation, ratings_of(levels, IDEATION)))))
+    twice = ratings_of(_at_random(table, table.labels), LABELS)
+    return tuple(map(_of_enough, agreement_report(twice, [RatingLabel.UNSAFE.value, RatingLabel.SAFE.value])))
+
+
+def agreement_by_pair(table: ReadingTable) -> tuple[Pair, ...]:
+    """Each two reviewers who both read a case at random, by name: an order of their figures would be a ranking."""
+    rows = _at_random(table, table.labels)
+    found = []
+    for one, other in combinations(range(len(table.readers)), 2):
+        both = [(row[one], row[other]) for row in rows if row[one] is not None and row[other] is not None]
+        if both:
+            same = Proportion(sum(first == second for first, second in both), len(both))
+            found.append(Pair(first=table.readers[one], second=table.readers[other], same=same))
+    return tuple(found)
 
 
 def _at_random(table: ReadingTable, values: Sequence[Sequence[T | None]]) -> list[list[T | None]]:
@@ -123,13 +142,6 @@ def _of_enough(found: Coefficient) -> Coefficient:
         return found
     words = f"{count_of(found.cases, 'case')} read twice at random, and it takes {FEWEST}"
     return replace(found, value=None, low=None, high=None, reason=words)
-
-
-def _ideation(levels: Ratings) -> Coefficient:
-    found = krippendorff_alpha(levels, Level.ORDINAL)
-    return Coefficient(
-        name="ideation level, Krippendorff α (ordinal)", value=found.value, cases=found.cases, reason=found.reason
-    )
 
 
 def tally_switches(readings: Sequence[Switch], *, against: str) -> Switching:

@@ -1,4 +1,4 @@
-"""How far readers agree, with intervals, the reason where a figure is not there yet, and who changed their mind."""
+"""How far reviewers agree, with intervals, the reason where a figure is not there yet, and who changed their mind."""
 
 import streamlit as st
 
@@ -8,7 +8,9 @@ from pages.components.computed import READING, compute
 from pages.components.streamed import show_files
 from pages.research import agreement_view as view
 from pages.research.batch_choice import batch_titles
+from pages.research.evaluation_view import how_to_read
 from pages.research.readings_export import readings_files
+from screening.research.results_table import rate_text
 from screening.review.policy import Action, is_allowed, require
 from screening.statistics.metrics import Proportion
 from storage.batches.batches import list_batches
@@ -26,9 +28,12 @@ def chosen_batch() -> str | None:
 
 
 st.title("Agreement")
-st.caption(
-    "Blind first readings of closed cases only: what a reader said before seeing the engine's view, and before seeing "
-    "another reader's. Readers stand under pseudonyms, and nobody is ranked."
+how_to_read(
+    "Blinded first reviews of closed cases. Reviewers are under pseudonyms, and nobody is ranked.",
+    "- A review counts as the reviewer gave it before seeing the AI's result or another review.\n"
+    "- Coefficients and pairs are of the first two reviews of randomly chosen cases (Settings, *Share read twice at "
+    "random*). Cases reviewed twice for other reasons are left out: disagreement is higher there.\n"
+    "- Intervals of coefficients: 95% jackknife, on one day. *Not yet* is not zero: the reason stands beside it.",
 )
 batch_id = chosen_batch()
 found = compute(
@@ -36,48 +41,44 @@ found = compute(
 )
 if found.disputed:
     st.warning(
-        f"{found.disputed:,} more, read twice at random, on which readers disagree wait for adjudication. They are not "
-        "in these figures yet, which are too high until they are.",
+        f"{found.disputed:,} more randomly double-reviewed cases, on which reviewers disagree, wait for adjudication. "
+        "They are not in these figures yet, which are too high until they are.",
         icon=":material/hourglass:",
     )
 if not found.cases:
-    st.info("No closed case has a blind reading yet. Read and adjudicate cases in the inbox first.")
+    st.info("No closed case has a blinded review yet. Review cases in the queue first.")
     st.stop()
 with st.container(horizontal=True):
-    st.metric("Cases read blind", f"{found.cases:,}")
-    st.metric("Read twice at random", f"{found.at_random:,}")
-    st.metric("Readers", f"{found.readers:,}")
+    st.metric("Blinded reviews of cases", f"{found.cases:,}")
+    st.metric("Randomly double-reviewed", f"{found.at_random:,}")
+    st.metric("Double-reviewed for another reason", f"{found.otherwise:,}")
+    st.metric("Reviewers", f"{found.readers:,}")
 st.header("Coefficients")
 st.html(view.coefficients_html(found.coefficients))
-st.caption(
-    "Intervals: 95 % at one look, from leaving out whole cases (jackknife, Fisher's scale, widened to what two more "
-    "cases would give). A figure that is not there yet is no zero: the readings do not determine it, and the reason "
-    "stands beside it."
-)
-st.caption(view.chosen_words(found.otherwise))
-st.header("By tier shown")
+if found.pairs:
+    st.header("By pair of reviewers")
+    view.show_pairs(found.pairs)
+st.header("By priority shown")
 st.dataframe(
     [
         {
-            "Tier": "not kept" if one.tier is None else one.tier.name,
-            "Blind readings": one.total,
+            "Priority": "not kept" if one.tier is None else one.tier.name,
+            "Blinded reviews": one.total,
             "Unsafe": one.labels.get("unsafe", 0),
             "Safe": one.labels.get("safe", 0),
             "Insufficient information": one.labels.get("insufficient_information", 0),
-            "Share unsafe, 95 % Wilson interval": view.proportion_words(
-                Proportion(one.labels.get("unsafe", 0), one.total)
-            ),
+            "Share unsafe, 95% CI": rate_text(Proportion(one.labels.get("unsafe", 0), one.total)),
         }
         for one in found.tiers
     ],
     hide_index=True,
-    alt="Blind first readings by the tier that was shown",
+    alt="Blinded first reviews by the priority that was shown",
 )
-st.caption("A tier may tell a reader what to expect. A share of the audit samples is shown as P1 to weaken that.")
-st.header("Changes of mind")
+st.caption("Priority can bias reviewers, so some quality-check cases are deliberately shown as P1.")
+st.header("Label changes after seeing the AI (automation bias)")
 st.html(view.switching_html(found.switching))
-st.caption("Where one reader closed a case alone, the adjudicated label is that reader's own last one.")
+st.caption("Where one reviewer closed a case alone, the final label is that reviewer's own last one.")
 if is_allowed(person, Action.EXPORT):
     st.header("Ratings matrix")
-    st.caption("Every blind first reading; `at_random` marks the cases that the coefficients are of.")
+    st.caption("Every blinded first review; `at_random` marks the cases that the coefficients are of.")
     show_files(readings_files(batch_id))

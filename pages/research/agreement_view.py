@@ -3,54 +3,57 @@
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
-from jobs.agreement import Switching
+import streamlit as st
+
+from jobs.agreement import Pair, Switching
+from pages.research.figures import Axes, Interval, forest, palette
 from screening.datasets.export import csv_lines, jsonl_lines
+from screening.research.results_table import rate_text
 from screening.statistics.agreement import Coefficient
-from screening.statistics.metrics import Proportion
 from screening.words import count_of
 from storage.research.reading_table import ReadingTable
 
-MEANINGS = (
-    ("Krippendorff α (nominal)", "the main figure: any number of readers, gaps allowed"),
-    ("Krippendorff α (ordinal)", "safe against unsafe counts more than either against insufficient information"),
-    ("Gwet AC1", "does not collapse where one label is rare"),
-    ("Gwet AC2", "the same with ordinal weights"),
-    ("Cohen κ", "for exactly two readers"),
-    ("agreement on unsafe", "positive agreement: one reader said unsafe, did another?"),
-    ("ideation", "of the recorded levels 0 to 5"),
-)
+MEANINGS = {
+    "Krippendorff α": "the main figure: any number of reviewers, gaps allowed",
+    "Gwet AC1": "does not collapse where one label is rare",
+    "Cohen κ": "for exactly two reviewers",
+    "agreement on unsafe": "positive agreement: one reviewer said unsafe, did another?",
+}
 
 
 def coefficients_html(found: Sequence[Coefficient]) -> str:
     """The coefficients as a table: value, interval, cases, and why one of them is not there yet."""
     rows = "".join(
-        f'<tr><th scope="row">{escape(each.name.replace("_", " "))}<small>{escape(_meaning(each.name))}</small></th>'
+        f'<tr><th scope="row">{escape(each.name)}<small>{escape(MEANINGS.get(each.name, ""))}</small></th>'
         f"<td>{_value(each)}</td><td>{_interval(each)}</td><td>{each.cases:,}</td></tr>"
         for each in found
     )
     head = "".join(
-        f'<th scope="col">{name}</th>'
-        for name in ("Coefficient", "Value", "95 % interval", "Cases read twice at random")
+        f'<th scope="col">{name}</th>' for name in ("Coefficient", "Value", "95% CI", "Randomly double-reviewed")
     )
     return f'<table class="sl-agree"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
 
 
-def chosen_words(otherwise: int) -> str:
-    """Which cases the coefficients are of, and how many others were read by two or more.
-
-    >>> chosen_words(1).rpartition(". ")[2].partition(" or because")[0]
-    'Left out: 1 other case, read twice for what its first reader said'
-    """
-    others = count_of(otherwise, "other case, read twice for what its", "other cases, read twice for what their")
-    return (
-        "Of the first two readings of cases that a coin chose, whatever their first reader said, at the share that was "
-        f"set then (Settings, *Share read twice at random*). Left out: {others} first reader said or because somebody "
-        "asked: readers part more there."
+def show_pairs(pairs: Sequence[Pair]) -> None:
+    """How often each two reviewers say the same, as a forest plot."""
+    lines = [
+        Interval(
+            name=f"{each.first} · {each.second}",
+            value=each.same.value,
+            low=each.same.low,
+            high=each.same.high,
+            hover=rate_text(each.same),
+        )
+        for each in pairs
+    ]
+    axes = Axes(title="Same label, by pair of reviewers", x="share of texts reviewed by both", y="", y_percent=True)
+    figure = forest(lines, axes, palette(st.context.theme.type))
+    st.plotly_chart(figure, key="agreement_pairs", alt="Share of texts with the same label, by pair of reviewers")
+    texts = sum(each.same.denominator for each in pairs)
+    st.caption(
+        f"{count_of(len(pairs), 'pair')}, {count_of(texts, 'double review')} of randomly chosen texts, 95% Wilson "
+        "intervals. In order of the pseudonyms: nobody is ranked."
     )
-
-
-def _meaning(name: str) -> str:
-    return next((meaning for begin, meaning in MEANINGS if name.startswith(begin)), "")
 
 
 def _value(found: Coefficient) -> str:
@@ -64,25 +67,17 @@ def _interval(found: Coefficient) -> str:
 
 
 def switching_html(changes: Mapping[str, Switching]) -> str:
-    """How often readers changed their label once they saw the engine's view, and for better or worse."""
+    """How often reviewers changed their label once they saw the AI's result, and for better or worse."""
     rows = [("Changed their label", changes["reference"].switched)]
-    for against, words in (("adjudicated", "adjudicated label"), ("reference", "reference label")):
+    for against, words in (("adjudicated", "final label"), ("reference", "original label")):
         found = changes[against]
-        rows += [(f"Wrong → right, by the {words}", found.to_right), (f"Right → wrong, by the {words}", found.to_wrong)]
-    body = "".join(f'<tr><th scope="row">{name}</th><td>{proportion_words(found)}</td></tr>' for name, found in rows)
-    head = '<th scope="col">After the engine’s view was shown</th><th scope="col">Share, 95 % Wilson interval</th>'
+        rows += [
+            (f"Incorrect → correct (vs {words})", found.to_right),
+            (f"Correct → incorrect (vs {words})", found.to_wrong),
+        ]
+    body = "".join(f'<tr><th scope="row">{name}</th><td>{rate_text(found)}</td></tr>' for name, found in rows)
+    head = '<th scope="col">After seeing the AI’s result</th><th scope="col">Share, 95% CI</th>'
     return f'<table class="sl-agree"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-
-
-def proportion_words(found: Proportion) -> str:
-    """A share with its interval and counts.
-
-    >>> proportion_words(Proportion(0, 0)), proportion_words(Proportion(4, 42))
-    ('not yet: 0 of 0', '0.095 (0.038–0.221), 4 of 42')
-    """
-    if found.value is None:
-        return "not yet: 0 of 0"
-    return f"{found.value:.3f} ({found.low:.3f}–{found.high:.3f}), {found.numerator:,} of {found.denominator:,}"
 
 
 def as_csv(table: ReadingTable) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import date, datetime, time, timedelta
 from statistics import median
 
 from screening.labels import Label, Outcome
@@ -15,25 +15,33 @@ from screening.statistics.verification import (
     Drift,
     Guarantee,
     Look,
+    Recognized,
     Stratum,
     betting_sequence,
     bound_after,
+    corrected_bound,
     drift,
     estimate,
     guarantee_of,
     in_sample,
     readings_required,
+    recognized_share,
     tally_by_stratum,
+    upper_bound,
     upper_limits,
     without_specificity,
 )
 from screening.words import count_of
 from storage.database import Database
 from storage.research.outcome_mix import OutcomeMix, outcome_mix
+from storage.research.reading_table import random_double_reviews
 from storage.research.reliability import AuditSample, Reading, audit_sample
 from storage.settings_store import AuditPlan
 
 MOST_LOOKS = 60
+RECENT = timedelta(days=90)
+RECOGNIZED = (1.0, 0.9, 0.8, 0.7, 0.6)
+"""Shares of unsafe texts that reviewers may recognize, for which bounds are shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +65,24 @@ class Beyond:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """What the bound on missed texts becomes where reviewers recognize only a share of unsafe texts: from first blinded
+    reviews alone, each as a share of texts labeled safe.
+
+    ``reviewed`` texts in all and ``recent`` of the last 90 days; ``whole`` is the bound over the whole period, valid at
+    any time, ``lately`` that of the last 90 days, valid on any one day. ``measured`` is what double reviews say, and
+    ``measured_bounds`` the two with its lower limit in place of an assumption; each None where there is nothing.
+    """
+
+    reviewed: int
+    recent: int
+    whole: float | None
+    lately: float | None
+    measured: Recognized
+    measured_bounds: tuple[float | None, float | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
     """All that the audit of one configuration says; the guarantee rests on cases settled under the present plan.
 
@@ -77,6 +103,7 @@ class Verified:
     guarantee: Guarantee
     drift: Drift
     hours: tuple[float, ...]
+    range: Range
     to_reader: bool = False
 
     @property
@@ -90,17 +117,24 @@ class Verified:
         return sum(each.cases for each in self.told_strata if each.outcome is Outcome.SAFE)
 
 
-def verify_now(db: Database, actor: Actor, version: str, plan: AuditPlan) -> Verified:
+def verify_now(db: Database, actor: Actor, version: str, plan: AuditPlan, today: date) -> Verified:
     """`verify` of what a configuration's audit holds now, without its readings one by one: it is kept for a while, and
     may come from the process beside the server.
     """
-    found = verify(audit_sample(db, actor, version), outcome_mix(db, actor, version), plan)
+    double = random_double_reviews(db, actor)
+    found = verify(audit_sample(db, actor, version), outcome_mix(db, actor, version), plan, today, double)
     to_reader = is_allowed(actor, Action.CLAIM_NEXT)
     return replace(found, sample=replace(found.sample, readings=(), others=()), to_reader=to_reader)
 
 
-def verify(sample: AuditSample, mix: OutcomeMix, plan: AuditPlan) -> Verified:
-    """Everything from one sample; the readings' order is that in which they were given."""
+def verify(
+    sample: AuditSample, mix: OutcomeMix, plan: AuditPlan, today: date | None = None, double: Sequence[bool] = ()
+) -> Verified:
+    """Everything from one sample; the readings' order is that in which they were given. ``double`` says of random
+    double reviews with an unsafe label whether both reviewers gave it; ``today`` is the day of the last reading's text
+    where it is not given.
+    """
+    today = today or max((each.settled_at.date() for each in sample.readings), default=date.min)
     strata = tally_by_stratum(sample.case_counts)
     under_plan = [each for each in sample.readings if plan.since is None or each.settled_at > plan.since]
     floor = plan.floor or (under_plan[0].case.coin_probability if under_plan else 1.0)
@@ -127,7 +161,42 @@ def verify(sample: AuditSample, mix: OutcomeMix, plan: AuditPlan) -> Verified:
         ),
         drift=drift(mix.reference, mix.looks),
         hours=_hours(sample),
+        range=range_of(sample.readings, floor, today, recognized_share(double)),
     )
+
+
+def range_of(readings: Sequence[Reading], floor: float, today: date, measured: Recognized) -> Range:
+    """The bounds for reviewers who recognize all, and with the measured share; `corrected_bound` gives the others.
+
+    A measured share has a limit of its own: it and the bound that it divides share the 5%.
+    """
+    first = [replace(each, case=each.case.with_first_reading_only()) for each in readings]
+    begin = datetime.combine(today, time(), readings[0].settled_at.tzinfo) - RECENT if readings else None
+    recent = [each for each in first if begin is not None and each.settled_at >= begin]
+    (many, whole), (few, lately) = _first_bounds(first, recent, floor, 0.05)
+    halves = [bound for _, bound in _first_bounds(first, recent, floor, 0.025)]
+    share = measured.at_least or 0.0
+    bounds = [None if each is None or not measured.pairs else corrected_bound(each, share) for each in halves]
+    return Range(
+        reviewed=many, recent=few, whole=whole, lately=lately, measured=measured, measured_bounds=(bounds[0], bounds[1])
+    )
+
+
+def _first_bounds(
+    first: Sequence[Reading], recent: Sequence[Reading], floor: float, level: float
+) -> tuple[tuple[int, float | None], tuple[int, float | None]]:
+    """How many texts labeled safe were reviewed, and the bound of the share unsafe: at any time, and on one day."""
+    everything, lately = (_worst_cases(some, floor) for some in (first, recent))
+    whole = upper_limits(everything, looks=[len(everything)], delta=level)[0].high if everything else None
+    hits = int(sum(lately))
+    return (len(everything), whole), (len(lately), upper_bound(hits, len(lately), 1 - level) if lately else None)
+
+
+def _worst_cases(readings: Sequence[Reading], floor: float) -> list[float]:
+    """Of each text labeled safe whose review was due and is done or lost, 1 unless it was found safe."""
+    sample = [each for each in readings if each.case.outcome is Outcome.SAFE and in_sample(each.case, floor)]
+    done = sorted((e for e in sample if not e.case.waiting), key=lambda each: each.read_at or each.settled_at)
+    return [float(each.case.label is not Label.SAFE) for each in done]
 
 
 def _hours(sample: AuditSample) -> tuple[float, ...]:
@@ -194,6 +263,21 @@ def missed_sequence(readings: Sequence[Reading], floor: float, *, from_above: bo
         return upper_limits(worst, looks=looks)
     low, high = betting_sequence(found, looks=looks), betting_sequence(worst, looks=looks)
     return tuple(replace(under, high=over.high) for under, over in zip(low, high, strict=True))
+
+
+def range_rows(of: Range) -> list[tuple[str, float | None, float | None]]:
+    """The rows of the range: in words which share reviewers recognize, and the two bounds then."""
+    found, rows = of.measured, list[tuple[str, float | None, float | None]]()
+    if found.share is not None and found.at_least is not None:
+        pairs = count_of(found.pairs, "double review")
+        words = (
+            f"as measured: {percent(found.share)}, at least {percent(found.at_least)} ({pairs} with an unsafe label)"
+        )
+        rows.append((words, *of.measured_bounds))
+    for share in RECOGNIZED:
+        bounds = [None if each is None else corrected_bound(each, share) for each in (of.whole, of.lately)]
+        rows.append((f"{share:.0%}, assumed", bounds[0], bounds[1]))
+    return rows
 
 
 def _looks(n: int) -> list[int]:

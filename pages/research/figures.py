@@ -83,6 +83,52 @@ def curves(series: Sequence[Series], axes: Axes, colours: Palette) -> go.Figure:
     return _figure(traces, axes, colours)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """One line of a forest plot; a None in ``value`` is a range without a best guess, in ``low`` nothing to draw."""
+
+    name: str
+    value: float | None
+    low: float | None
+    high: float | None
+    hover: str = ""
+
+
+def forest(lines: Sequence[Interval], axes: Axes, colours: Palette, reference: float | None = None) -> go.Figure:
+    """Values with their intervals, one below the other, the first on top; a dotted line marks the ``reference``."""
+    shown = [one for one in lines if one.low is not None and one.high is not None]
+    middles = [(one.low or 0) / 2 + (one.high or 0) / 2 if one.value is None else one.value for one in shown]
+    trace: Trace = {
+        "type": "scatter",
+        "mode": "markers",
+        "x": middles,
+        "y": [one.name for one in shown],
+        "hovertext": [one.hover or one.name for one in shown],
+        "hoverinfo": "text",
+        "marker": {
+            "color": colours.series[0],
+            "size": 9,
+            "symbol": ["line-ns" if one.value is None else "square" for one in shown],
+        },
+        "error_x": {
+            "type": "data",
+            "symmetric": False,
+            "array": [(one.high or 0) - middle for one, middle in zip(shown, middles, strict=True)],
+            "arrayminus": [middle - (one.low or 0) for one, middle in zip(shown, middles, strict=True)],
+            "color": colours.series[0],
+            "thickness": 2,
+            "width": 4,
+        },
+        "showlegend": False,
+    }
+    figure = _figure([trace], axes, colours)
+    figure.update_layout(height=110 + 26 * len(shown), yaxis_autorange="reversed", yaxis_tickformat=None)
+    figure.update_xaxes(tickformat=".0%" if axes.y_percent else None)
+    if reference is not None:
+        figure.add_vline(x=reference, line_dash="dot", line_color=colours.ink, line_width=1)
+    return figure
+
+
 def bars(names: Sequence[str], values: Sequence[float | None], axes: Axes, colours: Palette) -> go.Figure:
     """One bar a name; an undefined value has none."""
     bar = {"type": "bar", "x": list(names), "y": list(values), "name": axes.y, "showlegend": False}

@@ -9,6 +9,7 @@ from pages.research.audit_flow import UNTOLD, flow
 from pages.research.claims import (
     MOVED,
     Verified,
+    at_most,
     at_most_words,
     beyond_sentence,
     interval,
@@ -16,10 +17,12 @@ from pages.research.claims import (
     percent,
     plain_percent,
     plan_sentences,
+    range_rows,
     reading_words,
     remaining_words,
     too_early_sentence,
 )
+from pages.research.evaluation_view import how_to_read
 from pages.research.figures import Axes, Series, curves, palette
 from screening.research.results_table import rate_text
 from screening.statistics.verification import (
@@ -38,8 +41,8 @@ def show_claims(found: Verified, now: Binding, second_rate: float) -> None:
     """The missed first, then sensitivity and specificity, each with its bound and its n."""
     first, second, third = st.columns(3, border=True)
     with first:
-        st.metric("Missed unsafe per 1,000 called safe", at_most_words(found) if found.at_most else NOT_YET)
-        st.caption(missed_words(found))
+        st.metric("Missed cases per 1,000 labeled safe", at_most_words(found) if found.at_most else NOT_YET)
+        st.caption(f"{COUNTS_WHAT_REVIEWERS_SAY} {missed_words(found)}")
     for cell, name, rate in (
         (second, "Sensitivity, weighted", "sensitivity"),
         (third, "Specificity, weighted", "specificity"),
@@ -54,10 +57,40 @@ def show_claims(found: Verified, now: Binding, second_rate: float) -> None:
     if found.estimates.sensitivity.value is not None or found.estimates.specificity.value is not None:
         st.caption(ONE_LOOK)
     st.caption(remaining_words(second_rate))
+    show_range(found)
     _show_guarantee(found, now)
 
 
 NOT_YET = "not yet"
+RECOGNIZE = "Of unsafe texts, reviewers recognize"
+COUNTS_WHAT_REVIEWERS_SAY = "Counts what reviewers would call unsafe, on average over the whole period."
+
+
+def show_range(found: Verified) -> None:
+    """The bound for the whole period and the last 90 days, by how many unsafe texts reviewers recognize."""
+    of = found.range
+    if of.whole is None:
+        return
+    with st.expander("If reviewers miss some unsafe texts, and the last 90 days alone", icon=":material/tune:"):
+        rows = [
+            {
+                RECOGNIZE: words,
+                f"Whole period (n = {of.reviewed:,})": NOT_YET if whole is None else at_most(1000 * whole),
+                f"Last 90 days (n = {of.recent:,})": NOT_YET if lately is None else at_most(1000 * lately),
+            }
+            for words, whole, lately in range_rows(of)
+        ]
+        st.table(pd.DataFrame(rows).set_index(RECOGNIZE))
+        how_to_read(
+            "Missed cases per 1,000 labeled safe, at most (95%), from first blinded reviews.",
+            "- A first review that was inconclusive or lost counts as missed.\n"
+            "- The whole period holds at any time, however often you look, and averages over it: where the share has "
+            "risen it lies below the share of today. The last 90 days hold on any one day, not on all days together.\n"
+            "- The measured share is from randomly chosen texts with two blinded reviews, with its own limit. It "
+            "assumes that they overlook texts independently. What all reviewers miss alike, no review shows.",
+        )
+
+
 ONE_LOOK = (
     "An interval at one look holds on a day fixed beforehand: looked at every day, it leaves the truth out on some day "
     "in more than 5 % of sites. The bound on the missed holds on all days together."
@@ -186,18 +219,18 @@ def show_planner(found: Verified) -> None:
     more = st.number_input("Readings a day that the site can spend on texts called safe", 1, 10_000, 12)
     st.write(reading_words(found, int(more)))
     one, two, three = st.columns(3)
-    at_most = one.select_slider("To say: miss rate at most", (0.005, 0.01, 0.02, 0.05, 0.1), 0.05, format_func=percent)
+    target = one.select_slider("To say: miss rate at most", (0.005, 0.01, 0.02, 0.05, 0.1), 0.05, format_func=percent)
     assumed = two.select_slider(
         "If it really is", (0.0, 0.002, 0.005, 0.01, 0.02, 0.03, 0.04), 0.01, format_func=percent
     )
     chance = three.select_slider("With a chance of", (0.5, 0.8, 0.9, 0.95), 0.8, format_func=percent)
-    plan = plan_readings(at_most, assumed, confidence=confidence, chance=chance)
+    plan = plan_readings(target, assumed, confidence=confidence, chance=chance)
     if plan is None:
         st.warning("No number of readings will do: the rate assumed is not below the one to be shown.")
         return
     st.write(
         f"Plan: read **{plan.readings:,}** truly unsafe texts and allow **{plan.allowed_misses}** misses; it succeeds "
-        f"with probability {plan.chance:.0%}. With no miss at all {readings_required(at_most, 0, confidence):,} would "
+        f"with probability {plan.chance:.0%}. With no miss at all {readings_required(target, 0, confidence):,} would "
         "do."
     )
     st.caption(

@@ -2,6 +2,7 @@
 follows from is another.
 """
 
+from datetime import date
 from typing import TypedDict
 
 from pages.components import resources
@@ -14,12 +15,17 @@ from storage.settings_store import audit_plan
 
 def verification(person: Actor, version: str) -> Verified:
     """Whoever asks waits for it."""
-    return compute(verify_now, person, version, audit_plan(resources.database()), **_now(version))
+    return compute(verify_now, person, version, audit_plan(resources.database()), today(), **_now(version))
 
 
 def verification_meanwhile(person: Actor, version: str) -> Verified | None:
     """None while it is computed beside the server. Raises NotComputed."""
-    return compute_meanwhile(verify_now, person, version, audit_plan(resources.database()), **_now(version))
+    return compute_meanwhile(verify_now, person, version, audit_plan(resources.database()), today(), **_now(version))
+
+
+def today() -> date:
+    """The day of today, UTC."""
+    return resources.now().date()
 
 
 class _Now(TypedDict):

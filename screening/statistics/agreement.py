@@ -1,4 +1,4 @@
-"""How far independent readers agree: Krippendorff's α first, Gwet's AC and agreement on one label beside it.
+"""How far independent readers agree: Krippendorff's α, and beside it Gwet's AC1, Cohen's κ and agreement on a label.
 
 All coefficients take ratings as a table of cases × readers. A coefficient that the ratings cannot determine is
 None with the reason in words, never 0 and never 1.
@@ -6,7 +6,6 @@ None with the reason in words, never 0 and never 1.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import partial
 
 import numpy as np
@@ -16,13 +15,6 @@ from screening.statistics import special
 
 MISSING = -1
 """Code of a rating that was not given."""
-
-
-class Level(StrEnum):
-    """Whether one disagreement is as bad as another, or worse the further apart the categories are."""
-
-    NOMINAL = "nominal"
-    ORDINAL = "ordinal"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +74,7 @@ class _UndefinedError(Exception):
     """The ratings do not determine the coefficient; the message says why."""
 
 
-def krippendorff_alpha(ratings: Ratings, level: Level = Level.NOMINAL) -> Coefficient:
+def krippendorff_alpha(ratings: Ratings) -> Coefficient:
     """Krippendorff's α: 1 − observed / expected disagreement, over cases with two or more ratings.
 
     Undefined when no case has two ratings, or when all ratings are the same label.
@@ -92,22 +84,21 @@ def krippendorff_alpha(ratings: Ratings, level: Level = Level.NOMINAL) -> Coeffi
     >>> krippendorff_alpha(ratings_of(table, ["safe", "unsafe"])).value  # 1 − 7 · 2 / (2 · 3 · 5)
     0.5333...
     """
-    return _coefficient(f"Krippendorff α ({level})", ratings, lambda some: _alpha(some, level))
+    return _coefficient("Krippendorff α", ratings, _alpha)
 
 
-def gwet_ac(ratings: Ratings, level: Level = Level.NOMINAL) -> Coefficient:
-    """Gwet's AC1 (nominal) or AC2 (ordinal weights): chance agreement that does not explode when one label is rare.
+def gwet_ac1(ratings: Ratings) -> Coefficient:
+    """Gwet's AC1: chance agreement that does not explode when one label is rare.
 
     Undefined with fewer than two categories or when no case has two ratings.
     Source: Gwet 2008, doi:10.1348/000711006X126600.
 
     >>> table = [["safe", "safe"]] * 8 + [["safe", "unsafe"], ["unsafe", "unsafe"]]
     >>> # observed 0.9; share of safe 17/20, so chance 2 · 0.85 · 0.15 = 0.255; (0.9 − 0.255) / 0.745
-    >>> round(gwet_ac(ratings_of(table, ["safe", "unsafe"])).value, 4)
+    >>> round(gwet_ac1(ratings_of(table, ["safe", "unsafe"])).value, 4)
     0.8658
     """
-    name = "Gwet AC1" if level is Level.NOMINAL else "Gwet AC2 (ordinal)"
-    return _coefficient(name, ratings, lambda some: _gwet(some, level))
+    return _coefficient("Gwet AC1", ratings, _gwet)
 
 
 def cohen_kappa(ratings: Ratings) -> Coefficient:
@@ -216,21 +207,10 @@ def _with_two_cases(rated: Ratings, label: int | None) -> Ratings:
     return Ratings(np.vstack([rated.codes, added]), rated.categories, np.append(times, [1.0, 1.0]))
 
 
-def agreement_report(ratings: Ratings, *, positive: str) -> tuple[Coefficient, ...]:
-    """Every coefficient with its interval: α nominal and ordinal, AC1, AC2, κ, then each label.
-
-    ``positive`` (the label ``unsafe``) comes first among the labels.
-    """
-    labels = [positive, *(name for name in ratings.categories if name != positive)]
-    coefficients: list[Callable[[Ratings], Coefficient]] = [
-        krippendorff_alpha,
-        lambda some: krippendorff_alpha(some, Level.ORDINAL),
-        gwet_ac,
-        lambda some: gwet_ac(some, Level.ORDINAL),
-        cohen_kappa,
-    ]
+def agreement_report(ratings: Ratings, labels: Sequence[str]) -> tuple[Coefficient, ...]:
+    """Every coefficient with its interval: α, AC1, κ, then agreement on each of these labels."""
     return (
-        *(with_interval(each, ratings) for each in coefficients),
+        *(with_interval(each, ratings) for each in (krippendorff_alpha, gwet_ac1, cohen_kappa)),
         *(with_interval(partial(label_agreement, label=name), ratings, name) for name in labels),
     )
 
@@ -252,48 +232,30 @@ def _paired_counts(ratings: Ratings) -> tuple[NDArray[np.float64], NDArray[np.fl
     return counts[twice], times[twice]
 
 
-def _alpha(ratings: Ratings, level: Level) -> float:
+def _alpha(ratings: Ratings) -> float:
     counts, times = _paired_counts(ratings)
     pairs_per_rating = times / (counts.sum(axis=1) - 1)
     observed = (counts * pairs_per_rating[:, None]).T @ counts  # a rating beside itself is no disagreement
     totals = times @ counts
-    distance = _distances(totals, level)
-    expected = (np.outer(totals, totals) * distance).sum() / (totals.sum() - 1)
+    apart = 1.0 - np.eye(len(totals))
+    expected = (np.outer(totals, totals) * apart).sum() / (totals.sum() - 1)
     if expected == 0:
         raise _UndefinedError("all ratings are the same label, so no disagreement could be seen")
-    return float(1 - (observed * distance).sum() / expected)
+    return float(1 - (observed * apart).sum() / expected)
 
 
-def _distances(totals: NDArray[np.float64], level: Level) -> NDArray[np.float64]:
-    size = len(totals)
-    if level is Level.NOMINAL:
-        return 1.0 - np.eye(size)
-    # Krippendorff's ordinal metric: ratings from one category's middle to the other's, squared.
-    middles = np.cumsum(totals) - totals / 2
-    return np.square(np.subtract.outer(middles, middles))
-
-
-def _gwet(ratings: Ratings, level: Level) -> float:
+def _gwet(ratings: Ratings) -> float:
     size = len(ratings.categories)
     if size < 2:
         raise _UndefinedError("one category leaves nothing to disagree about")
     (paired, times), counts = _paired_counts(ratings), ratings.counts()
-    weights = _gwet_weights(size, level)
     readers = paired.sum(axis=1)
-    agreeing = times @ ((paired * (paired @ weights - 1)).sum(axis=1) / (readers * (readers - 1))) / times.sum()
+    agreeing = times @ ((paired * (paired - 1)).sum(axis=1) / (readers * (readers - 1))) / times.sum()
     rated = ratings.per_row() > 0
     every = ratings.weights[rated]
     shares = every @ (counts[rated] / counts[rated].sum(axis=1, keepdims=True)) / every.sum()
-    chance = weights.sum() / (size * (size - 1)) * (shares * (1 - shares)).sum()
+    chance = (shares * (1 - shares)).sum() / (size - 1)
     return float((agreeing - chance) / (1 - chance))
-
-
-def _gwet_weights(size: int, level: Level) -> NDArray[np.float64]:
-    if level is Level.NOMINAL:
-        return np.eye(size)
-    # Gwet's ordinal weights: 1 − C(d + 1, 2) / C(K, 2) for categories d apart.
-    apart = np.abs(np.subtract.outer(np.arange(size), np.arange(size)))
-    return np.asarray(1 - apart * (apart + 1) / (size * (size - 1)), dtype=np.float64)
 
 
 def _kappa(ratings: Ratings) -> float:

@@ -100,6 +100,27 @@ def open_disagreements(db: Database, actor: Actor, batch_id: str | None = None) 
         return len(_chosen_by_coin(conn, conn.execute(one).all()))
 
 
+def random_double_reviews(db: Database, actor: Actor) -> tuple[bool, ...]:
+    """Of each text that its coin chose to be reviewed twice, whatever was said of it first, and that one or both of its
+    first two blinded reviewers called unsafe: whether both did. In the order of the second reviews; disputed ones that
+    still wait for a third are among them, as without them reviewers would look better than they are. Raises Forbidden.
+    """
+    require(actor, Action.VIEW_RESULTS)
+    given = select(ratings).where(ratings.c.version == 1, ratings.c.blind.is_(True), ratings.c.reading != "third")
+    with db.read() as conn:
+        rows = conn.execute(given.order_by(ratings.c.at, ratings.c.id)).all()
+        chosen = _chosen_by_coin(conn, rows)
+    said: dict[str, list[bool]] = {}
+    pairs = []
+    for row in rows:
+        if row.case_id in chosen:
+            of_case = said.setdefault(row.case_id, [])
+            of_case.append(row.label == "unsafe")
+            if len(of_case) == 2 and any(of_case):
+                pairs.append(all(of_case))
+    return tuple(pairs)
+
+
 def export_readings(db: Database, by: Acting, key: str, batch_id: str | None = None) -> ReadingTable:
     """The same table to take away: the export is in the audit log before it is read."""
     require(by.actor, Action.EXPORT)

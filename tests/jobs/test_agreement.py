@@ -56,7 +56,7 @@ def test_cases_read_twice_for_what_was_said_of_them_are_in_no_coefficient(db: Da
     _read_twice(db, said)
     found, n = _measured(db), len(chosen)
     assert (found.cases, found.at_random, found.otherwise, found.disputed) == (CASES, n, CASES - n, 0)
-    alpha, unsafe = found.coefficients[0], found.coefficients[5]
+    alpha, unsafe = found.coefficients[0], found.coefficients[3]
     both = n // 2  # unsafe by both readers; one more by the first alone: third readings count nowhere
     ones = 2 * both + 1
     assert alpha.cases == n

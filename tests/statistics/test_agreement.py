@@ -11,10 +11,9 @@ from scipy.stats import t
 from sklearn.metrics import cohen_kappa_score
 
 from screening.statistics.agreement import (
-    Level,
     agreement_report,
     cohen_kappa,
-    gwet_ac,
+    gwet_ac1,
     krippendorff_alpha,
     label_agreement,
     ratings_of,
@@ -36,18 +35,17 @@ def complete(rng: np.random.Generator, cases: int, readers: int, agree: float) -
     return [[LABELS[code] for code in row] for row in codes]
 
 
-@pytest.mark.parametrize("level", list(Level))
 @given(table=tables)
 @settings(max_examples=60, deadline=None)
-def test_alpha_equals_the_reference_implementation_with_missing_ratings(level, table):
+def test_alpha_equals_the_reference_implementation_with_missing_ratings(table):
     ratings = ratings_of(table, LABELS)
-    ours = krippendorff_alpha(ratings, level)
+    ours = krippendorff_alpha(ratings)
     if ours.value is None:
         pairable = [[r for r in row if r is not None] for row in table]
         assert len({r for row in pairable if len(row) >= 2 for r in row}) <= 1
         return
     counts = ratings.counts().astype(int)
-    theirs = krippendorff.alpha(value_counts=counts, value_domain=[0, 1, 2], level_of_measurement=str(level))
+    theirs = krippendorff.alpha(value_counts=counts, value_domain=[0, 1, 2], level_of_measurement="nominal")
     assert ours.value == pytest.approx(theirs, abs=1e-9)
 
 
@@ -70,30 +68,26 @@ def test_ac1_by_hand_where_kappa_collapses():
     # AC1 chance 2 · 0.972 · 0.028 = 0.054432; (0.944 − 0.054432) / 0.945568 = 0.94078; κ is below 0.
     table = [["safe", "safe"]] * 118 + [["safe", "unsafe"]] * 5 + [["unsafe", "safe"]] * 2
     ratings = ratings_of(table, ("safe", "unsafe"))
-    assert gwet_ac(ratings).value == pytest.approx(0.889568 / 0.945568)
+    assert gwet_ac1(ratings).value == pytest.approx(0.889568 / 0.945568)
     assert cohen_kappa(ratings).value < 0
 
 
 def test_ac1_by_hand_with_three_readers_and_a_missing_rating():
     table = [["safe", "safe", "safe"], ["safe", "unsafe", "unsafe"], ["unsafe", "unsafe", None]]
     # agreeing pairs: 1, 1/3, 1, mean 7/9; share of safe: (1 + 1/3 + 0) / 3 = 4/9; chance 2 · 4/9 · 5/9 = 40/81
-    assert gwet_ac(ratings_of(table, ("safe", "unsafe"))).value == pytest.approx((7 / 9 - 40 / 81) / (41 / 81))
+    assert gwet_ac1(ratings_of(table, ("safe", "unsafe"))).value == pytest.approx((7 / 9 - 40 / 81) / (41 / 81))
 
 
 def test_ac1_takes_chance_from_cases_with_one_rating_too():
     table = [["safe", "safe"]] * 8 + [["safe", "unsafe"], ["unsafe", "unsafe"]] + [["unsafe", None], [None, "unsafe"]]
     chance = 2 * (8.5 / 12) * (3.5 / 12)  # 8 + ½ of 12 cases are safe
-    assert gwet_ac(ratings_of(table, ("safe", "unsafe"))).value == pytest.approx((0.9 - chance) / (1 - chance))
+    assert gwet_ac1(ratings_of(table, ("safe", "unsafe"))).value == pytest.approx((0.9 - chance) / (1 - chance))
 
 
-def test_ac2_by_hand_gives_half_credit_for_neighbours():
+def test_ac1_of_three_labels_by_hand():
     table = [["safe", "safe"], ["safe", "insufficient"], ["unsafe", "unsafe"]]
-    # K = 3: weight 1 − C(2,2)/C(3,2) = 2/3 for neighbours, 0 for the ends; sum of weights 3 + 4 · 2/3 = 17/3.
-    # observed (1 + 2/3 + 1) / 3 = 8/9; shares (1/2, 1/6, 1/3), Σ π(1 − π) = 1/4 + 5/36 + 8/36 = 11/18
-    nominal = 3 / 6 * 11 / 18  # AC1: weights of 1 for the same label alone, and 2/3 of the cases agree
-    assert gwet_ac(ratings_of(table, LABELS)).value == pytest.approx((2 / 3 - nominal) / (1 - nominal))
-    chance = (17 / 3) / 6 * 11 / 18
-    assert gwet_ac(ratings_of(table, LABELS), Level.ORDINAL).value == pytest.approx((8 / 9 - chance) / (1 - chance))
+    # shares (1/2, 1/6, 1/3), Σ π(1 − π) = 1/4 + 5/36 + 8/36 = 11/18, over K − 1 = 2; 2/3 of the cases agree
+    assert gwet_ac1(ratings_of(table, LABELS)).value == pytest.approx((2 / 3 - 11 / 36) / (1 - 11 / 36))
 
 
 def test_positive_and_per_label_agreement_by_hand():
@@ -108,7 +102,7 @@ def test_undefined_is_none_with_its_reason():
     one_each = ratings_of([["safe", None], [None, "unsafe"]], LABELS)
     same = ratings_of([["safe", "safe"], ["safe", "safe"]], LABELS)
     three = ratings_of([["safe", "safe", "unsafe"]], LABELS)
-    for coefficient in (krippendorff_alpha(one_each), gwet_ac(one_each), cohen_kappa(one_each)):
+    for coefficient in (krippendorff_alpha(one_each), gwet_ac1(one_each), cohen_kappa(one_each)):
         assert coefficient.value is None and coefficient.reason == "no case has two ratings"
         assert coefficient.name and coefficient.cases == 0
     assert krippendorff_alpha(ratings_of([], LABELS)).reason == "no case has two ratings"
@@ -116,11 +110,11 @@ def test_undefined_is_none_with_its_reason():
     assert "same one label" in cohen_kappa(same).reason
     assert "two readers" in cohen_kappa(three).reason
     assert label_agreement(same, "unsafe").value is None
-    assert gwet_ac(ratings_of([["safe", "safe"]], ["safe"])).value is None
+    assert gwet_ac1(ratings_of([["safe", "safe"]], ["safe"])).value is None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("coefficient", [krippendorff_alpha, gwet_ac, cohen_kappa])
+@pytest.mark.parametrize("coefficient", [krippendorff_alpha, gwet_ac1, cohen_kappa])
 def test_the_interval_covers_the_long_run_value_at_twenty_cases(coefficient):
     long_run = coefficient(ratings_of(complete(np.random.default_rng(0), 60_000, 2, 0.7), LABELS)).value
     found = [
@@ -142,10 +136,10 @@ THREE_READERS = [
 @pytest.mark.parametrize(
     ("coefficient", "label", "table", "added"),
     [
-        *((one, None, TWO_READERS, ["uu", "us"]) for one in (krippendorff_alpha, gwet_ac, cohen_kappa)),
+        *((one, None, TWO_READERS, ["uu", "us"]) for one in (krippendorff_alpha, gwet_ac1, cohen_kappa)),
         (partial(label_agreement, label="unsafe"), "unsafe", TWO_READERS, ["uu", "us"]),
         (partial(label_agreement, label="safe"), "safe", TWO_READERS, ["ss", "su"]),
-        *((one, None, THREE_READERS, ["uuu", "uss"]) for one in (krippendorff_alpha, gwet_ac)),
+        *((one, None, THREE_READERS, ["uuu", "uss"]) for one in (krippendorff_alpha, gwet_ac1)),
     ],
 )
 def test_the_interval_is_the_wider_of_the_cases_and_of_them_with_two_more(coefficient, label, table, added):
@@ -180,7 +174,7 @@ def test_the_interval_covers_where_one_label_is_rare():
 
 
 def test_perfect_agreement_in_few_cases_has_no_interval():
-    perfect = with_interval(gwet_ac, ratings_of([["safe", "safe"], ["unsafe", "unsafe"]] * 5, LABELS))
+    perfect = with_interval(gwet_ac1, ratings_of([["safe", "safe"], ["unsafe", "unsafe"]] * 5, LABELS))
     assert perfect.value == 1.0 and perfect.low is None and perfect.reason.startswith("too little variation")
     opposite = with_interval(cohen_kappa, ratings_of([["safe", "unsafe"], ["unsafe", "safe"]] * 5, LABELS))
     assert opposite.value == -1.0 and opposite.low is None and opposite.reason.startswith("too little variation")
@@ -188,33 +182,16 @@ def test_perfect_agreement_in_few_cases_has_no_interval():
     assert lonely.value is not None and lonely.low is None and "no figure" in lonely.reason
 
 
-def test_the_report_names_every_coefficient_with_the_positive_label_first():
-    ratings = ratings_of(complete(np.random.default_rng(3), 30, 2, 0.8), LABELS)
-    names = [each.name for each in agreement_report(ratings, positive="unsafe")]
-    assert names[:5] == [
-        "Krippendorff α (nominal)",
-        "Krippendorff α (ordinal)",
-        "Gwet AC1",
-        "Gwet AC2 (ordinal)",
-        "Cohen κ",
-    ]
-    assert names[5:] == ["agreement on unsafe", "agreement on safe", "agreement on insufficient"]
-
-
 def test_the_report_gives_each_coefficient_as_it_is_by_itself():
     table = [["safe", "safe"]] * 9 + [["safe", "unsafe"]] * 3 + [["unsafe", "insufficient"]] * 2 + [["unsafe"] * 2] * 6
     ratings = ratings_of(table, LABELS)
     alone = [
-        *(
-            with_interval(partial(one, level=level), ratings)
-            for one in (krippendorff_alpha, gwet_ac)
-            for level in Level
-        ),
-        with_interval(cohen_kappa, ratings),
-        *(with_interval(partial(label_agreement, label=name), ratings, name) for name in LABELS[1:] + LABELS[:1]),
+        *(with_interval(one, ratings) for one in (krippendorff_alpha, gwet_ac1, cohen_kappa)),
+        *(with_interval(partial(label_agreement, label=name), ratings, name) for name in ("unsafe", "safe")),
     ]
-    of_report = {each.name: each for each in agreement_report(ratings, positive="unsafe")}
-    assert {each.name: each for each in alone} == of_report and len({each.value for each in alone}) == len(alone)
+    assert tuple(alone) == agreement_report(ratings, ["unsafe", "safe"])
+    names = ["Krippendorff α", "Gwet AC1", "Cohen κ", "agreement on unsafe", "agreement on safe"]
+    assert [each.name for each in alone] == names and len({each.value for each in alone}) == len(alone)
 
 
 def test_ragged_and_unknown_ratings_are_refused():

@@ -22,6 +22,7 @@ from screening.statistics.verification import (
     guarantee_of,
     plan_readings,
     readings_required,
+    recognized_share,
     switch_rate,
     upper_limits,
 )
@@ -334,3 +335,17 @@ def test_an_inconclusive_text_called_safe_may_be_a_miss() -> None:
     found = guarantee_of([*caught, unclear], floor=0.2)
     assert found.standing is Standing.NOT_YET
     assert found.statement == "cannot be guaranteed yet: 59 of 59, 1 called safe is inconclusive and may be misses"
+
+
+@pytest.mark.parametrize(("sensitivity", "false_alarms"), [(0.8, 0.03), (0.6, 0.0), (0.9, 0.1)])
+def test_what_double_reviews_measure_is_no_more_than_what_reviewers_recognize(sensitivity, false_alarms):
+    """200 double reviews, 30% unsafe: the lower limit lies above the truth in 2.5% at most."""
+    rng, above, shares = np.random.default_rng(3), 0, []
+    for _ in range(400):
+        chances = np.where(rng.random(200) < 0.3, sensitivity, false_alarms)
+        one, other = (rng.random(200) < chances for _ in range(2))
+        found = recognized_share((one & other)[one | other].tolist())
+        above += found.at_least > sensitivity
+        shares.append(found.share)
+    assert above / 400 <= 0.025 and np.mean(shares) <= sensitivity + 0.01
+    assert recognized_share([]).at_least is None

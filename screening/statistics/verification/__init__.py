@@ -23,6 +23,7 @@ from screening.statistics.verification.guarantee import (
     plan_readings,
     readings_required,
 )
+from screening.statistics.verification.readers import Recognized, corrected_bound, recognized_share
 from screening.statistics.verification.weighted import (
     AuditEstimates,
     MissedUnsafe,
@@ -44,6 +45,7 @@ __all__ = [
     "Look",
     "MissedUnsafe",
     "ReadingPlan",
+    "Recognized",
     "Revision",
     "Seen",
     "Standing",
@@ -53,6 +55,7 @@ __all__ = [
     "audit_coin",
     "betting_sequence",
     "bound_after",
+    "corrected_bound",
     "drift",
     "estimate",
     "guarantee_of",
@@ -60,6 +63,7 @@ __all__ = [
     "neyman",
     "plan_readings",
     "readings_required",
+    "recognized_share",
     "rule_of_three",
     "strata_of",
     "switch_rate",

@@ -5,15 +5,25 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
+from scipy.stats import beta
 
 from pages.research import claims, claims_today
 from pages.research.audit_flow import flow
-from pages.research.claims import at_most_words, has_moved, missed_sequence, missed_words, one_look_words, verify
+from pages.research.claims import (
+    at_most_words,
+    has_moved,
+    missed_sequence,
+    missed_words,
+    one_look_words,
+    range_rows,
+    verify,
+)
 from pages.research.model_card import Card, markdown
 from pages.research.stard import missed_sentence, report_html
 from screening.labels import Label, Outcome
 from screening.research.binding import binding_of
 from screening.review.actors import LOCAL_USER
+from screening.statistics.verification import upper_limits
 from storage.database import Database
 from storage.settings_store import SiteSettings, change, current
 from tests.pages.conftest import Opener
@@ -142,3 +152,27 @@ def test_a_day_of_one_look_that_has_come_stays_shown(open_page: Opener, page_dat
     assert page.button(key="fix_plan").disabled and not page.error
     page.date_input(key="plan_day_v1").set_value(datetime.now(UTC).date()).run()
     assert page.button(key="fix_plan").disabled and "fix one after today" in page.error[0].value
+
+
+def test_bounds_for_reviewers_who_miss_some_and_for_the_last_90_days() -> None:
+    """600 long ago without a miss, 100 of now with 3 first called unsafe, of which second reviewers took 2 back."""
+    long_ago = [
+        replace(reading(Outcome.SAFE, Label.SAFE), settled_at=AT - timedelta(days=91), read_at=AT - timedelta(days=91))
+    ]
+    back = replace(
+        reading(Outcome.SAFE, Label.UNSAFE),
+        case=replace(reading(Outcome.SAFE, Label.UNSAFE).case, by_several=True, settled=Label.SAFE),
+    )
+    now = [reading(Outcome.SAFE, Label.SAFE)] * 97 + [back, back, reading(Outcome.SAFE, Label.UNSAFE)]
+    double = [True] * 80 + [False] * 20  # 80 of 100: 2 · 0.8 / 1.8
+    found = verify(sample(*long_ago * 600, *now), NO_MIX, PLAN, AT.date(), double)
+    of = found.range
+    assert (of.reviewed, of.recent, of.measured.share) == (700, 100, pytest.approx(1.6 / 1.8))
+    assert of.lately == pytest.approx(beta.ppf(0.95, 4, 97)), "Clopper-Pearson of 3 in 100"
+    assert of.whole == upper_limits([0.0] * 697 + [1.0] * 3, looks=[700])[0].high > found.at_most[-1].high
+    rows = {words: bounds for words, *bounds in range_rows(of)}
+    assert rows["80%, assumed"] == pytest.approx([of.whole / 0.8, of.lately / 0.8])
+    measured = next(bounds for words, bounds in rows.items() if words.startswith("as measured: 88.9%"))
+    assert measured[1] == pytest.approx(beta.ppf(0.975, 4, 97) / (of.measured.at_least or 0))
+    empty = verify(sample(), NO_MIX, PLAN).range
+    assert (empty.whole, empty.lately) == (None, None) and len(range_rows(empty)) == 5

@@ -203,7 +203,7 @@ def read(page_database: Database) -> int:
 def test_the_page_leads_with_what_is_missed(open_page: Opener, read: int) -> None:
     app = open_page("reliability")
     assert not app.exception, app.exception
-    assert app.metric[0].label == "Missed unsafe per 1,000 called safe"
+    assert app.metric[0].label == "Missed cases per 1,000 labeled safe"
     assert app.metric[0].value.startswith("at most ")
     assert "cannot be guaranteed yet: 0 of 59" in app.warning[0].value
     assert "Stale" not in app.warning[0].value
@@ -339,7 +339,7 @@ def test_no_count_tells_a_reader_what_the_agents_made_of_a_text_that_waits(
 def test_who_does_not_read_is_told_every_outcome_and_both_the_same_bounds(page_database: Database) -> None:
     screened(page_database, sample_rows(every=4), audit_rate=0.5)
     (one,) = measured_configurations(page_database, LOCAL_USER)
-    reader, other = (verify_now(page_database, who, one.version, PLAN) for who in (LOCAL_USER, RESEARCHER))
+    reader, other = (verify_now(page_database, who, one.version, PLAN, AT.date()) for who in (LOCAL_USER, RESEARCHER))
     assert replace(reader, to_reader=False) == other and other.told_strata == other.strata
     assert any(each.waiting for each in other.strata) and not any(each.waiting for each in reader.told_strata)
     assert reader.called_safe < other.called_safe == other.estimates.missed.cases
