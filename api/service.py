@@ -26,7 +26,7 @@ from screening.datasets.mapping import FileMapping, read_mapping
 from screening.datasets.refused import FileRefused
 from screening.labels import Outcome
 from screening.review.actors import SYSTEM
-from screening.settings import Settings
+from screening.settings import FILE_LIMITS, Settings
 from storage.batches.batch_state import UnknownBatch
 from storage.batches.batches import progress
 from storage.batches.exports import export_results
@@ -39,7 +39,7 @@ from storage.site.programs import Program, Scope, UnknownToken
 
 ROOT = "/api/v1"
 LARGEST_TEXT = 2_000_000
-LARGEST_FILE = 200_000_000
+LARGEST_FILE = FILE_LIMITS.bytes_sent
 AWAY = "the database can't be used at the moment: try again, a text under the same Idempotency-Key"
 AWAY_S = 5
 """Seconds after which it is worth trying again."""

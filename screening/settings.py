@@ -29,6 +29,29 @@ class ModelServer(BaseModel):
     break_waves_off: bool | None = None
 
 
+class FileLimits(BaseModel):
+    """What a file may hold, whatever its format: counted on what it unpacks to, and before that is in memory."""
+
+    model_config = ConfigDict(frozen=True)
+
+    bytes_sent: int = 200_000_000
+    """Of a file that a program sends."""
+    characters: int = 1_000_000_000
+    """Of all cells together."""
+    expansion: int = 100
+    """So many times its size on disk, beyond ``characters_unquestioned``: texts that people wrote pack to a fifth."""
+    characters_unquestioned: int = 20_000_000
+    row: int = 4_000_000
+    """Characters of one row: a line, a JSON object, all cells of a table's row."""
+    rows: int = 2_000_000
+    columns: int = 1_000
+    page: int = 128_000_000
+    """Bytes of a file that are unpacked at once: a page of a Parquet file, a batch of an Arrow file."""
+
+
+FILE_LIMITS = FileLimits()
+
+
 class Settings(BaseSettings):
     """Read from the environment (prefix SECOND_LOOK_, three names of others' without it) and `.env`.
 

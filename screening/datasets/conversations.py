@@ -2,6 +2,7 @@
 for each turn and question that is asked.
 """
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -41,8 +42,10 @@ class ConversationCell(str):
     reply: str | None
     read: int
     """Turns of the conversation, where this is the first of its cases, else 0: so many were read."""
+    characters: int
+    """Of all its turns; as a string it is short."""
 
-    __slots__ = ("judged", "question", "read", "reply", "turns")
+    __slots__ = ("characters", "judged", "question", "read", "reply", "turns")
 
 
 class RefusedTurns(str):
@@ -161,9 +164,12 @@ def _cell(
     turns: tuple[Turn, ...], judged: Iterable[int], question: Question, *, reply: str | None = None
 ) -> ConversationCell:
     places = frozenset(judged)
-    said = [[turn.role, turn.text, turn.at, turn.id] for turn in turns]
-    made = ConversationCell(f"conversation {json.dumps([said, sorted(places), question, reply])}")
+    said = hashlib.sha256(json.dumps([sorted(places), question, reply]).encode())
+    for turn in turns:
+        said.update(json.dumps([turn.role, turn.text, turn.at, turn.id]).encode())
+    made = ConversationCell(f"conversation {said.hexdigest()}")
     made.turns, made.judged, made.question, made.reply, made.read = turns, places, question, reply, 0
+    made.characters = sum(len(turn.text) for turn in turns)
     return made
 
 

@@ -180,6 +180,7 @@ class _Lines:
         self.number = 0
         self.first = 1
         self.record: list[str] = []
+        self._length = 0
         self._stood_in = False
 
     def __iter__(self) -> "_Lines":
@@ -190,6 +191,12 @@ class _Lines:
         self.number += 1
         if len(line) >= CELL_LIMIT:
             raise FileRefused(f"longer than {CELL_LIMIT:,} characters.", line=self.number)
+        self._length += len(line)
+        if self._length > CELL_LIMIT:
+            raise FileRefused(
+                f"a row begins here that is longer than {CELL_LIMIT:,} characters; is a quote never closed?",
+                line=self.first,
+            )
         if "\r" in line:
             line = self._replace_returns(line)
         self.record.append(line)
@@ -198,7 +205,7 @@ class _Lines:
     def start_record(self) -> None:
         """The next line begins a record."""
         self.first = self.number + 1
-        self.record = []
+        self.record, self._length = [], 0
         self._stood_in = False
 
     def restore_returns(self, cells: list[str]) -> list[str]:

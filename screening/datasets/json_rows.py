@@ -15,7 +15,8 @@ from screening.text.unique_keys import RepeatedKey, unique_keys
 ROW_KEYS: tuple[str, ...] = ("data", "rows", "items", "records", "examples", "samples")
 """Keys under which an object may hold its rows."""
 
-_OBJECT_LIMIT = 64_000_000
+_OBJECT_LIMIT = 2 * CELL_LIMIT
+"""Characters of an object that is read at once; of a longer one the rows go by one after the other."""
 _CHUNK = 1 << 16
 _SPACE = " \t\r\n"
 
@@ -82,13 +83,7 @@ def _line_record(decoder: json.JSONDecoder, row: int, number: int, line: str) ->
 def _read_array(source: Source, encoding: Encoding) -> Iterator[Record | BlankLine]:
     with open_text(source, encoding, newline="\n") as text:
         window = _Window(text)
-        window.expect("[")
-        row = 0
-        while not window.take("]"):
-            if row:
-                window.expect(",")
-            row += 1
-            yield window.next_record(row)
+        yield from window.records()
         if window.peek():
             raise FileRefused("more text follows the end of the JSON array.", line=window.line)
 
@@ -126,8 +121,20 @@ class _Window:
         if not self.take(character):
             raise FileRefused(f"the JSON array is damaged or cut off here ({character} expected).", line=self.line)
 
-    def next_record(self, row: int) -> Record:
-        """The next element as a row. FileRefused when it is damaged, cut off or too large."""
+    def records(self) -> Iterator[Record]:
+        """The elements of an array as rows."""
+        self.expect("[")
+        row = 0
+        while not self.take("]"):
+            if row:
+                self.expect(",")
+            row += 1
+            self.peek()
+            line = self.line
+            yield _record(row, line, self.next_value())
+
+    def next_value(self) -> object:
+        """The next value. FileRefused when it is damaged, cut off or too large."""
         self.peek()
         line, chunk = self.line, _CHUNK
         while True:
@@ -140,7 +147,7 @@ class _Window:
                 if self._ended:
                     raise FileRefused("the JSON array is damaged or cut off here.", line=line) from None
             if end < len(self._buffer) or self._ended:
-                return _record(row, line, self._step(value, end))
+                return self._step(value, end)
             if len(self._buffer) > CELL_LIMIT:
                 raise FileRefused("damaged JSON, or an object that is too large, begins here.", line=line)
             self._grow(chunk)
@@ -161,7 +168,27 @@ def _read_object(source: Source, encoding: Encoding) -> Iterator[Record | BlankL
     with open_text(source, encoding, newline="\n") as text:
         document = text.read(_OBJECT_LIMIT)
         if text.read(1):
-            raise FileRefused("A JSON object of this size is not read at once. Send its rows as JSON lines.")
+            return _read_long_object(source, encoding)
+    return _rows_of_object(document)
+
+
+def _read_long_object(source: Source, encoding: Encoding) -> Iterator[Record]:
+    """The list of rows that a long object holds under the first key that is known for one; the rest is stepped over."""
+    with open_text(source, encoding, newline="\n") as text:
+        window = _Window(text)
+        window.expect("{")
+        while not window.take("}"):
+            key = window.next_value()
+            window.expect(":")
+            if key in ROW_KEYS and window.peek() == "[":
+                yield from window.records()
+                return
+            window.next_value()
+            window.take(",")
+    raise FileRefused("A JSON object of this size holds no list of rows. Send its rows as JSON lines.")
+
+
+def _rows_of_object(document: str) -> Iterator[Record]:
     try:
         value = _decoder().decode(document.strip("\ufeff"))
     except RepeatedKey:

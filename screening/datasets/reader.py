@@ -14,6 +14,7 @@ from screening.datasets.inspect_log import is_inspect_log, read_inspect_log
 from screening.datasets.json_rows import json_format, read_json
 from screening.datasets.known import KnownDataset, recognise
 from screening.datasets.labels import propose_label_values
+from screening.datasets.limits import limited, most_characters
 from screening.datasets.records import BlankLine, Record
 from screening.datasets.refused import ColumnsUnclear, FileRefused
 from screening.datasets.row_validation import Receive, Row, judge_row
@@ -69,7 +70,7 @@ class Table:
         With ``after`` those up to that row are passed over, which costs their reading but not what is looked for in
         their texts.
         """
-        for record in join_turns(self._layout.records(), self._survey.mapping):
+        for record in self._layout.joined(self._survey.mapping):
             if isinstance(record, Record) and record.row > after:
                 yield judge_row(record, self._survey, self._labels, receive_text)
 
@@ -117,8 +118,7 @@ def _profile(
         raise _nameless(layout.records())
     try:
         chosen = chosen_mapping(columns, mapping)
-        records = join_turns(layout.records(), chosen)
-        found = survey(records, columns, chosen, proposed=mapping is None or not id_confirmed)
+        found = survey(layout.joined(chosen), columns, chosen, proposed=mapping is None or not id_confirmed)
     except ColumnsUnclear as unclear:
         raise ColumnsUnclear(str(unclear), columns=columns, sheets=layout.sheets) from None
     labels = _labels(found, label_values)
@@ -165,7 +165,14 @@ class FileLayout:
         return self.sheet.names if self.sheet else ()
 
     def records(self) -> Iterator[Record | BlankLine]:
-        """The rows from the start."""
+        """The rows from the start. FileRefused where they are more, or longer, than is read."""
+        return limited(self._records(), most_characters(self.source))
+
+    def joined(self, mapping: ColumnMapping) -> Iterator[Record | BlankLine]:
+        """The rows with their conversations put together, each time they are asked about counted anew."""
+        return limited(join_turns(self.records(), mapping), most_characters(self.source), longest=None)
+
+    def _records(self) -> Iterator[Record | BlankLine]:
         if self.sheet is not None:
             return read_workbook(self.source, self.sheet)
         if self.arrow is not None:

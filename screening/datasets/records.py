@@ -5,11 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-CELL_LIMIT = 16_000_000
-"""Longest cell or line that is read at all, in characters; beyond it the file is refused."""
+from screening.settings import FILE_LIMITS
 
-COLUMN_LIMIT = 1_000
-"""Most columns a file may have."""
+CELL_LIMIT, COLUMN_LIMIT = FILE_LIMITS.row, FILE_LIMITS.columns
 
 
 class Reason(StrEnum):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from screening.datasets.refused import FileRefused
+from screening.settings import FILE_LIMITS
 
 Source = Path | bytes
 """A file on disk, or the whole content."""
@@ -14,12 +15,9 @@ Source = Path | bytes
 HEAD = 4096
 """Bytes looked at to tell the kind of file."""
 
-UNPACKED_LIMIT = 250_000_000
-"""Most bytes a workbook may unpack to, all of its parts together: reading it takes a few times as much memory."""
-
-PACKED_TIGHTLY, TIGHTEST = 10_000_000, 100
-"""A part of more bytes than this may be at most so many times larger than it is in the archive: texts that people
-wrote pack to a fifth, a bomb to a thousandth.
+PACKED_TIGHTLY = 10_000_000
+"""A part of a workbook of more bytes than this may be at most so many times larger than it is in the archive as is
+said for files: texts that people wrote pack to a fifth, a bomb to a thousandth.
 """
 
 MOST_PARTS = 2_000
@@ -69,6 +67,14 @@ def open_source(source: Source) -> BinaryIO:
     return io.BytesIO(source) if isinstance(source, bytes) else source.open("rb")
 
 
+def size_of(source: Source) -> int:
+    """Its bytes; of a folder those of all its files."""
+    if isinstance(source, bytes):
+        return len(source)
+    files = source.rglob("*") if source.is_dir() else (source,)
+    return sum(one.stat().st_size for one in files if one.is_file())
+
+
 def is_workbook(source: Source) -> bool:
     """Whether it is an Excel workbook; FileRefused when it is something else that holds no rows of text.
 
@@ -83,13 +89,9 @@ def is_workbook(source: Source) -> bool:
         return True
     for signature, name in _SIGNATURES:
         if head.startswith(signature):
-            raise FileRefused(
-                f"This is {name}, whatever its name says. Send CSV, TSV, JSON, JSON lines, xlsx or Parquet."
-            )
+            raise FileRefused(f"This is {name}, whatever its name says. {READ}")
     if head.lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(_MARKUP):
-        raise FileRefused(
-            "This is a web page or XML, whatever its name says. Send CSV, TSV, JSON, JSON lines, xlsx or Parquet."
-        )
+        raise FileRefused(f"This is a web page or XML, whatever its name says. {READ}")
     return False
 
 
@@ -103,7 +105,9 @@ def _check_workbook(source: Source) -> None:
         ) from None
     if "xl/workbook.xml" not in {entry.filename for entry in entries}:
         raise FileRefused("This is a zip archive but not an Excel workbook. Unpack it and send the file inside.")
-    if len(entries) > MOST_PARTS or sum(entry.file_size for entry in entries) > UNPACKED_LIMIT:
-        raise FileRefused(f"This workbook unpacks to more than {UNPACKED_LIMIT // 1_000_000} MB. Send it as CSV.")
-    if any(entry.file_size > max(PACKED_TIGHTLY, TIGHTEST * entry.compress_size) for entry in entries):
+    most = FILE_LIMITS.characters
+    if len(entries) > MOST_PARTS or sum(entry.file_size for entry in entries) > most:
+        raise FileRefused(f"This workbook unpacks to more than {most // 1_000_000} MB. Send it as CSV.")
+    tightest = FILE_LIMITS.expansion
+    if any(entry.file_size > max(PACKED_TIGHTLY, tightest * entry.compress_size) for entry in entries):
         raise FileRefused("This workbook is packed far tighter than texts are. Send it as CSV.")

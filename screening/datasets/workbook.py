@@ -1,24 +1,43 @@
-"""A sheet of an Excel workbook, read cell by cell; of a formula what was saved as its value."""
+"""A sheet of an Excel workbook, read row by row in one pass; of a formula what was saved as its value.
 
+The reading is our own because the library takes memory as it pleases: here a part goes through a parser that
+keeps nothing, and the strings that cells share lie on disk.
+"""
+
+import io
 import re
-import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
-from typing import Any
+import zipfile
+from array import array
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from tempfile import SpooledTemporaryFile
+from typing import IO, Any
+from xml.etree import ElementTree
+from xml.parsers import expat
 
 from screening.datasets.columns import normalised_name, unique_names
 from screening.datasets.records import COLUMN_LIMIT, BlankLine, Fields, Formula, Reason, Record
 from screening.datasets.refused import FileRefused
 from screening.datasets.source import Source, open_source
+from screening.settings import FILE_LIMITS
 
 EXACT_NUMBER = 10**15
 """Excel keeps 15 digits; a longer number was already rounded when the file was saved."""
 
-MOST_CELLS = 50_000_000
-"""Most cells read of a workbook, empty ones in front of the last of a row included: a few bytes may claim thousands."""
+MOST_STRINGS = 5 * FILE_LIMITS.rows
+"""Most texts that the cells of a workbook share."""
 
+MOST_CELLS = 16_384
+"""Most cells of a row: Excel has no more columns."""
+
+_SMALL_PART = 4_000_000
+"""Bytes of the parts that say what sheets and styles there are."""
+_IN_MEMORY = 16_000_000
+_CHUNK = 1 << 16
 _ESCAPE = re.compile("_x([0-9A-Fa-f]{4})_")
+_REFERENCE = re.compile(r"([A-Za-z]{1,4})\d*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,17 +54,17 @@ def find_sheet(source: Source, wanted: str | None = None) -> Sheet:
     """The sheet of that name, else the first that is not hidden, and its header. FileRefused when the workbook is
     damaged, the sheet has no rows, or there is none of that name.
     """
-    with open_source(source) as stream:
-        workbook = _load(stream)
-        sheets = sorted(workbook.worksheets, key=lambda one: bool(one.sheet_state != "visible"))
-        names = tuple(one.title for one in sheets)
+    with _opened(source) as book:
+        names = tuple(book.sheets)
         if wanted is not None and wanted not in names:
             raise FileRefused(f"The workbook has no sheet {wanted!r}.")
         name = wanted or names[0]
-        for line, cells in _lines(workbook, name, source):
-            if any(cells):
-                columns = _columns(cells)
-                return Sheet(name=name, names=names, columns=columns, header_line=line)
+        for line, cells in book.rows(name):
+            if cells:
+                header = [cells.get(place, "") for place in range(max(cells) + 1)]
+                if len(header) > COLUMN_LIMIT:
+                    raise FileRefused(f"The header has {len(header):,} columns; at most {COLUMN_LIMIT:,} are read.")
+                return Sheet(name=name, names=names, columns=unique_names(header), header_line=line)
     raise FileRefused("The sheet of the workbook that is read has no rows.", sheets=names)
 
 
@@ -53,109 +72,342 @@ def read_workbook(source: Source, sheet: Sheet) -> Iterator[Record | BlankLine]:
     """Every row below the header; the line is the row number Excel shows."""
     row, width = 0, len(sheet.columns)
     header = [normalised_name(column) for column in sheet.columns]
-    with open_source(source) as stream:
-        for line, cells in _lines(_load(stream), sheet.name, source):
+    with _opened(source) as book:
+        for line, cells in book.rows(sheet.name):
             if line == sheet.header_line:
                 continue
-            if not any(cells):
+            if not cells:
                 yield BlankLine(line)
                 continue
             row += 1
-            cells = [*cells, *[""] * (width - len(cells))]
-            yield _record(row, line, cells, sheet.columns, header)
+            fitting = [cells.get(place, "") for place in range(width)]
+            beyond = [cells[place] for place in sorted(cells) if place >= width]
+            yield _record(row, line, fitting, beyond, sheet.columns, header)
 
 
-def _record(row: int, line: int, cells: list[str], columns: tuple[str, ...], header: list[str]) -> Record:
-    width = len(columns)
-    if any(cells[width:]):
-        return Record(
-            row, line, None, Reason.EXTRA_CELLS, f"a value to the right of the header's {width} columns", tuple(cells)
-        )
-    if [normalised_name(cell) for cell in cells[:width]] == header:
+def _record(
+    row: int, line: int, cells: list[str], beyond: list[str], columns: tuple[str, ...], header: list[str]
+) -> Record:
+    if beyond:
+        detail = f"a value to the right of the header's {len(columns)} columns"
+        return Record(row, line, None, Reason.EXTRA_CELLS, detail, (*cells, *beyond))
+    if [normalised_name(cell) for cell in cells] == header:
         return Record(row, line, None, Reason.HEADER_REPEATED, "the header again", tuple(cells))
-    fields: Fields = dict(zip(columns, cells[:width], strict=True))
+    fields: Fields = dict(zip(columns, cells, strict=True))
     return Record(row, line, fields)
 
 
-def _columns(cells: list[str]) -> tuple[str, ...]:
-    while cells and not cells[-1].strip():
-        cells = cells[:-1]
-    if len(cells) > COLUMN_LIMIT:
-        raise FileRefused(f"The header has {len(cells):,} columns; at most {COLUMN_LIMIT:,} are read.")
-    return unique_names(cells)
+@contextmanager
+def _opened(source: Source) -> Iterator["_Book"]:
+    with open_source(source) as stream, _damage(), zipfile.ZipFile(stream) as archive:
+        book = _Book(archive)
+        try:
+            yield book
+        finally:
+            book.close()
 
 
-def _load(stream: Any, *, values: bool = False) -> Any:
-    from openpyxl import load_workbook
-
+@contextmanager
+def _damage() -> Iterator[None]:
+    """What the libraries for zip archives, XML and numbers raise for a damaged file, as a refusal."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # openpyxl warns of styles and extensions that hold no text
-            workbook = load_workbook(stream, read_only=True, data_only=values, keep_links=False)
-    except Exception:  # openpyxl meets damage with whatever its zip, XML and type checks happen to raise
-        raise FileRefused("This Excel workbook is damaged.") from None
-    if not workbook.worksheets:
-        raise FileRefused("The workbook has no sheet.")
-    return workbook
-
-
-def _lines(workbook: Any, name: str, source: Source) -> Iterator[tuple[int, list[str]]]:
-    cells = 0
-    try:
-        with open_source(source) as stream:
-            saved = _saved_rows(stream, name)
-            for line, row in enumerate(_sheet(workbook, name).iter_rows(), start=1):
-                cells += max(1, len(row))
-                if cells > MOST_CELLS:
-                    raise FileRefused(f"The sheet has more than {MOST_CELLS:,} cells. Send it as CSV.")
-                yield line, _texts(line, row, saved)
-    except FileRefused:
+        yield
+    except (FileRefused, GeneratorExit):
         raise
-    except Exception:  # as above: zlib, zipfile, XML and number errors alike
+    except Exception:
         raise FileRefused("This Excel workbook is damaged.") from None
 
 
-def _sheet(workbook: Any, name: str) -> Any:
-    sheet = next(one for one in workbook.worksheets if one.title == name)
-    sheet.reset_dimensions()  # a wrong dimension in the file would hide rows
-    return sheet
+class _Book:
+    """The parts of a workbook: its sheets by name, which styles are dates, and the strings that cells share."""
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        from openpyxl.utils.datetime import MAC_EPOCH, WINDOWS_EPOCH
+
+        self._archive = archive
+        targets = {
+            one.get("Id"): (str(one.get("Type")).rsplit("/", 1)[-1], _path(str(one.get("Target"))))
+            for one in self._small("xl/_rels/workbook.xml.rels").iter()
+            if _local(one.tag) == "Relationship"
+        }
+        root = self._small("xl/workbook.xml")
+        listed = [one for one in root.iter() if _local(one.tag) == "sheet"]
+        listed.sort(key=lambda one: one.get("state", "visible") != "visible")
+        self.sheets: dict[str, str] = {}
+        for one in listed:
+            kind, path = targets.get(_relation(one), ("", ""))
+            if kind == "worksheet":
+                self.sheets[str(one.get("name"))] = path
+        if not self.sheets:
+            raise FileRefused("The workbook has no sheet.")
+        paths = dict(targets.values())
+        properties = (one for one in root.iter() if _local(one.tag) == "workbookPr")
+        since_1904 = any(one.get("date1904") in ("1", "true") for one in properties)
+        self._epoch = MAC_EPOCH if since_1904 else WINDOWS_EPOCH
+        self._dates = _date_styles(self._small(paths["styles"])) if paths.get("styles") in archive.namelist() else {}
+        shared = paths.get("sharedStrings")
+        self._shared = _SharedStrings(archive.open(shared)) if shared in archive.namelist() and shared else None
+
+    def close(self) -> None:
+        """Forget the shared strings."""
+        if self._shared is not None:
+            self._shared.close()
+
+    def rows(self, name: str) -> Iterator[tuple[int, dict[int, str]]]:
+        """The rows of a sheet by the number that Excel shows, with the cells that are not empty by their place."""
+        from openpyxl.formula.translate import Translator
+
+        masters: dict[str, tuple[str, str]] = {}
+        with self._archive.open(self.sheets[name]) as part:
+            for line, cells in _elements(part, _SheetHandler()):
+                texts = dict[int, str]()
+                for place, cell in cells:
+                    if cell.formula is not None and cell.shared is not None:
+                        if cell.formula:
+                            masters[cell.shared] = cell.formula, cell.reference
+                        elif cell.shared in masters:
+                            formula, origin = masters[cell.shared]
+                            moved = Translator(f"={formula}", origin=origin).translate_formula(cell.reference)
+                            cell.formula = moved.removeprefix("=")
+                    if text := self._text(cell):
+                        texts[place] = text
+                yield line, texts
+
+    def _text(self, cell: "_Cell") -> str:
+        """The cell as text. A formula without a value (0, in some programs) or with an error stands as it is written:
+        that is how programs keep a text that begins with an equals sign.
+        """
+        value = self._value(cell)
+        if cell.formula is None or (cell.kind == "str" and not value):
+            return value
+        return Formula(f"={unescape(cell.formula)}") if cell.kind == "e" or value in ("", "0") else value
+
+    def _value(self, cell: "_Cell") -> str:
+        if cell.kind == "inlineStr":
+            return unescape(cell.text)
+        if cell.kind == "s":
+            return "" if self._shared is None or not cell.value.strip() else self._shared[int(cell.value)]
+        if cell.kind in ("str", "e", "d"):
+            return unescape(cell.value)
+        if cell.kind == "b":
+            return {"1": "TRUE", "0": "FALSE"}.get(cell.value.strip(), "")
+        bare = cell.value.strip()
+        return self._number(bare, self._dates.get(cell.style)) if bare else ""
+
+    def _number(self, written: str, date: str | None) -> str:
+        """A number without a needless decimal point, as Excel shows it; a moment as ISO writes it."""
+        from openpyxl.utils.datetime import from_excel
+
+        whole = not set(written) & set(".eE")
+        number = int(written) if whole else float(written)
+        if date is not None:
+            found = from_excel(number, self._epoch, timedelta=date == "duration")
+            return found.isoformat() if hasattr(found, "isoformat") else str(found)
+        exact = isinstance(number, float) and number.is_integer() and abs(number) < EXACT_NUMBER
+        return str(int(number)) if exact else str(number)
+
+    def _small(self, name: str) -> ElementTree.Element:
+        if self._archive.getinfo(name).file_size > _SMALL_PART:
+            raise FileRefused("This workbook has more styles or sheets than are read. Send it as CSV.")
+        content = self._archive.read(name)
+        if b"<!DOCTYPE" in content:
+            raise ValueError("a workbook declares no entities")
+        return ElementTree.fromstring(content)  # noqa: S314 - small, and no entities
 
 
-def _saved_rows(stream: Any, name: str) -> Iterator[tuple[int, Sequence[Any]]]:
-    """The rows with what was saved of each formula; nothing is read before the first is asked for."""
-    yield from enumerate(_sheet(_load(stream, values=True), name).iter_rows(), start=1)
+class _SharedStrings:
+    """The strings by their number, read as far as they are asked for and kept on disk."""
+
+    def __init__(self, part: IO[bytes]) -> None:
+        self._strings = _elements(part, _StringHandler())
+        self._part = part
+        self._kept: IO[bytes] = SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - closed with the book
+        self._ends = array("Q", [0])
+
+    def __getitem__(self, number: int) -> str:
+        while number >= len(self._ends) - 1:
+            kept = unescape(next(self._strings)).encode("utf-8", "surrogatepass")
+            self._kept.seek(self._ends[-1])
+            self._kept.write(kept)
+            self._ends.append(self._ends[-1] + len(kept))
+        self._kept.seek(self._ends[number])
+        content = self._kept.read(self._ends[number + 1] - self._ends[number])
+        return content.decode("utf-8", "surrogatepass")
+
+    def close(self) -> None:
+        """Forget them."""
+        self._kept.close()
+        self._part.close()
 
 
-def _texts(line: int, row: Sequence[Any], saved: Iterator[tuple[int, Sequence[Any]]]) -> list[str]:
-    if all(cell.data_type != "f" for cell in row):
-        return [_text(cell.value) for cell in row]
-    values = next(values for at, values in saved if at == line)
-    pairs = zip(row, values, strict=True)
-    return [_formula_text(one, value) if one.data_type == "f" else _text(one.value) for one, value in pairs]
+def unescape(text: str) -> str:
+    """What a workbook writes in place of a character that XML cannot hold, undone once.
 
-
-def _formula_text(formula: Any, saved: Any) -> str:
-    """What the formula came to; as it is written where nothing was saved (0, in some programs) or an error was: that is
-    how programs keep a text that begins with an equals sign.
+    >>> unescape("a_x000D_b"), unescape("_x005F_x0041_")
+    ('a\\rb', '_x0041_')
     """
-    if saved.value is None and saved.data_type == "str":
-        return ""
-    known = saved.data_type != "e" and (isinstance(saved.value, bool) or saved.value not in (None, 0))
-    return _text(saved.value) if known else Formula(_text(formula.value))
+    return _ESCAPE.sub(lambda match: chr(int(match.group(1), 16)), text)
 
 
-def _text(value: object) -> str:
-    """The cell as text; whole numbers without a decimal point, as Excel shows them."""
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return _ESCAPE.sub(lambda match: chr(int(match.group(1), 16)), value)
-    if isinstance(value, bool):
-        return "TRUE" if value else "FALSE"
-    if isinstance(value, float) and value.is_integer() and abs(value) < EXACT_NUMBER:
-        return str(int(value))
-    if isinstance(value, datetime | date | time):
-        return value.isoformat()
-    if isinstance(value, timedelta):
-        return str(value)
-    return str(getattr(value, "text", value))
+def _elements(part: IO[bytes], handler: Any) -> Iterator[Any]:
+    """What the handler has found, chunk by chunk."""
+    parser = expat.ParserCreate(namespace_separator="}")
+    parser.buffer_text = True
+    parser.StartElementHandler, parser.EndElementHandler = handler.start, handler.end
+    parser.CharacterDataHandler = handler.characters
+    parser.StartDoctypeDeclHandler = _refuse_entities
+    while chunk := part.read(_CHUNK):
+        parser.Parse(chunk, False)
+        while handler.found:
+            yield handler.found.popleft()
+    parser.Parse(b"", True)
+    yield from handler.found
+
+
+def _refuse_entities(*_declared: object) -> None:
+    raise ValueError("a workbook declares no entities")
+
+
+class _StringHandler:
+    """Finds the strings of ``si`` elements, without what is written above them to say how they are read aloud."""
+
+    def __init__(self) -> None:
+        self.found: deque[str] = deque()
+        self._text, self._length, self._count, self._phonetic, self._inside = io.StringIO(), 0, 0, 0, False
+
+    def start(self, name: str, _attributes: Mapping[str, str]) -> None:
+        local = _local(name)
+        if local == "si":
+            self._text, self._length = io.StringIO(), 0
+            self._count += 1
+            if self._count > MOST_STRINGS:
+                raise FileRefused(f"The cells of this workbook share more than {MOST_STRINGS:,} texts. Send it as CSV.")
+        elif local == "rPh":
+            self._phonetic += 1
+        self._inside = local == "t"
+
+    def end(self, name: str) -> None:
+        local = _local(name)
+        if local == "si":
+            self.found.append(self._text.getvalue())
+        elif local == "rPh":
+            self._phonetic -= 1
+        self._inside = False
+
+    def characters(self, text: str) -> None:
+        if self._inside and not self._phonetic:
+            self._length += len(text)
+            _require_short(self._length)
+            self._text.write(text)
+
+
+@dataclass(slots=True)
+class _Cell:
+    kind: str = "n"
+    style: int = 0
+    reference: str = ""
+    value: str = ""
+    text: str = ""
+    formula: str | None = None
+    shared: str | None = None
+
+
+@dataclass(slots=True)
+class _SheetHandler:
+    """Finds the rows of a sheet."""
+
+    found: deque[tuple[int, list[tuple[int, _Cell]]]] = field(default_factory=deque)
+    _line: int = 0
+    _place: int = -1
+    _length: int = 0
+    _cells: list[tuple[int, _Cell]] = field(default_factory=list)
+    _cell: _Cell | None = None
+    _into: str | None = None
+    _phonetic: int = 0
+
+    def start(self, name: str, attributes: Mapping[str, str]) -> None:
+        local = _local(name)
+        if local == "row":
+            number = attributes.get("r", "")
+            self._line = int(number) if number.isdecimal() else self._line + 1
+            self._place, self._length, self._cells = -1, 0, []
+        elif local == "c":
+            self._begin_cell(attributes)
+        elif local == "rPh":
+            self._phonetic += 1
+        elif local == "f" and self._cell is not None:
+            self._cell.formula, self._cell.shared = "", attributes.get("si")
+        self._into = {"v": "value", "t": "text", "f": "formula"}.get(local)
+
+    def end(self, name: str) -> None:
+        local = _local(name)
+        if local == "row":
+            self.found.append((self._line, self._cells))
+        elif local == "c":
+            self._cell = None
+        elif local == "rPh":
+            self._phonetic -= 1
+        self._into = None
+
+    def characters(self, text: str) -> None:
+        if self._into is not None and self._cell is not None and not self._phonetic:
+            self._length += len(text)
+            _require_short(self._length)
+            setattr(self._cell, self._into, (getattr(self._cell, self._into) or "") + text)
+
+    def _begin_cell(self, attributes: Mapping[str, str]) -> None:
+        reference = attributes.get("r", "")
+        named = _REFERENCE.fullmatch(reference)
+        self._place = _column(named.group(1)) if named else self._place + 1
+        style = attributes.get("s", "")
+        self._cell = _Cell(attributes.get("t", "n"), int(style) if style.isdecimal() else 0, reference)
+        if len(self._cells) > MOST_CELLS:
+            raise FileRefused(f"A row of this workbook has more than {MOST_CELLS:,} cells. Send it as CSV.")
+        self._cells.append((self._place, self._cell))
+
+
+def _require_short(length: int) -> None:
+    if length > FILE_LIMITS.row:
+        raise FileRefused(f"A row or a text of this workbook has more than {FILE_LIMITS.row:,} characters.")
+
+
+def _date_styles(root: ElementTree.Element) -> dict[int, str]:
+    """Which styles of cells show a number as a date or a duration."""
+    from openpyxl.styles.numbers import BUILTIN_FORMATS, is_date_format, is_timedelta_format
+
+    codes: dict[int, str] = dict(BUILTIN_FORMATS)
+    for one in root.iter():
+        if _local(one.tag) == "numFmt" and one.get("numFmtId", "").isdecimal():
+            codes[int(one.get("numFmtId", "0"))] = one.get("formatCode", "")
+    cell_styles = next((one for one in root if _local(one.tag) == "cellXfs"), ())
+    found = {}
+    for place, style in enumerate(cell_styles):
+        code = codes.get(int(style.get("numFmtId", "0")), "")
+        if is_date_format(code):
+            found[place] = "duration" if is_timedelta_format(code) else "date"
+    return found
+
+
+def _column(letters: str) -> int:
+    """The place of a column from 0.
+
+    >>> _column("A"), _column("AA")
+    (0, 26)
+    """
+    number = 0
+    for letter in letters.upper():
+        number = 26 * number + ord(letter) - ord("A") + 1
+    return number - 1
+
+
+def _local(name: str) -> str:
+    return name.rpartition("}")[2]
+
+
+def _relation(sheet: ElementTree.Element) -> str | None:
+    return next((value for name, value in sheet.attrib.items() if _local(name) == "id"), None)
+
+
+def _path(target: str) -> str:
+    """Where a part is that the workbook names: below its own folder, or from the root."""
+    return target.lstrip("/") if target.startswith("/") else f"xl/{target}"

@@ -21,6 +21,7 @@ from screening.datasets.refused import ColumnsUnclear, FileRefused
 from screening.datasets.rows import NewCase, RejectedRow, rejected_csv
 from screening.datasets.source import FileFormat
 from screening.labels import Label
+from screening.settings import FILE_LIMITS
 from screening.text.flags import Flag
 from screening.text.received import ReceivedText, original_text, receive
 from tests.fixtures.bad_inputs import bad_inputs
@@ -381,7 +382,7 @@ _WIDE = b'<row><c r="ZZZ1" t="inlineStr"><is><t>a</t></is></c></row>'
         (lambda: _bomb(_SHEET % (b"<row/>" * 3_000_000)), "far tighter"),
         (lambda: _bomb(_SHEET % (b"<row/>" * 400_000)), "more than 2 MB"),
         (lambda: _bomb(_SHEET % b"", parts=2_001), "more than 2 MB"),
-        (lambda: _bomb(_SHEET % (_WIDE * 60)), "more than 1,000,000 cells"),
+        (lambda: _bomb(_SHEET % (_WIDE * 60)), "60 of 60 rows do not fit"),
     ],
     ids=["tight", "large", "parts", "cells"],
 )
@@ -389,8 +390,8 @@ def test_a_bomb_is_refused_before_it_takes_memory(
     make: Callable[[], bytes], sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the reading takes is measured, not what the file unpacks to."""
-    monkeypatch.setattr("screening.datasets.source.UNPACKED_LIMIT", 20_000_000 if "tight" in sentence else 2_000_000)
-    monkeypatch.setattr("screening.datasets.workbook.MOST_CELLS", 1_000_000)
+    small = FILE_LIMITS.model_copy(update={"characters": 20_000_000 if "tight" in sentence else 2_000_000})
+    monkeypatch.setattr("screening.datasets.source.FILE_LIMITS", small)
     content = make()
     tracemalloc.start()
     try:
