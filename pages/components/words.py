@@ -48,7 +48,7 @@ FLAG_WORDS: Mapping[Flag, str] = {
     Flag.OBFUSCATED: "written so that a person reads what a program does not",
     Flag.UNSUPPORTED_LANGUAGE: "not, or not all, in a language the screening was checked for",
     Flag.SUSPECTED_INJECTION: "appears to address the model or to answer in its place",
-    Flag.STATED_RISK: "says outright, in the first person, a wish to be dead, an intent, a plan, means or an attempt",
+    Flag.STATED_RISK: "says outright a wish to be dead, an intent, a plan, means, an attempt or self-injury",
     Flag.STATED_IMMINENT: "says so together with a time or with means",
     Flag.POSSIBLE_INJECTION: "may address the model: safe needs a second look",
 }

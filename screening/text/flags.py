@@ -32,7 +32,8 @@ class Flag(StrEnum):
     POSSIBLE_INJECTION = "possible_injection"
     """Some sign of that, weak enough to be innocent: a `safe` needs the agreement of a second look."""
     STATED_RISK = "stated_risk"
-    """It says outright, in the first person, a wish to be dead, an intent, a plan, means or an attempt."""
+    """It says outright, of the writer or of somebody else, a wish to be dead, an intent, a plan, means, an attempt
+    or self-injury."""
     STATED_IMMINENT = "stated_imminent"
     """Such a statement stands with a time or with means."""
 

@@ -29,7 +29,7 @@ _STATED_WORD = re.compile(
     "|self|end|take|life|live|anymore|it|all|commit|suicide|hang|and|do|not|dont|be|am|myself)"
 )
 _RUN_ON = re.compile(r"(?<![^\W_])[a-z]{8,40}(?![^\W_])")
-_TWO = re.compile(r"(?<![^\W_])2(?![^\W_])")
+_TWO = re.compile(r"(?<![^\W_])2(?![^\W_])|\btoo(?= (?:die|kill|end|hang|be dead)\b)")
 _BEGUN_ANEW = re.compile(
     r",\s*(?=(?:and |but |so |just )?(?:don'?t|do not|can'?t|cannot|wanna|want|wish|hate|tired|gonna|going|tried)\b)"
 )
@@ -139,6 +139,11 @@ def _long_form(word: str, expand: Mapping[str, str]) -> str:
     bare = word.removesuffix("'s").replace("'", "")
     if bare in expand:
         return expand[bare]
+    if (meant := _SWAPPED.get((bare[:1], "".join(sorted(bare))))) is not None:
+        return meant
+    for meant, spelled in _RESPELLED.items() if bare[:1] in ("s", "m") else ():
+        if spelled.fullmatch(bare):
+            return meant
     short = _STRETCHED.sub(r"\1", bare)
     if short == bare:
         return bare
@@ -146,4 +151,26 @@ def _long_form(word: str, expand: Mapping[str, str]) -> str:
     return expand.get(short, double if double in _DOUBLED else short)
 
 
+_SWAPPED = {
+    (word[0], "".join(sorted(word))): word
+    for word in (
+        "want",
+        "wanted",
+        "kill",
+        "killing",
+        "myself",
+        "going",
+        "suicide",
+        "suicidal",
+        "tonight",
+        "living",
+        "hang",
+    )
+}
+"""Words by their first letter and all their letters: what a hurried hand types."""
+_RESPELLED = {
+    "suicide": re.compile(r"s+(?:u|oo|ew|ue|w)+[aeiy]*(?:s|c|z|sh|k)+[aeiy]*d+(?:e|ee|3)"),
+    "suicidal": re.compile(r"s+(?:u|oo|ew|ue|w)+[aeiy]*(?:s|c|z|sh|k)+[aeiy]*d+(?:al|le|el|ll|il|ial)"),
+    "myself": re.compile(r"m(?:[aeiouy]|ai|ah)?[sz]+(?:e|a|i|eh)?l+(?:f+|v|ph)(?:e|s)?"),
+}
 _DOUBLED = frozenset(("kill", "killing", "pills", "all", "off", "still", "will", "need", "feel"))
