@@ -9,7 +9,6 @@ from screening.engine.pipeline import (
     MajorityVoteConfig,
     RuleConfig,
     SuccessiveEliminationConfig,
-    each_pair,
     pooled_rule,
     villes_levels,
 )
@@ -17,7 +16,7 @@ from screening.labels import Label
 from screening.statistics.rules.protocol import StoppingRule
 
 DELTA = 0.05
-CONTRACTS = {"any": pooled_rule, "default": pooled_rule, "each-pair": each_pair}
+CONTRACTS = {"any": pooled_rule, "default": pooled_rule}
 """The rule for each contract; those with levels of their own are asked for without δ."""
 
 
@@ -38,7 +37,7 @@ def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         choices=list(CONTRACTS),
         default="any",
         help="pooled draws: what is promised. any: any wrong label at most --delta in all; default: 0.05 in all, and "
-        "safe at most 0.001 where it is not the mode; each-pair: every single mix-up at most 0.025 as well",
+        "safe at most 0.001 where it is not the mode",
     )
     parser.add_argument("--n", type=int, default=None, help="draws of a majority vote")
     parser.add_argument("--draws", required=True, help="labels in request order, separated by spaces")

@@ -118,7 +118,6 @@ class ComparisonRunner:
         made = Compared(
             comparison_id=comparison_id,
             case_id=case.case_id,
-            number=case.number,
             found=found,
             cost_usd=self._cost(case.configuration, found),
             seconds=time.monotonic() - begun,

@@ -132,7 +132,7 @@ class Settings(BaseSettings):
         0.0, description="Pause before each simulated answer, to watch the engine at a model's pace."
     )
 
-    preset: Literal["certified", "each_pair", "recommended", "paper"] = Field(
+    preset: Literal["certified", "recommended", "paper"] = Field(
         "certified",
         description="The pipeline new batches start with; a database whose first batch was screened before there "
         "were certified rules keeps recommended until this is set.",

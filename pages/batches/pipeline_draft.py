@@ -8,12 +8,11 @@ from typing import Any
 
 from screening.engine.cost import estimate, usage_per_call
 from screening.engine.draws import Usage
-from screening.engine.pipeline import NodeConfig, PipelineConfig, last_decidable
+from screening.engine.pipeline import NodeConfig, PipelineConfig
 from screening.engine.pipeline_file import PipelineRefused, check, write_pipeline
 from screening.engine.prompting import PromptSet
 from screening.engine.whole_way import longest, promise
 from screening.labels import OUTCOMES, Label
-from screening.statistics.bounds import Schedule, expected_wrong_commits
 from screening.statistics.rules.pairwise_mixture import PairwiseMixture
 from screening.statistics.rules.protocol import StoppingRule
 
@@ -103,7 +102,6 @@ def checks(pipeline: PipelineConfig) -> tuple[Check, ...]:
         rule = node.rule.rule()
         found.append(Check(holds=True, words=f"{node.title}: a clear answer takes {_least_calls(rule)}."))
         found += [Check(holds=holds, words=f"{node.title}: {words}.") for holds, words in promises(rule)]
-        found += [Check(holds=holds, words=f"{node.title}: {words}.") for holds, words in over_the_texts(node)]
     return tuple(found)
 
 
@@ -126,27 +124,6 @@ def promises(rule: StoppingRule) -> tuple[tuple[bool, str], ...]:
     needed = rule.minimum_budget_for(Label.SAFE)
     never = ((False, f"safe can never be said within {rule.budget} calls; it takes {needed}"),)
     return (promised, *(never if needed > rule.budget else ()))
-
-
-MANY = 10_000
-"""Texts for which it is told what a δ schedule comes to."""
-
-
-def over_the_texts(node: NodeConfig) -> tuple[tuple[bool, str], ...]:
-    """What an agent's δ schedule comes to over the texts of its pipeline, and up to which text it can decide."""
-    first = node.rule.rule()
-    if node.schedule is Schedule.CONSTANT or first.delta is None:
-        return ()
-    wrong, later = expected_wrong_commits(node.schedule, first.delta, MANY), node.at(MANY).rule.rule()
-    said = (
-        f"{node.schedule} δ: of the first {MANY:,} texts at most {wrong:.2g} are expected to get a label that is not "
-        f"its usual answer; a clear answer takes {_least_calls(first)} at the first text, "
-        f"{_least_calls(later)} at the {MANY:,}th"
-    )
-    last = last_decidable(node)
-    if last is None:
-        return ((True, said),)
-    return (True, said), (False, f"after {last:,} texts {first.budget} calls no longer decide every label")
 
 
 def price_at_worst(pipeline: PipelineConfig, prompts: PromptSet, model: str) -> float | None:

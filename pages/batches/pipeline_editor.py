@@ -13,8 +13,7 @@ from screening.engine.certified_mixture import CertificateConfig, CertifiedMixtu
 from screening.engine.prompting import PromptSet
 from screening.labels import LABELS
 from screening.settings import ModelServer
-from screening.statistics.bounds import Schedule
-from screening.statistics.certification.certificates import CERTIFICATES, DEFAULT_CONTRACT, EACH_PAIR_CONTRACT
+from screening.statistics.certification.certificates import CERTIFICATES, DEFAULT_CONTRACT
 
 RULES = {
     "certified-mixture": "Pooled draws, certified (recommended)",
@@ -24,11 +23,6 @@ RULES = {
 }
 ROLES = {"worker": "Worker", "risk": "Risk", "legal": "Legal"}
 ABSTAINS = {"human_review": "goes to a clinician", "next": "goes where escalate goes"}
-SCHEDULES = {
-    Schedule.CONSTANT.value: "the same for every text",
-    Schedule.HARMONIC.value: "δ/t at the t-th text",
-    Schedule.SUMMABLE.value: "6δ/(π²t²) at the t-th text",
-}
 PROTOCOLS = {
     "messages": "Messages API",
     "chat": "chat completions",
@@ -37,7 +31,6 @@ PROTOCOLS = {
 OWN = "its own, written here"
 CONTRACTS = {
     "any wrong label 0.05 in all, safe 0.001": DEFAULT_CONTRACT,
-    "also each single mix-up 0.025": EACH_PAIR_CONTRACT,
 }
 
 
@@ -115,22 +108,11 @@ def _rule(node: Mapping[str, Any], key: str) -> dict[str, Any]:
     left, _ = st.columns(2)
     if kind == "majority-vote":
         votes = left.number_input("Draws", 1, 1_000, rule.get("n", 3), key=f"{key}_n")
-        return {"schedule": None, "rule": {"kind": kind, "n": votes}}
+        return {"rule": {"kind": kind, "n": votes}}
     kept = rule if kind == rule["kind"] else {}
     if kind == "certified-mixture":
-        return {"schedule": None} | _certified_fields(kept, left, key)
-    return _uncertified_fields(kind, rule, kept, key) | _schedule(node, key)
-
-
-def _schedule(node: Mapping[str, Any], key: str) -> dict[str, Any]:
-    kept = str(node.get("schedule", Schedule.CONSTANT.value))
-    schedule = st.selectbox(
-        "Error levels over the texts", list(SCHEDULES), index=list(SCHEDULES).index(kept),
-        format_func=SCHEDULES.__getitem__, key=f"{key}_schedule",
-        help="A constant level: wrong labels grow with the number of texts. δ/t: like its logarithm. 6δ/(π²t²): at "
-        "most δ for ever. The smaller the level, the more calls.",
-    )  # fmt: skip
-    return {"schedule": None if schedule == Schedule.CONSTANT.value else schedule}
+        return _certified_fields(kept, left, key)
+    return _uncertified_fields(kind, rule, kept, key)
 
 
 def _uncertified_fields(kind: str, rule: Mapping[str, Any], kept: Mapping[str, Any], key: str) -> dict[str, Any]:

@@ -21,7 +21,6 @@ from storage.batches.pipelines import PipelineVersion
 
 PRESETS: dict[Preset, str] = {
     "certified": "Standard (recommended)",
-    "each_pair": "Pooled draws, certified for each mix-up by itself",
     "recommended": "Pooled draws, Ville's bound",
     "paper": "Paper: Algorithm 1",
 }

@@ -38,7 +38,7 @@ _COLOURS = {"S": "safe", "U": "unsafe", "E": "escalate"}
 def pipeline_of(evidence: Evidence) -> PipelineConfig | None:
     """The pipeline it ran with, as it decided this case; None where this version cannot read it."""
     try:
-        return PipelineConfig.model_validate((evidence.configuration or {}).get("pipeline")).at(evidence.number)
+        return PipelineConfig.model_validate((evidence.configuration or {}).get("pipeline"))
     except ValidationError:
         return None
 

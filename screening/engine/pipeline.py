@@ -18,8 +18,7 @@ from pydantic import (
 from screening.engine.certified_mixture import CertifiedMixtureConfig
 from screening.engine.draws import NodeAgent, Protocol
 from screening.labels import LABELS, OUTCOMES, Label, Outcome
-from screening.statistics.bounds import Schedule, scheduled_delta
-from screening.statistics.certification.certificates import DEFAULT_CONTRACT, EACH_PAIR_CONTRACT, symmetric_contract
+from screening.statistics.certification.certificates import DEFAULT_CONTRACT, symmetric_contract
 from screening.statistics.rules.majority_vote import MajorityVote
 from screening.statistics.rules.pairwise_mixture import ErrorLevels, PairwiseMixture
 from screening.statistics.rules.protocol import StoppingRule
@@ -56,12 +55,6 @@ class PairwiseMixtureConfig(_Data):
         """δ split evenly over the K − 1 rivals."""
         return cls(budget=budget, default_error=delta / (len(Label) - 1), errors={})
 
-    def at(self, schedule: Schedule, number: int) -> Self:
-        """The same rule with the levels for the case of this number."""
-        errors = {pair: scheduled_delta(schedule, level, number) for pair, level in self.errors.items()}
-        default = scheduled_delta(schedule, self.default_error, number)
-        return self.model_copy(update={"default_error": default, "errors": errors})
-
     def rule(self) -> StoppingRule:
         """The rule with these settings."""
         overrides = tuple(
@@ -79,10 +72,6 @@ class SuccessiveEliminationConfig(_Data):
     budget: Budget = 100
     delta: ErrorRate = 0.05
     curtail: bool = True
-
-    def at(self, schedule: Schedule, number: int) -> Self:
-        """The same rule with the δ for the case of this number."""
-        return self.model_copy(update={"delta": scheduled_delta(schedule, self.delta, number)})
 
     def rule(self) -> StoppingRule:
         """The rule with these settings."""
@@ -105,9 +94,6 @@ RuleConfig = Annotated[
     Field(discriminator="kind"),
 ]
 
-
-Schedulable = PairwiseMixtureConfig | SuccessiveEliminationConfig
-"""The rules whose levels may follow a schedule: each level is a bound by itself, whatever its size."""
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,30}$")]
 OF_THE_AGENT = ("prompt", "instructions", "role", "model", "temperature", "server", "protocol")
 
@@ -116,8 +102,7 @@ class NodeConfig(_Data):
     """One agent: who answers, its rule, and where each label leads (an outcome or another node).
 
     What is said of the agent beyond its name is optional, as in `NodeAgent`; what is not said stays out of the record,
-    so that it is the same pipeline as before the option existed. So does a constant ``schedule``: what becomes of the
-    rule's error levels over the cases of the pipeline.
+    so that it is the same pipeline as before the option existed.
     """
 
     name: Name
@@ -133,13 +118,10 @@ class NodeConfig(_Data):
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     server: Name | None = None
     protocol: Protocol | None = None
-    schedule: Schedule = Schedule.CONSTANT
 
     @model_serializer(mode="wrap")
     def _serialize_node(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         written: dict[str, Any] = serialize(self)
-        if self.schedule is Schedule.CONSTANT:
-            written.pop("schedule", None)
         return {key: value for key, value in written.items() if value is not None or key not in OF_THE_AGENT}
 
     @model_validator(mode="after")
@@ -152,30 +134,6 @@ class NodeConfig(_Data):
         if self.prompt is not None and self.instructions is not None:
             raise ValueError(f"node {self.name}: give the name of a prompt or instructions of its own, not both")
         return self
-
-    @model_validator(mode="after")
-    def _schedulable(self) -> Self:
-        if self.schedule is Schedule.CONSTANT or isinstance(self.rule, Schedulable):
-            return self
-        why = (
-            "a certificate is proven for its own levels alone"
-            if isinstance(self.rule, CertifiedMixtureConfig)
-            else "a majority vote has no δ"
-        )
-        raise ValueError(f"node {self.name}: the rule takes no {self.schedule} δ schedule: {why}")
-
-    def at(self, number: int) -> Self:
-        """The node with the levels for the case of this number, counted from 1 over the pipeline's cases.
-
-        >>> rule = PairwiseMixtureConfig(default_error=0.02, errors={"safe|unsafe": 0.001})
-        >>> node = chain("x", rule, "next").nodes[0].model_copy(update={"schedule": Schedule.HARMONIC})
-        >>> node.at(4).rule.default_error, node.at(4).rule.errors
-        (0.005, {'safe|unsafe': 0.00025})
-        """
-        if self.schedule is Schedule.CONSTANT or not isinstance(self.rule, Schedulable):
-            return self
-        rule = self.rule.at(self.schedule, number)
-        return self.model_copy(update={"rule": rule, "schedule": Schedule.CONSTANT})
 
     @property
     def agent(self) -> NodeAgent:
@@ -230,17 +188,6 @@ class PipelineConfig(_Data):
                 may_end_safe.add(node.name)
         return self
 
-    @property
-    def scheduled(self) -> bool:
-        """Whether an agent's error levels depend on how many cases came before."""
-        return any(node.schedule is not Schedule.CONSTANT for node in self.nodes)
-
-    def at(self, number: int) -> Self:
-        """The pipeline with the levels for the case of this number, counted from 1 over all its cases."""
-        if not self.scheduled:
-            return self
-        return self.model_copy(update={"nodes": tuple(node.at(number) for node in self.nodes)})
-
     def node(self, name: str) -> NodeConfig:
         """The node of that name. KeyError when there is none."""
         for node in self.nodes:
@@ -289,22 +236,6 @@ def _hardest(rule: StoppingRule) -> tuple[str, int]:
     return f"{hardest} can never be identified", needed[hardest]
 
 
-def last_decidable(node: NodeConfig, most: int = 10**9) -> int | None:
-    """The last case of a scheduled node up to which every label can be identified; None beyond ``most`` cases."""
-
-    def decides(number: int) -> bool:
-        rule = node.at(number).rule.rule()
-        return _hardest(rule)[1] <= rule.budget
-
-    if decides(most):
-        return None
-    low, high = 1, most  # decides at low, not at high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if decides(middle) else (low, middle)
-    return low
-
-
 _ROLES = (
     ("worker", "Worker", "First reading: does this text show a risk of self-harm?"),
     ("risk", "Risk", "Clinical second reading: what do the criteria say?"),
@@ -329,7 +260,7 @@ def chain(name: str, rule: RuleConfig, on_abstain: Literal["human_review", "next
     return PipelineConfig(name=name, nodes=nodes)
 
 
-Preset = Literal["certified", "each_pair", "recommended", "paper"]
+Preset = Literal["certified", "recommended", "paper"]
 
 
 def preset(name: Preset, *, delta: float | None = None, budget: int = 100) -> PipelineConfig:
@@ -337,17 +268,14 @@ def preset(name: Preset, *, delta: float | None = None, budget: int = 100) -> Pi
     node). A given ``delta`` is symmetric. Raises UndecidableError.
 
     `certified` keeps the default contract with calibrated levels, and Ville's levels where no certificate covers the
-    budget; `each_pair` holds every single mix-up to half of δ as well. `recommended` is Ville's rule as sites used it
-    before there were certificates: it holds safe where the mode is escalate to 0.025 only, and is left so because a
-    configuration keeps its rule until somebody changes it.
+    budget. `recommended` is Ville's rule as sites used it before there were certificates: it holds safe where the mode
+    is escalate to 0.025 only, and is left so because a configuration keeps its rule until somebody changes it.
     """
     if name == "paper":
         algorithm = SuccessiveEliminationConfig(budget=budget, delta=0.05 if delta is None else delta)
         return require_decidable(chain(name, algorithm, "next"))
     if name == "certified":
         return require_decidable(chain(name, pooled_rule(delta, budget), "human_review"))
-    if name == "each_pair":
-        return require_decidable(chain(name, each_pair(delta, budget), "human_review"))
     ville = PairwiseMixtureConfig(budget=budget) if delta is None else PairwiseMixtureConfig.symmetric(delta, budget)
     return require_decidable(chain(name, ville, "human_review"))
 
@@ -360,14 +288,6 @@ def pooled_rule(delta: float | None, budget: int) -> CertifiedMixtureConfig | Pa
     if certified := CertifiedMixtureConfig.for_contract(contract, budget):
         return certified
     return villes_levels(delta, budget)
-
-
-def each_pair(delta: float | None, budget: int) -> CertifiedMixtureConfig | PairwiseMixtureConfig:
-    """Pooled draws with every single mix-up held to half of ``delta`` (None: 0.05, and safe to 0.001): certified where
-    a certificate covers that, else Ville's levels, which hold each pair by themselves.
-    """
-    certified = CertifiedMixtureConfig.for_contract(EACH_PAIR_CONTRACT, budget) if delta is None else None
-    return certified or villes_levels(delta, budget)
 
 
 def villes_levels(delta: float | None, budget: int) -> PairwiseMixtureConfig:

@@ -70,7 +70,7 @@ def shipped_pipelines() -> Mapping[str, PipelineConfig]:
     """The pipelines that come with the program, by name.
 
     >>> sorted(shipped_pipelines())
-    ['certified', 'each_pair', 'four_agents', 'paper', 'recommended']
+    ['certified', 'four_agents', 'paper', 'recommended']
     """
     return {path.stem: read_pipeline(path.read_text(encoding="utf-8")) for path in sorted(SHIPPED.glob("*.toml"))}
 

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 from sqlalchemy import Connection, exists, select
 
-from screening.engine.pipeline import PipelineConfig, version_of
+from screening.engine.pipeline import PipelineConfig
 from screening.engine.whole_way import chain_bound, promises
 from storage.database import Database, insert_into
 from storage.schema import cases, configurations, node_runs
@@ -112,13 +112,6 @@ def _was_read_off(conn: Connection, batch_id: str, nodes: Sequence[str]) -> bool
     of_batch = select(cases.c.id).where(cases.c.id == run.case_id, cases.c.batch_id == batch_id)
     read_off = exists().where(run.node.in_(nodes), run.distribution.is_not(None), run.draws == "", of_batch.exists())
     return bool(conn.execute(select(read_off)).scalar_one())
-
-
-def scheduled_version(db: Database, version: str) -> str | None:
-    """The version of this configuration's pipeline, where that has a δ schedule: only then its cases are counted."""
-    body = db.value(select(configurations.c.body).where(configurations.c.version == version))
-    nodes = body["pipeline"].get("nodes", ())
-    return version_of(body["pipeline"]) if any("schedule" in node for node in nodes) else None
 
 
 class Configurations:

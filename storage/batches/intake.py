@@ -18,14 +18,13 @@ from screening.text.received import ReceivedText
 from storage import audit_log
 from storage.batches import tallies
 from storage.batches.batch_state import NO_MORE_ROWS, BatchEvent, UnknownBatch, batch_row, standing
-from storage.batches.configurations import scheduled_version
 from storage.batches.tallies import totals
 from storage.batches.text_pages import text_page
 from storage.clock import shared_now
-from storage.database import Database, insert_into
+from storage.database import Database
 from storage.identifiers import new_id
 from storage.kinds import PENDING, Kind, add_kinds
-from storage.schema import batch_events, batches, case_numbers, cases, live_runs, pending_cases, rejected_rows
+from storage.schema import batch_events, batches, cases, live_runs, pending_cases, rejected_rows
 
 CHUNK = 250
 """Rows a transaction. So many are read before the first is screened; reading takes far longer than storing them."""
@@ -51,7 +50,6 @@ class Target:
     seed: str
     audit_rate: float
     interactive: bool
-    scheduled: str | None  # the version of its pipeline, where that has a δ schedule
 
 
 def add_rows(
@@ -167,7 +165,6 @@ def target_of(db: Database, batch_id: str) -> Target:
         seed=str(found.seed),
         audit_rate=found.audit_rate,
         interactive=found.kind == "interactive",
-        scheduled=scheduled_version(db, found.configuration),
     )
 
 
@@ -209,7 +206,7 @@ def _insert(conn: Connection, target: Target, part: Sequence[NewCase | RejectedR
     accepted = [_case_row(target, row, now) for row in part if isinstance(row, NewCase)]
     refused = [_rejected_row(target, row) for row in part if isinstance(row, RejectedRow)]
     if accepted:
-        conn.execute(insert(cases), _number_rows(conn, target.scheduled, accepted))
+        conn.execute(insert(cases), accepted)
         waiting = [
             {"case_id": row["id"], "batch_id": target.batch_id, "row": row["row"], "ready_at": now} for row in accepted
         ]
@@ -222,17 +219,6 @@ def _insert(conn: Connection, target: Target, part: Sequence[NewCase | RejectedR
     tallies.add(conn, target.batch_id, 0, tallies.Totals(accepted=len(accepted), rejected=len(refused)))
     waiting_for = Counter(Kind(outcome=PENDING, reference=row["reference"]) for row in accepted)
     add_kinds(conn, target.batch_id, 0, waiting_for)
-
-
-def _number_rows(conn: Connection, pipeline: str | None, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows, counted on from the last case of the pipeline: each has a number of its own, whoever adds them."""
-    if pipeline is None:
-        return rows
-    counted = insert_into(conn, case_numbers).values(pipeline=pipeline, last=len(rows))
-    more = {"last": case_numbers.c.last + len(rows)}
-    updated = counted.on_conflict_do_update(index_elements=["pipeline"], set_=more).returning(case_numbers.c.last)
-    first = conn.execute(updated).scalar_one() - len(rows) + 1
-    return [row | {"number": number} for number, row in enumerate(rows, start=first)]
 
 
 def _case_row(target: Target, case: NewCase, now: datetime) -> dict[str, Any]:

@@ -39,9 +39,7 @@ class UnsafeCommit(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseForScreening:
-    """A pending case as its job needs it. ``flags`` were found in the text or the reply; ``seed`` is the batch's,
-    ``number`` the case's among those of its pipeline.
-    """
+    """A pending case as its job needs it. ``flags`` were found in the text or the reply; ``seed`` is the batch's."""
 
     case_id: str
     batch_id: str
@@ -51,12 +49,11 @@ class CaseForScreening:
     configuration: Configuration
     seed: int
     interactive: bool
-    number: int = 1
 
     @property
     def pipeline(self) -> PipelineConfig:
         """The configuration's pipeline as it decides this case."""
-        return self.configuration.pipeline.at(self.number)
+        return self.configuration.pipeline
 
 
 def case_for_screening(db: Database, case_id: str) -> CaseForScreening | None:
@@ -88,14 +85,14 @@ def case_row(conn: Connection, case_id: str, *more: ColumnElement[Any]) -> Row[A
 
 @cache
 def _with_batch(more: tuple[ColumnElement[Any], ...]) -> Select[Any]:
-    of_case = (cases.c[name] for name in ("id", "batch_id", "row", "flags", "number", *SHOWN_TO_AGENTS))
+    of_case = (cases.c[name] for name in ("id", "batch_id", "row", "flags", *SHOWN_TO_AGENTS))
     query = select(*of_case, batches.c.seed, batches.c.kind, batches.c.configuration, screenings.c.outcome, *more)
     joined = query.join(batches, batches.c.id == cases.c.batch_id)
     return joined.outerjoin(screenings, screenings.c.case_id == cases.c.id).where(cases.c.id == bindparam("wanted"))
 
 
-def case_of(row: Row[Any], configuration: Configuration, number: int | None = None) -> CaseForScreening:
-    """What `case_row` found, as its job takes it; a comparison counts its cases by itself."""
+def case_of(row: Row[Any], configuration: Configuration) -> CaseForScreening:
+    """What `case_row` found, as its job takes it."""
     return CaseForScreening(
         case_id=row.id,
         batch_id=row.batch_id,
@@ -105,7 +102,6 @@ def case_of(row: Row[Any], configuration: Configuration, number: int | None = No
         configuration=configuration,
         seed=row.seed,
         interactive=row.kind == "interactive",
-        number=number or row.number or 1,
     )
 
 

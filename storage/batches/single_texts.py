@@ -70,14 +70,13 @@ class SingleText:
     submitted_at: datetime
     completed_at: datetime | None
     thread: Thread | None = None
-    number: int = 1
     asked_first: int = 0
     heard_at: datetime | None = None
 
     @property
     def pipeline(self) -> PipelineConfig:
         """The configuration's pipeline as it decides this text."""
-        return self.configuration.pipeline.at(self.number)
+        return self.configuration.pipeline
 
     @property
     def calls(self) -> int:
@@ -130,7 +129,6 @@ def look(db: Database, actor: Actor, case_id: str) -> SingleText:
         started=bool(row.started),
         in_inbox=bool(row.in_inbox),
         submitted_at=row.created_at,
-        number=row.number or 1,
         heard_at=row.heard_at,
         asked_first=sum(run.calls - len(run.draws) for run in runs if run.draws),
         **_outcome(row),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, exists, func, select, update
+from sqlalchemy import Connection, Row, Select, exists, select, update
 
 from screening.engine.draws import Usage
 from screening.engine.screen import Screening
@@ -21,7 +21,7 @@ from storage.schema import batches, cases, comparison_outcomes, comparisons, scr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """The next cases of one comparison, numbered within it, its caps, and what it has cost so far."""
+    """The next cases of one comparison, its caps, and what it has cost so far."""
 
     comparison_id: str
     cases: tuple[CaseForScreening, ...]
@@ -47,7 +47,6 @@ def next_due(db: Database, limit: int, put_off: Collection[str] = ()) -> Due | N
         for one in conn.execute(running).all():
             left = min(limit, one.most_cases - spent[one.id].accepted)
             if left > 0 and (rows := conn.execute(_cases_to_screen(one, put_off).limit(left)).all()):
-                last = _last_number(conn, one.id)
                 break
         else:
             return None
@@ -55,9 +54,9 @@ def next_due(db: Database, limit: int, put_off: Collection[str] = ()) -> Due | N
         configuration = load_configuration(db, one.configuration)
     except UnreadableConfiguration:
         raise UnreadableComparison(one.id) from None
-    numbered = tuple(case_of(row, configuration, last + place) for place, row in enumerate(rows, start=1))
+    found = tuple(case_of(row, configuration) for row in rows)
     caps = Caps(max_calls=one.max_calls, max_cost_usd=one.max_cost_usd)
-    return Due(comparison_id=one.id, cases=numbered, caps=caps, totals=spent[one.id])
+    return Due(comparison_id=one.id, cases=found, caps=caps, totals=spent[one.id])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +65,6 @@ class Compared:
 
     comparison_id: str
     case_id: str
-    number: int
     found: Screening
     cost_usd: float | None
     seconds: float
@@ -78,7 +76,6 @@ def keep_compared(db: Database, one: Compared, now: datetime) -> bool:
     row = {
         "comparison_id": one.comparison_id,
         "case_id": one.case_id,
-        "number": one.number,
         "outcome": found.outcome.value,
         "node": found.node,
         "reason": found.reason.value,
@@ -105,11 +102,6 @@ def lose_calls(db: Database, comparison_id: str, calls: int) -> None:
 def _lose(conn: Connection, comparison_id: str, calls: int) -> None:
     more = update(comparisons).where(comparisons.c.id == comparison_id)
     conn.execute(more.values(lost_calls=comparisons.c.lost_calls + calls))
-
-
-def _last_number(conn: Connection, comparison_id: str) -> int:
-    one = comparison_outcomes.c
-    return conn.execute(select(func.max(one.number)).where(one.comparison_id == comparison_id)).scalar() or 0
 
 
 def _cases_to_screen(one: Row[Any], put_off: Collection[str]) -> Select[Any]:

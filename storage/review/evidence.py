@@ -83,7 +83,6 @@ class Evidence:
     reference: str | None
     reference_value: str | None
     where_to_act: str | None = None
-    number: int = 1  # of the case among those of its pipeline, where error levels follow a schedule
 
 
 def reveal_text(db: Database, by: Acting, case_id: str, token: str | None = None) -> CaseText:
@@ -121,7 +120,7 @@ def owns_text(conn: Connection, by: Acting, case_id: str, token: str | None) -> 
     )
 
 
-_OF_A_CASE = (cases.c.number, cases.c.reference, cases.c.reference_value, cases.c.where_to_act)
+_OF_A_CASE = (cases.c.reference, cases.c.reference_value, cases.c.where_to_act)
 
 
 def reveal_evidence(db: Database, by: Acting, case_id: str, *, open_at_once: bool = False) -> Evidence:
@@ -163,7 +162,6 @@ def _evidence(conn: Connection, case_id: str, case: Any) -> Evidence:
         reference=case.reference,
         reference_value=case.reference_value,
         where_to_act=case.where_to_act,
-        number=case.number or 1,
     )
 
 

@@ -26,7 +26,6 @@ comparison_outcomes = Table(
     metadata,
     Column("comparison_id", Id, ForeignKey("comparisons.id"), primary_key=True),
     case_id(primary_key=True),
-    Column("number", Integer, nullable=False, default=0, server_default="0"),  # of the case within the comparison
     Column("outcome", String(16), nullable=False),
     Column("node", String(32)),
     Column("reason", String(32), nullable=False),

@@ -106,17 +106,9 @@ cases = Table(
     Column("audit_probability", Float, nullable=False, default=0.0),
     Column("audited", Boolean, nullable=False, default=False),  # the coin, thrown at ingest
     Column("created_at", Moment, nullable=False),
-    Column("number", BigInteger),  # among the cases of its pipeline, where that has a δ schedule
     UniqueConstraint("batch_id", "row"),
 )
 
-# How many cases a pipeline with a δ schedule was given so far: the next ones are counted on from there.
-case_numbers = Table(
-    "case_numbers",
-    metadata,
-    Column("pipeline", String(64), primary_key=True),  # its version
-    Column("last", BigInteger, nullable=False),
-)
 # found by the beginning of what names them; those of a group in the order of their batch
 Index("ix_cases_named", cases.c.batch_id, cases.c.external_id, postgresql_ops={"external_id": "text_pattern_ops"})
 Index("ix_cases_reference", cases.c.batch_id, cases.c.reference, cases.c.row)

@@ -29,7 +29,7 @@ def test_a_pipeline_goes_out_and_comes_in(tmp_path: Path, capsys: pytest.Capture
     assert main([*kept, "import", str(file)]) == 0 and "ours/1: nothing differs" in capsys.readouterr().err
     assert main([*kept, "list"]) == 0
     listed = capsys.readouterr().out.splitlines()
-    shipped = ["certified", "each_pair", "four_agents", "paper", "recommended"]
+    shipped = ["certified", "four_agents", "paper", "recommended"]
     assert [line.split()[0] for line in listed] == [*shipped, "ours/1"]
     assert main([*kept, "export", "ours/1"]) == 0 and read_pipeline(capsys.readouterr().out) == ours
 

@@ -21,7 +21,7 @@ from screening.engine.pipeline import (
     villes_levels,
 )
 from screening.labels import Label
-from screening.statistics.certification.certificates import DEFAULT_CONTRACT, EACH_PAIR_CONTRACT, symmetric_contract
+from screening.statistics.certification.certificates import DEFAULT_CONTRACT, symmetric_contract
 from screening.statistics.rules.evidence import least_count
 from screening.statistics.rules.pairwise_mixture import ErrorLevels, PairwiseMixture
 from screening.statistics.rules.successive_elimination import SuccessiveElimination
@@ -130,9 +130,6 @@ def test_symmetric_levels_share_delta_among_the_rivals_and_name_no_pair() -> Non
         ("certified", None, 10_000, villes_levels(None, 10_000), "human_review"),
         ("certified", 0.001, 300, CertifiedMixtureConfig.for_contract(symmetric_contract(0.001), 300), "human_review"),
         ("certified", 0.07, 100, villes_levels(0.07, 100), "human_review"),  # no certificate is made for it
-        ("each_pair", None, 100, CertifiedMixtureConfig.for_contract(EACH_PAIR_CONTRACT, 100), "human_review"),
-        ("each_pair", None, 10_000, villes_levels(None, 10_000), "human_review"),
-        ("each_pair", 0.05, 100, villes_levels(0.05, 100), "human_review"),
     ],
 )
 def test_a_preset_is_the_rule_it_is_said_to_be_at_every_node(
@@ -144,7 +141,7 @@ def test_a_preset_is_the_rule_it_is_said_to_be_at_every_node(
 
 
 def test_a_preset_has_a_hundred_calls_unless_another_budget_is_given() -> None:
-    for name in ("certified", "each_pair", "recommended", "paper"):
+    for name in ("certified", "recommended", "paper"):
         assert {node.rule.rule().budget for node in preset(name).nodes} == {100}  # type: ignore[arg-type]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from screening.engine.pipeline import MajorityVoteConfig, PipelineConfig, chain, preset
 from screening.engine.whole_way import chain_bound, longest, most_calls, promises, whole_way
-from screening.labels import LABELS, OUTCOMES, Label
+from screening.labels import LABELS, OUTCOMES
 
 
 def _votes(n: int = 1) -> PipelineConfig:
@@ -111,12 +111,10 @@ def test_each_preset_says_which_contract_holds() -> None:
     safe = "safe where the mode is unsafe: at most 0.001"
     for name, source in (
         ("certified", "certified: "),
-        ("each_pair", "certified: "),
         ("recommended", "Ville's bound: "),
     ):
         said = promises(preset(name, budget=100))
         assert said.startswith(f"{source}any label but the mode: at most 0.05 in all; ") and safe in said
-        assert ("unsafe where the mode is safe: at most 0.025" in said) is (name == "each_pair")
     assert promises(preset("paper", budget=100)) == "Algorithm 1: any label but the mode: at most 0.05 in all"
     assert promises(_votes()) == "a majority vote has no error bound"
 
@@ -127,12 +125,3 @@ def test_what_would_take_long_is_left_out() -> None:
     assert whole_way(_votes(51), _every(_votes(), (1.0, 0.0, 0.0))) is None
     with pytest.raises(ValueError, match="adding up to 1"):
         whole_way(_votes(), _every(_votes(), (0.5, 0.5, 0.5)))
-
-
-def test_each_pair_is_held_by_itself_with_a_certificate_and_beyond_all_of_them_by_ville() -> None:
-    for budget in (100, 5_000):
-        rule = preset("each_pair", budget=budget).nodes[0].rule.rule()
-        worst = {(said, mode): rule.error_bound(said, mode) for said in LABELS for mode in LABELS if said is not mode}
-        assert {pair for pair, bound in worst.items() if bound <= 0.001} == {
-            (Label.SAFE, Label.UNSAFE), (Label.SAFE, Label.ESCALATE)}  # fmt: skip
-        assert max(worst.values()) == 0.025

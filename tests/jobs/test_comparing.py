@@ -128,7 +128,7 @@ async def test_one_that_this_version_cannot_read_ends_and_holds_up_no_other(db: 
     written_by_another = _begin(db, settings, batch_id)
     of_it = configurations.c.version == db.value(select(comparisons.c.configuration))
     write(db, update(configurations).where(of_it).values(body={"pipeline": {"rule": 9}, "sampler": {}, "texts": {}}))
-    _begin(db, settings, batch_id, rule="each_pair")
+    _begin(db, settings, batch_id, rule="certified")
     while await _comparing(db, settings).round():
         pass
     found = {one.id: (one.ended_why, one.done) for one in list_comparisons(db, LOCAL_USER)}

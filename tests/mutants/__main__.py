@@ -89,7 +89,7 @@ MODULES = {
     "screening/engine/draws.py": [f"{ENGINE}/test_draws.py", f"{ENGINE}/test_screen.py"],
     "screening/engine/usable.py": [f"{ENGINE}/test_usable.py"],
     "screening/engine/screen.py": [f"{ENGINE}/test_screen.py", f"{ENGINE}/test_usable.py", LOGPROBS],
-    "screening/engine/pipeline.py": [f"{ENGINE}/test_pipeline.py", f"{ENGINE}/test_schedule.py"],
+    "screening/engine/pipeline.py": [f"{ENGINE}/test_pipeline.py"],
     "screening/engine/certified_mixture.py": [f"{STATISTICS}/certification/test_certificates.py"],
     "screening/engine/distribution.py": [f"{ENGINE}/test_distribution.py"],
     "screening/engine/doubt.py": [f"{ENGINE}/test_doubt.py"],

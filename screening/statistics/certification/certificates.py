@@ -1,9 +1,8 @@
 """The certificates that come with the program: which evidence levels keep which contract up to which budget."""
 
 from dataclasses import dataclass
-from itertools import permutations
 
-from screening.labels import LABELS, Label
+from screening.labels import Label
 from screening.statistics.certification.table import ROWS
 from screening.statistics.certification.worst_case import WorstErrors, worst_errors
 from screening.statistics.rules.contract import SAFE_ERRORS, Contract
@@ -11,12 +10,6 @@ from screening.statistics.rules.pairwise_mixture import ErrorLevels
 
 DEFAULT_CONTRACT = Contract(any_wrong=0.05, pairs=SAFE_ERRORS)
 """Any wrong label at most 0.05 in all; safe where the mode is unsafe, or escalate, at most 0.001 each."""
-
-EACH_PAIR_CONTRACT = Contract(
-    any_wrong=0.05,
-    pairs=(*SAFE_ERRORS, *((pair, 0.025) for pair in permutations(LABELS, 2) if pair[0] is not Label.SAFE)),
-)
-"""Every single mix-up at most 0.025 as well, as Ville's levels have it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +49,7 @@ def find(contract: Contract, budget: int) -> Certificate | None:
 
 
 def _contract(any_wrong: float, kind: str) -> Contract:
-    return {"default": DEFAULT_CONTRACT, "each pair": EACH_PAIR_CONTRACT}.get(kind) or symmetric_contract(any_wrong)
+    return DEFAULT_CONTRACT if kind == "default" else symmetric_contract(any_wrong)
 
 
 CERTIFICATES: tuple[Certificate, ...] = tuple(

@@ -14,7 +14,6 @@ from screening.statistics.certification.bernstein import Patch, largest
 from screening.statistics.certification.certificates import (
     CERTIFICATES,
     DEFAULT_CONTRACT,
-    EACH_PAIR_CONTRACT,
     Certificate,
     find,
     symmetric_contract,
@@ -162,12 +161,11 @@ def test_the_certificate_is_part_of_the_configuration() -> None:
 
 def test_contracts_say_what_they_hold() -> None:
     assert symmetric_contract(0.1).words() == "any label but the mode: at most 0.1 in all"
-    assert EACH_PAIR_CONTRACT.bound(UNSAFE, SAFE) == 0.025 and EACH_PAIR_CONTRACT.bound(SAFE, ESCALATE) == 0.001
     assert Label.SAFE in {said for (said, _), _ in DEFAULT_CONTRACT.pairs}
 
 
 def test_the_smallest_certificate_that_covers_a_budget_is_found() -> None:
-    for contract in (DEFAULT_CONTRACT, EACH_PAIR_CONTRACT, symmetric_contract(0.01)):
+    for contract in (DEFAULT_CONTRACT, symmetric_contract(0.01)):
         found = [find(contract, budget) for budget in (1, 100, 101, 150, 151, 300)]
         assert [each.budget for each in found if each] == [100, 100, 150, 150, 300, 300]
         assert {each.contract for each in found if each} == {contract}
