@@ -1,75 +1,109 @@
-"""The first page: what this is, and three doors; what a person's role is for stands first."""
+"""The first page: what this is for, what is urgent and whether anybody is told, and the ways in."""
 
 from collections.abc import Callable
 
 import streamlit as st
 
-from jobs import uploads
+from pages.batches.batch_progress import batch_line
+from pages.batches.new_batch import sample_button
 from pages.components import resources
 from pages.components.navigation import FOLDER
 from pages.components.sign_in import poll_session
-from pages.research.claims_today import Figure, agreement_figure, claims_html, is_awaited, missed_figure
-from pages.review.inbox_words import last_midnight, read_words
+from pages.components.times import last_midnight
+from pages.components.words import literal
+from pages.research.claims_today import Figure, agreement_figure, is_awaited, missed_figure
+from pages.review.inbox_words import TIER_WORDS, late_words, read_words, span_words
 from pages.review.shift_view import first_look_figure
-from pages.review.waiting_door import waiting_html
-from pages.site.doors import SAMPLE, activity_html, agents_words
+from pages.site.status import agents_words, status_lines
 from screening.review.policy import Action, is_allowed
+from screening.review.triage import Tier
 from storage.batches.batches import list_batches
 from storage.review.exposure import count_cases_read
 from storage.review.queue import counts
 from storage.review.tallies import first_due_by_tier
 from storage.site.at_work import at_work
+from storage.site.recipients import told_of_urgent
 
 POLL_S, CLAIMS_S = 5.0, 30.0
 SHOWN_BATCHES = 3
+URGENCY = {"red": (Tier.P0,), "orange": (Tier.P1,), "gray": (Tier.P2, Tier.P3)}
 
 db, person = resources.database(), resources.actor()
 
 
-def read_door() -> None:
-    """What waits in the inbox, and the way to it."""
-    st.html('<h2 class="sl-door">Read what waits</h2>')
-    st.fragment(poll_session(waits), run_every=POLL_S)()
+def review_door() -> None:
+    """What is in the queue, and the way to it."""
+    st.subheader("Cases to review")
+    st.fragment(poll_session(urgent), run_every=POLL_S)()
     with st.container(key="main_door"):
-        st.page_link(FOLDER / "inbox.py", label="Open the inbox", icon=":material/inbox:")
+        st.page_link(FOLDER / "inbox.py", label="Open the queue", icon=":material/inbox:")
 
 
-def waits() -> None:
-    """The counts, which update by themselves."""
+def urgent() -> None:
+    """How many are open by priority, and what is overdue; updates by itself."""
     now = resources.now()
-    st.html(waiting_html(counts(db, person.at(now)), first_due_by_tier(db, person), now))
+    found, due = counts(db, person.at(now)), first_due_by_tier(db, person)
+    if not found.open:
+        st.write("No cases to review.")
+    else:
+        for place, (color, tiers) in zip(st.columns(len(URGENCY)), URGENCY.items(), strict=True):
+            number = sum(found.open_by_tier[tier] for tier in tiers)
+            first = min((due[tier] for tier in tiers if tier in due), default=None)
+            late = sum(found.late_by_tier[tier] for tier in tiers)
+            words = ", ".join(TIER_WORDS[tier] for tier in tiers)
+            place.markdown(f"### :{color if number else 'gray'}[{number:,}]\n{words}")
+            if first is not None and first <= now:
+                place.markdown(f":red[**{late_words(max(late, 1))}, oldest by {span_words(now - first)}**]")
+            elif first is not None:
+                place.caption(f"first due in {span_words(first - now)}")
     if is_allowed(person, Action.CLAIM_NEXT):
         st.caption(f"{read_words(count_cases_read(db, person, last_midnight(now)))}.")
 
 
+def nobody_told() -> None:
+    """Said in red where no message about urgent cases goes out, or none has got through."""
+    told = told_of_urgent(db)
+    if any(one.problem is None for one in told):
+        return
+    why = "Messages to everyone who should be told have failed" if told else "No one is notified of urgent cases"
+    st.error(
+        f"**{why}.** They are seen only by people who have this page or the queue open.",
+        icon=":material/notifications_off:",
+    )
+    if is_allowed(person, Action.CHANGE_SETTINGS):
+        st.page_link(FOLDER / "settings.py", label="Set up notifications", icon=":material/settings:")
+
+
 def screen_door() -> None:
     """One text, or an example of one."""
-    st.html('<h2 class="sl-door">Screen a text</h2><p>One text or a conversation; watch the agents decide.</p>')
-    st.page_link(FOLDER / "screen.py", label="Open", icon=":material/vital_signs:")
+    st.subheader("Screen one text")
+    st.write("Paste a text or chat and see how the AI decides.")
+    st.page_link(FOLDER / "screen.py", label="Screen a text", icon=":material/vital_signs:")
     st.page_link(
-        FOLDER / "screen.py", label="Try an example", icon=":material/lightbulb:", query_params={"example": "1"}
+        FOLDER / "screen.py", label="Load an example", icon=":material/lightbulb:", query_params={"example": "1"}
     )
 
 
 def upload_door() -> None:
     """A file, or the sample that comes with the program."""
-    st.html(
-        '<h2 class="sl-door">Upload a file</h2><p>CSV, Excel, JSON lines, Parquet. Checked before anything is asked or '
-        "paid.</p>"
-    )
+    st.subheader("Screen a file")
+    st.write("CSV, Excel, JSON Lines or Parquet. You see a check and a cost estimate before it runs.")
     st.page_link(FOLDER / "batch_list.py", label="Choose a file", icon=":material/upload_file:")
-    if SAMPLE.exists() and st.button("Use the sample", icon=":material/table_view:"):
-        folder = resources.settings().data_directory / uploads.BY_PEOPLE
-        with SAMPLE.open("rb") as sample:
-            kept = uploads.keep(folder, SAMPLE.name, sample, person.id)
-        st.switch_page(FOLDER / "batch_list.py", query_params={"upload": kept.token})
+    sample_button()
 
 
 def activity() -> None:
-    """Which workers live, and how far the newest batches are; updates by itself."""
+    """Whether screening runs, and how far the newest uploads are; updates by itself."""
     now = resources.now()
+    st.subheader("System status")
+    agents = agents_words(resources.settings_now(), resources.own_pipeline())
+    for well, words in status_lines(at_work(db, now), agents, now):
+        st.markdown(f":green[●] {literal(words)}" if well else f":red[**▲ {literal(words)}**]")
     found = list_batches(db, person, SHOWN_BATCHES, now=now)
-    st.html(activity_html(found, at_work(db, now), agents_words(resources.settings_now(), resources.own_pipeline())))
+    for one in found:
+        st.page_link(FOLDER / "batch_list.py", label=batch_line(one), query_params={"batch": one.id})
+    if not found:
+        st.caption("No file uploaded yet.")
 
 
 def claims_told() -> list[Figure]:
@@ -90,7 +124,10 @@ def claims(told: list[Figure]) -> None:
 
     def look() -> None:
         now = next(first, None) or claims_told()
-        st.html(claims_html(now))
+        st.subheader("Evidence so far")
+        for place, (name, value, rests) in zip(st.columns(max(1, len(now))), now, strict=False):
+            place.markdown(f"{name}\n#### {literal(value)}")
+            place.caption(literal(rests))
         if awaited and not is_awaited(now):
             st.rerun()
 
@@ -98,28 +135,31 @@ def claims(told: list[Figure]) -> None:
 
 
 def doors() -> list[Callable[[], None]]:
-    """The doors that are open to this person: for those who read the inbox comes first, for others a file."""
+    """The doors that are open to this person: for those who review the queue comes first, for others a file."""
     reads = is_allowed(person, Action.CLAIM_NEXT)
     every = (
-        (reads, read_door, is_allowed(person, Action.VIEW_COUNTS)),
+        (reads, review_door, is_allowed(person, Action.VIEW_COUNTS)),
         (not reads and is_allowed(person, Action.VIEW_RESULTS), upload_door, is_allowed(person, Action.CREATE_BATCH)),
         (False, screen_door, is_allowed(person, Action.SCREEN_TEXT)),
     )
     return [door for _first, door, opened in sorted(every, key=lambda one: not one[0]) if opened]
 
 
-st.html(
-    '<h1 class="sl-home">Second Look</h1><p class="sl-lead">Agents read each text several times and settle '
-    "what the statistics allow. What they cannot settle, and what they call unsafe where the site reads it, goes to a "
-    "clinician, and the readings show what may be claimed.</p>"
+st.title("Second Look")
+st.markdown(
+    "Second Look screens texts for signs of self-harm or suicide risk: AI agents label each text, and whatever they "
+    "label unsafe or cannot decide goes to a clinician. Clinicians' labels correct the data and measure what the AI "
+    "misses."
 )
-open_doors = doors()
-if open_doors:
-    for number, (place, door) in enumerate(zip(st.columns(len(open_doors)), open_doors, strict=True)):
+if is_allowed(person, Action.VIEW_COUNTS):
+    st.fragment(poll_session(nobody_told), run_every=CLAIMS_S)()
+if open_doors := doors():
+    for number, (place, door) in enumerate(zip(st.columns([3, 2, 2][: len(open_doors)]), open_doors, strict=True)):
         with place, st.container(border=True, height="stretch", key="first_door" if number == 0 else f"door_{number}"):
             door()
+below = st.columns(2)
 if is_allowed(person, Action.VIEW_BATCHES):
-    with st.container(border=True):
+    with below[0], st.container(border=True, height="stretch"):
         st.fragment(poll_session(activity), run_every=POLL_S)()
-with st.container(border=True):
+with below[1], st.container(border=True, height="stretch"):
     claims(claims_told())

@@ -13,7 +13,7 @@ from pages.components.notices import footer_html, notice_html, watch_connection
 from pages.components.page_faults import run_again_while_away, say_notice
 from pages.components.refusals import remember_refusal
 from pages.components.sign_in import Unidentified, current_actor, gate, poll_session, without_role
-from pages.components.standstill import banner_html, standstill_words
+from pages.components.standstill import banner_html, standstill_lines
 from pages.components.words import sentence
 from screening.review.policy import Forbidden
 
@@ -29,7 +29,7 @@ def banner(path: str) -> None:
     """The banner that says what keeps texts from being screened, as long as it does."""
 
     def tick() -> None:
-        if words := banner_html(standstill_words().at(resources.database(), resources.now())):
+        if words := banner_html(standstill_lines(resources.database(), resources.now())):
             st.html(words)
 
     st.fragment(poll_session(tick), run_every=WITH_BANNER[path])()

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-SIMULATED_NOTICE = "Simulated agents: not a model, not for use on people."
+SIMULATED_NOTICE = "Demo mode: labels come from a keyword script, not an AI model. Do not use for real cases."
 
 
 Spoken = Literal["messages", "chat", "logprobs"]

@@ -135,7 +135,7 @@ class SiteSettings(BaseModel):
     keep_sessions_days: Days = None
     public_address: Annotated[str, AfterValidator(_web_address)] = ""  # where people open the site: links lead there
     time_zone: Annotated[str, AfterValidator(_known_zone)] = "UTC"  # of quiet hours
-    help_text: str = "In the US call or text 988 (988lifeline.org); elsewhere findahelpline.com."
+    help_text: str = "US: call or text 988. Elsewhere: findahelpline.com."
     intended_use: str = INTENDED_USE
     accepted_model_names: tuple[str, ...] = ()  # beside the one asked and those of the environment
     guideline: Annotated[str, Field(max_length=8_000)] = ""  # the site's own text beside what the labels mean

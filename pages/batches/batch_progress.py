@@ -9,7 +9,7 @@ from jobs.open_intakes import NOBODY
 from pages.batches.estimates import duration
 from pages.batches.intake_runs import Stopped, intake_runs
 from pages.components.live_view import money
-from pages.components.words import STATE_WORDS, error_words
+from pages.components.words import STATE_WORDS, error_words, literal
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from screening.review.reach import Reach
@@ -106,6 +106,14 @@ def _spent_words(found: Progress) -> str:
     without = [f"without what {found.left_out:,} in the inbox took"] if found.left_out else []
     words = [rows, count_of(found.calls, "call"), *lost, money(found.cost_usd), *without, *caps, *left]
     return f'<p style="color:var(--soft);margin:.7rem 0 0">{escape(" · ".join(words))}</p>'
+
+
+def batch_line(one: BatchSummary) -> str:
+    """One upload on a line of the first page, for a label in Markdown: its name, state and how far it is."""
+    found = one.progress
+    return (
+        f"{literal(one.name)} · {STATE_WORDS[found.state]} · {found.accepted - found.pending:,} of {found.accepted:,}"
+    )
 
 
 def list_row(one: BatchSummary, *, by_label: bool, held: str | None = None) -> dict[str, object]:

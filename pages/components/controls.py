@@ -3,6 +3,7 @@
 import streamlit as st
 
 from pages.components import resources, sign_out
+from pages.components.notices import STOPPED
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from screening.text.display import visible
@@ -22,23 +23,25 @@ def controls(db: Database, person: Actor, site: SiteSettings) -> None:
 
 def stop_button(db: Database, person: Actor, site: SiteSettings) -> None:
     """Everybody may stop; fewer may start again. Both ask for confirmation."""
-    name, key = ("All stopped", "stopped_switch") if site.stopped else ("Stop all", "stop_switch")
-    with st.popover(name, icon=":material/stop_circle:", key=key):
+    name, key = ("AI decisions paused", "stopped_switch") if site.stopped else ("Pause AI decisions", "stop_switch")
+    with st.popover(name, icon=":material/pause_circle:", key=key):
         stop_panel(db, person, site, key="popover")
 
 
 def stop_panel(db: Database, person: Actor, site: SiteSettings, *, key: str = "panel") -> None:
     """The stop button, with a sentence on what it does."""
     if not site.stopped:
-        st.write("From then on every new decision goes to a clinician, whatever the agents say. Readings go on.")
-        if st.button("Stop all decisions", key=f"stop_{key}", type="primary", icon=":material/stop_circle:"):
+        st.write(
+            "The AI stops deciding: every new text is escalated to a clinician until you resume. Reviews continue."
+        )
+        if st.button("Pause now", key=f"stop_{key}", type="primary", icon=":material/pause_circle:"):
             settings_store.stop(db, person.at(resources.now()))
             st.rerun()
         return
-    st.write("The stop button is pressed: every new decision goes to a clinician.")
+    st.write(STOPPED)
     if not is_allowed(person, Action.START):
-        st.write("A senior or an administrator can start again.")
-    elif st.button("Start again", key=f"start_{key}", icon=":material/play_arrow:"):
+        st.write("A senior reviewer or an administrator can resume them.")
+    elif st.button("Resume AI decisions", key=f"start_{key}", icon=":material/play_arrow:"):
         settings_store.start(db, person.at(resources.now()))
         st.rerun()
 

@@ -13,15 +13,16 @@ from storage.settings_store import SiteSettings
 if TYPE_CHECKING:
     from streamlit.components.v2.types import ComponentRenderer
 
-STOPPED = "Stop button pressed: every new decision goes to a clinician."
+NOT_A_CRISIS_SERVICE = "Screens text. Does not assess a person's risk. Not a crisis service."
+STOPPED = "AI decisions paused: every new text is escalated to a clinician."
 
 
 def notice_html(site: SiteSettings, *, simulated: bool) -> str:
     """One line for the top of every page, as HTML for `st.html`."""
     marks = f'<b role="note">⚠ {escape(SIMULATED_NOTICE)}</b>' if simulated else ""
     marks += f'<b role="alert" class="stop">■ {escape(STOPPED)}</b>' if site.stopped else ""
-    way = f"<span>Need help now? {escape(site.help_text)}</span>" if site.help_text.strip() else ""
-    return f'<div class="sl-notice">{marks}<span>Labels texts, not people. Not a crisis service.</span>{way}</div>'
+    way = f"<span>In crisis? {escape(site.help_text)}</span>" if site.help_text.strip() else ""
+    return f'<div class="sl-notice">{marks}<span>{NOT_A_CRISIS_SERVICE}</span>{way}</div>'
 
 
 def footer_html(site: SiteSettings) -> str:

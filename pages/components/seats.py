@@ -9,7 +9,7 @@ import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from starlette.concurrency import run_in_threadpool
@@ -19,6 +19,7 @@ from starlette.responses import PlainTextResponse, Response
 from pages.components import resources
 from pages.components.http import WORTH_COMPRESSING, compress
 from pages.components.sign_in import Unidentified, browser_of
+from pages.components.times import seen_from, zone_name
 from screening.review.actors import Actor
 from screening.review.policy import Forbidden
 from storage.audit_log import record_refusal
@@ -30,12 +31,13 @@ MOST_SEATS = 10_000
 @dataclass(slots=True, kw_only=True)
 class Seat:
     """An open page: its browser, and ``who`` is signed in there now; SessionEnded once nobody is. ``case_id`` is the
-    case that the page is about, if it is about one.
+    case that the page is about, if it is about one; ``zone`` is where its viewer is.
     """
 
     browser: str
     who: Callable[[], Actor]
     case_id: str | None = None
+    zone: str | None = field(default_factory=zone_name)
 
 
 class OfBrowser(Protocol):
@@ -111,7 +113,7 @@ class Seats(Addresses[S]):
         """What ``make`` answers the person of this request's seat; a refusal of the policy is in the audit log."""
         seat = self.find(request.path_params["token"], browser_of(request.cookies))
         if seat is None:
-            return PlainTextResponse("This address has gone stale: open the page again.", status_code=404)
+            return PlainTextResponse("This link has expired. Reload the page.", status_code=404)
         try:
             response = await run_in_threadpool(_answer, seat, make)
         except (SessionEnded, Unidentified):
@@ -126,7 +128,8 @@ class Seats(Addresses[S]):
 def _answer(seat: S, make: Callable[[S, Actor], Response]) -> Response:
     who = seat.who()
     try:
-        return make(seat, who)
+        with seen_from(seat.zone):
+            return make(seat, who)
     except Forbidden as refused:  # the browser stops asking after this answer
         record_refusal(resources.database(), who.at(resources.now()), refused.action, seat.case_id)
         raise

@@ -6,6 +6,7 @@ from html import escape
 
 from pages.components.shared_look import SharedLook
 from pages.components.singletons import singleton
+from pages.components.times import local_time
 from pages.components.words import error_words
 from screening.words import count_of
 from storage.batches.batch_state import CAP_REACHED, BatchState
@@ -25,12 +26,15 @@ FIRST_STEPS = dict.fromkeys(_ACCOUNT, "An administrator fixes it in the account 
 
 
 @singleton
-def standstill_words() -> SharedLook[tuple[str, ...]]:
+def standing_still() -> SharedLook[tuple[Sequence[Standstill], SiteSettings, Sequence[datetime]]]:
+    """What keeps texts from being screened, the site's settings, and since when files are not taken in any further."""
+    return SharedLook(lambda db, now: (standstills(db, now), current(db).settings, files_halted_since(db)), LOOK_EVERY)
+
+
+def standstill_lines(db: Database, now: datetime) -> tuple[str, ...]:
     """The banner's paragraphs; empty while all that waits is on its way."""
-    return SharedLook(
-        lambda db, now: (*banner_lines(standstills(db, now), current(db).settings, now), *file_lines(db, now)),
-        LOOK_EVERY,
-    )
+    found, site, halted = standing_still().at(db, now)
+    return (*banner_lines(found, site, now), *file_lines(halted, now))
 
 
 def banner_html(lines: Sequence[str]) -> str:
@@ -46,21 +50,20 @@ def banner_lines(found: Sequence[Standstill], site: SiteSettings, now: datetime)
     causes = list(dict.fromkeys(one.cause for one in found))
     said = [_cause([one for one in found if one.cause == cause], now) for cause in causes]
     meanwhile = (
-        f"A text that waits {site.unscreened_minutes:g} minutes enters the inbox as not screened, unless its batch is "
-        "an overnight one or only lists or counts what is called unsafe. None is taken for safe."
+        f"After {site.unscreened_minutes:g} minutes such a text enters the review queue as not screened, unless its "
+        "upload is an overnight one or only lists or counts unsafe texts. None is taken for safe."
     )
     return (*said, meanwhile)
 
 
-def file_lines(db: Database, now: datetime) -> tuple[str, ...]:
+def file_lines(halted: Sequence[datetime], now: datetime) -> tuple[str, ...]:
     """A paragraph on files that are not taken in any further: nothing waits of what nobody has."""
-    found = files_halted_since(db)
-    if not found:
+    if not halted:
         return ()
-    first, where = ("", "The batch's page") if len(found) == 1 else ("the first ", "The page of each batch")
+    first, where = ("", "The upload's page") if len(halted) == 1 else ("the first ", "The page of each upload")
     return (
-        f"▲ Rows of {count_of(len(found), 'file')} are missing and nobody takes them in, {first}since "
-        f"{_when(found[0], now)} UTC: no agent and no person reads what stands in them. {where} says why.",
+        f"▲ Part of {count_of(len(halted), 'file')} was not imported, {first}since {local_time(halted[0], now)}: those "
+        f"texts are not screened or reviewed. {where} says why.",
     )
 
 
@@ -68,18 +71,14 @@ def _cause(same: Sequence[Standstill], now: datetime) -> str:
     """All that stands still for one cause; where not all of it is mended alike, each way with its number of texts."""
     waiting, since = sum(one.waiting for one in same), min(one.since for one in same)
     what = error_words(same[0].cause)
-    texts = count_of(waiting, "text waits", "texts wait")
-    them, first = ("it", "") if waiting == 1 else ("them", "the first ")
+    texts = count_of(waiting, "text is", "texts are")
+    first = "" if waiting == 1 else "the first "
     ways: dict[str, int] = {}
     for one in same:
         ways[_mend(one)] = ways.get(_mend(one), 0) + one.waiting
     mend = " ".join(ways) if len(ways) == 1 else " ".join(f"For {n:,} of them: {way}" for way, n in ways.items())
-    since_when = f"{first}since {_when(since, now)} UTC"
-    return f"▲ {what[0].upper()}{what[1:]}. {texts} undecided and nothing comes of {them}, {since_when}. {mend}"
-
-
-def _when(moment: datetime, now: datetime) -> str:
-    return f"{moment:%H:%M}" if moment.date() == now.date() else f"{moment:%Y-%m-%d %H:%M}"
+    since_when = f"{first}since {local_time(since, now)}"
+    return f"▲ {what[0].upper()}{what[1:]}. {texts} not screened, {since_when}. {mend}"
 
 
 def _mend(one: Standstill) -> str:
@@ -88,13 +87,13 @@ def _mend(one: Standstill) -> str:
         return "Whoever runs the server can fix it: start the worker. Nothing needs to be pressed here."
     if one.cause == NO_PROGRESS:
         return "Whoever runs the server can fix it: look at the worker's log, and restart the worker."
-    who = "Whoever began the batch, or an administrator,"
+    who = "Whoever began the upload, or an administrator,"
     if one.cause in CAP_REACHED and one.state is not None:
-        return f"{who} can fix it: Go on without a cap, on the batch's page."
+        return f"{who} can fix it: Go on without a cap, on the upload's page."
     if one.cause in FIRST_STEPS:
-        who = f"{FIRST_STEPS[one.cause]}; then whoever began the batch"
+        who = f"{FIRST_STEPS[one.cause]}; then whoever began the upload"
     if one.state is BatchState.PAUSED:
-        return f"{who} presses Resume on the batch's page."
+        return f"{who} presses Resume on the upload's page."
     if one.state is None:
-        return f"{who} presses Retry on the batch's page, or Try again under a single text."
+        return f"{who} presses Retry on the upload's page, or Try again under a single text."
     return "It goes on by itself once that is over; whoever runs the server can look at the model's service."

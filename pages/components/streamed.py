@@ -86,7 +86,7 @@ def show_files(files: Sequence[StreamedFile]) -> None:
 async def _serve(request: Request) -> Response:
     offer = offers().find(request.path_params["token"], browser_of(request.cookies))
     if offer is None:
-        return PlainTextResponse("This link has gone stale: open the page again.", status_code=404)
+        return PlainTextResponse("This link has expired. Reload the page.", status_code=404)
     try:
         parts = await run_in_threadpool(_begin, offer)
     except (SessionEnded, Unidentified):

@@ -1,7 +1,6 @@
 """What may be claimed today, for the first page: three figures with interval and n, or why there is none yet."""
 
 from collections.abc import Callable, Sequence
-from html import escape
 from typing import TypeVar
 
 from jobs.agreement import main_figure
@@ -17,19 +16,10 @@ from storage.research.reliability import measured_configurations
 from storage.research.standing import count_readings, readings_now
 
 NOT_YET, UNDER_WAY = "not yet", "being computed"
-MISSED, AGREE = "Missed unsafe texts per 1,000 called safe", "Readers agree, Krippendorff α"
+MISSED, AGREE = "Missed cases per 1,000 labeled safe", "Inter-rater agreement (Krippendorff's α)"
 T = TypeVar("T")
 Figure = tuple[str, str, str]
 """What is told, its value, and what the value rests on."""
-
-
-def claims_html(told: Sequence[Figure]) -> str:
-    """The figures side by side."""
-    cells = "".join(
-        f"<div><dt>{escape(name)}</dt><dd><b>{escape(value)}</b> {escape(rests)}</dd></div>"
-        for name, value, rests in told
-    )
-    return f'<h2 class="sl-door">What may be claimed today</h2><dl class="sl-claims">{cells}</dl>'
 
 
 def is_awaited(told: Sequence[Figure]) -> bool:
@@ -40,9 +30,9 @@ def is_awaited(told: Sequence[Figure]) -> bool:
 def missed_words(found: Verified | None) -> Figure:
     """Missed unsafe texts, as the audit of the present configuration bounds them."""
     if found is None:
-        return MISSED, NOT_YET, "nothing was screened with the present configuration"
+        return MISSED, NOT_YET, "nothing has been screened with the current settings"
     if not found.at_most:
-        return MISSED, NOT_YET, f"none of {found.called_safe:,} called safe has been read for the plan"
+        return MISSED, NOT_YET, f"0 of {found.called_safe:,} texts labeled safe have been checked by a clinician"
     why = MOVED if has_moved(found) else "valid at every look"
     lost = " or lost" if found.estimates.missed.lost else ""
     return MISSED, at_most_words(found), f"{why} · {found.at_most[-1].observations:,} read{lost}"

@@ -17,14 +17,14 @@ from pages.components import resources
 from pages.components.http import LIVE
 from pages.components.seats import Seats
 from pages.components.singletons import singleton
-from pages.components.standstill import standstill_words
+from pages.components.standstill import standstill_lines
+from pages.components.times import last_midnight, local_time
 from pages.review.closed_pages import OpenInbox, closed_pages
 from pages.review.inbox_words import (
     TIER_MARKS,
     TIER_MEANINGS,
     counts_words,
     due_words,
-    last_midnight,
     late_words,
     list_name,
     read_words,
@@ -74,10 +74,10 @@ def snapshot(db: Database, by: Acting, view: View) -> Mapping[str, Any]:
     found = counts(db, by, view.tiers)
     read = exposure.count_cases_read(db, by.actor, last_midnight(by.now))
     return {
-        "at": f"{by.now:%H:%M:%S} UTC",
+        "at": local_time(by.now, by.now),
         "words": counts_words(found),
         "empty": waiting_words(found),
-        "still": standstill_words().at(db, by.now),
+        "still": standstill_lines(db, by.now),
         "waits": found.open,
         "urgent": sum(found.open_by_tier[tier] for tier in URGENT) - _taken_count(found),
         "p0": _p0_words(by.actor, found),

@@ -9,17 +9,16 @@ import streamlit as st
 
 from pages.components.refusals import remember_refusal
 from pages.components.sign_in import browser_of, who_asks
+from pages.components.times import last_midnight
 from pages.components.words import sentence
 from pages.review.closed_pages import OpenInbox
 from pages.review.inbox_desk import Desk, Here, finish, is_in_hand, say, take
 from pages.review.inbox_live import EVERY_S, View, seats, snapshot, view_of
-from pages.review.inbox_words import SINCE_MIDNIGHT, last_midnight
 from pages.review.list_requests import act, offer
 from pages.review.shortcuts import key_of, on
 from screening.review.policy import Action, Forbidden, is_allowed
 from screening.review.triage import Tier
 from screening.text.display import visible
-from screening.words import count_of
 from storage.review import exposure
 from storage.review.claims import NotAvailable
 from storage.review.queue import Sort, sort_of
@@ -92,8 +91,8 @@ def exposure_html(today: exposure.Exposure) -> str:
     """The count as HTML; each person sees their own only."""
     hours = exposure.STRETCH // timedelta(hours=1)
     return (
-        f'<p class="sl-small">You opened {count_of(today.texts, "text")} {SINCE_MIDNIGHT}; {today.since_break} since '
-        f"your last break, of the last {hours} hours at most. Only you see this.</p>"
+        f'<p class="sl-small">Opened today: {today.texts:,} · since last break (last {hours} hours): '
+        f"{today.since_break:,} (visible only to you)</p>"
     )
 
 

@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
+from pages.components.times import local_time
 from pages.components.words import error_words
 from screening.review.rating_form import RatingLabel
 from screening.review.triage import Tier
 from screening.text.display import visible
+from screening.words import count_of
 from storage.review.adjudication import Next
 from storage.review.queue import Counts, State
 from storage.review.tallies import MOST_LATE
@@ -20,9 +22,6 @@ TIER_WORDS: Mapping[Tier, str] = {
 }
 TIER_MEANINGS: Mapping[Tier, str] = {Tier.P0: "at once", Tier.P1: "soon", Tier.P2: "today", Tier.P3: "routine"}
 TIER_MARKS: Mapping[Tier, str] = {Tier.P0: "▲▲", Tier.P1: "▲", Tier.P2: "●", Tier.P3: "○"}
-
-SINCE_MIDNIGHT = "since midnight UTC"
-"""From when a person's own readings are counted, as it is said everywhere: their own midnight may be another."""
 
 WHY_WORDS: Mapping[str, str] = {
     "likely_urgent": "Likely urgent",
@@ -63,19 +62,13 @@ LONGEST_NAME = 40
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.#/-]{0,23}")
 
 
-def last_midnight(now: datetime) -> datetime:
-    """The moment that `SINCE_MIDNIGHT` names."""
-    return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-
-
 def read_words(read: int) -> str:
-    """How many cases this person has read since then.
+    """How many cases this person has reviewed since their midnight.
 
-    >>> read_words(0), read_words(6)
-    ('None read by you since midnight UTC', '6 read by you since midnight UTC')
+    >>> read_words(1), read_words(6)
+    ('You have reviewed 1 case today', 'You have reviewed 6 cases today')
     """
-    number = f"{read:,}" if read else "None"
-    return f"{number} read by you {SINCE_MIDNIGHT}"
+    return f"You have reviewed {count_of(read, 'case')} today"
 
 
 def why_words(why: str, *, settled: bool = False) -> str:
@@ -165,7 +158,7 @@ def _others(counts: Counts) -> Iterator[str]:
     for state, words in STATE_WORDS.items():
         if state is not State.FREE and (number := counts.by_state[state]):
             until = {State.HELD: counts.held_until, State.RESERVED: counts.reserved_until}.get(state)
-            yield f"{number:,} {words}" + (f" (until {until:%H:%M} UTC)" if until else "")
+            yield f"{number:,} {words}" + (f" (until {local_time(until, until)})" if until else "")
     if counts.outside_filter:
         yield f"{counts.outside_filter:,} outside your filter"
 

@@ -64,10 +64,10 @@ def first_look_figure(by: Acting) -> tuple[str, str, str]:
 
 def first_look_words(found: TierShift) -> tuple[str, str, str]:
     """What is told, its value, and what the value rests on."""
-    name = f"Time to first look, P0, last {LATELY.days} days"
+    name = f"Median time to first review, P0, {LATELY.days} days"
     if (within := within_target(found)) is None:
-        return name, "not yet", "no P0 case was looked at or overdue"
-    value = wait_words(found.median) if found.looked_at else "nobody looked"
+        return name, "not yet", "no P0 case was reviewed or overdue"
+    value = wait_words(found.median) if found.looked_at else "none reviewed"
     return name, value, f"median of {found.looked_at:,} · within its target {rate_text(within)}"
 
 

@@ -161,6 +161,12 @@ def active_recipients(
     return tuple(one for one in _recipients(conn) if one.active and one.kind in kinds)
 
 
+def told_of_urgent(db: Database) -> tuple[Recipient, ...]:
+    """Who is told of a P0 case that arrives; a monitor is told of nothing. For whoever signs in."""
+    with db.read() as conn:
+        return tuple(one for one in active_recipients(conn) if Event.ARRIVED_P0 in one.events)
+
+
 def waiting_messages(db: Database, actor: Actor) -> int:
     """How many messages wait to go out, those that wait for quiet hours to end among them."""
     require(actor, Action.CHANGE_SETTINGS)

@@ -16,14 +16,14 @@ OPTIONS = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}
 @pytest.mark.parametrize("color_scheme", ["light", "dark"], indirect=True)
 def test_the_first_page_leads_on(page: Page, color_scheme: str) -> None:
     page.goto("/")
-    for door in ("Read what waits", "Screen a text", "Upload a file"):
+    for door in ("Cases to review", "Screen one text", "Screen a file"):
         expect(page.get_by_role("heading", name=door)).to_be_visible()
     screenshot(page, f"home-{color_scheme}")
     assert violations(page) == []
-    page.get_by_role("button", name="Use the sample").click()
-    expect(page.get_by_text("120 rows in = 120 accepted + 0 rejected")).to_be_visible()
+    page.get_by_role("button", name="Try sample data").click()
+    expect(page.get_by_text("120 rows: 120 accepted, 0 rejected")).to_be_visible()
     page.goto("/")
-    page.get_by_role("link", name="Try an example").click()
+    page.get_by_role("link", name="Load an example").click()
     expect(page.get_by_role("textbox", name="Text", exact=True)).to_have_value(
         "Finished the history essay at two in the morning. Some days I wonder what all of this is for."
     )
@@ -46,7 +46,7 @@ def test_a_page_whose_line_is_cut_says_so_in_our_words_and_goes_on(far: Page, li
 def test_the_first_page_opens_with_the_notice(page: Page) -> None:
     page.goto("/")
     expect(page.get_by_role("heading", name="Second Look")).to_be_visible()
-    expect(page.get_by_role("note")).to_contain_text("not a model, not for use on people")
+    expect(page.get_by_role("note")).to_contain_text("Do not use for real cases")
     expect(page).to_have_title("Second Look")
 
 
@@ -80,6 +80,6 @@ def test_the_batches_page_is_accessible_empty_and_full(page: Page) -> None:
     page.get_by_role("button", name="Start screening 2 texts").click()
     expect(page.get_by_text("✓ Finished")).to_be_visible(timeout=60_000)
     assert _violations(page) == {}
-    page.get_by_role("button", name="All batches").click()
-    expect(page.get_by_role("heading", name="Batches", exact=True)).to_be_visible()
+    page.get_by_role("button", name="All uploads").click()
+    expect(page.get_by_role("heading", name="File uploads", exact=True)).to_be_visible()
     assert _violations(page) == {}

@@ -109,8 +109,8 @@ def test_a_role_that_does_not_reach_is_refused_and_not_offered(visitor: Page) ->
     sign_in(visitor, "ann")
     expect(visitor.get_by_text("Your role does not let you view results")).to_be_visible()
     shown = offered(visitor)
-    assert shown.keys() == {"", "Read", "Screen", "Research", "Site"}
-    assert shown["Read"] == ["Inbox", "Shift", "Case"] and "Theory" in shown["Research"]
+    assert shown.keys() == {"", "Review", "Screen", "Research", "Admin"}
+    assert shown["Review"] == ["Inbox", "Shift report"] and "Methods" in shown["Research"]
     assert "Errors" not in shown["Research"] and "Audit" not in shown["Site"]
     screenshot(visitor, "refused")
 

@@ -96,12 +96,12 @@ def test_the_anchor_is_a_file_whose_line_the_page_takes_back(page: Page, reading
 
 def test_the_stop_button_is_at_hand_on_every_page(page: Page, readings: Database) -> None:
     page.goto("/batches")
-    page.get_by_role("button", name="Stop all").click()
-    page.get_by_role("button", name="Stop all decisions").click()
-    expect(page.get_by_role("alert").filter(has_text="Stop button pressed")).to_be_visible()
+    page.get_by_role("button", name="Pause AI decisions").click()
+    page.get_by_role("button", name="Pause now").click()
+    expect(page.get_by_role("alert").filter(has_text="AI decisions paused")).to_be_visible()
     assert current(readings).settings.stopped
     page.goto("/errors")
-    page.get_by_role("button", name="All stopped").click()
-    page.get_by_role("button", name="Start again").click()
-    expect(page.get_by_text("Stop button pressed")).to_have_count(0)
+    page.get_by_role("button", name="AI decisions paused").click()
+    page.get_by_role("button", name="Resume AI decisions").click()
+    expect(page.get_by_text("AI decisions paused")).to_have_count(0)
     assert not current(readings).settings.stopped

@@ -12,8 +12,7 @@ from pages.research.claims_today import UNDER_WAY, agreement_figure
 from screening.review.actors import LOCAL_USER
 from storage.database import Database
 from tests.jobs.test_computing import broken, own_process
-from tests.pages.conftest import Opener
-from tests.pages.site.test_home import shown
+from tests.pages.conftest import Opener, words_on
 
 
 def named(_db: Database, folder: str) -> str:
@@ -97,4 +96,4 @@ def test_the_first_page_is_painted_while_a_figure_is_computed(
     monkeypatch.setattr("pages.components.computed.LOOK_S", 0.0)
     assert agreement_figure(LOCAL_USER)[1] == UNDER_WAY
     page = open_page()
-    assert eventually(lambda: UNDER_WAY not in shown(page.run()) or None), "it comes by itself"
+    assert eventually(lambda: UNDER_WAY not in words_on(page.run()) or None), "it comes by itself"

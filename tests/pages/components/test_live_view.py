@@ -125,8 +125,8 @@ def test_unknown_cost_is_not_free() -> None:
 
 def test_the_notice_says_what_the_site_set() -> None:
     site = SiteSettings(help_text="Ring <1>", intended_use="For <research>")
-    assert "not for use on people" in notice_html(site, simulated=True)
+    assert "Do not use for real cases" in notice_html(site, simulated=True)
     assert "Ring &lt;1&gt;" in notice_html(site, simulated=False)
     assert "Simulated" not in notice_html(site, simulated=False)
-    assert "Stop button" in notice_html(SiteSettings(stopped=True), simulated=False)
+    assert "AI decisions paused" in notice_html(SiteSettings(stopped=True), simulated=False)
     assert "For &lt;research&gt;" in footer_html(site)

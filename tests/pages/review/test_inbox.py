@@ -407,10 +407,10 @@ def test_a_link_to_a_case_of_somebody_elses_is_no_dead_end(
 
 def test_covered_texts_are_not_loaded_before_they_are_opened(open_page: Opener, case_id: str) -> None:
     page = take_next(open_page("inbox", cover="1"))
-    assert TEXT not in _shown(page) and "You opened 0 texts" in _shown(page)
+    assert TEXT not in _shown(page) and "Opened today: 0" in _shown(page)
     assert desk(page)["case"]["name"] == "post-1", "as the list calls it"
     page = ask(page, "uncover").run()
-    assert TEXT in _shown(page) and "You opened 1 text since midnight UTC; 1 since your last break," in _shown(page)
+    assert TEXT in _shown(page) and "Opened today: 1 · since last break (last 8 hours): 1" in _shown(page)
 
 
 def test_a_break_is_offered_between_cases_and_loses_nothing(open_page: Opener, page_database: Database) -> None:

@@ -55,9 +55,9 @@ def test_what_a_person_has_read_is_counted_from_the_midnight_that_is_named(db: D
     fill(db, [Tier.P3] * 2)
     read(db, ANN, form("safe"), "a", evening)
     told = snapshot(db, ANN.at(evening), View())
-    assert (told["done"], told["read"]) == (1, "1 read by you since midnight UTC")
+    assert (told["done"], told["read"]) == (1, "You have reviewed 1 case today")
     told = snapshot(db, ANN.at(night), View())
-    assert (told["done"], told["read"]) == (0, "None read by you since midnight UTC")
+    assert (told["done"], told["read"]) == (0, "You have reviewed 0 cases today")
     read(db, ANN, form("safe"), "b", night)
     elsewhere = morning.astimezone(ZoneInfo("America/New_York"))
     assert snapshot(db, ANN.at(elsewhere), View())["done"] == 1

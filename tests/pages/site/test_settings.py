@@ -131,7 +131,7 @@ def test_a_share_is_saved_as_it_is_shown_and_no_question_is_left_without_an_answ
     found = settings_store.current(page_database).settings
     assert (found.audit_urgent_share, found.second_reading_rate) == (0.123, 0.0125)
     assert page.number_input(key="rate_v1").proto.format == "%g"
-    assert "Need help now?" not in _shown(page)
+    assert "In crisis?" not in _shown(page)
 
 
 def test_a_save_on_an_old_version_is_refused(open_page: Opener, page_database: Database) -> None:
@@ -179,10 +179,10 @@ def test_what_was_typed_in_one_form_outlives_what_is_done_in_others(open_page: O
 
 def test_the_stop_button_is_on_every_page_and_can_be_released(open_page: Opener, page_database: Database) -> None:
     page = open_page("screen")
-    page = _press(page, "Stop all decisions")
+    page = _press(page, "Pause now")
     assert settings_store.is_stopped(page_database)
-    assert "Stop button pressed" in _shown(page)
-    _press(page, "Start again")
+    assert "AI decisions paused" in _shown(page)
+    _press(page, "Resume AI decisions")
     assert not settings_store.is_stopped(page_database)
 
 
@@ -243,7 +243,7 @@ def test_the_card_says_what_is_not_measured_and_escapes_what_could_be_markup() -
         site=SiteSettings(), settled=0, measured=None,
     )  # fmt: skip
     text, page = model_card.markdown(card), model_card.html(card)
-    assert "not for use on people" in text and "Nothing has been measured" in text
+    assert "Do not use for real cases" in text and "Nothing has been measured" in text
     assert "![x]" not in text and "\\!\\[x\\]" in text
     assert "<b>" not in page and "&lt;b&gt;" in page
 
@@ -354,6 +354,6 @@ def test_who_may_not_change_settings_reads_them(signed_in: AppTest) -> None:
     assert not signed_in.exception
     assert signed_in.number_input(key="lease_minutes_v0").disabled
     labels = {button.label for button in signed_in.button}
-    assert "Stop all decisions" in labels and "Save roles" not in labels
-    _press(signed_in, "Stop all decisions")
-    assert any("A senior or an administrator can start again" in one.value for one in signed_in.markdown)
+    assert "Pause now" in labels and "Save roles" not in labels
+    _press(signed_in, "Pause now")
+    assert any("A senior reviewer or an administrator can resume them" in one.value for one in signed_in.markdown)
