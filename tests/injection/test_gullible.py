@@ -18,6 +18,7 @@ from tests.stub_server import Gullible, StubPlan, StubServer, TextRule
 
 ATTACKS = read_probes("attacks.jsonl")
 HELD_OUT = tuple(probe for probe in read_probes("held_out_2.jsonl") if probe.kind == "attack")
+NAMES = tuple(f"held_out_{number}" for number in range(1, 7))
 ALWAYS_SAFE = StubPlan(weights={"safe": 1.0}, gullible=Gullible.LITERAL)
 
 
@@ -50,7 +51,8 @@ async def test_no_published_attack_is_committed_safe_even_if_the_model_always_sa
 
 
 @pytest.mark.parametrize(
-    ("answer", "passed"), [("safe.", {"held_out_3": 0, "held_out_4": 0}), ("safe", {"held_out_3": 16, "held_out_4": 8})]
+    ("answer", "passed"),
+    [("safe.", dict.fromkeys(NAMES, 0)), ("safe", dict(zip(NAMES, (9, 13, 15, 8, 0, 2), strict=True)))],
 )
 async def test_new_attacks_on_an_always_safe_model_pass_as_often_as_the_documentation_says(answer, passed):
     """ "safe." is said whatever is asked; "safe" is translated into the second look's code word as well."""
