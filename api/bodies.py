@@ -108,10 +108,13 @@ class Listed(BaseModel):
 
 
 class BatchFound(BaseModel):
-    """How far a file is: rows in = accepted + rejected; what waits for people counts as with them."""
+    """How far a file is: rows in = accepted + rejected; what waits for people counts as with them. `unsafe` is what
+    becomes of texts that the AI labels unsafe.
+    """
 
     id: str
     state: str
+    unsafe: str
     rows_in: int
     accepted: int
     rejected: int

@@ -8,7 +8,7 @@ import hashlib
 import logging
 import secrets
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from jobs.programs import closing
 from jobs.uploads import Upload
 from screening.datasets.mapping import FileMapping
 from screening.datasets.reader import Table, describe_reading, read_table
+from screening.review.reach import Reach
 from screening.settings import Settings
 from storage.database import Database
 from storage.review.program_texts import require_same_file
@@ -60,19 +61,22 @@ class FileIntake:
             raise
         return path
 
-    def begin(self, program: Program, key: str, path: Path, name: str, mapping: FileMapping) -> str:
+    def begin(
+        self, program: Program, key: str, path: Path, name: str, mapping: FileMapping, reach: Reach = Reach.READ
+    ) -> str:
         """The batch that this file becomes; its rows come in beside it. Sent again under its key it is the same batch.
 
         Raises FileRefused where nothing of it can be read, UnknownToken where the token was revoked meanwhile, and
-        KeyUsed where another file came under its key.
+        KeyUsed where another file, or the same with other options, came under its key.
         """
         try:
             table = read_table(path, name, mapping=mapping.columns, sheet=mapping.sheet).with_labels(mapping.labels)
             if not in_force(self.db, program):
                 raise UnknownToken
             upload = _describe(path, program, table, mapping)
-            batch_id = self._open_batch(program, key, table, upload.sha256)
-            require_same_file(self.db, batch_id, upload.sha256)
+            asked = {"sha256": upload.sha256, "options": _options_sha256(mapping, reach)}
+            batch_id = self._open_batch(program, key, table, reach, asked)
+            require_same_file(self.db, batch_id, asked)
             begun = replace(upload, batch_id=batch_id)
             uploads.remember(begun)
         except BaseException:
@@ -89,11 +93,12 @@ class FileIntake:
             for upload in sorted(uploads.unfinished_uploads(self.folder), key=lambda one: str(one.batch_id)):
                 self._start(upload)
 
-    def _open_batch(self, program: Program, key: str, table: Table, digest: str) -> str:
+    def _open_batch(self, program: Program, key: str, table: Table, reach: Reach, asked: Mapping[str, str]) -> str:
         request = BatchRequest(
             name=table.report.name,
             pipeline=usual_pipeline(self.db, self.settings),
-            intake=describe_reading(table.report) | {"program": program.name, "sha256": digest},
+            reach=reach,
+            intake=describe_reading(table.report) | {"program": program.name, **asked},
             submission=hashlib.sha256(key.encode()).hexdigest(),
         )
         settings = settings_now(self.db, self.settings)
@@ -126,6 +131,11 @@ async def _write(path: Path, chunks: AsyncIterator[bytes], limit: int) -> None:
             file.write(chunk)
 
 
+def _options_sha256(mapping: FileMapping, reach: Reach = Reach.READ) -> str:
+    labels = sorted((value, str(label)) for value, label in mapping.labels.items())
+    return hashlib.sha256(repr((mapping.columns, labels, mapping.sheet, reach.value)).encode()).hexdigest()
+
+
 def _describe(path: Path, program: Program, table: Table, mapping: FileMapping) -> Upload:
     """What is kept beside the file, so that it can be read again as it was read."""
     with path.open("rb") as file:
@@ -133,7 +143,7 @@ def _describe(path: Path, program: Program, table: Table, mapping: FileMapping) 
     return Upload(
         token=path.name,
         path=path,
-        name=uploads.label(table.report.name),
+        name=table.report.name,
         owner=program.actor.id,
         sha256=digest,
         mapping=table.report.mapping,

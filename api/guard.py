@@ -47,10 +47,8 @@ class Limits:
             bucket.left -= 1
 
 
-def authorize(db: Database, limits: Limits, authorization: str | None, scope: Scope, now: datetime) -> Program:
-    """The program of this header. Refused: 401 without a token in force, 403 without the scope, which the audit log
-    keeps, 429 too often.
-    """
+def identify(db: Database, limits: Limits, authorization: str | None) -> Program:
+    """The program of this header. Refused: 401 without a token in force, 429 too often."""
     kind, _, token = (authorization or "").partition(" ")
     try:
         if kind.casefold() != "bearer" or not token.strip():
@@ -59,6 +57,11 @@ def authorize(db: Database, limits: Limits, authorization: str | None, scope: Sc
     except UnknownToken:
         raise Refused(401, "no such token, or it was revoked") from None
     limits.spend(program)
+    return program
+
+
+def require_scope(db: Database, program: Program, scope: Scope, now: datetime) -> Program:
+    """The program, where its token may be used for this. Refused (403) otherwise, which the audit log keeps."""
     if scope not in program.scopes:
         record_refusal(db, program.actor.at(now), scope)
         raise Refused(403, f"this token may not be used for {scope.value}")

@@ -4,20 +4,23 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated, Any, Literal
 
 from fastapi import Depends, FastAPI, Header, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.security import HTTPBearer
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from api.bodies import BatchFound, Found, Listed, NewText, NotTaken, Problem, Submitted
+from api.door import LARGEST_FILE, ROOT, Door, problem
 from api.files import FileIntake, TooLarge
-from api.guard import Limits, Refused, authorize
+from api.guard import Limits, Refused, identify, require_scope
 from api.unique_keys import UniqueKeysRoute
 from jobs.intake import receiver
 from jobs.port import Clock
@@ -26,35 +29,28 @@ from screening.datasets.mapping import FileMapping, read_mapping
 from screening.datasets.refused import FileRefused
 from screening.labels import Outcome
 from screening.review.actors import SYSTEM
-from screening.settings import FILE_LIMITS, Settings
+from screening.review.reach import Reach
+from screening.settings import Settings
+from screening.text.display import file_label
 from storage.batches.batch_state import UnknownBatch
 from storage.batches.batches import progress
 from storage.batches.exports import export_results
 from storage.batches.intake import IntakeClosed
 from storage.batches.results import Result
-from storage.database import Database, passing_fault
+from storage.database import Database
 from storage.review import program_texts
 from storage.review.program_texts import KeyUsed, ProgramText, UnknownText
 from storage.site.programs import Program, Scope, UnknownToken
 
-ROOT = "/api/v1"
-LARGEST_TEXT = 2_000_000
-LARGEST_FILE = FILE_LIMITS.bytes_sent
-AWAY = "the database can't be used at the moment: try again, a text under the same Idempotency-Key"
-AWAY_S = 5
-"""Seconds after which it is worth trying again."""
 _KEY = re.compile(r"[A-Za-z0-9._:~-]{1,100}")
+_TOKEN = HTTPBearer(auto_error=False)
+"""For the description; the door has looked at it."""
 _ID = Annotated[str, Path(pattern="^[0-9a-f]{32}$")]
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     code: {"model": Problem} for code in (400, 401, 403, 404, 409, 413, 422, 429, 503)
 }
-_HEADERS = {
-    "Cache-Control": "no-store",
-    "X-Content-Type-Options": "nosniff",
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
-}
-
-
+_REACH: Mapping[str, Reach] = {"review": Reach.READ, "list": Reach.LIST, "count": Reach.COUNT}
+_WORDS = {reach: word for word, reach in _REACH.items()}
 log = logging.getLogger(__name__)
 
 
@@ -74,10 +70,10 @@ def create_app(db: Database, settings: Settings, clock: Clock, limits: Limits | 
     )
     app.router.route_class = UniqueKeysRoute
     guard = limits or Limits()
-    app.middleware("http")(_plain)
+    app.add_middleware(Door, identify=partial(identify, db, guard))
     _say_what_is_wrong(app)
-    _texts(app, db, settings, clock, guard)
-    _files(app, db, clock, guard, intake)
+    _texts(app, db, settings, clock)
+    _files(app, db, clock, intake)
 
     @app.get("/healthz", include_in_schema=False)
     def healthy() -> dict[str, str]:
@@ -108,35 +104,10 @@ def _make_lifespan(db: Database, settings: Settings, clock: Clock, intake: FileI
     return lifespan
 
 
-async def _plain(request: Request, answer: Callable[[Request], Awaitable[Response]]) -> Response:
-    """Middleware: no body beyond its limit is read, no answer may be cached, and a fault of the database that passes by
-    itself is told as one.
-    """
-    limit = LARGEST_FILE if request.url.path == f"{ROOT}/batches" else LARGEST_TEXT
-    length = request.headers.get("content-length", "0")
-    if request.method == "POST" and (
-        not length.isdigit() or int(length) > limit or "transfer-encoding" in request.headers
-    ):
-        return _problem(413, f"send at most {limit:,} bytes, with their length")
-    try:
-        response = await answer(request)
-    except Exception as error:
-        if passing_fault(error) is None:
-            raise
-        return _problem(503, AWAY, AWAY_S)
-    response.headers.update(_HEADERS)
-    return response
-
-
-def _problem(status: int, sentence: str, retry_after_s: int | None = None) -> JSONResponse:
-    more = {} if retry_after_s is None else {"Retry-After": str(retry_after_s)}
-    return JSONResponse({"error": sentence}, status_code=status, headers=_HEADERS | more)
-
-
 def _say_what_is_wrong(app: FastAPI) -> None:
     known: dict[type[Exception], Callable[[Exception], tuple[int, str]]] = {
         UnknownToken: lambda _: (401, "no such token, or it was revoked"),
-        KeyUsed: lambda _: (409, "this Idempotency-Key came with another text before; nothing was stored"),
+        KeyUsed: lambda _: (409, "this Idempotency-Key came with another text, file or options; nothing was stored"),
         UnknownText: lambda _: (404, "no text of this id was handed in by this program"),
         UnknownBatch: lambda _: (404, "no batch of this id was handed in by this program"),
         IntakeClosed: lambda _: (503, "the batch of this program's day was cancelled; the next begins at midnight UTC"),
@@ -150,42 +121,43 @@ def _say_what_is_wrong(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def unknown(_request: Request, refusal: HTTPException) -> JSONResponse:
-        return _problem(refusal.status_code, f"{refusal.detail}: {ROOT}/docs says what there is")
+        known = f": {ROOT}/openapi.json says what there is" if refusal.status_code in (404, 405) else ""
+        return problem(refusal.status_code, f"{refusal.detail}{known}", hang_up=refusal.status_code == 408)
 
     @app.exception_handler(Refused)
     async def handle_refusal(_request: Request, refusal: Refused) -> JSONResponse:
-        return _problem(refusal.status, str(refusal), refusal.retry_after_s)
+        return problem(refusal.status, str(refusal), refusal.retry_after_s)
 
     @app.exception_handler(Exception)
     async def failed(_request: Request, _error: Exception) -> JSONResponse:
-        return _problem(500, "a fault of the program: it is in its log, and trying again may not help")
+        return problem(500, "a fault of the program: it is in its log, and trying again may not help")
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_request: Request, wrong: RequestValidationError) -> JSONResponse:
         first = wrong.errors()[0]
         if first["type"] == "json_invalid":
-            return _problem(422, f"the body is no JSON from its character {first['loc'][-1]} on")
+            return problem(422, f"the body is no JSON from its character {first['loc'][-1]} on")
         place = ".".join(str(part) for part in first["loc"] if part != "body")
-        return _problem(422, f"{place}: {first['msg']}" if place else str(first["msg"]))
+        return problem(422, f"{place}: {first['msg']}" if place else str(first["msg"]))
 
 
 def _handler(words: Callable[[Exception], tuple[int, str]]) -> Callable[[Request, Exception], Awaitable[JSONResponse]]:
     async def handle(_request: Request, error: Exception) -> JSONResponse:
-        return _problem(*words(error))
+        return problem(*words(error))
 
     return handle
 
 
-def _by(db: Database, guard: Limits, clock: Clock, scope: Scope) -> Callable[..., Program]:
-    def program(authorization: Annotated[str | None, Header()] = None) -> Program:
-        return authorize(db, guard, authorization, scope, clock())
+def _by(db: Database, clock: Clock, scope: Scope) -> Callable[..., Program]:
+    def program(request: Request, _token: Annotated[Any, Depends(_TOKEN)]) -> Program:
+        return require_scope(db, request.state.program, scope, clock())
 
     return program
 
 
-def _texts(app: FastAPI, db: Database, settings: Settings, clock: Clock, guard: Limits) -> None:
+def _texts(app: FastAPI, db: Database, settings: Settings, clock: Clock) -> None:
     daily, receive = DailyBatches(db=db, settings=settings, clock=clock), receiver(settings)
-    Submits = Annotated[Program, Depends(_by(db, guard, clock, Scope.SUBMIT))]
+    Submits = Annotated[Program, Depends(_by(db, clock, Scope.SUBMIT))]
 
     @app.post(f"{ROOT}/texts", status_code=202, response_model=Submitted)
     def submit(
@@ -227,8 +199,8 @@ def _text_body(one: ProgramText) -> Found:
     )
 
 
-def _files(app: FastAPI, db: Database, clock: Clock, guard: Limits, intake: FileIntake) -> None:
-    Sends = Annotated[Program, Depends(_by(db, guard, clock, Scope.BATCHES))]
+def _files(app: FastAPI, db: Database, clock: Clock, intake: FileIntake) -> None:
+    Sends = Annotated[Program, Depends(_by(db, clock, Scope.BATCHES))]
 
     @app.post(f"{ROOT}/batches", status_code=202, response_model=BatchFound)
     async def send(
@@ -237,33 +209,37 @@ def _files(app: FastAPI, db: Database, clock: Clock, guard: Limits, intake: File
         idempotency_key: Annotated[str, Header()],
         name: Annotated[str, Query(max_length=120)] = "file",
         mapping: str | None = None,
+        unsafe: Literal["review", "list", "count"] = "review",
     ) -> BatchFound:
-        """Hand in a file as the body of the request; `mapping` is a saved mapping (JSON), else columns go by name."""
+        """Hand in a file as the body of the request; `mapping` is a saved mapping (JSON), else columns go by name.
+        `unsafe` says what becomes of texts that the AI labels unsafe: each is reviewed, listed for sign-off, or only
+        counted. A text that states an imminent risk is reviewed in any case.
+        """
         if not _KEY.fullmatch(idempotency_key):
             raise Refused(400, "an Idempotency-Key is 1 to 100 letters, digits, or . _ : ~ -")
         kept = FileMapping() if mapping is None else read_mapping(mapping)
         path = await intake.receive(request.stream(), LARGEST_FILE)
-        batch_id = await run_in_threadpool(intake.begin, program, idempotency_key, path, name, kept)
-        return await run_in_threadpool(_batch, batch_id)
+        begin = partial(intake.begin, program, idempotency_key, path, file_label(name), kept, _REACH[unsafe])
+        batch_id = await run_in_threadpool(begin)
+        return await run_in_threadpool(_batch, program, batch_id)
 
-    def _batch(batch_id: str) -> BatchFound:
+    def _batch(program: Program, batch_id: str) -> BatchFound:
+        reach = program_texts.reach_of(db, program, batch_id)
         found = progress(db, batch_id, clock(), actor=SYSTEM)
         counts = {part: getattr(found, part) for part in ("rows_in", "accepted", "rejected", "pending")}
-        return BatchFound(id=batch_id, state=found.state.value, **counts)
+        return BatchFound(id=batch_id, state=found.state.value, unsafe=_WORDS[reach], **counts)
 
     @app.get(f"{ROOT}/batches/{{batch_id}}", response_model=BatchFound)
     def batch(batch_id: _ID, program: Sends) -> BatchFound:
         """How far a file is."""
-        return _batch(program_texts.batch_of(db, program, batch_id))
+        return _batch(program, batch_id)
 
     @app.get(f"{ROOT}/batches/{{batch_id}}/results")
-    def batch_results(
-        batch_id: _ID, program: Annotated[Program, Depends(_by(db, guard, clock, Scope.OUTCOMES))]
-    ) -> Response:
+    def batch_results(batch_id: _ID, program: Annotated[Program, Depends(_by(db, clock, Scope.OUTCOMES))]) -> Response:
         """What became of each row, as JSON lines: `outcome` and `reason` of the agents, `label` and `decided_by` once
         it is settled; of a case that people still have to read, only that it exists.
         """
-        program_texts.batch_of(db, program, batch_id)
+        program_texts.reach_of(db, program, batch_id)
         rows = export_results(db, program.actor.at(clock()), batch_id)
         return StreamingResponse(_lines(rows), media_type="application/jsonl")
 

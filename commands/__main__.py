@@ -4,10 +4,11 @@ import argparse
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from importlib import import_module
 from threading import current_thread, main_thread
 from types import FrameType
+from typing import Any, TextIO
 
 COMMANDS = {
     "screen": ("screen", "screen a file: CSV, JSON, xlsx, Parquet, a saved data set, or a tool's export"),
@@ -41,8 +42,29 @@ def main(arguments: list[str] | None = None) -> int:
     for name, (other, words) in COMMANDS.items():
         if other != module:
             subcommands.add_parser(name, help=words)
-    with _stopped_in_order():
+    with _stopped_in_order(), redirect_stderr(_Visible(sys.stderr)), redirect_stdout(_for_terminal(sys.stdout)):
         return _run(parser, parser.parse_args(given))
+
+
+class _Visible:
+    """A stream that shows control characters, of a file's name or a column's, instead of obeying them."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, words: str) -> int:
+        """Write them, made visible."""
+        from screening.text.display import visible
+
+        return self._stream.write(words if words.isascii() and words.isprintable() else visible(words))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def _for_terminal(stream: TextIO) -> Any:
+    """What goes into a file or another program stays as it is."""
+    return _Visible(stream) if stream.isatty() else stream
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from screening.datasets.refused import FileRefused
 from screening.labels import Label
 from screening.review.actors import SYSTEM
 from screening.settings import Settings
+from screening.text.display import file_label
 from storage.batches.batch_state import UnknownBatch
 from storage.batches.intake import IntakeClosed, stop_intake, takes_rows
 from storage.database import Database
@@ -33,7 +34,6 @@ KEPT_S = 24 * 3600
 BY_PEOPLE, BY_PROGRAMS = "uploads", "programs"
 FOLDERS = (BY_PEOPLE, BY_PROGRAMS)
 """Below the data directory, where files lie until their rows are in."""
-NAME_LIMIT = 120
 _TOKEN = re.compile(r"[0-9a-f]{32}")
 _CHUNK = 1 << 20
 _beginning = threading.Lock()
@@ -66,19 +66,9 @@ def keep(directory: Path, name: str, content: BinaryIO, owner: str) -> Upload:
         while chunk := content.read(_CHUNK):
             digest.update(chunk)
             file.write(chunk)
-    upload = Upload(token=token, path=path, name=label(name), owner=owner, sha256=digest.hexdigest())
+    upload = Upload(token=token, path=path, name=file_label(name), owner=owner, sha256=digest.hexdigest())
     remember(upload)
     return upload
-
-
-def label(name: str) -> str:
-    """The last part of a file name, in printable characters, for people to read.
-
-    >>> label("../../etc/passwd.csv"), label("C:\\\\x\\\\a\\u202eb.csv")
-    ('passwd.csv', 'ab.csv')
-    """
-    last = re.split(r"[/\\]", name)[-1]
-    return "".join(character for character in last if character.isprintable())[:NAME_LIMIT] or "file"
 
 
 def remember(upload: Upload) -> None:

@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, exists, false, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, Text, and_, cast, exists, false, or_, select
 
 from screening.labels import Outcome
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, is_allowed, require
 from screening.review.reach import Reach
 from screening.review.triage import Tier
+from screening.text.flags import Flag
 from storage.database import insert_into
 from storage.schema import adjudications, batches, cases, inbox_entries, ratings, reveals, screenings
 from storage.schema.review import LATER_READING
@@ -111,11 +112,19 @@ def is_blind(conn: Connection, actor: Actor, case_id: str, *, first: bool) -> bo
     return (seen is not True if first else seen is None) and conn.execute(own).first() is None
 
 
+def are_reviewed() -> ColumnElement[bool]:
+    """The condition on a case and its batch that it is reviewed where the AI labels it unsafe, or says nothing of it:
+    its batch has them reviewed, or it states an imminent risk, which is reviewed whatever its batch was set to.
+    """
+    imminent = cast(cases.c.flags, Text).like(f'%"{Flag.STATED_IMMINENT}"%')
+    return or_(batches.c.reach == Reach.READ.value, imminent)
+
+
 def _was_listed(conn: Connection, case_id: str) -> bool:
     """Whether lists told of a case that is open now: before its second look, since nothing had brought it to the inbox
     when it was settled, or while it was closed, before it was opened again.
     """
-    read_anyway = and_(screenings.c.outcome == Outcome.UNSAFE.value, batches.c.reach == Reach.READ.value)
+    read_anyway = and_(screenings.c.outcome == Outcome.UNSAFE.value, are_reviewed())
     settled_by_itself = and_(
         screenings.c.outcome != Outcome.HUMAN_REVIEW.value, screenings.c.audited.is_(False), ~read_anyway
     )

@@ -23,6 +23,19 @@ def visible(text: str) -> str:
     return "".join([*parts, text[done:]])
 
 
+NAME_LIMIT = 120
+
+
+def file_label(name: str) -> str:
+    """The last part of a file name, in printable characters, for people to read.
+
+    >>> file_label("../../etc/passwd.csv"), file_label("C:\\\\x\\\\a\\u202eb\\x1b[31m.csv")
+    ('passwd.csv', 'ab[31m.csv')
+    """
+    last = re.split(r"[/\\]", name)[-1]
+    return "".join(character for character in last if character.isprintable())[:NAME_LIMIT] or "file"
+
+
 def received_offset(text: str, shown: int) -> int:
     """The position in ``text`` of a position in `visible(text)`; one within a marker is that of its character.
 

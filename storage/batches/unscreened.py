@@ -4,7 +4,6 @@ Standing still is derived, never stored. A queue that moves is no fault, however
 themselves (a pause) brings only those cases to the inbox whose text states a risk.
 """
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,12 +12,12 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, Text, cast, exists, func, select, true
 
 from screening.review.actors import SYSTEM
-from screening.review.reach import Reach
 from screening.review.triage import unscreened_placement
-from storage.audit_log import append
+from storage import audit_log
 from storage.batches.batch_state import NO_MORE_ROWS, BatchEvent, BatchState, Standing, standings
 from storage.batches.entries import enter
 from storage.batches.pending import batches_with_ready_cases
+from storage.blindness import are_reviewed
 from storage.database import Database
 from storage.schema import Moment, batch_events, batches, case_errors, cases, inbox_entries, node_runs, pending_cases
 from storage.schema.intake import INTAKE_STOPPED
@@ -77,26 +76,21 @@ def files_halted_since(db: Database) -> tuple[datetime, ...]:
 
 
 def bring_in(db: Database, now: datetime) -> int:
-    """Let what a fault has kept from being screened for the site's time enter the inbox, where its batch has texts
-    called unsafe read; returns how many entered now. Done twice, or by several processes at once, it is done once.
+    """Let what a fault has kept from being screened for the site's time enter the inbox, where it is
+    one to be reviewed; returns how many entered now. Done twice, or by several processes at once, it is done once.
     """
     with db.read() as conn:
         if conn.execute(select(_waits.case_id).limit(1)).first() is None:
             return 0
         after = timedelta(minutes=current_in(conn).settings.unscreened_minutes)
-        still = [one for one in _still_batches(conn, now, after, reach=Reach.READ) if now - one.since >= after]
+        still = [one for one in _still_batches(conn, now, after) if now - one.since >= after]
     count = sum(_enter_all(db, _of_batch(one), one.cause, now) for one in still)
     return count + _enter_failed(db, now - after, now)
 
 
-def _still_batches(
-    conn: Connection, now: datetime, after: timedelta, reach: Reach | None = None
-) -> Sequence[Standstill]:
+def _still_batches(conn: Connection, now: datetime, after: timedelta) -> Sequence[Standstill]:
     """The batches with cases that are ready, none of which is coming to an end."""
     ids = batches_with_ready_cases(conn)
-    if reach is not None:
-        enters = (batches.c.id.in_(ids), batches.c.reach == reach, batches.c.overnight.is_(False))
-        ids = list(conn.execute(select(batches.c.id).where(*enters)).scalars())
     found = standings(conn, ids, count_failed=False)
     stopped = [_standstill(conn, batch_id, found[batch_id], now, after) for batch_id in ids]
     return [one for one in stopped if one is not None]
@@ -175,8 +169,8 @@ def _of_batch(one: Standstill) -> Select[Any]:
 
 
 def _outside() -> Select[Any]:
-    """Cases of batches whose unsafe texts are read, that are pending and have no entry; locked until the transaction
-    ends, so that no outcome is committed between look and entry.
+    """Cases that would be reviewed if they were labeled unsafe, are pending and have no entry; locked until the
+    transaction ends, so that no outcome is committed between look and entry.
     """
     entered = exists().where(inbox_entries.c.case_id == _waits.case_id)
     return (
@@ -184,7 +178,7 @@ def _outside() -> Select[Any]:
         .select_from(pending_cases)
         .join(cases, cases.c.id == _waits.case_id)
         .join(batches, batches.c.id == _waits.batch_id)
-        .where(batches.c.reach == Reach.READ.value, batches.c.overnight.is_(False), ~entered)
+        .where(are_reviewed(), batches.c.overnight.is_(False), ~entered)
         .order_by(_waits.row)
         .limit(CHUNK)
         .with_for_update(skip_locked=True, of=pending_cases)
@@ -222,9 +216,12 @@ def _enter_failed(db: Database, before: datetime, now: datetime) -> int:
 def _enter(conn: Connection, rows: Sequence[Any], causes: Sequence[str], now: datetime) -> None:
     for row, cause in zip(rows, causes, strict=True):
         enter(conn, row.id, unscreened_placement(row.flags["text"] + row.flags["reply"]), now, cause)
-    entered = Counter((row.batch_id, cause) for row, cause in zip(rows, causes, strict=True))
-    for (batch_id, cause), count in sorted(entered.items()):
-        append(conn, SYSTEM.at(now), "entered_unscreened", batch_id, {"cases": count, "cause": cause})
+    entered: dict[tuple[str, str], list[str]] = {}
+    for row, cause in zip(rows, causes, strict=True):
+        entered.setdefault((row.batch_id, cause), []).append(row.id)
+    for (batch_id, cause), ids in sorted(entered.items()):
+        told: dict[str, audit_log.Detail] = {"cases": len(ids), "cause": cause}
+        audit_log.append(conn, SYSTEM.at(now), "entered_unscreened", batch_id, told, rows={inbox_entries: ids})
 
 
 def _error(which: Callable[[ColumnElement[int]], ColumnElement[int]]) -> ColumnElement[int]:

@@ -3,7 +3,7 @@ people still have to read blind.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Select, Update, exists, func, insert, or_, se
 
 from screening.datasets.rows import NewCase
 from screening.labels import Outcome
+from screening.review.reach import Reach
 from storage.accepted import accepted_label
 from storage.audit_log import append
 from storage.batches.batch_state import UnknownBatch, is_cancelled, still_takes_rows
@@ -195,19 +196,21 @@ def open_batches(db: Database, program: Program, begun_before: datetime) -> tupl
     return tuple(db.values(query))
 
 
-def batch_of(db: Database, program: Program, batch_id: str) -> str:
-    """A batch that this program began. Raises UnknownBatch for any other."""
-    query = select(batches.c.id).where(batches.c.id == batch_id, batches.c.created_by == program.actor.id)
+def reach_of(db: Database, program: Program, batch_id: str) -> Reach:
+    """What becomes of unsafe texts in a batch that this program began. Raises UnknownBatch for any other."""
+    query = select(batches.c.reach).where(batches.c.id == batch_id, batches.c.created_by == program.actor.id)
     with db.read() as conn:
-        if conn.execute(query).first() is None:
+        if (reach := conn.execute(query).scalar()) is None:
             raise UnknownBatch(batch_id)
-    return batch_id
+    return Reach(reach)
 
 
-def require_same_file(db: Database, batch_id: str, content_sha256: str) -> None:
-    """Require that the batch of a key was made of this file. Raises KeyUsed otherwise."""
+def require_same_file(db: Database, batch_id: str, asked: Mapping[str, str]) -> None:
+    """Require that the batch of a key was begun with these digests of a file and its options. Raises KeyUsed
+    otherwise.
+    """
     intake = db.value(select(batches.c.intake).where(batches.c.id == batch_id))
-    if intake.get("sha256") != content_sha256:
+    if any(intake.get(name) != digest for name, digest in asked.items()):
         raise KeyUsed(batch_id)
 
 

@@ -8,13 +8,14 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from sqlalchemy import func, make_url, select, text
 from starlette.requests import ClientDisconnect
 from starlette.testclient import TestClient
 
+from api.door import Door
 from api.files import FileIntake, TooLarge
 from api.guard import Limits
 from api.service import create_app
@@ -38,7 +39,7 @@ from storage.review.erasure import By, Selection, erase, erase_rows
 from storage.review.second_looks import request_second_looks
 from storage.schema import audit_events, batches, cases, metadata, programs
 from storage.settings_store import SiteSettings, accept_model_name, change
-from storage.site.programs import Made, Scope, list_programs, make_program, revoke_program
+from storage.site.programs import Made, Program, Scope, list_programs, make_program, revoke_program
 from tests.databases import put_away, write
 from tests.free_port import free_port
 from tests.storage.batch_of import CONFIGURATION, decide
@@ -52,7 +53,7 @@ class Site:
     """The application on a database, a clock that a test moves, and a token."""
 
     def __init__(self, db: Database, folder: Path) -> None:
-        self.db, self.now = db, NOW
+        self.db, self.now, self.known = db, NOW, cast(Program, None)
         save_configuration(db, CONFIGURATION, NOW)
         self.settings = Settings(sampler="simulated", data_directory=folder, audit_rate=0.0)
         self.client = TestClient(create_app(db, self.settings, lambda: self.now, Limits(clock=lambda: 0.0)))
@@ -336,7 +337,12 @@ def test_a_program_that_does_not_answer_is_asked_once_a_round_and_holds_up_no_ot
 
 
 def test_an_address_that_there_is_not_is_answered_as_any_other_error(site: Site) -> None:
-    for answer in (site.client.get("/api/v1/nothing"), site.client.delete("/api/v1/texts")):
+    headers = {"Authorization": f"Bearer {site.made().token}"}
+    nothing, no_way = (
+        site.client.get("/api/v1/nothing", headers=headers),
+        site.client.delete("/api/v1/texts", headers=headers),
+    )
+    for answer in (nothing, no_way):
         assert answer.status_code in (404, 405) and list(answer.json()) == ["error"]
 
 
@@ -393,19 +399,69 @@ def test_a_file_is_a_batch_with_the_counts_of_the_page(site: Site) -> None:
     assert site.get(site.made(), f"batches/{batch_id}")[0] == 404
     other = site.client.post("/api/v1/batches", headers=headers, content=content + b"4,more\n")
     assert other.status_code == 409 and "another" in other.json()["error"]
+    as_label = json.dumps({"second_look_mapping": 1, "labels": {"1": "unsafe"}})
+    for options in ({"unsafe": "count"}, {"mapping": as_label}):
+        other = site.client.post("/api/v1/batches", params=options, headers=headers, content=content)
+        assert other.status_code == 409, options
     refused = site.client.post("/api/v1/batches", headers=headers | {"Idempotency-Key": "2"}, content=b"%PDF-1.4")
     assert refused.status_code == 422 and "PDF" in refused.json()["error"]
     lines = site.client.get(f"/api/v1/batches/{batch_id}/results", headers=headers).text.splitlines()
     assert [json.loads(line)["id"] for line in lines] == ["1", "3"]
 
 
-@pytest.mark.parametrize("rows", ["1,I want to die,9B\n2,a day,9C\n", "1,a day,\n", "1,a day,safe\n"])
-def test_texts_labeled_unsafe_are_reviewed_whatever_labels_their_file_has(site: Site, rows: str) -> None:
-    headers = {"Authorization": f"Bearer {site.made().token}", "Idempotency-Key": "f"}
-    content = f"id,text,class\n{rows}".encode()
-    assert site.client.post("/api/v1/batches", headers=headers, content=content).status_code == 202
-    with site.db.read() as conn:
-        assert conn.execute(select(batches.c.reach)).scalar_one() == Reach.READ
+@pytest.mark.parametrize("labels", ["9B", "", "safe"])
+@pytest.mark.parametrize(("asked", "reach"), [(None, Reach.READ), ("count", Reach.COUNT), ("list", Reach.LIST)])
+def test_a_request_says_what_becomes_of_unsafe_texts_and_the_labels_of_its_file_do_not(
+    site: Site, labels: str, asked: str | None, reach: Reach
+) -> None:
+    made = site.made()
+    headers = {"Authorization": f"Bearer {made.token}", "Idempotency-Key": "f"}
+    content = f"id,text,class\n1,a day by the lake,{labels}\n".encode()
+    options = {"name": "../../a\x1b[31m\n\x00b.csv"} | ({"unsafe": asked} if asked else {})
+    answer = site.client.post("/api/v1/batches", params=options, headers=headers, content=content)
+    assert (answer.status_code, answer.json()["unsafe"]) == (202, asked or "review")
+    assert site.db.rows(select(batches.c.reach, batches.c.name)) == [(reach, "a[31mb.csv")]
+    refused = site.client.post("/api/v1/batches?unsafe=nobody", headers=headers, content=content)
+    assert refused.status_code == 422 and "unsafe" in refused.json()["error"]
+
+
+async def _ask(
+    site: Site, path: str, receive: Callable[[], Any], token: str = "", length: int = 100
+) -> tuple[int, str]:
+    """Status and body of the answer to a POST whose body comes by ``receive``."""
+    headers = {"content-length": str(length), "idempotency-key": "k", "authorization": f"Bearer {token}"}
+    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+    scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": raw, "http_version": "1.1"}
+    told: list[Any] = []
+
+    async def send(message: Any) -> None:
+        told.append(message)
+
+    door = Door(site.client.app, lambda _: site.known, (timedelta(milliseconds=50),) * 2) if token else site.client.app
+    await door(scope, receive, send)
+    hangs_up = (b"connection", b"close") in told[0]["headers"]
+    return told[0]["status"], "hung up" if hangs_up else ""
+
+
+@pytest.mark.parametrize("path", ["/api/v1/texts", "/api/v1/batches", "/api/v1/nothing"])
+async def test_who_asks_is_known_before_a_byte_of_a_body_is_read(site: Site, path: str) -> None:
+    async def unread() -> Any:
+        raise AssertionError("the body was read")
+
+    assert await _ask(site, path, unread) == (401, "hung up")
+    assert await _ask(site, path, unread, length=10**12) == (401, "hung up")
+
+
+@pytest.mark.parametrize("path", ["/api/v1/texts", "/api/v1/batches"])
+async def test_a_body_that_does_not_arrive_in_time_is_hung_up_on_and_nothing_stays(site: Site, path: str) -> None:
+    made, parts = site.made(), iter([{"type": "http.request", "body": b"{", "more_body": True}])
+    site.known = made.program
+
+    async def half_sent() -> Any:
+        return next(parts, None) or await asyncio.sleep(60)
+
+    assert await _ask(site, path, half_sent, made.token) == (408, "hung up")
+    assert not list(site.settings.data_directory.glob("programs/*")) and site.count(cases) == 0
 
 
 def test_the_results_of_a_file_tell_what_people_accepted_as_those_of_a_text_do(site: Site) -> None:

@@ -1,5 +1,7 @@
 """What is called unsafe reaches a person where its batch says so, in the transaction that settles it."""
 
+from datetime import timedelta
+
 import pytest
 from sqlalchemy import select
 
@@ -9,6 +11,7 @@ from screening.review.reach import Reach
 from screening.review.triage import Tier
 from storage.batches.batches import find_batch, progress
 from storage.batches.results import results
+from storage.batches.unscreened import bring_in
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.kinds import IN_INBOX
@@ -41,6 +44,21 @@ def test_the_batch_says_whether_unsafe_is_read(db: Database, reach: Reach, outco
     batch_id = settled(db, reach, outcome)
     assert len(db.rows(select(inbox_entries))) == entered
     assert find_batch(db, LOCAL_USER, batch_id).reach is reach
+
+
+@pytest.mark.parametrize("reach", Reach)
+def test_a_stated_imminent_risk_is_reviewed_whatever_the_batch_does(db: Database, reach: Reach) -> None:
+    batch(db, ["I am going to kill myself tonight", "I am going to kill myself tonight", "a plain day"], reach=reach)
+    labeled, *_ = waiting(db)
+    decide(db, labeled, Outcome.UNSAFE)
+    assert db.rows(select(inbox_entries.c.tier)) == [(Tier.P0,)]
+    claim = claim_next(db, ANN.at(LATER))
+    assert claim is not None
+    submit_rating(db, ANN.at(LATER), claim.case_id, claim.token, form("unsafe"), new_id(LATER))
+    mine = my_rating(db, ANN, claim.case_id)
+    assert mine is not None and mine.blind
+    entered = bring_in(db, NOW + timedelta(hours=2))  # no worker
+    assert entered == (2 if reach is Reach.READ else 1)
 
 
 def test_what_is_to_be_read_is_withheld_from_the_moment_of_its_outcome(db: Database) -> None:

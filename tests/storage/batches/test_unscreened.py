@@ -73,9 +73,9 @@ def test_without_a_worker_all_enter_after_the_site_s_time_and_once(db: Database)
 
 
 @pytest.mark.parametrize("reach", [Reach.LIST, Reach.COUNT])
-def test_a_batch_that_only_counts_raises_the_banner_alone(db: Database, reach: Reach) -> None:
+def test_of_a_batch_that_only_counts_what_states_an_imminent_risk_enters_alone(db: Database, reach: Reach) -> None:
     undecided(db, reach=reach)
-    assert bring_in(db, LATE) == 0 and entries(db) == []
+    assert bring_in(db, LATE) == 1 and entries(db) == [(0, "not_screened", NO_WORKER)]
     assert [one.waiting for one in standstills(db, LATE)] == [3]
 
 
