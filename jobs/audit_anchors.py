@@ -9,59 +9,66 @@ from typing import BinaryIO
 from jobs import notifications_webhook
 from jobs.notifications_webhook import NotSent
 from screening.settings import Settings
-from storage.audit_log import Anchor
+from storage.audit_log import Anchor, anchor
 from storage.database import Database
-from storage.site import audit_seals, notices
-from storage.site.anchoring import due_anchor, record_anchor
+from storage.site import notices
 from storage.site.faults import Fault
+
+_LONGEST_LINE = 1_000
 
 
 def anchor_if_due(db: Database, settings: Settings, now: datetime) -> Anchor | None:
-    """Seal what was added, and write an anchor where enough events or minutes have passed; what was written.
+    """Write an anchor where enough events or minutes have passed since the one that the file ends with; what was
+    written.
 
     A place that cannot be written is a fault of the site: it is told, and tried again at the next round.
     """
-    audit_seals.seal(db, now)
-    every = timedelta(minutes=settings.audit_anchor_minutes)
-    made = due_anchor(db, now, settings.audit_anchor_events, every)
-    if made is None:
-        return None
+    made = anchor(db)
     try:
-        _write(settings.anchor_file, made, now)
+        if not _is_due(settings, made, now):
+            return None
         if settings.audit_anchor_webhook:
             _post(settings, settings.audit_anchor_webhook, made, now)
+        _write(settings.anchor_file, made, now)  # last: with it the anchor is made
     except (OSError, NotSent, ValueError):
         notices.keep_fault(db, Fault.ANCHOR, now, down=True)
         return None
-    record_anchor(db, made, now)
     notices.keep_fault(db, Fault.ANCHOR, now, down=False)
     return made
 
 
+def _is_due(settings: Settings, end: Anchor, now: datetime) -> bool:
+    last = _last_line(settings.anchor_file)
+    if last is None:
+        return end.count > 0
+    more = end.count - last[0]
+    minutes = timedelta(minutes=settings.audit_anchor_minutes)
+    return more >= settings.audit_anchor_events or (more > 0 and now - last[1] >= minutes)
+
+
+def _last_line(path: Path) -> tuple[int, datetime] | None:
+    """How many events the log had at the last anchor in the file, and when that was written; None without one."""
+    if not path.exists():
+        return None
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _LONGEST_LINE))
+        lines = file.read().splitlines()
+    try:
+        last = json.loads(lines[-1])
+        return int(last["count"]), datetime.fromisoformat(last["at"])
+    except (IndexError, KeyError, TypeError, ValueError):  # empty, cut off in the middle, or put there by hand
+        return None
+
+
 def kept_anchors(settings: Settings) -> tuple[Anchor, ...]:
     """The anchors in the file; empty without a file. ValueError for a line that is none."""
-    if not settings.anchor_file.exists():
-        return ()
-    return read_anchors(settings.anchor_file)
+    return read_anchors(settings.anchor_file) if settings.anchor_file.exists() else ()
 
 
 def read_anchors(path: Path) -> tuple[Anchor, ...]:
     """The anchors of a file, one a line. ValueError for a line that is none."""
     lines = path.read_text(encoding="utf-8").splitlines()
-    return tuple(_anchor_of(line) for line in lines if line.strip())
-
-
-def _anchor_of(line: str) -> Anchor:
-    """The anchor of a line. Earlier versions wrote on where a full disk had cut a line off: what was begun there was
-    never recorded as written, and the whole one behind it counts.
-    """
-    try:
-        return Anchor.from_json(line)
-    except ValueError:
-        begun, _, whole = line.rpartition("{")
-        if not begun.startswith("{"):
-            raise
-        return Anchor.from_json("{" + whole)
+    return tuple(Anchor.from_json(line) for line in lines if line.strip())
 
 
 def _write(path: Path, made: Anchor, now: datetime) -> None:

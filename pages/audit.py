@@ -74,8 +74,8 @@ def show_result(found: Verification) -> None:
         )
     else:
         st.success(
-            f"Whole: all {found.events:,} events follow from one another, what is sealed of outcomes and readings is "
-            f"unchanged, and anchors prove it up to event {found.anchored:,}.",
+            f"Whole: all {found.events:,} events follow from one another, the texts, outcomes, reviews and accounts "
+            f"that they made are unchanged, and anchors prove it up to event {found.anchored:,}.",
             icon=":material/verified:",
         )
 

@@ -2,12 +2,27 @@
 
 import hashlib
 import hmac
+import json
 import os
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from screening.settings import Settings
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def canonical(value: Any) -> str:
+    """The value as JSON, always written the same way."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def micros(moment: datetime) -> int:
+    """Microseconds since 1970."""
+    return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,28 +6,29 @@ chain that is whole, so an `Anchor` (count and last hash) is kept outside. `audi
 Details are identifiers and numbers, never the text of a message.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Connection, Select, func, insert, select, text
+from sqlalchemy import Connection, Select, Table, func, insert, select, text
 
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
-from storage.audit_key import AuditKey, site_key
+from storage.audit_key import AuditKey, canonical, micros, site_key
+from storage.audit_rows import Rows, digests
 from storage.database import Database
 from storage.schema import accounts, audit_events
 
 Detail = str | int | float | bool | None | list[str]
 GENESIS = "0" * 64
 LONGEST_DETAIL = 120
+ROWS = "rows"
+"""Under this name an event's details have the digests of rows."""
 _LOCK = 5_326_021_148
 """PostgreSQL's advisory lock of this log: an arbitrary number of its own."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,32 +57,23 @@ class Anchor:
 
     @classmethod
     def from_json(cls, line: str) -> "Anchor":
-        """What `as_json` wrote; a `ForeignAnchor` where the signature is not by the key that is here, an
-        `UnsignedAnchor` without one. ValueError for anything else.
+        """What `as_json` wrote; a `ForeignAnchor` where it is not signed by the key that is here. ValueError for
+        anything else.
         """
         try:
             body = json.loads(line)
             made = Anchor(count=int(body["count"]), last_hash=str(body["last_hash"]))
         except (KeyError, TypeError, ValueError) as wrong:
             raise ValueError("not an anchor") from wrong
-        signed, ours = body.get("mac"), site_key().mac(canonical(asdict(made)).encode())
-        if signed == ours:
+        if body.get("mac") == site_key().mac(canonical(asdict(made)).encode()):
             return made
-        kind = UnsignedAnchor if signed is None else ForeignAnchor
-        return kind(count=made.count, last_hash=made.last_hash)
+        return ForeignAnchor(count=made.count, last_hash=made.last_hash)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignAnchor(Anchor):
-    """One signed under a key that is not here, an earlier one of the site, or made up: it may show that the log was
-    changed, and proves nothing.
-    """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnsignedAnchor(Anchor):
-    """One of a version before anchors were signed, or made up without the key: like a foreign one it may show that the
-    log was changed, and proves nothing.
+    """One that the key which is here did not sign: of an earlier key of the site, or made up. It may show that the log
+    was changed, and proves nothing.
     """
 
 
@@ -91,19 +83,30 @@ def serialise(conn: Connection) -> None:
         conn.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
 
 
-def append(conn: Connection, by: Acting, action: str, subject: str | None, details: Mapping[str, Detail]) -> int:
-    """Add one event inside the caller's transaction and return its number.
+def append(
+    conn: Connection,
+    by: Acting,
+    action: str,
+    subject: str | None,
+    details: Mapping[str, Detail],
+    *tables: Table,
+    rows: Rows | None = None,
+) -> int:
+    """Add one event inside the caller's transaction and return its number. It has digests, which the check of the log
+    compares, of the rows that decide something and that the transaction made or changed: those of the subject in
+    ``tables``, or ``rows`` of several subjects.
 
     Call it last in the transaction: on PostgreSQL the log's lock is held from here to the commit. SQLite's
     writers are already one at a time (BEGIN IMMEDIATE). ValueError for a detail long enough to be a message.
     """
-    body = canonical(_check(details))
+    key = site_key()
+    named = {table: (subject,) for table in tables if subject} | dict(rows or {})
+    body = canonical(_check(details) | ({ROWS: digests(conn, named, key)} if named else {}))
     serialise(conn)
     last = conn.execute(
         select(audit_events.c.seq, audit_events.c.hash).order_by(audit_events.c.seq.desc()).limit(1)
     ).first()
     seq, previous = (1, GENESIS) if last is None else (last.seq + 1, last.hash)
-    key = site_key()
     row: dict[str, Any] = {
         "seq": seq,
         "at": by.now,
@@ -189,7 +192,8 @@ def _narrow(query: Select[Any], which: Which) -> Select[Any]:
 
 def _event(row: Any) -> Event:
     fields = {name: getattr(row, name) for name in ("seq", "at", "actor", "action", "subject")}
-    return Event(**fields, details=json.loads(row.details))
+    details = {name: value for name, value in json.loads(row.details).items() if name != ROWS}
+    return Event(**fields, details=details)
 
 
 def _check(details: Mapping[str, Detail]) -> dict[str, Detail]:
@@ -200,13 +204,6 @@ def _check(details: Mapping[str, Detail]) -> dict[str, Detail]:
     return dict(details)
 
 
-def chain_hash(previous: str, key: AuditKey | None, *, at: datetime, **fields: Any) -> str:
-    """The hash that binds an event to the one before it: keyed, or without a key for events older than the key."""
-    moment = (at - _EPOCH) // timedelta(microseconds=1)
-    content = canonical({**fields, "at": moment, "previous": previous} | ({"key": key.id} if key else {})).encode()
-    return key.mac(content) if key else hashlib.sha256(content).hexdigest()
-
-
-def canonical(value: Any) -> str:
-    """The value as JSON, always written the same way."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+def chain_hash(previous: str, key: AuditKey, *, at: datetime, **fields: Any) -> str:
+    """The keyed hash that binds an event to the one before it."""
+    return key.mac(canonical({**fields, "at": micros(at), "previous": previous, "key": key.id}).encode())

@@ -327,7 +327,8 @@ def _add(conn: Connection, by: Acting, before: SettingsVersion, after: SiteSetti
     conn.execute(insert(settings_versions).values(version=version, body=body, by=by.id, at=by.now))
     old = before.settings.model_dump(mode="json")
     changed = sorted(name for name in body if body[name] != old[name])
-    append(conn, by, action, f"settings/{version}", {"changed": changed})
+    subject = f"settings/{version}"
+    append(conn, by, action, subject, {"changed": changed}, settings_versions)
     return SettingsVersion(version=version, settings=after, by=by.id, at=by.now)
 
 

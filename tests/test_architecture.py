@@ -18,6 +18,7 @@ LAYERS = (  # from the bottom; a module may import from its own room and from th
     ("storage.migrations",),
     ("storage.database", "storage.changes"),
     ("storage.audit_key",),
+    ("storage.audit_rows",),
     ("storage.audit_log",),
     ("storage.settings_store", "storage.blindness"),
     ("storage.accepted", "storage.erased", "storage.first_looks", "storage.kinds"),

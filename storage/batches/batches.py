@@ -136,7 +136,7 @@ def create_batch(db: Database, by: Acting, new: NewBatch, entropy: Entropy | Non
             "audit_allocation": row["audit_allocation"],
             "reach": new.reach.value,
         }
-        audit_log.append(conn, by, "batch_created", batch_id, detail)
+        audit_log.append(conn, by, "batch_created", batch_id, detail, batches)
     return batch_id
 
 

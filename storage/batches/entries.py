@@ -80,17 +80,15 @@ def settle(
     label: Label | None,
     now: datetime,
     settings: SiteSettings,
-) -> None:
-    """What an outcome does to its case's place in the inbox, in the transaction that stores it.
+) -> bool:
+    """What an outcome does to its case's place in the inbox, in the transaction that stores it; whether it did any.
 
     ``placement`` is where the outcome puts the case, None where nobody need read it; ``label`` is what the agents
     called it. The entry of a case that could not be screened before is changed in place, opened or not.
     """
     entry = conn.execute(_ENTRY, {"one": case_id}).first()
     if entry is None:
-        if placement is not None:
-            enter(conn, case_id, placement, now, settings=settings)
-        return
+        return placement is not None and enter(conn, case_id, placement, now, settings=settings)
     if entry.closed_at is not None:
         _doubt(conn, entry, label, now)
     elif _was_opened(conn, entry, now):
@@ -98,11 +96,12 @@ def settle(
     elif placement is None:
         conn.execute(delete(inbox_entries).where(_entry.case_id == case_id))
         append(conn, SYSTEM.at(now), "left_inbox", case_id, {"screened": True})
-        return
+        return True
     else:
         changed = {"why": placement.why.value, **_urgency(placement.tier, now, settings)}
         conn.execute(update(inbox_entries).where(_entry.case_id == case_id).values(changed))
     conn.execute(_SETTLE, {"one": case_id})
+    return True
 
 
 def _urgency(tier: Tier, now: datetime, settings: SiteSettings) -> dict[str, Any]:

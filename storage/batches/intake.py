@@ -219,6 +219,9 @@ def _insert(conn: Connection, target: Target, part: Sequence[NewCase | RejectedR
     tallies.add(conn, target.batch_id, 0, tallies.Totals(accepted=len(accepted), rejected=len(refused)))
     waiting_for = Counter(Kind(outcome=PENDING, reference=row["reference"]) for row in accepted)
     add_kinds(conn, target.batch_id, 0, waiting_for)
+    if accepted:
+        ids = [row["id"] for row in accepted]
+        audit_log.append(conn, SYSTEM.at(now), "rows_stored", target.batch_id, {"cases": len(ids)}, rows={cases: ids})
 
 
 def _case_row(target: Target, case: NewCase, now: datetime) -> dict[str, Any]:

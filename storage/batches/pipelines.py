@@ -80,7 +80,9 @@ def keep_version(db: Database, by: Acting, pipeline: PipelineConfig, note: str, 
             raise StalePipeline(f"version {number - 1} of {pipeline.name} was saved in the meantime")
         made = PipelineVersion(pipeline=pipeline, number=number, note=note.strip(), by=by.id, at=by.now)
         conn.execute(insert(pipeline_versions).values(_row(made)))
-        append(conn, by, "pipeline_saved", f"{pipeline.name}/{number}", {"version": pipeline.version})
+        append(
+            conn, by, "pipeline_saved", f"{pipeline.name}/{number}", {"version": pipeline.version}, pipeline_versions
+        )
     return made
 
 
@@ -122,7 +124,8 @@ def activate(
             return before
         row = {"name": name, "number": number, "reason": reason.strip(), "comparison": comparison, "at": by.now}
         conn.execute(insert(pipeline_activations).values(**row, by=by.id))
-        append(conn, by, "pipeline_activated", f"{name}/{number}", {"compared": comparison is not None})
+        subject, told = f"{name}/{number}", {"compared": comparison is not None}
+        append(conn, by, "pipeline_activated", subject, told, pipeline_activations)
     return Activation(name=name, number=number, reason=reason.strip(), comparison=comparison, by=by.id, at=by.now)
 
 

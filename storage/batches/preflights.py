@@ -78,7 +78,7 @@ def override(db: Database, by: Acting, configuration: str, reason: str) -> None:
         conn.execute(
             insert(preflight_overrides), {"preflight_id": found.id, "by": by.id, "reason": reason, "at": by.now}
         )
-        append(conn, by, "preflight_overridden", configuration, {"preflight": found.id, "reason": reason[:100]})
+        append(conn, by, "preflight_overridden", configuration, {"preflight": found.id})
 
 
 def _latest(conn: Connection, configuration: str) -> Preflight | None:

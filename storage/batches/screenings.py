@@ -14,11 +14,13 @@ from screening.engine.draws import ScreenedText
 from screening.engine.pipeline import PipelineConfig
 from screening.engine.screen import MAIN, NodeRun, Reason, Screening, to_a_human
 from screening.labels import Label, Outcome
+from screening.review.actors import SYSTEM
 from screening.review.reach import Reach
 from screening.review.triage import Placement, audit_placement, tier_for
 from screening.statistics.rules.protocol import Ended
 from screening.statistics.verification import Allocation, audit_coin
-from screening.text.flags import REFUSES_SAFE
+from screening.text.flags import REFUSES_SAFE, Flag
+from storage.audit_log import append
 from storage.batches import tallies
 from storage.batches.batch_state import Standing, standing
 from storage.batches.case_texts import SHOWN_TO_AGENTS, text_to_send
@@ -29,7 +31,16 @@ from storage.batches.pending import UnknownCase, begin_start, end_starts, keep_e
 from storage.batches.runs import EndedRun, gap_of, run_of, run_row, runs_of, same_run
 from storage.database import Database, insert_once
 from storage.kinds import PENDING, Kind
-from storage.schema import audit_allocations, batches, case_errors, cases, node_runs, pending_cases, screenings
+from storage.schema import (
+    audit_allocations,
+    batches,
+    case_errors,
+    cases,
+    inbox_entries,
+    node_runs,
+    pending_cases,
+    screenings,
+)
 from storage.settings_store import LATEST_BODY, SiteSettings, settings_of
 
 
@@ -130,8 +141,17 @@ def commit_run(db: Database, case_id: str, ended: EndedRun) -> bool:
         if not insert_once(conn, node_runs, run_row(case, ended)):
             return _stands(conn, case_id, ended)
         tallies.add(conn, case.batch_id, case.row, ended.totals)
+        _vouch_for_late_run(conn, case_id, ended.ended_at)
         end_starts(conn, case_id, ended.ended_at)  # it moves on: no start so far killed its worker by what comes next
         return True
+
+
+def _vouch_for_late_run(conn: Connection, case_id: str, now: datetime) -> None:
+    """A run that came after the outcome, of a start that another one overtook, is in an event of its own. Ask after the
+    batch's sums were added to: whoever stores the outcome of this case at the same moment has then done so.
+    """
+    if conn.execute(select(screenings.c.case_id).where(screenings.c.case_id == case_id)).first() is not None:
+        append(conn, SYSTEM.at(now), "run_after_outcome", case_id, {}, node_runs)
 
 
 def _stands(conn: Connection, case_id: str, ended: EndedRun) -> bool:
@@ -181,6 +201,8 @@ def commit_end(
         row = _screening_row(screening, cost_usd, configuration_version, now) | _place(screening, case)
         if not _follows_from(committed, screening) or not _insert_outcome(conn, case, screening, row, spent, settings):
             tallies.add(conn, case.batch_id, case.row, spent)
+            if inserted:
+                _vouch_for_late_run(conn, case_id, now)
             return End.NOT_OURS  # its start stays without an end: a case on which this keeps happening goes to a human
     return End.KEPT
 
@@ -201,7 +223,9 @@ def _insert_outcome(
     end_case(conn, case, spent + tallies.one_outcome(screening.outcome, now), kinds, now)
     label = None if screening.outcome is Outcome.HUMAN_REVIEW else Label(screening.outcome.value)
     placement = _placement(screening, case, toss, settings)
-    settle(conn, case.id, placement, label, now, settings)  # last: it may write to the audit log
+    entered = settle(conn, case.id, placement, label, now, settings)
+    decided = (screenings, node_runs, inbox_entries) if entered else (screenings, node_runs)
+    append(conn, SYSTEM.at(now), "decided", case.id, {}, *decided)  # last: nobody else writes from here on
     return True
 
 
@@ -294,8 +318,8 @@ def _first_end(screening: Screening) -> str | None:
 
 def _placement(screening: Screening, case: Row[Any], toss: _Toss, settings: SiteSettings) -> Placement | None:
     found = case.flags["text"] + case.flags["reply"]
-    read = screening.outcome is Outcome.UNSAFE and case.reach == Reach.READ
-    if read or screening.outcome is Outcome.HUMAN_REVIEW:
+    read = case.reach == Reach.READ or Flag.STATED_IMMINENT in found  # whatever was chosen for the others
+    if (read and screening.outcome is Outcome.UNSAFE) or screening.outcome is Outcome.HUMAN_REVIEW:
         return tier_for(screening, found)
     return audit_placement(case.id, settings.audit_urgent_share, found) if toss.audited else None
 

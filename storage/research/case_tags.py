@@ -54,7 +54,7 @@ def add_tag(db: Database, by: Acting, case_id: str, words: str) -> str:
         _require_held(conn, case_id)
         row = {"case_id": case_id, "tag": tag, "by": by.id, "at": by.now}
         conn.execute(insert_into(conn, case_tags).values(row).on_conflict_do_nothing())
-        append(conn, by, "case_tagged", case_id, {"tag": tag})
+        append(conn, by, "case_tagged", case_id, {})
     return tag
 
 
@@ -63,7 +63,7 @@ def remove_tag(db: Database, by: Acting, case_id: str, tag: str) -> None:
     with db.write() as conn:
         _require(conn, by.actor, case_id)
         conn.execute(delete(case_tags).where(case_tags.c.case_id == case_id, case_tags.c.tag == tag))
-        append(conn, by, "case_untagged", case_id, {"tag": tag})
+        append(conn, by, "case_untagged", case_id, {})
 
 
 def add_remark(db: Database, by: Acting, case_id: str, words: str) -> None:

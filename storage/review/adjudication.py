@@ -274,7 +274,9 @@ def _is_same(made: Adjudication, by: Acting, label: RatingLabel, method: Method,
 
 def _record(conn: Connection, by: Acting, case_id: str, action: str) -> Adjudication:
     made = versions_in(conn, case_id)[-1]
-    append(conn, by, action, case_id, {"version": made.version, "method": made.method.value})
+    append(
+        conn, by, action, case_id, {"version": made.version, "method": made.method.value}, adjudications, inbox_entries
+    )
     return made
 
 

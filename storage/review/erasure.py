@@ -29,6 +29,7 @@ from sqlalchemy import (
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from storage.audit_log import append
+from storage.audit_rows import Rows
 from storage.batches.batch_state import BatchEvent, still_takes_rows, was_cancelled
 from storage.database import Database, record
 from storage.erased import ERASED, was_erased
@@ -186,6 +187,7 @@ def erase_rows(conn: Connection, ids: Sequence[str], request_id: str | None, now
     for some in _parts(ids):
         refused += _blank(conn, are_refused_beside(some))
         conn.execute(update(cases).where(cases.c.id.in_(some)).values(_GONE))
+        _forget_file_names(conn, select(cases.c.batch_id).where(cases.c.id.in_(some)))
         _empty(conn, some)
         closed = {"closed_at": now, "holder": None, "token": None, "lease_expires_at": None}
         open_now = inbox_entries.c.case_id.in_(some), inbox_entries.c.closed_at.is_(None)
@@ -196,8 +198,20 @@ def erase_rows(conn: Connection, ids: Sequence[str], request_id: str | None, now
     return refused
 
 
+def emptied(ids: Sequence[str]) -> Rows:
+    """What `erase_rows` changed that the audit log has digests of: the event of the erasure has the new ones."""
+    return {cases: ids, erased_cases: ids, inbox_entries: ids}
+
+
 def _parts(ids: Sequence[str]) -> Iterator[Sequence[str]]:
     return (ids[start : start + AT_ONCE] for start in range(0, len(ids), AT_ONCE))
+
+
+def _forget_file_names(conn: Connection, batch_ids: SelectBase) -> None:
+    """A file, or a sheet of it, may be named after a person."""
+    for found in conn.execute(select(batches.c.id, batches.c.intake).where(batches.c.id.in_(batch_ids))).all():
+        told = found.intake | {name: None for name in ("sheet", "warnings") if name in found.intake}
+        conn.execute(update(batches).where(batches.c.id == found.id).values(name=ERASED, intake=told))
 
 
 def _empty(conn: Connection, ids: Sequence[str]) -> None:
@@ -228,7 +242,8 @@ def _carry_out(conn: Connection, by: Acting, request_id: str, which: Selection, 
     _blank(conn, _refused_by_id(which))
     done = {"done_by": by.id, "done_at": by.now, "cases": len(ids), "value": _hash(which.value)}
     conn.execute(update(erasure_requests).where(_request.id == request_id).values(done))
-    append(conn, by, "erased", request_id, {"cases": gone.cases, "rejected": gone.rejected})
+    told = {"cases": gone.cases, "rejected": gone.rejected}
+    append(conn, by, "erased", request_id, told, rows=emptied(ids))
     return gone
 
 

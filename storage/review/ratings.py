@@ -19,7 +19,7 @@ from storage.review.adjudication import Next, ReasonNeeded, resettle, settle
 from storage.review.claims import LeaseLost, NotAvailable, holds
 from storage.review.drafts import discard, save_draft
 from storage.review.follow_ups import open_follow_up
-from storage.schema import inbox_entries, ratings
+from storage.schema import adjudications, inbox_entries, ratings
 from storage.settings_store import current_in
 
 _entry = inbox_entries.c
@@ -85,8 +85,12 @@ def _submit(conn: Connection, by: Acting, case_id: str, token: str, form: Rating
     discard(conn, by.actor, case_id)
     following = settle(conn, by, case_id, reading, form, current_in(conn).settings)
     open_follow_up(conn, by, case_id, form.disposition)
-    append(conn, by, "rated", case_id, {"rating": submission_id, "blind": blind, "next": following.value})
+    append(conn, by, "rated", case_id, {"rating": submission_id, "blind": blind, "next": following.value}, *_DECIDED)
     return Receipt(rating_id=submission_id, next=following)
+
+
+_DECIDED = (ratings, adjudications, inbox_entries)
+"""In what a reading decides something."""
 
 
 def _may_read(conn: Connection, actor: Actor, case_id: str, reading: str) -> None:
@@ -120,7 +124,7 @@ def revise(db: Database, by: Acting, case_id: str, form: RatingForm, reason: str
         settings, was = current_in(conn).settings, RatingLabel(before.label)
         following = resettle(conn, by, case_id, form, was, reason.strip(), settings)
         open_follow_up(conn, by, case_id, form.disposition)
-        append(conn, by, "revised", case_id, {"rating": submission_id, "next": following.value})
+        append(conn, by, "revised", case_id, {"rating": submission_id, "next": following.value}, *_DECIDED)
     return Receipt(rating_id=submission_id, next=following)
 
 

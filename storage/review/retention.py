@@ -27,7 +27,7 @@ from screening.review.policy import Action, require
 from storage.audit_log import append
 from storage.database import Database
 from storage.erased import ERASED, was_erased
-from storage.review.erasure import abandoned_cases, are_refused_beside, erase_rows
+from storage.review.erasure import abandoned_cases, are_refused_beside, emptied, erase_rows
 from storage.review.worklist import is_listed
 from storage.schema import (
     acknowledgements,
@@ -84,7 +84,7 @@ def expire(db: Database, now: datetime) -> Mapping[str, int]:
         for name, (table, old) in _old_rows(settings, now).items():
             gone += Counter({name: conn.execute(_end_of(table, old)).rowcount})
         if gone:
-            append(conn, SYSTEM.at(now), "expired", None, dict(gone))
+            append(conn, SYSTEM.at(now), "expired", None, dict(gone), rows=emptied(ids))
     if gone:
         db.forget()
     return gone

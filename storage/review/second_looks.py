@@ -12,7 +12,7 @@ from storage.audit_log import append
 from storage.batches.entries import enter
 from storage.database import Database, insert_into
 from storage.erased import was_erased
-from storage.schema import cases, reveals, screenings
+from storage.schema import cases, inbox_entries, reveals, screenings
 from storage.settings_store import current_in
 
 MOST = 500
@@ -46,16 +46,24 @@ def request_second_looks(
     with db.write() as conn:
         named = select(cases.c.id).where(cases.c.id.in_(case_ids))
         gone = set(conn.execute(named.where(was_erased(cases.c.id))).scalars())
-        opened, share = 0, current_in(conn).settings.audit_urgent_share
+        opened, share = list[str](), current_in(conn).settings.audit_urgent_share
         settled = named.join(screenings, screenings.c.case_id == cases.c.id).where(~was_erased(cases.c.id))
         rows = conn.execute(settled.add_columns(cases.c.flags).order_by(cases.c.id)).all()  # nor does the order show it
         for row in rows:
             place = audit_placement(row.id, share, row.flags["text"] + row.flags["reply"])
-            opened += enter(conn, row.id, place, by.now)
+            if enter(conn, row.id, place, by.now):
+                opened.append(row.id)
         _remember(conn, by, shown)
-        append(conn, by, "second_look_requested", None, {"asked": len(case_ids), "opened": opened})
+        append(
+            conn,
+            by,
+            "second_look_requested",
+            None,
+            {"asked": len(case_ids), "opened": len(opened)},
+            rows={inbox_entries: opened},
+        )
     undecided = len(set(case_ids).difference((row.id for row in rows), gone))
-    return SecondLooks(opened=opened, there_before=len(rows) - opened, undecided=undecided, erased=len(gone))
+    return SecondLooks(opened=len(opened), there_before=len(rows) - len(opened), undecided=undecided, erased=len(gone))
 
 
 def _remember(conn: Connection, by: Acting, shown: Collection[str]) -> None:

@@ -60,7 +60,9 @@ def take_back(db: Database, by: Acting, case_id: str, rating_id: str, lease: tim
                 .where(inbox_entries.c.case_id == case_id)
                 .values(closed_at=None, reading=row.reading, **theirs)
             )
-            append(conn, by, "reading_taken_back", case_id, {"rating": rating_id})
+            append(
+                conn, by, "reading_taken_back", case_id, {"rating": rating_id}, ratings, adjudications, inbox_entries
+            )
         elif not _was_taken_back(conn, by.actor, rating_id):
             raise TooLate("there is no such reading of yours")
         return claim_in(conn, by, case_id, lease, new_token())
@@ -74,7 +76,7 @@ def _was_taken_back(conn: Connection, actor: Actor, rating_id: str) -> bool:
 
 def _require_untouched(conn: Connection, row: Any, case_id: str, now: datetime) -> None:
     """Raises TooLate where the time is over, or where the reading or its case is not as its reader left it."""
-    over = now > row.at + TIME_TO_TAKE_BACK + ON_THE_WAY or row.sealed is not None  # by a clock that ran ahead
+    over = now > row.at + TIME_TO_TAKE_BACK + ON_THE_WAY
     if row.case_id != case_id or over:
         raise TooLate("the time to take it back is over")
     if is_erased(conn, case_id):

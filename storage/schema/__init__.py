@@ -61,7 +61,6 @@ from storage.schema.review import (
 )
 from storage.schema.site import (
     accounts,
-    audit_anchors,
     audit_events,
     call_limits,
     sessions,
@@ -78,7 +77,6 @@ __all__ = [
     "acknowledgements",
     "adjudications",
     "audit_allocations",
-    "audit_anchors",
     "audit_events",
     "batch_events",
     "batch_tallies",

@@ -57,9 +57,7 @@ screenings = Table(
     Column("kind", String(100)),
     Column("row", BigInteger),
     Column("gap", Float),
-    Column("sealed", BigInteger),  # by which event of the audit log: see `audit_seals`
 )
-Index("ix_screenings_sealed", screenings.c.sealed, screenings.c.completed_at)
 Index("ix_screenings_batch", screenings.c.batch_id, screenings.c.completed_at)
 # Counted and read through by configuration, without a look at the rows.
 Index(

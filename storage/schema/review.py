@@ -2,7 +2,6 @@
 
 from sqlalchemy import (
     JSON,
-    BigInteger,
     Boolean,
     Column,
     Computed,
@@ -148,12 +147,10 @@ ratings = Table(
     Column("fields", JSON, nullable=False),
     Column("reason", StorableText),  # of a revision
     Column("at", Moment, nullable=False),
-    Column("sealed", BigInteger),  # by which event of the audit log: see `audit_seals`
     UniqueConstraint("case_id", "reviewer", "version"),
 )
 Index("ix_ratings_reviewer", ratings.c.reviewer, ratings.c.at)
 Index("ix_ratings_at", ratings.c.at)
-Index("ix_ratings_sealed", ratings.c.sealed, ratings.c.at)
 
 readings_taken_back = Table(  # moved here from ratings within half a minute, before the engine's view was served
     "readings_taken_back",
@@ -200,10 +197,8 @@ adjudications = Table(
     Column("reason", StorableText),
     Column("rating_ids", JSON, nullable=False),
     Column("at", Moment, nullable=False),
-    Column("sealed", BigInteger),
 )
 Index("ix_adjudications_at", adjudications.c.at)
-Index("ix_adjudications_sealed", adjudications.c.sealed, adjudications.c.at)
 
 # What must happen after a reading, outside this program: somebody sees to it by then.
 follow_ups = Table(

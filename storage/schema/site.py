@@ -15,19 +15,10 @@ audit_events = Table(
     Column("details", Text, nullable=False),  # canonical JSON, never message text
     Column("previous_hash", String(64), nullable=False),
     Column("hash", String(64), nullable=False),
-    Column("key_id", String(16)),  # which key the hash is under; None in events from before there was one
+    Column("key_id", String(16), nullable=False),  # which key the hash is under
 )
 Index("ix_audit_events_actor", audit_events.c.actor, audit_events.c.at)
 Index("ix_audit_events_subject", audit_events.c.subject)
-
-# Which ends of the log were written to the second place, so that the next is due: the places themselves prove.
-audit_anchors = Table(
-    "audit_anchors",
-    metadata,
-    Column("events", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=False),
-    Column("last_hash", String(64), nullable=False),
-    Column("at", Moment, nullable=False),
-)
 
 accounts = Table(
     "accounts",

@@ -147,7 +147,7 @@ def _register(conn: Connection, sign_in: SignIn, now: datetime) -> Account:
     name, nobody = sign_in.display_name, frozenset[Role]()
     made = Account(id=new_id(now), subject=sign_in.subject, display_name=name, roles=nobody, active=True)
     conn.execute(insert(accounts).values(asdict(made) | {"roles": [], "created_at": now}))
-    append(conn, made.actor.at(now), "registered", made.id, {})
+    append(conn, made.actor.at(now), "registered", made.id, {}, accounts)
     return made
 
 
@@ -159,7 +159,7 @@ def _first_admin(conn: Connection, account: Account, first_admins: Collection[st
         return account
     roles = sorted({*account.roles, Role.ADMIN})
     conn.execute(update(accounts).where(accounts.c.id == account.id).values(roles=roles))
-    append(conn, account.actor.at(now), "roles_set", account.id, {"roles": [role.value for role in roles]})
+    append(conn, account.actor.at(now), "roles_set", account.id, {"roles": [role.value for role in roles]}, accounts)
     return replace(account, roles=frozenset(roles))
 
 
@@ -218,7 +218,7 @@ def _change(db: Database, by: Acting, account_id: str, values: dict[str, Any], a
             raise LastAdmin("this is the last account that can manage accounts")
         if not changed.active:
             _end_sessions(conn, account_id, by.now)
-        append(conn, by, action, account_id, details)
+        append(conn, by, action, account_id, details, accounts)
     return changed
 
 

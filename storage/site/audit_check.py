@@ -1,30 +1,28 @@
-"""Whether the audit log is whole: its chain, its seals over outcomes and readings, and its end against anchors.
+"""Whether the audit log is whole: its chain, the rows that its events made, and its end against anchors.
 
 Without an anchor from outside nothing is proven: whoever can write the database may have cut off the end.
 """
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 
 from screening.words import count_of
 from storage.audit_key import AuditKey, site_key
-from storage.audit_log import GENESIS, Anchor, ForeignAnchor, UnsignedAnchor, chain_hash
+from storage.audit_log import GENESIS, ROWS, Anchor, ForeignAnchor, chain_hash
+from storage.audit_rows import Vouched
 from storage.database import Database
-from storage.schema import audit_events, batches, ratings, settings_versions
-from storage.site.audit_seals import broken_seal
-
-BESIDE = (ratings, batches, settings_versions)
-"""Tables of which no row is made without an event."""
+from storage.schema import audit_events
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What a check of the whole log found. ``problem`` is None when nothing is wrong; otherwise the first event that
-    does not fit is ``seq``. ``doubt`` says why nothing is proven although nothing is wrong; ``anchored`` is up to
-    which event the log fits its anchors.
+    """What a check of the whole log found. ``problem`` is None when nothing is wrong; otherwise the event that does
+    not fit is ``seq``. ``doubt`` says why nothing is proven although nothing is wrong; ``anchored`` is up to which
+    event the log fits its anchors.
     """
 
     events: int
@@ -47,31 +45,31 @@ class Verification:
 
 @dataclass(slots=True)
 class _Walk:
-    """The chain so far: what the next event must follow."""
+    """The chain so far: what the next event must follow, and what its events say of rows."""
 
+    key: AuditKey
     expected: int = 1
     previous: str = GENESIS
-    keyed: bool = False
     unknown: int = 0
     """Events under a key that is not here."""
+    vouched: Vouched = field(default_factory=Vouched)
 
     def problem(self, row: Any, anchors: Mapping[int, set[Anchor]]) -> str | None:
         if row.seq != self.expected:
             return f"event {self.expected} is missing"
         if row.previous_hash != self.previous:
             return "does not follow the event before it"
-        if row.key_id is None and self.keyed:
-            return "is not under a key, but events before it are"
-        key = site_key()
-        if row.key_id not in (None, key.id):
-            self.unknown += 1
-        elif row.hash != _hash_of(row, self.previous, key):
+        fields = {name: getattr(row, name) for name in ("seq", "at", "actor", "action", "subject", "details")}
+        if row.key_id == self.key.id and row.hash != chain_hash(self.previous, self.key, **fields):
             return "was changed"
         others = [one for one in anchors.get(row.seq, ()) if one.last_hash != row.hash]
         return f"{_words_of(others)} names another hash for this event" if others else None
 
     def step(self, row: Any) -> None:
-        self.expected, self.previous, self.keyed = self.expected + 1, row.hash, self.keyed or row.key_id is not None
+        known = row.key_id == self.key.id
+        self.expected, self.previous, self.unknown = self.expected + 1, row.hash, self.unknown + (not known)
+        if f'"{ROWS}":' in row.details:
+            self.vouched.take(row.seq, json.loads(row.details)[ROWS], known=known)
 
 
 def _words_of(anchors: Sequence[Anchor]) -> str:
@@ -79,25 +77,26 @@ def _words_of(anchors: Sequence[Anchor]) -> str:
     return "an anchor under a key that is not here" if foreign else "the anchor"
 
 
-def _hash_of(row: Any, previous: str, key: AuditKey) -> str:
-    """What an event's hash must be after ``previous``, under the key where it is under one."""
-    fields = {name: getattr(row, name) for name in ("seq", "at", "actor", "action", "subject", "details")}
-    return chain_hash(previous, key if row.key_id else None, **fields)
-
-
 def verify(db: Database, anchors: Sequence[Anchor] = ()) -> Verification:
-    """Recompute the chain from its first event and the seals; the chain must still contain every anchor, and those
-    without a signature by the key that is here prove nothing.
+    """Recompute the chain from its first event, and the rows that its events made; the chain must still contain every
+    anchor, and those without a signature by the key that is here prove nothing.
     """
+    with db.read() as conn:
+        return verify_in(conn, anchors)
+
+
+def verify_in(conn: Connection, anchors: Sequence[Anchor] = ()) -> Verification:
+    """As `verify`, inside the caller's transaction."""
     kept: dict[int, set[Anchor]] = {}
     for one in anchors:
         kept.setdefault(one.count, set()).add(one)
-    walk = _Walk()
+    walk = _Walk(key=site_key())
     try:
-        with db.read() as conn:
-            return _broken_chain(conn, walk, kept) or _ends(conn, walk, anchors)
-    except (TypeError, ValueError, OverflowError):  # what was a number, a moment or JSON is none any more
-        return _failed_verification(walk, "cannot be read, or what was sealed before it cannot", walk.expected)
+        return _broken_chain(conn, walk, kept) or _ends(conn, walk, anchors)
+    except (TypeError, ValueError, KeyError, AttributeError, OverflowError):  # no number, moment or JSON any more
+        return _failed_verification(
+            walk, "cannot be read, or rows of it or of an event before it cannot", walk.expected
+        )
 
 
 def _broken_chain(conn: Connection, walk: _Walk, anchors: Mapping[int, set[Anchor]]) -> Verification | None:
@@ -117,12 +116,10 @@ def _ends(conn: Connection, walk: _Walk, anchors: Sequence[Anchor]) -> Verificat
     if later := [one for one in anchors if one.count > events]:
         cut = f"the log ends before {_words_of(later)}: events were cut off"
         return _failed_verification(walk, cut, walk.expected)
-    if events == 0 and any(conn.execute(select(func.count()).select_from(table)).scalar_one() for table in BESIDE):
-        return _failed_verification(walk, "the log is empty beside tables that are not: it was emptied", 1)
-    if not walk.unknown and (broken := broken_seal(conn, site_key())) is not None:
+    if (broken := walk.vouched.broken(conn, walk.key, walk.expected)) is not None:
         return _failed_verification(walk, broken[1], broken[0])
-    ours = [one.count for one in anchors if not isinstance(one, ForeignAnchor | UnsignedAnchor)]
-    foreign = sum(isinstance(one, ForeignAnchor) for one in anchors)
+    ours = [one.count for one in anchors if not isinstance(one, ForeignAnchor)]
+    foreign = len(anchors) - len(ours)
     doubt = _doubt(walk, events, max(ours, default=0), foreign)
     return Verification(events=events, last_hash=walk.previous, doubt=doubt, anchored=max(ours, default=0))
 
@@ -130,8 +127,6 @@ def _ends(conn: Connection, walk: _Walk, anchors: Sequence[Anchor]) -> Verificat
 def _doubt(walk: _Walk, events: int, anchored: int, foreign: int) -> str | None:
     if walk.unknown:
         return f"{walk.unknown:,} events were written under a key that is not here"
-    if events and not walk.keyed:
-        return "the log is from before there was a key, and no event has followed since"
     if foreign:
         return f"{count_of(foreign, 'anchor is', 'anchors are')} signed under a key that is not here, or made up"
     return None if anchored or not events else "no signed anchor was compared: the end may have been cut off"

@@ -87,7 +87,7 @@ def make_program(
     }
     with db.write() as conn:
         conn.execute(insert(programs).values(row))
-        append(conn, by, "program_made", row["id"], {"scopes": row["scopes"], "per_minute": per_minute})
+        append(conn, by, "program_made", row["id"], {"scopes": row["scopes"], "per_minute": per_minute}, programs)
         made = conn.execute(select(programs).where(_one.id == row["id"])).one()
     return Made(program=_program(made), token=token, webhook_secret=secret)
 
@@ -98,7 +98,7 @@ def revoke_program(db: Database, by: Acting, program_id: str) -> None:
     with db.write() as conn:
         in_force = update(programs).where(_one.id == program_id, _one.revoked_at.is_(None))
         if conn.execute(in_force.values(revoked_at=by.now)).rowcount:
-            append(conn, by, "program_revoked", program_id, {})
+            append(conn, by, "program_revoked", program_id, {}, programs)
 
 
 def list_programs(db: Database, actor: Actor) -> tuple[Program, ...]:

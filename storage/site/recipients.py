@@ -105,7 +105,14 @@ def add_recipient(db: Database, by: Acting, new: NewRecipient) -> tuple[Recipien
                 active=True,
             )
         )
-        append(conn, by, "recipient_added", recipient_id, {"kind": new.kind.value, "step": new.step})
+        append(
+            conn,
+            by,
+            "recipient_added",
+            recipient_id,
+            {"kind": new.kind.value, "step": new.step},
+            notification_recipients,
+        )
         made = _recipients(conn, [recipient_id])[0]
     return made, secret
 
@@ -135,7 +142,7 @@ def set_active(db: Database, by: Acting, recipient_id: str, active: bool) -> Non
             return
         if not active:
             _drop_waiting(conn, recipient_id, by.now)
-        append(conn, by, "recipient_switched", recipient_id, {"active": active})
+        append(conn, by, "recipient_switched", recipient_id, {"active": active}, notification_recipients)
 
 
 def remove_recipient(db: Database, by: Acting, recipient_id: str) -> None:
@@ -144,7 +151,7 @@ def remove_recipient(db: Database, by: Acting, recipient_id: str) -> None:
     with db.write() as conn:
         conn.execute(delete(notifications).where(notifications.c.recipient_id == recipient_id))
         if conn.execute(delete(notification_recipients).where(_one.id == recipient_id)).rowcount:
-            append(conn, by, "recipient_removed", recipient_id, {})
+            append(conn, by, "recipient_removed", recipient_id, {}, notification_recipients)
 
 
 def list_recipients(db: Database, actor: Actor) -> tuple[Recipient, ...]:

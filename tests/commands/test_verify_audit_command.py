@@ -8,6 +8,8 @@ from sqlalchemy import update
 
 from commands.__main__ import main
 from screening.review.actors import LOCAL_USER
+from screening.review.policy import Action
+from storage.audit_log import record_refusal
 from storage.database import Database
 from storage.schema import audit_events
 from storage.settings_store import start, stop
@@ -17,11 +19,12 @@ from tests.storage.inbox_cases import NOW
 
 @pytest.fixture
 def log_url(sqlite_url: str) -> str:
-    """A database with four events."""
+    """A database with five events."""
     db = Database(sqlite_url)
     for _ in range(2):
         stop(db, LOCAL_USER.at(NOW))
         start(db, LOCAL_USER.at(NOW))
+    record_refusal(db, LOCAL_USER.at(NOW), Action.ERASE)
     db.close()
     return sqlite_url
 
@@ -33,7 +36,7 @@ def _verify(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, d
 
 def test_a_whole_log_without_an_anchor_is_not_proven(log_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, found = _verify(capsys, "--database", log_url)
-    assert (code, found["verdict"], found["events"], found["anchors"]) == (3, "not proven", 4, 0)
+    assert (code, found["verdict"], found["events"], found["anchors"]) == (3, "not proven", 5, 0)
 
 
 def test_a_changed_event_is_named(log_url: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -49,7 +52,7 @@ def test_only_the_anchor_finds_a_cut_off_end(log_url: str, tmp_path: Path, capsy
     assert _verify(capsys, "--database", log_url, "--write-anchor", kept)[0] == 3
     assert _verify(capsys, "--database", log_url, "--anchor", kept)[0] == 0, "whole, and proven to be"
     db = Database(log_url)
-    write(db, audit_events.delete().where(audit_events.c.seq == 4))
+    write(db, audit_events.delete().where(audit_events.c.seq == 5))
     db.close()
     assert _verify(capsys, "--database", log_url)[0] == 3
     code, found = _verify(capsys, "--database", log_url, "--anchor", kept)

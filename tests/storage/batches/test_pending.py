@@ -304,4 +304,4 @@ def test_only_the_owner_or_an_admin_controls_a_batch_and_each_control_is_in_the_
     batches.pause(db, SYSTEM.at(NOW), batch_id)
     batches.cancel(db, Actor(id="root", name="R", roles=frozenset({Role.ADMIN})).at(NOW), batch_id)
     logged = db.values(select(audit_events.c.action).order_by(audit_events.c.seq))
-    assert logged == ["batch_created", "intake_closed", "batch_paused", "batch_cancelled"]
+    assert logged == ["batch_created", "rows_stored", "intake_closed", "batch_paused", "batch_cancelled"]

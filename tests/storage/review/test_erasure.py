@@ -16,7 +16,7 @@ from storage.batches.intake import add_rows, close_intake
 from storage.batches.results import results
 from storage.database import Database
 from storage.erased import ERASED
-from storage.research.case_tags import add_remark, add_tag
+from storage.research.case_tags import add_remark, add_tag, remove_tag
 from storage.review import claims, erasure, retention
 from storage.review.adjudication import amend
 from storage.review.claims import LeaseLost, NotAvailable
@@ -40,11 +40,10 @@ from storage.schema import (
 )
 from storage.settings_store import SiteSettings, change
 from storage.site.audit_check import verify
-from storage.site.audit_seals import seal
 from tests.databases import write
 from tests.storage.batch_of import NOW as BATCH_NOW
 from tests.storage.batch_of import batch, decide, waiting
-from tests.storage.inbox_cases import ADMIN, ANN, BO, NOW, RESEARCHER, SENIOR, fill, form, person, register
+from tests.storage.inbox_cases import ADMIN, ANN, BO, NOW, RESEARCHER, SENIOR, fill, form, person, register, vouch
 
 WORD = "zanzibarquince"
 OTHER_ADMIN = person("ole", Role.ADMIN)
@@ -59,12 +58,15 @@ def written(db: Database, tiers: tuple[Tier, ...] = (Tier.P2, Tier.P2)) -> list[
         more = {"group_name": WORD, "turns": {"turns": [WORD]}, "where_to_act": f"https://site.org/{WORD}"}
         conn.execute(update(cases).values(**texts, **more, text_original_json=f'"{WORD}"'))
         batch = conn.execute(select(batches.c.id)).scalar_one()
+        conn.execute(update(batches).values(name=f"{WORD}.csv", intake={"sheet": WORD, "warnings": [WORD]}))
         event = {"batch_id": batch, "event": "intake_closed", "detail": {}, "actor": "rae", "at": NOW}
         conn.execute(insert(batch_events).values(event))
         rejected = {"batch_id": batch, "row": 9, "external_id": "post-1", "reason": "empty", "detail": WORD}
         conn.execute(insert(rejected_rows).values(**rejected, original_json=f'"{WORD}"'))
     claim = claims.claim(db, SENIOR.at(NOW), ids[0])
     submit_rating(db, SENIOR.at(NOW), ids[0], claim.token, form("unsafe", 5, note=WORD), "a" * 32)
+    add_tag(db, RESEARCHER.at(NOW), ids[0], WORD)
+    remove_tag(db, RESEARCHER.at(NOW), ids[0], WORD)
     if len(ids) > 1:
         save_draft(db, BO.at(NOW), ids[1], {"note": WORD})
     return ids
@@ -77,7 +79,7 @@ def everything(db: Database) -> str:
 def test_a_group_is_erased_from_every_table_and_the_rest_stays(db: Database) -> None:
     _first, second = written(db)
     assert everything(db).count(WORD) > 15
-    seal(db, NOW + timedelta(minutes=5))
+    vouch(db)
     done = erasure.erase(db, ADMIN.at(NOW), Selection(by=By.GROUP, value=WORD), "asked for by letter")
     assert (done.cases, done.waits_for) == (2, None)
     write(db, rejected_rows.delete())  # known by no group: their own test is below
@@ -90,7 +92,7 @@ def test_a_group_is_erased_from_every_table_and_the_rest_stays(db: Database) -> 
     assert all(db.values(select(inbox_entries.c.closed_at))), "nothing is left to read"
     logged = db.values(select(audit_events.c.action).order_by(audit_events.c.seq))
     assert logged[-2:] == ["erasure_requested", "erased"] and load_draft(db, BO, second) is None
-    assert verify(db, [anchor(db)]).proven, "the chain and the seals hold"
+    assert verify(db, [anchor(db)]).proven, "the chain and the digests hold"
 
 
 WRITTEN = {  # every column beside a case that can hold words: `erasure` empties it, or it holds codes and numbers only

@@ -21,7 +21,7 @@ from storage.schema import adjudications, audit_events, inbox_entries, ratings
 from storage.settings_store import SiteSettings, change
 from storage.site.audit_check import verify
 from tests.processes import processes
-from tests.storage.inbox_cases import ADMIN, NOW, fill, form, person, register
+from tests.storage.inbox_cases import ADMIN, NOW, fill, form, person, register, vouch
 
 REVIEWERS, CASES = 25, 200
 PEOPLE = [person(f"r{number:02d}") for number in range(REVIEWERS)]
@@ -119,6 +119,7 @@ def held_at(db: Database, diaries: list[Diary]) -> None:
 
 def test_twenty_five_reviewers_share_two_hundred_cases(db: Database, database_url: str) -> None:
     ids = fill(db, [Tier(number % 4) for number in range(CASES)])
+    vouch(db)
     diaries = all_at_once(database_url, timedelta(hours=1))
     check(db, diaries)
     claimed = Counter(case_id for diary in diaries for case_id, _, _ in diary.claims)
@@ -128,6 +129,7 @@ def test_twenty_five_reviewers_share_two_hundred_cases(db: Database, database_ur
 
 def test_leases_that_run_out_in_the_middle(db: Database, database_url: str) -> None:
     fill(db, [Tier(number % 4) for number in range(CASES)])
+    vouch(db)
     diaries = all_at_once(database_url, timedelta(minutes=15), dawdlers=5)
     check(db, diaries)
     held_at(db, diaries)
@@ -139,6 +141,7 @@ def test_two_readings_of_every_case_never_by_one_person(db: Database, database_u
     register(db, *PEOPLE[:8], ADMIN)
     change(db, ADMIN.at(NOW), SiteSettings(second_reading_rate=1.0), 0)
     ids = fill(db, [Tier.P2] * 30)
+    vouch(db)
     clock = Clock(timedelta(microseconds=1))
     with ThreadPoolExecutor(8) as pool:
         for turn in range(2):  # whoever ran out of cases while the last readings were under way comes back once
@@ -163,6 +166,7 @@ def _process(job: tuple[str, int]) -> Counter[str]:
 
 def test_processes_share_the_inbox_too(db: Database, database_url: str) -> None:
     ids = fill(db, [Tier.P2] * 16)
+    vouch(db)
     with processes(2) as pool:
         done = sum(pool.map(_process, [(database_url, number) for number in range(2)]), Counter())
     assert done == Counter(ids)

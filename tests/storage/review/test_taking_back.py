@@ -8,7 +8,6 @@ from sqlalchemy import select
 from screening.review.policy import Forbidden
 from screening.review.rating_form import RatingLabel
 from screening.review.triage import Tier
-from storage.audit_log import anchor
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.review import claims, ratings, taking_back
@@ -22,9 +21,7 @@ from storage.review.standing import Place, Standing, standing
 from storage.review.taking_back import TooLate, take_back
 from storage.schema import adjudications, audit_events, inbox_entries, readings_taken_back, second_reading_requests
 from storage.schema import ratings as ratings_table
-from storage.site import audit_seals
 from storage.site.accounts import colleagues
-from storage.site.audit_check import verify
 from tests.storage.inbox_cases import ANN, BO, MINUTE, NOW, SENIOR, fill, form, read, register
 
 SECOND = timedelta(seconds=1)
@@ -214,13 +211,3 @@ def test_my_readings_say_what_became_of_them(db: Database) -> None:
         erase_rows(conn, [waiting], None, NOW)
     erased = my_readings(db, ANN)[1]
     assert (erased.case_id, erased.waits_for, erased.accepted) == (waiting, None, None)
-
-
-def test_what_a_clock_that_ran_ahead_let_be_sealed_is_not_taken_back(db: Database) -> None:
-    register(db, ANN)
-    [case_id] = fill(db)
-    given = _read(db, case_id, at=NOW + 60 * MINUTE)
-    audit_seals.seal(db, NOW + 70 * MINUTE)
-    with pytest.raises(TooLate):
-        take_back(db, ANN.at(NOW), case_id, given)
-    assert verify(db, [anchor(db)]).proven
