@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import partial
-from html import escape
 
 import streamlit as st
 
@@ -18,23 +17,35 @@ from pages.batches.batch_progress import (
     progress_html,
     reach_fact,
 )
-from pages.batches.new_batch import check_file, upload_file
+from pages.batches.new_batch import check_file, sample_button, upload_file, upload_folder
 from pages.batches.overnight_panel import overnight_state
 from pages.batches.ways_panel import ways_panel
 from pages.components import resources
+from pages.components.navigation import FOLDER
 from pages.components.sign_in import poll_session
+from pages.components.times import time_column
+from pages.components.words import literal
 from pages.review.worklist_panel import worklist_panel
 from screening.review.policy import Action, is_allowed, require
-from screening.text.display import visible
+from screening.review.triage import Tier
+from screening.words import count_of
 from storage.batches import batches
 from storage.batches.batch_state import ACTIVE, BatchState, Caps, UnknownBatch
 from storage.batches.batches import BatchSummary
+from storage.review.queue import counts
 
 POLL_S = 1.0
 WAYS_S = 5.0
+REVIEW_S = 5.0
 PAGE = 20
 MOST_PAGES = 500
 PLAY = ":material/play_arrow:"
+TIER_BADGES = {
+    Tier.P0: ":red-badge[P0 Immediate {}]",
+    Tier.P1: ":orange-badge[P1 Urgent {}]",
+    Tier.P2: ":blue-badge[P2 Same day {}]",
+    Tier.P3: ":gray-badge[P3 Routine {}]",
+}
 
 db, person = resources.database(), resources.actor()
 require(person, Action.VIEW_BATCHES)
@@ -77,16 +88,16 @@ def controls(one: BatchSummary) -> None:
         if state is BatchState.PAUSED and not found.at_cap and st.button("Resume", type="primary", icon=PLAY):
             batches.resume(db, by, one.id)
             st.rerun()
-        if found.failed and state not in ENDED and st.button("Retry what failed", icon=":material/replay:"):
+        if found.failed and state not in ENDED and st.button("Retry failed texts", icon=":material/replay:"):
             batches.retry_failed(db, by, one.id)
             st.rerun()
-        if found.at_cap and st.button("Go on without a cap", icon=PLAY):
+        if found.at_cap and st.button("Continue without a limit", icon=PLAY):
             batches.change_caps(db, by, one.id, Caps())
             st.rerun()
         if state not in ENDED:
             with st.popover("Cancel", icon=":material/cancel:"):
-                st.write("What is pending stays pending and is shown as that. This cannot be undone.")
-                if st.button("Cancel this batch for good"):
+                st.write("Unscreened texts will stay unscreened. This cannot be undone.")
+                if st.button("Cancel this upload"):
                     batches.cancel(db, by, one.id)
                     uploads.discard_files_of(resources.settings().data_directory, one.id)
                     st.rerun()
@@ -94,11 +105,16 @@ def controls(one: BatchSummary) -> None:
 
 def show(one: BatchSummary) -> None:
     """One batch."""
-    back("All batches")
-    st.html(f'<h1 style="font-size:1.75rem;margin:0;padding:0">{escape(visible(one.name))}</h1>')
+    back("All uploads")
+    st.title(literal(one.name))
     st.caption(reach_fact(one.reach))
-    with st.container(border=True):
-        state = one.progress.state
+    state = one.progress.state
+    may_see_queue = is_allowed(person, Action.VIEW_COUNTS)
+    left, right = st.columns([3, 2], gap="medium") if may_see_queue else (st.container(), None)
+    if right is not None:
+        with right, st.container(border=True, height="stretch"):
+            st.fragment(poll_session(review_card), run_every=REVIEW_S)(one)
+    with left, st.container(border=True, height="stretch"):
         shown = offers(one.id, one.progress)
         st.fragment(poll_session(live), run_every=None if state in ENDED else POLL_S)(one.id, *shown)
         missing_rows(person, one, find_stopped(one.id, state))
@@ -109,16 +125,34 @@ def show(one: BatchSummary) -> None:
     downloads(db, person, one)
 
 
+def review_card(one: BatchSummary) -> None:
+    """How many cases of this upload are in review, and the way to exactly these; updates by itself."""
+    found = counts(db, person.at(resources.now()), None, one.id)
+    number = sum(found.inside_by_tier.values())
+    st.subheader(f"{count_of(number, 'case')} to review" if number else "No cases to review")
+    if not number:
+        return
+    st.markdown(" ".join(TIER_BADGES[tier].format(f"{n:,}") for tier, n in found.inside_by_tier.items() if n))
+    kept = number - found.free
+    words = f"{found.free:,} unassigned" + (f", {kept:,} assigned to somebody or reviewed by you" if kept else "")
+    st.caption(f"{words}. Quality checks are among them; which ones is not shown.")
+    with st.container(key="main_door"):
+        st.page_link(
+            FOLDER / "inbox.py", label="Start reviewing", icon=":material/inbox:", query_params={"batch": one.id}
+        )
+
+
 def everything() -> None:
     """The uploader and the list of all batches."""
-    st.title("Batches")
+    st.title("File uploads")
     if is_allowed(person, Action.CREATE_BATCH):
         upload_file()
-    st.subheader("All batches")
+        sample_button()
+    st.subheader("All uploads")
     page = st.session_state.get("batches_page", 1)
     found = batches.list_batches(db, person, limit=PAGE + 1, offset=PAGE * (page - 1), now=resources.now())
     if not found:
-        st.write("No batch yet. Upload a file to begin; `data/sample.csv` is a small one to try.")
+        st.write("No file uploaded yet. Choose one above, or try the sample.")
         return
     held = find_hold(db, resources.now())
     key = f"batches_{st.session_state.setdefault('batches_shown', 0)}"
@@ -128,7 +162,7 @@ def everything() -> None:
         on_select=partial(choose_batch, key, [one.id for one in found[:PAGE]]),
         selection_mode="single-row",
         key=key,
-        column_config={"Started (UTC)": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm")},
+        column_config={"Started": time_column("Started")},
     )
     if len(found) > PAGE or page > 1:
         st.pagination(min(MOST_PAGES, page + (len(found) > PAGE)), key="batches_page")
@@ -141,11 +175,11 @@ def choose_batch(key: str, shown: Sequence[str]) -> None:
         st.query_params["batch"] = shown[rows[0]]
 
 
-folder = resources.settings().data_directory / uploads.BY_PEOPLE
+folder = upload_folder()
 if "batch" in st.query_params:
     if (one := current()) is None:
-        st.error("There is no such batch.", icon=":material/search_off:")
-        back("All batches")
+        st.error("There is no such upload.", icon=":material/search_off:")
+        back("All uploads")
     else:
         show(one)
 elif (upload := uploads.find(folder, st.query_params.get("upload", ""), person.id)) is not None:

@@ -11,7 +11,7 @@ from pages.review.desk_panel import desk_panel, do_what_is_asked
 from pages.review.follow_up_panel import follow_up_panel
 from pages.review.inbox_desk import Desk, Here, current, give_up_ahead
 from pages.review.inbox_live import View
-from pages.review.inbox_queue import break_prompt, chosen_view, exposure_html, exposure_today, live_queue
+from pages.review.inbox_queue import batch_filter, break_prompt, chosen_view, exposure_html, exposure_today, live_queue
 from pages.review.inbox_words import waiting_words
 from pages.review.readings_view import my_readings_html
 from pages.review.shortcuts import switch
@@ -25,7 +25,13 @@ WIDTHS = (0.25, 0.75)
 
 def here_now() -> Here:
     """Who is at the page, and when: asked anew by whatever runs without the rest of it."""
-    return Here(db=resources.database(), person=resources.actor(), site=resources.site(), now=resources.now())
+    return Here(
+        db=resources.database(),
+        person=resources.actor(),
+        site=resources.site(),
+        now=resources.now(),
+        batch=chosen_view().batch,
+    )
 
 
 MAY_READ = is_allowed(resources.actor(), Action.CLAIM_NEXT)
@@ -33,6 +39,7 @@ MAY_READ = is_allowed(resources.actor(), Action.CLAIM_NEXT)
 
 def left_column(desk: Desk | None, view: View) -> str:
     """What waits, and what each may set for themselves; returned is what is said on an empty desk."""
+    batch_filter(here, view)
     words = live_queue(here, desk, view)
     if not MAY_READ:
         return words
@@ -59,7 +66,7 @@ def words_for_empty_desk(said: str, desk: Desk | None) -> Callable[[Here], str]:
     """As the list has just found it; asked anew where the desk runs alone."""
     once = [said] if desk is None else []
     tiers = chosen_view().tiers
-    return lambda here: once.pop() if once else waiting_words(counts(here.db, here.by, tiers))
+    return lambda here: once.pop() if once else waiting_words(counts(here.db, here.by, tiers, here.batch))
 
 
 def cover_switch() -> None:

@@ -49,15 +49,15 @@ def progress_html(found: Progress, *, by_label: bool, held: str | None = None) -
 def find_hold(db: Database, now: datetime) -> str | None:
     """What keeps every batch of the site from going on at this moment, in words."""
     if not worker_lives(db, now):
-        return "Waits: no worker is running"
-    return "The model gives no usable answers" if faults.lasts(db, faults.Fault.MODEL) else None
+        return "Screening is down: no worker is running"
+    return "The AI model gives no usable answers" if faults.lasts(db, faults.Fault.MODEL) else None
 
 
 def state_words(state: BatchState, held: str | None) -> str:
     """The state; where cases would be screened and something keeps them from it, that.
 
-    >>> state_words(BatchState.RUNNING, "Waits: no worker is running"), state_words(BatchState.PAUSED, "Waits: …")
-    ('! Waits: no worker is running', '‖ Paused')
+    >>> state_words(BatchState.RUNNING, "Screening is down"), state_words(BatchState.PAUSED, "Screening is down")
+    ('! Screening is down', '‖ Paused')
     """
     return STATE_WORDS[state] if held is None or state not in _NEED_WORKER else f"! {held}"
 
@@ -70,10 +70,10 @@ def _state(found: Progress, held: str | None) -> str:
 
 
 def _parts(found: Progress, *, by_label: bool) -> tuple[Part, ...]:
-    labelled = ("safe", "✓", "labelled safe", found.safe), ("unsafe", "▲", "labelled unsafe", found.unsafe)
+    labelled = ("safe", "✓", "labeled safe", found.safe), ("unsafe", "▲", "labeled unsafe", found.unsafe)
     return (
-        *(labelled if by_label else (("open", "✓", "settled by the agents", found.safe + found.unsafe),)),
-        ("escalate", "→", "to a clinician", found.human_review),
+        *(labelled if by_label else (("open", "✓", "decided by the AI", found.safe + found.unsafe),)),
+        ("escalate", "→", "escalated", found.human_review),
         ("quiet", "○", "pending", found.pending - found.failed),
         ("escalate", "!", "failed" if found.state in ENDED else "failed, to be retried", found.failed),
     )
@@ -98,13 +98,13 @@ def _counts(parts: tuple[Part, ...]) -> str:
 
 
 def _spent_words(found: Progress) -> str:
-    caps = [f"cap {count_of(found.caps.max_calls, 'call')}"] if found.caps.max_calls else []
-    caps += [f"cap ${found.caps.max_cost_usd:,.2f}"] if found.caps.max_cost_usd else []
+    caps = [f"limit {count_of(found.caps.max_calls, 'response')}"] if found.caps.max_calls else []
+    caps += [f"limit ${found.caps.max_cost_usd:,.2f}"] if found.caps.max_cost_usd else []
     lost = [f"{found.lost_calls:,} of them lost, their cost not in the sum"] if found.lost_calls else []
     left = [f"about {duration(found.seconds_left)} left"] if found.seconds_left is not None else []
     rows = f"{count_of(found.rows_in, 'row')}: {found.accepted:,} accepted, {found.rejected:,} rejected"
     without = [f"without what {found.left_out:,} in the inbox took"] if found.left_out else []
-    words = [rows, count_of(found.calls, "call"), *lost, money(found.cost_usd), *without, *caps, *left]
+    words = [rows, count_of(found.calls, "AI response"), *lost, money(found.cost_usd), *without, *caps, *left]
     return f'<p style="color:var(--soft);margin:.7rem 0 0">{escape(" · ".join(words))}</p>'
 
 
@@ -121,15 +121,15 @@ def list_row(one: BatchSummary, *, by_label: bool, held: str | None = None) -> d
     found = one.progress
     labelled = {"Safe": found.safe, "Unsafe": found.unsafe}
     return {
-        "Batch": one.name,
-        "Started (UTC)": one.created_at,
+        "File": one.name,
+        "Started": one.created_at,
         "State": state_words(found.state, held),
         "Rows": found.rows_in,
         "Rejected": found.rejected,
         **(labelled if by_label else {"Settled": found.safe + found.unsafe}),
-        "Clinician": found.human_review,
+        "Escalated": found.human_review,
         "Pending": found.pending,
-        "Calls": found.calls,
+        "AI responses": found.calls,
         "Cost": money(found.cost_usd),
     }
 
@@ -160,7 +160,7 @@ def missing_rows(person: Actor, one: BatchSummary, found: Stopped | None) -> Non
     if (
         found
         and is_allowed(person, Action.CONTROL_BATCH, one.created_by)
-        and st.button("Go on taking rows in", icon=":material/play_arrow:")
+        and st.button("Continue importing rows", icon=":material/play_arrow:")
     ):
         intake_runs().start(found.upload)
         st.rerun()

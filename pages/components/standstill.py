@@ -89,7 +89,7 @@ def _mend(one: Standstill) -> str:
         return "Whoever runs the server can fix it: look at the worker's log, and restart the worker."
     who = "Whoever began the upload, or an administrator,"
     if one.cause in CAP_REACHED and one.state is not None:
-        return f"{who} can fix it: Go on without a cap, on the upload's page."
+        return f"{who} can fix it: Continue without a limit, on the upload's page."
     if one.cause in FIRST_STEPS:
         who = f"{FIRST_STEPS[one.cause]}; then whoever began the upload"
     if one.state is BatchState.PAUSED:

@@ -26,11 +26,12 @@ NOTE = "The page was closed, or lost its connection, with the case open."
 
 @dataclass(slots=True, kw_only=True)
 class OpenInbox(Seat):
-    """An open inbox; when it last asked, for whom, and with which case on its desk."""
+    """An open inbox, of one ``batch`` or of all; when it last asked, for whom, and with which case on its desk."""
 
     asked_at: datetime | None = None
     person: str | None = None
     on_desk: str | None = None
+    batch: str | None = None
 
     def asks(self, now: datetime, person: str, on_desk: str | None) -> None:
         """Record that this page has asked, for whom, and for which case."""

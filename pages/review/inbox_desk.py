@@ -43,12 +43,13 @@ RENEW_BELOW = 0.9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Here:
-    """Who is at the page, and when."""
+    """Who is at the page, when, and of which upload alone the next case is."""
 
     db: Database
     person: Actor
     site: SiteSettings
     now: datetime
+    batch: str | None = None
 
     @property
     def by(self) -> Acting:
@@ -277,9 +278,9 @@ def _open_next(here: Here, tiers: Collection[Tier] | None) -> Desk | None:
     if (held := _find_left_behind(here)) is not None:
         return open_desk(here, held)
     if covers_texts():
-        claim = claims.claim_next(here.db, here.by, here.lease, tiers)
+        claim = claims.claim_next(here.db, here.by, here.lease, tiers, batch=here.batch)
         return None if claim is None else open_desk(here, claim)
-    opened = claim_and_reveal_next(here.db, here.by, here.lease, tiers)
+    opened = claim_and_reveal_next(here.db, here.by, here.lease, tiers, batch=here.batch)
     if opened is None:
         return None
     return replace(_lay_out(here, opened.claim), text=opened.text, left=opened.left)

@@ -5,7 +5,7 @@ desk is drawn again or loses the focus. Who may ask: `pages.components.seats`.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -67,11 +67,12 @@ class View:
     find: str = ""
     texts: bool = False
     sort: Sort = Sort.URGENT
+    batch: str | None = None
 
 
 def snapshot(db: Database, by: Acting, view: View) -> Mapping[str, Any]:
     """Counts and list as this person may see them. Never any of a text."""
-    found = counts(db, by, view.tiers)
+    found = counts(db, by, view.tiers, view.batch)
     read = exposure.count_cases_read(db, by.actor, last_midnight(by.now))
     return {
         "at": local_time(by.now, by.now),
@@ -126,7 +127,7 @@ def _rows(db: Database, by: Acting, view: View, found: Counts) -> Mapping[str, A
         waiting, texts_read = find(db, by, search, limit=MOST_ROWS)
         of = len(waiting)
     elif browse:
-        waiting = queue(db, by, view.tiers, limit=view.rows, sort=view.sort)
+        waiting = queue(db, by, view.tiers, limit=view.rows, sort=view.sort, batch=view.batch)
         of = found.open - found.outside_filter
     else:
         waiting = reserved_cases(db, by) if is_allowed(by.actor, Action.CLAIM_NEXT) else ()
@@ -175,7 +176,7 @@ def view_of(query: Mapping[str, str]) -> View:
     """What an address asks to see; whatever cannot be read is as if it were not there.
 
     >>> view_of({"tiers": "P0,P9", "rows": "many"})
-    View(tiers=[<Tier.P0: 0>], rows=8, find='', texts=False, sort=<Sort.URGENT: 'urgent'>)
+    View(tiers=[<Tier.P0: 0>], rows=8, find='', texts=False, sort=<Sort.URGENT: 'urgent'>, batch=None)
     """
     tiers = [Tier[name] for name in query.get("tiers", "").split(",") if name in Tier.__members__]
     rows = query.get("rows", "")
@@ -186,6 +187,7 @@ def view_of(query: Mapping[str, str]) -> View:
         find=query.get("find", "")[:LONGEST],
         texts=query.get("texts") == "1",
         sort=sort_of(query.get("sort", "")),
+        batch=query.get("batch", "")[:LONGEST_ID] or None,
     )
 
 
@@ -197,7 +199,7 @@ async def _serve(request: Request) -> Response:
         seat.asks(now, who.id, on_desk)
         closed_pages().give_back(db, seats(), now)
         with db.one_snapshot():
-            return JSONResponse(snapshot(db, who.at(now), view))
+            return JSONResponse(snapshot(db, who.at(now), replace(view, batch=seat.batch)))
 
     return await seats().serve(request, answer)
 

@@ -10,7 +10,7 @@ import streamlit as st
 from pages.components.refusals import remember_refusal
 from pages.components.sign_in import browser_of, who_asks
 from pages.components.times import last_midnight
-from pages.components.words import sentence
+from pages.components.words import literal, sentence
 from pages.review.closed_pages import OpenInbox
 from pages.review.inbox_desk import Desk, Here, finish, is_in_hand, say, take
 from pages.review.inbox_live import EVERY_S, View, seats, snapshot, view_of
@@ -19,6 +19,8 @@ from pages.review.shortcuts import key_of, on
 from screening.review.policy import Action, Forbidden, is_allowed
 from screening.review.triage import Tier
 from screening.text.display import visible
+from storage.batches.batch_state import UnknownBatch
+from storage.batches.batches import find_batch
 from storage.review import exposure
 from storage.review.claims import NotAvailable
 from storage.review.queue import Sort, sort_of
@@ -26,15 +28,15 @@ from storage.review.queue import Sort, sort_of
 if TYPE_CHECKING:
     from streamlit.components.v2.types import ComponentRenderer
 
-KEY, SEAT, TIERS, SORT = "queue", "inbox_seat", "tiers", "sort"
+KEY, SEAT, TIERS, SORT, BATCH = "queue", "inbox_seat", "tiers", "sort", "batch"
 _HEARD = {"take": "queue_take", "act": "queue_act"}
 """Session key of a press that the page has not handled yet."""
 
 
 def chosen_view() -> View:
-    """The tiers and the order chosen. In the address, so that a reload keeps them."""
+    """The tiers, the batch and the order chosen. In the address, so that a reload keeps them."""
     query = st.query_params.to_dict()
-    return view_of({name: query[name] for name in (TIERS, SORT) if name in query})
+    return view_of({name: query[name] for name in (TIERS, SORT, BATCH) if name in query})
 
 
 def live_queue(here: Here, desk: Desk | None, view: View) -> str:
@@ -45,7 +47,7 @@ def live_queue(here: Here, desk: Desk | None, view: View) -> str:
     may, now = is_allowed(here.person, Action.CLAIM_NEXT), snapshot(here.db, here.by, view)
     data = {
         "now": now,
-        "address": _address(),
+        "address": _address(view.batch),
         "every": EVERY_S,
         "tiers": [tier.name for tier in view.tiers or ()],
         "sort": view.sort.value,
@@ -135,12 +137,29 @@ def claim_or_say(here: Here, case_id: str) -> None:
     st.rerun()
 
 
-def _address() -> str:
-    """Where this open inbox asks what is new: one address a session."""
-    if SEAT not in st.session_state:
-        seat = OpenInbox(browser=browser_of(st.context.cookies.to_dict()), who=who_asks(active=False))
-        st.session_state[SEAT] = seats().take(seat)
-    return str(st.session_state[SEAT])
+def _address(batch: str | None) -> str:
+    """Where this open inbox asks what is new: one address a session and batch."""
+    of, address = st.session_state.get(SEAT, (None, ""))
+    if not address or of != batch:
+        seat = OpenInbox(browser=browser_of(st.context.cookies.to_dict()), who=who_asks(active=False), batch=batch)
+        address = seats().take(seat)
+        st.session_state[SEAT] = (batch, address)
+    return str(address)
+
+
+def batch_filter(here: Here, view: View) -> None:
+    """Said above the list where it is of one upload alone, with the way to all."""
+    if view.batch is None:
+        return
+    try:
+        name = find_batch(here.db, here.person, view.batch).name
+    except (UnknownBatch, Forbidden):
+        name = "one upload"
+    with st.container(border=True, key="of_batch", horizontal=True):
+        st.markdown(f"Only cases of **{literal(name)}**")
+        if st.button("Show all", key="all_batches"):
+            st.query_params.pop(BATCH, None)
+            st.rerun()
 
 
 def _filter() -> None:

@@ -94,6 +94,11 @@ def in_tiers(tiers: Collection[Tier] | None) -> ColumnElement[bool]:
     return _entry.tier == only[0] if len(only) == 1 else _entry.tier.in_(only)
 
 
+def of_batch(batch: str | None) -> ColumnElement[bool]:
+    """The condition that the case came in with this batch; None is no filter."""
+    return true() if batch is None else _entry.case_id.in_(select(cases.c.id).where(cases.c.batch_id == batch))
+
+
 def is_reserved_for_others(actor: Actor, now: At) -> ColumnElement[bool]:
     """The condition that the case is reserved: set aside by its reader (who may be the actor), or handed to another."""
     for_actor = and_(_entry.handed_to == actor.id, _entry.held_by != actor.id)
@@ -161,11 +166,12 @@ def state(actor: Actor, now: At) -> ColumnElement[str]:
     )
 
 
-def free_for(actor: Actor, now: At, tiers: Collection[Tier] | None) -> ColumnElement[bool]:
+def free_for(actor: Actor, now: At, tiers: Collection[Tier] | None, batch: str | None = None) -> ColumnElement[bool]:
     """Whether the actor may be given this case by "the next one"."""
     return and_(
         is_open(),
         in_tiers(tiers),
+        of_batch(batch),
         or_(_entry.holder.is_(None), _entry.lease_expires_at <= now),
         ~is_read_by(actor),
         ~needs_senior(actor),
@@ -181,17 +187,17 @@ def in_order(tiers: Collection[Tier] | None) -> tuple[ColumnElement[Any], ...]:
     return (*first, _entry.due_at, _entry.case_id)
 
 
-def earliest(actor: Actor, now: At, tier: Tier) -> Select[Any]:
+def earliest(actor: Actor, now: At, tier: Tier, batch: str | None = None) -> Select[Any]:
     """The earliest deadline among the free cases of this tier."""
-    free = select(_entry.routine, _entry.due_at).where(free_for(actor, now, [tier]))
+    free = select(_entry.routine, _entry.due_at).where(free_for(actor, now, [tier], batch))
     return free.order_by(*in_order([tier])).limit(1)
 
 
-def next_free(actor: Actor, now: At, tiers: Collection[Tier] | None) -> ScalarSelect[str]:
+def next_free(actor: Actor, now: At, tiers: Collection[Tier] | None, batch: str | None = None) -> ScalarSelect[str]:
     """The id of the case due next; PostgreSQL skips rows that another transaction is claiming."""
     return (
         select(_entry.case_id)
-        .where(free_for(actor, now, tiers))
+        .where(free_for(actor, now, tiers, batch))
         .order_by(*in_order(tiers))
         .limit(1)
         .with_for_update(skip_locked=True, of=inbox_entries)
@@ -235,23 +241,30 @@ def claim_next(
     lease: timedelta = LEASE,
     tiers: Collection[Tier] | None = None,
     token: Callable[[], str] = new_token,
+    batch: str | None = None,
 ) -> Claim | None:
-    """The case due next that is free for this person, now held by them; None when there is none.
+    """The case due next that is free for this person, of these tiers and this batch, now held by them; None when there
+    is none.
 
     If a more urgent case has come since a text was sent ahead to them, that text is given up. Raises Forbidden.
     """
     require(by.actor, Action.CLAIM_NEXT)
     with db.write() as conn:
-        return claim_next_in(conn, by, lease, tiers, token())
+        return claim_next_in(conn, by, lease, tiers, token(), batch)
 
 
 def claim_next_in(
-    conn: Connection, by: Acting, lease: timedelta, tiers: Collection[Tier] | None, token: str
+    conn: Connection,
+    by: Acting,
+    lease: timedelta,
+    tiers: Collection[Tier] | None,
+    token: str,
+    batch: str | None = None,
 ) -> Claim | None:
     """As `claim_next`, inside the caller's transaction."""
     ahead = take_back(conn, by)
-    for among in by_urgency(conn, by, tiers):
-        due_next = _entry.case_id == next_free(by.actor, by.now, among)
+    for among in by_urgency(conn, by, tiers, batch):
+        due_next = _entry.case_id == next_free(by.actor, by.now, among, batch)
         if (taken := _take(conn, due_next, by, lease, token)) is not None:
             note_ahead(conn, by, ahead, taken.case_id)
             append(conn, by, "claimed", taken.case_id, {"tier": int(taken.tier)})
@@ -260,14 +273,16 @@ def claim_next_in(
     return None
 
 
-def by_urgency(conn: Connection, by: Acting, tiers: Collection[Tier] | None) -> Sequence[Collection[Tier] | None]:
+def by_urgency(
+    conn: Connection, by: Acting, tiers: Collection[Tier] | None, batch: str | None = None
+) -> Sequence[Collection[Tier] | None]:
     """The tiers of a filter one by one, the tier whose next case is due first in front: each has an index, so that a
     query does not read the cases that the filter leaves out. Tiers without a free case are left out; [None] without a
     filter.
     """
     if tiers is None:
         return [None]
-    heads = [(conn.execute(earliest(by.actor, by.now, tier)).first(), tier) for tier in sorted(set(tiers))]
+    heads = [(conn.execute(earliest(by.actor, by.now, tier, batch)).first(), tier) for tier in sorted(set(tiers))]
     return [[tier] for head, tier in sorted((tuple(head), tier) for head, tier in heads if head is not None)]
 
 

@@ -28,6 +28,7 @@ def claim_and_reveal_next(
     lease: timedelta = LEASE,
     tiers: Collection[Tier] | None = None,
     token: Callable[[], str] = new_token,
+    batch: str | None = None,
 ) -> Opened | None:
     """As `claims.claim_next`, `evidence.reveal_text` and `notes.notes` one after the other, and in the audit log as
     these are: claimed, and its text viewed. None where no case is free. Raises Forbidden.
@@ -35,7 +36,7 @@ def claim_and_reveal_next(
     require(by.actor, Action.CLAIM_NEXT)
     require(by.actor, Action.VIEW_TEXT, by.id)
     with db.write() as conn:
-        claim = claim_next_in(conn, by, lease, tiers, token())
+        claim = claim_next_in(conn, by, lease, tiers, token(), batch)
         if claim is None:
             return None
         left = notes_of_unread(conn, claim.case_id)

@@ -14,7 +14,18 @@ from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from screening.review.triage import Tier
 from storage.database import Database, record
-from storage.review.claims import KEPT, NOW, cases_in_hands, in_order, is_leased, is_open, moment, state, why_of
+from storage.review.claims import (
+    KEPT,
+    NOW,
+    cases_in_hands,
+    in_order,
+    is_leased,
+    is_open,
+    moment,
+    of_batch,
+    state,
+    why_of,
+)
 from storage.review.tallies import Tallies, tallies
 from storage.schema import Moment, cases, inbox_entries
 
@@ -74,7 +85,9 @@ class Counts:
     """How many open cases are in each state inside the filter, and how many lie outside it.
 
     ``held_until`` is when the first lease of somebody else runs out, ``reserved_until`` likewise; None where
-    there is none. ``free_by_tier`` covers the free cases inside the filter, ``open_by_tier``, ``late_by_tier`` and
+    there is none.
+    ``free_by_tier`` covers the free cases inside the filter, ``inside_by_tier`` all in it;
+    ``open_by_tier``, ``late_by_tier`` and
     ``kept_by_tier`` (not free for this person) all open cases; late ones are counted up to `MOST_LATE` + 1 a tier.
     ``disputed`` are those on which two readers disagree, also ones outside the filter.
     ``newest_urgent`` is the latest target of an open P0 case: it moves on when one comes in.
@@ -83,6 +96,7 @@ class Counts:
     by_state: Mapping[State, int]
     free_by_tier: Mapping[Tier, int]
     open_by_tier: Mapping[Tier, int]
+    inside_by_tier: Mapping[Tier, int]
     late_by_tier: Mapping[Tier, int]
     kept_by_tier: Mapping[Tier, int]
     disputed: int = 0
@@ -114,27 +128,30 @@ def queue(
     limit: int = 50,
     offset: int = 0,
     sort: Sort = Sort.URGENT,
+    batch: str | None = None,
 ) -> tuple[Waiting, ...]:
     """Open cases, in the order they are due where no other is asked for. For supervisors. Raises Forbidden."""
     require(by.actor, Action.BROWSE_QUEUE)
-    query = _list(by.actor, None if tiers is None else frozenset(tiers), limit, offset, sort)
+    query = _list(by.actor, None if tiers is None else frozenset(tiers), limit, offset, sort, batch)
     rows = db.rows(query, moment(by.now))
     return tuple(waiting_case(row, by.now) for row in rows)
 
 
 @lru_cache(maxsize=KEPT)
-def _list(actor: Actor, tiers: frozenset[Tier] | None, limit: int, offset: int, sort: Sort) -> Select[Any]:
+def _list(
+    actor: Actor, tiers: frozenset[Tier] | None, limit: int, offset: int, sort: Sort, batch: str | None
+) -> Select[Any]:
     """The statement for a page of the list, built once for a person who asks again and again."""
-    page = _page(actor, tiers, limit, offset, sort).subquery()
+    page = _page(actor, tiers, limit, offset, sort, batch).subquery()
     joined = select(page, cases.c.external_id).join(cases, cases.c.id == page.c.case_id)
     return joined.order_by(*sort_columns(page.c, sort))
 
 
 def _page(
-    actor: Actor, tiers: Collection[Tier] | None, limit: int, offset: int, sort: Sort
+    actor: Actor, tiers: Collection[Tier] | None, limit: int, offset: int, sort: Sort, batch: str | None
 ) -> Select[Any] | CompoundSelect[Any]:
     """The first cases of each tier of the filter, merged: no query reads the cases that the filter leaves out."""
-    entries = select(inbox_entries, state(actor, NOW).label("state")).where(is_open())
+    entries = select(inbox_entries, state(actor, NOW).label("state")).where(is_open(), of_batch(batch))
     if tiers is None and sort is Sort.URGENT:
         return entries.order_by(*in_order(None)).limit(limit).offset(offset)
     heads = [
@@ -176,21 +193,33 @@ def waiting_case(row: Any, now: datetime) -> Waiting:
     )
 
 
-def counts(db: Database, by: Acting, tiers: Collection[Tier] | None = None) -> Counts:
-    """How many cases wait and what keeps them from this person.
+def counts(db: Database, by: Acting, tiers: Collection[Tier] | None = None, batch: str | None = None) -> Counts:
+    """How many cases wait, in these tiers and this batch, and what keeps them from this person.
 
     All open cases of a tier are a tally; only those that may not be free are looked at. Raises Forbidden.
     """
     require(by.actor, Action.VIEW_COUNTS)
     with db.read() as conn:
         rows = conn.execute(_blocked_cases(by.actor), moment(by.now)).all()
+        of_one = rows if batch is None else conn.execute(_cases_of(by.actor, batch), moment(by.now)).all()
         found = tallies(conn, by.now)
-    return _counts(rows, found, set(Tier if tiers is None else tiers))
+    every = found.open if batch is None else {tier: sum(row.n for row in of_one if row.tier == tier) for tier in Tier}
+    return _counts(rows, of_one, every, found, set(Tier if tiers is None else tiers))
 
 
 @lru_cache(maxsize=KEPT)
 def _blocked_cases(actor: Actor) -> Select[Any]:
     """The statement that counts the cases that may not be free, by their state."""
+    return _by_state(actor, _entry.case_id.in_(cases_in_hands(actor, NOW)))
+
+
+@lru_cache(maxsize=KEPT)
+def _cases_of(actor: Actor, batch: str) -> Select[Any]:
+    """The statement that counts all open cases of one batch, by their state."""
+    return _by_state(actor, of_batch(batch))
+
+
+def _by_state(actor: Actor, which: ColumnElement[bool]) -> Select[Any]:
     standing = (
         select(
             state(actor, NOW).label("state"),
@@ -198,7 +227,7 @@ def _blocked_cases(actor: Actor) -> Select[Any]:
             case((is_leased(NOW), _entry.lease_expires_at)).label("lease"),
             case((_entry.reserved_until > NOW, _entry.reserved_until)).label("reserved"),
         )
-        .where(_entry.case_id.in_(cases_in_hands(actor, NOW)), is_open())
+        .where(which, is_open())
         .subquery()
         .c
     )
@@ -211,23 +240,30 @@ def _blocked_cases(actor: Actor) -> Select[Any]:
     ).group_by(standing.state, standing.tier)
 
 
-def _counts(rows: Collection[Any], found: Tallies, tiers: Collection[Tier]) -> Counts:
-    every = found.open
-    inside = [row for row in rows if row.tier in tiers and row.state != State.FREE]
+def _counts(
+    rows: Collection[Any],
+    of_one: Collection[Any],
+    every: Mapping[Tier, int],
+    found: Tallies,
+    tiers: Collection[Tier],
+) -> Counts:
+    """``of_one`` are the rows, and ``every`` the open cases, of the batch that is looked at; else the same as all."""
+    inside = [row for row in of_one if row.tier in tiers and row.state != State.FREE]
     kept = Counter[tuple[str, int]]({(row.state, row.tier): row.n for row in inside})
     by_state = {one: sum(kept[one, tier] for tier in tiers) for one in State}
     free = {tier: every[tier] - sum(kept[one, tier] for one in State) if tier in tiers else 0 for tier in Tier}
     return Counts(
         by_state=by_state | {State.FREE: sum(free.values())},
         free_by_tier=free,
-        open_by_tier=every,
+        open_by_tier=found.open,
+        inside_by_tier={tier: every[tier] if tier in tiers else 0 for tier in Tier},
         late_by_tier=found.late,
         disputed=found.disputed,
         newest_urgent=found.newest_urgent,
         kept_by_tier={
             tier: sum(row.n for row in rows if row.tier == tier and row.state != State.FREE) for tier in Tier
         },
-        outside_filter=sum(number for tier, number in every.items() if tier not in tiers),
+        outside_filter=sum(found.open.values()) - sum(every[tier] for tier in tiers),
         held_until=_first(row.lease for row in inside if row.state == State.HELD),
         reserved_until=_first(row.reserved for row in inside if row.state == State.RESERVED),
     )

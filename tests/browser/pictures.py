@@ -39,7 +39,7 @@ def take_all(page: Page, folder: Path) -> None:
 
 def _screen_sample(page: Page) -> None:
     page.goto("/")
-    page.get_by_role("button", name="Use the sample").click()
+    page.get_by_role("button", name="Try sample data").click()
     page.get_by_role("button", name="Start screening 120 texts").click()
     expect(page.get_by_text("✓ Finished")).to_be_visible(timeout=4 * EXPECT_MS)
 

@@ -33,7 +33,7 @@ def _upload(page: Page, name: str, content: bytes) -> None:
     page.goto("/batches")
     chosen = {"name": name, "mimeType": "text/csv", "buffer": content}
     page.locator("input[type=file]").set_input_files(files=[chosen])
-    expect(page.get_by_role("heading", name=re.compile("^Check "))).to_be_visible()
+    expect(page.get_by_text("File uploads › Check")).to_be_visible()
 
 
 def _download(page: Page, link: str) -> str:
@@ -50,11 +50,11 @@ def _numbered(count: int) -> bytes:
 
 def test_the_sample_goes_through(page: Page) -> None:
     page.goto("/batches")
-    expect(page.get_by_role("heading", name="Batches", exact=True)).to_be_visible()
+    expect(page.get_by_role("heading", name="File uploads", exact=True)).to_be_visible()
     screenshots(page, "batches-list")
     _upload(page, "sample.csv", (ROOT / "data" / "sample.csv").read_bytes())
-    expect(page.get_by_text("120 rows in = 120 accepted + 0 rejected")).to_be_visible()
-    expect(page.get_by_text("separated by commas")).to_be_visible()
+    expect(page.get_by_text("120 rows: 120 accepted, 0 rejected")).to_be_visible()
+    expect(page.get_by_text("utf-8, commas")).to_be_visible()
     screenshots(page, "batches-check")
     page.get_by_role("button", name="Start screening 120 texts").click()
     expect(page.get_by_text("✓ Finished")).to_be_visible(timeout=60_000)
@@ -70,13 +70,13 @@ def test_a_file_that_could_be_misread_says_why(page: Page) -> None:
     _upload(page, "open.csv", b'id,text\n1,"I am fine\n2,another\n')
     expect(page.get_by_role("alert").filter(has_text="Line 2: a quote opens here")).to_be_visible()
     screenshot(page, "batches-refused")
-    page.get_by_role("button", name="Choose another file").click()
-    expect(page.get_by_role("heading", name="Batches", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Another file").click()
+    expect(page.get_by_role("heading", name="File uploads", exact=True)).to_be_visible()
 
 
 def test_hostile_cells_do_nothing_and_leave_neutralised(page: Page) -> None:
     _upload(page, "<img src=x>.csv", HOSTILE)
-    expect(page.get_by_text("3 rows in = 2 accepted + 1 rejected")).to_be_visible()
+    expect(page.get_by_text("3 rows: 2 accepted, 1 rejected")).to_be_visible()
     page.get_by_role("button", name="Start screening 2 texts").click()
     expect(page.get_by_text("✓ Finished")).to_be_visible(timeout=60_000)
     expect(page.get_by_role("heading", name="<img src=x>.csv")).to_be_visible()
@@ -100,7 +100,7 @@ def test_work_goes_on_with_the_page_closed_and_after_a_kill(page: Page, running_
         running_app.start(name)
     page.goto(address)
     expect(page.get_by_text("✓ Finished")).to_be_visible(timeout=180_000)
-    expect(page.get_by_text("400 rows in = 400 accepted + 0 rejected")).to_be_visible()
+    expect(page.get_by_text("400 rows: 400 accepted, 0 rejected")).to_be_visible()
     assert len(_download(page, "Results (JSON lines)").splitlines()) == 400
 
 
@@ -121,7 +121,7 @@ def test_a_file_that_is_not_taken_in_says_why_and_a_button_goes_on(
     ).to_be_visible()
     screenshot(page, "batches-intake-stopped")
     upload.path.write_bytes(whole)
-    page.get_by_role("button", name="Go on taking rows in").click()
+    page.get_by_role("button", name="Continue importing rows").click()
     expect(page.get_by_text("✓ Finished")).to_be_visible(timeout=60_000)
     expect(page.get_by_text("Taking rows in stopped")).to_have_count(0)
     assert not upload.path.exists()
@@ -144,11 +144,11 @@ def test_the_list_opens_a_batch_and_comes_back(page: Page) -> None:
     box = page.get_by_test_id("stDataFrame").bounding_box()
     assert box is not None
     page.mouse.click(box["x"] + 17, box["y"] + 52)
-    expect(page.get_by_role("button", name="All batches")).to_be_visible()
-    page.get_by_role("button", name="All batches").click()
-    expect(page.get_by_role("heading", name="Batches", exact=True)).to_be_visible()
+    expect(page.get_by_role("button", name="All uploads")).to_be_visible()
+    page.get_by_role("button", name="All uploads").click()
+    expect(page.get_by_role("heading", name="File uploads", exact=True)).to_be_visible()
     page.wait_for_timeout(1_000)
-    expect(page.get_by_role("heading", name="Batches", exact=True)).to_be_visible()
+    expect(page.get_by_role("heading", name="File uploads", exact=True)).to_be_visible()
     assert "batch=" not in page.url
 
 
@@ -165,9 +165,9 @@ def test_a_page_that_stays_open_offers_what_there_is_by_now(page: Page, running_
     decide(db, unsafe, Outcome.UNSAFE)
     expect(page.get_by_text("1 text waits to be acknowledged.")).to_be_visible()
     expect(page.get_by_role("link", name=re.compile(r"^1\s*unsafe$"))).to_be_visible()
-    expect(page.get_by_role("button", name="Retry what failed")).to_have_count(0)
+    expect(page.get_by_role("button", name="Retry failed texts")).to_have_count(0)
     record_error(db, failed, "refused", "", NOW)
-    expect(page.get_by_role("button", name="Retry what failed")).to_be_visible()
+    expect(page.get_by_role("button", name="Retry failed texts")).to_be_visible()
     decide(db, another, Outcome.UNSAFE)
     expect(page.get_by_text("2 texts wait to be acknowledged.")).to_be_visible()
     page.get_by_role("button", name="Show the list as it is now").click()

@@ -31,7 +31,7 @@ def app_environment(postgresql_server: str) -> dict[str, str]:
 
 def test_while_the_database_is_away_a_page_says_so_and_comes_back_by_itself(page: Page, postgresql_server: str) -> None:
     page.goto("/batches")
-    expect(page.get_by_role("heading", name="Batches", exact=True)).to_be_visible()
+    expect(page.get_by_role("heading", name="File uploads", exact=True)).to_be_visible()
     with put_away(postgresql_server, NAME):
         page.reload()
         expect(page.get_by_text(AWAY)).to_be_visible()
@@ -39,7 +39,7 @@ def test_while_the_database_is_away_a_page_says_so_and_comes_back_by_itself(page
         expect(page.get_by_text(NOTICE)).to_have_count(1)
         page.evaluate(NOTICE_GONE)
         require_well(page, "database-away")
-    expect(page.get_by_role("heading", name="Batches", exact=True)).to_be_visible()
+    expect(page.get_by_role("heading", name="File uploads", exact=True)).to_be_visible()
     expect(page.get_by_text(AWAY)).to_have_count(0)
     assert not page.evaluate("window.noticeGone"), "what stands below it would move"
 

@@ -33,7 +33,7 @@ def test_what_was_missed_is_read_tagged_and_taken_along(page: Page, running_app:
     page.locator("input[type=file]").set_input_files(
         files=[{"name": "severity.csv", "mimeType": "text/csv", "buffer": content.encode()}]
     )
-    expect(page.get_by_role("heading", name=re.compile("^Check "))).to_be_visible()
+    expect(page.get_by_text("File uploads › Check")).to_be_visible()
     page.get_by_text("Use a mapping kept from another file").click()
     page.get_by_test_id("stExpanderDetails").locator("input[type=file]").set_input_files(
         files=[{"name": "mapping.json", "mimeType": "application/json", "buffer": MAPPING.encode()}]

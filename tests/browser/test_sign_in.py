@@ -134,7 +134,7 @@ def test_the_site_names_its_first_admin(visitor: Page) -> None:
 def test_an_idle_session_is_refused_at_the_next_action_and_leads_back(visitor: Page, db: Database) -> None:
     visitor.goto("/batches")
     sign_in(visitor, "rae")
-    expect(visitor.get_by_role("heading", name="Batches", exact=True)).to_be_visible()
+    expect(visitor.get_by_role("heading", name="File uploads", exact=True)).to_be_visible()
     _end_idle(db)
     visitor.get_by_role("link", name="Home", exact=True).click()
     expect(visitor.get_by_text("your session has ended")).to_be_visible()
@@ -211,7 +211,7 @@ def test_who_loses_the_role_with_a_reading_under_way_is_told_what_became_of_it(
 def test_a_revoked_session_is_refused_in_every_tab(visitor: Page, db: Database) -> None:
     visitor.goto("/batches")
     sign_in(visitor, "rae")
-    expect(visitor.get_by_role("heading", name="Batches", exact=True)).to_be_visible()
+    expect(visitor.get_by_role("heading", name="File uploads", exact=True)).to_be_visible()
     other = visitor.context.new_page()
     other.goto("/errors")
     expect(other.get_by_role("heading", name="Errors", exact=True)).to_be_visible()
@@ -227,7 +227,7 @@ def test_a_revoked_session_is_refused_in_every_tab(visitor: Page, db: Database) 
 def test_signing_out_ends_the_session_on_the_server(visitor: Page) -> None:
     visitor.goto("/batches")
     sign_in(visitor, "rae")
-    expect(visitor.get_by_role("heading", name="Batches", exact=True)).to_be_visible()
+    expect(visitor.get_by_role("heading", name="File uploads", exact=True)).to_be_visible()
     cookies = visitor.context.cookies()
     visitor.get_by_role("button", name="Account").click()
     with visitor.expect_response(lambda answer: answer.url.endswith("/sign-out") and answer.status == 200):

@@ -264,7 +264,7 @@ def test_a_clinician_cannot_open_a_seniors_page(team: dict[str, Person], path: s
 def test_an_administrator_sees_what_waits_and_reads_nothing(team: dict[str, Person]) -> None:
     page = team["ada"].page
     page.goto("/batches")
-    expect(page.get_by_role("heading", name="Batches", exact=True)).to_be_visible()
+    expect(page.get_by_role("heading", name="File uploads", exact=True)).to_be_visible()
     expect(page.get_by_role("dialog")).to_have_count(0)
     page.goto("/inbox")
     expect(page.get_by_text("You see what waits")).to_be_visible()

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -200,9 +199,9 @@ def test_the_counts_take_what_is_yet_to_be_read_as_with_a_clinician(open_page: O
     for case_id, outcome in zip(waiting(page_database), (Outcome.SAFE, Outcome.UNSAFE), strict=True):
         decide(page_database, case_id, outcome)
     (line,) = open_page("batches").dataframe[0].value.to_dict("records")
-    assert (line["Safe"], line["Unsafe"], line["Clinician"]) == (0, 0, 2)
-    shown = re.sub(r"<[^>]+>", "", words_on(open_page("batches", batch=batch_id)))
-    assert "0✓ labelled safe" in shown and "2→ to a clinician" in shown
+    assert (line["Safe"], line["Unsafe"], line["Escalated"]) == (0, 0, 2)
+    shown = words_on(open_page("batches", batch=batch_id))
+    assert "0✓ labeled safe" in shown and "2→ escalated" in shown
 
 
 def test_where_nothing_is_left_out_nothing_is_said_of_it(open_page: Opener, page_database: Database) -> None:
@@ -222,8 +221,8 @@ def test_the_row_that_is_pressed_is_the_batch_that_opens(open_page: Opener, page
     choose_rows(page, page.dataframe[0], [0])
     assert page.query_params["batch"] in (shown.id, [shown.id])
     assert "posts.csv" in words_on(page)
-    _button(page, "All batches").click().run()
-    assert list(page.dataframe[0].value["Batch"]) == ["later.csv", "posts.csv"], "and nothing is chosen"
+    _button(page, "All uploads").click().run()
+    assert list(page.dataframe[0].value["File"]) == ["later.csv", "posts.csv"], "and nothing is chosen"
 
 
 def test_pause_resume_and_cancel(open_page: Opener, page_database: Database) -> None:
@@ -235,7 +234,7 @@ def test_pause_resume_and_cancel(open_page: Opener, page_database: Database) -> 
     assert batches.progress(page_database, batch_id).pending == 1
     _button(page, "Resume").click().run()
     assert batches.batch_state(page_database, batch_id) is BatchState.RUNNING
-    _button(page, "Cancel this batch").click().run()
+    _button(page, "Cancel this upload").click().run()
     assert batches.batch_state(page_database, batch_id) is BatchState.CANCELLED
     assert "1" in words_on(page) and "pending" in words_on(page)
 
@@ -246,8 +245,8 @@ def test_what_failed_in_a_cancelled_batch_is_said_and_not_offered_again(
     batch_id = batch(page_database, ["one", "two"])
     record_error(page_database, waiting(page_database)[0], "timeout", "", NOW)
     page = open_page("batches", batch=batch_id)
-    assert "Retry what failed" in _labels(page) and "failed, to be retried" in words_on(page)
-    _button(page, "Cancel this batch").click().run()
+    assert "Retry failed texts" in _labels(page) and "failed, to be retried" in words_on(page)
+    _button(page, "Cancel this upload").click().run()
     assert not any(label.startswith("Retry") for label in _labels(page))
     assert "! failed" in words_on(page) and "to be retried" not in words_on(page)
 
@@ -347,7 +346,7 @@ def test_somebody_elses_upload_is_not_served(open_page: Opener, tmp_path: Path) 
 
 
 def test_an_unknown_batch_is_said(open_page: Opener) -> None:
-    assert open_page("batches", batch="0" * 32).error[0].value == "There is no such batch."
+    assert open_page("batches", batch="0" * 32).error[0].value == "There is no such upload."
 
 
 def test_a_broken_byte_in_a_label_is_shown_and_its_row_keeps_what_it_is(

@@ -51,7 +51,7 @@ def test_the_page_says_why_and_a_button_goes_on(open_page: Opener, page_database
     page, batch_id, file = _stopped(open_page, page_database, tmp_path)
     assert "Taking rows in stopped after 0" in _shown(page) and "a quote opens here" in _shown(page)
     file.write_bytes(ROWS)
-    _button(page, "Go on taking rows in").click().run()
+    _button(page, "Continue importing rows").click().run()
     intake_runs().wait()
     assert "stopped after" not in _shown(page.run()) and not file.exists()
     found = batches.progress(page_database, batch_id)
@@ -112,5 +112,5 @@ def test_an_evaluation_that_stopped_is_not_gone_on_with(open_page: Opener, page_
 
 def test_the_file_of_a_cancelled_batch_is_put_away(open_page: Opener, page_database: Database, tmp_path: Path) -> None:
     page, _, file = _stopped(open_page, page_database, tmp_path)
-    _button(page, "Cancel this batch").click().run()
+    _button(page, "Cancel this upload").click().run()
     assert "stopped after" not in _shown(page.run()) and not file.exists()

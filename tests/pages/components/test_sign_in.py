@@ -284,7 +284,7 @@ def test_a_download_asks_the_session_when_it_is_pressed(
 
 @pytest.mark.parametrize(
     ("person", "columns", "words"),
-    [(ANN, {"Settled"}, "settled by the agents"), (RESEARCHER, {"Safe", "Unsafe"}, "labelled safe")],
+    [(ANN, {"Settled"}, "decided by the AI"), (RESEARCHER, {"Safe", "Unsafe"}, "labeled safe")],
 )
 def test_the_counts_of_a_batch_tell_no_label_to_those_who_read_blind(
     visit: Opener, page_database: Database, person: Actor, columns: set[str], words: str

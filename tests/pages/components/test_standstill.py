@@ -38,10 +38,10 @@ def still(cause: str, state: BatchState | None = BatchState.RUNNING, waiting: in
         (still(NO_WORKER), "start the worker"),
         (still("connection"), "by itself"),
         (still("authentication", BatchState.PAUSED), "An administrator fixes it"),
-        (still("max_cost", BatchState.CAPPED), "Go on without a cap"),
+        (still("max_cost", BatchState.CAPPED), "Continue without a limit"),
         (still("server_error", None), "presses Retry"),
         (still("server_error", BatchState.PAUSED), "presses Resume"),
-        (still("max_calls", BatchState.PAUSED), "Go on without a cap"),
+        (still("max_calls", BatchState.PAUSED), "Continue without a limit"),
         (still("preflight_failed", BatchState.PAUSED), "can allow the model in writing, in Settings; then"),
         (still("internal_error", None), "looks at the worker's log; then whoever began the upload presses Retry"),
     ],
@@ -125,9 +125,9 @@ def test_a_batch_without_a_living_worker_or_a_model_that_answers_says_so(
     with page_database.write() as conn:
         faults.begin(conn, faults.Fault.MODEL, system_clock())
     assert "Running" not in (shown := _all(open_page("batches", batch=batch_id)))
-    assert "! The model gives no usable answers" in shown
+    assert "! The AI model gives no usable answers" in shown
     (table,) = open_page("batches").dataframe
-    assert list(table.value["State"]) == ["! The model gives no usable answers"]
+    assert list(table.value["State"]) == ["! The AI model gives no usable answers"]
 
 
 def _all(page: object) -> str:

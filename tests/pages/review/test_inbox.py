@@ -435,6 +435,7 @@ def test_every_open_case_is_in_the_counts_once() -> None:
     found = Counts(
         by_state=by_state,
         free_by_tier={},
+        inside_by_tier={},
         open_by_tier={},
         late_by_tier={},
         kept_by_tier={},

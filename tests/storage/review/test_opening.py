@@ -10,8 +10,9 @@ from storage.review import claims, inbox
 from storage.review.evidence import reveal_text
 from storage.review.notes import notes
 from storage.review.opening import claim_and_reveal_next
-from storage.schema import audit_events
-from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, fill
+from storage.review.queue import counts, queue
+from storage.schema import audit_events, cases
+from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, SENIOR, fill
 from tests.storage.statements import statements
 
 
@@ -46,3 +47,22 @@ def test_who_may_read_nothing_is_given_nothing(db: Database) -> None:
     with pytest.raises(Forbidden):
         claim_and_reveal_next(db, ADMIN.at(NOW))
     assert _logged(db) == []
+
+
+def test_the_cases_of_one_upload_alone_are_counted_listed_and_given(db: Database) -> None:
+    """The other upload came first and is as urgent; within the filter nothing of it is counted as inside, listed or
+    given, also where tiers are chosen beside; urgent cases outside are still counted as open.
+    """
+    others, ours = fill(db, [Tier.P0, Tier.P2]), fill(db, [Tier.P2, Tier.P0, Tier.P1])
+    batch = db.value(select(cases.c.batch_id).where(cases.c.id == ours[0]))
+    for tiers, inside in ((None, 3), ([Tier.P1, Tier.P2], 2)):
+        found = counts(db, SENIOR.at(NOW), tiers, batch)
+        assert (found.free, sum(found.inside_by_tier.values()), found.outside_filter) == (inside, inside, 5 - inside)
+        assert found.open_by_tier[Tier.P0] == 2
+    listed = [one.case_id for one in queue(db, SENIOR.at(NOW), batch=batch)]
+    assert listed == [ours[1], ours[2], ours[0]] and not set(listed) & set(others)
+    given = [claim_and_reveal_next(db, who.at(NOW), batch=batch) for who in (ANN, BO, CY)]
+    assert [one and one.claim.case_id for one in given] == listed
+    assert claim_and_reveal_next(db, SENIOR.at(NOW), tiers=[Tier.P0], batch=batch) is None
+    assert counts(db, SENIOR.at(NOW), None, batch).held == 3 and counts(db, ANN.at(NOW), None, batch).free == 0
+    assert counts(db, SENIOR.at(NOW)).free == 2
