@@ -88,19 +88,30 @@ def _start(directory: Path):  # type: ignore[no-untyped-def]
 @pytest.fixture
 def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
     """A migrated, empty SQLite database of this test's own."""
-    path = tmp_path / "second_look.db"
-    shutil.copy(sqlite_template, path)
+    return copy_of(sqlite_template, tmp_path / "second_look.db")
+
+
+def copy_of(template: Path, path: Path) -> str:
+    """The URL of a copy of the migrated, empty file."""
+    shutil.copy(template, path)
     return f"sqlite:///{path}"
 
 
 @pytest.fixture
 def postgresql_url(postgresql_server: str) -> Iterator[str]:
     """A migrated, empty PostgreSQL database of this test's own."""
+    with postgresql_database(postgresql_server) as url:
+        yield url
+
+
+@contextmanager
+def postgresql_database(server: str) -> Iterator[str]:
+    """The URL of a migrated, empty database on this server, for as long as the block lasts."""
     name = f"test_{uuid4().hex}"
-    with psycopg.connect(postgresql_server, autocommit=True) as admin:
+    with psycopg.connect(server, autocommit=True) as admin:
         admin.execute(f"CREATE DATABASE {name} TEMPLATE template STRATEGY file_copy")
-    yield postgresql_server.replace("/postgres?", f"/{name}?", 1)
-    with psycopg.connect(postgresql_server, autocommit=True) as admin:
+    yield server.replace("/postgres?", f"/{name}?", 1)
+    with psycopg.connect(server, autocommit=True) as admin:
         admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 

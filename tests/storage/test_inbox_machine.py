@@ -1,0 +1,360 @@
+"""The inbox as a machine: whatever people and the clock do, in whatever order, its promises hold after each step."""
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from sqlalchemy import func, select
+
+from screening.labels import Outcome
+from screening.review.actors import Actor, Role
+from screening.review.policy import Forbidden
+from screening.review.rating_form import RatingLabel
+from screening.review.reach import Reach
+from screening.review.triage import Tier
+from storage.batches.batches import progress
+from storage.blindness import NotYetRated
+from storage.database import Database
+from storage.kinds import kinds
+from storage.review import adjudication, claims, inbox, retention
+from storage.review.adjudication import Method, ReasonNeeded, StaleVersion
+from storage.review.claims import Claim, LeaseLost, NotAvailable
+from storage.review.erasure import By, NotErased, Selection, erase
+from storage.review.evidence import reveal_evidence
+from storage.review.queue import counts, queue
+from storage.review.ratings import revise, submit_rating
+from storage.review.second_looks import request_second_looks
+from storage.review.taking_back import TooLate, take_back
+from storage.schema import adjudications, inbox_entries, ratings, screenings
+from storage.settings_store import SiteSettings, change
+from storage.site.accounts import set_roles
+from storage.site.audit_check import verify
+from tests.databases import copy_of, postgresql_database
+from tests.storage.batch_of import NOW, batch, decide, waiting
+from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, RESEARCHER, SENIOR, form, person, register
+from tests.storage.recount import recount, recount_kinds
+
+HELEN = person("helen", Role.SENIOR)
+READERS = (ANN, BO, CY, SENIOR, HELEN)
+FLOORS = {
+    "A quiet day by the lake.": Tier.P3,
+    "I want to die.": Tier.P1,
+    "I have the pills here and I am going to kill myself tonight.": Tier.P0,
+}
+TEXTS = tuple(FLOORS)
+BY_THEMSELVES = {"single", "agreement"}
+"""Methods by which reviews close a case without a senior."""
+REFUSED = (Forbidden, LeaseLost, NotAvailable, TooLate, ReasonNeeded, StaleVersion, NotErased)
+"""What a person is told in words; nothing else may come out of an action."""
+
+people = st.sampled_from(READERS)
+labels = st.sampled_from([label.value for label in RatingLabel])
+certainties = st.integers(1, 5)
+
+
+class Inbox(RuleBasedStateMachine):
+    """One site: its clock, what each person last had in hands, how the AI ended each case, its least priority."""
+
+    site: Callable[[], AbstractContextManager[str]]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.place = self.site()
+        self.db = Database(self.place.__enter__())
+        self.now, self.made = NOW, 0
+        self.roles = {who.id: who.roles for who in READERS}
+        self.hands: dict[str, Claim] = {}
+        self.ended: dict[str, str] = {}
+        self.least: dict[str, Tier] = {}
+        self.batches: list[str] = []
+        register(self.db, *READERS, RESEARCHER, ADMIN)
+
+    @initialize(second=st.sampled_from([0.0, 0.5]), by_two=st.booleans(), outcome=st.sampled_from(list(Outcome)))
+    def open_site(self, second: float, by_two: bool, outcome: Outcome) -> None:
+        change(self.db, ADMIN.at(NOW), SiteSettings(second_reading_rate=second, erasure_by_two=by_two), 0)
+        for text in TEXTS:
+            self.screen(text, outcome, Reach.READ, True)
+
+    def teardown(self) -> None:
+        try:
+            assert verify(self.db).ok
+        finally:
+            self.db.close()
+            self.place.__exit__(None, None, None)
+
+    def _who(self, person: Actor) -> Actor:
+        """As the account is now."""
+        return Actor(id=person.id, name=person.name, roles=self.roles[person.id])
+
+    def _id(self) -> str:
+        self.made += 1
+        return f"{self.made:032x}"
+
+    def _of(self, case: Any, column: Any) -> Any:
+        return next(iter(self.db.values(select(column).where(case))), None)
+
+    def _any_case(self, draw: st.DataObject, among: list[str]) -> str:
+        return draw.draw(st.sampled_from(sorted(among)))
+
+    @rule(
+        text=st.sampled_from(TEXTS),
+        outcome=st.sampled_from(list(Outcome)),
+        reach=st.sampled_from([Reach.READ, Reach.COUNT]),
+        audited=st.booleans(),
+    )
+    def screen(self, text: str, outcome: Outcome, reach: Reach, audited: bool) -> None:
+        if text != TEXTS[0] and outcome is Outcome.SAFE:
+            outcome = Outcome.HUMAN_REVIEW  # safe would be refused
+        batch_id = batch(self.db, [text], reach=reach, audit_rate=float(audited))
+        self.batches.append(batch_id)
+        (case_id,) = (one for one in waiting(self.db) if one not in self.ended)
+        decide(self.db, case_id, outcome)
+        self.ended[case_id], self.least[case_id] = outcome.value, FLOORS[text]
+        in_queue = self._of(inbox_entries.c.case_id == case_id, inbox_entries.c.tier) is not None
+        must = outcome is Outcome.HUMAN_REVIEW or audited or (outcome is Outcome.UNSAFE and reach is Reach.READ)
+        assert in_queue or not must
+
+    @rule(who=people)
+    def claim_one(self, who: Actor) -> None:
+        self.claim(who)
+
+    def claim(self, who: Actor) -> None:
+        try:
+            found = claims.claim_next(self.db, self._who(who).at(self.now))
+        except REFUSED:
+            return
+        if found is not None:
+            self.hands[who.id] = found
+            held = claims.my_claims(self.db, self._who(who).at(self.now))
+            assert found.case_id in {one.case_id for one in held}
+
+    @rule(who=people, label=labels, certainty=certainties)
+    def claim_and_submit(self, who: Actor, label: str, certainty: int) -> None:
+        self.claim(who)
+        self.submit(who, label, certainty)
+
+    def _leave(self, who: Actor, leave: Callable[[Any, Claim], object]) -> None:
+        held = self.hands.get(who.id)
+        if held is None:
+            return
+        by = self._who(who).at(self.now)
+        try:
+            leave(by, held)
+        except REFUSED:
+            return
+        with pytest.raises(LeaseLost):
+            leave(by, held)
+
+    @rule(who=people, how=st.sampled_from(["release", "skip", "hold", "decline", "transfer"]), to=people)
+    def leave(self, who: Actor, how: str, to: Actor) -> None:
+        note = "seen"
+        ways: dict[str, Callable[[Any, Claim], object]] = {
+            "release": lambda by, held: inbox.release(self.db, by, held.case_id, held.token, note),
+            "skip": lambda by, held: inbox.skip(self.db, by, held.case_id, held.token, note),
+            "hold": lambda by, held: inbox.hold(self.db, by, held.case_id, held.token, note),
+            "decline": lambda by, held: inbox.decline(self.db, by, held.case_id, held.token),
+            "transfer": lambda by, held: inbox.hand_over(self.db, by, held.case_id, held.token, to.id, note),
+        }
+        self._leave(who, ways[how])
+
+    @rule(who=people)
+    def leave_without_a_note(self, who: Actor) -> None:
+        held = self.hands.get(who.id)
+        if held is None:
+            return
+        try:
+            inbox.skip(self.db, self._who(who).at(self.now), held.case_id, held.token)
+        except inbox.NoteNeeded:
+            assert held.tier in inbox.NEEDS_NOTE
+        except REFUSED:
+            pass
+
+    @rule(who=people)
+    def ask_for_a_second_review(self, who: Actor) -> None:
+        if (held := self.hands.get(who.id)) is not None:
+            with suppress(*REFUSED):
+                inbox.ask_second_opinion(self.db, self._who(who).at(self.now), held.case_id, held.token)
+
+    @rule(who=people, label=labels, certainty=certainties)
+    def submit(self, who: Actor, label: str, certainty: int) -> None:
+        held = self.hands.get(who.id)
+        if held is None:
+            return
+        by, name, filled = self._who(who).at(self.now), self._id(), form(label, certainty)
+        try:
+            receipt = submit_rating(self.db, by, held.case_id, held.token, filled, name)
+        except REFUSED:
+            return
+        assert not receipt.repeated
+        assert submit_rating(self.db, by, held.case_id, held.token, filled, name).repeated
+        stored = self.db.rows(select(ratings).where(ratings.c.id == name))
+        assert [(row.label, row.certainty, row.reviewer) for row in stored] == [(label, certainty, who.id)]
+
+    @rule(who=people)
+    def undo(self, who: Actor) -> None:
+        last = select(ratings).where(ratings.c.reviewer == who.id).order_by(ratings.c.at.desc(), ratings.c.id.desc())
+        row = next(iter(self.db.rows(last.limit(1))), None)
+        if row is not None:
+            try:
+                self.hands[who.id] = take_back(self.db, self._who(who).at(self.now), row.case_id, row.id)
+            except REFUSED:
+                return
+            assert self._of(ratings.c.id == row.id, ratings.c.id) is None
+
+    @rule(who=people, label=labels, certainty=certainties, data=st.data())
+    def change_a_review(self, who: Actor, label: str, certainty: int, data: st.DataObject) -> None:
+        mine = self.db.values(select(ratings.c.case_id).where(ratings.c.reviewer == who.id).distinct())
+        if mine:
+            name, case_id = self._id(), self._any_case(data, mine)
+            by = self._who(who).at(self.now)
+            try:
+                revise(self.db, by, case_id, form(label, certainty), "read again", name)
+            except REFUSED:
+                return
+            assert revise(self.db, by, case_id, form(label, certainty), "read again", name).repeated
+
+    @rule(who=st.sampled_from([SENIOR, HELEN]), label=labels, data=st.data())
+    @precondition(lambda self: self.ended)
+    def decide_as_a_senior(self, who: Actor, label: str, data: st.DataObject) -> None:
+        case_id, by = self._any_case(data, list(self.ended)), self._who(who).at(self.now)
+        try:
+            adjudication.adjudicate(self.db, by, case_id, RatingLabel(label), "we talked", Method.DISCUSSION)
+        except REFUSED:
+            versions = self._of(adjudications.c.case_id == case_id, func.max(adjudications.c.version))
+            with suppress(*REFUSED):
+                adjudication.amend(self.db, by, case_id, RatingLabel(label), "once more", versions or 0)
+
+    @rule(data=st.data())
+    @precondition(lambda self: self.ended)
+    def send_to_review(self, data: st.DataObject) -> None:
+        case_id = self._any_case(data, list(self.ended))
+        by = RESEARCHER.at(self.now)
+        request_second_looks(self.db, by, [case_id])
+        assert request_second_looks(self.db, by, [case_id]).opened == 0
+
+    @rule(who=people, data=st.data(), at_once=st.booleans())
+    @precondition(lambda self: self.ended)
+    def look_at_the_evidence(self, who: Actor, data: st.DataObject, at_once: bool) -> None:
+        case_id, by = self._any_case(data, list(self.ended)), self._who(who).at(self.now)
+        entry = next(iter(self.db.rows(select(inbox_entries).where(inbox_entries.c.case_id == case_id))), None)
+        rated = self._of((ratings.c.case_id == case_id) & (ratings.c.reviewer == who.id), func.count()) > 0
+        try:
+            reveal_evidence(self.db, by, case_id, open_at_once=at_once)
+        except (NotYetRated, *REFUSED):
+            return
+        if entry is not None and entry.closed_at is None and not rated:
+            assert at_once and entry.tier == Tier.P0 and entry.holder == who.id
+
+    @rule(data=st.data())
+    @precondition(lambda self: self.ended)
+    def delete_a_text(self, data: st.DataObject) -> None:
+        case_id = self._any_case(data, list(self.ended))
+        with suppress(*REFUSED):
+            erase(self.db, ADMIN.at(self.now), Selection(by=By.CASE, value=case_id), "asked for")
+
+    @rule(days=st.sampled_from([None, 1]))
+    def retention(self, days: int | None) -> None:
+        if days:
+            retention.expire(self.db, self.now)
+
+    @rule(minutes=st.sampled_from([-20, -1, 0.02, 1, 10, 16, 300]))
+    def clock(self, minutes: float) -> None:
+        self.now += timedelta(minutes=minutes)
+
+    @rule(who=st.sampled_from([ANN, HELEN]))
+    def take_a_role_or_give_it_back(self, who: Actor) -> None:
+        roles = frozenset() if self.roles[who.id] else who.roles
+        set_roles(self.db, ADMIN.at(self.now), who.id, roles)
+        self.roles[who.id] = roles
+
+    @invariant()
+    def whoever_has_a_case_has_not_reviewed_it(self) -> None:
+        held = inbox_entries.c
+        query = select(held.case_id).where(held.closed_at.is_(None), held.holder.is_not(None))
+        joined = query.join(ratings, (ratings.c.case_id == held.case_id) & (ratings.c.reviewer == held.holder))
+        assert self.db.values(joined) == []
+
+    @invariant()
+    def nobody_reviews_twice(self) -> None:
+        first = select(ratings.c.case_id, ratings.c.reviewer).where(ratings.c.version == 1)
+        found = Counter(tuple(row) for row in self.db.rows(first))
+        assert max(found.values(), default=1) == 1
+
+    @invariant()
+    def counts_and_lists_say_the_same(self) -> None:
+        by = SENIOR.at(self.now)
+        listed = queue(self.db, by, limit=1_000)
+        told = counts(self.db, by)
+        rows = self.db.rows(
+            select(inbox_entries.c.case_id, inbox_entries.c.tier).where(inbox_entries.c.closed_at.is_(None))
+        )
+        assert {one.case_id for one in listed} == {row.case_id for row in rows}
+        assert told.open == len(rows)
+        assert told.open_by_tier == {tier: sum(row.tier == tier for row in rows) for tier in Tier}
+        assert {state: n for state, n in told.by_state.items() if n} == Counter(one.state for one in listed)
+
+    @invariant()
+    def no_priority_is_below_what_the_text_states(self) -> None:
+        for row in self.db.rows(select(inbox_entries.c.case_id, inbox_entries.c.tier)):
+            assert row.tier <= self.least[row.case_id]
+
+    @invariant()
+    def reviews_never_change_what_the_ai_did(self) -> None:
+        stored = {row.case_id: row.outcome for row in self.db.rows(select(screenings.c.case_id, screenings.c.outcome))}
+        assert stored == self.ended
+        with self.db.read() as conn:
+            for batch_id in self.batches:
+                assert kinds(conn, batch_id) == recount_kinds(conn, batch_id)
+                found, told = recount(conn, batch_id), progress(self.db, batch_id, self.now)
+                assert (told.accepted, told.safe, told.unsafe, told.human_review) == (
+                    found.accepted, found.safe, found.unsafe, found.human_review
+                )  # fmt: skip
+
+    @invariant()
+    def a_closed_case_has_the_label_its_reviewers_last_gave(self) -> None:
+        latest: dict[str, dict[str, str]] = {}
+        for row in self.db.rows(select(ratings).order_by(ratings.c.version)):
+            latest.setdefault(row.case_id, {})[row.reviewer] = row.label
+        final: dict[str, Any] = {
+            row.case_id: row for row in self.db.rows(select(adjudications).order_by(adjudications.c.version))
+        }
+        closed = select(inbox_entries.c.case_id).where(inbox_entries.c.closed_at.is_not(None))
+        for case_id in self.db.values(closed):
+            made = final.get(case_id)
+            if made is not None and made.method in BY_THEMSELVES:
+                assert made.label in latest[case_id].values()
+
+
+def _run(site: Callable[[], AbstractContextManager[str]], examples: int) -> None:
+    """So many sites, each on a database of its own that ``site`` gives."""
+    machine = type("Site", (Inbox,), {"site": staticmethod(site)})
+    how = settings(
+        max_examples=examples, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    )
+    run_state_machine_as_test(machine, settings=settings(how, report_multiple_bugs=False))
+
+
+@pytest.mark.timeout(600)
+def test_the_inbox_keeps_its_promises_on_sqlite(sqlite_template: Path, tmp_path: Path) -> None:
+    _run(lambda: nullcontext(copy_of(sqlite_template, tmp_path / f"{uuid4().hex}.db")), 25)
+
+
+@pytest.mark.postgresql
+@pytest.mark.timeout(600)
+def test_the_inbox_keeps_its_promises_on_postgresql(postgresql_server: str) -> None:
+    _run(lambda: postgresql_database(postgresql_server), 8)
