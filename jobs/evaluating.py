@@ -34,13 +34,11 @@ from screening.statistics.metrics import NONE, REFERENCES, Codes
 from storage.database import Database
 from storage.research.columns import (
     RecordedColumns,
-    accepted_references,
     case_names,
     guards_in,
     outcomes_in,
     recorded_columns,
 )
-from storage.research.confusion import Labels
 from storage.research.listed import MOST_LISTED
 from storage.research.recorded_draws import RecordingState, recorded_batch, recording_state
 from storage.research.standing import Standing, batch_now
@@ -55,11 +53,10 @@ Rule = Literal["pairwise", "elimination"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """Who asks what is measured against which labels, and where the batch stands: equal ones have equal answers."""
+    """Who asks, and where the batch stands: equal ones have equal answers."""
 
     actor: Actor
     batch_id: str
-    labels: Labels
     state: RecordingState
     standing: Standing
 
@@ -68,16 +65,11 @@ class Ask:
         """Cache key of everything that depends on the draws and the file alone."""
         return self.batch_id, replace(self.state, adjudications=0)
 
-    @property
-    def of_labels(self) -> tuple[object, ...]:
-        """Cache key of replays; against the file's labels no reading changes them."""
-        return *self.draws_key, self.labels, None if self.labels == "original" else self.standing
 
-
-def ask_of(db: Database, actor: Actor, batch_id: str, labels: Labels) -> Ask:
-    """What is asked of this batch as it stands now, measured against these labels. Raises Forbidden, UnknownBatch."""
+def ask_of(db: Database, actor: Actor, batch_id: str) -> Ask:
+    """What is asked of this batch as it stands now. Raises Forbidden, UnknownBatch."""
     state, standing = recording_state(db, actor, batch_id), batch_now(db, actor, batch_id)
-    return Ask(actor=actor, batch_id=batch_id, labels=labels, state=state, standing=standing)
+    return Ask(actor=actor, batch_id=batch_id, state=state, standing=standing)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -140,7 +132,7 @@ class Missed:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class _Replayed:
-    """All conditions on one kind of label: figures, and by case what is compared."""
+    """All conditions: figures, and by case what is compared."""
 
     measured: tuple[Measured, ...]
     told: tuple[Told, ...]
@@ -163,13 +155,9 @@ def columns(db: Database, ask: Ask) -> RecordedColumns:
 
 
 def experiment(db: Database, ask: Ask) -> Experiment:
-    """The batch's draws as they stand, with the references asked for. Raises Forbidden, UnknownBatch."""
+    """The batch's draws as they stand, with the file's labels. Raises Forbidden, UnknownBatch."""
     batch = columns(db, ask)
-    found = _experiments.of(ask.draws_key, lambda: _experiment(db, ask, batch))
-    if ask.labels == "original":
-        return found
-    references, _ = accepted_references(db, ask.actor, ask.batch_id, found.batch)
-    return replace(found, drawn=replace(found.drawn, references=references))
+    return _experiments.of(ask.draws_key, lambda: _experiment(db, ask, batch))
 
 
 def _experiment(db: Database, ask: Ask, batch: RecordedColumns) -> Experiment:
@@ -209,7 +197,7 @@ def evaluate_batch(db: Database, ask: Ask) -> Evaluated:
 
 
 def _all(found: Experiment, ask: Ask) -> _Replayed:
-    return _replayed.of(ask.of_labels, lambda: _replay(found))
+    return _replayed.of(ask.draws_key, lambda: _replay(found))
 
 
 def _replay(found: Experiment) -> _Replayed:
@@ -271,6 +259,14 @@ def compare_conditions(
 def _references_and_outcomes(db: Database, ask: Ask) -> tuple[Codes, tuple[Told, ...]]:
     found = experiment(db, ask)
     return found.drawn.references, (*_all(found, ask).told, _own(db, ask, found)[1])
+
+
+def comparable_outcomes(db: Database, ask: Ask) -> tuple[Told, ...]:
+    """What the conditions of `Evaluated.comparable` made of each case."""
+    found = experiment(db, ask)
+    replayed = _all(found, ask)
+    whole = [told for told, of in zip(replayed.told, replayed.measured, strict=True) if not of.unsettled]
+    return (*whole, _own(db, ask, found)[1])
 
 
 def list_missed(db: Database, ask: Ask, at_least: int | None = None) -> Missed:

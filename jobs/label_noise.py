@@ -3,19 +3,28 @@ set then says. Each function takes the database first, so that it runs beside th
 """
 
 import random
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jobs.computing import Cache, tell
-from jobs.evaluating import Ask, columns
+from jobs.evaluating import Ask, columns, comparable_outcomes
 from screening.labels import LABELS
 from screening.research.replay import NodeRecord
 from screening.statistics.label_noise import Counts, Ranking, ReadingOrder, SecondLook, reading_order
-from screening.statistics.metrics import NONE, Columns, Integers, Metrics, evaluate_columns
+from screening.statistics.metrics import NONE, Codes, Integers
+from screening.statistics.reviewed import RATES, UNREVIEWED, Estimate, Rate, Reviewed
 from storage.database import Database
-from storage.research.columns import RecordedColumns, accepted_references, case_names, outcomes_in, waiting_mask
+from storage.research.columns import (
+    RecordedColumns,
+    Reviews,
+    accepted_references,
+    case_names,
+    reviews_in,
+    waiting_mask,
+)
 from storage.research.listed import MOST_LISTED
 
 MOST_SHOWN = 200
@@ -65,25 +74,40 @@ def rank_labels(db: Database, ask: Ask, ranking: Ranking) -> Ranked:
     )
 
 
-def choose_labels(db: Database, ask: Ask, ranking: Ranking, top: int, seed: str | None) -> tuple[str, ...]:
-    """The first places and, with a seed, as many whose draws support their label: their cases' ids."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """Cases to be reviewed: the first places, and others drawn beside them, each with this probability."""
+
+    picked: tuple[str, ...]
+    drawn: tuple[str, ...]
+    chance: float
+
+
+def choose_labels(db: Database, ask: Ask, ranking: Ranking, top: int, seed: str | None) -> Chosen:
+    """The first places and, with a seed, as many of the others."""
     batch, order = order_labels(db, ask, ranking)
     free = _free(db, ask, batch, order)
-    places = [*free[:top].tolist(), *(() if seed is None else agreements(order.evidence, free, top, seed))]
-    rows = batch.rows[order.cases[places]].tolist()
-    named = case_names(db, ask.actor, ask.batch_id, rows)
-    return tuple(named[row].case_id for row in rows)
+    places, chance = ((), 0.0) if seed is None else controls(free, top, seed)
+
+    def ids(chosen: Sequence[int]) -> tuple[str, ...]:
+        rows = batch.rows[order.cases[list(chosen)]].tolist()
+        named = case_names(db, ask.actor, ask.batch_id, rows)
+        return tuple(named[row].case_id for row in rows)
+
+    return Chosen(picked=ids(free[:top].tolist()), drawn=ids(places), chance=chance)
 
 
-def agreements(evidence: NDArray[np.float64], free: Integers, top: int, seed: str) -> tuple[int, ...]:
-    """As many places as the ``top`` first ones, at random among the ``free`` ones behind them whose draws support
-    their label.
+def controls(free: Integers, top: int, seed: str) -> tuple[tuple[int, ...], float]:
+    """As many places as the ``top`` first ones, at random among the ``free`` ones behind them; and the probability with
+    which each of these was drawn.
 
-    Reading only what the model contradicts would flatter the model: 0.85 becomes 0.91 in a simulation.
+    Reading only what the model contradicts would flatter the model: 0.85 becomes 0.91 in a simulation. Whatever was not
+    picked has a chance, so that those drawn stand for all of it.
     """
-    rest = free[top:]
-    supporting = rest[evidence[rest] < 0].tolist()
-    return tuple(random.Random(seed).sample(supporting, min(len(free[:top]), len(supporting))))  # noqa: S311 (no secret)
+    rest = free[top:].tolist()
+    number = min(len(free[:top]), len(rest))
+    drawn = tuple(random.Random(seed).sample(rest, number))  # noqa: S311 (no secret)
+    return drawn, number / len(rest) if rest else 0.0
 
 
 def order_labels(db: Database, ask: Ask, ranking: Ranking) -> tuple[RecordedColumns, ReadingOrder]:
@@ -119,48 +143,102 @@ def _free(db: Database, ask: Ask, batch: RecordedColumns, order: ReadingOrder) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relabelled:
-    """A version of a batch's labels: the metrics against it, and how many labels clinicians gave, changed, and took
-    away, each with its first `MOST_LISTED` cases.
+    """A version of a batch's labels: how many labels clinicians gave, changed (of them ``alone`` by one reviewer), and
+    took away, each with its first `MOST_LISTED` cases.
     """
 
-    name: str
-    metrics: Metrics
-    adjudicated: int = 0
-    changed: int = 0
-    withdrawn: int = 0
-    adjudicated_cases: tuple[str, ...] = ()
-    changed_cases: tuple[str, ...] = ()
-    withdrawn_cases: tuple[str, ...] = ()
+    adjudicated: int
+    changed: int
+    withdrawn: int
+    alone: int
+    adjudicated_cases: tuple[str, ...]
+    changed_cases: tuple[str, ...]
+    withdrawn_cases: tuple[str, ...]
 
 
-def measure_relabelled(db: Database, ask: Ask, version: int | None) -> tuple[Relabelled, Relabelled]:
-    """The batch's own outcomes against the file's labels, and against those accepted as of a version, side by side."""
+def count_relabelled(db: Database, ask: Ask, version: int | None) -> Relabelled:
+    """The labels accepted as of a version, against the file's."""
     batch = columns(db, ask)
-    tell("Measuring against the accepted labels")
     original = batch.drawn.references
-    outcomes = outcomes_in(db, ask.actor, ask.batch_id, batch.rows)
     after, read = accepted_references(db, ask.actor, ask.batch_id, batch, version)
     changed = read[(after[read] != NONE) & (after[read] != original[read])]
     withdrawn = read[after[read] == NONE]
+    several = reviews_in(db, ask.actor, ask.batch_id, batch.rows).by_several
 
     def ids(places: Integers) -> tuple[str, ...]:
         rows = batch.rows[places[:MOST_LISTED]].tolist()
         named = case_names(db, ask.actor, ask.batch_id, rows)
         return tuple(named[row].case_id for row in rows)
 
-    return (
-        Relabelled(
-            name="the file's labels",
-            metrics=evaluate_columns(Columns(references=original, outcomes=outcomes)),
-        ),
-        Relabelled(
-            name="adjudicated where read",
-            metrics=evaluate_columns(Columns(references=after, outcomes=outcomes)),
-            adjudicated=len(read),
-            changed=len(changed),
-            withdrawn=len(withdrawn),
-            adjudicated_cases=ids(read),
-            changed_cases=ids(changed),
-            withdrawn_cases=ids(withdrawn),
-        ),
+    return Relabelled(
+        adjudicated=len(read),
+        changed=len(changed),
+        withdrawn=len(withdrawn),
+        alone=int((~several[changed]).sum()),
+        adjudicated_cases=ids(read),
+        changed_cases=ids(changed),
+        withdrawn_cases=ids(withdrawn),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Corrected:
+    """What conditions are worth by the labels that reviews give, estimated for all texts: by condition the rates, and
+    the share of original labels that are wrong. ``texts`` have an original label; of these ``picked`` and ``drawn``
+    were reviewed blinded, ``due`` are picked and not reviewed yet.
+    """
+
+    texts: int
+    picked: int
+    drawn: int
+    due: int
+    wrong: Estimate
+    rates: Mapping[str, Mapping[Rate, Estimate]]
+
+
+_SUPPORTED, _CONTRADICTED, _PICKED, _DUE = range(4)
+
+
+def corrected(
+    references: Codes,
+    outcomes: Mapping[str, NDArray[np.integer]],
+    contradicted: NDArray[np.bool_],
+    reviews: Reviews,
+    sensitivity: float = 1.0,
+) -> Corrected:
+    """The estimates: texts that were drawn by chance stand for all that were not picked, with the same original label,
+    whose draws support it, or contradict it, alike; picked ones stand for themselves, and what they are is unknown
+    until they are reviewed. All arrays are of shape (N,); texts without an original label are left out.
+    """
+    kept = references != NONE
+    labels, picked = reviews.labels[kept], reviews.picked[kept]
+    kinds = np.where(contradicted[kept], _CONTRADICTED, _SUPPORTED)
+    kinds[picked] = np.where(labels[picked] == UNREVIEWED, _DUE, _PICKED)
+    reviewed = labels != UNREVIEWED
+    found = Reviewed(
+        references=references[kept],
+        reviews=labels,
+        strata=references[kept].astype(np.int64) * 4 + kinds,
+        sensitivity=sensitivity,
+    )
+    return Corrected(
+        texts=int(kept.sum()),
+        picked=int((picked & reviewed).sum()),
+        drawn=int((~picked & reviewed).sum()),
+        due=int((picked & ~reviewed).sum()),
+        wrong=found.wrong_labels(),
+        rates={name: {rate: found.rate(rate, each[kept]) for rate in RATES} for name, each in outcomes.items()},
+    )
+
+
+def measure_corrected(db: Database, ask: Ask, sensitivity: float = 1.0) -> Corrected:
+    """Every condition that settles all texts, and what the batch did, against what reviews say; for reviewers who
+    recognize this share of unsafe texts.
+    """
+    batch, order = order_labels(db, ask, Ranking.EVIDENCE)
+    tell("Estimating from reviews")
+    against = np.zeros(len(batch.rows), bool)
+    against[order.cases] = order.evidence >= 0
+    told = {each.name: each.outcome for each in comparable_outcomes(db, ask)}
+    reviews = reviews_in(db, ask.actor, ask.batch_id, batch.rows)
+    return corrected(batch.drawn.references, told, against, reviews, sensitivity)

@@ -12,6 +12,7 @@ from pages.research.batch_choice import choose_batch
 from pages.research.comparison_view import show_comparison
 from pages.research.open_tab import show_open
 from pages.research.provenance import provenance
+from pages.research.relabelled_view import show_corrected
 from screening.research.evaluation import SUICIDE_WATCH
 from screening.research.experiments import Measured
 from screening.review.policy import Action, require
@@ -21,17 +22,17 @@ from storage.batches.batch_state import BatchState
 from storage.batches.batches import BatchSummary
 from storage.research.confusion import Labels
 
-LABELS: dict[Labels, str] = {"original": "File's labels", "adjudicated": "Adjudicated labels"}
+LABELS: dict[Labels, str] = {"original": "Original labels", "adjudicated": "Final labels, estimated from reviews"}
 
 db, person = resources.database(), resources.actor()
 require(person, Action.VIEW_RESULTS)
 
 
-def _notes(found: Evaluated, batch: BatchSummary, labels: Labels) -> None:
+def _notes(found: Evaluated, batch: BatchSummary) -> None:
     """Of which texts the figures are, where their labels are from, and what else they rest on."""
-    source = provenance(found.intake, labels)  # words from outside: as text, never as markup
+    source = provenance(found.intake)  # words from outside: as text, never as markup
     st.text(
-        f"{found.labelled:,} of {count_of(found.cases, 'text has', 'texts have')} a reference label. From: {source}."
+        f"{found.labelled:,} of {count_of(found.cases, 'text has', 'texts have')} an original label. From: {source}."
     )
     if found.made:
         st.caption(
@@ -62,18 +63,19 @@ if chosen is None:
     st.info("No batch yet. Upload a file with reference labels on the Batches page; the sample data is one.")
     st.stop()
 labels = right.selectbox("Measured against", list(LABELS), format_func=LABELS.__getitem__, key="evaluation_labels")
-ask = ask_of(db, person, chosen.id, labels)
+ask = ask_of(db, person, chosen.id)
 found = compute(evaluate_batch, ask, cases=ask.state.accepted)
 if not found.labelled:
-    read = labels == "original" and ask.state.adjudications
-    more = f" Clinicians have labelled some of it: choose {LABELS['adjudicated']}." if read else ""
-    st.info(f"This batch has no reference labels, so there is nothing to compare with.{more}")
+    st.info("This batch has no original labels, so there is nothing to compare with.")
     st.stop()
-_notes(found, chosen, labels)
+_notes(found, chosen)
+if labels == "adjudicated":
+    show_corrected(ask)
+    st.stop()
 _show_unsettled(found.results[:-1])
 subset = SUICIDE_WATCH if found.of_subset else None
 parts: Mapping[str, Callable[[], None]] = {
-    "Results": lambda: view.show_results(view.table_of(found, subset, labels)),
+    "Results": lambda: view.show_results(view.table_of(found, subset)),
     "Compare": lambda: show_comparison(ask, found),
     "Budget sweep": lambda: view.show_sweep(ask),
     "Calls and tokens": lambda: view.show_calls(ask, found),

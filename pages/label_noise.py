@@ -59,18 +59,24 @@ def _send(found: Ranked, ranking: Ranking) -> None:
         return
     one, two, three = st.columns([1, 2, 1], vertical_alignment="bottom")
     top = one.number_input("From the top of the list", 1, min(MOST_SHOWN, found.free), min(10, found.free))
-    mixed = two.toggle("Mix in as many labels that the draws support", value=True)
+    mixed = two.toggle("Mix in as many others at random", value=True)
     pressed = three.button("Send for a second look", type="primary", icon=":material/inbox:")
     st.caption(
         "They enter the inbox like any audited text: no reader can tell who sent them or why. Reading only what the "
-        "model contradicts flatters the model, so supported labels are mixed in. A reviewer "
+        "model contradicts flatters the model, so others are mixed in, which stand for all not sent. A reviewer "
         "reads them blind; a reading by you, or whoever else may have seen results in a list, is stored as not blind."
     )
     if pressed:
         seed = f"{ask.batch_id} {resources.now().isoformat()}" if mixed else None
-        case_ids = compute(choose_labels, ask, ranking, int(top), seed)
+        sent_ids = compute(choose_labels, ask, ranking, int(top), seed)
         listed = [line.case_id for line in found.first]
-        sent = request_second_looks(db, person.at(resources.now()), case_ids, shown=listed)
+        sent = request_second_looks(
+            db,
+            person.at(resources.now()),
+            (*sent_ids.picked, *sent_ids.drawn),
+            shown=listed,
+            chances=dict.fromkeys(sent_ids.drawn, sent_ids.chance),
+        )
         rest = f" Not sent, as not screened to the end: {sent.undecided}." if sent.undecided else ""
         rest += f" Not sent, as erased: {sent.erased}." if sent.erased else ""
         waiting = count_of(sent.opened, "text waits", "texts wait")
@@ -83,7 +89,7 @@ if chosen is None:
     st.info("No batch yet. Upload a file with reference labels on the Batches page; the sample data is one.")
     st.stop()
 intake = chosen.intake
-ask = ask_of(db, person, chosen.id, "original")
+ask = ask_of(db, person, chosen.id)
 show_open(
     "labels_tab",
     {

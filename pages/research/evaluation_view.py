@@ -44,17 +44,16 @@ from screening.review.reach import Reach
 from screening.statistics.metrics import REFERENCES, Metrics, Proportion
 from screening.words import count_of
 from storage.database import Database
-from storage.research.confusion import Labels
 from storage.research.listed import Cell
 
 LEVELS = (0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1)
 CHOSEN_HERE = "Settings picked because they score best here will look too good. Confirm on a separate batch."
 
 
-def table_of(found: Evaluated, subset: str | None, labels: Labels) -> ResultsTable:
-    """The results as the table that is shown and exported; it says which labels it was measured against."""
+def table_of(found: Evaluated, subset: str | None) -> ResultsTable:
+    """The results as the table that is shown and exported, measured against the original labels."""
     rows = tuple(row_of(each.name, each.metrics, each.unsettled, subset, each.cost_usd) for each in found.results)
-    return ResultsTable(title=found.name, provenance=provenance(found.intake, labels), rows=rows, subset_name=subset)
+    return ResultsTable(title=found.name, provenance=provenance(found.intake), rows=rows, subset_name=subset)
 
 
 def results_frame(table: ResultsTable) -> pd.DataFrame:

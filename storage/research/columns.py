@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, Connection, Text, case, cast, func, select
+from sqlalchemy import ColumnElement, Connection, Text, and_, case, cast, func, select
 
 from screening.engine.guard import guard_for
 from screening.engine.screen import MAIN, Guard
@@ -21,13 +21,15 @@ from screening.research.replay import OUTCOMES, NodeRecord, Record, node_record,
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.statistics.metrics import NONE, REFERENCES, Codes, Integers
+from screening.statistics.reviewed import INCONCLUSIVE, UNREVIEWED
 from storage.accepted import is_accepted, order_given
 from storage.blindness import is_open_to
 from storage.database import Database
 from storage.kinds import kind_of
 from storage.research.listed import MOST_LISTED
 from storage.research.recorded_draws import Recording, recording
-from storage.schema import adjudications, cases, inbox_entries, node_runs, screenings
+from storage.research.reliability import SEVERAL
+from storage.schema import adjudications, cases, inbox_entries, node_runs, ratings, screenings
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -194,6 +196,50 @@ def accepted_references(
     references = columns.drawn.references.copy()
     references[places[known]] = np.fromiter(latest.values(), np.int8, len(latest))[known]
     return references, np.sort(places[known])
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Reviews:
+    """What blinded reviews say of N cases: ``labels`` numbers into `REFERENCES`, `INCONCLUSIVE` or `UNREVIEWED`;
+    ``by_several`` where more than one reviewer settled it; ``picked`` where it was to be reviewed for what it is or
+    what the AI made of it, so that it stands for no other text. The rest of those reviewed was drawn by chance.
+    """
+
+    labels: Codes
+    by_several: NDArray[np.bool_]
+    picked: NDArray[np.bool_]
+
+
+def reviews_in(db: Database, actor: Actor, batch_id: str, rows: Integers) -> Reviews:
+    """The reviews of the cases of these rows. One that is open again, or whose first review was not blinded, has none
+    that counts. Raises Forbidden.
+    """
+    require(actor, Action.VIEW_RESULTS)
+    entry, made, done = inbox_entries.c, adjudications.c, screenings.c
+    newest = adjudications.alias().c
+    last = select(func.max(newest.version)).where(newest.case_id == cases.c.id).correlate(cases).scalar_subquery()
+    first = and_(ratings.c.case_id == cases.c.id, ratings.c.version == 1, ratings.c.reading == "first")
+    query = select(cases.c.row, entry.chance, entry.closed_at, made.label, made.method, ratings.c.blind)
+    query = query.add_columns(done.outcome, done.audited).join(inbox_entries, entry.case_id == cases.c.id)
+    query = query.outerjoin(screenings, done.case_id == cases.c.id).outerjoin(ratings, first)
+    query = query.outerjoin(adjudications, and_(made.case_id == cases.c.id, made.version == last))
+    found = Reviews(
+        labels=np.full(len(rows), UNREVIEWED, np.int8),
+        by_several=np.zeros(len(rows), bool),
+        picked=np.zeros(len(rows), bool),
+    )
+    entered = db.rows(query.where(cases.c.batch_id == batch_id))
+    places, known = places_of(rows, np.array([row.row for row in entered], dtype=np.int64))
+    for place, there, row in zip(places.tolist(), known.tolist(), entered, strict=True):
+        if not there:
+            continue
+        by_chance = row.chance != 0 and (row.audited or row.chance is not None)
+        found.picked[place] = not by_chance or row.outcome == Outcome.HUMAN_REVIEW.value
+        if row.label is not None and row.blind and row.closed_at is not None:
+            code = _reference(row.label)
+            found.labels[place] = INCONCLUSIVE if code == NONE else code
+            found.by_several[place] = row.method in SEVERAL
+    return found
 
 
 def guards_in(db: Database, actor: Actor, batch_id: str, rows: Integers) -> Mapping[int, Guard]:

@@ -21,7 +21,7 @@ from storage.batches.configurations import pipeline_bound
 from storage.batches.text_pages import text_page
 from storage.blindness import is_withheld
 from storage.database import Database
-from storage.review.adjudication import Adjudication, versions_of
+from storage.review.adjudication import Adjudication, Method, versions_of
 from storage.review.ratings import Rating, ratings_in
 from storage.schema import adjudications, batches, case_tags, cases, configurations, ratings, screenings
 
@@ -49,12 +49,13 @@ class ReaderRating:
 class RelabelledRow:
     """One case of a relabelled data set.
 
-    ``final_label`` is the accepted label, else the reference; ``final_source`` says which (adjudicated, reference,
-    none). A case that was opened again has no accepted label until it is closed. ``provenance`` is what was announced
-    of the file and its labels at intake. ``as_of`` is how many accepted labels of the batch the data set holds, its
-    readings are those given by then, and ``version`` names just that. ``withheld`` marks an open case that the person
-    exporting may yet read: outcome, what it was screened with, readings and tags are left out. ``pipeline_delta``
-    bounds a wrong label anywhere on a way through the pipeline; None where an agent has no bound.
+    ``final_label`` is the accepted label, else the reference; ``final_source`` says which: adjudicated (by several
+    reviewers), one reviewer, reference, none. A case that was opened again has no accepted label until it is closed.
+    ``provenance`` is what was announced of the file and its labels at intake. ``as_of`` is how many accepted labels of
+    the batch the data set holds, its readings are those given by then, and ``version`` names just that. ``withheld``
+    marks an open case that the person exporting may yet read: outcome, what it was screened with, readings and tags are
+    left out. ``pipeline_delta`` bounds a wrong label anywhere on a way through the pipeline; None where an agent has
+    no bound.
     """
 
     version: str
@@ -246,11 +247,15 @@ def _row(row: Any, beside: _Beside, export: _Export) -> RelabelledRow:
         adjudications=() if hidden else tuple(_pseudonymous(made, export.key) for made in versions),
         adjudicated_label=accepted,
         final_label=accepted or row.reference,
-        final_source="adjudicated" if accepted else "reference" if row.reference else "none",
+        final_source=_source_of(versions[-1]) if accepted else "reference" if row.reference else "none",
         withheld=hidden,
         tags=() if hidden else tuple(beside.tags.get(row.id, ())),
         **({} if hidden else _screening_facts(row.configuration, export)),
     )
+
+
+def _source_of(made: Adjudication) -> str:
+    return "one reviewer" if made.method is Method.SINGLE else "adjudicated"
 
 
 def _screening_facts(version: str | None, export: _Export) -> dict[str, Any]:

@@ -133,7 +133,7 @@ def audit_sample(db: Database, actor: Actor, version: str) -> AuditSample:
     )
 
 
-_SEVERAL = ("agreement", "senior", "discussion")
+SEVERAL = ("agreement", "senior", "discussion")
 _NOT_TOSSED = 1 - 2**-53
 """Stands for a coin that did not fall."""
 
@@ -169,7 +169,7 @@ def _join_readings(case_id: ColumnElement[str], query: Select[Any]) -> Select[An
     """
     first = and_(ratings.c.case_id == case_id, ratings.c.version == 1, ratings.c.reading == "first")
     made, newest = adjudications, adjudications.alias("newest")
-    last = select(func.max(newest.c.version)).where(newest.c.case_id == case_id, newest.c.method.in_(_SEVERAL))
+    last = select(func.max(newest.c.version)).where(newest.c.case_id == case_id, newest.c.method.in_(SEVERAL))
     disputed = and_(inbox_entries.c.closed_at.is_(None), inbox_entries.c.reading != "first")
     settled = and_(made.c.case_id == case_id, made.c.version == last.correlate(screenings).scalar_subquery())
     facts = (ratings.c.label, ratings.c.blind, made.c.label.label("settled"))

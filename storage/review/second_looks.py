@@ -1,9 +1,9 @@
 """A researcher sends decided cases to the inbox for a second look: blind, and mixed so that nothing gives them away."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, update
 
 from screening.review.actors import Acting
 from screening.review.policy import Action, require
@@ -32,13 +32,20 @@ class SecondLooks:
 
 
 def request_second_looks(
-    db: Database, by: Acting, case_ids: Sequence[str], *, shown: Collection[str] = ()
+    db: Database,
+    by: Acting,
+    case_ids: Sequence[str],
+    *,
+    shown: Collection[str] = (),
+    chances: Mapping[str, float] | None = None,
 ) -> SecondLooks:
     """Open an inbox entry for each of these cases that has an outcome and none yet; returns how many these are.
 
     Tier and reason are an audit sample's, so a reader cannot tell who sent the case or why. A reading asked for in this
-    way enters no audit estimate: whoever picks the cases would pick the answer. Of ``shown`` cases the actor has seen
-    the engine's view: a reading of their own of these is not blind. Raises Forbidden, ValueError for too many cases.
+    way enters no audit estimate: whoever picks the cases would pick the answer. ``chances`` are the probabilities of
+    those that were drawn at random; the others were picked, and stand for none but themselves. Of ``shown`` cases the
+    actor has seen the engine's view: a reading of their own of these is not blind. Raises Forbidden, ValueError for too
+    many cases.
     """
     require(by.actor, Action.REQUEST_REVIEW)
     if len(case_ids) > MOST:
@@ -51,8 +58,12 @@ def request_second_looks(
         rows = conn.execute(settled.add_columns(cases.c.flags).order_by(cases.c.id)).all()  # nor does the order show it
         for row in rows:
             place = audit_placement(row.id, share, row.flags["text"] + row.flags["reply"])
-            if enter(conn, row.id, place, by.now):
-                opened.append(row.id)
+            entered = enter(conn, row.id, place, by.now)
+            opened += [row.id] if entered else []
+            chance = (chances or {}).get(row.id, 0.0)
+            if entered or not chance:
+                of_case = update(inbox_entries).where(inbox_entries.c.case_id == row.id)
+                conn.execute(of_case.values(chance=chance))
         _remember(conn, by, shown)
         append(
             conn,

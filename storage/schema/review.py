@@ -41,6 +41,9 @@ inbox_entries = Table(
     Column("ahead_for", String(64)),
     Column("ahead_until", Moment),
     Column("closed_at", Moment),  # set in the transaction that adjudicates: keeps the claim query flat
+    # a researcher asked for its review: 0 where they picked it, else the probability with which it was drawn beside
+    # those; None where nobody asked
+    Column("chance", Float),
     # of the case, and of its outcome once it has one: what is withheld while it is open is counted from an index
     Column("batch_id", Id),
     Column("kind", String(100)),

@@ -24,7 +24,7 @@ from storage.batches.batches import cancel
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.research.columns import guards_in
-from storage.research.confusion import Labels, confusion
+from storage.research.confusion import confusion
 from storage.research.recorded_draws import recording_state
 from storage.research.relabelled import export_relabelled
 from storage.research.standing import batch_now
@@ -44,10 +44,10 @@ NO_TEXT = ScreenedText(text="")
 TEXTS = ["a quiet day", "a long walk", "a late train", "an early night"]
 
 
-def asked(db: Database, batch_id: str, labels: Labels = "original", who: Actor = LOCAL_USER) -> Ask:
+def asked(db: Database, batch_id: str, who: Actor = LOCAL_USER) -> Ask:
     """What the page asks for."""
     state, standing = recording_state(db, who, batch_id), batch_now(db, who, batch_id)
-    return Ask(actor=who, batch_id=batch_id, labels=labels, state=state, standing=standing)
+    return Ask(actor=who, batch_id=batch_id, state=state, standing=standing)
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_the_results_table_holds_the_ten_conditions_ours_and_the_batch_s_own(
     page_database: Database, batch_id: str
 ) -> None:
     found = evaluating.evaluate_batch(page_database, asked(page_database, batch_id))
-    frame = results_frame(table_of(found, None, "original"))
+    frame = results_frame(table_of(found, None))
     assert len(frame) == 15 and list(frame["Condition"])[-1] == "this batch, as it ran"
     assert found.made > 0 and not frame["Unsettled"].any()
     undefined = frame[frame["Condition"] == "B=50"].iloc[0]
@@ -98,26 +98,24 @@ def _read(db: Database, most: int) -> None:
         submit_rating(db, LOCAL_USER.at(now), claim.case_id, claim.token, form(label), new_id(now))
 
 
-@pytest.mark.parametrize("labels", ["original", "adjudicated"])
-def test_errors_and_evaluation_agree_while_cases_are_open_and_read(page_database: Database, labels: Labels) -> None:
+def test_errors_and_evaluation_agree_while_cases_are_open_and_read(page_database: Database) -> None:
     batch_id = screened(page_database, sample_rows(every=2))
     _read(page_database, 6)
-    own = evaluating.evaluate_batch(page_database, asked(page_database, batch_id, labels)).results[-1]
+    own = evaluating.evaluate_batch(page_database, asked(page_database, batch_id)).results[-1]
     counted = {(str(key[0]), str(key[1])): cases for key, cases in own.metrics.confusion.items() if cases}
-    assert counted == confusion(page_database, RESEARCHER, batch_id, labels)
+    assert counted == confusion(page_database, RESEARCHER, batch_id)
     closed = inbox_entries.c.closed_at.is_not(None)
     some = [page_database.value(select(func.count()).where(each)) for each in (closed, ~closed)]
     assert min(some) > 0
 
 
-@pytest.mark.parametrize("labels", ["original", "adjudicated"])
-def test_errors_and_evaluation_count_the_same_cases(page_database: Database, labels: Labels) -> None:
+def test_errors_and_evaluation_count_the_same_cases(page_database: Database) -> None:
     """One text turns its own direction round, which forbids safe; the rules alone would call it that."""
     batch_id = screened(page_database, sample_rows(every=2) + TURNED)
-    own = evaluating.evaluate_batch(page_database, asked(page_database, batch_id, labels)).results[-1]
+    own = evaluating.evaluate_batch(page_database, asked(page_database, batch_id)).results[-1]
     counted = {(str(key[0]), str(key[1])): cases for key, cases in own.metrics.confusion.items() if cases}
-    assert counted == confusion(page_database, RESEARCHER, batch_id, labels)
-    found = experiment(page_database, asked(page_database, batch_id, labels))
+    assert counted == confusion(page_database, RESEARCHER, batch_id)
+    found = experiment(page_database, asked(page_database, batch_id))
     rules = Condition(name="rules", pipeline=found.batch.configuration.pipeline)
     guards = guards_in(page_database, LOCAL_USER, batch_id, found.batch.rows)
     bare, guarded = (found.drawn.measure(rules, each) for each in (None, guards))
@@ -180,27 +178,6 @@ def test_what_a_cancelled_batch_never_screened_is_not_said_to_be_pending(
     assert "- 1 not screened\n" in "".join(as_data_card(rows))
 
 
-def test_adjudicated_labels_fall_back_on_the_file_s(page_database: Database, batch_id: str) -> None:
-    original, adjudicated = (
-        experiment(page_database, asked(page_database, batch_id, labels)).drawn.references.tolist()
-        for labels in ("original", "adjudicated")
-    )
-    assert original == adjudicated and set(original) == {0, 1}
-
-
-def test_what_is_shown_and_exported_says_which_labels_it_is_measured_against(
-    open_page: Opener, page_database: Database, batch_id: str
-) -> None:
-    adjudicated = "clinicians' adjudications where there are any, else: "
-    app = open_page("evaluation")
-    assert not any(adjudicated in text.value for text in app.text)
-    app.selectbox(key="evaluation_labels").set_value("adjudicated").run()
-    assert not app.exception and any(adjudicated in text.value for text in app.text)
-    found = evaluating.evaluate_batch(page_database, asked(page_database, batch_id))
-    assert table_of(found, None, "adjudicated").provenance.startswith(adjudicated)
-    assert not table_of(found, None, "original").provenance.startswith(adjudicated)
-
-
 def test_the_page_shows_the_table_and_replays_a_what_if(open_page: Opener, batch_id: str) -> None:
     app = open_page("evaluation")
     assert not app.exception, app.exception
@@ -255,7 +232,7 @@ def test_without_a_batch_or_labels_the_page_says_so(open_page: Opener, page_data
     screened(page_database, sample_rows(every=30, labelled=False), name="unlabelled.csv")
     app = open_page("evaluation")
     assert not app.exception
-    assert "no reference labels" in app.info[0].value
+    assert "no original labels" in app.info[0].value
     assert not app.caption, "nothing is said of draws that no condition needs"
 
 

@@ -9,17 +9,15 @@ import pytest
 from sqlalchemy import select, update
 
 from jobs.evaluating import Ask
-from jobs.label_noise import Relabelled, agreements, measure_relabelled, order_labels, rank_labels
+from jobs.label_noise import controls, count_relabelled, measure_corrected, order_labels, rank_labels
 from pages.components.data_card import as_data_card
 from pages.components.relabelled_export import as_jsonl
-from pages.research.confusion_matrix import metrics
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.rating_form import RatingLabel
 from screening.statistics.label_noise import Ranking
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.research.confusion import confusion, count_unread
 from storage.research.ledger import ledger
 from storage.research.recorded_draws import recorded_batch, recording_state
 from storage.research.relabelled import export_relabelled
@@ -35,7 +33,7 @@ from tests.databases import write
 from tests.pages.conftest import Opener
 from tests.pages.researched import SAMPLE, sample_rows, screened
 from tests.storage.batch_of import batch, commit, commit_run, run, screening, waiting
-from tests.storage.inbox_cases import RESEARCHER, form, register
+from tests.storage.inbox_cases import form, register
 from tests.storage.research.case_by_case import waiting_for_a_reading
 
 PLANTED = SAMPLE.with_name("sample_planted_labels.csv")
@@ -50,12 +48,7 @@ def planted() -> dict[str, str]:
 def asked(db: Database, batch_id: str, who: Actor = LOCAL_USER) -> Ask:
     """What the page asks for."""
     state, standing = recording_state(db, who, batch_id), batch_now(db, who, batch_id)
-    return Ask(actor=who, batch_id=batch_id, labels="original", state=state, standing=standing)
-
-
-def measured(db: Database, batch_id: str, version: int | None) -> tuple[Relabelled, Relabelled]:
-    """Against the file's labels, and against those of a version."""
-    return measure_relabelled(db, asked(db, batch_id), version)
+    return Ask(actor=who, batch_id=batch_id, state=state, standing=standing)
 
 
 @pytest.mark.parametrize("ranking", list(Ranking))
@@ -70,12 +63,12 @@ def test_the_top_of_the_ranking_holds_the_planted_labels(page_database: Database
     assert all(suggested[identity] == right for identity, right in planted().items())
 
 
-def test_agreements_are_drawn_from_supported_labels_and_never_twice() -> None:
-    evidence, free = np.array([9.0, 5, 4, 3, 0, -1, -2, -3, -4, -5, -6, -7]), np.array([0, 1, 2, 4, 5, 6, 8, 9, 10, 11])
-    mixed = agreements(evidence, free, 5, "seed")
-    assert len(mixed) == len(set(mixed)) == 5 and set(mixed) <= {6, 8, 9, 10, 11}, "neither chosen nor waiting"
-    assert agreements(evidence, free, 3, "seed") != agreements(evidence, free, 3, "another seed")
-    assert agreements(evidence[:5], free[:4], 3, "seed") == ()
+def test_controls_are_drawn_from_all_behind_the_first_and_with_a_known_probability() -> None:
+    free = np.array([0, 1, 2, 4, 5, 6, 8, 9, 10, 11])
+    mixed, chance = controls(free, 4, "seed")
+    assert len(mixed) == len(set(mixed)) == 4 and set(mixed) <= {5, 6, 8, 9, 10, 11}, "neither picked nor waiting"
+    assert chance == 4 / 6 and controls(free, 4, "seed") != controls(free, 4, "another seed")
+    assert controls(free[:4], 4, "seed") == ((), 0.0)
 
 
 def rate(db: Database, case_id: str, label: str) -> None:
@@ -93,34 +86,43 @@ def test_the_relabelled_data_set_corrects_what_was_adjudicated(page_database: Da
     request_second_looks(page_database, LOCAL_USER.at(datetime.now(UTC)), case_ids)
     for case_id in case_ids:
         rate(page_database, case_id, "safe")
-    before, after = measured(page_database, batch.batch_id, None)
-    assert (before.changed, after.changed, after.adjudicated) == (0, len(fixed), len(fixed))
-    assert after.metrics.accuracy.numerator > before.metrics.accuracy.numerator
-    assert measured(page_database, batch.batch_id, 0)[1].metrics == before.metrics
-    assert measured(page_database, batch.batch_id, 1)[1].changed == 1
+    ask = asked(page_database, batch.batch_id)
+    before, first, after = (count_relabelled(page_database, ask, version) for version in (0, 1, None))
+    assert (before.changed, first.changed, after.changed, after.adjudicated) == (0, 1, len(fixed), len(fixed))
+    assert after.alone == len(fixed)
+    write(page_database, update(ratings).values(blind=True))  # as a reviewer's who sees no results
+    estimated = measure_corrected(page_database, ask)
+    assert (estimated.picked, estimated.drawn, estimated.texts) == (len(fixed), 0, 120)
+    assert estimated.wrong.value is None and estimated.wrong.low >= len(fixed) / 120, "nothing was drawn at random"
     rows = export_relabelled(page_database, LOCAL_USER.at(datetime.now(UTC)), batch.batch_id, "key", with_text=False)
     lines = [json.loads(line) for line in as_jsonl(rows)]
     assert len(lines) == 120 and all(line["text"] is None for line in lines)
     final = {line["id"]: (line["reference"], line["final_label"], line["final_source"]) for line in lines}
-    assert all(final[identity] == ("unsafe", "safe", "adjudicated") for identity in fixed)
+    assert all(final[identity] == ("unsafe", "safe", "one reviewer") for identity in fixed)
     assert "ann" not in json.dumps([line["ratings"] for line in lines])  # pseudonyms only
 
 
-@pytest.mark.parametrize("who", [RESEARCHER, LOCAL_USER], ids=["researcher", "reads as well"])
-def test_the_figures_are_of_the_same_outcomes_as_the_errors_page_s_and_say_what_they_leave_out(
-    open_page: Opener, page_database: Database, who: Actor
+def test_what_is_sent_is_kept_as_picked_or_drawn_and_reviews_of_it_are_weighted_so(
+    open_page: Opener, page_database: Database
 ) -> None:
-    batch_id = screened(page_database, sample_rows(every=2))
-    before, after = measure_relabelled(page_database, asked(page_database, batch_id, who), 0)
-    counted = metrics(confusion(page_database, who, batch_id))
-    assert before.metrics.n == counted.n == 60
-    assert (before.metrics.fnr, before.metrics.escalation_rate) == (counted.fnr, counted.escalation_rate)
-    assert before.waiting == after.waiting == count_unread(page_database, who, batch_id)
-    assert bool(before.waiting) is (who == LOCAL_USER)
+    register(page_database, READER)
+    batch_id = screened(page_database, sample_rows(), audit_rate=0.0)
     app = open_page("label_noise")
-    app.session_state["labels_tab"] = "Relabelled data set"
-    app.run()
-    assert not app.exception and any("count as left to a clinician" in each.value for each in app.caption)
+    app.number_input[0].set_value(10).run()
+    next(button for button in app.button if button.label == "Send for a second look").click().run()
+    asked_for = select(inbox_entries.c.case_id, inbox_entries.c.chance).where(inbox_entries.c.chance.is_not(None))
+    chances = {row.case_id: row.chance for row in page_database.rows(asked_for)}
+    picked = [case_id for case_id, chance in chances.items() if chance == 0]
+    drawn = {chance for chance in chances.values() if chance}
+    assert len(picked) == 10 and len(drawn) == 1 and 0.05 < drawn.pop() < 0.2
+    for case_id in chances:
+        rate(page_database, case_id, "safe")
+    write(page_database, update(ratings).values(blind=True))  # as a reviewer's who sees no results
+    found = measure_corrected(page_database, asked(page_database, batch_id))
+    assert found.picked >= 10 and found.drawn + found.picked == len(chances) and found.due > 0
+    app = open_page("evaluation")
+    app.selectbox(key="evaluation_labels").set_value("adjudicated").run()
+    assert not app.exception and len(app.dataframe[0].value) == len(found.rates) == 15
 
 
 def test_who_has_seen_the_list_is_not_blind_any_more(page_database: Database) -> None:
@@ -156,7 +158,7 @@ def test_the_page_ranks_sends_and_lists_no_case_that_waits(open_page: Opener, pa
     assert len(waiting_for_a_reading(page_database, LOCAL_USER, batch_id)) >= sent
     app.session_state["labels_tab"] = "Relabelled data set"
     app.run()
-    assert app.dataframe[0].value["Measured against"].tolist() == ["the file's labels", "adjudicated where read"]
+    assert app.info and not app.dataframe, "nothing was reviewed yet"
 
 
 def test_a_text_that_is_still_pending_is_not_said_to_have_been_sent(open_page: Opener, page_database: Database) -> None:
@@ -194,7 +196,7 @@ def test_the_ledger_and_the_counts_of_a_version_open_their_cases(open_page: Open
     assert len(app.dataframe[0].value) == 3
     app.session_state["labels_tab"] = "Relabelled data set"
     app.run()
-    app.session_state["relabelled_kind"] = "Label changed 3"
+    app.session_state["relabelled_kind"] = "Label changed 3, by one reviewer alone 3"
     app.run()
     assert not app.exception, app.exception
     assert len(app.dataframe[1].value) == 3
@@ -212,14 +214,14 @@ def test_a_reading_taken_back_and_given_otherwise_changes_the_figures_of_the_pag
     app = open_page("label_noise")
     app.session_state["labels_tab"] = "Relabelled data set"
     app.run()
-    assert "Label changed 1" in app.button_group[-1].options
+    assert any(option.startswith("Label changed 1, ") for option in app.button_group[-1].options)
     given = page_database.value(select(ratings.c.id))
     now = datetime.now(UTC)
     again = take_back(page_database, READER.at(now), case_id, given)
     submit_rating(page_database, READER.at(now), case_id, again.token, form("unsafe"), new_id(now))
     app.run()
     assert not app.exception, app.exception
-    assert app.button_group[-1].options[:2] == ["Adjudicated 1", "Label changed 0"]
+    assert app.button_group[-1].options[:2] == ["Adjudicated 1", "Label changed 0, by one reviewer alone 0"]
 
 
 def test_what_was_erased_leaves_the_pages_that_showed_it_at_once(open_page: Opener, page_database: Database) -> None:
