@@ -1,0 +1,333 @@
+"""Label-noise-corrected evaluation: what conditions are worth where some of the reference labels are wrong.
+
+A stratified random sample of a benchmark, with known probabilities, is read blind. The reference labels and the draws
+only choose the strata, so that few readings go where they agree; they are never taken for the truth. Every figure is
+put together from parts, the texts of one stratum and one outcome: what was read of a part counts as it was read, and
+how many of the unread are unsafe follows the beta-binomial law that the read ones leave open (Jeffreys' prior, finite
+population), so that no mistake seen in 40 texts is not taken for none in 400. Accuracy, FNR, FPR, wrong labels and
+paired differences are read off it; limits of several conditions hold together. `make simulate` measures coverage.
+
+Readers err too. `Readers` says how often, as a number to try, or from texts whose label is known and second readings;
+the parts are then corrected by Rogan & Gladen's formula (1978).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from screening.labels import Label, Outcome
+from screening.statistics import special
+from screening.statistics.metrics import REFERENCES, Codes, Integers
+
+Floats = NDArray[np.float64]
+Rate = Literal["accuracy", "fnr", "fpr"]
+RATES: tuple[Rate, ...] = ("accuracy", "fnr", "fpr")
+
+UNREAD, INCONCLUSIVE, READ_SAFE, READ_UNSAFE = -2, -1, 0, 1
+"""What a reading says of a text, as a number."""
+
+EXPECTED_WRONG = (0.05, 0.5)
+"""Guessed shares of wrong labels where most draws support the label and where most contradict it. They set how a
+budget is shared out: a bad guess makes limits wider, never wrong.
+"""
+FEWEST = 8
+"""Texts read of a stratum at least, where it has so many."""
+FEWEST_OF_A_PART = 4
+"""Read texts below which a part's prior leans half on the share of its stratum and label."""
+RUNS = 4_000
+"""Values drawn of every figure to read its limits off."""
+JOINT_RUNS = 2_000
+"""Values drawn of all figures together, to see how they move with each other."""
+DIAL = (1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5)
+"""Sensitivities of readers that a claim is tried at."""
+
+_SAFE, _UNSAFE = (tuple(Outcome).index(one) for one in (Outcome.SAFE, Outcome.UNSAFE))
+_LABELLED_UNSAFE = REFERENCES.index(Label.UNSAFE)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Benchmark:
+    """N texts: numbers into `REFERENCES`; by condition numbers into `Outcome`, below 0 where it has none; and which
+    share of the draws (without draws: of the conditions that decided) contradicts the label, NaN where none took a
+    side.
+    """
+
+    references: Codes
+    outcomes: Mapping[str, Codes]
+    contradicted: Floats
+
+    @classmethod
+    def of(cls, references: Codes, outcomes: Mapping[str, Codes], contradicted: Floats | None = None) -> "Benchmark":
+        """Checked. ValueError for columns of different lengths, no condition, or a text without a reference label."""
+        if not outcomes or any(len(column) != len(references) for column in outcomes.values()):
+            raise ValueError("every condition needs an outcome, if only none, for each text")
+        if not len(references) or (references < 0).any():
+            raise ValueError("every text needs a reference label of safe or unsafe")
+        if contradicted is None:
+            told = np.stack(list(outcomes.values()))
+            against = np.where(references == _LABELLED_UNSAFE, told == _SAFE, told == _UNSAFE).sum(axis=0)
+            decided = ((told == _SAFE) | (told == _UNSAFE)).sum(axis=0)
+            contradicted = np.where(decided > 0, against / np.maximum(decided, 1), np.nan)
+        return cls(references=references, outcomes=dict(outcomes), contradicted=contradicted)
+
+    @property
+    def strata(self) -> Integers:
+        """By text: 1 where at least half of the draws contradict its label, or none took a side, else 0."""
+        return np.where(self.contradicted < 0.5, 0, 1).astype(np.int64)
+
+
+def draw_sample(benchmark: Benchmark, budget: int, seed: int) -> Integers:
+    """The texts to read, in the order to read them in; whoever stops anywhere has read a random sample of each stratum.
+
+    The budget is shared out over the strata by size and expected spread (Neyman). ValueError for a budget below 1; one
+    of all texts and more reads all.
+    """
+    if budget < 1:
+        raise ValueError("a budget is at least 1 reading")
+    strata, random = benchmark.strata, np.random.default_rng(seed)
+    sizes = np.bincount(strata, minlength=len(EXPECTED_WRONG))
+    taken = _share_out(sizes, min(budget, len(strata)))
+    order, places = [], []
+    for stratum, many in enumerate(taken):
+        order.append(random.permutation(np.flatnonzero(strata == stratum))[:many])
+        places.append((np.arange(many) + random.random(many)) / max(many, 1))  # all strata in every stretch
+    return np.concatenate(order)[np.argsort(np.concatenate(places), kind="stable")]
+
+
+def _share_out(sizes: Integers, budget: int) -> Integers:
+    expected = np.array(EXPECTED_WRONG)
+    spread = sizes * np.sqrt(expected * (1 - expected))
+    taken = np.minimum(sizes, min(FEWEST, budget // len(sizes)))
+    while taken.sum() < budget:
+        taken[int(np.argmax(np.where(taken < sizes, spread / (taken + 1), -1.0)))] += 1
+    return taken
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readers:
+    """How often readers call an unsafe text unsafe (``sensitivity``), and a safe one safe (``specificity``).
+
+    Each is a number to try, or counts, (right, of so many), of planted texts whose label is known. ``pairs`` are texts
+    that two people read apart, of which at least one called unsafe, as (both did, so many): where nobody calls a safe
+    text unsafe, and the two overlook independently, the share q gives the sensitivity 2q / (1 + q). What both overlook
+    together only planted texts show; ``with_the_model`` supposes the worst, that readers overlook texts that the
+    condition calls safe, and no others.
+    """
+
+    sensitivity: float | tuple[int, int] = 1.0
+    specificity: float | tuple[int, int] = 1.0
+    pairs: tuple[int, int] | None = None
+    with_the_model: bool = False
+
+    def __post_init__(self) -> None:
+        for given in (self.sensitivity, self.specificity):
+            if not isinstance(given, tuple) and not 0.5 < given + 1e-9 <= 1.0 + 2e-9:
+                raise ValueError("a sensitivity or specificity to try is at least 0.5 and at most 1")
+        for counts in (self.sensitivity, self.specificity, self.pairs):
+            if isinstance(counts, tuple) and not 0 <= counts[0] <= counts[1]:
+                raise ValueError("counts are right ones out of all, as (17, 20)")
+
+    @property
+    def perfect(self) -> bool:
+        """Whether their word is the truth."""
+        return self.sensitivity == self.specificity == 1.0 and self.pairs is None
+
+    def draw(self, random: np.random.Generator) -> tuple[Floats, Floats]:
+        """`RUNS` pairs of both, as uncertain as the counts leave them."""
+        sensitivity, specificity = _drawn(self.sensitivity, random), _drawn(self.specificity, random)
+        if self.pairs is not None and not isinstance(self.sensitivity, tuple):
+            both = _drawn(self.pairs, random)
+            sensitivity = 2 * both / (1 + both)
+        return np.maximum(sensitivity, 0.05), np.maximum(specificity, 0.05)
+
+
+def _drawn(given: float | tuple[int, int], random: np.random.Generator) -> Floats:
+    if isinstance(given, tuple):
+        return np.asarray(random.beta(given[0] + 0.5, given[1] - given[0] + 0.5, RUNS))
+    return np.full(RUNS, float(given))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A corrected figure with its limits over ``decided`` texts, of which ``read`` were read; None for 0 of 0."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    read: int
+    decided: int
+
+    @property
+    def width(self) -> float:
+        """How far the limits are apart; infinite where there are none."""
+        return inf if self.low is None or self.high is None else self.high - self.low
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Study:
+    """A benchmark with what was read of a sample of it: numbers as `READ_UNSAFE`, of shape (N,). ``readers`` is how far
+    their word is taken for the truth.
+    """
+
+    benchmark: Benchmark
+    readings: Codes
+    readers: Readers = field(default_factory=Readers)
+    confidence: float = 0.95
+
+    def wrong_labels(self) -> Estimate:
+        """The share of all reference labels that are wrong: what the labels lack to an accuracy of 1."""
+        labels = np.where(self.benchmark.references == _LABELLED_UNSAFE, _UNSAFE, _SAFE)
+        right = self._estimate("accuracy", (labels,), None)
+        value, low, high = (None if each is None else 1 - each for each in (right.value, right.high, right.low))
+        return replace(right, value=value, low=low, high=high)
+
+    def rate(self, name: Rate, condition: str, z: float | None = None) -> Estimate:
+        """Accuracy, FNR or FPR of what a condition decided; ``z`` in place of the confidence's own.
+
+        None where nothing was decided, or where no text may be unsafe (FNR) or safe (FPR). An inconclusive reading is
+        taken for an error and for none, and the limits are the outermost.
+        """
+        return self._estimate(name, (self.benchmark.outcomes[condition],), z)
+
+    def rates(self, name: Rate) -> dict[str, Estimate]:
+        """The same of all conditions, with limits that hold for all of them together."""
+        outcomes = self.benchmark.outcomes
+        z = self._joint_z(name, [(told,) for told in outcomes.values()])
+        return {each: self._estimate(name, (told,), z) for each, told in outcomes.items()}
+
+    def differences(self, name: Rate, baseline: str) -> dict[str, Estimate]:
+        """Every other condition's figure less the baseline's, over the same texts, with limits that hold together."""
+        outcomes = self.benchmark.outcomes
+        pairs = {each: (told, outcomes[baseline]) for each, told in outcomes.items() if each != baseline}
+        z = self._joint_z(name, list(pairs.values()))
+        return {each: self._estimate(name, pair, z) for each, pair in pairs.items()}
+
+    def _estimate(self, name: Rate, told: tuple[Codes, ...], z: float | None) -> Estimate:
+        tail = (1 - self.confidence) / 2 if z is None else float(special.ndtr(-z))
+        drawn = [np.quantile(found, [tail, 1 - tail]) for found in self._completed(name, told) if len(found)]
+        low, high = (min(each[0] for each in drawn), max(each[1] for each in drawn)) if drawn else (None, None)
+        parts = self._parts(name, told, self.readings == READ_UNSAFE, self.readings >= READ_SAFE)
+        value = float(_value(name, parts.told, parts.size, parts.expected[None, :])[0])
+        decided = np.isin(np.stack(told), (_SAFE, _UNSAFE)).any(axis=0)
+        return Estimate(
+            value=None if np.isnan(value) else value if low is None else min(max(value, low), high),
+            low=None if np.isnan(value) else low,
+            high=None if np.isnan(value) else high,
+            read=int((decided & (self.readings != UNREAD)).sum()),
+            decided=int(decided.sum()),
+        )
+
+    def _completed(self, name: Rate, told: tuple[Codes, ...]) -> Iterator[Floats]:
+        """Values of the figure, had the inconclusive readings said what a condition told, and had they said the
+        opposite. Once where there are none.
+        """
+        open_ones, read = self.readings == INCONCLUSIVE, self.readings != UNREAD
+        supposed = [each == _UNSAFE for each in told] + [each == _SAFE for each in told]
+        for unsafe in supposed if open_ones.any() else supposed[:1]:
+            parts = self._parts(name, told, np.where(open_ones, unsafe, self.readings == READ_UNSAFE), read)
+            found = _value(name, parts.told, parts.size, parts.unsafe(self.readers, np.random.default_rng(0)))
+            yield found[~np.isnan(found)]
+
+    def _parts(
+        self, name: Rate, told: tuple[Codes, ...], unsafe: NDArray[np.bool_], read: NDArray[np.bool_]
+    ) -> "_Parts":
+        """The texts of one stratum, label and outcomes as one part each. Accuracy asks only whether the label is wrong
+        and an outcome agrees with it, so texts of both labels are one part.
+        """
+        labels = self.benchmark.references == _LABELLED_UNSAFE
+        if name == "accuracy" and self.readers.perfect:
+            unsafe = unsafe != labels
+            agrees = [np.where(labels, each == _UNSAFE, each == _SAFE) for each in told]
+            told = tuple(
+                np.where(np.isin(each, (_SAFE, _UNSAFE)), np.where(same, _SAFE, _UNSAFE), each)
+                for each, same in zip(told, agrees, strict=True)
+            )
+            labels = np.zeros_like(labels)
+        columns = np.stack([self.benchmark.strata, labels, *told]).astype(np.int64)
+        keys, of = np.unique(columns, axis=1, return_inverse=True)
+        _, whole = np.unique(keys[:2], axis=1, return_inverse=True)
+        of, whole = of.reshape(-1), whole.reshape(-1)
+        counted = (np.ones(len(read)), read, read & unsafe)
+        size, seen, found = (np.bincount(of, mask, keys.shape[1]).astype(np.float64) for mask in counted)
+        around = (np.bincount(whole, found)[whole] + 0.5) / (np.bincount(whole, seen)[whole] + 1)
+        share = np.where(seen > 0, found / np.maximum(seen, 1), around)
+        if not self.readers.perfect:
+            sensitivity, specificity = self.readers.draw(np.random.default_rng(0))
+            share = _corrected(share, np.median(sensitivity, keepdims=True), np.median(specificity, keepdims=True))
+        return _Parts(told=tuple(keys[2:]), size=size, read=seen, found=found, expected=share * size, around=around)
+
+    def _joint_z(self, name: Rate, figures: Sequence[tuple[Codes, ...]]) -> float:
+        """The z at which the limits of all these figures hold together: of the largest of normal deviates that move
+        together as the figures do when texts turn out otherwise, each as unsure as readings leave one of its stratum.
+        """
+        alone = float(special.ndtri((1 + self.confidence) / 2))
+        if len(figures) < 2:
+            return alone
+        strata, random = self.benchmark.strata, np.random.default_rng(0)
+        groups = 2 * strata + self.benchmark.references
+        found = np.bincount(groups, self.readings == READ_UNSAFE, 4)
+        told = np.bincount(groups, self.readings >= READ_SAFE, 4)
+        share = ((found + 0.5) / (told + 1))[groups]
+        size, read = np.bincount(strata, minlength=2), np.bincount(strata, self.readings != UNREAD, 2)
+        unsure = np.sqrt(share * (1 - share) * ((size - read + 1) / (read + 1))[strata])
+        unsafe = share + 0.1 * unsure * random.standard_normal((JOINT_RUNS, len(share)))
+        each = np.ones(len(share))
+        moved = np.stack([_value(name, told, each, unsafe) for told in figures])
+        moved = moved[(spread := moved.std(axis=1)) > 1e-12]
+        if len(moved) < 2:
+            return alone
+        largest = np.abs((moved - moved.mean(axis=1)[:, None]) / spread[spread > 1e-12, None]).max(axis=0)
+        return max(alone, float(np.quantile(largest, self.confidence)))
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class _Parts:
+    """K parts: the outcomes that each was told by one condition or two, how many texts, how many read and found unsafe,
+    and how many are expected to be.
+    """
+
+    told: tuple[Codes, ...]
+    size: Floats
+    read: Floats
+    found: Floats
+    expected: Floats
+    around: Floats
+
+    def unsafe(self, readers: Readers, random: np.random.Generator) -> Floats:
+        """How many texts of each part may be unsafe, `RUNS` times, shape (`RUNS`, K)."""
+        # A part that was hardly read leans on its stratum: half of each would pull many small ones to the middle.
+        prior = np.where(self.read < FEWEST_OF_A_PART, (self.around + 0.5) / 2, 0.5)
+        share = random.beta(self.found + prior, self.read - self.found + 1 - prior, (RUNS, len(self.size)))
+        if readers.perfect:
+            return self.found + random.binomial((self.size - self.read).astype(np.int64), share)
+        sensitivity, specificity = (each[:, None] for each in readers.draw(random))
+        if readers.with_the_model:
+            sensitivity = np.where((np.stack(self.told) == _SAFE).any(axis=0), sensitivity, 1.0)
+        return np.asarray(_corrected(share, sensitivity, specificity) * self.size)
+
+
+def _corrected(share: Floats, sensitivity: Floats, specificity: Floats) -> Floats:
+    """The share of unsafe texts where this share is read as unsafe."""
+    over = (share - (1 - specificity)) / np.maximum(sensitivity + specificity - 1, 0.05)
+    return np.asarray(np.clip(over, 0.0, 1.0))
+
+
+def _value(name: Rate, columns: Sequence[Codes], size: Floats, unsafe: Floats) -> Floats:
+    """The figure where so many of each part are unsafe, shape (runs,), or the first condition's less the second's; NaN
+    for 0 of 0.
+    """
+    values = []
+    for told in columns:
+        safe_told, unsafe_told = (told == _SAFE).astype(float), (told == _UNSAFE).astype(float)
+        safe = size - unsafe
+        over, hits = {
+            "accuracy": ((unsafe + safe) @ (safe_told + unsafe_told), unsafe @ unsafe_told + safe @ safe_told),
+            "fnr": (unsafe @ (safe_told + unsafe_told), unsafe @ safe_told),
+            "fpr": (safe @ (safe_told + unsafe_told), safe @ unsafe_told),
+        }[name]
+        values.append(np.divide(hits, over, out=np.full(len(unsafe), np.nan), where=over > 0))
+    return values[0] if len(values) == 1 else values[0] - values[1]
