@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.corrected import corrected
 from screening.labels import Label, Outcome
 from screening.statistics.agreement import (
     Coefficient,
@@ -412,7 +413,7 @@ def _rising(random: np.random.Generator) -> list[Line]:
 PARTS: dict[str, Callable[[int], list[Line]]] = {
     "guarantee": guarantee, "sequence": sequence, "drift": simulate_drift, "readers": readers,
     "inconclusive": inconclusive, "mover": mover, "allocation": allocation, "agreement": agreement,
-    "recognition": recognition,
+    "recognition": recognition, "corrected": corrected,
 }  # fmt: skip
 
 HEAD = """# Simulations

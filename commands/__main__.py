@@ -15,6 +15,7 @@ COMMANDS = {
     "batches": ("batches", "list, show, pause, resume, cancel, retry batches, and write their results"),
     "pipelines": ("pipelines", "list, check, export and import pipelines (TOML)"),
     "evaluate": ("evaluate", "the paper's conditions and ours on a labelled data set"),
+    "correct": ("correct", "accuracy, FNR and FPR corrected for wrong reference labels"),
     "import-draws": ("import_draws", "labels that models gave elsewhere as draws to replay"),
     "rule": ("rule", "run a stopping rule on given draws"),
     "certify": ("certify", "prove the certificates anew, or find the levels of another"),

@@ -36,6 +36,21 @@ def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
 
 def run(arguments: argparse.Namespace) -> int:
     """Record what draws are missing, replay every condition, print the table and write it."""
+    data = load_data(arguments)
+    conditions, book = chosen_conditions(arguments.conditions), _first_draws(arguments, data)
+    if arguments.sampler != "none":
+        asyncio.run(_record(data, conditions, book, settings_of(arguments)))
+    if arguments.record is not None:
+        arguments.record.write_text("".join(draw_lines(book, data.items)), encoding="utf-8")
+    results = run_book(data.items, conditions, book)
+    table = _table(data, results)
+    _write(arguments, table)
+    _print(arguments, data, table, results)
+    return 0
+
+
+def load_data(arguments: argparse.Namespace) -> EvaluationData:
+    """The data set of the options, with what a person should know of it on stderr."""
     data = load_evaluation(
         arguments.files,
         arguments.format,
@@ -47,16 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     for line in announcement(data):
         print(line, file=sys.stderr)
-    conditions, book = chosen_conditions(arguments.conditions), _first_draws(arguments, data)
-    if arguments.sampler != "none":
-        asyncio.run(_record(data, conditions, book, settings_of(arguments)))
-    if arguments.record is not None:
-        arguments.record.write_text("".join(draw_lines(book, data.items)), encoding="utf-8")
-    results = run_book(data.items, conditions, book)
-    table = _table(data, results)
-    _write(arguments, table)
-    _print(arguments, data, table, results)
-    return 0
+    return data
 
 
 def _read_own_table(path: Path, arguments: argparse.Namespace) -> Table:
@@ -78,10 +84,11 @@ def _first_draws(arguments: argparse.Namespace, data: EvaluationData) -> DrawBoo
         return asyncio.run(record_as_batch(arguments.database, data, settings_of(arguments)))
     if arguments.draws is None:
         return DrawBook(len(data.items))
-    return _read(arguments.draws, data)
+    return read_book(arguments.draws, data)
 
 
-def _read(path: Path, data: EvaluationData) -> DrawBook:
+def read_book(path: Path, data: EvaluationData) -> DrawBook:
+    """The draws in a file of `--record` or `import-draws`."""
     with path.open(encoding="utf-8-sig") as lines:
         return read_draws(lines, data.items)
 

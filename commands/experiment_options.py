@@ -12,9 +12,7 @@ from screening.settings import Settings
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add these options to a parser."""
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="the data set's files, in their order")
-    parser.add_argument("--format", choices=["aegis", "swmh", "csv"], required=True)
-    parser.add_argument("--conditions", default="all", help="paper, ours, all, or names separated by commas")
+    add_data_options(parser)
     parser.add_argument("--out", type=Path, default=None, metavar="TABLE.csv", help="the table as CSV")
     parser.add_argument("--latex", type=Path, default=None, metavar="TABLE.tex", help="the table as LaTeX")
     parser.add_argument("--json", action="store_true", help="print the table as one JSON object")
@@ -33,6 +31,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="keep the draws here, as a batch that the pages show; what it leaves to a person enters that inbox",
     )
     parser.add_argument("--seed", type=int, default=None, help="seed of the simulated agents")
+
+
+def add_data_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which data set, and which conditions on it."""
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="the data set's files, in their order")
+    parser.add_argument("--format", choices=["aegis", "swmh", "csv"], required=True)
+    parser.add_argument("--conditions", default="all", help="paper, ours, all, or names separated by commas")
     parser.add_argument("--label-of", type=LabelOf, choices=list(LabelOf), default=LabelOf.RESPONSE, help="AEGIS")
     parser.add_argument("--screened", type=Screened, choices=list(Screened), default=Screened.BOTH, help="AEGIS")
     parser.add_argument("--per-subreddit", type=int, default=PER_SUBREDDIT, help="SWMH: posts drawn of each")

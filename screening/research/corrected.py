@@ -38,13 +38,15 @@ FEWEST = 8
 """Texts read of a stratum at least, where it has so many."""
 FEWEST_OF_A_PART = 4
 """Read texts below which a part's prior leans half on the share of its stratum and label."""
-RUNS = 4_000
+RUNS = 2_000
 """Values drawn of every figure to read its limits off."""
-JOINT_RUNS = 2_000
+JOINT_RUNS = 1_000
 """Values drawn of all figures together, to see how they move with each other."""
 DIAL = (1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5)
 """Sensitivities of readers that a claim is tried at."""
 
+PLACES = len(Outcome) + 1
+"""Outcomes, and none."""
 _SAFE, _UNSAFE = (tuple(Outcome).index(one) for one in (Outcome.SAFE, Outcome.UNSAFE))
 _LABELLED_UNSAFE = REFERENCES.index(Label.UNSAFE)
 
@@ -206,6 +208,11 @@ class Study:
         z = self._joint_z(name, list(pairs.values()))
         return {each: self._estimate(name, pair, z) for each, pair in pairs.items()}
 
+    def at(self, sensitivity: float) -> "Study":
+        """The same, did readers see only this share of the unsafe texts that a condition calls safe, and all others."""
+        readers = Readers(sensitivity=sensitivity, specificity=self.readers.specificity, with_the_model=True)
+        return replace(self, readers=readers)
+
     def _estimate(self, name: Rate, told: tuple[Codes, ...], z: float | None) -> Estimate:
         tail = (1 - self.confidence) / 2 if z is None else float(special.ndtr(-z))
         drawn = [np.quantile(found, [tail, 1 - tail]) for found in self._completed(name, told) if len(found)]
@@ -247,18 +254,26 @@ class Study:
                 for each, same in zip(told, agrees, strict=True)
             )
             labels = np.zeros_like(labels)
-        columns = np.stack([self.benchmark.strata, labels, *told]).astype(np.int64)
-        keys, of = np.unique(columns, axis=1, return_inverse=True)
-        _, whole = np.unique(keys[:2], axis=1, return_inverse=True)
-        of, whole = of.reshape(-1), whole.reshape(-1)
+        places = np.zeros(len(read), np.int64)
+        for column in (self.benchmark.strata, labels, *told):
+            places = places * PLACES + column + 1
+        _, first, of = np.unique(places, return_index=True, return_inverse=True)
+        whole = (2 * self.benchmark.strata + labels)[first]
         counted = (np.ones(len(read)), read, read & unsafe)
-        size, seen, found = (np.bincount(of, mask, keys.shape[1]).astype(np.float64) for mask in counted)
+        size, seen, found = (np.bincount(of, mask, len(first)).astype(np.float64) for mask in counted)
         around = (np.bincount(whole, found)[whole] + 0.5) / (np.bincount(whole, seen)[whole] + 1)
         share = np.where(seen > 0, found / np.maximum(seen, 1), around)
         if not self.readers.perfect:
             sensitivity, specificity = self.readers.draw(np.random.default_rng(0))
             share = _corrected(share, np.median(sensitivity, keepdims=True), np.median(specificity, keepdims=True))
-        return _Parts(told=tuple(keys[2:]), size=size, read=seen, found=found, expected=share * size, around=around)
+        return _Parts(
+            told=tuple(each[first] for each in told),
+            size=size,
+            read=seen,
+            found=found,
+            expected=share * size,
+            around=around,
+        )
 
     def _joint_z(self, name: Rate, figures: Sequence[tuple[Codes, ...]]) -> float:
         """The z at which the limits of all these figures hold together: of the largest of normal deviates that move
@@ -330,4 +345,4 @@ def _value(name: Rate, columns: Sequence[Codes], size: Floats, unsafe: Floats) -
             "fpr": (safe @ (safe_told + unsafe_told), safe @ unsafe_told),
         }[name]
         values.append(np.divide(hits, over, out=np.full(len(unsafe), np.nan), where=over > 0))
-    return values[0] if len(values) == 1 else values[0] - values[1]
+    return np.asarray(values[0] if len(values) == 1 else values[0] - values[1])
