@@ -29,6 +29,7 @@ from screening.statistics.verification import (
     guarantee_of,
     neyman,
     recognized_share,
+    rises,
     upper_bound,
     upper_limits,
 )
@@ -345,6 +346,22 @@ def _audit(random: np.random.Generator, unsafe: np.ndarray, pis: Mapping[str, fl
     return made
 
 
+def simulate_rises(seed: int) -> list[Line]:
+    """A year of months without a change, and with a share that doubles in the middle: is it found by the end?"""
+    random, lines = np.random.default_rng(seed), list[Line]()
+    for words, a_month, share in (
+        ("misses of 2%, 1 reviewed a day", 30, 0.02),
+        ("misses of 2%, 10 reviewed a day", 300, 0.02),
+        ("escalations of 10%, 20 texts a day", 600, 0.1),
+    ):
+        for change, nominal, runs in ((1, "≤ 5%", 2_000), (2, "-", 500)):
+            hits = random.binomial(a_month, np.repeat([share, share * change], 6), size=(runs, 12))
+            found = sum(any(rise.found for rise in rises([(a_month, int(one)) for one in run])) for run in hits)
+            what = "without a change" if change == 1 else "doubled after six months"
+            lines.append((f"A rise is found within a year, {words}, {what}", nominal, f"{found / runs:.1%}", runs))
+    return lines
+
+
 DAYS, A_DAY = 365, 3
 """A year in which so many texts labeled safe are reviewed a day."""
 
@@ -413,7 +430,7 @@ def _rising(random: np.random.Generator) -> list[Line]:
 PARTS: dict[str, Callable[[int], list[Line]]] = {
     "guarantee": guarantee, "sequence": sequence, "drift": simulate_drift, "readers": readers,
     "inconclusive": inconclusive, "mover": mover, "allocation": allocation, "agreement": agreement,
-    "recognition": recognition, "corrected": corrected,
+    "recognition": recognition, "corrected": corrected, "rises": simulate_rises,
 }  # fmt: skip
 
 HEAD = """# Simulations

@@ -1,6 +1,6 @@
 """What may be claimed from an audit, computed for the page and its report; everything bound to one configuration."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from statistics import median
@@ -16,6 +16,7 @@ from screening.statistics.verification import (
     Guarantee,
     Look,
     Recognized,
+    Rise,
     Stratum,
     betting_sequence,
     bound_after,
@@ -26,6 +27,7 @@ from screening.statistics.verification import (
     in_sample,
     readings_required,
     recognized_share,
+    rises,
     tally_by_stratum,
     upper_bound,
     upper_limits,
@@ -33,7 +35,7 @@ from screening.statistics.verification import (
 )
 from screening.words import count_of
 from storage.database import Database
-from storage.research.outcome_mix import OutcomeMix, outcome_mix
+from storage.research.outcome_mix import OutcomeMix, by_month, outcome_mix
 from storage.research.reading_table import random_double_reviews
 from storage.research.reliability import AuditSample, Reading, audit_sample
 from storage.settings_store import AuditPlan
@@ -102,6 +104,7 @@ class Verified:
     beyond_floor: Beyond
     guarantee: Guarantee
     drift: Drift
+    rises: Mapping[str, tuple[Rise, ...]]
     hours: tuple[float, ...]
     range: Range
     to_reader: bool = False
@@ -160,6 +163,7 @@ def verify(
             binding=binding_of(sample.configuration),
         ),
         drift=drift(mix.reference, mix.looks),
+        rises={"Escalated": rises(mix.escalated), "Missed": rises(missed_by_month(sample.readings, floor))},
         hours=_hours(sample),
         range=range_of(sample.readings, floor, today, recognized_share(double)),
     )
@@ -180,6 +184,17 @@ def range_of(readings: Sequence[Reading], floor: float, today: date, measured: R
     return Range(
         reviewed=many, recent=few, whole=whole, lately=lately, measured=measured, measured_bounds=(bounds[0], bounds[1])
     )
+
+
+def missed_by_month(readings: Sequence[Reading], floor: float) -> tuple[tuple[int, int], ...]:
+    """By month in which they were settled: texts labeled safe that were reviewed for the plan, and the unsafe ones."""
+    days: dict[int, list[int]] = {}
+    for each in readings:
+        if each.case.outcome is Outcome.SAFE and in_sample(each.case, floor) and each.case.read:
+            counts = days.setdefault(each.settled_at.toordinal(), [0, 0])
+            counts[0] += 1
+            counts[1] += each.case.label is Label.UNSAFE
+    return by_month([(day, counts[0], counts[1]) for day, counts in sorted(days.items())])
 
 
 def _first_bounds(

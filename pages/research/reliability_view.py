@@ -259,7 +259,33 @@ def show_switches(found: SwitchRate) -> None:
 
 
 def show_drift(found: Verified) -> None:
-    """The first agent's ends in the frozen reference against all since."""
+    """Whether misses or escalations rise, month by month; and the first agent's ends against the frozen reference."""
+    rows = [
+        {
+            "Share": name,
+            "Before": rate_text(made[-1].before),
+            "Last": f"{rate_text(made[-1].recent)}, {count_of(made[-1].months, 'month')}",
+            "p": f"{made[-1].p:.2g}",
+            "Finding": "▲ risen" if made[-1].found else "▲ risen earlier" if any(r.found for r in made) else "none",
+        }
+        for name, made in found.rises.items()
+        if made
+    ]
+    if rows:
+        st.table(pd.DataFrame(rows).set_index("Share"))
+    else:
+        st.info("Misses and escalations are compared month by month: not yet, as two full months are needed.")
+    how_to_read(
+        "Misses (labeled safe, reviewed, unsafe) and escalations: the last 1, 3 and 6 months against all before.",
+        "- Compared once at the end of each 30 days, against a reference that grows; exact tests. Where nothing "
+        "changes, either has a finding in at most 5% of years, however often you look.\n"
+        "- A doubling of misses from 2 to 4% in the middle of a year is found by its end in about 7 of 10 sites that "
+        "review 10 texts labeled safe a day, and in about 1 of 25 that review 1 a day (`make simulate`).",
+    )
+    _show_mix(found)
+
+
+def _show_mix(found: Verified) -> None:
     moved = found.drift
     if moved.reason is not None:
         st.info(f"No finding: {moved.reason}. The reference is the first {REFERENCE} cases of the configuration.")
@@ -274,11 +300,11 @@ def show_drift(found: Verified) -> None:
         for share in moved.shares
     ]
     st.dataframe(pd.DataFrame(rows), hide_index=True)
-    finding = "▲ The mix has moved." if moved.moved else "No change shown."
+    finding = "▲ Drift: case mix has changed." if moved.moved else "Case mix: no change shown."
     most = f"at most {moved.most:,.2f} so far; {moved.threshold:,.0f} is a finding"
     st.write(f"{finding} Evidence {moved.evidence:,.2f}, {most}.")
-    st.caption(
-        f"First agent's ends. The reference, the first {REFERENCE} cases, never moves; the evidence is an e-value "
-        f"counted up to each day's end. Without a change it is ever a finding in at most {moved.alarm_rate:.0%} of all "
-        "sites, however long and often one looks. A file sorted by subject moves by itself."
+    how_to_read(
+        f"How the first agent ended: the first {REFERENCE} cases, which never change, against all since.",
+        "The evidence is an e-value counted up to each day's end. Without a change it is ever a finding in at most "
+        f"{moved.alarm_rate:.0%} of all sites, however long and often one looks. A file sorted by subject moves it.",
     )

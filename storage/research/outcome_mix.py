@@ -1,12 +1,13 @@
 """How settled cases of a configuration ended, as drift is measured by it, and the cases that such counts stand for."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, Select, exists, func, literal, select, type_coerce
+import numpy as np
+from sqlalchemy import BigInteger, ColumnElement, Connection, Select, case, exists, func, literal, select, type_coerce
 
 from screening.labels import Outcome
 from screening.review.actors import Actor
@@ -29,11 +30,16 @@ class OutcomeMix:
     """How often cases ended in each way: in the frozen reference, and since then up to the end of each day.
 
     ``until`` is when the reference was complete; None, with no looks, while fewer cases than it takes are settled.
+    ``escalated`` are the full months since the first case, (settled, escalated to a clinician) each, the newest last.
     """
 
     reference: Mapping[str, int]
     looks: tuple[Mapping[str, int], ...]
     until: datetime | None
+    escalated: tuple[tuple[int, int], ...] = ()
+
+
+MONTH = timedelta(days=30)
 
 
 def outcome_mix(db: Database, actor: Actor, version: str, reference: int = REFERENCE) -> OutcomeMix:
@@ -43,12 +49,30 @@ def outcome_mix(db: Database, actor: Actor, version: str, reference: int = REFER
         of_config = [_DONE.configuration == version, _DONE.batch_id.in_(list(batches_of(conn, version)))]
         until = _complete_at(conn, of_config, reference)
         rows = conn.execute(_ends_by_day(of_config, until)).all()
+        days = conn.execute(_escalated_by_day(of_config)).all()
     at_first, since, looks = Counter[str](), Counter[str](), dict[int, Mapping[str, int]]()
     for row in rows:
         (since if row.later else at_first)[row.first_end] += row.alike
         if row.later:
             looks[row.day] = dict(since)
-    return OutcomeMix(reference=dict(at_first), looks=tuple(looks.values()), until=until)
+    months = by_month([(row.day, row.settled, row.escalated) for row in days])
+    return OutcomeMix(reference=dict(at_first), looks=tuple(looks.values()), until=until, escalated=months)
+
+
+def by_month(days: Sequence[tuple[int, int, int]]) -> tuple[tuple[int, int], ...]:
+    """Counts by day (its number, two counts) as full months of 30 days since the first day; the last, unfinished one
+    is left out.
+
+    >>> by_month([(100, 5, 1), (129, 5, 0), (131, 7, 7)]), by_month([(100, 5, 1), (131, 7, 7), (161, 1, 0)])
+    (((10, 1),), ((5, 1), (7, 7)))
+    """
+    if not days:
+        return ()
+    first, months = days[0][0], (days[-1][0] - days[0][0]) // MONTH.days
+    sums = np.zeros((months + 1, 2), dtype=np.int64)
+    for day, one, other in days:
+        sums[(day - first) // MONTH.days] += (one, other)
+    return tuple((int(one), int(other)) for one, other in sums[:months])
 
 
 def _complete_at(conn: Connection, of_config: list[ColumnElement[bool]], reference: int) -> datetime | None:
@@ -97,6 +121,13 @@ def waits_for(db: Database, actor: Actor, version: str) -> bool:
     require(actor, Action.VIEW_RESULTS)
     of_it = select(batches.c.id).where(batches.c.configuration == version, batches.c.kind == "batch")
     return bool(db.value(select(exists().where(inbox_entries.c.batch_id.in_(of_it), is_open_to(actor)))))
+
+
+def _escalated_by_day(of_config: list[ColumnElement[bool]]) -> Select[*tuple[Any, ...]]:
+    day = (type_coerce(_DONE.completed_at, BigInteger) // _DAY).label("day")
+    escalated = func.sum(case((_DONE.outcome == Outcome.HUMAN_REVIEW.value, 1), else_=0))
+    counted = select(day, func.count().label("settled"), escalated.label("escalated")).where(*of_config)
+    return counted.group_by("day").order_by("day")
 
 
 def _ends_by_day(of_config: list[ColumnElement[bool]], until: datetime | None) -> Select[Any]:

@@ -3,11 +3,12 @@
 from math import exp, inf, log, sqrt
 from random import Random
 
+import numpy as np
 import pytest
-from scipy.stats import beta
+from scipy.stats import beta, fisher_exact
 
 from screening.statistics.metrics import Proportion
-from screening.statistics.verification import betting_sequence, drift, upper_limits
+from screening.statistics.verification import betting_sequence, drift, rises, upper_limits
 from screening.statistics.verification.betting import MOST_STAKE, Look, bets, log_capitals
 from screening.statistics.verification.change import RATIOS, Drift
 
@@ -159,3 +160,30 @@ def test_nothing_is_found_without_both_sides() -> None:
         assert (found.shares, found.evidence, found.most, found.alarm_rate) == ((), 1.0, 1.0, 0.05)
     assert drift({}, [], 0.1).alarm_rate == 0.1
     assert drift({}, []).reason == "the reference is not complete yet"
+
+
+def test_a_rise_is_fisher_s_exact_test_of_the_last_months_against_all_before() -> None:
+    months = [(300, 6), (310, 5), (290, 8), (300, 20)]
+    last = rises(months)[-1]
+    tables = {
+        window: [[hits := sum(h for _, h in months[-window:]), sum(n for n, _ in months[-window:]) - hits],
+                 [early := sum(h for _, h in months[:-window]), sum(n for n, _ in months[:-window]) - early]]
+        for window in (1, 3)
+    }  # fmt: skip
+    exact = {window: fisher_exact(table, alternative="greater").pvalue for window, table in tables.items()}
+    assert last.p == pytest.approx(min(exact.values())) and last.months == min(exact, key=exact.__getitem__)
+    assert (last.before, last.recent) == (Proportion(19, 900), Proportion(20, 300)) and last.found
+    assert rises([(300, 6)]) == () and rises([(5, 1), (300, 6)]) == (), "no reference yet"
+    assert not any(rise.found for rise in rises([(300, 6)] * 12)) and rises([(30, 0)] * 3)[-1].p == 1.0
+
+
+def test_a_quiet_year_has_a_finding_in_at_most_a_twentieth_and_a_doubling_is_found() -> None:
+    random = np.random.default_rng(2)
+
+    def found(shares: list[float], a_month: int, runs: int) -> float:
+        years = random.binomial(a_month, shares, size=(runs, 12))
+        return sum(any(one.found for one in rises([(a_month, int(n)) for n in year])) for year in years) / runs
+
+    assert found([0.02] * 12, 300, 400) <= 0.05
+    assert found([0.02] * 6 + [0.04] * 6, 300, 200) > 0.55, "it was 29 to 42% of years"
+    assert found([0.1] * 6 + [0.2] * 6, 600, 50) == 1.0

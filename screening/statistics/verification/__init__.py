@@ -12,7 +12,7 @@ from screening.statistics.verification.audit import (
     tally_by_stratum,
 )
 from screening.statistics.verification.betting import Look, betting_sequence, upper_limits
-from screening.statistics.verification.change import Drift, Revision, SwitchRate, drift, switch_rate
+from screening.statistics.verification.change import Drift, Revision, Rise, SwitchRate, drift, rises, switch_rate
 from screening.statistics.verification.guarantee import (
     Binding,
     Guarantee,
@@ -47,6 +47,7 @@ __all__ = [
     "ReadingPlan",
     "Recognized",
     "Revision",
+    "Rise",
     "Seen",
     "Standing",
     "Stratum",
@@ -64,6 +65,7 @@ __all__ = [
     "plan_readings",
     "readings_required",
     "recognized_share",
+    "rises",
     "rule_of_three",
     "strata_of",
     "switch_rate",

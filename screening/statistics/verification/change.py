@@ -149,3 +149,69 @@ def _ratios(hits: _Counts, n: _Counts, to: float, of: float) -> NDArray[np.float
 def _mean(bets: Sequence[NDArray[np.float64]], looks: int) -> NDArray[np.float64]:
     """1 where nothing can be bet on, as for a share that cannot fall below 0."""
     return np.asarray(np.mean(bets, axis=0)) if bets else np.ones(looks)
+
+
+WINDOWS = (1, 3, 6)
+"""Months at the end of which are held against all before them."""
+FEWEST_BEFORE = 20
+"""Texts that a reference takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rise:
+    """A share in the last ``months`` months against all months before. ``p`` is the exact probability of so many or
+    more hits there had nothing changed, ``level`` what it was compared with at the end of its month.
+    """
+
+    months: int
+    before: Proportion
+    recent: Proportion
+    p: float
+    level: float
+
+    @property
+    def found(self) -> bool:
+        """Whether it is a finding."""
+        return self.p <= self.level
+
+
+def rises(months: Sequence[tuple[int, int]], alarm_rate: float = 0.05) -> tuple[Rise, ...]:
+    """Whether a share has risen: at the end of each full month the last 1, 3 and 6 of them against all before, a
+    reference that grows. ``months`` are (texts, hits). Given how many hits there are in all, those of the last months
+    are hypergeometric had nothing changed (Fisher's exact test), so no earlier share need be known.
+
+    The alarm rate is shared out over windows and the looks of a year (Bonferroni): a site where nothing changes has a
+    finding in at most that share of years. Findings stay; the last is the newest month's strongest window.
+
+    >>> [rise.found for rise in rises([(300, 6)] * 6 + [(300, 18)] * 2)][-1]
+    True
+    """
+    level, made = alarm_rate / 12 / len(WINDOWS), list[Rise]()
+    totals = np.cumsum([(0, 0), *months], axis=0)
+    for end in range(1, len(months) + 1):
+        at_end = []
+        for window in WINDOWS:
+            if end <= window or totals[end - window][0] < FEWEST_BEFORE:
+                continue
+            (texts, hits), (before, early) = totals[end].tolist(), totals[end - window].tolist()
+            recent, late = texts - before, hits - early
+            if recent:
+                p = _as_many_or_more(late, texts, hits, recent)
+                parts = Proportion(early, before), Proportion(late, recent)
+                at_end.append(Rise(months=window, before=parts[0], recent=parts[1], p=p, level=level))
+        if at_end:
+            made.append(min(at_end, key=lambda rise: rise.p))
+    return tuple(made)
+
+
+def _as_many_or_more(late: int, texts: int, hits: int, recent: int) -> float:
+    if late == 0:
+        return 1.0
+    seen = np.arange(late, min(hits, recent) + 1)
+
+    def choose(n: int, k: NDArray[np.int64]) -> NDArray[np.float64]:
+        return np.asarray(special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1))
+
+    fits = seen[recent - seen <= texts - hits]
+    logs = choose(hits, fits) + choose(texts - hits, recent - fits) - choose(texts, np.array(recent))
+    return float(min(1.0, np.exp(logs).sum()))

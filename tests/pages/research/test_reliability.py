@@ -27,7 +27,7 @@ from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
 from storage.schema import cases, inbox_entries, ratings, reveals, screenings
 from storage.settings_store import AuditPlan, SiteSettings, change, current
-from tests.pages.conftest import Opener
+from tests.pages.conftest import Opener, restart
 from tests.pages.researched import sample_rows, screened
 from tests.storage.batch_of import LATER
 from tests.storage.inbox_cases import RESEARCHER, form
@@ -195,7 +195,9 @@ def read_all(db: Database, label: str = "safe") -> int:
 
 
 @pytest.fixture
-def read(page_database: Database) -> int:
+def read(page_database: Database, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setenv("SECOND_LOOK_PRESET", "recommended")  # what the batch is screened with
+    restart()
     screened(page_database, sample_rows(every=4), audit_rate=0.5)
     return read_all(page_database)
 
