@@ -119,6 +119,9 @@ class BatchFound(BaseModel):
     accepted: int
     rejected: int
     pending: int
+    not_screened: int
+    """Of the accepted rows those that cannot be read as they should and state a risk: people see them, no agent."""
+    unread_columns: list[str]
 
 
 class Problem(BaseModel):

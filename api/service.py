@@ -35,7 +35,7 @@ from screening.text.display import file_label
 from storage.batches.batch_state import UnknownBatch
 from storage.batches.batches import progress
 from storage.batches.exports import export_results
-from storage.batches.intake import IntakeClosed
+from storage.batches.intake import IntakeClosed, count_not_screened, unread_columns
 from storage.batches.results import Result
 from storage.database import Database
 from storage.review import program_texts
@@ -227,7 +227,14 @@ def _files(app: FastAPI, db: Database, clock: Clock, intake: FileIntake) -> None
         reach = program_texts.reach_of(db, program, batch_id)
         found = progress(db, batch_id, clock(), actor=SYSTEM)
         counts = {part: getattr(found, part) for part in ("rows_in", "accepted", "rejected", "pending")}
-        return BatchFound(id=batch_id, state=found.state.value, unsafe=_WORDS[reach], **counts)
+        return BatchFound(
+            id=batch_id,
+            state=found.state.value,
+            unsafe=_WORDS[reach],
+            not_screened=count_not_screened(db, batch_id),
+            unread_columns=unread_columns(db, batch_id),
+            **counts,
+        )
 
     @app.get(f"{ROOT}/batches/{{batch_id}}", response_model=BatchFound)
     def batch(batch_id: _ID, program: Sends) -> BatchFound:

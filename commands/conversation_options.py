@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from screening.datasets.columns import ColumnMapping, ConversationReading, Shape, propose_turns
-from screening.datasets.mapping import find_column
-from screening.text.conversation import CONTEXT_TOKENS, Judged, Question, Role
+from screening.datasets.mapping import find_column, speakers_said
+from screening.text.conversation import CONTEXT_TOKENS, Judged, Question
 
 OF_A_TURN = ("role", "order", "time", "turn_id")
 ASKED = {"text": (Question.TEXT,), "reply": (Question.REPLY,), "both": (Question.TEXT, Question.REPLY)}
@@ -84,7 +84,7 @@ def _reading_options(arguments: argparse.Namespace, columns: tuple[str, ...]) ->
     if arguments.ask_about is not None:
         said["questions"] = ASKED[arguments.ask_about]
     if arguments.speakers is not None:
-        said["speakers"] = speakers(arguments.speakers)
+        said["speakers"] = speakers_said(arguments.speakers)
     if arguments.context_tokens is not None:
         said["context_tokens"] = arguments.context_tokens
     if arguments.reply_label_column is not None:
@@ -105,18 +105,3 @@ def _with_turn_columns(
     if named["order"] is None and arguments.order_column is None:
         raise ValueError('no column is known to order the turns: --order-column NAME, or "" for the order of the file')
     return replace(reading, **named)
-
-
-def speakers(words: str) -> tuple[tuple[str, Role], ...]:
-    """What ``ANNA=user,BEN=assistant`` says. ValueError for an unknown role.
-
-    >>> speakers("Anna=user, Dr. B=assistant")
-    (('Anna', <Role.USER: 'user'>), ('Dr. B', <Role.ASSISTANT: 'assistant'>))
-    """
-    found = []
-    for part in words.split(","):
-        name, _, role = part.rpartition("=")
-        if role.strip().casefold() not in set(Role) or not name.strip():
-            raise ValueError(f"{part.strip()!r} is not NAME=user, NAME=assistant, NAME=system or NAME=tool")
-        found.append((name.strip(), Role(role.strip().casefold())))
-    return tuple(found)

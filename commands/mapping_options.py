@@ -12,7 +12,8 @@ from commands.conversation_options import (
     has_conversation_options,
 )
 from screening.datasets.columns import ColumnMapping, propose_mapping, rivals
-from screening.datasets.mapping import FileMapping, find_column, mapping_json, read_mapping
+from screening.datasets.file_profile import chosen_mapping
+from screening.datasets.mapping import FileMapping, find_column, mapping_json, pairs, read_mapping
 from screening.datasets.reader import FileReport, Table, columns_of, read_table
 from screening.datasets.refused import ColumnsUnclear
 from screening.datasets.source import Source
@@ -35,6 +36,9 @@ def add_mapping_options(parser: argparse.ArgumentParser) -> None:
     for role in ROLES:
         words = f"the {role}{ROLE_WORDS.get(role, ' (an empty NAME: none)')}"
         of_file.add_argument(f"--{role}-column", default=None, metavar="NAME", help=words)
+    of_file.add_argument(
+        "--unread-column", action="append", metavar="NAME", help="a column of sentences that stays unread, on purpose"
+    )
     of_file.add_argument("--labels", default=None, metavar="A=unsafe,B=safe,C=none", help="values of the label column")
     of_file.add_argument("--join-lists", action="store_true", help="join texts that are lists of strings")
     of_file.add_argument("--sheet", default=None, metavar="NAME", help="the sheet of a workbook")
@@ -78,6 +82,8 @@ def mapping_lines(report: FileReport) -> Iterator[str]:
         yield f"{role}: {'none' if column is None else repr(column)}" + (
             " (the row number)" if role == "id" and column is None else ""
         )
+    if report.unread:
+        yield report.unread_words
     for value, count in report.label_values.items():
         if value.strip():
             yield f"  {value!r} ({count_of(count, 'row')}) is {report.labels.get(value) or 'no reference'}"
@@ -90,19 +96,17 @@ def label_values(words: str, seen: Iterable[str]) -> dict[str, Label | None]:
 
     >>> label_values("ideation=unsafe,Supportive=none", ["Ideation", "Supportive"])
     {'Ideation': <Label.UNSAFE: 'unsafe'>, 'Supportive': None}
+    >>> label_values("No, not at all=safe", ["No, not at all"])
+    {'No, not at all': <Label.SAFE: 'safe'>}
     """
     values, found = list(seen), dict[str, Label | None]()
-    for part in words.split(","):
-        name, _, label = part.rpartition("=")
-        if label.strip().casefold() not in ("safe", "unsafe", "none") or not name.strip():
-            raise ValueError(f"--labels: {part!r} is not VALUE=safe, VALUE=unsafe or VALUE=none")
+    for name, label in pairs(words, ("safe", "unsafe", "none"), "--labels"):
         fits = [value for value in values if value.strip().casefold() == name.strip().casefold()]
         if not fits:
             raise ValueError(f"--labels: no row has the label {name.strip()!r}")
         if found.keys() & set(fits):
             raise ValueError(f"--labels: {name.strip()!r} is named twice")
-        meant = label.strip().casefold()
-        found.update(dict.fromkeys(fits, None if meant == "none" else Label(meant)))
+        found.update(dict.fromkeys(fits, None if label == "none" else Label(label)))
     return found
 
 
@@ -111,7 +115,8 @@ def _columns(
 ) -> ColumnMapping | None:
     """The columns to read; None where nothing was said of them, so that all are proposed."""
     named = {role: given for role in ROLES if (given := getattr(arguments, f"{role}_column")) is not None}
-    if not (named or arguments.text_column or arguments.join_lists or has_conversation_options(arguments)):
+    own = arguments.text_column or arguments.unread_column
+    if not (named or own or arguments.join_lists or has_conversation_options(arguments)):
         return kept
     columns = columns_of(source, sheet)
     begun = kept or _propose(columns, {*named, *(["text"] if arguments.text_column else [])})
@@ -122,6 +127,8 @@ def _columns(
     if arguments.text_column:
         text, *joined = (find_column(name, columns) for name in arguments.text_column)
         mapping = replace(mapping, text=text, joined=tuple(joined))
+    if arguments.unread_column:
+        mapping = replace(mapping, unread=tuple(find_column(name, columns) for name in arguments.unread_column))
     return replace(mapping, conversation=conversation_of(mapping, columns, arguments))
 
 
@@ -133,5 +140,5 @@ def _propose(columns: tuple[str, ...], named: set[str]) -> ColumnMapping:
             raise ColumnsUnclear(sentence, columns=columns)
     proposal = propose_mapping(columns)
     if proposal is None and "text" not in named:
-        raise ColumnsUnclear("No column is known to hold the text: say which with --text-column.", columns=columns)
+        chosen_mapping(columns, None)  # says which columns there are
     return proposal or propose_mapping((*columns, "text")) or ColumnMapping(text="text")

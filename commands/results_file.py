@@ -18,7 +18,7 @@ from storage.batches.results import Result
 from storage.database import Database
 from storage.kinds import PENDING
 
-ALL_SETTLED, SOME_PENDING = 0, 3
+ALL_SETTLED, SOME_PENDING, NONE_TAKEN = 0, 3, 4
 """Exit codes; 2 is for input that is refused."""
 
 
@@ -105,5 +105,7 @@ def write_rejected(db: Database, batch_id: str, out: Path) -> None:
 
 
 def exit_code(found: Progress) -> int:
-    """Whether every row came to its end."""
+    """Whether every row came to its end, and any was taken in at all."""
+    if found.rows_in and not found.accepted:
+        return NONE_TAKEN
     return SOME_PENDING if found.pending else ALL_SETTLED

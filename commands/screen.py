@@ -28,13 +28,17 @@ from screening.settings import SIMULATED_NOTICE, Settings
 from screening.words import count_of
 from storage.batches.batch_state import ACTIVE, BatchState
 from storage.batches.batches import Progress, list_batches, progress
-from storage.batches.intake import takes_rows
+from storage.batches.intake import count_not_screened, takes_rows
 from storage.batches.results import withheld_rows
 from storage.database import Database
 from storage.settings_store import settings_now
 
 GOING_ON = "going on with batch {batch}, an earlier run of this file"
 UNFINISHED = "batch {batch} is an earlier run of this file that was not finished: --resume goes on with it"
+NOT_SCREENED = (
+    "NOT SCREENED: {rows} could not be read as they should, and state a risk. They are in the queue with the reason; "
+    "without --database nobody sees them but you: row_rejected in the results."
+)
 MOST_LOOKED_AT = 1_000
 NOT_REVIEWED = {
     Reach.LIST: "texts that the AI labels unsafe are listed for sign-off, and reviewed by nobody",
@@ -98,7 +102,7 @@ def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
 
 def run(arguments: argparse.Namespace) -> int:
     """Screen the file, write the results and beside them what was rejected, print the summary; the exit code tells
-    whether all is settled (0) or something is pending (3).
+    whether all is settled (0), something is pending (3) or no row was taken in (4).
     """
     settings = _settings(arguments)
     pipeline = _pipeline(arguments, settings)
@@ -120,14 +124,24 @@ def run(arguments: argparse.Namespace) -> int:
         )
         batch_id = _screen(db, table, request, settings, arguments)
         waiting = withheld_rows(db, LOCAL_USER, batch_id) if arguments.database and not arguments.blind else 0
+        not_screened = count_not_screened(db, batch_id)
         found = progress(db, batch_id, actor=LOCAL_USER if arguments.blind else SYSTEM)
+    if not_screened:
+        print(in_red(NOT_SCREENED.format(rows=count_of(not_screened, "row"))), file=sys.stderr)
+    if found.rows_in and not found.accepted:
+        print(in_red(f"NOT ONE of {count_of(found.rows_in, 'row')} was taken in: all are rejected."), file=sys.stderr)
     if waiting:
         print(NOT_BLIND.format(rows=waiting), file=sys.stderr)
     if settings.simulated:
         print(SIMULATED_NOTICE, file=sys.stderr)
-    summary = _summary(found)
+    summary = _summary(found) | {"not_screened": not_screened}
     print(json.dumps(summary) if arguments.json else "\n".join(f"{name}: {value}" for name, value in summary.items()))
     return exit_code(found)
+
+
+def in_red(sentence: str) -> str:
+    """The sentence, in red on a terminal."""
+    return f"\x1b[1;31m{sentence}\x1b[0m" if sys.stderr.isatty() else sentence
 
 
 def announcements(report: FileReport) -> Iterator[str]:

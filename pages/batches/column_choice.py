@@ -91,6 +91,7 @@ def confirm_columns(
     few files have is asked for under ``more``.
     """
     st.markdown("**Confirm columns**")
+    known = propose_mapping(columns)
     shown = unique_labels({one: visible(one) for one in (NOT_USED, *columns)})
     first = first_choice(columns, proposed)
     begun = [first["text"], *(proposed.joined if proposed else ())]
@@ -107,7 +108,17 @@ def confirm_columns(
         places = dict(zip(ROLES, (*usual[1:], *st.columns(3)), strict=True))
     chosen = {role: _one(place, role, columns, first[role], shown, suffix) for role, place in places.items()}
     with more:
-        conversation = choose_conversation(columns, proposed.conversation if proposed else None, suffix)
+        begun_with = proposed or known
+        conversation = choose_conversation(columns, begun_with.conversation if begun_with else None, suffix)
+        rest = [one for one in columns if one not in {*texts, *chosen.values()}]
+        unread = st.multiselect(
+            "Columns of sentences that stay unread",
+            rest,
+            default=[one for one in proposed.unread if one in rest] if proposed else [],
+            format_func=shown.__getitem__,
+            key=f"column_unread{suffix}",
+            help="Nobody is shown them, and the AI is not asked about them.",
+        )
         lists = conversation is None and st.toggle(
             "Join texts that are lists of strings",
             value=bool(proposed and proposed.lists),
@@ -117,13 +128,19 @@ def confirm_columns(
     if not texts:
         st.caption("Choose the column that holds the text.")
         return None
-    known = propose_mapping(columns)
     if conversation is not None and conversation.shape is Shape.ROWS and chosen["id"] is None:
         chosen["id"] = known.id if known else None  # several rows share it, so that it is the group of texts
     if (wanting := wants(conversation, chosen["id"])) is not None:
         st.caption(wanting)
         return None
-    return ColumnMapping(text=texts[0], joined=tuple(texts[1:]), lists=lists, conversation=conversation, **chosen)
+    return ColumnMapping(
+        text=texts[0],
+        joined=tuple(texts[1:]),
+        lists=lists,
+        conversation=conversation,
+        unread=tuple(unread),
+        **chosen,
+    )
 
 
 def _one(

@@ -7,6 +7,7 @@ import streamlit as st
 
 from pages.components.options import unique_labels
 from screening.datasets.columns import ConversationReading, Shape, propose_turns
+from screening.datasets.mapping import speakers_said
 from screening.text.conversation import CONTEXT_TOKENS, Judged, Question, Role
 from screening.text.display import visible
 
@@ -91,19 +92,20 @@ def wants(reading: ConversationReading | None, id_column: str | None) -> str | N
     return "Choose the column that says who speaks." if reading.role is None else None
 
 
-def speakers_of(words: str) -> tuple[tuple[str, Role], ...]:
-    """Who is what, from ``Anna=user, Ben=assistant``; what is no such pair is left out.
+def speakers_of(words: str) -> tuple[tuple[str, Role | None], ...] | None:
+    """Who is what, from ``Anna=user, Ben=assistant``; None for what is not understood.
 
-    >>> speakers_of("Anna = user, Ben=helper")
-    (('Anna', <Role.USER: 'user'>),)
+    >>> speakers_of("Anna = user, Ben=none"), speakers_of("Ben=helper")
+    ((('Anna', <Role.USER: 'user'>), ('Ben', None)), None)
     """
-    pairs = (part.rpartition("=") for part in words.split(","))
-    said = ((name.strip(), role.strip().casefold()) for name, _, role in pairs)
-    return tuple((name, Role(role)) for name, role in said if name and role in set(Role))
+    try:
+        return speakers_said(words)
+    except ValueError:
+        return None
 
 
 def _with_speakers(reading: ConversationReading, suffix: str) -> ConversationReading:
-    known = ", ".join(f"{name}={role}" for name, role in reading.speakers)
+    known = ", ".join(f"{name}={role or 'none'}" for name, role in reading.speakers)
     words = st.text_input(
         "Speaker names",
         known,
@@ -112,9 +114,9 @@ def _with_speakers(reading: ConversationReading, suffix: str) -> ConversationRea
         help="Where they are not user and assistant: NAME=user, assistant, system or tool, with commas between.",
     )
     found = speakers_of(words)
-    if len(found) < len([part for part in words.split(",") if part.strip()]):
+    if found is None:
         st.caption("Not every name is understood: write NAME=user or NAME=assistant, with commas between.")
-    return replace(reading, speakers=found)
+    return replace(reading, speakers=found or ())
 
 
 def _with_columns(reading: ConversationReading, columns: tuple[str, ...], suffix: str) -> ConversationReading:

@@ -31,6 +31,7 @@ REASON_WORDS: Mapping[Reason, str] = {
     Reason.MISSING_CELLS: "fewer cells than columns",
     Reason.ROWS_MERGED: "several rows run into one",
     Reason.HEADER_REPEATED: "the header again",
+    Reason.DESCRIBES_COLUMNS: "a line that describes the columns",
     Reason.NOT_JSON: "not JSON",
     Reason.NOT_AN_OBJECT: "not an object with named values",
     Reason.REPEATED_KEY: "a name twice in one row",
@@ -41,7 +42,6 @@ REASON_WORDS: Mapping[Reason, str] = {
     Reason.NO_ID: "no id",
     Reason.UNUSABLE_ID: "an id that cannot be kept",
     Reason.DUPLICATE: "repeats an earlier row",
-    Reason.CONFLICTING_DUPLICATE: "shares its id with another text",
     Reason.NOT_A_CONVERSATION: "no list of turns",
     Reason.TURN_WITHOUT_ROLE: "a turn without a known role",
     Reason.TURN_WITHOUT_ORDER: "turns without an order",
@@ -63,6 +63,7 @@ class Check:
     unsafe: int = 0
     without_call: int
     characters: int
+    not_screened: int = 0
     values: Mapping[str, int] = field(default_factory=dict)
     first: tuple[Row, ...] = ()
     looked_at_twice: int = 0
@@ -94,6 +95,7 @@ def check(table: Table, receive: Receive) -> Check:
             continue
         values[row.reference_value or ""] += 1
         counts["accepted"] += 1
+        counts["not_screened"] += row.not_screened is not None
         counts["without_call"] += row.text.refuses_screening
         counts["looked_at_twice"] += _gets_second_look(row)
         counts["characters"] += len(row.text.model_text) + (len(row.reply.model_text) if row.reply else 0)
@@ -102,6 +104,7 @@ def check(table: Table, receive: Receive) -> Check:
         rejected=dict(rejected.most_common()),
         without_call=counts["without_call"],
         characters=counts["characters"],
+        not_screened=counts["not_screened"],
         values=values,
         first=tuple(first),
         looked_at_twice=counts["looked_at_twice"],
@@ -128,7 +131,7 @@ def _preview(row: Row, labels: Mapping[str, Label | None]) -> dict[str, object]:
         "ID": visible(row.external_id),
         "Text": _start(row.text.stored),
         "Reply": _start(row.reply.stored) if row.reply else None,
-        "Status": "accepted",
+        "Status": "accepted" if row.not_screened is None else f"not screened: {visible(row.not_screened)}",
         "Original label": label.value if label else row.reference_value and f"ignored: {visible(row.reference_value)}",
         "Group": None if row.group is None else visible(row.group),
         "Turns": None if row.thread is None else len(row.thread.turns),

@@ -192,6 +192,17 @@ def show_counts(table: Table, found: Check, rejected: StreamedFile) -> None:
     if found.without_call:
         unasked = count_of(found.without_call, "text cannot be screened and is", "texts cannot be screened and are")
         sentences.append(f"{unasked} escalated to a clinician without asking the AI.")
+    if found.not_screened:
+        rows = count_of(found.not_screened, "row")
+        st.error(
+            f"**Not screened: {rows}** that cannot be read as it should and states a risk. Once you start, a clinician "
+            "sees each, with the reason.",
+            icon=":material/error:",
+        )
+    if found.rows_in and not found.accepted:
+        st.error("**Every row is rejected.** Nothing can be screened.", icon=":material/error:")
+    if report.unread:
+        st.caption(literal(report.unread_words))
     if sentences:
         st.warning("\n".join(f"- {each}" for each in sentences) if len(sentences) > 1 else sentences[0])
     if out:

@@ -59,7 +59,9 @@ def _conversation_fields() -> Typed:
     judged = st.selectbox("What to judge", _JUDGED, format_func=JUDGED.__getitem__, key="judged")
     asked = st.selectbox("Question", _ASKED, format_func=ASKED.__getitem__, key="asked")
     names = st.text_input("Speaker names", key="speakers", placeholder="Anna=user, Ben=assistant")
-    reading = ConversationReading(shape=Shape.TRANSCRIPT, judged=judged, questions=asked, speakers=speakers_of(names))
+    reading = ConversationReading(
+        shape=Shape.TRANSCRIPT, judged=judged, questions=asked, speakers=speakers_of(names) or ()
+    )
     return Typed(text=pasted if file is None else file, conversation=reading)
 
 

@@ -32,6 +32,7 @@ REASON_WORDS: Mapping[Reason, str] = {
     Reason.UNSUPPORTED_LANGUAGE: "the text is not in a language the screening was checked for",
     Reason.TOO_LONG: "the text is longer than the limit, and texts are never cut",
     Reason.UNREADABLE: "part of the text is unreadable",
+    Reason.ROW_REJECTED: "not screened: the row of the file could not be read as it should, and its words state a risk",
     Reason.REPEATED_FAILURE: "screening it failed again and again",
     Reason.STOPPED: "the stop button is pressed: every new decision goes to a clinician",
 }
@@ -48,6 +49,7 @@ FLAG_WORDS: Mapping[Flag, str] = {
     Flag.OBFUSCATED: "written so that a person reads what a program does not",
     Flag.UNSUPPORTED_LANGUAGE: "not, or not all, in a language the screening was checked for",
     Flag.SUSPECTED_INJECTION: "appears to address the model or to answer in its place",
+    Flag.ROW_REJECTED: "not screened: the row of the file could not be read as it should",
     Flag.STATED_RISK: "says outright a wish to be dead, an intent, a plan, means, an attempt or self-injury",
     Flag.STATED_IMMINENT: "says so together with a time or with means",
     Flag.POSSIBLE_INJECTION: "may address the model: safe needs a second look",

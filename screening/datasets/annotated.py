@@ -6,6 +6,8 @@ from typing import Any
 DIFFERENT = " | "
 """Stands between labels that annotators did not agree on."""
 
+_OF_A_TWEET = frozenset({"truncated", "extended_tweet", "note_tweet", "retweeted_status"})
+
 
 def flatten(row: Mapping[str, Any]) -> Mapping[str, Any]:
     """The row with its texts and labels as columns of their own where it has the shape of such a tool, else itself.
@@ -20,6 +22,8 @@ def flatten(row: Mapping[str, Any]) -> Mapping[str, Any]:
         return _label_studio(row)
     if isinstance(row.get("fields"), dict) and ("responses" in row or "suggestions" in row):
         return _argilla(row)
+    if not _OF_A_TWEET.isdisjoint(row):
+        return _tweet(row)
     if isinstance(row.get("output"), dict) and {"id", "input", "target"} <= row.keys():
         return _inspect(row)
     return row
@@ -27,36 +31,80 @@ def flatten(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _label_studio(row: Mapping[str, Any]) -> dict[str, Any]:
     given = [one for one in _list(row.get("annotations") or row.get("completions")) if isinstance(one, dict)]
-    words = (_choice(one) for one in given if not one.get("was_cancelled"))
-    return {"id": row.get("id"), **row["data"], "label": agreed_value(word for word in words if word)}
+    answers = [_answers(one) for one in given if not one.get("was_cancelled")]
+    return {"id": row.get("id"), **row["data"], **_labels(answers)}
 
 
-def _choice(annotation: Mapping[str, Any]) -> str:
-    """What one annotation says: its choices or rating."""
-    values = [one["value"] for one in _list(annotation.get("result")) if isinstance(one, dict) and "value" in one]
-    found = [word for value in values if isinstance(value, dict) for word in _list(value.get("choices"))]
-    ratings = [value["rating"] for value in values if isinstance(value, dict) and "rating" in value]
-    return ", ".join(str(word) for word in (*found, *ratings))
+def _answers(annotation: Mapping[str, Any]) -> dict[str, str]:
+    """What one annotation says to each question: its choices or rating."""
+    answers: dict[str, list[str]] = {}
+    for one in _list(annotation.get("result")):
+        value = one.get("value") if isinstance(one, dict) else None
+        if isinstance(value, dict):
+            said = [*_list(value.get("choices")), *([value["rating"]] if "rating" in value else [])]
+            answers.setdefault(str(one.get("from_name") or "label"), []).extend(map(str, said))
+    return {question: ", ".join(said) for question, said in answers.items() if said}
+
+
+def _labels(answers: Iterable[Mapping[str, str]]) -> dict[str, str | None]:
+    """A column for each question that was asked: which of several is the label is for a person to say."""
+    given: dict[str, list[str]] = {}
+    for one in answers:
+        for question, said in one.items():
+            given.setdefault("label" if question == "label" else f"label (question {question})", []).append(said)
+    return {name: agreed_value(said) for name, said in given.items()} or {"label": None}
 
 
 def _argilla(row: Mapping[str, Any]) -> dict[str, Any]:
     plain = {"id": row.get("external_id") or row.get("id"), **row["fields"]}
     metadata = row.get("metadata")
-    return {**(metadata if isinstance(metadata, dict) else {}), **plain, "label": agreed_value(_responses(row))}
+    return {**(metadata if isinstance(metadata, dict) else {}), **plain, **_labels(_responses(row))}
 
 
-def _responses(row: Mapping[str, Any]) -> Iterator[str]:
-    """The values of the first question, of every response that was not put aside."""
+def _responses(row: Mapping[str, Any]) -> Iterator[Mapping[str, str]]:
+    """What each response that was not put aside says to each question."""
     given = row.get("responses")
-    if isinstance(given, dict):
-        for one in _list(next(iter(given.values()), None)):
+    for question, responses in _items(given):
+        for one in _list(responses):
             if isinstance(one, dict) and one.get("status", "submitted") == "submitted" and "value" in one:
-                yield _word(one["value"])
+                yield {str(question): _word(one["value"])}
     for one in _list(given):
         values = one.get("values") if isinstance(one, dict) and one.get("status", "submitted") == "submitted" else None
-        first = next(iter(values.values()), None) if isinstance(values, dict) else None
-        if isinstance(first, dict) and "value" in first:
-            yield _word(first["value"])
+        answered = {str(name): value for name, value in _items(values) if isinstance(value, dict) and "value" in value}
+        yield {name: _word(value["value"]) for name, value in answered.items()}
+
+
+def _tweet(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A tweet with its whole text in place of the beginning of it."""
+    whole = next((full for part in ("extended_tweet", "note_tweet") if (full := _full_text(row.get(part)))), None)
+    repeated = row.get("retweeted_status")
+    if whole is None and isinstance(repeated, dict) and (full := _full_text(_tweet(repeated))):
+        start, colon, _ = str(row.get("text") or "").partition(": ")
+        whole = f"{start}{colon}{full}" if start.startswith("RT @") else None
+    if whole is None:
+        return row
+    return {name: value for name, value in row.items() if name not in _OF_A_TWEET} | {"text": whole}
+
+
+def _full_text(part: object) -> str | None:
+    found = (
+        next((part[name] for name in ("full_text", "text") if part.get(name)), None) if isinstance(part, dict) else None
+    )
+    return found if isinstance(found, str) else None
+
+
+def decided(fields: dict[str, str | None]) -> dict[str, str | None]:
+    """A row of Prodigy's, whose ``answer`` is a decision about the label beside it: rejected, it is that label's no,
+    and not another one's yes. Other rows as they are.
+
+    >>> decided({"text": "a", "label": "UNSAFE", "answer": "reject"})
+    {'text': 'a', 'label': 'rejected: UNSAFE', 'answer': None}
+    """
+    answer, label = fields.get("answer"), next((name for name in ("accept", "label") if fields.get(name)), None)
+    if answer not in ("accept", "reject", "ignore") or label is None:
+        return fields
+    said = {"accept": fields[label], "reject": f"rejected: {fields[label]}", "ignore": None}[answer]
+    return fields | {"label": said, "answer": None}
 
 
 def _inspect(row: Mapping[str, Any]) -> dict[str, Any]:

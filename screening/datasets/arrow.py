@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from screening.datasets.arrow_messages import unpacked_bytes
+from screening.datasets.class_names import class_name, class_names
 from screening.datasets.columns import normalised_name, unique_names
 from screening.datasets.limits import most_characters
 from screening.datasets.parquet_pages import plan_unpacking
@@ -54,7 +55,7 @@ def read_arrow(files: ArrowFiles) -> Iterator[Record]:
         try:
             for cells in _rows_of(source):
                 row += 1
-                named = (_named(cell, files.names.get(place)) for place, cell in enumerate(cells))
+                named = (class_name(cell, files.names.get(place)) for place, cell in enumerate(cells))
                 fields: Fields = dict(zip(files.columns, (*map(_cell, named), split), strict=False))
                 yield Record(row, row, fields)
         except FileRefused:
@@ -124,30 +125,6 @@ def _label_names(schema: Any, source: Source) -> dict[int, Sequence[str]]:
     if not features and isinstance(source, Path):
         features = _json(source.parent / "dataset_info.json").get("features")
     return {place: names for place, one in enumerate(schema.names) if (names := class_names((features or {}).get(one)))}
-
-
-def class_names(feature: object) -> Sequence[str] | None:
-    """The names of a class label, also of a list of them; None for another kind of column.
-
-    >>> class_names({"feature": {"names": ["no", "yes"], "_type": "ClassLabel"}, "_type": "Sequence"})
-    ['no', 'yes']
-    """
-    if not isinstance(feature, dict):
-        return None
-    if feature.get("_type") == "ClassLabel" and isinstance(feature.get("names"), list):
-        return [str(name) for name in feature["names"]]
-    return class_names(feature.get("feature"))
-
-
-def _named(cell: object, names: Sequence[str] | None) -> object:
-    """The names that class numbers stand for; -1 is no label, a number without a name stays one."""
-    if names is None or cell is None:
-        return cell
-    if isinstance(cell, list):
-        return [_named(one, names) for one in cell]
-    if isinstance(cell, int) and 0 <= cell < len(names):
-        return names[cell]
-    return None if cell == -1 else cell
 
 
 def _rows_of(source: Source) -> Iterator[tuple[Any, ...]]:

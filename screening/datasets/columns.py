@@ -3,36 +3,47 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
+
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
 
 from screening.text.conversation import CONTEXT_TOKENS, Judged, Question, Role
 
 _NAMES: dict[str, tuple[str, ...]] = {
     "id": (
-        "id", "case_id", "prompt_id", "conversation_id", "conv_id", "user_id", "user", "", "unnamed: 0",
+        "id", "case id", "prompt id", "post id", "tweet id", "message id", "response id", "conversation id", "conv id",
+        "user id", "user", "", "unnamed: 0",
     ),
     "text": (
-        "text", "post", "reddit post", "content", "selftext", "body", "message", "user_message", "prompt", "query",
-        "inputs", "comment", "description", "messages", "conversation", "conversations", "turns",
-        "transcript", "dialogue", "cleaned_text",
+        "text", "post", "reddit post", "content", "selftext", "body", "message", "user message", "prompt", "query",
+        "inputs", "comment", "description", "tweet", "full text", "post body", "post text", "note text",
+        "question text", "message text", "comment text", "messages", "conversation", "conversations", "turns",
+        "transcript", "dialogue", "dialog", "cleaned text",
     ),
-    "title": ("title",),
+    "title": ("title", "post title"),
     "reply": ("response", "answer", "completion", "output", "assistant", "reply"),
     "label": (
-        "label", "class", "severity", "risk", "suicide risk", "gold_label", "response_label", "prompt_label",
+        "label", "labels", "class", "severity", "risk", "suicide risk", "gold label", "response label", "prompt label",
     ),
     "group": ("group", "split", "subreddit", "language", "category"),
-    "where": ("where_to_act", "where to act"),
+    "where": ("where to act",),
 }  # fmt: skip
-"""Names in published files, the preferred one first. ``cleaned_text`` comes last: it is not what was written."""
+"""Names in published files, the preferred one first; ``noteText`` and ``note_text`` are as ``note text``.
+``cleaned_text`` comes last: it is not what was written.
+"""
 
-OF_A_PERSON: tuple[str, ...] = ("conversation_id", "conv_id", "user_id", "user")
+OF_A_PERSON: tuple[str, ...] = ("conversation id", "conv id", "user id", "user")
 """Names of ids that several rows may share: an id where they are unique, else the group."""
 
-_DERIVED = ("cleaned_text",)
+TRANSCRIPT = "transcript"
+"""The name of a column that holds conversations where there is no other, and of a file that is one."""
+
+_DERIVED = ("cleaned text",)
 _SCREENED = ("text", "reply")
-_PLACE = re.compile(r"(.+) \(column \d+\)")
+_PLACE = re.compile(r"(.+) \((?:column \d+|question [^()]*)\)")
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 _OF_A_TURN: dict[str, tuple[str, ...]] = {
@@ -41,6 +52,9 @@ _OF_A_TURN: dict[str, tuple[str, ...]] = {
     "time": ("time", "timestamp", "created_at", "sent_at", "date"),
     "turn_id": ("message_id", "turn_id"),
 }
+
+
+_STRICT = ConfigDict(extra="forbid")
 
 
 class Shape(StrEnum):
@@ -54,24 +68,25 @@ class Shape(StrEnum):
     """One a row, as a text in which each turn begins with ``Name: ``."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, config=_STRICT)
 class ConversationReading:
     """How the text column, and of a file with a turn a row the columns named here, become conversations.
 
-    Without ``order`` the order is that of the file. ``speakers`` says who of a file's own names is what.
+    Without ``order`` the order is that of the file. ``speakers`` says who of a file's own names is what; None: that it
+    is nobody's name, and its line goes on with what was said before.
     With both questions ``reply_label`` is the reference of the second one, as the label column is of the first.
     """
 
     shape: Shape
     judged: Judged = Judged.LAST_USER
-    questions: tuple[Question, ...] = (Question.TEXT,)
+    questions: Annotated[tuple[Question, ...], Field(min_length=1, max_length=2)] = (Question.TEXT,)
     role: str | None = None
     order: str | None = None
     time: str | None = None
     turn_id: str | None = None
     reply_label: str | None = None
-    speakers: tuple[tuple[str, Role], ...] = ()
-    context_tokens: int = CONTEXT_TOKENS
+    speakers: tuple[tuple[str, Role | None], ...] = ()
+    context_tokens: Annotated[int, Field(ge=0, le=1_000_000)] = CONTEXT_TOKENS
 
     def columns(self) -> tuple[str | None, ...]:
         """The columns it names, None for those that it does not."""
@@ -79,13 +94,14 @@ class ConversationReading:
         return (*of_turns, self.reply_label)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, config=_STRICT)
 class ColumnMapping:
     """The names of the columns a row is made of; without an id column the row number is the id.
 
     The title, where there is one, is put before the text, and the texts of ``joined`` after it, with an empty line
     between. With ``lists`` a text or reply that is a list of strings is joined in the same way. ``where`` says where
-    to act on a case: a link or contact reference of the site's own system.
+    to act on a case: a link or contact reference of the site's own system. ``unread`` are columns of sentences that a
+    person chose to leave out.
     """
 
     text: str
@@ -98,9 +114,10 @@ class ColumnMapping:
     where: str | None = None
     lists: bool = False
     conversation: ConversationReading | None = None
+    unread: tuple[str, ...] = ()
 
     def columns(self) -> frozenset[str]:
-        """All the columns it names."""
+        """All the columns it reads."""
         of_turns = self.conversation.columns() if self.conversation else ()
         every = (*self.text_columns(), self.id, self.reply, self.label, self.group, self.where, *of_turns)
         return frozenset(name for name in every if name is not None)
@@ -119,9 +136,11 @@ def propose_mapping(columns: Iterable[str]) -> ColumnMapping | None:
 
     >>> propose_mapping([" ID ", "Post", "cleaned_text"])
     ColumnMapping(text='Post', joined=(), id=' ID ', title=None, reply=None, label=None, group=None, where=None, \
-lists=False, conversation=None)
+lists=False, conversation=None, unread=())
     """
-    by_name = {normalised_name(column): column for column in reversed(tuple(columns))}
+    by_name = {_known_as(column): column for column in reversed(tuple(columns))}
+    if set(by_name) == {TRANSCRIPT}:
+        return ColumnMapping(text=by_name[TRANSCRIPT], conversation=ConversationReading(shape=Shape.TRANSCRIPT))
     found = {role: next((by_name[name] for name in names if name in by_name), None) for role, names in _NAMES.items()}
     text = found.pop("text")
     if text is None:
@@ -160,7 +179,7 @@ def rivals(columns: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
     >>> rivals(["id", "text", "message"]), rivals(["text", "cleaned_text"])
     ({'text': ('text', 'message')}, {})
     """
-    named = [(normalised_name(column), column) for column in columns]
+    named = [(_known_as(column), column) for column in columns]
     found: dict[str, tuple[str, ...]] = {}
     for role, names in _NAMES.items():
         fits = [(name, column) for name, column in named if name in names and name not in _DERIVED]
@@ -173,17 +192,31 @@ def rivals(columns: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
 
 def of_a_person(column: str) -> bool:
     """Whether the name is that of a person's or conversation's id, which several rows may share."""
-    return normalised_name(column) in OF_A_PERSON
+    return _known_as(column) in OF_A_PERSON
+
+
+def is_derived(column: str) -> bool:
+    """Whether it is made from the text."""
+    return _known_as(column) in _DERIVED
 
 
 def is_known(column: str) -> bool:
     """Whether the name is a known one; an empty name is none."""
-    name = normalised_name(column)
+    name = _known_as(column)
     return bool(name) and any(name in names for names in _NAMES.values())
 
 
+def _known_as(column: str) -> str:
+    """The name as known ones are written: in words.
+
+    >>> _known_as("questionText"), _known_as("Post_Body"), _known_as("label (question risk)")
+    ('question text', 'post body', 'label')
+    """
+    return " ".join(normalised_name(_HUMP.sub(" ", column)).replace("_", " ").replace("-", " ").split())
+
+
 def normalised_name(column: str) -> str:
-    """The name without a byte order mark, outer spaces and the place that `unique_names` adds, in lower case."""
+    """The name without a byte order mark, outer spaces and the place or question that was added, in lower case."""
     name = column.strip().strip("\ufeff").strip()
     placed = _PLACE.fullmatch(name)
     return (placed.group(1) if placed else name).strip().casefold()

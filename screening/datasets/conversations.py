@@ -11,7 +11,8 @@ from itertools import count, pairwise
 
 from screening.datasets.annotated import agreed_value
 from screening.datasets.columns import ColumnMapping, ConversationReading, Shape
-from screening.datasets.records import BlankLine, Fields, Reason, Record, single
+from screening.datasets.listed import parsed_list
+from screening.datasets.records import BlankLine, Fields, Reason, Record, is_placeholder, single
 from screening.datasets.refused import FileRefused
 from screening.datasets.turns import (
     TurnsRefused,
@@ -19,6 +20,7 @@ from screening.datasets.turns import (
     note,
     require_few,
     role_of,
+    turn_of,
     turns_of_messages,
     turns_of_transcript,
 )
@@ -53,8 +55,10 @@ class RefusedTurns(str):
 
     reason: Reason
     read: int
+    words: str
+    """What can be read of the conversation all the same."""
 
-    __slots__ = ("read", "reason")
+    __slots__ = ("read", "reason", "words")
 
 
 def join_turns(records: Iterable[Record | BlankLine], mapping: ColumnMapping) -> Iterator[Record | BlankLine]:
@@ -86,19 +90,59 @@ def _cases(record: Record, fields: Fields, mapping: ColumnMapping, reading: Conv
         asked = list(_conversation_cells(turns, reading))
     except TurnsRefused as refusal:
         named = isinstance(cell, RefusedTurns)
-        yield fields | {mapping.text: _refusal(refusal.reason, f"{'' if named else f'row {record.row}: '}{refusal}")}
+        place = "" if named else f"row {record.row}: "
+        words = cell.words if isinstance(cell, RefusedTurns) else _readable(cell)
+        yield fields | {mapping.text: _refusal(refusal.reason, f"{place}{refusal}", words)}
         return
     for at, one in enumerate(asked):
-        judged = one if one.judged else _refusal(Reason.NO_JUDGED_TURN, f"row {record.row}: {NO_REPLY}")
+        judged: ConversationCell | RefusedTurns = one
+        if (missing := _missing(one)) is not None:
+            judged = _refusal(missing.reason, f"row {record.row}: {missing}", _said(turns))
         judged.read = 0 if at else len(turns)
         yield fields | {mapping.text: judged} | _identity_fields(fields, mapping, reading, one)
+
+
+def _missing(one: ConversationCell) -> TurnsRefused | None:
+    """Why nothing can be said of the turns that are judged: there is none, or one was removed or is empty."""
+    if not one.judged:
+        return TurnsRefused(Reason.NO_JUDGED_TURN, NO_REPLY)
+    if len(one.judged) > 1:
+        return None
+    (place,) = one.judged
+    text = one.turns[place].text
+    if is_placeholder(text):
+        return TurnsRefused(Reason.PLACEHOLDER, f"turn {place + 1}, which is judged, was removed or is no text")
+    if not text.strip():
+        return TurnsRefused(Reason.EMPTY_TEXT, f"turn {place + 1}, which is judged, is empty")
+    return None
+
+
+def _said(turns: Iterable[Turn]) -> str:
+    return "\n\n".join(turn.text for turn in turns if turn.role is Role.USER and turn.text.strip())
+
+
+def _readable(cell: str | None) -> str:
+    """The words of a conversation that cannot be read as one: all strings of a list, or what stands there."""
+    if cell is None or isinstance(cell, ConversationCell):
+        return ""
+    found = parsed_list(cell)
+    return cell if found is None else "\n\n".join(_strings(found))
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _strings(one)
 
 
 def one_case(cell: str, reading: ConversationReading) -> ConversationCell:
     """The one case that a conversation becomes: its last, where several are asked about. Raises TurnsRefused."""
     found = list(_conversation_cells(_turns(cell, reading), reading))
-    if not found or not found[-1].judged:
+    if not found:
         raise TurnsRefused(Reason.NO_JUDGED_TURN, NO_REPLY)
+    if (missing := _missing(found[-1])) is not None:
+        raise missing
     return found[-1]
 
 
@@ -111,7 +155,7 @@ def _turns(cell: str | None, reading: ConversationReading) -> tuple[Turn, ...]:
     return read(cell, speakers_of(reading))
 
 
-def speakers_of(reading: ConversationReading) -> Mapping[str, Role]:
+def speakers_of(reading: ConversationReading) -> Mapping[str, Role | None]:
     """Who is what, by names in lower case."""
     return {name.strip().casefold(): role for name, role in reading.speakers}
 
@@ -120,8 +164,8 @@ def _conversation_cells(turns: tuple[Turn, ...], reading: ConversationReading) -
     """The cases of a conversation: by turn, and by question. Of one that asks for a reply that is missing no turn is
     judged. TurnsRefused where nothing can be asked.
     """
-    users = [at for at, turn in enumerate(turns) if turn.role is Role.USER and turn.text.strip()]
-    if not users:
+    users = [at for at, turn in enumerate(turns) if turn.role is Role.USER]
+    if not any(turns[at].text.strip() for at in users):
         raise TurnsRefused(Reason.NO_JUDGED_TURN, "no turn is the user's, or none of theirs holds words")
     if reading.judged is Judged.WHOLE:
         yield from _of_the_whole(turns, users, reading)
@@ -189,9 +233,9 @@ def _identity_fields(
     return changed
 
 
-def _refusal(reason: Reason, sentence: str) -> RefusedTurns:
+def _refusal(reason: Reason, sentence: str, words: str) -> RefusedTurns:
     refused = RefusedTurns(sentence)
-    refused.reason, refused.read = reason, 0
+    refused.reason, refused.read, refused.words = reason, 0, words
     return refused
 
 
@@ -220,7 +264,8 @@ def _together(
         row = _turn_row(record, mapping, reading)
         name = single(row.fields, mapping.id)
         if name is None or not name.strip():
-            refused = _refusal(Reason.NO_ID, f"row {record.row} says of no conversation that it is a turn of it")
+            said = f"row {record.row} says of no conversation that it is a turn of it"
+            refused = _refusal(Reason.NO_ID, said, row.turn.text)
             nameless.append(replace(record, fields=row.fields | {mapping.text: refused}))
             continue
         characters += len(row.turn.text) + sum(len(cell or "") for cell in row.fields.values())
@@ -249,7 +294,7 @@ def _turn_row(record: Record, mapping: ColumnMapping, reading: ConversationReadi
         wrong = TurnsRefused(Reason.NOT_A_TEXT, f"row {record.row} holds no text")
     text, lost = content or ("", False)
     at, own = note(single(fields, reading.time)), note(single(fields, reading.turn_id))
-    turn = Turn(role=role or Role.SYSTEM, text=text, at=at, id=own, lost=lost)
+    turn = turn_of(role or Role.SYSTEM, text, lost=lost, at=at, own=own)
     order = (single(fields, reading.order) or "").strip() if reading.order else str(record.row)
     if reading.order and not order and wrong is None:
         wrong = TurnsRefused(Reason.TURN_WITHOUT_ORDER, f"row {record.row} has no place in the order")
@@ -261,7 +306,7 @@ def _one(rows: list[_TurnRow], mapping: ColumnMapping, reading: ConversationRead
     try:
         cell: str = _thread(rows)
     except TurnsRefused as refusal:
-        cell = _refusal(refusal.reason, str(refusal))
+        cell = _refusal(refusal.reason, str(refusal), "\n\n".join(row.turn.text for row in rows))
     shared = {
         name: agreed_value(value for row in rows if (value := single(row.fields, name)))
         for name in _conversation_columns(mapping)

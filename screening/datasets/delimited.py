@@ -227,9 +227,11 @@ def _refusal(lines: _Lines, separator: str, error: str) -> FileRefused:
         return FileRefused(f"a quote opens a cell longer than {CELL_LIMIT:,} characters; is it ever closed?", line=line)
     if "unexpected end" in error:
         return FileRefused("a quote opens here and is never closed; the rows after it cannot be told apart.", line=line)
+    escaped = any('\\"' in one for one in lines.record)
+    how = "not with a backslash before it (in Spark: .option('escape', '\"'))." if escaped else ""
     return FileRefused(
         "a quote opens here and is closed in the middle of a cell; the rows around it cannot be told apart. "
-        "A quote inside a cell is written twice.",
+        f"A quote inside a cell is written twice{', ' + how if how else '.'}",
         line=line,
     )
 

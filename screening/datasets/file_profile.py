@@ -2,15 +2,27 @@
 33 bytes kept of each."""
 
 import hashlib
+import re
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from screening.datasets.columns import ColumnMapping, Shape, of_a_person, propose_mapping, rivals
+from screening.datasets.annotated import agreed_value
+from screening.datasets.columns import (
+    ColumnMapping,
+    Shape,
+    is_derived,
+    normalised_name,
+    of_a_person,
+    propose_mapping,
+    rivals,
+)
 from screening.datasets.conversations import ConversationCell, RefusedTurns
+from screening.datasets.labels import label_of
 from screening.datasets.listed import holds_turns, join_list, parts_of
 from screening.datasets.records import (
     COLUMN_LIMIT,
@@ -24,6 +36,8 @@ from screening.datasets.records import (
     single,
 )
 from screening.datasets.refused import ColumnsUnclear, FileRefused
+from screening.text.risk_statements import risk_flags
+from screening.words import count_of
 
 LABELS_SHOWN = 100
 """Different label values that are counted; more than that is no label column."""
@@ -34,21 +48,35 @@ _NEAR_EXCEL_CELL = 32_700
 
 _DIGEST = 8
 
+LOOKED_AT = 20_000
+"""Characters of an unread cell that are looked through."""
+SENTENCES_COUNTED = 200
+_SAY_CUT = ("truncated", "is_truncated", "text_truncated")
+_BETWEEN_PARTS = re.compile("[,;|/]")
+_ROUNDED = re.compile(r"\d(?:[.,]\d+)?E\+\d{1,3}", re.IGNORECASE)
+_LONGEST_NAME, _NAMES_SHOWN = 40, 30
+
+HOW_TO_SAY = "On the page: Confirm columns, More columns. Command line: --{option}-column {name}. API: `mapping`."
+"""Where what is asked of columns is said."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileProfile:
-    """What the first pass found. ``same`` and ``conflicting`` hold for each repeated row (from 1) the row that its id
-    stood in first; ``shared_id`` is a proposed id column that several rows share and that became the group.
+    """What the first pass found. ``same`` holds for each repeated row (from 1) the row that its id and text stood in
+    first, and ``reviews`` for such a first row the label that all of them give. ``shared_id`` is an id column that
+    several rows share: it is none, and became the group. ``conflicting`` of them share one with another text.
     """
 
     rows: int
     blank_lines: int
     structural: Counter[Reason]
+    unread: tuple[str, ...]
     columns: tuple[str, ...]
     mapping: ColumnMapping
     label_values: Counter[str]
     same: Mapping[int, int]
-    conflicting: Mapping[int, int]
+    reviews: Mapping[int, str]
+    conflicting: int
     spaced_twins: int
     cut_cells: int
     listed: int = 0
@@ -56,6 +84,15 @@ class FileProfile:
     conversations: int = 0
     turns: int = 0
     shared_id: str | None = None
+    rounded: int = 0
+    labels_unread: int = 0
+
+    @property
+    def cut_column(self) -> str | None:
+        """The column that says of a row that its text is only the beginning; None where the whole is read."""
+        whole = any(word in normalised_name(self.mapping.text) for word in ("full", "extended"))
+        names = (name for name in self.columns if normalised_name(name) in _SAY_CUT)
+        return None if whole else next(names, None)
 
 
 class _Tally:
@@ -63,7 +100,7 @@ class _Tally:
 
     def __init__(self) -> None:
         self.rows = self.blank = self.longest = self.at_longest = self.without_id = 0
-        self.nested = self.listed = self.formulas = 0
+        self.nested = self.listed = self.formulas = self.rounded = self.labels_unread = 0
         self.conversations = self.turns = self.no_turns = 0
         self.first_refused: str | None = None
         self.structural: Counter[Reason] = Counter()
@@ -71,13 +108,78 @@ class _Tally:
         self.labels: Counter[str] = Counter()
         self.ids, self.contents, self.numbers = bytearray(), bytearray(), bytearray()
         self.spaced = bytearray()
+        self.codes, self.values = array("I"), dict[str | None, int]()
+
+
+class UnreadColumns:
+    """What stands in the columns that nobody reads, looked at while the rows go by."""
+
+    def __init__(self, columns: Iterable[str], mapping: ColumnMapping) -> None:
+        read = mapping.columns()
+        self.names = tuple(name for name in columns if name not in read)
+        left_out = {*mapping.unread, *(name for name in self.names if is_derived(name))}
+        self._looked_at = [name for name in self.names if name not in left_out]
+        self._filled: Counter[str] = Counter()
+        self._sentences: dict[str, Counter[int]] = {name: Counter() for name in self._looked_at}
+        self._stated: set[str] = set()
+
+    def watch(self, records: Iterable[Record | BlankLine]) -> Iterator[Record | BlankLine]:
+        """The same records."""
+        for one in records:
+            if self._looked_at and isinstance(one, Record) and one.fields is not None:
+                for name in self._looked_at:
+                    if cell := one.fields.get(name):
+                        self._look(name, cell)
+            yield one
+
+    def _look(self, name: str, cell: str) -> None:
+        self._filled[name] += 1
+        seen = self._sentences[name]
+        if not isinstance(cell, NestedValue) and len(seen) < SENTENCES_COUNTED and is_sentence(cell):
+            seen[hash(cell)] += 1
+        if name not in self._stated and len(cell.split(maxsplit=2)) > 2 and risk_flags(cell[:LOOKED_AT]):
+            self._stated.add(name)
+
+    def require_known(self, columns: tuple[str, ...]) -> None:
+        """ColumnsUnclear where one holds sentences, or an outright statement of risk."""
+        asked = [name for name in self._looked_at if name in self._stated or self._holds_sentences(name)]
+        if asked:
+            named = ", ".join(asked)
+            raise ColumnsUnclear(
+                f"{'A column' if len(asked) == 1 else 'Columns'} of sentences would not be read: {named}. Join it to "
+                f"the text, or say that it stays unread. {HOW_TO_SAY.format(option='unread', name=asked[0])}",
+                columns=columns,
+            )
+
+    def _holds_sentences(self, name: str) -> bool:
+        """Whether a fifth of its cells are sentences, and they are not the same few over and over."""
+        seen = self._sentences[name]
+        found = seen.total()
+        return len(seen) >= SENTENCES_COUNTED or (5 * found >= self._filled[name] > 0 < found <= 3 * len(seen))
+
+
+def is_sentence(cell: str) -> bool:
+    """Whether a cell reads like something that somebody said.
+
+    >>> is_sentence("I do not want to be here"), is_sentence("Fraud, Suicide and Self Harm"), is_sentence("Not today.")
+    (True, False, True)
+    """
+    parts = [part.split() for part in _BETWEEN_PARTS.split(cell)]
+    words = max(sum(any(letter.isalpha() for letter in word) for word in part) for part in parts)
+    return words >= 5 or (words >= 2 and cell.strip()[-1:] in ".!?…")
 
 
 def survey(
-    records: Iterable[Record | BlankLine], columns: tuple[str, ...], mapping: ColumnMapping, *, proposed: bool = False
+    records: Iterable[Record | BlankLine],
+    columns: tuple[str, ...],
+    mapping: ColumnMapping,
+    unread: UnreadColumns,
+    *,
+    proposed: bool = False,
 ) -> FileProfile:
-    """One pass over the rows. FileRefused when most of them do not fit. Of a mapping that nobody has confirmed, a
-    person's or conversation's id becomes the group where it is not every row's own.
+    """One pass over the rows. FileRefused when most of them do not fit, ColumnsUnclear where a column of sentences
+    would not be read. An id that rows with different texts share is none: it becomes the group. Of a mapping that
+    nobody has confirmed, so does a person's or conversation's id that is not every row's own.
     """
     tally = _Tally()
     for one in records:
@@ -91,35 +193,31 @@ def survey(
         raise ColumnsUnclear(f"{of_rows}; {tally.first_refused}.", columns=columns)
     if 2 * tally.nested > tally.rows:
         raise ColumnsUnclear(_nested_advice(tally), columns=columns)
-    same, conflicting, twins = _duplicates(tally)
-    found = _result(tally, columns, mapping, (same, conflicting, twins))
-    if (
-        proposed
-        and mapping.conversation is None
-        and mapping.id
-        and of_a_person(mapping.id)
-        and (same or conflicting or tally.without_id)
-    ):
-        own = replace(mapping, id=None, group=mapping.id)
-        return replace(found, mapping=own, same={}, conflicting={}, spaced_twins=0, shared_id=mapping.id)
+    unread.require_known(columns)
+    found = _result(tally, columns, mapping, unread.names)
+    person = proposed and mapping.id is not None and of_a_person(mapping.id)
+    several = bool(found.same or tally.without_id) and mapping.conversation is None
+    if mapping.id is not None and (found.conflicting or (person and several)):
+        group = mapping.group or mapping.id
+        if proposed and found.conflicting:
+            group = mapping.id
+        own = replace(mapping, id=None, group=mapping.group if tally.rounded else group)
+        return replace(found, mapping=own, same={}, reviews={}, spaced_twins=0, shared_id=mapping.id)
     return found
 
 
-def _result(
-    tally: _Tally,
-    columns: tuple[str, ...],
-    mapping: ColumnMapping,
-    duplicates: tuple[Mapping[int, int], Mapping[int, int], int],
-) -> FileProfile:
-    same, conflicting, twins = duplicates
+def _result(tally: _Tally, columns: tuple[str, ...], mapping: ColumnMapping, unread: tuple[str, ...]) -> FileProfile:
+    same, reviews, conflicting, twins = _duplicates(tally)
     return FileProfile(
         rows=tally.rows,
         blank_lines=tally.blank,
         structural=tally.structural,
+        unread=unread,
         columns=columns,
         mapping=mapping,
         label_values=tally.labels,
         same=same,
+        reviews=reviews,
         conflicting=conflicting,
         spaced_twins=twins,
         listed=tally.listed,
@@ -127,6 +225,8 @@ def _result(
         conversations=tally.conversations,
         turns=tally.turns,
         cut_cells=tally.at_longest if _NEAR_EXCEL_CELL <= tally.longest <= EXCEL_CELL else 0,
+        rounded=tally.rounded,
+        labels_unread=tally.labels_unread,
     )
 
 
@@ -145,8 +245,10 @@ def chosen_mapping(columns: tuple[str, ...], mapping: ColumnMapping | None) -> C
     """The mapping to read with: the given one, checked, or the proposal. ColumnsUnclear when there is none, or when
     several columns could be the same thing.
     """
+    if mapping is not None and mapping.group is not None and mapping.group == mapping.label:
+        mapping = replace(mapping, group=None)  # what was proposed before somebody said that it is the label
     if mapping is not None:
-        missing = mapping.columns() - set(columns)
+        missing = mapping.columns() - set(columns)  # what stays unread need not be there
         if missing:
             raise ColumnsUnclear(f"The file has no column {', '.join(sorted(missing))}.", columns=columns)
         reading = mapping.conversation
@@ -166,7 +268,8 @@ def chosen_mapping(columns: tuple[str, ...], mapping: ColumnMapping | None) -> C
 def _several(role: str, names: tuple[str, ...]) -> str:
     """Which columns a person must choose between; their names are known ones, so none is a message."""
     sentence = f"{len(names)} columns could be the {role}: {', '.join(names)}. Say which one it is"
-    return f"{sentence}, or join them." if role == "text" else f"{sentence}."
+    said = f"{sentence}, or join them." if role == "text" else f"{sentence}."
+    return f"{said} {HOW_TO_SAY.format(option=role, name='NAME')}"
 
 
 def text_of(fields: Fields, mapping: ColumnMapping) -> str | None:
@@ -216,12 +319,12 @@ def _nested_advice(tally: _Tally) -> str:
 
 
 def _no_text_column(columns: tuple[str, ...]) -> str:
-    known = propose_mapping([*columns, "text"])
-    names = sorted(known.columns() - {"text"}) if known else []
-    seen = f" It has {len(columns)} columns, among them {', '.join(names)}." if names else ""
+    names = [name for name in columns if 0 < len(name) <= _LONGEST_NAME and len(name.split()) <= 4]
+    shown = ", ".join(names[:_NAMES_SHOWN]) + (" …" if len(names) > _NAMES_SHOWN else "")
     return (
-        "No column is known to hold the text. The first row must name the columns, "
-        f"one of them text, post, message, prompt or the like.{seen}"
+        "No column is known to hold the text. The first row must name the columns, one of them text, post, message "
+        f"or the like. It names {count_of(len(columns), 'column')}{': ' + shown if shown else ''}. Say which one "
+        f"holds the text. {HOW_TO_SAY.format(option='text', name='NAME')}"
     )
 
 
@@ -240,7 +343,9 @@ def _count(tally: _Tally, record: Record, mapping: ColumnMapping) -> None:
         tally.listed += any(_is_list_or_turns(fields.get(name) or "") for name in mapping.text_columns())
     else:
         _count_turns(tally, fields.get(mapping.text))
-    label = single(fields, mapping.label)
+    written = fields.get(mapping.label) if mapping.label else None
+    label = label_of(written)
+    tally.labels_unread += label is None and bool((written or "").strip("[]{} \t"))
     if label is not None and (label in tally.labels or len(tally.labels) <= LABELS_SHOWN):
         tally.labels[label] += 1
     text, identity = text_of(fields, mapping), id_of(record, fields, mapping)
@@ -252,14 +357,16 @@ def _count(tally: _Tally, record: Record, mapping: ColumnMapping) -> None:
     if text is None or not text.strip():
         return
     _measure(tally, len(text))
-    _remember(tally, record.row, identity, (text, reply_of(fields, mapping), label))
+    tally.rounded += mapping.id is not None and _ROUNDED.fullmatch(identity.strip()) is not None
+    _remember(tally, record.row, identity, (text, reply_of(fields, mapping)))
+    tally.codes.append(tally.values.setdefault(label or None, len(tally.values)))
 
 
 def _count_turns(tally: _Tally, cell: str | None) -> None:
     if isinstance(cell, ConversationCell | RefusedTurns):
         tally.conversations += bool(cell.read)
         tally.turns += cell.read
-    if isinstance(cell, RefusedTurns) and cell.reason is Reason.NOT_A_CONVERSATION:
+    if isinstance(cell, RefusedTurns) and cell.reason in (Reason.NOT_A_CONVERSATION, Reason.TURN_WITHOUT_ROLE):
         tally.no_turns += 1
         tally.first_refused = tally.first_refused or str(cell)
 
@@ -295,22 +402,32 @@ def _check(tally: _Tally) -> None:
         )
 
 
-def _duplicates(tally: _Tally) -> tuple[dict[int, int], dict[int, int], int]:
-    """Rows that repeat an id with the same content, rows of ids with different contents, and spaced twins."""
+def _duplicates(tally: _Tally) -> tuple[dict[int, int], dict[int, str], int, int]:
+    """Rows that repeat an id with the same text, what such rows say of it together where their labels differ, how many
+    share an id but not the text, and spaced twins.
+    """
     ids = np.frombuffer(bytes(tally.ids), dtype=np.dtype([("high", "<u8"), ("low", "<u8")]))
     contents = np.frombuffer(bytes(tally.contents), dtype=ids.dtype)
     numbers = np.frombuffer(bytes(tally.numbers), dtype="<u8")
     order = np.lexsort((numbers, ids["low"], ids["high"]))
+    values = list(tally.values)
     same: dict[int, int] = {}
-    conflicting: dict[int, int] = {}
+    reviews: dict[int, str] = {}
+    conflicting = 0
     for group in _groups(ids[order]):
         members = order[group]
         rows = [int(row) for row in numbers[members]]
-        if len({contents[member].tobytes() for member in members}) == 1:
-            same.update(dict.fromkeys(rows[1:], rows[0]))
-        else:
-            conflicting.update(dict.fromkeys(rows, rows[0]))
-    return same, conflicting, _twins(ids, bytes(tally.spaced))
+        if len({contents[member].tobytes() for member in members}) > 1:
+            conflicting += len(rows)
+            continue
+        same.update(dict.fromkeys(rows[1:], rows[0]))
+        given = [value for member in members if (value := values[tally.codes[member]]) is not None]
+        if len({values[tally.codes[member]] for member in members}) > 1 and (together := agreed_value(given)):
+            reviews[rows[0]] = together
+            tally.labels.subtract([*given, *[""] * (len(members) - len(given))])
+            tally.labels[together] += 1
+    tally.labels = +tally.labels
+    return same, reviews, conflicting, _twins(ids, bytes(tally.spaced))
 
 
 def _groups(ordered: npt.NDArray[np.void]) -> list[slice]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from io import TextIOWrapper
 
 from screening.datasets.annotated import flatten
+from screening.datasets.class_names import class_name, class_names
 from screening.datasets.columns import propose_mapping
 from screening.datasets.encoding import Encoding, open_text
 from screening.datasets.records import CELL_LIMIT, BlankLine, Fields, Reason, Record, cell_of
@@ -70,12 +71,17 @@ def _line_record(decoder: json.JSONDecoder, row: int, number: int, line: str) ->
     try:
         value, end = decoder.raw_decode(line)
     except RepeatedKey:
-        return _repeated_key(row, number)
+        return Record(row, number, None, Reason.REPEATED_KEY, "the object names the same key twice", (line,))
     except (json.JSONDecodeError, RecursionError):
-        return Record(row, number, None, Reason.NOT_JSON, "the line is not a complete JSON object")
+        return Record(row, number, None, Reason.NOT_JSON, "the line is not a complete JSON object", (line,))
     if line[end:].strip(_SPACE):
         return Record(
-            row, number, None, Reason.NOT_JSON, "more follows the JSON object on its line (a comma, or another object)"
+            row,
+            number,
+            None,
+            Reason.NOT_JSON,
+            "more follows the JSON object on its line (a comma, or another object)",
+            (line,),
         )
     return _record(row, number, value)
 
@@ -196,12 +202,28 @@ def _rows_of_object(document: str) -> Iterator[Record]:
     except (json.JSONDecodeError, RecursionError) as error:
         line = error.lineno if isinstance(error, json.JSONDecodeError) else None
         raise FileRefused("the JSON is damaged or cut off here.", line=line) from None
+    if isinstance(value, dict) and isinstance(value.get("features"), list):
+        value = _named_rows(value)
     key = _rows_key(value)
     rows = [value] if key is None and _is_row(value) else value.get(key) if key is not None else None
     if rows is None:
         raise FileRefused('The JSON object holds no list of rows. Send an array of objects or {"data": [...]}.')
     for row, one in enumerate(rows, start=1):
         yield _record(row, row, one)
+
+
+def _named_rows(value: dict[str, object]) -> dict[str, object]:
+    """The rows as the datasets server wraps them, with the names that the numbers of their labels stand for."""
+    rows, features = value.get("rows"), value["features"]
+    if not isinstance(rows, list) or not isinstance(features, list):
+        return value
+    names = {one["name"]: class_names(one.get("type")) for one in features if isinstance(one, dict) and "name" in one}
+    unwrapped = [one["row"] if isinstance(one, dict) and isinstance(one.get("row"), dict) else one for one in rows]
+    named = [
+        {name: class_name(cell, names.get(name)) for name, cell in row.items()} if isinstance(row, dict) else row
+        for row in unwrapped
+    ]
+    return {"rows": named}
 
 
 def _is_row(value: object) -> bool:
@@ -223,10 +245,6 @@ def _record(row: int, line: int, value: object) -> Record:
         return Record(row, line, None, Reason.NOT_AN_OBJECT, "the element is not an object with named values")
     fields: Fields = {key: cell_of(one) for key, one in flatten(value).items()}
     return Record(row, line, fields)
-
-
-def _repeated_key(row: int, line: int) -> Record:
-    return Record(row, line, None, Reason.REPEATED_KEY, "the object names the same key twice")
 
 
 def _first_line(text: TextIOWrapper) -> str:

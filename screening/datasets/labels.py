@@ -1,7 +1,9 @@
 """Reference labels as files write them; what is not surely one of the two is shown, not guessed."""
 
+import json
 from collections.abc import Iterable, Mapping
 
+from screening.datasets.listed import parsed_list
 from screening.labels import Label
 
 _KNOWN: dict[str, Label] = {
@@ -18,7 +20,6 @@ _KNOWN: dict[str, Label] = {
     "suicidal": Label.UNSAFE,
     "self.suicidewatch": Label.UNSAFE,
 }
-_BINARY = {"0": Label.SAFE, "1": Label.UNSAFE}
 
 
 def map_label(value: str | None, label_values: Mapping[str, Label | None] | None = None) -> Label | None:
@@ -38,13 +39,33 @@ def map_label(value: str | None, label_values: Mapping[str, Label | None] | None
 
 
 def propose_label_values(seen: Iterable[str]) -> dict[str, Label]:
-    """Values of one file that stand for a label; 0 and 1 do only where they are the only two values.
+    """Values of one file that stand for a label. What a number means only a person knows, or the file's own names.
 
-    >>> propose_label_values(["0", "1"]), propose_label_values(["0", "1", "2"])
-    ({'0': <Label.SAFE: 'safe'>, '1': <Label.UNSAFE: 'unsafe'>}, {})
+    >>> propose_label_values(["0", "1", "safe"])
+    {'safe': <Label.SAFE: 'safe'>}
     """
-    values = {value for value in seen if value.strip()}
-    if {value.strip() for value in values} == set(_BINARY):
-        return {value: _BINARY[value.strip()] for value in sorted(values)}
-    mapped = {value: map_label(value) for value in sorted(values)}
+    mapped = {value: map_label(value) for value in sorted(value for value in seen if value.strip())}
     return {value: label for value, label in mapped.items() if label is not None}
+
+
+def label_of(cell: str | None) -> str | None:
+    """The label in a cell, also where it is written as a list or as Label Studio's choices; None for none, and for what
+    is no label.
+
+    >>> label_of('["safe"]'), label_of('{"choices": ["b", "a"]}'), label_of("[]"), label_of('[{"start": 0}]')
+    ('safe', 'b, a', None, None)
+    """
+    bare = (cell or "").strip()
+    if not bare.startswith(("[", "{")):
+        return cell
+    found: object = parsed_list(bare)
+    if found is None:
+        try:
+            found = json.loads(bare)
+        except (ValueError, RecursionError):
+            return cell
+    if isinstance(found, dict):
+        found = found.get("choices")
+    if not isinstance(found, list) or not all(isinstance(one, str | int | float) for one in found):
+        return None
+    return ", ".join(str(one) for one in found) or None

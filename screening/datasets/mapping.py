@@ -1,22 +1,24 @@
 """How a file is to be read, as a person said it: kept as a small JSON file that pages and command line both take."""
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any, Literal
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import asdict, field
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
 
-from screening.datasets.columns import ColumnMapping, ConversationReading, Shape, normalised_name
+from screening.datasets.columns import ColumnMapping, normalised_name
 from screening.datasets.refused import FileRefused
 from screening.labels import Label
-from screening.text.conversation import CONTEXT_TOKENS, Judged, Question, Role
+from screening.text.conversation import Role
 from screening.text.unique_keys import RepeatedKey, unique_keys
 
 _VERSION = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
 class FileMapping:
     """The columns, what the values of the label column stand for (None: no reference), and the sheet of a workbook;
     what is left out is proposed.
@@ -27,43 +29,8 @@ class FileMapping:
     sheet: str | None = None
 
 
-class _Conversation(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    shape: Shape
-    judged: Judged = Judged.LAST_USER
-    questions: Annotated[tuple[Question, ...], Field(min_length=1, max_length=2)] = (Question.TEXT,)
-    role: str | None = None
-    order: str | None = None
-    time: str | None = None
-    turn_id: str | None = None
-    reply_label: str | None = None
-    speakers: tuple[tuple[str, Role], ...] = ()
-    context_tokens: Annotated[int, Field(ge=0, le=1_000_000)] = CONTEXT_TOKENS
-
-
-class _Columns(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    text: str
-    joined: list[str] = []
-    id: str | None = None
-    title: str | None = None
-    reply: str | None = None
-    label: str | None = None
-    group: str | None = None
-    where: str | None = None
-    lists: bool = False
-    conversation: _Conversation | None = None
-
-
-class _File(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    second_look_mapping: Literal[1]
-    columns: _Columns | None = None
-    labels: dict[str, Literal["safe", "unsafe"] | None] = {}
-    sheet: str | None = None
+_FILE = TypeAdapter(FileMapping)
+COLUMNS = TypeAdapter(ColumnMapping)
 
 
 def mapping_json(mapping: FileMapping) -> str:
@@ -72,34 +39,27 @@ def mapping_json(mapping: FileMapping) -> str:
     >>> read_mapping(mapping_json(FileMapping(labels={"Ideation": Label.UNSAFE}))).labels
     {'Ideation': <Label.UNSAFE: 'unsafe'>}
     """
-    columns = asdict(mapping.columns) if mapping.columns else None
-    labels = {value: None if label is None else label.value for value, label in mapping.labels.items()}
-    body = {"second_look_mapping": _VERSION, "columns": columns, "labels": labels, "sheet": mapping.sheet}
+    body = {"second_look_mapping": _VERSION} | asdict(mapping)
     return json.dumps(body, indent=2) + "\n"
 
 
 def read_mapping(content: str | bytes) -> FileMapping:
     """Read a mapping that was saved. FileRefused for anything else, with what is wrong and where."""
     try:
-        found = _File.model_validate(json.loads(content, object_pairs_hook=unique_keys))
+        found = json.loads(content, object_pairs_hook=unique_keys)
+        if not isinstance(found, dict) or found.pop("second_look_mapping", None) != _VERSION:
+            raise FileRefused(f'This is no saved mapping: it does not begin with "second_look_mapping": {_VERSION}.')
+        mapping = _FILE.validate_python(found)
     except (ValueError, RecursionError, RepeatedKey) as wrong:
         raise FileRefused(f"This is no saved mapping: {_why(wrong)}.") from None
-    return FileMapping(
-        columns=None if found.columns is None else _mapping(found.columns),
-        labels={value: None if label is None else Label(label) for value, label in found.labels.items()},
-        sheet=found.sheet,
-    )
+    if Label.ESCALATE in mapping.labels.values():
+        raise FileRefused("This is no saved mapping: a reference label is safe or unsafe.")
+    return mapping
 
 
 def column_mapping(kept: Mapping[str, Any]) -> ColumnMapping:
     """A mapping of columns as `dataclasses.asdict` and JSON leave it. ValueError for anything else."""
-    return _mapping(_Columns.model_validate(json.loads(json.dumps(kept))))
-
-
-def _mapping(columns: _Columns) -> ColumnMapping:
-    fields = columns.model_dump() | {"joined": tuple(columns.joined)}
-    reading = fields["conversation"]
-    return ColumnMapping(**fields | {"conversation": ConversationReading(**reading) if reading else None})
+    return COLUMNS.validate_python(json.loads(json.dumps(kept)))
 
 
 def _why(wrong: Exception) -> str:
@@ -123,3 +83,28 @@ def find_column(name: str, columns: Iterable[str]) -> str:
     if fits:
         raise FileRefused(f"{len(fits)} columns are called {name!r}; say which: {', '.join(map(repr, fits))}.")
     raise FileRefused(f"The file has no column {name!r}.")
+
+
+def speakers_said(words: str) -> tuple[tuple[str, Role | None], ...]:
+    """What ``ANNA=user,BEN=assistant`` says. ValueError for an unknown role.
+
+    >>> speakers_said("Anna=user, Dr. B=assistant")
+    (('Anna', <Role.USER: 'user'>), ('Dr. B', <Role.ASSISTANT: 'assistant'>))
+    """
+    return tuple(
+        (name, None if role == "none" else Role(role)) for name, role in pairs(words, (*Role, "none"), "speakers")
+    )
+
+
+def pairs(words: str, meanings: Collection[str], option: str) -> Iterator[tuple[str, str]]:
+    """What ``A=x,B, or so=y`` says, meanings in lower case; a comma ends a pair only after its meaning. ValueError for
+    what is no such pair.
+    """
+    pair = re.compile(rf"\s*(.+?)\s*=\s*({'|'.join(map(str, meanings))})\s*(?:,|$)", re.IGNORECASE)
+    at = 0
+    while at < len(words):
+        if (found := pair.match(words, at)) is None:
+            shown = ", ".join(f"NAME={meaning}" for meaning in meanings)
+            raise ValueError(f"{option}: {words[at:].strip()!r} is none of {shown}")
+        yield found[1], found[2].casefold()
+        at = found.end()

@@ -2,23 +2,26 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
+from screening.datasets.annotated import decided
 from screening.datasets.arrow import ArrowFiles, find_arrow, read_arrow
-from screening.datasets.columns import ColumnMapping
+from screening.datasets.columns import TRANSCRIPT, ColumnMapping
 from screening.datasets.conversations import join_turns
 from screening.datasets.delimited import Layout, find_layout, read_delimited
-from screening.datasets.encoding import Encoding, detect_encoding
-from screening.datasets.file_profile import FileProfile, chosen_mapping, keys_of, survey
+from screening.datasets.encoding import Encoding, detect_encoding, open_text
+from screening.datasets.file_profile import FileProfile, UnreadColumns, chosen_mapping, keys_of, survey
 from screening.datasets.inspect_log import is_inspect_log, read_inspect_log
 from screening.datasets.json_rows import json_format, read_json
 from screening.datasets.known import KnownDataset, recognise
 from screening.datasets.labels import propose_label_values
 from screening.datasets.limits import limited, most_characters
-from screening.datasets.records import BlankLine, Record
+from screening.datasets.records import CELL_LIMIT, BlankLine, Reason, Record
 from screening.datasets.refused import ColumnsUnclear, FileRefused
 from screening.datasets.row_validation import Receive, Row, judge_row
 from screening.datasets.source import FileFormat, Source, is_workbook
+from screening.datasets.turns import is_transcript
 from screening.datasets.workbook import Sheet, find_sheet, read_workbook
 from screening.labels import Label
 from screening.text.received import receive
@@ -29,8 +32,8 @@ from screening.words import count_of
 class FileReport:
     """What a file holds, for the person who confirms it before anything is read.
 
-    ``rows`` are data rows; ``repeated`` of them repeat an earlier id and content, ``conflicting`` share an id
-    with a row of other content. ``label_values`` counts the values of the label column, ``labels`` says which of
+    ``rows`` are data rows; ``repeated`` of them repeat an earlier id and content. ``unread`` are columns that nothing
+    is read of. ``label_values`` counts the values of the label column, ``labels`` says which of
     them are read as what, and ``unmapped`` which are only shown. In ``listed`` rows the text is a list of strings.
     """
 
@@ -47,12 +50,18 @@ class FileReport:
     rows: int
     blank_lines: int
     repeated: int
-    conflicting: int
+    unread: tuple[str, ...]
     label_values: Mapping[str, int]
     labels: Mapping[str, Label]
     unmapped: tuple[str, ...]
     listed: int
     warnings: tuple[str, ...]
+
+    @property
+    def unread_words(self) -> str:
+        """Which columns are not read; empty where all are."""
+        names = ", ".join(self.unread[:20]) + (" …" if len(self.unread) > 20 else "")
+        return f"{count_of(len(self.unread), 'column is', 'columns are')} not read: {names}." if names else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +127,9 @@ def _profile(
         raise _nameless(layout.records())
     try:
         chosen = chosen_mapping(columns, mapping)
-        found = survey(layout.joined(chosen), columns, chosen, proposed=mapping is None or not id_confirmed)
+        unread = UnreadColumns(columns, chosen)
+        records = layout.joined(chosen, unread)
+        found = survey(records, columns, chosen, unread, proposed=mapping is None or not id_confirmed)
     except ColumnsUnclear as unclear:
         raise ColumnsUnclear(str(unclear), columns=columns, sheets=layout.sheets) from None
     labels = _labels(found, label_values)
@@ -166,11 +177,16 @@ class FileLayout:
 
     def records(self) -> Iterator[Record | BlankLine]:
         """The rows from the start. FileRefused where they are more, or longer, than is read."""
-        return limited(self._records(), most_characters(self.source))
+        for one in _without_descriptions(limited(self._records(), most_characters(self.source))):
+            if isinstance(one, Record) and one.fields is not None and one.fields.get("answer") is not None:
+                yield replace(one, fields=decided(one.fields))
+            else:
+                yield one
 
-    def joined(self, mapping: ColumnMapping) -> Iterator[Record | BlankLine]:
+    def joined(self, mapping: ColumnMapping, unread: UnreadColumns | None = None) -> Iterator[Record | BlankLine]:
         """The rows with their conversations put together, each time they are asked about counted anew."""
-        return limited(join_turns(self.records(), mapping), most_characters(self.source), longest=None)
+        records = self.records() if unread is None else unread.watch(self.records())
+        return limited(join_turns(records, mapping), most_characters(self.source), longest=None)
 
     def _records(self) -> Iterator[Record | BlankLine]:
         if self.sheet is not None:
@@ -181,9 +197,47 @@ class FileLayout:
             return read_inspect_log(self.source)
         if self.encoding is None:
             raise ValueError("a text file is read with an encoding")
+        if self.format is FileFormat.TRANSCRIPT:
+            with open_text(self.source, self.encoding) as text:
+                return iter([Record(1, 1, {TRANSCRIPT: text.read(CELL_LIMIT + 1)})])
         if self.delimited is not None:
             return read_delimited(self.source, self.encoding, self.delimited)
         return read_json(self.source, self.encoding, self.format)
+
+
+def _without_descriptions(records: Iterator[Record | BlankLine]) -> Iterator[Record | BlankLine]:
+    """The records, of which the first ones are no rows where they say what the columns are, as survey tools write."""
+    first = list(islice(records, 2))
+    about = [one for one in first if isinstance(one, Record) and one.fields is not None]
+    if len(about) == 2 and _import_ids(about[1]):
+        first = [_description(one) for one in about]
+    elif about and _kinds_of_answer(about[0]):
+        first = [_description(about[0]), *first[1:]] if first[0] is about[0] else first
+    yield from first
+    yield from records
+
+
+def _import_ids(record: Record) -> bool:
+    """Whether it is the line in which Qualtrics says which question each column is."""
+    cells = [cell for cell in (record.fields or {}).values() if cell]
+    return bool(cells) and all(cell.startswith('{"ImportId":') for cell in cells)
+
+
+def _kinds_of_answer(record: Record) -> bool:
+    """Whether it is SurveyMonkey's second line."""
+    cells = {cell.strip() for cell in (record.fields or {}).values() if cell and cell.strip()}
+    return (
+        bool(cells)
+        and cells <= {"Response", "Open-Ended Response", "Other (please specify)"}
+        and "Response" in str(cells)
+    )
+
+
+def _description(record: Record) -> Record:
+    cells = tuple(cell or "" for cell in (record.fields or {}).values())
+    return replace(
+        record, fields=None, problem=Reason.DESCRIBES_COLUMNS, detail="it describes the columns", cells=cells
+    )
 
 
 def file_layout(source: Source, sheet: str | None = None) -> FileLayout:
@@ -203,6 +257,9 @@ def file_layout(source: Source, sheet: str | None = None) -> FileLayout:
 
 def _text_layout(source: Source) -> FileLayout:
     encoding = detect_encoding(source)
+    with open_text(source, encoding) as text:
+        if is_transcript(next((line for line in iter(lambda: text.readline(CELL_LIMIT), "") if line.strip()), "")):
+            return FileLayout(source=source, format=FileFormat.TRANSCRIPT, encoding=encoding)
     kind = json_format(source, encoding)
     if kind is not None:
         return FileLayout(source=source, format=kind, encoding=encoding)
@@ -232,7 +289,7 @@ def _report(name: str, layout: FileLayout, found: FileProfile, labels: Mapping[s
         rows=found.rows,
         blank_lines=found.blank_lines,
         repeated=len(found.same),
-        conflicting=len(found.conflicting),
+        unread=found.unread,
         label_values=dict(found.label_values),
         labels={value: label for value, label in labels.items() if label is not None},
         unmapped=tuple(sorted(value for value in found.label_values if value.strip() and not labels.get(value))),
@@ -262,6 +319,10 @@ def _warnings(layout: FileLayout, found: FileProfile) -> Iterator[str]:
         yield f"{read}. What is asked of them, and what was rejected, is {count_of(found.rows, 'row')}, counted anew."
     if found.blank_lines:
         yield f"{count_of(found.blank_lines, 'blank line was', 'blank lines were')} passed over, not counted as rows."
+    if found.labels_unread:
+        yield f"In {count_of(found.labels_unread, 'row')} the label is a list of parts or an object, and read as none."
+    if numbers := [value for value in found.label_values if value.strip().lstrip("-").isdecimal()]:
+        yield f"What the numbers in the label column ({', '.join(sorted(numbers)[:10])}) stand for is for you to say."
     if found.cut_cells:
         texts = count_of(found.cut_cells, "text ends", "texts end")
         yield f"{texts} near Excel's limit of 32,767 characters and may have been cut there."
@@ -269,13 +330,19 @@ def _warnings(layout: FileLayout, found: FileProfile) -> Iterator[str]:
 
 
 def _warnings_of_ids(found: FileProfile) -> Iterator[str]:
+    if found.rounded:
+        ids = count_of(found.rounded, "id was", "ids were")
+        yield f"{ids} rounded by a spreadsheet, as 4.58305E+17 is: digits are lost. Export them as text."
     if found.shared_id is not None:
-        yield f"Several rows share a {found.shared_id}, or have none: it is the group, and the row number is the id."
+        several = f"{found.conflicting:,} rows share one with another text" if found.conflicting else "rows share one"
+        group = " It is read as the group (the person)." if found.mapping.group == found.shared_id else ""
+        yield f"The column {found.shared_id} is no id: {several}, or have none. The row number is the id.{group}"
     if found.same:
         rows = count_of(len(found.same), "row repeats", "rows repeat")
         yield f"{rows} an earlier row with the same id and text; each is kept once."
-    if found.conflicting:
-        yield f"{len(found.conflicting):,} rows share an id but not the text; all rows of these ids are rejected."
+    if found.reviews:
+        texts = count_of(len(found.reviews), "text has", "texts have")
+        yield f"{texts} several labels, of several reviewers: they stand beside each other, and are one value."
     if found.spaced_twins:
         ids = count_of(found.spaced_twins, "id differs", "ids differ")
         yield f"{ids} from another id only in spaces around it; they are kept apart."
@@ -300,6 +367,7 @@ def describe_reading(report: FileReport) -> dict[str, Any]:
         "reply_column": report.mapping.reply,
         "label_column": report.mapping.label,
         "group_column": report.mapping.group,
+        "unread_columns": list(report.unread),
         "lists_joined": report.mapping.lists,
         **_of_conversations(report.mapping),
         "sheet": report.sheet,

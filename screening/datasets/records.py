@@ -1,6 +1,7 @@
 """One row of a file as it was read, before it is checked."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,6 +18,7 @@ class Reason(StrEnum):
     MISSING_CELLS = "missing_cells"
     ROWS_MERGED = "rows_merged"
     HEADER_REPEATED = "header_repeated"
+    DESCRIBES_COLUMNS = "describes_columns"
     NOT_JSON = "not_json"
     NOT_AN_OBJECT = "not_an_object"
     REPEATED_KEY = "repeated_key"
@@ -27,7 +29,6 @@ class Reason(StrEnum):
     NO_ID = "no_id"
     UNUSABLE_ID = "unusable_id"
     DUPLICATE = "duplicate"
-    CONFLICTING_DUPLICATE = "conflicting_duplicate"
     NOT_A_CONVERSATION = "not_a_conversation"
     TURN_WITHOUT_ROLE = "turn_without_role"
     TURN_WITHOUT_ORDER = "turn_without_order"
@@ -46,6 +47,40 @@ STRUCTURAL: frozenset[Reason] = frozenset(
     }
 )
 """Reasons that cast doubt on the file when most rows have them."""
+
+_REMOVED = re.compile(
+    r"[\[(<]\s*(?:(?:message|comment|post|content|text|tweet|turn)\s+)?"
+    r"(?:deleted|removed|redacted|unavailable|withheld)(?:\s+by\s+(?:the\s+)?(?:user|author|poster|sender|reddit|twitter|moderators?|mods?|admins?|administrators?))?\s*[\])>]"
+    r"|redacted|(?:this message was deleted|you deleted this message)\.?"
+    r"|[\[(<]?(?:image|photo|picture|video|audio|voice message|sticker|gif|document|media|file|contact card)"
+    r" (?:omitted|not included)[\])>]?",
+    re.IGNORECASE,
+)
+_LOST = re.compile(
+    r"<attached: [^<>\n]+>|<media omitted>|\(file attached\)|(?:^|\n)(?:image|video|audio|sticker|gif) omitted\s*$"
+    r"|[\[(](?:message |text )?(?:truncated|clipped|cut off|continued)[\])]\s*$",
+    re.IGNORECASE,
+)
+_FORMAT = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+
+
+def is_placeholder(text: str) -> bool:
+    """Whether it is what sites and messengers write in place of a text that was removed or is none.
+
+    >>> [is_placeholder(one) for one in ("[deleted]", "[ Removed by Reddit ]", "\u200eimage omitted", "removed it")]
+    [True, True, True, False]
+    """
+    return _REMOVED.fullmatch(_FORMAT.sub("", text).strip()) is not None
+
+
+def is_cut(text: str) -> bool:
+    """Whether it says of itself that a part of it is no text, or missing.
+
+    >>> is_cut("see you <attached: 1.jpg>"), is_cut("and then I [truncated]"), is_cut("see you")
+    (True, True, False)
+    """
+    return _LOST.search(_FORMAT.sub("", text)) is not None
+
 
 Fields = dict[str, str | None]
 """Cells by column name; None is a value the file says is missing (JSON null)."""

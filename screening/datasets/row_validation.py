@@ -6,20 +6,21 @@ from dataclasses import replace
 
 from screening.datasets.columns import ColumnMapping
 from screening.datasets.conversations import ConversationCell, RefusedTurns
-from screening.datasets.file_profile import FileProfile, id_of, nested_column, reply_of, text_of
-from screening.datasets.labels import map_label
-from screening.datasets.records import Fields, Reason, Record, single
+from screening.datasets.file_profile import EXCEL_CELL, FileProfile, id_of, nested_column, reply_of, text_of
+from screening.datasets.labels import label_of, map_label
+from screening.datasets.records import Fields, Reason, Record, is_cut, is_placeholder, single
 from screening.datasets.rows import NewCase, RejectedRow
 from screening.labels import Label
 from screening.text.conversation import CONTEXT_TOKENS, Thread, receive_conversation
-from screening.text.flags import Flag
+from screening.text.flags import STATED, Flag
 from screening.text.received import ReceivedText
-
-PLACEHOLDERS: frozenset[str] = frozenset({"[deleted]", "[removed]", "redacted", "[redacted]"})
-"""What sites write in place of a text that was removed; there is nothing left to screen."""
 
 ID_LIMIT = 200
 """Longest id, in characters."""
+
+_WRONG_CELLS = frozenset({Reason.EXTRA_CELLS, Reason.MISSING_CELLS, Reason.ROWS_MERGED})
+_NOBODYS_WORDS = frozenset({Reason.HEADER_REPEATED, Reason.DESCRIBES_COLUMNS, Reason.DUPLICATE})
+"""Of a row that is a header, or that is another row."""
 
 WHERE_LIMIT = 500
 """Most characters of a link or contact reference."""
@@ -29,22 +30,66 @@ Receive = Callable[[str], ReceivedText]
 
 
 def judge_row(record: Record, found: FileProfile, labels: Mapping[str, Label | None], receive_text: Receive) -> Row:
-    """The record as an accepted row, or as a rejected one with the first reason that applies."""
+    """The record as an accepted row, or as a rejected one with the first reason that applies. A rejected one whose
+    words state a risk outright is accepted as a case that no agent is asked about: a person sees it, with the reason.
+    """
+    row, words = _judge(record, found, labels, receive_text)
+    if isinstance(row, NewCase) or row.reason in _NOBODYS_WORDS or not words.strip():
+        return row
+    received = receive_text(words)
+    if STATED.isdisjoint(received.flags):
+        return row
+    flags = received.flags | {Flag.ROW_REJECTED}
+    identity = row.external_id or ""
+    named = identity.strip() and is_usable_id(identity)
+    return NewCase(
+        row=row.row,
+        external_id=identity if named else f"row {row.row}",
+        text=replace(received, flags=flags, model_text=""),
+        not_screened=row.detail or str(row.reason),
+    )
+
+
+def _judge(
+    record: Record, found: FileProfile, labels: Mapping[str, Label | None], receive_text: Receive
+) -> tuple[Row, str]:
+    """The row, and of a rejected one the words that can be read of it."""
     if record.fields is None:
-        return _unfitting_row(record, found)
+        return _unfitting_row(record, found), "\n".join(record.cells)
     fields, mapping = record.fields, found.mapping
     text, identity = text_of(fields, mapping), id_of(record, fields, mapping)
     nested, cell = nested_column(fields, mapping), fields.get(mapping.text)
     if isinstance(cell, RefusedTurns):
-        return _reject(record, identity, None, cell.reason, str(cell))
-    rejection = _nested_problem(nested) if nested is not None else _rejection(record.row, text, identity, found)
+        return _reject(record, identity, cell.words or None, cell.reason, str(cell)), cell.words
+    removed = _removed_column(fields, mapping)
+    if nested is not None:
+        rejection: tuple[Reason, str] | None = _nested_problem(nested)
+    elif removed is not None:
+        rejection = Reason.PLACEHOLDER, f"what stood in the column {removed} was removed before the file was made"
+    else:
+        rejection = _rejection(record.row, text, identity, found)
     if rejection is not None or text is None or identity is None:
-        return _reject(record, identity, text, *(rejection or (Reason.NO_TEXT, "the text is missing")))
+        reason, detail = rejection or (Reason.NO_TEXT, "the text is missing")
+        return _reject(record, identity, text, reason, detail), text or ""
     received, thread = _receive(cell, text, mapping, receive_text)
     if Flag.EMPTY in received.flags:
-        return _reject(record, identity, text, Reason.EMPTY_TEXT, "nothing but spaces or invisible characters")
+        return _reject(record, identity, text, Reason.EMPTY_TEXT, "nothing but spaces or invisible characters"), ""
+    if _is_cut(fields, found, text):
+        received = replace(received, flags=received.flags | {Flag.UNREADABLE})
     case = _accept(record, identity, received, _reply(fields, mapping, receive_text), fields, found, labels)
-    return case if thread is None else replace(case, thread=thread)
+    return (case if thread is None else replace(case, thread=thread)), ""
+
+
+def _removed_column(fields: Fields, mapping: ColumnMapping) -> str | None:
+    """The first column of the text that holds a placeholder."""
+    return next((name for name in mapping.text_columns() if (cell := fields.get(name)) and is_placeholder(cell)), None)
+
+
+def _is_cut(fields: Fields, found: FileProfile, text: str) -> bool:
+    """Whether it is known that a part of the text is missing: the file says so, or it ends where Excel cuts."""
+    said = fields.get(found.cut_column) if found.cut_column else None
+    cells = (fields.get(name) or "" for name in found.mapping.text_columns())
+    return (said or "").strip().casefold() in ("true", "1", "yes") or is_cut(text) or EXCEL_CELL in map(len, cells)
 
 
 def _receive(
@@ -60,7 +105,7 @@ def _receive(
 def _unfitting_row(record: Record, found: FileProfile) -> RejectedRow:
     """A row whose cells do not fit the columns; its id is known where that is the first column."""
     reason = record.problem or Reason.NOT_AN_OBJECT
-    named = bool(record.cells) and found.mapping.id == found.columns[0] and reason is not Reason.HEADER_REPEATED
+    named = reason in _WRONG_CELLS and bool(record.cells) and found.mapping.id == found.columns[0]
     return RejectedRow(
         row=record.row,
         line=record.line,
@@ -81,7 +126,7 @@ def _accept(
     labels: Mapping[str, Label | None],
 ) -> NewCase:
     mapping = found.mapping
-    value = single(fields, mapping.label)
+    value = found.reviews.get(record.row) or label_of(fields.get(mapping.label) if mapping.label else None)
     return NewCase(
         row=record.row,
         external_id=identity,
@@ -109,24 +154,13 @@ def _rejection(row: int, text: str | None, identity: str | None, found: FileProf
         return Reason.NO_TEXT, "the text is missing"
     if not text.strip():
         return Reason.EMPTY_TEXT, "the text is empty"
-    if text.strip().casefold() in PLACEHOLDERS:
-        return Reason.PLACEHOLDER, "the text was removed before the file was made"
     if identity is None or not identity.strip():
         return Reason.NO_ID, "the id is missing"
     if not is_usable_id(identity):
         return Reason.UNUSABLE_ID, f"the id is longer than {ID_LIMIT} characters or holds control characters"
     if row in found.same:
         return Reason.DUPLICATE, f"the same id and text as row {found.same[row]}"
-    if row in found.conflicting:
-        return Reason.CONFLICTING_DUPLICATE, _conflict(row, found)
     return None
-
-
-def _conflict(row: int, found: FileProfile) -> str:
-    first = found.conflicting[row]
-    return (
-        f"the same id as row {first} with another text" if row != first else "a later row has this id with another text"
-    )
 
 
 def is_usable_id(identity: str) -> bool:

@@ -13,7 +13,8 @@ from screening.text.received import ReceivedText
 class NewCase:
     """A row that becomes a case. ``row`` counts the file's rows from 1; ``reference`` is safe, unsafe or None, and
     ``reference_value`` the label as it stands there. ``thread`` says where the turns of a conversation stand in its
-    text, ``where`` where to act on the case.
+    text, ``where`` where to act on the case. ``not_screened`` is why the row would be rejected if it did not state a
+    risk: no agent is asked about it, a person sees it.
     """
 
     row: int
@@ -25,6 +26,7 @@ class NewCase:
     group: str | None = None
     where: str | None = None
     thread: Thread | None = None
+    not_screened: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,6 +34,7 @@ class FileFormat(StrEnum):
     WORKBOOK = "Excel workbook"
     PARQUET = "Parquet file"
     ARROW = "Arrow file"
+    TRANSCRIPT = "transcript of one conversation"
     DATASET_FOLDER = "saved data set"
     INSPECT_LOG = "Inspect log"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from screening.datasets.listed import parsed_list
-from screening.datasets.records import NestedValue, Reason
+from screening.datasets.records import NestedValue, Reason, is_cut, is_placeholder
 from screening.text.conversation import MOST_TURNS, Role, Turn
 
 ROLE_WORDS: Final[Mapping[str, Role]] = {
@@ -21,7 +21,16 @@ _ROLES, _CONTENTS = ("role", "from", "speaker", "author", "sender"), ("content",
 _TIMES, _IDS = ("timestamp", "created_at", "create_time", "time", "at"), ("id", "message_id", "turn_id", "uuid")
 _OF_TOOLS = frozenset({"tool_use", "tool_call", "thinking", "redacted_thinking", "reasoning", "function_call"})
 _LONGEST_NOTE = 60
-_TIME = re.compile(r"[\[(]([^\])\n]{1,40})[\])]")
+_TIME = re.compile(r"[\[(]((?=[^\])\n]*\d)[^\])\n{\x22]{1,40})[\])]")
+_BARE_TIME = re.compile(
+    r"((?:\d{1,4}[./-]\d{1,2}[./-]\d{1,4},?\s+)?\d{1,2}[:.]\d{2}(?:[:.]\d{2})?(?:\s?[AaPp]\.?[Mm]\.?)?)(?:\s+-\s+|\s+(?=\S))"
+)
+_UNSEEN = " \t\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u202f\u2060\u2066\u2067\u2068\u2069\ufeff"
+_NO_NAMES = re.compile(
+    r"note|ps|p\.s\.?|edit|update|tl;dr|tldr|re|subject|to|from|cc|date|sent|https?|example|question|answer|reasons?"
+    r"|warning|tw|summary|me|to-?day|tomorrow|yesterday|tonight|monday|step|plan|pros|cons|link|source"
+)
+"""What people write before a colon that is nobody's name, in lower case."""
 _LONGEST_NAME = 60
 
 
@@ -33,17 +42,17 @@ class TurnsRefused(Exception):
         self.reason = reason
 
 
-def role_of(word: str, speakers: Mapping[str, Role]) -> Role | None:
+def role_of(word: str, speakers: Mapping[str, Role | None]) -> Role | None:
     """The role of somebody with this name: as ``speakers`` (names in lower case) says, else by known words.
 
     >>> role_of(" Human", {}), role_of("Anna", {"anna": Role.USER}), role_of("Anna", {})
     (<Role.USER: 'user'>, <Role.USER: 'user'>, None)
     """
-    name = word.strip().casefold()
-    return speakers.get(name) or ROLE_WORDS.get(name)
+    name = word.strip(f"{_UNSEEN}\n").casefold()
+    return speakers[name] if name in speakers else ROLE_WORDS.get(name)
 
 
-def turns_of_messages(cell: str, speakers: Mapping[str, Role]) -> tuple[Turn, ...]:
+def turns_of_messages(cell: str, speakers: Mapping[str, Role | None]) -> tuple[Turn, ...]:
     """The turns of a list of messages, as OpenAI, Anthropic and others write them. Raises TurnsRefused."""
     found = parsed_list(cell)
     if found is None or not all(isinstance(one, dict) for one in found):
@@ -54,15 +63,25 @@ def turns_of_messages(cell: str, speakers: Mapping[str, Role]) -> tuple[Turn, ..
     return tuple(_turn(number, one, speakers) for number, one in enumerate(found, start=1))
 
 
-def turns_of_transcript(cell: str, speakers: Mapping[str, Role]) -> tuple[Turn, ...]:
-    """The turns of a text whose turns begin with a name and a colon. A line that begins with no known name goes on with
-    the turn before it, so that a colon in what somebody writes parts nothing. Raises TurnsRefused.
+def turns_of_transcript(cell: str, speakers: Mapping[str, Role | None]) -> tuple[Turn, ...]:
+    """The turns of a text whose turns begin with a name and a colon, and where messengers wrote it, a time before it.
+    Any other line goes on with the turn before it, so that a colon in what somebody writes parts nothing; one that
+    begins as a turn does, with a name that nobody explained, is refused by that name. Raises TurnsRefused.
     """
     turns: list[tuple[Role, str | None, list[str]]] = []
-    for line in cell.splitlines():
-        at, name, words = _line_parts(line)
+    lines = [_line_parts(line) for line in cell.splitlines()]
+    timed = any(at is not None and role_of(name, speakers) is not None for at, name, _ in lines)
+    for line, (at, name, words) in zip(cell.splitlines(), lines, strict=True):
         if (role := role_of(name, speakers)) is not None:
             turns.append((role, at, [words]))
+        elif at is not None and not name:
+            turns.append((Role.SYSTEM, at, [words]))  # a messenger's own line, as of who joined
+        elif name and _begins_a_turn(name, at, timed=timed) and name.casefold() not in speakers:
+            raise TurnsRefused(
+                Reason.TURN_WITHOUT_ROLE,
+                f"{name!r} speaks, and nobody said who that is ({name}=user, assistant, system or tool; {name}=none "
+                "where that is no name)",
+            )
         elif turns:
             turns[-1][2].append(line)
         elif line.strip():
@@ -70,22 +89,56 @@ def turns_of_transcript(cell: str, speakers: Mapping[str, Role]) -> tuple[Turn, 
     if not turns:
         raise TurnsRefused(Reason.NOT_A_CONVERSATION, "the transcript has no turns")
     require_few(len(turns))
-    return tuple(Turn(role=role, text="\n".join(lines).strip(), at=note(at)) for role, at, lines in turns)
+    return tuple(turn_of(role, "\n".join(words).strip(), at=note(at)) for role, at, words in turns)
+
+
+def is_transcript(line: str) -> bool:
+    """Whether a file's first line begins a turn: with a time and a name, or with a word for who speaks.
+
+    >>> [is_transcript(line) for line in ("[02/01/26, 9:01] Reed: hi", "User: hi", "id,text", "[10:03, 7]")]
+    [True, True, False, False]
+    """
+    at, name, _ = _line_parts(line)
+    timed = at is not None and re.search(r"\d[:.]\d\d", at) is not None
+    android = _BARE_TIME.match(line.lstrip(_UNSEEN))
+    return (bool(name) and (timed or role_of(name, {}) is not None)) or bool(android and " - " in android[0])
+
+
+def turn_of(role: Role, text: str, *, lost: bool = False, at: str | None = None, own: str | None = None) -> Turn:
+    """A turn; lost, in part, is also one that was removed or stands for a picture."""
+    return Turn(role=role, text=text, at=at, id=own, lost=lost or is_placeholder(text) or is_cut(text))
+
+
+def _begins_a_turn(name: str, at: str | None, *, timed: bool) -> bool:
+    """Whether a line with this before its colon begins as a turn does: with a time, or where no turn has one, as a name
+    is written.
+
+    >>> [_begins_a_turn(name, None, timed=False) for name in ("Cleo", "Dr. B", "Note", "what I mean is this")]
+    [True, True, False, False]
+    """
+    if at is not None or timed:
+        return at is not None
+    words = name.split()
+    return len(words) <= 3 and all(word[0].isupper() for word in words) and not _NO_NAMES.fullmatch(name.casefold())
 
 
 def _line_parts(line: str) -> tuple[str | None, str, str]:
-    """A line's time in brackets, what stands before its first colon, and its words; no name where it is none.
+    """A line's time, what stands before its first colon, and its words; no name where it is none.
 
-    >>> _line_parts("[10:03] **Anna:** well: so"), _line_parts("see http://x")[1]
+    >>> _line_parts("\u200e[10:03] **Anna:** well: so"), _line_parts("see http://x")[1]
     (('10:03', 'Anna', 'well: so'), '')
+    >>> _line_parts("02/01/26, 21:01 - ~\u202fReed: hi"), _line_parts("02/01/26, 21:02 - Reed left")
+    (('02/01/26, 21:01', 'Reed', 'hi'), ('02/01/26, 21:02', '', 'Reed left'))
     """
-    bare = line.strip()
-    time = _TIME.match(bare)
-    name, _, words = (bare[time.end() :] if time else bare).partition(":")
-    name, after = name.strip(" \t*"), words.removeprefix("**")
-    if not name or len(name) > _LONGEST_NAME or (after and not after[0].isspace()):
-        return None, "", bare
-    return time[1] if time else None, name, after.strip()
+    bare = line.lstrip(_UNSEEN).strip()
+    time = _TIME.match(bare) or _BARE_TIME.match(bare)
+    rest = bare[time.end() :] if time else bare
+    name, _, words = rest.partition(":")
+    name, after = name.strip(f"{_UNSEEN}~*"), words.removeprefix("**")
+    at = time[1].strip() if time else None
+    if not name or name == rest.strip() or len(name) > _LONGEST_NAME or (after and not after[0].isspace()):
+        return at, "", rest.strip() if time else bare
+    return at, name, after.strip()
 
 
 def require_few(turns: int) -> None:
@@ -120,7 +173,7 @@ def note(value: object) -> str | None:
     return kept or None
 
 
-def _turn(number: int, message: Mapping[str, Any], speakers: Mapping[str, Role]) -> Turn:
+def _turn(number: int, message: Mapping[str, Any], speakers: Mapping[str, Role | None]) -> Turn:
     word = _first(message, _ROLES)
     if isinstance(word, dict):
         word = word.get("role") or word.get("name")
@@ -135,7 +188,7 @@ def _turn(number: int, message: Mapping[str, Any], speakers: Mapping[str, Role])
     if role is Role.USER and _from_tools(content):
         role = Role.TOOL
     text, lost = read
-    return Turn(role=role, text=text, at=note(_first(message, _TIMES)), id=note(_first(message, _IDS)), lost=lost)
+    return turn_of(role, text, lost=lost, at=note(_first(message, _TIMES)), own=note(_first(message, _IDS)))
 
 
 def _part(one: object) -> Iterator[tuple[str, bool]]:

@@ -6,6 +6,7 @@ from screening.engine.screen import Guard, Reason
 from screening.text.flags import REFUSES_SAFE, REFUSES_SCREENING, SECOND_LOOK, Flag
 
 _REASONS = {
+    Flag.ROW_REJECTED: Reason.ROW_REJECTED,
     Flag.TOO_LONG: Reason.TOO_LONG,
     Flag.STATED_IMMINENT: Reason.STATED_RISK,
     Flag.STATED_RISK: Reason.STATED_RISK,

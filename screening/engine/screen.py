@@ -48,6 +48,7 @@ class Reason(StrEnum):
     UNSUPPORTED_LANGUAGE = "unsupported_language"
     TOO_LONG = "too_long"
     UNREADABLE = "unreadable"
+    ROW_REJECTED = "row_rejected"
     REPEATED_FAILURE = "repeated_failure"
     STOPPED = "stopped"
 

@@ -85,6 +85,7 @@ _NOT_SCREENABLE = frozenset(
         Reason.UNSUPPORTED_LANGUAGE,
         Reason.TOO_LONG,
         Reason.UNREADABLE,
+        Reason.ROW_REJECTED,
     }
 )
 _ABSTAINED = frozenset({Reason.EXHAUSTED, Reason.CURTAILED, Reason.TOO_CLOSE})

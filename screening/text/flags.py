@@ -31,6 +31,8 @@ class Flag(StrEnum):
     """It appears to address the model or to answer in its place."""
     POSSIBLE_INJECTION = "possible_injection"
     """Some sign of that, weak enough to be innocent: a `safe` needs the agreement of a second look."""
+    ROW_REJECTED = "row_rejected"
+    """The row of the file cannot be read as it should, and its words state a risk: a person sees what there is."""
     STATED_RISK = "stated_risk"
     """It says outright, of the writer or of somebody else, a wish to be dead, an intent, a plan, means, an attempt
     or self-injury."""
@@ -51,12 +53,16 @@ REFUSES_SAFE: frozenset[Flag] = frozenset(
         Flag.SUSPECTED_INJECTION,
         Flag.STATED_RISK,
         Flag.STATED_IMMINENT,
+        Flag.ROW_REJECTED,
     }
 )
 """With any of these a `safe` is never committed, whatever the model answers: the case goes to a human."""
 
-REFUSES_SCREENING: frozenset[Flag] = frozenset({Flag.TOO_LONG, Flag.EMPTY})
+REFUSES_SCREENING: frozenset[Flag] = frozenset({Flag.TOO_LONG, Flag.EMPTY, Flag.ROW_REJECTED})
 """With any of these no call is made: the case goes to a human with the flag as its reason."""
+
+STATED: frozenset[Flag] = frozenset({Flag.STATED_RISK, Flag.STATED_IMMINENT})
+"""An outright statement of risk."""
 
 SECOND_LOOK: frozenset[Flag] = frozenset({Flag.POSSIBLE_INJECTION})
 """With any of these a `safe` commits only when an independent prompt variant identifies it too."""

@@ -140,6 +140,19 @@ def takes_rows(db: Database, batch_id: str) -> bool:
         return known and not _events(conn, batch_id) & NO_MORE_ROWS
 
 
+def count_not_screened(db: Database, batch_id: str) -> int:
+    """Rows that could not be read as they should and state a risk: no agent is asked, a person sees each."""
+    with db.read() as conn:
+        query = select(func.count()).where(cases.c.batch_id == batch_id, cases.c.not_screened.is_not(None))
+        return int(conn.execute(query).scalar_one())
+
+
+def unread_columns(db: Database, batch_id: str) -> list[str]:
+    """The columns of its file that nothing is read of."""
+    with db.read() as conn:
+        return list(batch_row(conn, batch_id).intake.get("unread_columns", []))
+
+
 def read_rejected(db: Database, actor: Actor, batch_id: str) -> Iterator[RejectedRow]:
     """The rejected rows in file order, read a page at a time. Raises Forbidden."""
     require(actor, Action.VIEW_RESULTS)
@@ -237,6 +250,7 @@ def _case_row(target: Target, case: NewCase, now: datetime) -> dict[str, Any]:
         "group_name": case.group,
         "turns": None if case.thread is None else case.thread.as_json(),
         "where_to_act": case.where,
+        "not_screened": case.not_screened,
         "priority": 0 if target.interactive else 1,
         "audit_probability": target.audit_rate,
         "audited": audit_coin(target.seed, case_id) < target.audit_rate,

@@ -75,6 +75,7 @@ _GONE: Final[Mapping[str, Any]] = {
     "group_name": None,
     "turns": None,
     "where_to_act": None,
+    "not_screened": None,
 }
 _request, _row = erasure_requests.c, rejected_rows.c
 

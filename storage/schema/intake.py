@@ -101,6 +101,7 @@ cases = Table(
     Column("reference_value", StorableText),  # as given in the file
     Column("group_name", StorableText),
     Column("turns", JSON(none_as_null=True)),  # of a conversation: where its turns stand in the text, who is judged
+    Column("not_screened", StorableText),  # why the row would be rejected if it did not state a risk: people see it
     Column("where_to_act", StorableText),  # a link or contact reference of the site's own system
     Column("priority", Integer, nullable=False),  # 0 interactive, 1 batch
     Column("audit_probability", Float, nullable=False, default=0.0),

@@ -76,7 +76,7 @@ def _texts(tmp_path: Path, texts: dict[str, str]) -> Path:
         ("bom", 1, {}),
         ("case_header", 1, {}),
         ("cp1252", 1, {}),
-        ("dup_ids_conflict", 2, {"1": "conflicting_duplicate", "2": "conflicting_duplicate"}),
+        ("dup_ids_conflict", 2, {}),
         ("dup_ids_same", 2, {"2": "duplicate"}),
         ("extra_comma_one", 2, {"2": "extra_cells"}),
         ("filename_traversal", 1, {}),
@@ -275,7 +275,7 @@ def test_several_columns_are_joined_and_wrong_options_are_refused(
         (("--text-column", "text"), "2 columns are called 'text'"),
         (("--text-column", "words"), "no column 'words'"),
         ((*joined, "--labels", "y=unsafe"), "no row has the label 'y'"),
-        ((*joined, "--labels", "x=escalate"), "is not VALUE=safe"),
+        ((*joined, "--labels", "x=escalate"), "is none of NAME=safe"),
         ((*joined, "--labels", "x=safe,X=unsafe"), "'X' is named twice"),
         ((*joined, "--sheet", "One"), "not a workbook"),
     ):

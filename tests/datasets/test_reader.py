@@ -238,11 +238,11 @@ def test_an_id_that_several_rows_share_is_the_group() -> None:
     assert [(row.external_id, row.group) for row in rows if isinstance(row, NewCase)] == [
         ("1", "u1"), ("2", "u1"), ("3", "u2"), ("4", "u2"), ("5", None),
     ]  # fmt: skip
-    assert "it is the group, and the row number is the id" in table.report.warnings[0]
+    assert "The column user_id is no id" in table.report.warnings[0]
     assert read_table(b"user_id,text\nu1,a\nu2,b\n").report.mapping == ColumnMapping(text="text", id="user_id")
     assert propose_mapping(["id", "conv_id", "text"]) == ColumnMapping(text="text", id="id", group="conv_id")
     chosen = read_table(content, mapping=ColumnMapping(text="text", id="user_id"))
-    assert chosen.report.conflicting == 2  # what a person chose is what is read
+    assert chosen.report.mapping == ColumnMapping(text="text", group="user_id"), "an id is no choice"
 
 
 def test_title_reply_label_and_group() -> None:
@@ -254,9 +254,12 @@ def test_title_reply_label_and_group() -> None:
     assert [row.group for row in rows] == ["test", "train", "x"]
 
 
-def test_zero_and_one_are_labels_only_as_a_pair() -> None:
-    assert read_table(b"id,text,label\n1,a,0\n2,b,1\n").report.labels == {"0": Label.SAFE, "1": Label.UNSAFE}
-    assert read_table(b"id,text,label\n1,a,0\n2,b,1\n3,c,2\n").report.unmapped == ("0", "1", "2")
+def test_what_a_number_stands_for_is_asked_and_not_guessed() -> None:
+    for numbers in ("01", "012", "11"):
+        rows = "".join(f"{at},text {at},{number}\n" for at, number in enumerate(numbers))
+        report = read_table(f"id,text,label\n{rows}".encode()).report
+        assert report.labels == {} and report.unmapped == tuple(sorted(set(numbers)))
+        assert "is for you to say" in " ".join(report.warnings)
 
 
 def test_without_an_id_column_the_row_number_is_the_id() -> None:
@@ -281,14 +284,15 @@ def test_a_stray_quote_that_swallows_the_next_row_is_found() -> None:
     assert list(accepted(content)) == ["1", "4", "5"]
 
 
-def test_duplicates_compare_everything_that_counts() -> None:
-    content = b"id,text,label\n1,a,safe\n1,a,unsafe\n2,b,safe\n2,b,safe\n2,b,safe\n"
-    assert rejected(content) == {
-        1: Reason.CONFLICTING_DUPLICATE,
-        2: Reason.CONFLICTING_DUPLICATE,
-        4: Reason.DUPLICATE,
-        5: Reason.DUPLICATE,
-    }
+def test_rows_that_differ_only_in_the_label_are_reviews_of_one_text() -> None:
+    content = b"id,text,label\n1,a,safe\n1,a,unsafe\n2,b,safe\n2,b,safe\n2,b,safe\n3,c,\n3,c,unsafe\n"
+    assert rejected(content) == dict.fromkeys((2, 4, 5, 7), Reason.DUPLICATE)
+    table = read_table(content)
+    rows = [row for row in table.rows() if isinstance(row, NewCase)]
+    assert [(row.reference_value, row.reference) for row in rows] == [
+        ("safe | unsafe", None), ("safe", Label.SAFE), ("unsafe", Label.UNSAFE),
+    ]  # fmt: skip
+    assert table.report.label_values == {"safe": 3, "unsafe": 1, "safe | unsafe": 1}
 
 
 def test_reading_goes_on_after_a_row_as_if_it_had_begun_there() -> None:

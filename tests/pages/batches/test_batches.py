@@ -92,7 +92,7 @@ def test_a_file_that_could_be_misread_is_refused_with_why(open_page: Opener, nam
         ("filename_traversal", "1 row: 1 accepted, 0 rejected"),
         ("extra_comma_one", "2 rows: 1 accepted, 1 rejected"),
         ("dup_ids_same", "2 rows: 1 accepted, 1 rejected"),
-        ("dup_ids_conflict", "2 rows: 0 accepted, 2 rejected"),
+        ("dup_ids_conflict", "2 rows: 2 accepted, 0 rejected"),
     ],
 )
 def test_rows_in_are_accounted_for_before_the_start(open_page: Opener, name: str, counts: str) -> None:

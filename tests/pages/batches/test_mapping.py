@@ -95,7 +95,7 @@ def test_an_upload_is_read_for_its_encoding_its_profile_and_its_check_and_once_m
 ) -> None:
     often = _count_reads(monkeypatch)
     row = b"%d," + b"a quiet day by the lake " * 20 + b",safe\n"
-    content = b"id,text,label\n" + b"".join(row % number for number in range(1_000))
+    content = b"id,text,label\n" + b"".join(row % number for number in range(2_000))
     page = upload(open_page, content)
     assert often(len(content)) == 3  # and its beginning a few times more, to tell what kind of file it is
     page.run()

@@ -1,0 +1,218 @@
+"""Shapes that people really have: read as what they are, or refused naming it; never dropped, never turned around."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from screening.datasets.columns import ColumnMapping, ConversationReading, Shape
+from screening.datasets.reader import read_table
+from screening.datasets.records import Reason
+from screening.datasets.refused import ColumnsUnclear, FileRefused
+from screening.datasets.rows import NewCase, RejectedRow
+from screening.labels import Label
+from screening.text.conversation import Judged, Role
+from screening.text.flags import REFUSES_SAFE, STATED, Flag
+
+FIELD = Path(__file__).parent.parent / "fixtures" / "field"
+SPEAKERS = (("Reed", Role.USER), ("Moss", Role.ASSISTANT))
+
+
+def talk(text: str, shape: Shape = Shape.TRANSCRIPT, **said: object) -> ColumnMapping:
+    return ColumnMapping(text=text, id="id", conversation=ConversationReading(shape=shape, **said))  # type: ignore[arg-type]
+
+
+def rows(source: Path | bytes, mapping: ColumnMapping | None = None) -> list[NewCase | RejectedRow]:
+    return list(read_table(source, mapping=mapping).rows())
+
+
+def lines(*objects: dict[str, object]) -> bytes:
+    return "".join(json.dumps(one) + "\n" for one in objects).encode()
+
+
+def refuses_safe(row: NewCase | RejectedRow) -> bool:
+    return isinstance(row, RejectedRow) or not REFUSES_SAFE.isdisjoint(row.text.flags)
+
+
+CUT = "It has been a long week and this evening I will… https://t.co/x"
+WHOLE = "It has been a long week and this evening I will walk the dog with my brother."
+
+
+@pytest.mark.parametrize(
+    ("source", "mapping"),
+    [
+        (FIELD / "f03_cut.jsonl", None),
+        (FIELD / "f03_removed_body.jsonl", None),
+        (FIELD / "f03_turns.jsonl", talk("messages", Shape.MESSAGES)),
+        (lines({"id": 1, "text": CUT, "truncated": True}), None),
+        (f"id,text,truncated\n1,{CUT},TRUE\n".encode(), None),
+        (b"id,text\n1,and so this evening I will [truncated]\n", None),
+        (b"id,text\n1," + b"a day at the lake " * 1_820 + b"a day a\n", None),
+        (b"id,title,text\n1,a walk in the woods,[ Removed by Reddit ]\n", None),
+        (b"id,text\n1,\xe2\x80\x8eimage omitted\n", None),
+        (lines({"id": 1, "messages": [{"role": "user", "content": "hi"}, {"role": "user", "content": "GIF omitted"}]}),
+         talk("messages", Shape.MESSAGES)),
+        (lines({"id": 1, "messages": [{"role": "user", "content": "[deleted]"}, {"role": "user", "content": "hello"}]}),
+         talk("messages", Shape.MESSAGES, judged=Judged.WHOLE)),
+    ],
+)  # fmt: skip
+def test_a_text_that_is_known_to_be_cut_or_missing_is_never_safe(
+    source: Path | bytes, mapping: ColumnMapping | None
+) -> None:
+    found = rows(source, mapping)
+    assert found and all(map(refuses_safe, found))
+
+
+@pytest.mark.parametrize(
+    "tweet",
+    [
+        {"text": CUT, "truncated": True, "extended_tweet": {"full_text": WHOLE}},
+        {"text": CUT, "note_tweet": {"text": WHOLE}},
+        {"text": f"RT @a: {CUT}", "retweeted_status": {"text": CUT, "extended_tweet": {"full_text": WHOLE}}},
+    ],
+)
+def test_the_whole_text_is_read_where_it_stands_in_the_row(tweet: dict[str, object]) -> None:
+    (row,) = rows(lines({"id": 1} | tweet))
+    assert isinstance(row, NewCase) and row.text.stored.endswith(WHOLE) and not refuses_safe(row)
+
+
+def test_speakers_whom_nobody_named_are_refused_by_name_and_invisible_characters_join_no_turns() -> None:
+    first, third = rows(FIELD / "f04_transcripts.csv", talk("transcript", speakers=SPEAKERS))
+    assert isinstance(first, NewCase) and first.thread is not None
+    assert [(turn.role, turn.judged) for turn in first.thread.turns[-1:]] == [(Role.USER, True)]
+    assert "not be here" in first.text.stored.split("\n\n")[-1] and Flag.UNREADABLE in first.text.flags
+    assert isinstance(third, RejectedRow) and "'Cleo'" in third.detail
+    for unknown in ("Reed: hi\nCleo: I am off", "02/01/26, 21:01 - Reed: hi\n02/01/26, 21:02 - Cleo: I am off"):
+        plain = ({"id": number, "text": "Reed: hi"} for number in (2, 3))
+        row, *_ = rows(lines({"id": 1, "text": unknown}, *plain), talk("text", speakers=SPEAKERS))
+        assert isinstance(row, RejectedRow) and "'Cleo'" in row.detail
+    note = "Reed: hi\nNote: I am off\nMoss: bye"
+    (row,) = rows(lines({"id": 1, "text": note}), talk("text", speakers=(*SPEAKERS, ("Note", None))))
+    assert isinstance(row, NewCase) and row.text.stored == "User: hi\nNote: I am off"
+
+
+def test_a_transcript_as_a_file_is_one_conversation_whose_speakers_are_asked() -> None:
+    with pytest.raises(ColumnsUnclear, match="'Reed' speaks"):
+        read_table(FIELD / "f16_whatsapp_ios.txt")
+    reading = ConversationReading(shape=Shape.TRANSCRIPT, speakers=SPEAKERS)
+    for content in (
+        (FIELD / "f16_whatsapp_ios.txt").read_bytes(),
+        b"02/01/26, 21:01 - Messages are encrypted\n02/01/26, 21:01 - Reed: hi, there\n",
+        b"user: hi, there\nassistant: yes\n",
+    ):
+        (row,) = rows(content, ColumnMapping(text="transcript", conversation=reading))
+        assert isinstance(row, NewCase) and row.thread is not None and "hi, " in row.text.stored
+
+
+@pytest.mark.parametrize(
+    ("source", "labels"),
+    [
+        (FIELD / "f05_hf_classlabel.parquet", ["safe", "unsafe", "safe"]),
+        (FIELD / "f07_label_lists.jsonl", ["safe", "unsafe", None, None]),
+        (FIELD / "f09_ls_min.json", [None, "safe"]),
+        (FIELD / "f10_prodigy.jsonl", [None, "unsafe", None]),
+        (b"id,text,label,answer\n1,soup,SAFE,reject\n2,rain,SAFE,accept\n", [None, "safe"]),
+        (b'id,text,label\n1,soup,"{""choices"":[""safe"",""unsafe""]}"\n2,rain,"[""unsafe""]"\n', [None, "unsafe"]),
+        (b'{"features":[{"name":"label","type":{"_type":"ClassLabel","names":["unsafe","safe"]}}],'
+         b'"rows":[{"row_idx":0,"row":{"text":"soup","label":1}},{"row_idx":1,"row":{"text":"rain","label":-1}}]}',
+         ["safe", None]),
+        (b"id,text,label\n1,soup,0\n2,rain,1\n", [None, None]),
+    ],
+)  # fmt: skip
+def test_a_label_is_read_as_what_it_is_or_as_none(source: Path | bytes, labels: list[str | None]) -> None:
+    found = [row.reference for row in rows(source) if isinstance(row, NewCase)]
+    assert found == [None if label is None else Label(label) for label in labels]
+
+
+def test_of_several_questions_the_label_is_asked() -> None:
+    with pytest.raises(ColumnsUnclear, match=r"could be the label: label \(question risk\), label \(question lang\)"):
+        read_table(FIELD / "f09_ls_two_questions.json")
+    answers = {"values": {"risk": {"value": "safe"}, "lang": {"value": "en"}}}
+    with pytest.raises(ColumnsUnclear, match="could be the label"):
+        read_table(json.dumps([{"id": 1, "fields": {"text": "soup"}, "responses": [answers]}]).encode())
+
+
+def test_lines_that_describe_columns_are_no_texts_and_names_are_known_in_every_spelling() -> None:
+    mapping = ColumnMapping(text="Q3_TEXT", id="ResponseId")
+    found = rows(FIELD / "f08_qualtrics.csv", mapping)
+    assert [getattr(row, "reason", None) for row in found] == [Reason.DESCRIBES_COLUMNS] * 2 + [None] * 2
+    mapping = read_table(FIELD / "f11_columns.csv").report.mapping
+    assert (mapping.text_columns(), mapping.id) == (("post_title", "post_body"), "post_id")
+    for name in ("tweet", "full_text", "note_text", "questionText", "dialog", "Post-Body"):
+        assert read_table(f"{name}\nsoup\n".encode()).report.mapping.text == name
+    category = ColumnMapping(text="text", id="id", label="category", group="category")
+    assert read_table(FIELD / "f15_category.csv", mapping=category).report.mapping.group is None
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        ("note", "He says that he cannot go on"),
+        ("translation", "Not today."),
+        ("tags", "want to die"),
+        ("text_2", "and then we walked home together"),
+    ],
+)
+def test_a_column_of_sentences_that_nobody_reads_is_asked_about(extra: tuple[str, str]) -> None:
+    name, cell = extra
+    content = f'id,text,{name}\n1,soup,"{cell}"\n2,rain,\n'.encode()
+    with pytest.raises(ColumnsUnclear, match=f"would not be read: {name}") as asked:
+        read_table(content)
+    assert asked.value.columns == ("id", "text", name)
+    plain = ColumnMapping(text="text", id="id")
+    with pytest.raises(ColumnsUnclear):
+        read_table(content, mapping=plain)
+    left = read_table(content, mapping=ColumnMapping(text="text", id="id", unread=(name,)))
+    assert left.report.unread == (name,) and len(list(left.rows())) == 2
+    few = b"id,text,kind\n" + b"".join(b"%d,soup,very much like the others\n" % n for n in range(99))
+    assert read_table(few).report.unread == ("kind",), "the same few words over and over are no sentences"
+
+
+def test_an_id_that_stands_at_two_texts_is_none_and_a_rounded_one_is_told() -> None:
+    table = read_table(FIELD / "f18_rounded_ids.csv")
+    assert [row.external_id for row in table.rows()] == ["1", "2", "3"] and table.report.mapping.group is None
+    assert any("rounded by a spreadsheet" in one for one in table.report.warnings)
+    person = read_table(b"id,subreddit,text\n7,a,soup\n7,b,rain\n8,b,snow\n")
+    assert (person.report.mapping.id, person.report.mapping.group) == (None, "id")
+    chosen = ColumnMapping(text="text", id="id", group="subreddit")
+    assert read_table(b"id,subreddit,text\n7,a,soup\n7,b,rain\n", mapping=chosen).report.mapping.group == "subreddit"
+
+
+RISK = "I am going to kill myself tonight"
+
+
+@pytest.mark.parametrize(
+    ("source", "mapping"),
+    [
+        (f"id,text\n1,soup\n2,rain\n,{RISK}\n".encode(), None),
+        (f"id,text\n1,soup\n2,{RISK},more\n3,rain\n".encode(), None),
+        (f'{{"id":1,"text":"soup"}}\n{{"id":2,"text":"{RISK}"\n{{"id":3,"text":"rain"}}\n'.encode(), None),
+        (f"id,title,text\n1,{RISK},[removed]\n".encode(), None),
+        (lines({"id": 1, "text": f"Cleo: {RISK}"}, *({"id": n, "text": "Reed: hi"} for n in (2, 3))),
+         talk("text", speakers=SPEAKERS)),
+        (lines({"id": 1, "messages": [{"role": "user", "content": RISK}, {"role": "user", "content": ""}]}),
+         talk("messages", Shape.MESSAGES)),
+        (lines({"id": 1, "messages": [{"role": "who", "content": RISK}]},
+               *({"id": n, "messages": [{"role": "user", "content": "hi"}]} for n in (2, 3))),
+         talk("messages", Shape.MESSAGES)),
+    ],
+)  # fmt: skip
+def test_a_row_that_cannot_be_read_and_states_a_risk_is_a_case_for_a_person(
+    source: bytes, mapping: ColumnMapping | None
+) -> None:
+    table = read_table(source, mapping=mapping)
+    found = list(table.rows())
+    assert len(found) == table.report.rows
+    (urgent,) = (row for row in found if isinstance(row, NewCase) and row.not_screened)
+    assert Flag.ROW_REJECTED in urgent.text.flags and not STATED.isdisjoint(urgent.text.flags)
+    assert urgent.text.refuses_screening and RISK in urgent.text.stored
+
+
+def test_what_is_no_text_of_anybody_calls_nobody() -> None:
+    content = f"id,text\nid,text\n1,{RISK}\n1,{RISK}\n".encode()
+    assert [getattr(row, "not_screened", "") for row in rows(content)] == ["", None, ""]
+
+
+def test_backslashes_before_quotes_are_refused_with_the_line() -> None:
+    with pytest.raises(FileRefused, match=r"Line 2: .* backslash"):
+        read_table(FIELD / "f13_spark.csv")
