@@ -15,6 +15,7 @@ if __name__ == "__main__":
     run(__file__)
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -47,6 +48,7 @@ from pages.components.web_socket import SocketGuard
 from pages.review import inbox_live
 from pages.site import health
 from pages.site.notifier import notifier
+from storage.database import passing_fault
 
 SIGN_IN = sign_in_configured()
 ICON = Path(__file__).parent / "pages" / "components" / "icon.png"
@@ -60,6 +62,13 @@ streamlit_start.send_at_once()
 bound_heads()
 garbage.spare_loaded_objects()
 logs.set_up(resources.settings().log_format)
+try:
+    resources.database()
+except Exception as error:
+    if (fault := passing_fault(error)) is None:
+        raise
+    logging.getLogger("app").error("the database is %s", fault.value)
+    raise SystemExit(1) from None
 require_safe_bind(st.get_option("server.address"), sign_in=SIGN_IN)
 
 

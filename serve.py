@@ -6,10 +6,12 @@ import logging
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from types import FrameType
@@ -17,7 +19,9 @@ from types import FrameType
 from jobs import logs
 
 HERE = Path(__file__).parent
-API_PORT = "SECOND_LOOK_API_PORT"
+API_PORT, DATABASE = "SECOND_LOOK_API_PORT", "DATABASE_URL"
+SQLITE = "sqlite:///"
+USUAL_DATABASE = f"{SQLITE}var/second_look.db"
 _PR_SET_PDEATHSIG = 1
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 SETTLED_S = 30.0
@@ -113,8 +117,11 @@ def serve(port: int) -> int:
     if _is_taken(port):
         _log().error("port %d is taken by another program: end that, or choose another port (PORT=...)", port)
         return 1
+    if (obstacle := obstacle_of(set_to(DATABASE) or USUAL_DATABASE)) is not None:
+        _log().error("%s", obstacle)
+        return 1
     app, worker = RestartedProcess("app", lambda: _app(port)), RestartedProcess("worker", _worker)
-    beside = [worker, RestartedProcess("api", lambda: _api(api_port))] if (api_port := api_port_set()) else [worker]
+    beside = [worker, RestartedProcess("api", lambda: _api(api_port))] if (api_port := set_to(API_PORT)) else [worker]
     seen = False
     try:
         while True:
@@ -129,17 +136,37 @@ def serve(port: int) -> int:
             kept.stop()
 
 
-def api_port_set() -> str:
-    """The port of the API for programs, empty where none is set: from the environment or from the `.env` that app and
-    worker read. Only that file's reader is imported for it, not all settings, and once app and worker were started.
+def obstacle_of(database: str) -> str | None:
+    """Why an embedded database cannot be used, in one sentence, before app and worker each say so again and again."""
+    if not database.startswith(SQLITE):
+        return None
+    path = HERE / database.removeprefix(SQLITE).partition("?")[0]
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with closing(sqlite3.connect(path, timeout=1, isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("PRAGMA user_version = 0")
+            connection.execute("COMMIT")
+    except (OSError, sqlite3.Error) as error:
+        if getattr(error, "sqlite_errorcode", None) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            return None
+        if getattr(error, "sqlite_errorcode", None) in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+            return f"{path} is damaged, or no database: keep the file, and restore the last backup into a new one"
+        return f"the database {path} cannot be written ({error}): make its folder writable, or free its disk"
+    return None
+
+
+def set_to(name: str) -> str:
+    """What an option is set to, empty where it is not: from the environment or from the `.env` that app and worker
+    read. Only that file's reader is imported for it, not all settings.
     """
     kept = HERE / ".env"
-    if (given := os.environ.get(API_PORT)) or not kept.exists():
+    if (given := os.environ.get(name)) or not kept.exists():
         return given or ""
     from dotenv import dotenv_values
 
-    found = {name.upper(): value for name, value in dotenv_values(kept).items()}
-    return found.get(API_PORT) or ""
+    found = {key.upper(): value for key, value in dotenv_values(kept).items()}
+    return found.get(name) or ""
 
 
 def _is_taken(port: int) -> bool:

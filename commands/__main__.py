@@ -107,7 +107,7 @@ def _run(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> int:
 
         if (fault := passing_fault(error)) is None:
             raise
-        print(f"{parser.prog}: the database is {fault.value}: nothing more was done", file=sys.stderr)
+        print(f"{parser.prog}: nothing more was done: the database is {fault.value}", file=sys.stderr)
         return 2
     return code
 

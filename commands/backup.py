@@ -7,7 +7,7 @@ from pathlib import Path
 from jobs.port import system_clock
 from screening.settings import Settings
 from screening.words import count_of
-from storage.database import Database
+from storage.database import Database, Fault
 from storage.site.backup import Manifest, back_up, restore
 
 
@@ -31,6 +31,8 @@ def run_backup(arguments: argparse.Namespace) -> int:
     try:
         if not db.exists():
             raise ValueError("there is no such database")
+        if (damage := db.damage()) is not None:
+            raise ValueError(f"nothing was backed up: the database is {Fault.DAMAGED.value} ({damage})")
         print(f"{to}: {_summary(back_up(db, to, now))}")
     finally:
         db.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 from jobs.audit_anchors import kept_anchors, read_anchors
 from screening.settings import Settings
 from storage.audit_log import anchor
-from storage.database import Database
+from storage.database import Database, Fault
 from storage.site.audit_check import verify
 
 WHOLE, CHANGED, NOT_PROVEN = 0, 1, 3
@@ -34,6 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
     if not db.exists():
         raise ValueError("there is no such database")
     try:
+        if (damage := db.damage()) is not None:
+            raise ValueError(f"nothing was checked: the database is {Fault.DAMAGED.value} ({damage})")
         found, end = verify(db, kept), anchor(db)
     finally:
         db.close()

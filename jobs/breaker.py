@@ -10,7 +10,7 @@ PASSING = frozenset({"connection", "deadline", "overloaded", "rate_limited", "se
 """Kinds of a sampler's error that pass by themselves: 429, 5xx, 529, time-outs and lost connections."""
 OPENS_AFTER = 3
 """Failures in a row, of any cases, without an answer in between, after which calls are held back."""
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 15.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
 MOST_FAILURES, LASTS_S = 8, 900.0
 """A case that fails this often and for this many seconds while others are answered goes to a person."""
 WATCHED_FAILURES = 4

@@ -11,16 +11,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from time import thread_time
+from time import monotonic, thread_time
 from typing import Any, Literal
 
 from jobs import audit_anchors, notifications_service, notifications_webhook
 from jobs.notifications_webhook import NotSent
 from jobs.open_intakes import OpenFiles
+from jobs.patience import tell
 from jobs.port import Clock
 from screening.settings import Settings
 from storage.batches import open_intakes, unscreened
-from storage.database import Database
+from storage.database import Database, passing_fault
 from storage.review import retention
 from storage.settings_store import current
 from storage.site import duties, faults, heartbeats, notices, outbox
@@ -159,7 +160,10 @@ class Notifier:
             try:
                 work()
             except Exception as problem:
-                log.error("notifications: %s", type(problem).__name__)
+                if (fault := passing_fault(problem)) is not None:
+                    tell(fault, monotonic())
+                else:
+                    log.error("notifications: %s", type(problem).__name__)
             self._stopping.wait(every_s)
 
     def _beat(self) -> None:

@@ -27,6 +27,15 @@ TELL_EVERY_S = 60.0
 P = ParamSpec("P")
 T = TypeVar("T")
 log = logging.getLogger(__name__)
+_told: dict[Fault, float] = {}
+"""When this process last said so, of each fault: however many pieces of work meet it."""
+
+
+def tell(fault: Fault, now: float) -> None:
+    """Log what is wrong with the database, once a minute however many pieces of work meet it."""
+    if abs(now - _told.get(fault, float("-inf"))) >= TELL_EVERY_S:
+        log.warning("the database is %s; trying again", fault.value)
+        _told[fault] = now
 
 
 class Patience:
@@ -36,13 +45,12 @@ class Patience:
         self._clock, self._most_lost = clock, most_lost
         self._wait_s = FIRST_WAIT_S
         self._began: float | None = None
-        self._told = float("-inf")
         self._lost = 0
 
     def wait_after(self, error: Exception) -> float | None:
         """Seconds until the next attempt; None where the error does not pass, or has not for too long.
 
-        A database that is away, busy or full is waited for however long it takes: nothing else could be done either.
+        A database that is away, busy, full or damaged is waited for however long it takes: nothing else could be done.
         """
         fault = passing_fault(error)
         if fault is None:
@@ -52,9 +60,7 @@ class Patience:
         self._lost += fault is Fault.LOST
         if self._lost >= self._most_lost or (fault is Fault.STATEMENT and now - self._began > LASTS_S):
             return None
-        if now - self._told >= TELL_EVERY_S:
-            log.warning("the database is %s: trying again", fault.value)
-            self._told = now
+        tell(fault, now)
         wait_s, self._wait_s = self._wait_s, min(LONGEST_WAIT_S, 2 * self._wait_s)
         return wait_s
 

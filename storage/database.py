@@ -6,9 +6,20 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from errno import ENOSPC, EROFS
 from functools import cache
 from pathlib import Path
-from sqlite3 import SQLITE_BUSY, SQLITE_CANTOPEN, SQLITE_FULL, SQLITE_IOERR, SQLITE_LOCKED, SQLITE_PROTOCOL
+from sqlite3 import (
+    SQLITE_BUSY,
+    SQLITE_CANTOPEN,
+    SQLITE_CORRUPT,
+    SQLITE_FULL,
+    SQLITE_IOERR,
+    SQLITE_LOCKED,
+    SQLITE_NOTADB,
+    SQLITE_PROTOCOL,
+    SQLITE_READONLY,
+)
 from threading import get_ident
 from typing import Any, Literal, TypeVar, TypeVarTuple
 
@@ -152,6 +163,14 @@ class Database:
         """Whether there is something to open: a file that is there, or a server, which is not asked."""
         name = self._url.database
         return self.kind == "postgresql" or name in (None, "", ":memory:") or Path(str(name)).is_file()
+
+    def damage(self) -> str | None:
+        """What is wrong with the file of an embedded database, all of which is read; None where nothing is."""
+        if self.kind == "postgresql":
+            return None
+        with self.read() as connection:
+            found = str(connection.exec_driver_sql("PRAGMA quick_check(1)").scalar())
+        return None if found == "ok" else found
 
     @property
     def file(self) -> Path:
@@ -307,15 +326,23 @@ def _once(dialect: str, table: Table) -> "Any":
 
 
 class Fault(StrEnum):
-    """A fault of the database that passes by itself."""
+    """A fault of the database that passes by itself, or once somebody has seen to its disk; the words follow "the
+    database is".
+    """
 
     AWAY = "away"  # it was not there to connect to
     LOST = "lost"  # it went away in the middle
     BUSY = "busy or full"
     STATEMENT = "keeping a statement from its end"  # cancelled, deadlocked, no lock
+    READ_ONLY = "on a disk or in a folder that cannot be written: make it writable"
+    DAMAGED = "damaged, or no database: stop the site, keep the file, and restore the last backup into a new one"
 
 
-_SQLITE_PASSING = frozenset({SQLITE_BUSY, SQLITE_LOCKED, SQLITE_FULL, SQLITE_IOERR, SQLITE_CANTOPEN, SQLITE_PROTOCOL})
+_SQLITE_FAULTS = {
+    **dict.fromkeys((SQLITE_BUSY, SQLITE_LOCKED, SQLITE_FULL, SQLITE_IOERR, SQLITE_PROTOCOL), Fault.BUSY),
+    **dict.fromkeys((SQLITE_READONLY, SQLITE_CANTOPEN), Fault.READ_ONLY),
+    **dict.fromkeys((SQLITE_CORRUPT, SQLITE_NOTADB), Fault.DAMAGED),
+}
 _STATEMENT_STATES = frozenset({"57014", "40001", "40P01", "55P03"})
 """SQLSTATE: query canceled (a time-out), serialization failure, deadlock, lock not available."""
 _AWAY_STATES = frozenset({"57P01", "57P02", "57P03"})
@@ -325,16 +352,19 @@ _RESOURCES = "53"
 
 
 def passing_fault(error: BaseException) -> Fault | None:
-    """The fault that this error stands for, if it passes by itself; None for every other error.
+    """The fault that this error stands for, if the database or its disk is at fault; None for every other error.
 
     A connection is lost where SQLAlchemy has given it up, or where the driver has no error code of the server.
     """
     if isinstance(error, PoolTimeout):
         return Fault.BUSY
+    if isinstance(error, OSError) and error.errno in (EROFS, ENOSPC):
+        return Fault.READ_ONLY if error.errno == EROFS else Fault.BUSY
+    driver = error.orig if isinstance(error, DBAPIError) else error
+    if (code := getattr(driver, "sqlite_errorcode", None)) is not None:
+        return _SQLITE_FAULTS.get(code & 0xFF)
     if not isinstance(error, DBAPIError):
         return None
-    if (code := getattr(error.orig, "sqlite_errorcode", None)) is not None:
-        return Fault.BUSY if code & 0xFF in _SQLITE_PASSING else None
     state = getattr(error.orig, "sqlstate", "")
     if error.connection_invalidated:
         return Fault.LOST

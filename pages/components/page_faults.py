@@ -22,6 +22,8 @@ WORDS: Mapping[Fault, str] = {
     Fault.LOST: "The database does not answer.",
     Fault.BUSY: "The database is busy or full.",
     Fault.STATEMENT: "The database did not answer in time.",
+    Fault.READ_ONLY: "The database cannot be written: its disk is read-only.",
+    Fault.DAMAGED: "The database is damaged: call whoever runs this site. The last backup has to be restored.",
 }
 SAVED = "What said that it was saved is saved; what you pressed last may not be."
 BY_ITSELF = "What this page shows may be out of date. It tries again by itself."

@@ -1,6 +1,10 @@
 """Addresses for machines: whether the app lives, whether it can work, and the site's numbers behind a token."""
 
 import hmac
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
 from wsgiref.simple_server import WSGIServer
 
 from starlette.concurrency import run_in_threadpool
@@ -12,8 +16,12 @@ from jobs import metrics
 from jobs.port import system_clock
 from pages.components import resources
 from pages.components.singletons import singleton
-from storage.review.figures import ErrorCounts, ready
+from storage.database import passing_fault
+from storage.review.figures import ErrorCounts, require_ready
 
+LOOK_EVERY_S = 3.0
+PROBE_BYTES = 8_192
+"""What a disk has room for that is not full."""
 HEALTH, READY, METRICS = "/healthz", "/readyz", "/metrics"
 
 
@@ -27,13 +35,51 @@ async def _healthz(_request: Request) -> Response:
     return PlainTextResponse("ok")
 
 
-async def _readyz(_request: Request) -> Response:
-    """Whether the database answers: told in one word, to anybody."""
+@dataclass(slots=True)
+class Readiness:
+    """Whether this app can work: its database is read and written, and its data directory takes a file. Looked at no
+    more than every few seconds, however many ask.
+    """
+
+    looked_at: float = float("-inf")
+    problem: str | None = None
+    _one: threading.Lock = field(default_factory=threading.Lock)
+
+    def look(self) -> str | None:
+        """What is wrong; None where nothing is."""
+        with self._one:
+            if time.monotonic() - self.looked_at > LOOK_EVERY_S:
+                self.problem = _problem()
+                self.looked_at = time.monotonic()
+            return self.problem
+
+
+def _problem() -> str | None:
     try:
-        await run_in_threadpool(lambda: ready(resources.database()))
-    except Exception:  # whatever it is, this app cannot work now
-        return PlainTextResponse("the database does not answer", status_code=503)
-    return PlainTextResponse("ready")
+        require_ready(resources.database(), system_clock())
+    except Exception as error:  # whatever it is, this app cannot work now
+        fault = passing_fault(error)
+        return "the database does not answer" if fault is None else f"the database is {fault.value}"
+    folder = resources.settings().data_directory
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(PROBE_BYTES))
+    except OSError as error:
+        return f"the data directory cannot be written: {error.strerror}"
+    return None
+
+
+@singleton
+def readiness() -> Readiness:
+    """What was found last."""
+    return Readiness()
+
+
+async def _readyz(_request: Request) -> Response:
+    """Whether it can work: told in one sentence, to anybody."""
+    problem = await run_in_threadpool(lambda: readiness().look())
+    return PlainTextResponse("ready") if problem is None else PlainTextResponse(problem, status_code=503)
 
 
 async def _metrics(request: Request) -> Response:

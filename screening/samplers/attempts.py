@@ -8,7 +8,7 @@ import email.utils
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from screening.engine.draws import TOO_LONG, Bill, SamplerError
@@ -89,16 +89,24 @@ class Attempts:
     timeout_s: float
     retries: int
     adaptive: AdaptiveLimit | None = None
+    alone: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def reply(self, send: Send, bill: Bill | None) -> Mapping[str, Any]:
         """The JSON object of the first reply that can be read. SamplerError for what no retry cures, or when the
-        retries are spent.
+        retries are spent. While the service answers nobody one call asks, once; the others wait for what it hears.
         """
-        for attempt in range(self.retries + 1):
+        while self.ledger.silent:
+            async with self.alone:
+                if self.ledger.silent:
+                    return await self._retried(send, bill, retries=0)
+        return await self._retried(send, bill, retries=self.retries)
+
+    async def _retried(self, send: Send, bill: Bill | None, *, retries: int) -> Mapping[str, Any]:
+        for attempt in range(retries + 1):
             try:
                 return await self._attempt(send, attempt, bill)
             except AttemptFailed as failure:
-                if attempt == self.retries:
+                if attempt == retries or self.ledger.silent:
                     raise SamplerError(failure.kind, _SPENT_RETRIES[failure.kind]) from None
             pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**attempt)
             await asyncio.sleep(pause * random.uniform(0.75, 1.0))  # noqa: S311 - spreads retries, decides nothing

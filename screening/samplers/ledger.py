@@ -23,10 +23,15 @@ class CallCounts:
     usage: Usage
 
 
+SILENT_AFTER = 20
+"""Refused requests in a row, of whatever calls, after which a service is asked one thing at a time."""
+
+
 class Ledger:
     """Counts up; `counts` gives the snapshot. One event loop, so no locking."""
 
     def __init__(self) -> None:
+        self._unanswered = 0
         self._calls = self._attempts = self._retries = self._answered = 0
         self._failures: Counter[str] = Counter()
         self._usage = Usage()
@@ -42,12 +47,19 @@ class Ledger:
 
     def count_failure(self, kind: str) -> None:
         """A request brought no answer."""
+        self._unanswered += kind != "timeout"  # what was never refused is held back by its own waiting
         self._failures[kind] += 1
 
     def count_answer(self, usage: Usage) -> None:
         """An answer came and was paid for."""
         self._answered += 1
+        self._unanswered = 0
         self._usage += usage
+
+    @property
+    def silent(self) -> bool:
+        """Whether the service has answered nobody for so long that asking again and again helps nobody."""
+        return self._unanswered >= SILENT_AFTER
 
     def counts(self) -> CallCounts:
         """The counts so far."""

@@ -14,7 +14,7 @@ from screening.review.triage import Tier
 from storage.database import Database
 from storage.review.shift import TierShift, tier_shifts
 from storage.schema import Moment, batch_tallies, case_errors, inbox_entries, pending_cases
-from storage.site import faults, heartbeats
+from storage.site import duties, faults, heartbeats
 from storage.site.heartbeats import Process
 
 _entry = inbox_entries.c
@@ -97,11 +97,11 @@ def figures(db: Database, now: datetime, errors: ErrorCounts) -> Figures:
 _SUMS = ("calls", "lost_calls", "unpriced_calls", "cost_usd")
 
 
-def ready(db: Database) -> bool:
-    """Whether the database answers and has its tables."""
+def require_ready(db: Database, now: datetime) -> None:
+    """Return where the database answers, has its tables, and keeps what is written to it. Raises whatever is wrong."""
     with db.read() as conn:
         conn.execute(select(pending_cases.c.case_id).limit(1)).first()
-    return True
+    duties.take(db, "ready", "whoever asks", now, timedelta())
 
 
 def _by_tier(conn: Connection, query: Select[Any]) -> dict[Tier, int]:

@@ -66,7 +66,7 @@ async def test_a_try_that_fails_doubles_the_pause_up_to_its_longest() -> None:
         while not await _let_in(breaker):
             clock.now += 0.5
         pauses.append(clock.now - began)
-    assert pauses == [1, 2, 4, 8, *[LONGEST_PAUSE_S] * 5]
+    assert pauses == [1, 2, 4, 8, 16, *[LONGEST_PAUSE_S] * 4]
     assert LONGEST_PUT_OFF.total_seconds() >= LONGEST_PAUSE_S, "a case that was put off so long would be due at once"
 
 
@@ -102,7 +102,7 @@ async def test_a_case_is_to_blame_only_when_others_are_answered_and_it_lasts() -
         clock.now += LASTS_S
         waits.append(alone.record_failure("a"))
         alone.record_answer("b")
-    assert waits == [1, 2, 4, 8, 15, 15, 15]
+    assert waits == [1, 2, 4, 8, 16, LONGEST_PAUSE_S, LONGEST_PAUSE_S]
     assert alone.record_failure("a") is None
 
 

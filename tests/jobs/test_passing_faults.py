@@ -12,9 +12,11 @@ import pytest
 from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import DBAPIError
 
+from commands.__main__ import main
 from jobs.agents import Agents
 from jobs.patience import LASTS_S, LOST, Patience
 from pages.batches.intake_runs import IntakeRuns
+from serve import obstacle_of
 from storage import database as database_module
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import progress
@@ -175,6 +177,30 @@ def test_what_passes_is_told_from_what_does_not() -> None:
     assert [of(state) for state in (None, "57P01", "57P03")] == [Fault.AWAY] * 3
     assert [of(state) for state in ("23505", "42P01", "22P02")] == [None] * 3
     assert passing_fault(ValueError("53000")) is None
+
+
+def test_a_damaged_or_read_only_file_is_told_in_a_sentence(
+    sqlite_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, torn, no_database = Path(sqlite_url.removeprefix("sqlite:///")), tmp_path / "torn.db", tmp_path / "none.db"
+    size = file.stat().st_size
+    torn.write_bytes(file.read_bytes()[:8_192] + b"x" * (size - 8_192))
+    no_database.write_bytes(b"x" * size)
+    for path in (torn, no_database):
+        for command in ("backup", "verify-audit"):
+            assert main([command, "--database", f"sqlite:///{path}"]) == 2
+            said = capsys.readouterr().err
+            assert said.count("\n") == 1 and "damaged" in said and "restore the last backup" in said
+    with closing(Database(f"sqlite:///{no_database}")) as db, pytest.raises(DBAPIError) as damaged:
+        db.rows(select(screenings.c.case_id))
+    assert passing_fault(damaged.value) is Fault.DAMAGED
+    with caplog.at_level("WARNING"):
+        for _ in range(20):
+            assert Patience(lambda: 5_000.0).wait_after(damaged.value) is not None
+    assert len(caplog.records) == 1, "once a minute, however many pieces of work meet it"
+    assert "damaged" in str(obstacle_of(f"sqlite:///{no_database}"))
+    assert obstacle_of(f"sqlite:///{file}") is None and obstacle_of("postgresql://a@b/c") is None
+    assert "cannot be written" in str(obstacle_of(f"sqlite:///{file}/in/a/file.db"))
 
 
 def test_what_keeps_failing_is_raised_in_the_end() -> None:

@@ -88,7 +88,7 @@ def test_the_api_s_port_is_set_where_every_setting_may_stand(
         (tmp_path / ".env").write_text(file)
     if given is not None:
         monkeypatch.setenv("SECOND_LOOK_API_PORT", given)
-    assert serve.api_port_set() == port == str(Settings().api_port or ""), "app and worker read the same"
+    assert serve.set_to(serve.API_PORT) == port == str(Settings().api_port or ""), "app and worker read the same"
 
 
 def test_a_port_that_another_program_has_ends_it(sqlite_url: str, workers: Workers, tmp_path: Path) -> None:

@@ -5,12 +5,13 @@ from collections import Counter
 
 import pytest
 
-from screening.engine.draws import Answer, SamplerError, ScreenedText
+from screening.engine.draws import Answer, DrawRequest, SamplerError, ScreenedText
 from screening.engine.pipeline import preset
 from screening.engine.prompting import load_prompts
 from screening.engine.screen import Guard, NodeRun, screen
 from screening.labels import Outcome
 from screening.samplers.anthropic import AnthropicSampler
+from screening.samplers.ledger import SILENT_AFTER
 from screening.samplers.model_settings import ModelSettings
 from tests.stub_server import Fault, StubPlan, StubServer, TextRule
 
@@ -133,3 +134,25 @@ async def test_a_service_that_only_fails_leaves_every_case_pending(fault):
     async with StubServer(StubPlan(faults={fault: 1.0}, hang_s=60.0)) as stub:
         outcomes, runs, _, _ = await run_batch(stub, 3, max_retries=1, call_timeout_s=0.5)
     assert set(outcomes.values()) == {None} and runs == []
+
+
+async def test_a_service_that_refuses_everything_is_soon_asked_one_thing_at_a_time():
+    waves, count = 30, 10
+    async with StubServer(StubPlan(faults={Fault.OVERLOADED: 1.0})) as stub:
+        settings = ModelSettings(base_url=stub.url, api_key="k", requests_per_minute=None, concurrency=16)
+        async with AnthropicSampler(settings, load_prompts()) as sampler:
+            node = load_prompts().nodes[0]
+
+            async def ask() -> None:
+                with pytest.raises(SamplerError):
+                    await sampler.draw(DrawRequest(node=node, text=ScreenedText(text="calm"), first=0, count=count))
+
+            await asyncio.gather(*(ask() for _ in range(4)))
+            before = stub.counters.requests
+            for _ in range(waves):
+                await ask()
+            assert before <= 4 * count + SILENT_AFTER
+            assert stub.counters.requests - before <= 2 * waves, "of ten calls of a wave, sent again and again"
+            stub.plan = StubPlan()
+            draws = await sampler.draw(DrawRequest(node=node, text=ScreenedText(text="calm"), first=0, count=count))
+    assert len(draws) == count

@@ -4,6 +4,7 @@ import json
 import logging
 import urllib.request
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -19,6 +20,7 @@ from storage.database import Database
 from storage.review.figures import ErrorCounts
 from storage.site import heartbeats
 from tests.free_port import free_port
+from tests.jobs.test_passing_faults import Full
 from tests.storage.inbox_cases import MINUTE, NOW, fill
 
 
@@ -34,11 +36,29 @@ def _values(body: str) -> dict[tuple[str, str], float]:
 
 
 def test_the_app_lives_and_is_ready_while_the_database_answers(
-    client: TestClient, page_database: Database, monkeypatch: pytest.MonkeyPatch
+    client: TestClient, page_database: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     assert (client.get("/healthz").status_code, client.get("/readyz").status_code) == (200, 200)
+    monkeypatch.setattr(health, "LOOK_EVERY_S", 0.0)
+    (tmp_path / "file").write_text("")
+    nowhere = resources.settings().model_copy(update={"data_directory": tmp_path / "file" / "in"})
+    with monkeypatch.context() as other:
+        other.setattr(resources, "settings", lambda: nowhere)
+        assert client.get("/readyz").status_code == 503
     monkeypatch.setattr(resources, "database", lambda: Database("sqlite:////nowhere/at/all.db"))
     assert (client.get("/healthz").status_code, client.get("/readyz").status_code) == (200, 503)
+
+
+def test_it_is_not_ready_while_nothing_can_be_written(
+    client: TestClient, page_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "LOOK_EVERY_S", 0.0)
+    full = Full(f"sqlite:///{page_database.file}")
+    monkeypatch.setattr(resources, "database", lambda: full)
+    for state, status in ((False, 200), (True, 503), (False, 200)):
+        full.full = state
+        assert client.get("/readyz").status_code == status
+    full.close()
 
 
 def test_metrics_are_for_whoever_shows_the_token(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
