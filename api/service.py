@@ -28,7 +28,6 @@ from jobs.programs import TELL_EVERY_S, DailyBatches, hand_in, tell_settled
 from screening.datasets.mapping import FileMapping, read_mapping
 from screening.datasets.refused import FileRefused
 from screening.labels import Outcome
-from screening.review.actors import SYSTEM
 from screening.review.reach import Reach
 from screening.settings import Settings
 from screening.text.display import file_label
@@ -225,7 +224,7 @@ def _files(app: FastAPI, db: Database, clock: Clock, intake: FileIntake) -> None
 
     def _batch(program: Program, batch_id: str) -> BatchFound:
         reach = program_texts.reach_of(db, program, batch_id)
-        found = progress(db, batch_id, clock(), actor=SYSTEM)
+        found = progress(db, batch_id, clock())
         counts = {part: getattr(found, part) for part in ("rows_in", "accepted", "rejected", "pending")}
         return BatchFound(
             id=batch_id,
@@ -242,12 +241,17 @@ def _files(app: FastAPI, db: Database, clock: Clock, intake: FileIntake) -> None
         return _batch(program, batch_id)
 
     @app.get(f"{ROOT}/batches/{{batch_id}}/results")
-    def batch_results(batch_id: _ID, program: Annotated[Program, Depends(_by(db, clock, Scope.OUTCOMES))]) -> Response:
+    def batch_results(
+        batch_id: _ID,
+        program: Annotated[Program, Depends(_by(db, clock, Scope.OUTCOMES))],
+        hide_in_review: bool = False,
+    ) -> Response:
         """What became of each row, as JSON lines: `outcome` and `reason` of the agents, `label` and `decided_by` once
-        it is settled; of a case that people still have to read, only that it exists.
+        it is final. Where reviewers see what you make of it, ask with `hide_in_review=true`: of a case in review it
+        then says only that it exists.
         """
         program_texts.reach_of(db, program, batch_id)
-        rows = export_results(db, program.actor.at(clock()), batch_id)
+        rows = export_results(db, program.actor.at(clock()), batch_id, hide=hide_in_review)
         return StreamingResponse(_lines(rows), media_type="application/jsonl")
 
 
@@ -259,7 +263,11 @@ def _lines(rows: Iterator[Result]) -> Iterator[str]:
 
 
 def _settled_label(row: Result) -> tuple[str | None, str | None]:
-    """The label of a row and who decided it, as of a text: what people accepted, else what the agents ended with."""
+    """The label of a row and who decided it, as of a text: what people accepted, else what the agents ended with; none
+    while people review it.
+    """
+    if row.in_review:
+        return None, None
     if row.accepted is not None:
         return row.accepted, "people"
     return (row.outcome, "agents") if row.outcome in (Outcome.SAFE, Outcome.UNSAFE) else (None, None)

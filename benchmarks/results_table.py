@@ -90,10 +90,10 @@ def run(db: Database, rows: int) -> None:
         "a fifth of all, by their group": Cell(batch_id=BATCH, group="g3"),
         "missed, sorted by gap": Cell(batch_id=BATCH, outcome="safe", reference="unsafe", sort="gap"),
     }
-    measure(rows, "first paint: the first 25 of all", FIRST_PAINT_S, lambda: cell_page(db, WHO, every, 25))
+    measure(rows, "first paint: the first 25 of all", FIRST_PAINT_S, lambda: cell_page(db, WHO.at(NOW), every, 25))
     measure(rows, "what can be chosen in the filters", FIRST_PAINT_S, lambda: cell_choices(db, WHO, every))
     for name, wanted in lists.items():
-        measure(rows, name, FILTER_S, lambda wanted=wanted: cell_page(db, WHO, wanted, 25))  # type: ignore[misc]
+        measure(rows, name, FILTER_S, lambda wanted=wanted: cell_page(db, WHO.at(NOW), wanted, 25))  # type: ignore[misc]
     measure(rows, "both matrices of the Errors page", FILTER_S, lambda: confusions(db, WHO, BATCH))
 
 

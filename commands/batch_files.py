@@ -25,10 +25,11 @@ def add_export(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         "--as-of", type=_version, metavar="N", help="of the relabelled data set its state after N accepted labels"
     )
     parser.add_argument("--without-text", action="store_true", help="of the relabelled data set ids and labels alone")
+    parser.add_argument("--hide-in-review", action="store_true", help="leave out what the AI made of cases in review")
 
 
 def export(db: Database, arguments: argparse.Namespace) -> None:
-    """Write the file, which its owner alone may read. What waits in the inbox says so, as on the pages. ValueError for
+    """Write the file, which its owner alone may read. ValueError for
     an option that the kind of file does not have.
     """
     if arguments.what != "relabelled" and (arguments.as_of is not None or arguments.without_text):
@@ -44,7 +45,7 @@ def _parts(db: Database, arguments: argparse.Namespace) -> Iterator[str] | Itera
     if arguments.what == "results":
         from pages.batches.exports import RESULTS
 
-        return RESULTS[arguments.format](db, LOCAL_USER.at(now), arguments.batch)
+        return RESULTS[arguments.format](db, LOCAL_USER.at(now), arguments.batch, hide=arguments.hide_in_review or None)
     if arguments.what == "readings":
         from pages.research.readings_export import as_file
         from storage.research.reading_table import export_readings
@@ -54,7 +55,15 @@ def _parts(db: Database, arguments: argparse.Namespace) -> Iterator[str] | Itera
     from storage.research.relabelled import export_relabelled
 
     text, version = not arguments.without_text, arguments.as_of
-    rows = export_relabelled(db, LOCAL_USER.at(now), arguments.batch, key, with_text=text, as_of=version)
+    rows = export_relabelled(
+        db,
+        LOCAL_USER.at(now),
+        arguments.batch,
+        key,
+        with_text=text,
+        as_of=version,
+        hide=arguments.hide_in_review or None,
+    )
     return WRITTEN[arguments.format](rows)
 
 

@@ -51,7 +51,7 @@ def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     taken = actions.add_parser("results", help="write what became of each row, and beside it what was rejected")
     taken.add_argument("batch", metavar="BATCH")
     taken.add_argument("--out", type=Path, required=True, help="results, one JSON object a row")
-    taken.add_argument("--blind", action="store_true", help="leave out what the engine made of rows in the inbox")
+    taken.add_argument("--hide-in-review", action="store_true", help="leave out what the AI made of cases in review")
     add_export(actions)
     for name, (_control, help_text) in CONTROLS.items():
         actions.add_parser(name, help=help_text).add_argument("batch", metavar="BATCH")
@@ -69,12 +69,12 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.action in CONTROLS:
             CONTROLS[arguments.action][0](db, LOCAL_USER.at(system_clock()), arguments.batch)
         now = system_clock()
-        stands = batches.progress(db, arguments.batch, now, actor=LOCAL_USER)
+        stands = batches.progress(db, arguments.batch, now)
         _print(arguments.json, arguments.batch, None, stands)
         if arguments.action == "export":
             export(db, arguments)
         if arguments.action == "results":
-            ResultsFile(db=db, out=arguments.out, blind=arguments.blind).write_all(arguments.batch)
+            ResultsFile(db=db, out=arguments.out, hide=arguments.hide_in_review or None).write_all(arguments.batch)
             write_rejected(db, arguments.batch, arguments.out)
             return exit_code(stands)
     except batch_state.UnknownBatch as unknown:
@@ -112,7 +112,7 @@ def _description(found: Progress) -> list[str]:
         f"{found.failed:,} failed" if found.failed else "",
         f"{count_of(found.rejected, 'row')} rejected" if found.rejected else "",
         count_of(found.calls, "call"),
-        cost + (f", without what {found.left_out:,} in the inbox took" if found.left_out else ""),
+        cost,
         f"{found.rate:.1f} a second" if found.rate and found.pending else "",
     ]
     left = found.seconds_left

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, TextIO
 from jobs.port import system_clock
 from screening.datasets.export import jsonl_lines
 from screening.datasets.rows import rejected_csv
-from screening.review.actors import LOCAL_USER, SYSTEM
+from screening.review.actors import LOCAL_USER
 from storage.batches.batches import Progress
 from storage.batches.exports import export_rejected, export_results
 from storage.batches.results import Result
@@ -24,11 +24,11 @@ ALL_SETTLED, SOME_PENDING, NONE_TAKEN = 0, 3, 4
 
 @dataclass(slots=True, kw_only=True)
 class ResultsFile:
-    """One JSON object a row, in the file's order; as the pages give them with ``blind``, else with everything."""
+    """One JSON object a row, in the file's order; ``hide`` leaves out what the AI made of cases in review."""
 
     db: Database
     out: Path
-    blind: bool
+    hide: bool | None
     _last: int = 0
     _begun: bool = field(default=False)
 
@@ -41,8 +41,8 @@ class ResultsFile:
         self._write(batch_id, settled_only=False)
 
     def _write(self, batch_id: str, *, settled_only: bool) -> None:
-        who = LOCAL_USER if self.blind else SYSTEM
-        found = export_results(self.db, who.at(system_clock()), batch_id, after=self._last, again=self._begun)
+        by, last = LOCAL_USER.at(system_clock()), self._last
+        found = export_results(self.db, by, batch_id, after=last, again=self._begun, hide=self.hide)
         with private_file(self.out, more=self._begun) as file:
             self._begun = True
             file.writelines(jsonl_lines(self._rows(found, settled_only=settled_only)))

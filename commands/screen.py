@@ -22,14 +22,14 @@ from jobs.port import system_clock
 from screening.datasets.reader import FileReport, Table, describe_reading
 from screening.engine.pipeline import PipelineConfig, Preset, preset
 from screening.labels import Label
-from screening.review.actors import LOCAL_USER, SYSTEM
+from screening.review.actors import LOCAL_USER
 from screening.review.reach import Reach
 from screening.settings import SIMULATED_NOTICE, Settings
 from screening.words import count_of
 from storage.batches.batch_state import ACTIVE, BatchState
 from storage.batches.batches import Progress, list_batches, progress
 from storage.batches.intake import count_not_screened, takes_rows
-from storage.batches.results import withheld_rows
+from storage.batches.results import count_in_review
 from storage.database import Database
 from storage.settings_store import settings_now
 
@@ -44,9 +44,9 @@ NOT_REVIEWED = {
     Reach.LIST: "texts that the AI labels unsafe are listed for sign-off, and reviewed by nobody",
     Reach.COUNT: "texts that the AI labels unsafe are only counted, and seen by nobody",
 }
-NOT_BLIND = (
-    "Rows that wait in the inbox of this database: {rows:,}. The results say what the engine made of them, so whoever "
-    "reads the file cannot read these cases blind any more; --blind leaves it out."
+COUNT_AS_SEEN = (
+    "Cases in review in this database: {cases:,}. The results show their outcomes, so they count as seen by the local "
+    "user: a later review of them is stored as not blinded. --hide-in-review leaves these outcomes out."
 )
 
 
@@ -75,9 +75,7 @@ def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         "administrator's leave, and a reference label in every row",
     )
     parser.add_argument("--database", default=None, metavar="URL", help="keep everything here; else nothing is kept")
-    parser.add_argument(
-        "--blind", action="store_true", help="leave out what the engine made of rows that wait in the inbox"
-    )
+    parser.add_argument("--hide-in-review", action="store_true", help="leave out what the AI made of cases in review")
     add_mapping_options(parser)
     parser.add_argument(
         "--unsafe",
@@ -123,15 +121,15 @@ def run(arguments: argparse.Namespace) -> int:
             overnight=arguments.overnight,
         )
         batch_id = _screen(db, table, request, settings, arguments)
-        waiting = withheld_rows(db, LOCAL_USER, batch_id) if arguments.database and not arguments.blind else 0
+        open_ones = 0 if arguments.hide_in_review or not arguments.database else count_in_review(db, batch_id)
         not_screened = count_not_screened(db, batch_id)
-        found = progress(db, batch_id, actor=LOCAL_USER if arguments.blind else SYSTEM)
+        found = progress(db, batch_id)
     if not_screened:
         print(in_red(NOT_SCREENED.format(rows=count_of(not_screened, "row"))), file=sys.stderr)
     if found.rows_in and not found.accepted:
         print(in_red(f"NOT ONE of {count_of(found.rows_in, 'row')} was taken in: all are rejected."), file=sys.stderr)
-    if waiting:
-        print(NOT_BLIND.format(rows=waiting), file=sys.stderr)
+    if open_ones:
+        print(COUNT_AS_SEEN.format(cases=open_ones), file=sys.stderr)
     if settings.simulated:
         print(SIMULATED_NOTICE, file=sys.stderr)
     summary = _summary(found) | {"not_screened": not_screened}
@@ -209,7 +207,7 @@ def _screen(
     if (earlier := _unfinished_batch(db, request.intake)) is not None:
         print((GOING_ON if arguments.resume else UNFINISHED).format(batch=earlier), file=sys.stderr)
         take_in = partial(_continue_batch, db, table, earlier, settings) if arguments.resume else take_in
-    results = ResultsFile(db=db, out=arguments.out, blind=arguments.blind)
+    results = ResultsFile(db=db, out=arguments.out, hide=arguments.hide_in_review or None)
     work = screen_batch(db, settings, take_in, tell=results.write_settled, patience_s=arguments.patience)
     batch_id = asyncio.run(work)
     results.write_all(batch_id)

@@ -22,8 +22,8 @@ from storage.research.columns import (
     Reviews,
     accepted_references,
     case_names,
+    in_review_mask,
     reviews_in,
-    waiting_mask,
 )
 from storage.research.listed import MOST_LISTED
 
@@ -43,19 +43,19 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranked:
-    """The first `MOST_SHOWN` places that do not wait for a blind reading of whoever asks. ``labels`` are ranked in all,
-    ``waiting`` of them wait, ``left_out`` cases cannot be ranked.
+    """The first `MOST_SHOWN` places of cases that are not in review already. ``labels`` are ranked in all,
+    ``in_review`` of them are, ``left_out`` cases cannot be ranked.
     """
 
     labels: int
-    waiting: int
+    in_review: int
     left_out: int
     first: tuple[Line, ...]
 
     @property
     def free(self) -> int:
         """How many may be listed."""
-        return self.labels - self.waiting
+        return self.labels - self.in_review
 
 
 def rank_labels(db: Database, ask: Ask, ranking: Ranking) -> Ranked:
@@ -70,7 +70,7 @@ def rank_labels(db: Database, ask: Ask, ranking: Ranking) -> Ranked:
         if (one := named.get(int(batch.rows[order.cases[place]]))) is not None
     )
     return Ranked(
-        labels=len(order.cases), waiting=len(order.cases) - len(free), left_out=order.left_out, first=tuple(lines)
+        labels=len(order.cases), in_review=len(order.cases) - len(free), left_out=order.left_out, first=tuple(lines)
     )
 
 
@@ -136,9 +136,9 @@ def _counts(node: NodeRecord) -> Counts:
 
 
 def _free(db: Database, ask: Ask, batch: RecordedColumns, order: ReadingOrder) -> Integers:
-    """The places that may be listed."""
-    waits = waiting_mask(db, ask.actor, ask.batch_id, batch.rows)
-    return np.flatnonzero(~waits[order.cases])
+    """The places of cases that are not in review already."""
+    open_ones = in_review_mask(db, ask.actor, ask.batch_id, batch.rows)
+    return np.flatnonzero(~open_ones[order.cases])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ from pages.components.navigation import FOLDER
 from pages.components.sign_in import poll_session
 from pages.components.times import time_column
 from pages.components.words import literal
+from pages.research.hide_switch import hide_switch
 from pages.review.worklist_panel import worklist_panel
 from screening.review.policy import Action, is_allowed, require
 from screening.review.triage import Tier
@@ -49,7 +50,6 @@ TIER_BADGES = {
 
 db, person = resources.database(), resources.actor()
 require(person, Action.VIEW_BATCHES)
-by_label = is_allowed(person, Action.VIEW_RESULTS)
 
 
 def current() -> BatchSummary | None:
@@ -69,10 +69,10 @@ def back(label: str) -> None:
 
 def live(batch_id: str, *shown: object) -> None:
     """Draw the progress again; the whole page runs again when what it offers has changed."""
-    found = batches.progress(db, batch_id, resources.now(), actor=person)
+    found = batches.progress(db, batch_id, resources.now())
     if offers(batch_id, found) != shown:
         st.rerun(scope="app")
-    st.html(progress_html(found, by_label=by_label, held=find_hold(db, resources.now())))
+    st.html(progress_html(found, held=find_hold(db, resources.now())))
     overnight_state(batch_id, found.state)
 
 
@@ -119,9 +119,10 @@ def show(one: BatchSummary) -> None:
         st.fragment(poll_session(live), run_every=None if state in ENDED else POLL_S)(one.id, *shown)
         missing_rows(person, one, find_stopped(one.id, state))
         controls(one)
-    if by_label:
-        st.fragment(poll_session(ways_panel), run_every=None if state in ENDED else WAYS_S)(db, person, one)
+    st.fragment(poll_session(ways_panel), run_every=None if state in ENDED else WAYS_S)(db, person, one)
     worklist_panel(db, person, one)
+    if is_allowed(person, Action.VIEW_RESULTS):
+        hide_switch(db, person)
     downloads(db, person, one)
 
 
@@ -157,7 +158,7 @@ def everything() -> None:
     held = find_hold(db, resources.now())
     key = f"batches_{st.session_state.setdefault('batches_shown', 0)}"
     st.dataframe(
-        [list_row(one, by_label=by_label, held=held) for one in found[:PAGE]],
+        [list_row(one, held=held) for one in found[:PAGE]],
         hide_index=True,
         on_select=partial(choose_batch, key, [one.id for one in found[:PAGE]]),
         selection_mode="single-row",

@@ -9,6 +9,7 @@ from pages.components.thread import texts_html
 from pages.components.typed import keep_typed
 from pages.components.where_to_act import where_html
 from pages.components.words import DELTA_MEANING
+from pages.research.hide_switch import hide_switch
 from pages.review.case_amendment import adjudication_form
 from pages.review.case_trail import errors_html, facts_html
 from pages.review.evidence_view import evidence_html, outcome_html, trail_html
@@ -17,11 +18,11 @@ from pages.review.inbox_desk import Here, named_case
 from pages.review.readings_view import readings_html, versions_html
 from screening.review.policy import Action, Forbidden, is_allowed, require
 from storage.batches import batches
-from storage.blindness import NotYetRated, Unread
 from storage.erased import is_erased_now
 from storage.review import adjudication, ratings
 from storage.review.case_file import CaseFile, reveal_case_file
 from storage.review.evidence import CaseText, Evidence, reveal_evidence, reveal_text
+from storage.visibility import NotYetRated, Unread
 
 here = Here(db=resources.database(), person=resources.actor(), site=resources.site(), now=resources.now())
 key = resources.settings().pseudonym_secret
@@ -33,7 +34,7 @@ def reveal_once(case_id: str) -> tuple[CaseText, Evidence]:
     """
     name = f"case_page_{case_id}_{is_erased_now(here.db, case_id)}"
     if name not in st.session_state:
-        shown = reveal_evidence(here.db, here.by, case_id)
+        shown = reveal_evidence(here.db, here.by, case_id, browsing=True)
         read = reveal_text(here.db, here.by, case_id), shown
         if shown.outcome is None:
             return read
@@ -103,8 +104,8 @@ def blind(case_id: str) -> None:
 
 
 def waits(case_id: str) -> None:
-    """The page while the case waits to be read: nothing of it is shown yet."""
-    st.info("This case waits for a reading. Its trail is shown once you have read it yourself.", icon=":material/lock:")
+    """The page while the case is in review and its outcome hidden: nothing of it is shown yet."""
+    st.info("In review. Its history is shown once you have reviewed it yourself.", icon=":material/lock:")
     if is_allowed(here.person, Action.CLAIM_NAMED, here.person.id):
         st.page_link(FOLDER / "inbox.py", label="To the inbox with it", query_params={"case": case_id})
 
@@ -118,9 +119,11 @@ def not_theirs() -> None:
 
 def case(case_id: str) -> None:
     """The page of one case."""
+    if is_allowed(here.person, Action.VIEW_RESULTS):
+        hide_switch(here.db, here.person)
     try:
         text, shown = reveal_once(case_id)
-        file = reveal_case_file(here.db, here.by, case_id)
+        file = reveal_case_file(here.db, here.by, case_id, browsing=True)
     except NotYetRated:
         blind(case_id)
         return

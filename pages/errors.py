@@ -17,7 +17,7 @@ from screening.text.display import visible
 from screening.words import count_of
 from storage.batches.batches import BatchSummary
 from storage.research.cells import groups
-from storage.research.confusion import Labels
+from storage.research.confusion import Labels, confusions
 from storage.research.listed import Cell
 from storage.research.standing import batch_now
 
@@ -58,8 +58,7 @@ def export(batch: BatchSummary) -> None:
         return
     st.header("Relabelled data set")
     st.caption(
-        "Reference and where it is from, every rating under a pseudonym, the adjudicated and the final label. "
-        "Cases that you may yet have to read carry neither outcome nor ratings."
+        "Original label and where it is from, every review under a pseudonym, the final label, and what the AI said."
     )
     with st.container(horizontal=True, vertical_alignment="center"):
         with_text = st.toggle("With texts", value=True, key="export_texts")
@@ -76,9 +75,7 @@ def _nothing_words(adjudicated: int) -> str:
 def overview(batch: BatchSummary, labels: Labels, group: str | None) -> tuple[str, str] | None:
     """Matrix, what is not in it, and the metrics; the chosen cell."""
     standing = batch_now(db, person, batch.id)
-    both, waiting = compute(
-        matrix.count_cases, person, batch.id, group, standing=standing, cases=batch.progress.accepted
-    )
+    both = compute(confusions, person, batch.id, group, standing=standing, cases=batch.progress.accepted)
     counts = both.original if labels == "original" else both.adjudicated
     if not sum(counts.values()):
         st.info(_nothing_words(sum(both.adjudicated.values())))
@@ -97,8 +94,6 @@ def overview(batch: BatchSummary, labels: Labels, group: str | None) -> tuple[st
     st.html(matrix.metrics_html(columns))
     if group is None and (left := matrix.left_out_words(batch.progress.accepted, both)):
         st.caption(left)
-    if waiting:
-        st.caption(matrix.unread_words(waiting))
     st.text(provenance_of_both(batch.intake))
     st.caption("They are what the metrics compare with; an agent's δ speaks of its own usual answer, not of these.")
     if group is not None:

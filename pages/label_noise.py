@@ -42,7 +42,7 @@ def _ranking() -> None:
     found = compute(rank_labels, ask, chosen_order)
     st.caption(
         f"{NOTE.capitalize()}: a model that is wrong the same way every time contradicts good labels too. n = "
-        f"{count_of(found.labels, 'label')} with draws; not listed: {found.waiting:,} that wait for a blind reading, "
+        f"{count_of(found.labels, 'label')} with draws; not listed: {found.in_review:,} in review already, "
         f"and {count_of(found.left_out, 'case')} without a safe or unsafe label or without draws. ln evidence above "
         "6.9 is 1,000 to 1."
     )

@@ -4,8 +4,8 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, ScalarSelect, Select, and_, exists, func, select
 
-from storage.blindness import is_waiting
 from storage.schema import adjudications, cases
+from storage.visibility import is_in_review
 
 
 def accepted_label(case_id: ColumnElement[str]) -> ScalarSelect[Any]:
@@ -15,7 +15,7 @@ def accepted_label(case_id: ColumnElement[str]) -> ScalarSelect[Any]:
     made = adjudications.alias().c  # whatever the query itself joins
     return (
         select(made.label)
-        .where(made.case_id == case_id, ~is_waiting(made.case_id))
+        .where(made.case_id == case_id, ~is_in_review(made.case_id))
         .order_by(made.version.desc())
         .limit(1)
         .scalar_subquery()
@@ -34,13 +34,13 @@ def accepted_labels(batch_id: str) -> Select[Any]:
         .c
     )
     same = and_(made.case_id == latest.case_id, made.version == latest.version)
-    return select(made.case_id, made.label).join(latest.case_id.table, same).where(~is_waiting(made.case_id))
+    return select(made.case_id, made.label).join(latest.case_id.table, same).where(~is_in_review(made.case_id))
 
 
 def is_accepted(case_id: ColumnElement[str]) -> ColumnElement[bool]:
     """The condition that a case has an accepted label."""
     made = adjudications.alias().c
-    return and_(exists().where(made.case_id == case_id), ~is_waiting(case_id))
+    return and_(exists().where(made.case_id == case_id), ~is_in_review(case_id))
 
 
 def order_given() -> tuple[ColumnElement[Any], ...]:

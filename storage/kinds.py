@@ -12,14 +12,12 @@ from typing import Any
 from sqlalchemy import Connection, Integer, String, bindparam, func, literal_column, select, true, union_all
 from sqlalchemy.dialects import postgresql, sqlite
 
-from screening.review.actors import Actor
-from storage.blindness import is_open_to
 from storage.database import insert_for
-from storage.schema import inbox_entries, kind_tallies
+from storage.schema import kind_tallies
 
 PENDING = "pending"
-IN_INBOX = "in the inbox"
-"""Beside the outcomes: not screened yet, and open to the reading of whoever asks."""
+IN_REVIEW = "in review"
+"""Beside the outcomes: not screened yet, and open in the inbox."""
 
 SHARDS = 8
 """Rows among which a kind's count is spread: so many commits on one batch need not wait for each other."""
@@ -89,18 +87,3 @@ def kinds(conn: Connection, batch_id: str) -> dict[Kind, int]:
     query = select(tally.kind, func.sum(tally.cases).label("cases")).where(tally.batch_id == batch_id)
     rows = conn.execute(query.group_by(tally.kind).order_by(tally.kind))
     return {kind_of(row.kind): int(row.cases) for row in rows if row.cases}
-
-
-def known_kinds(conn: Connection, actor: Actor, batch_id: str) -> dict[Kind, int]:
-    """How many cases are of each kind, without those that this person may yet read."""
-    hidden = withheld_kinds(conn, actor, batch_id)
-    left = {kind: cases - hidden.get(kind, 0) for kind, cases in kinds(conn, batch_id).items()}
-    return {kind: cases for kind, cases in left.items() if cases}
-
-
-def withheld_kinds(conn: Connection, actor: Actor, batch_id: str) -> dict[Kind, int]:
-    """How many cases of each kind this person may yet read, from an index of what is open of the batch."""
-    entry = inbox_entries.c
-    hidden = select(entry.kind, func.count().label("cases")).where(entry.batch_id == batch_id, is_open_to(actor))
-    rows = conn.execute(hidden.where(entry.kind.is_not(None)).group_by(entry.kind))
-    return {kind_of(row.kind): int(row.cases) for row in rows}

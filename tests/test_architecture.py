@@ -20,7 +20,7 @@ LAYERS = (  # from the bottom; a module may import from its own room and from th
     ("storage.audit_key",),
     ("storage.audit_rows",),
     ("storage.audit_log",),
-    ("storage.settings_store", "storage.blindness"),
+    ("storage.settings_store", "storage.visibility"),
     ("storage.accepted", "storage.erased", "storage.first_looks", "storage.kinds"),
     ("storage.site",),
     ("storage.batches",),

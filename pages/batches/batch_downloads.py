@@ -14,17 +14,12 @@ from pages.batches.exports import (
     results_parquet,
 )
 from pages.components import resources
-from pages.components.computed import compute
 from pages.components.relabelled_export import relabelled_files
 from pages.components.streamed import CSV, JSON, JSONL, PARQUET, StreamedFile, show_files
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
-from screening.words import count_of
 from storage.batches.batches import BatchSummary
-from storage.batches.results import withheld_rows
 from storage.database import Database
-from storage.kinds import IN_INBOX
-from storage.research.standing import batch_now
 
 
 def downloads(db: Database, person: Actor, one: BatchSummary) -> None:
@@ -37,29 +32,8 @@ def downloads(db: Database, person: Actor, one: BatchSummary) -> None:
     show_files(files)
     relabelled = " Relabelled: reference, every reading, adjudicated and final label."
     st.caption(
-        "CSV files are made safe for spreadsheets: an apostrophe stands before what could run as a formula. "
-        "The JSON lines lose nothing." + (relabelled if is_allowed(person, Action.EXPORT) else "")
-    )
-    if is_allowed(person, Action.VIEW_RESULTS) and (withheld := _withheld(db, person, one)):
-        counted = " The counts above take it as one for a clinician." if is_allowed(person, Action.CLAIM_NEXT) else ""
-        st.caption(withheld_words(withheld) + counted)
-
-
-def _withheld(db: Database, person: Actor, one: BatchSummary) -> int:
-    """In how many rows; kept while nothing is opened, read or closed."""
-    return compute(withheld_rows, person, one.id, standing=batch_now(db, person, one.id), cases=0)
-
-
-def withheld_words(rows: int) -> str:
-    """How many rows leave out what the engine made of them, and why.
-
-    >>> withheld_words(1).split(". ")[0]
-    'Left out of 1 row (in the results it says "in the inbox"): what the engine made of it'
-    """
-    of = f'Left out of {count_of(rows, "row")} (in the results it says "{IN_INBOX}")'
-    return (
-        f"{of}: what the engine made of it. That of an open case is shown to those who have read it, so that readings "
-        "stay blind."
+        "CSV escapes formulas; use JSON lines for unmodified text."
+        + (relabelled if is_allowed(person, Action.EXPORT) else "")
     )
 
 

@@ -38,11 +38,9 @@ _STATE_COLOURS = {
 }
 
 
-def progress_html(found: Progress, *, by_label: bool, held: str | None = None) -> str:
-    """The whole panel. Not ``by_label`` for those who read blind: where all rows of a batch end alike, the counts
-    of labels would give each of them away. ``held``: what `find_hold` found.
-    """
-    parts = _parts(found, by_label=by_label)
+def progress_html(found: Progress, *, held: str | None = None) -> str:
+    """The whole panel. ``held``: what `find_hold` found."""
+    parts = _parts(found)
     return f'<div class="sl-live">{_state(found, held)}{_bar(found, parts)}{_counts(parts)}{_spent_words(found)}</div>'
 
 
@@ -69,10 +67,10 @@ def _state(found: Progress, held: str | None) -> str:
     return f'<span class="sl-badge sl-c-{colour}" role="status">{escape(words)}</span>{why}'
 
 
-def _parts(found: Progress, *, by_label: bool) -> tuple[Part, ...]:
-    labelled = ("safe", "✓", "labeled safe", found.safe), ("unsafe", "▲", "labeled unsafe", found.unsafe)
+def _parts(found: Progress) -> tuple[Part, ...]:
     return (
-        *(labelled if by_label else (("open", "✓", "decided by the AI", found.safe + found.unsafe),)),
+        ("safe", "✓", "labeled safe", found.safe),
+        ("unsafe", "▲", "labeled unsafe", found.unsafe),
         ("escalate", "→", "escalated", found.human_review),
         ("quiet", "○", "pending", found.pending - found.failed),
         ("escalate", "!", "failed" if found.state in ENDED else "failed, to be retried", found.failed),
@@ -103,8 +101,7 @@ def _spent_words(found: Progress) -> str:
     lost = [f"{found.lost_calls:,} of them lost, their cost not in the sum"] if found.lost_calls else []
     left = [f"about {duration(found.seconds_left)} left"] if found.seconds_left is not None else []
     rows = f"{count_of(found.rows_in, 'row')}: {found.accepted:,} accepted, {found.rejected:,} rejected"
-    without = [f"without what {found.left_out:,} in the inbox took"] if found.left_out else []
-    words = [rows, count_of(found.calls, "AI response"), *lost, money(found.cost_usd), *without, *caps, *left]
+    words = [rows, count_of(found.calls, "AI response"), *lost, money(found.cost_usd), *caps, *left]
     return f'<p style="color:var(--soft);margin:.7rem 0 0">{escape(" · ".join(words))}</p>'
 
 
@@ -116,17 +113,17 @@ def batch_line(one: BatchSummary) -> str:
     )
 
 
-def list_row(one: BatchSummary, *, by_label: bool, held: str | None = None) -> dict[str, object]:
+def list_row(one: BatchSummary, *, held: str | None = None) -> dict[str, object]:
     """One batch as a row of the list; the name is a cell, so nothing in it is markup."""
     found = one.progress
-    labelled = {"Safe": found.safe, "Unsafe": found.unsafe}
     return {
         "File": one.name,
         "Started": one.created_at,
         "State": state_words(found.state, held),
         "Rows": found.rows_in,
         "Rejected": found.rejected,
-        **(labelled if by_label else {"Settled": found.safe + found.unsafe}),
+        "Safe": found.safe,
+        "Unsafe": found.unsafe,
         "Escalated": found.human_review,
         "Pending": found.pending,
         "AI responses": found.calls,

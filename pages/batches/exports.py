@@ -12,13 +12,15 @@ from storage.batches.exports import export_rejected, export_results
 from storage.batches.results import Result
 from storage.database import Database
 
-Export = Callable[[Database, Acting, str], Iterator[str | bytes]]
-"""One batch as a file for one person; it is in the audit log before its first line, and raises Forbidden at once."""
+Export = Callable[..., Iterator[str | bytes]]
+"""One batch as a file for one person; it is in the audit log before its first line, and raises Forbidden at once.
+``hide`` is for outcomes of cases in review.
+"""
 
 RESULT_KINDS: Mapping[str, Kind] = {
     "id": "text", "row": "int", "outcome": "text", "node": "text", "reason": "text", "calls": "int",
     "cost_usd": "float", "delta": "float", "pipeline_delta": "float", "contract": "text", "grounds": "text",
-    "reference": "text", "reference_value": "text", "group": "text", "withheld": "bool", "tags": "text",
+    "reference": "text", "reference_value": "text", "group": "text", "hidden": "bool", "tags": "text",
     "remarks": "text",
 }  # fmt: skip
 RESULT_COLUMNS = tuple(RESULT_KINDS)
@@ -31,26 +33,26 @@ def result_fields(result: Result) -> dict[str, object]:
     return {"id": result.external_id, **named, "reason": result.reason or result.error, **noted}
 
 
-def results_csv(db: Database, by: Acting, batch_id: str) -> Iterator[str]:
+def results_csv(db: Database, by: Acting, batch_id: str, *, hide: bool | None = None) -> Iterator[str]:
     """The results for a spreadsheet."""
-    rows = (list(result_fields(result).values()) for result in export_results(db, by, batch_id))
+    rows = (list(result_fields(result).values()) for result in export_results(db, by, batch_id, hide=hide))
     return csv_lines(RESULT_COLUMNS, rows)
 
 
-def results_jsonl(db: Database, by: Acting, batch_id: str) -> Iterator[str]:
+def results_jsonl(db: Database, by: Acting, batch_id: str, *, hide: bool | None = None) -> Iterator[str]:
     """The results with nothing changed."""
-    return jsonl_lines(result_fields(result) for result in export_results(db, by, batch_id))
+    return jsonl_lines(result_fields(result) for result in export_results(db, by, batch_id, hide=hide))
 
 
-def results_parquet(db: Database, by: Acting, batch_id: str) -> Iterator[bytes]:
+def results_parquet(db: Database, by: Acting, batch_id: str, *, hide: bool | None = None) -> Iterator[bytes]:
     """The results for programs that read columns."""
-    rows = (result_fields(result) for result in export_results(db, by, batch_id))
+    rows = (result_fields(result) for result in export_results(db, by, batch_id, hide=hide))
     return parquet_parts(RESULT_KINDS, rows)
 
 
-def results_label_studio(db: Database, by: Acting, batch_id: str) -> Iterator[str]:
+def results_label_studio(db: Database, by: Acting, batch_id: str, *, hide: bool | None = None) -> Iterator[str]:
     """The results as tasks for Label Studio: the engine's label as a prediction, without texts."""
-    return json_array_lines(_task(result) for result in export_results(db, by, batch_id))
+    return json_array_lines(_task(result) for result in export_results(db, by, batch_id, hide=hide))
 
 
 def _task(result: Result) -> dict[str, object]:

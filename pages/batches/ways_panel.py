@@ -15,6 +15,7 @@ from pages.components.result_links import result_links_html
 from screening.engine.pipeline import PipelineConfig
 from screening.labels import OUTCOMES, Label
 from screening.review.actors import Actor
+from screening.review.policy import Action, is_allowed
 from screening.words import count_of
 from storage.batches.batches import BatchSummary, progress
 from storage.batches.configurations import load_configuration
@@ -24,20 +25,15 @@ from storage.research.standing import batch_now
 
 
 def ways_panel(db: Database, person: Actor, one: BatchSummary) -> None:
-    """The numbers and the drawing as of this moment, each number with its list, and what the drawing leaves out."""
-    st.html(result_links_html(one.id, progress(db, one.id, resources.now(), actor=person)))
+    """The numbers and the drawing as of this moment, each number with its list, and what is on no way of it."""
+    linked = is_allowed(person, Action.VIEW_RESULTS)
+    st.html(result_links_html(one.id, progress(db, one.id, resources.now()), linked=linked))
     pipeline = load_configuration(db, one.configuration_version).pipeline
     overview = _overview(db, person, one)
     found = overview.ways
-    st.html(ways_html(pipeline, found, one.id))
-    said = []
+    st.html(ways_html(pipeline, found, one.id, linked=linked))
     if found.kept_back:
-        said.append(f"{found.kept_back:,} more went to a clinician for what stands in the text, or for a fault.")
-    if found.withheld:
-        waiting = count_of(found.withheld, "text that waits", "texts that wait")
-        said.append(f"{waiting} to be read blind: counted nowhere here.")
-    if said:
-        st.caption(" ".join(said))
+        st.caption(f"{found.kept_back:,} more were escalated for what stands in the text, or for a fault.")
     cost_panel(one, pipeline, overview)
 
 
@@ -49,8 +45,8 @@ def _overview(db: Database, person: Actor, one: BatchSummary) -> Overview:
     return compute_again(batch_overview, person, one.id, standing=standing, cases=accepted)
 
 
-def ways_html(pipeline: PipelineConfig, found: Ways, batch_id: str) -> str:
-    """The drawing with its counts."""
+def ways_html(pipeline: PipelineConfig, found: Ways, batch_id: str, *, linked: bool) -> str:
+    """The drawing with its counts, ``linked`` to their cases."""
     nodes = {node.name: NodeMark(words=count_of(found.asked.get(node.name, 0), "text")) for node in pipeline.nodes}
     ways: dict[Way, WayMark] = {}
     for node in pipeline.nodes:
@@ -60,7 +56,7 @@ def ways_html(pipeline: PipelineConfig, found: Ways, batch_id: str) -> str:
             said = label.value if label else NOT_SETTLED
             ended = {"node": node.name, "outcome": target}
             where = ended if target in OUTCOMES else {"way": f"{node.name}:{said}"}
-            ways[node.name, said] = WayMark(count=count, href=_results(batch_id, where))
+            ways[node.name, said] = WayMark(count=count, href=_results(batch_id, where) if linked else None)
     return diagram_html(pipeline, nodes, ways)
 
 

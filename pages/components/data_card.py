@@ -30,7 +30,7 @@ class _Counts:
     blind: int = 0
     changed: int = 0
     withdrawn: int = 0
-    withheld: int = 0
+    hidden: int = 0
 
     def add(self, row: RelabelledRow) -> None:
         self.rows += 1
@@ -38,7 +38,7 @@ class _Counts:
         self.reference[row.reference or "none"] += 1
         self.final[row.final_label or "none"] += 1
         self.source[row.final_source] += 1
-        self.outcome["withheld" if row.withheld else row.outcome or "not screened"] += 1
+        self.outcome["hidden" if row.hidden else row.outcome or "not screened"] += 1
         self.tag.update(row.tags)
         if row.group is not None:
             self.group[row.group] += 1
@@ -53,7 +53,7 @@ class _Counts:
         decided = row.adjudicated_label in ("safe", "unsafe")
         self.changed += bool(decided and row.reference and row.adjudicated_label != row.reference)
         self.withdrawn += bool(row.adjudicated_label and not decided and row.reference)
-        self.withheld += row.withheld
+        self.hidden += row.hidden
 
 
 def as_data_card(rows: Iterable[RelabelledRow]) -> Iterator[str]:
@@ -114,7 +114,7 @@ def _limits(counts: _Counts) -> list[str]:
     return [
         "A label speaks of a text, not of a person.",
         "A final label without an adjudication is the file's own: nobody here has read it.",
-        f"{count_of(counts.withheld, 'text waits', 'texts wait')} for a reading: outcome, readings and tags left out.",
+        f"{count_of(counts.hidden, 'text')} in review with outcome, reviews and tags hidden.",
         "Texts were chosen for reading by the engine, by an audit sample or by researchers: those read are no random "
         "sample of the file unless they are taken from the audit alone.",
     ]

@@ -20,12 +20,12 @@ from storage.research.relabelled import RelabelledRow, export_relabelled
 Written = Iterator[str] | Iterator[bytes]
 HEADER = (
     *("id", "row", "case_id", "text", "reply", "group", "reference", "reference_value", "provenance", "outcome"),
-    *("ratings", "adjudicated_label", "final_label", "final_source", "withheld", "version", "as_of"),
+    *("ratings", "adjudicated_label", "final_label", "final_source", "hidden", "version", "as_of"),
     *("model", "prompts", "pipeline", "rule", "pipeline_delta", "configuration", "tags"),
 )
 
 
-OTHERS: Mapping[str, Kind] = {"row": "int", "as_of": "int", "withheld": "bool", "pipeline_delta": "float"}
+OTHERS: Mapping[str, Kind] = {"row": "int", "as_of": "int", "hidden": "bool", "pipeline_delta": "float"}
 
 
 def relabelled_files(batch_id: str, *, with_text: bool = True, as_of: int | None = None) -> list[StreamedFile]:

@@ -16,18 +16,24 @@ def results_address(batch_id: str, **filters: str) -> str:
     return f"/results?{urlencode({'batch': batch_id, **filters})}"
 
 
-def result_links_html(batch_id: str, found: Progress) -> str:
-    """Counts of a batch by outcome, each with its list; the rejected rows are in their file."""
+def result_links_html(batch_id: str, found: Progress, *, linked: bool = True) -> str:
+    """Counts of a batch by outcome, each with its list for whoever may see outcomes; the rejected rows are in their
+    file.
+    """
     counted = (
         ("safe", found.safe, "safe", Outcome.SAFE.value),
         ("unsafe", found.unsafe, "unsafe", Outcome.UNSAFE.value),
-        ("person", found.human_review, "to a person", Outcome.HUMAN_REVIEW.value),
+        ("person", found.human_review, "escalated", Outcome.HUMAN_REVIEW.value),
         ("quiet", found.pending, "not screened", PENDING),
+        ("", found.accepted, "all", None),
     )
     tiles = "".join(
-        f'<a class="{kind}" href="{results_address(batch_id, outcome=outcome)}" target="_self">'
-        f"<b>{count:,}</b>{words}</a>"
+        f'<a class="{kind}"{_link(batch_id, outcome) if linked else ""}><b>{count:,}</b>{words}</a>'
         for kind, count, words, outcome in counted
     )
-    every = f'<a href="{results_address(batch_id)}" target="_self"><b>{found.accepted:,}</b>all</a>'
-    return f'<div class="sl-tiles">{tiles}{every}</div>'
+    return f'<div class="sl-tiles">{tiles}</div>'
+
+
+def _link(batch_id: str, outcome: str | None) -> str:
+    address = results_address(batch_id, **({} if outcome is None else {"outcome": outcome}))
+    return f' href="{address}" target="_self"'

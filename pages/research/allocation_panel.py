@@ -1,7 +1,5 @@
 """Where the audit's readings go: more to texts called safe that something speaks against, from the next batch on."""
 
-from dataclasses import replace
-
 import pandas as pd
 import streamlit as st
 
@@ -47,8 +45,7 @@ def allocation_panel(db: Database, person: Actor, found: Verified) -> None:
         100 * floor, 100.0, min(100.0, 200 * floor), 0.5, "%g", key="allocation_mean",
     )  # fmt: skip
     proposed = neyman(seen, floor, min(1.0, max(floor, share / 100)))
-    told = tuple(replace(each, cases=each.cases - each.due) for each in seen) if found.to_reader else seen
-    _show(told, now.allocation if now else Allocation(), proposed, floor)
+    _show(seen, now.allocation if now else Allocation(), proposed, floor)
     if is_allowed(person, Action.CHANGE_SETTINGS):
         _buttons(db, person, proposed, held=now is not None and bool(now.allocation.probabilities))
 

@@ -14,7 +14,7 @@ from pages.components import resources
 from pages.components.computed import READING, compute
 from pages.research.allocation_panel import WORDS as SPOKE
 from pages.research.allocation_panel import allocation_panel
-from pages.research.audit_flow import FLOW_AUDITED, FLOW_NOT_AUDITED, FLOW_SETTLED, UNTOLD, flow
+from pages.research.audit_flow import FLOW_AUDITED, FLOW_NOT_AUDITED, FLOW_SETTLED, flow
 from pages.research.case_reader import open_case_id, reader
 from pages.research.cell_list import case_list
 from pages.research.claims import Verified
@@ -24,16 +24,12 @@ from screening.labels import Outcome
 from screening.review.actors import Actor
 from storage.database import Database
 from storage.research.listed import MOST_LISTED, Cell
-from storage.research.outcome_mix import Settled, settled_cases, waits_for
+from storage.research.outcome_mix import Settled, settled_cases
 from storage.research.standing import configuration_now, count_readings, revisions_now
 
 READ = ("read", "unsafe", "inconclusive")
 CALLED = {Outcome.SAFE: "Called safe", Outcome.UNSAFE: "Called unsafe", Outcome.HUMAN_REVIEW: "Left to a person"}
 WAITING = "What waits for a reading is counted and not listed: it is read without the engine's view."
-LISTED_LATER = (
-    "The cases are listed here once none of this configuration waits for your reading: a list that is shorter than its "
-    "count would tell how one ended."
-)
 
 
 def show_audit(db: Database, person: Actor, version: str, sample: Verified) -> None:
@@ -69,9 +65,6 @@ def _flow_cases(db: Database, person: Actor, version: str, sample: Verified, aud
 def show_moved(db: Database, person: Actor, version: str, found: Verified) -> None:
     """The drift, and the cases of each share in the reference and since."""
     show_drift(found)
-    if found.to_reader and waits_for(db, person, version):
-        st.caption(LISTED_LATER)
-        return
     counted = {}
     for share in found.drift.shares:
         for words, part, early in (("reference", share.reference, True), ("since", share.since, False)):
@@ -88,13 +81,12 @@ def show_strata(db: Database, person: Actor, version: str, found: Verified) -> N
     counted, audit = {}, _audit(db, person, version)
     for seen in found.sample.seen:
         words = SPOKE[Doubt(seen.name)].capitalize()
-        cases = seen.cases - (seen.due if found.to_reader else 0)
-        counted[words] = _behind_settled(db, person, version, cases, Settled(doubt=seen.name))
+        counted[words] = _behind_settled(db, person, version, seen.cases, Settled(doubt=seen.name))
         counted[f"{words}, read"] = audit(("read", seen.name))
         counted[f"{words}, unsafe"] = audit(("unsafe", seen.name))
     _open(db, person, counted, "Cases called safe, by what spoke against it", "allocation_cases")
     if counted:
-        st.caption(UNTOLD if found.to_reader else WAITING)
+        st.caption(WAITING)
 
 
 def show_revised(db: Database, person: Actor) -> None:

@@ -1,4 +1,4 @@
-"""How many cases of an audit came to each stage, as STARD asks for, and what is told of those that wait."""
+"""How many cases of an audit came to each stage, as STARD asks for."""
 
 from collections import Counter
 
@@ -7,19 +7,12 @@ from screening.labels import Outcome
 
 FLOW_SETTLED, FLOW_AUDITED = "settled with this configuration", "under audit"
 FLOW_NOT_AUDITED = "not under audit (nothing can be said of them)"
-FLOW_UNTOLD = "waiting for a reading, whatever they were called"
-
-
-UNTOLD = (
-    "Texts that wait for a reading are counted under no outcome here: whoever sees this may yet read them. Estimates "
-    "and bounds are of all texts."
-)
 
 
 def flow(found: Verified) -> tuple[tuple[str, int], ...]:
     """How many cases came to each stage, as STARD asks for."""
     strata, ended = found.strata, Counter[Outcome]()
-    for stratum in found.told_strata:
+    for stratum in found.strata:
         ended[stratum.outcome] += stratum.cases
     audited = sum(stratum.cases for stratum in strata)
     return (
@@ -29,7 +22,6 @@ def flow(found: Verified) -> tuple[tuple[str, int], ...]:
         ("called safe", ended[Outcome.SAFE]),
         ("called unsafe", ended[Outcome.UNSAFE]),
         ("left to a person", ended[Outcome.HUMAN_REVIEW]),
-        *(((FLOW_UNTOLD, audited - ended.total()),) if found.to_reader else ()),
         ("reading due (by the coin, or left to a person)", sum(stratum.selected for stratum in strata)),
         ("read blind, safe or unsafe", sum(stratum.read for stratum in strata)),
         ("read blind, insufficient information", sum(stratum.inconclusive for stratum in strata)),

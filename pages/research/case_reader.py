@@ -18,7 +18,7 @@ from screening.text.display import visible
 from screening.words import count_of
 from storage.database import Database
 from storage.erased import is_erased_now
-from storage.research.case_tags import Waiting, add_remark, add_tag, remarks, remove_tag, tag_counts
+from storage.research.case_tags import add_remark, add_tag, remarks, remove_tag, tag_counts
 from storage.research.cells import CaseInCell, listed_case, take_texts_to_compare
 from storage.review.evidence import CaseText, reveal_text
 
@@ -43,15 +43,15 @@ def open_case_id(ids: Sequence[str]) -> str | None:
 
 def reader(db: Database, person: Actor, ids: Sequence[str], case_id: str) -> None:
     """The case, and buttons with keys to the one before and after it in the list."""
-    case = listed_case(db, person, case_id)
+    case = listed_case(db, person.at(resources.now()), case_id)
     if case is None:
         return
     with st.container(border=True, key="reader"):
         _steps(ids, case)
         _text(db, person, case)
         st.html(f'<p style="margin:0">{facts_html(case)}</p>')
-        if case.waits:
-            st.caption("It waits for a reading: what the agents made of it is shown to those who have read it.")
+        if case.hidden:
+            st.caption("In review: its outcome is hidden by the switch above the list.")
         else:
             _alike(db, person, ids, case)
             _tags(db, person, case)
@@ -62,10 +62,10 @@ def facts_html(case: CaseInCell) -> str:
     """Reference with the file's own value, the accepted label, and how the agents ended, in a line."""
     value = f" ({escape(visible(case.reference_value))}, file)" if case.reference_value else ""
     facts = [f"Reference <b>{escape(case.reference or 'none')}</b>{value}"]
-    if case.waits:
+    if case.hidden:
         return facts[0]
     if case.accepted:
-        facts.append(f"adjudicated <b>{escape(case.accepted.replace('_', ' '))}</b>")
+        facts.append(f"final label <b>{escape(case.accepted.replace('_', ' '))}</b>")
     facts.append(f"outcome <b>{escape(outcome_words(case.outcome))}</b>")
     if case.node:
         facts.append(f"{escape(case.node.title())}: {escape(reason_words(case.reason))}")
@@ -154,15 +154,12 @@ def _tags(db: Database, person: Actor, case: CaseInCell) -> None:
 def _tag(db: Database, person: Actor, case_id: str, words: str) -> None:
     try:
         add_tag(db, person.at(resources.now()), case_id, words)
-    except (ValueError, Waiting) as refused:
+    except ValueError as refused:
         st.toast(literal(str(refused)))
 
 
 def _untag(db: Database, person: Actor, case_id: str, tag: str) -> None:
-    try:
-        remove_tag(db, person.at(resources.now()), case_id, tag)
-    except Waiting as refused:
-        st.toast(literal(str(refused)))
+    remove_tag(db, person.at(resources.now()), case_id, tag)
 
 
 def _remarks(db: Database, person: Actor, case: CaseInCell) -> None:
@@ -181,6 +178,6 @@ def _remark(db: Database, person: Actor, case_id: str) -> None:
     try:
         if words.strip():
             add_remark(db, person.at(resources.now()), case_id, words)
-    except (ValueError, Waiting) as refused:
+    except ValueError as refused:
         st.error(f"Your remark was not kept: {literal(str(refused))}.")
         st.code(visible(words), language=None, wrap_lines=True)

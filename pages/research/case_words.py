@@ -16,7 +16,7 @@ def reason_words(reason: str | None) -> str:
 def outcome_words(outcome: str) -> str:
     """An outcome of a list in words.
 
-    >>> outcome_words("unsafe"), outcome_words("in the inbox")
-    ('labelled unsafe', 'in the inbox')
+    >>> outcome_words("unsafe"), outcome_words("in review")
+    ('labelled unsafe', 'in review')
     """
     return OUTCOME_WORDS[Outcome(outcome)].lower() if outcome in set(Outcome) else outcome

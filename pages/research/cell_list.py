@@ -15,10 +15,12 @@ from pages.components.computed import compute
 from pages.components.options import unique_labels
 from pages.research.case_reader import open_case
 from pages.research.case_words import outcome_words, reason_words
+from pages.research.hide_switch import hide_switch
 from screening.review.actors import Actor
 from screening.text.display import visible
 from screening.words import count_of
 from storage.database import Database
+from storage.kinds import IN_REVIEW
 from storage.research.cells import CaseInCell, CellPage, cell_choices, cell_page, reveal_text_starts, shown_kinds
 from storage.research.listed import Cell, Sort
 from storage.research.standing import batch_now
@@ -70,6 +72,7 @@ def _choice(label: str, options: Sequence[T], words: Callable[[T], str]) -> T | 
 def case_list(db: Database, person: Actor, cell: Cell, *, all_outcomes: bool = False) -> CellPage:
     """One page of the cases; choosing a row opens it in the reader. ``all_outcomes`` shows what became of each."""
     with_text = st.toggle("Show the start of each text", key="cell_texts", help="Each text shown is in the audit log.")
+    hide_switch(db, person)
     key = sha256(repr(cell).encode()).hexdigest()[:16]  # all of it: under another filter the page may not exist
     page, number = _page(db, person, cell, st.session_state.get(f"page_{key}", 1))
     _counts(page)
@@ -111,19 +114,17 @@ def _open_chosen(name: str, case_ids: Sequence[str]) -> None:
 
 def _page(db: Database, person: Actor, cell: Cell, number: int) -> tuple[CellPage, int]:
     """This page of the cases; the first where there are now too few cases for it."""
-    page = cell_page(db, person, cell, PAGE, PAGE * (number - 1))
-    return (page, number) if page.cases or number == 1 else (cell_page(db, person, cell, PAGE), 1)
+    by = person.at(resources.now())
+    page = cell_page(db, by, cell, PAGE, PAGE * (number - 1))
+    return (page, number) if page.cases or number == 1 else (cell_page(db, by, cell, PAGE), 1)
 
 
 def _counts(page: CellPage) -> None:
     said = count_of(page.found, "case")
     if page.more:
         said = f"The first {page.found:,} cases in the file's order; narrow the list to sort it or to see others"
-    if page.waiting:
-        said += (
-            f". {page.waiting:,} more wait in the inbox: what the engine made of an open case is shown to those who "
-            "have read it, so that readings stay blind"
-        )
+    if page.hidden:
+        said += f". {page.hidden:,} more are in review and hidden by the switch above"
     st.caption(said + ".")
 
 
@@ -135,11 +136,11 @@ def _row(case: CaseInCell, start: str | None, *, all_outcomes: bool) -> dict[str
         row |= {"Reference": case.reference, "Outcome": outcome_words(case.outcome)}
     source = "adjudication" if case.adjudicated else "file"
     return row | {
-        "Node": "" if case.waits else (case.node or "none").title(),
+        "Node": "" if case.hidden else (case.node or "none").title(),
         "Gap": case.gap,
         "Calls": case.calls,
-        "Reason": "" if case.waits else reason_words(case.reason),
-        "Read": "waits" if case.waits else (case.accepted or "").replace("_", " "),
+        "Reason": "" if case.hidden else reason_words(case.reason),
+        "Final label": IN_REVIEW if case.in_review else (case.accepted or "").replace("_", " "),
         "Group": visible(case.group or ""),
         "In the file": visible(case.reference_value or ""),
         "Label from": "" if case.reference is None and not case.adjudicated else source,

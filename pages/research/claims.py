@@ -8,7 +8,6 @@ from statistics import median
 from screening.labels import Label, Outcome
 from screening.research.binding import binding_of
 from screening.review.actors import Actor
-from screening.review.policy import Action, is_allowed
 from screening.review.reach import Reach
 from screening.statistics.verification import (
     AuditEstimates,
@@ -86,11 +85,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """All that the audit of one configuration says; the guarantee rests on cases settled under the present plan.
-
-    ``to_reader``: it is told to somebody who may yet read what waits, so counts by outcome leave that out: beside a
-    list, or where one text waits, they would say what the engine made of it. Estimates and bounds are the same.
-    """
+    """All that the audit of one configuration says; the guarantee rests on cases settled under the present plan."""
 
     sample: AuditSample
     plan: AuditPlan
@@ -107,17 +102,11 @@ class Verified:
     rises: Mapping[str, tuple[Rise, ...]]
     hours: tuple[float, ...]
     range: Range
-    to_reader: bool = False
-
-    @property
-    def told_strata(self) -> tuple[Stratum, ...]:
-        """The tallies as they may be told."""
-        return tuple(each.without_what_waits for each in self.strata) if self.to_reader else self.strata
 
     @property
     def called_safe(self) -> int:
-        """How many texts called safe may be told."""
-        return sum(each.cases for each in self.told_strata if each.outcome is Outcome.SAFE)
+        """How many texts were called safe."""
+        return sum(each.cases for each in self.strata if each.outcome is Outcome.SAFE)
 
 
 def verify_now(db: Database, actor: Actor, version: str, plan: AuditPlan, today: date) -> Verified:
@@ -126,8 +115,7 @@ def verify_now(db: Database, actor: Actor, version: str, plan: AuditPlan, today:
     """
     double = random_double_reviews(db, actor)
     found = verify(audit_sample(db, actor, version), outcome_mix(db, actor, version), plan, today, double)
-    to_reader = is_allowed(actor, Action.CLAIM_NEXT)
-    return replace(found, sample=replace(found.sample, readings=(), others=()), to_reader=to_reader)
+    return replace(found, sample=replace(found.sample, readings=(), others=()))
 
 
 def verify(
@@ -234,12 +222,11 @@ def _beyond(readings: Sequence[Reading], floor: float) -> Beyond:
 def beyond_sentence(found: "Verified") -> str:
     """What was read beyond the plan's π, which the guarantee leaves out; empty where that is nothing."""
     beyond = found.beyond_floor
-    read_again = 0 if found.to_reader else beyond.read_again
-    seen = beyond.read + beyond.inconclusive + read_again
+    seen = beyond.read + beyond.inconclusive + beyond.read_again
     if not seen:
         return ""
     unclear = f", {beyond.inconclusive:,} inconclusive" if beyond.inconclusive else ""
-    again = f", {count_of(read_again, 'waits', 'wait')} for a second reading" if read_again else ""
+    again = f", {count_of(beyond.read_again, 'waits', 'wait')} for a second reading" if beyond.read_again else ""
     texts = count_of(seen, "text called safe was", "texts called safe were")
     return (
         f"Beside it, not counted: {texts} read beyond the "
@@ -379,8 +366,7 @@ def counted_as_missed(found: "Verified") -> str:
     kinds = (
         (missed.inconclusive, f"{missed.inconclusive:,} inconclusive"),
         (missed.lost, f"{missed.lost:,} that can no longer be read blind"),
-        (missed.read_again and not found.to_reader, f"{missed.read_again:,} that wait for a second reading"),
-        (found.to_reader, "any that wait for a second reading"),
+        (missed.read_again, f"{missed.read_again:,} that wait for a second reading"),
     )
     all_of_them = " and ".join(words for count, words in kinds if count)
     return f"; in the bound {all_of_them} count as missed" if all_of_them else ""

@@ -1,6 +1,6 @@
 """Trying a version on a past batch: begin, follow, read the paired figures, open the cases where the two part."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
@@ -14,6 +14,7 @@ from pages.components.standstill import FIRST_STEPS
 from pages.components.words import OUTCOME_WORDS, error_words
 from pages.research.batch_choice import choose_batch
 from pages.research.comparison_table import agreement, differing_pairs, lines
+from pages.research.hide_switch import hide_switch
 from screening.engine.pipeline import PipelineConfig
 from screening.engine.whole_way import most_calls
 from screening.labels import Outcome
@@ -26,7 +27,7 @@ from storage.batches.configurations import save_configuration
 from storage.database import Database
 from storage.research.comparisons import (
     Comparison,
-    Paired,
+    Pair,
     Trial,
     begin_comparison,
     end_comparison,
@@ -34,6 +35,7 @@ from storage.research.comparisons import (
     paired_outcomes,
     resume_comparison,
 )
+from storage.visibility import record_shown
 
 MOST_SHOWN = 200
 GUARDS = {
@@ -90,10 +92,9 @@ def spent_words(one: Comparison) -> str:
 
 
 def figures_of(db: Database, person: Actor, comparison_id: str) -> dict[str, Any]:
-    """The paired figures as they are kept with an activation, and how many texts they leave out until read."""
+    """The paired figures as they are kept with an activation."""
     found = paired_outcomes(db, person, comparison_id)
-    shown = [line.cells for line in lines(found.pairs)]
-    return {"comparison": comparison_id, "figures": shown, "withheld": found.withheld}
+    return {"comparison": comparison_id, "figures": [line.cells for line in lines(found)]}
 
 
 def _begin(db: Database, person: Actor, pipelines: Mapping[str, PipelineConfig]) -> None:
@@ -141,11 +142,9 @@ def _show(db: Database, person: Actor, one: Comparison) -> None:
             st.rerun()
     if one.ended_why is not None:
         _tell_end(db, person, one, one.ended_why)
-    if found.withheld:
-        st.caption(withheld_words(found.withheld))
     _figures(found)
     if is_allowed(person, Action.VIEW_RESULTS):
-        _cases(found)
+        _cases(db, person, found)
 
 
 def _tell_end(db: Database, person: Actor, one: Comparison, why: str) -> None:
@@ -170,25 +169,11 @@ def _end_words(one: Comparison, why: str, *, may: bool) -> str:
     return f"{said} {first}; then {'press' if may else 'whoever compares presses'} Go on."
 
 
-def withheld_words(texts: int) -> str:
-    """What the figures leave out, and which way that moves them.
-
-    >>> withheld_words(1).partition(": ")[0]
-    'Left out until read, as the reading may be a blind one, is 1 text'
-    """
-    number = f"{'is' if texts == 1 else 'are'} {count_of(texts, 'text')}"
-    return (
-        f"Left out until read, as the reading may be a blind one, {number}: what went to a clinician, was called "
-        "unsafe or is checked. Until then the figures are of the easier texts, and escalations look rarer than they "
-        "are."
-    )
-
-
-def _figures(found: Paired) -> None:
-    if not found.pairs:
+def _figures(found: Sequence[Pair]) -> None:
+    if not found:
         st.caption("Not yet: 0 texts.")
         return
-    st.dataframe([line.cells for line in lines(found.pairs)], hide_index=True, alt="Paired differences")
+    st.dataframe([line.cells for line in lines(found)], hide_index=True, alt="Paired differences")
     st.caption(
         "Paired by text; each interval at 95 % for itself, so one of several is exploratory. Reference: the "
         "accepted label, else the file's. Decided: what these texts were screened with at first."
@@ -196,16 +181,21 @@ def _figures(found: Paired) -> None:
     words = {outcome.value: OUTCOME_WORDS[outcome] for outcome in Outcome}
     rows = [
         {"Decided ↓ tried →": words[first]} | {words[name]: count for name, count in row.items()}
-        for first, row in agreement(found.pairs).items()
+        for first, row in agreement(found).items()
     ]
     st.dataframe(rows, hide_index=True, alt="Outcomes decided and tried")
 
 
-def _cases(found: Paired) -> None:
-    cases = differing_pairs(found.pairs)
-    st.subheader(f"Texts with another outcome: {len(cases):,}")
+def _cases(db: Database, person: Actor, found: Sequence[Pair]) -> None:
+    differing = differing_pairs(found)
+    st.subheader(f"Texts with another outcome: {len(differing):,}")
+    hide_switch(db, person)
+    cases = [one for one in differing if not one.hidden]
+    if hidden := len(differing) - len(cases):
+        st.caption(f"{hidden:,} of them are in review and hidden by the switch above.")
     if not cases:
         return
+    record_shown(db, person.at(resources.now()), [one.case_id for one in cases[:MOST_SHOWN]])
     rows = [
         {
             "Text": visible(one.external_id),

@@ -9,12 +9,9 @@ from pandas.io.formats.style import Styler
 
 from pages.components.result_links import results_address
 from screening.labels import Label, Outcome
-from screening.review.actors import Actor
 from screening.statistics.metrics import Metrics, Proportion, from_counts
-from screening.words import count_of
-from storage.database import Database
 from storage.kinds import PENDING
-from storage.research.confusion import Confusions, Labels, confusions, count_unread
+from storage.research.confusion import Confusions, Labels
 
 Counts = Mapping[tuple[str, str], int]
 
@@ -46,11 +43,6 @@ class Column:
     counts: Counts
     addresses: Mapping[str, str] = field(default_factory=dict)
     """Where the cases of a measure's count are listed, by the measure's name."""
-
-
-def count_cases(db: Database, actor: Actor, batch_id: str, group: str | None) -> tuple[Confusions, int]:
-    """Both matrices, and how many of their cases are open and count as with clinicians. Raises Forbidden."""
-    return confusions(db, actor, batch_id, group), count_unread(db, actor, batch_id, group)
 
 
 def addresses(batch_id: str, labels: Labels, group: str | None) -> Mapping[str, str]:
@@ -139,21 +131,6 @@ def left_out_words(texts: int, both: Confusions) -> str:
     return (
         f"Left out, without a label safe or unsafe: {original:,} of {texts:,} with original labels, {adjudicated:,} "
         "with adjudications."
-    )
-
-
-def unread_words(cases: int) -> str:
-    """What the figures of those who read blind leave open, and in which direction.
-
-    >>> unread_words(1).partition(",")[0]
-    '1 case waits for a reading and counts as left to a clinician'
-    """
-    number = count_of(cases, "case waits for a reading and counts", "cases wait for a reading and count")
-    return (
-        f"{number} as left to a clinician, audited or not: to tell which is which would unblind their readers. Until "
-        "they are read, the share left to clinicians and what is missed at worst are upper bounds. The other figures "
-        "leave these cases out: where texts called unsafe are read, misses look more frequent than they are until "
-        "then, and false alarms less frequent."
     )
 
 

@@ -3,15 +3,13 @@
 import pandas as pd
 import streamlit as st
 
-from jobs.computing import Cache
 from pages.components import resources
-from pages.components.singletons import singleton
 from pages.research.case_reader import open_case, open_case_id, reader
+from pages.research.hide_switch import hide_switch
 from screening.review.actors import Actor
 from screening.text.display import visible
 from storage.database import Database
 from storage.research.ledger import Entry, Ledger, ledger
-from storage.research.standing import batch_now
 from storage.review.adjudication import Method
 
 HOW: dict[str, str] = {
@@ -24,12 +22,6 @@ HOW: dict[str, str] = {
 TABLE = "ledger_rows"
 
 
-@singleton
-def _ledgers() -> Cache[Ledger]:
-    """The last that were shown: a row that is chosen runs the page again."""
-    return Cache(2)
-
-
 def show_ledger(db: Database, person: Actor, batch_id: str, last: int) -> None:
     """All entries as of a version, or those of one kind; choosing a row opens its case below."""
     if not last:
@@ -37,13 +29,13 @@ def show_ledger(db: Database, person: Actor, batch_id: str, last: int) -> None:
         return
     version = st.slider("As of version", 1, last, last, key="ledger_version") if last > 1 else 1
     key = resources.settings().pseudonym_secret
-    standing = (person, batch_id, version, batch_now(db, person, batch_id))
-    found = _ledgers().of(standing, lambda: ledger(db, person, batch_id, key, version))
+    hide_switch(db, person)
+    found = ledger(db, person.at(resources.now()), batch_id, key, version)
     entries = _choose(found)
     if found.earlier:
         st.caption(f"The {found.earlier:,} entries before these are listed where an earlier version is chosen above.")
     if found.hidden:
-        st.caption(f"{found.hidden:,} of cases that are open again are not shown: their next reader is blind to them.")
+        st.caption(f"{found.hidden:,} of cases in review are hidden by the switch above.")
     _table(entries)
     ids = list(dict.fromkeys(entry.case_id for entry in entries))
     if (case_id := open_case_id(ids)) is not None:

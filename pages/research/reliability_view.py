@@ -5,7 +5,7 @@ from html import escape
 import pandas as pd
 import streamlit as st
 
-from pages.research.audit_flow import UNTOLD, flow
+from pages.research.audit_flow import flow
 from pages.research.claims import (
     MOVED,
     Verified,
@@ -169,15 +169,13 @@ def show_sample(found: Verified) -> None:
             "Waiting": each.waiting,
             "Lost": each.lost,
         }
-        for each in found.told_strata
+        for each in found.strata
     ]
     right.dataframe(pd.DataFrame(rows), hide_index=True)
     right.caption(
         "Audited cases are in the same inbox as all others, unmarked. Only blind first readings count; "
         "lost is what can no longer be read blind."
     )
-    if found.to_reader:
-        right.caption(UNTOLD)
 
 
 def show_sequence(found: Verified) -> None:

@@ -17,13 +17,13 @@ from screening.labels import Label, Outcome
 from screening.review.actors import Actor
 from screening.text.display import visible
 from storage.database import Database
-from storage.kinds import IN_INBOX, PENDING
+from storage.kinds import IN_REVIEW, PENDING
 from storage.research.cells import cell_choices, groups, shown_kinds
 from storage.research.listed import Cell
 from storage.research.standing import batch_now
 from storage.site.saved_views import NAME_LIMIT, Place, forget_view, save_view, saved_views
 
-OUTCOMES = (*map(str, Outcome), IN_INBOX, PENDING)
+OUTCOMES = (*map(str, Outcome), IN_REVIEW, PENDING)
 WORDS: Mapping[str, str] = {
     "outcome": "Outcome", "reference": "Reference", "labels": "Reference as", "source": "Label from", "node": "Node",
     "way": "Way taken", "reason": "Reason", "gap": "Gap", "group": "Group", "tag": "Tag", "sort": "Sort by",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from html import escape
 
-from pages.research.audit_flow import UNTOLD, flow
+from pages.research.audit_flow import flow
 from pages.research.claims import (
     MOVED,
     Verified,
@@ -179,10 +179,8 @@ def _results(found: Verified) -> Iterable[str]:
     yield "<h2>Tally by outcome (STARD 23)</h2>"
     yield _rows(
         ("Outcome", "Stratum (π of its audit)", "Probability of a reading", *_COUNTED),
-        (_tally(each) for each in found.told_strata),
+        (_tally(each) for each in found.strata),
     )
-    if found.to_reader:
-        yield f"<p>{escape(UNTOLD)}</p>"
     yield "<h2>Estimates (STARD 24)</h2>"
     yield _table(
         (

@@ -17,7 +17,6 @@ from screening.review.policy import Action, Forbidden, is_allowed
 from screening.review.rating_form import RatingForm
 from screening.review.triage import Tier
 from screening.text.display import visible
-from storage.blindness import NotYetRated
 from storage.database import Database
 from storage.review import inbox
 from storage.review.adjudication import ReasonNeeded
@@ -27,6 +26,7 @@ from storage.review.inbox import NoteNeeded
 from storage.review.my_readings import my_readings
 from storage.review.standing import standing
 from storage.site.accounts import colleagues
+from storage.visibility import NotYetRated
 
 Kind = Literal[
     "look", "alive", "draft", "save", "reveal", "next", "previous", "undo", "revise", "skip", "not_me", "second",

@@ -8,8 +8,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, exists, func, literal, select
 
-from screening.review.actors import SYSTEM, Actor
-from storage.batches.tallies import Totals, sums_for, totals
+from storage.batches.tallies import Totals, totals
 from storage.schema import batch_events, batches, pending_cases
 
 
@@ -110,30 +109,25 @@ class Standing:
         return self.state not in STOPPED
 
 
-def standings(
-    conn: Connection, batch_ids: Sequence[str], *, count_failed: bool = True, actor: Actor = SYSTEM
-) -> dict[str, Standing]:
-    """Where each of these batches stands, its sums as the actor may know them, in few queries whatever their number.
+def standings(conn: Connection, batch_ids: Sequence[str], *, count_failed: bool = True) -> dict[str, Standing]:
+    """Where each of these batches stands, in few queries whatever their number.
 
     Counting what failed is linear in that; without it (`allows_calls` does not depend on it) ``failed`` is 0.
     """
     if not batch_ids:
         return {}
     sums = totals(conn, batch_ids)
-    shown = sums_for(conn, actor, sums)
     failed = _count_failed(conn, batch_ids) if count_failed else {}
     return {
-        batch_id: _standing(
-            caps, sums.get(batch_id, Totals()), failed.get(batch_id, 0), events, shown.get(batch_id, Totals())
-        )
+        batch_id: _standing(caps, sums.get(batch_id, Totals()), failed.get(batch_id, 0), events)
         for batch_id, (caps, events) in _caps_and_events(conn, batch_ids).items()
     }
 
 
-def standing(conn: Connection, batch_id: str, *, count_failed: bool = True, actor: Actor = SYSTEM) -> Standing:
+def standing(conn: Connection, batch_id: str, *, count_failed: bool = True) -> Standing:
     """Where one batch stands. UnknownBatch when there is none."""
     try:
-        return standings(conn, [batch_id], count_failed=count_failed, actor=actor)[batch_id]
+        return standings(conn, [batch_id], count_failed=count_failed)[batch_id]
     except KeyError:
         raise UnknownBatch(batch_id) from None
 
@@ -161,10 +155,7 @@ def require_going(conn: Connection, batch_id: str) -> None:
         raise BatchCancelled(f"batch {batch_id} was cancelled: nothing of it is taken up again")
 
 
-def _standing(
-    caps: Caps, sums: Totals, failed: int, events: list[tuple[str, dict[str, Any]]], shown: Totals
-) -> Standing:
-    """The state follows from all that was spent, whatever of it is ``shown``."""
+def _standing(caps: Caps, sums: Totals, failed: int, events: list[tuple[str, dict[str, Any]]]) -> Standing:
     happened = {event for event, _detail in events}
     paused, why, missing = False, None, None
     for event, detail in events:
@@ -182,7 +173,7 @@ def _standing(
     }
     state = _state(happened, stops, sums, failed)
     reasons = {BatchState.CAPPED: cap, BatchState.PAUSED: why, BatchState.ROWS_MISSING: missing}
-    return Standing(state=state, totals=shown, failed=failed, caps=caps, why=reasons.get(state), rows_missing=missing)
+    return Standing(state=state, totals=sums, failed=failed, caps=caps, why=reasons.get(state), rows_missing=missing)
 
 
 def _state(happened: set[str], stops: Mapping[BatchState, bool], sums: Totals, failed: int) -> BatchState:

@@ -60,8 +60,7 @@ class Progress:
     ``failed`` are those of ``pending`` that wait for a retry request. ``calls`` are all calls made, with the
     ``lost_calls`` whose draws did not count. ``cost_usd`` is None where part of it is unknown. ``rate`` is
     outcomes per second over the last minute of work; None before there is any. ``rows_missing`` is the code of why no
-    more rows are taken in of a file that has more. Calls and cost of the ``left_out`` cases that wait in the inbox are
-    not told to those who may yet read them.
+    more rows are taken in of a file that has more.
     """
 
     state: BatchState
@@ -81,7 +80,6 @@ class Progress:
     started_at: datetime
     finished_at: datetime | None
     rate: float | None
-    left_out: int = 0
     rows_missing: str | None = None
 
     @property
@@ -185,16 +183,15 @@ def batch_state(db: Database, batch_id: str) -> BatchState:
         return standing(conn, batch_id).state
 
 
-def progress(db: Database, batch_id: str, now: datetime | None = None, *, actor: Actor = SYSTEM) -> Progress:
-    """How far the batch is, as the actor may know it; costs the same for any size. The rate is taken up to ``now``, or
-    the last outcome. For those who read, cases that are withheld from them count as with clinicians. Raises
+def progress(db: Database, batch_id: str, now: datetime | None = None) -> Progress:
+    """How far the batch is; costs the same for any size. The rate is taken up to ``now``, or the last outcome. Raises
     UnknownBatch.
     """
     with db.read() as conn:
         created = conn.execute(select(batches.c.created_at).where(batches.c.id == batch_id)).scalar()
         if created is None:
             raise UnknownBatch(batch_id)
-        return _progress(conn, batch_id, created, standing(conn, batch_id, actor=actor), now)
+        return _progress(conn, batch_id, created, standing(conn, batch_id), now)
 
 
 def list_batches(
@@ -206,7 +203,7 @@ def list_batches(
     kind: Literal["batch", "interactive"] | None = "batch",
     now: datetime | None = None,
 ) -> tuple[BatchSummary, ...]:
-    """The newest first, each with its `progress` as the actor may know it; ``kind`` None lists single texts too.
+    """The newest first, each with its `progress`; ``kind`` None lists single texts too.
     Raises Forbidden.
     """
     require(actor, Action.VIEW_BATCHES)
@@ -215,7 +212,7 @@ def list_batches(
         query = query.where(batches.c.kind == kind)
     with db.read() as conn:
         rows = conn.execute(query).all()
-        found = standings(conn, [row.id for row in rows], actor=actor)
+        found = standings(conn, [row.id for row in rows])
         return tuple(_summary(row, _progress(conn, row.id, row.created_at, found[row.id], now)) for row in rows)
 
 
@@ -224,7 +221,7 @@ def find_batch(db: Database, actor: Actor, batch_id: str, *, now: datetime | Non
     require(actor, Action.VIEW_BATCHES)
     with db.read() as conn:
         row = batch_row(conn, batch_id)
-        found = standing(conn, batch_id, actor=actor)
+        found = standing(conn, batch_id)
         return _summary(row, _progress(conn, batch_id, row.created_at, found, now))
 
 
@@ -268,7 +265,6 @@ def _progress(conn: Connection, batch_id: str, started_at: datetime, found: Stan
         started_at=started_at,
         finished_at=sums.last_completed_at if found.state is BatchState.FINISHED else None,
         rate=_rate(conn, batch_id, started_at, now or sums.last_completed_at),
-        left_out=sums.left_out,
         rows_missing=found.rows_missing,
     )
 

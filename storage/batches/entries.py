@@ -14,28 +14,21 @@ from screening.labels import Label
 from screening.review.actors import SYSTEM
 from screening.review.triage import Placement, Tier, due_at, ordinary_why
 from storage.audit_log import append
-from storage.database import insert_for, insert_into
+from storage.database import insert_for
 from storage.schema import (
     adjudications,
     audit_events,
     cases,
     inbox_entries,
-    reveals,
-    screenings,
     second_reading_requests,
 )
 from storage.settings_store import SiteSettings, current_in
+from storage.visibility import unblind
 
 _entry = inbox_entries.c
 _KNOWN = (_entry.case_id, _entry.tier, _entry.reading, _entry.holder, _entry.lease_expires_at, _entry.ahead_until)
 _ENTRY = select(*_KNOWN, _entry.closed_at).where(_entry.case_id == bindparam("one")).with_for_update()
-_OF_ENGINE = ("kind", "calls", "cost_usd")
-_ENDED = {name: select(screenings.c[name]).where(screenings.c.case_id == _entry.case_id) for name in _OF_ENGINE}
-_SETTLE = (
-    update(inbox_entries)
-    .where(_entry.case_id == bindparam("one"))
-    .values(cause=None, **{name: query.scalar_subquery() for name, query in _ENDED.items()})
-)
+_SETTLE = update(inbox_entries).where(_entry.case_id == bindparam("one")).values(cause=None)
 
 
 def enter(
@@ -64,11 +57,10 @@ def enter(
 
 @cache
 def _enter_statement(dialect: str) -> Any:
-    """The statement, written once: an entry has its case's batch, and what its outcome is where it has one."""
+    """The statement, written once: an entry has its case's batch."""
     given = [bindparam(name, type_=_entry[name].type) for name in ("why", "cause", "entered_at", "tier", "due_at")]
-    known = (cases.c.id, cases.c.batch_id, *(screenings.c[name] for name in _OF_ENGINE))
-    of_case = select(*known, *given).outerjoin(screenings, screenings.c.case_id == cases.c.id)
-    names = ["case_id", "batch_id", *_OF_ENGINE, *(each.key for each in given)]
+    of_case = select(cases.c.id, cases.c.batch_id, *given)
+    names = ["case_id", "batch_id", *(each.key for each in given)]
     entered = insert_for(dialect, inbox_entries).from_select(names, of_case.where(cases.c.id == bindparam("case_id")))
     return entered.on_conflict_do_nothing().returning(_entry.case_id)
 
@@ -127,8 +119,7 @@ def _go_on(conn: Connection, entry: Any, placement: Placement | None, now: datet
     if raised and placement is not None:
         tier = placement.tier
         if entry.holder is not None and entry.lease_expires_at > now:
-            row = {"case_id": entry.case_id, "reviewer": entry.holder, "before_rating": True, "at": now}
-            conn.execute(insert_into(conn, reveals).values(row).on_conflict_do_nothing())
+            unblind(conn, entry.holder, [entry.case_id], now)
     changed: dict[str, Any] = {"why": ordinary_why(tier).value} | (_urgency(tier, now, settings) if raised else {})
     conn.execute(update(inbox_entries).where(_entry.case_id == entry.case_id).values(changed))
 

@@ -11,13 +11,15 @@ from storage.batches.results import Result, results
 from storage.database import Database
 
 
-def export_results(db: Database, by: Acting, batch_id: str, *, after: int = 0, again: bool = False) -> Iterator[Result]:
+def export_results(
+    db: Database, by: Acting, batch_id: str, *, after: int = 0, again: bool = False, hide: bool | None = None
+) -> Iterator[Result]:
     """`results` to take away; ``again`` for more of a file that is in the log. Raises Forbidden at once."""
     if by.actor != SYSTEM:
         require(by.actor, Action.VIEW_RESULTS)
     if not again:
         _log(db, by, batch_id, "results")
-    return results(db, by.actor, batch_id, after=after)
+    return results(db, by, batch_id, after=after, hide=hide)
 
 
 def export_rejected(db: Database, by: Acting, batch_id: str) -> Iterator[RejectedRow]:

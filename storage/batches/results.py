@@ -4,17 +4,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, exists, false, func, null, select
+from sqlalchemy import ColumnElement, Connection, Row, exists, func, null, select
 from sqlalchemy import case as sql_case
 
-from screening.review.actors import SYSTEM, Actor
+from screening.review.actors import SYSTEM, Acting
 from screening.review.policy import Action, require
 from storage.accepted import accepted_label
 from storage.batches.configurations import contract_words, pipeline_bound
-from storage.blindness import is_withheld, open_to
 from storage.database import Database
-from storage.kinds import IN_INBOX, PENDING
-from storage.schema import batches, case_errors, case_remarks, case_tags, cases, configurations, node_runs, screenings
+from storage.kinds import IN_REVIEW, PENDING
+from storage.schema import (
+    batches,
+    case_errors,
+    case_remarks,
+    case_tags,
+    cases,
+    configurations,
+    inbox_entries,
+    node_runs,
+    screenings,
+)
+from storage.visibility import hidden_from, is_in_review, record_shown
 
 PAGE = 1_000
 
@@ -27,11 +37,10 @@ class Result:
     ``grounds`` says what a settled row rests on (None where no agent was asked): where part of it was read off from
     probabilities no error level holds, and ``delta`` is None.
 
-    ``withheld`` marks an open case that the person asking may yet read: its outcome is ``in the inbox``, and nothing
-    else that the engine made of it is given, not even the number of calls; nor are the ``tags`` and
-    ``remarks`` of researchers.
+    ``in_review`` cases are open in the inbox. ``hidden`` marks one of them of which whoever asks hides the outcome: it
+    is ``in review``, and nothing else that the AI made of it is given, nor the ``tags`` and ``remarks`` of researchers.
 
-    ``accepted`` is the label that people accepted, None without one and while they read.
+    ``accepted`` is the label that people accepted, the final one; None without one and while it is in review.
 
     ``delta`` bounds errors on the way that the text took, ``pipeline_delta`` on any way through the batch's pipeline;
     None where an agent has no bound. ``contract`` says in words which errors that bounds.
@@ -54,7 +63,8 @@ class Result:
     group: str | None
     error: str | None
     accepted: str | None = None
-    withheld: bool = False
+    in_review: bool = False
+    hidden: bool = False
     tags: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
 
@@ -72,20 +82,21 @@ DRAWS, PROBABILITIES = "draws", "probabilities"
 """What an outcome rests on: answers drawn by a stopping rule, or a server's own probabilities read off in one call."""
 
 
-def results(db: Database, actor: Actor, batch_id: str, *, after: int = 0) -> Iterator[Result]:
+def results(db: Database, by: Acting, batch_id: str, *, after: int = 0, hide: bool | None = None) -> Iterator[Result]:
     """The rows in file order, those after a row. Each page is one moment; a running batch may change between pages.
 
-    What the actor may yet read blind is withheld; the program itself (SYSTEM), which reads no text, is given all.
-    Raises Forbidden when the first row is asked for.
+    What is given of cases in review is written down; ``hide`` says whether it is hidden, None: as this person has
+    chosen. Raises Forbidden when the first row is asked for.
     """
-    if actor != SYSTEM:
-        require(actor, Action.VIEW_RESULTS)
+    if by.actor != SYSTEM:
+        require(by.actor, Action.VIEW_RESULTS)
     last, bound = after, _bound(db, batch_id)
     while True:
         with db.read() as conn:
-            page = _page(conn, actor, batch_id, last)
-            so_far = _so_far(conn, [row.case_id for row in page if row.outcome is None and not row.withheld])
-            noted = _tags_and_remarks(conn, [row.case_id for row in page if not row.withheld])
+            page = _page(conn, hidden_from(conn, by.actor, cases.c.id, hide), batch_id, last)
+            so_far = _so_far(conn, [row.case_id for row in page if row.outcome is None and not row.hidden])
+            noted = _tags_and_remarks(conn, [row.case_id for row in page if not row.hidden])
+        record_shown(db, by, [row.case_id for row in page if row.in_review and not row.hidden])
         for row in page:
             yield _result(row, so_far.get(row.case_id, _NOTHING), noted.get(row.case_id, {}), bound)
         if len(page) < PAGE:
@@ -93,19 +104,13 @@ def results(db: Database, actor: Actor, batch_id: str, *, after: int = 0) -> Ite
         last = page[-1].row
 
 
-def withheld_rows(db: Database, actor: Actor, batch_id: str) -> int:
-    """In how many rows of a batch `results` leaves out the engine's view for this person. Raises Forbidden."""
-    require(actor, Action.VIEW_RESULTS)
-    if actor == SYSTEM:
-        return 0
-    return int(db.value(select(func.count()).select_from(open_to(actor, batch_id).subquery())))
+def count_in_review(db: Database, batch_id: str) -> int:
+    """How many cases of a batch are open in the inbox."""
+    entry = inbox_entries.c
+    return int(db.value(select(func.count()).where(entry.batch_id == batch_id, entry.closed_at.is_(None))))
 
 
-def _is_withheld(actor: Actor) -> ColumnElement[bool]:
-    return false() if actor == SYSTEM else is_withheld(actor, cases.c.id)
-
-
-def _page(conn: Connection, actor: Actor, batch_id: str, last: int) -> Sequence[Row[Any]]:
+def _page(conn: Connection, hidden: ColumnElement[bool], batch_id: str, last: int) -> Sequence[Row[Any]]:
     case, ended = cases.c, screenings.c
     columns: list[ColumnElement[Any]] = [
         case.id.label("case_id"),
@@ -113,7 +118,8 @@ def _page(conn: Connection, actor: Actor, batch_id: str, last: int) -> Sequence[
         *(ended.outcome, ended.node, ended.reason, ended.calls, ended.cost_usd, ended.delta),
         _grounds(),
         accepted_label(case.id).label("accepted"),
-        _is_withheld(actor).label("withheld"),
+        is_in_review(case.id).label("in_review"),
+        hidden.label("hidden"),
     ]
     query = select(*columns)
     of_batch = (
@@ -167,9 +173,9 @@ def _tags_and_remarks(conn: Connection, case_ids: Sequence[str]) -> dict[str, di
 
 
 def _result(row: Row[Any], so_far: _SoFar, noted: Mapping[str, tuple[str, ...]], bound: Mapping[str, Any]) -> Result:
-    fields = dict(row._mapping) | {"withheld": bool(row.withheld), **bound}
-    if row.withheld:
-        fields |= dict.fromkeys(_OF_THE_ENGINE) | {"outcome": IN_INBOX}
+    fields = dict(row._mapping) | {"in_review": bool(row.in_review), "hidden": bool(row.hidden), **bound}
+    if row.hidden:
+        fields |= dict.fromkeys(_OF_THE_ENGINE) | {"outcome": IN_REVIEW}
     elif row.outcome is None:
         fields |= {"outcome": PENDING, "calls": so_far.calls, "cost_usd": so_far.cost_usd}
     return Result(**fields, error=so_far.error, tags=noted.get("tags", ()), remarks=noted.get("remarks", ()))

@@ -23,10 +23,10 @@ from storage.batches.batches import NewBatch
 from storage.batches.configurations import Configuration, Configurations
 from storage.batches.intake import IntakeClosed
 from storage.batches.runs import runs_of
-from storage.blindness import is_waiting
 from storage.database import Database
 from storage.schema import batches as batches_table
 from storage.schema import case_errors, case_starts, cases, live_runs, pending_cases, screenings
+from storage.visibility import is_in_review
 
 PARTS = ("text", "reply")
 
@@ -172,7 +172,7 @@ def _query() -> Select[Any]:
             live_runs.c.draws,
             live_runs.c.updated_at.label("heard_at"),
             exists().where(case_starts.c.case_id == cases.c.id).label("started"),
-            is_waiting(cases.c.id).label("in_inbox"),
+            is_in_review(cases.c.id).label("in_inbox"),
             *(screenings.c[name] for name in ("outcome", "node", "reason", "cost_usd", "delta", "completed_at")),
         )
         .join(batches_table, batches_table.c.id == cases.c.batch_id)

@@ -1,16 +1,14 @@
 """What calls have cost: of the last batches of a pipeline, to expect the next one's; of one batch, agent by agent."""
 
-from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
-from sqlalchemy import ColumnElement, Connection, Float, case, cast, func, select
+from sqlalchemy import Connection, Float, case, cast, func, select
 
 from screening.engine.pipeline import version_of
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
-from storage.blindness import open_to
 from storage.database import Database
 from storage.schema import batches, cases, configurations, node_runs, screenings
 
@@ -102,34 +100,25 @@ class NodeCost:
 
 
 def cost_by_node(db: Database, actor: Actor, batch_id: str) -> tuple[NodeCost, ...]:
-    """Agent by agent, without what waits to be read blind by this person. Raises Forbidden."""
+    """Agent by agent. Raises Forbidden."""
     require(actor, Action.VIEW_RESULTS)
     run = node_runs.c
-    with db.read() as conn:
-        every = _sums_by_node(conn, run.batch_id == batch_id)
-        hidden = _sums_by_node(conn, run.case_id.in_(open_to(actor, batch_id)))
-    for node, sums in hidden.items():
-        every[node].subtract(sums)
-    return tuple(_node_cost(node, sums) for node, sums in sorted(every.items()) if sums["texts"])
-
-
-def _sums_by_node(conn: Connection, chosen: ColumnElement[bool]) -> dict[str, Counter[str]]:
-    """By node, what `NodeCost` tells of these runs, and how many are ``unpriced``: of unknown cost."""
-    run = node_runs.c
-    columns = {
+    counts = {
         "texts": func.count(run.case_id.distinct()),
         "calls": func.sum(run.calls),
         "input_tokens": func.sum(run.input_tokens),
         "output_tokens": func.sum(run.output_tokens),
         "cached": func.sum(run.cache_read_tokens),
-        "cost_usd": func.coalesce(func.sum(run.cost_usd), 0.0),
-        "unpriced": func.sum(case((run.cost_usd.is_(None), 1), else_=0)),
     }
-    query = select(run.node, *(column.label(name) for name, column in columns.items())).where(chosen)
-    rows = conn.execute(query.group_by(run.node)).all()
-    return {row.node: Counter({name: row._mapping[name] for name in columns}) for row in rows}
-
-
-def _node_cost(node: str, sums: Counter[str]) -> NodeCost:
-    counts = {name: int(sums[name]) for name in ("texts", "calls", "input_tokens", "output_tokens", "cached")}
-    return NodeCost(node=node, **counts, cost_usd=None if sums["unpriced"] else max(0.0, float(sums["cost_usd"])))
+    unpriced = func.sum(case((run.cost_usd.is_(None), 1), else_=0)).label("unpriced")
+    cost = func.sum(run.cost_usd).label("cost_usd")
+    query = select(run.node, *(column.label(name) for name, column in counts.items()), cost, unpriced)
+    rows = db.rows(query.where(run.batch_id == batch_id).group_by(run.node).order_by(run.node))
+    return tuple(
+        NodeCost(
+            node=row.node,
+            **{name: int(row._mapping[name]) for name in counts},
+            cost_usd=None if row.unpriced else float(row.cost_usd),
+        )
+        for row in rows
+    )

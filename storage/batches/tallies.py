@@ -4,20 +4,16 @@ Each is added to in the transaction that inserts the fact it counts, and only wh
 The tests derive the same sums from the facts alone.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Row, RowMapping, Select, Update, bindparam, case, func, insert, select, update
+from sqlalchemy import Connection, RowMapping, Select, Update, bindparam, case, func, insert, select, update
 
 from screening.labels import Outcome
-from screening.review.actors import Actor
-from screening.review.policy import Action, is_allowed
-from storage.blindness import is_open_to
-from storage.kinds import kind_of
-from storage.schema import batch_tallies, inbox_entries
+from storage.schema import batch_tallies
 
 SHARDS = 8
 """Rows among which a batch's sums are spread: so many commits on one batch need not wait for each other."""
@@ -34,7 +30,7 @@ class Totals:
     """What came in, how it ended, and what was spent. ``cost_usd`` is the known part of the cost of ``calls``.
 
     ``lost_calls`` were made but their draws did not count; ``unpriced_calls`` are those of ``calls`` whose
-    price is unknown. ``left_out`` cases are withheld from whom the sums are for, and so are their calls and cost.
+    price is unknown.
     """
 
     accepted: int = 0
@@ -47,11 +43,10 @@ class Totals:
     unpriced_calls: int = 0
     cost_usd: float = 0.0
     last_completed_at: datetime | None = None
-    left_out: int = 0
 
     def __add__(self, more: "Totals") -> "Totals":
         """The sums of both; the later one's moment where it has one."""
-        sums = {name: getattr(self, name) + getattr(more, name) for name in (*_SUMS, "left_out")}
+        sums = {name: getattr(self, name) + getattr(more, name) for name in _SUMS}
         return Totals(**sums, last_completed_at=more.last_completed_at or self.last_completed_at)
 
     @property
@@ -153,37 +148,3 @@ def _sums_of_many() -> Select[Any]:
 def _totals(row: RowMapping) -> Totals:
     integers = {name: int(row[name]) for name in _SUMS if name != "cost_usd"}
     return Totals(**integers, cost_usd=float(row["cost_usd"]), last_completed_at=row["last_completed_at"])
-
-
-def sums_for(conn: Connection, actor: Actor, found: Mapping[str, Totals]) -> Mapping[str, Totals]:
-    """The sums of these batches as this person may know them: for those who read, what is withheld from them counts as
-    with clinicians (see `blindness.counts_as_with_clinicians`), and what it cost is left out: in a batch of one row the
-    number of calls would tell the outcome. Read from an index of what is open of these batches.
-    """
-    if not is_allowed(actor, Action.CLAIM_NEXT):
-        return found
-    entry = inbox_entries.c
-    query = select(entry.batch_id, entry.kind, func.count().label("cases"), *_SPENT)
-    hidden = query.where(entry.batch_id.in_(list(found)), entry.kind.is_not(None), is_open_to(actor))
-    known = dict(found)
-    for row in conn.execute(hidden.group_by(entry.batch_id, entry.kind)):
-        known[row.batch_id] = _move_to_clinicians(known[row.batch_id], row)
-    return known
-
-
-_SPENT = (
-    func.sum(inbox_entries.c.calls).label("calls"),
-    func.sum(case((inbox_entries.c.cost_usd.is_(None), inbox_entries.c.calls), else_=0)).label("unpriced_calls"),
-    func.coalesce(func.sum(inbox_entries.c.cost_usd), 0.0).label("cost_usd"),
-)
-
-
-def _move_to_clinicians(sums: Totals, row: Row[Any]) -> Totals:
-    fewer = {name: max(0, getattr(sums, name) - getattr(row, name)) for name in ("calls", "unpriced_calls")}
-    cost = max(0.0, sums.cost_usd - float(row.cost_usd))
-    sums = replace(sums, **fewer, cost_usd=cost, left_out=sums.left_out + row.cases)
-    outcome = kind_of(row.kind).outcome
-    if outcome == Outcome.HUMAN_REVIEW.value:
-        return sums
-    named = {outcome: getattr(sums, outcome) - row.cases}
-    return replace(sums, human_review=sums.human_review + row.cases, **named)

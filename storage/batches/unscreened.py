@@ -17,12 +17,12 @@ from storage import audit_log
 from storage.batches.batch_state import NO_MORE_ROWS, BatchEvent, BatchState, Standing, standings
 from storage.batches.entries import enter
 from storage.batches.pending import batches_with_ready_cases
-from storage.blindness import are_reviewed
 from storage.database import Database
 from storage.schema import Moment, batch_events, batches, case_errors, cases, inbox_entries, node_runs, pending_cases
 from storage.schema.intake import INTAKE_STOPPED
 from storage.settings_store import current_in
 from storage.site.heartbeats import processes
+from storage.visibility import are_reviewed
 
 CHUNK = 200
 """Cases that enter in one transaction: nobody waits long for it."""

@@ -1,4 +1,4 @@
-"""How many cases of a batch took which way through its pipeline, as far as this person may know."""
+"""How many cases of a batch took which way through its pipeline."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,9 +10,8 @@ from screening.engine.screen import MAIN, Reason
 from screening.labels import OUTCOMES, Label
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
-from storage.blindness import open_to
 from storage.database import Database
-from storage.kinds import PENDING, Kind, kinds, known_kinds
+from storage.kinds import PENDING, Kind, kinds
 from storage.schema import node_runs
 
 _OF_THE_RULE = {Reason.IDENTIFIED, Reason.ESCALATED, Reason.EXHAUSTED, Reason.CURTAILED}
@@ -23,49 +22,36 @@ _ABSTAINED = {Reason.EXHAUSTED, Reason.CURTAILED}
 class Ways:
     """``asked`` counts cases by agent. ``taken`` counts them by agent and label, None for a case it did not settle.
 
-    ``kept_back`` went to a clinician for what stands in the text or for a fault, on no way of the pipeline;
-    ``withheld`` wait to be read blind by this person and are counted nowhere.
+    ``kept_back`` went to a clinician for what stands in the text or for a fault, on no way of the pipeline.
     """
 
     asked: Mapping[str, int]
     taken: Mapping[tuple[str, Label | None], int]
     kept_back: int
-    withheld: int
 
 
 def count_ways(db: Database, actor: Actor, batch_id: str, pipeline: PipelineConfig) -> Ways:
     """The counts of now. Raises Forbidden."""
     require(actor, Action.VIEW_RESULTS)
     with db.read() as conn:
-        known = known_kinds(conn, actor, batch_id)
-        asked, onward = _runs(conn, actor, batch_id, pipeline)
-        every = kinds(conn, batch_id)
-    ended, kept_back = _ends(known, pipeline)
-    waiting = sum(every.values()) - sum(known.values())
-    return Ways(asked=asked, taken=onward | ended, kept_back=kept_back, withheld=waiting)
+        asked, onward = _runs(conn, batch_id, pipeline)
+        ended, kept_back = _ends(kinds(conn, batch_id), pipeline)
+    return Ways(asked=asked, taken=onward | ended, kept_back=kept_back)
 
 
 def _runs(
-    conn: Connection, actor: Actor, batch_id: str, pipeline: PipelineConfig
+    conn: Connection, batch_id: str, pipeline: PipelineConfig
 ) -> tuple[dict[str, int], dict[tuple[str, Label | None], int]]:
-    """How many cases each agent was asked about, and the ways that lead from one agent to another: all of an index,
-    less those of what waits for this person's reading.
-    """
+    """How many cases each agent was asked about, and the ways that lead from one agent to another."""
     run = node_runs.c
     query = select(run.node, run.label, func.count()).where(run.batch_id == batch_id, run.variant == MAIN)
-    every = conn.execute(query.group_by(run.node, run.label)).all()
-    of_open = select(run.node, run.label, func.count()).where(
-        run.case_id.in_(open_to(actor, batch_id)), run.variant == MAIN
-    )
-    hidden = {(name, said): count for name, said, count in conn.execute(of_open.group_by(run.node, run.label))}
     asked: dict[str, int] = {}
     onward: dict[tuple[str, Label | None], int] = {}
-    for name, said, count in every:
-        if shown := count - hidden.get((name, said), 0):
-            label = None if said is None else Label(said)
-            asked[name] = asked.get(name, 0) + shown
-            if pipeline.node(name).target(label) not in OUTCOMES:
-                onward[name, label] = shown
+    for name, said, count in conn.execute(query.group_by(run.node, run.label)):
+        label = None if said is None else Label(said)
+        asked[name] = asked.get(name, 0) + count
+        if pipeline.node(name).target(label) not in OUTCOMES:
+            onward[name, label] = count
     return asked, onward
 
 

@@ -10,17 +10,12 @@ from sqlalchemy import Connection, delete, func, insert, select
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from storage.audit_log import append
-from storage.blindness import is_withheld
 from storage.database import Database, insert_into
 from storage.erased import is_erased
 from storage.schema import case_remarks, case_tags, cases
 
 TAG_LIMIT, REMARK_LIMIT = 40, 4_000
 _SPACE = re.compile(r"\s+")
-
-
-class Waiting(Exception):
-    """The case waits for a reading of this person's: what they note of it now would tell others, or themselves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +40,8 @@ def tidy_tag(words: str) -> str:
 
 
 def add_tag(db: Database, by: Acting, case_id: str, words: str) -> str:
-    """Tag a case; twice is once. The tag as it is kept. Raises Forbidden, Waiting, KeyError, and ValueError
-    for words that are no tag and for a case that was erased.
+    """Tag a case; twice is once. The tag as it is kept. Raises Forbidden, KeyError, and ValueError for
+    words that are no tag and for a case that was erased.
     """
     tag = tidy_tag(words)
     with db.write() as conn:
@@ -59,7 +54,7 @@ def add_tag(db: Database, by: Acting, case_id: str, words: str) -> str:
 
 
 def remove_tag(db: Database, by: Acting, case_id: str, tag: str) -> None:
-    """Remove a tag. Raises Forbidden, Waiting, KeyError."""
+    """Remove a tag. Raises Forbidden, KeyError."""
     with db.write() as conn:
         _require(conn, by.actor, case_id)
         conn.execute(delete(case_tags).where(case_tags.c.case_id == case_id, case_tags.c.tag == tag))
@@ -67,8 +62,8 @@ def remove_tag(db: Database, by: Acting, case_id: str, tag: str) -> None:
 
 
 def add_remark(db: Database, by: Acting, case_id: str, words: str) -> None:
-    """Write a remark on a case. Raises Forbidden, Waiting, KeyError, and ValueError for none, one too long, and a
-    case that was erased.
+    """Write a remark on a case. Raises Forbidden, KeyError, and ValueError for none, one too long, and a case that
+    was erased.
     """
     remark = words.strip()
     if not remark or len(remark) > REMARK_LIMIT:
@@ -81,7 +76,7 @@ def add_remark(db: Database, by: Acting, case_id: str, words: str) -> None:
 
 
 def remarks(db: Database, actor: Actor, case_id: str) -> tuple[Remark, ...]:
-    """The remarks on a case, oldest first. Raises Forbidden, Waiting, KeyError."""
+    """The remarks on a case, oldest first. Raises Forbidden, KeyError."""
     with db.read() as conn:
         _require(conn, actor, case_id)
         made = case_remarks.c
@@ -90,16 +85,13 @@ def remarks(db: Database, actor: Actor, case_id: str) -> tuple[Remark, ...]:
 
 
 def tag_counts(db: Database, actor: Actor, batch_id: str) -> Mapping[str, int]:
-    """How many cases of a batch have each tag, the most used first; what waits for this person's reading is left out.
-
-    Raises Forbidden.
-    """
+    """How many cases of a batch have each tag, the most used first. Raises Forbidden."""
     require(actor, Action.VIEW_RESULTS)
     tag, number = case_tags.c.tag, func.count().label("cases")
     query = (
         select(tag, number)
         .join(cases, cases.c.id == case_tags.c.case_id)
-        .where(cases.c.batch_id == batch_id, ~is_withheld(actor, cases.c.id))
+        .where(cases.c.batch_id == batch_id)
         .group_by(tag)
         .order_by(number.desc(), tag)
     )
@@ -108,11 +100,8 @@ def tag_counts(db: Database, actor: Actor, batch_id: str) -> Mapping[str, int]:
 
 def _require(conn: Connection, actor: Actor, case_id: str) -> None:
     require(actor, Action.VIEW_RESULTS)
-    hidden = conn.execute(select(is_withheld(actor, cases.c.id)).where(cases.c.id == case_id)).scalar()
-    if hidden is None:
+    if conn.execute(select(cases.c.id).where(cases.c.id == case_id)).first() is None:
         raise KeyError(case_id)
-    if hidden:
-        raise Waiting("the case waits for a reading of yours: note things about it afterwards")
 
 
 def _require_held(conn: Connection, case_id: str) -> None:

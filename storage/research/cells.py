@@ -1,34 +1,34 @@
 """The cases behind a number, or all of a batch: filtered, sorted, a page at a time, without their texts.
 
-What a person may yet read blind is listed with nothing of the engine, passes no filter on it and sorts behind all
-others: neither a filter, nor an order, nor a neighbour tells what became of it.
+Where a person hides the outcomes of cases in review (`storage.visibility`), those are listed with nothing of the AI,
+are left out of a list that is narrowed by it, and sort behind all others. Otherwise what a page shows of them is
+written down.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from sqlalchemy import Connection, Select, case, func, null, select
+from sqlalchemy import Connection, func, select
 
-from screening.labels import Outcome
 from screening.review.actors import Acting, Actor
-from screening.review.policy import Action, is_allowed, require
+from screening.review.policy import Action, require
 from storage.accepted import accepted_label
 from storage.audit_log import append
-from storage.blindness import is_withheld, open_to
 from storage.database import Database
-from storage.kinds import IN_INBOX, PENDING, Kind, known_kinds, withheld_kinds
-from storage.research.listed import MOST_LISTED, Cell, listed_ids
-from storage.schema import case_tags, cases, inbox_entries, screenings
+from storage.kinds import IN_REVIEW, PENDING, Kind, kinds
+from storage.research.listed import MOST_LISTED, Cell, listed_ids, sorts_by_outcome, tells_outcome
+from storage.schema import case_tags, cases, screenings
+from storage.visibility import hidden_from, is_in_review, record_shown
 
 MOST_CHOICES = 200
+_OF_ENGINE = ("node", "reason", "calls", "cost_usd", "gap")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseInCell:
     """One case of a list. ``gap`` is how far the most frequent answer of the node that ended the case lay ahead of
-    the second, as a share of its draws; None where no agent was asked. ``waits`` marks an open case that the person
-    asking may yet read: its outcome is ``in the inbox``, and nothing else of the engine or of other readers is given.
+    the second, as a share of its draws; None where no agent was asked. ``hidden`` marks a case in review of which this
+    person hides the outcome: that is ``in review``, and nothing else of the AI is given.
     """
 
     case_id: str
@@ -45,7 +45,8 @@ class CaseInCell:
     reference: str | None
     reference_value: str | None
     accepted: str | None
-    waits: bool
+    in_review: bool
+    hidden: bool
     tags: tuple[str, ...] = ()
 
     @property
@@ -57,14 +58,12 @@ class CaseInCell:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellPage:
     """One page, the ids of the whole list in its order, and how many there are: at most `MOST_LISTED`, and ``more``
-    where there are others. ``waiting`` cases of a chosen outcome are open and not read by this person, who is not
-    served the engine's view of them before. For those who read, all of these wait in the cells of cases with
-    clinicians, so that their number in a cell tells nothing.
+    where there are others. ``hidden`` further ones are in review, and this person hides what became of those.
     """
 
     cases: tuple[CaseInCell, ...]
     ids: tuple[str, ...]
-    waiting: int
+    hidden: int
     more: bool = False
 
     @property
@@ -73,43 +72,51 @@ class CellPage:
         return len(self.ids)
 
 
-def cell_page(db: Database, actor: Actor, wanted: Cell, limit: int = 50, offset: int = 0) -> CellPage:
-    """The cases wanted, in the file's order where nothing else is asked for. Raises Forbidden."""
-    require(actor, Action.VIEW_RESULTS)
+def cell_page(
+    db: Database, by: Acting, wanted: Cell, limit: int = 50, offset: int = 0, *, hide: bool | None = None
+) -> CellPage:
+    """The cases wanted, in the file's order where nothing else is asked for. What is shown of cases in review is
+    written down; ``hide`` says whether it is hidden, None: as this person has chosen. Raises Forbidden.
+    """
+    require(by.actor, Action.VIEW_RESULTS)
     with db.read() as conn:
-        ids = listed_ids(conn, actor, wanted)
+        ids = listed_ids(conn, wanted)
+        hidden = _hidden_ones(conn, by.actor, ids, hide)
+        known = [case_id for case_id in ids if case_id not in hidden]
+        left_out = len(hidden) if tells_outcome(wanted) else 0
+        if left_out or sorts_by_outcome(wanted):
+            ids = (*known, *(() if left_out else hidden))
         shown = ids[offset : min(offset + limit, MOST_LISTED)]
-        rows = {row.case_id: row for row in conn.execute(_details(actor, shown))}
-        tags: dict[str, list[str]] = {}
-        for row in conn.execute(_tags_of(shown)):
-            tags.setdefault(row.case_id, []).append(row.tag)
-        waiting = 0 if wanted.outcome in (None, IN_INBOX) else _count_waiting(conn, wanted, actor)
-    return CellPage(
-        cases=tuple(_case_in_cell(rows[case_id], tags.get(case_id, ())) for case_id in shown),
-        ids=ids[:MOST_LISTED],
-        waiting=waiting,
-        more=len(ids) > MOST_LISTED,
-    )
+        found = _cases(conn, shown, hidden)
+    record_shown(db, by, [case.case_id for case in found if case.in_review and not case.hidden])
+    return CellPage(cases=found, ids=ids[:MOST_LISTED], hidden=left_out, more=len(ids) > MOST_LISTED)
 
 
-def listed_case(db: Database, actor: Actor, case_id: str) -> CaseInCell | None:
+def listed_case(db: Database, by: Acting, case_id: str, *, hide: bool | None = None) -> CaseInCell | None:
     """One case as lists show it to this person; None for one there is not. Raises Forbidden."""
-    require(actor, Action.VIEW_RESULTS)
+    require(by.actor, Action.VIEW_RESULTS)
     with db.read() as conn:
-        row = conn.execute(_details(actor, [case_id])).first()
-        tags = [one.tag for one in conn.execute(_tags_of([case_id]))]
-    return None if row is None else _case_in_cell(row, tags)
+        found = _cases(conn, [case_id], _hidden_ones(conn, by.actor, [case_id], hide))
+    record_shown(db, by, [case.case_id for case in found if case.in_review and not case.hidden])
+    return found[0] if found else None
+
+
+def _hidden_ones(conn: Connection, actor: Actor, ids: Sequence[str], hide: bool | None) -> Mapping[str, None]:
+    """Those of these cases of which this person hides what became of them, in the file's order."""
+    hidden = hidden_from(conn, actor, cases.c.id, hide)
+    found = select(cases.c.id).where(cases.c.id.in_(ids), hidden).order_by(cases.c.row, cases.c.id)
+    return dict.fromkeys(conn.execute(found).scalars())
 
 
 def take_texts_to_compare(
     db: Database, by: Acting, case_ids: Sequence[str], characters: int = 4_000
 ) -> Mapping[str, str]:
-    """The beginnings of texts, to be compared by the program and not shown; what waits for this person's reading is
-    left out. One line in the audit log says how many. Raises Forbidden.
+    """The beginnings of texts, to be compared by the program and not shown. One line in the audit log says how
+    many. Raises Forbidden.
     """
     require(by.actor, Action.VIEW_TEXT)
     beginning = func.substr(cases.c.text, 1, characters).label("beginning")
-    query = select(cases.c.id, beginning).where(cases.c.id.in_(case_ids), ~is_withheld(by.actor, cases.c.id))
+    query = select(cases.c.id, beginning).where(cases.c.id.in_(case_ids))
     with db.write() as conn:
         found = {row.id: row.beginning for row in conn.execute(query.order_by(cases.c.row))}
         append(conn, by, "texts_compared", None, {"cases": len(found)})
@@ -117,10 +124,10 @@ def take_texts_to_compare(
 
 
 def shown_kinds(db: Database, actor: Actor, batch_id: str) -> Mapping[Kind, int]:
-    """How many cases of the batch are of each kind, less what waits for this person's reading. Raises Forbidden."""
+    """How many cases of the batch are of each kind. Raises Forbidden."""
     require(actor, Action.VIEW_RESULTS)
     with db.read() as conn:
-        return known_kinds(conn, actor, batch_id)
+        return kinds(conn, batch_id)
 
 
 def cell_choices(
@@ -134,22 +141,19 @@ def cell_choices(
     bare = replace(unread, source=None, tag=None, search=None, sort="row")
     with db.read() as conn:
         if bare.group is None and bare.ids is None and (bare.reference is None or bare.labels == "original"):
-            return _choices_of_kinds(conn, actor, bare, shown)
-        return _choices_among(conn, actor, listed_ids(conn, actor, bare))
+            return _choices_of_kinds(conn, bare, shown)
+        return _choices_among(conn, listed_ids(conn, bare))
 
 
-def _choices_of_kinds(
-    conn: Connection, actor: Actor, wanted: Cell, found: Mapping[Kind, int] | None
-) -> dict[str, tuple[str, ...]]:
+def _choices_of_kinds(conn: Connection, wanted: Cell, found: Mapping[Kind, int] | None) -> dict[str, tuple[str, ...]]:
     shown = [
         kind
-        for kind in (known_kinds(conn, actor, wanted.batch_id) if found is None else found)
+        for kind in (kinds(conn, wanted.batch_id) if found is None else found)
         if wanted.outcome in (None, kind.outcome) and wanted.reference in (None, kind.reference)
     ]
     tagged = select(case_tags.c.tag).distinct().join(cases, cases.c.id == case_tags.c.case_id)
     one_of_batch = func.coalesce(cases.c.batch_id, "") == wanted.batch_id  # from what is tagged, not from the batch
-    here = tagged.where(one_of_batch, ~is_withheld(actor, case_tags.c.case_id))
-    tags = conn.execute(here.order_by(case_tags.c.tag).limit(MOST_CHOICES)).scalars()
+    tags = conn.execute(tagged.where(one_of_batch).order_by(case_tags.c.tag).limit(MOST_CHOICES)).scalars()
     return {
         "node": tuple(sorted({kind.node for kind in shown if kind.node is not None})),
         "reason": tuple(sorted({kind.reason for kind in shown if kind.reason is not None})),
@@ -157,12 +161,12 @@ def _choices_of_kinds(
     }
 
 
-def _choices_among(conn: Connection, actor: Actor, ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def _choices_among(conn: Connection, ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
     ended, tag = screenings.c, case_tags.c
     found: dict[str, tuple[str, ...]] = {}
     columns = ((ended.node, ended.case_id), (ended.reason, ended.case_id), (tag.tag, tag.case_id))
     for column, case_id in columns:
-        query = select(column).distinct().where(case_id.in_(ids), column.is_not(None), ~is_withheld(actor, case_id))
+        query = select(column).distinct().where(case_id.in_(ids), column.is_not(None))
         found[str(column.name)] = tuple(conn.execute(query.order_by(column).limit(MOST_CHOICES)).scalars())
     return found
 
@@ -186,43 +190,26 @@ def reveal_text_starts(db: Database, by: Acting, case_ids: Sequence[str], charac
     return {row.id: row.beginning for row in rows}
 
 
-def _details(actor: Actor, ids: Sequence[str]) -> Select[Any]:
-    """What is shown of these cases: of one that waits, only what its file says."""
-    hidden = is_withheld(actor, cases.c.id)
-    engine = (screenings.c.node, screenings.c.reason, screenings.c.calls, screenings.c.cost_usd, screenings.c.gap)
-    shown = [case((hidden, null()), else_=column).label(column.name) for column in engine]
-    outcome = case((hidden, IN_INBOX), else_=func.coalesce(screenings.c.outcome, PENDING)).label("outcome")
-    of_file = (
+def _cases(conn: Connection, ids: Sequence[str], hidden: Mapping[str, None]) -> tuple[CaseInCell, ...]:
+    """What is shown of these cases, in their order: of a hidden one only what its file says."""
+    ended = screenings.c
+    columns = (
         cases.c.id.label("case_id"), cases.c.batch_id, cases.c.row, cases.c.external_id,
         cases.c.group_name.label("group"), cases.c.reference, cases.c.reference_value,
+        func.coalesce(ended.outcome, PENDING).label("outcome"), *(ended[name] for name in _OF_ENGINE),
+        accepted_label(cases.c.id).label("accepted"), is_in_review(cases.c.id).label("in_review"),
     )  # fmt: skip
-    accepted, waits = accepted_label(cases.c.id).label("accepted"), hidden.label("waits")
-    query = select(*of_file, outcome, *shown, accepted, waits).where(cases.c.id.in_(ids))
-    return query.outerjoin(screenings, screenings.c.case_id == cases.c.id)
-
-
-def _tags_of(ids: Sequence[str]) -> Select[Any]:
-    return select(case_tags.c.case_id, case_tags.c.tag).where(case_tags.c.case_id.in_(ids)).order_by(case_tags.c.tag)
-
-
-def _case_in_cell(row: Any, tags: Sequence[str]) -> CaseInCell:
-    fields = dict(row._mapping) | {"waits": bool(row.waits), "tags": () if row.waits else tuple(tags)}
-    return CaseInCell(**fields)
-
-
-def _count_waiting(conn: Connection, wanted: Cell, actor: Actor) -> int:
-    """How many of a chosen outcome are open and not read by this person: no more than `MOST_LISTED` are looked for."""
-    reads = is_allowed(actor, Action.CLAIM_NEXT)
-    if reads and wanted.outcome != Outcome.HUMAN_REVIEW.value:
-        return 0  # for those who read all of these count as with clinicians
-    chosen = [  # no open case has an accepted label
-        (kind, count)
-        for kind, count in withheld_kinds(conn, actor, wanted.batch_id).items()
-        if wanted.reference in (None, kind.reference) and (reads or kind.outcome == wanted.outcome)
-    ]
-    if wanted.group is None:
-        return min(MOST_LISTED, sum(count for _, count in chosen))
-    kinds_of_it = inbox_entries.c.kind.in_([kind.key for kind, _ in chosen])
-    query = open_to(actor, wanted.batch_id).join(cases, cases.c.id == inbox_entries.c.case_id).where(kinds_of_it)
-    counted = query.where(cases.c.group_name == wanted.group).limit(MOST_LISTED).subquery()
-    return int(conn.execute(select(func.count()).select_from(counted)).scalar_one())
+    query = select(*columns).where(cases.c.id.in_(ids)).outerjoin(screenings, ended.case_id == cases.c.id)
+    rows = {row.case_id: dict(row._mapping) for row in conn.execute(query)}
+    tags: dict[str, list[str]] = {}
+    tagged = select(case_tags.c.case_id, case_tags.c.tag).where(case_tags.c.case_id.in_(ids)).order_by(case_tags.c.tag)
+    for row in conn.execute(tagged):
+        tags.setdefault(row.case_id, []).append(row.tag)
+    for case_id in (one for one in hidden if one in rows):
+        rows[case_id] |= {"outcome": IN_REVIEW, **dict.fromkeys(_OF_ENGINE)}
+        tags.pop(case_id, None)
+    return tuple(
+        CaseInCell(**rows[case_id], hidden=case_id in hidden, tags=tuple(tags.get(case_id, ())))
+        for case_id in ids
+        if case_id in rows
+    )

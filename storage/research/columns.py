@@ -23,7 +23,6 @@ from screening.review.policy import Action, require
 from screening.statistics.metrics import NONE, REFERENCES, Codes, Integers
 from screening.statistics.reviewed import INCONCLUSIVE, UNREVIEWED
 from storage.accepted import is_accepted, order_given
-from storage.blindness import is_open_to
 from storage.database import Database
 from storage.kinds import kind_of
 from storage.research.listed import MOST_LISTED
@@ -163,21 +162,16 @@ def outcomes_in(db: Database, actor: Actor, batch_id: str, rows: Integers) -> Co
     return outcomes
 
 
-def waiting_mask(db: Database, actor: Actor, batch_id: str, rows: Integers) -> NDArray[np.bool_]:
-    """Of which of these rows this person may not be shown the engine's view, case by case: blind first."""
+def in_review_mask(db: Database, actor: Actor, batch_id: str, rows: Integers) -> NDArray[np.bool_]:
+    """Which of these rows are open in the inbox. Raises Forbidden."""
     require(actor, Action.VIEW_RESULTS)
-    waits = np.zeros(len(rows), dtype=bool)
+    entry, found = inbox_entries.c, np.zeros(len(rows), dtype=bool)
+    joined = inbox_entries.join(cases, cases.c.id == entry.case_id)
     with db.read() as conn:
-        _put(waits, rows, _waiting_rows(conn, actor, batch_id), 1)
-    return waits
-
-
-def _waiting_rows(conn: Connection, actor: Actor, batch_id: str) -> Integers:
-    """The rows of a batch that are withheld, found from the open ones."""
-    entry = inbox_entries.c
-    query = select(_in_one(conn, cases.c.row)).select_from(inbox_entries.join(cases, cases.c.id == entry.case_id))
-    open_ones = query.where(entry.batch_id == batch_id, is_open_to(actor))
-    return _integers(conn.execute(open_ones).scalar() or "[]")
+        open_ones = select(_in_one(conn, cases.c.row)).select_from(joined)
+        of_batch = open_ones.where(entry.batch_id == batch_id, entry.closed_at.is_(None))
+        _put(found, rows, _integers(conn.execute(of_batch).scalar() or "[]"), 1)
+    return found
 
 
 def accepted_references(

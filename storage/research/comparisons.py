@@ -1,5 +1,4 @@
-"""A second pipeline on the same cases. It decides nothing, opens nothing in the inbox, and is shown to nobody who may
-yet read the case blind."""
+"""A second pipeline on the same cases. It decides nothing and opens nothing in the inbox."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -30,11 +29,11 @@ from storage.accepted import accepted_label
 from storage.audit_log import append
 from storage.batches.batch_state import CAP_REACHED, Caps
 from storage.batches.tallies import Totals
-from storage.blindness import is_withheld
 from storage.database import Database, record
 from storage.erased import was_erased
 from storage.identifiers import new_id
 from storage.schema import batches, cases, comparison_outcomes, comparisons, node_runs, screenings
+from storage.visibility import hidden_from
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,21 +78,16 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """One case under both pipelines, with its reference label: the accepted one, else the file's."""
+    """One case under both pipelines, with its reference label: the accepted one, else the file's. ``hidden``: in
+    review, and lists hide its outcome from this person.
+    """
 
     case_id: str
     external_id: str
     reference: str | None
     first: Side
     second: Side
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Paired:
-    """The pairs that may be shown to this person, and how many are withheld because they may yet read them blind."""
-
-    pairs: tuple[Pair, ...]
-    withheld: int
+    hidden: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,15 +223,15 @@ def _totals(row: Row[Any] | None, lost: int) -> Totals:
     )
 
 
-def paired_outcomes(db: Database, actor: Actor, comparison_id: str) -> Paired:
-    """Both outcomes of every case compared so far. What this person may yet read blind is left out, and counted;
-    whoever may only decide what is put in force is not told which case is which.
+def paired_outcomes(db: Database, actor: Actor, comparison_id: str) -> tuple[Pair, ...]:
+    """Both outcomes of every case compared so far. Whoever may only decide what is put in force is not told which case
+    is which.
     """
     _require_figures(actor)
-    hidden, named = is_withheld(actor, cases.c.id), is_allowed(actor, Action.VIEW_RESULTS)
-    rows = db.rows(_pairs(comparison_id, hidden))
-    shown = tuple(_pair(row, named=named) for row in rows if not row.hidden)
-    return Paired(pairs=shown, withheld=len(rows) - len(shown))
+    named = is_allowed(actor, Action.VIEW_RESULTS)
+    with db.read() as conn:
+        rows = conn.execute(_pairs(comparison_id, hidden_from(conn, actor, cases.c.id, None))).all()
+    return tuple(_pair(row, named=named) for row in rows)
 
 
 def _require_figures(actor: Actor) -> None:
@@ -278,6 +272,7 @@ def _pair(row: Row[Any], *, named: bool) -> Pair:
         case_id=row.id if named else "",
         external_id=row.external_id if named else "",
         reference=row.reference if row.reference in ("safe", "unsafe") else None,
+        hidden=bool(row.hidden),
         first=record(Side, row, seconds=float(row.seconds or 0) / 1_000_000),
         second=Side(outcome=row.outcome_2, calls=row.calls_2, cost_usd=row.cost_usd_2, seconds=row.seconds_2),
     )

@@ -5,19 +5,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Connection, Select, case, func, select
+from sqlalchemy import Connection, Select, func, select
 
-from screening.labels import Label, Outcome
+from screening.labels import Label
 from screening.review.actors import Actor
-from screening.review.policy import Action, is_allowed, require
+from screening.review.policy import Action, require
 from storage.accepted import accepted_labels
-from storage.blindness import counts_as_with_clinicians, open_to
 from storage.database import Database
-from storage.kinds import PENDING, kinds, known_kinds, withheld_kinds
+from storage.kinds import PENDING, kinds
 from storage.schema import cases, screenings
 
 Labels = Literal["original", "adjudicated"]
 _DECIDABLE = (Label.SAFE.value, Label.UNSAFE.value)
+_OUTCOME_NOW = func.coalesce(screenings.c.outcome, PENDING)
 
 
 Counts = Mapping[tuple[str, str], int]
@@ -36,13 +36,13 @@ def confusions(db: Database, actor: Actor, batch_id: str, group: str | None = No
     without a case are left out. Read from tallies, so flat in the rows of the batch; of a group case by case.
 
     A label of insufficient information leaves the case without a reference, so it is not counted among the
-    adjudicated. For those who read, a case that is withheld from them counts as with clinicians: see `count_unread`.
+    adjudicated.
     """
     require(actor, Action.VIEW_RESULTS)
     with db.read() as conn:
         if group is not None:
-            return _count_group(conn, actor, batch_id, group)
-        original = _of_kinds(conn, actor, batch_id)
+            return _count_group(conn, batch_id, group)
+        original = _of_kinds(conn, batch_id)
         return Confusions(
             original=_decidable(original), adjudicated=_decidable(_adjudicated_counts(conn, batch_id, original))
         )
@@ -52,15 +52,11 @@ def _decidable(counts: Mapping[tuple[str, str], int]) -> Counts:
     return {cell: cases for cell, cases in counts.items() if cases and cell[0] in _DECIDABLE}
 
 
-def _of_kinds(conn: Connection, actor: Actor, batch_id: str) -> Counter[tuple[str, str]]:
-    """From the tallies: what is withheld from this person counts as with clinicians, if they are one of them."""
+def _of_kinds(conn: Connection, batch_id: str) -> Counter[tuple[str, str]]:
+    """From the tallies."""
     counts: Counter[tuple[str, str]] = Counter()
-    every, known = kinds(conn, batch_id), known_kinds(conn, actor, batch_id)
-    reads = is_allowed(actor, Action.CLAIM_NEXT)
-    for kind, cases_of_it in every.items():
-        shown = known.get(kind, 0) if reads else cases_of_it
-        counts[kind.reference or "", kind.outcome] += shown
-        counts[kind.reference or "", Outcome.HUMAN_REVIEW.value] += cases_of_it - shown
+    for kind, cases_of_it in kinds(conn, batch_id).items():
+        counts[kind.reference or "", kind.outcome] += cases_of_it
     return counts
 
 
@@ -69,7 +65,7 @@ def _adjudicated_counts(
 ) -> Counter[tuple[str, str]]:
     """The same counts where each case with an accepted label is under that one; none of these is open."""
     latest = accepted_labels(batch_id).subquery().c
-    ended = func.coalesce(screenings.c.outcome, PENDING).label("outcome")
+    ended = _OUTCOME_NOW.label("outcome")
     moved = _of_batch(select(cases.c.reference, latest.label, ended), batch_id)
     counts = Counter(original)
     for row in conn.execute(moved.join(latest.case_id.table, latest.case_id == cases.c.id)):
@@ -78,13 +74,13 @@ def _adjudicated_counts(
     return counts
 
 
-def _count_group(conn: Connection, actor: Actor, batch_id: str, group: str) -> Confusions:
+def _count_group(conn: Connection, batch_id: str, group: str) -> Confusions:
     """The counts of one group, case by case."""
     latest = accepted_labels(batch_id).subquery().c
     columns = (
         cases.c.reference.label("original"),
         func.coalesce(latest.label, cases.c.reference).label("adjudicated"),
-        outcome_now(actor).label("outcome_now"),
+        _OUTCOME_NOW.label("outcome_now"),
     )
     of_batch = _of_batch(select(*columns), batch_id).outerjoin(latest.case_id.table, latest.case_id == cases.c.id)
     cell = of_batch.where(cases.c.group_name == group).subquery().c
@@ -105,31 +101,9 @@ def confusion(
     return both.original if labels == "original" else both.adjudicated
 
 
-def count_unread(db: Database, actor: Actor, batch_id: str, group: str | None = None) -> int:
-    """How many cases of a matrix, whichever its labels, count as with clinicians because they are open and this
-    person may yet read them.
-    """
-    require(actor, Action.VIEW_RESULTS)
-    if not is_allowed(actor, Action.CLAIM_NEXT):
-        return 0
-    with db.read() as conn:
-        if group is None:
-            hidden = withheld_kinds(conn, actor, batch_id)
-            return sum(count for kind, count in hidden.items() if kind.reference in _DECIDABLE)
-        query = select(func.count()).select_from(cases).where(cases.c.id.in_(open_to(actor, batch_id, ended=True)))
-        of_group = query.where(cases.c.reference.in_(_DECIDABLE), cases.c.group_name == group)
-        return int(conn.execute(of_group).scalar_one())
-
-
 def _of_batch(query: Select[*tuple[Any, ...]], batch_id: str) -> Select[*tuple[Any, ...]]:
     return (
         query.select_from(cases)
         .outerjoin(screenings, screenings.c.case_id == cases.c.id)
         .where(cases.c.batch_id == batch_id)
     )
-
-
-def outcome_now(actor: Actor) -> ColumnElement[str]:
-    """A case's outcome as this person may count it, or ``pending``; joins `screenings`."""
-    with_clinicians = counts_as_with_clinicians(actor, cases.c.id)
-    return case((with_clinicians, Outcome.HUMAN_REVIEW.value), else_=func.coalesce(screenings.c.outcome, PENDING))

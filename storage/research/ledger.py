@@ -5,14 +5,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, and_, func, select
+from sqlalchemy import ColumnElement, Select, and_, func, select
 
-from screening.review.actors import Actor
+from screening.review.actors import Acting
 from screening.review.policy import Action, require
 from screening.review.pseudonyms import pseudonym
-from storage.accepted import is_accepted, order_given
+from storage.accepted import order_given
 from storage.database import Database
 from storage.schema import adjudications, cases
+from storage.visibility import hidden_from, record_shown
 
 MOST_ENTRIES = 10_000
 
@@ -44,7 +45,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """The entries in their order; ``hidden`` ones belong to cases that are open again, whose next reader is blind.
+    """The entries in their order; ``hidden`` ones belong to cases in review of which this person hides the outcome.
     ``earlier`` ones come before those that were fetched.
     """
 
@@ -54,19 +55,20 @@ class Ledger:
 
 
 def ledger(
-    db: Database, actor: Actor, batch_id: str, key: str, as_of: int | None = None, most: int = MOST_ENTRIES
+    db: Database, by: Acting, batch_id: str, key: str, as_of: int | None = None, most: int = MOST_ENTRIES
 ) -> Ledger:
-    """The last ``most`` of the first ``as_of`` entries of a batch, or of all; ``key`` is the site's pseudonym key.
-
-    Raises Forbidden.
+    """The last ``most`` of the first ``as_of`` entries of a batch, or of all; ``key`` is the site's pseudonym key. What
+    is shown of cases that are in review again is written down. Raises Forbidden.
     """
-    require(actor, Action.VIEW_RESULTS)
-    require(actor, Action.VIEW_RATINGS)
+    require(by.actor, Action.VIEW_RESULTS)
+    require(by.actor, Action.VIEW_RATINGS)
     with db.read() as conn:
         last = conn.execute(_number(batch_id)).scalar_one() if as_of is None else as_of
         earlier = max(0, last - most)
-        rows = conn.execute(_entries(batch_id).offset(earlier).limit(last - earlier)).all()
+        hidden = hidden_from(conn, by.actor, adjudications.c.case_id, None)
+        rows = conn.execute(_entries(batch_id, hidden).offset(earlier).limit(last - earlier)).all()
     shown = tuple(_show(rows, key, earlier + 1))
+    record_shown(db, by, [entry.case_id for entry in shown])
     return Ledger(entries=shown, hidden=len(rows) - len(shown), earlier=earlier)
 
 
@@ -75,19 +77,19 @@ def _number(batch_id: str) -> Select[Any]:
     return joined.where(cases.c.batch_id == batch_id)
 
 
-def _entries(batch_id: str) -> Select[Any]:
+def _entries(batch_id: str, hidden: ColumnElement[bool]) -> Select[Any]:
     made, earlier = adjudications.c, adjudications.alias("earlier").c
     previous = and_(earlier.case_id == made.case_id, earlier.version == made.version - 1)
     before = func.coalesce(earlier.label, cases.c.reference).label("before")
     columns = (made.case_id, cases.c.row, cases.c.external_id, made.at, made.by, made.label, made.method, made.reason)
-    query = select(*columns, before, is_accepted(made.case_id).label("closed")).select_from(adjudications)
+    query = select(*columns, before, hidden.label("hidden")).select_from(adjudications)
     joined = query.join(cases, cases.c.id == made.case_id).outerjoin(earlier.case_id.table, previous)
     return joined.where(cases.c.batch_id == batch_id).order_by(*order_given())
 
 
 def _show(rows: list[Any] | Any, key: str, first: int) -> Iterator[Entry]:
     for number, row in enumerate(rows, start=first):
-        if not row.closed:
+        if row.hidden:
             continue
-        fields = {name: value for name, value in row._mapping.items() if name != "closed"}
+        fields = {name: value for name, value in row._mapping.items() if name != "hidden"}
         yield Entry(number=number, **fields | {"by": row.by if row.by == "system" else pseudonym(key, row.by)})

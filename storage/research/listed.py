@@ -10,18 +10,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Connection, Select, case, exists, false, null, select, union_all
+from sqlalchemy import ColumnElement, Connection, Select, exists, false, select, union_all
 
 from screening.engine.screen import MAIN
-from screening.labels import Label, Outcome
-from screening.review.actors import Actor
+from screening.labels import Label
 from storage.accepted import accepted_labels, is_accepted
-from storage.blindness import has_rated, is_withheld, open_to
 from storage.database import begins
-from storage.kinds import IN_INBOX, PENDING, Kind, kinds
+from storage.kinds import IN_REVIEW, PENDING, Kind, kinds
 from storage.research.confusion import Labels
 from storage.schema import case_tags, cases, inbox_entries, node_runs, pending_cases, screenings
-from storage.schema.review import LATER_READING
+from storage.visibility import is_in_review
 
 MOST_LISTED = 10_000
 """Cases of a list that are counted, paged and sorted; beyond that it is narrowed or read in the file's order."""
@@ -33,9 +31,9 @@ Sort = Literal["row", "calls", "cost", "gap", "value", "group", "id"]
 class Cell:
     """Which cases of a batch: a cell of its matrix, an outcome, or what else they must share. None asks for nothing.
 
-    ``outcome`` is an outcome, ``pending`` or ``in the inbox``. ``gap_at_most`` keeps the cases whose deciding agent
-    was this much in two minds; ``source`` says where the reference is from; ``search`` is the beginning of an id or
-    group, or the number of a row.
+    ``outcome`` is an outcome, ``pending``, or ``in review`` for the cases that are open in the inbox.
+    ``gap_at_most`` keeps the cases whose deciding agent was this much in two minds; ``source`` says where the reference
+    is from; ``search`` is the beginning of an id or group, or the number of a row.
     ``way`` keeps the cases to which this agent gave this label, None for those that it did not settle, wherever they
     ended.
     ``ids`` are the cases themselves, `MOST_LISTED` at most, where a page has found them otherwise; with an empty
@@ -62,37 +60,48 @@ class Cell:
 _Found = list[tuple[int, str]]
 
 
-def listed_ids(conn: Connection, actor: Actor, wanted: Cell) -> tuple[str, ...]:
+def tells_outcome(wanted: Cell) -> bool:
+    """Whether to be on the list tells something of what became of a case, or of what was said of it."""
+    asked = (wanted.way, wanted.source, wanted.tag, wanted.ids)
+    return _asks_of_engine(wanted) or any(each is not None for each in asked)
+
+
+def sorts_by_outcome(wanted: Cell) -> bool:
+    """Whether the place on the list tells something of what became of a case."""
+    return wanted.sort in ("calls", "cost", "gap")
+
+
+def listed_ids(conn: Connection, wanted: Cell) -> tuple[str, ...]:
     """The ids of the list in its order, one more than `MOST_LISTED` at most; so many are in the file's order."""
     if wanted.reference is not None and wanted.labels == "adjudicated":
-        found = _find_by_accepted_label(conn, actor, wanted)
+        found = _find_by_accepted_label(conn, wanted)
     else:
-        found = _find(conn, actor, wanted)
+        found = _find(conn, wanted)
     ids = tuple(case_id for _, case_id in found)
     if wanted.sort == "row" or len(ids) > MOST_LISTED:
         return ids
     ordered = select(cases.c.id).outerjoin(screenings, screenings.c.case_id == cases.c.id).where(cases.c.id.in_(ids))
-    return tuple(conn.execute(ordered.order_by(*_order(wanted, actor))).scalars())
+    return tuple(conn.execute(ordered.order_by(*_order(wanted))).scalars())
 
 
-def _find_by_accepted_label(conn: Connection, actor: Actor, wanted: Cell) -> _Found:
+def _find_by_accepted_label(conn: Connection, wanted: Cell) -> _Found:
     """Those whose label in the file nobody replaced, and those with such an accepted one."""
-    by_file = _find(conn, actor, replace(wanted, labels="original"), ~is_accepted(_CASE))
+    by_file = _find(conn, replace(wanted, labels="original"), ~is_accepted(_CASE))
     latest = accepted_labels(wanted.batch_id).subquery().c
     accepted = conn.execute(select(latest.case_id).where(latest.label == wanted.reference)).scalars().all()
     given = set(accepted if wanted.ids is None else wanted.ids)
     chosen = tuple(case_id for case_id in accepted if case_id in given)[:MOST_LISTED]
-    by_people = _find(conn, actor, replace(wanted, labels="original", reference=None, ids=chosen))
+    by_people = _find(conn, replace(wanted, labels="original", reference=None, ids=chosen))
     return sorted({*by_file, *by_people}, reverse=_backwards(wanted))[: MOST_LISTED + 1]
 
 
 _CASE = cases.c.id
 
 
-def _find(conn: Connection, actor: Actor, wanted: Cell, *more: ColumnElement[bool]) -> _Found:
+def _find(conn: Connection, wanted: Cell, *more: ColumnElement[bool]) -> _Found:
     """The rows and ids in the file's order."""
-    conditions = [*_conditions(conn, actor, wanted), *more]
-    few = _few(conn, actor, wanted)
+    conditions = [*_conditions(conn, wanted), *more]
+    few = _few(conn, wanted)
     if few is not None:
         query = _among(wanted, few, conditions)
     elif wanted.outcome == PENDING:
@@ -120,12 +129,12 @@ def _cut(query: Select[Any], wanted: Cell, row: ColumnElement[int] = cases.c.row
 
 def _asks_of_engine(wanted: Cell) -> bool:
     named = (wanted.node, wanted.reason, wanted.gap_at_most)
-    return wanted.outcome not in (None, IN_INBOX) or any(each is not None for each in named)
+    return wanted.outcome not in (None, IN_REVIEW) or any(each is not None for each in named)
 
 
 def _is_of(kind: Kind, wanted: Cell) -> bool:
     asked = ("outcome", "reference", "node", "reason")
-    hidden_by = (IN_INBOX, None)
+    hidden_by = (IN_REVIEW, None)
     return kind.outcome != PENDING and all(
         getattr(wanted, name) in (getattr(kind, name), None) or (name == "outcome" and wanted.outcome in hidden_by)
         for name in asked
@@ -160,20 +169,13 @@ def _among(wanted: Cell, few: Sequence[str], conditions: Sequence[ColumnElement[
             query = query.where(column == value)
     if wanted.outcome == PENDING:
         return query.where(ended.case_id.is_(None))
-    return query if wanted.outcome in (None, IN_INBOX) else query.where(ended.outcome == wanted.outcome)
+    return query if wanted.outcome in (None, IN_REVIEW) else query.where(ended.outcome == wanted.outcome)
 
 
-def _conditions(conn: Connection, actor: Actor, wanted: Cell) -> Iterator[ColumnElement[bool]]:
-    """What each case of the list must have beside its kind. What is asked of the engine's view, of readers or of tags
-    leaves out what this person may yet read.
-    """
-    hidden = is_withheld(actor, _CASE)
-    if wanted.outcome == IN_INBOX:
-        yield hidden
-    elif _asks_of_engine(wanted) or any(
-        each is not None for each in (wanted.way, wanted.source, wanted.tag, wanted.ids)
-    ):
-        yield ~hidden
+def _conditions(conn: Connection, wanted: Cell) -> Iterator[ColumnElement[bool]]:
+    """What each case of the list must have beside its kind."""
+    if wanted.outcome == IN_REVIEW:
+        yield is_in_review(_CASE)
     if wanted.reference is not None:
         yield cases.c.reference == wanted.reference
     if wanted.group is not None:
@@ -208,16 +210,16 @@ def _by_way(wanted: Cell, node: str, label: Label | None, conditions: Sequence[C
     return _cut(query.where(run.batch_id == wanted.batch_id, *_is_way(run, node, label), *conditions), wanted, run.row)
 
 
-def _few(conn: Connection, actor: Actor, wanted: Cell) -> tuple[str, ...] | None:
+def _few(conn: Connection, wanted: Cell) -> tuple[str, ...] | None:
     """The cases among which the list must lie, where something that is asked for leaves no more than `MOST_LISTED`."""
-    for candidates in _candidates(conn, actor, wanted):
+    for candidates in _candidates(conn, wanted):
         found = {row.id for query in candidates for row in conn.execute(query.limit(MOST_LISTED + 1))}
         if len(found) <= MOST_LISTED:
             return tuple(sorted(found))
     return None
 
 
-def _candidates(conn: Connection, actor: Actor, wanted: Cell) -> Iterator[list[Select[Any]]]:
+def _candidates(conn: Connection, wanted: Cell) -> Iterator[list[Select[Any]]]:
     """For each thing asked for, who may have it: queries that each begin from an index of their own."""
     of_batch = select(_CASE).where(cases.c.batch_id == wanted.batch_id)
     if wanted.ids is not None:
@@ -238,19 +240,9 @@ def _candidates(conn: Connection, actor: Actor, wanted: Cell) -> Iterator[list[S
         yield [of_batch.where(cases.c.group_name == wanted.group)]
     if wanted.source == "adjudicated":
         yield [select(accepted_labels(wanted.batch_id).subquery().c.case_id.label("id"))]
-    if wanted.outcome == IN_INBOX:
-        yield [open_to(actor, wanted.batch_id, ended=True)]
-    if wanted.outcome == Outcome.HUMAN_REVIEW.value:
-        keys = [kind.key for kind in kinds(conn, wanted.batch_id) if _is_of(kind, wanted)]
-        yield [each.where(inbox_entries.c.kind.in_(keys)) for each in _closed_and_own_queries(actor, wanted.batch_id)]
-
-
-def _closed_and_own_queries(actor: Actor, batch_id: str) -> tuple[Select[Any], Select[Any]]:
-    """What was read and closed, and what this person has read of what is open."""
-    entry = inbox_entries.c
-    of_batch = select(entry.case_id.label("id")).where(entry.batch_id == batch_id)
-    read = entry.closed_at.is_(None), LATER_READING, has_rated(actor, entry.case_id)
-    return of_batch.where(entry.closed_at.is_not(None)), of_batch.where(*read)
+    if wanted.outcome == IN_REVIEW:
+        entry = inbox_entries.c
+        yield [select(entry.case_id.label("id")).where(entry.batch_id == wanted.batch_id, entry.closed_at.is_(None))]
 
 
 def _names(conn: Connection, words: str) -> tuple[ColumnElement[bool], ...]:
@@ -259,14 +251,11 @@ def _names(conn: Connection, words: str) -> tuple[ColumnElement[bool], ...]:
     return row, begins(conn, cases.c.external_id, words), begins(conn, cases.c.group_name, words)
 
 
-def _order(wanted: Cell, actor: Actor) -> list[ColumnElement[Any]]:
-    """What is sorted by the engine's view has what waits for this person behind all others."""
-    ended, hidden = screenings.c, is_withheld(actor, _CASE)
-    of_file = {"value": cases.c.reference_value, "group": cases.c.group_name, "id": cases.c.external_id}
-    of_engine = {"calls": ended.calls, "cost": ended.cost_usd, "gap": ended.gap}
-    value: ColumnElement[Any] = (
-        of_file[wanted.sort]
-        if wanted.sort in of_file
-        else case((hidden, null()), else_=of_engine.get(wanted.sort, null()))
-    )
+def _order(wanted: Cell) -> list[ColumnElement[Any]]:
+    ended = screenings.c
+    values: dict[Sort, ColumnElement[Any]] = {
+        "value": cases.c.reference_value, "group": cases.c.group_name, "id": cases.c.external_id,
+        "calls": ended.calls, "cost": ended.cost_usd, "gap": ended.gap,
+    }  # fmt: skip
+    value = values[wanted.sort]
     return [value.is_(None), value.desc() if wanted.descending else value, cases.c.row]

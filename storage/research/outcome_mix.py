@@ -7,15 +7,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
-from sqlalchemy import BigInteger, ColumnElement, Connection, Select, case, exists, func, literal, select, type_coerce
+from sqlalchemy import BigInteger, ColumnElement, Connection, Select, case, func, literal, select, type_coerce
 
 from screening.labels import Outcome
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
-from storage.blindness import is_open_to
 from storage.database import Database
 from storage.research.reliability import batches_of, under_audit
-from storage.schema import batches, inbox_entries, screenings
+from storage.schema import screenings
 
 _DONE = screenings.c
 
@@ -114,13 +113,6 @@ def settled_cases(
         if wanted.in_reference is not None and (until := _complete_at(conn, of_config, reference)) is not None:
             query = query.where(_DONE.completed_at <= until if wanted.in_reference else _DONE.completed_at > until)
         return tuple(conn.execute(query.order_by(_DONE.completed_at, _DONE.case_id).limit(most)).scalars())
-
-
-def waits_for(db: Database, actor: Actor, version: str) -> bool:
-    """Whether a case that was screened with this configuration waits for a reading of this person. Raises Forbidden."""
-    require(actor, Action.VIEW_RESULTS)
-    of_it = select(batches.c.id).where(batches.c.configuration == version, batches.c.kind == "batch")
-    return bool(db.value(select(exists().where(inbox_entries.c.batch_id.in_(of_it), is_open_to(actor)))))
 
 
 def _escalated_by_day(of_config: list[ColumnElement[bool]]) -> Select[*tuple[Any, ...]]:

@@ -15,7 +15,7 @@ from screening.review.pseudonyms import pseudonym
 from screening.review.triage import Tier, second_reading_coin
 from storage.audit_log import append
 from storage.database import Database
-from storage.schema import adjudications, cases, inbox_entries, ratings, reveals, screenings
+from storage.schema import adjudications, cases, inbox_entries, ratings, screenings, unblindings
 from storage.schema.review import LATER_READING
 from storage.settings_store import second_reading_rates
 
@@ -134,9 +134,9 @@ def switches(db: Database, actor: Actor, key: str, batch_id: str | None = None) 
     whether or not they changed their mind then.
     """
     require(actor, Action.VIEW_AGREEMENT)
-    served = and_(reveals.c.case_id == ratings.c.case_id, reveals.c.reviewer == ratings.c.reviewer)
-    query = select(ratings, cases.c.reference, screenings.c.outcome, reveals.c.at.label("served_at"))
-    query = query.join(reveals, served).outerjoin(screenings, screenings.c.case_id == ratings.c.case_id)
+    served = and_(unblindings.c.case_id == ratings.c.case_id, unblindings.c.reviewer == ratings.c.reviewer)
+    query = select(ratings, cases.c.reference, screenings.c.outcome, unblindings.c.at.label("served_at"))
+    query = query.join(unblindings, served).outerjoin(screenings, screenings.c.case_id == ratings.c.case_id)
     accepted = select(adjudications.c.case_id, adjudications.c.label).order_by(adjudications.c.version)
     with db.read() as conn:
         rows = conn.execute(_restrict_to_closed(query, batch_id).order_by(ratings.c.case_id, ratings.c.version)).all()

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import ColumnElement, Connection, select
 
 from screening.research.binding import model_words, pipeline_version, prompt_version, rule_words
-from screening.review.actors import Acting, Actor
+from screening.review.actors import Acting
 from screening.review.policy import Action, require
 from screening.review.pseudonyms import pseudonym
 from storage.accepted import accepted_label, order_given
@@ -19,11 +19,11 @@ from storage.audit_log import append
 from storage.batches.case_texts import text_as_received
 from storage.batches.configurations import pipeline_bound
 from storage.batches.text_pages import text_page
-from storage.blindness import is_withheld
 from storage.database import Database
 from storage.review.adjudication import Adjudication, Method, versions_of
 from storage.review.ratings import Rating, ratings_in
 from storage.schema import adjudications, batches, case_tags, cases, configurations, ratings, screenings
+from storage.visibility import hidden_from, is_in_review, record_shown
 
 _CASE = cases.c
 _OF_A_CASE = (_CASE.id, _CASE.row, _CASE.external_id, _CASE.reference, _CASE.reference_value, _CASE.group_name)
@@ -52,10 +52,10 @@ class RelabelledRow:
     ``final_label`` is the accepted label, else the reference; ``final_source`` says which: adjudicated (by several
     reviewers), one reviewer, reference, none. A case that was opened again has no accepted label until it is closed.
     ``provenance`` is what was announced of the file and its labels at intake. ``as_of`` is how many accepted labels of
-    the batch the data set holds, its readings are those given by then, and ``version`` names just that. ``withheld``
-    marks an open case that the person exporting may yet read: outcome, what it was screened with, readings and tags are
-    left out. ``pipeline_delta`` bounds a wrong label anywhere on a way through the pipeline; None where an agent has
-    no bound.
+    the batch the data set holds, its readings are those given by then, and ``version`` names just that. ``hidden``
+    marks a case in review of which whoever exports hides the outcome: what it was screened with, readings and tags are
+    left out too. ``pipeline_delta`` bounds a wrong label anywhere on a way through the pipeline; None where an agent
+    has no bound.
     """
 
     version: str
@@ -75,7 +75,7 @@ class RelabelledRow:
     adjudicated_label: str | None
     final_label: str | None
     final_source: str
-    withheld: bool
+    hidden: bool
     model: str | None = None
     prompts: str | None = None
     pipeline: str | None = None
@@ -104,12 +104,21 @@ class DatasetVersion:
 
 
 def export_relabelled(
-    db: Database, by: Acting, batch_id: str, key: str, *, with_text: bool = True, as_of: int | None = None
+    db: Database,
+    by: Acting,
+    batch_id: str,
+    key: str,
+    *,
+    with_text: bool = True,
+    as_of: int | None = None,
+    hide: bool | None = None,
 ) -> Iterator[RelabelledRow]:
     """The rows of a batch in order, read a page at a time; ``key`` is the site's pseudonym key. ``as_of`` is the number
     of accepted labels to go back to; 0 is the file as it came, None all there are.
 
-    The export is in the audit log before the first row is read. Raises Forbidden, KeyError for an unknown batch.
+    The export is in the audit log before the first row is read, and what it tells of cases in review is written down;
+    ``hide`` says whether that is hidden, None: as this person has chosen. Raises Forbidden, KeyError for an
+    unknown batch.
     """
     require(by.actor, Action.EXPORT)
     with db.write() as conn:
@@ -121,9 +130,9 @@ def export_relabelled(
         append(conn, by, "exported", batch_id, told | {"text": with_text})
     return _rows(
         db,
-        by.actor,
+        by,
         batch_id,
-        _Export(key=key, batch_id=batch_id, version=version, source=intake.intake, with_text=with_text),
+        _Export(key=key, batch_id=batch_id, version=version, source=intake.intake, with_text=with_text, hide=hide),
     )
 
 
@@ -163,6 +172,7 @@ class _Export:
     version: DatasetVersion
     source: Mapping[str, Any]
     with_text: bool
+    hide: bool | None
     bodies: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     bounds: dict[str, float | None] = field(default_factory=dict)
 
@@ -176,14 +186,16 @@ class _Beside:
     tags: Mapping[str, Sequence[str]]
 
 
-def _rows(db: Database, actor: Actor, batch_id: str, export: _Export) -> Iterator[RelabelledRow]:
+def _rows(db: Database, by: Acting, batch_id: str, export: _Export) -> Iterator[RelabelledRow]:
     last = -1
     while True:
         with db.read() as conn:
-            chunk = _chunk(conn, actor, batch_id, last, with_text=export.with_text)
+            hidden = hidden_from(conn, by.actor, cases.c.id, export.hide)
+            chunk = _chunk(conn, hidden, batch_id, last, with_text=export.with_text)
             ids = [row.id for row in chunk]
             beside = _Beside(readings=ratings_in(conn, ids), versions=versions_of(conn, ids), tags=_tags(conn, ids))
             _meet(conn, export, {row.configuration for row in chunk if row.configuration is not None})
+        record_shown(db, by, [row.id for row in chunk if row.in_review and not row.hidden])
         for row in chunk:
             yield _row(row, beside, export)
             last = row.row
@@ -208,14 +220,17 @@ def _meet(conn: Connection, export: _Export, versions: set[str]) -> None:
             export.bounds[row.version] = pipeline_bound(conn, export.batch_id, row.body)
 
 
-def _chunk(conn: Connection, actor: Actor, batch_id: str, last: int, *, with_text: bool) -> Sequence[Any]:
+def _chunk(
+    conn: Connection, hidden: ColumnElement[bool], batch_id: str, last: int, *, with_text: bool
+) -> Sequence[Any]:
     query = (
         select(
             *_OF_A_CASE,
             *(_TEXTS if with_text else ()),
             screenings.c.outcome,
             screenings.c.configuration,
-            is_withheld(actor, cases.c.id).label("withheld"),
+            is_in_review(cases.c.id).label("in_review"),
+            hidden.label("hidden"),
             accepted_label(cases.c.id).label("accepted"),
         )
         .outerjoin(screenings, screenings.c.case_id == cases.c.id)
@@ -226,7 +241,7 @@ def _chunk(conn: Connection, actor: Actor, batch_id: str, last: int, *, with_tex
 
 
 def _row(row: Any, beside: _Beside, export: _Export) -> RelabelledRow:
-    hidden, with_text, version = bool(row.withheld), export.with_text, export.version
+    hidden, with_text, version = bool(row.hidden), export.with_text, export.version
     versions = [made for made in beside.versions.get(row.id, ()) if made.version <= version.versions.get(row.id, 0)]
     readings = [rating for rating in beside.readings[row.id] if version.holds(rating.at)]
     accepted = versions[-1].label.value if versions and row.accepted is not None else None
@@ -248,7 +263,7 @@ def _row(row: Any, beside: _Beside, export: _Export) -> RelabelledRow:
         adjudicated_label=accepted,
         final_label=accepted or row.reference,
         final_source=_source_of(versions[-1]) if accepted else "reference" if row.reference else "none",
-        withheld=hidden,
+        hidden=hidden,
         tags=() if hidden else tuple(beside.tags.get(row.id, ())),
         **({} if hidden else _screening_facts(row.configuration, export)),
     )

@@ -14,7 +14,7 @@ from storage.schema import (
     inbox_tallies,
     ratings,
     readings_taken_back,
-    reveals,
+    unblindings,
 )
 
 Standing = tuple[object, ...]
@@ -47,7 +47,7 @@ def readings_now(db: Database) -> Standing:
 def revisions_now(db: Database) -> Standing:
     """What everything that is said of readings changed after the engine's view was served follows from."""
     with db.read() as conn:
-        return (*_readings(conn), conn.execute(select(func.count()).select_from(reveals)).scalar())
+        return (*_readings(conn), conn.execute(select(func.count()).select_from(unblindings)).scalar())
 
 
 def count_readings(db: Database) -> int:
@@ -73,4 +73,6 @@ def _readings(conn: Connection) -> tuple[Any, ...]:
 
 
 def _count_reveals(conn: Connection, actor: Actor) -> int | None:
-    return conn.execute(select(func.count()).select_from(reveals).where(reveals.c.reviewer == actor.id)).scalar()
+    return conn.execute(
+        select(func.count()).select_from(unblindings).where(unblindings.c.reviewer == actor.id)
+    ).scalar()

@@ -18,7 +18,6 @@ from screening.review.policy import Action, require
 from screening.review.rating_form import RatingForm, RatingLabel
 from screening.review.triage import Tier
 from storage.audit_log import append
-from storage.blindness import see_readings
 from storage.database import Database, record
 from storage.erased import is_erased
 from storage.review.claims import NotAvailable, is_open
@@ -28,6 +27,7 @@ from storage.review.second_readings import Why, doubtful_safe, request, second_r
 from storage.schema import adjudications, cases, inbox_entries, ratings
 from storage.schema.review import LATER_READING
 from storage.settings_store import SiteSettings
+from storage.visibility import see_readings
 
 _entry = inbox_entries.c
 

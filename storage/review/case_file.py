@@ -11,9 +11,9 @@ from screening.review.actors import Acting
 from screening.review.triage import Tier
 from storage.batches.batch_state import was_cancelled
 from storage.batches.case_texts import text_for_agents
-from storage.blindness import reveal
 from storage.database import Database, record
 from storage.schema import batches, case_errors, cases, inbox_entries, pending_cases
+from storage.visibility import reveal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,14 +68,14 @@ class CaseFile:
     entry: Entry | None
 
 
-def reveal_case_file(db: Database, by: Acting, case_id: str) -> CaseFile:
+def reveal_case_file(db: Database, by: Acting, case_id: str, *, browsing: bool = False) -> CaseFile:
     """The file of a case, under the same blind-first check as its evidence.
 
     Raises Forbidden, NotYetRated, KeyError for an unknown case.
     """
     with db.write() as conn:
         row = _row(conn, case_id)
-        reveal(conn, by, case_id)
+        reveal(conn, by, case_id, browsing=browsing)
         errors, entry = _errors(conn, case_id), _entry(conn, case_id)
         failed = row.pending is not None and row.ready_at is None
         waits_for_retry = failed and not was_cancelled(conn, row.batch_id)

@@ -11,10 +11,10 @@ from screening.review.actors import Acting
 from screening.review.policy import Action, require
 from screening.text.conversation import Thread, thread_of
 from storage.audit_log import append
-from storage.blindness import reveal
 from storage.database import Database, record
 from storage.review.claims import is_open
 from storage.schema import cases, configurations, inbox_entries, node_runs, ratings, screenings
+from storage.visibility import reveal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,18 +123,21 @@ def owns_text(conn: Connection, by: Acting, case_id: str, token: str | None) -> 
 _OF_A_CASE = (cases.c.reference, cases.c.reference_value, cases.c.where_to_act)
 
 
-def reveal_evidence(db: Database, by: Acting, case_id: str, *, open_at_once: bool = False) -> Evidence:
+def reveal_evidence(
+    db: Database, by: Acting, case_id: str, *, open_at_once: bool = False, browsing: bool = False
+) -> Evidence:
     """The engine's view of the case. Raises Forbidden, NotYetRated (blind first), KeyError for an unknown case.
 
-    ``open_at_once`` opens a P0 case that the actor holds before they rate it; the rating then is not blind.
+    ``open_at_once`` opens a P0 case that the actor holds before they review it, ``browsing`` a case outside the
+    desk for whoever does not hide those in review; the review then is not blinded.
     """
     with db.write() as conn:
         found = conn.execute(select(*_OF_A_CASE).where(cases.c.id == case_id)).first()
         if found is None:
             raise KeyError(case_id)
-        reveal(conn, by, case_id, open_at_once=open_at_once)
+        early = reveal(conn, by, case_id, open_at_once=open_at_once, browsing=browsing)
         result = _evidence(conn, case_id, found)
-        append(conn, by, "evidence_viewed", case_id, {"before_rating": open_at_once})
+        append(conn, by, "evidence_viewed", case_id, {"before_rating": early})
     return result
 
 

@@ -17,11 +17,11 @@ from screening.review.actors import Acting, Actor, Role
 from screening.review.policy import Action, is_allowed, require
 from screening.review.rating_form import Disposition
 from storage.audit_log import append
-from storage.blindness import is_withheld
-from storage.database import Database, insert_into
+from storage.database import Database
 from storage.review.claims import KEPT, NOW
-from storage.schema import accounts, cases, follow_ups, reveals
+from storage.schema import accounts, cases, follow_ups
 from storage.settings_store import current_in
+from storage.visibility import is_yet_to_review, unblind
 
 FOLLOWED: Final = (Disposition.URGENT, Disposition.SAFEGUARDING)
 READERS = frozenset({Role.REVIEWER.value, Role.SENIOR.value})
@@ -150,7 +150,7 @@ def open_ones(db: Database, by: Acting, limit: int = 50) -> Open:
 def _open_statements(actor: Actor, limit: int) -> tuple[Select[Any], Select[int, int, int, int, int, int]]:
     """Those that this person may see, and how many there are: written once, asked at every run of the inbox."""
     mine = or_(_one.who == actor.id, _one.opened_by == actor.id)
-    visible = or_(mine, ~is_withheld(actor, _one.case_id)) if is_allowed(actor, Action.FOLLOW_UP) else mine
+    visible = or_(mine, ~is_yet_to_review(actor, _one.case_id)) if is_allowed(actor, Action.FOLLOW_UP) else mine
     # a look-up for each: joined, an embedded database may begin at the cases, and read all of them
     name = select(cases.c.external_id).where(cases.c.id == _one.case_id).scalar_subquery()
     where = select(cases.c.where_to_act).where(cases.c.id == _one.case_id).scalar_subquery()
@@ -196,8 +196,7 @@ def take_over(db: Database, by: Acting) -> int:
 def _give(conn: Connection, by: Acting, follow_up_id: int, case_id: str, to: str) -> None:
     """To see to it is to know of the reading: theirs would not be blind."""
     conn.execute(update(follow_ups).where(_one.id == follow_up_id).values(who=to))
-    told = {"case_id": case_id, "reviewer": to, "before_rating": True, "at": by.now}
-    conn.execute(insert_into(conn, reveals).values(told).on_conflict_do_nothing())
+    unblind(conn, to, [case_id], by.now)
 
 
 def _follow_up(row: Any) -> FollowUp:
@@ -236,7 +235,7 @@ def closed_ones(db: Database, actor: Actor, case_id: str) -> tuple[Closed, ...]:
     """
     require(actor, Action.FOLLOW_UP, actor.id)
     part = or_(_one.who == actor.id, _one.opened_by == actor.id, _one.closed_by == actor.id)
-    visible = or_(part, ~is_withheld(actor, _one.case_id)) if is_allowed(actor, Action.FOLLOW_UP) else part
+    visible = or_(part, ~is_yet_to_review(actor, _one.case_id)) if is_allowed(actor, Action.FOLLOW_UP) else part
     names = ("opened_at", "due_at", "closed_at", "closed_by")
     query = select(follow_ups).where(_one.case_id == case_id, _one.closed_at.is_not(None), visible).order_by(_one.id)
     rows = db.rows(query)

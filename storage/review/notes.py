@@ -8,10 +8,10 @@ from sqlalchemy import BindParameter, Connection, Select, String, and_, bindpara
 
 from screening.review.actors import Acting
 from screening.review.policy import Action, require
-from storage.blindness import has_rated
 from storage.database import Database, record
 from storage.review.claims import holds
 from storage.schema import accounts, case_notes, cases, inbox_entries, ratings
+from storage.visibility import has_rated
 
 OPINIONS = ("second_opinion",)
 """Kinds of notes that may give a reading away: shown only to whoever has read the case."""

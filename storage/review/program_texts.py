@@ -18,11 +18,11 @@ from storage.accepted import accepted_label
 from storage.audit_log import append
 from storage.batches.batch_state import UnknownBatch, is_cancelled, still_takes_rows
 from storage.batches.intake import Target, add_case
-from storage.blindness import is_waiting
 from storage.database import Database, record
 from storage.erased import was_erased
 from storage.schema import adjudications, batches, cases, pending_cases, program_texts, programs, screenings
 from storage.site.programs import Program, require_in_force
+from storage.visibility import is_in_review
 
 LOOK_AGAIN = timedelta(seconds=20)
 LONGEST_WAIT = timedelta(hours=6)
@@ -170,7 +170,7 @@ def _program_text(row: Any, *, outcome: bool) -> ProgramText:
 
 _STATE = (
     screenings.c.outcome,
-    is_waiting(cases.c.id).label("waiting"),
+    is_in_review(cases.c.id).label("waiting"),
     accepted_label(cases.c.id).label("accepted"),
     exists().where(pending_cases.c.case_id == cases.c.id, pending_cases.c.ready_at.is_(None)).label("failed"),
     or_(was_erased(cases.c.id), is_cancelled(cases.c.batch_id)).label("abandoned"),

@@ -12,7 +12,6 @@ from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, Forbidden, require
 from screening.review.rating_form import FORM_VERSION, RatingForm, RatingLabel
 from storage.audit_log import append
-from storage.blindness import is_blind, see_readings
 from storage.database import Database
 from storage.erased import is_erased
 from storage.review.adjudication import Next, ReasonNeeded, resettle, settle
@@ -21,6 +20,7 @@ from storage.review.drafts import discard, save_draft
 from storage.review.follow_ups import open_follow_up
 from storage.schema import adjudications, inbox_entries, ratings
 from storage.settings_store import current_in
+from storage.visibility import is_blind, see_readings
 
 _entry = inbox_entries.c
 

@@ -3,17 +3,18 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import select, update
 
 from screening.review.actors import Acting
 from screening.review.policy import Action, require
 from screening.review.triage import audit_placement
 from storage.audit_log import append
 from storage.batches.entries import enter
-from storage.database import Database, insert_into
+from storage.database import Database
 from storage.erased import was_erased
-from storage.schema import cases, inbox_entries, reveals, screenings
+from storage.schema import cases, inbox_entries, screenings
 from storage.settings_store import current_in
+from storage.visibility import unblind
 
 MOST = 500
 """Cases that one request may send."""
@@ -64,7 +65,7 @@ def request_second_looks(
             if entered or not chance:
                 of_case = update(inbox_entries).where(inbox_entries.c.case_id == row.id)
                 conn.execute(of_case.values(chance=chance))
-        _remember(conn, by, shown)
+        unblind(conn, by.id, sorted(shown), by.now)
         append(
             conn,
             by,
@@ -75,9 +76,3 @@ def request_second_looks(
         )
     undecided = len(set(case_ids).difference((row.id for row in rows), gone))
     return SecondLooks(opened=len(opened), there_before=len(rows) - len(opened), undecided=undecided, erased=len(gone))
-
-
-def _remember(conn: Connection, by: Acting, shown: Collection[str]) -> None:
-    for case_id in sorted(shown):
-        row = {"case_id": case_id, "reviewer": by.id, "before_rating": True, "at": by.now}
-        conn.execute(insert_into(conn, reveals).values(row).on_conflict_do_nothing())

@@ -24,8 +24,8 @@ from storage.schema import (
     inbox_entries,
     ratings,
     readings_taken_back,
-    reveals,
     second_reading_requests,
+    unblindings,
 )
 
 TIME_TO_TAKE_BACK = timedelta(seconds=30)
@@ -84,7 +84,7 @@ def _require_untouched(conn: Connection, row: Any, case_id: str, now: datetime) 
     mine = ratings.c.case_id == case_id, ratings.c.reviewer == row.reviewer, ratings.c.version > 1
     if conn.execute(select(exists().where(*mine))).scalar():
         raise TooLate("you have changed your reading since")
-    seen = reveals.c.case_id == case_id, reveals.c.reviewer == row.reviewer
+    seen = unblindings.c.case_id == case_id, unblindings.c.reviewer == row.reviewer
     if conn.execute(select(exists().where(*seen))).scalar():
         raise TooLate("you have seen what the engine says of it")
 

@@ -14,9 +14,9 @@ from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from screening.review.reach import Reach
 from storage.audit_log import append
-from storage.blindness import is_withheld
-from storage.database import Database, insert_into, insert_once
-from storage.schema import acknowledgements, batches, cases, reveals, screenings
+from storage.database import Database, insert_once
+from storage.schema import acknowledgements, batches, cases, screenings
+from storage.visibility import is_in_review, unblind
 
 MOST = 500
 """Cases that one press may acknowledge."""
@@ -42,14 +42,14 @@ class Worklist:
 
 
 def worklist(db: Database, actor: Actor, batch_id: str, limit: int = 50) -> Worklist:
-    """What waits, in the file's order, without what this person may yet read blind. Raises Forbidden."""
+    """What waits, in the file's order, without what is in review. Raises Forbidden."""
     require(actor, Action.ACKNOWLEDGE)
     columns = (cases.c.id.label("case_id"), cases.c.row, cases.c.external_id)
     page = select(*columns, screenings.c.node, screenings.c.completed_at)
     joined = [
         query.select_from(screenings)
         .join(cases, cases.c.id == screenings.c.case_id)
-        .where(_waits(actor), screenings.c.batch_id == batch_id)
+        .where(_waits(), screenings.c.batch_id == batch_id)
         for query in (page.order_by(cases.c.row).limit(limit), select(func.count()))
     ]
     with db.read() as conn:
@@ -64,12 +64,11 @@ def acknowledge(db: Database, by: Acting, case_ids: Sequence[str]) -> int:
         raise ValueError(f"at most {MOST} cases at a time")
     joined = select(cases.c.id).join(screenings, screenings.c.case_id == cases.c.id)
     with db.write() as conn:
-        known = conn.execute(joined.where(cases.c.id.in_(case_ids), _waits(by.actor)).order_by(cases.c.id)).scalars()
+        known = conn.execute(joined.where(cases.c.id.in_(case_ids), _waits()).order_by(cases.c.id)).scalars()
         count = 0
         for case_id in known.all():
             count += insert_once(conn, acknowledgements, {"case_id": case_id, "by": by.id, "at": by.now})
-            seen = {"case_id": case_id, "reviewer": by.id, "before_rating": True, "at": by.now}
-            conn.execute(insert_into(conn, reveals).values(seen).on_conflict_do_nothing())
+            unblind(conn, by.id, [case_id], by.now)
             append(conn, by, "acknowledged", case_id, {})
     return count
 
@@ -80,6 +79,6 @@ def is_listed() -> ColumnElement[bool]:
     return and_(screenings.c.outcome == Outcome.UNSAFE.value, screenings.c.batch_id.in_(lists))
 
 
-def _waits(actor: Actor) -> ColumnElement[bool]:
+def _waits() -> ColumnElement[bool]:
     done = exists().where(acknowledgements.c.case_id == cases.c.id)
-    return and_(is_listed(), ~done, ~is_withheld(actor, cases.c.id))
+    return and_(is_listed(), ~done, ~is_in_review(cases.c.id))

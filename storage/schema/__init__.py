@@ -55,14 +55,15 @@ from storage.schema.review import (
     inbox_tallies,
     ratings,
     readings_taken_back,
-    reveals,
     second_reading_requests,
     skips,
+    unblindings,
 )
 from storage.schema.site import (
     accounts,
     audit_events,
     call_limits,
+    preferences,
     sessions,
     settings_versions,
     submissions,
@@ -111,6 +112,7 @@ __all__ = [
     "pending_cases",
     "pipeline_activations",
     "pipeline_versions",
+    "preferences",
     "preflight_overrides",
     "preflights",
     "process_heartbeats",
@@ -119,7 +121,6 @@ __all__ = [
     "ratings",
     "readings_taken_back",
     "rejected_rows",
-    "reveals",
     "saved_views",
     "screenings",
     "second_reading_requests",
@@ -128,4 +129,5 @@ __all__ = [
     "site_faults",
     "skips",
     "submissions",
+    "unblindings",
 ]

@@ -44,11 +44,7 @@ inbox_entries = Table(
     # a researcher asked for its review: 0 where they picked it, else the probability with which it was drawn beside
     # those; None where nobody asked
     Column("chance", Float),
-    # of the case, and of its outcome once it has one: what is withheld while it is open is counted from an index
-    Column("batch_id", Id),
-    Column("kind", String(100)),
-    Column("calls", Integer),
-    Column("cost_usd", Float),
+    Column("batch_id", Id),  # of the case
 )
 _OPEN = inbox_entries.c.closed_at.is_(None)
 # P0 first, then the earliest deadline: the order of the claim query, over open cases only
@@ -70,20 +66,8 @@ partial_index(
     inbox_entries.c.case_id,
     where=_LATER,
 )
-# what is open of a batch, by kind, with all that is counted of it
-partial_index(
-    "ix_inbox_of_batch",
-    inbox_entries.c.batch_id,
-    inbox_entries.c.kind,
-    inbox_entries.c.reading,
-    inbox_entries.c.case_id,
-    inbox_entries.c.calls,
-    inbox_entries.c.cost_usd,
-    where=_OPEN,
-)
-# what was closed of a batch, by kind: of much that is with clinicians what may be listed
-_CLOSED = inbox_entries.c.closed_at.is_not(None)
-partial_index("ix_inbox_closed", inbox_entries.c.batch_id, inbox_entries.c.kind, inbox_entries.c.case_id, where=_CLOSED)
+# what is open of a batch
+partial_index("ix_inbox_of_batch", inbox_entries.c.batch_id, inbox_entries.c.case_id, where=_OPEN)
 # what keeps a case from the next reader for a while: a few rows, found by the moment until which it does
 _LEASED = and_(_OPEN, inbox_entries.c.holder.is_not(None))
 partial_index("ix_inbox_leased", inbox_entries.c.lease_expires_at, where=_LEASED)
@@ -170,12 +154,13 @@ readings_taken_back = Table(  # moved here from ratings within half a minute, be
     Column("at", Moment, nullable=False),
 )
 
-reveals = Table(
-    "reveals",
+# Who saw which case's outcome, or other people's reviews of it, and when first
+unblindings = Table(
+    "unblindings",
     metadata,
     case_id(primary_key=True),
     Column("reviewer", String(64), primary_key=True),
-    Column("before_rating", Boolean, nullable=False),  # P0 opened at once: the rating is not blind
+    Column("before_rating", Boolean, nullable=False),  # their review then is not blinded
     Column("at", Moment, nullable=False),
 )
 

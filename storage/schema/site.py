@@ -31,6 +31,14 @@ accounts = Table(
     Column("created_at", Moment, nullable=False),
 )
 
+# What a person chose for themselves, on every machine and in every tab
+preferences = Table(
+    "preferences",
+    metadata,
+    Column("account", String(64), primary_key=True),
+    Column("hide_in_review", Boolean, nullable=False),  # outcomes of cases in review
+)
+
 sessions = Table(
     "sessions",
     metadata,

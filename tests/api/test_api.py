@@ -477,7 +477,8 @@ def test_the_results_of_a_file_tell_what_people_accepted_as_those_of_a_text_do(s
         decide(db, case_id, Outcome.SAFE)
     assert _results(site, made, batch_id) == [("safe", "safe", "agents"), ("safe", "safe", "agents"), _PENDING]
     request_second_looks(db, RESEARCHER.at(NOW), [first])
-    assert _results(site, made, batch_id)[0] == ("in the inbox", None, None)
+    assert _results(site, made, batch_id)[0] == ("safe", None, None)
+    assert _results(site, made, batch_id, "?hide_in_review=true")[0] == ("in review", None, None)
     read(db, ANN, form("unsafe"), "a", NOW)
     assert _results(site, made, batch_id) == [("safe", "unsafe", "people"), ("safe", "safe", "agents"), _PENDING]
 
@@ -485,9 +486,9 @@ def test_the_results_of_a_file_tell_what_people_accepted_as_those_of_a_text_do(s
 _PENDING = ("pending", None, None)
 
 
-def _results(site: Site, made: Made, batch_id: str) -> list[tuple[str | None, ...]]:
+def _results(site: Site, made: Made, batch_id: str, query: str = "") -> list[tuple[str | None, ...]]:
     headers = {"Authorization": f"Bearer {made.token}"}
-    lines = site.client.get(f"/api/v1/batches/{batch_id}/results", headers=headers).text.splitlines()
+    lines = site.client.get(f"/api/v1/batches/{batch_id}/results{query}", headers=headers).text.splitlines()
     return [(row["outcome"], row["label"], row["decided_by"]) for row in map(json.loads, lines)]
 
 

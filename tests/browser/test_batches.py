@@ -62,7 +62,7 @@ def test_the_sample_goes_through(page: Page) -> None:
     outcomes = [row["outcome"] for row in csv.DictReader(io.StringIO(_download(page, "Results (CSV)")))]
     lines = [json.loads(line) for line in _download(page, "Results (JSON lines)").splitlines()]
     assert len(outcomes) == 120 and outcomes == [line["outcome"] for line in lines]
-    assert set(outcomes) == {"safe", "unsafe", "in the inbox"}
+    assert set(outcomes) == {"safe", "unsafe", "human_review"}
     assert len(_download(page, "Relabelled (JSON lines)").splitlines()) == 120
 
 

@@ -197,7 +197,7 @@ def _file_says_nothing(senior: Person, batch_id: str, text: str) -> None:
         page.get_by_role("link", name="Results (CSV)").click()
     rows = list(csv.DictReader(started.value.path().read_text(encoding="utf-8-sig").splitlines()))
     open_case = next(row for row in rows if row["id"] == f"post-{TEXTS.index(text)}")
-    assert (open_case["outcome"], open_case["node"], open_case["calls"]) == ("in the inbox", "", "")
+    assert (open_case["outcome"], open_case["node"], open_case["calls"]) == ("in review", "", "")
 
 
 def _decides(senior: Person, case_id: str, text: str) -> None:

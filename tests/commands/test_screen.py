@@ -196,34 +196,33 @@ def test_the_same_seed_gives_the_same_results_and_a_kept_database_fills_the_inbo
     assert (tmp_path / "kept.db").exists()
 
 
-def test_results_of_a_kept_inbox_are_blind_on_request_and_otherwise_say_that_they_are_not(
+def test_results_of_a_kept_inbox_are_hidden_on_request_and_otherwise_count_as_seen(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = _texts(tmp_path, {"1": "x"})  # one character: no agent is asked, a person is to look
     out, kept = tmp_path / "results.jsonl", ["--database", f"sqlite:///{tmp_path}/kept.db"]
     for options, outcome, warned in (([], "human_review", False), (kept, "human_review", True)):
         assert main(["screen", str(file), "--out", str(out), *options]) == 0
-        assert ("inbox of this database: 1." in capsys.readouterr().err) is warned
+        assert ("in this database: 1." in capsys.readouterr().err) is warned
         assert json.loads(out.read_text(encoding="utf-8"))["outcome"] == outcome
-    assert main(["screen", str(file), "--out", str(out), "--blind", *kept]) == 0
-    assert "inbox of this database" not in capsys.readouterr().err
+    assert main(["screen", str(file), "--out", str(out), "--hide-in-review", *kept]) == 0
+    assert "in this database" not in capsys.readouterr().err
     row = json.loads(out.read_text(encoding="utf-8"))
-    assert (row["id"], row["outcome"], row["calls"]) == ("1", "in the inbox", None)
+    assert (row["id"], row["outcome"], row["calls"]) == ("1", "in review", None)
     assert row["node"] is None and row["reason"] is None and row["cost_usd"] is None
-    assert _exports(kept[1]) == ["system results", "local rejected", "local results", "local rejected"]
+    assert _exports(kept[1]) == ["local results", "local rejected"] * 2
 
 
-def test_the_summary_of_a_blind_file_gives_no_more_away_than_its_rows(
+def test_the_summary_counts_what_the_ai_did_whatever_the_rows_hide(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One text is decided and audited: it waits in the inbox, and the counts say no more of it than that."""
     monkeypatch.setenv("SECOND_LOOK_AUDIT_RATE", "1")
     file, out = _texts(tmp_path, {"1": "The weather was nice today."}), tmp_path / "results.jsonl"
     options = ["--json", "--database", f"sqlite:///{tmp_path}/kept.db"]
-    for blind, counts in (([], [1, 0]), (["--blind"], [0, 1])):
-        assert main(["screen", str(file), "--out", str(out), *options, *blind]) == 0
+    for hide in ([], ["--hide-in-review"]):
+        assert main(["screen", str(file), "--out", str(out), *options, *hide]) == 0
         summary = json.loads(capsys.readouterr().out.splitlines()[-1])
-        assert [summary["safe"], summary["human_review"]] == counts
+        assert [summary["safe"], summary["human_review"]] == [1, 0]
 
 
 def _exports(url: str) -> list[str]:

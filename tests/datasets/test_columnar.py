@@ -37,7 +37,7 @@ def relabelled() -> RelabelledRow:
         version="v", as_of=0, case_id="c", row=3, external_id="x", text="=a day", reply=None, group="g",
         reference="safe", reference_value="Supportive", provenance={"labels": {}}, outcome="safe",
         ratings=(rating,), adjudications=(), adjudicated_label="unsafe", final_label="unsafe",
-        final_source="adjudicated", withheld=False,
+        final_source="adjudicated", hidden=False,
     )  # fmt: skip
 
 

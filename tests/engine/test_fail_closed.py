@@ -36,6 +36,7 @@ from storage.batches.intake import add_rows, close_intake
 from storage.batches.pending import pending_cases
 from storage.batches.results import results
 from storage.database import Database
+from tests.storage.batch_of import NOW
 
 SITE = Settings(_env_file=None, sampler="simulated", audit_rate=0.3)  # type: ignore[call-arg]
 TEXTS = (
@@ -188,7 +189,7 @@ def new_batch(db: Database, rows: Sequence[int] = range(1, len(TEXTS) + 1)) -> s
 
 def outcomes(db: Database, batch_id: str) -> dict[int, str]:
     """Outcome or "pending" by row; and that all rows add up."""
-    found = {result.row: str(result.outcome) for result in results(db, SYSTEM, batch_id)}
+    found = {result.row: str(result.outcome) for result in results(db, SYSTEM.at(NOW), batch_id)}
     sums = progress(db, batch_id)
     ended = {Outcome.SAFE: sums.safe, Outcome.UNSAFE: sums.unsafe, Outcome.HUMAN_REVIEW: sums.human_review}
     assert len(found) == sums.accepted

@@ -62,7 +62,7 @@ def test_a_run_that_was_killed_while_rows_came_in_goes_on(
 def test_results_are_written_as_rows_are_settled(db: Database, tmp_path: Path) -> None:
     batch_id = batch(db, ["one", "two", "three"])
     first, second, third = waiting(db)
-    file = ResultsFile(db=db, out=tmp_path / "out.jsonl", blind=False)
+    file = ResultsFile(db=db, out=tmp_path / "out.jsonl", hide=None)
 
     def written() -> list[tuple[int, str]]:
         lines = file.out.read_text(encoding="utf-8").splitlines()

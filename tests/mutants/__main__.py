@@ -96,9 +96,8 @@ MODULES = {
     "screening/engine/pipeline_file.py": [f"{ENGINE}/test_pipeline_file.py"],
     "screening/engine/prompting.py": [f"{ENGINE}/test_prompting.py"],
     "screening/engine/whole_way.py": [f"{ENGINE}/test_whole_way.py"],
-    "storage/blindness.py": [
-        f"{STORAGE}/test_blindness.py",
-        f"{STORAGE}/test_open_to.py",
+    "storage/visibility.py": [
+        f"{STORAGE}/test_visibility.py",
         *(f"{STORAGE}/review/test_{each}.py" for each in ("served", "evidence", "adjudication")),
     ],
     "storage/accepted.py": [f"{STORAGE}/test_accepted.py"],
@@ -130,9 +129,9 @@ MODULES = {
 }
 # fmt: off
 DECIDING = {
-    "storage/blindness.py": [
-        "is_blind", "is_withheld", "open_to", "is_open_to", "is_waiting", "has_rated", "counts_as_with_clinicians",
-        "reveal", "_urgent", "_was_listed", "see_readings", "_remember",
+    "storage/visibility.py": [
+        "is_blind", "is_yet_to_review", "is_in_review", "has_rated", "hides_in_review", "hidden_from", "record_shown",
+        "reveal", "_was_listed", "see_readings", "_remember",
     ],
     "storage/batches/pipelines.py": ["keep_version", "activate", "active_version", "_last_activation", "_newest"],
     "storage/batches/unscreened.py": [
@@ -148,7 +147,7 @@ DECIDING = {
         "not_ahead_for_others", "cases_in_hands", "is_read_by", "needs_senior", "state", "free_for", "in_order",
         "earliest", "next_free", "claim_next", "by_urgency", "claim_in", "_take", "take_back", "holds", "renew",
     ],
-    "storage/review/second_looks.py": ["request_second_looks", "_remember"],
+    "storage/review/second_looks.py": ["request_second_looks"],
     "storage/batches/screenings.py": ["_require_allowed", "_follows_from", "_placement", "_toss"],
     "storage/review/adjudication.py": [
         "settle", "resettle", "_close_alone", "_wait", "_dispute", "close", "latest_readings", "_labels_ever_given",

@@ -11,10 +11,10 @@ from tests.mutants.__main__ import DECIDING, MODULES, ROOT, chosen, undecorated
 
 def test_without_arguments_all_modules_are_tried() -> None:
     assert chosen([]) == (list(MODULES), None)
-    assert chosen(["storage/blindness.py", "--sample", "100"]) == (["storage/blindness.py"], 100)
+    assert chosen(["storage/visibility.py", "--sample", "100"]) == (["storage/visibility.py"], 100)
 
 
-@pytest.mark.parametrize(("arguments", "code"), [(["--help"], 0), (["storage/blindness"], 2), (["--all"], 2)])
+@pytest.mark.parametrize(("arguments", "code"), [(["--help"], 0), (["storage/visibility"], 2), (["--all"], 2)])
 def test_help_and_what_is_unknown_are_answered_in_words(
     arguments: list[str], code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -23,8 +23,8 @@ def test_help_and_what_is_unknown_are_answered_in_words(
     assert ended.value.code == code
     said = capsys.readouterr()
     assert "python -m tests.mutants" in said.out + said.err
-    if "storage/blindness" in arguments:
-        assert "no tests are named for storage/blindness:" in said.err
+    if "storage/visibility" in arguments:
+        assert "no tests are named for storage/visibility:" in said.err
 
 
 def test_every_module_and_test_that_is_named_exists() -> None:

@@ -28,7 +28,6 @@ from screening.review.rating_form import RatingLabel
 from screening.review.reach import Reach
 from screening.review.triage import Tier
 from storage.batches.batches import progress
-from storage.blindness import NotYetRated
 from storage.database import Database
 from storage.kinds import kinds
 from storage.review import adjudication, claims, inbox, retention
@@ -44,6 +43,7 @@ from storage.schema import adjudications, inbox_entries, ratings, screenings
 from storage.settings_store import SiteSettings, change
 from storage.site.accounts import set_roles
 from storage.site.audit_check import verify
+from storage.visibility import NotYetRated
 from tests.databases import copy_of, postgresql_database
 from tests.storage.batch_of import NOW, batch, decide, waiting
 from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, RESEARCHER, SENIOR, form, person, register

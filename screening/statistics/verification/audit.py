@@ -139,12 +139,6 @@ class Stratum:
         """First readings still due."""
         return self.selected - self.read - self.inconclusive - self.read_again - self.lost
 
-    @property
-    def without_what_waits(self) -> "Stratum":
-        """The same without the texts whose reading, the first or a further one, is still due."""
-        due = self.waiting + self.read_again
-        return replace(self, cases=self.cases - due, selected=self.selected - due, read_again=0)
-
     def if_unsettled_were(self, label: Label) -> "Stratum":
         """The same, had every text whose readings gave no label been this one."""
         unsafe = self.unsafe + (self.unsettled if label is Label.UNSAFE else 0)

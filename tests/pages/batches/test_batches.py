@@ -14,7 +14,7 @@ from pages.batches.intake_runs import intake_runs
 from pages.batches.pipelines import WHY_LEFT
 from screening.engine.pipeline import preset
 from screening.labels import Outcome
-from screening.review.actors import LOCAL_USER
+from screening.review.actors import LOCAL_USER, Actor
 from screening.review.reach import Reach
 from storage.batches import batches
 from storage.batches.batch_state import BatchState
@@ -27,6 +27,7 @@ from storage.schema import cases
 from tests.pages.conftest import Opener, choose_rows, words_on
 from tests.pages.working import work
 from tests.storage.batch_of import LATER, NOW, batch, decide, waiting
+from tests.storage.inbox_cases import ANN
 
 FILES = Path(__file__).parents[2] / "fixtures" / "bad_csv"
 
@@ -109,7 +110,7 @@ def test_unmapped_label_values_are_shown_and_not_guessed(open_page: Opener, page
     page = _bad(open_page, "bad_labels")
     assert "2 label values are not recognized" in words_on(page)
     batch_id = _started(page)
-    found = list(results(page_database, LOCAL_USER, batch_id))
+    found = list(results(page_database, LOCAL_USER.at(NOW), batch_id))
     assert [row.reference for row in found] == ["safe", None, None, None]
     assert found[1].reference_value == "unsfae"
 
@@ -171,7 +172,7 @@ def test_a_batch_runs_is_shown_and_downloaded(open_page: Opener, page_database: 
     assert (found.safe, found.unsafe, found.human_review) == (1, 1, 0)
 
 
-def test_files_leave_out_what_is_yet_to_be_read_and_the_page_says_so(
+def test_files_leave_out_what_is_in_review_where_the_switch_hides_it(
     open_page: Opener, page_database: Database
 ) -> None:
     batch_id = batch(page_database, ["one", "two", "three"], references="SU-")
@@ -180,35 +181,37 @@ def test_files_leave_out_what_is_yet_to_be_read_and_the_page_says_so(
     for case_id in others:
         decide(page_database, case_id)
     page = open_page("batches", batch=batch_id)
-    said = " ".join(one.value for one in page.caption)
-    assert 'Left out of 1 row (in the results it says "in the inbox")' in said and "readings stay blind" in said
-    assert "take it as one for a clinician" in said
+    page.toggle(key="hide_in_review").set_value(True).run()
+    assert not page.exception
     lines = list(csv.DictReader(results_csv(page_database, LOCAL_USER.at(NOW), batch_id)))
     hidden = lines[0]
     known = ("\ufeff" + '"id"', "row", "reference", "outcome")
-    assert [hidden[name] for name in known] == ["p1", "1", "safe", "in the inbox"]
+    assert [hidden[name] for name in known] == ["p1", "1", "safe", "in review"]
     assert {hidden[name] for name in ("node", "reason", "calls", "cost_usd", "delta")} == {""}
-    assert [(one["outcome"], one["calls"], one["withheld"]) for one in lines[1:]] == [("safe", "6", "False")] * 2
+    assert [(one["outcome"], one["calls"], one["hidden"]) for one in lines[1:]] == [("safe", "6", "False")] * 2
     twin = [json.loads(line) for line in results_jsonl(page_database, LOCAL_USER.at(NOW), batch_id)]
-    assert (twin[0]["outcome"], twin[0]["calls"], twin[0]["withheld"]) == ("in the inbox", None, True)
+    assert (twin[0]["outcome"], twin[0]["calls"], twin[0]["hidden"]) == ("in review", None, True)
+    page.toggle(key="hide_in_review").set_value(False).run()
+    twin = [json.loads(line) for line in results_jsonl(page_database, LOCAL_USER.at(NOW), batch_id)]
+    assert (twin[0]["outcome"], twin[0]["calls"], twin[0]["hidden"]) == ("human_review", 6, False)
 
 
-def test_the_counts_take_what_is_yet_to_be_read_as_with_a_clinician(open_page: Opener, page_database: Database) -> None:
-    """In the list and on the batch's own page: an audited text is among them, whatever the agents said of it."""
+@pytest.mark.parametrize("who", [LOCAL_USER, ANN], ids=["everybody's", "a reviewer's"])
+def test_the_counts_are_what_the_ai_did(
+    open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch, who: Actor
+) -> None:
+    """In the list and on the batch's own page, in review or not; links are for those who may see outcomes."""
+    monkeypatch.setattr("pages.components.resources.actor", lambda: who)
     batch_id = batch(page_database, ["one", "two"], audit_rate=1.0)
     for case_id, outcome in zip(waiting(page_database), (Outcome.SAFE, Outcome.UNSAFE), strict=True):
         decide(page_database, case_id, outcome)
     (line,) = open_page("batches").dataframe[0].value.to_dict("records")
-    assert (line["Safe"], line["Unsafe"], line["Escalated"]) == (0, 0, 2)
-    shown = words_on(open_page("batches", batch=batch_id))
-    assert "0✓ labeled safe" in shown and "2→ escalated" in shown
-
-
-def test_where_nothing_is_left_out_nothing_is_said_of_it(open_page: Opener, page_database: Database) -> None:
-    batch_id = batch(page_database, ["one"])
-    decide(page_database, waiting(page_database)[0])
+    assert (line["Safe"], line["Unsafe"], line["Escalated"]) == (1, 1, 0)
     page = open_page("batches", batch=batch_id)
-    assert "⤓ Results (CSV)" in words_on(page) and not any("Left out" in one.value for one in page.caption)
+    html = "".join(one.proto.body for one in page.get("html"))
+    assert ('href="/results?' in html, 'href="results?' in html) == (who == LOCAL_USER,) * 2
+    shown = words_on(page)
+    assert "1✓ labeled safe" in shown and "0→ escalated" in shown and "safe → safe: 1" in shown
 
 
 def test_the_row_that_is_pressed_is_the_batch_that_opens(open_page: Opener, page_database: Database) -> None:
@@ -358,5 +361,5 @@ def test_a_broken_byte_in_a_label_is_shown_and_its_row_keeps_what_it_is(
     values = next(frame.value for frame in page.dataframe if "Read as" in frame.value.columns)
     assert list(values["Value"]) == ["größer", "gr⟨U+DCF6⟩⟨U+DCDF⟩er", "safe"]
     assert list(values["Read as"]) == ["ignored", "ignored", "safe"]
-    found = list(results(page_database, LOCAL_USER, _started(page)))
+    found = list(results(page_database, LOCAL_USER.at(NOW), _started(page)))
     assert [row.reference for row in found] == [None] * 41 + ["safe"]

@@ -16,6 +16,7 @@ from screening.review.actors import LOCAL_USER
 from storage.batches.results import results
 from storage.database import Database
 from tests.pages.conftest import Opener, words_on
+from tests.storage.batch_of import NOW
 
 SEVERITIES = b"User,Post,Severity\n" + b"".join(
     b'u%d,"[""post %d"", ""and more""]",%s\n' % (number % 3, number, label)
@@ -61,7 +62,7 @@ def test_a_kept_mapping_reads_a_file_alike_on_the_page_and_on_the_command_line(
     press(page, "Start screening")
     intake_runs().wait()
     named = page.query_params["batch"]
-    by_page = list(results(page_database, LOCAL_USER, named if isinstance(named, str) else named[0]))
+    by_page = list(results(page_database, LOCAL_USER.at(NOW), named if isinstance(named, str) else named[0]))
     assert [(row.external_id, row.reference, row.group) for row in by_page] == [
         (row["id"], row["reference"], row["group"]) for row in by_command
     ]
@@ -136,7 +137,7 @@ def test_any_sheet_is_read(open_page: Opener, page_database: Database) -> None:
     press(page, "Start screening")
     intake_runs().wait()
     named = page.query_params["batch"]
-    found = list(results(page_database, LOCAL_USER, named if isinstance(named, str) else named[0]))
+    found = list(results(page_database, LOCAL_USER.at(NOW), named if isinstance(named, str) else named[0]))
     assert [row.external_id for row in found] == ["1", "2"]
 
 
@@ -204,7 +205,7 @@ def test_conversations_are_chosen_on_the_page_and_come_in_as_on_the_command_line
     press(page, "Start screening")
     intake_runs().wait()
     chosen = page.query_params["batch"]
-    rows = list(results(page_database, LOCAL_USER, chosen if isinstance(chosen, str) else chosen[0]))
+    rows = list(results(page_database, LOCAL_USER.at(NOW), chosen if isinstance(chosen, str) else chosen[0]))
     assert [row.external_id for row in rows] == ["c1", "c2", "c3", "c4", "c5", "c6"]
 
 

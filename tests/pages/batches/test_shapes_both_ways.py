@@ -14,6 +14,7 @@ from storage.batches.results import results
 from storage.database import Database
 from tests.pages.batches.test_mapping import SHAPES, press, upload, use_mapping
 from tests.pages.conftest import Opener, words_on
+from tests.storage.batch_of import NOW
 
 SEVERITIES = "Supportive=safe,Indicator=safe,Ideation=unsafe,Behavior=unsafe,Attempt=unsafe"
 WAYS = {
@@ -35,7 +36,7 @@ def by_page(page: AppTest, db: Database) -> tuple[str, list[tuple[str, str | Non
     intake_runs().wait()
     named = page.query_params["batch"]
     batch_id = named if isinstance(named, str) else named[0]
-    return batch_id, [(row.external_id, row.reference, row.group) for row in results(db, LOCAL_USER, batch_id)]
+    return batch_id, [(row.external_id, row.reference, row.group) for row in results(db, LOCAL_USER.at(NOW), batch_id)]
 
 
 @pytest.mark.parametrize("file", WAYS)

@@ -14,12 +14,11 @@ FOUND = Ways(
         ("risk", Label.UNSAFE): 90,
     },
     kept_back=0,
-    withheld=0,
 )
 
 
 def test_counts_stand_on_the_ways_and_outcomes_open_their_cases() -> None:
-    html = ways_html(preset("recommended"), FOUND, "b&1")
+    html = ways_html(preset("recommended"), FOUND, "b&1", linked=True)
     assert "1,000 texts" in html and "safe → safe: 900" in html and "escalate → Risk: 90" in html
     assert 'href="results?batch=b%261&amp;node=worker&amp;outcome=safe"' in html
     assert 'href="results?batch=b%261&amp;node=worker&amp;outcome=human_review"' in html
@@ -28,12 +27,12 @@ def test_counts_stand_on_the_ways_and_outcomes_open_their_cases() -> None:
 
 
 def test_one_text_is_not_texts() -> None:
-    html = ways_html(preset("paper"), Ways(asked={"worker": 1}, taken={}, kept_back=0, withheld=0), "b1")
+    html = ways_html(preset("paper"), Ways(asked={"worker": 1}, taken={}, kept_back=0), "b1", linked=True)
     assert "1 text<" in html and "1 texts" not in html and "0 texts" in html
 
 
 def test_what_an_agent_did_not_settle_is_counted_and_opened_apart_from_its_label() -> None:
     taken = {("worker", Label.ESCALATE): 90, ("worker", None): 10}
-    html = ways_html(preset("paper"), Ways(asked={"worker": 100}, taken=taken, kept_back=0, withheld=0), "b1")
+    html = ways_html(preset("paper"), Ways(asked={"worker": 100}, taken=taken, kept_back=0), "b1", linked=True)
     assert 'way=worker%3Aescalate" target="_self">escalate 90</a>' in html
     assert 'way=worker%3Anot+settled" target="_self">not settled 10</a>' in html

@@ -98,14 +98,11 @@ def test_what_was_audited_below_a_plan_that_is_raised_later_is_said_and_no_lost_
     assert claims_today.missed_words(found)[2].endswith("6 read or lost")
 
 
-def test_a_reader_is_not_told_how_many_called_safe_wait_for_a_second_reading() -> None:
+def test_a_text_that_waits_for_a_second_reading_counts_as_missed_in_the_bound() -> None:
     fine, again = reading(Outcome.SAFE, Label.SAFE), reading(Outcome.SAFE, Label.UNSAFE)
     found = verify(sample(*[fine] * 9, replace(again, case=replace(again.case, disputed=True))), NO_MIX, PLAN)
-    for said in map(missed_words, (found, replace(found, to_reader=True))):
-        assert "after 10 readings" in said
+    assert "after 10 readings" in missed_words(found)
     assert "of 10 called safe; in the bound 1 that wait for a second reading count" in missed_words(found)
-    told = missed_words(replace(found, to_reader=True))
-    assert "of 9 called safe; in the bound any that wait for a second reading count" in told
 
 
 def test_a_bound_for_one_look_is_told_on_its_day_alone() -> None:

@@ -9,14 +9,16 @@ from jobs.agents import Agents
 from jobs.comparing import ComparisonRunner
 from jobs.intake import configuration
 from jobs.port import system_clock
-from pages.research.comparison_panel import figures_of, withheld_words
+from pages.research.comparison_panel import figures_of
+from pages.research.comparison_table import differing_pairs
 from screening.engine.pipeline import preset
 from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.settings import Settings
 from storage.batches.configurations import save_configuration
 from storage.database import Database
-from storage.research.comparisons import Trial, begin_comparison, end_comparison, list_comparisons
+from storage.research.comparisons import Trial, begin_comparison, end_comparison, list_comparisons, paired_outcomes
 from storage.schema import inbox_entries
+from storage.visibility import choose_hiding
 from tests.jobs.running import screened
 from tests.pages import researched
 from tests.pages.conftest import Opener
@@ -73,7 +75,7 @@ async def compare(db: Database, settings: Settings) -> None:
     await agents.aclose()
 
 
-def test_what_the_figures_leave_out_is_said_with_what_it_does_to_them_and_kept_with_a_decision(
+def test_the_figures_are_of_all_cases_and_the_list_of_those_that_are_not_hidden(
     open_page: Opener, page_database: Database
 ) -> None:
     settings = Settings(_env_file=None, sampler="simulated")
@@ -83,6 +85,11 @@ def test_what_the_figures_leave_out_is_said_with_what_it_does_to_them_and_kept_w
     begun = begin_comparison(page_database, LOCAL_USER.at(NOW), batch_id, trial)
     asyncio.run(compare(page_database, settings))
     waits = page_database.value(select(func.count()).select_from(inbox_entries))
-    assert figures_of(page_database, LOCAL_USER, begun)["withheld"] == waits > 1
-    said = [caption.value for caption in open_page("pipelines").caption if caption.value.startswith("Left out until")]
-    assert said == [withheld_words(waits)] and f"are {waits} texts" in said[0]
+    before = figures_of(page_database, LOCAL_USER, begun)
+    assert before["figures"][4]["n"] == "12" and waits > 1
+    choose_hiding(page_database, LOCAL_USER.at(NOW), hide=True)
+    assert figures_of(page_database, LOCAL_USER, begun) == before
+    apart = differing_pairs(paired_outcomes(page_database, LOCAL_USER, begun))
+    hidden = sum(pair.hidden for pair in apart)
+    said = any(f"{hidden:,} of them are in review and hidden" in one.value for one in open_page("pipelines").caption)
+    assert said is bool(hidden)

@@ -10,6 +10,7 @@ from sqlalchemy import select, update
 from streamlit.testing.v1 import AppTest
 
 from pages.components import relabelled_export
+from pages.research.hide_switch import COUNTS_AS_SEEN
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER
 from storage.database import Database
@@ -20,6 +21,7 @@ from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
 from storage.schema import audit_events, cases
 from storage.settings_store import SiteSettings, change
+from storage.visibility import choose_hiding
 from tests.databases import write
 from tests.pages.conftest import Opener
 from tests.storage.batch_of import LATER, NOW, batch, commit, commit_run, decide, run, screening, waiting
@@ -108,28 +110,23 @@ def test_texts_are_shown_by_choice_masked_and_logged_once(open_page: Opener, pag
     assert len(viewed) == 1 and "write" not in viewed[0].details
 
 
-def test_what_a_reader_must_not_know_yet_is_not_listed(open_page: Opener, page_database: Database) -> None:
-    batch_id = _decided(page_database, [Outcome.HUMAN_REVIEW])
-    page = open_page("errors", batch=batch_id, cell="safe.human_review")
-    assert not page.exception
-    assert any("0 cases. 1 more wait in the inbox" in caption.value for caption in page.caption)
-    assert len(page.dataframe) == 1
-
-
-def test_what_waits_counts_as_with_clinicians_and_the_page_says_so(open_page: Opener, page_database: Database) -> None:
+def test_cases_in_review_are_counted_and_listed_and_hidden_from_the_list_by_the_switch(
+    open_page: Opener, page_database: Database
+) -> None:
     batch_id = batch(page_database, TEXTS, references="SSUU-", audit_rate=1.0)
     for case_id in waiting(page_database):
         decide(page_database, case_id, Outcome.SAFE)
-    page = open_page("errors", batch=batch_id, cell="unsafe.human_review")
-    assert list(page.dataframe[0].value["To a clinician"]) == ["2", "2"]
-    said = " ".join(caption.value for caption in page.caption)
-    assert "4 cases wait for a reading and count as left to a clinician" in said and "upper bounds" in said
-    assert "0 cases. 2 more wait in the inbox" in said
-
-
-def test_where_nothing_waits_nothing_is_said_of_it(open_page: Opener, page_database: Database) -> None:
-    _whole(page_database)
-    assert not any("upper bounds" in caption.value for caption in open_page("errors").caption)
+    page = open_page("errors", batch=batch_id, cell="unsafe.safe")
+    for hides, listed in ((False, ["p3", "p4"]), (True, None), (False, ["p3", "p4"])):
+        assert page.toggle(key="hide_in_review").value is hides
+        assert list(page.dataframe[0].value["Labelled safe"]) == ["2  right", "2  missed"]
+        assert [list(table.value["ID"]) for table in page.dataframe[1:]] == ([listed] if listed else [])
+        hidden = any("0 cases. 2 more are in review and hidden" in caption.value for caption in page.caption)
+        assert hidden is hides and any(caption.value == COUNTS_AS_SEEN for caption in page.caption) is not hides
+        page.toggle(key="hide_in_review").set_value(not hides).run()
+    choose_hiding(page_database, LOCAL_USER.at(LATER), hide=False)  # in another tab
+    page.run()
+    assert page.toggle(key="hide_in_review").value is False
 
 
 def test_the_source_of_both_kinds_of_labels_is_said(open_page: Opener, page_database: Database) -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -28,13 +29,14 @@ from storage.review.erasure import By, Selection, erase
 from storage.review.ratings import submit_rating
 from storage.review.second_looks import request_second_looks
 from storage.review.taking_back import take_back
-from storage.schema import inbox_entries, ratings
+from storage.schema import inbox_entries, ratings, unblindings
+from storage.visibility import choose_hiding
 from tests.databases import write
 from tests.pages.conftest import Opener
 from tests.pages.researched import SAMPLE, sample_rows, screened
-from tests.storage.batch_of import batch, commit, commit_run, run, screening, waiting
+from tests.storage.batch_of import NOW, batch, commit, commit_run, run, screening, waiting
 from tests.storage.inbox_cases import form, register
-from tests.storage.research.case_by_case import waiting_for_a_reading
+from tests.storage.research.case_by_case import cases_in_review
 
 PLANTED = SAMPLE.with_name("sample_planted_labels.csv")
 READER = Actor(id="ann", name="Ann", roles=frozenset({Role.REVIEWER, Role.SENIOR}))
@@ -130,7 +132,7 @@ def test_who_has_seen_the_list_is_not_blind_any_more(page_database: Database) ->
     case_id = rank_labels(page_database, asked(page_database, batch.batch_id), Ranking.EVIDENCE).first[0].case_id
     now = datetime.now(UTC)
     request_second_looks(page_database, LOCAL_USER.at(now), [case_id], shown=[case_id])
-    assert case_id in waiting_for_a_reading(page_database, LOCAL_USER, batch.batch_id)
+    assert case_id in cases_in_review(page_database, batch.batch_id)
     held = claim(page_database, LOCAL_USER.at(now), case_id)
     submit_rating(page_database, LOCAL_USER.at(now), case_id, held.token, form("safe"), new_id(now))
     (row,) = [
@@ -155,7 +157,7 @@ def test_the_page_ranks_sends_and_lists_no_case_that_waits(open_page: Opener, pa
     assert 3 <= sent <= 6
     app.run()
     assert len(app.dataframe[0].value) == listed - sent
-    assert len(waiting_for_a_reading(page_database, LOCAL_USER, batch_id)) >= sent
+    assert len(cases_in_review(page_database, batch_id)) >= sent
     app.session_state["labels_tab"] = "Relabelled data set"
     app.run()
     assert app.info and not app.dataframe, "nothing was reviewed yet"
@@ -246,16 +248,23 @@ def test_what_was_erased_leaves_the_pages_that_showed_it_at_once(open_page: Open
     assert not any(f"'{first.external_id}'" in shown(tab) for tab in tabs) and "her sister" not in shown("Ledger")
 
 
-def test_a_case_that_is_open_again_leaves_no_entry_in_the_ledger(page_database: Database) -> None:
+def test_entries_of_a_case_in_review_again_are_hidden_by_the_switch(page_database: Database) -> None:
     register(page_database, READER)
     batch = recorded_batch(page_database, LOCAL_USER, screened(page_database, sample_rows(every=10), audit_rate=0.0))
     case_id = rank_labels(page_database, asked(page_database, batch.batch_id), Ranking.EVIDENCE).first[0].case_id
     request_second_looks(page_database, LOCAL_USER.at(datetime.now(UTC)), [case_id])
     rate(page_database, case_id, "safe")
-    assert [entry.case_id for entry in ledger(page_database, LOCAL_USER, batch.batch_id, "key").entries] == [case_id]
+    assert [entry.case_id for entry in ledger(page_database, LOCAL_USER.at(NOW), batch.batch_id, "key").entries] == [
+        case_id
+    ]
     write(page_database, update(inbox_entries).values(closed_at=None))
-    found = ledger(page_database, LOCAL_USER, batch.batch_id, "key")
+    other = replace(LOCAL_USER, id="eve")  # who has not reviewed it
+    found = ledger(page_database, other.at(NOW), batch.batch_id, "key")
     assert (found.entries, found.hidden) == ((), 1)
+    choose_hiding(page_database, other.at(NOW), hide=False)
+    found = ledger(page_database, other.at(NOW), batch.batch_id, "key")
+    assert ([entry.case_id for entry in found.entries], found.hidden) == ([case_id], 0)
+    assert page_database.value(select(unblindings.c.case_id).where(unblindings.c.reviewer == "eve")) == case_id
 
 
 def test_the_data_card_counts_the_rows_of_its_version(page_database: Database) -> None:

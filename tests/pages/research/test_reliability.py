@@ -8,8 +8,8 @@ import pytest
 from sqlalchemy import insert, select, update
 from streamlit.testing.v1 import AppTest
 
-from pages.research.audit_cases import CALLED, LISTED_LATER
-from pages.research.audit_flow import FLOW_UNTOLD, UNTOLD, flow
+from pages.research.audit_cases import CALLED
+from pages.research.audit_flow import flow
 from pages.research.claims import beyond_sentence, missed_sequence, plan_sentences, reading_words, verify, verify_now
 from pages.research.reliability_view import binding_html
 from pages.research.stard import Study, missed_sentence, report_html
@@ -25,7 +25,7 @@ from storage.research.outcome_mix import REFERENCE, OutcomeMix
 from storage.research.reliability import AuditSample, Reading, audit_sample, measured_configurations, severities
 from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
-from storage.schema import cases, inbox_entries, ratings, reveals, screenings
+from storage.schema import cases, inbox_entries, ratings, screenings, unblindings
 from storage.settings_store import AuditPlan, SiteSettings, change, current
 from tests.pages.conftest import Opener, restart
 from tests.pages.researched import sample_rows, screened
@@ -315,39 +315,28 @@ def _listed(page: AppTest) -> int:
     return int(said.split()[0])
 
 
-def test_no_count_tells_a_reader_what_the_agents_made_of_a_text_that_waits(
+def test_every_count_of_the_audit_lists_as_many_cases_in_review_or_not(
     open_page: Opener, page_database: Database
 ) -> None:
-    """A list one shorter than its count, or one that waits in a row of one outcome, would tell of which it is."""
     screened(page_database, sample_rows(every=4), audit_rate=0.5)
     page = open_page("reliability")
     flow_of_it = {row["Cases"]: row["n"] for row in page.dataframe[0].value.to_dict("records")}
-    waits = flow_of_it["reading still due"]
-    assert flow_of_it[FLOW_UNTOLD] == waits > 0
-    assert flow_of_it["under audit"] == waits + sum(flow_of_it[words.lower()] for words in CALLED.values())
-    assert {row["Waiting"] for row in page.dataframe[1].value.to_dict("records")} == {0}
+    assert flow_of_it["reading still due"] > 0
+    assert flow_of_it["under audit"] == sum(flow_of_it[words.lower()] for words in CALLED.values())
     for tab, key in (("Audit sample", "audit_cases"), ("Allocation", "allocation_cases")):
         page.session_state["reliability_tab"] = tab
         page.run()
         for words, count in _counts(page, key).items():
-            if words not in ("Settled", "Under audit"):
-                page.pills(key=key).set_value(f"{words} {count}").run()
-                assert not page.exception and _listed(page) == count, words
-    page.session_state["reliability_tab"] = "Drift"
-    page.run()
-    assert any(caption.value == LISTED_LATER for caption in page.caption)
+            page.pills(key=key).set_value(f"{words} {count}").run()
+            assert not page.exception and _listed(page) == count, words
 
 
-def test_who_does_not_read_is_told_every_outcome_and_both_the_same_bounds(page_database: Database) -> None:
+def test_everybody_is_told_the_same_figures(page_database: Database) -> None:
     screened(page_database, sample_rows(every=4), audit_rate=0.5)
     (one,) = measured_configurations(page_database, LOCAL_USER)
     reader, other = (verify_now(page_database, who, one.version, PLAN, AT.date()) for who in (LOCAL_USER, RESEARCHER))
-    assert replace(reader, to_reader=False) == other and other.told_strata == other.strata
-    assert any(each.waiting for each in other.strata) and not any(each.waiting for each in reader.told_strata)
-    assert reader.called_safe < other.called_safe == other.estimates.missed.cases
-    assert dict(flow(reader))[FLOW_UNTOLD] > 0 and FLOW_UNTOLD not in dict(flow(other))
-    for made, told in ((reader, True), (other, False)):
-        assert (UNTOLD in report_html(made, binding_of(BODY), AT, STUDY)) is told
+    assert reader == other and any(each.waiting for each in other.strata)
+    assert other.called_safe == other.estimates.missed.cases
 
 
 def test_the_counts_of_allocation_open_their_cases(open_page: Opener, page_database: Database) -> None:
@@ -389,7 +378,7 @@ def test_a_reading_after_the_reveal_is_left_out_and_counted(page_database: Datab
     assert claim is not None
     with page_database.write() as conn:
         row = {"case_id": claim.case_id, "reviewer": LOCAL_USER.id, "before_rating": True, "at": now}
-        conn.execute(insert(reveals).values(row))
+        conn.execute(insert(unblindings).values(row))
     submit_rating(page_database, LOCAL_USER.at(now), claim.case_id, claim.token, form("safe"), new_id(now))
     (measured,) = measured_configurations(page_database, LOCAL_USER)
     found = audit_sample(page_database, LOCAL_USER, measured.version)

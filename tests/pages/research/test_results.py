@@ -16,10 +16,10 @@ from screening.text.received import receive
 from storage.batches.batches import progress
 from storage.batches.intake import add_rows
 from storage.database import Database
-from storage.research.case_tags import Waiting, add_tag, remarks, tag_counts
+from storage.research.case_tags import add_tag, remarks, tag_counts
 from storage.research.cells import cell_page
 from storage.research.listed import Cell
-from storage.review.second_looks import request_second_looks
+from storage.visibility import choose_hiding
 from tests.pages.conftest import Opener
 from tests.storage.batch_of import NOW, batch, decide, waiting
 
@@ -54,7 +54,7 @@ def test_all_cases_are_listed_with_what_became_of_them(open_page: Opener, page_d
     page = open_page("results", batch=decided(page_database))
     assert not page.exception, page.exception
     table = page.dataframe[0].value
-    assert list(table["Outcome"]) == ["labelled safe"] * 3 + ["in the inbox", "pending"]
+    assert list(table["Outcome"]) == ["labelled safe"] * 3 + ["goes to a clinician", "pending"]
     assert list(table["Read"]) == ["", "", "", "waits", ""] and table["Calls"].isna()[3]
 
 
@@ -83,22 +83,20 @@ def test_a_way_of_the_drawing_opens_its_cases_and_can_be_taken_out(open_page: Op
 @pytest.mark.parametrize("outcome", ["safe", "unsafe", "human_review", "pending"])
 def test_every_number_opens_as_many_cases(open_page: Opener, page_database: Database, outcome: str) -> None:
     batch_id = decided(page_database)
-    found = progress(page_database, batch_id, actor=LOCAL_USER)
+    found = progress(page_database, batch_id)
     html = result_links_html(batch_id, found)
     (link,) = [part.split('"')[0] for part in html.split('href="')[1:] if f"outcome={outcome}" in part.split('"')[0]]
     filters = {name: values[0] for name, values in parse_qs(urlparse(link).query).items()}
     page = open_page("results", **filters)
     listed = len(ids(page)) if page.dataframe else 0
-    waits = 1 if outcome == "human_review" else 0  # it is counted, and said to wait
-    assert listed + waits == getattr(found, outcome)
-    assert any("1 more wait in the inbox" in caption.value for caption in page.caption) == bool(waits)
+    assert listed == getattr(found, outcome)
 
 
 def test_a_case_is_read_with_the_next_and_the_one_before(open_page: Opener, page_database: Database) -> None:
     batch_id = decided(page_database)
     first = open_page("results", batch=batch_id, outcome="safe")
     assert not first.exception
-    listed = cell_page(page_database, LOCAL_USER, Cell(batch_id=batch_id, outcome="safe")).ids
+    listed = cell_page(page_database, LOCAL_USER.at(NOW), Cell(batch_id=batch_id, outcome="safe")).ids
     page = open_page("results", batch=batch_id, outcome="safe", case=listed[0])
     assert "a quiet day" in shown(page) and "1 of 3" in shown(page)
     page.button(key="reader_Next").click().run()
@@ -113,7 +111,7 @@ def test_cases_are_tagged_from_the_reader_and_the_most_alike_are_found(
     open_page: Opener, page_database: Database
 ) -> None:
     batch_id = decided(page_database)
-    listed = cell_page(page_database, LOCAL_USER, Cell(batch_id=batch_id, outcome="safe")).ids
+    listed = cell_page(page_database, LOCAL_USER.at(NOW), Cell(batch_id=batch_id, outcome="safe")).ids
     add_tag(page_database, LOCAL_USER.at(NOW), listed[0], "lyrics")
     page = open_page("results", batch=batch_id, outcome="safe", case=listed[1])
     page.button(key=f"tag_{listed[1]}_1").click().run()
@@ -124,20 +122,12 @@ def test_cases_are_tagged_from_the_reader_and_the_most_alike_are_found(
     assert case_of(page) == listed[2]
 
 
-def test_a_remark_on_a_case_that_waits_for_a_reading_by_now_is_refused_and_shown(
-    open_page: Opener, page_database: Database
-) -> None:
+def test_a_remark_is_kept_with_its_case(open_page: Opener, page_database: Database) -> None:
     batch_id = decided(page_database)
-    one, other = cell_page(page_database, LOCAL_USER, Cell(batch_id=batch_id, outcome="safe")).ids[:2]
+    (one, *_) = cell_page(page_database, LOCAL_USER.at(NOW), Cell(batch_id=batch_id, outcome="safe")).ids
     page = open_page("results", batch=batch_id, outcome="safe", case=one)
     _keep_remark(page, one, "from a song")
     assert [each.remark for each in remarks(page_database, LOCAL_USER, one)] == ["from a song"]
-    page = open_page("results", batch=batch_id, outcome="safe", case=other)
-    request_second_looks(page_database, LOCAL_USER.at(NOW), [other])
-    _keep_remark(page, other, "this one too")
-    assert "Your remark was not kept" in page.error[0].value and page.code[0].value == "this one too"
-    with pytest.raises(Waiting):
-        remarks(page_database, LOCAL_USER, other)
 
 
 def _keep_remark(page: AppTest, case_id: str, words: str) -> None:
@@ -146,12 +136,13 @@ def _keep_remark(page: AppTest, case_id: str, words: str) -> None:
     assert not page.exception
 
 
-def test_what_waits_shows_its_text_and_nothing_else(open_page: Opener, page_database: Database) -> None:
+def test_what_is_hidden_shows_its_text_and_nothing_else(open_page: Opener, page_database: Database) -> None:
     batch_id = decided(page_database)
-    (case_id,) = cell_page(page_database, LOCAL_USER, Cell(batch_id=batch_id, outcome="in the inbox")).ids
+    choose_hiding(page_database, LOCAL_USER.at(NOW), hide=True)
+    (case_id,) = cell_page(page_database, LOCAL_USER.at(NOW), Cell(batch_id=batch_id, outcome="in review")).ids
     page = open_page("results", batch=batch_id, case=case_id)
     assert "bread recipes" in shown(page) and "outcome <b>" not in shown(page)
-    assert any("It waits for a reading" in caption.value for caption in page.caption)
+    assert any("its outcome is hidden" in caption.value for caption in page.caption)
     assert not [button for button in page.button if str(button.key).startswith("tag_")]
 
 
@@ -187,7 +178,7 @@ def test_a_count_of_the_errors_page_opens_its_cases(open_page: Opener, page_data
 
 def test_the_list_is_sorted_by_what_the_file_says(page_database: Database) -> None:
     batch_id = decided(page_database)
-    by_id = cell_page(page_database, LOCAL_USER, Cell(batch_id=batch_id, sort="id", descending=True))
+    by_id = cell_page(page_database, LOCAL_USER.at(NOW), Cell(batch_id=batch_id, sort="id", descending=True))
     assert [case.external_id for case in by_id.cases] == ["p5", "p4", "p3", "p2", "p1"]
 
 

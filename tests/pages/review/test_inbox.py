@@ -29,7 +29,7 @@ from storage.review.adjudication import Next
 from storage.review.drafts import load_draft
 from storage.review.erasure import erase_rows
 from storage.review.queue import Counts, State, counts
-from storage.schema import cases, inbox_entries, reveals
+from storage.schema import cases, inbox_entries, unblindings
 from storage.schema import ratings as ratings_table
 from storage.settings_store import SiteSettings
 from tests.databases import write
@@ -88,9 +88,9 @@ def test_the_engines_view_is_served_when_the_desk_asks_for_it_and_not_with_the_s
 ) -> None:
     page = ask(take_next(open_page("inbox")), "save", form={"label": "safe", "certainty": 5})
     assert desk(page)["stage"] == "read" and not desk(page)["read"]["revealed"]
-    assert "Goes to a clinician" not in _shown(page) and _count(page_database, reveals) == 0
+    assert "Goes to a clinician" not in _shown(page) and _count(page_database, unblindings) == 0
     page = ask(page, "reveal")
-    assert desk(page)["read"]["revealed"] and _count(page_database, reveals) == 1
+    assert desk(page)["read"]["revealed"] and _count(page_database, unblindings) == 1
 
 
 def test_what_the_agents_settled_is_not_told_before_the_reading_and_not_denied_after(

@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 from screening.review.triage import Tier
 from storage.database import Database
 from storage.review.second_readings import has_asked
-from storage.schema import reveals
+from storage.schema import unblindings
 from tests.pages.conftest import Opener
 from tests.pages.review.desk import answer, ask, asked, desk, give_to_bo, save, send, take_next
 from tests.storage.inbox_cases import BO, fill
@@ -22,7 +22,7 @@ def case_id(page_database: Database) -> Iterator[str]:
 
 
 def _revealed(db: Database) -> int:
-    return db.value(select(func.count()).select_from(reveals))
+    return db.value(select(func.count()).select_from(unblindings))
 
 
 @pytest.mark.parametrize("after", ["next", "previous", "undo", "finish"])

@@ -22,7 +22,6 @@ from storage.batches.tallies import Totals
 from storage.database import Database
 from storage.schema import audit_events, cases
 from tests.storage.batch_of import NOW, batch, decide, waiting
-from tests.storage.inbox_cases import SENIOR
 
 BOTH = Caps(max_calls=10, max_cost_usd=1.0)
 
@@ -159,15 +158,6 @@ def test_batches_are_told_apart(db: Database) -> None:
     assert [found[one].failed for one in (capped, cancelled, failed, plain)] == [1, 0, 1, 0]
     assert [found[one].totals.lost_calls for one in (capped, cancelled, failed, plain)] == [6, 0, 2, 0]
     assert [found[one].caps.max_calls for one in (capped, plain)] == [6, None]
-
-
-def test_the_state_rests_on_all_that_was_spent_and_the_sums_on_what_may_be_known(db: Database) -> None:
-    batch_id = batch(db, ["one", "two"], audit_rate=1.0, max_calls=6)
-    decide(db, waiting(db)[0])
-    with db.read() as conn:
-        shown = standing(conn, batch_id, actor=SENIOR)
-    assert (shown.state, shown.why, shown.totals.calls, shown.totals.left_out) == (BatchState.CAPPED, "max_calls", 0, 1)
-    assert of(db, batch_id).totals.calls == 6
 
 
 def batch_of(db: Database, case_id: str) -> str:

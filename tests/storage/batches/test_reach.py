@@ -14,7 +14,7 @@ from storage.batches.results import results
 from storage.batches.unscreened import bring_in
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.kinds import IN_INBOX
+from storage.kinds import IN_REVIEW
 from storage.research.reading_table import readings_by_tier
 from storage.review.claims import claim_next
 from storage.review.ratings import my_rating, submit_rating
@@ -61,12 +61,12 @@ def test_a_stated_imminent_risk_is_reviewed_whatever_the_batch_does(db: Database
     assert entered == (2 if reach is Reach.READ else 1)
 
 
-def test_what_is_to_be_read_is_withheld_from_the_moment_of_its_outcome(db: Database) -> None:
+def test_what_is_to_be_reviewed_is_hidden_from_lists_at_once_and_counted_as_it_ended(db: Database) -> None:
     batch_id = settled(db, Reach.READ)
-    [row] = results(db, SENIOR, batch_id)
-    assert (row.outcome, row.withheld, row.calls) == (IN_INBOX, True, None)
-    counted = progress(db, batch_id, actor=SENIOR)
-    assert (counted.unsafe, counted.human_review) == (0, 1)
+    [row] = results(db, SENIOR.at(NOW), batch_id)
+    assert (row.outcome, row.hidden, row.calls) == (IN_REVIEW, True, None)
+    counted = progress(db, batch_id)
+    assert (counted.unsafe, counted.human_review) == (1, 0)
 
 
 @pytest.mark.parametrize("reader", [ANN, SENIOR], ids=["reviewer", "senior"])

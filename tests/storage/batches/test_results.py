@@ -15,9 +15,9 @@ from storage.batches.batch_state import BatchState
 from storage.batches.batches import list_batches, progress
 from storage.batches.configurations import save_configuration
 from storage.batches.pending import record_error
-from storage.batches.results import Result, results, withheld_rows
+from storage.batches.results import Result, results
 from storage.database import Database
-from storage.kinds import IN_INBOX
+from storage.kinds import IN_REVIEW
 from storage.research.confusion import confusion
 from storage.review import claims, inbox
 from storage.review.ratings import submit_rating
@@ -40,7 +40,7 @@ def test_each_row_has_one_result_in_the_files_order(db: Database, monkeypatch: p
     record_error(db, fourth, "rate_limited", "too many requests", NOW)
     record_error(db, first, "timeout", "slow", NOW)
     record_error(db, first, "refused", "no", NOW)
-    found = list(results(db, SYSTEM, batch_id))
+    found = list(results(db, SYSTEM.at(NOW), batch_id))
     assert [(one.row, one.external_id) for one in found] == [(row, f"p{row}") for row in range(1, 6)]
     assert [one.outcome for one in found] == ["pending", "unsafe", "human_review", "pending", "pending"]
     assert [one.calls for one in found] == [0, 6, 6, 6, 0]
@@ -58,19 +58,18 @@ def test_no_bound_is_given_where_the_server_of_an_agent_has_read_off_a_text(db: 
     write(db, update(batches).values(configuration=version))
     drawn, read_off = waiting(db)
     commit_run(db, drawn, 0, run("SSSSSS"))
-    assert {(one.pipeline_delta, one.contract) for one in results(db, SYSTEM, batch_id)} == {
+    assert {(one.pipeline_delta, one.contract) for one in results(db, SYSTEM.at(NOW), batch_id)} == {
         (chain_bound(pipeline), promises(pipeline))
     }
     distribution = LabelDistribution(labels={Label.SAFE: 0.8, Label.UNSAFE: 0.1, Label.ESCALATE: 0.1}, unknown=0.0)
     commit_run(db, read_off, 0, replace(run(""), distribution=distribution))
-    assert {(one.pipeline_delta, one.contract) for one in results(db, SYSTEM, batch_id)} == {(None, None)}
+    assert {(one.pipeline_delta, one.contract) for one in results(db, SYSTEM.at(NOW), batch_id)} == {(None, None)}
 
 
 def test_who_reads_cases_blind_sees_no_outcomes(db: Database) -> None:
     batch_id = batch(db, TEXTS)
     for ask in (
-        lambda: next(results(db, REVIEWER, batch_id)),
-        lambda: withheld_rows(db, REVIEWER, batch_id),
+        lambda: next(results(db, REVIEWER.at(NOW), batch_id)),
         lambda: confusion(db, REVIEWER, batch_id),
     ):
         with pytest.raises(Forbidden):
@@ -81,20 +80,19 @@ def _said(found: Result) -> tuple[object, ...]:
     return found.outcome, found.node, found.reason, found.calls, found.cost_usd, found.delta, found.error
 
 
-def test_what_is_open_in_the_inbox_is_withheld_from_whoever_may_yet_read_it(db: Database) -> None:
+def test_what_is_in_review_is_hidden_from_who_asks_for_it(db: Database) -> None:
     batch_id = batch(db, TEXTS[:3], audit_rate=1.0, references="SUS")
     for case_id, outcome in zip(waiting(db), Outcome, strict=True):
         decide(db, case_id, outcome)
-    nothing = (IN_INBOX, None, None, None, None, None, None)
-    for who in (LOCAL_USER, SENIOR, RESEARCHER):
-        found = list(results(db, who, batch_id))
-        assert {_said(one) for one in found} == {nothing} and all(one.withheld for one in found)
+    nothing = (IN_REVIEW, None, None, None, None, None, None)
+    asked = ((LOCAL_USER, None), (RESEARCHER, None), (SENIOR, None), (SENIOR, False), (RESEARCHER, True))
+    for (who, hide), hidden in zip(asked, (False, False, True, False, True), strict=True):
+        found = list(results(db, who.at(NOW), batch_id, hide=hide))
+        assert all(one.in_review for one in found) and {one.hidden for one in found} == {hidden}
+        assert {_said(one) for one in found} == {nothing} if hidden else [one.outcome for one in found] == [*Outcome]
         assert [(one.row, one.external_id, one.reference) for one in found] == [
-            (1, "p1", "safe"),
-            (2, "p2", "unsafe"),
-            (3, "p3", "safe"),
-        ]
-        assert withheld_rows(db, who, batch_id) == 3
+            (1, "p1", "safe"), (2, "p2", "unsafe"), (3, "p3", "safe"),
+        ]  # fmt: skip
 
 
 def test_a_case_is_shown_to_its_reader_and_to_all_once_it_is_closed(db: Database) -> None:
@@ -107,23 +105,24 @@ def test_a_case_is_shown_to_its_reader_and_to_all_once_it_is_closed(db: Database
     assert claim is not None
     inbox.ask_second_opinion(db, first_reader.at(LATER), claim.case_id, claim.token)
     submit_rating(db, first_reader.at(LATER), claim.case_id, claim.token, form("unsafe", 4), "a" * 32)
-    seen = {who.id: [one.outcome for one in results(db, who, batch_id)] for who in (first_reader, SENIOR, RESEARCHER)}
-    assert seen == {"ann": ["human_review"], "sue": [IN_INBOX], "rae": [IN_INBOX]}
-    assert [withheld_rows(db, who, batch_id) for who in (first_reader, SENIOR)] == [0, 1]
+    seen = {
+        who.id: [one.outcome for one in results(db, who.at(NOW), batch_id)]
+        for who in (first_reader, SENIOR, RESEARCHER)
+    }
+    assert seen == {"ann": ["human_review"], "sue": [IN_REVIEW], "rae": ["human_review"]}
     again = claims.claim_next(db, BO.at(LATER))
     assert again is not None
     submit_rating(db, BO.at(LATER), again.case_id, again.token, form("unsafe", 4), "b" * 32)
-    assert [(one.outcome, one.calls, one.withheld) for one in results(db, SENIOR, batch_id)] == [
+    assert [(one.outcome, one.calls, one.hidden) for one in results(db, SENIOR.at(NOW), batch_id)] == [
         ("human_review", 6, False)
     ]
-    assert withheld_rows(db, SENIOR, batch_id) == 0
 
 
 def test_the_program_itself_is_given_everything(db: Database) -> None:
     batch_id = batch(db, TEXTS[:1], audit_rate=1.0)
     decide(db, waiting(db)[0], Outcome.SAFE)
-    (found,) = results(db, SYSTEM, batch_id)
-    assert (found.outcome, found.node, found.calls, found.withheld) == ("safe", "worker", 6, False)
+    (found,) = results(db, SYSTEM.at(NOW), batch_id)
+    assert (found.outcome, found.node, found.calls, found.hidden) == ("safe", "worker", 6, False)
 
 
 def test_progress_accounts_for_every_row(db: Database) -> None:

@@ -1,17 +1,14 @@
-"""A batch's running sums: what is added is there, in the row of its own, and readers know no more than they may."""
+"""A batch's running sums: what is added is there, in the row of its own."""
 
 from datetime import timedelta
 
 from sqlalchemy import select
 
 from screening.labels import Outcome
-from screening.review.actors import LOCAL_USER, SYSTEM
-from storage.batches.batches import pause
-from storage.batches.tallies import SHARDS, UNPRICED_AT_FIRST, Totals, add, one_outcome, sums_for, totals
+from storage.batches.tallies import SHARDS, UNPRICED_AT_FIRST, Totals, add, one_outcome, totals
 from storage.database import Database
 from storage.schema import batch_tallies
-from tests.storage.batch_of import LATER, NOW, batch, decide, waiting
-from tests.storage.inbox_cases import RESEARCHER, SENIOR
+from tests.storage.batch_of import LATER, NOW, batch
 from tests.storage.statements import statements
 
 ONE = Totals(
@@ -20,10 +17,10 @@ ONE = Totals(
 
 
 def test_sums_add_up_name_by_name_and_keep_the_moment_of_the_later_one() -> None:
-    more = Totals(safe=1, cost_usd=0.25, left_out=2, last_completed_at=LATER)
+    more = Totals(safe=1, cost_usd=0.25, last_completed_at=LATER)
     found = ONE + more
     assert (found.accepted, found.rejected, found.safe, found.unsafe, found.human_review) == (20, 2, 4, 4, 5)
-    assert (found.calls, found.lost_calls, found.unpriced_calls, found.cost_usd, found.left_out) == (6, 7, 8, 0.75, 2)
+    assert (found.calls, found.lost_calls, found.unpriced_calls, found.cost_usd) == (6, 7, 8, 0.75)
     assert (found.last_completed_at, (more + ONE).last_completed_at) == (LATER, LATER)
     assert found.pending == 20 - 4 - 4 - 5
 
@@ -73,24 +70,3 @@ def test_the_latest_moment_stays_whatever_is_added_after_it(db: Database) -> Non
     with db.write() as conn:
         add(conn, batch_id, 2, Totals(safe=1, last_completed_at=LATER + timedelta(seconds=1)))
     assert _of(db, batch_id)[batch_id].last_completed_at == LATER + timedelta(seconds=1)
-
-
-def test_who_reads_is_told_of_nothing_that_would_give_an_outcome_away(db: Database) -> None:
-    audited = batch(db, ["one", "two", "three", "four"], audit_rate=1.0)
-    for case_id, outcome, price in zip(waiting(db), Outcome, (None, 0.5, 0.25), strict=False):
-        decide(db, case_id, outcome, price)
-    pause(db, LOCAL_USER.at(NOW), audited)
-    plain = batch(db, ["five", "six"])
-    for case_id, outcome, price in zip(waiting(db), (Outcome.SAFE, Outcome.HUMAN_REVIEW), (0.5, 0.25), strict=True):
-        decide(db, case_id, outcome, price)
-    whole = _of(db, audited, plain)
-    with db.read() as conn:
-        told = sums_for(conn, SENIOR, whole)
-        assert [sums_for(conn, who, whole) for who in (RESEARCHER, SYSTEM)] == [whole, whole]
-        assert sums_for(conn, LOCAL_USER, {plain: whole[plain]}) == {plain: told[plain]}
-    ended = {"last_completed_at": LATER}
-    assert whole[audited] == Totals(
-        accepted=4, safe=1, unsafe=1, human_review=1, calls=18, unpriced_calls=6, cost_usd=0.75, **ended
-    )
-    assert told[audited] == Totals(accepted=4, human_review=3, left_out=3, **ended)
-    assert told[plain] == Totals(accepted=2, safe=1, human_review=1, calls=6, cost_usd=0.5, left_out=1, **ended)

@@ -14,19 +14,19 @@ from storage.batches.batch_state import BatchEvent, BatchState, Caps
 from storage.batches.batches import add_event, batch_state, cancel, change_caps, pause, resume, retry_failed
 from storage.batches.configurations import load_configuration
 from storage.batches.pending import record_error
-from storage.batches.results import results, withheld_rows
+from storage.batches.results import results
 from storage.batches.spent import cost_by_node
 from storage.batches.unscreened import NO_PROGRESS, NO_WORKER, PAUSED, bring_in, standstills
 from storage.batches.ways import count_ways
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.kinds import IN_INBOX
+from storage.kinds import IN_REVIEW, PENDING
 from storage.research.reliability import audit_sample
 from storage.review.claims import claim_next
 from storage.review.evidence import reveal_text
 from storage.review.inbox import release
 from storage.review.ratings import submit_rating
-from storage.schema import audit_events, batches, cases, inbox_entries, reveals
+from storage.schema import audit_events, batches, cases, inbox_entries, unblindings
 from storage.settings_store import SiteSettings, change
 from storage.site.heartbeats import beat
 from tests.databases import write
@@ -102,8 +102,8 @@ def test_what_an_agent_said_of_a_case_that_then_failed_is_counted_for_nobody_who
     fail(db, kind="server_error")
     assert count_ways(db, LOCAL_USER, batch_id, pipeline).asked == {"worker": 1}
     assert bring_in(db, LATE) == 1
-    assert count_ways(db, LOCAL_USER, batch_id, pipeline).asked == {}
-    assert cost_by_node(db, LOCAL_USER, batch_id) == () and withheld_rows(db, LOCAL_USER, batch_id) == 1
+    assert count_ways(db, LOCAL_USER, batch_id, pipeline).asked == {"worker": 1}, "in review or not"
+    assert [one.node for one in cost_by_node(db, LOCAL_USER, batch_id)] == ["worker"]
 
 
 def test_a_pause_by_a_person_brings_only_what_states_a_risk(db: Database) -> None:
@@ -213,10 +213,12 @@ def brought_in(db: Database, texts: int = 1, **options: object) -> list[str]:
     return _ids(db, batch_id)
 
 
-def test_an_entry_is_withheld_like_any_other(db: Database) -> None:
+def test_what_could_not_be_screened_is_in_review_like_any_other_and_told_nothing_of(db: Database) -> None:
     [case_id] = brought_in(db)
     batch_id = db.value(select(cases.c.batch_id).where(cases.c.id == case_id))
-    assert [row.outcome for row in results(db, LOCAL_USER, batch_id)] == [IN_INBOX]
+    shown = [(row.outcome, row.in_review) for who in (LOCAL_USER, SENIOR) for row in results(db, who.at(NOW), batch_id)]
+    assert shown == [(PENDING, True), (IN_REVIEW, True)]
+    assert db.rows(select(unblindings)) == [], "there was nothing of the AI to see"
 
 
 @pytest.mark.parametrize("outcome", Outcome)
@@ -288,7 +290,7 @@ def test_a_person_needed_by_the_engine_keeps_its_reading_too(db: Database) -> No
 
 
 def _kept(db: Database) -> list[tuple[str, bool]]:
-    return [(row.reviewer, row.before_rating) for row in db.rows(select(reveals))]
+    return [(row.reviewer, row.before_rating) for row in db.rows(select(unblindings))]
 
 
 def test_who_holds_a_case_while_it_becomes_more_urgent_has_learnt_of_its_outcome(db: Database) -> None:
@@ -299,9 +301,9 @@ def test_who_holds_a_case_while_it_becomes_more_urgent_has_learnt_of_its_outcome
     for case_id in (first.case_id, second.case_id, plain):
         decide(db, case_id, Outcome.UNSAFE)
     assert _kept(db) == [("ann", True)]
-    places = select(inbox_entries.c.tier, inbox_entries.c.why, inbox_entries.c.due_at, inbox_entries.c.kind)
+    places = select(inbox_entries.c.tier, inbox_entries.c.why, inbox_entries.c.due_at)
     rows = [tuple(row) for row in db.rows(places)]
-    assert rows == [rows[0]] * 3 and rows[0][:2] == (1, "person_needed") and rows[0][3] is not None
+    assert rows == [rows[0]] * 3 and rows[0][:2] == (1, "person_needed")
     assert rows[0][2] - NOW < TARGETS[Tier.P2], "by the target of its new tier"
 
 

@@ -2,34 +2,31 @@
 
 from collections.abc import Mapping
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from screening.labels import Outcome
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from storage.accepted import is_accepted, order_given
-from storage.blindness import is_withheld
 from storage.database import Database
 from storage.kinds import PENDING
-from storage.research.confusion import outcome_now
 from storage.schema import adjudications, cases, screenings
+from storage.visibility import is_in_review
 
 
 def outcomes_now(db: Database, actor: Actor, batch_id: str) -> tuple[Outcome | None, ...]:
-    """What became of each case of a batch, in the file's order, as this person may count it: what the matrix of the
-    Errors page counts (`storage.research.confusion`). None is pending. Raises Forbidden.
-    """
+    """What became of each case of a batch, in the file's order: what the matrix counts. None is pending."""
     require(actor, Action.VIEW_RESULTS)
-    query = select(outcome_now(actor).label("outcome")).select_from(cases).outerjoin(screenings)
+    query = (
+        select(func.coalesce(screenings.c.outcome, PENDING).label("outcome")).select_from(cases).outerjoin(screenings)
+    )
     found = db.values(query.where(cases.c.batch_id == batch_id).order_by(cases.c.row))
     return tuple(None if outcome == PENDING else Outcome(outcome) for outcome in found)
 
 
-def waiting_for_a_reading(db: Database, actor: Actor, batch_id: str) -> frozenset[str]:
-    """The cases of a batch of which this person may not be shown the engine's view, case by case: blind first."""
-    require(actor, Action.VIEW_RESULTS)
-    query = select(cases.c.id).where(cases.c.batch_id == batch_id, is_withheld(actor, cases.c.id))
-    return frozenset(db.values(query))
+def cases_in_review(db: Database, batch_id: str) -> frozenset[str]:
+    """The cases of a batch that are open in the inbox."""
+    return frozenset(db.values(select(cases.c.id).where(cases.c.batch_id == batch_id, is_in_review(cases.c.id))))
 
 
 def adjudicated_labels(db: Database, actor: Actor, batch_id: str, version: int | None = None) -> Mapping[str, str]:

@@ -20,7 +20,7 @@ from storage.research.listed import MOST_LISTED, Cell
 from storage.schema import adjudications
 from tests.databases import write
 from tests.storage.batch_of import NOW, batch, commit, commit_run, decide, run, screening, waiting
-from tests.storage.inbox_cases import RESEARCHER
+from tests.storage.inbox_cases import RESEARCHER, SENIOR
 from tests.storage.recount import recount_kinds
 
 TEXTS = [f"text number {number}" for number in range(5)]
@@ -28,7 +28,7 @@ REVIEWER = Actor(id="rev", name="Rev", roles=frozenset({Role.REVIEWER}))
 
 
 def _ids(db: Database, cell: Cell) -> list[str]:
-    return [case.external_id for case in cell_page(db, LOCAL_USER, cell).cases]
+    return [case.external_id for case in cell_page(db, SENIOR.at(NOW), cell).cases]
 
 
 def _missed(db: Database, codes: str, node: str = "worker", row: int = 0) -> str:
@@ -45,7 +45,7 @@ def test_every_case_of_a_cell_is_on_one_of_its_pages(db: Database) -> None:
     for case_id in waiting(db):
         decide(db, case_id)
     cell = Cell(batch_id=batch_id, reference="unsafe", outcome="safe")
-    pages = [cell_page(db, LOCAL_USER, cell, limit=3, offset=offset) for offset in (0, 3)]
+    pages = [cell_page(db, LOCAL_USER.at(NOW), cell, limit=3, offset=offset) for offset in (0, 3)]
     assert [case.row for page in pages for case in page.cases] == [1, 2, 3, 4]
     assert {page.found for page in pages} == {4} == {confusion(db, LOCAL_USER, batch_id)["unsafe", "safe"]}
 
@@ -57,7 +57,7 @@ def test_the_gap_is_how_far_the_first_answer_lies_ahead_of_the_second(db: Databa
     batch_id = batch(db, TEXTS[:1], references="U")
     _missed(db, codes)
     cell = Cell(batch_id=batch_id, reference="unsafe", outcome="safe")
-    assert cell_page(db, LOCAL_USER, cell).cases[0].gap == pytest.approx(gap)
+    assert cell_page(db, LOCAL_USER.at(NOW), cell).cases[0].gap == pytest.approx(gap)
     assert _ids(db, replace(cell, gap_at_most=gap + 0.01)) == ["p1"]
     assert _ids(db, replace(cell, gap_at_most=gap - 0.01)) == []
 
@@ -91,13 +91,14 @@ def test_a_way_is_kept_by_those_who_took_it_and_tells_nothing_of_what_waits(db: 
         commit_run(db, case_id, 0, worker)
         commit_run(db, case_id, 1, risk)
         commit(db, case_id, screening(outcome, worker, risk, node="risk"))
-    everything = {case.external_id: case.outcome for case in cell_page(db, LOCAL_USER, Cell(batch_id=batch_id)).cases}
+    page = cell_page(db, SENIOR.at(NOW), Cell(batch_id=batch_id))
+    everything = {case.external_id: case.outcome for case in page.cases}
     by_outcome = {outcome: name for name, outcome in everything.items()}
     escalated, given_up = Cell(batch_id=batch_id, way=("worker", Label.ESCALATE)), ("worker", None)
     assert _ids(db, escalated) == [by_outcome["unsafe"]]  # the third took it too, and waits to be read
     assert _ids(db, replace(escalated, way=given_up)) == [by_outcome["safe"]]
     assert _ids(db, replace(escalated, way=("legal", Label.ESCALATE))) == []
-    assert everything[by_outcome["in the inbox"]] == "in the inbox" and len(everything) == 4
+    assert everything[by_outcome["in review"]] == "in review" and len(everything) == 4
 
 
 @pytest.mark.parametrize("most", [1, MOST_LISTED])
@@ -116,10 +117,10 @@ def test_a_way_and_a_gap_are_found_alike_among_few_and_among_many(
     commit_run(db, begun, 0, worker)
     escalated = Cell(batch_id=batch_id, way=("worker", Label.ESCALATE))
     for cell in (escalated, replace(escalated, gap_at_most=1.0), Cell(batch_id=batch_id, gap_at_most=1.0)):
-        found = cell_page(db, LOCAL_USER, cell).ids
+        found = cell_page(db, LOCAL_USER.at(NOW), cell).ids
         assert len(found) == min(most + 1, 4) and begun not in found
-    assert cell_page(db, LOCAL_USER, replace(escalated, gap_at_most=0.0)).ids == ()
-    assert cell_page(db, LOCAL_USER, replace(escalated, batch_id=other)).ids == (begun,)
+    assert cell_page(db, LOCAL_USER.at(NOW), replace(escalated, gap_at_most=0.0)).ids == ()
+    assert cell_page(db, LOCAL_USER.at(NOW), replace(escalated, batch_id=other)).ids == (begun,)
 
 
 def test_groups_narrow_both_the_matrix_and_the_cell(db: Database) -> None:
@@ -152,21 +153,21 @@ def test_what_clinicians_accepted_beats_the_files_label_in_a_group_as_in_the_bat
         assert confusion(db, LOCAL_USER, batch_id, "adjudicated", group) == accepted, group
 
 
-def test_open_cases_are_counted_and_not_shown_before_they_are_read(db: Database) -> None:
-    batch_id = batch(db, TEXTS[:2], references="UU", audit_rate=1.0)
-    for case_id in waiting(db):
-        decide(db, case_id)
-    for who, outcome in ((LOCAL_USER, "human_review"), (RESEARCHER, "safe")):  # as each of them counts it
-        cell = Cell(batch_id=batch_id, reference="unsafe", outcome=outcome)
-        found = cell_page(db, who, cell)
-        assert (found.cases, found.found, found.waiting) == ((), 0, 2)
-        assert cell_choices(db, who, cell)["node"] == ()
+def test_of_hidden_cases_a_list_by_outcome_says_how_many_there_are(db: Database) -> None:
+    batch_id = batch(db, TEXTS[:3], references="UUU", audit_rate=1.0)
+    for case_id, outcome in zip(waiting(db), (Outcome.SAFE, Outcome.SAFE, Outcome.UNSAFE), strict=True):
+        decide(db, case_id, outcome)
+    cell = Cell(batch_id=batch_id, reference="unsafe", outcome="safe")
+    for who, found, hidden in ((SENIOR, 0, 2), (RESEARCHER, 2, 0)):
+        page = cell_page(db, who.at(NOW), cell)
+        assert (len(page.cases), page.found, page.hidden) == (found, found, hidden)
+        assert cell_choices(db, who, cell)["node"] == ("worker",)
 
 
 def test_reviewers_see_neither_cells_nor_texts_of_others(db: Database) -> None:
     cell = Cell(batch_id=batch(db, TEXTS), reference="safe", outcome="safe")
     for ask in (
-        lambda: cell_page(db, REVIEWER, cell),
+        lambda: cell_page(db, REVIEWER.at(NOW), cell),
         lambda: cell_choices(db, REVIEWER, cell),
         lambda: groups(db, REVIEWER, cell.batch_id),
         lambda: reveal_text_starts(db, REVIEWER.at(NOW), waiting(db)),
@@ -182,18 +183,18 @@ def test_a_list_of_all_cases_is_searched_sorted_and_tells_nothing_of_what_waits(
     _missed(db, "SSS")
     decide(db, waiting(db)[0], Outcome.HUMAN_REVIEW)
     everything = Cell(batch_id=batch_id)
-    page = cell_page(db, LOCAL_USER, everything)
-    assert [case.outcome for case in page.cases] == ["safe", "safe", "safe", "in the inbox", "pending"]
+    page = cell_page(db, SENIOR.at(NOW), everything)
+    assert [case.outcome for case in page.cases] == ["safe", "safe", "safe", "in review", "pending"]
     waits = page.cases[3]
-    assert (waits.waits, waits.node, waits.reason, waits.calls, waits.cost_usd, waits.gap) == (True, *[None] * 5)
-    assert _ids(db, replace(everything, sort="calls")) == ["p3", "p1", "p2", "p4", "p5"]
-    assert _ids(db, replace(everything, sort="gap", descending=True)) == ["p1", "p3", "p2", "p4", "p5"]
+    assert (waits.hidden, waits.node, waits.reason, waits.calls, waits.cost_usd, waits.gap) == (True, *[None] * 5)
+    assert _ids(db, replace(everything, sort="calls")) == ["p3", "p1", "p2", "p5", "p4"]
+    assert _ids(db, replace(everything, sort="gap", descending=True)) == ["p1", "p3", "p2", "p5", "p4"]
     assert _ids(db, replace(everything, search="p4")) == ["p4"] == _ids(db, replace(everything, search="4"))
     assert _ids(db, replace(everything, search="p")) == ["p1", "p2", "p3", "p4", "p5"]
     assert _ids(db, replace(everything, search="%")) == []
-    assert _ids(db, replace(everything, outcome="in the inbox")) == ["p4"]
+    assert _ids(db, replace(everything, outcome="in review")) == ["p4"]
     assert _ids(db, replace(everything, outcome="safe", reference="unsafe")) == ["p1", "p2"]
-    second = cell_page(db, LOCAL_USER, everything, limit=2, offset=2)
+    second = cell_page(db, SENIOR.at(NOW), everything, limit=2, offset=2)
     assert ([case.external_id for case in second.cases], second.found, second.more) == (["p3", "p4"], 5, False)
     assert [case.case_id for case in page.cases] == list(second.ids)
 
@@ -233,5 +234,5 @@ def test_a_list_longer_than_can_be_counted_is_cut_in_the_files_order(
         (Cell(batch_id=batch_id, search="p"), [1, 2], True),
         (Cell(batch_id=batch_id, search="p4"), [4], False),
     ):
-        page = cell_page(db, LOCAL_USER, wanted)
+        page = cell_page(db, LOCAL_USER.at(NOW), wanted)
         assert ([case.row for case in page.cases], page.more) == (rows, more), wanted

@@ -20,9 +20,9 @@ from storage.research.columns import (
     accepted_references,
     case_names,
     guards_in,
+    in_review_mask,
     outcomes_in,
     recorded_columns,
-    waiting_mask,
 )
 from storage.research.recorded_draws import recorded_batch
 from storage.review.adjudication import amend
@@ -32,7 +32,7 @@ from storage.review.second_looks import request_second_looks
 from storage.schema import cases
 from tests.storage.batch_of import LATER, batch, commit, commit_run, decide, run, screening, waiting
 from tests.storage.inbox_cases import RESEARCHER, form, person
-from tests.storage.research.case_by_case import adjudicated_labels, outcomes_now, waiting_for_a_reading
+from tests.storage.research.case_by_case import adjudicated_labels, cases_in_review, outcomes_now
 from tests.storage.statements import statements
 
 
@@ -89,9 +89,9 @@ def test_columns_are_what_the_batch_is_case_by_case(db: Database) -> None:
     assert found.drawn.names == ('a "quoted", name', "even") and found.rows.tolist() == list(range(1, 25))
     for who in (LOCAL_USER, RESEARCHER):
         outcomes = outcomes_in(db, who, batch_id, found.rows)
-        assert (outcomes == outcome_codes(outcomes_now(db, RESEARCHER, batch_id))).all(), "whoever reads"
-        waits = {slow.case_ids[place] for place in np.flatnonzero(waiting_mask(db, who, batch_id, found.rows))}
-        assert waits == waiting_for_a_reading(db, who, batch_id) and waits
+        assert (outcomes == outcome_codes(outcomes_now(db, who, batch_id))).all()
+        waits = {slow.case_ids[place] for place in np.flatnonzero(in_review_mask(db, who, batch_id, found.rows))}
+        assert waits == cases_in_review(db, batch_id) and waits
     assert len(set(outcomes.tolist())) == 4, "pending and each of the three"
     assert guards_in(db, LOCAL_USER, batch_id, found.rows) == slow.guards and slow.guards
     named = case_names(db, LOCAL_USER, batch_id, [5, 2, 99])
@@ -132,7 +132,7 @@ def test_the_statements_do_not_grow_with_the_batch(db: Database) -> None:
         with statements() as seen:
             columns = recorded_columns(db, LOCAL_USER, batch_id)
             outcomes_in(db, LOCAL_USER, batch_id, columns.rows)
-            waiting_mask(db, LOCAL_USER, batch_id, columns.rows)
+            in_review_mask(db, LOCAL_USER, batch_id, columns.rows)
             accepted_references(db, LOCAL_USER, batch_id, columns)
             guards_in(db, LOCAL_USER, batch_id, columns.rows)
         sent.append(len(seen))

@@ -87,8 +87,8 @@ def test_readers_stay_unknown_and_their_own_words_inside(db: Database) -> None:
 
 def test_an_open_case_keeps_its_reference_and_shows_nothing_of_the_engine(db: Database) -> None:
     ids = worked(db)
-    third = list(export_relabelled(db, RESEARCHER.at(LATER), batch_of(db, ids[0]), KEY))[2]
-    assert (third.withheld, third.outcome, third.ratings, third.adjudicated_label) == (True, None, (), None)
+    third = list(export_relabelled(db, RESEARCHER.at(LATER), batch_of(db, ids[0]), KEY, hide=True))[2]
+    assert (third.hidden, third.outcome, third.ratings, third.adjudicated_label) == (True, None, (), None)
     assert (third.final_label, third.final_source) == ("safe", "reference")
 
 
@@ -169,10 +169,10 @@ def test_a_reading_whose_reader_saw_nothing_of_the_engine_is_no_switch_and_what_
     assert found == {ids[1]: ("insufficient_information",) * 2, ids[2]: ("safe", "safe")}
 
 
-def test_somebody_with_every_role_is_withheld_what_a_reviewer_is(db: Database) -> None:
+def test_what_is_in_review_is_hidden_from_somebody_with_every_role_as_from_a_reviewer(db: Database) -> None:
     ids = worked(db)
     rows = list(export_relabelled(db, person("eve", *Role).at(LATER), batch_of(db, ids[0]), KEY))
-    assert [row.withheld for row in rows] == [False, True, True]
+    assert [row.hidden for row in rows] == [False, True, True]
 
 
 def test_a_row_has_the_bound_of_the_whole_way_it_was_screened_on(db: Database) -> None:
@@ -298,7 +298,7 @@ def test_a_case_that_is_open_again_has_no_accepted_label_until_it_is_closed(db: 
     add_tag(db, RESEARCHER.at(LATER), ids[0], "Lyrics")
     amend(db, SENIOR.at(LATER), ids[0], RatingLabel.UNSAFE, "looked again", 2)
     write(db, update(inbox_entries).where(inbox_entries.c.case_id == ids[0]).values(closed_at=None))
-    first = next(iter(export_relabelled(db, RESEARCHER.at(LATER), batch_of(db, ids[0]), KEY)))
+    first = next(iter(export_relabelled(db, RESEARCHER.at(LATER), batch_of(db, ids[0]), KEY, hide=True)))
     assert (first.adjudicated_label, first.final_label, first.final_source) == (None, "safe", "reference")
-    assert first.withheld and (first.outcome, first.model) == (None, None)
+    assert first.hidden and (first.outcome, first.model) == (None, None)
     assert (first.ratings, first.adjudications, first.tags) == ((), (), ()), "all of it would tell the next reader"

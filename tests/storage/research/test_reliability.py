@@ -19,7 +19,7 @@ from storage.review.claims import claim_next
 from storage.review.erasure import By, Selection, erase
 from storage.review.ratings import submit_rating
 from storage.review.second_looks import request_second_looks
-from storage.schema import reveals
+from storage.schema import unblindings
 from tests.databases import write
 from tests.storage.batch_of import CONFIGURATION, LATER, batch, commit, commit_run, run, screening, waiting
 from tests.storage.inbox_cases import ANN, BO, SENIOR, form, person, register
@@ -144,7 +144,7 @@ def test_the_cases_behind_a_count_are_as_many_as_it_says(db: Database) -> None:
 
 def test_a_reading_that_is_not_blind_is_found_apart(db: Database) -> None:
     (case_id,) = settled(db, 1, audit_rate=1.0)
-    write(db, insert(reveals).values(case_id=case_id, reviewer=LOCAL_USER.id, before_rating=True, at=LATER))
+    write(db, insert(unblindings).values(case_id=case_id, reviewer=LOCAL_USER.id, before_rating=True, at=LATER))
     _read(db, LOCAL_USER, "safe")
     assert audited_readings(db, LOCAL_USER, VERSION) == ()
     (found,) = audited_readings(db, LOCAL_USER, VERSION, blind=False)

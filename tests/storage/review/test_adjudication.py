@@ -9,7 +9,6 @@ from screening.review.actors import LOCAL_USER, Actor
 from screening.review.policy import Forbidden
 from screening.review.rating_form import RatingForm, RatingLabel
 from screening.review.triage import Tier, second_reading_coin
-from storage.blindness import NotYetRated, Unread
 from storage.database import Database
 from storage.research.reading_table import reading_table
 from storage.review import claims
@@ -30,6 +29,7 @@ from storage.review.queue import State, counts
 from storage.review.ratings import my_rating, reveal_ratings, revise, submit_rating
 from storage.schema import cases, second_reading_requests
 from storage.settings_store import SecondReadingRule, SiteSettings, change
+from storage.visibility import NotYetRated, Unread
 from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, read, register
 
 LATER = NOW + MINUTE

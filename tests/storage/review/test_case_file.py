@@ -6,13 +6,13 @@ from sqlalchemy import insert, update
 from screening.review.actors import Actor
 from screening.review.policy import Forbidden
 from screening.review.triage import Tier
-from storage.blindness import NotYetRated
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.review import claims, inbox, ratings
 from storage.review.case_file import Part, reveal_case_file
 from storage.review.notes import notes
 from storage.schema import case_errors, cases
+from storage.visibility import NotYetRated
 from tests.storage.inbox_cases import ANN, BO, CY, NOW, RESEARCHER, SENIOR, fill, form, register
 
 

@@ -7,7 +7,6 @@ from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Forbidden
 from screening.review.triage import Tier
 from storage.audit_log import events
-from storage.blindness import NotYetRated, Unread
 from storage.database import Database
 from storage.research.reading_table import reading_table, switches
 from storage.research.relabelled import export_relabelled
@@ -18,6 +17,7 @@ from storage.review.evidence import reveal_evidence, reveal_text
 from storage.review.queue import queue, reserved_cases
 from storage.review.ratings import reveal_ratings, submit_rating
 from storage.schema import cases, inbox_entries
+from storage.visibility import NotYetRated, Unread
 from tests.databases import write
 from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, person, register
 

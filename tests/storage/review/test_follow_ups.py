@@ -9,7 +9,6 @@ from screening.review.actors import Actor
 from screening.review.policy import Forbidden
 from screening.review.rating_form import Disposition
 from screening.review.triage import Tier
-from storage.blindness import is_blind
 from storage.database import Database
 from storage.review import claims, follow_ups
 from storage.review.ahead import send_ahead
@@ -18,8 +17,9 @@ from storage.review.follow_ups import FollowUp, For, How, NoteMissing, NotOpen
 from storage.review.ratings import revise, submit_rating
 from storage.review.second_looks import request_second_looks
 from storage.review.shift import Left, shift
-from storage.schema import accounts, audit_events, cases, inbox_entries, reveals
+from storage.schema import accounts, audit_events, cases, inbox_entries, unblindings
 from storage.settings_store import SiteSettings, change
+from storage.visibility import is_blind
 from tests.databases import write
 from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, register
 
@@ -118,7 +118,7 @@ def test_whoever_is_handed_one_has_learnt_of_the_reading_and_reads_no_more_blind
     follow_ups.hand_to(db, ANN.at(NOW), one.id, "bo", "call back at three")
     with db.read() as conn:
         assert [is_blind(conn, who, one.case_id, first=True) for who in (BO, CY)] == [False, True]
-        (told,) = conn.execute(select(reveals)).all()
+        (told,) = conn.execute(select(unblindings)).all()
     assert (told.reviewer, told.before_rating, told.at) == ("bo", True, NOW)
 
 

@@ -6,12 +6,12 @@ from sqlalchemy import func, select
 from screening.review.policy import Forbidden
 from screening.review.triage import audit_placement
 from storage.audit_log import Which, events
-from storage.blindness import is_blind
 from storage.database import Database
 from storage.review.erasure import erase_rows
 from storage.review.second_looks import MOST, SecondLooks, request_second_looks
-from storage.schema import inbox_entries, reveals, screenings
+from storage.schema import inbox_entries, screenings, unblindings
 from storage.settings_store import SiteSettings, change
+from storage.visibility import is_blind
 from tests.databases import write
 from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR, Tier, fill
 
@@ -50,7 +50,7 @@ def test_whoever_saw_the_engines_view_of_a_case_does_not_read_it_blind(db: Datab
     request_second_looks(db, SENIOR.at(NOW), [shown, unseen], shown=[shown])
     request_second_looks(db, SENIOR.at(NOW + MINUTE), [shown, unseen], shown=[shown])
     with db.read() as conn:
-        kept = conn.execute(select(reveals)).all()
+        kept = conn.execute(select(unblindings)).all()
         blind = {(who.id, case_id): is_blind(conn, who, case_id, first=True) for who in (ANN, SENIOR) for case_id in (
             shown, unseen)}  # fmt: skip
     assert [(row.case_id, row.reviewer, row.before_rating, row.at) for row in kept] == [(shown, "sue", True, NOW)]

@@ -8,12 +8,12 @@ from sqlalchemy import select, update
 from screening.review.actors import Actor, Role
 from screening.review.policy import Forbidden
 from screening.review.triage import Tier
-from storage.blindness import NotYetRated, Unread, is_blind, reveal, see_readings
 from storage.database import Database
 from storage.review import claims, inbox
 from storage.review.claims import Claim
 from storage.review.ratings import my_rating, revise, submit_rating
-from storage.schema import inbox_entries, reveals
+from storage.schema import inbox_entries, unblindings
+from storage.visibility import NotYetRated, Unread, is_blind, reveal, see_readings
 from tests.databases import write
 from tests.storage.inbox_cases import ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, person, register
 
@@ -51,7 +51,7 @@ def blind(db: Database, who: Actor, case_id: str, *, first: bool = True) -> bool
 
 
 def kept(db: Database) -> list[tuple[str, bool]]:
-    return [(row.reviewer, row.before_rating) for row in db.rows(select(reveals).order_by(reveals.c.reviewer))]
+    return [(row.reviewer, row.before_rating) for row in db.rows(select(unblindings).order_by(unblindings.c.reviewer))]
 
 
 @pytest.mark.parametrize("tier", list(Tier))

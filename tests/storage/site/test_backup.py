@@ -104,7 +104,7 @@ def test_what_is_restored_is_what_was_backed_up_and_goes_on_from_there(
     assert after == before and added[3] == "restored"
     assert manifest.rows["cases"] == 4 and manifest.rows["node_runs"] == 2
     assert audit_check.verify(again, [manifest.anchor]).ok
-    assert list(results(again, LOCAL_USER, batch_id)) == list(results(db, LOCAL_USER, batch_id))
+    assert list(results(again, LOCAL_USER.at(NOW), batch_id)) == list(results(db, LOCAL_USER.at(NOW), batch_id))
     with again.write() as conn:  # a sequence that had not been set would give a number that is taken
         start = {"case_id": waiting(again)[0], "worker": "w", "at": LATER}
         for _ in range(3):

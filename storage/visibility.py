@@ -1,0 +1,191 @@
+"""Who may see what the AI made of a case whose review is still to come, and who has seen it.
+
+Lists, files and pages of cases show outcomes; a person may hide those of cases in review. What they were shown all the
+same is written down, and their review of it is then not blinded. The desk shows nothing of the AI before the save.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, Connection, Text, and_, cast, exists, false, or_, select
+
+from screening.labels import Outcome
+from screening.review.actors import LOCAL_USER, SYSTEM, Acting, Actor
+from screening.review.policy import Action, is_allowed, require
+from screening.review.reach import Reach
+from screening.review.triage import Tier
+from screening.text.flags import Flag
+from storage.audit_log import append
+from storage.database import Database, insert_into
+from storage.schema import (
+    adjudications,
+    batches,
+    cases,
+    inbox_entries,
+    preferences,
+    ratings,
+    screenings,
+    unblindings,
+)
+
+_ENTRY, _RATING = inbox_entries.alias(), ratings.alias()
+"""For the conditions here, whatever the query around them joins. Made once: making one takes as long as a query."""
+
+
+class NotYetRated(Exception):
+    """The case is in review, and this person has not given theirs: the AI's view is not shown."""
+
+
+class Unread(Exception):
+    """Other people's reviews of an open case are not shown to whoever may still review it."""
+
+
+def is_in_review(case_id: ColumnElement[str]) -> ColumnElement[bool]:
+    """The condition that a case is open in the inbox."""
+    open_now = exists().where(_ENTRY.c.case_id == case_id, _ENTRY.c.closed_at.is_(None))
+    return open_now.correlate_except(_ENTRY)  # however deep it stands in a query
+
+
+def has_rated(actor: Actor, case_id: ColumnElement[str]) -> ColumnElement[bool]:
+    """The condition that this person has reviewed the case."""
+    own = exists().where(_RATING.c.case_id == case_id, _RATING.c.reviewer == actor.id)
+    return own.correlate_except(_RATING)
+
+
+def is_yet_to_review(actor: Actor, case_id: ColumnElement[str]) -> ColumnElement[bool]:
+    """The condition that a case is in review and this person has not reviewed it."""
+    return and_(is_in_review(case_id), ~has_rated(actor, case_id))
+
+
+def hides_in_review(conn: Connection, actor: Actor) -> bool:
+    """Whether outcomes of cases in review are hidden from this person: as they chose, else from reviewers of a site
+    with sign-in; always from those who may not see outcomes, never from the program itself.
+    """
+    if actor == SYSTEM:
+        return False
+    if not is_allowed(actor, Action.VIEW_RESULTS):
+        return True
+    chosen = conn.execute(select(preferences.c.hide_in_review).where(preferences.c.account == actor.id)).scalar()
+    if chosen is not None:
+        return bool(chosen)
+    return actor.id != LOCAL_USER.id and is_allowed(actor, Action.CLAIM_NEXT)
+
+
+def choose_hiding(db: Database, by: Acting, *, hide: bool) -> None:
+    """Remember this person's choice. Raises Forbidden."""
+    require(by.actor, Action.VIEW_RESULTS)
+    row = {"account": by.id, "hide_in_review": hide}
+    with db.write() as conn:
+        insert = insert_into(conn, preferences).values(row)
+        conn.execute(insert.on_conflict_do_update(index_elements=["account"], set_={"hide_in_review": hide}))
+        append(conn, by, "outcomes_hidden" if hide else "outcomes_shown", None, {})
+
+
+def hidden_from(conn: Connection, actor: Actor, case_id: ColumnElement[str], hide: bool | None) -> ColumnElement[bool]:
+    """The condition that lists leave out what the AI made of a case. ``hide`` None: as this person has chosen."""
+    chosen = hides_in_review(conn, actor) if hide is None else hide
+    return is_yet_to_review(actor, case_id) if chosen else false()
+
+
+def record_shown(db: Database, by: Acting, case_ids: Sequence[str]) -> None:
+    """Write down, before they are shown, those of these cases that this person has yet to review and is shown the
+    outcomes of; once each.
+    """
+    if by.actor == SYSTEM or not case_ids:
+        return
+    case_id = screenings.c.case_id
+    seen = exists().where(unblindings.c.case_id == case_id, unblindings.c.reviewer == by.id)
+    new = select(case_id).where(case_id.in_(case_ids), is_yet_to_review(by.actor, case_id), ~seen)
+    with db.read() as conn:
+        found = conn.execute(new.order_by(case_id)).scalars().all()
+    if found:
+        with db.write() as conn:
+            unblind(conn, by.id, found, by.now)
+            append(conn, by, "outcomes_seen", None, {"cases": len(found)})
+
+
+def unblind(conn: Connection, person_id: str, case_ids: Iterable[str], now: datetime) -> None:
+    """Keep that this person knows of these cases before they review them, in the caller's transaction."""
+    for case_id in case_ids:
+        _remember(conn, person_id, case_id, now, before_rating=True)
+
+
+def _remember(conn: Connection, person_id: str, case_id: str, now: datetime, *, before_rating: bool) -> None:
+    row = {"case_id": case_id, "reviewer": person_id, "before_rating": before_rating, "at": now}
+    conn.execute(insert_into(conn, unblindings).values(row).on_conflict_do_nothing())
+
+
+def reveal(conn: Connection, by: Acting, case_id: str, *, open_at_once: bool = False, browsing: bool = False) -> bool:
+    """Allow this person the AI's view of one case, and record that they have it, in the caller's transaction; whether
+    it comes before their review.
+
+    Raises Forbidden, or NotYetRated while the case is in review and they have not reviewed it. A P0 case that they hold
+    may be opened at once, and whoever is ``browsing`` may see any case of a list unless they hide those in review:
+    their review then is not blinded.
+    """
+    rated = conn.execute(select(has_rated(by.actor, cases.c.id)).where(cases.c.id == case_id)).scalar()
+    entry = conn.execute(select(inbox_entries).where(inbox_entries.c.case_id == case_id)).first()
+    holding = entry is not None and entry.holder == by.id and entry.lease_expires_at > by.now
+    require(by.actor, Action.VIEW_EVIDENCE, by.id if rated or holding else None)
+    early = entry is not None and entry.closed_at is None and not rated
+    if early:
+        urgent = holding and open_at_once and entry is not None and entry.tier == Tier.P0
+        if not urgent and not (browsing and not hides_in_review(conn, by.actor)):
+            raise NotYetRated("review the text first: what the AI says of it is shown afterwards")
+    _remember(conn, by.id, case_id, by.now, before_rating=not rated)
+    return early
+
+
+def is_blind(conn: Connection, actor: Actor, case_id: str, *, first: bool) -> bool:
+    """Whether a review given now is blinded. The first one is, unless this person was shown the AI's view before (in a
+    list, live while they had the text screened, or as evidence) or other people's reviews; a later one is while
+    nothing was shown at all. Lists of decided cases keep no record: whoever may see results may have seen those.
+    """
+    if is_allowed(actor, Action.VIEW_RESULTS) and (not first or _was_listed(conn, case_id)):
+        return False
+    seen = conn.execute(
+        select(unblindings.c.before_rating).where(unblindings.c.case_id == case_id, unblindings.c.reviewer == actor.id)
+    ).scalar()
+    own = (
+        select(cases.c.id)
+        .join(batches, batches.c.id == cases.c.batch_id)
+        .where(cases.c.id == case_id, batches.c.kind == "interactive", batches.c.created_by == actor.id)
+    )
+    return (seen is not True if first else seen is None) and conn.execute(own).first() is None
+
+
+def are_reviewed() -> ColumnElement[bool]:
+    """The condition on a case and its batch that it is reviewed where the AI labels it unsafe, or says nothing of it:
+    its batch has them reviewed, or it states an imminent risk, which is reviewed whatever its batch was set to.
+    """
+    imminent = cast(cases.c.flags, Text).like(f'%"{Flag.STATED_IMMINENT}"%')
+    return or_(batches.c.reach == Reach.READ.value, imminent)
+
+
+def _was_listed(conn: Connection, case_id: str) -> bool:
+    """Whether lists told of a case that is in review now: before it was sent there, since nothing had brought it to the
+    inbox when it was decided, or while it was closed, before it was opened again.
+    """
+    read_anyway = and_(screenings.c.outcome == Outcome.UNSAFE.value, are_reviewed())
+    settled_by_itself = and_(
+        screenings.c.outcome != Outcome.HUMAN_REVIEW.value, screenings.c.audited.is_(False), ~read_anyway
+    )
+    closed_once = exists().where(adjudications.c.case_id == cases.c.id)
+    joined = select(cases.c.id).join(screenings, screenings.c.case_id == cases.c.id)
+    query = joined.join(batches, batches.c.id == cases.c.batch_id).where(cases.c.id == case_id)
+    return conn.execute(query.where(or_(settled_by_itself, closed_once))).first() is not None
+
+
+def see_readings(conn: Connection, by: Acting, case_id: str) -> None:
+    """Allow this person everybody's reviews of a case, in the caller's transaction. While it is open these are for
+    those who have reviewed it, and for seniors once two reviewers disagree: a review of a senior's own is no longer
+    blinded then. Raises Forbidden, Unread.
+    """
+    mine = conn.execute(select(has_rated(by.actor, cases.c.id)).where(cases.c.id == case_id)).scalar()
+    require(by.actor, Action.VIEW_RATINGS, by.id if mine else None)
+    entry = conn.execute(select(inbox_entries).where(inbox_entries.c.case_id == case_id)).first()
+    if entry is None or mine:
+        return
+    if entry.closed_at is None and not (entry.reading == "third" and is_allowed(by.actor, Action.ADJUDICATE)):
+        raise Unread("the reviews so far are shown once you have reviewed the case")
+    unblind(conn, by.id, [case_id], by.now)

@@ -1,0 +1,361 @@
+"""Counts are what the AI did, for everybody and in every state; lists hide cases in review from who asked for that, and
+what they show of them is written down and makes a later review not blinded.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+from datetime import timedelta
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from sqlalchemy import func, insert, select
+
+from screening.datasets.rows import NewCase
+from screening.labels import Label, Outcome
+from screening.review.actors import LOCAL_USER, SYSTEM, Acting, Actor, Role
+from screening.review.policy import Action, Forbidden, is_allowed
+from screening.review.rating_form import RatingLabel
+from screening.review.reach import Reach
+from screening.text.received import receive
+from storage.batches.batches import find_batch, list_batches
+from storage.batches.intake import add_rows, close_intake
+from storage.batches.results import results
+from storage.batches.spent import cost_by_node
+from storage.batches.ways import count_ways
+from storage.database import Database
+from storage.identifiers import new_id
+from storage.research.cells import cell_page, listed_case, shown_kinds
+from storage.research.columns import outcomes_in
+from storage.research.confusion import confusion
+from storage.research.listed import Cell
+from storage.research.relabelled import export_relabelled
+from storage.review import claims
+from storage.review.adjudication import adjudicate
+from storage.review.evidence import reveal_evidence
+from storage.review.ratings import my_rating, revise, submit_rating
+from storage.review.second_looks import request_second_looks
+from storage.schema import case_tags, cases, unblindings
+from storage.settings_store import SiteSettings, change
+from storage.visibility import NotYetRated, choose_hiding, hides_in_review
+from tests.storage.batch_of import CONFIGURATION, LATER, NOW, batch, decide, waiting
+from tests.storage.inbox_cases import ADMIN, ANN, BO, RESEARCHER, SENIOR, form, person, register
+from tests.storage.research.case_by_case import adjudicated_labels
+
+HELEN = person("helen", Role.SENIOR)  # who reads what is closed at the start
+ALL_ROLES = person("eve", *Role)
+S, U, H = Outcome.SAFE, Outcome.UNSAFE, Outcome.HUMAN_REVIEW
+ROWS = (  # group, reference, and how it ended where nobody reads it any more
+    ("a", Label.SAFE, S), ("a", Label.UNSAFE, S), ("a", Label.UNSAFE, H), ("b", Label.SAFE, U), ("b", None, S),
+    ("a", Label.SAFE, None), ("b", Label.UNSAFE, None), ("b", Label.UNSAFE, None), (None, None, None),
+)  # fmt: skip
+OPEN = sum(ended is None for *_, ended in ROWS)
+WORLDS = [*((ended,) * OPEN for ended in Outcome), (S, U, H, S), (H, H, S, U)]
+
+
+def team(db: Database) -> None:
+    """Four who read, and no second readings by a coin."""
+    register(db, ANN, BO, HELEN, SENIOR)
+    change(db, ADMIN.at(NOW), SiteSettings(second_reading_rate=0.0), 0)
+
+
+def _read(db: Database, who: Actor, case_id: str, label: str, *, certainty: int = 5) -> None:
+    claim = (
+        claims.claim(db, who.at(LATER), case_id) if Role.SENIOR in who.roles else claims.claim_next(db, who.at(LATER))
+    )
+    assert claim is not None and claim.case_id == case_id
+    submit_rating(db, who.at(LATER), case_id, claim.token, form(label, certainty), new_id(LATER))
+
+
+def _world(db: Database, endings: Sequence[Outcome], first_label: str = "unsafe") -> str:
+    """A batch, all under audit: some cases are closed, the others wait and ended in these ways. The first of those
+    that wait was closed with ``first_label`` and then opened again.
+    """
+    batch_id = batch(db, closed=False, audit_rate=1.0)
+    rows = [
+        NewCase(row=row, external_id=f"p{row}", text=receive(f"text {row}"), reference=reference, group=group)
+        for row, (group, reference, _) in enumerate(ROWS, start=1)
+    ]
+    add_rows(db, batch_id, rows, NOW)
+    close_intake(db, LOCAL_USER.at(NOW), batch_id)
+    ended = [known for *_, known in ROWS if known is not None]
+    for case_id, outcome in zip(waiting(db), [*ended, *endings], strict=True):
+        decide(db, case_id, outcome, 0.25)  # sums of quarters are exact, in whatever order a database adds them up
+    ids = _ids(db, batch_id)
+    with db.write() as conn:  # somebody who may not read noted which ended as safe
+        tagged = [*ids[:2], *(one for one, ended in zip(ids[-OPEN:], endings, strict=True) if ended is S)]
+        conn.execute(insert(case_tags), [{"case_id": one, "tag": "lyrics", "by": "x", "at": NOW} for one in tagged])
+    for case_id, (*_, known) in zip(ids[: -OPEN + 1], ROWS, strict=False):
+        agreed = "unsafe" if known is U else "safe"  # what reads otherwise than the engine waits for a second reader
+        _read(db, HELEN, case_id, first_label if case_id == ids[-OPEN] else agreed)
+    again, other = ids[-OPEN], "safe" if first_label == "unsafe" else "insufficient_information"
+    revise(db, HELEN.at(LATER), again, form(other, 1), "read again", new_id(LATER))
+    return batch_id
+
+
+def _ids(db: Database, batch_id: str) -> list[str]:
+    return db.values(select(cases.c.id).where(cases.c.batch_id == batch_id).order_by(cases.c.row))
+
+
+def _counted(db: Database, who: Actor, batch_id: str) -> dict[str, Any]:
+    """Every count of a batch, as this person sees it."""
+    pipeline = CONFIGURATION.pipeline
+    return {
+        "progress": asdict(find_batch(db, who, batch_id, now=LATER).progress),
+        "listed": [asdict(one.progress) for one in list_batches(db, who, now=LATER) if one.id == batch_id],
+        "matrix": [confusion(db, who, batch_id, "original", group) for group in (None, "a", "b")],
+        "ways": count_ways(db, who, batch_id, pipeline),
+        "costs": cost_by_node(db, who, batch_id),
+        "kinds": shown_kinds(db, who, batch_id),
+        "columns": outcomes_in(db, who, batch_id, np.arange(1, len(ROWS) + 1)).tolist(),
+    }
+
+
+def test_every_count_is_what_the_ai_did_for_everybody_and_in_every_state(db: Database) -> None:
+    """In review, half reviewed, closed, sent to review again: the facts alone."""
+    team(db)
+    batch_id = _world(db, (S, U, H, S))
+    ids = _ids(db, batch_id)
+    before = _counted(db, RESEARCHER, batch_id)
+    assert before["matrix"][0] == {
+        ("safe", "safe"): 2, ("unsafe", "safe"): 1, ("unsafe", "human_review"): 2, ("safe", "unsafe"): 1,
+        ("unsafe", "unsafe"): 1,
+    }  # fmt: skip
+    assert (before["progress"]["safe"], before["progress"]["unsafe"], before["progress"]["human_review"]) == (5, 2, 2)
+    assert before["progress"]["calls"] == before["ways"].asked["worker"] * 6 == 54
+    for who in (SENIOR, LOCAL_USER, ALL_ROLES):
+        assert _counted(db, who, batch_id) == before
+    assert find_batch(db, ANN, batch_id, now=LATER).progress == find_batch(db, SENIOR, batch_id, now=LATER).progress
+    _read(db, SENIOR, ids[-OPEN + 1], "safe", certainty=1)  # unsure: a second reader is due
+    assert _counted(db, SENIOR, batch_id) == before
+    for case_id in ids[-OPEN + 2 :]:
+        _read(db, SENIOR, case_id, "safe")
+    request_second_looks(db, RESEARCHER.at(LATER), ids)
+    for who in (SENIOR, RESEARCHER):
+        assert _counted(db, who, batch_id) == before
+
+
+def _listed(db: Database, who: Actor, batch_id: str) -> dict[str, Any]:
+    """Every list of cases and the file, without ids that are made at random."""
+    found: dict[str, Any] = {"results": [replace(one, case_id="") for one in results(db, who.at(LATER), batch_id)]}
+    of_all, order = Cell(batch_id=batch_id), {case_id: row for row, case_id in enumerate(_ids(db, batch_id))}
+    cells = [
+        replace(of_all, reference=reference, outcome=str(outcome), labels=labels, group=group)  # type: ignore[arg-type]
+        for labels, group in product(("original", "adjudicated"), (None, "a", "b"))
+        for reference, outcome in product(("safe", "unsafe"), (*Outcome, "pending"))
+    ]
+    lists = [
+        of_all, *cells, *(replace(of_all, outcome=outcome) for outcome in (*map(str, Outcome), "pending", "in review")),
+        *(replace(of_all, sort=sort, descending=down) for sort in ("calls", "cost", "gap") for down in (True, False)),
+        *(replace(of_all, **{name: value}) for name, value in (  # type: ignore[arg-type]
+            ("tag", "lyrics"), ("search", "a"), ("search", "3"), ("node", "worker"), ("reason", "exhausted"),
+            ("gap_at_most", 0.5), ("source", "adjudicated"), ("way", ("worker", Label.SAFE)),
+            ("ids", tuple(_ids(db, batch_id))),
+        )),
+    ]  # fmt: skip
+    for one in lists:
+        page = cell_page(db, who.at(LATER), one)
+        rows = [replace(case, case_id="", batch_id="") for case in page.cases]
+        found[repr(replace(one, batch_id="", ids=None))] = rows, [order[case_id] for case_id in page.ids]
+    return found
+
+
+def test_with_the_switch_on_no_list_depends_on_how_a_case_in_review_ended(db: Database) -> None:
+    team(db)
+    first, *others = [_listed(db, SENIOR, _world(db, endings)) for endings in WORLDS]
+    assert sum(row.hidden for row in first["results"]) == OPEN
+    for other in others:
+        assert other == first
+    assert db.value(select(func.count()).select_from(unblindings).where(unblindings.c.reviewer == SENIOR.id)) == 0
+
+
+def test_with_the_switch_on_no_list_depends_on_the_first_review_of_a_case_opened_again(db: Database) -> None:
+    team(db)
+    one, other = (_listed(db, SENIOR, _world(db, WORLDS[0], label)) for label in ("unsafe", "safe"))
+    assert one == other
+
+
+@pytest.mark.parametrize(
+    ("who", "hides"), [(LOCAL_USER, False), (RESEARCHER, False), (SENIOR, True), (ALL_ROLES, True), (ANN, True)],
+    ids=lambda one: getattr(one, "id", None),
+)  # fmt: skip
+def test_the_switch_is_on_for_reviewers_of_a_site_with_sign_in_and_remembered_per_person(
+    db: Database, who: Actor, hides: bool
+) -> None:
+    with db.read() as conn:
+        assert hides_in_review(conn, who) is hides and not hides_in_review(conn, SYSTEM)
+    if who == ANN:  # who may not see outcomes chooses nothing
+        with pytest.raises(Forbidden):
+            choose_hiding(db, who.at(NOW), hide=False)
+        return
+    for chosen in (not hides, hides, not hides):
+        choose_hiding(db, who.at(NOW), hide=chosen)
+        with db.read() as conn:
+            assert hides_in_review(conn, who) is chosen and hides_in_review(conn, replace(who, id="other")) is (
+                is_allowed(who, Action.CLAIM_NEXT)
+            )
+
+
+def _see_page(db: Database, by: Acting, batch_id: str) -> None:
+    cell_page(db, by, Cell(batch_id=batch_id), limit=1)
+
+
+def _see_case(db: Database, by: Acting, batch_id: str) -> None:
+    listed_case(db, by, _ids(db, batch_id)[0])
+
+
+def _see_file(db: Database, by: Acting, batch_id: str) -> None:
+    assert len(list(results(db, by, batch_id))) == 2
+
+
+def _see_relabelled(db: Database, by: Acting, batch_id: str) -> None:
+    assert (
+        len(list(export_relabelled(db, replace(by, actor=replace(by.actor, roles=frozenset(Role))), batch_id, "k")))
+        == 2
+    )
+
+
+def _see_evidence(db: Database, by: Acting, batch_id: str) -> None:
+    reveal_evidence(db, by, _ids(db, batch_id)[0], browsing=True)
+
+
+@pytest.mark.parametrize("see", [_see_page, _see_case, _see_file, _see_relabelled, _see_evidence])
+@pytest.mark.parametrize("hide", [True, False])
+def test_what_was_shown_of_a_case_in_review_is_written_down_once_and_its_review_is_not_blinded(
+    db: Database, see: Callable[[Database, Acting, str], None], hide: bool
+) -> None:
+    team(db)
+    batch_id = batch(db, ["one", "two"], references="SU", audit_rate=1.0)
+    for case_id in waiting(db):
+        decide(db, case_id, U)
+    choose_hiding(db, SENIOR.at(NOW), hide=hide)
+    for moment in (NOW, LATER):
+        with suppress(NotYetRated):  # the page of a case that hides its outcome
+            see(db, SENIOR.at(moment), batch_id)
+    seen = db.rows(select(unblindings.c.reviewer, unblindings.c.at, unblindings.c.before_rating).distinct())
+    assert seen == ([] if hide else [(SENIOR.id, NOW, True)])
+    first, second = _ids(db, batch_id)
+    for who, case_id in ((SENIOR, first), (HELEN, second)):
+        _read(db, who, case_id, "unsafe")
+    mine, hers = my_rating(db, SENIOR, first), my_rating(db, HELEN, second)
+    assert mine is not None and hers is not None and (mine.blind, hers.blind) == (hide, True)
+
+
+def test_the_desk_shows_nothing_before_the_save_whatever_the_switch_says(db: Database) -> None:
+    team(db)
+    _, case_id = _one(db, U, audit_rate=1.0)
+    choose_hiding(db, SENIOR.at(NOW), hide=False)
+    claims.claim(db, SENIOR.at(LATER), case_id)
+    with pytest.raises(NotYetRated):
+        reveal_evidence(db, SENIOR.at(LATER), case_id)
+    reviewer = claims.claim_next(db, ANN.at(LATER + timedelta(days=1)))
+    assert reviewer is not None
+    for browsing in (False, True):  # whoever may not see outcomes cannot ask for them otherwise
+        with pytest.raises(NotYetRated):
+            reveal_evidence(db, ANN.at(LATER + timedelta(days=1)), case_id, browsing=browsing)
+
+
+def _one(db: Database, outcome: Outcome, audit_rate: float = 0.0) -> tuple[str, str]:
+    batch_id = batch(db, ["a text"], references="S", audit_rate=audit_rate)
+    (case_id,) = waiting(db)
+    decide(db, case_id, outcome)
+    return batch_id, case_id
+
+
+@pytest.mark.parametrize(("outcome", "audit_rate"), [(S, 1.0), (U, 1.0), (H, 0.0), (H, 1.0)])
+def test_a_case_that_was_in_the_inbox_from_the_start_is_read_blind_by_a_senior(
+    db: Database, outcome: Outcome, audit_rate: float
+) -> None:
+    _, case_id = _one(db, outcome, audit_rate)
+    _read(db, SENIOR, case_id, "safe")
+    mine = my_rating(db, SENIOR, case_id)
+    assert mine is not None and mine.blind
+
+
+@pytest.mark.parametrize(("who", "blind"), [(SENIOR, False), (LOCAL_USER, False), (ANN, True)], ids=["s", "l", "r"])
+def test_who_may_have_seen_a_case_in_a_list_gives_a_second_look_that_is_not_blind(
+    db: Database, who: Actor, blind: bool
+) -> None:
+    """Lists remember nobody; the moments are the same, so that no clock decides."""
+    _, case_id = _one(db, S)
+    assert request_second_looks(db, RESEARCHER.at(LATER), [case_id]).opened == 1
+    _read(db, who, case_id, "safe")
+    mine = my_rating(db, who, case_id)
+    assert mine is not None and mine.blind is blind
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reach", "blind"), [(U, Reach.READ, True), (U, Reach.COUNT, False), (S, Reach.READ, False)]
+)
+def test_only_what_is_called_unsafe_in_a_batch_whose_unsafe_are_read_was_in_no_list(
+    db: Database, outcome: Outcome, reach: Reach, blind: bool
+) -> None:
+    batch(db, ["a text"], reach=reach)
+    (case_id,) = waiting(db)
+    decide(db, case_id, outcome)
+    opened = request_second_looks(db, RESEARCHER.at(LATER), [case_id])
+    assert opened.there_before == int(blind), "it waits for a reader from the start"
+    _read(db, SENIOR, case_id, "safe")
+    mine = my_rating(db, SENIOR, case_id)
+    assert mine is not None and mine.blind is blind
+
+
+@pytest.mark.parametrize(("who", "blind"), [(SENIOR, False), (BO, True)], ids=["senior", "reviewer"])
+def test_a_case_opened_again_is_read_blind_by_those_whom_no_list_told_of_it(
+    db: Database, who: Actor, blind: bool
+) -> None:
+    team(db)
+    _, case_id = _one(db, H)
+    _reopened(db, case_id)
+    _read(db, who, case_id, "safe")
+    mine = my_rating(db, who, case_id)
+    assert mine is not None and mine.blind is blind
+
+
+@pytest.mark.parametrize(("who", "blind"), [(SENIOR, False), (ANN, True)], ids=["senior", "reviewer"])
+def test_a_reading_revised_by_who_may_see_results_is_not_blind(db: Database, who: Actor, blind: bool) -> None:
+    """The case is open still, for a second reader; from its first one no list withholds it."""
+    team(db)
+    _, case_id = _one(db, H)
+    _read(db, who, case_id, "safe", certainty=1)
+    revise(db, who.at(LATER), case_id, form("safe", 2), "surer", new_id(LATER))
+    mine = my_rating(db, who, case_id)
+    assert mine is not None and mine.blind is blind
+
+
+def _reopened(db: Database, case_id: str) -> None:
+    """Closed as unsafe by Ann, who then changes her mind: softened, so a second reader is due."""
+    _read(db, ANN, case_id, "unsafe")
+    revise(db, ANN.at(LATER), case_id, form("safe", 5), "looked again", new_id(LATER))
+
+
+def test_a_label_taken_back_stands_nowhere_until_it_is_decided_again(db: Database) -> None:
+    team(db)
+    batch_id, case_id = _one(db, H)
+    _reopened(db, case_id)
+    for who in (SENIOR, RESEARCHER, replace(ALL_ROLES, id=ANN.id)):  # the last one has read it: nothing is withheld
+        assert (
+            confusion(db, who, batch_id, "adjudicated") == confusion(db, who, batch_id) == {("safe", "human_review"): 1}
+        )
+        assert adjudicated_labels(db, who, batch_id) == {}
+        cell = Cell(batch_id=batch_id, reference="unsafe", outcome="human_review", labels="adjudicated")
+        assert cell_page(db, who.at(NOW), cell).cases == ()
+    own = replace(ALL_ROLES, id=ANN.id)
+    (row,) = export_relabelled(db, own.at(LATER), batch_id, "key")
+    assert (row.hidden, row.adjudicated_label, row.final_label, row.final_source) == (
+        False,
+        None,
+        "safe",
+        "reference",
+    )
+    here = Cell(batch_id=batch_id, reference="safe", outcome="human_review")
+    assert [case.adjudicated for case in cell_page(db, own.at(NOW), here).cases] == [False]
+    _read(db, BO, case_id, "safe")
+    assert adjudicated_labels(db, SENIOR, batch_id) == {}, "Ann's first word was another"
+    adjudicate(db, SENIOR.at(LATER), case_id, RatingLabel.SAFE, "a quotation")
+    assert adjudicated_labels(db, SENIOR, batch_id) == {case_id: RatingLabel.SAFE}
+    (row,) = export_relabelled(db, own.at(LATER), batch_id, "key")
+    assert (row.adjudicated_label, row.final_source) == ("safe", "adjudicated")
+    assert [one.outcome for one in results(db, SENIOR.at(NOW), batch_id)] == ["human_review"]
