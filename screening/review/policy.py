@@ -18,7 +18,7 @@ class Action(StrEnum):
     SCREEN_TEXT = "screen_text"
     CREATE_BATCH = "create_batch"
     CONTROL_BATCH = "control_batch"  # pause, resume, cancel, retry; owner: who created the batch
-    VIEW_BATCHES = "view_batches"  # lists and progress: numbers, no text, no outcome of a case
+    VIEW_BATCHES = "view_batches"  # lists, progress, diagrams and costs: numbers, no text, no outcome of a case
     VIEW_RESULTS = "view_results"  # outcomes per case, rejected rows, confusion matrix
     EXPORT = "export"  # results and relabelled data with text
     VIEW_COUNTS = "view_counts"  # how many cases wait

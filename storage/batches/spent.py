@@ -101,7 +101,7 @@ class NodeCost:
 
 def cost_by_node(db: Database, actor: Actor, batch_id: str) -> tuple[NodeCost, ...]:
     """Agent by agent. Raises Forbidden."""
-    require(actor, Action.VIEW_RESULTS)
+    require(actor, Action.VIEW_BATCHES)
     run = node_runs.c
     counts = {
         "texts": func.count(run.case_id.distinct()),

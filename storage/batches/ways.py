@@ -32,7 +32,7 @@ class Ways:
 
 def count_ways(db: Database, actor: Actor, batch_id: str, pipeline: PipelineConfig) -> Ways:
     """The counts of now. Raises Forbidden."""
-    require(actor, Action.VIEW_RESULTS)
+    require(actor, Action.VIEW_BATCHES)
     with db.read() as conn:
         asked, onward = _runs(conn, batch_id, pipeline)
         ended, kept_back = _ends(kinds(conn, batch_id), pipeline)

@@ -87,7 +87,7 @@ class Pair:
     reference: str | None
     first: Side
     second: Side
-    hidden: bool
+    hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

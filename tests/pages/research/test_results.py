@@ -55,7 +55,7 @@ def test_all_cases_are_listed_with_what_became_of_them(open_page: Opener, page_d
     assert not page.exception, page.exception
     table = page.dataframe[0].value
     assert list(table["Outcome"]) == ["labelled safe"] * 3 + ["goes to a clinician", "pending"]
-    assert list(table["Read"]) == ["", "", "", "waits", ""] and table["Calls"].isna()[3]
+    assert list(table["Final label"]) == ["", "", "", "in review", ""] and table["Calls"][3] == 6
 
 
 def test_filters_stand_in_the_address_and_narrow_the_list(open_page: Opener, page_database: Database) -> None:
