@@ -57,7 +57,7 @@ def refuses_everything(db: Database, who: Actor, case_id: str, token: str | None
         lambda: reveal_versions(db, who.at(NOW), case_id),
         lambda: reading_table(db, who, "key"),
         lambda: switches(db, who, "key"),
-        lambda: list(export_relabelled(db, who.at(NOW), batch, "key")),
+        lambda: list(export_relabelled(db, who.at(NOW), batch, "key", hide=True)),
         lambda: [event.details for event in events(db, who)],
     )
     for call in others:
