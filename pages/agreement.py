@@ -79,6 +79,6 @@ st.header("Label changes after seeing the AI (automation bias)")
 st.html(view.switching_html(found.switching))
 st.caption("Where one reviewer closed a case alone, the final label is that reviewer's own last one.")
 if is_allowed(person, Action.EXPORT):
-    st.header("Ratings matrix")
-    st.caption("Every blinded first review; `at_random` marks the cases that the coefficients are of.")
-    show_files(readings_files(batch_id))
+    with st.popover("Export", icon=":material/download:"):
+        show_files(readings_files(batch_id))
+        st.caption("Every blinded first review; `at_random` marks the cases that the coefficients are of.")

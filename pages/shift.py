@@ -1,13 +1,15 @@
-"""What a shift was like: arrived, read, overdue, time to the first look, handed over; for a period, to print."""
+"""What a shift was like: arrived, reviewed, overdue, time to first review, transferred; for a period, to print."""
 
 from datetime import UTC, datetime, time, timedelta
 
 import streamlit as st
 
 from pages.components import resources
+from pages.research.evaluation_view import how_to_read
+from pages.research.figures import Axes, grouped_bars, palette
 from pages.review.shift_view import follow_up_words, table_html
 from screening.review.policy import Action, require
-from storage.review.shift import shift
+from storage.review.shift import Shift, shift
 
 LENGTHS = {"8 hours": 8, "12 hours": 12, "24 hours": 24, "7 days": 168, "Chosen times": None}
 
@@ -18,7 +20,7 @@ require(person, Action.VIEW_COUNTS)
 def period(now: datetime) -> tuple[datetime, datetime]:
     """The period asked for; ``now`` is to the minute, so that a reload shows the same one."""
     with st.container(key="period", horizontal=True, vertical_alignment="bottom"):
-        chosen = st.selectbox("The last", list(LENGTHS), key="shift_length", bind="query-params", width=240)
+        chosen = st.selectbox("Period: the last", list(LENGTHS), key="shift_length", bind="query-params", width=240)
         hours = LENGTHS[chosen]
         if hours is not None:
             return now - timedelta(hours=hours), now
@@ -27,6 +29,19 @@ def period(now: datetime) -> tuple[datetime, datetime]:
         length = st.number_input("Hours", 1, 24 * 31, 12, key="shift_hours")
     begin = datetime.combine(day, at, UTC)
     return begin, begin + timedelta(hours=length)
+
+
+def show_chart(found: Shift) -> None:
+    """What arrived, was reviewed, was overdue and was left open, by priority."""
+    groups = {
+        "Arrived": [one.arrived for one in found.tiers],
+        "First reviewed": [one.looked_at for one in found.tiers],
+        "Overdue": [one.overdue for one in found.tiers],
+        "Open at end": [found.left[one.tier].open for one in found.tiers],
+    }
+    axes = Axes(title="Cases by priority", x="", y="cases")
+    figure = grouped_bars([one.tier.name for one in found.tiers], groups, axes, palette(st.context.theme.type))
+    st.plotly_chart(figure, key="shift_chart", alt="Cases arrived, first reviewed, overdue and open, by priority")
 
 
 st.title("Shift")
@@ -41,10 +56,12 @@ rest = f"; the rest, until {end:%Y-%m-%d %H:%M} UTC, is still to come" if end > 
 st.text(f"{begin:%Y-%m-%d %H:%M} to {min(end, minute):%Y-%m-%d %H:%M} UTC{rest}")
 st.html(table_html(found))
 st.text(follow_up_words(found))
-st.caption(
-    "First look: of the cases that arrived in the period, those that somebody had claimed and opened by its end. "
-    "Overdue: looked at after their target, or not at all when it passed. Within target: of the cases that were looked "
-    "at or whose target has passed. Readings and hand-overs are those made in the period, whenever the case arrived. "
-    "Open at the end: all that nobody had closed by then, whenever it arrived; late: those whose target had passed. "
-    "Numbers are by tier, never by person. To print, use the browser's own command (Ctrl+P)."
+show_chart(found)
+how_to_read(
+    "By priority, never by person.",
+    "- *First reviewed*: of the cases that arrived in the period, those opened by its end. *Overdue*: opened after "
+    "their target, or not at all when it passed. *Within target*: of the cases opened or past their target.\n"
+    "- *Reviews* and *Transferred* are those made in the period, whenever the case arrived.\n"
+    "- *Open at end*: all that nobody had closed by then, whenever it arrived.\n- To print, use the browser's own "
+    "command (Ctrl+P).",
 )

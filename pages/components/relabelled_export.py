@@ -24,6 +24,7 @@ HEADER = (
     *("model", "prompts", "pipeline", "rule", "pipeline_delta", "configuration", "tags"),
 )
 
+CSV_HEADER = tuple(name for name in HEADER if name != "provenance")
 
 OTHERS: Mapping[str, Kind] = {"row": "int", "as_of": "int", "hidden": "bool", "pipeline_delta": "float"}
 
@@ -49,8 +50,10 @@ def relabelled_files(batch_id: str, *, with_text: bool = True, as_of: int | None
 
 
 def as_csv(rows: Iterable[RelabelledRow]) -> Iterator[str]:
-    """One line a case; the ratings stand in one cell as JSON, formulas neutralised."""
-    return csv_lines(HEADER, map(_cells, rows))
+    """One line a case; the ratings stand in one cell as JSON, formulas neutralised. Where the labels come from is in
+    the data card.
+    """
+    return csv_lines(CSV_HEADER, map(_cells, rows))
 
 
 def as_jsonl(rows: Iterable[RelabelledRow]) -> Iterator[str]:
@@ -77,7 +80,7 @@ def _task(row: RelabelledRow) -> dict[str, object]:
 
 def _cells(row: RelabelledRow) -> list[object]:
     plain = _flat(row)
-    return [plain[name] for name in HEADER]
+    return [plain[name] for name in CSV_HEADER]
 
 
 def _flat(row: RelabelledRow) -> dict[str, object]:

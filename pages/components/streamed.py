@@ -83,6 +83,13 @@ def show_files(files: Sequence[StreamedFile]) -> None:
     st.html(f'<div class="sl-files">{links}</div>')
 
 
+def show_export(files: Callable[[bool], Sequence[StreamedFile]], key: str, note: str) -> None:
+    """One button with the forms of a data set, without its texts unless they are asked for."""
+    with st.popover("Export", icon=":material/download:"):
+        show_files(files(st.toggle("With texts", value=False, key=f"{key}_texts")))
+        st.caption(note)
+
+
 async def _serve(request: Request) -> Response:
     offer = offers().find(request.path_params["token"], browser_of(request.cookies))
     if offer is None:

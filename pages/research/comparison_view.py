@@ -1,11 +1,14 @@
 """Two conditions side by side, and all against one: paired differences, said to be exploratory where they are."""
 
+from collections.abc import Sequence
+
 import pandas as pd
 import streamlit as st
 
 from jobs.evaluating import Ask, Evaluated, compare_conditions
 from pages.components.computed import compute
 from pages.research.evaluation_view import how_to_read, show_left_out
+from pages.research.figures import Axes, Interval, forest, palette
 from screening.research.comparison import Comparison
 from screening.statistics.paired import Difference
 
@@ -31,6 +34,7 @@ def show_comparison(ask: Ask, evaluated: Evaluated) -> None:
         "- Each interval, like p, is for itself.",
     )
     st.header(f"All conditions against {first}")
+    _show_forest(first, others)
     table = [_line(each) for each in others]
     st.dataframe(pd.DataFrame(table), hide_index=True, height="content")
     how_to_read(
@@ -38,6 +42,22 @@ def show_comparison(ask: Ask, evaluated: Evaluated) -> None:
         "The best of them may be chosen from one column. Choosing by several columns, or what is compared with "
         "after seeing this table, is exploratory: confirm it on other texts.",
     )
+
+
+def _show_forest(first: str, others: Sequence[Comparison]) -> None:
+    """One paired difference of all conditions to the first, with intervals that hold together."""
+    names = [name for name, _ in others[0].differences]
+    chosen = st.segmented_control("Figure", names, default=names[0], required=True, key="difference_figure")
+    lines = []
+    for each in others:
+        found = dict(each.differences).get(chosen)
+        if found is not None and found.value is not None:
+            hover = f"{each.second}: {difference_words(chosen, found)}"
+            lines.append(Interval(name=each.second, value=found.value, low=found.low, high=found.high, hover=hover))
+    percent = not chosen.startswith("Calls")
+    axes = Axes(title=f"{chosen}: less {first}", x="difference", y="", y_percent=percent)
+    figure = forest(lines, axes, palette(st.context.theme.type), reference=0.0)
+    st.plotly_chart(figure, key="differences", alt=f"Paired differences to {first} with intervals that hold together")
 
 
 def _p_words(p: float) -> str:

@@ -23,7 +23,7 @@ from pages.components.sign_in import check_before
 from pages.research.case_reader import open_case_id, reader
 from pages.research.cell_list import case_list
 from pages.research.claims import percent
-from pages.research.figures import Axes, Palette, Series, bars, curves, histogram, palette
+from pages.research.figures import Axes, Interval, Palette, Series, bars, curves, forest, histogram, palette
 from pages.research.provenance import provenance
 from screening.labels import Label, Outcome
 from screening.research.conditions import WhatIf
@@ -98,10 +98,37 @@ def show_results(table: ResultsTable) -> None:
         "- The last row is what this batch did, with what its texts forbade (a stated risk, a suspected injection). "
         "Misclassified counts the same texts.",
     )
-    made = {"CSV": ("csv", lambda: "".join(csv_table(table))), "LaTeX": ("tex", lambda: latex_table(table))}
-    for place, (name, (ending, make)) in zip(st.columns([1, 1, 3]), made.items(), strict=False):
+    _show_forest(table)
+    forms = {"CSV": ("csv", lambda: "".join(csv_table(table))), "LaTeX": ("tex", lambda: latex_table(table))}
+    with st.popover("Export", icon=":material/download:"):
+        form = st.segmented_control("Form", list(forms), default="CSV", required=True, key="results_form")
+        ending, make = forms[form]
         data = check_before(Action.VIEW_RESULTS, make)
-        place.download_button(f"Table as {name}", data=data, file_name=f"results.{ending}", on_click="ignore")
+        st.download_button("Download", data=data, file_name=f"results.{ending}", on_click="ignore", type="primary")
+
+
+FIGURES: Mapping[str, Callable[[Metrics], Proportion]] = {
+    "Accuracy": lambda metrics: metrics.accuracy,
+    "FNR": lambda metrics: metrics.fnr,
+    "FPR": lambda metrics: metrics.fpr,
+    "Escalated": lambda metrics: metrics.escalation_rate,
+}
+
+
+def _show_forest(table: ResultsTable) -> None:
+    """One rate of all conditions with its intervals, one below the other; the last row's value as a dotted line."""
+    chosen = st.segmented_control("Figure", list(FIGURES), default="FNR", required=True, key="forest_figure")
+    rates = [(row.name, FIGURES[chosen](row.metrics)) for row in table.rows]
+    lines = [
+        Interval(name=name, value=rate.value, low=rate.low, high=rate.high, hover=f"{name}: {rate_text(rate)}")
+        for name, rate in rates
+    ]
+    axes = Axes(title=f"{chosen} by condition", x="share of texts", y="", y_percent=True)
+    figure = forest(lines, axes, palette(st.context.theme.type), reference=rates[-1][1].value)
+    st.plotly_chart(figure, key="forest", alt=f"{chosen} of each condition with its 95% interval")
+    missing = [one.name for one in lines if one.low is None]
+    nothing = f" Nothing decided: {', '.join(missing)}." if missing else ""
+    st.caption(f"95% Wilson intervals, each for itself; dotted: your run. A bar without a square is a limit.{nothing}")
 
 
 def how_to_read(said: str, more: str) -> None:

@@ -1,6 +1,6 @@
 """Plotly figures of the researcher's pages: data in, figure out, legible on a light and on a dark page."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import Any, Literal
@@ -32,6 +32,7 @@ DARK = Palette(series=("#5bb8cf", "#e89a4c", "#b296e3", "#57bd86", "#f0796f", "#
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 _WIDE, _HIGH, _LETTER, _LINE = 760.0, 190.0, 7.0, 15.0
 """Pixels that points spread over in a figure of usual width, and those of a letter and a line of a name."""
+_PATTERNS = ("", "/", ".", "x")
 _MARKERS = ("circle", "x", "square", "diamond", "triangle-up", "cross")
 
 
@@ -127,6 +128,27 @@ def forest(lines: Sequence[Interval], axes: Axes, colours: Palette, reference: f
     if reference is not None:
         figure.add_vline(x=reference, line_dash="dot", line_color=colours.ink, line_width=1)
     return figure
+
+
+def grouped_bars(names: Sequence[str], groups: Mapping[str, Sequence[int]], axes: Axes, colours: Palette) -> go.Figure:
+    """For each name a bar of each group, with its number written on it; groups differ in pattern too."""
+    traces: list[Trace] = [
+        {
+            "type": "bar",
+            "name": group,
+            "x": list(names),
+            "y": list(values),
+            "text": [f"{value:,}" for value in values],
+            "textposition": "outside",
+            "cliponaxis": False,
+            "marker": {
+                "color": colours.series[place % len(colours.series)],
+                "pattern": {"shape": _PATTERNS[place % len(_PATTERNS)]},
+            },
+        }
+        for place, (group, values) in enumerate(groups.items())
+    ]
+    return _figure(traces, axes, colours).update_layout(barmode="group")
 
 
 def bars(names: Sequence[str], values: Sequence[float | None], axes: Axes, colours: Palette) -> go.Figure:

@@ -10,7 +10,7 @@ from jobs.evaluating import Ask
 from jobs.label_noise import Relabelled, count_relabelled, measure_corrected
 from pages.components.computed import compute
 from pages.components.relabelled_export import relabelled_files
-from pages.components.streamed import show_files
+from pages.components.streamed import show_export
 from pages.research.case_reader import open_case_id, reader
 from pages.research.cell_list import case_list
 from pages.research.evaluation_view import how_to_read
@@ -94,9 +94,9 @@ def _counts(db: Database, person: Actor, batch_id: str, found: Relabelled) -> No
 
 
 def _download(batch_id: str, as_of: int | None) -> None:
-    with_text = st.toggle("With texts", value=False)
-    show_files(relabelled_files(batch_id, with_text=with_text, as_of=as_of))
-    st.caption(
-        "The files are of the version chosen above. Each row: the label as it came, every reading under a pseudonym, "
-        "the accepted label and the final one, and the model, prompts, pipeline and rule it was screened with."
+    show_export(
+        lambda with_text: relabelled_files(batch_id, with_text=with_text, as_of=as_of),
+        "relabelled",
+        "Of the version chosen above. Each row: the original label, every review under a pseudonym, the final label "
+        "and where it is from, and the model, prompts, pipeline and rule it was screened with.",
     )

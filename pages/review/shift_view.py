@@ -11,8 +11,8 @@ from screening.review.triage import Tier
 from screening.statistics.metrics import Proportion
 from storage.review.shift import Left, Shift, TierShift, shift_of
 
-COLUMNS = ("Tier", "Arrived", "First look", "Overdue", "Median wait", "90 % within", "Within target", "Readings",
-           "Handed over", "Open at the end", "Of these late")  # fmt: skip
+COLUMNS = ("Priority", "Arrived", "First reviewed", "Overdue", "Median wait", "90th percentile wait", "Within target",
+           "Reviews", "Transferred", "Open at end", "Overdue of these")  # fmt: skip
 LATELY = timedelta(days=30)
 
 

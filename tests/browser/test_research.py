@@ -51,7 +51,7 @@ def _in_thread(work) -> None:  # type: ignore[no-untyped-def]
 
 def test_evaluation_shows_the_table_the_curves_and_the_sliders(page: Page, batch_id: str) -> None:
     page.goto(f"/evaluation?batch={batch_id}")
-    expect(page.get_by_role("button", name="Table as CSV")).to_be_visible()
+    expect(page.get_by_role("button", name="Export")).to_be_visible()
     expect(page.get_by_text("outside.example")).to_be_visible()  # as text
     require_well(page, "evaluation-results")
     for tab, shown in (("Budget sweep", ".js-plotly-plot"), ("Calls and tokens", ".js-plotly-plot")):
@@ -79,15 +79,17 @@ def test_a_cell_of_the_matrix_lists_its_cases(page: Page, batch_id: str) -> None
 
 def test_the_results_come_as_csv_and_latex(page: Page, batch_id: str, tmp_path: Path) -> None:
     page.goto(f"/evaluation?batch={batch_id}")
+    page.get_by_role("button", name="Export").click()
+    page.get_by_role("radio", name="LaTeX").click()
     with page.expect_download() as download:
-        page.get_by_role("button", name="Table as LaTeX").click()
+        page.get_by_role("button", name="Download", exact=True).click()
     download.value.save_as(tmp_path / "table.tex")
     assert r"B=50 & ---" in (tmp_path / "table.tex").read_text(encoding="utf-8")
 
 
 def test_reliability_leads_with_the_missed(page: Page, batch_id: str) -> None:
     page.goto("/reliability")
-    expect(page.get_by_text("Missed unsafe per 1,000 called safe")).to_be_visible()
+    expect(page.get_by_text("Missed cases per 1,000 labeled safe")).to_be_visible()
     expect(page.get_by_text("cannot be guaranteed yet")).to_be_visible()
     require_well(page, "reliability")
     for tab in ("Confidence sequence", "Planner", "Drift"):
