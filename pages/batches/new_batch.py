@@ -189,8 +189,8 @@ def show_counts(table: Table, found: Check, rejected: StreamedFile) -> None:
         )
     )
     sentences = [literal(each) for each in report.warnings]
-    if found.without_call:
-        unasked = count_of(found.without_call, "text cannot be screened and is", "texts cannot be screened and are")
+    if unread := found.without_call - found.not_screened:
+        unasked = count_of(unread, "text cannot be screened and is", "texts cannot be screened and are")
         sentences.append(f"{unasked} escalated to a clinician without asking the AI.")
     if found.not_screened:
         rows = count_of(found.not_screened, "row")

@@ -84,9 +84,9 @@ def as_csv(table: ReadingTable) -> Iterator[str]:
     """The ratings matrix: a line per case, a column per reader, empty where a reader gave no blind first reading; and
     whether the case was chosen by its coin to be read twice.
     """
-    lines = zip(table.case_ids, table.labels, table.at_random, strict=True)
-    head = ["case_id", *table.readers, "at_random"]
-    return csv_lines(head, ([case_id, *labels, str(chosen).lower()] for case_id, labels, chosen in lines))
+    lines = zip(table.case_ids, table.external_ids, table.labels, table.at_random, strict=True)
+    head = ["case_id", "id", *table.readers, "at_random"]
+    return csv_lines(head, ([case_id, own, *labels, str(chosen).lower()] for case_id, own, labels, chosen in lines))
 
 
 def as_jsonl(table: ReadingTable) -> Iterator[str]:
@@ -102,4 +102,5 @@ def as_jsonl(table: ReadingTable) -> Iterator[str]:
             for column, reader in enumerate(table.readers)
             if table.labels[number][column] is not None
         }
-        yield from jsonl_lines([{"case_id": case_id, "at_random": table.at_random[number], "readings": readings}])
+        named = {"case_id": case_id, "id": table.external_ids[number], "at_random": table.at_random[number]}
+        yield from jsonl_lines([named | {"readings": readings}])

@@ -54,7 +54,8 @@ def _tasks(table: ReadingTable) -> Iterator[dict[str, object]]:
     for row, case_id in enumerate(table.case_ids):
         labels = zip(table.readers, table.labels[row], strict=True)
         readings = {reader: label for reader, label in labels if label is not None}
-        yield label_studio_task(row + 1, {"case_id": case_id, "at_random": table.at_random[row]}, readings, None)
+        named = {"case_id": case_id, "id": table.external_ids[row], "at_random": table.at_random[row]}
+        yield label_studio_task(row + 1, named, readings, None)
 
 
 def _parquet(table: ReadingTable) -> Iterator[bytes]:
@@ -62,6 +63,7 @@ def _parquet(table: ReadingTable) -> Iterator[bytes]:
     rows = (
         {
             "case_id": case_id,
+            "id": table.external_ids[row],
             "reader": reader,
             "label": table.labels[row][column],
             "certainty": table.certainties[row][column],
@@ -73,6 +75,6 @@ def _parquet(table: ReadingTable) -> Iterator[bytes]:
         for column, reader in enumerate(table.readers)
         if table.labels[row][column] is not None
     )
-    kinds: Mapping[str, Kind] = {"case_id": "text", "reader": "text", "label": "text"}
+    kinds: Mapping[str, Kind] = {"case_id": "text", "id": "text", "reader": "text", "label": "text"}
     numbers: Mapping[str, Kind] = {"certainty": "int", "ideation": "int"}
     return parquet_parts({**kinds, **numbers, "reading": "text", "at_random": "bool"}, rows)

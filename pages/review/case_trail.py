@@ -26,6 +26,8 @@ def _facts(external_id: str, file: CaseFile, evidence: Evidence) -> Iterator[tup
     yield "Id", visible(external_id)
     yield "From", f"{file.batch_name}, row {file.row}"
     yield "Received", f"{file.received_at:%Y-%m-%d %H:%M} UTC · SHA-256 {file.text_sha256[:16]}…"
+    if file.not_screened is not None:
+        yield "Not screened", visible(file.not_screened)
     if file.group is not None:
         yield "Group", file.group
     yield "Reference", _reference(evidence)

@@ -106,7 +106,44 @@ def _batch_draw(value: Mapping[str, Any], words: _Words) -> Draw | None:
     if not isinstance(response, dict) or response.get("status_code") != 200:
         return None
     body = response.get("body")
-    return completion_draw(body, words.expectation(body.get("model"))) if isinstance(body, dict) else _MISSHAPEN
+    if not isinstance(body, dict):
+        return _MISSHAPEN
+    return completion_draw(_as_completion(body), words.expectation(body.get("model")))
+
+
+def _as_completion(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A reply of OpenAI's Responses API in the shape of a chat completion; what the model thought before is left out,
+    what else stands beside its words is kept beside them. Any other reply as it is.
+    """
+    if body.get("object") != "response":
+        return body
+    items = [one for one in body.get("output") or () if isinstance(one, dict) and one.get("type") != "reasoning"]
+    parts = [part for one in items if one.get("type") == "message" for part in one.get("content") or ()]
+    texts = [part.get("text") for part in parts if isinstance(part, dict) and part.get("type") == "output_text"]
+    refusals = [part.get("refusal") for part in parts if isinstance(part, dict) and part.get("type") == "refusal"]
+    alone = len(items) == len(parts) == len(texts) == 1
+    message = {
+        "role": "assistant",
+        "content": texts[0] if texts else None,
+        "refusal": refusals[0] if refusals else None,
+    }
+    counted = body.get("usage")
+    used = counted if isinstance(counted, dict) else {}
+    return {
+        "object": "chat.completion",
+        "id": body.get("id"),
+        "model": body.get("model"),
+        "choices": [
+            {
+                "finish_reason": {"completed": "stop", "incomplete": "length"}.get(str(body.get("status"))),
+                "message": message if alone else message | {"beside": items or None},
+            }
+        ],
+        "usage": {f"{kind}_tokens": used.get(f"{name}_tokens") for kind, name in _USED},
+    }
+
+
+_USED = (("prompt", "input"), ("completion", "output"))
 
 
 _MISSHAPEN = unusable(Answer.MISSHAPEN)

@@ -22,14 +22,16 @@ from storage.settings_store import second_reading_rates
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingTable:
-    """``labels``, ``certainties``, ``ideation`` and ``turns`` (first, second or third reading of the case) have a row
-    per case and a column per reader, None where a reader gave no blind first reading (or did not record a level).
+    """``external_ids`` are those of the file. ``labels``, ``certainties``, ``ideation`` and ``turns`` (first, second or
+    third reading of the case) have a row per case and a column per reader, None where a reader gave no blind first
+    reading (or did not record a level).
 
     ``at_random`` tells of each case whether its coin chose it to be read twice, whatever its first reader would say. Of
     the others only those were read twice of which something said was doubted, or a second opinion was asked for.
     """
 
     case_ids: tuple[str, ...]
+    external_ids: tuple[str, ...]
     readers: tuple[str, ...]
     at_random: tuple[bool, ...]
     labels: tuple[tuple[str | None, ...], ...]
@@ -58,16 +60,19 @@ class Switch:
 def reading_table(db: Database, actor: Actor, key: str, batch_id: str | None = None) -> ReadingTable:
     """Every blind first reading of closed cases, of one batch or of all; readers under pseudonyms."""
     require(actor, Action.VIEW_AGREEMENT)
-    query = select(ratings, cases.c.batch_id).where(ratings.c.version == 1, ratings.c.blind.is_(True))
+    query = select(ratings, cases.c.batch_id, cases.c.external_id)
+    query = query.where(ratings.c.version == 1, ratings.c.blind.is_(True))
     with db.read() as conn:
         rows = conn.execute(_restrict_to_closed(query, batch_id).order_by(ratings.c.case_id)).all()
         chosen = _chosen_by_coin(conn, rows)
     readers = tuple(sorted({pseudonym(key, row.reviewer) for row in rows}))
-    case_ids = tuple(dict.fromkeys(row.case_id for row in rows))
+    external_ids = {row.case_id: row.external_id for row in rows}
+    case_ids = tuple(external_ids)
     found = {(row.case_id, pseudonym(key, row.reviewer)): row for row in rows}
     grid = [[found.get((case_id, reader)) for reader in readers] for case_id in case_ids]
     return ReadingTable(
         case_ids=case_ids,
+        external_ids=tuple(external_ids.values()),
         readers=readers,
         at_random=tuple(case_id in chosen for case_id in case_ids),
         labels=tuple(tuple(None if row is None else row.label for row in line) for line in grid),

@@ -50,7 +50,8 @@ class Part:
 class CaseFile:
     """One case. ``flags`` and ``parts`` by part, "text" and, where there is one, "reply".
 
-    ``waits_for_retry``: pending, its last attempt failed, and its batch was not cancelled. ``batch_owner`` began that.
+    ``not_screened``: why its row could not be read as it should. ``waits_for_retry``: pending, its last attempt failed,
+    and its batch was not cancelled. ``batch_owner`` began that.
     """
 
     case_id: str
@@ -62,6 +63,7 @@ class CaseFile:
     text_sha256: str
     flags: Mapping[str, tuple[str, ...]]
     group: str | None
+    not_screened: str | None
     received_at: datetime
     errors: tuple[CaseError, ...]
     waits_for_retry: bool

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from commands.__main__ import main
+from screening.labels import Label
 from screening.research.answers_elsewhere import answers_in
 
 HEADER = "id,text,label,gpt,claude,llama\n"
@@ -148,3 +149,14 @@ def test_an_answer_given_twice_and_one_of_several_parts_are_no_labels(tmp_path: 
     again = message("1", "safe").replace('"custom_id": "1"', '"custom_id": "3"')  # one answer under two names
     file.write_text("\n".join([message("1", "safe"), parts, again]), encoding="utf-8")
     assert [one.draw.code if one.draw else None for one in answers_in(file)] == ["S", "#", "#"]
+
+
+def test_an_output_of_the_responses_api_is_read_without_what_was_thought(tmp_path: Path) -> None:
+    given = (Path(__file__).parent.parent / "fixtures" / "field" / "f20_responses_batch.jsonl").read_text()
+    body = json.loads(given)
+    call = {"type": "function_call", "name": "look", "arguments": "{}"}
+    body["response"]["body"]["output"].append(call)
+    (tmp_path / "f.jsonl").write_text(given.strip() + "\n" + json.dumps(body | {"custom_id": "b"}), encoding="utf-8")
+    first, beside = answers_in(tmp_path / "f.jsonl")
+    assert first.draw is not None and first.draw.label is Label.SAFE and first.draw.usage.input_tokens == 5
+    assert beside.draw is not None and beside.draw.label is Label.ESCALATE

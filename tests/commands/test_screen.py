@@ -280,3 +280,18 @@ def test_several_columns_are_joined_and_wrong_options_are_refused(
     ):
         assert main(["screen", str(file), *out, *options]) == 2
         assert words in capsys.readouterr().err
+
+
+def test_a_row_that_cannot_be_read_and_states_a_risk_is_in_the_queue_and_in_red(
+    screened: Callable[..., Screened], tmp_path: Path
+) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text("id,text\n,I am going to kill myself tonight\n2,a walk\n3,[removed]\n", encoding="utf-8")
+    result = screened(file, "--sampler", "simulated")
+    assert (result.summary["accepted"], result.summary["rejected"], result.summary["not_screened"]) == (2, 1, 1)
+    assert [(row["outcome"], row["reason"], row["calls"]) for row in result.rows[:1]] == [
+        ("human_review", "row_rejected", 0)
+    ]
+    assert "NOT SCREENED: 1 row" in result.told
+    file.write_text("id,text\n1,[removed]\n", encoding="utf-8")
+    assert main(["screen", str(file), "--out", str(tmp_path / "o.jsonl"), "--sampler", "simulated"]) == 4

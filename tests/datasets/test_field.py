@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from pages.components.words import ERROR_WORDS
 from screening.datasets.columns import ColumnMapping, ConversationReading, Shape
 from screening.datasets.reader import read_table
 from screening.datasets.records import Reason
 from screening.datasets.refused import ColumnsUnclear, FileRefused
 from screening.datasets.rows import NewCase, RejectedRow
+from screening.engine.screen import Reason as Ended
 from screening.labels import Label
 from screening.text.conversation import Judged, Role
 from screening.text.flags import REFUSES_SAFE, STATED, Flag
@@ -216,3 +218,8 @@ def test_what_is_no_text_of_anybody_calls_nobody() -> None:
 def test_backslashes_before_quotes_are_refused_with_the_line() -> None:
     with pytest.raises(FileRefused, match=r"Line 2: .* backslash"):
         read_table(FIELD / "f13_spark.csv")
+
+
+def test_every_code_in_a_file_that_is_written_is_in_the_documents() -> None:
+    said = (Path(__file__).parents[2] / "docs" / "files.md").read_text(encoding="utf-8")
+    assert [code for code in (*Ended, *Reason, *ERROR_WORDS) if f"| `{code}` |" not in said] == []

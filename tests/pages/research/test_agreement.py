@@ -83,6 +83,7 @@ def test_the_matrix_is_logged_and_only_for_researchers(page_database: Database) 
 
 TABLE = ReadingTable(
     case_ids=("a", "b"),
+    external_ids=("7", "8"),
     readers=("reader-1", "reader-2"),
     at_random=(True, False),
     labels=(("safe", "unsafe"), (None, "safe")),
@@ -94,11 +95,11 @@ TABLE = ReadingTable(
 
 def test_the_files_hold_every_reading_and_leave_gaps_empty() -> None:
     rows = list(csv.reader(io.StringIO("".join(view.as_csv(TABLE)).removeprefix("\ufeff"))))
-    head = ["case_id", "reader-1", "reader-2", "at_random"]
-    assert rows == [head, ["a", "safe", "unsafe", "true"], ["b", "", "safe", "false"]]
+    head = ["case_id", "id", "reader-1", "reader-2", "at_random"]
+    assert rows == [head, ["a", "7", "safe", "unsafe", "true"], ["b", "8", "", "safe", "false"]]
     lines = [json.loads(line) for line in view.as_jsonl(TABLE)]
     reading = {"label": "safe", "certainty": 1, "ideation": 0, "reading": "first"}
-    assert lines[1] == {"case_id": "b", "at_random": False, "readings": {"reader-2": reading}}
+    assert lines[1] == {"case_id": "b", "id": "8", "at_random": False, "readings": {"reader-2": reading}}
 
 
 def test_changes_of_mind_count_for_better_and_for_worse() -> None:
