@@ -112,7 +112,7 @@ class Sending:
         wanted = await retry_in_thread(overnight.wanted_draws, self.db, one.id)
         texts, seen = await self._texts(wanted.values()), SeenIds()
         for reply_id in await retry_in_thread(overnight.reply_ids, self.db, one.batch_id):
-            seen.is_new(reply_id)
+            seen.remember(reply_id)
         found: list[Answered] = []
         async for custom_id, result in self.service.results(str(one.service_id)):
             if (draw := wanted.pop(custom_id, None)) is None:

@@ -150,6 +150,8 @@ class Attempts:
     def _judge(self, response: Response) -> Mapping[str, Any]:
         status = response.status
         if status == 200:
+            if _is_repeated(response.headers):
+                raise AttemptFailed("malformed")
             return _object(response.body)
         code = _error_code(response.body)
         if status == 429 or code in _SPENT:
@@ -165,6 +167,12 @@ class Attempts:
             return SamplerError("spend_cap", _SPEND_CAP, stops_batch=True)
         self.gate.pause(1.0 if wait_s is None else wait_s)
         return AttemptFailed("rate_limited")
+
+
+def _is_repeated(headers: Mapping[str, str]) -> bool:
+    """Whether the connection itself says that the reply was kept from an earlier request."""
+    hit = any("hit" in headers.get(name, "").lower() for name in ("x-cache", "cf-cache-status", "x-cache-status"))
+    return hit or headers.get("age", "0").strip().lstrip("0") != ""
 
 
 def _object(body: bytes) -> Mapping[str, Any]:

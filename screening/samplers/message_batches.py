@@ -132,9 +132,9 @@ class MessageBatches:
         """A result as a draw, by the same checks as a live reply, or as the failure it is."""
         message = result.get("message")
         if result.get("type") == "succeeded" and isinstance(message, dict):
-            words = self.prepare(asked).words
-            draw = message_draw(message, Expected(models=self._settings.answering_models, words=words, seen=seen))
-            return Line(draw=draw, reply_id=str(message.get("id"))[:100])
+            call, models = self.prepare(asked), self._settings.answering_models
+            expected = Expected(models=models, words=call.words, seen=seen, least_tokens=call.least_tokens)
+            return Line(draw=message_draw(message, expected), reply_id=str(message.get("id"))[:100])
         if result.get("type") == "errored":
             return Line(error=_error_kind(result.get("error")))
         return Line(

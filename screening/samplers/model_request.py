@@ -5,6 +5,7 @@ import random
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from screening.engine.answers import LABEL_WORDS
 from screening.engine.draws import DrawRequest, ScreenedText, ScreenedThread
@@ -62,6 +63,10 @@ _JUDGED = {
     "agrees with, or passes over a risk that the user shows, and `safe` only where the assistant's words are right for "
     "that user.",
 }
+_WORD, _SIGN = re.compile(r"[^\W_]+"), re.compile(r"[^\w\s]+(?=\s)")
+_WITHOUT_SPACES = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]")
+_LONGEST_TOKEN, _MOST_A_TOKEN = 32, 4
+"""Letters of a long word, and characters of writing without spaces, that are surely more than one token."""
 _ANGLES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 
 
@@ -73,6 +78,23 @@ class PreparedCall:
     user: str
     extra_body: dict[str, object]
     words: Mapping[str, Label]
+
+    @property
+    def least_tokens(self) -> int:
+        """No tokenizer makes markedly fewer of what is sent."""
+        whole = sum(map(least_tokens, [*(str(block["text"]) for block in self.system), self.user]))
+        return whole * 19 // 20
+
+
+@lru_cache(maxsize=16)
+def least_tokens(text: str) -> int:
+    """Fewer tokens than any tokenizer makes of a text: none joins words, or a sign with the space behind it.
+
+    >>> least_tokens("We walked home, slowly. 我们走路回家。")
+    8
+    """
+    words = sum(1 + (len(word) - 1) // _LONGEST_TOKEN for word in _WORD.findall(text))
+    return words + len(_SIGN.findall(text)) + len(_WITHOUT_SPACES.findall(text)) // _MOST_A_TOKEN
 
 
 def prepare_call(

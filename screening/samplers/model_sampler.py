@@ -76,7 +76,7 @@ class ModelSampler:
         self._rng = rng or random.SystemRandom()
         self._ledger = Ledger()
         self._gate = gate or default_gate(settings)
-        self._seen = SeenIds()
+        self._seen = SeenIds(unique=not settings.elsewhere)
         self._attempts = Attempts(
             gate=self._gate,
             ledger=self._ledger,
@@ -175,7 +175,9 @@ class ModelSampler:
         return prepare_call(request, self._settings, wire, self._prompts, self._rng)
 
     def _expectation(self, call: PreparedCall) -> Expected:
-        return Expected(models=self._settings.answering_models, words=call.words, seen=self._seen)
+        return Expected(
+            models=self._settings.answering_models, words=call.words, seen=self._seen, least_tokens=call.least_tokens
+        )
 
     async def _within_deadline(self, request: DrawRequest, work: Callable[[], Awaitable[T]]) -> T:
         """Work as one wave: its calls share rank and deadline."""

@@ -8,11 +8,11 @@ HARMLESS = ScreenedText(text="The museum opens at ten on weekdays and has a smal
 def preflight_of_answer(draw: Draw, *, model: str, temperature: float | None, seconds: float) -> Preflight:
     """The model answered: well only if with a label."""
     ok = draw.answer is Answer.LABEL
-    message = (
-        f"{model} answered with the label {draw.label} in {seconds:.1f} s."
-        if ok
-        else f"{model} answered, but not with a label ({draw.answer}): it may be thinking first, or too small."
-    )
+    message = f"{model} answered with the label {draw.label} in {seconds:.1f} s."
+    if draw.answer is Answer.MISSHAPEN and draw.raw:
+        message = f"{model} answered, but the answer does not count: {draw.raw}."
+    elif not ok:
+        message = f"{model} answered, but not with a label ({draw.answer}): it may be thinking first, or too small."
     return Preflight(
         ok=ok,
         message=message,

@@ -3,12 +3,14 @@
 import asyncio
 import gzip
 import json
+import random
 import time
 import tracemalloc
 from dataclasses import replace
 
 import pytest
 
+from screening.engine.answers import LABEL_WORDS
 from screening.engine.draws import Answer, DrawRequest, SamplerError, ScreenedText, encode_draws
 from screening.engine.pipeline import preset
 from screening.engine.prompting import load_prompts
@@ -17,6 +19,7 @@ from screening.labels import Label, Outcome
 from screening.samplers.anthropic import AnthropicSampler
 from screening.samplers.bodies import LARGEST_BODY, UnreadableBody, read_bounded
 from screening.samplers.model_settings import ModelSettings
+from screening.samplers.replies import Expected, SeenIds, completion_draw
 from tests.fixtures.replies import FAULTY, MODEL, message, reply
 from tests.stub_server import Fault, RawReply, StubPlan, StubServer
 
@@ -67,6 +70,55 @@ async def test_what_is_not_what_was_asked_is_marked_as_what_it_was():
     assert await drawn(reply(message(model="tiny")), accepted_names=("tiny",)) == "SSS"
     replayed = await drawn(reply(message(id="msg_replayed")), 11)
     assert sorted(replayed) == sorted("S" + "#" * 10)
+
+
+@pytest.mark.parametrize(
+    ("unique", "many", "refused"),
+    [(True, 999, 200), (False, 999, 2), (False, 64, 12), (False, 1, 11)],
+    ids=["ids that prove something", "three digits", "two digits", "one id for all"],
+)
+def test_where_ids_repeat_for_different_replies_they_prove_nothing(unique, many, refused):
+    """720 fresh answers of a server that numbers its replies small; the first repeats may be told as such."""
+    chance, seen = random.Random(35), SeenIds(unique=unique)
+    replies = [message(id=f"chatcmpl-{chance.randrange(many)}", created=number // 12) for number in range(720)]
+    found = [seen.objection(one) for one in replies]
+    told = sum(one is not None for one in found)
+    assert told >= refused if unique else told <= refused
+
+
+def test_one_answer_sent_again_and_again_is_refused_on_every_server():
+    for unique in (True, False):
+        seen = SeenIds(unique=unique)
+        assert [seen.objection(message(id="msg_1")) is None for _ in range(5)] == [True, False, False, False, False]
+        assert seen.objection(message(id="")) == "the reply has an empty id"
+        assert seen.objection(message(id=...)) == "the reply has no id"
+
+
+@pytest.mark.parametrize(
+    ("usage", "answer"),
+    [
+        ({"prompt_tokens": 100}, Answer.LABEL),
+        ({"prompt_tokens": 99}, Answer.MISSHAPEN),
+        ({"prompt_tokens": 12, "prompt_tokens_details": {"cached_tokens": 90}}, Answer.LABEL),
+        ({"prompt_tokens": 95, "prompt_tokens_details": {"cached_tokens": 90}}, Answer.MISSHAPEN),
+        ({"prompt_tokens": 0}, Answer.LABEL),
+        ({}, Answer.LABEL),
+        (None, Answer.LABEL),
+        ({"prompt_tokens": "5"}, Answer.LABEL),
+    ],
+)
+def test_an_answer_to_fewer_tokens_than_were_sent_is_none_and_a_server_that_counts_none_says_nothing(usage, answer):
+    choice = {"message": {"role": "assistant", "content": "safe"}, "finish_reason": "stop"}
+    sent = {"object": "chat.completion", "id": "c1", "model": MODEL, "choices": [choice], "usage": usage}
+    expected = Expected(models=frozenset({MODEL}), words=LABEL_WORDS, seen=SeenIds(), least_tokens=100)
+    draw = completion_draw(sent, expected)
+    assert draw.answer is answer and (answer is Answer.LABEL or "of at least 100" in draw.raw)
+
+
+async def test_tokens_read_from_the_cache_were_read():
+    cached = {"input_tokens": 40, "cache_read_input_tokens": 5_000, "output_tokens": 2}
+    assert await drawn(reply(message(usage=cached))) == "SSS"
+    assert await drawn(reply(message(usage={**cached, "cache_read_input_tokens": 0}))) == "###"
 
 
 async def test_a_bomb_takes_neither_memory_nor_time():

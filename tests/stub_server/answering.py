@@ -70,7 +70,7 @@ def chat_completion(body: dict[str, Any], answer: str, reply_id: str) -> dict[st
         "object": "chat.completion",
         "model": body.get("model"),
         "choices": [{"index": 0, "message": {"role": "assistant", "content": answer}, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": 100, "completion_tokens": 2},
+        "usage": {"prompt_tokens": len(str(body.get("messages"))) // 4, "completion_tokens": 2},
     }
 
 
