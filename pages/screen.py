@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from pages.batches.pipelines import choose, decide_or_refuse, least_calls
+from pages.batches.pipelines import choose, decide_or_refuse
 from pages.batches.single_text import Typed, empty_html, hand_in, press_of
 from pages.batches.text_live import PLACE, follow, watched_view
 from pages.batches.what_to_screen import MISSING, choose_kind, clear_fields, typed_fields
@@ -42,10 +42,11 @@ def text_form(running: bool) -> None:
     kind = choose_kind()
     with st.form("text", border=False):
         typed = typed_fields(kind)
-        choice = choose(settings, active_version(db), "screen")
         handed_in = st.form_submit_button(
             "Screen", type="primary", disabled=running, width="stretch", icon=":material/play_arrow:"
         )
+        with st.expander("Advanced: pipeline, error bound, limits"):
+            choice = choose(settings, active_version(db), "screen")
     if not handed_in or running:
         return
     if not typed.text.strip():
@@ -114,10 +115,7 @@ with left:
     if single is not None and (single.thread is not None or not st.session_state.get("raw")):
         words = "conversation" if single.thread else "text"
         st.html(texts_html(single.text, single.thread, single.reply, label=f"The {words} that was screened"))
-    st.caption(
-        "What you enter goes to the configured agents and into this site's database, never into a log. "
-        + least_calls(single.pipeline if single else resources.usual_pipeline())
-    )
+    st.caption("Your text is sent to the AI and stored in the database. Do not paste PHI unless your site allows it.")
 with right:
     now = resources.now()
     with st.container(key=PLACE):

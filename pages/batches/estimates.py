@@ -143,7 +143,9 @@ def estimate_table(estimated: BatchEstimate) -> pd.DataFrame:
             if way(low) != way(high):
                 rows[name][0] += f" ({way(low)} to {way(high)})"
     rows["Time"] = [duration(expected.seconds), duration(most.seconds)]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=["Expected", "At most"])
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=["Expected", "At most"])
+    table.index.name = "Estimate"
+    return table
 
 
 def basis_words(spent: Spent | None) -> str:
