@@ -112,7 +112,7 @@ def show(one: BatchSummary) -> None:
     may_see_queue = is_allowed(person, Action.VIEW_COUNTS)
     left, right = st.columns([3, 2], gap="medium") if may_see_queue else (st.container(), None)
     if right is not None:
-        with right, st.container(border=True, height="stretch"):
+        with right, st.container(border=True, height="stretch", key="door_review"):
             st.fragment(poll_session(review_card), run_every=REVIEW_S)(one)
     with left, st.container(border=True, height="stretch"):
         shown = offers(one.id, one.progress)
@@ -130,7 +130,7 @@ def review_card(one: BatchSummary) -> None:
     """How many cases of this upload are in review, and the way to exactly these; updates by itself."""
     found = counts(db, person.at(resources.now()), None, one.id)
     number = sum(found.inside_by_tier.values())
-    st.subheader(f"{count_of(number, 'case')} to review" if number else "No cases to review")
+    st.header(f"{count_of(number, 'case')} to review" if number else "No cases to review")
     if not number:
         return
     st.markdown(" ".join(TIER_BADGES[tier].format(f"{n:,}") for tier, n in found.inside_by_tier.items() if n))
@@ -149,7 +149,7 @@ def everything() -> None:
     if is_allowed(person, Action.CREATE_BATCH):
         upload_file()
         sample_button()
-    st.subheader("All uploads")
+    st.header("All uploads")
     page = st.session_state.get("batches_page", 1)
     found = batches.list_batches(db, person, limit=PAGE + 1, offset=PAGE * (page - 1), now=resources.now())
     if not found:

@@ -10,6 +10,7 @@ from pages.components.typed import keep_typed
 from pages.components.where_to_act import where_html
 from pages.components.words import DELTA_MEANING
 from pages.research.hide_switch import hide_switch
+from pages.research.send_to_review import send_panel
 from pages.review.case_amendment import adjudication_form
 from pages.review.case_trail import errors_html, facts_html
 from pages.review.evidence_view import evidence_html, outcome_html, trail_html
@@ -19,6 +20,7 @@ from pages.review.readings_view import readings_html, versions_html
 from screening.review.policy import Action, Forbidden, is_allowed, require
 from storage.batches import batches
 from storage.erased import is_erased_now
+from storage.research.listed import Cell
 from storage.review import adjudication, ratings
 from storage.review.case_file import CaseFile, reveal_case_file
 from storage.review.evidence import CaseText, Evidence, reveal_evidence, reveal_text
@@ -140,6 +142,8 @@ def case(case_id: str) -> None:
         texts(text)
         closed_follow_ups(here.db, here.person, case_id, key)
         people(case_id, closed=file.entry is not None and file.entry.closed_at is not None)
+        if file.entry is None and shown.outcome is not None:
+            send_panel(here.db, here.person, Cell(batch_id=file.batch_id, outcome=shown.outcome), [case_id])
     with right:
         engine(shown, file)
 

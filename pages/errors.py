@@ -12,6 +12,7 @@ from pages.research.batch_choice import choose_batch
 from pages.research.case_reader import open_case_id, reader
 from pages.research.cell_list import case_list, filters
 from pages.research.provenance import provenance_of_both
+from pages.research.send_to_review import send_panel
 from screening.review.policy import Action, is_allowed, require
 from screening.text.display import visible
 from screening.words import count_of
@@ -103,7 +104,7 @@ def overview(batch: BatchSummary, labels: Labels, group: str | None) -> tuple[st
     return cell
 
 
-st.title("Errors")
+st.title("Misclassified")
 batch = choose_batch(db, person, "errors")
 if batch is None:
     st.info("No batch yet: upload a file with reference labels on the Batches page.", icon=":material/upload_file:")
@@ -130,3 +131,4 @@ with right:
         page = case_list(db, person, filters(db, person, wanted))
         if (case_id := open_case_id(page.ids)) is not None:
             reader(db, person, page.ids, case_id)
+        send_panel(db, person, wanted, page.ids, [case_id] if case_id else ())

@@ -33,7 +33,7 @@ db, person = resources.database(), resources.actor()
 
 def review_door() -> None:
     """What is in the queue, and the way to it."""
-    st.subheader("Cases to review")
+    st.header("Cases to review")
     st.fragment(poll_session(urgent), run_every=POLL_S)()
     with st.container(key="main_door"):
         st.page_link(FOLDER / "inbox.py", label="Open the queue", icon=":material/inbox:")
@@ -76,7 +76,7 @@ def nobody_told() -> None:
 
 def screen_door() -> None:
     """One text, or an example of one."""
-    st.subheader("Screen one text")
+    st.header("Screen one text")
     st.write("Paste a text or chat and see how the AI decides.")
     st.page_link(FOLDER / "screen.py", label="Screen a text", icon=":material/vital_signs:")
     st.page_link(
@@ -86,7 +86,7 @@ def screen_door() -> None:
 
 def upload_door() -> None:
     """A file, or the sample that comes with the program."""
-    st.subheader("Screen a file")
+    st.header("Screen a file")
     st.write("CSV, Excel, JSON Lines or Parquet. You see a check and a cost estimate before it runs.")
     st.page_link(FOLDER / "batch_list.py", label="Choose a file", icon=":material/upload_file:")
     sample_button()
@@ -95,7 +95,7 @@ def upload_door() -> None:
 def activity() -> None:
     """Whether screening runs, and how far the newest uploads are; updates by itself."""
     now = resources.now()
-    st.subheader("System status")
+    st.header("System status")
     agents = agents_words(resources.settings_now(), resources.own_pipeline())
     for well, words in status_lines(at_work(db, now), agents, now):
         st.markdown(f":green[●] {literal(words)}" if well else f":red[**▲ {literal(words)}**]")
@@ -124,9 +124,9 @@ def claims(told: list[Figure]) -> None:
 
     def look() -> None:
         now = next(first, None) or claims_told()
-        st.subheader("Evidence so far")
+        st.header("Evidence so far")
         for place, (name, value, rests) in zip(st.columns(max(1, len(now))), now, strict=False):
-            place.markdown(f"{name}\n#### {literal(value)}")
+            place.markdown(f"{name}\n### {literal(value)}")
             place.caption(literal(rests))
         if awaited and not is_awaited(now):
             st.rerun()
@@ -159,7 +159,7 @@ if open_doors := doors():
             door()
 below = st.columns(2)
 if is_allowed(person, Action.VIEW_BATCHES):
-    with below[0], st.container(border=True, height="stretch"):
+    with below[0], st.container(border=True, height="stretch", key="door_status"):
         st.fragment(poll_session(activity), run_every=POLL_S)()
-with below[1], st.container(border=True, height="stretch"):
+with below[1], st.container(border=True, height="stretch", key="door_evidence"):
     claims(claims_told())

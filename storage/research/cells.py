@@ -5,11 +5,13 @@ are left out of a list that is narrowed by it, and sort behind all others. Other
 written down.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 
 from sqlalchemy import Connection, func, select
 
+from screening.labels import Label
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from storage.accepted import accepted_label
@@ -17,10 +19,11 @@ from storage.audit_log import append
 from storage.database import Database
 from storage.kinds import IN_REVIEW, PENDING, Kind, kinds
 from storage.research.listed import MOST_LISTED, Cell, listed_ids, sorts_by_outcome, tells_outcome
-from storage.schema import case_tags, cases, screenings
+from storage.schema import case_tags, cases, inbox_entries, screenings
 from storage.visibility import hidden_from, is_in_review, record_shown
 
 MOST_CHOICES = 200
+_DECIDED = frozenset((Label.SAFE.value, Label.UNSAFE.value))
 _OF_ENGINE = ("node", "reason", "calls", "cost_usd", "gap")
 
 
@@ -213,3 +216,23 @@ def _cases(conn: Connection, ids: Sequence[str], hidden: Mapping[str, None]) -> 
         for case_id in ids
         if case_id in rows
     )
+
+
+def control_cases(
+    db: Database, actor: Actor, cell: Cell, picked: Collection[str], number: int, seed: str
+) -> tuple[str, ...]:
+    """So many decided cases at random from the cells beside this one, of its original label or its outcome, that were
+    not picked and never in the queue: beside them neither label nor outcome of a case tells why it was sent. Without an
+    original label they are of the same outcome; fewer where there are no more. Raises Forbidden.
+    """
+    require(actor, Action.REQUEST_REVIEW)
+    beside = [replace(cell, outcome=other.value) for other in Label if other.value in _DECIDED - {cell.outcome}]
+    if cell.reference is not None:
+        beside += [replace(cell, reference=other) for other in sorted(_DECIDED - {cell.reference})]
+    else:
+        beside = [cell]
+    with db.read() as conn:
+        found = {case_id for each in beside for case_id in listed_ids(conn, each)}
+        entered = select(inbox_entries.c.case_id).where(inbox_entries.c.case_id.in_(found))
+        pool = found.difference(picked, conn.execute(entered).scalars())
+    return tuple(sorted(pool, key=lambda case_id: sha256(f"{seed} {case_id}".encode()).digest())[:number])

@@ -4,8 +4,15 @@ import re
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
+from sqlalchemy import select
 
-from tests.browser.conftest import VIEWPORT, require_well
+from screening.labels import Outcome
+from storage.database import Database
+from storage.schema import cases, inbox_entries
+from tests.browser.accessibility import each_scheme, violations
+from tests.browser.conftest import VIEWPORT, RunningApp, require_well, screenshot
+from tests.browser.test_home import OPTIONS
+from tests.storage.batch_of import batch, decide
 
 pytestmark = pytest.mark.browser
 
@@ -70,9 +77,35 @@ def test_a_file_is_screened_and_its_first_case_reviewed_within_nine_clicks(page:
     assert clicks.made <= 9
 
 
+def test_a_wrong_case_in_the_matrix_is_in_review_within_three_clicks(page: Page, running_app: RunningApp) -> None:
+    db, clicks = Database(running_app.database_url), Clicks()
+    batch_id = batch(db, [f"a plain text, number {n}" for n in range(6)], references="USSUSU")
+    ids = db.values(select(cases.c.id).where(cases.c.batch_id == batch_id).order_by(cases.c.row))
+    for case_id in ids:
+        decide(db, case_id, Outcome.SAFE)
+    page.goto(f"/errors?batch={batch_id}&cell=unsafe.safe")
+    expect(page.get_by_role("button", name="Send 3 to review")).to_be_visible()
+    table = page.get_by_test_id("stDataFrame").last
+    page.wait_for_timeout(1_500)
+    box = table.bounding_box()
+    assert box is not None
+    page.mouse.click(box["x"] + 17, box["y"] + 52)
+    clicks.made += 1
+    expect(page.get_by_role("button", name="Send 1 to review")).to_be_visible()
+    clicks.on(page.get_by_role("button", name="Review it now"))
+    page.wait_for_url(lambda url: "/inbox" in url)
+    expect(page.get_by_role("region", name="Text of this case")).to_be_visible()
+    assert clicks.made <= 3
+    query = select(inbox_entries.c.case_id, inbox_entries.c.holder)
+    entered = {row.case_id: row.holder for row in db.rows(query) if row.case_id in ids}
+    db.close()
+    assert len(entered) == 2, "it and a control"
+    assert sum(holder is not None for holder in entered.values()) == 1
+
+
 def test_a_single_text_is_screened_without_scrolling(page: Page) -> None:
     page.goto("/screen?example=1")
-    press = page.get_by_role("button", name="Screen", exact=True)
+    press = page.get_by_test_id("stBaseButton-primaryFormSubmit")
     expect(press).to_be_visible()
     page.wait_for_timeout(1_500)
     for one in (
@@ -92,4 +125,6 @@ def test_the_ways_in_fit_a_phone_and_a_page_at_twice_its_size(page: Page, path: 
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         page.wait_for_timeout(1_500)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-        require_well(page, f"ways-in-{path.strip('/') or 'home'}-{width}")
+        for scheme in each_scheme(page):
+            screenshot(page, f"ways-in-{path.strip('/') or 'home'}-{width}-{scheme}")
+            assert violations(page, "[data-testid='stMain']", OPTIONS) == [], scheme

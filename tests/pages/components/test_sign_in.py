@@ -222,7 +222,7 @@ def test_a_revoked_session_is_refused(visit: Opener, clock: Clock, page_database
 def test_an_administrator_lands_where_they_can_do_something(visit: Opener) -> None:
     page = visit(ADMIN.id, "home")
     assert not page.exception
-    assert {"Cases to review", "Evidence so far"} <= {each.value for each in page.subheader}
+    assert {"Cases to review", "Evidence so far"} <= {each.value for each in page.header}
 
 
 def test_an_administrator_sees_what_waits_and_is_offered_no_case(visit: Opener, page_database: Database) -> None:

@@ -77,7 +77,7 @@ def test_the_first_page_shows_what_is_urgent_and_overdue(open_page: Opener, page
     found = counts(page_database, LOCAL_USER.at(NOW)).open_by_tier
     assert sum(found.values()) == 3 and found[Tier.P0] == 1
     page = open_page()
-    numbers = [one.value for one in page.markdown if one.value.startswith("### ")]
+    numbers = [one.value for one in page.markdown if one.value.startswith("### :")]
     assert [re.findall(r"\[([\d,]+)\]", one) for one in numbers] == [["1"], [str(found[Tier.P1])], ["2"]]
     assert len([one for one in page.markdown if one.value.startswith(":red[**") and ", oldest by " in one.value]) == 2
     assert "3 of 3" in "".join(link.label for link in page.get("page_link")) or "3 of 3" in words_on(page)
@@ -155,7 +155,7 @@ def test_a_preset_is_answered_for_by_the_site_s_model(name: Preset) -> None:
 def test_what_a_role_is_for_stands_first(
     as_role: Callable[[Role], AppTest], role: Role, first: str, others: tuple[str, ...]
 ) -> None:
-    doors = [each.value for each in as_role(role).subheader]
+    doors = [each.value for each in as_role(role).header]
     assert doors[0] == first and all(other in doors for other in others)
 
 

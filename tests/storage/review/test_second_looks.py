@@ -3,16 +3,21 @@
 import pytest
 from sqlalchemy import func, select
 
+from screening.labels import Outcome
 from screening.review.policy import Forbidden
 from screening.review.triage import audit_placement
 from storage.audit_log import Which, events
 from storage.database import Database
+from storage.research.cells import control_cases
+from storage.research.listed import Cell
 from storage.review.erasure import erase_rows
 from storage.review.second_looks import MOST, SecondLooks, request_second_looks
 from storage.schema import inbox_entries, screenings, unblindings
 from storage.settings_store import SiteSettings, change
 from storage.visibility import is_blind
 from tests.databases import write
+from tests.storage.batch_of import batch, decide
+from tests.storage.batch_of import waiting as waiting_to_screen
 from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR, Tier, fill
 
 
@@ -74,3 +79,25 @@ def test_only_who_may_ask_does_and_not_without_a_limit(db: Database) -> None:
     with pytest.raises(ValueError, match="at most 500"):
         request_second_looks(db, RESEARCHER.at(NOW), [case_id] * (MOST + 1))
     assert request_second_looks(db, RESEARCHER.at(NOW), [case_id] * MOST).opened == 1
+
+
+def test_controls_are_from_the_cells_beside_unpicked_and_in_no_queue(db: Database) -> None:
+    """Two missed cases are sent. Beside them lie the safe ones rightly called safe and the unsafe ones rightly called
+    unsafe; not beside them a false alarm, what is escalated, and what is in the queue already.
+    """
+    batch_id = batch(db, [f"a plain text, number {n}" for n in range(9)], references="UUSSUUSUS")
+    ids = waiting_to_screen(db)
+    said = ["safe", "safe", "safe", "safe", "unsafe", "unsafe", "unsafe", "human_review", "safe"]
+    for case_id, outcome in zip(ids, said, strict=True):
+        decide(db, case_id, Outcome(outcome))
+    missed, beside, queued = ids[:2], set(ids[2:6]), ids[8]
+    request_second_looks(db, RESEARCHER.at(NOW), [queued])
+    cell = Cell(batch_id=batch_id, reference="unsafe", outcome="safe")
+    drawn = [control_cases(db, RESEARCHER, cell, missed, 2, str(seed)) for seed in range(40)]
+    assert {len(one) for one in drawn} == {2} and {case_id for one in drawn for case_id in one} == beside
+    assert control_cases(db, RESEARCHER, cell, missed, 2, "1") == drawn[1], "chance is an argument"
+    assert set(control_cases(db, RESEARCHER, cell, missed, 9, "")) == beside, "there are no more"
+    unlabeled = Cell(batch_id=batch_id, outcome="safe")
+    assert set(control_cases(db, RESEARCHER, unlabeled, missed[:1], 9, "")) == {ids[1], ids[2], ids[3]}
+    with pytest.raises(Forbidden):
+        control_cases(db, ANN, cell, missed, 2, "")
