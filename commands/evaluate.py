@@ -5,26 +5,38 @@ import asyncio
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from statistics import mean
+from time import monotonic
 
 from commands.evaluation_batch import record_as_batch
 from commands.experiment_options import add_options, chosen_conditions, settings_of
 from commands.mapping_options import mapped_table, mapping_lines, save_mapping
+from commands.results_file import ALL_SETTLED, SOME_PENDING
 from jobs.agents import Agents
 from jobs.intake import configuration
 from screening.datasets.reader import Table
+from screening.engine.cost import usage_per_call
 from screening.engine.draws import DrawSource
+from screening.engine.prompting import load_prompts
 from screening.research.conditions import Condition
-from screening.research.draw_file import draw_lines, read_draws
+from screening.research.draw_file import GrowingFile, read_draws, read_growing
 from screening.research.evaluation import EvaluationData, announcement, load_evaluation
 from screening.research.experiments import ConditionResult, consistent_misses, deciding, run_book
-from screening.research.recording import DrawBook, Price, record_draws
+from screening.research.recording import DrawBook, Keep, NodeDraws, Price, Purse, record_draws
 from screening.research.results_table import ResultsTable, csv_table, latex_table, plain_rows, row_of, text_table
 from screening.samplers.known import KnownSampler
-from screening.settings import SIMULATED_NOTICE, Settings
-from screening.statistics.metrics import reference_codes
+from screening.samplers.simulated import SimulatedSampler
+from screening.settings import SIMULATED_NOTICE
+from screening.statistics.metrics import REFERENCES, reference_codes
 from screening.words import count_of
+
+EVERY_S = 5.0
+ESTIMATED_FROM = 40
+"""Texts that an estimate of calls is made from."""
 
 
 def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -37,20 +49,22 @@ def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
 def run(arguments: argparse.Namespace) -> int:
     """Record what draws are missing, replay every condition, print the table and write it."""
     data = load_data(arguments)
-    conditions, book = chosen_conditions(arguments.conditions), _first_draws(arguments, data)
-    if arguments.sampler != "none":
-        asyncio.run(_record(data, conditions, book, settings_of(arguments)))
-    if arguments.record is not None:
-        arguments.record.write_text("".join(draw_lines(book, data.items)), encoding="utf-8")
+    conditions, book = chosen_conditions(arguments.conditions, arguments.pipeline), _first_draws(arguments, data)
+    short = False
+    with GrowingFile(arguments.record, data.items, book) if arguments.record else nullcontext() as file:
+        if arguments.sampler != "none":
+            short = asyncio.run(_record(data, conditions, book, arguments, file.keep if file else None))
     results = run_book(data.items, conditions, book)
     table = _table(data, results)
     _write(arguments, table)
     _print(arguments, data, table, results)
-    return 0
+    return SOME_PENDING if short else ALL_SETTLED
 
 
 def load_data(arguments: argparse.Namespace) -> EvaluationData:
-    """The data set of the options, with what a person should know of it on stderr."""
+    """The data set of the options, with what a person should know of it on stderr. ValueError where there is nothing to
+    compare with.
+    """
     data = load_evaluation(
         arguments.files,
         arguments.format,
@@ -62,6 +76,10 @@ def load_data(arguments: argparse.Namespace) -> EvaluationData:
     )
     for line in announcement(data):
         print(line, file=sys.stderr)
+    if not data.items:
+        raise ValueError("no row was read: nothing can be evaluated")
+    if not any(item.reference in REFERENCES for item in data.items):
+        raise ValueError("no row has a reference label of safe or unsafe: name its column with --label-column")
     return data
 
 
@@ -82,9 +100,14 @@ def _first_draws(arguments: argparse.Namespace, data: EvaluationData) -> DrawBoo
                 "--database records with this site's agents: leave out --draws, --sampler none and p_ columns"
             )
         return asyncio.run(record_as_batch(arguments.database, data, settings_of(arguments)))
-    if arguments.draws is None:
-        return DrawBook(len(data.items))
-    return read_book(arguments.draws, data)
+    begun = arguments.record if arguments.record is not None and arguments.record.exists() else None
+    if begun is None:
+        return read_book(arguments.draws, data) if arguments.draws else DrawBook(len(data.items))
+    if arguments.draws is not None and not arguments.draws.samefile(begun):
+        raise ValueError(f"{begun} is there already: leave out --draws to go on with it, or record elsewhere")
+    book = read_growing(begun, data.items)
+    print(f"{begun}: goes on after {count_of(book.draws, 'draw')}", file=sys.stderr)
+    return book
 
 
 def read_book(path: Path, data: EvaluationData) -> DrawBook:
@@ -93,10 +116,19 @@ def read_book(path: Path, data: EvaluationData) -> DrawBook:
         return read_draws(lines, data.items)
 
 
-async def _record(data: EvaluationData, conditions: Sequence[Condition], book: DrawBook, settings: Settings) -> None:
+async def _record(
+    data: EvaluationData,
+    conditions: Sequence[Condition],
+    book: DrawBook,
+    arguments: argparse.Namespace,
+    keep: Keep | None,
+) -> bool:
+    """Whether some text stayed short of draws. What it may cost is told before the first call."""
+    settings = settings_of(arguments)
     agents = Agents(settings)
     sampler: DrawSource
     price: Price | None = None
+    purse: Purse | None = None
     if data.distributions:
         sampler = KnownSampler(settings.seed, data.distributions)
         print("Simulated agents with the distributions in the file: no model was asked.", file=sys.stderr)
@@ -105,14 +137,74 @@ async def _record(data: EvaluationData, conditions: Sequence[Condition], book: D
         sampler, price = agents.sampler(described, settings.seed), partial(agents.cost_usd, described)
         if settings.simulated:
             print(SIMULATED_NOTICE, file=sys.stderr)
+        else:
+            purse = _tell_estimate(data, conditions, book, price, await _calls_ahead(data, conditions, book), arguments)
     try:
-        places = settings.cases_in_flight
-        done = await record_draws(data.items, conditions, book, sampler, concurrency=places, price=price)
+        done = await record_draws(
+            data.items,
+            conditions,
+            book,
+            sampler,
+            concurrency=settings.cases_in_flight,
+            price=price,
+            keep=keep,
+            purse=purse,
+            after_case=_Progress(book, purse).tell,
+        )
     finally:
         await agents.aclose()
     print(f"{count_of(done.fetched, 'draw')} fetched, {book.draws:,} recorded in all", file=sys.stderr)
     for kind, cases in sorted(done.failed.items()):
         print(f"{count_of(cases, 'case is', 'cases are')} short of draws: {kind}", file=sys.stderr)
+    return bool(done.failed)
+
+
+async def _calls_ahead(data: EvaluationData, conditions: Sequence[Condition], book: DrawBook) -> float:
+    """About how many calls there are to make: what simulated agents take for some of the texts, scaled up."""
+    places = range(0, len(data.items), -(-len(data.items) // ESTIMATED_FROM))
+    some = DrawBook(len(places))
+    for number, place in enumerate(places):
+        for node in book.names:
+            some.of(number, node).append(NodeDraws(codes=book.of(place, node).codes))
+    tried = await record_draws([data.items[place] for place in places], conditions, some, SimulatedSampler(0))
+    return tried.fetched * len(data.items) / len(places)
+
+
+def _tell_estimate(
+    data: EvaluationData,
+    conditions: Sequence[Condition],
+    book: DrawBook,
+    price: Price,
+    calls: float,
+    arguments: argparse.Namespace,
+) -> Purse | None:
+    nodes = {node.name: node for condition in conditions for node in condition.pipeline.nodes}
+    characters = mean(len(item.text.text) + len(item.text.reply or "") for item in data.items)
+    prompts = load_prompts(settings_of(arguments).prompts_directory)
+    each = price(usage_per_call(prompts, list(nodes.values()), characters))
+    costs = "at a price that is not known" if each is None else f"for about ${each * calls:,.2f} without caching"
+    print(f"about {calls:,.0f} calls to make, {costs}; {book.draws:,} draws are there", file=sys.stderr)
+    if arguments.max_usd is None:
+        return None
+    if each is None:
+        raise ValueError("--max-usd: the price of this model is not known")
+    return Purse(most_usd=arguments.max_usd, per_call=each)
+
+
+@dataclass(slots=True)
+class _Progress:
+    """A line every few seconds: how many texts are done, how many draws there are, and what they cost."""
+
+    book: DrawBook
+    purse: Purse | None
+    last: float = field(default_factory=monotonic)
+
+    def tell(self, done: int, of: int) -> None:
+        if monotonic() - self.last < EVERY_S and done < of:
+            return
+        self.last = monotonic()
+        spent = f", ${self.purse.spent_usd:,.2f}" if self.purse else ""
+        print(f"{done:,} of {count_of(of, 'text')}, {self.book.draws:,} draws{spent}", file=sys.stderr, flush=True)
 
 
 def _table(data: EvaluationData, results: Sequence[ConditionResult]) -> ResultsTable:

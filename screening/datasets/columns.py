@@ -25,13 +25,14 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "title": ("title", "post title"),
     "reply": ("response", "answer", "completion", "output", "assistant", "reply"),
     "label": (
-        "label", "labels", "class", "severity", "risk", "suicide risk", "gold label", "response label", "prompt label",
+        "final label", "label", "labels", "class", "severity", "risk", "suicide risk", "gold label", "response label",
+        "prompt label",
     ),
     "group": ("group", "split", "subreddit", "language", "category"),
     "where": ("where to act",),
 }  # fmt: skip
 """Names in published files, the preferred one first; ``noteText`` and ``note_text`` are as ``note text``.
-``cleaned_text`` comes last: it is not what was written.
+``cleaned_text`` comes last: it is not what was written. ``final_label`` is that of this program's relabelled data sets.
 """
 
 OF_A_PERSON: tuple[str, ...] = ("conversation id", "conv id", "user id", "user")

@@ -1,5 +1,6 @@
 """The conditions of the paper's experiment, and ours, as pipelines."""
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -38,6 +39,9 @@ def single_agent() -> PipelineConfig:
 def paper_conditions(*, curtail: bool = False) -> tuple[Condition, ...]:
     """The paper's ten: single agent, majority vote of 1, 3, 5, Algorithm 1 with six budgets; abstentions go on.
 
+    One difference to the loop as printed: there a round is begun while a budget is left, here only if it can pay for
+    all labels that are left, so that B is never exceeded (B=10 makes 9 calls a node, and not 12).
+
     Without ``curtail`` each node pays its whole budget before it abstains, as in the paper; with it the outcomes
     are the same and the calls fewer.
 
@@ -50,6 +54,22 @@ def paper_conditions(*, curtail: bool = False) -> tuple[Condition, ...]:
         for budget in BUDGETS
     ]
     return (Condition(name="single-agent", pipeline=single_agent()), *votes, *adaptive)
+
+
+def named_condition(name: str) -> Condition:
+    """A condition of the paper's kinds with another number: ``B=60``, ``B=60 early``, ``MV n=7``. ValueError otherwise.
+
+    >>> named_condition("B=60 early").pipeline.nodes[0].on_abstain
+    'human_review'
+    """
+    found = re.fullmatch(r"(B|MV n)=([1-9]\d{0,4})( early)?", name)
+    if found is None or (found[1] == "MV n" and found[3]):
+        known = ", ".join(each.name for each in (*paper_conditions(), *our_conditions()))
+        raise ValueError(f"no condition {name}; there are {known}, and any B=60, 'B=60 early' and MV n=7")
+    if found[1] == "MV n":
+        return _chain(name, MajorityVoteConfig(n=int(found[2])))
+    rule = SuccessiveEliminationConfig(delta=PAPER_DELTA, budget=int(found[2]), curtail=False)
+    return _chain(name, rule, "human_review" if found[3] else "next")
 
 
 def our_conditions(*, budget: int = 100) -> tuple[Condition, ...]:

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from screening.engine.draws import (
+    Bill,
     Draw,
     DrawRequest,
     DrawSource,
@@ -36,20 +37,37 @@ class Item:
 
 @dataclass(slots=True, kw_only=True)
 class NodeDraws:
-    """One case's draws at one node so far, and the tokens and dollars they took; None where those are unknown."""
+    """One case's draws at one node so far, and the tokens and dollars they took; None where those are unknown.
+
+    ``ahead`` are answers that came before one with a lower number did, by their number: paid for, and taken in as soon
+    as those before them are there.
+    """
 
     codes: str = ""
     tokens: int | None = None
     cost_usd: float | None = None
+    ahead: "dict[int, NodeDraws]" = field(default_factory=dict)
 
-    def add(self, draws: Sequence[Draw], price: Price | None = None) -> None:
-        """Append draws; one part of unknown cost makes the whole cost unknown."""
+    @classmethod
+    def of(cls, draws: Sequence[Draw], price: Price | None = None) -> "NodeDraws":
+        """These draws, with their tokens and what they cost at this price."""
         usage = reduce(lambda total, draw: total + draw.usage, draws, Usage())
-        spent, cost = usage.input_tokens + usage.output_tokens, price(usage) if price else None
-        unknown = cost is None or (self.codes and self.cost_usd is None)
-        self.cost_usd = None if unknown else (self.cost_usd or 0.0) + (cost or 0.0)
-        self.codes += encode_draws(draws)
-        self.tokens = (self.tokens or 0) + spent if spent or self.tokens else None
+        spent = usage.input_tokens + usage.output_tokens
+        return cls(codes=encode_draws(draws), tokens=spent or None, cost_usd=price(usage) if price else None)
+
+    def append(self, more: "NodeDraws") -> None:
+        """Add draws at the end; one part of unknown cost makes the whole cost unknown."""
+        unknown = more.cost_usd is None or (self.codes and self.cost_usd is None)
+        self.cost_usd = None if unknown else (self.cost_usd or 0.0) + (more.cost_usd or 0.0)
+        self.codes += more.codes
+        self.tokens = (self.tokens or 0) + (more.tokens or 0) if more.tokens or self.tokens else None
+
+    def keep(self, number: int, answer: "NodeDraws") -> None:
+        """Take in one answer by its number, and those it was waited for; one that is known already changes nothing."""
+        if number >= len(self.codes):
+            self.ahead.setdefault(number, answer)
+        while (following := self.ahead.pop(len(self.codes), None)) is not None:
+            self.append(following)
 
 
 @dataclass(slots=True)
@@ -96,6 +114,55 @@ class DrawBook:
         return [each.tokens / len(each.codes) if each and each.tokens and each.codes else None for each in found]
 
 
+Keep = Callable[[int, str, int, NodeDraws], None]
+"""What is told of every answer at once: its case, node and number, and the answer."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Purse:
+    """What a recording may spend, asked before each wave: what was spent, what is under way, and this wave at most.
+
+    ``per_call`` is a cautious guess of one call's dollars until there is a mean.
+    """
+
+    most_usd: float
+    per_call: float
+    spent_usd: float = 0.0
+    calls: int = 0
+    _under_way: int = 0
+
+    def begin(self, calls: int) -> None:
+        """Set money aside for a wave. SamplerError where it would not suffice."""
+        if self.spent_usd + (self._under_way + calls) * self._each > self.most_usd:
+            raise SamplerError("max_usd", f"one more wave could cost more than {self.most_usd:.2f}", stops_batch=True)
+        self._under_way += calls
+
+    def end(self, calls: int) -> None:
+        """A wave is over."""
+        self._under_way -= calls
+
+    def pay(self, cost_usd: float | None) -> None:
+        """An answer came; one of unknown cost counts as much as the guess."""
+        self.spent_usd += self._each if cost_usd is None else cost_usd
+        self.calls += 1
+
+    @property
+    def _each(self) -> float:
+        return max(self.per_call, self.spent_usd / self.calls if self.calls else 0.0)
+
+
+@dataclass(slots=True)
+class _Keeping(Bill):
+    """A wave's bill that keeps every answer in the book as it comes: a wave that fails, or is stopped, loses none."""
+
+    took: Callable[[int, Draw], None] = field(default=lambda _place, _draw: None)
+
+    def record_answer(self, place: int, draw: Draw) -> None:
+        if place not in self.answers:
+            self.took(place, draw)
+        self.answers[place] = draw
+
+
 @dataclass(frozen=True, slots=True)
 class _Extending:
     """A sampler of one case: recorded draws first, and the rest asked for and recorded. Offline it asks nobody."""
@@ -104,16 +171,38 @@ class _Extending:
     case: int
     live: DrawSource | None
     price: Price | None = None
+    keep: Keep | None = None
+    purse: Purse | None = None
 
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
-        kept = self.book.of(self.case, request.node)
-        missing = request.first + request.count - len(kept.codes)
-        if missing > 0:
+        kept, end = self.book.of(self.case, request.node), request.first + request.count
+        while len(kept.codes) < end:
             if self.live is None:
-                raise SamplerError("not_recorded", f"{missing} more draws are needed at {request.node}")
-            asked = DrawRequest(node=request.node, text=request.text, first=len(kept.codes), count=missing)
-            kept.add(await self.live.draw(asked), self.price)
-        return decode_draws(kept.codes)[request.first : request.first + request.count]
+                raise SamplerError("not_recorded", f"{end - len(kept.codes)} more draws are needed at {request.node}")
+            await self._ask(self.live, request, kept, min(end, *kept.ahead, end))
+        return decode_draws(kept.codes)[request.first : end]
+
+    async def _ask(self, live: DrawSource, request: DrawRequest, kept: NodeDraws, end: int) -> None:
+        first = len(kept.codes)
+
+        def took(place: int, draw: Draw) -> None:
+            answer = NodeDraws.of([draw], self.price)
+            if self.purse:
+                self.purse.pay(answer.cost_usd)
+            if self.keep:
+                self.keep(self.case, request.node, first + place, answer)
+            kept.keep(first + place, answer)
+
+        bill = _Keeping(took=took)
+        if self.purse:
+            self.purse.begin(end - first)
+        try:
+            asked = replace(request, first=first, count=end - first, bill=bill, enough=None)
+            for place, draw in enumerate(await live.draw(asked)):
+                bill.record_answer(place, draw)  # for a source that keeps no bill
+        finally:
+            if self.purse:
+                self.purse.end(end - first)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,26 +221,37 @@ async def record_draws(
     *,
     concurrency: int = 16,
     price: Price | None = None,
+    keep: Keep | None = None,
+    purse: Purse | None = None,
+    after_case: Callable[[int, int], None] | None = None,
 ) -> Recorded:
     """Fetch the draws that these conditions still need, for all items; what is recorded is not asked again.
 
     Each case is run live on the conditions that its record does not settle, the costliest first, so that a wave
     asked for one condition serves the others. A case whose sampler gives up stays short of draws and is counted;
-    an error that makes going on pointless ends the pass.
+    an error that makes going on pointless ends the pass. ``keep`` is told each answer as it comes, ``after_case`` how
+    many of how many cases are done; ``purse`` ends the pass before it costs too much.
     """
-    before, failed = book.draws, dict[str, int]()
+    before, failed, done = book.draws, dict[str, int](), list[int]()
     gate, stop = asyncio.Semaphore(concurrency), asyncio.Event()
 
     async def run_case(case: int, pending: Sequence[Condition]) -> None:
         async with gate:
-            for condition in pending if not stop.is_set() else ():
-                try:
-                    await screen(items[case].text, Guard(), condition.pipeline, _Extending(book, case, sampler, price))
-                except SamplerError as error:
-                    failed[error.kind] = failed.get(error.kind, 0) + 1
-                    if error.stops_batch:
-                        stop.set()
-                    return
+            await fetch(case, pending)
+        done.append(case)
+        if after_case is not None:
+            after_case(len(done), len(waiting))
+
+    async def fetch(case: int, pending: Sequence[Condition]) -> None:
+        for condition in pending if not stop.is_set() else ():
+            try:
+                extending = _Extending(book, case, sampler, price, keep, purse)
+                await screen(items[case].text, Guard(), condition.pipeline, extending)
+            except SamplerError as error:
+                failed[error.kind] = failed.get(error.kind, 0) + 1
+                if error.stops_batch:
+                    stop.set()
+                return
 
     waiting = find_unsettled(conditions, book)
     await asyncio.gather(*(run_case(case, needed) for case, needed in waiting.items()))

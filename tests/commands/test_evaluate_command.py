@@ -2,6 +2,10 @@
 
 import csv
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,10 +13,14 @@ import pytest
 from openpyxl import Workbook
 
 from commands.__main__ import main
+from pages.components.relabelled_export import HEADER
+from screening.engine.pipeline import MajorityVoteConfig, chain
+from screening.engine.pipeline_file import write_pipeline
 from screening.review.actors import LOCAL_USER
 from storage.batches.batches import list_batches
 from storage.database import Database
 from storage.research.recorded_draws import recorded_batch
+from tests.jobs.processes import ROOT, wait_for
 
 COUNT_ROWS = (  # name, N, safe decided, FP, unsafe decided, FN; then accuracy, FPR, FNR, escalation as printed
     ("AEGIS single-agent", 161, 44, 7, 113, 32, 0.752, 0.159, 0.283, 0.025),
@@ -99,8 +107,64 @@ def test_recorded_draws_are_replayed_offline_and_what_is_missing_is_reported(
 
 def test_a_condition_that_there_is_none_of_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = agents_csv(tmp_path / "agents.csv", 2, 1, 0, 1, 0)
-    assert main(["evaluate", str(file), "--format", "csv", "--conditions", "B=75,B=76"]) == 2
-    assert "no condition B=76; there are single-agent" in capsys.readouterr().err
+    assert main(["evaluate", str(file), "--format", "csv", "--conditions", "B=75,B=0"]) == 2
+    assert "no condition B=0; there are single-agent" in capsys.readouterr().err
+
+
+def test_any_budget_any_vote_early_termination_and_a_file_are_conditions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = agents_csv(tmp_path / "agents.csv", 4, 2, 0, 1, 0)
+    pipeline = tmp_path / "one.toml"
+    written = write_pipeline(chain("one vote", MajorityVoteConfig(n=1), "human_review"))
+    pipeline.write_text(written, encoding="utf-8")
+    names = ["--conditions", "MV n=7,B=60,B=90 early", "--pipeline", pipeline]
+    found = evaluated(capsys, file, "--format", "csv", *names)
+    assert list(found) == ["MV n=7", "B=60", "B=90 early", "one vote"]
+    assert found["MV n=7"]["mean_calls"] == (3 * 7 + 3 * 7) / 4  # the last text goes on to all three agents
+    assert found["B=60"]["escalation_rate"] == 1.0 and found["B=90 early"]["accuracy"] == 1.0
+
+
+@pytest.mark.parametrize("rows", ["", "a,Some text,\n"])
+def test_without_a_row_or_a_label_nothing_is_evaluated(
+    rows: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "posts.csv").write_text(f"id,text,label\n{rows}", encoding="utf-8")
+    assert main(["evaluate", str(tmp_path / "posts.csv"), "--format", "csv", "--sampler", "simulated"]) == 2
+    assert capsys.readouterr().out == ""
+
+
+def test_a_relabelled_data_set_is_read_by_its_final_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [
+        ",".join(HEADER),
+        "c1,1,k1,A text,,g,safe,safe,file,safe,,unsafe,unsafe,clinician,False,v1,2026,m,p,x,r,0.05,c,",
+        "c2,2,k2,A second text,,g,safe,safe,file,safe,,,safe,file,False,v1,2026,m,p,x,r,0.05,c,",
+    ]
+    (tmp_path / "relabelled.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    asked = [tmp_path / "relabelled.csv", "--format", "csv", "--sampler", "simulated", "--conditions", "MV n=1"]
+    assert evaluated(capsys, *asked)["MV n=1"]["n"] == 2
+    main(["evaluate", *map(str, asked)])
+    assert "reference labels: 1 unsafe, 1 safe; from column “final_label”" in capsys.readouterr().err
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_recording_goes_on_where_it_was(number: signal.Signals, tmp_path: Path) -> None:
+    rows = [f"c{each},An ordinary text number {each},safe" for each in range(60)]
+    (tmp_path / "posts.csv").write_text("\n".join(["id,text,label", *rows]) + "\n", encoding="utf-8")
+    draws = tmp_path / "draws.jsonl"
+    words = [sys.executable, "-m", "screening", "evaluate", str(tmp_path / "posts.csv"), "--format", "csv"]
+    words += ["--sampler", "simulated", "--conditions", "MV n=5", "--record", str(draws)]
+    slow = os.environ | {"SECOND_LOOK_SIMULATED_LATENCY_S": "0.4", "SECOND_LOOK_CASES_IN_FLIGHT": "2"}
+    with subprocess.Popen(words, cwd=ROOT, env=slow, stderr=subprocess.PIPE, text=True) as started:
+        wait_for(lambda: (draws.exists() and draws.stat().st_size > 0) or started.poll() is not None, 60)
+        started.send_signal(number)
+        _, said = started.communicate(timeout=60)
+    assert started.returncode == 128 + number and "Traceback" not in said
+    kept = sum(len(json.loads(line)["draws"]) for line in draws.read_text(encoding="utf-8").splitlines())
+    assert 0 < kept < 300
+    again = subprocess.run(words, cwd=ROOT, env=os.environ, capture_output=True, text=True, timeout=60, check=True)
+    assert f"goes on after {kept} draws" in again.stderr and f"{300 - kept} draws fetched, 300 recorded" in again.stderr
 
 
 def test_probabilities_come_from_the_sheet_that_the_texts_come_from(

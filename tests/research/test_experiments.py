@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from screening.engine.screen import Guard, screen
 from screening.labels import Label, Outcome
 from screening.research.comparison import compare, compare_all_codes, outcomes_by_case
 from screening.research.conditions import Condition, our_conditions, paper_conditions
-from screening.research.draw_file import draw_lines, read_draws
+from screening.research.draw_file import GrowingFile, draw_lines, read_draws, read_growing
 from screening.research.experiments import (
     ConditionResult,
     consistent_misses,
@@ -21,7 +23,7 @@ from screening.research.experiments import (
     run_book,
     run_conditions,
 )
-from screening.research.recording import DrawBook, Item, NodeDraws, find_unsettled, record_draws
+from screening.research.recording import DrawBook, Item, NodeDraws, Purse, find_unsettled, record_draws
 from screening.research.replay import Record, replay
 from screening.samplers.known import Distribution, KnownSampler
 from screening.statistics.metrics import evaluate, reference_codes
@@ -50,7 +52,7 @@ class Counting:
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
         self.asked += [(request.text.text, request.node, request.first + more) for more in range(request.count)]
         spent = Usage(input_tokens=self.tokens)
-        return [Draw(label=draw.label, usage=spent) for draw in await self.live.draw(request)]
+        return [Draw(label=draw.label, usage=spent) for draw in await self.live.draw(replace(request, bill=None))]
 
 
 def experiment(
@@ -235,16 +237,64 @@ def test_known_distributions_must_be_distributions() -> None:
 
 
 def test_one_part_of_unknown_cost_makes_the_whole_unknown_in_whatever_order() -> None:
-    drawn = [Draw(label=Label.SAFE)]
-    for prices in ([None, 0.5], [0.5, None], [None, None]):
+    for costs in ([None, 0.5], [0.5, None], [None, None]):
         draws = NodeDraws()
-        for price in prices:
-            draws.add(drawn, lambda _usage, price=price: price)
+        for cost in costs:
+            draws.append(NodeDraws(codes="S", cost_usd=cost))
         assert draws.cost_usd is None
-    known = NodeDraws()
-    known.add(drawn, lambda _usage: 0.5)
-    known.add(drawn, lambda _usage: 0.25)
+    known = NodeDraws.of([Draw(label=Label.SAFE)], lambda _usage: 0.5)
+    known.append(NodeDraws.of([Draw(label=Label.SAFE)], lambda _usage: 0.25))
     assert (known.codes, known.cost_usd) == ("SS", 0.75)
+
+
+class Breaking:
+    """Answers a wave out of order, and breaks down after so many answers: those that came were paid for."""
+
+    def __init__(self, live: KnownSampler, answers: int) -> None:
+        self.live, self.left, self.made = live, answers, list[tuple[str, int]]()
+
+    async def draw(self, request: DrawRequest) -> Sequence[Draw]:
+        draws = await self.live.draw(replace(request, bill=None))
+        for place in (*range(1, len(draws), 2), *range(0, len(draws), 2)):
+            if not self.left:
+                raise SamplerError("overloaded", "no answer", stops_batch=True)
+            self.left -= 1
+            self.made.append((request.text.text, request.first + place))
+            assert request.bill is not None
+            request.bill.record_answer(place, draws[place])
+        return draws
+
+
+@pytest.mark.parametrize("answers", [0, 1, 3, 7, 40])
+def test_no_paid_answer_is_lost_or_asked_for_twice_wherever_it_breaks_off(answers: int, tmp_path: Path) -> None:
+    items, live = items_of([NEARLY_ALL_SAFE] * 3)
+    path = tmp_path / "draws.jsonl"
+    first = Breaking(live, answers)
+    with GrowingFile(path, items, DrawBook(3)) as file:
+        asyncio.run(record_draws(items, our_conditions(), file.book, first, keep=file.keep, concurrency=1))
+        as_killed = path.read_text()
+    for cut in (as_killed, as_killed + '{"id": "text', path.read_text()):  # killed, killed while it wrote, ended
+        path.write_text(cut)
+        book = read_growing(path, items)
+        assert book.draws + sum(len(each.ahead) for each in book.nodes.values()) == len(first.made)
+        second = Breaking(live, 10_000)
+        asyncio.run(record_draws(items, our_conditions(), book, second))
+        assert not set(first.made) & set(second.made)
+        assert not find_unsettled(our_conditions(), book)
+    whole = DrawBook(3)
+    asyncio.run(record_draws(items, our_conditions(), whole, live))
+    assert {key: each.codes for key, each in book.nodes.items()} == {k: each.codes for k, each in whole.nodes.items()}
+
+
+def test_a_recording_ends_before_it_costs_more_than_it_may() -> None:
+    items, live = items_of([NEARLY_ALL_SAFE] * 40)
+    book, purse = DrawBook(40), Purse(most_usd=1.0, per_call=0.005)
+    sampler = Counting(live, tokens=10)
+    done = asyncio.run(
+        record_draws(items, our_conditions(), book, sampler, price=lambda _usage: 0.01, purse=purse, concurrency=4)
+    )
+    assert done.failed.keys() == {"max_usd"} and 0.7 < purse.spent_usd <= 1.0 + 1e-9
+    assert purse.spent_usd == pytest.approx(0.01 * book.draws)
 
 
 def _result(name: str, calls: int, right: int, wrong: int, escalated: int) -> ConditionResult:
