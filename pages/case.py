@@ -3,6 +3,7 @@
 import streamlit as st
 
 from pages.components import resources
+from pages.components.flagged_phrases import flagged_phrases
 from pages.components.navigation import FOLDER
 from pages.components.refusals import remember_refusal
 from pages.components.thread import texts_html
@@ -47,7 +48,7 @@ def reveal_once(case_id: str) -> tuple[CaseText, Evidence]:
 
 def engine(shown: Evidence, file: CaseFile) -> None:
     """Show what the agents did, and which attempts failed."""
-    st.html('<h2 class="sl-h2">What the engine did</h2>')
+    st.html('<h2 class="sl-h2">What the AI did</h2>')
     st.html(f'<p class="sl-say">{outcome_html(shown)}</p>')
     st.html(trail_html(shown) + evidence_html(shown, opened=True))
     if any(run.label for run in shown.runs):
@@ -56,31 +57,31 @@ def engine(shown: Evidence, file: CaseFile) -> None:
         st.html('<h2 class="sl-h2">Attempts that failed</h2>')
         st.html(errors_html(file))
     may = file.waits_for_retry and is_allowed(here.person, Action.CONTROL_BATCH, file.batch_owner)
-    if may and st.button("Retry what failed in this batch", key="retry", icon=":material/replay:"):
+    if may and st.button("Retry what failed in this upload", key="retry", icon=":material/replay:"):
         batches.retry_failed(here.db, here.by, file.batch_id)
         st.rerun()
 
 
-def texts(text: CaseText) -> None:
+def texts(text: CaseText, *, flagged: bool = False) -> None:
     """The text or conversation, and the reply to it."""
-    st.html(texts_html(text.text, text.thread, text.reply))
+    st.html(texts_html(text.text, text.thread, text.reply, flagged=flagged))
 
 
 def people(case_id: str, *, closed: bool) -> None:
     """Readings and accepted labels, for whom they are."""
-    st.html('<h2 class="sl-h2">Readings</h2>')
+    st.html('<h2 class="sl-h2">Reviews</h2>')
     try:
         given = ratings.reveal_ratings(here.db, here.by, case_id)
         made = adjudication.reveal_versions(here.db, here.by, case_id)
     except (Forbidden, Unread):
-        st.caption("Other people's readings are not shown to you.")
+        st.caption("Other people's reviews are not shown to you.")
         return
     if given:
         st.html(readings_html(given, key, here.person.id))
     else:
-        st.caption("Nobody has read it.")
+        st.caption("Nobody has reviewed it.")
     if made:
-        st.html('<h2 class="sl-h2">Accepted label</h2>')
+        st.html('<h2 class="sl-h2">Final label</h2>')
         st.html(versions_html(made, key, here.person.id))
     if not is_erased_now(here.db, case_id):  # nothing more is decided on it
         adjudication_form(here, case_id, given, made, closed=closed)
@@ -94,8 +95,8 @@ def blind(case_id: str) -> None:
         waits(case_id)
         return
     st.info(
-        "Two readers disagree. The engine's view stays hidden: you have not read the case. A reading of your own would "
-        "not count as blind any more, since theirs are shown to you here.",
+        "Two reviewers disagree. The AI's result stays hidden, since you have not reviewed the case. A review of your "
+        "own would not count as blinded any more, since theirs are shown to you here.",
         icon=":material/gavel:",
     )
     name = f"case_text_{case_id}"
@@ -109,12 +110,14 @@ def waits(case_id: str) -> None:
     """The page while the case is in review and its outcome hidden: nothing of it is shown yet."""
     st.info("In review. Its history is shown once you have reviewed it yourself.", icon=":material/lock:")
     if is_allowed(here.person, Action.CLAIM_NAMED, here.person.id):
-        st.page_link(FOLDER / "inbox.py", label="To the inbox with it", query_params={"case": case_id})
+        st.page_link(FOLDER / "inbox.py", label="Review this case", query_params={"case": case_id})
 
 
 def not_theirs() -> None:
     """The page for somebody who may see only their own cases, and neither holds this one nor has read it."""
-    st.info("This case is not in your hands. Its trail is shown to those who have read it.", icon=":material/lock:")
+    st.info(
+        "This case is not assigned to you. Its history is shown to those who have reviewed it.", icon=":material/lock:"
+    )
     if is_allowed(here.person, Action.CLAIM_NEXT):
         st.page_link(FOLDER / "inbox.py", label="To the inbox")
 
@@ -138,8 +141,9 @@ def case(case_id: str) -> None:
         return
     left, right = st.columns(2, gap="medium")
     with left:
-        st.html(facts_html(text.external_id, file, shown) + where_html(shown.where_to_act))
-        texts(text)
+        phrases = (*flagged_phrases(text.text, text.thread), *flagged_phrases(text.reply or ""))
+        st.html(facts_html(text.external_id, file, shown, phrases) + where_html(shown.where_to_act))
+        texts(text, flagged=True)
         closed_follow_ups(here.db, here.person, case_id, key)
         people(case_id, closed=file.entry is not None and file.entry.closed_at is not None)
         if file.entry is None and shown.outcome is not None:

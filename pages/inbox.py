@@ -47,7 +47,7 @@ def left_column(desk: Desk | None, view: View) -> str:
     break_prompt(here, desk, exposed)
     with st.container(key="left_foot", gap="xxsmall"):
         st.html(exposure_html(exposed))
-        folded = st.expander("My readings", key="my_readings", on_change="rerun")
+        folded = st.expander("My reviews", key="my_readings", on_change="rerun")
         if folded.open:  # asked for and drawn only then
             folded.html(my_readings_html(my_readings(here.db, here.person, limit=20)))
         with st.container(horizontal=True, gap="small"):
@@ -73,7 +73,10 @@ def cover_switch() -> None:
     """The switch for people who want texts covered until they open them."""
     covered = st.query_params.get("cover") == "1"
     if st.button(
-        "Texts: covered" if covered else "Texts: shown", key="cover", type="tertiary", icon=":material/shield:"
+        "Text preview: hidden" if covered else "Text preview: on",
+        key="cover",
+        type="tertiary",
+        icon=":material/shield:",
     ):
         if covered:
             st.query_params.pop("cover", None)
@@ -99,9 +102,6 @@ with right:  # not inside the block above: a fragment copies every place that it
         desk_panel(first(here), view.tiers, empty=words, key=resources.settings().pseudonym_secret)
     else:
         if taken_roles() & READERS:
-            st.info(f"The role to read was taken from you: a case that was open here has gone back. {KEPT}")
-        st.html(
-            '<div class="sl-none" role="status"><b>You see what waits</b>'
-            "Reading the cases and deciding on them is for clinicians.</div>"
-        )
+            st.info(f"Your reviewer role was removed: a case that was open here has gone back to the queue. {KEPT}")
+        st.html('<div class="sl-none" role="status"><b>You see the queue</b>Reviewing cases is for clinicians.</div>')
 keep_typed(here.person, fields=fields)

@@ -19,6 +19,7 @@ from sqlalchemy import Connection, insert, select
 
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
+from screening.review.rating_form import Disposition, RatingLabel
 from screening.review.triage import Tier
 from screening.settings import Settings
 from storage.audit_log import append, serialise
@@ -61,6 +62,12 @@ def _known_zone(name: str) -> str:
     return name
 
 
+def _offered(choices: tuple[Disposition, ...]) -> tuple[Disposition, ...]:
+    if not choices or Disposition.UNDECIDED in choices or len(set(choices)) < len(choices):
+        raise ValueError("offer at least one disposition, each once")
+    return choices
+
+
 Days = Annotated[int, Field(ge=1, le=36_500)] | None
 Minutes = Annotated[float, Field(gt=0, le=60 * 24 * 30)]
 Share = Annotated[float, AfterValidator(_in_thousandths)]
@@ -72,7 +79,7 @@ Words = Annotated[
 StudyWords = Annotated[
     str, StringConstraints(strip_whitespace=True, max_length=1_000), AfterValidator(_without_controls)
 ]
-BREAK_WORDING = "You have opened {texts} texts since your last break. A pause loses nothing."
+BREAK_WORDING = "You have opened {texts} texts since your last break. Take a break: your place is saved."
 INTENDED_USE = (
     "Second Look labels texts. It does not predict what a person will do, it is not a crisis service, and nobody "
     "watches it in real time."
@@ -84,9 +91,11 @@ _FORMERLY = f"{INTENDED_USE} Every text it does not settle is read by a clinicia
 class SecondReadingRule(StrEnum):
     """Readings that ask for a second one by themselves."""
 
-    UNSURE_SAFE = "unsure_safe"  # safe with a certainty at or below `unsure_at`
-    INSUFFICIENT_INFORMATION = "insufficient_information"
-    SOFTENED = "softened"  # unsafe before the engine's view was shown, safe after it
+    SAFE = RatingLabel.SAFE.value
+    UNSAFE = RatingLabel.UNSAFE.value
+    INSUFFICIENT_INFORMATION = RatingLabel.INSUFFICIENT_INFORMATION.value
+    UNSURE = "unsure"  # any label with a certainty at or below `unsure_at`
+    SOFTENED = "softened"  # unsafe before the engine's view was shown, another label after it
 
 
 class SiteSettings(BaseModel):
@@ -96,7 +105,7 @@ class SiteSettings(BaseModel):
 
     stopped: bool = False
     second_reading_rate: Annotated[float, Field(ge=0, le=1)] = 0.05
-    second_reading_rules: tuple[SecondReadingRule, ...] = tuple(SecondReadingRule)
+    second_reading_rules: tuple[SecondReadingRule, ...] = tuple(SecondReadingRule)[2:]
     unsure_at: Annotated[int, Field(ge=1, le=5)] = 2
     target_minutes: tuple[Minutes, Minutes, Minutes, Minutes] = (5, 15, 240, 1440)  # P0 .. P3
     lease_minutes: Minutes = 15
@@ -116,7 +125,8 @@ class SiteSettings(BaseModel):
     study_registration: StudyWords = ""
     study_protocol: StudyWords = ""
     study_funding: StudyWords = ""
-    follow_up_minutes: tuple[Minutes, Minutes] = (60, 1440)  # urgent, safeguarding: by when somebody sees to it
+    dispositions: Annotated[tuple[Disposition, ...], AfterValidator(_offered)] = tuple(Disposition)[1:]
+    follow_up_minutes: tuple[Minutes, Minutes] = (60, 1440)  # contact now; care team, protective services: by when
     break_wording: Words = BREAK_WORDING  # {texts} stands for the number since the last break
     notify_minutes: tuple[Minutes, Minutes, Minutes, Minutes] = (
         1,
@@ -135,7 +145,8 @@ class SiteSettings(BaseModel):
     keep_sessions_days: Days = None
     public_address: Annotated[str, AfterValidator(_web_address)] = ""  # where people open the site: links lead there
     time_zone: Annotated[str, AfterValidator(_known_zone)] = "UTC"  # of quiet hours
-    help_text: str = "US: call or text 988. Elsewhere: findahelpline.com."
+    help_text: str = "US: call 911 in immediate danger, call or text 988. Elsewhere: findahelpline.com."
+    protocol_address: Annotated[str, AfterValidator(_web_address)] = ""  # the site's own protocol, linked at every case
     intended_use: str = INTENDED_USE
     accepted_model_names: tuple[str, ...] = ()  # beside the one asked and those of the environment
     guideline: Annotated[str, Field(max_length=8_000)] = ""  # the site's own text beside what the labels mean

@@ -8,6 +8,7 @@ from datetime import datetime
 from html import escape
 
 from jobs.intake import receiver
+from pages.components.flagged_phrases import flagged_phrases
 from pages.components.live_view import budget_html, key_html, live_html, rows_html
 from pages.components.trail import evidence_sentence, node_views
 from pages.components.way_taken import way_html
@@ -47,6 +48,7 @@ SAME_PRESS_S = 3.0
 """The same words handed in again within so many seconds are the same press: keys repeat, and servers are slow."""
 
 _MEANING = f'<div class="sl-live"><p class="sl-meaning">{escape(DELTA_MEANING)}</p></div>'
+STATED = frozenset({Flag.STATED_RISK, Flag.STATED_IMMINENT})
 _COLOURS = {Outcome.SAFE: "safe", Outcome.UNSAFE: "unsafe", Outcome.HUMAN_REVIEW: "escalate"}
 
 
@@ -175,7 +177,7 @@ def _status_html(title: str, colour: str, sentences: Sequence[str], waits: str =
 def _status(single: SingleText, now: datetime, silence: Silence | None) -> tuple[str, str, Sequence[str]]:
     if single.outcome is not None:
         title = f"{OUTCOME_ICONS[single.outcome]} {OUTCOME_WORDS[single.outcome]}"
-        return title, _COLOURS[single.outcome], [*outcome_sentences(single), *flag_sentences(single.flags)]
+        return title, _COLOURS[single.outcome], [*outcome_sentences(single), *found_sentences(single)]
     if single.state is BatchState.CANCELLED:
         return "■ Stopped", "quiet", ["Nothing was decided. The text is kept as undecided, never as safe."]
     if single.error is not None:
@@ -186,7 +188,7 @@ def _status(single: SingleText, now: datetime, silence: Silence | None) -> tuple
         return "○ No worker is answering", "quiet", [silence_sentence(silence)]
     if not single.started and (now - single.submitted_at).total_seconds() > PATIENCE_S:
         return "○ Waiting for the worker", "quiet", ["It starts as soon as the worker process is free or running."]
-    return "● Asking the agents", "open", [*_waiting_sentences(single, now), *flag_sentences(single.flags)]
+    return "● Asking the agents", "open", [*_waiting_sentences(single, now), *found_sentences(single)]
 
 
 def _waiting_sentences(single: SingleText, now: datetime) -> list[str]:
@@ -212,11 +214,18 @@ def outcome_sentences(single: SingleText) -> list[str]:
     if reason is Reason.IDENTIFIED:
         label = Label(single.outcome or Outcome.HUMAN_REVIEW)
         node = single.pipeline.node(single.node or "")
-        said = evidence_sentence(node, single.draws[f"{node.name}/main"], label)
-        return [f"{node.title}: {said}."]
+        return [f"{node.title}: {evidence_sentence(single.draws[f'{node.name}/main'], label)}"]
     at = f"{single.pipeline.node(single.node).title}: " if single.node else ""
     words = REASON_WORDS[reason]
     return [f"{at}{words if at else words[0].upper() + words[1:]}."]
+
+
+def found_sentences(single: SingleText) -> list[str]:
+    """What was found in the text and the reply; of what is stated, the phrase itself."""
+    parts = (("text", single.text, single.thread), ("reply", single.reply or "", None))
+    stated = {part: flagged_phrases(words, thread) for part, words, thread in parts if single.flags[part] & STATED}
+    told = {part: found - STATED if stated.get(part) else found for part, found in single.flags.items()}
+    return [f"{phrase.words}." for found in stated.values() for phrase in found] + flag_sentences(told)
 
 
 def flag_sentences(flags: Mapping[str, frozenset[str]]) -> list[str]:

@@ -43,10 +43,10 @@ def bands_fold_html(rule: StoppingRule, codes: str) -> str:
     kept, out = steps(rule, codes)
     panels = "".join(_panel(label, kept, out.get(label)) for label in LABELS)
     return (
-        '<details class="sl-fold"><summary>Shares with confidence bands, draw by draw</summary>'
+        '<details class="sl-fold"><summary>Answer shares over time, with confidence bands</summary>'
         f'<div class="sl-bands"><div class="y" aria-hidden="true"><span>1</span><span>share</span><span>0</span></div>'
         f'{panels}</div><p class="sl-key">Line: the share of the answers so far. Shaded: where the agent\'s own share '
-        f"may lie. Grey, from the dashed line on: excluded by the rule. {bands_sentence(rule)}</p></details>"
+        f"may lie. Gray, from the dashed line on: ruled out. {bands_sentence(rule)}</p></details>"
     )
 
 
@@ -55,7 +55,7 @@ def bands_sentence(rule: StoppingRule) -> str:
     if isinstance(rule, PairwiseMixture):
         return (
             "The rule does not decide by these bands but by the evidence above, which compares two labels at a time "
-            "and is sharper: a label can be excluded while its band still overlaps another."
+            "and is sharper: a label can be ruled out while its band still overlaps another."
         )
     if isinstance(rule, SuccessiveElimination):
         return "A label is dropped at the end of the round in which its band ends below another's."
@@ -71,20 +71,20 @@ def _panel(label: Label, kept: Sequence[Step], out: int | None) -> str:
     line = [f"{x:.1f}% {_down(arm.estimate) - LINE:.1f}%" for x, arm in seen]
     line += [f"{x:.1f}% {_down(arm.estimate) + LINE:.1f}%" for x, arm in reversed(seen)]
     gone = "" if out is None else f'<u style="left:{100 * out / last:.1f}%"></u>'
-    fate = "" if out is None else f"excluded from draw {out} on"
+    fate = "" if out is None else f"ruled out after answer {out}"
     return (
         f'<figure class="{"in" if out is None else "out"}">'
         f'<div class="sl-plot sl-c-{label.value}" role="img" '
         f'aria-label="{escape(_words(label, found[-1][1], fate), quote=True)}">'
         f'<i class="b" style="clip-path:polygon({",".join(band)})"></i>'
         f'<i style="clip-path:polygon({",".join(line)})"></i>{gone}</div>'
-        f'<div class="x" aria-hidden="true"><span>draw {kept[0][0]}</span><span>{last}</span></div>'
+        f'<div class="x" aria-hidden="true"><span>answer {kept[0][0]}</span><span>{last}</span></div>'
         f"<figcaption><b>{label.value}</b><span>{fate}</span></figcaption></figure>"
     )
 
 
 def _words(label: Label, arm: Arm, fate: str) -> str:
-    band = f"{label}: band from {max(0.0, arm.low):.2f} to {min(1.0, arm.high):.2f} after the last draw"
+    band = f"{label}: band from {max(0.0, arm.low):.2f} to {min(1.0, arm.high):.2f} after the last answer"
     return f"{band}, {fate}" if fate else band
 
 

@@ -18,13 +18,13 @@ SHORT = LINE - 2.0
 LARGEST = 1e6
 
 _LINES = (
-    '<i class="short" aria-hidden="true"></i>the leading label over this rival, short of the line &nbsp; '
-    '<i aria-hidden="true"></i>past it: the rival is excluded &nbsp; <u aria-hidden="true"></u>the line of this pair'
+    '<i class="short" aria-hidden="true"></i>not yet ruled out &nbsp; <i aria-hidden="true"></i>ruled out &nbsp; '
+    '<u aria-hidden="true"></u>threshold'
 )
 _VOTES = '<i class="short" aria-hidden="true"></i>how many votes the leading label is ahead of this rival'
 
 _AXES = {
-    "evidence": ("no evidence", "evidence, as a factor (log scale)"),
+    "evidence": ("1:1", "odds (log scale)"),
     "pulls": ("level", "lead, in answers"),
     "votes": ("level", "lead, in votes"),
     "probability": ("level", "lead, in probability"),
@@ -39,7 +39,7 @@ def bars_html(compared: Sequence[Comparison], rule: StoppingRule) -> str:
     rows = "".join(_row(each, rule) for each in compared) or _EMPTY * 2
     scale = compared[0].scale if compared else _scale(rule)
     start, title = _AXES[scale]
-    line = "" if scale == "votes" else f'<span style="left:{LINE:.0f}%">line</span>'
+    line = "" if scale == "votes" else f'<span style="left:{LINE:.0f}%">threshold</span>'
     return (
         f'<div class="sl-ev-bars">{rows}<span class="pad"></span><div class="t" aria-hidden="true">'
         f'<span>{start}</span>{line}</div><span class="c">{title}</span></div>'
@@ -82,52 +82,51 @@ def words(compared: Comparison) -> str:
     >>> from math import log
     >>> named = {"rival": Label.SAFE, "leader": Label.ESCALATE, "scale": "evidence"}
     >>> words(Comparison(**named, value=log(86.4), needed=log(11), excluded=True))
-    '× 86.4 · line × 11.0 · ✓ excluded'
+    'evidence 86.4:1 · threshold 11.0:1 · ✓ ruled out'
     >>> words(Comparison(**named, value=log(0.2), needed=log(1000), excluded=False))
-    '× 0.2 · line × 1,000'
+    'evidence 0.2:1 · threshold 1,000:1'
     """
-    fate = " · ✓ excluded" if compared.excluded else ""
+    fate = " · ✓ ruled out" if compared.excluded else ""
     if compared.scale == "evidence":
         stands, line = _factor(compared.value), _factor(compared.needed or 0.0)
         near = " · just short" if stands == line and not compared.excluded else ""
-        return f"{stands} · line {line}{fate}{near}"
+        return f"evidence {stands} · threshold {line}{fate}{near}"
     if compared.scale == "probability":
         return f"lead of {compared.value:.3f} · unknown {compared.needed or 0.0:.3f}{fate}"
     if compared.leader is None:
         return f"lead of {compared.value:.0f} or more{fate}"
-    line = "" if compared.needed is None else f" · line {compared.needed:.0f}"
+    line = "" if compared.needed is None else f" · threshold {compared.needed:.0f}"
     return f"lead of {compared.value:.0f}{line}{fate}"
 
 
 def _factor(logarithm: float) -> str:
     """The factor rounded down, so that nothing looks nearer to its line than it is."""
     if logarithm > 13.8155:  # ln of a million
-        return f"> × {LARGEST:,.0f}"
+        return f"over {LARGEST:,.0f}:1"
     factor = exp(logarithm) * (1 + 1e-12)
     if factor < 0.1:
-        return "× 0.0"
-    return f"× {floor(10 * factor) / 10:.1f}" if factor < 100 else f"× {floor(factor):,}"
+        return "0.0:1"
+    return f"{floor(10 * factor) / 10:.1f}:1" if factor < 100 else f"{floor(factor):,}:1"
 
 
 def rule_sentence(rule: StoppingRule) -> str:
     """How the rule decides and what that is worth, in one sentence that claims no more."""
     if isinstance(rule, PairwiseMixture):
-        how = "proven for this budget" if rule.contract is not None else "set"
         return (
-            "A label is named once its evidence over each other label passes the line; the lines are "
-            f"{how} so that a label that is not this agent's usual answer is named at most {_rate(rule.delta)}."
+            "An agent commits to a label only when the evidence against both others passes the threshold. By design it "
+            f"commits to something other than its own most frequent answer at most {_rate(rule.delta)} of the time."
         )
     if isinstance(rule, SuccessiveElimination):
         return (
-            "A label is dropped for good once another leads it by the line, and the last one left is named; one that "
-            f"is not this agent's usual answer is named at most {_rate(rule.delta)}."
+            "A label is ruled out once another leads it by the threshold, and the last one left is the answer. By "
+            f"design that is not the agent's own most frequent answer at most {_rate(rule.delta)} of the time."
         )
-    return f"The most frequent of {rule.budget} answers is named; there is no line, and no bound on a wrong name."
+    return f"The most frequent of {rule.budget} answers counts; there is no threshold and no error bound."
 
 
 READ_OFF = (
-    "Read off from one call: the most probable label is named where its lead over each other is more than what the "
-    "server leaves unknown; no error level holds."
+    "Read off one call: the most probable label counts where its lead over each other is more than what the server "
+    "leaves unknown; no error bound holds."
 )
 
 
@@ -145,4 +144,4 @@ def legend_html(rules: Iterable[StoppingRule], *, read_off: bool) -> str:
 
 
 def _rate(probability: float) -> str:
-    return f"{100 * probability:.3g} times in 100"
+    return f"{100 * probability:.3g}%"

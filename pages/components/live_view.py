@@ -66,7 +66,7 @@ def money(cost_usd: float | None) -> str:
 
 def badge_html(view: NodeView) -> str:
     """The node's state in words with its mark; colour only repeats it."""
-    words = f"Identified: {view.label}" if view.state is State.IDENTIFIED else view.state.value
+    words = f"Answered: {view.label}" if view.state is State.IDENTIFIED else view.state.value
     return f'<span class="sl-badge sl-c-{_colour(view)}">{_ICONS[view.state]} {escape(words)}</span>'
 
 
@@ -94,16 +94,16 @@ _NO_BANDS = '<p class="sl-later" aria-hidden="true">&nbsp;</p>'
 
 def _trace(view: NodeView) -> str:
     """How far the label in the lead was from being named, after ever more draws: full height is the line."""
-    drawn = f"{view.calls} of at most {view.budget} draws"
+    drawn = f"{view.calls} of at most {view.budget} answers"
     if not view.trace:
         return f'<div class="sl-trace">{drawn if view.calls else ""}</div>'
     bars = "".join(f'<i style="height:{100 * point.reached:.1f}%"></i>' for point in view.trace)
     return (
         f'<div class="sl-trace"><div class="g" aria-hidden="true">{bars}</div>'
-        f"{_way(view.trace[-1])} of the way to the line after {drawn}</div>"
+        f"{_way(view.trace[-1])} of the way to the threshold after {drawn}</div>"
     )
 
 
 def _way(point: TracePoint) -> str:
     """In percent, rounded down: 100 is the line itself."""
-    return f"{int(100 * point.reached)} %"
+    return f"{int(100 * point.reached)}%"

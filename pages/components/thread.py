@@ -1,8 +1,11 @@
 """A conversation as a thread: who speaks, when, and which turns are judged; every word as inert text."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 from typing import Any
 
+from pages.components.flagged_phrases import FlaggedPhrase, flagged_phrases, marked_html
 from pages.components.untrusted_text import text_html
 from screening.text.conversation import SENT, PlacedTurn, Question, Role, Thread
 from screening.text.display import shown_offset, visible
@@ -36,26 +39,35 @@ def shown_turns(text: str, thread: Thread | None) -> list[dict[str, Any]]:
     ]
 
 
-def texts_html(text: str, thread: Thread | None, reply: str | None, label: str = "Text of this case") -> str:
-    """A case's text or thread, and the reply to it."""
-    after = "" if reply is None else text_html(reply, label="The reply to it")
-    return thread_html(text, thread, label=label) + after
+def texts_html(
+    text: str, thread: Thread | None, reply: str | None, label: str = "Text of this case", *, flagged: bool = False
+) -> str:
+    """A case's text or thread, and the reply to it; ``flagged``: with the phrases marked that a rule goes by."""
+    after = ""
+    if reply is not None:
+        after = text_html(reply, label="The reply to it", phrases=flagged_phrases(reply) if flagged else ())
+    return thread_html(text, thread, label=label, phrases=flagged_phrases(text, thread) if flagged else ()) + after
 
 
-def thread_html(text: str, thread: Thread | None, *, label: str) -> str:
+def thread_html(text: str, thread: Thread | None, *, label: str, phrases: Sequence[FlaggedPhrase] = ()) -> str:
     """The thread, or the text where it is no conversation."""
     if thread is None:
-        return text_html(text, label=label)
+        return text_html(text, label=label, phrases=phrases)
     count = len(thread.turns)
-    turns = "".join(_turn(text, turn, number, count) for number, turn in enumerate(thread.turns, start=1))
+    turns = "".join(_turn(text, turn, number, count, phrases) for number, turn in enumerate(thread.turns, start=1))
     return (
         f'<p class="sl-text-label">{escape(label)}. {escape(question_words(thread))}</p>'
         f'<div class="sl-thread" tabindex="0" role="region" aria-label="{escape(label, quote=True)}">{turns}</div>'
     )
 
 
-def _turn(text: str, turn: PlacedTurn, number: int, count: int) -> str:
-    words = escape(visible(text[turn.start : turn.end])) or "(no text)"
+def _turn(text: str, turn: PlacedTurn, number: int, count: int, phrases: Sequence[FlaggedPhrase]) -> str:
+    inside = [
+        replace(each, start=each.start - turn.start, end=each.end - turn.start)
+        for each in phrases
+        if turn.start <= each.start and each.end <= turn.end
+    ]
+    words = marked_html(text[turn.start : turn.end], inside) or "(no text)"
     head = f"{ROLE_WORDS[turn.role]} \u00b7 {_head(turn, number, count)}"
     return (
         f'<section class="sl-turn{" judged" if turn.judged else ""}"><h4>{escape(head)}</h4>'

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from math import exp, floor, log10
 
 from screening.engine.distribution import LabelDistribution, read_distribution
 from screening.engine.draws import decode_draws
@@ -12,8 +11,6 @@ from screening.engine.pipeline import NodeConfig, PipelineConfig
 from screening.engine.screen import MAIN
 from screening.engine.usable import with_usable_grounds
 from screening.labels import LABELS, Label
-from screening.statistics.rules.evidence import log_evidence
-from screening.statistics.rules.pairwise_mixture import PairwiseMixture
 from screening.statistics.rules.protocol import Comparison, Ended, RuleState, StoppingRule, Verdict
 
 TRACE_POINTS = 24
@@ -24,12 +21,12 @@ class State(StrEnum):
 
     WAITING = "Waiting"
     SAMPLING = "Sampling"
-    IDENTIFIED = "Identified"
-    EXHAUSTED = "Abstained: budget spent"
-    CURTAILED = "Abstained: the rest of the budget could not decide"
-    NOT_ASKED = "Not asked"
+    IDENTIFIED = "Answered"
+    EXHAUSTED = "No decision: answers too mixed, limit reached"
+    CURTAILED = "No decision: answers too mixed"
+    NOT_ASKED = "Not needed"
     NO_ANSWER = "No usable answer"
-    TOO_CLOSE = "Abstained: too close to tell"
+    TOO_CLOSE = "No decision: too close to tell"
     STOPPED = "Stopped"
 
 
@@ -84,7 +81,7 @@ def node_views(pipeline: PipelineConfig, draws: Mapping[str, str], *, ended: boo
         for key, codes in draws.items():
             name, _, variant = key.partition("/")
             if name == node.name and variant != MAIN:
-                views.append(node_view(node, codes, ended=ended, title=f"{node.title}, second prompt"))
+                views.append(node_view(node, codes, ended=ended, title=f"{node.title}, second wording"))
     return tuple(views)
 
 
@@ -163,26 +160,23 @@ def _trace(states: Sequence[RuleState]) -> tuple[TracePoint, ...]:
     )
 
 
-def evidence_sentence(node: NodeConfig, codes: str, label: Label) -> str:
-    """What the draws say about an identified label, in words that claim no more than the rule does.
+NOT_ACCURACY = "Shows consistency, not correctness."
 
-    >>> from screening.engine.pipeline import preset
-    >>> evidence_sentence(preset("recommended").nodes[0], "S" * 11, Label.SAFE)
-    "11 of 11 runs answered safe; the chance that this is not the model's usual answer is below 1 in 1,000"
+
+def evidence_sentence(codes: str, label: Label) -> str:
+    """What the draws say about an identified label: how constant the answers are, and not that they are right.
+
+    >>> evidence_sentence("S" * 11, Label.SAFE)
+    '11 of 11 answers: safe. Shows consistency, not correctness.'
     """
     told = read_distribution(codes)
     if told is not None:
-        return (
-            f"{distribution_words(told)}; {label} leads by {told.gap:.3f}. Read off from one call: exact for the "
-            "question as it was asked, and no error level holds"
-        )
+        words = distribution_words(told)
+        lead = f"{words[0].upper()}{words[1:]}; {label} leads by {told.gap:.3f}."
+        return f"{lead} Read off one call. {NOT_ACCURACY}"
     draws = decode_draws(codes)
     said = sum(draw.label is label for draw in draws)
-    runs = f"{said} of {len(draws)} runs answered {label}"
-    bound = _error_bound(node, codes, label)
-    if bound is None:
-        return f"{runs}; this rule gives no bound on the chance that it is not the model's usual answer"
-    return f"{runs}; the chance that this is not the model's usual answer is below 1 in {_one_in(bound):,}"
+    return f"{said} of {len(draws)} answers: {label}. {NOT_ACCURACY}"
 
 
 def distribution_words(told: LabelDistribution) -> str:
@@ -193,30 +187,3 @@ def distribution_words(told: LabelDistribution) -> str:
     """
     shares = ", ".join(f"{label} {told.labels[label]:.3f}" for label in LABELS)
     return f"the server gives {shares} and leaves {told.unknown:.3f} unknown"
-
-
-def _error_bound(node: NodeConfig, codes: str, label: Label) -> float | None:
-    """For pooled draws 1/E against the strongest rival, valid at any stopping time, or the proven bound of the rule's
-    contract if that is smaller; else the rule's own δ.
-    """
-    rule = node.rule.rule()
-    if not isinstance(rule, PairwiseMixture):
-        return rule.delta
-    rivals = [rival for rival in LABELS if rival is not label]
-    counts = dict.fromkeys(LABELS, 0)
-    for draw in decode_draws(codes):
-        counts[draw.label] += 1
-    weakest = min(log_evidence(counts[label], counts[rival]) for rival in rivals)
-    promised = 1.0 if rule.contract is None else max(rule.error_bound(label, rival) for rival in rivals)
-    return min(promised, exp(-weakest))
-
-
-def _one_in(probability: float) -> int:
-    """1/p rounded down to one leading digit, so that "below 1 in N" stays true.
-
-    >>> _one_in(0.0009), _one_in(0.05), _one_in(0.025)
-    (1000, 20, 40)
-    """
-    odds = 1 / probability + 1e-9
-    unit: int = 10 ** max(0, floor(log10(odds)))
-    return floor(odds / unit) * unit

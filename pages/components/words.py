@@ -4,37 +4,38 @@ from collections.abc import Mapping
 
 from screening.engine.screen import Reason
 from screening.labels import Outcome
+from screening.review.rating_form import Disposition
 from screening.text.display import visible
 from screening.text.flags import Flag
 from storage.batches.batch_state import BatchState
 
 OUTCOME_WORDS: Mapping[Outcome, str] = {
-    Outcome.SAFE: "Labelled safe",
-    Outcome.UNSAFE: "Labelled unsafe",
-    Outcome.HUMAN_REVIEW: "Goes to a clinician",
+    Outcome.SAFE: "Labeled safe",
+    Outcome.UNSAFE: "Labeled unsafe",
+    Outcome.HUMAN_REVIEW: "Escalated to a clinician",
 }
 
 OUTCOME_ICONS: Mapping[Outcome, str] = {Outcome.SAFE: "✓", Outcome.UNSAFE: "▲", Outcome.HUMAN_REVIEW: "→"}
 
 REASON_WORDS: Mapping[Reason, str] = {
-    Reason.IDENTIFIED: "the agent's usual answer was identified",
-    Reason.ESCALATED: "the last agent's usual answer is that a person must look",
-    Reason.EXHAUSTED: "the answers were too mixed: the budget was spent before one label stood out",
-    Reason.CURTAILED: "the answers were too mixed: the rest of the budget could not have settled it",
+    Reason.IDENTIFIED: "its most frequent answer is clear",
+    Reason.ESCALATED: "its most frequent answer is that a clinician must look",
+    Reason.EXHAUSTED: "its answers were too mixed: no label won within its limit",
+    Reason.CURTAILED: "its answers were too mixed: no label could win within its limit any more",
     Reason.NO_ANSWER: "the model gave no usable answer: too many of its answers were no label",
-    Reason.TOO_CLOSE: "no label's probability leads by more than what the model's server leaves unknown",
+    Reason.TOO_CLOSE: "no label's probability leads clearly",
     Reason.SECOND_LOOK_DISAGREED: "a second wording of the question did not confirm safe",
-    Reason.STATED_RISK: "the text says outright that its writer wants or means to die, so safe is not accepted",
-    Reason.SUSPECTED_INJECTION: "the text appears to address the model, so safe is not accepted",
-    Reason.HIDDEN_CHARACTERS: "the text holds characters that are not shown, so safe is not accepted",
-    Reason.OBFUSCATED: "the text is written so that programs misread it, so safe is not accepted",
-    Reason.NO_WORDS: "the text has no words to go by",
-    Reason.UNSUPPORTED_LANGUAGE: "the text is not in a language the screening was checked for",
-    Reason.TOO_LONG: "the text is longer than the limit, and texts are never cut",
-    Reason.UNREADABLE: "part of the text is unreadable",
+    Reason.STATED_RISK: "a rule decided, not an agent: the text states a risk outright, so safe is not accepted",
+    Reason.SUSPECTED_INJECTION: "a rule decided, not an agent: the text appears to address the AI",
+    Reason.HIDDEN_CHARACTERS: "a rule decided, not an agent: the text holds hidden characters",
+    Reason.OBFUSCATED: "a rule decided, not an agent: the text is written so that programs misread it",
+    Reason.NO_WORDS: "a rule decided, not an agent: the text has no words to go by",
+    Reason.UNSUPPORTED_LANGUAGE: "a rule decided, not an agent: the language is not supported",
+    Reason.TOO_LONG: "a rule decided, not an agent: the text is longer than the limit",
+    Reason.UNREADABLE: "a rule decided, not an agent: part of the text is unreadable",
     Reason.ROW_REJECTED: "not screened: the row of the file could not be read as it should, and its words state a risk",
     Reason.REPEATED_FAILURE: "screening it failed again and again",
-    Reason.STOPPED: "the stop button is pressed: every new decision goes to a clinician",
+    Reason.STOPPED: "AI decisions are paused: everything new is escalated",
 }
 
 FLAG_WORDS: Mapping[Flag, str] = {
@@ -48,11 +49,11 @@ FLAG_WORDS: Mapping[Flag, str] = {
     Flag.NO_WORDS: "has no word of two letters or more",
     Flag.OBFUSCATED: "written so that a person reads what a program does not",
     Flag.UNSUPPORTED_LANGUAGE: "not, or not all, in a language the screening was checked for",
-    Flag.SUSPECTED_INJECTION: "appears to address the model or to answer in its place",
+    Flag.SUSPECTED_INJECTION: "appears to address the AI or to answer in its place",
+    Flag.STATED_RISK: "states a wish to be dead, an intent, a plan, means, an attempt or self-injury",
+    Flag.STATED_IMMINENT: "states it together with a time or with means",
+    Flag.POSSIBLE_INJECTION: "may address the AI: safe needs a second check",
     Flag.ROW_REJECTED: "not screened: the row of the file could not be read as it should",
-    Flag.STATED_RISK: "says outright a wish to be dead, an intent, a plan, means, an attempt or self-injury",
-    Flag.STATED_IMMINENT: "says so together with a time or with means",
-    Flag.POSSIBLE_INJECTION: "may address the model: safe needs a second look",
 }
 
 ERROR_WORDS: Mapping[str, str] = {
@@ -92,6 +93,16 @@ ERROR_WORDS: Mapping[str, str] = {
     "cost_unknown": "it has a cap on cost, and the price of its calls is unknown",
 }
 
+DISPOSITION_WORDS: Mapping[Disposition, str] = {
+    Disposition.UNDECIDED: "Not set",
+    Disposition.CONTACT_NOW: "Contact now",
+    Disposition.CARE_TEAM: "Care team today",
+    Disposition.PROTECTIVE_SERVICES: "Protective services",
+    Disposition.MONITOR: "Monitor",
+    Disposition.IN_CARE: "Already in care",
+    Disposition.NONE: "No action",
+}
+
 STATE_WORDS: Mapping[BatchState, str] = {
     BatchState.FINISHED: "✓ Finished",
     BatchState.CANCELLED: "■ Cancelled",
@@ -103,10 +114,7 @@ STATE_WORDS: Mapping[BatchState, str] = {
     BatchState.RUNNING: "● Running",
 }
 
-DELTA_MEANING = (
-    "δ bounds how often an agent's most frequent answer is misidentified. It speaks of what the model usually "
-    "answers, not of whether that answer is right."
-)
+DELTA_MEANING = "δ limits how often an agent's most frequent answer is misread. It is not an accuracy rate."
 
 NOT_PRIVATE = (
     "Message batches: the service answers within a day a round, most within an hour, and keeps texts and answers for "

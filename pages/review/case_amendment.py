@@ -39,19 +39,17 @@ def adjudication_form(
     if not given or (closed and not made) or not is_allowed(here.person, Action.ADJUDICATE):
         return
     with st.container(border=True, key="adjudication"):
-        title = "Amend the accepted label" if closed else "Decide"
+        title = "Change the final label" if closed else "Decide"
         st.html(f'<h2 class="sl-h2">{title}</h2>')
         alert = st.empty()
         first, seen = _versions_seen(case_id, len(made))
         version = f"{case_id}_{first}"
-        label = st.pills(
-            "The label that counts", list(LABEL_WORDS), key=f"decide_{version}", format_func=LABEL_WORDS.__getitem__
-        )
+        label = st.pills("Final label", list(LABEL_WORDS), key=f"decide_{version}", format_func=LABEL_WORDS.__getitem__)
         why = f"decide_why_{version}"
         st.text_input("Why", key=why, max_chars=2_000)
         ways = ways_to_decide(here.person, [rating.reviewer for rating in given], closed=closed)
         discussed = st.pills("How", ways, key=f"decide_how_{version}_{closed}", default=ways[0])
-        if not st.button("Record", key=f"record_{version}", type="primary", icon=":material/gavel:"):
+        if not st.button("Save", key=f"record_{version}", type="primary", icon=":material/gavel:"):
             return
         if seen != len(made):
             st.session_state[_SEEN] = case_id, first, len(made)
@@ -84,7 +82,7 @@ def _record(
     closed: bool,
 ) -> None:
     if label is None:
-        alert.error("Choose a label first.", icon=":material/edit:")
+        alert.error("Select a label.", icon=":material/edit:")
         return
     reason: str = st.session_state[why]
     try:

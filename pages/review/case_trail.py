@@ -1,8 +1,9 @@
 """The facts of one case on its page: provenance, what was found in the text, place in the inbox, errors."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 
+from pages.components.flagged_phrases import FlaggedPhrase
 from pages.components.words import FLAG_WORDS, error_words
 from pages.review.evidence_view import engine_label
 from pages.review.inbox_words import TIER_WORDS, why_words
@@ -14,15 +15,18 @@ from storage.review.case_file import CaseFile
 from storage.review.evidence import Evidence
 
 
-def facts_html(external_id: str, file: CaseFile, evidence: Evidence) -> str:
+def facts_html(external_id: str, file: CaseFile, evidence: Evidence, phrases: Sequence[FlaggedPhrase] = ()) -> str:
     """Its own id, where it came from and what was found, as a list of names and values."""
     rows = "".join(
-        f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in _facts(external_id, file, evidence)
+        f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>"
+        for name, value in _facts(external_id, file, evidence, phrases)
     )
     return f'<dl class="sl-facts">{rows}</dl>'
 
 
-def _facts(external_id: str, file: CaseFile, evidence: Evidence) -> Iterator[tuple[str, str]]:
+def _facts(
+    external_id: str, file: CaseFile, evidence: Evidence, phrases: Sequence[FlaggedPhrase]
+) -> Iterator[tuple[str, str]]:
     yield "Id", visible(external_id)
     yield "From", f"{file.batch_name}, row {file.row}"
     yield "Received", f"{file.received_at:%Y-%m-%d %H:%M} UTC · SHA-256 {file.text_sha256[:16]}…"
@@ -30,19 +34,21 @@ def _facts(external_id: str, file: CaseFile, evidence: Evidence) -> Iterator[tup
         yield "Not screened", visible(file.not_screened)
     if file.group is not None:
         yield "Group", file.group
-    yield "Reference", _reference(evidence)
+    yield "Original label", _reference(evidence)
     for part, flags in file.flags.items():
         for flag in flags:
             yield f"Found in the {part}", flag_sentence(flag)
+    for phrase in phrases:
+        yield "Rule", phrase.words
     for name, received in file.parts.items():
         where = "" if name == "text" else f" (in the {name})"
         for sign in sorted({str(sign.kind) for sign in injection_signs(received.model_text, received.text)}):
             yield "Sign of injection", sign.replace("_", " ") + where
     if file.entry is not None:
         entry = file.entry
-        state = f"closed {entry.closed_at:%Y-%m-%d %H:%M} UTC" if entry.closed_at else f"open, {entry.reading} reading"
+        state = f"closed {entry.closed_at:%Y-%m-%d %H:%M} UTC" if entry.closed_at else f"open, {entry.reading} review"
         why = why_words(entry.why, settled=engine_label(evidence) is not None)
-        yield "Inbox", f"{TIER_WORDS[entry.tier]}: {why} · {state}"
+        yield "Queue", f"{TIER_WORDS[entry.tier]}: {why} · {state}"
     if evidence.configuration_version is not None:
         yield "Ran with", f"configuration {evidence.configuration_version[:16]}…"
 
@@ -57,13 +63,13 @@ def flag_sentence(flag: str) -> str:
     """A finding and what it forbids; one that this version does not know forbids safe as well.
 
     >>> flag_sentence("suspected_injection")
-    'appears to address the model or to answer in its place; safe is not accepted'
+    'appears to address the AI or to answer in its place; safe is not accepted'
     """
     if flag not in set(Flag):
         return f"{flag.replace('_', ' ')}; safe is not accepted"
     known = Flag(flag)
     forbids = "; safe is not accepted" if known in REFUSES_SAFE else ""
-    forbids = "; safe needs a second look" if not forbids and known in SECOND_LOOK else forbids
+    forbids = "; safe needs a second check" if not forbids and known in SECOND_LOOK else forbids
     return f"{FLAG_WORDS[known].partition(':')[0]}{forbids}"
 
 
@@ -71,7 +77,7 @@ def errors_html(file: CaseFile) -> str:
     """Failed attempts, the oldest first."""
     rows = "".join(
         f"<dt>{each.at:%Y-%m-%d %H:%M:%S} UTC</dt><dd>{escape(error_words(each.kind))}; "
-        f"{count_of(each.calls, 'call')} made in vain. {escape(each.message)}</dd>"
+        f"{count_of(each.calls, 'call')} without an answer. {escape(each.message)}</dd>"
         for each in file.errors
     )
     return f'<dl class="sl-facts">{rows}</dl>'

@@ -12,8 +12,7 @@ from pages.components.sign_in import check_session
 from pages.review import inbox_desk
 from pages.review.desk_requests import BESIDE, QUIET, Request, handle, may_take, parse
 from pages.review.desk_view import away, view
-from pages.review.group_panel import group_panel
-from pages.review.inbox_desk import Desk, Here, memory
+from pages.review.inbox_desk import Here, memory
 from screening.review.triage import Tier
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def _desk(here: Callable[[], Here], tiers: Collection[Tier] | None, empty: Calla
     """
     with resources.database().one_snapshot():
         try:
-            now, desk = _do_and_see(here, tiers, empty, key)
+            _do_and_see(here, tiers, empty, key)
         except Exception as error:
             words = passing_words(error)
             if words is None or not memory().shown:
@@ -60,13 +59,12 @@ def _desk(here: Callable[[], Here], tiers: Collection[Tier] | None, empty: Calla
             check_session(active=_by_a_person(unheard))
             _do(here, unheard, tiers)
             st.rerun()
-        group_panel(now, desk)
 
 
 def _do_and_see(
     here: Callable[[], Here], tiers: Collection[Tier] | None, empty: Callable[[Here], str], key: str
-) -> tuple[Here, Desk | None]:
-    """Do what the browser asked for; the desk behind it, what is to be shown of it in the session's memory."""
+) -> None:
+    """Do what the browser asked for; what is to be shown then is in the session's memory."""
     requests = _open_requests()
     check_session(active=_by_a_person(requests))
     done = _do(here, requests, tiers)
@@ -78,7 +76,6 @@ def _do_and_see(
     words = empty(now) if desk is None else ""
     seen = view(now, desk, memory(), empty=words, may_take=may_take(now), key=key)
     memory().shown = seen | {"only": _only(tiers)}
-    return now, desk
 
 
 def _only(tiers: Collection[Tier] | None) -> str:

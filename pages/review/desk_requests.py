@@ -24,20 +24,21 @@ from storage.review.claims import LeaseLost, NotAvailable
 from storage.review.drafts import load_draft, save_draft
 from storage.review.inbox import NoteNeeded
 from storage.review.my_readings import my_readings
+from storage.review.ratings import DispositionNeeded
 from storage.review.standing import standing
 from storage.site.accounts import colleagues
 from storage.visibility import NotYetRated
 
 Kind = Literal[
-    "look", "alive", "draft", "save", "reveal", "next", "previous", "undo", "revise", "skip", "not_me", "second",
-    "hold", "hand_over", "release", "at_once", "uncover", "take", "leave", "finish", "rest",
+    "look", "alive", "draft", "save", "reveal", "next", "urgent", "previous", "undo", "revise", "skip", "not_me",
+    "second", "hold", "hand_over", "at_once", "uncover", "take", "leave", "finish", "rest",
 ]  # fmt: skip
 QUIET = frozenset({"look", "reveal", "rest"})
 """Requests that the page makes by itself: no sign that somebody is there."""
 BESIDE = QUIET | {"alive", "draft"}
 """Requests that answer nothing: what was said last stays."""
 SAVES = frozenset({"save", "revise"})
-AFTER_A_SAVE = frozenset({"next", "previous", "undo", "finish"})
+AFTER_A_SAVE = frozenset({"next", "urgent", "previous", "undo", "finish"})
 """Requests that take the reader away from what they believe to be saved."""
 
 HexId = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
@@ -109,7 +110,7 @@ def _act(at: At, request: Request) -> None:
         _ACTS[request.kind](at, request)
     except Refused as refused:
         memory().answer(request.id, ok=False, words=str(refused))
-    except (NoteNeeded, ReasonNeeded, NotAvailable) as refused:
+    except (DispositionNeeded, NoteNeeded, ReasonNeeded, NotAvailable) as refused:
         memory().answer(request.id, ok=False, words=sentence(refused))
     except (LeaseLost, NotYetRated, Forbidden, KeyError) as lost:
         if isinstance(lost, Forbidden):
@@ -126,13 +127,13 @@ def _loss_words(here: Here, request: Request) -> str:
         found = standing(here.db, here.by, case_id, request.token)
         draft = is_filled_in(load_draft(here.db, here.person, case_id))
     except (KeyError, Forbidden):
-        return "This case is not in your hands."
+        return "This case is not assigned to you."
     return standing_words(found, draft=draft)
 
 
 def _on_desk(at: At, request: Request) -> Desk:
     if at.desk is None or at.desk.case_id != request.case:
-        raise Refused("This case is not on the desk any more.")
+        raise Refused("This case is not open here any more.")
     return at.desk
 
 
@@ -176,9 +177,14 @@ def _reveal(at: At, request: Request) -> None:
 
 def _next(at: At, request: Request) -> None:
     if inbox_desk.is_in_hand(at.here, at.desk):
-        raise Refused("Save this reading (Ctrl+Enter) or skip the case (S) first.")
+        raise Refused("Submit this review (Ctrl+Enter) or skip the case (S) first.")
     if inbox_desk.take_next(at.here, at.tiers) is None:
-        say("No case is free for you at the moment.")
+        say("No unassigned case for you at the moment.")
+
+
+def _urgent(at: At, request: Request) -> None:
+    """The next P0 case, whatever the filter."""
+    _next(replace(at, here=replace(at.here, batch=None), tiers=[Tier.P0]), request)
 
 
 def _previous(at: At, request: Request) -> None:
@@ -187,7 +193,7 @@ def _previous(at: At, request: Request) -> None:
     found = my_readings(at.db, at.here.person, limit=1, before=before)
     case_id = request.case or (found[0].case_id if found else None)
     if case_id is None:
-        raise Refused("You have read no case before this one.")
+        raise Refused("You have reviewed no case before this one.")
     inbox_desk.show_read(at.here, case_id)
 
 
@@ -227,7 +233,7 @@ def _hand_over(at: At, request: Request) -> None:
     _drop_sent_note(at, request)
     name = next((each.name for each in colleagues(at.db, at.here.person) if each.id == request.to), "a colleague")
     clear()
-    say(f"Handed over to {visible(name)}.")
+    say(f"Transferred to {visible(name)}.")
 
 
 def _second(at: At, request: Request) -> None:
@@ -251,7 +257,7 @@ def _take(at: At, request: Request) -> None:
 
 def _finish(at: At, request: Request) -> None:
     inbox_desk.finish(at.here, at.desk)
-    say("You hold no case.")
+    say("You have no open case.")
 
 
 _ACTS: Mapping[str, Callable[[At, Request], None]] = {
@@ -262,26 +268,24 @@ _ACTS: Mapping[str, Callable[[At, Request], None]] = {
     "save": _save,
     "reveal": _reveal,
     "next": _next,
+    "urgent": _urgent,
     "previous": _previous,
     "undo": _undo,
     "revise": _revise,
     "skip": _make_leave(
-        "Skipped. It does not come back to you soon.",
+        "Skipped. You will not be offered this case again soon.",
         lambda at, request: inbox.skip(*_who_and_which(at, request), request.note),
     ),
     "not_me": _make_leave(
-        "Given back. It does not come to you again.",
-        lambda at, request: inbox.decline(*_who_and_which(at, request)),
+        "Returned to the queue. You will not be offered this case again.",
+        lambda at, request: inbox.decline(*_who_and_which(at, request), request.note),
     ),
     "second": _second,
     "hold": _make_leave(
-        "Set aside for you; your note is kept.",
+        "Put on hold for you. Your note is kept.",
         lambda at, request: inbox.hold(*_who_and_which(at, request), request.note),
     ),
     "hand_over": _hand_over,
-    "release": _make_leave(
-        "Given back.", lambda at, request: inbox.release(*_who_and_which(at, request), request.note)
-    ),
     "at_once": _at_once,
     "uncover": _uncover,
     "take": _take,

@@ -1,9 +1,10 @@
 """What the desk's component is given to show: plain values, every text of others as text and never as markup."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from pages.components.flagged_phrases import flagged_phrases
 from pages.components.options import unique_labels
 from pages.components.thread import shown_turns
 from pages.components.where_to_act import where_parts
@@ -11,32 +12,39 @@ from pages.review import shortcuts
 from pages.review.desk_marks import shown_mark
 from pages.review.desk_words import form_offer, guideline, reading_words
 from pages.review.evidence_view import engine_label, evidence_html, outcome_words
+from pages.review.follow_up_panel import FOR_WORDS
 from pages.review.inbox_desk import Desk, Here, Memory, current, place
-from pages.review.inbox_words import LABEL_WORDS, NEXT_WORDS, TIER_MARKS, TIER_WORDS, list_name, why_words
+from pages.review.inbox_words import LABEL_WORDS, TIER_MARKS, TIER_WORDS, list_name, why_words
 from pages.review.standing_words import is_filled_in, standing_words
-from screening.review.actors import Role
+from screening.review.actors import Actor, Role
 from screening.review.policy import Action, is_allowed
 from screening.review.pseudonyms import pseudonym
-from screening.review.rating_form import RatingForm, TextMark, contradictions
+from screening.review.rating_form import RatingForm, RatingLabel, TextMark, contradictions, needs_disposition
 from screening.review.triage import Tier
-from screening.text.display import visible
+from screening.text.display import shown_offset, visible
 from storage.review.adjudication import Next
 from storage.review.drafts import load_draft
 from storage.review.evidence import CaseText, Evidence
+from storage.review.follow_ups import FollowUp, For
 from storage.review.inbox import NEEDS_NOTE
 from storage.review.notes import Note
 from storage.review.ratings import Rating
-from storage.review.standing import Place
+from storage.review.same_person import NearText
+from storage.review.standing import Follows, Place, what_follows
 from storage.review.taking_back import TIME_TO_TAKE_BACK
 from storage.site.accounts import colleagues
 
 NOTE_WORDS = {
-    "hold": "set it aside",
-    "hand_over": "handed it over",
-    "release": "gave it back",
+    "hold": "put it on hold",
+    "hand_over": "transferred it",
+    "release": "returned it to the queue",
     "skip": "skipped it",
-    "second_opinion": "asked for a second opinion",
+    "second_opinion": "requested a second review",
 }
+
+
+MOST_NAMES = 3
+"""Of colleagues who may do what follows; more are not named."""
 
 
 def view(here: Here, desk: Desk | None, memory: Memory, *, empty: str, may_take: bool, key: str) -> dict[str, Any]:
@@ -46,12 +54,14 @@ def view(here: Here, desk: Desk | None, memory: Memory, *, empty: str, may_take:
         "now": _ms(here.now),
         "me": {"id": pseudonym(key, here.person.id), "name": visible(here.person.name)},
         "keys": shortcuts.on(),
-        "offer": form_offer(browse=is_allowed(here.person, Action.BROWSE_QUEUE)),
+        "offer": form_offer(
+            here.site.dispositions, here.site.follow_up_minutes, browse=is_allowed(here.person, Action.BROWSE_QUEUE)
+        ),
         "guideline": guideline(here.site),
         "answers": memory.answers_now,
         "behind": memory.behind,
         "said": memory.said,
-        "help": here.site.help_text,
+        "help": {"words": here.site.help_text, "protocol": here.site.protocol_address},
         "last": _last(memory),
         "ahead": _ahead(here, memory),
     }
@@ -74,7 +84,7 @@ def _stage(here: Here, desk: Desk | None, *, empty: str, may_take: bool, key: st
         return {"stage": "idle", "words": empty}
     if desk.only_named:
         kept = is_filled_in(load_draft(here.db, here.person, desk.case_id))
-        words = "Nothing of this case is shown before you hold it." + (
+        words = "This case is not assigned to you, so nothing of it is shown." + (
             " What you had filled in is kept and comes back with it." if kept else ""
         )
         return {"stage": "named", "words": words, "case": {"id": desk.case_id}, "may_take": may_take}
@@ -94,7 +104,7 @@ def _unread_stage(here: Here, desk: Desk, *, may_take: bool) -> dict[str, Any]:
         desk = current(here) or desk  # its lease may be another one by now
         return {"stage": "reading", "case": _case(here, desk), **_draft(here, desk)}
     draft = is_filled_in(load_draft(here.db, here.person, desk.case_id))
-    away = _case(here, desk) | {"text": None, "reply": None, "turns": [], "notes": [], "evidence": ""}
+    away = _case(here, desk) | {"text": None, "reply": None, "turns": [], "notes": [], "near": [], "evidence": ""}
     return {
         "stage": "over",
         "case": away,
@@ -133,6 +143,7 @@ def _case(here: Here, desk: Desk) -> dict[str, Any]:
         "asked": desk.asked,
         "evidence": evidence_html(desk.evidence) if desk.evidence else "",
         "notes": [_note(each, here) for each in desk.left[-3:]],
+        "near": [_near(each) for each in desk.near],
         **_texts(text),
     }
     if claim is not None:
@@ -144,7 +155,8 @@ def _case(here: Here, desk: Desk) -> dict[str, Any]:
 
 def _tier(tier: Tier, why: str) -> dict[str, Any]:
     words = f"{TIER_MARKS[tier]} {TIER_WORDS[tier]}"
-    return {"tier": int(tier), "tier_words": words, "why": why, "needs_note": tier in NEEDS_NOTE, "danger": tier <= 1}
+    needing = [label.value for label in RatingLabel if needs_disposition(label, tier)]
+    return {"tier": int(tier), "tier_words": words, "why": why, "needs_note": tier in NEEDS_NOTE, "needing": needing}
 
 
 def _texts(text: CaseText | None) -> dict[str, Any]:
@@ -154,8 +166,13 @@ def _texts(text: CaseText | None) -> dict[str, Any]:
     return {"text": visible(text.text), "reply": reply, "turns": shown_turns(text.text, text.thread)}
 
 
+def _near(one: NearText) -> dict[str, str]:
+    where = "earlier" if one.before else "later"
+    return {"where": where, "name": list_name(one.external_id, ""), "text": visible(one.text)}
+
+
 def _note(note: Note, here: Here) -> str:
-    author = "you" if note.author == here.person.id else visible(note.author_name)
+    author = "You" if note.author == here.person.id else visible(note.author_name)
     return f"{author} {NOTE_WORDS.get(note.kind, note.kind)}: {visible(note.note)}"
 
 
@@ -164,25 +181,42 @@ def _colleagues(here: Here) -> list[list[str]]:
     return [[account, name] for account, name in names.items()]
 
 
-def next_words(here: Here, following: Next | None) -> str:
-    """What becomes of the case after the reading; also where nobody is there for what follows."""
+def next_words(here: Here, follows: Follows) -> str:
+    """What is still to happen with the case and by whom; "closed" only where nothing is."""
     others = colleagues(here.db, here.person)
-    if following is Next.SECOND_READING and not others:
-        return "It waits for a second reader, and nobody else reads cases here."
-    if following is Next.SENIOR and not any(Role.SENIOR in each.roles for each in (here.person, *others)):
-        return "The readings differ: it waits for a senior, and nobody is one here."
-    return NEXT_WORDS[following] if following else ""
+    if follows.next is Next.SENIOR:
+        seniors = [each for each in (here.person, *others) if Role.SENIOR in each.roles]
+        return f"The two reviews differ. {_by_whom('A senior decides', 'no senior', seniors)}"
+    if follows.next is Next.SECOND_READING:
+        return _by_whom("Second review needed", "no other reviewer", others)
+    again = any(one.disposition is For.SECOND_READING for one in follows.follow_ups)
+    if again:
+        return _by_whom("Second review needed", "no other reviewer", ())
+    return "Open until its follow-up is completed." if follows.follow_ups else "Case closed."
+
+
+def _by_whom(what: str, nobody: str, people: Sequence[Actor]) -> str:
+    if not people:
+        return f"{what}, but {nobody} is set up. Add one in Admin > Accounts."
+    names = " or ".join(visible(each.name) for each in people)
+    return f"{what}: {names}." if len(people) <= MOST_NAMES else f"{what}."
+
+
+def _follow_up(one: FollowUp, here: Here) -> dict[str, Any]:
+    who = "you" if one.who == here.person.id else visible(one.who_name)
+    return {"words": f"Follow-up for {who}: {FOR_WORDS[one.disposition]}", "due": _ms(one.due_at)}
 
 
 def _read_stage(here: Here, desk: Desk, mine: Rating, key: str) -> dict[str, Any]:
-    following = desk.receipt.next if desk.receipt else None
+    follows = what_follows(here.db, here.by, desk.case_id)
     text = desk.text
     return {
         "words": reading_words(mine.form),
         "version": mine.version,
         "blind": mine.blind,
-        "becomes": next_words(here, following),
-        "receipt": f"Receipt {mine.id[-12:]} · {mine.at:%H:%M:%S} UTC",
+        "becomes": next_words(here, follows),
+        "follow_ups": [_follow_up(one, here) for one in follows.follow_ups],
+        "receipt": {"id": mine.id[-12:], "at": _ms(mine.at)},
         "form": mine.form.model_dump(mode="json") | {"marks": [shown_mark(each, text) for each in mine.form.marks]}
         if text
         else {},
@@ -191,7 +225,18 @@ def _read_stage(here: Here, desk: Desk, mine: Rating, key: str) -> dict[str, Any
         "engine": outcome_words(desk.evidence) if desk.evidence else "",
         "compared": compared_words(mine, desk.evidence) if desk.evidence else "",
         "others": [_other(each, text, key) for each in desk.others if text],
+        "rules": _rules(text) if desk.evidence and text else [],
     }
+
+
+def _rules(text: CaseText) -> list[dict[str, Any]]:
+    """What a rule went by, as the browser counts."""
+    parts = (("text", text.text, text.thread), ("reply", text.reply or "", None))
+    return [
+        {"part": part, "start": shown_offset(words, one.start), "end": shown_offset(words, one.end), "words": one.words}
+        for part, words, thread in parts
+        for one in flagged_phrases(words, thread)
+    ]
 
 
 def _other(rating: Rating, text: CaseText, key: str) -> dict[str, Any]:
@@ -203,13 +248,13 @@ def _other(rating: Rating, text: CaseText, key: str) -> dict[str, Any]:
 
 
 def compared_words(mine: Rating, evidence: Evidence) -> str:
-    """Whether the engine's label is the same."""
+    """Whether the AI's label is the same."""
     label = engine_label(evidence)
     if label is None:
-        return "The engine gave no label: people decide."
+        return "The AI gave no label."
     if label.value == mine.form.label.value:
-        return "≡ Your reading and the engine's label are the same."
-    return f"≠ You say {LABEL_WORDS[mine.form.label].lower()}, the engine says {label}."
+        return "✓ You and the AI agree."
+    return f"You: {LABEL_WORDS[mine.form.label].lower()} · AI: {label}"
 
 
 def _last(memory: Memory) -> dict[str, Any] | None:
@@ -221,7 +266,7 @@ def _last(memory: Memory) -> dict[str, Any] | None:
         "rating": last.rating.id,
         "name": list_name(last.name, last.case_id),
         "words": reading_words(last.rating.form),
-        "at": f"{last.rating.at:%H:%M}",
+        "at": _ms(last.rating.at),
         "until": _ms(last.rating.at + TIME_TO_TAKE_BACK),
     }
 

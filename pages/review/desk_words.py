@@ -5,6 +5,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Any
 
+from pages.components.words import DISPOSITION_WORDS
 from pages.review.inbox_words import CERTAINTY_WORDS, LABEL_WORDS
 from screening.review.guideline import DEFINITIONS, REMINDERS
 from screening.review.rating_form import (
@@ -22,58 +23,87 @@ from screening.review.rating_form import (
     Subject,
     Timeframe,
 )
+from storage.review.follow_ups import follow_up_minutes
 from storage.settings_store import SiteSettings
 
 LABEL_KEYS = {RatingLabel.SAFE: "1", RatingLabel.UNSAFE: "2", RatingLabel.INSUFFICIENT_INFORMATION: "3"}
 CERTAINTY_KEYS = {1: "4", 2: "5", 3: "6", 4: "7", 5: "8"}
+DISPOSITION_KEYS = "QWERTY"
+"""By their place on the site's list."""
 LEVELS = {
-    0: "0 denied",
-    1: "1 wish to be dead",
-    2: "2 thoughts of it",
-    3: "3 with a method",
-    4: "4 with intent",
-    5: "5 with a plan",
+    0: "0 None / denied",
+    1: "1 Wish to be dead",
+    2: "2 Thoughts of suicide, nonspecific",
+    3: "3 Thoughts with a method",
+    4: "4 Thoughts with some intent",
+    5: "5 Thoughts with plan and intent",
 }
-_UNSAID = {"not_stated": "not stated", "undecided": "undecided"}
+VALUE_WORDS: Mapping[type[StrEnum], Mapping[Any, str]] = {
+    Subject: {
+        Subject.SELF: "the writer",
+        Subject.QUOTATION_OR_FICTION: "quote or fiction",
+        Subject.PROFESSIONAL: "professional context",
+    },
+    Plan: {Plan.VAGUE: "partial", Plan.FULL: "specific"},
+    Means: {Means.AT_HAND: "yes"},
+    Behaviour: {
+        Behaviour.DENIED: "none / denied",
+        Behaviour.SELF_HARM: "self-injury without suicidal intent",
+        Behaviour.PREPARATION: "preparatory acts",
+        Behaviour.ABORTED: "aborted attempt",
+        Behaviour.INTERRUPTED: "interrupted attempt",
+        Behaviour.ATTEMPT: "actual attempt",
+    },
+}
 KEYS = (
     ("N", "next case"),
-    ("1 2 3", "label: only selects"),
-    ("4 to 8", "how sure: only selects"),
-    ("Ctrl+Enter", "save what is shown"),
+    ("1 2 3", "choose label"),
+    ("4 to 8", "choose confidence"),
+    ("Q to Y", "choose disposition"),
+    ("Ctrl+Enter", "submit"),
     ("U", "undo, within half a minute"),
-    ("V", "change a saved reading"),
-    ("P", "the case before"),
+    ("V", "edit a saved review"),
+    ("P", "previous case"),
     ("S", "skip"),
-    ("X", "not me, without a reason"),
-    ("A", "ask for a second opinion"),
-    ("H", "set aside, hand over, give back"),
-    ("W", "what the text says"),
-    ("D", "reasons, disposition, note"),
-    ("M", "mark the words that decided it"),
-    (", .", "of a conversation: the turn before, the turn after"),
+    ("H", "put on hold"),
+    ("B", "transfer to a colleague"),
+    ("X", "decline, without a reason"),
+    ("A", "request a second review"),
+    ("C", "clinical coding"),
+    ("D", "reasons and note"),
+    ("M", "highlight the key words"),
+    (", .", "in a conversation: previous turn, next turn"),
     ("G", "guideline"),
-    ("F", "finish: nothing stays with you"),
+    ("F", "end session (returns an open case)"),
     ("?", "these keys"),
 )
-LIST_KEYS = (("/", "find in the list"), ("J K", "down, up in the list"))
+LIST_KEYS = (("/", "search the list"), ("J K", "down, up in the list"))
 """For those who may browse the list."""
 
 
-def words(value: object) -> str:
+def words(value: StrEnum) -> str:
     """A value of the form as it is shown."""
-    return str(value).replace("_", " ")
+    return VALUE_WORDS.get(type(value), {}).get(value) or value.replace("_", " ")
 
 
 @cache
-def form_offer(*, browse: bool) -> Mapping[str, Any]:
-    """Labels, certainties and the fields that are not compulsory, as the browser draws them, and the keys that act, for
-    who may ``browse`` the list and who may not; put together once.
+def form_offer(
+    dispositions: tuple[Disposition, ...], minutes: tuple[float, float], *, browse: bool
+) -> Mapping[str, Any]:
+    """Labels, certainties, the site's dispositions and the fields that are not compulsory, as the browser draws them,
+    and the keys that act, for who may ``browse`` the list and who may not; put together once.
+
+    ``minutes``: by when somebody sees to what a disposition asks for, as the site set it.
     """
     return {
+        "dispositions": [
+            [each.value, DISPOSITION_WORDS[each], key, follow_up_minutes(each, minutes)]
+            for each, key in zip(dispositions, DISPOSITION_KEYS, strict=False)
+        ],
         "labels": [[label.value, LABEL_WORDS[label], LABEL_KEYS[label]] for label in RatingLabel],
         "certainties": [[level, CERTAINTY_WORDS[level], key] for level, key in CERTAINTY_KEYS.items()],
         "coding": [
-            _one("subject", "Whom it is about", Subject, none="not chosen"),
+            _one("subject", "About", Subject, none="not chosen"),
             {
                 "name": "ideation",
                 "title": "Ideation",
@@ -81,15 +111,12 @@ def form_offer(*, browse: bool) -> Mapping[str, Any]:
             },
             _one("intent", "Intent", Intent),
             _one("plan", "Plan", Plan),
-            _one("means", "Means", Means),
-            _one("behaviour", "Behaviour", Behaviour),
+            _one("means", "Access to means", Means),
+            _one("behaviour", "Behavior", Behaviour),
             _one("timeframe", "Timeframe", Timeframe),
             _many("protective_factors", "Protective factors", ProtectiveFactor),
         ],
-        "rest": [
-            _many("reason_codes", "What makes it hard, or went wrong", ReasonCode),
-            _one("disposition", "What should happen next", Disposition),
-        ],
+        "rest": [_many("reason_codes", "Reason for difficulty or error", ReasonCode)],
         "longest_note": LONGEST_NOTE,
         "most_marks": MOST_MARKS,
         "keys": [list(each) for each in (*KEYS, *(LIST_KEYS if browse else ()))],
@@ -98,8 +125,8 @@ def form_offer(*, browse: bool) -> Mapping[str, Any]:
 
 def _one(name: str, title: str, kind: type[StrEnum], none: str = "") -> dict[str, Any]:
     """A field with one choice of several. What it begins with comes first, so that it can be chosen again."""
-    start = next((value for value in kind if value.value in _UNSAID), None)
-    first = [[None, none or words(start)]]
+    start = next((value for value in kind if value.value == "not_stated"), None)
+    first = [[None, none or "not stated"]]
     return {
         "name": name,
         "title": title,
@@ -121,5 +148,7 @@ def guideline(site: SiteSettings) -> dict[str, Any]:
 
 
 def reading_words(form: RatingForm) -> str:
-    """Label and certainty."""
-    return f"{LABEL_WORDS[form.label]}, {CERTAINTY_WORDS[form.certainty].lower()}"
+    """Label, certainty and what happens next."""
+    said = f"{LABEL_WORDS[form.label]} ({CERTAINTY_WORDS[form.certainty].lower()} confidence)"
+    next_step = "" if form.disposition is Disposition.UNDECIDED else f", {DISPOSITION_WORDS[form.disposition].lower()}"
+    return said + next_step

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from html import escape
-from itertools import groupby
 
 from pydantic import ValidationError
 
@@ -32,7 +31,6 @@ DRAW_WORDS: Mapping[str, str] = {
     "#": "not what was asked for",
     "@": "of another model",
 }
-_COLOURS = {"S": "safe", "U": "unsafe", "E": "escalate"}
 
 
 def pipeline_of(evidence: Evidence) -> PipelineConfig | None:
@@ -53,7 +51,7 @@ def evidence_html(evidence: Evidence, *, opened: bool = False) -> str:
     runs = "".join(_run(run, nodes.get(run.node), full=opened) for run in evidence.runs)
     asked = {run.node for run in evidence.runs}
     unasked = [node.title for node in nodes.values() if node.name not in asked]
-    rest = f'<p class="sl-unasked">– Not asked: {escape(", ".join(unasked))}</p>' if unasked else ""
+    rest = f'<p class="sl-unasked">{escape(", ".join(unasked))}: not needed</p>' if unasked else ""
     sampled = [nodes[run.node].rule.rule() for run in evidence.runs if run.node in nodes and run.draws]
     key = legend_html(sampled, read_off=any(run.distribution for run in evidence.runs))
     return f'<div class="sl-live">{runs}{rest}{key}</div>'
@@ -71,20 +69,35 @@ def trail_html(evidence: Evidence) -> str:
 def outcome_words(evidence: Evidence) -> str:
     """What the engine did with the case, in one sentence."""
     if evidence.outcome is None or evidence.reason is None:
-        return "Not decided."  # nor is it ever where its batch was cancelled
+        return "No AI decision."  # nor is it ever where its batch was cancelled
     pipeline = pipeline_of(evidence)
     titles = {node.name: node.title for node in pipeline.nodes} if pipeline else {}
     at = f"{titles.get(evidence.node, evidence.node)}: " if evidence.node else ""
     outcome = OUTCOME_WORDS.get(Outcome(evidence.outcome), evidence.outcome)
+    decided = next((run for run in evidence.runs if (run.node, run.variant) == (evidence.node, MAIN)), None)
+    label = engine_label(evidence)
+    if label is not None and decided is not None and evidence.reason == Reason.IDENTIFIED:
+        return f"{outcome}. {at}{evidence_sentence(decided.codes, label)}"
     reason = REASON_WORDS[Reason(evidence.reason)] if evidence.reason in set(Reason) else evidence.reason
-    return f"{outcome}. {at}{reason}."
+    said = f" Its answers: {answers_words(decided)}." if decided is not None and decided.draws else ""
+    return f"{outcome}. {at}{reason}.{said}"
+
+
+def answers_words(run: NodeEvidence) -> str:
+    """How many answers there were of each kind.
+
+    >>> words = {"node": "a", "variant": "main", "unusable": {}, "label": None, "ended": "", "calls": 3}
+    >>> answers_words(NodeEvidence(**words, draws="UEU", cost_usd=None, started_at=None, ended_at=None))
+    '2 unsafe, 1 escalate'
+    """
+    return ", ".join(f"{run.draws.count(code)} {DRAW_WORDS.get(code, code)}" for code in dict.fromkeys(run.draws))
 
 
 def outcome_html(shown: Evidence) -> str:
     """Outcome, calls and δ in a line; where something was read off from probabilities, that no error level holds."""
-    level = "" if shown.delta is None else f" · error level δ = {shown.delta:g}"
+    level = "" if shown.delta is None else f" · error bound δ = {shown.delta:g}"
     if any(run.distribution and not run.draws for run in shown.runs):
-        level = " · read off from the server's probabilities: no error level holds"
+        level = " · read off from the server's probabilities: no error bound holds"
     return f"<b>{escape(outcome_words(shown))}</b> {count_of(shown.calls, 'call')}{level}"
 
 
@@ -105,7 +118,7 @@ def _run(run: NodeEvidence, node: NodeConfig | None, *, full: bool) -> str:
 
 
 def _title(run: NodeEvidence, node: NodeConfig) -> str:
-    return node.title if run.variant == MAIN else f"{node.title}, second prompt"
+    return node.title if run.variant == MAIN else f"{node.title}, second wording"
 
 
 def stopped_words(node: NodeConfig, view: NodeView) -> str:
@@ -113,29 +126,24 @@ def stopped_words(node: NodeConfig, view: NodeView) -> str:
     if view.state is State.NO_ANSWER:
         return f"{unusable_sentence(decode_draws(view.codes))}: that is no answer, and says nothing about the text."
     if view.label is not None:
-        return f"{evidence_sentence(node, view.codes, view.label)}."
+        return evidence_sentence(view.codes, view.label)
     if view.distribution is not None:
         words = distribution_words(view.distribution)
-        return f"{words[0].upper()}{words[1:]}: no label leads by more than that. The node abstains."
+        return f"{words[0].upper()}{words[1:]}: no label leads by more than that, so this agent gives no label."
     counts = ", ".join(f"{view.codes.count(code)} {DRAW_WORDS[code]}" for code in DRAW_WORDS if code in view.codes)
+    limit, asked = f"its {view.budget}-answer limit", count_of(len(view.codes), "answer")
     why = {
-        State.EXHAUSTED: f"The budget of {view.budget} calls was spent before one label stood out",
-        State.CURTAILED: f"What was left of the {view.budget} calls could not have made one label stand out",
-    }.get(view.state, "It was stopped before one label stood out")
-    return f"{why}: {counts}. The node abstains; that says nothing about the text."
+        State.EXHAUSTED: f"No label won within {limit}",
+        State.CURTAILED: f"After {asked} no label could win within {limit} any more",
+    }.get(view.state, "It was stopped before one label won")
+    return f"{why}: {counts}. So this agent gives no label."
 
 
 def _draws(run: NodeEvidence) -> str:
-    groups = [(code, len(list(same))) for code, same in groupby(run.draws)]
-    words = ", ".join(f"{count} {DRAW_WORDS.get(code, code)}" for code, count in groups)
-    marks = "".join(
-        f'<span class="sl-c-{_COLOURS.get(code, "escalate")}">{escape(code * count)}</span>' for code, count in groups
-    )
     shown = _probabilities_note(run)
     if not run.draws:
         return shown
-    shown += f'<div class="sl-draws" role="img" aria-label="Draws in order: {escape(words, quote=True)}">{marks}</div>'
-    return shown + _unusable(run)
+    return f'{shown}<p class="s">Answers: {escape(answers_words(run))}.</p>{_unusable(run)}'
 
 
 def _probabilities_note(run: NodeEvidence) -> str:
@@ -145,7 +153,7 @@ def _probabilities_note(run: NodeEvidence) -> str:
         return ""
     words = distribution_words(told)
     return (
-        f'<p class="s">{escape(words[0].upper() + words[1:])}, more than is accepted: answers were drawn instead.</p>'
+        f'<p class="s">{escape(words[0].upper() + words[1:])}, more than is accepted: answers were sampled instead.</p>'
     )
 
 
@@ -153,7 +161,9 @@ def _unusable(run: NodeEvidence) -> str:
     """What the model said where it was no label: counted as escalate. It is a model's text, so it is escaped."""
     if not run.unusable:
         return ""
-    lines = "".join(f"<li>draw {at + 1}: {escape(raw) or '(nothing)'}</li>" for at, raw in sorted(run.unusable.items()))
+    lines = "".join(
+        f"<li>answer {at + 1}: {escape(raw) or '(nothing)'}</li>" for at, raw in sorted(run.unusable.items())
+    )
     answers = count_of(len(run.unusable), "answer that was", "answers that were")
     return f"<details><summary>{answers} no label</summary><ul>{lines}</ul></details>"
 

@@ -9,11 +9,12 @@ from pages.components import resources
 from pages.components.navigation import FOLDER
 from pages.components.typed import forget_typed
 from pages.components.where_to_act import where_html
-from pages.components.words import sentence
+from pages.components.words import DISPOSITION_WORDS, sentence
 from pages.review.inbox_words import due_words, list_name, plain_name
 from pages.review.readings_view import who
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, is_allowed
+from screening.review.rating_form import Disposition
 from screening.text.display import visible
 from screening.words import count_of
 from storage.database import Database
@@ -21,12 +22,13 @@ from storage.review import follow_ups
 from storage.review.follow_ups import FollowUp, For, How, NoteMissing, NotOpen, Open
 from storage.site.accounts import colleagues
 
-FOR_WORDS = {
-    For.URGENT: "Urgent",
-    For.SAFEGUARDING: "Safeguarding",
-    For.SECOND_READING: "Was read as safe by one person, where two are needed",
+FOR_WORDS: Mapping[For, str] = {
+    For.CONTACT_NOW: DISPOSITION_WORDS[Disposition.CONTACT_NOW],
+    For.CARE_TEAM: DISPOSITION_WORDS[Disposition.CARE_TEAM],
+    For.PROTECTIVE_SERVICES: DISPOSITION_WORDS[Disposition.PROTECTIVE_SERVICES],
+    For.SECOND_READING: "Second review needed: reviewed by one person so far",
 }
-HOW_WORDS = {How.DONE: "Done", How.HANDED_ON: "Handed on outside"}
+HOW_WORDS = {How.DONE: "Completed", How.HANDED_ON: "Referred externally"}
 
 
 _UNFOLDED = "follow_ups_unfolded"
@@ -109,7 +111,7 @@ def _one(db: Database, by: Acting, one: FollowUp, people: Mapping[str, str]) -> 
         if (name := list_name(one.external_id, one.case_id)) != plain:  # as the desk and the list call it
             st.text(name)
         seen_to_by = "you" if one.who == by.id else visible(one.who_name)
-        st.text(f"With {seen_to_by} · open since {one.opened_at:%Y-%m-%d %H:%M} UTC")
+        st.text(f"Assigned to {seen_to_by} · open since {one.opened_at:%Y-%m-%d %H:%M} UTC")
         if one.note:
             st.text(visible(f"Noted before: {one.note}"))
         if one.where_to_act:

@@ -21,11 +21,12 @@ from storage.erased import ERASED, is_erased_now
 from storage.review import claims, inbox, ratings
 from storage.review.ahead import SentAhead, discard_ahead, send_ahead
 from storage.review.claims import Claim, LeaseLost
-from storage.review.evidence import CaseText, Evidence, reveal_evidence, reveal_text
+from storage.review.evidence import CaseText, Evidence, reveal_evidence
 from storage.review.notes import Note, notes
-from storage.review.opening import claim_and_reveal_next
+from storage.review.opening import Opened, open_named, open_next, show
 from storage.review.queue import counts
 from storage.review.ratings import Rating, Receipt
+from storage.review.same_person import NearText
 from storage.review.second_readings import has_asked
 from storage.review.standing import Place, Standing, standing
 from storage.review.taking_back import take_back
@@ -74,10 +75,10 @@ class Desk:
     claim: Claim | None = None
     text: CaseText | None = None
     mine: Rating | None = None
-    receipt: Receipt | None = None
     evidence: Evidence | None = None
     others: tuple[Rating, ...] = ()
     left: tuple[Note, ...] = ()
+    near: tuple[NearText, ...] = ()
     asked: bool = False
 
     def is_lost(self, now: datetime) -> bool:
@@ -258,9 +259,11 @@ def uncover(here: Here, desk: Desk) -> Desk:
 
 def _with_text(here: Here, desk: Desk) -> Desk:
     token = desk.claim.token if desk.claim else None
-    text = desk.text or reveal_text(here.db, here.by, desk.case_id, token)
     left = notes(here.db, here.by, desk.case_id, token)
-    return replace(desk, text=text, left=left)
+    if desk.text is not None:
+        return replace(desk, left=left)
+    shown = show(here.db, here.by, desk.case_id, token)
+    return replace(desk, text=shown.text, near=shown.near, left=left)
 
 
 def take_next(here: Here, tiers: Collection[Tier] | None) -> Desk | None:
@@ -280,10 +283,12 @@ def _open_next(here: Here, tiers: Collection[Tier] | None) -> Desk | None:
     if covers_texts():
         claim = claims.claim_next(here.db, here.by, here.lease, tiers, batch=here.batch)
         return None if claim is None else open_desk(here, claim)
-    opened = claim_and_reveal_next(here.db, here.by, here.lease, tiers, batch=here.batch)
-    if opened is None:
-        return None
-    return replace(_lay_out(here, opened.claim), text=opened.text, left=opened.left)
+    opened = open_next(here.db, here.by, here.lease, tiers, batch=here.batch)
+    return None if opened is None else _lay_out_opened(here, opened)
+
+
+def _lay_out_opened(here: Here, opened: Opened) -> Desk:
+    return replace(_lay_out(here, opened.claim), text=opened.text, left=opened.left, near=opened.near)
 
 
 def _find_left_behind(here: Here) -> Claim | None:
@@ -297,7 +302,10 @@ def _find_left_behind(here: Here) -> Claim | None:
 
 def take(here: Here, case_id: str) -> None:
     """Put a chosen case on the desk. Raises Forbidden, NotAvailable."""
-    lay(open_desk(here, claims.claim(here.db, here.by, case_id, here.lease)))
+    if covers_texts():
+        lay(open_desk(here, claims.claim(here.db, here.by, case_id, here.lease)))
+    else:
+        lay(_lay_out_opened(here, open_named(here.db, here.by, case_id, here.lease)))
 
 
 def save(
@@ -308,7 +316,7 @@ def save(
     mine = my_rating(here, case_id)
     desk: Desk | None = st.session_state.get(_DESK)
     if mine is not None and desk is not None and desk.case_id == case_id:
-        keep(replace(desk, mine=mine, receipt=receipt, evidence=None))
+        keep(replace(desk, mine=mine, evidence=None))
         name = desk.text.external_id if desk.text else ""
         memory().last = LastSaved(case_id=case_id, rating=mine, name=name)
     waits = covers_texts() or claims.my_claims(here.db, here.by)  # what they hold already comes next
@@ -318,8 +326,8 @@ def save(
 
 def revise(here: Here, desk: Desk, form: RatingForm, reason: str, rating_id: str) -> None:
     """Store a changed reading with its reason. Raises ReasonNeeded."""
-    receipt = ratings.revise(here.db, here.by, desk.case_id, form, reason, submission_id=rating_id)
-    keep(replace(desk, mine=my_rating(here, desk.case_id), receipt=receipt))
+    ratings.revise(here.db, here.by, desk.case_id, form, reason, submission_id=rating_id)
+    keep(replace(desk, mine=my_rating(here, desk.case_id)))
     last = memory().last
     if last is not None and last.case_id == desk.case_id:
         memory().last = None  # what it says is out of date, and nothing can be taken back
@@ -367,6 +375,6 @@ def give_up_ahead(here: Here) -> None:
 def finish(here: Here, desk: Desk | None) -> None:
     """Leave nothing with this person: neither a case nor a text sent ahead."""
     give_up_ahead(here)
-    inbox.release_all(here.db, here.by, note="finished for now")
+    inbox.release_all(here.db, here.by, note="session ended")
     if desk is None or not desk.busy:
         clear()

@@ -81,6 +81,7 @@ def snapshot(db: Database, by: Acting, view: View) -> Mapping[str, Any]:
         "still": standstill_lines(db, by.now),
         "waits": found.open,
         "urgent": sum(found.open_by_tier[tier] for tier in URGENT) - _taken_count(found),
+        "hidden": _hidden_p0(found),
         "p0": _p0_words(by.actor, found),
         "newest": None if found.newest_urgent is None else found.newest_urgent.timestamp(),
         "done": read,
@@ -95,6 +96,11 @@ def snapshot(db: Database, by: Acting, view: View) -> Mapping[str, Any]:
 def _taken_count(found: Counts) -> int:
     """P0 and P1 cases that are not waiting for this person: in other hands, read by them, or set aside."""
     return sum(found.kept_by_tier[tier] for tier in URGENT)
+
+
+def _hidden_p0(found: Counts) -> int:
+    """P0 cases that this person could be given and that their filter, of tiers or of one upload, leaves out."""
+    return found.open_by_tier[Tier.P0] - found.kept_by_tier[Tier.P0] - found.free_by_tier[Tier.P0]
 
 
 def _p0_words(actor: Actor, found: Counts) -> str:
@@ -147,7 +153,7 @@ def _row(row: Waiting, now: datetime, *, named: bool) -> Mapping[str, Any]:
         "left": due_words(row.due_at, now),
         "late": row.due_at <= now,
         "why": why_words(row.why),
-        "age": f"{span_words(now - row.entered_at)} old",
+        "age": f"{span_words(now - row.entered_at)} in queue",
         "state": state_words(row.state),
         "mine": row.state is State.MINE,
         "free": named and row.state in _TAKEABLE,

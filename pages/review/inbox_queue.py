@@ -72,7 +72,7 @@ def live_queue(here: Here, desk: Desk | None, view: View) -> str:
         st.rerun()
     taken = st.session_state.pop(_HEARD["take"], None)
     if taken and may and is_in_hand(here, desk):
-        say("Save or leave the case on your desk first.")
+        say("Submit or leave the case you have open first.")
     elif taken and may:
         claim_or_say(here, str(taken))
     return str(now["empty"])
@@ -118,7 +118,7 @@ def break_prompt(here: Here, desk: Desk | None, today: exposure.Exposure) -> Non
             if st.button("Take a break", key="take_break", shortcut=key_of("B"), type="primary"):
                 finish(here, desk)
                 exposure.take_break(here.db, here.by)
-                say("You hold no case. Come back when you are ready.")
+                say("You have no open case. Come back when you are ready.")
                 st.rerun()
             if st.button("Go on", key="put_off_break"):
                 st.session_state["break_put_off"] = today.since_break + here.site.break_after_texts // 2 + 1

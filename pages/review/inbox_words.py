@@ -10,36 +10,35 @@ from screening.review.rating_form import RatingLabel
 from screening.review.triage import Tier
 from screening.text.display import visible
 from screening.words import count_of
-from storage.review.adjudication import Next
 from storage.review.queue import Counts, State
 from storage.review.tallies import MOST_LATE
 
 TIER_WORDS: Mapping[Tier, str] = {
-    Tier.P0: "P0 at once",
-    Tier.P1: "P1 soon",
-    Tier.P2: "P2 today",
-    Tier.P3: "P3 routine",
+    Tier.P0: "P0 Immediate",
+    Tier.P1: "P1 Urgent",
+    Tier.P2: "P2 Same day",
+    Tier.P3: "P3 Routine",
 }
-TIER_MEANINGS: Mapping[Tier, str] = {Tier.P0: "at once", Tier.P1: "soon", Tier.P2: "today", Tier.P3: "routine"}
+TIER_MEANINGS: Mapping[Tier, str] = {tier: words[3:] for tier, words in TIER_WORDS.items()}
 TIER_MARKS: Mapping[Tier, str] = {Tier.P0: "▲▲", Tier.P1: "▲", Tier.P2: "●", Tier.P3: "○"}
 
 WHY_WORDS: Mapping[str, str] = {
     "likely_urgent": "Likely urgent",
-    "person_needed": "A person must decide",
-    "unsettled": "Routine reading",
-    "addresses_model": "May address the model",
-    "not_screenable": "Could not be screened",
+    "person_needed": "AI undecided, needs a clinician",
+    "unsettled": "Awaiting review",
+    "addresses_model": "May address the AI",
+    "not_screenable": "Could not be screened: length, language or characters",
     "failed": "Screening failed",
     "not_screened": "Not screened",
 }
 
 STATE_WORDS: Mapping[State, str] = {
-    State.FREE: "free",
-    State.MINE: "held by you",
-    State.HELD: "held by somebody else",
-    State.READ: "read by you and waiting for another reader",
-    State.SENIOR: "waiting for a senior",
-    State.RESERVED: "set aside or handed over",
+    State.FREE: "unassigned",
+    State.MINE: "assigned to you",
+    State.HELD: "assigned to others",
+    State.READ: "awaiting second review",
+    State.SENIOR: "awaiting a senior",
+    State.RESERVED: "on hold or transferred",
     State.SKIPPED: "skipped by you",
     State.AHEAD: "about to be opened by somebody else",
 }
@@ -50,13 +49,7 @@ LABEL_WORDS: Mapping[RatingLabel, str] = {
     RatingLabel.INSUFFICIENT_INFORMATION: "Insufficient information",
 }
 
-NEXT_WORDS: Mapping[Next, str] = {
-    Next.CLOSED: "The case is closed.",
-    Next.SECOND_READING: "A second reader will read it too.",
-    Next.SENIOR: "The readings differ: a senior will decide.",
-}
-
-CERTAINTY_WORDS: Mapping[int, str] = {1: "Guess", 2: "Unsure", 3: "Fairly sure", 4: "Sure", 5: "No doubt"}
+CERTAINTY_WORDS: Mapping[int, str] = {1: "Guess", 2: "Low", 3: "Moderate", 4: "High", 5: "Certain"}
 
 LONGEST_NAME = 40
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.#/-]{0,23}")
@@ -75,13 +68,13 @@ def why_words(why: str, *, settled: bool = False) -> str:
     """Why a case has its tier; a reason without words of its own is shown as it is.
 
     >>> why_words("unsettled"), why_words("not_screened:no_worker")
-    ('Routine reading', 'Not screened: no worker is running')
+    ('Awaiting review', 'Not screened: no worker is running')
 
     ``settled``: the engine's view is shown beside it, and the engine had decided. Until then such a case is given the
     reason of those that were not settled, so that nothing gives it away.
     """
     if settled:
-        return "Settled by the agents, read as a check"
+        return "Quality check: the AI had decided it"
     kind, _, cause = why.partition(":")
     words = WHY_WORDS.get(kind, kind.replace("_", " "))
     return f"{words}: {error_words(cause)}" if cause else words
@@ -110,16 +103,22 @@ def late_words(late: int) -> str:
     """How many are late, empty for none; they are counted as far as a limit.
 
     >>> [late_words(late) for late in (0, 3, MOST_LATE + 1)]
-    ['', '3 late', 'over 100 late']
+    ['', '3 overdue', 'over 100 overdue']
     """
     if not late:
         return ""
-    return f"over {MOST_LATE} late" if late > MOST_LATE else f"{late} late"
+    return f"over {MOST_LATE} overdue" if late > MOST_LATE else f"{late} overdue"
 
 
 def state_words(state: State) -> str:
     """What keeps a case, in one word; empty where it is free."""
-    short = {State.FREE: "", State.MINE: "yours", State.READ: "read", State.AHEAD: "taken", State.HELD: "held"}
+    short = {
+        State.FREE: "",
+        State.MINE: "assigned to you",
+        State.READ: "reviewed",
+        State.AHEAD: "taken",
+        State.HELD: "assigned",
+    }
     return short.get(state, state.value)
 
 
@@ -143,14 +142,14 @@ def due_words(due_at: datetime, now: datetime) -> str:
     >>> from datetime import UTC
     >>> at = datetime(2026, 1, 1, tzinfo=UTC)
     >>> due_words(at + timedelta(minutes=5), at), due_words(at, at + timedelta(hours=2))
-    ('5 min left', '2 h over')
+    ('due in 5 min', 'overdue 2 h')
     """
-    return f"{span_words(due_at - now)} left" if due_at > now else f"{span_words(now - due_at)} over"
+    return f"due in {span_words(due_at - now)}" if due_at > now else f"overdue {span_words(now - due_at)}"
 
 
 def counts_words(counts: Counts) -> str:
     """Every open case is in this sentence once; what is nought is left out, but for the free ones."""
-    return ", ".join([f"{counts.free:,} free", *_others(counts)])
+    return ", ".join([f"{counts.free:,} unassigned", *_others(counts)])
 
 
 def _others(counts: Counts) -> Iterator[str]:
@@ -165,11 +164,13 @@ def _others(counts: Counts) -> Iterator[str]:
 
 def waiting_words(counts: Counts) -> str:
     """What is said on an empty desk."""
-    return "A case waits for you." if counts.free else empty_words(counts)
+    if not counts.free:
+        return empty_words(counts)
+    return f"{count_of(counts.free, 'case')} to review."
 
 
 def empty_words(counts: Counts) -> str:
     """Why there is nothing to give."""
     if not counts.open:
-        return "No case is open in the inbox."
-    return f"Nothing is free for you at the moment: {', '.join(_others(counts))}."
+        return "No cases to review."
+    return f"No unassigned case for you: {', '.join(_others(counts))}."

@@ -11,11 +11,11 @@ from storage.review.my_readings import MyReading
 from storage.review.ratings import Rating
 
 METHOD_WORDS = {
-    Method.SINGLE: "one reading",
-    Method.AGREEMENT: "two readings agree",
+    Method.SINGLE: "one review",
+    Method.AGREEMENT: "two reviews agree",
     Method.SENIOR: "a senior decided",
-    Method.DISCUSSION: "decided in a discussion",
-    Method.AMENDMENT: "amended",
+    Method.DISCUSSION: "consensus discussion",
+    Method.AMENDMENT: "changed",
 }
 _LEFT_OUT = {"label", "certainty", "marks", "read_to_end"}
 _NOTHING: tuple[object, ...] = ("", None, [], "not_stated", "undecided")
@@ -23,7 +23,7 @@ _NOTHING: tuple[object, ...] = ("", None, [], "not_stated", "undecided")
 
 def who(account_id: str, key: str, me: str) -> str:
     """A reader as others may know them."""
-    return "you" if account_id == me else "the program" if account_id == "system" else pseudonym(key, account_id)
+    return "you" if account_id == me else "Second Look" if account_id == "system" else pseudonym(key, account_id)
 
 
 def readings_html(ratings: Sequence[Rating], key: str, me: str) -> str:
@@ -32,14 +32,14 @@ def readings_html(ratings: Sequence[Rating], key: str, me: str) -> str:
 
 
 def _reading(rating: Rating, reader: str) -> str:
-    blind = "blind" if rating.blind else "not blind"
+    blind = "blinded" if rating.blind else "not blinded"
     version = f", version {rating.version}" if rating.version > 1 else ""
     reason = f'<p class="s">Changed because: {escape(rating.reason)}</p>' if rating.reason else ""
     fields = fields_words(rating)
     return (
         f'<div class="sl-card"><p><b>{escape(LABEL_WORDS[rating.form.label])}</b>, '
-        f"{escape(CERTAINTY_WORDS[rating.form.certainty].lower())}</p>"
-        f'<p class="s">{escape(reader)} · {escape(rating.reading)} reading{version} · {blind} · '
+        f"{escape(CERTAINTY_WORDS[rating.form.certainty].lower())} confidence</p>"
+        f'<p class="s">{escape(reader)} · {escape(rating.reading)} review{version} · {blind} · '
         f"{rating.at:%Y-%m-%d %H:%M} UTC</p>" + (f"<p>{escape(fields)}</p>" if fields else "") + f"{reason}</div>"
     )
 
@@ -50,7 +50,7 @@ def fields_words(rating: Rating) -> str:
     said = {name: value for name, value in body.items() if value not in _NOTHING}
     words = [f"{name.replace('_', ' ')}: {_value(value)}" for name, value in said.items()]
     if rating.form.read_to_end is False:
-        words.append("the end of the text was not reached")
+        words.append("submitted before scrolling to the end")
     return "; ".join(words)
 
 
@@ -73,14 +73,14 @@ def _version(made: Adjudication, last: Adjudication | None, by: str) -> str:
     return (
         f'<div class="sl-card"><p><b>Version {made.version}: {was}{label}</b></p>'
         f'<p class="s">{escape(METHOD_WORDS[made.method])} · {escape(by)} · on '
-        f"{count_of(len(made.rating_ids), 'reading')} · {made.at:%Y-%m-%d %H:%M} UTC</p>{reason}</div>"
+        f"{count_of(len(made.rating_ids), 'review')} · {made.at:%Y-%m-%d %H:%M} UTC</p>{reason}</div>"
     )
 
 
 def my_readings_html(given: Sequence[MyReading]) -> str:
     """One's own readings, the newest first, each with what became of it."""
     shown = "".join(map(_mine, given))
-    return shown or '<p class="sl-small">You have read no case yet.</p>'
+    return shown or '<p class="sl-small">You have reviewed no case yet.</p>'
 
 
 def _mine(each: MyReading) -> str:
@@ -88,13 +88,13 @@ def _mine(each: MyReading) -> str:
     return (
         f'<p class="sl-small"><a href="case?case={escape(each.case_id, quote=True)}" target="_self">{name}</a> · '
         f"{each.at:%d %b %H:%M} UTC · {escape(LABEL_WORDS[each.label].lower())}, "
-        f"{escape(CERTAINTY_WORDS[each.certainty].lower())} · {escape(_became(each))}</p>"
+        f"{escape(CERTAINTY_WORDS[each.certainty].lower())} confidence · {escape(_became(each))}</p>"
     )
 
 
 def _became(each: MyReading) -> str:
     if each.waits_for is not None:
-        return "waits for a senior" if each.waits_for == "third" else "waits for another reader"
+        return "awaiting a senior" if each.waits_for == "third" else "awaiting second review"
     if each.accepted is None:
-        return "erased"
-    return f"≠ accepted otherwise: {LABEL_WORDS[each.accepted].lower()}" if each.otherwise else "accepted"
+        return "deleted"
+    return f"final label differs: {LABEL_WORDS[each.accepted].lower()}" if each.otherwise else "final"

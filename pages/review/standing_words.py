@@ -12,10 +12,10 @@ _LABELS = {
     RatingLabel.INSUFFICIENT_INFORMATION: "insufficient information",
 }
 _WORDS = {
-    Place.TAKEN: "Somebody else has this case now.",
+    Place.TAKEN: "This case is assigned to another reviewer now.",
     Place.CLOSED: "This case was closed by somebody else in the meantime.",
-    Place.ERASED: "What this case held was erased: nobody reads it any more.",
-    Place.FREE: "You do not hold this case: it is free for others.",
+    Place.ERASED: "What this case held was deleted: nobody reviews it any more.",
+    Place.FREE: "This case is not assigned to you any more: others may take it.",
 }
 KEPT = "What you filled in is kept as a draft."
 _OF_THE_PAGE = ("rev", "read_to_end", "revision", "form_version")
@@ -35,16 +35,16 @@ def standing_words(found: Standing, *, draft: bool) -> str:
     """One or two sentences; the second where a ``draft`` of theirs is kept.
 
     >>> standing_words(Standing(place=Place.TAKEN), draft=True)
-    'Somebody else has this case now. What you filled in is kept as a draft.'
+    'This case is assigned to another reviewer now. What you filled in is kept as a draft.'
     >>> standing_words(Standing(place=Place.TAKEN), draft=False)
-    'Somebody else has this case now.'
+    'This case is assigned to another reviewer now.'
     """
     if found.place is Place.READ and found.at is not None and found.label is not None:
-        then = "it is closed" if found.closed else "it waits for another reader"
-        return f"You read this case at {found.at:%H:%M} UTC as {_LABELS[found.label]}; {then}."
+        then = "it is closed" if found.closed else "it awaits a second review"
+        return f"You reviewed this case at {found.at:%H:%M} UTC as {_LABELS[found.label]}; {then}."
     words = _WORDS.get(found.place, "")
     if found.place is Place.KEPT and found.until is not None:
         words = f"This case is kept for you until {found.until:%H:%M} UTC."
     if not words:
-        return "This case is in your hands."
+        return "This case is assigned to you."
     return f"{words} {KEPT}" if draft else words

@@ -7,17 +7,21 @@ import streamlit as st
 
 from pages.components.number_field import number_field
 from pages.components.saving_settings import save_when_pressed, settings_shown
+from pages.components.words import DISPOSITION_WORDS
 from pages.site.reach_fields import reach_fields
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
+from screening.review.rating_form import Disposition
 from screening.review.triage import Tier
 from storage.database import Database
 from storage.settings_store import LONGEST_WORDING, SecondReadingRule, SettingsVersion, SiteSettings, current, history
 
 RULE_WORDS = {
-    SecondReadingRule.UNSURE_SAFE: "Safe, but unsure",
+    SecondReadingRule.SAFE: "Every safe review",
+    SecondReadingRule.UNSAFE: "Every unsafe review",
     SecondReadingRule.INSUFFICIENT_INFORMATION: "Insufficient information",
-    SecondReadingRule.SOFTENED: "Unsafe before the reveal, safe after it",
+    SecondReadingRule.UNSURE: "Low confidence, whatever the label",
+    SecondReadingRule.SOFTENED: "Unsafe before the AI's result was shown, another label after it",
 }
 
 
@@ -81,12 +85,19 @@ def _fields(shown: SettingsVersion, *, disabled: bool) -> dict[str, object]:
         disabled=disabled, help="How far readers agree is computed from these readings alone.",
     )  # fmt: skip
     filled["unsure_at"] = middle.number_input(
-        "Unsure: certainty at or below", 1, 5, now.unsure_at, key=f"unsure_{key}", disabled=disabled
+        "Low confidence: at or below", 1, 5, now.unsure_at, key=f"unsure_{key}", disabled=disabled
     )
     filled["second_reading_rules"] = tuple(
         right.multiselect(
-            "Always read twice", list(SecondReadingRule), list(now.second_reading_rules),
+            "Always reviewed twice", list(SecondReadingRule), list(now.second_reading_rules),
             format_func=lambda rule: RULE_WORDS[rule], key=f"rules_{key}", disabled=disabled,
+        )
+    )  # fmt: skip
+    filled["dispositions"] = tuple(
+        st.multiselect(
+            "Dispositions offered, in this order", list(Disposition)[1:], list(now.dispositions),
+            format_func=lambda each: DISPOSITION_WORDS[each], key=f"dispositions_{key}", disabled=disabled,
+            help="One is required for every unsafe text and every P0 or P1 case.",
         )
     )  # fmt: skip
     filled["break_wording"] = st.text_area(
@@ -94,6 +105,10 @@ def _fields(shown: SettingsVersion, *, disabled: bool) -> dict[str, object]:
         help="Plain text, shown as it is; {texts} stands for the number of texts opened since the last break.",
     )  # fmt: skip
     filled["help_text"] = st.text_input("Help wording", now.help_text, 300, key=f"help_{key}", disabled=disabled)
+    filled["protocol_address"] = st.text_input(
+        "Address of your protocol", now.protocol_address, 300, key=f"protocol_{key}", disabled=disabled,
+        help="Linked beside the help wording at every case.",
+    )  # fmt: skip
     filled["intended_use"] = st.text_area(
         "Intended use", now.intended_use, max_chars=1_000, key=f"use_{key}", disabled=disabled
     )

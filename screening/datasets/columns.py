@@ -38,6 +38,14 @@ _NAMES: dict[str, tuple[str, ...]] = {
 OF_A_PERSON: tuple[str, ...] = ("conversation id", "conv id", "user id", "user")
 """Names of ids that several rows may share: an id where they are unique, else the group."""
 
+PEOPLE = frozenset(
+    {
+        *OF_A_PERSON, "author", "author id", "client", "client id", "member", "member id", "mrn", "participant",
+        "participant id", "patient", "patient id", "person", "person id", "username", "user name",
+    }
+)  # fmt: skip
+"""Names of columns whose values each stand for one person; ``subject`` is none of them: it may be a topic."""
+
 TRANSCRIPT = "transcript"
 """The name of a column that holds conversations where there is no other, and of a file that is one."""
 
@@ -199,6 +207,15 @@ def of_a_person(column: str) -> bool:
 def is_derived(column: str) -> bool:
     """Whether it is made from the text."""
     return _known_as(column) in _DERIVED
+
+
+def names_people(column: str) -> bool:
+    """Whether texts that share a value of this column are one person's.
+
+    >>> names_people("Patient ID"), names_people("subreddit"), names_people("group")
+    (True, False, False)
+    """
+    return _known_as(column) in PEOPLE
 
 
 def is_known(column: str) -> bool:

@@ -1,7 +1,8 @@
 """What a clinician records about one text: C-SSRS-informed text coding in our own words, not a questionnaire.
 
-Only the label and the certainty are compulsory. "Denied" (the writer says there is none) and "not stated" (the text
-does not speak of it) are different values everywhere. It describes a text, never a person's risk.
+The label and the certainty are compulsory, and a disposition where `needs_disposition` says so. "Denied" (the writer
+says there is none) and "not stated" (the text does not speak of it) are different values everywhere. It describes a
+text, never a person's risk.
 """
 
 from enum import StrEnum
@@ -9,7 +10,9 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-FORM_VERSION: Final = 2
+from screening.review.triage import Tier
+
+FORM_VERSION: Final = 3
 """Version of the fields, their values and the reason codes; stored with each rating."""
 
 
@@ -72,6 +75,8 @@ class Behaviour(StrEnum):
     DENIED = "denied"
     SELF_HARM = "self_harm"
     PREPARATION = "preparation"
+    ABORTED = "aborted"
+    INTERRUPTED = "interrupted"
     ATTEMPT = "attempt"
 
 
@@ -120,10 +125,12 @@ class Disposition(StrEnum):
     """What should happen next, by the site's own procedure."""
 
     UNDECIDED = "undecided"
+    CONTACT_NOW = "contact_now"
+    CARE_TEAM = "care_team"
+    PROTECTIVE_SERVICES = "protective_services"
+    MONITOR = "monitor"
+    IN_CARE = "in_care"
     NONE = "none"
-    FOLLOW_UP = "follow_up"
-    SAFEGUARDING = "safeguarding"
-    URGENT = "urgent"
 
 
 IdeationLevel = Literal[0, 1, 2, 3, 4, 5]
@@ -176,6 +183,17 @@ class RatingForm(BaseModel):
         return tuple(sorted(set(values)))
 
 
+def needs_disposition(label: RatingLabel, tier: Tier) -> bool:
+    """Whether a reading with this label of a case of this tier must say what happens next.
+
+    >>> [needs_disposition(RatingLabel.UNSAFE, Tier.P3), needs_disposition(RatingLabel.SAFE, Tier.P1)]
+    [True, True]
+    >>> needs_disposition(RatingLabel.INSUFFICIENT_INFORMATION, Tier.P2)
+    False
+    """
+    return label is RatingLabel.UNSAFE or tier <= Tier.P1
+
+
 def contradictions(form: RatingForm) -> tuple[str, ...]:
     """What does not fit together, in words for the reader; it is pointed out, never corrected.
 
@@ -210,7 +228,10 @@ def _against_label(form: RatingForm) -> tuple[tuple[str, bool], ...]:
     return (
         ("The label is safe, but ideation, plan or intent are recorded as grave.", safe and own and grave),
         ("The label is safe, but the timeframe is imminent.", safe and form.timeframe is Timeframe.IMMINENT),
-        ("The label is safe, but the disposition is urgent.", safe and form.disposition is Disposition.URGENT),
+        (
+            "The label is safe, but the disposition is contact now.",
+            safe and form.disposition is Disposition.CONTACT_NOW,
+        ),
         (
             "The label is unsafe, but ideation is denied and no behaviour is recorded.",
             form.label is RatingLabel.UNSAFE and nothing and form.subject is Subject.SELF,

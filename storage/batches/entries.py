@@ -105,7 +105,7 @@ def _was_opened(conn: Connection, entry: Any, now: datetime) -> bool:
     ahead = entry.ahead_until is not None and entry.ahead_until > now
     if entry.holder is not None or entry.reading != "first" or ahead:
         return True
-    seen = (audit_events.c.subject == entry.case_id, audit_events.c.action.in_(("claimed", "text_viewed")))
+    seen = (audit_events.c.subject == entry.case_id, audit_events.c.action.in_(("claimed", "opened", "text_viewed")))
     return conn.execute(select(exists().where(*seen))).scalar_one()
 
 

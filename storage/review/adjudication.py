@@ -23,7 +23,7 @@ from storage.erased import is_erased
 from storage.review.claims import NotAvailable, is_open
 from storage.review.follow_ups import open_second_reading
 from storage.review.program_texts import tell_again
-from storage.review.second_readings import Why, doubtful_safe, request, second_reading_due
+from storage.review.second_readings import Why, others, request, second_reading_due
 from storage.schema import adjudications, cases, inbox_entries, ratings
 from storage.schema.review import LATER_READING
 from storage.settings_store import SiteSettings
@@ -68,9 +68,7 @@ def settle(conn: Connection, by: Acting, case_id: str, reading: str, form: Ratin
     """What a new reading does to its case, in the transaction that stored it."""
     if reading == "first":
         why = second_reading_due(conn, by.actor, case_id, form, settings)
-        if why is None:
-            return _close_alone(conn, case_id, form, by, None)
-        return _wait(conn, case_id, why, by)
+        return _close_or_wait(conn, case_id, form, by, why, None)
     if reading == "second" and len(_labels_ever_given(conn, case_id)) == 1:
         return close(conn, case_id, form.label, Method.AGREEMENT, SYSTEM.at(by.now), None)
     if reading == "second":
@@ -97,14 +95,18 @@ def resettle(
     if len(latest_readings(conn, case_id)) > 1 or accepted.method is not Method.SINGLE:
         return _dispute(conn, case_id, by)
     why = second_reading_due(conn, by.actor, case_id, form, settings, before)
-    if why is None:
-        return _close_alone(conn, case_id, form, by, reason)
-    return _wait(conn, case_id, why, by)
+    return _close_or_wait(conn, case_id, form, by, why, reason)
 
 
-def _close_alone(conn: Connection, case_id: str, form: RatingForm, by: Acting, reason: str | None) -> Next:
-    """One reading closes the case. Where it needed another and nobody else is there to give it, that stays open."""
-    if doubtful_safe(conn, case_id, form):
+def _close_or_wait(
+    conn: Connection, case_id: str, form: RatingForm, by: Acting, why: Why | None, reason: str | None
+) -> Next:
+    """One reading closes the case unless another one is due. Where a rule asks for one and nobody else is there to give
+    it, the case would wait for ever: it is closed, and that stays open.
+    """
+    if why is Why.ASKED or (why is not None and others(conn, by.actor, case_id)):
+        return _wait(conn, case_id, why, by)
+    if why is not None:
         open_second_reading(conn, by, case_id)
     return close(conn, case_id, form.label, Method.SINGLE, by, reason)
 

@@ -205,6 +205,10 @@ def next_free(actor: Actor, now: At, tiers: Collection[Tier] | None, batch: str 
     )
 
 
+CLAIMED, OPENED = "claimed", "opened"
+"""What the audit log says of a case that somebody took: without its text, or with it in the same moment."""
+
+
 class LeaseLost(Exception):
     """The lease has run out, or somebody else holds the case; a draft is kept."""
 
@@ -260,14 +264,15 @@ def claim_next_in(
     tiers: Collection[Tier] | None,
     token: str,
     batch: str | None = None,
+    action: str = CLAIMED,
 ) -> Claim | None:
-    """As `claim_next`, inside the caller's transaction."""
+    """As `claim_next`, inside the caller's transaction; ``action`` is what the audit log calls it."""
     ahead = take_back(conn, by)
     for among in by_urgency(conn, by, tiers, batch):
         due_next = _entry.case_id == next_free(by.actor, by.now, among, batch)
         if (taken := _take(conn, due_next, by, lease, token)) is not None:
             note_ahead(conn, by, ahead, taken.case_id)
-            append(conn, by, "claimed", taken.case_id, {"tier": int(taken.tier)})
+            append(conn, by, action, taken.case_id, {"tier": int(taken.tier)})
             return taken
     note_ahead(conn, by, ahead)
     return None
@@ -297,8 +302,8 @@ def claim(
         return claim_in(conn, by, case_id, lease, token())
 
 
-def claim_in(conn: Connection, by: Acting, case_id: str, lease: timedelta, token: str) -> Claim:
-    """As `claim`, inside the caller's transaction."""
+def claim_in(conn: Connection, by: Acting, case_id: str, lease: timedelta, token: str, action: str = CLAIMED) -> Claim:
+    """As `claim`, inside the caller's transaction; ``action`` is what the audit log calls it."""
     row = _entry_row(conn, case_id)
     require(by.actor, Action.CLAIM_NAMED, _owner(conn, by, row))
     unheld = or_(~is_leased(by.now), _entry.holder == by.id, _entry.holder.is_(None))
@@ -310,7 +315,7 @@ def claim_in(conn: Connection, by: Acting, case_id: str, lease: timedelta, token
     taken = _take(conn, and_(_entry.case_id == case_id, is_open(), free), by, lease, token)
     if taken is None:
         raise NotAvailable("somebody else holds this case, or its reading is not yours")
-    append(conn, by, "claimed", case_id, {"tier": int(taken.tier), "named": True})
+    append(conn, by, action, case_id, {"tier": int(taken.tier), "named": True})
     return taken
 
 
@@ -323,7 +328,7 @@ def _owner(conn: Connection, by: Acting, row: Any) -> str | None:
     if row.holder is not None or (row.reserved_until is not None and row.reserved_until > by.now):
         return str(row.holder) if row.holder else None
     event = audit_events.c
-    claimed = select(event.actor).where(event.subject == row.case_id, event.action == "claimed")
+    claimed = select(event.actor).where(event.subject == row.case_id, event.action.in_((CLAIMED, OPENED)))
     return conn.execute(claimed.order_by(event.seq.desc()).limit(1)).scalar()
 
 

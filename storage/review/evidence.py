@@ -97,10 +97,16 @@ def reveal_text(db: Database, by: Acting, case_id: str, token: str | None = None
 
 def reveal_text_in(conn: Connection, by: Acting, case_id: str) -> CaseText:
     """The same inside the caller's transaction, which knows that the actor may see it. Raises KeyError."""
+    found = text_in(conn, case_id)
+    append(conn, by, "text_viewed", case_id, {})
+    return found
+
+
+def text_in(conn: Connection, case_id: str) -> CaseText:
+    """The same without a line in the audit log, which the caller writes."""
     row = conn.execute(_TEXT, {"case": case_id}).first()
     if row is None:
         raise KeyError(case_id)
-    append(conn, by, "text_viewed", case_id, {})
     return text_of(case_id, row)
 
 

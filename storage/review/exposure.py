@@ -22,7 +22,9 @@ _EVENT = audit_events.c
 _PAUSE = select(func.max(_EVENT.seq)).where(
     _EVENT.actor == _ACTOR, _EVENT.action == "break_taken", _EVENT.at >= _RECENT
 )
-_OPENED = select(func.count(_EVENT.subject.distinct())).where(_EVENT.actor == _ACTOR, _EVENT.action == "text_viewed")
+_OPENED = select(func.count(_EVENT.subject.distinct())).where(
+    _EVENT.actor == _ACTOR, _EVENT.action.in_(("opened", "text_viewed"))
+)
 _TODAY = select(
     _OPENED.where(_EVENT.at >= _SINCE).scalar_subquery().label("texts"),
     _OPENED.where(_EVENT.at >= _RECENT, _EVENT.seq > func.coalesce(_PAUSE.scalar_subquery(), 0))

@@ -1,4 +1,4 @@
-"""What must happen after a reading: an urgent or safeguarding disposition stays on the inbox until somebody closes it.
+"""What must happen after a reading: what a disposition asks for stays on the inbox until somebody closes it.
 
 Who is told of one learns something of the reading. While the case is still to be read by others it is therefore shown
 to its reader and to whoever sees to it; of the rest only the number is said.
@@ -23,7 +23,7 @@ from storage.schema import accounts, cases, follow_ups
 from storage.settings_store import current_in
 from storage.visibility import is_yet_to_review, unblind
 
-FOLLOWED: Final = (Disposition.URGENT, Disposition.SAFEGUARDING)
+FOLLOWED: Final = (Disposition.CONTACT_NOW, Disposition.CARE_TEAM, Disposition.PROTECTIVE_SERVICES)
 READERS = frozenset({Role.REVIEWER.value, Role.SENIOR.value})
 """Roles that see to one."""
 _one = follow_ups.c
@@ -32,8 +32,9 @@ _one = follow_ups.c
 class For(StrEnum):
     """What a follow-up is for: one of the dispositions that ask for one, or a reading that nobody else could give."""
 
-    URGENT = Disposition.URGENT.value
-    SAFEGUARDING = Disposition.SAFEGUARDING.value
+    CONTACT_NOW = Disposition.CONTACT_NOW.value
+    CARE_TEAM = Disposition.CARE_TEAM.value
+    PROTECTIVE_SERVICES = Disposition.PROTECTIVE_SERVICES.value
     SECOND_READING = "second_reading"
 
 
@@ -110,7 +111,7 @@ def open_follow_up(conn: Connection, by: Acting, case_id: str, disposition: Disp
 
 
 def open_second_reading(conn: Connection, by: Acting, case_id: str) -> bool:
-    """Keep in sight that a reading of safe needs another one, where nobody else could give it; as above."""
+    """Keep in sight that a reading needs another one, where nobody else could give it; as above."""
     return _open(conn, by, case_id, For.SECOND_READING)
 
 
@@ -118,8 +119,9 @@ def _open(conn: Connection, by: Acting, case_id: str, what: For) -> bool:
     same = _one.case_id == case_id, _one.disposition == what.value, _one.closed_at.is_(None)
     if conn.execute(select(_one.id).where(*same)).first() is not None:
         return False
-    urgent, safeguarding = current_in(conn).settings.follow_up_minutes
-    minutes = safeguarding if what is For.SAFEGUARDING else urgent
+    soon, later = current_in(conn).settings.follow_up_minutes
+    again = what is For.SECOND_READING
+    minutes = soon if again else follow_up_minutes(Disposition(what.value), (soon, later)) or soon
     conn.execute(
         insert(follow_ups).values(
             case_id=case_id,
@@ -134,6 +136,17 @@ def _open(conn: Connection, by: Acting, case_id: str, what: For) -> bool:
     return True
 
 
+def follow_up_minutes(disposition: Disposition, minutes: tuple[float, float]) -> float | None:
+    """By when somebody sees to what it asks for; None where it asks for nothing.
+
+    >>> [follow_up_minutes(Disposition(each), (60, 1440)) for each in ("contact_now", "care_team", "monitor")]
+    [60, 1440, None]
+    """
+    if disposition not in FOLLOWED:
+        return None
+    return minutes[0] if disposition is Disposition.CONTACT_NOW else minutes[1]
+
+
 def open_ones(db: Database, by: Acting, limit: int = 50) -> Open:
     """The follow-ups that are open: one's own, those one opened, and for seniors all that give no reading away.
     Raises Forbidden.
@@ -144,6 +157,12 @@ def open_ones(db: Database, by: Acting, limit: int = 50) -> Open:
         rows = conn.execute(shown).all()
         numbers = conn.execute(counted, {"now": by.now}).one()
     return Open(shown=tuple(map(_follow_up, rows)), **numbers._mapping)
+
+
+def open_of(conn: Connection, actor: Actor, case_id: str) -> tuple[FollowUp, ...]:
+    """Those of one case that this person may see, in the caller's transaction."""
+    shown, _ = _open_statements(actor, limit=len(For))
+    return tuple(map(_follow_up, conn.execute(shown.where(_one.case_id == case_id))))
 
 
 @lru_cache(maxsize=KEPT)

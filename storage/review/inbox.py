@@ -79,9 +79,9 @@ def skip(db: Database, by: Acting, case_id: str, token: str, note: str = "") -> 
     _pass_on(db, by, case_id, token, "skip", note)
 
 
-def decline(db: Database, by: Acting, case_id: str, token: str) -> None:
+def decline(db: Database, by: Acting, case_id: str, token: str, note: str = "") -> None:
     """Give the case back for good, without a reason and at any tier: nobody has to read what they cannot."""
-    _pass_on(db, by, case_id, token, "not_me", "not me")
+    _pass_on(db, by, case_id, token, "not_me", note.strip() or "declined")
 
 
 def _pass_on(db: Database, by: Acting, case_id: str, token: str, reason: str, note: str) -> None:

@@ -10,7 +10,8 @@ from sqlalchemy import Connection, insert, select, update
 
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, Forbidden, require
-from screening.review.rating_form import FORM_VERSION, RatingForm, RatingLabel
+from screening.review.rating_form import FORM_VERSION, Disposition, RatingForm, RatingLabel, needs_disposition
+from screening.review.triage import Tier
 from storage.audit_log import append
 from storage.database import Database
 from storage.erased import is_erased
@@ -19,10 +20,14 @@ from storage.review.claims import LeaseLost, NotAvailable, holds
 from storage.review.drafts import discard, save_draft
 from storage.review.follow_ups import open_follow_up
 from storage.schema import adjudications, inbox_entries, ratings
-from storage.settings_store import current_in
+from storage.settings_store import SiteSettings, current_in
 from storage.visibility import is_blind, see_readings
 
 _entry = inbox_entries.c
+
+
+class DispositionNeeded(ValueError):
+    """What happens next is not said where it must be, or is not on the site's list."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +61,8 @@ def submit_rating(db: Database, by: Acting, case_id: str, token: str, form: Rati
     """Store a reading by whoever holds the case, give the case back, and settle it, in one transaction.
 
     ``submission_id`` (see `identifiers.new_id`) makes a repeated submit harmless: it becomes the rating's id.
-    Raises Forbidden, and LeaseLost without the current token; the form is then kept as a draft unless it is too long.
+    Raises Forbidden, DispositionNeeded, and LeaseLost without the current token; the form is then kept as a draft
+    unless it is too long.
     """
     require(by.actor, Action.RATE, by.id)
     try:
@@ -80,10 +86,11 @@ def _submit(conn: Connection, by: Acting, case_id: str, token: str, form: Rating
             return Receipt(rating_id=submission_id, next=None, repeated=True)
         raise LeaseLost("the lease on this case is not yours any more; what you filled in is kept as a draft")
     _may_read(conn, by.actor, case_id, reading)
+    _require_disposition(conn, case_id, form, settings := current_in(conn).settings)
     blind = is_blind(conn, by.actor, case_id, first=True)
     _insert(conn, by, case_id, 1, reading, form, submission_id, blind=blind)
     discard(conn, by.actor, case_id)
-    following = settle(conn, by, case_id, reading, form, current_in(conn).settings)
+    following = settle(conn, by, case_id, reading, form, settings)
     open_follow_up(conn, by, case_id, form.disposition)
     append(conn, by, "rated", case_id, {"rating": submission_id, "blind": blind, "next": following.value}, *_DECIDED)
     return Receipt(rating_id=submission_id, next=following)
@@ -91,6 +98,18 @@ def _submit(conn: Connection, by: Acting, case_id: str, token: str, form: Rating
 
 _DECIDED = (ratings, adjudications, inbox_entries)
 """In what a reading decides something."""
+
+
+def _require_disposition(
+    conn: Connection, case_id: str, form: RatingForm, settings: SiteSettings, before: str | None = None
+) -> None:
+    """What a revised reading keeps as it was (``before``) may have left the list since."""
+    tier = Tier(conn.execute(select(_entry.tier).where(_entry.case_id == case_id)).scalar_one())
+    if form.disposition is Disposition.UNDECIDED:
+        if needs_disposition(form.label, tier):
+            raise DispositionNeeded("choose a disposition: what happens next")
+    elif form.disposition not in settings.dispositions and form.disposition.value != before:
+        raise DispositionNeeded("this disposition is not on the list of this site any more: choose another one")
 
 
 def _may_read(conn: Connection, actor: Actor, case_id: str, reading: str) -> None:
@@ -105,8 +124,8 @@ def _may_read(conn: Connection, actor: Actor, case_id: str, reading: str) -> Non
 def revise(db: Database, by: Acting, case_id: str, form: RatingForm, reason: str, submission_id: str) -> Receipt:
     """A new version of the actor's own reading, usually after the reveal; the earlier versions stay.
 
-    No lease is needed for one's own reading. Raises Forbidden when they have none, ReasonNeeded, and NotAvailable when
-    what the case held was erased.
+    No lease is needed for one's own reading. Raises Forbidden when they have none, ReasonNeeded, DispositionNeeded, and
+    NotAvailable when what the case held was erased.
     """
     if not reason.strip():
         raise ReasonNeeded("say why you change your reading")
@@ -118,10 +137,11 @@ def revise(db: Database, by: Acting, case_id: str, form: RatingForm, reason: str
             return Receipt(rating_id=submission_id, next=None, repeated=True)
         if is_erased(conn, case_id):
             raise NotAvailable("what this case held was erased: its readings stay as they are")
+        settings, was = current_in(conn).settings, RatingLabel(before.label)
+        _require_disposition(conn, case_id, form, settings, before.fields["disposition"])
         blind, version = is_blind(conn, by.actor, case_id, first=False), before.version + 1
         _insert(conn, by, case_id, version, before.reading, form, submission_id, blind=blind, reason=reason)
         discard(conn, by.actor, case_id)
-        settings, was = current_in(conn).settings, RatingLabel(before.label)
         following = resettle(conn, by, case_id, form, was, reason.strip(), settings)
         open_follow_up(conn, by, case_id, form.disposition)
         append(conn, by, "revised", case_id, {"rating": submission_id, "next": following.value}, *_DECIDED)

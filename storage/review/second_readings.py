@@ -35,19 +35,19 @@ def second_reading_due(
 ) -> Why | None:
     """Why the case needs a second reading after this one, or None. ``before`` is the label that it revises.
 
-    A text that the engine called safe and that is read as unsafe is always read again. All this applies only where
-    somebody else could read: on a site with one reader it would leave the case waiting for ever (see `adjudication`). A
-    reading that was asked for stays asked for.
+    A text that the engine called safe and that is read as unsafe is always read again. The coin applies only where
+    somebody else could read; what a rule asks for stays needed where nobody could (see `adjudication`). A reading that
+    was asked for stays asked for.
     """
     if conn.execute(_requests_of(case_id)).first() is not None:
         return Why.ASKED
     by_rule = bool(_matching_rules(form, settings, before) & set(settings.second_reading_rules))
-    by_rule = by_rule or doubtful_safe(conn, case_id, form)
+    by_rule = by_rule or _is_doubtful_safe(conn, case_id, form)
     by_rule = by_rule or (form.label is RatingLabel.UNSAFE and _was_called_safe(conn, case_id))
+    if by_rule:
+        return Why.RULE
     drawn = second_reading_coin(case_id) < settings.second_reading_rate
-    if not (by_rule or drawn) or not _others(conn, reader, case_id):
-        return None
-    return Why.RULE if by_rule else Why.SAMPLED
+    return Why.SAMPLED if drawn and others(conn, reader, case_id) else None
 
 
 def _requests_of(case_id: str) -> Select[Any]:
@@ -68,7 +68,7 @@ def has_asked(db: Database, actor: Actor, case_id: str) -> bool:
         return has_asked_in(conn, actor.id, case_id)
 
 
-def doubtful_safe(conn: Connection, case_id: str, form: RatingForm) -> bool:
+def _is_doubtful_safe(conn: Connection, case_id: str, form: RatingForm) -> bool:
     """Whether a reading of safe needs another one whatever the site has set: of a P0 case, one that the agents called
     unsafe, or of one whose text states a risk.
     """
@@ -93,16 +93,14 @@ def _was_called_safe(conn: Connection, case_id: str) -> bool:
 
 
 def _matching_rules(form: RatingForm, settings: SiteSettings, before: RatingLabel | None) -> set[SecondReadingRule]:
-    safe = form.label is RatingLabel.SAFE
     holds = {
-        SecondReadingRule.UNSURE_SAFE: safe and form.certainty <= settings.unsure_at,
-        SecondReadingRule.INSUFFICIENT_INFORMATION: form.label is RatingLabel.INSUFFICIENT_INFORMATION,
-        SecondReadingRule.SOFTENED: safe and before is RatingLabel.UNSAFE,
+        SecondReadingRule.UNSURE: form.certainty <= settings.unsure_at,
+        SecondReadingRule.SOFTENED: before is RatingLabel.UNSAFE and form.label is not before,
     }
-    return {rule for rule, fits in holds.items() if fits}
+    return {SecondReadingRule(form.label.value), *(rule for rule, fits in holds.items() if fits)}
 
 
-def _others(conn: Connection, reader: Actor, case_id: str) -> bool:
+def others(conn: Connection, reader: Actor, case_id: str) -> bool:
     """Whether anybody else could read it: the case never comes again to who gave it back as *not me*."""
     declined = select(skips.c.reviewer).where(skips.c.case_id == case_id, skips.c.reason == "not_me")
     others = accounts.c.active.is_(True), accounts.c.id != reader.id, accounts.c.id.not_in(declined)

@@ -11,6 +11,8 @@ from screening.review.policy import Action, require
 from screening.review.rating_form import RatingLabel
 from storage.database import Database
 from storage.erased import was_erased
+from storage.review.adjudication import Next
+from storage.review.follow_ups import FollowUp, open_of
 from storage.schema import inbox_entries, ratings
 
 
@@ -40,6 +42,14 @@ class Standing:
     until: datetime | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Follows:
+    """What is still to happen with a case: it is closed only where ``next`` says so and there are no ``follow_ups``."""
+
+    next: Next
+    follow_ups: tuple[FollowUp, ...]
+
+
 _ENTRY = select(inbox_entries, was_erased(inbox_entries.c.case_id).label("erased"))
 
 
@@ -66,3 +76,15 @@ def standing(db: Database, by: Acting, case_id: str, token: str | None) -> Stand
     if reserved and entry.handed_to == by.id and not (closed or leased):
         return Standing(place=Place.KEPT, until=entry.reserved_until)
     return Standing(place=Place.CLOSED if closed else Place.TAKEN if leased or reserved else Place.FREE, closed=closed)
+
+
+def what_follows(db: Database, by: Acting, case_id: str) -> Follows:
+    """What is still to happen with a case that this person has read. Raises Forbidden, KeyError."""
+    require(by.actor, Action.RATE, by.id)
+    with db.read() as conn:
+        entry = conn.execute(_ENTRY.where(inbox_entries.c.case_id == case_id)).first()
+        if entry is None:
+            raise KeyError(case_id)
+        waits = {"third": Next.SENIOR}.get(entry.reading, Next.SECOND_READING)
+        following = waits if entry.closed_at is None else Next.CLOSED
+        return Follows(next=following, follow_ups=open_of(conn, by.actor, case_id))

@@ -194,7 +194,7 @@ follow_ups = Table(
     metadata,
     Column("id", BigId, primary_key=True, autoincrement=True),
     case_id(),
-    Column("disposition", String(16), nullable=False),  # urgent | safeguarding | second_reading
+    Column("disposition", String(32), nullable=False),  # see `follow_ups.For`
     Column("opened_by", String(64), nullable=False),
     Column("opened_at", Moment, nullable=False),
     Column("who", String(64), nullable=False),  # whoever sees to it; changed in place when it is handed on

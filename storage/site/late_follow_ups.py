@@ -12,7 +12,7 @@ from storage.site.outbox import CLOCKS_AGREE_WITHIN
 
 FOLLOW_UP = "follow_up"
 _one, _notice = follow_ups.c, case_notices.c
-_tier = func.min(case((_one.disposition == Disposition.URGENT.value, Tier.P0.value), else_=Tier.P1.value))
+_tier = func.min(case((_one.disposition == Disposition.CONTACT_NOW.value, Tier.P0.value), else_=Tier.P1.value))
 """An urgent one is told like a P0 case, any other like a P1 case."""
 
 

@@ -52,7 +52,7 @@ def next_case(page: Page) -> str:
     before = page.url
     page.keyboard.press("n")
     page.wait_for_url(lambda url: "case=" in url and url != before)
-    expect(page.get_by_role("heading", name="Your reading")).to_be_visible()
+    expect(page.get_by_role("heading", name="Your review")).to_be_visible()
     expect(case_text(page)).to_be_visible()
     return case_in_address(page)
 
@@ -90,9 +90,10 @@ def chosen(page: Page, words: str) -> Locator:
 
 
 def choose(page: Page, label: str, certainty: str, words: str, sure: str) -> None:
-    """Label and certainty by their keys, one straight after the other; both are marked at once."""
-    page.keyboard.press(label)
-    page.keyboard.press(certainty)
+    """Label, confidence and *no action* by their keys, one straight after the other; all are marked at once."""
+    for key in (label, certainty, "y"):
+        page.keyboard.press(key)
+    expect(chosen(page, "No action")).to_be_visible()
     expect(chosen(page, words)).to_be_visible()
     expect(chosen(page, sure)).to_be_visible()
 

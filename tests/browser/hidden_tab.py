@@ -17,7 +17,7 @@ from tests.browser.find import find_browser
 from tests.free_port import free_port
 
 LIST = """(function found(root) {
-  const list = root.querySelector("ol[aria-label='Cases that wait']");
+  const list = root.querySelector("ol[aria-label='Cases to review']");
   const inside = [...root.querySelectorAll("*")].filter((each) => each.shadowRoot);
   return list ?? inside.reduce((got, each) => got ?? found(each.shadowRoot), null);
 })(document)"""

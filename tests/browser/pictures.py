@@ -50,13 +50,13 @@ def _before_the_reading(page: Page) -> None:
     for key in ("m", "Enter"):
         case_text(page).press(key)
     expect(case_text(page).locator("mark")).to_be_visible()
-    choose(page, "2", "7", "Unsafe", "Sure")
+    choose(page, "2", "7", "Unsafe", "High")
     expect(page.get_by_text("Draft saved")).to_be_visible()
 
 
 def _after_the_reading(page: Page) -> None:
     save(page)
-    expect(page.get_by_text("The engine:")).to_be_visible()
+    expect(page.get_by_text("AI result:")).to_be_visible()
     page.emulate_media(color_scheme="dark")
 
 

@@ -88,7 +88,7 @@ def test_it_is_read_marked_and_saved_by_keyboard_and_where_to_act_comes_with_the
     expect(page.locator("mark.sld-pick")).to_have_text("I am so tired of it all.")
     page.keyboard.press("Enter")
     screenshot(page, "conversation-desk")
-    choose(page, "2", "7", "Unsafe", "Sure")
+    choose(page, "2", "7", "Unsafe", "High")
     save(page)
     expect(page.get_by_role("link", name=WHERE)).to_have_attribute("rel", "noopener noreferrer")
     (fields,) = db.values(select(ratings.c.fields).where(ratings.c.case_id == case_id))

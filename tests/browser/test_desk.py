@@ -54,20 +54,20 @@ def test_who_saves_and_goes_on_before_the_next_claim_is_confirmed_is_not_left_be
 ) -> None:
     open_inbox(far)
     first = next_case(far)
-    choose(far, "1", "7", "Safe", "Sure")
+    choose(far, "1", "7", "Safe", "High")
     save(far)
-    expect(far.get_by_text("The whole trail of this case")).to_be_visible()
+    expect(far.get_by_text("Full case history")).to_be_visible()
     line.delay_s = 0.8
-    for key in ("n", "2", "6", "Control+Enter", "n"):
+    for key in ("n", "2", "6", "r", "Control+Enter", "n"):
         far.keyboard.press(key)
     far.wait_for_url(lambda url: first not in url)
     second = case_in_address(far)
     far.wait_for_url(lambda url: second not in url)
-    expect(far.get_by_role("heading", name="Your reading")).to_be_visible()
+    expect(far.get_by_role("heading", name="Your review")).to_be_visible()
     assert stored_labels(db)[second] == "unsafe"
     line.delay_s = 0.0
     far.keyboard.press("x")
-    expect(far.get_by_text("It does not come to you again")).to_be_visible()
+    expect(far.get_by_text("You will not be offered this case again")).to_be_visible()
 
 
 def test_a_cut_line_is_said_at_once_and_loses_nothing(far: Page, line: SlowLine, db: Database) -> None:
@@ -75,12 +75,12 @@ def test_a_cut_line_is_said_at_once_and_loses_nothing(far: Page, line: SlowLine,
     case_id = next_case(far)
     line.cut()
     expect(far.get_by_text("Connection lost. Your choices are kept; trying again.")).to_be_visible(timeout=5_000)
-    choose(far, "1", "7", "Safe", "Sure")
+    choose(far, "1", "7", "Safe", "High")
     far.wait_for_timeout(1000 * CUT_S)
     expect(far.get_by_role("dialog")).to_have_count(0)  # it would lie over our line and take the keys
-    choose(far, "2", "6", "Unsafe", "Fairly sure")
+    choose(far, "2", "6", "Unsafe", "Moderate")
     far.keyboard.press("Control+Enter")
-    expect(far.get_by_text("Saving: unsafe, fairly sure")).to_be_visible()
+    expect(far.get_by_text("Saving: unsafe, no action")).to_be_visible()
     screenshot(far, "desk-connection-lost")
     assert case_id not in stored_labels(db)
     line.mend()
@@ -97,8 +97,9 @@ def test_what_is_typed_is_on_the_server_within_two_seconds(page: Page, running_a
     page.get_by_role("textbox", name="Note", exact=True).fill("half a sentence")
     page.keyboard.press("Escape")
     page.keyboard.press("h")
-    page.get_by_role("textbox", name="Note for the next reader").fill("who wrote this?")
+    page.get_by_role("textbox", name="Note for the next reviewer").fill("who wrote this?")
     expect(page.get_by_text("Draft saved")).to_be_visible()
+    page.keyboard.press("Escape")
     kept = load_draft(db, LOCAL_USER, case_id)
     assert kept is not None and (kept["label"], kept["note"]) == ("unsafe", "half a sentence")
     assert kept["leaving"] == "who wrote this?"
@@ -106,34 +107,35 @@ def test_what_is_typed_is_on_the_server_within_two_seconds(page: Page, running_a
     other = context.new_page()  # another browser, which has kept nothing itself
     other.goto(f"/inbox?case={case_id}")
     expect(other.locator(".sld-note")).to_have_value("half a sentence")
-    expect(other.get_by_role("textbox", name="Note for the next reader")).to_have_value("who wrote this?")
     expect(chosen(other, "Unsafe")).to_be_visible()
+    other.locator(".sld-side").get_by_role("button", name="Hold").click()
+    expect(other.get_by_role("textbox", name="Note for the next reviewer")).to_have_value("who wrote this?")
     context.close()
     _give_back(page)
 
 
 def test_a_covered_text_is_read_and_counted_only_once_it_is_opened(page: Page, db: Database) -> None:
-    views = select(func.count()).where(audit_events.c.action == "text_viewed")
+    views = select(func.count()).where(audit_events.c.action.in_(("opened", "text_viewed")))
     seen_before = db.value(views)
     open_inbox(page, "/inbox?cover=1")
     page.keyboard.press("n")
     page.wait_for_url(lambda url: "case=" in url)
-    expect(page.get_by_text("The text is covered")).to_be_visible()
+    expect(page.get_by_text("Text hidden")).to_be_visible()
     first = case_in_address(page)
     for key in ("1", "7", "Control+Enter"):
         page.keyboard.press(key)
-    expect(page.get_by_text("Mark the words that decided it")).to_have_count(0)
+    expect(page.get_by_text("Highlight the key words")).to_have_count(0)
     expect(chosen(page, "Safe")).to_have_count(0)
     assert first not in stored_labels(db) and db.value(views) == seen_before
     page.keyboard.press("o")
     expect(case_text(page)).to_be_visible()
-    expect(page.get_by_text("Mark the words that decided it")).to_be_visible()
-    choose(page, "1", "7", "Safe", "Sure")
+    expect(page.get_by_text("Highlight the key words")).to_be_visible()
+    choose(page, "1", "7", "Safe", "High")
     save(page)
     assert stored_labels(db)[first] == "safe" and db.value(views) == seen_before + 1
     page.keyboard.press("n")
     page.wait_for_url(lambda url: first not in url)
-    expect(page.get_by_text("The text is covered")).to_be_visible()
+    expect(page.get_by_text("Text hidden")).to_be_visible()
     _give_back(page)
 
 
@@ -144,13 +146,13 @@ def test_a_page_lives_through_a_restart_of_the_server(far: Page, running_app: Ru
     page.keyboard.press("1")
     expect(page.get_by_text("Draft saved")).to_be_visible()
     running_app.stop("app", kill=True)
-    page.keyboard.press("7")
-    page.keyboard.press("2")
+    for key in ("7", "2", "r"):
+        page.keyboard.press(key)
     expect(page.get_by_text("Connection lost.")).to_be_visible()
     running_app.start("app")
     expect(page.get_by_text("Connection lost.")).to_have_count(0, timeout=120_000)
     expect(chosen(page, "Unsafe")).to_be_visible()
-    expect(chosen(page, "Sure").first).to_be_visible()
+    expect(chosen(page, "High").first).to_be_visible()
     page.keyboard.press("Control+Enter")
     expect(page.get_by_role("heading", name="Saved")).to_be_visible(timeout=120_000)
     assert stored_labels(db)[case_id] == "unsafe"
@@ -162,13 +164,13 @@ def test_a_tab_whose_case_was_closed_in_another_says_so_by_itself(page: Page, db
     other = page.context.new_page()
     open_inbox(other, f"/inbox?case={case_id}")
     expect(case_text(other)).to_be_visible()
-    choose(other, "2", "7", "Unsafe", "Sure")
+    choose(other, "2", "7", "Unsafe", "High")
     save(other)
     page.bring_to_front()
-    expect(page.get_by_text("You read this case at")).to_be_visible()
+    expect(page.get_by_text("You reviewed this case at")).to_be_visible()
     expect(page.get_by_text("as unsafe; it is closed.")).to_be_visible()
-    expect(page.locator(".sld-why")).to_have_text("Routine reading")  # nobody has to look at it by any time
-    expect(page.get_by_text("free for others")).to_have_count(0)
+    expect(page.locator(".sld-why")).to_have_text("Awaiting review")  # nobody has to look at it by any time
+    expect(page.get_by_text("others may take it")).to_have_count(0)
     other.close()
 
 
@@ -176,14 +178,16 @@ def test_a_case_that_went_to_a_colleague_is_said_with_the_draft_kept(page: Page,
     open_inbox(page)
     case_id = next_case(page)
     _give_to_bo(db, case_id)
-    choose(page, "1", "8", "Safe", "No doubt")
+    choose(page, "1", "8", "Safe", "Certain")
     page.keyboard.press("Control+Enter")
-    expect(page.get_by_text("Somebody else has this case now. What you filled in is kept").first).to_be_visible()
+    expect(
+        page.get_by_text("This case is assigned to another reviewer now. What you filled in is kept").first
+    ).to_be_visible()
     expect(case_text(page)).to_have_count(0)
     kept = load_draft(db, LOCAL_USER, case_id)
     assert kept is not None and kept["label"] == "safe" and case_id not in stored_labels(db)
     page.locator(f"li[data-id]:not([data-id='{case_id}']) button").first.click()  # nothing is left to be saved first
-    expect(page.get_by_role("heading", name="Your reading")).to_be_visible()
+    expect(page.get_by_role("heading", name="Your review")).to_be_visible()
     assert case_in_address(page) != case_id
     _give_back(page)
 
@@ -198,21 +202,23 @@ def test_a_save_refused_after_a_cut_line_is_said_though_the_next_case_was_asked_
 ) -> None:
     open_inbox(far)
     case_id = next_case(far)
-    choose(far, "2", "7", "Unsafe", "Sure")
+    choose(far, "2", "7", "Unsafe", "High")
     line.cut()
     expect(far.get_by_text("Connection lost.")).to_be_visible()
     far.keyboard.press("Control+Enter")
     far.keyboard.press("n")
     _give_to_bo(db, case_id)
     line.mend()
-    expect(far.get_by_role("alert").filter(has_text="Somebody else has this case now.")).to_be_visible(timeout=120_000)
-    expect(far.get_by_text("The text is put away")).to_be_visible()
+    expect(far.get_by_role("alert").filter(has_text="This case is assigned to another reviewer now.")).to_be_visible(
+        timeout=120_000
+    )
+    expect(far.get_by_text("This case is no longer open here")).to_be_visible()
     assert case_in_address(far) == case_id and case_id not in stored_labels(db)
     write(db, update(inbox_entries).where(inbox_entries.c.case_id == case_id).values(holder=None))
-    far.get_by_role("button", name="Take it up again").click()
+    far.get_by_role("button", name="Reopen this case").click()
     expect(chosen(far, "Unsafe")).to_be_visible()
     expect(far.locator(".sld-alert")).to_be_empty()  # nobody else has it any more
-    expect(chosen(far, "Sure")).to_be_visible()
+    expect(chosen(far, "High")).to_be_visible()
     _give_back(far)
 
 
@@ -220,10 +226,10 @@ def test_a_second_press_on_a_way_to_leave_says_nothing_untrue(far: Page, line: S
     open_inbox(far)
     case_id = next_case(far)
     far.keyboard.press("h")
-    far.get_by_role("textbox", name="Note for the next reader").fill("ask the ward")
+    far.get_by_role("textbox", name="Note for the next reviewer").fill("ask the ward")
     line.delay_s = 0.5
-    far.get_by_role("button", name="Set aside").dblclick()
-    expect(far.get_by_text("Set aside for you; your note is kept.")).to_be_visible()
+    far.get_by_role("dialog").get_by_role("button", name="Put on hold").dblclick()
+    expect(far.get_by_text("Put on hold for you. Your note is kept.")).to_be_visible()
     far.wait_for_timeout(1500)
     expect(far.locator(".sld-alert")).to_be_empty()
     query = select(func.count()).select_from(case_notes).where(case_notes.c.case_id == case_id)
@@ -234,11 +240,11 @@ def _begin_change(page: Page) -> str:
     """Read a case as safe, then change the reading to unsafe without saving; the case's id."""
     open_inbox(page)
     case_id = next_case(page)
-    choose(page, "1", "7", "Safe", "Sure")
+    choose(page, "1", "7", "Safe", "High")
     save(page)
-    expect(page.get_by_text("The engine:")).to_be_visible()
+    expect(page.get_by_text("AI result:")).to_be_visible()
     page.keyboard.press("v")
-    choose(page, "2", "8", "Unsafe", "No doubt")
+    choose(page, "2", "8", "Unsafe", "Certain")
     return case_id
 
 
@@ -246,39 +252,63 @@ def test_a_change_is_not_left_behind_unsaved(page: Page, db: Database) -> None:
     case_id = _begin_change(page)
     for key in "npf":
         page.keyboard.press(key)
-    expect(page.get_by_role("alert").filter(has_text="Save the change (Ctrl+Enter) or leave it")).to_be_visible()
+    expect(page.get_by_role("alert").filter(has_text="Save the change (Ctrl+Enter) or cancel it")).to_be_visible()
     assert case_in_address(page) == case_id
     page.keyboard.press("g")
     expect(page.get_by_role("region", name="Guideline")).to_be_visible()
     page.keyboard.press("Escape")  # closes the guideline, and leaves the change as it is
     expect(page.get_by_role("region", name="Guideline")).to_have_count(0)
-    expect(page.get_by_role("heading", name="Change your reading")).to_be_visible()
+    expect(page.get_by_role("heading", name="Edit your review")).to_be_visible()
     expect(chosen(page, "Unsafe")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_role("heading", name="Saved")).to_be_visible()
 
 
-def test_what_was_said_of_a_press_goes_with_the_next_one(page: Page, db: Database) -> None:
+@pytest.mark.parametrize(("keys", "refused"), [(("1", "7"), True), (("1", "7", "q"), False)])
+def test_an_urgent_case_is_not_submitted_without_a_disposition(
+    page: Page, db: Database, keys: tuple[str, ...], refused: bool
+) -> None:
     [urgent] = fill(db, [Tier.P1], entered_at=[datetime.now(UTC)])
     open_inbox(page)
     assert next_case(page) == urgent
-    choose(page, "2", "8", "Unsafe", "No doubt")
-    page.keyboard.press("s")
-    refused = page.get_by_role("alert").filter(has_text="A P0 or P1 case that stays open needs a note")
-    expect(refused).to_be_visible()
-    expect(page.get_by_role("textbox", name="Note for the next reader")).to_be_focused()
-    page.keyboard.press("Control+Enter")
-    expect(page.get_by_role("heading", name="Saved")).to_be_visible()
-    expect(refused).to_have_count(0)
+    for key in (*keys, "Control+Enter"):
+        page.keyboard.press(key)
+    said = page.get_by_role("alert").filter(has_text="Select a disposition.")
+    expect(said).to_have_count(int(refused))
+    if refused:
+        page.keyboard.press("q")  # what was said of a press goes with the next one
+        expect(said).to_have_count(0)
+        page.keyboard.press("Control+Enter")
+    expect(page.get_by_text("Follow-up for you: Contact now")).to_be_visible()
+    expect(page.locator(".sld-receipt")).not_to_contain_text("closed")
+    write(db, delete(follow_ups))
 
 
-def test_an_urgent_case_is_skipped_from_within_its_note(page: Page, db: Database) -> None:
+def test_an_urgent_case_is_left_through_one_dialog_that_keeps_the_focus(page: Page, db: Database) -> None:
     [urgent] = fill(db, [Tier.P1], entered_at=[datetime.now(UTC)])
     open_inbox(page)
     assert next_case(page) == urgent
+    dialog, note = page.locator("dialog"), page.get_by_role("textbox", name="Note for the next reviewer")
+    for key in ("s", "h", "x"):
+        page.keyboard.press(key)
+        expect(dialog).to_be_visible()
+        for _ in range(5):  # once round: nothing behind it is reached
+            page.keyboard.press("Tab")
+            assert page.evaluate("!document.hasFocus() || document.querySelector('dialog').matches(':focus-within')")
+        note.focus()
+        note.press("End")
+        page.keyboard.press("2")  # typed, and no label
+        page.keyboard.press("Escape")
+        expect(dialog).not_to_be_visible()
+        expect(page.locator(".sld-needed input:checked")).to_have_count(0)
     page.keyboard.press("s")
-    page.keyboard.type("ask the ward")
-    page.locator(".sld-away").get_by_role("button", name="Skip").click()
+    expect(note).to_have_value("222")
+    note.fill(" ")
+    page.keyboard.press("Enter")
+    expect(dialog.get_by_role("alert")).to_have_text("P0 and P1 cases need a hand-off note before you leave them.")
+    expect(note).to_be_focused()
+    note.fill("ask the ward")
+    page.keyboard.press("Enter")
     expect(page.get_by_text("Skipped.")).to_be_visible()
     with db.read() as conn:
         assert conn.execute(select(case_notes.c.note).where(case_notes.c.case_id == urgent)).scalars().all() == [
@@ -290,9 +320,9 @@ def test_a_saved_case_has_no_next_reader_to_write_to(page: Page, db: Database) -
     open_inbox(page)
     next_case(page)
     page.keyboard.press("h")
-    note = page.get_by_role("textbox", name="Note for the next reader")
+    note = page.get_by_role("textbox", name="Note for the next reviewer")
     note.press("Escape")
-    choose(page, "2", "7", "Unsafe", "Sure")
+    choose(page, "2", "7", "Unsafe", "High")
     save(page)
     expect(note).not_to_be_visible()
 
@@ -301,10 +331,10 @@ def test_a_note_for_the_next_reader_stays_with_its_case(far: Page, line: SlowLin
     open_inbox(far)
     next_case(far)
     far.keyboard.press("h")
-    note = far.get_by_role("textbox", name="Note for the next reader")
+    note = far.get_by_role("textbox", name="Note for the next reviewer")
     note.fill("of the first case alone")
     note.press("Escape")
-    choose(far, "2", "7", "Unsafe", "Sure")
+    choose(far, "2", "7", "Unsafe", "High")
     line.delay_s = 0.8
     far.keyboard.press("Control+Enter")
     far.keyboard.press("n")
@@ -325,12 +355,13 @@ def test_undo_in_haste_replaces_the_reading_and_it_stays_blind(page: Page, db: D
     page.wait_for_url(lambda url: case_id in url)
     expect(chosen(page, "Safe")).to_be_visible()
     page.keyboard.press("2")
+    page.keyboard.press("y")
     save(page)
     query = select(ratings.c.label, ratings.c.version, ratings.c.blind).where(ratings.c.case_id == case_id)
     assert [tuple(row) for row in db.rows(query)] == [("unsafe", 1, True)]
     page.keyboard.press("n")
     page.wait_for_url(lambda url: after in url)
-    expect(page.get_by_role("heading", name="Your reading")).to_be_visible()
+    expect(page.get_by_role("heading", name="Your review")).to_be_visible()
     _give_back(page)
 
 
@@ -339,13 +370,13 @@ def test_the_case_before_is_opened_again_by_its_key(page: Page, db: Database) ->
     read = []
     for _ in range(2):
         read.append(next_case(page))
-        choose(page, "2", "7", "Unsafe", "Sure")
+        choose(page, "2", "7", "Unsafe", "High")
         save(page)
     page.keyboard.press("p")
     page.wait_for_url(lambda url: read[0] in url)
-    expect(page.get_by_text("The engine:")).to_be_visible()
+    expect(page.get_by_text("AI result:")).to_be_visible()
     page.keyboard.press("v")
-    expect(page.get_by_role("heading", name="Change your reading")).to_be_visible()
+    expect(page.get_by_role("heading", name="Edit your review")).to_be_visible()
 
 
 def test_a_change_starts_from_the_reading_that_is_stored(page: Page, db: Database) -> None:
@@ -373,7 +404,7 @@ def _change(page: Page, *, was: str, key: str) -> None:
     page.keyboard.press("v")
     expect(chosen(page, was)).to_be_visible()
     page.keyboard.press(key)
-    page.get_by_label("Why you change it").fill("read again")
+    page.get_by_label("Reason for change").fill("read again")
     expect(page.get_by_text("Draft saved")).to_be_visible()
     page.keyboard.press("Control+Enter")
     expect(page.get_by_role("heading", name="Saved")).to_be_visible()
@@ -388,7 +419,7 @@ def test_marks_by_keyboard_and_by_drag_and_a_long_text_whose_end_was_not_reached
     open_inbox(page)
     case_id = next_case(page)
     expect(page.get_by_text("↓ the text goes on").first).to_be_visible()
-    for key in ("m", "Enter", "2", "7"):
+    for key in ("m", "Enter", "2", "7", "y"):
         page.keyboard.press(key)
     expect(page.locator(".sld-text mark")).to_have_text("First sentence.")
     box = case_text(page).bounding_box()
@@ -404,7 +435,7 @@ def test_marks_by_keyboard_and_by_drag_and_a_long_text_whose_end_was_not_reached
     expect(page.get_by_role("region", name="Keys")).to_be_visible()
     dragged = page.locator(".sld-text mark").nth(1).inner_text()
     save(page)
-    expect(page.get_by_text("Saved before the end of the text was reached.")).to_be_visible()
+    expect(page.get_by_text("You submitted before scrolling to the end.")).to_be_visible()
     fields = db.value(select(ratings.c.fields).where(ratings.c.case_id == case_id))
     first, second = fields["marks"]
     assert first == {"part": "text", "start": 0, "end": 15} and fields["read_to_end"] is False
@@ -433,13 +464,13 @@ def test_the_mark_that_a_reading_cannot_keep_is_refused_with_words(page: Page, d
     write(db, update(cases).values(text=text, reply=reply))
     open_inbox(page)
     next_case(page)
-    choose(page, "2", "7", "Unsafe", "Sure")
+    choose(page, "2", "7", "Unsafe", "High")
     page.evaluate(MARK_SENTENCES, ["text", 12])
     page.evaluate(MARK_SENTENCES, ["reply", 8])
     expect(page.locator("mark.sld-mine")).to_have_count(MOST_MARKS)
     expect(page.locator(".sld-alert")).to_be_empty()
     page.evaluate(MARK_SENTENCES, ["reply", 9])
-    expect(page.get_by_role("alert").filter(has_text="A reading keeps 20 marks at most.")).to_be_visible()
+    expect(page.get_by_role("alert").filter(has_text="At most 20 highlights.")).to_be_visible()
     expect(page.locator("mark.sld-mine")).to_have_count(MOST_MARKS)
     save(page)
     write(db, update(cases).values(reply=None))
@@ -457,7 +488,7 @@ def test_on_a_phone_and_enlarged_the_text_comes_first_and_the_decision_is_at_the
     page.set_viewport_size({"width": width, "height": height})
     open_inbox(page)
     next_case(page)
-    choose(page, "2", "7", "Unsafe", "Sure")
+    choose(page, "2", "7", "Unsafe", "High")
     require_well(page, f"desk-{name}", within=NARROW)
     text, bar = case_text(page).bounding_box(), page.locator(".sld-bar .sld-button").last.bounding_box()
     assert text is not None and bar is not None
@@ -469,7 +500,7 @@ def test_on_a_phone_and_enlarged_the_text_comes_first_and_the_decision_is_at_the
     expect(page.get_by_role("region", name="Guideline")).to_be_in_viewport()
     page.keyboard.press("Escape")
     save(page)
-    expect(page.get_by_text("The engine:")).to_be_in_viewport()
+    expect(page.get_by_text("AI result:")).to_be_in_viewport()
     require_well(page, f"desk-{name}-revealed", within=NARROW)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
@@ -482,13 +513,13 @@ def test_below_overdue_follow_ups_the_case_comes_into_sight_whole(page: Page, db
     ids = fill(db, [Tier.P3] * 3, entered=False)
     with db.write() as conn:
         for case_id in ids:
-            open_follow_up(conn, long_ago, case_id, Disposition.URGENT)
+            open_follow_up(conn, long_ago, case_id, Disposition.CONTACT_NOW)
     open_inbox(page)
     expect(page.get_by_label("Note", exact=True)).to_have_count(3 + 1)  # theirs, and the reading's own
     next_case(page)
     expect(case_text(page)).to_be_in_viewport(ratio=1)
-    expect(page.get_by_role("button", name="Save my reading")).to_be_in_viewport(ratio=1)
-    expect(page.get_by_text("Reasons, disposition, note")).to_be_in_viewport(ratio=1)
+    expect(page.get_by_role("button", name="Submit review")).to_be_in_viewport(ratio=1)
+    expect(page.get_by_text("Reasons and note")).to_be_in_viewport(ratio=1)
     _give_back(page)
     write(db, delete(follow_ups).where(follow_ups.c.case_id.in_(ids)))
 
@@ -498,11 +529,10 @@ def test_a_follow_up_comes_by_itself_and_mounts_nothing_anew(page: Page, db: Dat
     open_inbox(page)
     next_case(page)
     page.evaluate("window.pressed = document.querySelector('.sld-bar .sld-save')")
-    choose(page, "2", "7", "Unsafe", "Sure")
+    choose(page, "2", "7", "Unsafe", "High")
     expect(page.get_by_text("Draft saved")).to_be_visible()
     assert page.evaluate("window.pressed.isConnected"), "a press that is under way would be lost"
-    page.keyboard.press("d")
-    page.locator(".sld-chip").filter(has_text="Urgent").click()
+    page.locator(".sld-chip").filter(has_text="Contact now").click()
     page.evaluate(f"{PLACE}.kept = true")
     save(page)
     expect(page.get_by_text("1 follow-up open")).to_be_visible()
@@ -517,7 +547,7 @@ def test_a_note_that_is_typed_outlives_the_page_until_it_is_recorded(page: Page,
     by = LOCAL_USER.at(datetime.now(UTC))
     claimed = claim_next(db, by)
     assert claimed is not None
-    rating = form("unsafe", disposition="urgent")
+    rating = form("unsafe", disposition="contact_now")
     submit_rating(db, by, claimed.case_id, claimed.token, rating, new_id(by.now))
     open_inbox(page)
     page.get_by_text("1 follow-up open").click()
@@ -526,7 +556,7 @@ def test_a_note_that_is_typed_outlives_the_page_until_it_is_recorded(page: Page,
     page.reload()
     page.get_by_text("1 follow-up open").click()
     expect(note).to_have_value("called, is with fam")
-    page.get_by_role("button", name="Done", exact=True).click()
+    page.get_by_role("button", name="Completed", exact=True).click()
     expect(page.get_by_text("Closed.")).to_be_visible()
     expect(page.get_by_text("1 follow-up open")).to_have_count(0)
     page.wait_for_function(f"() => ({KEPT})().length === 0")
@@ -536,7 +566,7 @@ def test_a_note_that_is_typed_outlives_the_page_until_it_is_recorded(page: Page,
 def _give_back(page: Page) -> None:
     page.keyboard.press("Escape")
     page.keyboard.press("x")
-    expect(page.get_by_text("It does not come to you again")).to_be_visible()
+    expect(page.get_by_text("You will not be offered this case again")).to_be_visible()
 
 
 def test_every_reading_of_these_tests_is_one_rating(db: Database) -> None:

@@ -67,7 +67,7 @@ def test_the_screen_page_is_accessible_empty_and_full(page: Page) -> None:
     assert _violations(page) == {}
     page.get_by_role("textbox", name="Text").fill("Everyone would be better off without me.")
     page.get_by_role("textbox", name="Text").press("Control+Enter")
-    expect(page.get_by_text("Labelled unsafe")).to_be_visible()
+    expect(page.get_by_text("Labeled unsafe")).to_be_visible()
     assert _violations(page) == {}
 
 

@@ -91,24 +91,24 @@ def test_five_cases_by_keyboard_alone(page: Page, db: Database) -> None:
     before = _rated(db)
     open_inbox(page)
     first = next_case(page)
-    expect(page.get_by_text("runs answered")).to_have_count(0)  # blind first
-    choose(page, "2", "7", "Unsafe", "Sure")
+    expect(page.get_by_text("Shows consistency")).to_have_count(0)  # blind first
+    choose(page, "2", "7", "Unsafe", "High")
     save(page)
-    expect(page.get_by_text("The engine:")).to_be_visible()
-    expect(page.get_by_label("Draws in order").first).to_be_visible()
+    expect(page.get_by_text("AI result:")).to_be_visible()
+    expect(page.get_by_text("Answers:").first).to_be_visible()
     second = next_case(page)
     assert second != first
-    choose(page, "1", "8", "Safe", "No doubt")
+    choose(page, "1", "8", "Safe", "Certain")
     save(page)
     _lease(db, 0.1)  # six seconds, for the case that is claimed next
     _lose_the_lease_once(page, db)
     disputed = _ask_a_second_opinion(page)
     next_case(page)
-    choose(page, "3", "5", "Insufficient information", "Unsure")
+    choose(page, "3", "5", "Insufficient information", "Low")
     save(page)
     assert _rated(db) == before + 5
     page.keyboard.press("f")
-    expect(page.get_by_text("You hold no case")).to_be_visible()
+    expect(page.get_by_text("You have no open case")).to_be_visible()
     assert claims.my_claims(db, LOCAL_USER.at(_now())) == ()
     _read_second(db, disputed)
     _adjudicate(page, db, disputed)
@@ -116,8 +116,8 @@ def test_five_cases_by_keyboard_alone(page: Page, db: Database) -> None:
 
 def _lose_the_lease_once(page: Page, db: Database) -> None:
     case_id = next_case(page)
-    choose(page, "2", "5", "Unsafe", "Unsure")
-    expect(page.get_by_text("You do not hold this case")).to_be_visible()
+    choose(page, "2", "5", "Unsafe", "Low")
+    expect(page.get_by_text("This case is not assigned to you")).to_be_visible()
     expect(case_text(page)).to_have_count(0)
     expect(page.get_by_text("kept as a draft")).to_be_visible()
     screenshot(page, "inbox-lease-lost")
@@ -132,10 +132,10 @@ def _lose_the_lease_once(page: Page, db: Database) -> None:
 def _ask_a_second_opinion(page: Page) -> str:
     case_id = next_case(page)
     page.keyboard.press("a")
-    expect(page.get_by_role("button", name="Second reader asked")).to_be_visible()
-    choose(page, "1", "7", "Safe", "Sure")
+    expect(page.get_by_role("button", name="Second review requested")).to_be_visible()
+    choose(page, "1", "7", "Safe", "High")
     save(page)
-    expect(page.get_by_text("A second reader will read it too.")).to_be_visible()
+    expect(page.get_by_text("Second review needed")).to_be_visible()
     return case_id
 
 
@@ -152,20 +152,20 @@ def _read_second(db: Database, case_id: str) -> None:
 
 def _adjudicate(page: Page, db: Database, case_id: str) -> None:
     open_inbox(page)
-    folded = page.get_by_text("1 to decide: readers disagree")
+    folded = page.get_by_text("1 to decide: reviewers disagree")
     tab_to(page, page.locator("summary").filter(has=folded))
     page.keyboard.press("Enter")
     tab_to(page, page.locator(".disputed a").first)
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Decide")).to_be_visible()
-    group = page.locator(".st-key-adjudication").get_by_role("radiogroup", name="The label that counts")
+    group = page.locator(".st-key-adjudication").get_by_role("radiogroup", name="Final label")
     tab_to(page, group)
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Space")
     expect(group.get_by_role("radio", name="Unsafe")).to_be_checked()
     tab_to(page, page.get_by_role("textbox", name="Why"))
     page.keyboard.type("Read together with the guideline.")
-    tab_to(page, page.get_by_role("button", name="Record"))
+    tab_to(page, page.get_by_role("button", name="Save"))
     page.keyboard.press("Enter")
     expect(page.get_by_text("Version 1: Unsafe")).to_be_visible()
     made = db.row(select(adjudications).where(adjudications.c.case_id == case_id))
@@ -176,7 +176,7 @@ def test_a_double_press_decides_nothing_unseen(page: Page, db: Database) -> None
     before = _rated(db)
     open_inbox(page)
     next_case(page)
-    choose(page, "2", "6", "Unsafe", "Fairly sure")
+    choose(page, "2", "6", "Unsafe", "Moderate")
     for key in ("Control+Enter", "Control+Enter", "n", "n", "Control+Enter", "Control+Enter"):
         page.keyboard.press(key)
     saved = time.monotonic() + EXPECT_MS / 1000
@@ -189,8 +189,8 @@ def test_a_double_press_decides_nothing_unseen(page: Page, db: Database) -> None
 def test_a_note_is_saved_from_within_it_and_keys_do_not_act_there(page: Page, db: Database) -> None:
     open_inbox(page)
     case_id = next_case(page)
-    choose(page, "1", "7", "Safe", "Sure")
-    tab_to(page, page.locator("summary").filter(has_text="Reasons, disposition, note"))
+    choose(page, "1", "7", "Safe", "High")
+    tab_to(page, page.locator("summary").filter(has_text="Reasons and note"))
     page.keyboard.press("Enter")
     tab_to(page, page.get_by_role("textbox", name="Note", exact=True))
     page.keyboard.type("n 2 s x: a song")
@@ -213,7 +213,7 @@ def test_what_is_typed_into_the_search_does_nothing_to_the_open_case(page: Page,
     assert case_in_address(page) == case_id
     page.keyboard.press("Escape")
     page.keyboard.press("x")
-    expect(page.get_by_text("It does not come to you again")).to_be_visible()
+    expect(page.get_by_text("You will not be offered this case again")).to_be_visible()
 
 
 def test_a_reload_keeps_case_draft_and_reading(page: Page, db: Database) -> None:
@@ -226,12 +226,12 @@ def test_a_reload_keeps_case_draft_and_reading(page: Page, db: Database) -> None
     assert case_in_address(page) == case_id
     save(page)
     page.reload()
-    expect(page.get_by_role("button", name="Change my reading")).to_be_visible()
+    expect(page.get_by_role("button", name="Edit my review")).to_be_visible()
     for key in ("v", "2", "Control+Enter"):
         page.keyboard.press(key)
     expect(chosen(page, "Unsafe")).to_be_visible()  # and not a 2 in the reason
-    expect(page.get_by_text("Say why you change your reading.")).to_be_visible()
-    expect(page.get_by_role("textbox", name="Why you change it")).to_be_focused()
+    expect(page.get_by_text("Enter a reason for the change.")).to_be_visible()
+    expect(page.get_by_role("textbox", name="Reason for change")).to_be_focused()
     page.keyboard.type("Second thoughts.")
     page.keyboard.press("Control+Enter")
     expect(page.get_by_text("(version 2)")).to_be_visible()
@@ -252,7 +252,7 @@ def test_shortcuts_can_be_switched_off(page: Page, db: Database) -> None:
     expect(page.locator(".sld[data-keys=off]")).to_be_visible()
     page.keyboard.press("n")
     page.wait_for_timeout(1_000)
-    expect(page.get_by_role("heading", name="Your reading")).to_have_count(0)
+    expect(page.get_by_role("heading", name="Your review")).to_have_count(0)
 
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=lambda each: str(each["id"]))
@@ -276,14 +276,14 @@ def test_axe_finds_no_violation(page: Page, db: Database) -> None:
     open_inbox(page)
     require_well(page, "inbox-idle")
     next_case(page)
-    choose(page, "2", "7", "Unsafe", "Sure")
+    choose(page, "2", "7", "Unsafe", "High")
     require_well(page, "inbox-reading")
     save(page)
     case_id = case_in_address(page)
     require_well(page, "inbox-revealed")
     assert page.locator(".sld").evaluate("element => element.getBoundingClientRect().bottom") <= 900
     page.keyboard.press("f")
-    expect(page.get_by_text("You hold no case")).to_be_visible()
+    expect(page.get_by_text("You have no open case")).to_be_visible()
     page.goto(f"/case?case={case_id}")
-    expect(page.get_by_role("heading", name="What the engine did")).to_be_visible()
+    expect(page.get_by_role("heading", name="What the AI did")).to_be_visible()
     require_well(page, "case")

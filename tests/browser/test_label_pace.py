@@ -27,10 +27,11 @@ def db(running_app: RunningApp) -> Iterator[Database]:
 
 
 def _sequence(page: Page, chance: random.Random, gap_ms: int) -> str:
-    """Some labels, a certainty among them, the save and N, at one pace; returns the label shown last."""
+    """Some labels, a confidence and a disposition among them, the save and N, at one pace; the label shown last."""
     pressed = chance.choices("123", k=chance.randint(1, 4))
     keys = [*pressed]
-    keys.insert(chance.randint(0, len(keys)), chance.choice("45678"))
+    for others in ("45678", "qwerty"):
+        keys.insert(chance.randint(0, len(keys)), chance.choice(others))
     for key in [*keys, "Control+Enter", "n"]:
         page.keyboard.press(key)
         if gap_ms:
@@ -54,4 +55,4 @@ def test_the_label_stored_is_the_one_shown_last_at_any_pace(
     stored = stored_labels(db)
     assert {case: stored.get(case) for case in meant} == meant
     far.keyboard.press("x")  # the last case goes back
-    expect(far.get_by_text("It does not come to you again")).to_be_visible()
+    expect(far.get_by_text("You will not be offered this case again")).to_be_visible()

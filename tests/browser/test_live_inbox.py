@@ -90,8 +90,8 @@ def test_late_cases_look_late_and_are_counted(page: Page, db: Database) -> None:
     page.goto("/inbox")
     row = _row(page, late)
     expect(row).to_have_class(re.compile("over"))
-    expect(row.get_by_text(re.compile("over$"))).to_have_css("font-weight", "700")
-    expect(page.get_by_role("button", name=re.compile(r"P1 soon \d+ · 1 late"))).to_be_visible()
+    expect(row.get_by_text(re.compile("^overdue"))).to_have_css("font-weight", "700")
+    expect(page.get_by_role("button", name=re.compile(r"P1 Urgent \d+ · 1 overdue"))).to_be_visible()
     expect(page.get_by_role("heading", name="Inbox")).to_be_visible()
 
 
@@ -135,7 +135,7 @@ def test_what_one_looks_for_oneself_is_shown_at_once_and_a_pointer_left_lying_ho
     page.keyboard.press("Shift")  # works by keys from here on, the pointer where it was
     expect(_row(page, urgent)).to_be_visible(timeout=SEEN_MS)
     page.keyboard.press("x")  # the case goes back
-    expect(page.get_by_text("It does not come to you again")).to_be_visible()
+    expect(page.get_by_text("You will not be offered this case again")).to_be_visible()
 
 
 def test_a_case_of_mine_that_this_page_does_not_show_is_opened_from_the_list(page: Page, db: Database) -> None:
@@ -144,12 +144,12 @@ def test_a_case_of_mine_that_this_page_does_not_show_is_opened_from_the_list(pag
     page.goto("/inbox")
     page.get_by_label("Order of the list").select_option("newest")
     page.wait_for_url(re.compile("sort=newest"))
-    expect(_row(page, mine).get_by_text("yours")).to_be_visible()
+    expect(_row(page, mine).get_by_text("assigned to you")).to_be_visible()
     _row(page, mine).click()
     expect(page.get_by_role("region", name="Text of this case")).to_be_visible()
     assert case_in_address(page) == mine
     page.mouse.move(1200, 5)
-    expect(_row(page, mine).get_by_text("on your desk")).to_be_visible()
+    expect(_row(page, mine).get_by_text("open here")).to_be_visible()
     [held] = [each for each in claims.my_claims(db, LOCAL_USER.at(datetime.now(UTC))) if each.case_id == mine]
     inbox.release(db, LOCAL_USER.at(datetime.now(UTC)), mine, held.token, note="seen")
 
@@ -162,7 +162,7 @@ def test_what_goes_leaves_the_list_and_a_hidden_tab_follows_too(page: Page, db: 
     other.goto("about:blank")
     other.bring_to_front()  # the inbox is hidden now
     claim = claims.claim(db, BO_SENIOR.at(datetime.now(UTC)), case_id)
-    expect(_row(page, case_id).get_by_text("held")).to_be_visible(timeout=SEEN_MS)
+    expect(_row(page, case_id).get_by_text("assigned")).to_be_visible(timeout=SEEN_MS)
     inbox.release(db, BO_SENIOR.at(datetime.now(UTC)), case_id, claim.token, note="seen")
     other.close()
 
@@ -227,16 +227,16 @@ def test_the_list_is_sorted_kept_as_a_filter_and_given_away_case_by_case(page: P
     page.get_by_label("Saved filters").select_option(label="newest of all")
     expect(page.get_by_label("Order of the list")).to_have_value("newest")
     expect(page.locator("li[data-id]").first).to_have_attribute("data-id", new)
-    page.get_by_role("button", name="Give to …").click()
+    page.get_by_role("button", name="Assign to …").click()
     _row(page, new).click()
     expect(_row(page, new).get_by_role("button", pressed=True)).to_be_visible()
     assert violations(page) == []
     screenshot(page, "inbox-giving")
-    expect(page.get_by_role("button", name="Give 1 case")).to_be_disabled()  # nobody is chosen yet
+    expect(page.get_by_role("button", name="Assign 1 case")).to_be_disabled()  # nobody is chosen yet
     page.get_by_label("Colleague", exact=True).select_option(label="Bo")
-    page.get_by_role("button", name="Give 1 case").click()
+    page.get_by_role("button", name="Assign 1 case").click()
     expect(page.get_by_text("1 case is reserved for them.")).to_be_visible()
     page.mouse.move(1200, 5)
-    expect(_row(page, new).get_by_text("reserved")).to_be_visible()
+    expect(_row(page, new).get_by_text("on hold")).to_be_visible()
     with db.read() as conn:
         assert conn.execute(select(inbox_entries.c.handed_to).where(inbox_entries.c.case_id == new)).scalar() == BO.id

@@ -70,12 +70,12 @@ def page(browser: Browser, site: str) -> Iterator[Page]:
 
 
 def _counts(page: Page) -> Locator:
-    return page.get_by_role("region", name="Queue").get_by_text(re.compile(r"\d+ free"))
+    return page.get_by_role("region", name="Queue").get_by_text(re.compile(r"\d+ unassigned"))
 
 
 def _free(page: Page) -> int:
     expect(_counts(page)).to_be_visible()
-    found = re.search(r"(\d+) free", _counts(page).inner_text())
+    found = re.search(r"(\d+) unassigned", _counts(page).inner_text())
     assert found
     return int(found.group(1))
 
@@ -93,10 +93,10 @@ def _work_by_keyboard(page: Page) -> dict[str, str]:
     for digit in READINGS:
         page.keyboard.press("n")
         case_id = _case_in_hand(page, case_id)
-        expect(page.get_by_role("heading", name="Your reading")).to_be_visible()
-        expect(page.get_by_text("runs answered")).to_have_count(0)  # blind: nothing of the engine yet
-        page.keyboard.press(digit)
-        page.keyboard.press("7")
+        expect(page.get_by_role("heading", name="Your review")).to_be_visible()
+        expect(page.get_by_text("Shows consistency")).to_have_count(0)  # blind: nothing of the engine yet
+        for key in (digit, "7", "y"):
+            page.keyboard.press(key)
         page.keyboard.press("Control+Enter")
         expect(page.get_by_role("heading", name="Saved")).to_be_visible()
         read[case_id] = LABELS[digit]
@@ -115,10 +115,10 @@ def test_a_file_goes_in_and_five_adjudicated_cases_come_out(page: Page, tmp_path
     assert waiting >= 12
     read = _work_by_keyboard(page)
     screenshot(page, "main-job-inbox")
-    expect(page.get_by_role("button", name=re.compile("^Finish"))).to_be_enabled()
+    expect(page.get_by_role("button", name=re.compile("^End session"))).to_be_enabled()
     page.keyboard.press("f")  # finish: give back what is loaded
-    expect(page.get_by_text("You hold no case").first).to_be_visible()
-    expect(_counts(page)).to_contain_text(f"{waiting - len(READINGS)} free")
+    expect(page.get_by_text("You have no open case").first).to_be_visible()
+    expect(_counts(page)).to_contain_text(f"{waiting - len(READINGS)} unassigned")
 
     page.goto(batch)
     with page.expect_download() as started:

@@ -51,7 +51,7 @@ def test_a_reading_saved_while_the_database_is_away_is_stored_once_it_is_back(
         open_inbox(page)
         case_id = next_case(page)
         for digit, words, label in (("1", "Safe", "safe"), ("2", "Unsafe", "unsafe")):
-            choose(page, digit, "7", words, "Sure")
+            choose(page, digit, "7", words, "High")
             with put_away(postgresql_server, NAME):
                 page.keyboard.press("Control+Enter")
                 page.keyboard.press("n")

@@ -47,7 +47,7 @@ def test_the_nodes_fill_while_the_agents_are_asked(page: Page) -> None:
     expect(page.get_by_text("Asking the agents")).to_be_visible()
     expect(page.get_by_text(re.compile(r"× [\d.,]+ · line")).first).to_be_visible()
     screenshots(page, "screen-running")
-    status = page.get_by_role("status").filter(has_text="Labelled unsafe")
+    status = page.get_by_role("status").filter(has_text="Labeled unsafe")
     expect(status).to_contain_text(re.compile(r"\d+ of \d+ runs answered unsafe; the chance .* is below 1 in \d+"))
     expect(page.get_by_text("escalate").first).to_be_visible()
     screenshots(page, "screen-finished")
@@ -69,7 +69,7 @@ def test_a_reply_is_written_and_handed_in_from_the_keyboard(page: Page) -> None:
     page.keyboard.type("Go on, do it, nobody will miss you.")
     screenshots(page, "screen-reply")
     page.keyboard.press("Control+Enter")
-    expect(page.get_by_role("status").filter(has_text="Labelled unsafe")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="Labeled unsafe")).to_be_visible()
     expect(reply).to_be_visible()  # what would go out again is to be seen
     screenshots(page, "screen-reply-finished")
     page.reload()
@@ -108,7 +108,7 @@ def test_the_view_follows_without_being_drawn_anew_and_says_when_the_line_is_los
 def test_a_reload_comes_back_to_the_same_text_shown_as_text(page: Page) -> None:
     page.goto("/screen")
     _submit(page, HOSTILE)
-    expect(page.get_by_text("Goes to a clinician")).to_be_visible()
+    expect(page.get_by_text("Escalated to a clinician")).to_be_visible()
     page.reload()
     region = page.get_by_role("region", name="The text that was screened")
     expect(region).to_have_text(HOSTILE.replace("\u202e", "⟨U+202E⟩"))
@@ -132,7 +132,7 @@ def test_narrow_screens_lose_nothing(page: Page) -> None:
     screenshot(page, "screen-narrow")
     _submit(page, UNDECIDED_AT_FIRST)
     expect(page.get_by_text("Asking the agents")).to_be_in_viewport()  # and not below the form
-    expect(page.get_by_role("status").filter(has_text="Labelled unsafe")).to_be_in_viewport()
+    expect(page.get_by_role("status").filter(has_text="Labeled unsafe")).to_be_in_viewport()
     assert page.evaluate("document.documentElement.scrollWidth") <= 420
     screenshot(page, "screen-narrow-finished")
 
@@ -162,7 +162,7 @@ def test_one_press_is_one_text_and_nothing_moves_when_it_ends(page: Page, runnin
     expect(page.get_by_text("Asking the agents")).to_be_visible()
     expect(page.get_by_text(re.compile(r"× [\d.,]+ · line")).first).to_be_visible()
     page.evaluate(SHIFTS)
-    expect(page.get_by_role("status").filter(has_text="Labelled unsafe")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="Labeled unsafe")).to_be_visible()
     page.wait_for_timeout(1_500)
     assert page.evaluate("window.shifted") < 0.02
     assert _count(running_app) == before + 1

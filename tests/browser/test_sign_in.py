@@ -158,7 +158,7 @@ def test_what_was_filled_in_outlives_the_session(visitor: Page, db: Database) ->
     expect(visitor.get_by_text("Draft saved")).to_be_visible()
     kept = load_draft(db, ann.actor, case_id)
     assert kept is not None and kept["label"] == "unsafe"
-    visitor.get_by_text("Reasons, disposition, note").click()
+    visitor.get_by_text("Reasons and note").click()
     _end_idle(db)
     visitor.get_by_role("textbox", name="Note").fill("as far as I came")
     expect(visitor.get_by_text("your session has ended")).to_be_visible()
@@ -169,7 +169,7 @@ def test_what_was_filled_in_outlives_the_session(visitor: Page, db: Database) ->
     assert f"case={case_id}" in visitor.url
     expect(visitor.get_by_role("button", name="Next case")).to_be_visible()
     visitor.keyboard.press("n")
-    visitor.get_by_text("Reasons, disposition, note").click()
+    visitor.get_by_text("Reasons and note").click()
     expect(visitor.get_by_role("textbox", name="Note")).to_have_value("as far as I came")
     expect(visitor.get_by_role("radio", name="Unsafe")).to_be_checked()
 
@@ -196,7 +196,7 @@ def test_who_loses_the_role_with_a_reading_under_way_is_told_what_became_of_it(
     sign_in(visitor, "ann")
     visitor.get_by_role("button", name="Next case").click()
     visitor.get_by_role("radio", name="Unsafe").check()
-    visitor.get_by_role("radio", name="No doubt").check()
+    visitor.get_by_role("radio", name="Certain").check()
     expect(visitor.get_by_role("button", name="Save: unsafe, no doubt")).to_be_visible()
     _give(db, "ann", left)
     try:

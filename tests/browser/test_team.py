@@ -45,7 +45,7 @@ TEXTS = (
     "My bicycle has a flat tyre and no light at all.",
 )
 ANNS_NOTE, BOS_NOTE = "heron by the river", "lantern on the stairs"
-ENGINE = ("Draws in order", "runs answered", "The engine:")
+ENGINE = ("Answers: ", "Shows consistency", "AI result:")
 """Words that stand beside the engine's view wherever it is shown."""
 
 SENIORS_PAGES = ("errors", "evaluation", "label_noise", "reliability", "agreement", "audit")
@@ -109,7 +109,7 @@ def _of_case(db: Database, case_id: str) -> tuple[str, str]:
 
 
 def _note(page: Page, words: str) -> None:
-    page.locator("summary").filter(has_text="Reasons, disposition, note").click()
+    page.locator("summary").filter(has_text="Reasons and note").click()
     page.get_by_role("textbox", name="Note", exact=True).fill(words)
 
 
@@ -126,18 +126,18 @@ def test_two_read_one_decides_and_nobody_sees_too_early(team: dict[str, Person],
     _is_out_of_reach(bo, case_id, text, batch_id)
     given_meanwhile = next_case(bo.page)
     assert given_meanwhile != case_id
-    _reads(ann, "2", "7", "Unsafe", "Sure", ANNS_NOTE)
-    expect(ann.page.get_by_text("A second reader will read it too.")).to_be_visible()
+    _reads(ann, "2", "7", "Unsafe", "High", ANNS_NOTE)
+    expect(ann.page.get_by_text("Second review needed")).to_be_visible()
     assert ann.was_sent(*ENGINE)
     _finishes(ann.page)
     _gives_back(bo.page)
     _is_out_of_reach(bo, case_id, text, batch_id)
     assert next_case(bo.page) == case_id
-    expect(bo.page.get_by_role("group", name="Label of the text").locator("input:checked")).to_have_count(0)
+    expect(bo.page.get_by_role("group", name="Label").locator("input:checked")).to_have_count(0)
     assert bo.was_sent(text) and not bo.was_sent(ANNS_NOTE, *ENGINE)
     _sees_only_their_own(ann, case_id)
-    _reads(bo, "1", "8", "Safe", "No doubt", BOS_NOTE)
-    expect(bo.page.get_by_text("The readings differ: a senior will decide.")).to_be_visible()
+    _reads(bo, "1", "8", "Safe", "Certain", BOS_NOTE)
+    expect(bo.page.get_by_text("The two reviews differ.")).to_be_visible()
     screenshot(bo.page, "team-disagreement")
     _finishes(bo.page)
     _file_says_nothing(sue, batch_id, text)
@@ -151,7 +151,7 @@ def _reads(who: Person, label: str, certainty: str, words: str, sure: str, note:
     assert not who.was_sent(*ENGINE)
     _note(who.page, note)
     save(who.page)
-    expect(who.page.get_by_text("The engine:")).to_be_visible()
+    expect(who.page.get_by_text("AI result:")).to_be_visible()
 
 
 def _is_out_of_reach(who: Person, case_id: str, text: str, batch_id: str) -> None:
@@ -159,9 +159,9 @@ def _is_out_of_reach(who: Person, case_id: str, text: str, batch_id: str) -> Non
     page = who.page
     page.goto(f"/inbox?case={case_id}")
     page.get_by_role("button", name="Take this case").click()
-    expect(page.get_by_text(re.compile("Somebody else has this case now|it is free for others")).first).to_be_visible()
+    expect(page.get_by_text(re.compile("assigned to another reviewer now|others may take it")).first).to_be_visible()
     _case_page(page, case_id)
-    expect(page.get_by_text("This case is not in your hands.")).to_be_visible()
+    expect(page.get_by_text("This case is not assigned to you.")).to_be_visible()
     expect(page.get_by_role("link", name="To the inbox")).to_be_visible()
     page.goto(f"/batches?batch={batch_id}")
     expect(page.get_by_text("4 rows in = 4 accepted")).to_be_visible()
@@ -172,21 +172,20 @@ def _is_out_of_reach(who: Person, case_id: str, text: str, batch_id: str) -> Non
 
 
 def _gives_back(page: Page) -> None:
-    page.keyboard.press("h")
-    page.get_by_role("button", name="Give back").click()
-    expect(page.get_by_text("Given back.")).to_be_visible()
+    page.keyboard.press("f")
+    expect(page.get_by_text("You have no open case")).to_be_visible()
 
 
 def _finishes(page: Page) -> None:
     page.keyboard.press("f")
-    expect(page.get_by_text("You hold no case")).to_be_visible()
+    expect(page.get_by_text("You have no open case")).to_be_visible()
 
 
 def _sees_only_their_own(who: Person, case_id: str) -> None:
     _case_page(who.page, case_id)
     expect(who.page.get_by_text(ANNS_NOTE)).to_be_visible()
-    expect(who.page.get_by_text("first reading ·")).to_have_count(1)
-    assert not who.was_sent(BOS_NOTE, "second reading ·")
+    expect(who.page.get_by_text("first review ·")).to_have_count(1)
+    assert not who.was_sent(BOS_NOTE, "second review ·")
 
 
 def _file_says_nothing(senior: Person, batch_id: str, text: str) -> None:
@@ -203,25 +202,25 @@ def _file_says_nothing(senior: Person, batch_id: str, text: str) -> None:
 def _decides(senior: Person, case_id: str, text: str) -> None:
     page = senior.page
     open_inbox(page)
-    page.locator("summary").filter(has_text="1 to decide: readers disagree").click()
+    page.locator("summary").filter(has_text="1 to decide: reviewers disagree").click()
     assert not senior.was_sent(text, ANNS_NOTE, BOS_NOTE)
     page.locator(".disputed a").first.click()
     expect(page.get_by_role("heading", name="Decide")).to_be_visible()
     assert case_in_address(page) == case_id
     expect(case_text(page)).to_have_text(text)
-    for words in (ANNS_NOTE, BOS_NOTE, "first reading ·", "second reading ·"):
+    for words in (ANNS_NOTE, BOS_NOTE, "first review ·", "second review ·"):
         expect(page.get_by_text(words)).to_be_visible()
     shown = page.locator("[data-testid=stMain]").inner_text()
     assert shown.count("reader-") == 2 and "Ann" not in shown and "Bo " not in shown
     assert not senior.was_sent(*ENGINE)
     require_well(page, "team-decide")
-    page.get_by_role("button", name="Record").click()
+    page.get_by_role("button", name="Save").click()
     expect(page.get_by_text("Choose a label first.")).to_be_in_viewport()
     page.get_by_role("radio", name="Unsafe").click()
     page.get_by_role("textbox", name="Why").fill("Both readings discussed with the guideline.")
-    page.get_by_role("button", name="Record").click()
+    page.get_by_role("button", name="Save").click()
     expect(page.get_by_text("Version 1: Unsafe")).to_be_visible()
-    expect(page.get_by_role("heading", name="What the engine did")).to_be_visible()
+    expect(page.get_by_role("heading", name="What the AI did")).to_be_visible()
 
 
 def _closed_for_all(team: dict[str, Person], case_id: str, db: Database) -> None:
@@ -235,7 +234,7 @@ def _closed_for_all(team: dict[str, Person], case_id: str, db: Database) -> None
         _case_page(team[name].page, case_id)
         for words in ("Version 1: Unsafe", ANNS_NOTE, BOS_NOTE):
             expect(team[name].page.get_by_text(words)).to_be_visible()
-        expect(team[name].page.get_by_role("button", name="Record")).to_have_count(0)
+        expect(team[name].page.get_by_role("button", name="Save")).to_have_count(0)
     require_well(team["ann"].page, "team-closed")
     page = team["sue"].page
     page.goto(f"/inbox?case={case_id}")
@@ -267,7 +266,7 @@ def test_an_administrator_sees_what_waits_and_reads_nothing(team: dict[str, Pers
     expect(page.get_by_role("heading", name="File uploads", exact=True)).to_be_visible()
     expect(page.get_by_role("dialog")).to_have_count(0)
     page.goto("/inbox")
-    expect(page.get_by_text("You see what waits")).to_be_visible()
+    expect(page.get_by_text("You see the queue")).to_be_visible()
     expect(page.locator("li[data-id]").first).to_be_visible()
     expect(page.get_by_role("button", name="Next case")).to_have_count(0)
     require_well(page, "team-administrator")
@@ -280,18 +279,18 @@ def test_a_lease_that_runs_out_hands_the_case_to_the_next_reader(team: dict[str,
         open_inbox(page)
     _lease(db, 0.1)  # six seconds
     ann.keyboard.press("n")
-    expect(ann.get_by_role("heading", name="Your reading")).to_be_visible()
+    expect(ann.get_by_role("heading", name="Your review")).to_be_visible()
     case_id = case_in_address(ann)
     ann.keyboard.press("2")
     expect(chosen(ann, "Unsafe")).to_be_visible()
-    expect(ann.get_by_text("You do not hold this case")).to_be_visible()
+    expect(ann.get_by_text("This case is not assigned to you")).to_be_visible()
     expect(case_text(ann)).to_have_count(0)
     _lease(db, 15)
     assert next_case(bo) == case_id
-    expect(bo.get_by_role("group", name="Label of the text").locator("input:checked")).to_have_count(0)
+    expect(bo.get_by_role("group", name="Label").locator("input:checked")).to_have_count(0)
     ann.keyboard.press("t")
     expect(ann.get_by_text("somebody else has this case now").first).to_be_visible()
     assert case_text(ann).count() == 0
     screenshot(ann, "team-lease-lost")
-    choose(bo, "1", "6", "Safe", "Fairly sure")
+    choose(bo, "1", "6", "Safe", "Moderate")
     save(bo)

@@ -100,7 +100,7 @@ new MutationObserver((changes) => {
 
 def _note_rows(page: Page) -> None:
     """Have the page note when each row of the list came in."""
-    page.get_by_role("list", name="Cases that wait").evaluate(f"list => {{ {NOTE_ROWS.replace('LIST', 'list')} }}")
+    page.get_by_role("list", name="Cases to review").evaluate(f"list => {{ {NOTE_ROWS.replace('LIST', 'list')} }}")
 
 
 def _settled(db: Database) -> tuple[str, datetime]:

@@ -265,8 +265,8 @@ def test_a_follow_up_that_is_overdue_goes_down_the_order_once_and_from_its_first
     webhook(db, receiver.address, name="arrivals", events=frozenset({Event.ARRIVED_P0, Event.FAULT}))
     one, cases = notifier(db, clock), fill(db, (Tier.P3,) * 2)
     for case_id in cases:
-        _follow_up(db, case_id, Disposition.URGENT)
-    _follow_up(db, cases[0], Disposition.SAFEGUARDING)
+        _follow_up(db, case_id, Disposition.CONTACT_NOW)
+    _follow_up(db, cases[0], Disposition.PROTECTIVE_SERVICES)
     clock.now += 59 * MINUTE
     assert look_often(db, one, clock, 2, MINUTE) == [0, 1], "a minute before it is due, and then"
     assert receiver.bodies[0]["text"] == "2 cases have a follow-up that is overdue and not closed."
@@ -286,7 +286,7 @@ def test_a_follow_up_that_a_clock_ran_ahead_of_is_told_again_once_the_clock_is_r
     for step in (1, 3):
         webhook(db, receiver.address, name=f"place {step}", step=step, events=frozenset({Event.OVERDUE}))
     one = notifier(db, clock)
-    _follow_up(db, fill(db, entered=False)[0], Disposition.URGENT)
+    _follow_up(db, fill(db, entered=False)[0], Disposition.CONTACT_NOW)
     clock.now = NOW + timedelta(days=30)
     assert look_often(db, one, clock, 1, MINUTE) == [1]
     clock.now = NOW + 61 * MINUTE
@@ -300,7 +300,7 @@ def test_a_follow_up_that_was_closed_before_its_message_went_out_is_not_told(
     webhook(db, receiver.address, events=frozenset({Event.OVERDUE}))
     cases = fill(db, (Tier.P3,) * 2)
     for case_id in cases:
-        _follow_up(db, case_id, Disposition.URGENT)
+        _follow_up(db, case_id, Disposition.CONTACT_NOW)
     clock.now += 61 * MINUTE
     assert notices.collect(db, clock.now) > 0
     _close(db, cases[0], 0)

@@ -178,8 +178,8 @@ def _run(case_id: str) -> dict[str, object]:
 
 
 def form(label: RatingLabel | str = "unsafe", certainty: int = 4, **fields: object) -> RatingForm:
-    """A filled-in form."""
-    return RatingForm.model_validate({"label": label, "certainty": certainty, **fields})
+    """A filled-in form, of a site where nothing more is to be done."""
+    return RatingForm.model_validate({"label": label, "certainty": certainty, "disposition": "none", **fields})
 
 
 def read(

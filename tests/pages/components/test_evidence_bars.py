@@ -83,7 +83,7 @@ def test_a_label_is_drawn_as_out_exactly_when_the_rule_has_excluded_it(rule: Sto
         out = _excluded(rule, codes)
         for struck, rival, thick, width, line, said, words in rows:
             gone = Label(rival) in out
-            assert {bool(struck), bool(thick), bool(said), "✓ excluded" in words} == {gone}
+            assert {bool(struck), bool(thick), bool(said), "✓ ruled out" in words} == {gone}
             assert (float(width) > LINE) is gone or not line
             seen["out" if gone else "in"] += 1
     assert seen["in"] > RUNS / 4 and (rule is VOTE or seen["out"] > RUNS / 4)
@@ -98,7 +98,7 @@ def test_the_panels_of_the_shares_say_the_same_fate(rule: StoppingRule) -> None:
         assert {Label(name) for fate, name, _ in figures if fate == "out"} == _excluded(rule, codes)
         since = steps(rule, codes)[1]
         for fate, name, words in figures:
-            assert (words == f"excluded from draw {since[Label(name)]} on") if fate == "out" else words == ""
+            assert (words == f"ruled out after answer {since[Label(name)]}") if fate == "out" else words == ""
 
 
 def test_excluded_since_is_the_start_of_the_time_up_to_now() -> None:
@@ -112,16 +112,16 @@ def test_excluded_since_is_the_start_of_the_time_up_to_now() -> None:
 
 def test_before_any_draw_the_rows_stand_and_say_nothing() -> None:
     html = bars_html((), VILLE)
-    assert html.count('class="sl-over"') == 2 and "excluded" not in html
+    assert html.count('class="sl-over"') == 2 and "ruled out" not in html
 
 
 @pytest.mark.parametrize(
     ("rule", "words"),
-    [(CERTIFIED, "5 times in 100"), (VILLE, "5 times in 100"), (PAPER, "5 times"), (VOTE, "no bound")],
+    [(CERTIFIED, "at most 5%"), (VILLE, "at most 5%"), (PAPER, "at most 5%"), (VOTE, "no error bound")],
 )
 def test_the_legend_says_what_the_rule_promises_once(rule: StoppingRule, words: str) -> None:
     legend = unescape(legend_html([rule, rule], read_off=False))
-    assert legend.count(words) == 1 and ("past it" in legend) is (rule is not VOTE)
+    assert legend.count(words) == 1 and ("threshold</p>" in legend) is (rule is not VOTE)
 
 
 @pytest.mark.parametrize(
@@ -132,5 +132,5 @@ def test_probabilities_read_off_exclude_by_more_than_is_unknown(code: str, out: 
     assert told is not None
     html = bars_html(told.comparisons(), CERTIFIED)
     # leads of 0.5 and 0.6 over nothing; 0.25 (not more than 0.3) and 0.45; 0.0 (a tie) and 0.2
-    assert html.count("✓ excluded") == html.count('class="n out"') == out
+    assert html.count("✓ ruled out") == html.count('class="n out"') == out
     assert "unknown" in unescape(legend_html([], read_off=True))

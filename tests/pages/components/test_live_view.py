@@ -12,7 +12,7 @@ from pages.components.live_view import badge_html, budget_html, live_html
 from pages.components.notices import footer_html, notice_html
 from pages.components.trail import TRACE_POINTS, State, evidence_sentence, node_view, node_views
 from pages.components.untrusted_text import text_html
-from screening.engine.pipeline import MajorityVoteConfig, chain, preset
+from screening.engine.pipeline import preset
 from screening.labels import LABELS, Label
 from storage.settings_store import SiteSettings
 
@@ -54,11 +54,11 @@ def test_an_identified_label_is_past_the_line_against_both_rivals() -> None:
     view = node_view(RECOMMENDED.nodes[0], UNANIMOUS_SAFE, ended=True)
     # E(11, 0) is 1,102 over either rival; the lines are 1/0.001 over unsafe and 1/0.025 over escalate
     assert [words(each) for each in view.compared] == [
-        "× 1,102 · line × 1,000 · ✓ excluded",
-        "× 1,102 · line × 40.0 · ✓ excluded",
+        "evidence 1,102:1 · threshold 1,000:1 · ✓ ruled out",
+        "evidence 1,102:1 · threshold 40.0:1 · ✓ ruled out",
     ]
     html = live_html([view], ended=True)
-    assert html.count('class="n out"') == 2 and "✓ Identified: safe" in badge_html(view)
+    assert html.count('class="n out"') == 2 and "✓ Answered: safe" in badge_html(view)
 
 
 def test_the_shares_are_one_click_away_when_it_has_ended_and_nothing_moves_before() -> None:
@@ -71,24 +71,23 @@ def test_the_shares_are_one_click_away_when_it_has_ended_and_nothing_moves_befor
 def test_where_no_answer_was_usable_nothing_looks_settled() -> None:
     view = node_view(RECOMMENDED.nodes[0], "?" * 6, ended=True)
     assert view.state is State.NO_ANSWER and view.compared == ()
-    assert "excluded</span>" not in bars_html(view.compared, view.rule)
+    assert "ruled out</span>" not in bars_html(view.compared, view.rule)
 
 
 def test_the_second_look_is_a_row_of_its_own() -> None:
     draws = {"worker/main": UNANIMOUS_SAFE, "worker/second_look": "SU"}
     titles = [view.title for view in node_views(RECOMMENDED, draws, ended=False)]
-    assert titles == ["Worker", "Worker, second prompt", "Risk", "Legal"]
+    assert titles == ["Worker", "Worker, second wording", "Risk", "Legal"]
 
 
-def test_the_sentence_bounds_by_the_evidence_of_the_draws() -> None:
-    # six unanimous draws: E(6, 0) = 40.126, so 1/E = 0.0249 is below 1 in 40
-    assert evidence_sentence(RECOMMENDED.nodes[0], "U" * 6, Label.UNSAFE).endswith("below 1 in 40")
-    # 20 against 6: E = 10.858
-    mixed = evidence_sentence(RECOMMENDED.nodes[0], "S" * 20 + "U" * 6, Label.SAFE)
-    assert mixed.startswith("20 of 26 runs answered safe") and mixed.endswith("below 1 in 10")
-    assert evidence_sentence(PAPER.nodes[0], "SUE", Label.SAFE).endswith("below 1 in 20")  # its δ = 0.05
-    votes = chain("votes", MajorityVoteConfig(n=3), "next")
-    assert "no bound" in evidence_sentence(votes.nodes[0], "SSU", Label.SAFE)
+@pytest.mark.parametrize("codes", ["U" * 6, "S" * 20 + "U" * 6, "=0.7|0.2|0.1|0|1"])
+def test_the_sentence_says_how_constant_the_answers_are_and_never_that_they_are_right(codes: str) -> None:
+    label = Label.UNSAFE if codes == "U" * 6 else Label.SAFE
+    said = evidence_sentence(codes, label)
+    assert said.endswith("Shows consistency, not correctness.") and "chance" not in said
+    assert codes[0] == "=" or said.startswith(
+        f"{codes.count(label.value[0].upper())} of {len(codes)} answers: {label}."
+    )
 
 
 @settings(max_examples=50, deadline=None)

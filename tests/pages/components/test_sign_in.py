@@ -232,7 +232,7 @@ def test_an_administrator_sees_what_waits_and_is_offered_no_case(visit: Opener, 
     page = page.switch_page(script_at("inbox")).run()
     assert not page.exception and not page.error
     shown = " ".join(element.proto.body for element in page.get("html"))
-    assert "You see what waits" in shown
+    assert "You see the queue" in shown
     shown_parts = {
         element.proto.component_name.rpartition(".")[2]: element.proto for element in page.get("bidi_component")
     }

@@ -54,7 +54,7 @@ def test_all_cases_are_listed_with_what_became_of_them(open_page: Opener, page_d
     page = open_page("results", batch=decided(page_database))
     assert not page.exception, page.exception
     table = page.dataframe[0].value
-    assert list(table["Outcome"]) == ["labelled safe"] * 3 + ["goes to a clinician", "pending"]
+    assert list(table["Outcome"]) == ["labeled safe"] * 3 + ["escalated to a clinician", "pending"]
     assert list(table["Final label"]) == ["", "", "", "in review", ""] and table["Calls"][3] == 6
 
 

@@ -82,7 +82,7 @@ def unfold(page: AppTest, heading: str) -> AppTest:
 
 def save(page: AppTest, label: str = "unsafe", certainty: int = 4, **fields: Any) -> AppTest:
     """Ctrl+Enter, and the reveal that the component asks for after it."""
-    page = ask(page, "save", form={"label": label, "certainty": certainty, "rev": 1, **fields})
+    page = ask(page, "save", form={"label": label, "certainty": certainty, "disposition": "none", "rev": 1, **fields})
     return ask(page, "reveal") if desk(page)["stage"] == "read" else page
 
 

@@ -73,8 +73,10 @@ def test_an_open_case_shows_nothing_before_it_is_read(open_page: Opener, page_da
     [case_id] = fill(page_database)
     page = open_page("case", case=case_id)
     assert not page.exception
-    assert "waits for a reading" in _shown(page)
-    assert not any(word in _shown(page) for word in ("canary", "Goes to a clinician", "posts.csv", "Reference"))
+    assert "In review." in _shown(page)
+    assert not any(
+        word in _shown(page) for word in ("canary", "Escalated to a clinician", "posts.csv", "Original label")
+    )
 
 
 def test_the_whole_trail_after_the_reading(open_page: Opener, page_database: Database) -> None:
@@ -89,12 +91,12 @@ def test_the_whole_trail_after_the_reading(open_page: Opener, page_database: Dat
         "<dt>Id</dt><dd>post-1</dd>",
         "posts.csv, row 1",
         "safe (“no” in the file)",
-        "appears to address the model or to answer in its place; safe is not accepted",
+        "appears to address the AI or to answer in its place; safe is not accepted",
         "Sign of injection</dt><dd>instruction override</dd>",
         "Sign of injection</dt><dd>role play (in the reply)</dd>",
-        "Draws in order: 2 safe, 1 unsafe, 1 not a label, 2 safe",
-        "draw 4: perhaps",
-        "first reading · blind",
+        "Answers: 4 safe, 1 unsafe, 1 not a label.",
+        "answer 4: perhaps",
+        "first review · blinded",
         "Version 1: Safe",
     ):
         assert words in shown, words
@@ -137,13 +139,13 @@ def test_what_is_erased_leaves_a_page_that_lies_open(open_page: Opener, page_dat
     [case_id] = fill(page_database)
     _read(page_database, case_id)
     page = open_page("case", case=case_id)
-    assert "canary" in _shown(page) and "Amend the accepted label" in _shown(page)
+    assert "canary" in _shown(page) and "Change the final label" in _shown(page)
     with page_database.write() as conn:
         erase_rows(conn, [case_id], None, _now())
     page.run()
     assert not page.exception
     assert "canary" not in _shown(page) and ERASED in _shown(page)
-    assert "Amend the accepted label" not in _shown(page), "it would be refused"
+    assert "Change the final label" not in _shown(page), "it would be refused"
 
 
 def test_a_case_that_was_erased_before_it_had_a_label_has_none_to_amend(
@@ -158,7 +160,7 @@ def test_a_case_that_was_erased_before_it_had_a_label_has_none_to_amend(
         erase_rows(conn, [case_id], None, _now())
     page = open_page("case", case=case_id)
     assert not page.exception
-    assert "first reading" in _shown(page) and "Amend the accepted label" not in _shown(page)
+    assert "first review" in _shown(page) and "Change the final label" not in _shown(page)
 
 
 def _failed(db: Database, created_by: str = "rae") -> str:
@@ -175,7 +177,7 @@ def _failed(db: Database, created_by: str = "rae") -> str:
 
 def test_a_failed_case_can_be_taken_up_again(open_page: Opener, page_database: Database) -> None:
     page = open_page("case", case=_failed(page_database))
-    assert "Not decided." in _shown(page) and "3 calls made in vain. try later" in _shown(page)
+    assert "No AI decision." in _shown(page) and "3 calls without an answer. try later" in _shown(page)
     page.button(key="retry").click().run()
     assert not page.exception and not [button for button in page.button if button.key == "retry"]
 
@@ -191,7 +193,7 @@ def test_only_who_may_control_the_batch_is_offered_another_try(
     page.user = {"is_logged_in": True, "iss": "idp", "sub": RESEARCHER.id, "iat": _now().timestamp()}
     page.run().query_params["case"] = case_id
     page = page.switch_page(str(ROOT / "pages" / "case.py")).run()
-    assert "3 calls made in vain" in _shown(page)
+    assert "3 calls without an answer" in _shown(page)
     assert [button.key for button in page.button if button.key == "retry"] == ["retry"] * offered
 
 
@@ -200,7 +202,7 @@ def test_nothing_of_a_cancelled_batch_is_offered_another_try(open_page: Opener, 
     batch_id = page_database.row(cases.select()).batch_id
     cancel(page_database, LOCAL_USER.at(_now()), batch_id)
     page = open_page("case", case=case_id)
-    assert "3 calls made in vain" in _shown(page)
+    assert "3 calls without an answer" in _shown(page)
     assert not [button for button in page.button if button.key == "retry"]
 
 
@@ -214,19 +216,19 @@ def test_an_abstention_is_said_in_words_that_claim_nothing_about_the_text() -> N
     node = preset("recommended").nodes[0]
     view = node_view(node, "SU" * 43, ended=True)
     words = stopped_words(node, view)
-    assert "43 safe, 43 unsafe" in words and words.endswith("that says nothing about the text.")
+    assert "43 safe, 43 unsafe" in words and words.endswith("So this agent gives no label.")
 
 
 def test_what_a_model_said_is_escaped_and_cost_unknown_is_not_free() -> None:
     html = evidence_html(_evidence("S?U", None, "curtailed"))
     assert "&lt;b&gt;no&lt;/b&gt;" in html and "<b>no</b>" not in html
-    assert "cost unknown" in html and "Not asked: Risk, Legal" in html
+    assert "cost unknown" in html and "Risk, Legal: not needed" in html
 
 
 def test_a_configuration_that_cannot_be_read_still_shows_the_draws() -> None:
     evidence = _evidence("SSU", None, "exhausted", node="unheard_of")
-    assert "Draws in order: 2 safe, 1 unsafe" in evidence_html(evidence)
-    assert outcome_words(evidence).startswith("Goes to a clinician. unheard_of:")
+    assert "Answers: 2 safe, 1 unsafe." in evidence_html(evidence)
+    assert outcome_words(evidence).startswith("Escalated to a clinician. unheard_of:")
 
 
 def test_an_unknown_flag_forbids_safe() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from time import time
 
 import pytest
 from sqlalchemy import func, select, update
@@ -29,6 +30,7 @@ from storage.review.adjudication import Next
 from storage.review.drafts import load_draft
 from storage.review.erasure import erase_rows
 from storage.review.queue import Counts, State, counts
+from storage.review.standing import Follows
 from storage.schema import cases, inbox_entries, unblindings
 from storage.schema import ratings as ratings_table
 from storage.settings_store import SiteSettings
@@ -69,18 +71,21 @@ def case_id(page_database: Database) -> Iterator[str]:
 
 def test_an_empty_inbox_says_that_nothing_waits(open_page: Opener) -> None:
     page = take_next(open_page("inbox"))
-    assert desk(page)["words"] == "No case is open in the inbox."
-    assert desk(page)["said"] == "No case is free for you at the moment." and "case" not in page.query_params
+    assert desk(page)["words"] == "No cases to review."
+    assert desk(page)["said"] == "No unassigned case for you at the moment." and "case" not in page.query_params
 
 
 def test_nothing_of_the_engine_before_the_reading_and_all_of_it_after(open_page: Opener, case_id: str) -> None:
     page = take_next(open_page("inbox"))
     assert page.query_params["case"] in (case_id, [case_id])
     assert desk(page)["case"]["text"] == TEXT
-    assert "exhausted" not in _shown(page) and "Goes to a clinician" not in _shown(page)
+    assert "exhausted" not in _shown(page) and "Escalated to a clinician" not in _shown(page)
     page = save(page)
-    assert desk(page)["read"]["words"] == "Unsafe, sure" and desk(page)["read"]["becomes"] == "The case is closed."
-    assert "Goes to a clinician" in desk(page)["read"]["engine"]
+    assert (
+        desk(page)["read"]["words"] == "Unsafe (high confidence), no action"
+        and desk(page)["read"]["becomes"] == "Case closed."
+    )
+    assert "Escalated to a clinician" in desk(page)["read"]["engine"]
 
 
 def test_the_engines_view_is_served_when_the_desk_asks_for_it_and_not_with_the_save(
@@ -88,7 +93,7 @@ def test_the_engines_view_is_served_when_the_desk_asks_for_it_and_not_with_the_s
 ) -> None:
     page = ask(take_next(open_page("inbox")), "save", form={"label": "safe", "certainty": 5})
     assert desk(page)["stage"] == "read" and not desk(page)["read"]["revealed"]
-    assert "Goes to a clinician" not in _shown(page) and _count(page_database, unblindings) == 0
+    assert "Escalated to a clinician" not in _shown(page) and _count(page_database, unblindings) == 0
     page = ask(page, "reveal")
     assert desk(page)["read"]["revealed"] and _count(page_database, unblindings) == 1
 
@@ -98,11 +103,11 @@ def test_what_the_agents_settled_is_not_told_before_the_reading_and_not_denied_a
 ) -> None:
     [audited] = fill(page_database, outcome="safe")
     page = take_next(open_page("inbox"))
-    assert desk(page)["case"]["why"] == "Routine reading"
+    assert desk(page)["case"]["why"] == "Awaiting review"
     page = save(page)
-    assert desk(page)["case"]["why"] == "Settled by the agents, read as a check"
+    assert desk(page)["case"]["why"] == "Quality check: the AI had decided it"
     case = " ".join(element.proto.body for element in open_page("case", case=audited).get("html"))
-    assert "Settled by the agents, read as a check" in case and "did not settle" not in case
+    assert "Quality check: the AI had decided it" in case and "did not settle" not in case
 
 
 def test_a_save_without_label_or_certainty_is_refused(open_page: Opener, page_database: Database, case_id: str) -> None:
@@ -115,7 +120,7 @@ def test_the_same_save_twice_is_one_rating_also_for_a_session_that_knows_nothing
     open_page: Opener, page_database: Database, case_id: str
 ) -> None:
     page, rating = take_next(open_page("inbox")), new_id(_now())
-    token, given = desk(page)["case"]["token"], {"label": "unsafe", "certainty": 4}
+    token, given = desk(page)["case"]["token"], {"label": "unsafe", "certainty": 4, "disposition": "none"}
     for _ in range(2):
         page = ask(page, "save", rating, case=case_id, token=token, form=given)
     after_restart = ask(open_page("inbox", case=case_id), "save", rating, case=case_id, token=token, form=given)
@@ -136,7 +141,7 @@ def test_contradictions_are_pointed_out_and_not_corrected(open_page: Opener, cas
     fields = {"label": "unsafe", "certainty": 4, "plan": "full", "ideation": 1}
     page = ask(take_next(open_page("inbox")), "draft", form=fields | {"rev": 1})
     assert desk(page)["points"] == ["A full plan is recorded with ideation below level 3."]
-    assert desk(save(page, plan="full", ideation=1))["read"]["words"] == "Unsafe, sure"
+    assert desk(save(page, plan="full", ideation=1))["read"]["words"] == "Unsafe (high confidence), no action"
 
 
 def test_a_mark_is_kept_in_the_text_as_received_and_the_end_not_reached_is_recorded(
@@ -169,7 +174,7 @@ def test_a_save_after_the_case_went_to_a_colleague_says_so_and_keeps_the_draft(
     page = ask(take_next(open_page("inbox")), "draft", form={"label": "unsafe", "certainty": 4, "rev": 1})
     give_to_bo(page_database, case_id)
     page = ask(page, "save", form={"label": "unsafe", "certainty": 4, "note": "typed last"})
-    said = "Somebody else has this case now. What you filled in is kept as a draft."
+    said = "This case is assigned to another reviewer now. What you filled in is kept as a draft."
     assert answer(page) == {"ok": False, "words": said} and desk(page)["words"] == said
     assert desk(page)["stage"] == "over" and not desk(page)["may_take"] and TEXT not in _shown(page)
     kept = load_draft(page_database, LOCAL_USER, case_id)
@@ -183,7 +188,7 @@ def test_of_a_draft_nothing_is_said_to_who_filled_in_nothing(
 ) -> None:
     page = ask(take_next(open_page("inbox")), "draft", form={"label": None, "marks": [], "note": "", "rev": 1})
     give_to_bo(page_database, case_id)
-    assert desk(ask(page, "look"))["words"] == "Somebody else has this case now."
+    assert desk(ask(page, "look"))["words"] == "This case is assigned to another reviewer now."
     page = ask(page, "draft", form={"label": "safe", "marks": [], "note": "", "rev": 2})
     assert desk(ask(page, "look"))["words"].endswith("What you filled in is kept as a draft.")
 
@@ -192,7 +197,7 @@ def test_a_lease_that_ran_out_is_taken_up_again(open_page: Opener, page_database
     page = take_next(open_page("inbox"))
     write(page_database, update(inbox_entries).values(lease_expires_at=_now() - timedelta(seconds=1)))
     page = ask(page, "look")
-    assert desk(page)["words"] == "You do not hold this case: it is free for others."
+    assert desk(page)["words"] == "This case is not assigned to you any more: others may take it."
     assert desk(page)["may_take"] and TEXT not in _shown(page)
     page = ask(page, "take", case=case_id)
     assert desk(page)["stage"] == "reading" and desk(page)["case"]["text"] == TEXT
@@ -201,9 +206,9 @@ def test_a_lease_that_ran_out_is_taken_up_again(open_page: Opener, page_database
 def test_a_page_whose_case_was_closed_in_another_page_says_when_and_as_what(open_page: Opener, case_id: str) -> None:
     stale = take_next(open_page("inbox"))
     other = save(open_page("inbox", case=case_id))
-    at = desk(other)["last"]["at"]
+    at = f"{datetime.fromtimestamp(desk(other)['last']['at'] / 1000, UTC):%H:%M}"
     stale = ask(stale, "save", form={"label": "safe", "certainty": 5})
-    assert answer(stale) == {"ok": False, "words": f"You read this case at {at} UTC as unsafe; it is closed."}
+    assert answer(stale) == {"ok": False, "words": f"You reviewed this case at {at} UTC as unsafe; it is closed."}
     assert desk(stale)["stage"] == "over" and desk(stale)["mine"] and "free for others" not in _shown(stale)
 
 
@@ -285,7 +290,10 @@ def test_a_case_left_by_a_reload_comes_first_unless_another_is_more_urgent(
 def test_the_keys_of_the_list_are_told_to_whoever_has_one(open_page: Opener, page_database: Database) -> None:
     told = [key for key, _ in desk(open_page("inbox"))["offer"]["keys"]]
     assert told[-2:] == ["/", "J K"]
-    assert [key for key, _ in form_offer(browse=False)["keys"]] == told[:-2]
+    assert [
+        key
+        for key, _ in form_offer(SiteSettings().dispositions, SiteSettings().follow_up_minutes, browse=False)["keys"]
+    ] == told[:-2]
 
 
 def test_the_case_before_is_opened_again(open_page: Opener, page_database: Database) -> None:
@@ -293,13 +301,15 @@ def test_the_case_before_is_opened_again(open_page: Opener, page_database: Datab
     page = save(take_next(save(take_next(open_page("inbox")))))
     assert desk(page)["case"]["id"] == second
     page = ask(page, "previous", case=None)
-    assert desk(page)["case"]["id"] == first and desk(page)["read"]["words"] == "Unsafe, sure"
+    assert desk(page)["case"]["id"] == first and desk(page)["read"]["words"] == "Unsafe (high confidence), no action"
 
 
 def test_the_case_before_a_changed_reading_is_another_case(open_page: Opener, page_database: Database) -> None:
     first, second = fill(page_database, [Tier.P0, Tier.P1])
     page = save(take_next(save(take_next(open_page("inbox")))))
-    page = ask(ask(page, "reveal"), "revise", form={"label": "safe", "certainty": 4}, note="read again")
+    page = ask(
+        ask(page, "reveal"), "revise", form={"label": "safe", "certainty": 4, "disposition": "none"}, note="read again"
+    )
     assert desk(page)["case"]["id"] == second and desk(page)["read"]["version"] == 2
     assert desk(ask(page, "previous", case=None))["case"]["id"] == first
 
@@ -308,12 +318,12 @@ def test_my_readings_are_listed_with_what_became_of_them(
     open_page: Opener, page_database: Database, case_id: str
 ) -> None:
     page = open_page("inbox")
-    assert "You have read no case yet." not in _shown(page)  # nothing is asked for while it is folded
-    assert "You have read no case yet." in _shown(unfold(page, "My readings"))
-    assert "unsafe, sure · accepted</p>" in _shown(save(take_next(page)))
+    assert "You have reviewed no case yet." not in _shown(page)  # nothing is asked for while it is folded
+    assert "You have reviewed no case yet." in _shown(unfold(page, "My reviews"))
+    assert "unsafe, high confidence · final</p>" in _shown(save(take_next(page)))
     made = adjudication.reveal_versions(page_database, LOCAL_USER.at(_now()), case_id)
     adjudication.amend(page_database, LOCAL_USER.at(_now()), case_id, made[-1].label.__class__("safe"), "discussed", 1)
-    assert "≠ accepted otherwise: safe" in _shown(unfold(open_page("inbox"), "My readings"))
+    assert "final label differs: safe" in _shown(unfold(open_page("inbox"), "My reviews"))
 
 
 def test_a_case_that_becomes_urgent_while_it_is_read_is_shown_as_it_is(
@@ -321,12 +331,12 @@ def test_a_case_that_becomes_urgent_while_it_is_read_is_shown_as_it_is(
 ) -> None:
     """The list beside it says so; nobody may take five minutes for four hours."""
     page = take_next(open_page("inbox"))
-    assert desk(page)["case"]["tier_words"] == "● P2 today"
+    assert desk(page)["case"]["tier_words"] == "● P2 Same day"
     with page_database.write() as conn:
         placed = Placement(tier=Tier.P0, why=TriageWhy.LIKELY_URGENT)
         settle(conn, case_id, placed, Label.UNSAFE, _now(), SiteSettings())
     shown = desk(ask(page, "look"))
-    assert (shown["case"]["tier_words"], shown["case"]["needs_note"]) == ("▲▲ P0 at once", True)
+    assert (shown["case"]["tier_words"], shown["case"]["needs_note"]) == ("▲▲ P0 Immediate", True)
     assert shown["said"] == "This case has become more urgent."
     assert shown["case"]["due"] < 1000 * (_now() + timedelta(minutes=6)).timestamp()
 
@@ -350,7 +360,7 @@ def test_finish_leaves_nothing_in_hand(open_page: Opener, page_database: Databas
     fill(page_database, [Tier.P2, Tier.P3])
     page = ask(save(take_next(open_page("inbox"))), "finish", case=None)
     assert claims.my_claims(page_database, LOCAL_USER.at(_now())) == () and desk(page)["ahead"] is None
-    assert desk(page)["said"] == "You hold no case." and counts(page_database, BO.at(_now())).free == 1
+    assert desk(page)["said"] == "You have no open case." and counts(page_database, BO.at(_now())).free == 1
 
 
 def test_an_urgent_case_is_not_skipped_without_a_note(open_page: Opener, page_database: Database) -> None:
@@ -374,7 +384,7 @@ def test_a_note_of_a_namesake_is_not_ones_own(open_page: Opener, page_database: 
 def test_not_me_takes_no_reason_at_any_tier(open_page: Opener, page_database: Database) -> None:
     fill(page_database, [Tier.P0])
     page = ask(take_next(open_page("inbox")), "not_me")
-    assert "does not come to you again" in desk(page)["said"]
+    assert "will not be offered this case again" in desk(page)["said"]
 
 
 def test_a_p0_case_may_be_opened_at_once_and_is_then_not_blind(open_page: Opener, page_database: Database) -> None:
@@ -443,9 +453,9 @@ def test_every_open_case_is_in_the_counts_once() -> None:
         held_until=datetime(2026, 1, 1, 14, 32, tzinfo=UTC),
         reserved_until=None,
     )
-    assert counts_words(found) == "12 free, 3 held by somebody else (until 14:32 UTC), 5 outside your filter"
+    assert counts_words(found) == "12 unassigned, 3 assigned to others (until 14:32 UTC), 5 outside your filter"
     assert empty_words(found) == (
-        "Nothing is free for you at the moment: 3 held by somebody else (until 14:32 UTC), 5 outside your filter."
+        "No unassigned case for you: 3 assigned to others (until 14:32 UTC), 5 outside your filter."
     )
 
 
@@ -457,18 +467,45 @@ def test_names_that_could_be_markup_are_replaced(name: str) -> None:
 def test_where_nobody_is_there_for_what_follows_that_is_said(open_page: Opener, page_database: Database) -> None:
     fill(page_database)
     page = save(ask(take_next(open_page("inbox")), "second"), "safe", 5)
-    assert desk(page)["read"]["becomes"] == "It waits for a second reader, and nobody else reads cases here."
+    assert (
+        desk(page)["read"]["becomes"]
+        == "Second review needed, but no other reviewer is set up. Add one in Admin > Accounts."
+    )
     here = Here(db=page_database, person=BO, site=SiteSettings(), now=_now())
-    assert "it waits for a senior, and nobody is one here" in next_words(here, Next.SENIOR)
+    disputed = Follows(next=Next.SENIOR, follow_ups=())
+    assert "no senior is set up" in next_words(here, disputed)
     register(page_database, SENIOR)
-    assert next_words(here, Next.SENIOR) == "The readings differ: a senior will decide."
+    assert next_words(here, disputed).endswith("A senior decides: Sue.")
+
+
+@pytest.mark.parametrize(
+    ("disposition", "alone", "closed"),
+    [("none", "safe", True), ("contact_now", "unsafe", False), ("none", "insufficient_information", False)],
+)
+def test_it_is_closed_only_where_nothing_is_open(
+    open_page: Opener, page_database: Database, disposition: str, alone: str, closed: bool
+) -> None:
+    """A follow-up, or a second review that nobody is there to give, is told with whom it is and until when."""
+    fill(page_database)
+    read = desk(save(take_next(open_page("inbox")), alone, disposition=disposition))["read"]
+    assert ("closed" in read["becomes"].lower()) is closed and len(read["follow_ups"]) == (not closed)
+    assert all("for you" in one["words"] and one["due"] > 1_000 * time() for one in read["follow_ups"])
+
+
+def test_a_save_without_the_disposition_it_needs_is_refused_and_loses_nothing(
+    open_page: Opener, page_database: Database, case_id: str
+) -> None:
+    page = ask(take_next(open_page("inbox")), "draft", form={"label": "unsafe", "note": "as she wrote", "rev": 1})
+    page = ask(page, "save", form={"label": "unsafe", "certainty": 4, "note": "as she wrote", "rev": 1})
+    assert not answer(page)["ok"] and "disposition" in answer(page)["words"]
+    assert desk(page)["stage"] == "reading" and desk(page)["draft"]["note"] == "as she wrote"
 
 
 def test_the_disagreement_is_for_a_senior_to_decide(open_page: Opener, page_database: Database) -> None:
     [disputed] = fill(page_database)
     register(page_database, BO)
     page = save(ask(take_next(open_page("inbox")), "second"), "safe", 5)
-    assert desk(page)["read"]["becomes"] == "A second reader will read it too."
+    assert desk(page)["read"]["becomes"] == "Second review needed: Bo."
     claim = claims.claim_next(page_database, BO.at(_now()))
     assert claim is not None
     ratings.submit_rating(page_database, BO.at(_now()), disputed, claim.token, form("unsafe"), new_id(_now()))
@@ -477,7 +514,7 @@ def test_the_disagreement_is_for_a_senior_to_decide(open_page: Opener, page_data
     assert listed["mine"] and listed["href"].endswith(disputed)
     page = open_page("case", case=disputed)
     page = _press(page, f"record_{disputed}_0")
-    assert page.error[0].value == "Choose a label first."
+    assert page.error[0].value == "Select a label."
     page.session_state[f"decide_{disputed}_0"] = "unsafe"
     page = _press(page, f"record_{disputed}_0")
     assert page.error[0].value == "Say why."
@@ -507,7 +544,7 @@ def test_a_second_opinion_asked_after_the_lease_is_refused_and_said(
     page = take_next(open_page("inbox"))
     write(page_database, update(inbox_entries).values(holder=None, token=None, lease_expires_at=None))
     page = ask(page, "second")
-    assert "You do not hold this case" in answer(page)["words"] and TEXT not in _shown(page)
+    assert "This case is not assigned to you" in answer(page)["words"] and TEXT not in _shown(page)
 
 
 def test_what_is_no_request_is_left_alone(open_page: Opener, page_database: Database, case_id: str) -> None:
@@ -516,4 +553,4 @@ def test_what_is_no_request_is_left_alone(open_page: Opener, page_database: Data
         before = desk(page)["answers"]
         page = ask(page, **{"kind": "skip", **nonsense})
         assert desk(page)["answers"] == before and desk(page)["stage"] == "reading"
-    assert answer(ask(page, "draft", case="0" * 32, form={"note": "x"}))["words"] == "This case is not in your hands."
+    assert answer(ask(page, "draft", case="0" * 32, form={"note": "x"}))["words"] == "This case is not assigned to you."

@@ -1,7 +1,7 @@
 """What an open inbox is told: counts, late ones, the list its reader may see, and only to the browser it is in."""
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -15,7 +15,7 @@ from pages.review.closed_pages import GONE_AFTER, NOTE, OpenInbox, closed_pages
 from pages.review.inbox_desk import Here
 from pages.review.inbox_live import ROUTE, View, seats, snapshot, view_of
 from pages.review.list_requests import act, offer
-from screening.review.actors import Actor, Role
+from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Forbidden
 from screening.review.triage import TARGETS, Tier
 from storage.audit_log import events
@@ -29,6 +29,8 @@ from storage.schema import batches, cases
 from storage.settings_store import SiteSettings
 from storage.site.saved_views import Place, forget_view, save_view, saved_views
 from tests.databases import write
+from tests.pages.conftest import Opener
+from tests.pages.review.desk import ask, desk, save, take_next
 from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, read, register
 
 BOTH = Actor(id="both", name="Both", roles=frozenset({Role.REVIEWER, Role.SENIOR}))
@@ -42,10 +44,10 @@ def test_it_counts_what_waits_and_what_is_late_and_names_no_text(db: Database) -
     ids = fill(db, [Tier.P0, Tier.P1, Tier.P3])
     write(db, update(cases).where(cases.c.id == ids[2]).values(external_id="<b>\u202e[x](http://out.example)"))
     told = snapshot(db, SENIOR.at(NOW + TARGETS[Tier.P0] + MINUTE), View())
-    assert (told["waits"], told["urgent"], told["late"]) == (3, 2, "1 late")
-    assert [(pill["open"], pill["late"]) for pill in told["pills"]] == [(1, "1 late"), (1, ""), (0, ""), (1, "")]
+    assert (told["waits"], told["urgent"], told["late"]) == (3, 2, "1 overdue")
+    assert [(pill["open"], pill["late"]) for pill in told["pills"]] == [(1, "1 overdue"), (1, ""), (0, ""), (1, "")]
     first, _, last = told["rows"]
-    assert (first["id"], first["late"], first["left"], first["meaning"]) == (ids[0], True, "1 min over", "at once")
+    assert (first["id"], first["late"], first["left"], first["meaning"]) == (ids[0], True, "overdue 1 min", "Immediate")
     assert "\u202e" not in last["name"] and "canary" not in json.dumps(told)
 
 
@@ -312,3 +314,17 @@ def test_a_seat_is_good_for_its_browser_and_the_oldest_is_forgotten() -> None:
 def test_an_address_that_asks_for_nonsense_gets_an_ordinary_view(rows: str) -> None:
     assert 1 <= view_of({"rows": rows, "tiers": ",;P7"}).rows <= 8
     assert view_of({"rows": rows, "tiers": ",;P7"}).tiers is None
+
+
+def test_what_a_filter_hides_of_the_most_urgent_is_counted_and_given_all_the_same(
+    open_page: Opener, page_database: Database
+) -> None:
+    urgent, calm = fill(page_database, [Tier.P0, Tier.P2])
+    by = LOCAL_USER.at(datetime.now(UTC))
+    hidden = {name: snapshot(page_database, by, View(tiers=tiers))["hidden"] for name, tiers in (
+        ("no filter", None), ("with it", [Tier.P0]), ("without it", [Tier.P2]))}  # fmt: skip
+    assert hidden == {"no filter": 0, "with it": 0, "without it": 1}
+    page = ask(open_page("inbox", tiers="P2"), "urgent", case=None)
+    assert desk(page)["case"]["id"] == urgent
+    assert snapshot(page_database, by, View(tiers=[Tier.P2]))["hidden"] == 0, "in hand"
+    assert desk(take_next(save(page)))["case"]["id"] == calm

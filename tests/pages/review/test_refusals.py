@@ -34,7 +34,7 @@ def test_what_was_asked_after_a_save_that_is_refused_is_refused_in_its_words(
     give_to_bo(page_database, case_id)
     saving = asked(page, "save", form={"label": "unsafe", "certainty": 4})
     page = send(page, saving, asked(page, after, case=None))
-    said = "Somebody else has this case now. What you filled in is kept as a draft."
+    said = "This case is assigned to another reviewer now. What you filled in is kept as a draft."
     assert list(desk(page)["answers"].values()) == [{"ok": False, "words": said}] * 2
     assert desk(page)["stage"] == "over" and desk(page)["words"] == said and other
     again = send(page, saving, asked(page, after, case=None))  # its answer had not arrived
@@ -46,7 +46,7 @@ def test_evidence_at_once_after_the_lease_is_refused_and_said(open_page: Opener,
     page = take_next(open_page("inbox"))
     give_to_bo(page_database, urgent)
     page = ask(page, "at_once")
-    assert answer(page) == {"ok": False, "words": "Somebody else has this case now."}
+    assert answer(page) == {"ok": False, "words": "This case is assigned to another reviewer now."}
     assert desk(page)["stage"] == "over" and _revealed(page_database) == 0
 
 
@@ -65,9 +65,9 @@ def test_what_does_not_fit_together_is_said_of_a_read_case_only_while_its_readin
     open_page: Opener, case_id: str
 ) -> None:
     page = save(take_next(open_page("inbox")))
-    doubtful = {"label": "safe", "certainty": 4, "disposition": "urgent", "rev": 2}
+    doubtful = {"label": "safe", "certainty": 4, "disposition": "contact_now", "rev": 2}
     page = ask(page, "draft", form=doubtful | {"revision": True})
-    assert desk(page)["points"] == ["The label is safe, but the disposition is urgent."]
+    assert desk(page)["points"] == ["The label is safe, but the disposition is contact now."]
     page = ask(page, "draft", form=doubtful)  # of a page that had not heard of the save
     assert desk(page)["points"] == []
     page = ask(ask(page, "draft", form=doubtful | {"revision": True}), "revise", form=doubtful, note="second thoughts")

@@ -74,7 +74,7 @@ def test_follow_ups_that_are_not_overdue_are_drawn_once_they_are_unfolded(
     now = datetime.now(UTC)
     for case_id in fill(page_database, [Tier.P2, Tier.P2], entered=False):
         with page_database.write() as conn:
-            open_follow_up(conn, LOCAL_USER.at(now), case_id, Disposition.URGENT)
+            open_follow_up(conn, LOCAL_USER.at(now), case_id, Disposition.CONTACT_NOW)
     page = open_page("inbox")
     panel = _follow_ups(page)
     assert (panel.label, panel.proto.expanded, len(page.text_input)) == ("2 follow-ups open", False, 0)
@@ -98,21 +98,21 @@ def test_what_is_left_with_nobody_is_offered_to_whoever_reads_the_inbox(
     name = "päivä " * 5 + "17"
     write(page_database, update(cases).where(cases.c.id == case_id).values(external_id=name))
     with page_database.write() as conn:
-        open_follow_up(conn, ANN.at(NOW), case_id, Disposition.URGENT)
+        open_follow_up(conn, ANN.at(NOW), case_id, Disposition.CONTACT_NOW)
     page = open_page("inbox")
     assert any("1 follow-up with nobody, 1 overdue" in text.value for text in page.text) and not page.text_input
     page.button(key="follow_ups_take_over").click().run()
     assert not page.exception
     said = [text.value for text in page.text]
     assert name in said, "as the desk calls it"
-    assert any(text.startswith("With you · open since 2026-11-20") for text in said)
+    assert any(text.startswith("Assigned to you · open since 2026-11-20") for text in said)
     assert [one.case_id for one in open_ones(page_database, LOCAL_USER.at(NOW)).shown] == [case_id]
 
 
 def test_a_follow_up_stays_on_the_inbox_until_it_is_closed(open_page: Opener, page_database: Database) -> None:
     (case_id,) = fill(page_database, entered=False)
     with page_database.write() as conn:
-        open_follow_up(conn, LOCAL_USER.at(NOW), case_id, Disposition.URGENT)
+        open_follow_up(conn, LOCAL_USER.at(NOW), case_id, Disposition.CONTACT_NOW)
         conn.execute(follow_ups.update().values(note="ring the **sister** first"))
     page = open_page("inbox")
     assert not page.exception
@@ -126,5 +126,5 @@ def test_a_follow_up_stays_on_the_inbox_until_it_is_closed(open_page: Opener, pa
     assert open_ones(page_database, LOCAL_USER.at(NOW)).shown == ()
     assert not any("follow-up" in expander.label for expander in page.expander)
     said = [text.value for text in open_page("case", case=case_id).text]
-    assert any(each.startswith("Urgent · done by you") for each in said)
+    assert any(each.startswith("Contact now · completed by you") for each in said)
     assert "ring the **sister** first\ncalled, is with family" in said

@@ -25,8 +25,10 @@ from storage.review.adjudication import (
 )
 from storage.review.claims import NotAvailable
 from storage.review.evidence import reveal_evidence
+from storage.review.follow_ups import For
 from storage.review.queue import State, counts
 from storage.review.ratings import my_rating, reveal_ratings, revise, submit_rating
+from storage.review.standing import what_follows
 from storage.schema import cases, second_reading_requests
 from storage.settings_store import SecondReadingRule, SiteSettings, change
 from storage.visibility import NotYetRated, Unread
@@ -42,16 +44,23 @@ def site(db: Database, settings: SiteSettings = NO_SAMPLING, people: tuple[Actor
 
 
 @pytest.mark.parametrize(
-    ("filled", "due"),
+    ("filled", "more", "due"),
     [
-        (form("safe", 2), True),
-        (form("safe", 3), False),
-        (form("unsafe", 1), False),
-        (form("insufficient_information", 5), True),
+        (form("safe", 2), (), True),
+        (form("safe", 3), (), False),
+        (form("unsafe", 2), (), True),
+        (form("unsafe", 3), (), False),
+        (form("insufficient_information", 5), (), True),
+        (form("safe", 5), (SecondReadingRule.SAFE,), True),
+        (form("unsafe", 5), (SecondReadingRule.UNSAFE,), True),
+        (form("unsafe", 5), (SecondReadingRule.SAFE,), False),
     ],
 )
-def test_a_rule_asks_for_a_second_reading(db: Database, filled: RatingForm, due: bool) -> None:
-    site(db)
+def test_a_rule_asks_for_a_second_reading(
+    db: Database, filled: RatingForm, more: tuple[SecondReadingRule, ...], due: bool
+) -> None:
+    rules = (*NO_SAMPLING.second_reading_rules, *more)
+    site(db, NO_SAMPLING.model_copy(update={"second_reading_rules": rules}))
     (case_id,) = fill(db)
     assert read(db, ANN, filled, "a").next is (Next.SECOND_READING if due else Next.CLOSED)
     assert claims.claim_next(db, ANN.at(NOW)) is None, "never by the first reader"
@@ -60,9 +69,14 @@ def test_a_rule_asks_for_a_second_reading(db: Database, filled: RatingForm, due:
 
 
 def test_a_site_with_one_reader_is_not_left_waiting(db: Database) -> None:
+    """What the coin asks for is dropped; what a rule asks for stays open, whatever the label."""
     site(db, SiteSettings(second_reading_rate=1.0), (ANN, ADMIN, RESEARCHER))
-    fill(db)
-    assert read(db, ANN, form("insufficient_information", 1), "a").next is Next.CLOSED
+    ids = fill(db, [Tier.P2] * 3)
+    for filled, letter in ((form("safe", 5), "a"), (form("unsafe", 1), "b"), (form("insufficient_information"), "c")):
+        assert read(db, ANN, filled, letter).next is Next.CLOSED
+    assert [what_follows(db, ANN.at(NOW), each).next for each in ids] == [Next.CLOSED] * 3
+    open_now = [[one.disposition for one in what_follows(db, ANN.at(NOW), each).follow_ups] for each in ids]
+    assert open_now == [[], [For.SECOND_READING], [For.SECOND_READING]]
 
 
 def test_what_was_asked_for_waits_even_there(db: Database) -> None:

@@ -80,7 +80,7 @@ def reviewed_by_two_who_disagree(db: Database) -> None:
     register(db, ANN, BO, SENIOR)
     escalated(db)
     for number in range(len(DUE)):
-        read(db, ANN, form("unsafe", disposition="urgent"), chr(0x100 + number), ask=True)
+        read(db, ANN, form("unsafe", disposition="contact_now"), chr(0x100 + number), ask=True)
         read(db, BO, form("safe", disposition="none"), chr(0x200 + number))
     assert set(db.values(select(inbox_entries.c.reading))) == {"third"}
 

@@ -34,12 +34,14 @@ def read(db: Database, who: Actor, case_id: str, disposition: str, rating_id: st
 def read_as_urgent(db: Database) -> FollowUp:
     """A case that waits, read by Ann, and what she asked for."""
     (case_id,) = fill(db)
-    read(db, ANN, case_id, "urgent")
+    read(db, ANN, case_id, "contact_now")
     (one,) = follow_ups.open_ones(db, ANN.at(NOW)).shown
     return one
 
 
-@pytest.mark.parametrize(("disposition", "minutes"), [("urgent", 60), ("safeguarding", 1440)])
+@pytest.mark.parametrize(
+    ("disposition", "minutes"), [("contact_now", 60), ("care_team", 1440), ("protective_services", 1440)]
+)
 def test_it_is_opened_with_its_reader_and_a_time(db: Database, disposition: str, minutes: int) -> None:
     register(db, ANN, SENIOR)
     (case_id,) = fill(db)
@@ -52,7 +54,7 @@ def test_it_is_opened_with_its_reader_and_a_time(db: Database, disposition: str,
 def test_other_dispositions_open_none(db: Database) -> None:
     register(db, ANN)
     (case_id,) = fill(db)
-    read(db, ANN, case_id, "follow_up")
+    read(db, ANN, case_id, "monitor")
     assert follow_ups.open_ones(db, ANN.at(NOW)).shown == ()
 
 
@@ -60,7 +62,7 @@ def test_while_others_may_still_read_the_case_they_learn_its_number_alone(db: Da
     register(db, ANN, BO, SENIOR)
     change(db, ADMIN.at(NOW), SiteSettings(second_reading_rate=1.0), 0)
     (case_id,) = fill(db)
-    read(db, ANN, case_id, "urgent")
+    read(db, ANN, case_id, "contact_now")
     for who in (BO, SENIOR):
         found = follow_ups.open_ones(db, who.at(NOW + 61 * MINUTE))
         assert (found.shown, found.others, found.others_overdue) == ((), 1, 1)
@@ -139,23 +141,23 @@ def test_each_disposition_has_one_open_and_another_once_that_was_closed(db: Data
     """By whoever read the case; taking the disposition back closes nothing."""
     register(db, ANN)
     (case_id,) = fill(db)
-    read(db, ANN, case_id, "safeguarding")
-    for letter, disposition in (("b", "urgent"), ("c", "follow_up"), ("d", "urgent")):
+    read(db, ANN, case_id, "protective_services")
+    for letter, disposition in (("b", "contact_now"), ("c", "monitor"), ("d", "contact_now")):
         revise(db, ANN.at(NOW), case_id, form("unsafe", 5, disposition=disposition), "thought again", letter * 32)
         urgent, safeguarding = follow_ups.open_ones(db, ANN.at(NOW)).shown
-        assert (urgent.disposition, safeguarding.disposition) == (For.URGENT, For.SAFEGUARDING)
+        assert (urgent.disposition, safeguarding.disposition) == (For.CONTACT_NOW, For.PROTECTIVE_SERVICES)
     follow_ups.close(db, ANN.at(NOW + MINUTE), urgent.id, How.DONE, " told the team ")
     assert follow_ups.open_ones(db, ANN.at(NOW)).shown == (safeguarding,)
     with db.write() as conn:
         by = ANN.at(NOW + 2 * MINUTE)
-        asked = (Disposition.FOLLOW_UP, Disposition.URGENT, Disposition.URGENT, Disposition.SAFEGUARDING)
+        asked = (Disposition.MONITOR, Disposition.CONTACT_NOW, Disposition.CONTACT_NOW, Disposition.PROTECTIVE_SERVICES)
         opened = [follow_ups.open_follow_up(conn, by, case_id, disposition) for disposition in asked]
         opened += [follow_ups.open_second_reading(conn, by, case_id) for _ in range(2)]
     assert opened == [False, True, False, False, True, False]
     again = follow_ups.open_ones(db, ANN.at(NOW)).shown[0]
-    assert (again.disposition, again.opened_at, again.due_at) == (For.URGENT, NOW + 2 * MINUTE, NOW + 62 * MINUTE)
+    assert (again.disposition, again.opened_at, again.due_at) == (For.CONTACT_NOW, NOW + 2 * MINUTE, NOW + 62 * MINUTE)
     (ended,) = follow_ups.closed_ones(db, ANN, case_id)
-    assert (ended.disposition, ended.opened_at, ended.due_at) == (For.URGENT, NOW, NOW + 60 * MINUTE)
+    assert (ended.disposition, ended.opened_at, ended.due_at) == (For.CONTACT_NOW, NOW, NOW + 60 * MINUTE)
     assert (ended.closed_at, ended.closed_by, ended.how, ended.note) == (NOW + MINUTE, "ann", How.DONE, "told the team")
 
 
@@ -163,9 +165,9 @@ def test_what_a_second_reader_calls_urgent_is_with_them_within_its_hour(db: Data
     register(db, ANN, BO)
     change(db, ADMIN.at(NOW), SiteSettings(second_reading_rate=1.0), 0)
     (case_id,) = fill(db)
-    read(db, ANN, case_id, "safeguarding")
-    read(db, BO, case_id, "urgent", "b" * 32)
-    for who, asked, minutes in ((ANN, For.SAFEGUARDING, 1440), (BO, For.URGENT, 60)):
+    read(db, ANN, case_id, "protective_services")
+    read(db, BO, case_id, "contact_now", "b" * 32)
+    for who, asked, minutes in ((ANN, For.PROTECTIVE_SERVICES, 1440), (BO, For.CONTACT_NOW, 60)):
         (own,) = (one for one in follow_ups.open_ones(db, who.at(NOW)).shown if one.who == who.id)
         assert (own.disposition, own.due_at) == (asked, NOW + minutes * MINUTE)
 
@@ -176,10 +178,10 @@ def test_a_reading_of_safe_by_one_alone_hides_nothing_that_is_asked_for_with_it_
     (case_id,) = fill(db, [Tier.P0])
     claim = claims.claim_next(db, ANN.at(NOW))
     assert claim is not None
-    submit_rating(db, ANN.at(NOW), case_id, claim.token, form("safe", 5, disposition="safeguarding"), "a" * 32)
-    revise(db, ANN.at(NOW + MINUTE), case_id, form("unsafe", 5, disposition="urgent"), "saw the plan", "b" * 32)
+    submit_rating(db, ANN.at(NOW), case_id, claim.token, form("safe", 5, disposition="protective_services"), "a" * 32)
+    revise(db, ANN.at(NOW + MINUTE), case_id, form("unsafe", 5, disposition="contact_now"), "saw the plan", "b" * 32)
     found = follow_ups.open_ones(db, ANN.at(NOW)).shown
-    assert [one.disposition for one in found] == [For.SECOND_READING, For.URGENT, For.SAFEGUARDING]
+    assert [one.disposition for one in found] == [For.SECOND_READING, For.CONTACT_NOW, For.PROTECTIVE_SERVICES]
 
 
 def test_a_second_reading_that_nobody_could_give_is_kept_in_sight_as_long_as_what_is_urgent(db: Database) -> None:
@@ -196,7 +198,9 @@ def test_seniors_see_the_earliest_due_first_with_where_to_act_and_what_is_late(d
     register(db, ANN, SENIOR)
     ids = fill(db, [Tier.P1, Tier.P2, Tier.P2])
     write(db, update(cases).where(cases.c.id == ids[1]).values(where_to_act="ward 3"))
-    for case_id, disposition, letter in zip(ids, ("safeguarding", "urgent", "urgent"), "abc", strict=True):
+    for case_id, disposition, letter in zip(
+        ids, ("protective_services", "contact_now", "contact_now"), "abc", strict=True
+    ):
         read(db, ANN, case_id, disposition, letter * 32)
     found = follow_ups.open_ones(db, SENIOR.at(NOW))
     assert [one.case_id for one in found.shown] == [ids[1], ids[2], ids[0]]
@@ -216,7 +220,7 @@ def test_all_that_are_open_are_counted_however_many_are_shown(db: Database) -> N
     ids = fill(db, [Tier.P2] * 3)
     with db.write() as conn:
         for case_id, minutes in zip(ids, (0, 1, 61), strict=True):
-            follow_ups.open_follow_up(conn, ANN.at(NOW + minutes * MINUTE), case_id, Disposition.URGENT)
+            follow_ups.open_follow_up(conn, ANN.at(NOW + minutes * MINUTE), case_id, Disposition.CONTACT_NOW)
     for who, others in ((ANN, (0, 0)), (BO, (3, 2))):
         found = follow_ups.open_ones(db, who.at(NOW + 61 * MINUTE), limit=1)
         assert (len(found.shown), found.count, found.overdue) == (who is ANN, 3, 2)
@@ -230,7 +234,7 @@ def test_how_one_ended_is_told_to_a_later_reader_only_once_the_case_is_closed(db
     assert follow_ups.closed_ones(db, ANN, one.case_id) == ()
     follow_ups.close(db, ANN.at(NOW), one.id, How.DONE, "rang the family")
     assert [len(follow_ups.closed_ones(db, who, one.case_id)) for who in (ANN, BO, SENIOR)] == [1, 0, 0]
-    read(db, BO, one.case_id, "follow_up", "b" * 32)
+    read(db, BO, one.case_id, "monitor", "b" * 32)
     assert [len(follow_ups.closed_ones(db, who, one.case_id)) for who in (ANN, BO, SENIOR)] == [1, 0, 1]
     with pytest.raises(Forbidden):
         follow_ups.closed_ones(db, RESEARCHER, one.case_id)
@@ -269,7 +273,7 @@ def test_a_shift_is_counted_by_tier_with_waits_and_shares(db: Database) -> None:
     register(db, ANN, SENIOR)
     entered = [NOW - 40 * MINUTE, NOW - 8 * MINUTE, NOW - 3 * MINUTE, NOW - 2 * MINUTE, NOW - 2 * MINUTE]
     first, *_rest = fill(db, (Tier.P0, Tier.P0, Tier.P0, Tier.P0, Tier.P2), entered_at=entered)
-    read(db, ANN, first, "urgent")  # 40 minutes after it came: too late
+    read(db, ANN, first, "contact_now")  # 40 minutes after it came: too late
     claim = claims.claim_next(db, ANN.at(NOW))
     assert claim is not None
     reveal_text(db, ANN.at(NOW), claim.case_id, claim.token)  # 8 minutes: too late
@@ -302,7 +306,7 @@ def test_what_a_shift_leaves_is_counted_whenever_it_came(db: Database) -> None:
 def test_a_revision_is_no_other_reading_of_the_shift(db: Database) -> None:
     register(db, ANN)
     (case_id,) = fill(db, (Tier.P0,))
-    read(db, ANN, case_id, "urgent")
+    read(db, ANN, case_id, "contact_now")
     revise(db, ANN.at(NOW), case_id, form("insufficient_information"), "read again", "2" * 32)
     found = shift(db, ADMIN, NOW - MINUTE, NOW + MINUTE).tiers
     assert [one.read for one in found] == [1, 0, 0, 0]

@@ -20,7 +20,7 @@ from storage.review.adjudication import disagreements
 from storage.review.ahead import send_ahead
 from storage.review.follow_ups import open_ones
 from storage.review.my_readings import my_readings
-from storage.review.opening import claim_and_reveal_next
+from storage.review.opening import open_next
 from storage.review.queue import Sort, counts, queue, reserved_cases
 from storage.review.ratings import submit_rating
 from storage.review.tallies import MOST_LATE, tallies
@@ -69,7 +69,7 @@ STEPS: Mapping[str, Callable[[Database], object]] = {
     "exposure": lambda db: exposure.exposure(db, BOTH.at(NOW), NOW),
     "follow-ups": lambda db: open_ones(db, BOTH.at(LATER)),
     "claim": _claimed,
-    "claim with its text": lambda db: claim_and_reveal_next(db, BOTH.at(LATER)),
+    "claim with its text": lambda db: open_next(db, BOTH.at(LATER)),
     "claim of a filter": lambda db: claims.claim_next(db, BOTH.at(LATER), tiers=[Tier.P2, Tier.P3]),
     "ahead": lambda db: send_ahead(db, BOTH.at(LATER), [Tier.P2, Tier.P3]),
     "save": _save,

@@ -1,4 +1,4 @@
-"""The next case with its text is what claiming it, opening it and asking for its notes were one after the other."""
+"""A case taken with its text is what claiming it, opening it and asking for its notes were, and one line in the log."""
 
 import pytest
 from sqlalchemy import select
@@ -6,10 +6,12 @@ from sqlalchemy import select
 from screening.review.policy import Forbidden
 from screening.review.triage import Tier
 from storage.database import Database
+from storage.first_looks import first_look
 from storage.review import claims, inbox
 from storage.review.evidence import reveal_text
+from storage.review.exposure import exposure
 from storage.review.notes import notes
-from storage.review.opening import claim_and_reveal_next
+from storage.review.opening import open_named, open_next
 from storage.review.queue import counts, queue
 from storage.schema import audit_events, cases
 from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, SENIOR, fill
@@ -28,24 +30,26 @@ def test_it_is_claim_text_and_notes_in_one_transaction(db: Database) -> None:
     inbox.skip(db, ANN.at(NOW), first, "t", "ann was called away")
     before = len(_logged(db))
     with statements() as sent:
-        opened = claim_and_reveal_next(db, BO.at(NOW))
+        opened = open_next(db, BO.at(NOW))
     assert opened is not None
     assert opened.claim.case_id == opened.text.case_id == first
     assert [(one.kind, one.note) for one in opened.left] == [("skip", "ann was called away")]
-    assert _logged(db)[before:] == [("bo", "claimed", first), ("bo", "text_viewed", first)]
+    assert _logged(db)[before:] == [("bo", "opened", first)]
     assert sum(one.startswith("BEGIN") for one, _ in sent) == (db.kind == "sqlite"), "one transaction"
     assert claims.my_claims(db, BO.at(NOW)) == (opened.claim,)
     assert opened.text == reveal_text(db, BO.at(NOW), first, opened.claim.token)
     assert opened.left == notes(db, BO.at(NOW), first, opened.claim.token)
-    other = claim_and_reveal_next(db, ANN.at(NOW), tiers=[Tier.P1])
+    assert db.value(select(first_look(cases.c.id)).where(cases.c.id == first)) == NOW
+    assert exposure(db, BO.at(NOW), NOW - MINUTE).texts == 1
+    other = open_next(db, ANN.at(NOW), tiers=[Tier.P1])
     assert other is not None and other.claim.case_id == second
-    assert claim_and_reveal_next(db, ANN.at(NOW + MINUTE)) is None
+    assert open_next(db, ANN.at(NOW + MINUTE)) is None
 
 
 def test_who_may_read_nothing_is_given_nothing(db: Database) -> None:
     fill(db)
     with pytest.raises(Forbidden):
-        claim_and_reveal_next(db, ADMIN.at(NOW))
+        open_next(db, ADMIN.at(NOW))
     assert _logged(db) == []
 
 
@@ -61,8 +65,17 @@ def test_the_cases_of_one_upload_alone_are_counted_listed_and_given(db: Database
         assert found.open_by_tier[Tier.P0] == 2
     listed = [one.case_id for one in queue(db, SENIOR.at(NOW), batch=batch)]
     assert listed == [ours[1], ours[2], ours[0]] and not set(listed) & set(others)
-    given = [claim_and_reveal_next(db, who.at(NOW), batch=batch) for who in (ANN, BO, CY)]
+    given = [open_next(db, who.at(NOW), batch=batch) for who in (ANN, BO, CY)]
     assert [one and one.claim.case_id for one in given] == listed
-    assert claim_and_reveal_next(db, SENIOR.at(NOW), tiers=[Tier.P0], batch=batch) is None
+    assert open_next(db, SENIOR.at(NOW), tiers=[Tier.P0], batch=batch) is None
     assert counts(db, SENIOR.at(NOW), None, batch).held == 3 and counts(db, ANN.at(NOW), None, batch).free == 0
     assert counts(db, SENIOR.at(NOW)).free == 2
+
+
+def test_a_chosen_case_too_is_one_line(db: Database) -> None:
+    _, second = fill(db, [Tier.P0, Tier.P1])
+    opened = open_named(db, SENIOR.at(NOW), second)
+    assert (opened.claim.case_id, opened.text.case_id) == (second, second)
+    assert _logged(db) == [("sue", "opened", second)]
+    claims.renew(db, SENIOR.at(NOW), second, opened.claim.token)
+    assert claims.claim(db, SENIOR.at(NOW + 20 * MINUTE), second).case_id == second, "by who held it last"

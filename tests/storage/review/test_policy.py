@@ -59,10 +59,10 @@ Call = Callable[[Database, Actor, str], object]
 SERVICES: dict[str, tuple[Action, str | None, Call]] = {
     # the action a service asks for, whose thing it is here (a free, unread case), the call
     "claim_next": (Action.CLAIM_NEXT, None, lambda db, who, case: claims.claim_next(db, who.at(NOW))),
-    "claim_and_reveal_next": (
+    "open_next": (
         Action.CLAIM_NEXT,
         None,
-        lambda db, who, case: opening.claim_and_reveal_next(db, who.at(NOW)),
+        lambda db, who, case: opening.open_next(db, who.at(NOW)),
     ),
     "claim": (Action.CLAIM_NAMED, None, lambda db, who, case: claims.claim(db, who.at(NOW), case)),
     "my_claims": (Action.CLAIM_NEXT, None, lambda db, who, case: claims.my_claims(db, who.at(NOW))),

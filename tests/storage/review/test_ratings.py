@@ -8,7 +8,7 @@ from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 
 from screening.review.policy import Forbidden
-from screening.review.rating_form import RatingForm, contradictions
+from screening.review.rating_form import Disposition, RatingForm, contradictions
 from screening.review.triage import Tier
 from storage.database import Database
 from storage.review import claims, inbox
@@ -16,9 +16,10 @@ from storage.review.adjudication import Next, ReasonNeeded
 from storage.review.claims import LeaseLost
 from storage.review.drafts import load_draft, save_draft
 from storage.review.evidence import reveal_evidence
-from storage.review.ratings import reveal_ratings, revise, submit_rating
+from storage.review.ratings import DispositionNeeded, reveal_ratings, revise, submit_rating
 from storage.schema import adjudications, inbox_entries, ratings
-from tests.storage.inbox_cases import ANN, BO, MINUTE, NOW, SENIOR, fill, form
+from storage.settings_store import SiteSettings, change
+from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, SENIOR, fill, form
 
 LATER = NOW + MINUTE
 
@@ -49,6 +50,46 @@ def test_one_reading_adjudicates_and_closes_the_case(db: Database) -> None:
     (stored,) = reveal_ratings(db, ANN.at(NOW), case_id)
     assert (stored.form, stored.version, stored.blind, stored.reading) == (filled, 1, True, "first")
     assert claims.claim_next(db, BO.at(LATER)) is None
+
+
+@pytest.mark.parametrize(
+    ("tier", "label", "disposition", "stored"),
+    [
+        (Tier.P3, "unsafe", "undecided", False),
+        (Tier.P1, "safe", "undecided", False),
+        (Tier.P0, "insufficient_information", "undecided", False),
+        (Tier.P2, "safe", "undecided", True),
+        (Tier.P2, "insufficient_information", "undecided", True),
+        (Tier.P0, "unsafe", "monitor", True),
+        (Tier.P2, "safe", "in_care", False),  # not on this site's list
+    ],
+)
+def test_what_happens_next_is_said_of_what_is_unsafe_or_urgent(
+    db: Database, tier: Tier, label: str, disposition: str, stored: bool
+) -> None:
+    offered = (Disposition.MONITOR, Disposition.NONE)
+    change(db, ADMIN.at(NOW), SiteSettings(dispositions=offered), 0)
+    fill(db, [tier])
+    held = claimed(db)
+    filled = form(label, disposition=disposition)
+    if stored:
+        submit_rating(db, ANN.at(LATER), held.case_id, held.token, filled, "a" * 32)
+    else:
+        with pytest.raises(DispositionNeeded):
+            submit_rating(db, ANN.at(LATER), held.case_id, held.token, filled, "a" * 32)
+    assert len(rows(db, ratings)) == stored
+    assert [one.token for one in claims.my_claims(db, ANN.at(LATER))] == ([] if stored else [held.token])
+
+
+def test_a_change_needs_a_disposition_too_and_keeps_one_that_left_the_list(db: Database) -> None:
+    (case_id,) = fill(db)
+    submit_rating(db, ANN.at(NOW), case_id, claimed(db).token, form("safe", disposition="in_care"), "a" * 32)
+    change(db, ADMIN.at(NOW), SiteSettings(dispositions=(Disposition.NONE,)), 0)
+    for disposition in ("undecided", "monitor"):
+        with pytest.raises(DispositionNeeded):
+            revise(db, ANN.at(LATER), case_id, form("unsafe", disposition=disposition), "saw the plan", "b" * 32)
+    revise(db, ANN.at(LATER), case_id, form("unsafe", disposition="in_care"), "saw the plan", "b" * 32)
+    assert [row.version for row in rows(db, ratings)] == [1, 2]
 
 
 def test_the_same_submission_twice_is_one_rating(db: Database) -> None:
@@ -209,7 +250,7 @@ def test_denied_is_not_the_same_as_not_stated() -> None:
         ({"label": "safe", "ideation": 4}, 1),
         ({"label": "safe", "ideation": 4, "subject": "quotation_or_fiction"}, 0),
         ({"label": "safe", "timeframe": "imminent"}, 1),
-        ({"label": "safe", "disposition": "urgent"}, 1),
+        ({"label": "safe", "disposition": "contact_now"}, 1),
         ({"ideation": 0, "subject": "self"}, 1),
         ({"ideation": 0, "subject": "self", "behaviour": "self_harm"}, 0),
     ],

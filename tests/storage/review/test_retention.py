@@ -43,7 +43,7 @@ def case_ids(db: Database, batch_id: str) -> list[str]:
     return db.values(select(cases.c.id).where(cases.c.batch_id == batch_id).order_by(cases.c.row))
 
 
-@pytest.mark.parametrize("disposition", ["urgent", "safeguarding"])
+@pytest.mark.parametrize("disposition", ["contact_now", "protective_services"])
 def test_a_text_is_kept_until_its_follow_up_was_closed_so_long_ago(kept_for_a_week: Database, disposition: str) -> None:
     db = kept_for_a_week
     register(db, ANN)

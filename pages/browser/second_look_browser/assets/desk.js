@@ -4,7 +4,7 @@ import { watchConnection } from "./connection.js";
 import { make, trusted } from "./dom.js";
 import { forget, forgetOld, keepHere, keptHere } from "./drafts.js";
 import { Form } from "./form.js";
-import { clock, Layout, span } from "./layout.js";
+import { clock, Layout, span, when } from "./layout.js";
 import { Outbox } from "./outbox.js";
 import { TextPane } from "./text.js";
 
@@ -16,7 +16,12 @@ const REST_MS = 600;
 const LOW_MS = 120000;
 const LOW_FROM = 0.4;
 const GONE_MS = 4000;
-const WAYS_TO_LEAVE = ["skip", "not_me", "hold", "hand_over", "release"];
+const WAYS_TO_LEAVE = {
+  skip: ["Skip", "It goes back to the queue; you are not offered it again soon."],
+  hold: ["Put on hold", "It is kept for you for a while."],
+  hand_over: ["Transfer", "It is kept for your colleague for a while."],
+  not_me: ["Decline", "It goes back to the queue, and you are not offered it again. No reason is needed."],
+};
 const LOST = "Connection lost.";
 const KEPT = "Your choices are kept; trying again.";
 
@@ -27,7 +32,7 @@ class Desk {
     this.layout = new Layout();
     this.form = new Form(data.offer, () => this.changed());
     this.reason = make("input", { type: "text", maxlength: 2000, class: "sld-input", oninput: () => this.changed() });
-    this.reasonLabel = make("label", { class: "sld-block sld-reason" }, "Why you change it", this.reason);
+    this.reasonLabel = make("label", { class: "sld-block sld-reason" }, "Reason for change", this.reason);
     this.layout.formPlace.append(this.form.root, this.reasonLabel);
     const ended = (part) => this.ended.add(part);
     const changed = () => this.changed();
@@ -69,10 +74,11 @@ class Desk {
   }
 
   // What the list has just heard of the queue: an empty desk says no longer what was so when it was drawn.
-  waits(words) {
+  waits({ words, hidden }) {
+    this.layout.drawHidden(hidden, () => this.urgent());
     if (this.stage !== "idle" || !words || this.data.words === words) return;
     this.data = { ...this.data, words };
-    this.layout.drawNone("No case on your desk", words);
+    this.layout.drawNone("No case open", words);
   }
 
   close() {
@@ -144,7 +150,7 @@ class Desk {
     if (!ok) this.layout.alert.textContent = words;
     if (request.kind === "draft" && ok) {
       forget(this.me, request.case, request.form.rev);
-      if (request.case === this.caseId && this.mayChange) this.layout.drafted.textContent = `Draft saved ${new Date(this.now()).toISOString().slice(11, 19)} UTC`;
+      if (request.case === this.caseId && this.mayChange) this.layout.drafted.textContent = `Draft saved ${when(this.now())}`;
     }
     if (request.kind === "save" && this.saving?.id === request.id) {
       this.saving = null;
@@ -179,7 +185,7 @@ class Desk {
 
   askForReveal() {
     const { stage, read } = this.data;
-    const leaving = ["next", "undo", "reveal", "previous"].some((kind) => this.outbox.waits(kind));
+    const leaving = ["next", "urgent", "undo", "reveal", "previous"].some((kind) => this.outbox.waits(kind));
     if (stage === "read" && !read.revealed && !leaving) this.outbox.post("reveal", { case: this.data.case.id });
   }
 
@@ -246,7 +252,7 @@ class Desk {
   marksFit({ text, reply }) {
     const most = this.data.offer.most_marks;
     if (text + reply <= most) return true;
-    this.layout.alert.textContent = `A reading keeps ${most} marks at most. Click on a mark to take it away.`;
+    this.layout.alert.textContent = `At most ${most} highlights. Click a highlight to remove it.`;
     return false;
   }
 
@@ -284,7 +290,7 @@ class Desk {
 
   noteIs(words) {
     this.leaving = words;
-    if (this.layout.note && this.layout.awayFor === this.caseId) this.layout.note.value = words;
+    if (this.layout.dialog.open) this.layout.note.value = words;
   }
 
   // ---- what the reader does
@@ -300,7 +306,7 @@ class Desk {
     }
     if (!this.marksFit(this.marked())) return;
     if (this.revising && !this.reason.value.trim()) {
-      this.layout.alert.textContent = "Say why you change your reading.";
+      this.layout.alert.textContent = "Enter a reason for the change.";
       this.reason.focus();
       return;
     }
@@ -329,17 +335,24 @@ class Desk {
     if (this.claiming && this.saving) this.later.push(() => this.outbox.waits("next") || this.outbox.post("next"));
     if (this.claiming || this.outbox.waits("next") || this.isChanging()) return;
     if (this.stage === "reading" && !this.saving) {
-      this.layout.alert.textContent = "Save this reading (Ctrl+Enter) or skip the case (S) first.";
+      this.layout.alert.textContent = "Submit this review (Ctrl+Enter) or skip the case (S) first.";
       return;
     }
     this.outbox.post("next");
     if (!this.saving && this.stage !== "reading" && this.takeAhead()) this.paint();
   }
 
+  // The next P0 case, which the filter of the list leaves out.
+  urgent() {
+    if (this.claiming || this.outbox.waits("urgent") || this.isChanging()) return;
+    if (this.stage === "reading" && !this.saving) this.layout.alert.textContent = "Submit this review (Ctrl+Enter) or skip the case (S) first.";
+    else this.outbox.post("urgent");
+  }
+
   // Whether a change is under way that would be left behind unsaved; it is said where it is.
   isChanging() {
     const changing = this.revising && !this.saving;
-    if (changing) this.layout.alert.textContent = "Save the change (Ctrl+Enter) or leave it as it was (Esc) first.";
+    if (changing) this.layout.alert.textContent = "Save the change (Ctrl+Enter) or cancel it (Esc) first.";
     return changing;
   }
 
@@ -383,27 +396,38 @@ class Desk {
       this.later.push(() => this.leave(kind, note, to));
       return;
     }
-    if (this.shown.needs_note && kind === "skip" && !note.trim()) {
-      this.openAway();
-      this.layout.alert.textContent = "A P0 or P1 case that stays open needs a note for the next reader.";
-      return;
-    }
-    if (kind === "hand_over" && !to) {
-      this.layout.alert.textContent = "Choose the colleague to hand it over to.";
-      return;
-    }
-    if ([kind, ...WAYS_TO_LEAVE].some((each) => this.outbox.waits(each))) return; // pressed twice: the first is on its way
+    if ([kind, ...Object.keys(WAYS_TO_LEAVE)].some((each) => this.outbox.waits(each))) return; // pressed twice: the first is on its way
     this.outbox.post(kind, { case: this.caseId, token: this.shown.token, note, to });
   }
 
-  openAway() {
-    if (this.stage !== "reading") return;
+  // The way out by key or button: a P0 or P1 case asks first, and so does what cannot do without a note.
+  away(kind) {
+    this.layout.alert.textContent = "";
+    if (this.stage !== "reading" || this.saving) return;
+    const shown = this.shown;
+    if (["skip", "not_me"].includes(kind) && !shown.needs_note) return this.leave(kind, this.leaving);
     if (this.claiming) {
-      this.later.push(() => this.openAway());
+      this.later.push(() => this.away(kind));
       return;
     }
-    this.layout.away.hidden = false;
-    this.layout.note?.focus();
+    if (kind === "hand_over" && !shown.colleagues.length) {
+      this.layout.alert.textContent = "No other reviewer is set up. Add one in Admin > Accounts.";
+      return;
+    }
+    const [title, words] = WAYS_TO_LEAVE[kind];
+    const urgent = shown.needs_note ? "P0 and P1 cases need a hand-off note before you leave them." : "Enter a note for the next reviewer.";
+    this.layout.openLeave({
+      title,
+      words,
+      needed: kind === "not_me" ? "" : urgent,
+      colleagues: kind === "hand_over" ? shown.colleagues : null,
+      note: this.leaving,
+      changed: (note) => {
+        this.leaving = note;
+        this.changed();
+      },
+      confirm: (note, to) => this.leave(kind, note, to),
+    });
   }
 
   panel(name) {
@@ -419,12 +443,12 @@ class Desk {
 
   skip() {
     if (this.stage === "over") this.outbox.post("leave");
-    else this.leave("skip", this.leaving);
+    else this.away("skip");
   }
 
   key(event) {
     if (event.defaultPrevented || !this.data.keys || (!this.layout.root.isConnected && !this.onInbox())) return;
-    if (document.querySelector('[role="dialog"]')) return;
+    if (this.layout.dialog.open || document.querySelector('[role="dialog"]')) return;
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
       event.preventDefault();
       if (!event.repeat) this.save();
@@ -448,23 +472,25 @@ class Desk {
       which.querySelector("summary").focus();
     };
     return {
+      t: () => this.again(),
       ...Object.fromEntries([..."12345678"].map((key) => [key, choose(key)])),
+      ...(this.mayChange && Object.fromEntries(this.data.offer.dispositions.map(([, , key]) => [key.toLowerCase(), choose(key)]))),
       n: () => this.next(),
       u: () => this.undo(),
       p: () => this.go("previous"),
       v: () => this.revise(),
       f: () => this.go("finish"),
       s: () => this.skip(),
-      x: () => this.leave("not_me"),
+      x: () => this.away("not_me"),
       a: () => !this.shown?.asked && this.leave("second", this.leaving),
-      h: () => this.openAway(),
-      t: () => this.again(),
+      h: () => this.away("hold"),
+      b: () => this.away("hand_over"),
       o: () => this.stage === "reading" && this.shown.text === null && this.outbox.post("uncover", { case: this.caseId }),
-      e: () => this.mayOpenAtOnce() && this.outbox.post("at_once", { case: this.caseId }),
+      i: () => this.mayOpenAtOnce() && this.outbox.post("at_once", { case: this.caseId }),
       ",": () => this.panes.text.turn(-1),
       ".": () => this.panes.text.turn(1),
       m: () => this.mayChoose() && this.panes.text.pick(),
-      w: fold(this.form.what),
+      c: fold(this.form.what),
       d: fold(this.form.why),
       g: () => this.panel("guideline"),
       "?": () => this.panel("keys"),
@@ -478,8 +504,7 @@ class Desk {
 
   // What lies over the case is closed first; only then a change is left.
   escape() {
-    const open = this.panelShown || !this.layout.away.hidden;
-    this.layout.away.hidden = true;
+    const open = this.panelShown;
     this.panelShown = "";
     if (!open) this.leaveChange();
     else this.paint();
@@ -520,17 +545,19 @@ class Desk {
     }
     if (stage !== "read") this.revising = false;
     const caseChanged = this.paintedCase !== this.caseId;
-    if (caseChanged || stage !== "reading") layout.away.hidden = true;
+    if (caseChanged || stage !== "reading") layout.dialog.close();
     this.paintedCase = this.caseId;
     if (caseChanged) {
       if (!this.outbox.waits("save")) layout.alert.textContent = "";
     }
+    this.form.needing = this.shown?.needing ?? [];
     const fresh = this.load();
+    this.form.draw();
     if (!this.mayChange) layout.drafted.textContent = ""; // of what is read, or gone, no draft may be left
     layout.root.dataset.stage = stage;
     layout.root.dataset.revising = this.revising;
     layout.root.dataset.keys = this.data.keys ? "on" : "off";
-    layout.who.textContent = `signed in as ${this.data.me.name}`;
+    layout.who.textContent = `Signed in as ${this.data.me.name}`;
     layout.said.textContent = this.data.said;
     layout.drawHead(this.shown);
     layout.none.hidden = true;
@@ -570,7 +597,9 @@ class Desk {
 
   drawTexts(fresh) {
     const shown = this.shown;
-    const others = this.stage === "read" ? this.data.read.others.flatMap(({ who, marks }) => marks.map((mark) => ({ ...mark, who }))) : [];
+    const read = this.stage === "read" ? this.data.read : { others: [], rules: [] };
+    const rules = read.rules.map((mark) => ({ ...mark, kind: "rule" }));
+    const others = [...read.others.flatMap(({ who, marks }) => marks.map((mark) => ({ ...mark, who }))), ...rules];
     const key = JSON.stringify([this.caseId, shown?.text, others.length, shown?.evidence?.length, this.stage]);
     for (const [part, pane] of Object.entries(this.panes)) {
       const text = shown?.[part] ?? null;
@@ -580,8 +609,10 @@ class Desk {
     }
     if (key !== this.drawnTexts) {
       this.layout.evidence.replaceChildren(shown?.evidence ? trusted(shown.evidence) : "");
+      this.layout.drawNear(shown?.near ?? []);
       this.layout.notes.replaceChildren(...(shown?.notes ?? []).map((words) => make("p", {}, words)));
     }
+    this.layout.drawDanger(["reading", "read"].includes(this.stage) ? this.data.help : {});
     this.layout.texts.hidden = !shown || (shown.text ?? null) === null;
     this.drawnTexts = key;
   }
@@ -590,79 +621,75 @@ class Desk {
     const { layout, data } = this;
     const next = [`Next case${this.filter}`, "N", () => this.next(), "sld-primary"];
     const previous = ["Previous", "P", this.keys().p];
-    layout.title.textContent = { reading: "Your reading", read: this.revising ? "Change your reading" : "Saved", idle: "Your desk" }[this.stage] ?? "This case";
+    layout.title.textContent = { reading: "Your review", read: this.revising ? "Edit your review" : "Saved", idle: "My work" }[this.stage] ?? "This case";
     layout.receipt.replaceChildren();
     layout.points.replaceChildren(...((this.mayChange && data.points) || []).map((words) => make("li", {}, words)));
     if (this.stage === "idle") {
-      layout.drawNone("No case on your desk", data.words);
-      layout.drawBar([[next], [previous, ["Finish", "F", this.keys().f], ["Keys", "?", this.keys()["?"]]]]);
+      layout.drawNone("No case open", data.words);
+      layout.drawBar([[next], [previous, ["End session", "F", this.keys().f], ["Keys", "?", this.keys()["?"]]]]);
     } else if (this.stage === "named") {
-      layout.drawNone("Not in your hands", data.words);
+      layout.drawNone("Not assigned to you", data.words);
       layout.drawBar([...(data.may_take ? [[["Take this case", "T", () => this.again(), "sld-primary"]]] : []), [next]]);
     } else if (this.stage === "over") {
-      layout.drawNone("The text is put away", data.words);
-      const take = [["Take it up again", "T", () => this.again(), "sld-primary"], ["Leave it", "S", () => this.skip()]];
-      const mine = [["Show my reading", "", () => this.outbox.post("previous", { case: this.caseId }), "sld-primary"]];
-      layout.drawBar([data.may_take ? take : data.mine ? mine : [["Leave it", "S", () => this.skip()]], [next]]);
+      layout.drawNone("This case is no longer open here", data.words);
+      const take = [["Reopen this case", "T", () => this.again(), "sld-primary"], ["Close it here", "S", () => this.skip()]];
+      const mine = [["Show my review", "", () => this.outbox.post("previous", { case: this.caseId }), "sld-primary"]];
+      layout.drawBar([data.may_take ? take : data.mine ? mine : [["Close it here", "S", () => this.skip()]], [next]]);
     } else if (this.stage === "read" && !this.revising) this.drawRead();
     else this.drawReading();
   }
 
   drawRead() {
     const { layout, data } = this;
-    const { words, version, blind, becomes, receipt, engine, compared, others, act } = data.read;
+    const { words, version, blind, becomes, follow_ups: open, receipt, engine, compared, others, act } = data.read;
+    const small = (...children) => make("p", { class: "sld-small" }, ...children);
     const lines = [
-      make("p", {}, "✓ ", make("b", {}, words), `${version > 1 ? ` (version ${version})` : ""}. ${becomes}${blind ? "" : " Stored as not blind."}`),
-      make("p", { class: "sld-small" }, receipt),
-      ...(data.read.form.read_to_end === false ? [make("p", { class: "sld-small" }, "Saved before the end of the text was reached.")] : []),
-      ...(engine ? [make("p", {}, make("b", {}, "The engine: "), engine), make("p", {}, compared)] : []),
+      make("p", {}, "✓ Saved: ", make("b", {}, words), version > 1 ? ` (version ${version}).` : "."),
+      make("p", { class: "sld-follows" }, becomes),
+      ...open.map((one) => make("p", { class: "sld-follows" }, make("b", {}, one.words), `, by ${when(one.due)}`)),
+      ...(blind ? [] : [small("Not counted in accuracy estimates, because you had seen the AI result.")]),
+      ...(data.read.form.read_to_end === false ? [small("You submitted before scrolling to the end.")] : []),
+      ...(engine ? [make("p", {}, make("b", {}, "AI result: "), engine), make("p", {}, compared)] : []),
+      ...data.read.rules.map((one) => make("p", {}, one.words)),
       ...(act ? [make("p", {}, make("b", {}, "Where to act: "), act.href ? make("a", { href: act.href, target: "_blank", rel: "noopener noreferrer" }, act.words) : act.words)] : []),
-      ...others.map((other) => make("p", {}, make("b", {}, `Another reader (${other.who}): `), other.words)),
+      ...others.map((other) => make("p", {}, make("b", {}, `Another reviewer (${other.who}): `), other.words)),
     ];
     layout.receipt.replaceChildren(...lines);
+    layout.receipt.title = `Audit ID ${receipt.id}, ${when(receipt.at)}`;
     layout.drawBar([
-      [[`Keep it, next case${this.filter}`, "N", () => this.next(), "sld-primary"]],
-      [["Change my reading", "V", () => this.revise()], ["Finish", "F", this.keys().f], ["Previous", "P", this.keys().p]],
+      [[`Next case${this.filter}`, "N", () => this.next(), "sld-primary"]],
+      [["Edit my review", "V", () => this.revise()], ["End session", "F", this.keys().f], ["Previous", "P", this.keys().p]],
     ]);
-    const trail = make("a", { href: `case?case=${this.caseId}`, target: "_self" }, "The whole trail of this case");
-    layout.receipt.append(make("p", {}, trail));
+    layout.receipt.append(make("p", {}, make("a", { href: `case?case=${this.caseId}`, target: "_self" }, "Full case history")));
   }
 
   drawReading() {
-    const { layout, shown } = { layout: this.layout, shown: this.shown };
+    const { layout, shown } = this;
     if (this.revising) {
-      layout.drawBar([[["Save the change", "Ctrl+Enter", () => this.save(), "sld-primary sld-save"], ["Leave it as it was", "Esc", () => this.leaveChange()]]]);
+      layout.drawBar([[["Save the change", "Ctrl+Enter", () => this.save(), "sld-primary sld-save"], ["Cancel", "Esc", () => this.leaveChange()]]]);
       return;
     }
     if (shown.text === null) {
       const open = layout.button("Open the text", "O", this.keys().o, "sld-primary");
-      layout.drawNone("The text is covered", "It is loaded and counted when you open it.", [open]);
+      layout.drawNone("Text hidden", "Press O to view it.", [open]);
     }
-    if (shown.colleagues && !this.claiming) this.drawAway(shown);
     layout.drawBar([
-      [["Save my reading", "Ctrl+Enter", () => this.save(), "sld-primary sld-save"]],
+      [["Submit review", "Ctrl+Enter", () => this.save(), "sld-primary sld-save"]],
       [
         ["Skip", "S", () => this.skip()],
-        ["Not me", "X", () => this.leave("not_me")],
-        [shown.asked ? "✓ Second reader asked" : "Second opinion", "A", this.keys().a],
-        ["Hand over", "H", () => this.openAway()],
-        ...(this.mayOpenAtOnce() ? [["Evidence at once", "E", this.keys().e]] : []),
+        ["Hold", "H", () => this.away("hold")],
+        ["Transfer", "B", () => this.away("hand_over")],
+        ["Decline", "X", () => this.away("not_me")],
+      ],
+      [
+        [shown.asked ? "✓ Second review requested" : "Request second review", "A", this.keys().a],
+        ...(this.mayOpenAtOnce() ? [["Show AI evidence (unblinds)", "I", this.keys().i]] : []),
       ],
     ]);
     layout.hint.replaceChildren(
-      ...(shown.text === null ? [] : ["Mark the words that decided it: drag over them, or ", make("kbd", {}, "M"), ". "]),
-      layout.button("Guideline", "G", this.keys().g, "sld-link"), " · ", layout.button("Keys", "?", this.keys()["?"], "sld-link"), " ",
-      ...(shown.danger ? [make("span", { class: "sld-danger" }, `If somebody may be in danger: ${this.data.help}`)] : []),
+      ...(shown.text === null ? [] : ["Highlight the key words: drag, or press ", make("kbd", {}, "M"), ". "]),
+      layout.button("Guideline", "G", this.keys().g, "sld-link"), " · ", layout.button("Keys", "?", this.keys()["?"], "sld-link"),
     );
-  }
-
-  drawAway(shown) {
-    const changed = () => {
-      this.leaving = this.layout.note.value;
-      this.changed();
-    };
-    this.layout.drawAway(shown, { give: (kind, note, to) => this.leave(kind, note, to), leaving: this.leaving, changed });
-    if (this.leaving) this.layout.away.hidden = false;
   }
 
   drawSave() {
@@ -670,12 +697,19 @@ class Desk {
     this.form.freeze(Boolean(this.saving));
     for (const pane of Object.values(this.panes)) pane.frozen = !this.mayChoose();
     this.layout.root.classList.toggle("sld-saving", Boolean(this.saving));
+    this.drawThen();
     if (!button) return;
     const words = this.form.words();
-    const does = this.revising ? "Save the change" : "Save";
-    const title = this.saving ? `Saving: ${this.saving.words} …` : words ? `${does}: ${words}` : this.revising ? does : "Save my reading";
+    const does = this.revising ? "Save the change" : "Submit";
+    const title = this.saving ? `Saving: ${this.saving.words} …` : words ? `${does}: ${words}` : this.revising ? does : "Submit review";
     button.firstChild.textContent = title;
     button.disabled = this.shown?.text === null;
+  }
+
+  // What the disposition will ask for, before it is saved.
+  drawThen() {
+    const minutes = this.mayChange ? this.form.disposition?.[3] : null;
+    this.layout.then.textContent = minutes ? `Then: follow-up for you, due ${when(this.now() + 60000 * minutes)}.` : "";
   }
 
   drawPanel() {
@@ -691,11 +725,11 @@ class Desk {
     const left = (shown?.due ?? 0) - now;
     const open = this.stage === "reading" || (this.stage === "over" && this.data.may_take);
     const waits = Boolean(shown?.why) && open; // a target is for what this reader may still look at
-    layout.why.textContent = waits ? `${shown.why} · ${span(left)} ${left > 0 ? "left" : "over"}` : (shown?.why ?? "");
+    layout.why.textContent = waits ? `${shown.why} · ${left > 0 ? "due in" : "overdue"} ${span(left)}` : (shown?.why ?? "");
     layout.why.classList.toggle("sld-late", waits && left <= 0);
     const held = (shown?.expires ?? 0) - now;
     layout.lease.hidden = !["reading", "read"].includes(this.stage) || Boolean(this.claiming);
-    layout.lease.textContent = this.stage === "read" ? "✓ read by you" : `yours for ${clock(held)} · renews while you work`;
+    layout.lease.textContent = this.stage === "read" ? "✓ reviewed by you" : `Assigned to you (${clock(held)}, renews while active)`;
     layout.lease.classList.toggle("sld-low", this.stage === "reading" && held <= LOW_MS);
     this.drawFoot(now);
   }
@@ -707,7 +741,7 @@ class Desk {
     if (key === this.drawnFoot) return;
     this.drawnFoot = key;
     const undo = open ? [this.layout.button("Undo", "U", () => this.undo(), "sld-link"), ` ${Math.ceil((last.until - now) / 1000)} s`] : [];
-    this.layout.foot.replaceChildren(...(last ? [`Saved ${last.at} UTC: ${last.name} ${last.words}. `, ...undo] : []));
+    this.layout.foot.replaceChildren(...(last ? [`Saved ${when(last.at)}: ${last.name}, ${last.words}. `, ...undo] : []));
   }
 
   place() {

@@ -7,16 +7,21 @@ export class Form {
     this.changed = changed;
     this.choices = {};
     this.inputs = [];
+    this.needing = []; // labels that need a disposition
     this.root = make("div", { class: "sld-form" }, this.needed(), this.folded());
   }
 
   needed() {
-    const { labels, certainties } = this.offer;
+    const { labels, certainties, dispositions } = this.offer;
+    const next = this.one("disposition", "Disposition", dispositions, "sld-next");
+    this.required = make("span", { class: "sld-required" }, " required");
+    next.querySelector("legend").append(this.required);
     return make(
       "div",
       { class: "sld-needed" },
-      this.one("label", "Label of the text", labels, "sld-labels"),
-      this.one("certainty", "How sure you are", certainties, "sld-sure"),
+      this.one("label", "Label", labels, "sld-labels"),
+      this.one("certainty", "Confidence", certainties, "sld-sure"),
+      next,
     );
   }
 
@@ -32,9 +37,9 @@ export class Form {
     });
     const fold = (words, key, ...children) =>
       make("details", { class: "sld-fold" }, make("summary", {}, ...keyed(words, key)), ...children);
-    this.what = fold("What the text says", "W", ...fields(coding));
+    this.what = fold("Clinical coding (optional)", "C", ...fields(coding));
     this.why = fold(
-      "Reasons, disposition, note",
+      "Reasons and note",
       "D",
       ...fields(rest),
       make("label", { class: "sld-block" }, "Note", this.note),
@@ -73,14 +78,28 @@ export class Form {
     this.changed();
   }
 
+  // What is filled in is in sight: a part that holds something is unfolded.
   show(choices) {
     this.choices = { ...choices };
     this.note.value = choices.note ?? "";
     this.draw();
+    const { coding, rest } = this.offer;
+    const holds = (fields) => fields.some(({ name }) => ![undefined, null, "", "not_stated"].includes(choices[name]) && choices[name].length !== 0);
+    this.what.open = holds(coding);
+    this.why.open = Boolean(choices.note) || holds(rest);
   }
 
   draw() {
     for (const { input, holds } of this.inputs) input.checked = holds(this.choices);
+    this.required.hidden = !this.needsDisposition();
+  }
+
+  needsDisposition() {
+    return this.needing.includes(this.choices.label);
+  }
+
+  get disposition() {
+    return this.offer.dispositions.find(([value]) => value === this.choices.disposition);
   }
 
   freeze(frozen) {
@@ -88,9 +107,11 @@ export class Form {
     this.note.readOnly = frozen;
   }
 
-  // What a digit key selects, where it selects anything.
+  // What a key selects, where it selects anything.
   key(key) {
-    const { labels, certainties } = this.offer;
+    const { labels, certainties, dispositions } = this.offer;
+    const next = dispositions.find(([, , its]) => its === key.toUpperCase());
+    if (next) return this.set("disposition", next[0]);
     const label = labels.find(([, , its]) => its === key);
     if (label) return this.set("label", label[0]);
     const sure = certainties.find(([, , its]) => its === key);
@@ -100,15 +121,16 @@ export class Form {
   missing() {
     const lacking = [
       this.choices.label ? "" : "a label",
-      this.choices.certainty ? "" : "a certainty",
+      this.choices.certainty ? "" : "a confidence level",
+      this.needsDisposition() && !this.disposition ? "a disposition" : "",
     ].filter(Boolean);
-    return lacking.length ? `Choose ${lacking.join(" and ")} first.` : "";
+    return lacking.length ? `Select ${lacking.join(" and ")}.` : "";
   }
 
   words() {
     const { label, certainty } = this.choices;
     const named = this.offer.labels.find(([value]) => value === label)?.[1] ?? "";
     const sure = this.offer.certainties.find(([value]) => value === certainty)?.[1] ?? "";
-    return [named, sure].filter(Boolean).join(", ").toLowerCase();
+    return [named, this.disposition?.[1] ?? (sure && `${sure} confidence`)].filter(Boolean).join(", ").toLowerCase();
   }
 }

@@ -12,11 +12,12 @@ export class Layout {
     this.tier = make("span", { class: "sld-tier" });
     this.why = make("span", { class: "sld-why" });
     this.lease = make("span", { class: "sld-lease", role: "timer" });
+    this.hidden = make("p", { class: "sld-hidden", role: "status", hidden: true });
     this.said = make("p", { class: "sld-said", role: "status" });
     this.texts = make("div", { class: "sld-texts" });
     this.none = make("div", { class: "sld-none", role: "status" });
     this.hint = make("p", { class: "sld-hint" });
-    this.notes = make("div", { class: "sld-notes", role: "note", "aria-label": "Notes of other readers" });
+    this.notes = make("div", { class: "sld-notes", role: "note", "aria-label": "Notes of other reviewers" });
     this.panel = make("section", { class: "sld-panel", hidden: true, tabindex: 0 });
     this.evidence = make("div", { class: "sld-evidence" });
     this.title = make("h2", { class: "sld-title" });
@@ -27,21 +28,24 @@ export class Layout {
     this.drafted = make("p", { class: "sld-drafted" });
     this.formPlace = make("div", { class: "sld-formplace" });
     this.bar = make("div", { class: "sld-bar" });
-    this.away = make("div", { class: "sld-away", hidden: true });
+    this.then = make("p", { class: "sld-then" });
+    this.dialog = make("dialog", { class: "sld-leave", "aria-labelledby": "sld-leave-title" });
+    this.danger = make("p", { class: "sld-danger", hidden: true });
+    this.near = make("section", { class: "sld-near", hidden: true, "aria-label": "Same person" });
     this.foot = make("p", { class: "sld-foot" });
     this.head = make("div", { class: "sld-head" }, this.name, this.tier, this.why, this.lease);
     this.main = make(
       "section",
       { class: "sld-main", "aria-label": "The case" },
-      this.head, this.said, this.none, this.texts, this.hint, this.notes, this.panel, this.evidence,
+      this.hidden, this.head, this.said, this.none, this.texts, this.hint, this.danger, this.notes, this.panel, this.near, this.evidence,
     );
     this.side = make(
       "section",
-      { class: "sld-side", "aria-label": "Your decision" },
+      { class: "sld-side", "aria-label": "Your review" },
       make("div", { class: "sld-titles" }, this.title, this.who),
-      this.alert, this.receipt, this.formPlace, this.points, this.bar, this.away, this.drafted, this.foot,
+      this.alert, this.receipt, this.formPlace, this.points, this.bar, this.drafted, this.foot,
     );
-    this.root = make("div", { class: "sld" }, this.lost, this.main, this.side);
+    this.root = make("div", { class: "sld" }, this.lost, this.main, this.side, this.dialog);
   }
 
   drawHead(shown) {
@@ -70,31 +74,72 @@ export class Layout {
       const own = place++;
       return button(words, key, () => this.acts[own](), more);
     };
-    this.bar.replaceChildren(...buttons.map((row) => make("div", { class: "sld-row" }, ...row.map(made))));
+    const [first, ...rest] = buttons.map((row) => make("div", { class: "sld-row" }, ...row.map(made)));
+    this.bar.replaceChildren(first, this.then, ...rest);
   }
 
   button(...each) {
     return button(...each);
   }
 
-  drawAway(shown, { give, leaving, changed }) {
-    const looks = `${shown.id}/${shown.needs_note}`; // a case may become urgent while it is read
-    if (this.awayLooks === looks) return;
-    this.awayLooks = looks;
-    this.awayFor = shown.id;
-    this.note = make("input", { type: "text", maxlength: 2000, class: "sld-input", value: leaving, oninput: changed });
+  // How a case is left: one dialog, which keeps the focus until it is confirmed or closed. What is wrong with it is said
+  // in it; the note outlives it.
+  openLeave({ title, words, needed, colleagues, note, changed, confirm }) {
+    const alert = make("p", { class: "sld-refused", role: "alert" });
+    this.note = make("input", { type: "text", maxlength: 2000, class: "sld-input", value: note, oninput: () => changed(this.note.value) });
     const choose = make("option", { value: "" }, "Choose a colleague");
-    const to = make("select", { class: "sld-input" }, choose, ...shown.colleagues.map(([id, name]) => make("option", { value: id }, name)));
-    const buttons = [
-      ...(shown.needs_note ? [button("Skip", "", () => give("skip", this.note.value))] : []),
-      button("Set aside", "", () => give("hold", this.note.value)),
-      button("Give back", "", () => give("release", this.note.value)),
-      ...(shown.colleagues.length ? [button("Hand over", "", () => give("hand_over", this.note.value, to.value))] : []),
-    ];
-    this.away.replaceChildren(
-      make("label", { class: "sld-block" }, "Note for the next reader", this.note),
-      ...(shown.colleagues.length ? [make("label", { class: "sld-block" }, "Hand over to", to)] : []),
-      make("div", { class: "sld-row" }, ...buttons),
+    const to = colleagues && make("select", { class: "sld-input" }, choose, ...colleagues.map(([id, name]) => make("option", { value: id }, name)));
+    const submit = (event) => {
+      event.preventDefault();
+      alert.textContent = "";
+      if (to && !to.value) {
+        alert.textContent = "Choose a colleague.";
+        to.focus();
+      } else if (needed && !this.note.value.trim()) {
+        alert.textContent = needed;
+        this.note.focus();
+      } else {
+        this.dialog.close();
+        confirm(this.note.value, to?.value ?? "");
+      }
+    };
+    this.dialog.replaceChildren(
+      make("form", { onsubmit: submit },
+        make("h3", { id: "sld-leave-title" }, title),
+        make("p", { class: "sld-small" }, words),
+        ...(to ? [make("label", { class: "sld-block" }, "Transfer to", to)] : []),
+        make("label", { class: "sld-block" }, `Note for the next reviewer${needed ? "" : " (optional)"}`, this.note),
+        alert,
+        make("div", { class: "sld-row" },
+          make("button", { type: "submit", class: "sld-button sld-primary" }, title),
+          button("Cancel", "Esc", () => this.dialog.close())),
+      ),
+    );
+    this.dialog.showModal();
+    (to ?? this.note).focus();
+  }
+
+  // P0 cases that the filter leaves out.
+  drawHidden(number, open) {
+    if (this.hiddenShown === number) return;
+    this.hiddenShown = number;
+    this.hidden.hidden = !number;
+    const words = number === 1 ? "1 P0 case is outside your filter. " : `${number} P0 cases are outside your filter. `;
+    this.hidden.replaceChildren(words, button("Open the most urgent", "", open, "sld-link"));
+  }
+
+  drawDanger({ words, protocol }) {
+    const link = make("a", { href: protocol, target: "_blank", rel: "noopener noreferrer" }, "Site protocol");
+    this.danger.replaceChildren(words, ...(protocol ? [" ", link] : []));
+    this.danger.hidden = !words && !protocol;
+  }
+
+  drawNear(texts) {
+    this.near.hidden = !texts.length;
+    if (!texts.length) return this.near.replaceChildren();
+    this.near.replaceChildren(
+      make("h3", {}, "Same person, other texts in this file"),
+      make("dl", {}, ...texts.flatMap(({ where, name, text }) => [make("dt", {}, `${where} · ${name}`), make("dd", { dir: "auto" }, text)])),
     );
   }
 
@@ -103,7 +148,7 @@ export class Layout {
       make("h3", {}, ...keyed("Guideline", "G")),
       make("dl", {}, ...labels.flatMap(([name, words]) => [make("dt", {}, name), make("dd", {}, words)])),
       make("ul", {}, ...reminders.map((words) => make("li", {}, words))),
-      ...(own ? [make("h3", {}, "Of this site"), make("p", { class: "sld-own" }, own)] : []),
+      ...(own ? [make("h3", {}, "Your organization's guideline"), make("p", { class: "sld-own" }, own)] : []),
     );
     this.panel.setAttribute("aria-label", "Guideline");
   }
@@ -112,10 +157,18 @@ export class Layout {
     this.panel.replaceChildren(
       make("h3", {}, ...keyed("Keys", "?")),
       make("dl", { class: "sld-keys" }, ...keys.flatMap(([key, words]) => [make("dt", {}, make("kbd", {}, key)), make("dd", {}, words)])),
-      ...(on ? [] : [make("p", {}, "They are switched off at the moment.")]),
+      ...(on ? [] : [make("p", {}, "Keyboard shortcuts are off.")]),
     );
     this.panel.setAttribute("aria-label", "Keys");
   }
+}
+
+// A moment as the clock of whoever looks says it; the day where it is another one.
+export function when(ms) {
+  const at = new Date(ms);
+  const time = at.toLocaleTimeString([], { hour: "numeric", minute: "2-digit" });
+  if (at.toDateString() === new Date().toDateString()) return time;
+  return `${at.toLocaleDateString([], { month: "short", day: "numeric" })}, ${time}`;
 }
 
 // A span of time in its largest unit, rounded down.

@@ -7,7 +7,7 @@ import { component, make } from "./dom.js";
 const SOUND = "second-look-sound";
 const BASE = "Second Look";
 const MOST = 200; // rows that the server lists, and cases that it finds
-const ORDERS = [["urgent", "Most urgent"], ["longest", "Longest waiting"], ["newest", "Newest"]];
+const ORDERS = [["urgent", "Most urgent"], ["longest", "Longest in queue"], ["newest", "Newest"]];
 
 const count = (number) => number.toLocaleString("en");
 
@@ -109,24 +109,24 @@ class Queue {
     this.waits = make("p", { class: "waits" });
     this.words = make("p", { class: "words" });
     this.still = make("div", { class: "still", role: "status", hidden: true });
-    this.pills = make("div", { class: "pills", role: "group", "aria-label": "Tiers" });
+    this.pills = make("div", { class: "pills", role: "group", "aria-label": "Priorities" });
     this.alert = make("div", { class: "said", role: "status", "aria-live": "assertive" });
     this.changed = make("button", { class: "changed", type: "button", hidden: true });
     this.changed.onclick = () => this.showHeld(true);
     this.find = make("input", {
-      type: "search", placeholder: "Find an id, batch or group   /", "aria-label": "Find an id, batch or group", autocomplete: "off",
+      type: "search", placeholder: "Search ID, upload, group   /", "aria-label": "Search ID, upload, group", autocomplete: "off",
     });
     this.find.oninput = () => { clearTimeout(this.typing); this.typing = setTimeout(() => this.ask(), 250); };
     this.inTexts = make("input", { type: "checkbox" });
     this.inTexts.onchange = () => this.ask();
-    this.inTextsWords = make("label", { class: "check" }, this.inTexts, "in texts too");
-    this.sort = make("select", { "aria-label": "Order of the list", title: "N gives the most urgent free case, whatever the order" },
+    this.inTextsWords = make("label", { class: "check" }, this.inTexts, "search text");
+    this.sort = make("select", { "aria-label": "Order of the list", title: "N gives the most urgent unassigned case, whatever the order" },
       ...ORDERS.map(([value, words]) => make("option", { value }, words)));
     this.sort.onchange = () => { this.component.setStateValue("sort", this.sort.value); this.ask(); };
     this.tools = make("div", { class: "tools" }, this.find, this.inTextsWords);
     this.buildViews();
     this.buildGiving();
-    this.list = make("ol", { class: "rows", "aria-label": "Cases that wait" });
+    this.list = make("ol", { class: "rows", "aria-label": "Cases to review" });
     for (const kind of ["pointerenter", "pointermove"]) this.list.addEventListener(kind, () => { this.pointed = true; });
     this.list.addEventListener("pointerleave", () => this.showHeld(false));
     this.list.addEventListener("focusout", () => setTimeout(() => this.showHeld(false), 0));
@@ -134,7 +134,7 @@ class Queue {
     this.more.onclick = () => { this.wanted = Math.min(MOST, (this.wanted ?? 8) + 32); this.ask(); };
     this.of = make("span");
     this.foot = make("p", { class: "foot" }, this.of, " ", this.more);
-    this.bar = make("progress", { max: 1, value: 0, "aria-label": "Read of what there was" });
+    this.bar = make("progress", { max: 1, value: 0, "aria-label": "Reviewed today" });
     this.disputed = make("details", { class: "disputed", hidden: true });
     this.live = make("p", { class: "live" });
     this.soundOn = make("button", { type: "button", class: "link" });
@@ -212,10 +212,10 @@ class Queue {
   show(now, address) {
     this.at = now.at;
     this.root.querySelector(".queue").classList.remove("stale");
-    this.waits.textContent = `${count(now.waits)} ${now.waits === 1 ? "waits" : "wait"}${now.late ? ` · ${now.late}` : ""}`;
+    this.waits.textContent = `${count(now.waits)} in queue${now.late ? ` · ${now.late}` : ""}`;
     this.waits.classList.toggle("late", Boolean(now.late));
     this.words.textContent = now.words;
-    document.dispatchEvent(new CustomEvent("second-look-waits", { detail: now.empty })); // for a desk that is empty
+    document.dispatchEvent(new CustomEvent("second-look-waits", { detail: { words: now.empty, hidden: now.hidden } })); // for a desk that is empty
     this.showStill(now.still);
     this.live.textContent = "Live. ";
     this.live.title = `As of ${now.at}`;
@@ -232,7 +232,7 @@ class Queue {
     this.more.hidden = rest <= 0 || now.rows.length >= MOST || !now.browse;
     this.bar.max = Math.max(1, now.done + now.waits);
     this.bar.value = now.done;
-    this.bar.title = `${now.read}; ${count(now.waits)} to the end of the queue`;
+    this.bar.title = `${now.read}; ${count(now.waits)} in queue`;
     this.offer(now, address !== this.shownFor);
     this.shownFor = address;
   }
@@ -343,7 +343,7 @@ class Queue {
 
   buildGiving() {
     this.chosen = null; // the ids chosen to be given to a colleague; null: a press opens a case
-    this.give = make("button", { type: "button", class: "small" }, "Give to …");
+    this.give = make("button", { type: "button", class: "small" }, "Assign to …");
     this.give.onclick = () => this.choosing(true);
     this.colleagues = make("select", { "aria-label": "Colleague" });
     this.colleagues.onchange = () => this.giveWords();
@@ -354,7 +354,7 @@ class Queue {
     };
     const stop = make("button", { type: "button", class: "link" }, "Cancel");
     stop.onclick = () => this.choosing(false);
-    this.giving = make("div", { class: "giving", role: "group", "aria-label": "Give cases to a colleague", hidden: true },
+    this.giving = make("div", { class: "giving", role: "group", "aria-label": "Assign cases to a colleague", hidden: true },
       make("p", {}, "Choose cases in the list."), make("div", { class: "tools" }, this.colleagues, this.giveNow, stop));
   }
 
@@ -388,7 +388,7 @@ class Queue {
 
   giveWords() {
     const number = this.chosen?.size ?? 0;
-    this.giveNow.textContent = `Give ${number} case${number === 1 ? "" : "s"}`;
+    this.giveNow.textContent = `Assign ${number} case${number === 1 ? "" : "s"}`;
     this.giveNow.disabled = !number || !this.colleagues.value;
   }
 
@@ -456,7 +456,7 @@ class Queue {
     item.className = `t${row.tier[1]}${row.late ? " over" : ""}${here ? " here" : ""}`;
     button.setAttribute("aria-disabled", String(!takeable));
     if (here) button.setAttribute("aria-current", "true"); else button.removeAttribute("aria-current");
-    const said = here ? "on your desk" : row.state;
+    const said = here ? "open here" : row.state;
     button.replaceChildren(
       make("span", { class: "tier" }, `${row.mark} ${row.tier} ${row.meaning}`), " ", make("b", {}, row.name), " ",
       make("span", { class: "left" }, row.left),
@@ -480,8 +480,8 @@ class Queue {
     this.disputed.replaceChildren();
     if (!cases.length) return;
     this.disputed.append(
-      make("summary", {}, `${cases.length}${cases.length === 5 ? " or more" : ""} to decide: readers disagree`),
-      ...cases.map((each) => make("a", { href: each.href }, `${each.tier} · ${each.name} · ${each.left}${each.mine ? " · read by you" : ""}`)));
+      make("summary", {}, `${cases.length}${cases.length === 5 ? " or more" : ""} to decide: reviewers disagree`),
+      ...cases.map((each) => make("a", { href: each.href }, `${each.tier} · ${each.name} · ${each.left}${each.mine ? " · reviewed by you" : ""}`)));
   }
 
   onKey(event) {

@@ -56,7 +56,7 @@ export class TextPane {
   draw() {
     const letters = [...this.text];
     const shown = [
-      ...this.others.map((mark) => ({ ...mark, kind: "other" })),
+      ...this.others.map((mark) => ({ kind: "other", ...mark })),
       ...this.marks.map((mark) => ({ ...mark, kind: "mine" })),
       ...(this.picking ? [{ ...this.pickedRange(), kind: "pick" }] : []),
     ];
@@ -72,7 +72,9 @@ export class TextPane {
       if (!over.length) pieces.push(words);
       else {
         const who = [...new Set(over.map((mark) => mark.who).filter(Boolean))].join(", ");
-        const title = over.some((mark) => mark.kind === "mine") ? "Marked by you; a click takes the mark away" : `Marked by ${who}`;
+        const rule = over.find((mark) => mark.kind === "rule");
+        const theirs = rule ? rule.words : `Highlighted by ${who}`;
+        const title = over.some((mark) => mark.kind === "mine") ? "Highlighted by you; click to remove it" : theirs;
         pieces.push(make("mark", { class: [...new Set(over.map((mark) => `sld-${mark.kind}`))].join(" "), title }, words));
       }
     }
