@@ -17,6 +17,9 @@ from screening.statistics.agreement import (
     label_agreement,
     with_interval,
 )
+from screening.statistics.metrics import wilson
+from screening.statistics.paired import paired_amounts, paired_rates
+from screening.statistics.reviewed import UNREVIEWED, Reviewed
 from screening.statistics.verification import (
     AuditCase,
     MissedUnsafe,
@@ -346,6 +349,68 @@ def _audit(random: np.random.Generator, unsafe: np.ndarray, pis: Mapping[str, fl
     return made
 
 
+def paired(seed: int) -> list[Line]:
+    """Differences of calls where few texts take most of them, and of rates."""
+    random, lines, runs = np.random.default_rng(seed), list[Line](), 500
+    for n, dear in ((50, 0.05), (200, 0.02), (200, 0.05), (500, 0.05)):
+        truth, inside = dear * -50 + (1 - dear) * -77.5, 0
+        for run in range(runs):
+            hard = random.random(n) < dear
+            first = np.where(hard, random.integers(200, 301, n), random.integers(72, 100, n))
+            second = np.where(hard, random.integers(100, 301, n), random.integers(5, 12, n))
+            found = paired_amounts(first, second, (-300, 300), seed=run)
+            inside += (found.low or 0) <= truth <= (found.high or 0)
+        lines.append((f"Difference of calls is covered, n = {n}, {dear:.0%} dear", "95%", f"{inside / runs:.1%}", runs))
+    for n, up, down in ((50, 0.1, 0.02), (200, 0.03, 0.0), (200, 0.1, 0.1)):
+        inside = 0
+        for _ in range(4 * runs):
+            parted = random.choice([1, 0, -1], size=n, p=[up, 1 - up - down, down])
+            rate = paired_rates(np.maximum(0, -parted), np.maximum(0, parted))
+            inside += (rate.low or 0) <= up - down <= (rate.high or 0)
+        words = f"Difference of rates is covered, n = {n}, {up:.0%} and {down:.0%} part"
+        lines.append((words, "95%", f"{inside / runs / 4:.1%}", 4 * runs))
+    return lines
+
+
+def reviewed(seed: int) -> list[Line]:
+    """500 texts, a tenth of the labels wrong; 25 reviewed off the list and some at random: rates by reviews."""
+    random, lines, runs = np.random.default_rng(seed), list[Line](), 400
+    for drawn in (25, 100):
+        inside, mixed = dict.fromkeys(("accuracy", "fpr", "fnr", "wrong labels"), 0), 0
+        for _ in range(runs):
+            truth = (random.random(500) < 0.3).astype(np.int8)
+            references = np.where(random.random(500) < 0.1, 1 - truth, truth).astype(np.int8)
+            told = np.where(random.random(500) < 0.1, 1 - truth, truth)
+            told = np.where(random.random(500) < 0.1, 2, told)
+            against, decided = (told != 2) & (told != references), told != 2
+            kinds = against.astype(np.int64)
+            picked = told == 2
+            picked[random.permutation(np.flatnonzero(against))[:25]] = True
+            kinds[picked] = 2
+            chosen = picked.copy()
+            chosen[random.permutation(np.flatnonzero(~picked))[:drawn]] = True
+            labels = np.where(chosen, truth, UNREVIEWED).astype(np.int8)
+            study = Reviewed(references=references, reviews=labels, strata=references * 3 + kinds)
+            values = {
+                "accuracy": (told == truth)[decided].mean(),
+                "fpr": (told == 1)[decided & (truth == 0)].mean(),
+                "fnr": (told == 0)[decided & (truth == 1)].mean(),
+                "wrong labels": (references != truth).mean(),
+            }
+            for name, value in values.items():
+                one = study.wrong_labels() if name == "wrong labels" else study.rate(name, told)  # type: ignore[arg-type]
+                inside[name] += (one.low or 0) - 1e-9 <= value <= (one.high or 0) + 1e-9
+            final = np.where(chosen, truth, references)
+            low, high = wilson(int((told == final)[decided].sum()), int(decided.sum())) or (0, 1)
+            mixed += low <= values["accuracy"] <= high
+        words = f"500 texts, 10% wrong labels, 25 picked and {drawn} drawn"
+        lines += [
+            (f"{name} by reviews is covered ({words})", "95%", f"{n / runs:.1%}", runs) for name, n in inside.items()
+        ]
+        lines.append((f"… accuracy by mixed labels, Wilson, not used ({words})", "95%", f"{mixed / runs:.1%}", runs))
+    return lines
+
+
 def simulate_rises(seed: int) -> list[Line]:
     """A year of months without a change, and with a share that doubles in the middle: is it found by the end?"""
     random, lines = np.random.default_rng(seed), list[Line]()
@@ -430,7 +495,8 @@ def _rising(random: np.random.Generator) -> list[Line]:
 PARTS: dict[str, Callable[[int], list[Line]]] = {
     "guarantee": guarantee, "sequence": sequence, "drift": simulate_drift, "readers": readers,
     "inconclusive": inconclusive, "mover": mover, "allocation": allocation, "agreement": agreement,
-    "recognition": recognition, "corrected": corrected, "rises": simulate_rises,
+    "recognition": recognition, "corrected": corrected, "rises": simulate_rises, "paired": paired,
+    "reviewed": reviewed,
 }  # fmt: skip
 
 HEAD = """# Simulations

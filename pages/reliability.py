@@ -12,7 +12,7 @@ from pages.research.verification import verification
 from screening.research.binding import binding_of
 from screening.review.policy import Action, require
 from screening.words import count_of
-from storage.research.reliability import MeasuredConfiguration, measured_configurations, severities
+from storage.research.reliability import MeasuredConfiguration, measured_configurations, priorities_shown, severities
 
 db, person = resources.database(), resources.actor()
 require(person, Action.VIEW_RESULTS)
@@ -63,7 +63,11 @@ report.download_button(
             found,
             now,
             resources.now(),
-            Study(site=resources.site(), severities=severities(db, person, version)),
+            Study(
+                site=resources.site(),
+                severities=severities(db, person, version),
+                priorities=priorities_shown(db, person, version),
+            ),
         ),
     ),
     file_name=f"reliability-{version}.html",

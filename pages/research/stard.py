@@ -1,7 +1,7 @@
 """The report of a verification as one printable HTML page, after the items of STARD 2015 that apply."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from html import escape
 
@@ -22,6 +22,8 @@ from pages.research.claims import (
     too_early_sentence,
 )
 from pages.research.study_panel import answers
+from screening.research.results_table import rate_text
+from screening.statistics.metrics import Proportion
 from screening.statistics.verification import Binding, Stratum, WeightedRate
 from screening.words import count_of
 from storage.settings_store import SiteSettings
@@ -37,10 +39,13 @@ table{border-collapse:collapse;width:100%}td,th{border:1px solid #c8d1d8;padding
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
-    """What the report says beside the figures: the site's answers, and how severe the unsafe texts were."""
+    """What the report says beside the figures: the site's answers, how severe the unsafe texts were, and how many texts
+    that the AI had flagged were reviewed under an urgent priority, and under another.
+    """
 
     site: SiteSettings
     severities: Mapping[int | None, int]
+    priorities: Mapping[bool, Proportion] = field(default_factory=dict)
 
 
 def report_html(found: Verified, now: Binding, at: datetime, study: Study) -> str:
@@ -48,6 +53,7 @@ def report_html(found: Verified, now: Binding, at: datetime, study: Study) -> st
     parts = [
         _head(found, now, at),
         *_methods(found),
+        *_priorities(study.priorities),
         *_sizes(found, study.site),
         *_results(found),
         *_spectrum(found, study.severities),
@@ -116,6 +122,17 @@ def _methods(found: Verified) -> Iterable[str]:
         "against safe, by an allocation fixed before the text came in; those selected entered the same inbox as all "
         "others, unmarked. Every text left to a person was due to be read.</p>"
     )
+
+
+def _priorities(shown: Mapping[bool, Proportion]) -> Iterable[str]:
+    """What the priority told reviewers of the AI before they reviewed."""
+    yield (
+        "<p>A reviewer sees a text's priority before the review, and a priority can tell of the AI: texts that the AI "
+        "escalates or labels unsafe, and some quality checks, come as urgent.</p>"
+    )
+    words = {True: "reviewed as P0 or P1, of them escalated or labeled unsafe by the AI", False: "the same as P2 or P3"}
+    if any(each.denominator for each in shown.values()):
+        yield _table((words[urgent], rate_text(each)) for urgent, each in shown.items())
 
 
 def _sizes(found: Verified, site: SiteSettings) -> Iterable[str]:

@@ -13,6 +13,8 @@ from screening.labels import Label, Outcome
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.review.reach import Reach
+from screening.review.triage import Tier
+from screening.statistics.metrics import Proportion
 from screening.statistics.verification import AuditCase, Seen, audit_coin
 from storage.database import Database
 from storage.schema import adjudications, batch_tallies, batches, configurations, inbox_entries, ratings, screenings
@@ -330,3 +332,20 @@ def severities(db: Database, actor: Actor, version: str) -> Mapping[int | None, 
         chosen = _of(version, batches_of(conn, version), audited=True)
         found = conn.execute(query.where(*chosen, ratings.c.blind.is_(True), ratings.c.label == Label.UNSAFE.value))
         return Counter(fields["ideation"] for (fields,) in found)
+
+
+def priorities_shown(db: Database, actor: Actor, version: str) -> Mapping[bool, Proportion]:
+    """Of the blinded first reviews of this configuration's texts, by whether an urgent priority (P0, P1) was shown with
+    them: how many were of texts that the AI had escalated or labeled unsafe. Raises Forbidden.
+    """
+    require(actor, Action.VIEW_RESULTS)
+    first = and_(ratings.c.case_id == _DONE.case_id, ratings.c.version == 1, ratings.c.reading == "first")
+    flagged, urgent = _DONE.outcome != Outcome.SAFE.value, ratings.c.tier <= Tier.P1.value
+    query = select(urgent.label("urgent"), flagged.label("flagged"), func.count().label("n")).join(screenings, first)
+    query = query.where(_DONE.configuration == version, ratings.c.blind.is_(True), ratings.c.tier.is_not(None))
+    counts = Counter[tuple[bool, bool]]()
+    for row in db.rows(query.group_by("urgent", "flagged")):
+        counts[bool(row.urgent), bool(row.flagged)] += row.n
+    return {
+        shown: Proportion(counts[shown, True], counts[shown, True] + counts[shown, False]) for shown in (True, False)
+    }

@@ -1,5 +1,7 @@
 """The evaluation page: numbers are the experiment's, undefined is said, and the sliders replay at once."""
 
+import csv
+import io
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -30,7 +32,7 @@ from storage.research.relabelled import export_relabelled
 from storage.research.standing import batch_now
 from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
-from storage.schema import cases, inbox_entries, node_runs
+from storage.schema import cases, inbox_entries, node_runs, screenings
 from tests.databases import write
 from tests.pages.conftest import Opener, restart
 from tests.pages.researched import sample_rows, screened
@@ -279,3 +281,39 @@ def test_what_cannot_be_computed_is_told_in_words(
     app = open_page("evaluation")
     assert not app.exception and not app.info and not app.dataframe
     assert "could not be computed" in app.error[0].value and "ValueError" in app.error[0].value
+
+
+def test_of_500_texts_each_figure_is_that_of_an_independent_count(page_database: Database) -> None:
+    """More texts than draws are made for: what the record settles, and what it leaves open, by a plain loop."""
+    rows = list(csv.DictReader(io.StringIO(sample_rows().decode())))
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(rows[0]))
+    writer.writeheader()
+    for number in range(500):
+        row = rows[number % len(rows)]
+        writer.writerow(row | {"id": f"r{number}", "text": f"{row['text']} ({number})"})
+    batch_id = screened(page_database, out.getvalue().encode(), audit_rate=0.0)
+    found = evaluating.evaluate_batch(page_database, asked(page_database, batch_id))
+    assert found.cases == found.labelled == 500 and not found.made
+    query = select(cases.c.reference, screenings.c.outcome, screenings.c.calls).join(screenings)
+    told = page_database.rows(query.where(cases.c.batch_id == batch_id))
+    own = found.results[-1].metrics
+    for rate, wrong, of in ((own.fnr, "safe", "unsafe"), (own.fpr, "unsafe", "safe")):
+        decided = [row.outcome for row in told if row.reference == of and row.outcome != "human_review"]
+        assert (rate.numerator, rate.denominator) == (decided.count(wrong), len(decided))
+    assert own.escalation_rate.numerator == sum(row.outcome == "human_review" for row in told)
+    assert own.calls == sum(row.calls for row in told)
+    run = node_runs.c
+    codes = dict(
+        page_database.rows(select(run.case_id, run.draws).where(run.batch_id == batch_id, run.node == "worker"))
+    )
+    original = page_database.rows(select(cases.c.id, cases.c.reference).where(cases.c.batch_id == batch_id))
+    labels = {row.id: row.reference for row in original}
+    first = {"S": "safe", "U": "unsafe"}
+    said = {case_id: first.get(codes.get(case_id, "")[:1]) for case_id in labels if codes.get(case_id)}
+    single = next(each for each in found.results if each.name == "single-agent")
+    assert single.unsettled == 500 - len(said)
+    unsafe = [said[case_id] for case_id in said if labels[case_id] == "unsafe" and said[case_id]]
+    rate = single.metrics.fnr
+    assert (rate.numerator, rate.denominator) == (unsafe.count("safe"), len(unsafe))
+    assert rate.unsettled == sum(labels[case_id] == "unsafe" for case_id in labels if case_id not in said)

@@ -17,12 +17,20 @@ from screening.labels import Label, Outcome
 from screening.research.binding import binding_of
 from screening.review.actors import LOCAL_USER
 from screening.review.reach import Reach
+from screening.statistics.metrics import Proportion
 from screening.statistics.verification import AuditCase, Binding, Standing, Stratum
 from storage.batches.allocations import current_allocation
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.research.outcome_mix import REFERENCE, OutcomeMix
-from storage.research.reliability import AuditSample, Reading, audit_sample, measured_configurations, severities
+from storage.research.reliability import (
+    AuditSample,
+    Reading,
+    audit_sample,
+    measured_configurations,
+    priorities_shown,
+    severities,
+)
 from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
 from storage.schema import cases, inbox_entries, ratings, screenings, unblindings
@@ -473,6 +481,18 @@ def test_severity_is_that_of_audited_texts_read_as_unsafe(page_database: Databas
     screened(page_database, sample_rows(every=4), audit_rate=0.5)
     read_all(page_database, "unsafe")
     (measured,) = measured_configurations(page_database, LOCAL_USER)
+    shown = priorities_shown(page_database, LOCAL_USER, measured.version)
+    first = select(ratings.c.tier, screenings.c.outcome).join(screenings, screenings.c.case_id == ratings.c.case_id)
+    rows = page_database.rows(first.where(ratings.c.version == 1, ratings.c.blind.is_(True)))
+    for urgent in (True, False):
+        of_it = [row.outcome != "safe" for row in rows if (row.tier <= 1) is urgent]
+        assert shown[urgent] == Proportion(sum(of_it), len(of_it))
+    assert rows and "P0 or P1" in report_html(
+        verify(sample(), NO_MIX, PLAN),
+        binding_of(BODY),
+        AT,
+        Study(site=SiteSettings(), severities={}, priorities=shown),
+    )
     found = severities(page_database, LOCAL_USER, measured.version)
     audited = audit_sample(page_database, LOCAL_USER, measured.version).readings
     assert sum(found.values()) == sum(each.read_at is not None for each in audited) > 0
