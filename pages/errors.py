@@ -10,7 +10,7 @@ from pages.components.streamed import show_files
 from pages.research import confusion_matrix as matrix
 from pages.research.batch_choice import choose_batch
 from pages.research.case_reader import open_case_id, reader
-from pages.research.cell_list import case_list, filters
+from pages.research.cell_list import case_list, chosen_cases, filters
 from pages.research.provenance import provenance_of_both
 from pages.research.send_to_review import send_panel
 from screening.review.policy import Action, is_allowed, require
@@ -131,4 +131,4 @@ with right:
         page = case_list(db, person, filters(db, person, wanted))
         if (case_id := open_case_id(page.ids)) is not None:
             reader(db, person, page.ids, case_id)
-        send_panel(db, person, wanted, page.ids, [case_id] if case_id else ())
+        send_panel(db, person, wanted, page.ids, chosen_cases(case_id))

@@ -1,7 +1,6 @@
 """The results of a batch: all cases in a table, searched, filtered and sorted, each opened below it."""
 
 from collections.abc import Mapping
-from html import escape
 
 import streamlit as st
 
@@ -9,12 +8,13 @@ from pages.batches.batch_downloads import downloads
 from pages.components import resources
 from pages.components.navigation import FOLDER
 from pages.components.result_links import result_links_html
+from pages.components.words import literal
 from pages.research.batch_choice import batch_titles
 from pages.research.case_reader import open_case_id, reader
-from pages.research.cell_list import case_list
+from pages.research.cell_list import case_list, chosen_cases
 from pages.research.result_filters import chosen_filters
+from pages.research.send_to_review import send_panel
 from screening.review.policy import Action, require
-from screening.text.display import visible
 from storage.batches.batch_state import UnknownBatch
 from storage.batches.batches import BatchSummary, find_batch, list_batches
 
@@ -50,13 +50,15 @@ found = {one.id: one for one in list_batches(db, person, MOST_BATCHES, now=resou
 batch = named_batch(found)
 if batch is None:
     st.title("Results")
-    st.info("No batch yet: upload a file on the Batches page.", icon=":material/upload_file:")
+    st.info("No file uploaded yet.", icon=":material/upload_file:")
     st.stop()
-st.html(f'<h1 style="font-size:1.75rem;margin:0;padding:0">Results: {escape(visible(batch.name))}</h1>')
+st.title(f"Results: {literal(batch.name)}")
 other_batch(batch, found | {batch.id: batch})
 st.html(result_links_html(batch.id, batch.progress))
-page = case_list(db, person, chosen_filters(db, person, batch.id), all_outcomes=True)
+wanted = chosen_filters(db, person, batch.id)
+page = case_list(db, person, wanted, all_outcomes=True)
 if (case_id := open_case_id(page.ids)) is not None:
     reader(db, person, page.ids, case_id)
-st.page_link(FOLDER / "batch_list.py", label="How the batch runs", query_params={"batch": batch.id})
+send_panel(db, person, wanted, page.ids, chosen_cases(case_id))
+st.page_link(FOLDER / "batch_list.py", label="Upload progress", query_params={"batch": batch.id})
 downloads(db, person, batch)

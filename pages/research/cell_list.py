@@ -25,6 +25,7 @@ from storage.research.cells import CaseInCell, CellPage, cell_choices, cell_page
 from storage.research.listed import Cell, Sort
 from storage.research.standing import batch_now
 
+CHOSEN = "chosen_cases"
 PAGE = 25
 T = TypeVar("T", bound=str)
 GAPS: Mapping[str, float] = {"0.2 or less": 0.2, "0.5 or less": 0.5, "0.8 or less": 0.8}
@@ -76,16 +77,18 @@ def case_list(db: Database, person: Actor, cell: Cell, *, all_outcomes: bool = F
     key = sha256(repr(cell).encode()).hexdigest()[:16]  # all of it: under another filter the page may not exist
     page, number = _page(db, person, cell, st.session_state.get(f"page_{key}", 1))
     _counts(page)
+    st.session_state[CHOSEN] = []
     if not page.cases:
         return page
     starts = starts_of(db, person, [case.case_id for case in page.cases]) if with_text else {}
     table = pd.DataFrame([_row(case, starts.get(case.case_id), all_outcomes=all_outcomes) for case in page.cases])
     name = f"cases_{key}_{number}"
-    st.dataframe(
+    shown = [case.case_id for case in page.cases]
+    selected = st.dataframe(
         table,
         hide_index=True,
-        on_select=partial(_open_chosen, name, [case.case_id for case in page.cases]),
-        selection_mode="single-row",
+        on_select=partial(_open_chosen, name, shown),
+        selection_mode="multi-row",
         key=name,
         column_config={
             "ID": st.column_config.TextColumn("ID", width="medium"),
@@ -100,16 +103,25 @@ def case_list(db: Database, person: Actor, cell: Cell, *, all_outcomes: bool = F
         placeholder="",
         alt="Cases; choosing a row opens it below",
     )
+    st.session_state[CHOSEN] = [shown[row] for row in selected["selection"]["rows"] if row < len(shown)]
     if page.found > PAGE:
         st.pagination(-(-page.found // PAGE), key=f"page_{key}")
     return page
 
 
 def _open_chosen(name: str, case_ids: Sequence[str]) -> None:
-    """A row was chosen: its case is read below the list."""
+    """One row was chosen: its case is read below the list. Several are only chosen."""
     rows = st.session_state[name]["selection"]["rows"]
-    if rows and rows[0] < len(case_ids):
+    if len(rows) == 1 and rows[0] < len(case_ids):
         open_case(case_ids[rows[0]])
+
+
+def chosen_cases(open_id: str | None) -> list[str]:
+    """What is to be done with cases of the list drawn last is done with these: several that were chosen, else the one
+    that is open.
+    """
+    chosen: list[str] = st.session_state.get(CHOSEN, [])
+    return chosen if len(chosen) > 1 else [open_id] if open_id else []
 
 
 def _page(db: Database, person: Actor, cell: Cell, number: int) -> tuple[CellPage, int]:

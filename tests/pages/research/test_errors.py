@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import select, update
 from streamlit.testing.v1 import AppTest
 
-from pages.components import relabelled_export
+from pages.components import relabelled_export, resources
 from pages.research.hide_switch import COUNTS_AS_SEEN
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER
@@ -17,13 +17,13 @@ from storage.database import Database
 from storage.identifiers import new_id
 from storage.research import relabelled
 from storage.research.relabelled import export_relabelled
-from storage.review.claims import claim_next
+from storage.review.claims import claim_next, my_claims
 from storage.review.ratings import submit_rating
-from storage.schema import audit_events, cases
+from storage.schema import audit_events, cases, inbox_entries
 from storage.settings_store import SiteSettings, change
 from storage.visibility import choose_hiding
 from tests.databases import write
-from tests.pages.conftest import Opener
+from tests.pages.conftest import Opener, choose_rows
 from tests.storage.batch_of import LATER, NOW, batch, commit, commit_run, decide, run, screening, waiting
 from tests.storage.inbox_cases import ADMIN, form
 
@@ -198,3 +198,30 @@ def test_a_text_that_no_database_can_hold_comes_back_exactly(page_database: Data
     rows = export_relabelled(page_database, LOCAL_USER.at(LATER), batch_id, "key")
     (line,) = relabelled_export.as_jsonl(rows)
     assert json.loads(line)["text"] == strange
+
+
+def test_one_chosen_or_all_cases_of_a_cell_are_sent_with_as_many_controls(
+    open_page: Opener, page_database: Database
+) -> None:
+    """Four missed, and four safe ones called safe beside them. Two are chosen, then all are sent, of which two
+    are there; the controls that are left are the other two. A single one may be reviewed at once.
+    """
+    batch_id = batch(page_database, [f"a plain text, number {n}" for n in range(8)], references="UUUUSSSS")
+    ids = waiting(page_database)
+    for case_id in ids:
+        decide(page_database, case_id, Outcome.SAFE)
+    queued = select(inbox_entries.c.case_id)
+    page = open_page("errors", batch=batch_id, cell="unsafe.safe")
+    choose_rows(page, page.dataframe[-1], [0, 2])
+    page.button(key="send_cases").click().run()
+    assert page.success[0].value.startswith("4 cases sent to review")
+    first = set(page_database.values(queued))
+    assert first & set(ids[:4]) == {ids[0], ids[2]} and len(first) == 4
+    page = open_page("errors", batch=batch_id, cell="unsafe.safe")
+    page.button(key="send_cases").click().run()
+    assert page.success[0].value.startswith("4 cases sent to review, controls included; 2 were already there.")
+    assert set(page_database.values(queued)) == set(ids)
+    page = open_page("errors", batch=batch_id, cell="unsafe.safe")
+    choose_rows(page, page.dataframe[-1], [1])
+    page.button(key="review_now").click().run()
+    assert [one.case_id for one in my_claims(page_database, LOCAL_USER.at(resources.now()))] == [ids[1]]
