@@ -27,6 +27,7 @@ from screening.review.policy import Forbidden
 from screening.review.rating_form import RatingLabel
 from screening.review.reach import Reach
 from screening.review.triage import Tier
+from storage.audit_log import append
 from storage.batches.batches import progress
 from storage.database import Database
 from storage.kinds import kinds
@@ -39,7 +40,7 @@ from storage.review.queue import counts, queue
 from storage.review.ratings import revise, submit_rating
 from storage.review.second_looks import request_second_looks
 from storage.review.taking_back import TooLate, take_back
-from storage.schema import adjudications, inbox_entries, ratings, screenings
+from storage.schema import accounts, adjudications, inbox_entries, ratings, screenings
 from storage.settings_store import SiteSettings, change
 from storage.site.accounts import set_roles
 from storage.site.audit_check import verify
@@ -83,6 +84,9 @@ class Inbox(RuleBasedStateMachine):
         self.least: dict[str, Tier] = {}
         self.batches: list[str] = []
         register(self.db, *READERS, RESEARCHER, ADMIN)
+        with self.db.write() as conn:
+            for who in (*READERS, RESEARCHER, ADMIN):
+                append(conn, who.at(NOW), "registered", who.id, {}, accounts)
 
     @initialize(second=st.sampled_from([0.0, 0.5]), by_two=st.booleans(), outcome=st.sampled_from(list(Outcome)))
     def open_site(self, second: float, by_two: bool, outcome: Outcome) -> None:
