@@ -102,7 +102,7 @@ app = st.App(
         *([sign_out.ROUTE] if SIGN_IN else []),
     ],
     middleware=[
-        Middleware(SocketGuard),
+        Middleware(SocketGuard, sign_in=SIGN_IN),
         Middleware(
             SecurityHeaders,
             policy=content_policy(FRAME),

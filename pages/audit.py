@@ -25,8 +25,8 @@ require(person, Action.VIEW_AUDIT)
 def brought_anchors() -> list[Anchor]:
     """The anchor that somebody pastes; empty without one. Stops the page where what was pasted is no anchor."""
     line = st.text_input(
-        "Anchor kept outside",
-        placeholder="Paste a line of an anchor file; the site's own file is compared in any case",
+        "External checkpoint",
+        placeholder="Paste a line of a checkpoint file; the site's own file is always compared",
         key="anchor",
     )
     if not line.strip():
@@ -34,7 +34,7 @@ def brought_anchors() -> list[Anchor]:
     try:
         return [Anchor.from_json(line)]
     except ValueError:
-        st.error("This is not an anchor.", icon=":material/error:")
+        st.error("This is not a checkpoint.", icon=":material/error:")
         st.stop()
 
 
@@ -42,24 +42,24 @@ def check() -> None:
     """The button, the anchor to take away, and what was found."""
     brought = brought_anchors()
     with st.container(horizontal=True):
-        pressed = st.button("Verify the whole log", type="primary", icon=":material/verified_user:")
+        pressed = st.button("Verify log", type="primary", icon=":material/verified_user:")
         st.download_button(
-            "Download an anchor",
+            "Download checkpoint",
             data=check_before(Action.VIEW_AUDIT, lambda: anchor(db).as_json().encode()),
-            file_name="audit-anchor.json",
+            file_name="audit-checkpoint.json",
             mime="application/json",
             on_click="ignore",
             icon=":material/anchor:",
-            help="Keep it where whoever can write the database cannot: it finds events cut off at the end.",
+            help="Keep it where nobody who can write the database can change it: it shows when events were cut off.",
         )
     if not pressed:
         return
     try:
         kept = [*brought, *kept_anchors(resources.settings())]
     except (ValueError, OSError):
-        st.error("The site's file of anchors cannot be read, or holds a line that is no anchor.")
+        st.error("The site's checkpoint file cannot be read, or has a line that is not a checkpoint.")
         return
-    with st.spinner("Recomputing every hash…"):
+    with st.spinner("Checking every event…"):
         show_result(verify(db, kept))
 
 
@@ -69,13 +69,13 @@ def show_result(found: Verification) -> None:
         st.error(f"Changed: event {found.seq}: {found.problem}.", icon=":material/gpp_bad:")
     elif found.doubt is not None:
         st.warning(
-            f"Not proven. All {found.events:,} events follow from one another, but {found.doubt}.",
+            f"Not proven. The chain of {count_of(found.events, 'event')} is unbroken, but {found.doubt}.",
             icon=":material/gpp_maybe:",
         )
     else:
         st.success(
-            f"Whole: all {found.events:,} events follow from one another, the texts, outcomes, reviews and accounts "
-            f"that they made are unchanged, and anchors prove it up to event {found.anchored:,}.",
+            f"Unchanged. The chain of {count_of(found.events, 'event')} is unbroken, the texts, outcomes, reviews and "
+            f"accounts they made are unchanged, and checkpoints prove it up to event {found.anchored:,}.",
             icon=":material/verified:",
         )
 
@@ -83,9 +83,9 @@ def show_result(found: Verification) -> None:
 def choose_filter(people: dict[str, str]) -> Which:
     """The inputs that filter the list."""
     with st.container(horizontal=True):
-        who = st.selectbox("Person", list(people), index=None, placeholder="Anybody", format_func=people.__getitem__)
+        who = st.selectbox("Person", list(people), index=None, placeholder="Anyone", format_func=people.__getitem__)
         action = st.selectbox("Action", kinds(db, person), index=None, placeholder="Any", format_func=in_words)
-        subject = st.text_input("Case, batch or account", placeholder="Identifier", max_chars=64)
+        subject = st.text_input("Case, upload or account", placeholder="Identifier", max_chars=64)
     return Which(subject=subject.strip() or None, who=who, action=action)
 
 
@@ -100,14 +100,14 @@ def row(event: Event, people: dict[str, str]) -> dict[str, object]:
         "Event": event.seq,
         "When (UTC)": f"{event.at:%Y-%m-%d %H:%M:%S}",
         "Who": people.get(event.actor, event.actor),
-        "Did": in_words(event.action),
-        "To": event.subject or "",
+        "Action": in_words(event.action),
+        "Case, upload or account": event.subject or "",
         "Details": "" if not event.details else json.dumps(dict(event.details)),
     }
 
 
 st.title("Audit log")
-st.caption("Identifiers and numbers only, never a text. Each event's hash covers the one before it.")
+st.caption("Who did what, and when. IDs and numbers only, never a text.")
 check()
 st.header("Events")
 people = {key: visible(name) for key, name in names(db, person).items()}
@@ -115,7 +115,7 @@ people = unique_labels(people | {LOCAL_USER.id: LOCAL_USER.name, SYSTEM.id: SYST
 which = choose_filter(people)
 count = count_events(db, person, which)
 if not count:
-    st.info("No event fits.")
+    st.info("No matching events.")
     st.stop()
 pages = -(-count // PAGE)
 number = min(st.session_state.get("audit_page", 1), pages)

@@ -5,7 +5,7 @@ import streamlit as st
 from pages.components import resources
 from pages.components.sign_in import check_before
 from pages.research import reliability_view as view
-from pages.research.audit_cases import show_audit, show_moved, show_revised
+from pages.research.audit_cases import show_audit, show_moved, show_revised, show_strata
 from pages.research.open_tab import show_open
 from pages.research.stard import Study, report_html
 from pages.research.verification import verification
@@ -26,8 +26,8 @@ def _words(found: MeasuredConfiguration) -> str:
 
 st.title("Reliability")
 st.write(
-    "Measured against clinicians' blinded first reviews of a random quality-check sample. The AI's error bound δ is "
-    "about its own most frequent answer and plays no part here."
+    "Measured against clinicians' blind first readings of an audit sample. The stopping rule's δ is about the model's "
+    "own most frequent answer and plays no part here."
 )
 measured = {found.version: found for found in measured_configurations(db, person)}
 if not measured:
@@ -36,8 +36,8 @@ if not measured:
 version = st.selectbox("Configuration", list(measured), format_func=lambda one: _words(measured[one]))
 if len(measured) > 1:
     st.caption(
-        "Each configuration is measured by itself. The best of several, chosen by these figures, looks better than it "
-        "is: only texts decided after the choice tell how good it is."
+        "What is claimed holds for each configuration alone. The best of several, chosen by these figures, looks "
+        "better than it is: only texts settled after the choice tell how good it is."
     )
 now = binding_of(resources.configuration(resources.usual_pipeline()).body)
 found = verification(person, version)
@@ -49,7 +49,8 @@ show_open(
         "Audit sample": lambda: show_audit(db, person, version, found),
         "Confidence sequence": lambda: view.show_sequence(found),
         "Planner": lambda: view.show_planner(found),
-        "Label changes": lambda: show_revised(db, person),
+        "Allocation": lambda: show_strata(db, person, version, found),
+        "Switch rate": lambda: show_revised(db, person),
         "Drift": lambda: show_moved(db, person, version, found),
         "What was measured": lambda: view.show_binding(found, now),
     },

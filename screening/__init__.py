@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from screening.research.library import certify as certify
-    from screening.research.library import corrected as corrected
     from screening.research.library import metrics as metrics
     from screening.research.library import replay as replay
-    from screening.research.library import review_sample as review_sample
     from screening.research.library import screen_texts as screen_texts
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "certify", "corrected", "metrics", "replay", "review_sample", "screen_texts"]
+__all__ = ["__version__", "certify", "metrics", "replay", "screen_texts"]
 
 
 def __getattr__(name: str) -> Any:

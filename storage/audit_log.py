@@ -29,6 +29,8 @@ ROWS = "rows"
 """Under this name an event's details have the digests of rows."""
 _LOCK = 5_326_021_148
 """PostgreSQL's advisory lock of this log: an arbitrary number of its own."""
+_LAST = select(audit_events.c.seq, audit_events.c.hash).order_by(audit_events.c.seq.desc()).limit(1)
+_INSERT = insert(audit_events)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,9 +105,7 @@ def append(
     named = {table: (subject,) for table in tables if subject} | dict(rows or {})
     body = canonical(_check(details) | ({ROWS: digests(conn, named, key)} if named else {}))
     serialise(conn)
-    last = conn.execute(
-        select(audit_events.c.seq, audit_events.c.hash).order_by(audit_events.c.seq.desc()).limit(1)
-    ).first()
+    last = conn.execute(_LAST).first()
     seq, previous = (1, GENESIS) if last is None else (last.seq + 1, last.hash)
     row: dict[str, Any] = {
         "seq": seq,
@@ -116,7 +116,7 @@ def append(
         "details": body,
     }
     bound = {"previous_hash": previous, "hash": chain_hash(previous, key, **row), "key_id": key.id}
-    conn.execute(insert(audit_events).values(**row, **bound))
+    conn.execute(_INSERT, {**row, **bound})
     return int(seq)
 
 
@@ -136,9 +136,7 @@ def anchor(db: Database) -> Anchor:
 
 def anchor_in(conn: Connection) -> Anchor:
     """As `anchor`, inside the caller's transaction."""
-    last = conn.execute(
-        select(audit_events.c.seq, audit_events.c.hash).order_by(audit_events.c.seq.desc()).limit(1)
-    ).first()
+    last = conn.execute(_LAST).first()
     return Anchor(count=0, last_hash=GENESIS) if last is None else Anchor(count=last.seq, last_hash=last.hash)
 
 

@@ -2,11 +2,12 @@
 as the page is open.
 """
 
+import asyncio
 import json
 
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pages.components import resources
 from pages.components.http import signed_in_claims
@@ -17,6 +18,9 @@ from screening.review.policy import Action, is_allowed
 from storage.audit_log import record_refusal
 from storage.review import presence
 from storage.site.accounts import SessionEnded
+
+ARRIVES_WITHIN_S = 600.0
+"""How long a file may take to arrive."""
 
 
 class UploadGuard:
@@ -37,7 +41,21 @@ class UploadGuard:
         except Refused as refusal:
             await _refuse(refusal.status, str(refusal), scope, receive, send)
         else:
-            await self._app(scope, receive, send)
+            await self._app(scope, _in_time(receive), send)
+
+
+def _in_time(receive: Receive) -> Receive:
+    """The parts of a file until its time is over; the rest then never comes, as if the browser had left."""
+    until = asyncio.get_running_loop().time() + ARRIVES_WITHIN_S
+
+    async def receive_in_time() -> Message:
+        try:
+            async with asyncio.timeout_at(until):
+                return await receive()
+        except TimeoutError:
+            return {"type": "http.disconnect"}
+
+    return receive_in_time
 
 
 class Refused(Exception):
@@ -69,4 +87,4 @@ def uploader(scope: Scope, *, sign_in: bool) -> Actor:
 
 
 async def _refuse(status: int, words: str, scope: Scope, receive: Receive, send: Send) -> None:
-    await PlainTextResponse(words, status_code=status)(scope, receive, send)
+    await PlainTextResponse(words, status_code=status, headers={"Connection": "close"})(scope, receive, send)

@@ -394,9 +394,9 @@ def one_look_words(found: "Verified", at: datetime) -> str:
 def remaining_words(second_rate: float) -> str:
     """What reader error still does to the figures, after the second readings."""
     return (
-        "Reviewers can be wrong. Where a site has a second reviewer, texts labeled safe by the AI but unsafe by a "
-        "reviewer get a blinded second review before they count, as do a random "
-        f"{percent(second_rate)} of all others. Errors shared by all reviewers are not detected."
+        "Readers err. Where a site has a second reader, a text called safe and read as unsafe is read again, blind, "
+        f"before it counts, and so is a random {percent(second_rate)} of all others read. What remains: a text that "
+        "its readers took wrongly alike, and a missed one that its only reader took for safe."
     )
 
 

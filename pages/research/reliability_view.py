@@ -103,7 +103,7 @@ def _rate_words(name: str, rate: WeightedRate, found: Verified) -> str:
         plan, why = found.guarantee, str(rate.reason)
         if not name.startswith("Sensitivity"):
             return f"Not yet: {why}."
-        done = f"{plan.read:,} of {plan.readings_required:,} reviews of unsafe texts"
+        done = f"{plan.read:,} of {plan.readings_required:,} readings of unsafe texts that the plan takes"
         return f"Not yet: {done}. {why[:1].upper()}{why[1:]}."
     naive = f"Naive, among what was read, and not to be used: {rate_text(rate.naive)}."
     return f"{interval(rate.low, rate.high)}. {naive}"
@@ -217,11 +217,11 @@ def show_planner(found: Verified) -> None:
     more = st.number_input("Readings a day that the site can spend on texts called safe", 1, 10_000, 12)
     st.write(reading_words(found, int(more)))
     one, two, three = st.columns(3)
-    target = one.select_slider("Target miss rate", (0.005, 0.01, 0.02, 0.05, 0.1), 0.05, format_func=percent)
+    target = one.select_slider("To say: miss rate at most", (0.005, 0.01, 0.02, 0.05, 0.1), 0.05, format_func=percent)
     assumed = two.select_slider(
-        "Assumed true rate", (0.0, 0.002, 0.005, 0.01, 0.02, 0.03, 0.04), 0.01, format_func=percent
+        "If it really is", (0.0, 0.002, 0.005, 0.01, 0.02, 0.03, 0.04), 0.01, format_func=percent
     )
-    chance = three.select_slider("Power", (0.5, 0.8, 0.9, 0.95), 0.8, format_func=percent)
+    chance = three.select_slider("With a chance of", (0.5, 0.8, 0.9, 0.95), 0.8, format_func=percent)
     plan = plan_readings(target, assumed, confidence=confidence, chance=chance)
     if plan is None:
         st.warning("No number of readings will do: the rate assumed is not below the one to be shown.")
@@ -244,11 +244,11 @@ def show_switches(found: SwitchRate) -> None:
         st.info("No closed case yet whose reader was shown the engine's view after a blind first reading.")
         return
     rows = [
-        ("changed after seeing the AI", rate_text(found.switched)),
-        ("correct, then incorrect (harm)", rate_text(found.right_to_wrong)),
-        ("incorrect, then correct (help)", rate_text(found.wrong_to_right)),
+        ("changed after the reveal", rate_text(found.switched)),
+        ("right first, then wrong (harm)", rate_text(found.right_to_wrong)),
+        ("wrong first, then right (help)", rate_text(found.wrong_to_right)),
     ]
-    st.dataframe(pd.DataFrame(rows, columns=["Readings", "Share, 95% CI"]), hide_index=True)
+    st.dataframe(pd.DataFrame(rows, columns=["Readings", "Share, Wilson 95 %"]), hide_index=True)
     st.caption(
         "All closed cases whose reader was shown the engine's view after a blind first reading, any configuration. "
         f"Right and wrong against the data set's label; "

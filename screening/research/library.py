@@ -3,10 +3,8 @@
 import asyncio
 from collections.abc import Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from typing import Any, Literal, TypeVar, get_args
 
-import numpy as np
 import pandas as pd
 
 from screening.engine.draws import Sampler, ScreenedText, encode_draws
@@ -15,23 +13,12 @@ from screening.engine.pipeline import PipelineConfig, Preset, preset
 from screening.engine.screen import MAIN, Screening
 from screening.engine.screen import screen as screen_one
 from screening.labels import Label, Outcome
-from screening.research.corrected import (
-    INCONCLUSIVE,
-    RATES,
-    READ_SAFE,
-    READ_UNSAFE,
-    UNREAD,
-    Benchmark,
-    Readers,
-    Study,
-    draw_sample,
-)
 from screening.research.replay import Record
 from screening.research.replay import replay as replay_record
 from screening.samplers.simulated import SimulatedSampler
 from screening.statistics.certification.calibration import calibrate
 from screening.statistics.certification.certificates import DEFAULT_CONTRACT, find, symmetric_contract
-from screening.statistics.metrics import Proportion, evaluate, outcome_codes, reference_codes
+from screening.statistics.metrics import Proportion, evaluate
 from screening.text.received import ReceivedText, receive
 
 DRAWS = "draws_"
@@ -107,64 +94,6 @@ def metrics(references: Iterable[str | None], outcomes: Iterable[str | None]) ->
         "escalation_rate": measured.escalation_rate,
     }
     return pd.DataFrame.from_dict({name: _proportion(one) for name, one in named.items()}, orient="index")
-
-
-def review_sample(
-    references: Iterable[str | None], outcomes: pd.DataFrame, *, budget: int = 120, seed: int = 1
-) -> "pd.Index[Any]":
-    """The rows to read blind, by their index and in the order to read them in; whoever stops early has read a random
-    sample too. More are drawn where most conditions contradict the reference label.
-
-    ``outcomes`` has a column a condition (safe, unsafe, human_review). ValueError for a row without a reference.
-    """
-    return outcomes.index[draw_sample(_benchmark(references, outcomes), budget, seed)]
-
-
-def corrected(
-    references: Iterable[str | None],
-    outcomes: pd.DataFrame,
-    readings: Iterable[str | None],
-    *,
-    baseline: str | None = None,
-    sensitivity: float | tuple[int, int] = 1.0,
-    specificity: float | tuple[int, int] = 1.0,
-) -> pd.DataFrame:
-    """Accuracy, FNR and FPR by what readers said of a `review_sample`, not by the reference labels.
-
-    A row a figure and condition: ``value``, ``low``, ``high`` (95% for all conditions together), ``read``,
-    ``decided``; with ``less`` the paired difference to the baseline; and the share of ``wrong labels``. ``readings``
-    are safe, unsafe, unsure, or missing where nobody read. ``sensitivity`` is a number to try, or (right, of so many)
-    planted texts.
-
-    >>> told = pd.DataFrame({"model": ["safe", "unsafe", "unsafe"]})
-    >>> found = corrected(["safe", "unsafe", "safe"], told, ["safe", "unsafe", "unsafe"])
-    >>> found.set_index(["figure", "condition"]).loc[("accuracy", "model"), "value"].item()
-    1.0
-    """
-    known = {"safe": READ_SAFE, "unsafe": READ_UNSAFE, "unsure": INCONCLUSIVE, None: UNREAD}
-    said = [None if pd.isna(one) else str(one) for one in readings]
-    if strange := set(said) - set(known):
-        raise ValueError(f"no reading: {sorted(map(str, strange))[0]!r}")
-    benchmark = _benchmark(references, outcomes)
-    if len(said) != len(outcomes):
-        raise ValueError("there must be one reading, or None, for each row")
-    study = Study(
-        benchmark=benchmark,
-        readings=np.array([known[one] for one in said], dtype=np.int8),
-        readers=Readers(sensitivity=sensitivity, specificity=specificity),
-    )
-    first = baseline or next(iter(benchmark.outcomes))
-    rows = [{"figure": "wrong labels", "condition": None, "less": None, **asdict(study.wrong_labels())}]
-    for rate in RATES:
-        rows += [{"figure": rate, "condition": n, "less": None, **asdict(one)} for n, one in study.rates(rate).items()]
-        compared = study.differences(rate, first)
-        rows += [{"figure": rate, "condition": n, "less": first, **asdict(one)} for n, one in compared.items()]
-    return pd.DataFrame(rows)
-
-
-def _benchmark(references: Iterable[str | None], outcomes: pd.DataFrame) -> Benchmark:
-    told = {str(name): outcome_codes([_outcome(one) for one in outcomes[name]]) for name in outcomes.columns}
-    return Benchmark.of(reference_codes([_reference(one) for one in references]), told)
 
 
 def certify(

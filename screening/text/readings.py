@@ -149,7 +149,6 @@ def _pair(match: re.Match[str]) -> str:
 
 _Rule = tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
 _BYTES: tuple[_Rule, ...] = (
-    (re.compile(r"[ÂÃ](?=\s)"), ""),  # of a space that does not break
     (re.compile(r"=[ \t]*\r?\n"), ""),  # quoted-printable
     (re.compile(r"(?:=[0-9A-Fa-f]{2})+"), lambda match: _byte_text(match[0].replace("=", ""))),
     (re.compile(r"(?:%[0-9A-Fa-f]{2})+"), lambda match: _byte_text(match[0].replace("%", ""))),
@@ -215,22 +214,20 @@ _APOSTROPHE = re.compile(
 _LINE = "(?:\r\n?|[\n\x0b\x0c\x85\u2028\u2029])"
 _NO_ITEM = "(?:so|now|tonight|today|please|and|because|right|in|by|already|too|badly|myself|soon|but|for)"
 _LAYOUT: tuple[_Rule, ...] = (
-    (re.compile(r"(?<=\s)/n(?=\s)|[|<\[{]newline[|>\]}]", re.IGNORECASE), "\n"),
     (re.compile(r"^[ \t]*(?:\d{1,5}|(?:\d+:)?\d\d:\d\d[.,]\d+ --> .*)[ \t]*$\n?", re.MULTILINE), ""),  # subtitles
     (re.compile(r"^[ \t]*(?:(?:[A-Za-z]{0,3}>|[>|»›│┃])[ \t]?)+", re.MULTILINE), ""),
-    (re.compile(r"^[ \t]*(?://+|#+|%+|;+|--+|[-*•–]|\d{1,5}[.)]?)[ \t]+(?=\S)", re.MULTILINE), ""),
+    (re.compile(r"^[ \t]*(?://+|#+|%+|;+|--+|\d{1,5})[ \t]+(?=\S)", re.MULTILINE), ""),
     (re.compile(r"(?<![ \t])[ \t]*[|│┃\\][ \t]*$", re.MULTILINE), ""),
     (re.compile(rf"(?<=[a-z])[-\u2010\u00ad][ \t]*{_LINE}\s*(?=[a-z])"), ""),
     (
         re.compile(
-            rf"(?<=[^\s.!?;:…])[ \t\u00a0\u2000-\u200b\u3000]*{_LINE}\s*(?!\w+:)"
+            rf"(?<=[^\s.!?;:…])[ \t]*{_LINE}\s*(?!\w+:)"
             r"(?=[^\WA-Z]|[\"'’“(*_~]|I\b|(?!(?:[Dd]ie|[Dd]ead)\b)[A-Z]"
             rf"|(?:Die|Dead)\b(?:\W*$|\W+{_NO_ITEM}\b|\W*[.!?\n])|(?<=[A-Z]\n)[A-Z]{{2,}}\b)"
         ),
         " ",
     ),
     (re.compile(r"(?<=[\w,])[ \t]*(?:\.{2,}|…)[ \t]*(?=[a-z])"), " "),
-    (re.compile(r"(?<!\S)[a-zA-Z'’]{1,12}(?:\.[a-zA-Z'’]{1,12}){3,}(?!\S)"), lambda match: match[0].replace(".", " ")),
     (re.compile(r"(?<!\S)(?:\w[\w'’]*[.!]\s+){2,}\w[\w'’]*"), lambda match: re.sub(r"[.!](?=\s)", "", match[0])),
 )
 _ASIDE = re.compile(

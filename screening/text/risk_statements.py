@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from hashlib import sha256
 
 from screening.text.flags import Flag
 from screening.text.lexicon import Lexicon
@@ -32,12 +31,6 @@ class StatementKind(StrEnum):
     SELF_INJURY = "self_injury"
     OTHER_PERSON = "other_person"
     """Somebody else is said to want, mean or have done it, or to have said goodbye."""
-
-
-MOST_KNOWN = 100_000
-"""Texts whose flags are remembered, by hash: no text is."""
-
-_KNOWN: dict[bytes, frozenset[Flag]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,21 +85,14 @@ def risk_statements(text: str) -> tuple[RiskStatement, ...]:
 
 
 def risk_flags(text: str) -> frozenset[Flag]:
-    """The flags the engine and the inbox act on. Kept by the text's hash: a long text takes a tenth of a second, and a
-    file is checked again at every change of its columns.
+    """The flags the engine and the inbox act on.
 
     >>> sorted(risk_flags("I tried to kill myself last night"))
     [<Flag.STATED_IMMINENT: 'stated_imminent'>, <Flag.STATED_RISK: 'stated_risk'>]
     """
-    key = sha256(text.encode("utf-8", "surrogatepass")).digest()
-    if (known := _KNOWN.get(key)) is None:
-        imminent = [statement.imminent for statement in _statements(Reading(text))]
-        flags = {Flag.STATED_RISK} if imminent else set()
-        known = frozenset(flags | ({Flag.STATED_IMMINENT} if any(imminent) else set()))
-        if len(_KNOWN) >= MOST_KNOWN:
-            _KNOWN.clear()
-        _KNOWN[key] = known
-    return known
+    imminent = [statement.imminent for statement in _statements(Reading(text))]
+    flags = {Flag.STATED_RISK} if imminent else set()
+    return frozenset(flags | ({Flag.STATED_IMMINENT} if any(imminent) else set()))
 
 
 def _statements(text: Reading) -> Iterator[RiskStatement]:

@@ -68,7 +68,7 @@ def _screen_one(page: Page) -> None:
     await_run(page)
     box.fill(TEXT)
     box.press("Control+Enter")
-    expect(page.get_by_role("status").filter(has_text=re.compile("Labeled|clinician"))).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text=re.compile("Labelled|clinician"))).to_be_visible()
 
 
 def _take(page: Page, path: Path) -> None:

@@ -14,7 +14,7 @@ from storage.review.ratings import submit_rating
 from storage.settings_store import SiteSettings, change, current
 from tests.browser.accessibility import violations
 from tests.browser.conftest import RunningApp, require_well
-from tests.storage.inbox_cases import ADMIN, ANN, BO, NOW, fill, form, register
+from tests.storage.inbox_cases import ADMIN, ANN, BO, NOW, fill, form, register, vouch
 
 pytestmark = pytest.mark.browser
 
@@ -26,6 +26,7 @@ def _read_twice(db: Database, cases: int) -> None:
     register(db, ANN, BO)
     change(db, ADMIN.at(NOW), SiteSettings(second_reading_rate=1.0), 0)
     ids = fill(db, [Tier.P2] * cases, kind="interactive")
+    vouch(db)
     for who in (ANN, BO):
         for number in range(cases):
             claim = claims.claim_next(db, who.at(NOW))
@@ -46,7 +47,8 @@ def readings(running_app: RunningApp) -> Iterator[Database]:
 
 
 def test_the_pages_of_an_empty_site(page: Page) -> None:
-    for name, said in (("agreement", "No closed case"), ("audit", "No event fits"), ("settings", "Simulated agents")):
+    expected = {"agreement": "No closed case", "audit": "No matching events", "settings": "Simulated agents"}
+    for name, said in expected.items():
         page.goto(f"/{name}")
         expect(page.get_by_text(said).first).to_be_visible()
         assert violations(page) == [], name
@@ -58,8 +60,8 @@ def test_the_pages_of_a_working_site(page: Page, readings: Database) -> None:
     expect(page.get_by_role("link", name="Matrix (CSV)")).to_be_visible()
     require_well(page, "agreement")
     page.goto("/audit")
-    page.get_by_role("button", name="Verify the whole log").click()
-    expect(page.get_by_text("follow from one another")).to_be_visible()
+    page.get_by_role("button", name="Verify log").click()
+    expect(page.get_by_text("is unbroken")).to_be_visible()
     require_well(page, "audit")
     page.goto("/settings")
     for tab in TABS:
@@ -83,15 +85,15 @@ def test_a_number_outside_its_limits_is_said_beside_the_button_that_would_save_i
 def test_the_anchor_is_a_file_whose_line_the_page_takes_back(page: Page, readings: Database, tmp_path: Path) -> None:
     page.goto("/audit")
     with page.expect_download() as given:
-        page.get_by_role("button", name="Download an anchor").click()
+        page.get_by_role("button", name="Download checkpoint").click()
     given.value.save_as(tmp_path / "anchor.json")
     assert json.loads((tmp_path / "anchor.json").read_text())["count"] > 0
-    box = page.get_by_role("textbox", name="Anchor kept outside")
+    box = page.get_by_role("textbox", name="External checkpoint")
     box.fill((tmp_path / "anchor.json").read_text())
     box.press("Enter")
-    page.get_by_role("button", name="Verify the whole log").click()
+    page.get_by_role("button", name="Verify log").click()
     # The readings were made in another process, under a key that the app does not have: that is said, not passed over.
-    expect(page.get_by_text("events follow from one another")).to_be_visible()
+    expect(page.get_by_text("is unbroken, but")).to_be_visible()
 
 
 def test_the_stop_button_is_at_hand_on_every_page(page: Page, readings: Database) -> None:

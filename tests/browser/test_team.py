@@ -289,7 +289,7 @@ def test_a_lease_that_runs_out_hands_the_case_to_the_next_reader(team: dict[str,
     assert next_case(bo) == case_id
     expect(bo.get_by_role("group", name="Label").locator("input:checked")).to_have_count(0)
     ann.keyboard.press("t")
-    expect(ann.get_by_text("assigned to another reviewer now").first).to_be_visible()
+    expect(ann.get_by_text("somebody else has this case now").first).to_be_visible()
     assert case_text(ann).count() == 0
     screenshot(ann, "team-lease-lost")
     choose(bo, "1", "6", "Safe", "Moderate")

@@ -96,35 +96,3 @@ def test_importing_the_package_imports_no_library_and_an_unknown_name_is_no_attr
 def test_the_version_is_the_project_s() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert screening.__version__ == project["version"]
-
-
-@pytest.mark.slow
-def test_the_installed_library_works_outside_the_checkout(tmp_path: Path) -> None:
-    where = tmp_path / "installed"
-    install = [
-        "pip",
-        "install",
-        "-q",
-        "--no-deps",
-        "--no-build-isolation",
-        "--no-index",
-        "--target",
-        str(where),
-        str(ROOT),
-    ]
-    subprocess.run([sys.executable, "-m", *install], cwd=tmp_path, check=True, timeout=200)
-    program = """
-import pandas as pd, screening
-from screening import corrected, metrics, replay, review_sample, screen_texts
-found = screen_texts(["A quiet day at the lake.", "I want to die tonight."])
-again = replay(found, "recommended")
-told = pd.DataFrame({"model": found["outcome"]})
-rows = review_sample(["safe", "unsafe"], told, budget=2)
-print(screening.__file__, len(again), sorted(rows), corrected(["safe", "unsafe"], told, ["safe", "unsafe"]).shape[0])
-"""
-    environment = {"PYTHONPATH": str(where), "PATH": "/usr/bin:/bin"}
-    ended = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=200
-    )
-    assert ended.stdout.split() == [str(where / "screening" / "__init__.py"), "2", "[0,", "1]", "4"], ended.stderr
-    assert sorted(each.name for each in where.iterdir() if not each.name.endswith(".dist-info")) == ["screening"]

@@ -12,14 +12,6 @@ from screening.text.received import receive
 from screening.text.risk_statements import risk_statements
 
 STATED = (
-    "I am going to kill\xa0\nmyself",
-    "I want to /n die",
-    "I.am.going.to.kill.myself",
-    "- I want to\n- die",
-    "1. I want to\n2. die",
-    "I want\xc2 to die",
-    "I am going to kill <0x0A> myself",
-    '"I want to"\n"die"',
     "I have thought about this for weeks and I am going to kill\nmyself tonight.",
     "Nothing helps and every day is the same. I want to\ndie.",
     "It is decided and nobody can stop it. I am going to end\nmy life tonight.",

@@ -12,7 +12,6 @@ from screening.engine.guard import guard_for
 from screening.engine.pipeline import preset
 from screening.engine.screen import Reason, screen
 from screening.labels import Label, Outcome
-from screening.text import risk_statements as rules
 from screening.text.flags import Flag
 from screening.text.received import receive
 from screening.text.risk_statements import StatementKind, risk_flags, risk_statements
@@ -180,11 +179,3 @@ async def test_a_statement_is_never_committed_safe_whatever_the_model_says(text)
         ScreenedText(text=received.model_text), guard_for(received.flags), preset("recommended"), _AlwaysSafe()
     )
     assert (result.outcome, result.reason) == (Outcome.HUMAN_REVIEW, Reason.STATED_RISK)
-
-
-def test_a_text_is_read_once_and_only_its_hash_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = "A text that no other test has, in which I say that I want to die tonight."
-    first = risk_flags(text)
-    monkeypatch.setattr(rules, "_statements", None)
-    assert risk_flags(text) == first and Flag.STATED_IMMINENT in first
-    assert text not in repr(rules._KNOWN)

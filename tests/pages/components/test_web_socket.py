@@ -1,5 +1,6 @@
 """The web socket's guard: pages of this host alone, messages of a page alone, and nobody outside is ever asked."""
 
+import asyncio
 from contextlib import suppress
 
 import pytest
@@ -7,7 +8,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.routing import WebSocketRoute
 from starlette.testclient import TestClient
-from starlette.types import Scope
+from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 from streamlit import config
 from streamlit.config_option import ConfigOption
@@ -16,7 +17,8 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection
 
-from pages.components.web_socket import REFUSED, SocketGuard, own_page
+from pages.components import web_socket
+from pages.components.web_socket import BUSY, REFUSED, SocketGuard, own_page
 from tests.pages.components.conftest import Guarded
 
 HOST = "127.0.0.1:8501"
@@ -128,6 +130,40 @@ def test_a_foreign_page_does_not_get_as_far_as_the_server() -> None:
     ):
         pass
     assert refused.value.code == REFUSED
+
+
+async def _heard(messages: list[bytes], *, sign_in: bool = True) -> list[object]:
+    """What reaches the server of these messages by somebody without a sign-in, and then of silence; how it ended."""
+    coming, heard, sent = iter(messages), list[object](), list[object]()
+
+    async def receive() -> Message:
+        if (content := next(coming, None)) is None:
+            await asyncio.sleep(60)
+        return {"type": "websocket.receive", "bytes": content}
+
+    async def app(_scope: Scope, receive: Receive, _send: Send) -> None:
+        while (message := await receive())["type"] == "websocket.receive":
+            heard.append(len(message["bytes"]))
+        heard.append(message["code"])
+
+    async def send(message: Message) -> None:
+        sent.append(message["code"])
+
+    scope = _handshake(("host", HOST), ("origin", f"http://{HOST}"))
+    with suppress(TimeoutError):
+        async with asyncio.timeout(0.5):
+            await SocketGuard(app, sign_in=sign_in)(scope, receive, send)
+    return heard + sent
+
+
+async def test_who_has_not_signed_in_sends_little_and_stays_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    small, large = (BackMsg(rerun_script={"query_string": "x" * size}).SerializeToString() for size in (9, 99_000))
+    assert await _heard([large, small], sign_in=False) == [len(large), len(small)], "where nobody signs in"
+    assert await _heard([small, large, small]) == [len(small), REFUSED]
+    monkeypatch.setattr(web_socket, "STRANGERS_STAY_S", 0.05)
+    assert await _heard([small]) == [len(small), REFUSED]
+    monkeypatch.setattr(web_socket, "MOST_STRANGERS", 0)
+    assert await _heard([small]) == [BUSY]
 
 
 def _shown(socket: ClientConnection) -> bool:

@@ -25,13 +25,13 @@ def test_the_newest_event_comes_first_with_names_for_ids(open_page: Opener, page
     _some_events(page_database)
     table = open_page("audit").dataframe[0].value
     assert list(table["Event"]) == [3, 2, 1]
-    assert list(table["Did"]) == ["stopped", "settings changed", "settings changed"]
+    assert list(table["Action"]) == ["stopped", "settings changed", "settings changed"]
     assert set(table["Who"]) == {"Local user"}
 
 
 def test_an_empty_log_says_so(open_page: Opener) -> None:
     page = open_page("audit")
-    assert not page.exception and page.info[0].value == "No event fits."
+    assert not page.exception and page.info[0].value == "No matching events."
 
 
 def test_long_logs_come_in_pages_and_can_be_narrowed(open_page: Opener, page_database: Database) -> None:
@@ -47,10 +47,10 @@ def test_the_button_tells_a_whole_log_from_a_changed_one(open_page: Opener, page
     _some_events(page_database)
     page = open_page("audit")
     page.button[0].click().run()
-    assert "Not proven. All 3 events follow from one another" in page.warning[0].value
+    assert "Not proven. The chain of 3 events is unbroken" in page.warning[0].value
     anchor_if_due(page_database, resources.settings(), NOW)
     page.button[0].click().run()
-    assert "anchors prove it up to event 3" in page.success[0].value
+    assert "checkpoints prove it up to event 3" in page.success[0].value
     write(page_database, update(audit_events).where(audit_events.c.seq == 2).values(actor="somebody"))
     page.button[0].click().run()
     assert page.error[0].value == "Changed: event 2: was changed."
@@ -65,4 +65,4 @@ def test_an_anchor_finds_a_cut_off_end(open_page: Opener, page_database: Databas
     page.button[0].click().run()
     assert "events were cut off" in page.error[0].value
     page.text_input(key="anchor").set_value("{}").run()
-    assert page.error[0].value == "This is not an anchor."
+    assert page.error[0].value == "This is not a checkpoint."
