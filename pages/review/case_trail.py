@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from pages.components.flagged_phrases import FlaggedPhrase
+from pages.components.times import local_time
 from pages.components.words import FLAG_WORDS, error_words
 from pages.review.evidence_view import engine_label
 from pages.review.inbox_words import TIER_WORDS, why_words
@@ -29,7 +30,7 @@ def _facts(
 ) -> Iterator[tuple[str, str]]:
     yield "Id", visible(external_id)
     yield "From", f"{file.batch_name}, row {file.row}"
-    yield "Received", f"{file.received_at:%Y-%m-%d %H:%M} UTC · SHA-256 {file.text_sha256[:16]}…"
+    yield "Received", f"{local_time(file.received_at)} · SHA-256 {file.text_sha256[:16]}…"
     if file.not_screened is not None:
         yield "Not screened", visible(file.not_screened)
     if file.group is not None:
@@ -46,7 +47,7 @@ def _facts(
             yield "Sign of injection", sign.replace("_", " ") + where
     if file.entry is not None:
         entry = file.entry
-        state = f"closed {entry.closed_at:%Y-%m-%d %H:%M} UTC" if entry.closed_at else f"open, {entry.reading} review"
+        state = f"closed {local_time(entry.closed_at)}" if entry.closed_at else f"open, {entry.reading} review"
         why = why_words(entry.why, settled=engine_label(evidence) is not None)
         yield "Queue", f"{TIER_WORDS[entry.tier]}: {why} · {state}"
     if evidence.configuration_version is not None:
@@ -76,7 +77,7 @@ def flag_sentence(flag: str) -> str:
 def errors_html(file: CaseFile) -> str:
     """Failed attempts, the oldest first."""
     rows = "".join(
-        f"<dt>{each.at:%Y-%m-%d %H:%M:%S} UTC</dt><dd>{escape(error_words(each.kind))}; "
+        f"<dt>{local_time(each.at)}</dt><dd>{escape(error_words(each.kind))}; "
         f"{count_of(each.calls, 'call')} without an answer. {escape(each.message)}</dd>"
         for each in file.errors
     )

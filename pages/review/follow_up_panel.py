@@ -7,6 +7,7 @@ import streamlit as st
 
 from pages.components import resources
 from pages.components.navigation import FOLDER
+from pages.components.times import local_time
 from pages.components.typed import forget_typed
 from pages.components.where_to_act import where_html
 from pages.components.words import DISPOSITION_WORDS, sentence
@@ -111,7 +112,7 @@ def _one(db: Database, by: Acting, one: FollowUp, people: Mapping[str, str]) -> 
         if (name := list_name(one.external_id, one.case_id)) != plain:  # as the desk and the list call it
             st.text(name)
         seen_to_by = "you" if one.who == by.id else visible(one.who_name)
-        st.text(f"Assigned to {seen_to_by} · open since {one.opened_at:%Y-%m-%d %H:%M} UTC")
+        st.text(f"Assigned to {seen_to_by} · open since {local_time(one.opened_at)}")
         if one.note:
             st.text(visible(f"Noted before: {one.note}"))
         if one.where_to_act:
@@ -144,7 +145,7 @@ def closed_follow_ups(db: Database, person: Actor, case_id: str, key: str) -> No
     for one in found:
         late = ", after it was due" if one.closed_at > one.due_at else ""
         done = f"{HOW_WORDS[one.how].lower()} by {who(one.closed_by, key, person.id)}"
-        st.text(f"{FOR_WORDS[one.disposition]} · {done}, {one.closed_at:%Y-%m-%d %H:%M} UTC{late}")
+        st.text(f"{FOR_WORDS[one.disposition]} · {done}, {local_time(one.closed_at)}{late}")
         st.text(visible(one.note))
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 
+from pages.components.times import local_time
 from pages.review.inbox_words import CERTAINTY_WORDS, LABEL_WORDS, list_name
 from screening.review.pseudonyms import pseudonym
 from screening.words import count_of
@@ -40,7 +41,7 @@ def _reading(rating: Rating, reader: str) -> str:
         f'<div class="sl-card"><p><b>{escape(LABEL_WORDS[rating.form.label])}</b>, '
         f"{escape(CERTAINTY_WORDS[rating.form.certainty].lower())} confidence</p>"
         f'<p class="s">{escape(reader)} · {escape(rating.reading)} review{version} · {blind} · '
-        f"{rating.at:%Y-%m-%d %H:%M} UTC</p>" + (f"<p>{escape(fields)}</p>" if fields else "") + f"{reason}</div>"
+        f"{local_time(rating.at)}</p>" + (f"<p>{escape(fields)}</p>" if fields else "") + f"{reason}</div>"
     )
 
 
@@ -73,7 +74,7 @@ def _version(made: Adjudication, last: Adjudication | None, by: str) -> str:
     return (
         f'<div class="sl-card"><p><b>Version {made.version}: {was}{label}</b></p>'
         f'<p class="s">{escape(METHOD_WORDS[made.method])} · {escape(by)} · on '
-        f"{count_of(len(made.rating_ids), 'review')} · {made.at:%Y-%m-%d %H:%M} UTC</p>{reason}</div>"
+        f"{count_of(len(made.rating_ids), 'review')} · {local_time(made.at)}</p>{reason}</div>"
     )
 
 
@@ -87,7 +88,7 @@ def _mine(each: MyReading) -> str:
     name = escape(list_name(each.external_id, each.case_id))
     return (
         f'<p class="sl-small"><a href="case?case={escape(each.case_id, quote=True)}" target="_self">{name}</a> · '
-        f"{each.at:%d %b %H:%M} UTC · {escape(LABEL_WORDS[each.label].lower())}, "
+        f"{local_time(each.at)} · {escape(LABEL_WORDS[each.label].lower())}, "
         f"{escape(CERTAINTY_WORDS[each.certainty].lower())} confidence · {escape(_became(each))}</p>"
     )
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from pages.components.times import local_time
 from screening.review.rating_form import RatingLabel
 from storage.review.standing import Place, Standing
 
@@ -41,10 +42,10 @@ def standing_words(found: Standing, *, draft: bool) -> str:
     """
     if found.place is Place.READ and found.at is not None and found.label is not None:
         then = "it is closed" if found.closed else "it awaits a second review"
-        return f"You reviewed this case at {found.at:%H:%M} UTC as {_LABELS[found.label]}; {then}."
+        return f"You reviewed this case at {local_time(found.at, found.at)} as {_LABELS[found.label]}; {then}."
     words = _WORDS.get(found.place, "")
     if found.place is Place.KEPT and found.until is not None:
-        words = f"This case is kept for you until {found.until:%H:%M} UTC."
+        words = f"This case is kept for you until {local_time(found.until, found.until)}."
     if not words:
         return "This case is assigned to you."
     return f"{words} {KEPT}" if draft else words

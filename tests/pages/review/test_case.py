@@ -22,6 +22,7 @@ from storage.review.adjudication import amend
 from storage.review.erasure import erase_rows
 from storage.review.evidence import Evidence, NodeEvidence
 from storage.schema import case_errors, cases, pending_cases, screenings
+from storage.visibility import choose_hiding
 from tests.pages.conftest import ROOT, Opener
 from tests.storage.inbox_cases import NOW, RESEARCHER, SENIOR, fill, form, register
 
@@ -69,8 +70,11 @@ def _evidence(draws: str, label: str | None, ended: str, node: str = "worker") -
     )
 
 
-def test_an_open_case_shows_nothing_before_it_is_read(open_page: Opener, page_database: Database) -> None:
+def test_an_open_case_shows_nothing_where_outcomes_in_review_are_hidden(
+    open_page: Opener, page_database: Database
+) -> None:
     [case_id] = fill(page_database)
+    choose_hiding(page_database, LOCAL_USER.at(_now()), hide=True)
     page = open_page("case", case=case_id)
     assert not page.exception
     assert "In review." in _shown(page)
