@@ -5,6 +5,7 @@ from datetime import UTC, datetime, time, timedelta
 import streamlit as st
 
 from pages.components import resources
+from pages.components.times import local_time, viewer_zone
 from pages.research.evaluation_view import how_to_read
 from pages.research.figures import Axes, grouped_bars, palette
 from pages.review.shift_view import follow_up_words, table_html
@@ -24,10 +25,10 @@ def period(now: datetime) -> tuple[datetime, datetime]:
         hours = LENGTHS[chosen]
         if hours is not None:
             return now - timedelta(hours=hours), now
-        day = st.date_input("From (UTC)", now.date() - timedelta(days=1), key="shift_from_day")
+        day = st.date_input("From", now.astimezone(viewer_zone()).date() - timedelta(days=1), key="shift_from_day")
         at = st.time_input("at", time(7), key="shift_from_time")
         length = st.number_input("Hours", 1, 24 * 31, 12, key="shift_hours")
-    begin = datetime.combine(day, at, UTC)
+    begin = datetime.combine(day, at, viewer_zone()).astimezone(UTC)
     return begin, begin + timedelta(hours=length)
 
 
@@ -52,8 +53,8 @@ if begin >= now:
     st.info("This period has not begun.")
     st.stop()
 found = shift(db, person, begin, min(end, now))  # what comes due later is not overdue
-rest = f"; the rest, until {end:%Y-%m-%d %H:%M} UTC, is still to come" if end > minute else ""
-st.text(f"{begin:%Y-%m-%d %H:%M} to {min(end, minute):%Y-%m-%d %H:%M} UTC{rest}")
+rest = f"; the rest, until {local_time(end)}, is still to come" if end > minute else ""
+st.text(f"{begin:%Y-%m-%d %H:%M} to {local_time(min(end, minute))}{rest}")
 st.html(table_html(found))
 st.text(follow_up_words(found))
 show_chart(found)

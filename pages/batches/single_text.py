@@ -10,6 +10,7 @@ from html import escape
 from jobs.intake import receiver
 from pages.components.flagged_phrases import flagged_phrases
 from pages.components.live_view import budget_html, key_html, live_html, rows_html
+from pages.components.times import local_time
 from pages.components.trail import evidence_sentence, node_views
 from pages.components.way_taken import way_html
 from pages.components.words import (
@@ -195,7 +196,8 @@ def _waiting_sentences(single: SingleText, now: datetime) -> list[str]:
     """That no answer comes, once that is unusual: the moment stays the same, so that it is read out once."""
     if single.heard_at is None or (now - single.heard_at).total_seconds() < ANSWERS_WITHIN_S:
         return []
-    return [f"No answer has come since {single.heard_at:%H:%M:%S} UTC; the agents are asked again by themselves."]
+    since = local_time(single.heard_at, single.heard_at)
+    return [f"No answer has come since {since}; the agents are asked again by themselves."]
 
 
 def silence_sentence(silence: Silence) -> str:
@@ -204,7 +206,7 @@ def silence_sentence(silence: Silence) -> str:
     >>> silence_sentence(Silence(since=None))
     'None is running. The text is kept, undecided; it is taken up as soon as a worker runs.'
     """
-    known = silence.since and f"The last sign of life came at {silence.since:%H:%M:%S} UTC."
+    known = silence.since and f"The last sign of life came at {local_time(silence.since, silence.since)}."
     return f"{known or 'None is running.'} The text is kept, undecided; it is taken up as soon as a worker runs."
 
 

@@ -39,7 +39,7 @@ def local_time(moment: datetime, now: datetime | None = None) -> str:
     >>> local_time(datetime(2026, 11, 25, 3, 5, tzinfo=UTC))
     '2026-11-25 03:05 UTC'
     """
-    zone = _zone()
+    zone = viewer_zone()
     seen = moment.astimezone(zone)
     same_day = now is not None and now.astimezone(zone).date() == seen.date()
     return f"{seen:{'%H:%M' if same_day else '%Y-%m-%d %H:%M'}}{' UTC' if zone is UTC else ''}"
@@ -52,17 +52,18 @@ def last_midnight(now: datetime) -> datetime:
     ...     str(last_midnight(datetime(2026, 11, 25, 3, 5, tzinfo=UTC)))
     '2026-11-24 05:00:00+00:00'
     """
-    return now.astimezone(_zone()).replace(hour=0, minute=0, second=0, microsecond=0).astimezone(UTC)
+    return now.astimezone(viewer_zone()).replace(hour=0, minute=0, second=0, microsecond=0).astimezone(UTC)
 
 
 def time_column(label: str) -> ColumnConfig:
     """A column of moments in a table, sorted as moments and shown in the viewer's zone."""
-    zone = _zone()
+    zone = viewer_zone()
     words = f"{label} (UTC)" if zone is UTC else label
     return st.column_config.DatetimeColumn(words, format="YYYY-MM-DD HH:mm", timezone=str(zone))
 
 
-def _zone() -> tzinfo:
+def viewer_zone() -> tzinfo:
+    """The viewer's zone; UTC where it is not known."""
     name = zone_name()
     if not name or name == "UTC":
         return UTC

@@ -9,6 +9,7 @@ import streamlit as st
 from jobs.agents import Agents
 from pages.components import resources
 from pages.components.known_models import known_models_or_refuse
+from pages.components.times import local_time
 from pages.components.words import literal, sentence
 from pages.research.comparison_panel import figures_of, title_of
 from screening.engine.draws import SamplerError
@@ -124,7 +125,7 @@ def _probes(db: Database, configuration: Configuration, key: str) -> bool:
     found = preflights.latest(db, tried)
     if found is not None and found.allows:
         show, allowed = (st.success, "") if found.passed else (st.warning, " An administrator allowed it all the same.")
-        show(f"{found.message} Tried {found.at:%Y-%m-%d %H:%M} UTC.{allowed}")
+        show(f"{found.message} Tried {local_time(found.at)}.{allowed}")
         return True
     st.warning(found.message if found else "This version was not tried on the plainly unsafe texts yet: try it first.")
     if st.button("Try the probes", icon=":material/network_check:", key=f"{key}_probe"):

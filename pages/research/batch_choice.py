@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import streamlit as st
 
 from pages.components.options import unique_labels
+from pages.components.times import local_time
 from screening.review.actors import Actor
 from screening.text.display import visible
 from screening.words import count_of
@@ -35,8 +36,7 @@ def batch_titles(batches: Iterable[BatchSummary]) -> dict[str, str]:
     """Each batch in one line of its own, by id."""
     return unique_labels(
         {
-            one.id: f"{visible(one.name)} · {one.created_at:%Y-%m-%d %H:%M} UTC · "
-            f"{count_of(one.progress.accepted, 'text')}"
+            one.id: f"{visible(one.name)} · {local_time(one.created_at)} · {count_of(one.progress.accepted, 'text')}"
             for one in batches
         }
     )

@@ -4,6 +4,7 @@ import pandas as pd
 import streamlit as st
 
 from pages.components import resources
+from pages.components.times import time_column
 from pages.research.case_reader import open_case, open_case_id, reader
 from pages.research.hide_switch import hide_switch
 from screening.review.actors import Actor
@@ -68,7 +69,7 @@ def _table(entries: list[Entry]) -> None:
         on_select=lambda: _open_chosen([entry.case_id for entry in entries]),
         selection_mode="single-row",
         key=TABLE,
-        column_config={"When": st.column_config.DatetimeColumn("When (UTC)", format="YYYY-MM-DD HH:mm")},
+        column_config={"When": time_column("When")},
         alt="The ledger: who gave which label when, from what to what; choosing a row opens its case below",
     )
     st.caption(

@@ -6,6 +6,7 @@ import streamlit as st
 
 from pages.components import resources
 from pages.components.saving_settings import save_when_pressed, settings_shown
+from pages.components.times import local_time
 from pages.components.words import sentence
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
@@ -47,7 +48,7 @@ def erasure_panel(db: Database, person: Actor) -> None:
 def _request(db: Database, person: Actor, request: erasure.Request) -> None:
     with st.container(border=True, key=f"erasure_{request.id}"):
         st.text(f"{BY_WORDS[request.selection.by]}: {visible(request.selection.value)}")
-        st.text(f"Asked for on {request.requested_at:%Y-%m-%d %H:%M} UTC: {visible(request.reason)}")
+        st.text(f"Asked for on {local_time(request.requested_at)}: {visible(request.reason)}")
         with st.container(horizontal=True):
             mine = request.requested_by == person.id
             if st.button("Erase for good", key=f"confirm_{request.id}", disabled=mine, type="primary"):
@@ -116,7 +117,7 @@ def backup_words(found: Erasure) -> str:
     """Which backups may still hold it."""
     if not found.backups:
         return "No backup was taken by this program since it came in."
-    days = ", ".join(f"{moment:%Y-%m-%d %H:%M} UTC" for moment in found.backups[-10:])
+    days = ", ".join(f"{local_time(moment)}" for moment in found.backups[-10:])
     return f"Backups that may still hold it, {len(found.backups):,} in all: {days}."
 
 

@@ -7,6 +7,7 @@ import streamlit as st
 from pages.components import resources
 from pages.components.case_link import case_link, list_key
 from pages.components.sign_in import check_session, poll_session
+from pages.components.times import time_column
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from screening.review.reach import Reach
@@ -22,7 +23,7 @@ def worklist_panel(db: Database, person: Actor, one: BatchSummary) -> None:
     """The list with its button; nothing for a batch without one, or for whoever may not see outcomes."""
     if one.reach is not Reach.LIST or not is_allowed(person, Action.ACKNOWLEDGE):
         return
-    st.subheader("Worklist: called unsafe")
+    st.header("For sign-off: labeled unsafe")
     if said := st.session_state.pop("worklist_said", None):
         st.success(said)
     rows = worklist(db, person, one.id).cases
@@ -37,10 +38,10 @@ def _waiting(db: Database, person: Actor, batch_id: str, shown: Sequence[Listed]
     if bool(found.waiting) != bool(shown):
         st.rerun(scope="app")
     if not shown:
-        st.caption("Nothing waits to be acknowledged here.")
+        st.caption("Nothing to sign off here.")
         return
-    waiting = count_of(found.waiting, "text waits", "texts wait")
-    st.caption(f"{waiting} to be acknowledged. Acknowledging is not reading, and enters no estimate.")
+    waiting = count_of(found.waiting, "text")
+    st.caption(f"{waiting} to sign off. Sign-off is not a review and is not used in accuracy estimates.")
     if found.cases != tuple(shown) and st.button("Show the list as it is now", icon=":material/refresh:"):
         st.rerun(scope="app")
 
@@ -51,21 +52,21 @@ def _choose(db: Database, person: Actor, rows: Sequence[Listed]) -> None:
     picked = _table(rows)
     if len(picked) == 1:
         case_link(picked[0].case_id)
-    if st.button(f"Acknowledge {len(picked):,}", disabled=not picked, type="primary", key="acknowledge"):
+    if st.button(f"Sign off {len(picked):,}", disabled=not picked, type="primary", key="acknowledge"):
         count = acknowledge(db, person.at(resources.now()), [row.case_id for row in picked])
-        st.session_state["worklist_said"] = f"{count:,} acknowledged."
+        st.session_state["worklist_said"] = f"{count:,} signed off."
         st.rerun()
 
 
 def _table(rows: Sequence[Listed]) -> list[Listed]:
     """The cases as a table; those that were ticked."""
-    shown = [{"Id": row.external_id, "Row": row.row, "Agent": row.node, "At (UTC)": row.completed_at} for row in rows]
+    shown = [{"ID": row.external_id, "Row": row.row, "Agent": row.node, "Labeled": row.completed_at} for row in rows]
     picked = st.dataframe(
         shown,
         hide_index=True,
         on_select="rerun",
         selection_mode="multi-row",
         key=list_key("worklist", [row.case_id for row in rows]),
-        column_config={"At (UTC)": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm")},
+        column_config={"Labeled": time_column("Labeled")},
     )
     return [rows[at] for at in picked["selection"]["rows"]]

@@ -10,6 +10,7 @@ from jobs.notifications_webhook import NotSent
 from pages.components import resources
 from pages.components.number_field import number_field
 from pages.components.saving_settings import save_when_pressed, settings_shown
+from pages.components.times import local_time
 from pages.components.words import sentence
 from screening.review.actors import Actor
 from screening.review.triage import Tier
@@ -50,7 +51,7 @@ def notifications_panel(db: Database, person: Actor) -> None:
             "Nobody is told of urgent cases: they are seen in the inbox alone.", icon=":material/notifications_off:"
         )
     for lasting in faults.open_faults(db):
-        since = f"{lasting.began_at:%Y-%m-%d %H:%M} UTC"
+        since = f"{local_time(lasting.began_at)}"
         st.warning(f"{FAULT_WORDS[lasting.fault]} since {since}.", icon=":material/warning:")
     _say()
     for one in found:
@@ -99,7 +100,7 @@ def _facts(one: Recipient) -> str:
     facts = [] if one.kind is Kind.MONITOR else [told or "told of nothing"]
     if one.quiet is not None:
         facts.append("quiet " + " to ".join(f"{minute // 60:02}:{minute % 60:02}" for minute in one.quiet))
-    facts.append(f"last try {one.tried_at:%Y-%m-%d %H:%M} UTC" if one.tried_at else "never tried")
+    facts.append(f"last try {local_time(one.tried_at)}" if one.tried_at else "never tried")
     return " · ".join(facts if one.active else [*facts, "switched off"])
 
 

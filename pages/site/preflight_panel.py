@@ -3,6 +3,7 @@
 import streamlit as st
 
 from pages.components import resources
+from pages.components.times import local_time
 from pages.components.words import sentence
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
@@ -23,7 +24,7 @@ def preflight_panel(db: Database, person: Actor, configuration: Configuration) -
         st.caption(PENDING)
         return
     show = st.success if found.passed else st.error
-    show(f"{found.message} Tried {found.at:%Y-%m-%d %H:%M} UTC.")
+    show(f"{found.message} Tried {local_time(found.at)}.")
     _names(db, person, found)
     with st.expander("Each probe"):
         st.dataframe([_row(name, found) for name in ALL if name in found.ends], hide_index=True, alt="Probes")

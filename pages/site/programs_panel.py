@@ -4,6 +4,7 @@ import streamlit as st
 
 from jobs.notifications_webhook import target_of
 from pages.components import resources
+from pages.components.times import local_time
 from pages.components.words import sentence
 from screening.review.actors import Actor
 from screening.text.display import visible
@@ -47,11 +48,11 @@ def _one(db: Database, person: Actor, one: Program) -> None:
     with st.container(border=True, key=f"program_{one.id}"):
         st.text(visible(one.name))
         scopes = ", ".join(SCOPE_WORDS[scope] for scope in Scope if scope in one.scopes)
-        st.caption(f"May {scopes}; {one.per_minute:,} requests a minute; made {one.created_at:%Y-%m-%d %H:%M} UTC.")
+        st.caption(f"May {scopes}; {one.per_minute:,} requests a minute; made {local_time(one.created_at)}.")
         if one.webhook is not None:
             st.text(f"Told what is settled: {visible(one.webhook)}")
         if one.revoked_at is not None:
-            st.caption(f"Revoked {one.revoked_at:%Y-%m-%d %H:%M} UTC.")
+            st.caption(f"Revoked {local_time(one.revoked_at)}.")
         elif st.button("Revoke the token", key=f"revoke_program_{one.id}", icon=":material/key_off:"):
             revoke_program(db, person.at(resources.now()), one.id)
             st.rerun()

@@ -7,6 +7,7 @@ import streamlit as st
 
 from pages.components.number_field import number_field
 from pages.components.saving_settings import save_when_pressed, settings_shown
+from pages.components.times import local_time
 from pages.components.words import DISPOSITION_WORDS
 from pages.site.reach_fields import reach_fields
 from screening.review.actors import Actor
@@ -129,7 +130,7 @@ def versions(db: Database, person: Actor) -> None:
     rows = [
         {
             "Version": one.version,
-            "When (UTC)": f"{one.at:%Y-%m-%d %H:%M}",
+            "When": local_time(one.at) if one.at else "",
             "By": one.by,
             "Changed": "; ".join(differences(old.settings, one.settings)),
         }

@@ -25,11 +25,11 @@ def test_what_is_ticked_is_acknowledged(open_page: Opener, page_database: Databa
     for case_id in waiting(page_database):
         decide(page_database, case_id, Outcome.UNSAFE)
     page = open_page("batches", batch=batch_id)
-    assert next(one.value for one in page.caption if "estimate" in one.value).startswith("3 texts wait to be")
+    assert next(one.value for one in page.caption if "estimate" in one.value).startswith("3 texts to sign off")
     choose_rows(page, _table(page), [1, 2])
     page.button(key="acknowledge").click()
     choose_rows(page, _table(page), [1, 2])
-    assert _listed(page_database, batch_id) == [1] and page.success[0].value == "2 acknowledged."
+    assert _listed(page_database, batch_id) == [1] and page.success[0].value == "2 signed off."
 
 
 def test_nobody_acknowledges_a_text_that_came_into_the_place_of_the_one_ticked(
