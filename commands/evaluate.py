@@ -4,10 +4,12 @@ import argparse
 import asyncio
 import json
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from statistics import mean
 from time import monotonic
@@ -18,12 +20,14 @@ from commands.mapping_options import mapped_table, mapping_lines, save_mapping
 from commands.results_file import ALL_SETTLED, SOME_PENDING
 from jobs.agents import Agents
 from jobs.intake import configuration
+from screening import __version__
 from screening.datasets.reader import Table
 from screening.engine.cost import usage_per_call
 from screening.engine.draws import DrawSource
 from screening.engine.prompting import load_prompts
+from screening.research.capsule import PRINTED, beside_paper, figures, hashes, marked, marked_latex
 from screening.research.conditions import Condition
-from screening.research.draw_file import GrowingFile, read_draws, read_growing
+from screening.research.draw_file import GrowingFile, draw_lines, read_draws, read_growing
 from screening.research.evaluation import EvaluationData, announcement, load_evaluation
 from screening.research.experiments import ConditionResult, consistent_misses, deciding, run_book
 from screening.research.recording import DrawBook, Keep, NodeDraws, Price, Purse, record_draws
@@ -57,6 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
     results = run_book(data.items, conditions, book)
     table = _table(data, results)
     _write(arguments, table)
+    if arguments.capsule is not None:
+        _write_capsule(arguments, data, table, book, conditions)
     _print(arguments, data, table, results)
     return SOME_PENDING if short else ALL_SETTLED
 
@@ -217,6 +223,57 @@ def _write(arguments: argparse.Namespace, table: ResultsTable) -> None:
         arguments.out.write_text("".join(csv_table(table)), encoding="utf-8", newline="")
     if arguments.latex is not None:
         arguments.latex.write_text(latex_table(table), encoding="utf-8")
+
+
+def _write_capsule(
+    arguments: argparse.Namespace,
+    data: EvaluationData,
+    table: ResultsTable,
+    book: DrawBook,
+    conditions: Sequence[Condition],
+) -> None:
+    """All that stands for this experiment, in a folder that is not there yet or is written anew."""
+    folder: Path = arguments.capsule
+    folder.mkdir(parents=True, exist_ok=True)
+    files: dict[str, str | bytes] = {
+        "table.csv": "".join(csv_table(table)),
+        "table.tex": marked_latex(table),
+        "best_and_overlap.csv": "".join(marked(table)),
+        "draws.jsonl": "".join(draw_lines(book, data.items)),
+        "about.json": json.dumps(_about(arguments, data, conditions), indent=1) + "\n",
+    }
+    for name, figure in figures(table).items():
+        files |= {f"{name}.svg": figure.svg(), f"{name}.pdf": figure.pdf(), f"{name}.csv": "".join(figure.data())}
+    if arguments.format in PRINTED:
+        files["beside_paper.csv"] = "".join(beside_paper(table, arguments.format))
+    for name, content in files.items():
+        written = content if isinstance(content, bytes) else content.encode("utf-8")
+        (folder / name).write_bytes(written)
+    (folder / "SHA256SUMS").write_text(hashes(folder), encoding="utf-8")
+    print(f"{count_of(len(files) + 1, 'file')} in {folder}; no text of the data set is among them", file=sys.stderr)
+
+
+def _about(arguments: argparse.Namespace, data: EvaluationData, conditions: Sequence[Condition]) -> dict[str, object]:
+    """The data card: files and their hashes, steps, labels, how the sample was drawn, agents and conditions."""
+    settings = settings_of(arguments)
+    labels = Counter(str(item.reference) if item.reference else "none" for item in data.items)
+    texts = [sha256(item.text.text.encode("utf-8", "surrogatepass")).hexdigest() for item in data.items]
+    return {
+        "title": data.title,
+        "version": __version__,
+        "files": {path.name: sha256(path.read_bytes()).hexdigest() for path in arguments.files},
+        "steps": [{"name": name, "rows": rows} for name, rows in data.steps],
+        "references": dict(labels),
+        "references_from": data.provenance,
+        "groups": dict(Counter(item.group for item in data.items if item.group)),
+        "sample": dict(data.sample),
+        "texts": dict(zip((item.id for item in data.items), texts, strict=True)),
+        "agents": "recorded" if arguments.sampler == "none" else settings.sampler,
+        "model": None if arguments.sampler == "none" or settings.simulated else settings.model,
+        "seed": settings.seed,
+        "conditions": {each.name: each.pipeline.model_dump(mode="json") for each in conditions},
+        "loop": "a round of Algorithm 1 begins only where it can be paid for all labels that are left",
+    }
 
 
 def _print(

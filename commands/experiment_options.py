@@ -17,6 +17,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_data_options(parser)
     parser.add_argument("--out", type=Path, default=None, metavar="TABLE.csv", help="the table as CSV")
     parser.add_argument("--latex", type=Path, default=None, metavar="TABLE.tex", help="the table as LaTeX")
+    parser.add_argument(
+        "--capsule",
+        type=Path,
+        default=None,
+        metavar="FOLDER",
+        help="table, figures (SVG, PDF) with their data, draws, data card, hashes and the paper's numbers beside ours",
+    )
     parser.add_argument("--json", action="store_true", help="print the table as one JSON object")
     parser.add_argument("--draws", type=Path, default=None, metavar="FILE", help="recorded draws to begin with")
     parser.add_argument(

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LAYERS = (  # from the bottom; a module may import from its own room and from those in the rows before
-    ("screening.labels", "screening.words"),
+    ("screening.__version__", "screening.labels", "screening.words"),
     ("screening.statistics", "screening.text"),
     ("screening.engine", "screening.settings"),
     ("screening.samplers", "screening.datasets", "screening.review"),
