@@ -21,6 +21,7 @@ from screening.datasets.rows import NewCase
 from screening.engine.guard import guard_for
 from screening.labels import Label
 from screening.text.display import visible
+from screening.text.received import ReceivedText
 
 FIRST, SHOWN = 6, 160
 """Rows that are shown before anything starts, and how many characters of each text."""
@@ -89,7 +90,7 @@ def check(table: Table, receive: Receive) -> Check:
     first: list[Row] = []
     for row in table.rows(receive):
         if len(first) < FIRST:
-            first.append(row)
+            first.append(_beginning(row))
         if not isinstance(row, NewCase):
             rejected[Reason(row.reason)] += 1
             continue
@@ -109,6 +110,18 @@ def check(table: Table, receive: Receive) -> Check:
         first=tuple(first),
         looked_at_twice=counts["looked_at_twice"],
     )
+
+
+def _beginning(row: Row) -> Row:
+    """The row with as much of its texts as is shown: checks are kept a while, and texts may be long."""
+    if not isinstance(row, NewCase):
+        return replace(row, original_json=None)
+    reply = None if row.reply is None else _begun(row.reply)
+    return replace(row, text=_begun(row.text), reply=reply)
+
+
+def _begun(text: ReceivedText) -> ReceivedText:
+    return replace(text, stored=text.stored[: SHOWN + 1], model_text="", original_json=None)
 
 
 def _gets_second_look(case: NewCase) -> bool:
@@ -159,6 +172,12 @@ def rejected_rows(found: Check) -> list[dict[str, object]]:
     return [{"Why": REASON_WORDS[reason], "Rows": count} for reason, count in found.rejected.items()]
 
 
+def _alone(refusal: FileRefused) -> FileRefused:
+    """The refusal without where it arose: it is kept, and would keep all that was in memory there."""
+    refusal.__context__ = None
+    return refusal.with_traceback(None)
+
+
 def _as_bytes(words: str) -> bytes:
     return words.encode(errors="surrogatepass")  # a broken byte in a label or a column's name
 
@@ -169,7 +188,7 @@ def profile(path: Path, name: str, sheet: str | None) -> Table | FileRefused:
     try:
         return read_table(path, name, sheet=sheet)
     except FileRefused as refusal:
-        return refusal
+        return _alone(refusal)
 
 
 @st.cache_resource(max_entries=8, ttl=3600, show_spinner="Reading the file …", hash_funcs={str: _as_bytes})
@@ -177,7 +196,7 @@ def _read_mapped(path: Path, name: str, sheet: str | None, mapping: ColumnMappin
     try:
         return read_table(path, name, mapping=mapping, sheet=sheet)
     except FileRefused as refusal:
-        return refusal
+        return _alone(refusal)
 
 
 def read_mapped(path: Path, name: str, sheet: str | None, mapping: ColumnMapping) -> Table:

@@ -406,9 +406,9 @@ def _duplicates(tally: _Tally) -> tuple[dict[int, int], dict[int, str], int, int
     """Rows that repeat an id with the same text, what such rows say of it together where their labels differ, how many
     share an id but not the text, and spaced twins.
     """
-    ids = np.frombuffer(bytes(tally.ids), dtype=np.dtype([("high", "<u8"), ("low", "<u8")]))
-    contents = np.frombuffer(bytes(tally.contents), dtype=ids.dtype)
-    numbers = np.frombuffer(bytes(tally.numbers), dtype="<u8")
+    ids = np.frombuffer(tally.ids, dtype=np.dtype([("high", "<u8"), ("low", "<u8")]))
+    contents = np.frombuffer(tally.contents, dtype=ids.dtype)
+    numbers = np.frombuffer(tally.numbers, dtype="<u8")
     order = np.lexsort((numbers, ids["low"], ids["high"]))
     values = list(tally.values)
     same: dict[int, int] = {}
