@@ -27,16 +27,15 @@ def calls_sentence(estimate: Mapping[str, Any] | None, calls: int) -> str:
     """The calls made so far, beside what was expected, as a sentence.
 
     >>> calls_sentence({"expected": 1200.4, "low": 900.0, "high": 1500.0, "worst": 30000}, 1310)
-    'Made so far: 1,310 calls. Estimated before it began: 1,200 expected (900 to 1,500), at most 30,000.'
+    '1,310 AI responses so far (estimate 1,200, 900 to 1,500; at most 30,000).'
     >>> calls_sentence(None, 12)
-    'Made so far: 12 calls.'
+    '12 AI responses so far.'
     """
-    made = f"Made so far: {count_of(calls, 'call')}."
+    made = f"{count_of(calls, 'AI response')} so far"
     if not estimate:
-        return made
-    spread = f" ({estimate['low']:,.0f} to {estimate['high']:,.0f})" if estimate.get("low") is not None else ""
-    before = f"{estimate['expected']:,.0f} expected{spread}, at most {estimate['worst']:,.0f}"
-    return f"{made} Estimated before it began: {before}."
+        return f"{made}."
+    spread = f", {estimate['low']:,.0f} to {estimate['high']:,.0f}" if estimate.get("low") is not None else ""
+    return f"{made} (estimate {estimate['expected']:,.0f}{spread}; at most {estimate['worst']:,.0f})."
 
 
 def row(title: str, one: NodeCost) -> dict[str, str]:
@@ -44,13 +43,13 @@ def row(title: str, one: NodeCost) -> dict[str, str]:
 
     >>> used = dict(node="risk", texts=3, calls=30, input_tokens=4000, output_tokens=60, cached=1000, cost_usd=0.5)
     >>> row("Risk", NodeCost(**used))["From the cache"]
-    '25 %'
+    '25%'
     """
-    cached = f"{100 * one.cached / one.input_tokens:.0f} %" if one.input_tokens else "–"
+    cached = f"{100 * one.cached / one.input_tokens:.0f}%" if one.input_tokens else "–"
     return {
         "Agent": title,
         "Texts": f"{one.texts:,}",
-        "Calls": f"{one.calls:,}",
+        "AI responses": f"{one.calls:,}",
         "Tokens in": f"{one.input_tokens:,}",
         "From the cache": cached,
         "Tokens out": f"{one.output_tokens:,}",

@@ -130,7 +130,7 @@ def test_a_file_that_is_not_taken_in_says_why_and_a_button_goes_on(
 def test_pause_holds_the_numbers(page: Page) -> None:
     _upload(page, "many.csv", _numbered(600))
     page.get_by_role("button", name="Start screening 600 texts").click()
-    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("button", name="Pause", exact=True).click()
     expect(page.get_by_text("‖ Paused")).to_be_visible()
     screenshot(page, "batches-paused")
     page.get_by_role("button", name="Resume").click()

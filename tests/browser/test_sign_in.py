@@ -92,7 +92,7 @@ def test_nothing_is_shown_before_signing_in(visitor: Page) -> None:
     visitor.goto("/batches")
     expect(visitor.get_by_role("button", name="Sign in")).to_be_visible()
     assert offered(visitor) == {}
-    expect(visitor.get_by_role("button", name="Stop")).to_have_count(0)
+    expect(visitor.get_by_role("button", name="Pause AI decisions")).to_have_count(0)
     screenshot(visitor, "sign-in")
     assert violations(visitor) == []
 
