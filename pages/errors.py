@@ -107,7 +107,7 @@ def overview(batch: BatchSummary, labels: Labels, group: str | None) -> tuple[st
 st.title("Misclassified")
 batch = choose_batch(db, person, "errors")
 if batch is None:
-    st.info("No batch yet: upload a file with reference labels on the Batches page.", icon=":material/upload_file:")
+    st.info("No batch yet: upload a labeled file under Screen > File uploads.", icon=":material/upload_file:")
     st.stop()
 left, right = st.columns([5, 6], gap="large")
 with left:

@@ -60,7 +60,7 @@ left, right = st.columns([3, 1])
 with left:
     chosen = choose_batch(db, person, "evaluation")
 if chosen is None:
-    st.info("No batch yet. Upload a file with reference labels on the Batches page; the sample data is one.")
+    st.info("No batch yet. Upload a file with reference labels under Screen > File uploads; the sample data is one.")
     st.stop()
 labels = right.selectbox("Measured against", list(LABELS), format_func=LABELS.__getitem__, key="evaluation_labels")
 ask = ask_of(db, person, chosen.id)

@@ -86,7 +86,7 @@ def _send(found: Ranked, ranking: Ranking) -> None:
 st.title("Labels")
 chosen = choose_batch(db, person, "label_noise")
 if chosen is None:
-    st.info("No batch yet. Upload a file with reference labels on the Batches page; the sample data is one.")
+    st.info("No batch yet. Upload a file with reference labels under Screen > File uploads; the sample data is one.")
     st.stop()
 intake = chosen.intake
 ask = ask_of(db, person, chosen.id)
