@@ -134,6 +134,17 @@ def test_without_a_row_or_a_label_nothing_is_evaluated(
     assert capsys.readouterr().out == ""
 
 
+def test_what_it_may_cost_is_told_first_and_nobody_is_asked_beyond_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "posts.csv").write_text("id,text,label\na,Had soup for lunch.,safe\n", encoding="utf-8")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "not-a-key")  # a call would fail, and say so
+    asked = ["evaluate", str(tmp_path / "posts.csv"), "--format", "csv", "--sampler", "anthropic"]
+    assert main([*asked, "--conditions", "MV n=3", "--max-usd", "0.0001"]) == 3
+    said = capsys.readouterr().err
+    assert "about 3 calls to make, for about $0.01" in said and "1 case is short of draws: max_usd" in said
+
+
 def test_a_relabelled_data_set_is_read_by_its_final_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [
         ",".join(HEADER),
