@@ -205,7 +205,7 @@ def test_with_a_text_whose_time_is_over_the_refused_rows_of_its_id_go(
 
 
 def test_backups_taken_since_a_refused_row_came_in_are_named(db: Database) -> None:
-    taken_in(db, b"id,text\n7,some words\n7,other words\n8,more words\n")
+    taken_in(db, b"id,text\n7,[removed]\n7,[removed]\n8,more words\n")
     backed_up = BATCH_NOW + timedelta(hours=1)
     with db.write() as conn:
         append(conn, ADMIN.at(BATCH_NOW - timedelta(days=1)), "backup_begun", None, {})
