@@ -233,11 +233,10 @@ def _tally(each: Stratum) -> tuple[object, ...]:
 def _limits() -> Iterable[str]:
     yield "<h2>Missing data and limits (STARD 16, 26)</h2>"
     yield (
-        "<p>First readings still due are taken to be missing at random within their stratum, and so are flagged texts "
-        "whose blind reading is lost: the engine's view was opened before it, or the text was erased. Not so "
-        "inconclusive readings, texts called safe whose reading is lost, nor texts that were read and wait for a "
-        "further reading, as most do that are read as unsafe: every bound holds at both extremes, had they all been "
-        "safe or all unsafe. The figures speak of texts "
+        "<p>First reviews still due are taken to be missing at random within their stratum. Not so inconclusive "
+        "reviews, texts whose blinded review is lost (the AI's view was seen before it, in a list or as evidence, or "
+        "the text was erased), nor texts that were reviewed and wait for a further review, as most do that are "
+        "reviewed as unsafe: every bound holds at both extremes, had they all been safe or all unsafe. The figures speak of texts "
         "like those that came in, under this configuration alone: a change of model, prompts, rule or label definition "
         "makes them stale. The stopping rule's error rate is about the model's own most "
         "frequent answer and is no part of them.</p>"

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import hypot
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -213,7 +214,7 @@ def test_the_interval_holds_the_estimate_whatever_is_not_settled(one: Counts, tw
         assert rate.value is None or rate.low - 1e-9 <= rate.value <= rate.high + 1e-9  # type: ignore[operator]
 
 
-def test_a_lost_reading_is_a_miss_at_worst_where_called_safe_and_left_out_where_flagged() -> None:
+def test_a_lost_reading_bounds_as_what_is_inconclusive_does() -> None:
     strata = [
         stratum(SAFE, 1000, 58, 0, selected=60, lost=2, probability=0.06),
         stratum(UNSAFE, 45, 40, 40, selected=45, lost=5),
@@ -221,9 +222,43 @@ def test_a_lost_reading_is_a_miss_at_worst_where_called_safe_and_left_out_where_
     found = estimate(strata)
     assert (found.missed.lost, found.waiting, found.missed.per_thousand) == (2, 0, 0.0)
     assert found.missed.at_most_per_thousand == pytest.approx(1000 * upper_bound(2, 60))
-    assert found.sensitivity.low == pytest.approx(exact_interval((45, 40, 40), (1000, 60, 2), 0.05)[0])
+    assert found.sensitivity.low == pytest.approx(exact_interval((45, 45, 40), (1000, 60, 2), 0.05)[0])
+    assert found.specificity.low == pytest.approx(exact_interval((1000, 60, 58), (45, 45, 5), 0.05)[0])
     with pytest.raises(ValueError, match="tally"):
         stratum(SAFE, 9, 5, 0, selected=6, lost=2)
+
+
+LOOKS = {
+    "at nothing": lambda wrong, random: np.zeros(len(wrong), bool),
+    "at pages of the list": lambda wrong, random: random.random(len(wrong)) < 0.3,
+    "at every case of Misclassified": lambda wrong, random: wrong,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("looks", LOOKS)
+def test_the_bounds_hold_at_a_site_where_one_of_two_reviewers_looks_at_results_in_review(looks: str) -> None:
+    """What they saw and then reviewed is not blinded, and lost. 400 texts, a quarter unsafe; 6% of these are labeled
+    safe and 15% of the safe ones flagged; a coin of 0.3. At 95%, 300 runs cover in 92.5% at least (2 in 1,000 do not).
+    Lost reviews of flagged texts taken as missing at random would cover the specificity in 88%.
+    """
+    random, runs, held = np.random.default_rng(7), 300, np.zeros(3)
+    for _ in range(runs):
+        unsafe, coins = random.random(400) < 0.25, random.random(400)
+        flagged = random.random(400) < np.where(unsafe, 0.94, 0.15)
+        due = flagged | (coins < 0.3)
+        lost = due & LOOKS[looks](unsafe != flagged, random) & (random.random(400) < 0.5)
+        strata = [
+            stratum(outcome, int(of.sum()), int((read := of & due & ~lost).sum()), int((read & unsafe).sum()),
+                    selected=int((of & due).sum()), lost=int((of & lost).sum()), probability=share)
+            for outcome, of, share in ((SAFE, ~flagged, 0.3), (UNSAFE, flagged, 1.0))
+        ]  # fmt: skip
+        found = estimate(strata)
+        missed = 1000 * 0.25 * 0.06 / (0.25 * 0.06 + 0.75 * 0.85)
+        held[0] += found.missed.at_most_per_thousand >= missed
+        for place, (rate, true) in enumerate(((found.sensitivity, 0.94), (found.specificity, 0.85)), start=1):
+            held[place] += rate.low <= true <= rate.high
+    assert (held / runs >= 0.925).all(), held / runs
 
 
 def test_what_waits_for_a_second_reading_bounds_as_what_is_inconclusive_does() -> None:

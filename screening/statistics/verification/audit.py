@@ -129,10 +129,10 @@ class Stratum:
 
     @property
     def unsettled(self) -> int:
-        """Texts whose readings gave no label, or none yet: what they are may depend on why. A lost one is among them
-        where it was called safe and may be a miss; one that was flagged is left out as if missing at random.
+        """Texts whose readings gave no label, or none yet: what they are may depend on why. A lost one is among them:
+        who was shown the outcome before the review may have chosen which to look at.
         """
-        return self.inconclusive + self.read_again + (self.lost if self.outcome is Outcome.SAFE else 0)
+        return self.inconclusive + self.read_again + self.lost
 
     @property
     def waiting(self) -> int:
@@ -142,8 +142,7 @@ class Stratum:
     def if_unsettled_were(self, label: Label) -> "Stratum":
         """The same, had every text whose readings gave no label been this one."""
         unsafe = self.unsafe + (self.unsettled if label is Label.UNSAFE else 0)
-        lost = 0 if self.outcome is Outcome.SAFE else self.lost
-        return replace(self, read=self.read + self.unsettled, unsafe=unsafe, inconclusive=0, read_again=0, lost=lost)
+        return replace(self, read=self.read + self.unsettled, unsafe=unsafe, inconclusive=0, read_again=0, lost=0)
 
 
 def strata_of(cases: Iterable[AuditCase]) -> tuple[Stratum, ...]:

@@ -66,9 +66,9 @@ class AuditEstimates:
 def estimate(strata: Sequence[Stratum], confidence: float = 0.95) -> AuditEstimates:
     """The audit's estimates. The bound of ``missed`` holds for one look at a time fixed in advance.
 
-    First readings still due, and those of flagged texts that were lost, are taken to be missing at random within their
-    stratum. Inconclusive ones, texts that wait for a further reading, and lost ones that were called safe are missing
-    too, but not at random: every bound holds at both extremes, had they all been safe, and had they all been unsafe.
+    First readings still due are taken to be missing at random within their stratum. Inconclusive ones, texts that wait
+    for a further reading, and lost ones are missing too, but not at random (who saw an outcome before the review may
+    have chosen it): every bound holds at both extremes, had they all been safe, and had they all been unsafe.
     """
     safe = [stratum for stratum in strata if stratum.outcome is Outcome.SAFE]
     flagged = [stratum for stratum in strata if stratum.outcome is not Outcome.SAFE]

@@ -1,0 +1,84 @@
+"""The sample's counts, matrix and metrics stay what the AI did: in review, after 30 reviews, after Send to review."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from commands.__main__ import main
+from jobs.port import system_clock
+from pages.research.confusion_matrix import OUTCOMES, REFERENCES, metrics
+from screening.review.actors import LOCAL_USER
+from storage.batches.batches import list_batches
+from storage.database import Database
+from storage.identifiers import new_id
+from storage.research.confusion import confusion
+from storage.review.claims import claim_next
+from storage.review.ratings import submit_rating
+from storage.review.second_looks import request_second_looks
+from storage.schema import cases
+from tests.pages.conftest import Opener
+from tests.storage.inbox_cases import ANN, RESEARCHER, SENIOR, form, register
+
+SAMPLE = Path(__file__).parents[3] / "data" / "sample.csv"
+COUNTED = ("safe", "unsafe", "human_review", "pending")
+
+
+def review(db: Database, most: int) -> int:
+    """As many reviews as Ann finds cases for."""
+    for done in range(most):
+        now = system_clock()
+        if (claim := claim_next(db, ANN.at(now))) is None:
+            return done
+        submit_rating(db, ANN.at(now), claim.case_id, claim.token, form("unsafe"), new_id(now))
+    return most
+
+
+def measured_by_command(batch_id: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """What `metrics` says of the results file."""
+    out = folder / "results.jsonl"
+    main(["batches", "results", batch_id, "--out", str(out)])
+    capsys.readouterr()
+    assert main(["metrics", str(out)]) == 0
+    return dict(json.loads(capsys.readouterr().out))
+
+
+@pytest.mark.parametrize("unsafe", ["read", "count"])
+def test_nothing_that_people_do_changes_what_the_ai_did(
+    open_page: Opener, page_database: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str], unsafe: str
+) -> None:
+    db, url = page_database, f"sqlite:///{tmp_path / 'pages.db'}"
+    register(db, ANN, SENIOR)
+    assert main(["screen", str(SAMPLE), "--out", str(tmp_path / "a.jsonl"), "--database", url, "--unsafe", unsafe,
+                 "--json"]) == 0  # fmt: skip
+    summary = json.loads(capsys.readouterr().out.splitlines()[-1])
+    (batch,) = list_batches(db, LOCAL_USER)
+    assert [summary[name] for name in COUNTED] == [getattr(batch.progress, name) for name in COUNTED]
+
+    def seen() -> dict[str, Any]:
+        """Every place that tells of the batch; all of them agree."""
+        (line,) = open_page("batches").dataframe[0].value.to_dict("records")
+        assert [line[name] for name in ("Safe", "Unsafe", "Escalated")] == [summary[name] for name in COUNTED[:3]]
+        matrix = confusion(db, LOCAL_USER, batch.id)
+        assert all(confusion(db, who, batch.id) == matrix for who in (SENIOR, RESEARCHER))
+        found, told = metrics(matrix), measured_by_command(batch.id, tmp_path, capsys)
+        for name in ("accuracy", "fpr", "fnr", "escalation_rate"):
+            of_page: Mapping[str, Any] = {key: getattr(getattr(found, name), key) for key in told[name]}
+            assert of_page == told[name], name
+        table = open_page("errors", batch=batch.id).dataframe[0].value
+        counts = [[int(str(value).split()[0]) for value in table[title]] for title in OUTCOMES.values()]
+        assert counts == [[matrix.get((reference, outcome), 0) for reference in REFERENCES] for outcome in OUTCOMES]
+        (now,) = list_batches(db, SENIOR)
+        return {"progress": asdict(now.progress), "matrix": matrix, "metrics": told}
+
+    before = seen()
+    assert before["metrics"]["n"] == 120 and before["metrics"]["fnr"]["denominator"] > 15
+    reviewed = review(db, 30)
+    assert reviewed >= 10 and seen() == before
+    every = db.values(select(cases.c.id).where(cases.c.batch_id == batch.id))
+    assert request_second_looks(db, RESEARCHER.at(system_clock()), every).opened > 30
+    assert seen() == before
