@@ -40,7 +40,9 @@ def test_what_waits_for_a_second_reading_counts_as_missed_in_the_bound_and_says_
     for said in (missed_words(found), missed_sentence(found)):
         assert "; in the bound 6 that wait for a second reading count as missed" in said
     assert dict(flow(found))["read blind, a further reading due"] == 6
-    assert "nor texts that were read and wait for a further reading" in report_html(found, binding_of(BODY), AT, STUDY)
+    assert "nor texts that were reviewed and wait for a further review" in report_html(
+        found, binding_of(BODY), AT, STUDY
+    )
 
 
 def test_the_bound_holds_at_every_daily_look_though_second_readings_take_three_days(

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
-from sqlalchemy import insert, update
+from sqlalchemy import insert, select, update
 from streamlit.testing.v1 import AppTest
 
 from pages.components.trail import node_view
@@ -21,7 +21,7 @@ from storage.review import claims, inbox, ratings
 from storage.review.adjudication import amend
 from storage.review.erasure import erase_rows
 from storage.review.evidence import Evidence, NodeEvidence
-from storage.schema import case_errors, cases, pending_cases, screenings
+from storage.schema import case_errors, cases, pending_cases, screenings, unblindings
 from storage.visibility import choose_hiding
 from tests.pages.conftest import ROOT, Opener
 from tests.storage.inbox_cases import NOW, RESEARCHER, SENIOR, fill, form, register
@@ -76,11 +76,12 @@ def test_an_open_case_shows_nothing_where_outcomes_in_review_are_hidden(
     [case_id] = fill(page_database)
     choose_hiding(page_database, LOCAL_USER.at(_now()), hide=True)
     page = open_page("case", case=case_id)
-    assert not page.exception
-    assert "In review." in _shown(page)
-    assert not any(
-        word in _shown(page) for word in ("canary", "Escalated to a clinician", "posts.csv", "Original label")
-    )
+    assert not page.exception and "In review" in _shown(page)
+    told = ("canary", "posts.csv", "Original label")
+    assert not any(word in _shown(page) for word in told) and page_database.rows(select(unblindings)) == []
+    page.toggle(key="hide_in_review").set_value(False).run()
+    assert all(word in _shown(page) for word in told)
+    assert page_database.values(select(unblindings.c.before_rating)) == [True], "and a later review is not blinded"
 
 
 def test_the_whole_trail_after_the_reading(open_page: Opener, page_database: Database) -> None:
