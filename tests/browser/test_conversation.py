@@ -98,7 +98,7 @@ def test_it_is_read_marked_and_saved_by_keyboard_and_where_to_act_comes_with_the
     page.goto(f"/case?case={case_id}")
     thread = page.get_by_role("region", name="Text of this case")
     expect(thread.locator("section.judged")).to_contain_text(LAST)
-    expect(page.get_by_text("appears to address the model")).to_be_visible()
+    expect(page.get_by_text("appears to address the AI")).to_be_visible()
     screenshot(page, "conversation-case")
 
 

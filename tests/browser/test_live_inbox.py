@@ -237,6 +237,6 @@ def test_the_list_is_sorted_kept_as_a_filter_and_given_away_case_by_case(page: P
     page.get_by_role("button", name="Assign 1 case").click()
     expect(page.get_by_text("1 case is reserved for them.")).to_be_visible()
     page.mouse.move(1200, 5)
-    expect(_row(page, new).get_by_text("on hold")).to_be_visible()
+    expect(_row(page, new).get_by_text("reserved")).to_be_visible()
     with db.read() as conn:
         assert conn.execute(select(inbox_entries.c.handed_to).where(inbox_entries.c.case_id == new)).scalar() == BO.id
