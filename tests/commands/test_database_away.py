@@ -15,7 +15,7 @@ def test_a_command_ends_with_2_and_a_sentence(
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", NOBODY)
     assert main(words) == 2, "1 is what a changed audit log ends with"
-    assert capsys.readouterr().err == "python -m screening: the database is away: nothing more was done\n"
+    assert capsys.readouterr().err == "python -m screening: nothing more was done: the database is away\n"
 
 
 def test_a_worker_ends_with_1_and_a_sentence(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
