@@ -41,13 +41,13 @@ class Comparison:
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Told:
     """What one way of deciding made of each case: ``outcome`` a number into `Outcome` or `UNSETTLED`, and its calls,
-    None where they are not known, of which a text takes ``most`` at most.
+    None where they are not known, of which a text takes ``most`` at most. Without that a difference has no interval.
     """
 
     name: str
     outcome: NDArray[np.integer]
     calls: NDArray[np.number] | None
-    most: int = 0
+    most: int | None = None
 
 
 def compare(
@@ -89,7 +89,9 @@ def compare_codes(labels: Codes, first: Told, second: Told, confidence: float = 
     ]
     if first.calls is not None and second.calls is not None:
         calls = first.calls[shared], second.calls[shared]
-        differences.append((CALLS, paired_amounts(*calls, (-first.most, second.most), confidence)))
+        known = first.most is not None and second.most is not None
+        bounds = (-float(first.most or 0), float(second.most or 0)) if known else None
+        differences.append((CALLS, paired_amounts(*calls, bounds, confidence)))
     only_first, only_second = int((shared & right[0] & ~right[1]).sum()), int((shared & right[1] & ~right[0]).sum())
     return Comparison(
         first=first.name,

@@ -102,7 +102,7 @@ def test_another_file_of_the_same_cases_is_compared_case_by_case(
     missed = found["differences"]["Missed: unsafe called safe"]
     assert missed["value"] == pytest.approx(-0.2) and missed["low"] < -0.2 < missed["high"]
     calls = found["differences"]["Calls a text"]
-    assert (calls["value"], calls["low"], calls["high"]) == (3, 3, 3)
+    assert (calls["value"], calls["low"], calls["high"]) == (3, None, None), "files do not say how many it can be"
 
 
 def test_files_without_ids_are_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
