@@ -71,6 +71,7 @@ def _as_json(result: Result) -> dict[str, Any]:
         "reference": result.reference,
         "reference_value": result.reference_value,
         "group": result.group,
+        "final_label": result.accepted,
     }
 
 

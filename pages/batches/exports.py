@@ -21,14 +21,14 @@ RESULT_KINDS: Mapping[str, Kind] = {
     "id": "text", "row": "int", "outcome": "text", "node": "text", "reason": "text", "calls": "int",
     "cost_usd": "float", "delta": "float", "pipeline_delta": "float", "contract": "text", "grounds": "text",
     "reference": "text", "reference_value": "text", "group": "text", "hidden": "bool", "tags": "text",
-    "remarks": "text",
+    "remarks": "text", "final_label": "text",
 }  # fmt: skip
 RESULT_COLUMNS = tuple(RESULT_KINDS)
 
 
 def result_fields(result: Result) -> dict[str, object]:
     """One row of the results; a pending row's reason is its last error, tags and remarks are lists in JSON."""
-    named = {name: getattr(result, name) for name in RESULT_COLUMNS[1:]}
+    named = {name: getattr(result, name) for name in RESULT_COLUMNS[1:-1]} | {"final_label": result.accepted}
     noted = {name: json.dumps(getattr(result, name), ensure_ascii=False) for name in ("tags", "remarks")}
     return {"id": result.external_id, **named, "reason": result.reason or result.error, **noted}
 

@@ -1,5 +1,6 @@
 """The sample's counts, matrix and metrics stay what the AI did: in review, after 30 reviews, after Send to review."""
 
+import csv
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -79,6 +80,11 @@ def test_nothing_that_people_do_changes_what_the_ai_did(
     assert before["metrics"]["n"] == 120 and before["metrics"]["fnr"]["denominator"] > 15
     reviewed = review(db, 30)
     assert reviewed >= 10 and seen() == before
+    file = tmp_path / "results.csv"
+    assert main(["batches", "export", batch.id, "--what", "results", "--format", "csv", "--out", str(file)]) == 0
+    rows = list(csv.DictReader(file.read_text(encoding="utf-8-sig").splitlines()))
+    assert [sum(row["outcome"] == name for row in rows) for name in COUNTED] == [summary[name] for name in COUNTED]
+    assert 0 < sum(row["final_label"] == "unsafe" for row in rows) <= reviewed, "what reviews change"
     every = db.values(select(cases.c.id).where(cases.c.batch_id == batch.id))
     assert request_second_looks(db, RESEARCHER.at(system_clock()), every).opened > 30
     assert seen() == before
