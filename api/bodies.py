@@ -108,7 +108,7 @@ class Listed(BaseModel):
 
 
 class BatchFound(BaseModel):
-    """How far a file is: rows in = accepted + rejected; what waits for people counts as with them. `unsafe` is what
+    """How far a file is: rows in = accepted + rejected. `unsafe` is what
     becomes of texts that the AI labels unsafe.
     """
 

@@ -17,6 +17,6 @@ def outcome_words(outcome: str) -> str:
     """An outcome of a list in words.
 
     >>> outcome_words("unsafe"), outcome_words("in review")
-    ('labelled unsafe', 'in review')
+    ('labeled unsafe', 'in review')
     """
     return OUTCOME_WORDS[Outcome(outcome)].lower() if outcome in set(Outcome) else outcome

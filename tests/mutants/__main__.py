@@ -150,10 +150,12 @@ DECIDING = {
     "storage/review/second_looks.py": ["request_second_looks"],
     "storage/batches/screenings.py": ["_require_allowed", "_follows_from", "_placement", "_toss"],
     "storage/review/adjudication.py": [
-        "settle", "resettle", "_close_alone", "_wait", "_dispute", "close", "latest_readings", "_labels_ever_given",
+        "settle", "resettle", "_close_or_wait", "_wait", "_dispute", "close", "latest_readings", "_labels_ever_given",
         "adjudicate", "is_party", "amend", "_is_same", "_needs",
     ],
-    "storage/review/second_readings.py": ["second_reading_due", "doubtful_safe", "_matching_rules"],
+    "storage/review/second_readings.py": [
+        "second_reading_due", "_is_doubtful_safe", "_was_called_safe", "_matching_rules",
+    ],
     "storage/review/follow_ups.py": [
         "open_follow_up", "open_second_reading", "_open", "open_ones", "_open_statements", "hand_to", "close",
         "closed_ones", "_require_open",

@@ -47,7 +47,7 @@ def recognized_share(both: Sequence[bool], delta: float = 0.025) -> Recognized:
 def corrected_bound(bound: float, recognized: float) -> float:
     """The bound of a share of unsafe texts of which reviewers recognize this share: 1 at most.
 
-    >>> corrected_bound(0.04, 0.8), corrected_bound(0.9, 0.5)
+    >>> round(corrected_bound(0.04, 0.8), 3), corrected_bound(0.9, 0.5)
     (0.05, 1.0)
     """
     return 1.0 if recognized <= bound else bound / recognized
