@@ -26,7 +26,6 @@ from screening.engine.screen import screen
 from screening.labels import Label
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
-from screening.statistics.bounds import Schedule
 from screening.text.received import receive
 from storage.batches import batches, overnight
 from storage.batches.batch_state import BatchState
@@ -154,18 +153,6 @@ async def test_rounds_give_the_same_outcomes_as_live_on_the_same_draws(db: Datab
     assert told.duplicates == told.failed == 0 and not told.under_way
     assert told.round == len(server.batches.all) < 25
     assert server.counters.requests == 0  # not one live call
-
-
-async def test_a_scheduled_pipeline_decides_each_case_at_the_error_of_its_number(db: Database, stub: Stub) -> None:
-    settings, plain = settings_for(stub(StubPlan(weights={"safe": 1.0}))), preset("recommended")
-    nodes = tuple(node.model_copy(update={"schedule": Schedule.HARMONIC}) for node in plain.nodes)
-    batch_id = labelled_batch(db, settings, 6, pipeline=plain.model_copy(update={"nodes": nodes}))
-    await work(db, settings).until_over(batch_id)
-    found = db.rows(select(screenings.c.delta, screenings.c.calls).order_by(screenings.c.row))
-    first = plain.nodes[0].rule.rule().delta
-    assert [row.delta for row in found] == pytest.approx([first / number for number in range(1, 7)])
-    assert found[0].calls < found[-1].calls
-    await as_live(db, batch_id)
 
 
 async def test_what_fails_is_asked_for_again_by_itself(db: Database, stub: Stub) -> None:
