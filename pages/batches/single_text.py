@@ -163,7 +163,7 @@ def _inbox_html(single: SingleText, *, link: bool) -> str:
     """That a person will look at it, with the way there."""
     if not single.in_inbox:
         return ""
-    waits = '<a href="inbox" target="_self">It waits in the inbox</a>' if link else "It waits in the inbox"
+    waits = '<a href="inbox" target="_self">It is in the review queue</a>' if link else "It is in the review queue"
     return f'<p class="sl-waits">{waits} for a clinician.</p>'
 
 

@@ -82,20 +82,20 @@ def words(compared: Comparison) -> str:
     >>> from math import log
     >>> named = {"rival": Label.SAFE, "leader": Label.ESCALATE, "scale": "evidence"}
     >>> words(Comparison(**named, value=log(86.4), needed=log(11), excluded=True))
-    'evidence 86.4:1 · threshold 11.0:1 · ✓ ruled out'
+    '86.4:1 · needs 11.0:1 · ✓ ruled out'
     >>> words(Comparison(**named, value=log(0.2), needed=log(1000), excluded=False))
-    'evidence 0.2:1 · threshold 1,000:1'
+    '0.2:1 · needs 1,000:1'
     """
     fate = " · ✓ ruled out" if compared.excluded else ""
     if compared.scale == "evidence":
         stands, line = _factor(compared.value), _factor(compared.needed or 0.0)
         near = " · just short" if stands == line and not compared.excluded else ""
-        return f"evidence {stands} · threshold {line}{fate}{near}"
+        return f"{stands} · needs {line}{fate}{near}"
     if compared.scale == "probability":
         return f"lead of {compared.value:.3f} · unknown {compared.needed or 0.0:.3f}{fate}"
     if compared.leader is None:
         return f"lead of {compared.value:.0f} or more{fate}"
-    line = "" if compared.needed is None else f" · threshold {compared.needed:.0f}"
+    line = "" if compared.needed is None else f" · needs {compared.needed:.0f}"
     return f"lead of {compared.value:.0f}{line}{fate}"
 
 

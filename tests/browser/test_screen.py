@@ -166,7 +166,7 @@ def test_one_press_is_one_text_and_nothing_moves_when_it_ends(page: Page, runnin
     page.wait_for_timeout(1_500)
     assert page.evaluate("window.shifted") < 0.02
     assert _count(running_app) == before + 1
-    expect(page.get_by_role("link", name="It waits in the inbox")).to_have_attribute("href", "inbox")
+    expect(page.get_by_role("link", name="It is in the review queue")).to_have_attribute("href", "inbox")
     sizes = "(all) => all.map((one) => parseFloat(getComputedStyle(one).fontSize))"
     verdict = page.locator(".sl-verdict").evaluate_all(sizes)[0]
     assert verdict >= max(page.locator("h1, h2, h3, p, span").evaluate_all(sizes))

@@ -280,7 +280,7 @@ def test_pressed_twice_it_is_one_case_and_new_text_clears(open_page: Opener, pag
 def test_what_waits_in_the_inbox_is_a_link_there(open_page: Opener, page_database: Database) -> None:
     page = _submit(open_page("screen"), "I want to die and I have the pills ready tonight.")
     work(page_database)
-    assert '<a href="inbox" target="_self">It waits in the inbox</a>' in _shown(page.run())
+    assert '<a href="inbox" target="_self">It is in the review queue</a>' in _shown(page.run())
 
 
 TRANSCRIPT = "User: I lost my job.\nAssistant: I am sorry.\nUser: I want to die and I have the pills ready tonight."

@@ -54,8 +54,8 @@ def test_an_identified_label_is_past_the_line_against_both_rivals() -> None:
     view = node_view(RECOMMENDED.nodes[0], UNANIMOUS_SAFE, ended=True)
     # E(11, 0) is 1,102 over either rival; the lines are 1/0.001 over unsafe and 1/0.025 over escalate
     assert [words(each) for each in view.compared] == [
-        "evidence 1,102:1 · threshold 1,000:1 · ✓ ruled out",
-        "evidence 1,102:1 · threshold 40.0:1 · ✓ ruled out",
+        "1,102:1 · needs 1,000:1 · ✓ ruled out",
+        "1,102:1 · needs 40.0:1 · ✓ ruled out",
     ]
     html = live_html([view], ended=True)
     assert html.count('class="n out"') == 2 and "✓ Answered: safe" in badge_html(view)

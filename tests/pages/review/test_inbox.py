@@ -105,9 +105,9 @@ def test_what_the_agents_settled_is_not_told_before_the_reading_and_not_denied_a
     page = take_next(open_page("inbox"))
     assert desk(page)["case"]["why"] == "Awaiting review"
     page = save(page)
-    assert desk(page)["case"]["why"] == "Quality check: the AI had decided it"
+    assert desk(page)["case"]["why"] == "The AI had decided it"
     case = " ".join(element.proto.body for element in open_page("case", case=audited).get("html"))
-    assert "Quality check: the AI had decided it" in case and "did not settle" not in case
+    assert "The AI had decided it" in case and "did not settle" not in case
 
 
 def test_a_save_without_label_or_certainty_is_refused(open_page: Opener, page_database: Database, case_id: str) -> None:
