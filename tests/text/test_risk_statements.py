@@ -127,7 +127,9 @@ def test_a_change_of_dress_hides_nothing(dress):
     assert Flag.STATED_RISK in receive(DRESSES[dress]("I want to die.")).flags
 
 
-@pytest.mark.parametrize(("number", "found", "taken"), [(1, 48, 1), (2, 38, 0), (3, 53, 9), (4, 70, 0), (5, 40, 0)])
+@pytest.mark.parametrize(
+    ("number", "found", "taken"), [(1, 48, 1), (2, 38, 0), (3, 53, 9), (4, 70, 0), (5, 40, 0), (6, 36, 0)]
+)
 def test_of_texts_that_it_was_measured_on_as_many_are_found_as_documented(number, found, taken):
     texts = [one for one in HELD_OUT if one["set"] == number]
     seen = {kind: [bool(risk_statements(one["text"])) for one in texts if one["kind"] == kind] for kind in KINDS}
