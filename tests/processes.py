@@ -1,6 +1,7 @@
 """Further processes of a test, which begin with nothing of this one's."""
 
 import multiprocessing
+import signal
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -17,3 +18,9 @@ def processes(count: int) -> Iterator[ProcessPoolExecutor]:
     own = patch.dict(sys.modules, {"__main__": ModuleType("__main__")})
     with own, ProcessPoolExecutor(count, multiprocessing.get_context("spawn")) as pool:
         yield pool
+
+
+def usual_handlers() -> None:
+    """For a child that is to be stopped: a suite started by nohup or in the background hands down ignored signals."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)

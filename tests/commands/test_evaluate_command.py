@@ -21,6 +21,7 @@ from storage.batches.batches import list_batches
 from storage.database import Database
 from storage.research.recorded_draws import recorded_batch
 from tests.jobs.processes import ROOT, wait_for
+from tests.processes import usual_handlers
 
 COUNT_ROWS = (  # name, N, safe decided, FP, unsafe decided, FN; then accuracy, FPR, FNR, escalation as printed
     ("AEGIS single-agent", 161, 44, 7, 113, 32, 0.752, 0.159, 0.283, 0.025),
@@ -167,7 +168,9 @@ def test_a_stopped_recording_goes_on_where_it_was(number: signal.Signals, tmp_pa
     words = [sys.executable, "-m", "screening", "evaluate", str(tmp_path / "posts.csv"), "--format", "csv"]
     words += ["--sampler", "simulated", "--conditions", "MV n=5", "--record", str(draws)]
     slow = os.environ | {"SECOND_LOOK_SIMULATED_LATENCY_S": "0.4", "SECOND_LOOK_CASES_IN_FLIGHT": "2"}
-    with subprocess.Popen(words, cwd=ROOT, env=slow, stderr=subprocess.PIPE, text=True) as started:
+    with subprocess.Popen(
+        words, cwd=ROOT, env=slow, stderr=subprocess.PIPE, text=True, preexec_fn=usual_handlers
+    ) as started:
         wait_for(lambda: (draws.exists() and draws.stat().st_size > 0) or started.poll() is not None, 60)
         started.send_signal(number)
         _, said = started.communicate(timeout=60)

@@ -9,12 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.jobs.processes import ROOT, wait_for
-
-
-def _usual_handlers() -> None:
-    """A suite that nohup or a background job started hands down that these signals are ignored."""
-    for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
+from tests.processes import usual_handlers
 
 
 @pytest.mark.timeout(120)
@@ -31,7 +26,7 @@ def test_a_stopped_screening_leaves_no_text_behind(tmp_path: Path, number: signa
         env=os.environ | given,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=_usual_handlers,
+        preexec_fn=usual_handlers,
     ) as started:
         wait_for(lambda: out.exists() or started.poll() is not None, 60)
         assert list(temporary.rglob("screening.db"))

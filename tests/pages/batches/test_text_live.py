@@ -117,7 +117,7 @@ def test_that_no_worker_answers_is_said_within_seconds_with_the_last_sign_of_lif
     assert "No worker" not in str(client.get(address, params={"have": have}).content)
     now = began + timedelta(seconds=14)
     said = client.get(address, params={"have": have}).json()["parts"]["0"]
-    assert "No worker is answering" in said and "The last sign of life came at 09:00:00 UTC." in said
+    assert "No worker is answering" in said and "The last sign of life came at 09:00 UTC." in said
     assert "kept, undecided" in said and "Asking" not in said
     heartbeats.beat(page_database, "two", "worker", now)
     now += timedelta(seconds=3)
@@ -138,7 +138,7 @@ def test_that_no_answer_comes_is_said_with_the_moment_of_the_last(page_database:
         return parts_of(single_texts.look(page_database, LOCAL_USER, case_id), LOCAL_USER.at(now))[1][0]
 
     assert "Asking the agents" in said(9) and "No answer" not in said(9)
-    assert "No answer has come since 09:00:00 UTC" in said(11) == said(15)
+    assert "No answer has come since 09:00 UTC" in said(11) == said(15)
     live.record_viewers(page_database, [case_id], began + timedelta(seconds=16))
     assert said(17) == said(11), "that somebody watches is no answer"
     live.update_live(page_database, case_id, "worker", "main", "SES", began + timedelta(seconds=18))
