@@ -135,6 +135,7 @@ def test_what_one_looks_for_oneself_is_shown_at_once_and_a_pointer_left_lying_ho
     page.keyboard.press("Shift")  # works by keys from here on, the pointer where it was
     expect(_row(page, urgent)).to_be_visible(timeout=SEEN_MS)
     page.keyboard.press("x")  # the case goes back
+    page.get_by_role("dialog", name="Decline").get_by_role("button", name="Decline").click()
     expect(page.get_by_text("You will not be offered this case again")).to_be_visible()
 
 
@@ -203,7 +204,7 @@ def test_what_cannot_be_screened_is_said_while_it_lasts(page: Page, db: Database
     resume(db, LOCAL_USER.at(now), batch_id)
     banner = page.get_by_role("status").filter(has_text="the model's service refuses the key".capitalize())
     expect(banner).to_be_visible()
-    expect(banner).to_contain_text("1 text waits undecided")
+    expect(banner).to_contain_text("1 text is not screened")
     expect(banner).to_contain_text("An administrator fixes it")
     assert violations(page) == []
     screenshot(page, "inbox-standstill")

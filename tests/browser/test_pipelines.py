@@ -110,7 +110,7 @@ def test_a_fourth_agent_is_written_put_in_force_watched_and_compared(page: Page,
     page.get_by_role("tab", name="Compare").click()
     expect(page.get_by_text(re.compile(r"120 of 120 texts were screened with ours v1\."))).to_be_visible()
     expect(page.get_by_text("Paired by text; each interval at 95 %")).to_be_visible()
-    apart = differing_pairs(paired_outcomes(db, LOCAL_USER, list_comparisons(db, LOCAL_USER)[0].id).pairs)
+    apart = differing_pairs(paired_outcomes(db, LOCAL_USER, list_comparisons(db, LOCAL_USER)[0].id))
     assert apart
     expect(page.get_by_text(f"Texts with another outcome: {len(apart)}")).to_be_visible()
     expect(page.get_by_test_id("stDataFrame").locator("visible=true")).to_have_count(3)

@@ -89,7 +89,7 @@ def test_the_results_come_as_csv_and_latex(page: Page, batch_id: str, tmp_path: 
 
 def test_reliability_leads_with_the_missed(page: Page, batch_id: str) -> None:
     page.goto("/reliability")
-    expect(page.get_by_text("Missed cases per 1,000 labeled safe")).to_be_visible()
+    expect(page.get_by_text("Missed cases per 1,000 labeled safe", exact=True)).to_be_visible()
     expect(page.get_by_text("cannot be guaranteed yet")).to_be_visible()
     require_well(page, "reliability")
     for tab in ("Confidence sequence", "Planner", "Drift"):

@@ -34,8 +34,8 @@ def test_what_was_missed_is_read_tagged_and_taken_along(page: Page, running_app:
         files=[{"name": "severity.csv", "mimeType": "text/csv", "buffer": content.encode()}]
     )
     expect(page.get_by_text("File uploads › Check")).to_be_visible()
-    page.get_by_text("Use a mapping kept from another file").click()
-    page.get_by_test_id("stExpanderDetails").locator("input[type=file]").set_input_files(
+    page.get_by_text("More columns, conversations, column mapping").click()
+    page.get_by_test_id("stExpanderDetails").locator("input[type=file]").first.set_input_files(
         files=[{"name": "mapping.json", "mimeType": "application/json", "buffer": MAPPING.encode()}]
     )
     page.get_by_role("button", name="Use this mapping").click()

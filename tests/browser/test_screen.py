@@ -33,6 +33,8 @@ def _submit(page: Page, text: str) -> None:
 
 def _submit_for_long(page: Page) -> None:
     """Some 700 calls: half a minute, which is time enough to press and to look on any machine."""
+    expect(page.get_by_role("textbox", name="Text")).to_be_visible()
+    await_run(page)
     page.locator("summary", has_text="Advanced: pipeline").click()
     page.get_by_role("combobox", name="Pipeline").click()
     page.get_by_role("option", name="Paper: Algorithm 1").click()

@@ -100,7 +100,7 @@ def test_nothing_is_shown_before_signing_in(visitor: Page) -> None:
 def test_a_deep_link_leads_through_the_sign_in_to_where_it_points(visitor: Page) -> None:
     visitor.goto("/errors?batch=0123abc")
     sign_in(visitor, "rae")
-    expect(visitor.get_by_role("heading", name="Errors", exact=True)).to_be_visible()
+    expect(visitor.get_by_role("heading", name="Misclassified", exact=True)).to_be_visible()
     assert "/errors" in visitor.url
 
 
@@ -111,7 +111,7 @@ def test_a_role_that_does_not_reach_is_refused_and_not_offered(visitor: Page) ->
     shown = offered(visitor)
     assert shown.keys() == {"", "Review", "Screen", "Research", "Admin"}
     assert shown["Review"] == ["Inbox", "Shift report"] and "Methods" in shown["Research"]
-    assert "Errors" not in shown["Research"] and "Audit" not in shown["Site"]
+    assert "Misclassified" not in shown["Research"] and "Audit" not in shown["Admin"]
     screenshot(visitor, "refused")
 
 
@@ -126,7 +126,7 @@ def test_a_newcomer_is_told_that_a_role_is_missing(visitor: Page, provider: str)
 def test_the_site_names_its_first_admin(visitor: Page) -> None:
     visitor.goto("/")
     sign_in(visitor, "ada")
-    expect(visitor.get_by_role("link", name="Open the inbox")).to_be_visible()
+    expect(visitor.get_by_role("link", name="Open the queue")).to_be_visible()
     visitor.goto("/settings")
     expect(visitor.get_by_role("tab", name="Accounts")).to_be_visible()
 
@@ -169,7 +169,6 @@ def test_what_was_filled_in_outlives_the_session(visitor: Page, db: Database) ->
     assert f"case={case_id}" in visitor.url
     expect(visitor.get_by_role("button", name="Next case")).to_be_visible()
     visitor.keyboard.press("n")
-    visitor.get_by_text("Reasons and note").click()
     expect(visitor.get_by_role("textbox", name="Note")).to_have_value("as far as I came")
     expect(visitor.get_by_role("radio", name="Unsafe")).to_be_checked()
 
@@ -183,7 +182,7 @@ def _give(db: Database, name: str, roles: frozenset[Role]) -> None:
 @pytest.mark.parametrize(
     ("left", "said"),
     [
-        (frozenset({Role.RESEARCHER}), "The role to read was taken from you: a case that was open here has gone back."),
+        (frozenset({Role.RESEARCHER}), "Your reviewer role was removed: a case that was open here has gone back"),
         (frozenset[Role](), "Your role was taken away."),
     ],
 )
@@ -196,8 +195,9 @@ def test_who_loses_the_role_with_a_reading_under_way_is_told_what_became_of_it(
     sign_in(visitor, "ann")
     visitor.get_by_role("button", name="Next case").click()
     visitor.get_by_role("radio", name="Unsafe").check()
+    visitor.get_by_role("radio", name="Monitor").check()
     visitor.get_by_role("radio", name="Certain").check()
-    expect(visitor.get_by_role("button", name="Save: unsafe, no doubt")).to_be_visible()
+    expect(visitor.get_by_role("button", name="Submit: unsafe, monitor")).to_be_visible()
     _give(db, "ann", left)
     try:
         visitor.keyboard.press("Control+Enter")
@@ -214,7 +214,7 @@ def test_a_revoked_session_is_refused_in_every_tab(visitor: Page, db: Database) 
     expect(visitor.get_by_role("heading", name="File uploads", exact=True)).to_be_visible()
     other = visitor.context.new_page()
     other.goto("/errors")
-    expect(other.get_by_role("heading", name="Errors", exact=True)).to_be_visible()
+    expect(other.get_by_role("heading", name="Misclassified", exact=True)).to_be_visible()
     everybody = accounts.list_accounts(db, LOCAL_USER)
     rae = next(account for account in everybody if (account.subject or "").endswith("|rae"))
     assert accounts.revoke(db, LOCAL_USER.at(datetime.now(UTC)), rae.id) >= 1

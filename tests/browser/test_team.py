@@ -164,7 +164,7 @@ def _is_out_of_reach(who: Person, case_id: str, text: str, batch_id: str) -> Non
     expect(page.get_by_text("This case is not assigned to you.")).to_be_visible()
     expect(page.get_by_role("link", name="To the inbox")).to_be_visible()
     page.goto(f"/batches?batch={batch_id}")
-    expect(page.get_by_text("4 rows in = 4 accepted")).to_be_visible()
+    expect(page.get_by_text("4 rows: 4 accepted")).to_be_visible()
     expect(page.get_by_text("Results (CSV)")).to_have_count(0)
     expect(page.get_by_text("CSV files are made safe")).to_have_count(0)
     open_inbox(page)
@@ -215,7 +215,7 @@ def _decides(senior: Person, case_id: str, text: str) -> None:
     assert not senior.was_sent(*ENGINE)
     require_well(page, "team-decide")
     page.get_by_role("button", name="Save").click()
-    expect(page.get_by_text("Choose a label first.")).to_be_in_viewport()
+    expect(page.get_by_text("Select a label.")).to_be_in_viewport()
     page.get_by_role("radio", name="Unsafe").click()
     page.get_by_role("textbox", name="Why").fill("Both readings discussed with the guideline.")
     page.get_by_role("button", name="Save").click()
@@ -246,7 +246,7 @@ def _closed_for_all(team: dict[str, Person], case_id: str, db: Database) -> None
 def _one_double_reading(page: Page, case_id: str, db: Database) -> None:
     page.goto("/agreement")
     by_coin = str(int(second_reading_coin(case_id) < settings_store.current(db).settings.second_reading_rate))
-    for name, number in (("Cases read blind", "1"), ("Read twice at random", by_coin), ("Readers", "2")):
+    for name, number in (("Blinded reviews of cases", "1"), ("Randomly double-reviewed", by_coin), ("Reviewers", "2")):
         metric = page.get_by_test_id("stMetric").filter(has=page.get_by_text(name, exact=True))
         expect(metric.get_by_test_id("stMetricValue")).to_have_text(number)
     screenshot(page, "team-agreement")
@@ -289,7 +289,7 @@ def test_a_lease_that_runs_out_hands_the_case_to_the_next_reader(team: dict[str,
     assert next_case(bo) == case_id
     expect(bo.get_by_role("group", name="Label").locator("input:checked")).to_have_count(0)
     ann.keyboard.press("t")
-    expect(ann.get_by_text("somebody else has this case now").first).to_be_visible()
+    expect(ann.get_by_text("This case is assigned to another reviewer now").first).to_be_visible()
     assert case_text(ann).count() == 0
     screenshot(ann, "team-lease-lost")
     choose(bo, "1", "6", "Safe", "Moderate")
