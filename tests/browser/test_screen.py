@@ -36,8 +36,18 @@ def _submit_for_long(page: Page) -> None:
     expect(page.get_by_role("textbox", name="Text")).to_be_visible()
     await_run(page)
     page.locator("summary", has_text="Advanced: pipeline").click()
-    page.get_by_role("combobox", name="Pipeline").click()
-    page.get_by_role("option", name="Paper: Algorithm 1").click()
+    choice, option = (
+        page.get_by_role("combobox", name="Pipeline"),
+        page.get_by_role("option", name="Paper: Algorithm 1"),
+    )
+    expect(choice).to_be_visible()
+    await_run(page)
+    for _ in range(5):  # a run that ends meanwhile closes the list
+        choice.click()
+        page.wait_for_timeout(800)
+        if option.is_visible():
+            break
+    option.click()
     page.get_by_role("spinbutton", name="Max responses per agent").fill("500")
     _submit(page, UNDECIDED_FOR_LONG)
 
