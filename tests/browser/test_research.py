@@ -15,7 +15,7 @@ from storage.identifiers import new_id
 from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
 from tests.browser.accessibility import violations
-from tests.browser.conftest import RunningApp, require_well, screenshot, screenshots
+from tests.browser.conftest import RunningApp, await_run, require_well, screenshot, screenshots
 from tests.pages.researched import sample_rows, screening_of
 from tests.storage.inbox_cases import form
 
@@ -79,6 +79,7 @@ def test_a_cell_of_the_matrix_lists_its_cases(page: Page, batch_id: str) -> None
 
 def test_the_results_come_as_csv_and_latex(page: Page, batch_id: str, tmp_path: Path) -> None:
     page.goto(f"/evaluation?batch={batch_id}")
+    await_run(page)  # what is drawn above an open list moves it out of sight
     page.get_by_role("button", name="Export").click()
     page.get_by_role("radio", name="LaTeX").click()
     with page.expect_download() as download:
