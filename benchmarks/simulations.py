@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,14 +23,12 @@ from screening.statistics.reviewed import UNREVIEWED, Reviewed
 from screening.statistics.verification import (
     AuditCase,
     MissedUnsafe,
-    Seen,
     Standing,
     Stratum,
     corrected_bound,
     drift,
     estimate,
     guarantee_of,
-    neyman,
     recognized_share,
     rises,
     upper_bound,
@@ -304,51 +302,6 @@ def _percentiles(
     return float(low), float(high)
 
 
-SIZES = (14_000, 2_000, 1_600, 1_000, 900, 500)
-"""Texts called safe by what spoke against them, from nothing to much."""
-RATES = {
-    "evidence informs much": (0.0005, 0.002, 0.01, 0.03, 0.08, 0.2),
-    "evidence informs": (0.001, 0.004, 0.008, 0.015, 0.03, 0.08),
-    "it does not": (0.005,) * 6,
-    "it misleads": (0.01, 0.005, 0.005, 0.005, 0.002, 0.001),
-}
-
-
-def allocation(seed: int) -> list[Line]:
-    """An audit of 10 % allocated by an earlier one of 10 %, against 10 % of everything: error of the missed, bound."""
-    random, runs, floor, mean = np.random.default_rng(seed), 1000, 0.05, 0.1
-    lines: list[Line] = []
-    for words, rates in RATES.items():
-        even, allocated, above = [], [], 0
-        for _ in range(runs):
-            pilot = _audit(random, random.binomial(SIZES, rates), dict.fromkeys("012345", mean))
-            seen = [Seen(name=each.name, cases=each.cases, read=each.read, unsafe=each.unsafe) for each in pilot]
-            chosen = neyman(seen, floor, mean)
-            unsafe = random.binomial(SIZES, rates)
-            truth = 1000 * unsafe.sum() / sum(SIZES)
-            one = estimate(_audit(random, unsafe, dict.fromkeys("012345", mean))).missed
-            other = estimate(_audit(random, unsafe, chosen.probabilities)).missed
-            even.append(((one.per_thousand or 0) - truth) ** 2)
-            allocated.append(((other.per_thousand or 0) - truth) ** 2)
-            above += (other.at_most_per_thousand or 0) >= truth
-        factor, nominal = np.mean(even) / np.mean(allocated), "≥ 1.4" if words.startswith("evidence") else "≥ 0.95"
-        lines.append(
-            (f"Audit allocated by evidence, {words}: smaller squared error by", nominal, f"{factor:.2f}", runs)
-        )
-        lines.append(("… its bound of the missed is not below the truth", "≥ 95 %", f"{above / runs:.1%}", runs))
-    return lines
-
-
-def _audit(random: np.random.Generator, unsafe: np.ndarray, pis: Mapping[str, float]) -> list[Stratum]:
-    made = []
-    for place, (size, hits) in enumerate(zip(SIZES, unsafe, strict=True)):
-        pi = pis[str(place)]
-        found = int(random.binomial(hits, pi))
-        read = found + int(random.binomial(size - hits, pi))
-        made.append(_tally(Outcome.SAFE, size, read, found, pi, str(place)))
-    return made
-
-
 def paired(seed: int) -> list[Line]:
     """Differences of calls where few texts take most of them, and of rates."""
     random, lines, runs = np.random.default_rng(seed), list[Line](), 500
@@ -494,7 +447,7 @@ def _rising(random: np.random.Generator) -> list[Line]:
 
 PARTS: dict[str, Callable[[int], list[Line]]] = {
     "guarantee": guarantee, "sequence": sequence, "drift": simulate_drift, "readers": readers,
-    "inconclusive": inconclusive, "mover": mover, "allocation": allocation, "agreement": agreement,
+    "inconclusive": inconclusive, "mover": mover, "agreement": agreement,
     "recognition": recognition, "corrected": corrected, "rises": simulate_rises, "paired": paired,
     "reviewed": reviewed,
 }  # fmt: skip

@@ -12,8 +12,8 @@ from storage.research.reliability import AuditedReading, audited_readings
 from storage.research.standing import Standing
 
 Kind = tuple[str, str]
-"""What the reading found (``read``, ``unsafe``, ``inconclusive``, ``not blind``), and of which cases: an outcome, a
-doubt that the coin's cases were called safe with, or all of them (empty).
+"""What the reading found (``read``, ``unsafe``, ``inconclusive``, ``not blind``), and of which cases: an outcome,
+or all of them (empty).
 """
 
 _FOUND: Mapping[str, Callable[[AuditedReading], bool]] = {
@@ -42,11 +42,8 @@ def _cases(db: Database, actor: Actor, version: str, standing: Standing) -> Mapp
 def _by_kind(db: Database, actor: Actor, version: str) -> Mapping[Kind, tuple[str, ...]]:
     found: dict[Kind, list[str]] = {}
     for each in audited_readings(db, actor, version):
-        of_it = ["", each.case.outcome.value]
-        if each.by_coin and each.doubt is not None:
-            of_it.append(each.doubt)
         for words in (words for words, holds in _FOUND.items() if holds(each)):
-            for cases in of_it:
+            for cases in ("", each.case.outcome.value):
                 found.setdefault((words, cases), []).append(each.case_id)
     not_blind = [each.case_id for each in audited_readings(db, actor, version, blind=False)]
     return {kind: tuple(ids) for kind, ids in found.items()} | {("not blind", ""): tuple(not_blind)}

@@ -5,7 +5,7 @@ import streamlit as st
 from pages.components import resources
 from pages.components.sign_in import check_before
 from pages.research import reliability_view as view
-from pages.research.audit_cases import show_audit, show_moved, show_revised, show_strata
+from pages.research.audit_cases import show_audit, show_moved, show_revised
 from pages.research.open_tab import show_open
 from pages.research.stard import Study, report_html
 from pages.research.verification import verification
@@ -49,7 +49,6 @@ show_open(
         "Audit sample": lambda: show_audit(db, person, version, found),
         "Confidence sequence": lambda: view.show_sequence(found),
         "Planner": lambda: view.show_planner(found),
-        "Allocation": lambda: show_strata(db, person, version, found),
         "Switch rate": lambda: show_revised(db, person),
         "Drift": lambda: show_moved(db, person, version, found),
         "What was measured": lambda: view.show_binding(found, now),

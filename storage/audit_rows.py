@@ -63,7 +63,7 @@ KINDS: Mapping[Table, Kind] = {
     screenings: Kind(
         subject=screenings.c.case_id,
         columns=(
-            *("batch_id", "configuration", "outcome", "node", "reason", "calls", "doubt", "audit_probability"),
+            *("batch_id", "configuration", "outcome", "node", "reason", "calls", "audit_probability"),
             *("audited", "completed_at"),
         ),
     ),
@@ -84,7 +84,7 @@ KINDS: Mapping[Table, Kind] = {
     erased_cases: Kind(subject=erased_cases.c.case_id, columns=("request_id", "at")),
     batches: Kind(
         subject=batches.c.id,
-        columns=("kind", "configuration", "seed", "audit_rate", "audit_allocation", "reach", "created_by"),
+        columns=("kind", "configuration", "seed", "audit_rate", "reach", "created_by"),
     ),
     accounts: Kind(subject=accounts.c.id, columns=("subject", "roles", "active")),
     programs: Kind(

@@ -1,4 +1,4 @@
-"""The cases behind the counts of the Reliability page: of the audit, its flow and its strata, of drift, and those
+"""The cases behind the counts of the Reliability page: of the audit and its flow, of drift, and those
 whose readers changed a word.
 """
 
@@ -12,14 +12,11 @@ from jobs.agreement import count_revisions
 from jobs.auditing import Kind, audit_counts, audit_ids
 from pages.components import resources
 from pages.components.computed import READING, compute
-from pages.research.allocation_panel import WORDS as SPOKE
-from pages.research.allocation_panel import allocation_panel
 from pages.research.audit_flow import FLOW_AUDITED, FLOW_NOT_AUDITED, FLOW_SETTLED, flow
 from pages.research.case_reader import open_case_id, reader
 from pages.research.cell_list import case_list
 from pages.research.claims import Verified
 from pages.research.reliability_view import show_drift, show_sample, show_switches
-from screening.engine.doubt import Doubt
 from screening.labels import Outcome
 from screening.review.actors import Actor
 from storage.database import Database
@@ -71,20 +68,6 @@ def show_moved(db: Database, person: Actor, version: str, found: Verified) -> No
             wanted = Settled(first_end=share.name, in_reference=early)
             counted[f"{share.name}, {words}"] = _behind_settled(db, person, version, part.numerator, wanted)
     _open(db, person, counted, "Cases that ended so at the first agent", "drift_cases")
-    if counted:
-        st.caption(WAITING)
-
-
-def show_strata(db: Database, person: Actor, version: str, found: Verified) -> None:
-    """The allocation, and the cases of its counts."""
-    allocation_panel(db, person, found)
-    counted, audit = {}, _audit(db, person, version)
-    for seen in found.sample.seen:
-        words = SPOKE[Doubt(seen.name)].capitalize()
-        counted[words] = _behind_settled(db, person, version, seen.cases, Settled(doubt=seen.name))
-        counted[f"{words}, read"] = audit(("read", seen.name))
-        counted[f"{words}, unsafe"] = audit(("unsafe", seen.name))
-    _open(db, person, counted, "Cases called safe, by what spoke against it", "allocation_cases")
     if counted:
         st.caption(WAITING)
 

@@ -55,8 +55,8 @@ class TooEarly:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beyond:
-    """Readings of texts called safe that only an allocation chose: so many, so many of them unsafe. The guarantee does
-    not count them: not every text had their chance to be read. ``read_again`` wait for a further reading.
+    """Readings of texts called safe whose batch was sampled more than the plan says: so many, so many of them unsafe.
+    The guarantee does not count them: not every text had their chance to be read. ``read_again`` are not over yet.
     """
 
     read: int
@@ -230,7 +230,7 @@ def beyond_sentence(found: "Verified") -> str:
     texts = count_of(seen, "text called safe was", "texts called safe were")
     return (
         f"Beside it, not counted: {texts} read beyond the "
-        f"plan's π because something spoke against safe; {beyond.missed:,} of them were unsafe{unclear}{again}."
+        f"plan's π, in batches sampled more; {beyond.missed:,} of them were unsafe{unclear}{again}."
     )
 
 

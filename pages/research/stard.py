@@ -118,9 +118,8 @@ def _methods(found: Verified) -> Iterable[str]:
     yield "<h2>Participants and sampling (STARD 5 to 9)</h2>"
     yield (
         "<p>Every text that the engine decided drew a recorded coin when it came in. When it was settled the coin was "
-        "held against the probability recorded for it, never below the plan's, and higher where something spoke "
-        "against safe, by an allocation fixed before the text came in; those selected entered the same inbox as all "
-        "others, unmarked. Every text left to a person was due to be read.</p>"
+        "held against the probability recorded for its batch; those selected entered the same inbox as all others, "
+        "unmarked. Every text left to a person was due to be read.</p>"
     )
 
 

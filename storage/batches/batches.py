@@ -12,7 +12,6 @@ from screening.review.policy import Action, require
 from screening.review.reach import Reach
 from storage import audit_log
 from storage.batches import tallies
-from storage.batches.allocations import allocation_in_force
 from storage.batches.batch_state import (
     ACTIVE,
     CAP_REACHED,
@@ -122,7 +121,6 @@ def create_batch(db: Database, by: Acting, new: NewBatch, entropy: Entropy | Non
     row["reach"] = new.reach.value
     key = row.pop("submission")
     with db.write() as conn:
-        row["audit_allocation"] = allocation_in_force(conn)
         if key is not None and (known := keep_first_result(conn, by, new.kind, key, batch_id)) != batch_id:
             return known
         conn.execute(insert(batches), {**row, "created_by": by.id, "created_at": by.now})
@@ -131,7 +129,6 @@ def create_batch(db: Database, by: Acting, new: NewBatch, entropy: Entropy | Non
             "kind": new.kind,
             "configuration": new.configuration_version,
             "audit_rate": new.audit_rate,
-            "audit_allocation": row["audit_allocation"],
             "reach": new.reach.value,
         }
         audit_log.append(conn, by, "batch_created", batch_id, detail, batches)

@@ -1,7 +1,7 @@
 """What a case's job reads and commits: its start, its text and configuration, its runs, its outcome; each once."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
@@ -9,7 +9,6 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, exists, select
 
-from screening.engine.doubt import doubt_of
 from screening.engine.draws import ScreenedText
 from screening.engine.pipeline import PipelineConfig
 from screening.engine.screen import MAIN, NodeRun, Reason, Screening, to_a_human
@@ -18,7 +17,7 @@ from screening.review.actors import SYSTEM
 from screening.review.reach import Reach
 from screening.review.triage import Placement, audit_placement, tier_for
 from screening.statistics.rules.protocol import Ended
-from screening.statistics.verification import Allocation, audit_coin
+from screening.statistics.verification import audit_coin
 from screening.text.flags import REFUSES_SAFE, Flag
 from storage.audit_log import append
 from storage.batches import tallies
@@ -32,7 +31,6 @@ from storage.batches.runs import EndedRun, gap_of, run_of, run_row, runs_of, sam
 from storage.database import Database, insert_once
 from storage.kinds import PENDING, Kind
 from storage.schema import (
-    audit_allocations,
     batches,
     case_errors,
     cases,
@@ -216,13 +214,19 @@ def _insert_outcome(
     settings: SiteSettings,
 ) -> bool:
     """Insert the outcome with all that follows from it; False, and nothing is changed, where the case has one."""
-    toss, now = _toss(screening, case), row["completed_at"]
-    if not insert_once(conn, screenings, {"case_id": case.id, "batch_id": case.batch_id, **row, **asdict(toss)}):
+    now = row["completed_at"]
+    audited = audit_coin(str(case.seed), case.id) < case.audit_probability
+    toss = {
+        "first_end": _first_end(screening),
+        "audit_probability": case.audit_probability,
+        "audited": audited,
+    }
+    if not insert_once(conn, screenings, {"case_id": case.id, "batch_id": case.batch_id, **row, **toss}):
         return False
     kinds = {Kind(outcome=PENDING, reference=case.reference): -1, _kind(screening, case): 1}
     end_case(conn, case, spent + tallies.one_outcome(screening.outcome, now), kinds, now)
     label = None if screening.outcome is Outcome.HUMAN_REVIEW else Label(screening.outcome.value)
-    placement = _placement(screening, case, toss, settings)
+    placement = _placement(screening, case, settings, audited=audited)
     entered = settle(conn, case.id, placement, label, now, settings)
     decided = (screenings, node_runs, inbox_entries) if entered else (screenings, node_runs)
     append(conn, SYSTEM.at(now), "decided", case.id, {}, *decided)  # last: nobody else writes from here on
@@ -238,9 +242,8 @@ def _case(conn: Connection, case_id: str) -> Any:
 @cache
 def _case_query() -> Select[Any]:
     columns = (cases.c[name] for name in ("id", "batch_id", "row", "flags", "reference", "audit_probability"))
-    of_batch = (batches.c.reach, batches.c.seed, audit_allocations.c.probabilities, LATEST_BODY.label("settings"))
+    of_batch = (batches.c.reach, batches.c.seed, LATEST_BODY.label("settings"))
     query = select(*columns, *of_batch).join(batches, batches.c.id == cases.c.batch_id)
-    query = query.outerjoin(audit_allocations, audit_allocations.c.version == batches.c.audit_allocation)
     return query.where(cases.c.id == bindparam("wanted"))
 
 
@@ -287,28 +290,6 @@ def _place(screening: Screening, case: Row[Any]) -> dict[str, Any]:
     return {"kind": _kind(screening, case).key, "row": case.row, "gap": last and gap_of(last)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Toss:
-    """What an outcome says of its audit: the coin of intake, held against the probability that its doubt has."""
-
-    first_end: str | None
-    doubt: str | None
-    audit_probability: float
-    audited: bool
-
-
-def _toss(screening: Screening, case: Row[Any]) -> _Toss:
-    """Only a text called safe is read more often for what speaks against it; all others have the batch's π."""
-    doubt = doubt_of(screening, case.flags["text"] + case.flags["reply"]) if screening.outcome is Outcome.SAFE else None
-    probability = Allocation(probabilities=case.probabilities or {}).probability(doubt, case.audit_probability)
-    return _Toss(
-        first_end=_first_end(screening),
-        doubt=doubt,
-        audit_probability=probability,
-        audited=audit_coin(str(case.seed), case.id) < probability,
-    )
-
-
 def _first_end(screening: Screening) -> str | None:
     verdict = screening.runs[0].verdict if screening.runs else None
     if verdict is None:
@@ -316,12 +297,12 @@ def _first_end(screening: Screening) -> str | None:
     return verdict.label.value if verdict.label and verdict.ended is Ended.IDENTIFIED else verdict.ended.value
 
 
-def _placement(screening: Screening, case: Row[Any], toss: _Toss, settings: SiteSettings) -> Placement | None:
+def _placement(screening: Screening, case: Row[Any], settings: SiteSettings, *, audited: bool) -> Placement | None:
     found = case.flags["text"] + case.flags["reply"]
     read = case.reach == Reach.READ or Flag.STATED_IMMINENT in found  # whatever was chosen for the others
     if (read and screening.outcome is Outcome.UNSAFE) or screening.outcome is Outcome.HUMAN_REVIEW:
         return tier_for(screening, found)
-    return audit_placement(case.id, settings.audit_urgent_share, found) if toss.audited else None
+    return audit_placement(case.id, settings.audit_urgent_share, found) if audited else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -87,7 +87,6 @@ class Settled:
 
     outcome: Outcome | None = None
     under_audit: bool | None = None
-    doubt: str | None = None
     first_end: str | None = None
     in_reference: bool | None = None
 
@@ -104,7 +103,7 @@ def settled_cases(
         of_batch = batches_of(conn, version)
         of_config = [_DONE.configuration == version, _DONE.batch_id.in_(list(of_batch))]
         query = select(_DONE.case_id).where(*of_config)
-        for name in ("outcome", "doubt", "first_end"):
+        for name in ("outcome", "first_end"):
             if (value := getattr(wanted, name)) is not None:
                 query = query.where(_DONE[name] == value)
         if wanted.under_audit is not None:

@@ -8,14 +8,13 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
 
-from screening.engine.doubt import Doubt
 from screening.labels import Label, Outcome
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.review.reach import Reach
 from screening.review.triage import Tier
 from screening.statistics.metrics import Proportion
-from screening.statistics.verification import AuditCase, Seen, audit_coin
+from screening.statistics.verification import AuditCase, audit_coin
 from storage.database import Database
 from storage.schema import adjudications, batch_tallies, batches, configurations, inbox_entries, ratings, screenings
 
@@ -26,13 +25,12 @@ _INSUFFICIENT = "insufficient_information"
 class Reading:
     """A settled case of the audit, with when it was settled and when its blind first reading was given.
 
-    ``doubt`` is what spoke against a safe; ``not_blind`` that its first reading was given after the engine's view.
+    ``not_blind`` says that its first reading was given after the engine's view.
     """
 
     case: AuditCase
     settled_at: datetime
     read_at: datetime | None
-    doubt: str | None = None
     not_blind: bool = False
 
 
@@ -45,7 +43,6 @@ class AuditSample:
     was 0 (single texts, batches without an audit): nothing can be said of them. ``not_blind`` counts readings that
     were due and are left out because the engine's view had been served before. ``reaches`` are what these batches did
     with texts called unsafe: of one that only listed or counted them too few are read for any claim about specificity.
-    ``seen`` are the texts called safe by what spoke against them.
     """
 
     configuration_version: str
@@ -55,7 +52,6 @@ class AuditSample:
     not_blind: int
     reaches: frozenset[Reach] = frozenset()
     others: tuple[tuple[AuditCase, int], ...] = ()
-    seen: tuple[Seen, ...] = ()
 
     @property
     def case_counts(self) -> tuple[tuple[AuditCase, int], ...]:
@@ -131,7 +127,6 @@ def audit_sample(db: Database, actor: Actor, version: str) -> AuditSample:
         reaches=frozenset(Reach(one.reach) for one in of_batch.values() if one.audit_rate > 0),
         not_blind=sum(each.not_blind for each in readings)
         + sum(alike for one, alike in audited if one.blind is False and _due(one, of_batch)),
-        seen=_doubt_tallies(counts, readings),
     )
 
 
@@ -161,8 +156,8 @@ _FACTS = (_DONE.outcome, _DONE.audit_probability, _DONE.batch_id)
 
 def _counts(version: str, of_batch: OfBatch) -> Select[Any]:
     """How many texts that no coin chose ended in each way: read off an index, whatever their number."""
-    query = select(func.count().label("alike"), *_FACTS, _DONE.doubt).where(*_of(version, of_batch, audited=False))
-    return query.group_by(_DONE.outcome, _DONE.audit_probability, _DONE.doubt, _DONE.batch_id)
+    query = select(func.count().label("alike"), *_FACTS).where(*_of(version, of_batch, audited=False))
+    return query.group_by(_DONE.outcome, _DONE.audit_probability, _DONE.batch_id)
 
 
 def _join_readings(case_id: ColumnElement[str], query: Select[Any]) -> Select[Any]:
@@ -181,7 +176,7 @@ def _join_readings(case_id: ColumnElement[str], query: Select[Any]) -> Select[An
 
 
 def _readings(version: str, of_batch: OfBatch) -> Select[Any]:
-    query = select(*_FACTS, _DONE.case_id, _DONE.doubt, _DONE.completed_at, ratings.c.at).select_from(
+    query = select(*_FACTS, _DONE.case_id, _DONE.completed_at, ratings.c.at).select_from(
         screenings.outerjoin(inbox_entries, inbox_entries.c.case_id == _DONE.case_id)
     )
     query = query.where(*_of(version, of_batch, audited=True), _DONE.batch_id.in_(under_audit(of_batch)))
@@ -240,7 +235,6 @@ def _reading(row: Any, of_batch: Any) -> Reading:
         case=_case(row, of_batch, audit_coin(str(of_batch.seed), row.case_id)),
         settled_at=row.completed_at,
         read_at=row.at if row.blind else None,
-        doubt=row.doubt,
         not_blind=row.blind is False,
     )
 
@@ -264,35 +258,12 @@ def _case(row: Any, of_batch: Any, coin: float) -> AuditCase:
     )
 
 
-def _doubt_tallies(counts: Sequence[Any], readings: Sequence[Reading]) -> tuple[Seen, ...]:
-    """Texts called safe by what spoke against them, and what their readings found."""
-    cases, read, unsafe, due = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
-    for row in counts:
-        if row.doubt is not None:
-            cases[row.doubt] += row.alike
-    for each in readings:
-        if each.doubt is not None:
-            cases[each.doubt] += 1
-            read[each.doubt] += each.case.read
-            unsafe[each.doubt] += each.case.read and each.case.label is Label.UNSAFE
-            due[each.doubt] += each.case.waiting or each.case.read_again
-    return tuple(
-        Seen(name=doubt.value, cases=cases[doubt], read=read[doubt], unsafe=unsafe[doubt], due=due[doubt])
-        for doubt in Doubt
-        if cases[doubt]
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditedReading:
-    """A case under audit with a first reading, as `audit_sample` counts it. ``by_coin`` tells that the coin chose it,
-    ``doubt`` what spoke against a safe.
-    """
+    """A case under audit with a first reading, as `audit_sample` counts it."""
 
     case_id: str
     case: AuditCase
-    doubt: str | None
-    by_coin: bool
 
 
 def audited_readings(db: Database, actor: Actor, version: str, *, blind: bool = True) -> tuple[AuditedReading, ...]:
@@ -301,7 +272,7 @@ def audited_readings(db: Database, actor: Actor, version: str, *, blind: bool = 
     """
     require(actor, Action.VIEW_RESULTS)
     joined = inbox_entries.join(screenings, _DONE.case_id == inbox_entries.c.case_id)
-    query = select(*_FACTS, _DONE.case_id, _DONE.audited, _DONE.doubt).select_from(joined)
+    query = select(*_FACTS, _DONE.case_id, _DONE.audited).select_from(joined)
     with db.read() as conn:
         of_batch = batches_of(conn, version)
         here = (_DONE.configuration == version, _DONE.batch_id.in_(under_audit(of_batch)))
@@ -311,8 +282,6 @@ def audited_readings(db: Database, actor: Actor, version: str, *, blind: bool = 
         AuditedReading(
             case_id=row.case_id,
             case=_case(row, of_batch[row.batch_id], _coin(row, of_batch)),
-            doubt=row.doubt,
-            by_coin=bool(row.audited),
         )
         for row in rows
     )

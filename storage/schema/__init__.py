@@ -23,7 +23,6 @@ from storage.schema.engine import (
 )
 from storage.schema.erasure import erased_cases, erasure_requests
 from storage.schema.intake import (
-    audit_allocations,
     batch_events,
     batch_tallies,
     batches,
@@ -77,7 +76,6 @@ __all__ = [
     "accounts",
     "acknowledgements",
     "adjudications",
-    "audit_allocations",
     "audit_events",
     "batch_events",
     "batch_tallies",

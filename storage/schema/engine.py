@@ -48,7 +48,6 @@ screenings = Table(
     Column("cost_usd", Float),
     Column("delta", Float),
     Column("first_end", String(16)),  # of the first agent: its label, else how it ended; None where none was asked
-    Column("doubt", String(16)),  # what speaks against a safe, as the audit's allocation takes it
     Column("audit_probability", Float, nullable=False, default=0.0, server_default="0"),  # what the coin was held to
     Column("audited", Boolean, nullable=False, default=False, server_default=false()),  # the coin lay below it
     Column("completed_at", Moment, nullable=False),
@@ -66,7 +65,6 @@ Index(
     screenings.c.audited,
     screenings.c.outcome,
     screenings.c.audit_probability,
-    screenings.c.doubt,
     screenings.c.batch_id,
 )
 Index(

@@ -26,16 +26,6 @@ configurations = Table(
     Column("created_at", Moment, nullable=False),
 )
 
-# Audit probabilities by what speaks against a safe: a batch is bound to the version in force when it began.
-audit_allocations = Table(
-    "audit_allocations",
-    metadata,
-    Column("version", BigId, primary_key=True, autoincrement=True),
-    Column("probabilities", JSON, nullable=False),  # {doubt: π}; empty: π of the plan for all
-    Column("by", String(64), nullable=False),
-    Column("at", Moment, nullable=False),
-)
-
 batches = Table(
     "batches",
     metadata,
@@ -45,7 +35,6 @@ batches = Table(
     Column("configuration", String(64), ForeignKey("configurations.version"), nullable=False),
     Column("seed", BigInteger, nullable=False),
     Column("audit_rate", Float, nullable=False, default=0.0),
-    Column("audit_allocation", BigInteger),  # a version; None: audit_rate for every case
     Column("reach", String(8), nullable=False, default="read", server_default="count"),  # of what is called unsafe
     Column("max_calls", BigInteger),  # caps; None is no cap
     Column("max_cost_usd", Float),

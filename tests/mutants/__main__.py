@@ -78,7 +78,6 @@ MODULES = {
     "screening/statistics/verification/change.py": [
         f"{STATISTICS}/test_verification_{each}.py" for each in ("change", "claims")
     ],
-    "screening/statistics/verification/allocation.py": [f"{STATISTICS}/test_verification_allocation.py"],
     "screening/statistics/certification/certificates.py": [f"{STATISTICS}/certification"],
     "screening/statistics/certification/calibration.py": [f"{STATISTICS}/certification/test_calibration.py"],
     "screening/statistics/certification/worst_case.py": [f"{STATISTICS}/certification"],
@@ -92,7 +91,6 @@ MODULES = {
     "screening/engine/pipeline.py": [f"{ENGINE}/test_pipeline.py"],
     "screening/engine/certified_mixture.py": [f"{STATISTICS}/certification/test_certificates.py"],
     "screening/engine/distribution.py": [f"{ENGINE}/test_distribution.py"],
-    "screening/engine/doubt.py": [f"{ENGINE}/test_doubt.py"],
     "screening/engine/pipeline_file.py": [f"{ENGINE}/test_pipeline_file.py"],
     "screening/engine/prompting.py": [f"{ENGINE}/test_prompting.py"],
     "screening/engine/whole_way.py": [f"{ENGINE}/test_whole_way.py"],
@@ -110,9 +108,7 @@ MODULES = {
     "storage/review/inbox.py": [f"{STORAGE}/review/test_{each}.py" for each in ("assigning", "inbox")],
     "storage/review/claims.py": [f"{STORAGE}/review/test_{each}.py" for each in ("claims", "inbox", "ahead")],
     "storage/review/second_looks.py": [f"{STORAGE}/review/test_second_looks.py"],
-    "storage/batches/screenings.py": [
-        f"{STORAGE}/batches/test_{each}.py" for each in ("screenings", "allocations", "reach")
-    ],
+    "storage/batches/screenings.py": [f"{STORAGE}/batches/test_{each}.py" for each in ("screenings", "reach")],
     "storage/review/adjudication.py": [
         f"{STORAGE}/review/test_{each}.py" for each in ("adjudication", "decided_again")
     ],
@@ -148,7 +144,7 @@ DECIDING = {
         "earliest", "next_free", "claim_next", "by_urgency", "claim_in", "_take", "take_back", "holds", "renew",
     ],
     "storage/review/second_looks.py": ["request_second_looks"],
-    "storage/batches/screenings.py": ["_require_allowed", "_follows_from", "_placement", "_toss"],
+    "storage/batches/screenings.py": ["_require_allowed", "_follows_from", "_placement"],
     "storage/review/adjudication.py": [
         "settle", "resettle", "_close_or_wait", "_wait", "_dispute", "close", "latest_readings", "_labels_ever_given",
         "adjudicate", "is_party", "amend", "_is_same", "_needs",

@@ -3,7 +3,6 @@
 All of it compares with clinicians' blind-first ratings only; the stopping rule's delta plays no part here.
 """
 
-from screening.statistics.verification.allocation import Allocation, Seen, neyman
 from screening.statistics.verification.audit import (
     AuditCase,
     Stratum,
@@ -36,7 +35,6 @@ from screening.statistics.verification.weighted import (
 )
 
 __all__ = [
-    "Allocation",
     "AuditCase",
     "AuditEstimates",
     "Binding",
@@ -48,7 +46,6 @@ __all__ = [
     "Recognized",
     "Revision",
     "Rise",
-    "Seen",
     "Standing",
     "Stratum",
     "SwitchRate",
@@ -61,7 +58,6 @@ __all__ = [
     "estimate",
     "guarantee_of",
     "in_sample",
-    "neyman",
     "plan_readings",
     "readings_required",
     "recognized_share",

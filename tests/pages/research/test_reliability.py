@@ -19,7 +19,6 @@ from screening.review.actors import LOCAL_USER
 from screening.review.reach import Reach
 from screening.statistics.metrics import Proportion
 from screening.statistics.verification import AuditCase, Binding, Standing, Stratum
-from storage.batches.allocations import current_allocation
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.research.outcome_mix import REFERENCE, OutcomeMix
@@ -332,7 +331,7 @@ def test_every_count_of_the_audit_lists_as_many_cases_in_review_or_not(
     flow_of_it = {row["Cases"]: row["n"] for row in page.dataframe[0].value.to_dict("records")}
     assert flow_of_it["reading still due"] > 0
     assert flow_of_it["under audit"] == sum(flow_of_it[words.lower()] for words in CALLED.values())
-    for tab, key in (("Audit sample", "audit_cases"), ("Allocation", "allocation_cases")):
+    for tab, key in (("Audit sample", "audit_cases"),):
         page.session_state["reliability_tab"] = tab
         page.run()
         for words, count in _counts(page, key).items():
@@ -346,19 +345,6 @@ def test_everybody_is_told_the_same_figures(page_database: Database) -> None:
     reader, other = (verify_now(page_database, who, one.version, PLAN, AT.date()) for who in (LOCAL_USER, RESEARCHER))
     assert reader == other and any(each.waiting for each in other.strata)
     assert other.called_safe == other.estimates.missed.cases
-
-
-def test_the_counts_of_allocation_open_their_cases(open_page: Opener, page_database: Database) -> None:
-    screened(page_database, sample_rows(every=4), audit_rate=0.1)
-    page = open_page("reliability")
-    page.session_state["reliability_tab"] = "Allocation"
-    page.run()
-    rows = page.dataframe[-1].value.to_dict("records")
-    strata = {row["What spoke against safe"].capitalize(): row["Texts"] for row in rows}
-    counts = _counts(page, "allocation_cases")
-    assert any(strata.values()) and strata == {words: counts.get(words, 0) for words in strata}  # none: all are due
-    page.pills(key="allocation_cases").set_value(page.pills(key="allocation_cases").options[0]).run()
-    assert not page.exception and 0 < len(page.dataframe[-1].value) <= next(iter(counts.values()))
 
 
 def test_the_counts_of_drift_open_their_cases(open_page: Opener, page_database: Database) -> None:
@@ -392,20 +378,6 @@ def test_a_reading_after_the_reveal_is_left_out_and_counted(page_database: Datab
     (measured,) = measured_configurations(page_database, LOCAL_USER)
     found = audit_sample(page_database, LOCAL_USER, measured.version)
     assert found.not_blind == 1 and not any(case.read for case, _ in found.case_counts)
-
-
-def test_an_administrator_allocates_the_readings_of_batches_to_come(open_page: Opener, page_database: Database) -> None:
-    screened(page_database, sample_rows(every=4), audit_rate=0.1)
-    page = open_page("reliability")
-    page.session_state["reliability_tab"] = "Allocation"
-    page.run()
-    assert not page.exception and "nothing spoke against safe" in page.dataframe[-1].value.to_string()
-    page.button(key="allocation_use").click().run()
-    assert "Allocation 1 holds for batches that begin from now on." in page.success[0].value
-    now = current_allocation(page_database)
-    assert now is not None and min(now.allocation.probabilities.values()) >= 0.1
-    page.button(key="allocation_end").click().run()
-    assert current_allocation(page_database).allocation.probabilities == {}  # type: ignore[union-attr]
 
 
 def test_what_was_read_beyond_the_plan_stands_beside_the_guarantee_and_not_in_it() -> None:
