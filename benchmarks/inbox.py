@@ -30,7 +30,6 @@ from screening.review.triage import TARGETS, Tier
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.review import claims
-from storage.review.ahead import discard_ahead, send_ahead
 from storage.review.queue import counts, queue
 from storage.review.ratings import submit_rating
 from storage.schema import batch_tallies, batches, cases, configurations, inbox_entries
@@ -44,7 +43,7 @@ AIMS = {"poll": 5.0, "page": 15.0}
 """Milliseconds of processor time."""
 FLAT = 2.0
 """How much longer a step may take at the largest size than at the smallest, beyond half a millisecond."""
-STEPS = ("claim", "claim P3", "save", "ahead", "page 1", "page 10", "counts", "poll", "page")
+STEPS = ("claim", "claim P3", "save", "page 1", "page 10", "counts", "poll", "page")
 Figures = Mapping[str, float]
 
 
@@ -169,7 +168,6 @@ def _steps(db: Database) -> dict[str, Callable[[], object]]:
         "claim": lambda: claims.claim_next(db, who, lease=hour),
         "claim P3": lambda: claims.claim_next(db, who, lease=hour, tiers=[Tier.P3]),
         "save": partial(save_next, db, claimed),
-        "ahead": lambda: (send_ahead(db, who, tiers=[Tier.P3]), discard_ahead(db, who)),
         "page 1": lambda: queue(db, who, limit=50),
         "page 10": lambda: queue(db, who, limit=50, offset=450),
         "counts": lambda: counts(db, who, tiers=[Tier.P0, Tier.P1]),

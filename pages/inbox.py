@@ -9,7 +9,7 @@ from pages.components.sign_in import KEPT, taken_roles
 from pages.components.typed import keep_typed
 from pages.review.desk_panel import desk_panel, do_what_is_asked
 from pages.review.follow_up_panel import follow_up_panel
-from pages.review.inbox_desk import Desk, Here, current, give_up_ahead
+from pages.review.inbox_desk import Desk, Here, current
 from pages.review.inbox_live import View
 from pages.review.inbox_queue import batch_filter, break_prompt, chosen_view, exposure_html, exposure_today, live_queue
 from pages.review.inbox_words import waiting_words
@@ -82,7 +82,6 @@ def cover_switch() -> None:
             st.query_params.pop("cover", None)
         else:
             st.query_params["cover"] = "1"
-            give_up_ahead(here)  # that text is not covered
         st.rerun()
 
 

@@ -3,12 +3,12 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, ScalarSelect, and_, exists, func, or_, select
+from sqlalchemy import ColumnElement, ScalarSelect, and_, exists, func, select
 
 from storage.schema import Moment, audit_events
 
-LOOKS = ("opened", "text_viewed", "ahead_opened")
-"""What the log says when a text comes before somebody's eyes: served when asked for, or sent ahead and then opened."""
+LOOKS = ("opened", "text_viewed")
+"""What the log says when a text comes before somebody's eyes."""
 
 
 def looks_at(case_id: ColumnElement[str]) -> tuple[Any, ColumnElement[bool]]:
@@ -20,8 +20,7 @@ def looks_at(case_id: ColumnElement[str]) -> tuple[Any, ColumnElement[bool]]:
     view, taken = audit_events.alias(), audit_events.alias()
     same = taken.c.subject == view.c.subject, taken.c.actor == view.c.actor
     claimed = exists().where(*same, taken.c.action.in_(("claimed", "opened")), taken.c.seq <= view.c.seq)
-    taken_up = or_(view.c.action == "ahead_opened", claimed)  # of one sent ahead the opening is logged, then the claim
-    return view, and_(view.c.subject == case_id, view.c.action.in_(LOOKS), taken_up)
+    return view, and_(view.c.subject == case_id, view.c.action.in_(LOOKS), claimed)
 
 
 def first_look(case_id: ColumnElement[str]) -> ScalarSelect[Any]:

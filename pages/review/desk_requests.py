@@ -166,7 +166,7 @@ def _form(at: At, request: Request) -> RatingForm:
 
 
 def _save(at: At, request: Request) -> None:
-    inbox_desk.save(at.here, request.case or "", request.token, _form(at, request), request.id, at.tiers)
+    inbox_desk.save(at.here, request.case or "", request.token, _form(at, request), request.id)
 
 
 def _reveal(at: At, request: Request) -> None:

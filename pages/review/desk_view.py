@@ -1,7 +1,7 @@
 """What the desk's component is given to show: plain values, every text of others as text and never as markup."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from pages.components.flagged_phrases import flagged_phrases
@@ -63,7 +63,6 @@ def view(here: Here, desk: Desk | None, memory: Memory, *, empty: str, may_take:
         "said": memory.said,
         "help": {"words": here.site.help_text, "protocol": here.site.protocol_address},
         "last": _last(memory),
-        "ahead": _ahead(here, memory),
     }
     return shown | stage
 
@@ -268,19 +267,4 @@ def _last(memory: Memory) -> dict[str, Any] | None:
         "words": reading_words(last.rating.form),
         "at": _ms(last.rating.at),
         "until": _ms(last.rating.at + TIME_TO_TAKE_BACK),
-    }
-
-
-def _ahead(here: Here, memory: Memory) -> dict[str, Any] | None:
-    sent = memory.ahead
-    if sent is None or sent.until <= here.now + timedelta(seconds=2):
-        return None
-    case_id = sent.text.case_id
-    return {
-        "id": case_id,
-        "name": list_name(sent.text.external_id, case_id),
-        "until": _ms(sent.until),
-        "due": _ms(sent.due_at),
-        **_tier(sent.tier, why_words(sent.why)),
-        **_texts(sent.text),
     }

@@ -19,13 +19,12 @@ from screening.review.triage import Tier
 from storage.database import Database
 from storage.erased import ERASED, is_erased_now
 from storage.review import claims, inbox, ratings
-from storage.review.ahead import SentAhead, discard_ahead, send_ahead
 from storage.review.claims import Claim, LeaseLost
 from storage.review.evidence import CaseText, Evidence, reveal_evidence
 from storage.review.notes import Note, notes
 from storage.review.opening import Opened, open_named, open_next, show
 from storage.review.queue import counts
-from storage.review.ratings import Rating, Receipt
+from storage.review.ratings import Rating
 from storage.review.same_person import NearText
 from storage.review.second_readings import has_asked
 from storage.review.standing import Place, Standing, standing
@@ -107,13 +106,12 @@ class LastSaved:
 
 @dataclass(slots=True, kw_only=True)
 class Memory:
-    """What a session knows besides the case: what was asked last and what was answered, the last save, the text sent
-    ahead, whether the rest of the page is ``behind`` what was done at the desk, and what was ``shown`` on it last.
+    """What a session knows besides the case: what was asked last and what was answered, the last save, whether the
+    rest of the page is ``behind`` what was done at the desk, and what was ``shown`` on it last.
     """
 
     answers: dict[str, dict[str, object]] = field(default_factory=dict)
     last: LastSaved | None = None
-    ahead: SentAhead | None = None
     said: str = ""
     asked: tuple[str, ...] = ()
     behind: bool = False
@@ -269,7 +267,6 @@ def _with_text(here: Here, desk: Desk) -> Desk:
 def take_next(here: Here, tiers: Collection[Tier] | None) -> Desk | None:
     """Put the next case on the desk. None when none is free."""
     desk = _open_next(here, tiers)
-    memory().ahead = None
     if desk is None:
         clear()
         return None
@@ -308,20 +305,15 @@ def take(here: Here, case_id: str) -> None:
         lay(_lay_out_opened(here, open_named(here.db, here.by, case_id, here.lease)))
 
 
-def save(
-    here: Here, case_id: str, token: str, form: RatingForm, rating_id: str, tiers: Collection[Tier] | None
-) -> Receipt:
-    """Store the reading, and send the next text ahead where it can wait. Raises LeaseLost, Forbidden."""
-    receipt = ratings.submit_rating(here.db, here.by, case_id, token, form, submission_id=rating_id)
+def save(here: Here, case_id: str, token: str, form: RatingForm, rating_id: str) -> None:
+    """Store the reading. Raises LeaseLost, Forbidden."""
+    ratings.submit_rating(here.db, here.by, case_id, token, form, submission_id=rating_id)
     mine = my_rating(here, case_id)
     desk: Desk | None = st.session_state.get(_DESK)
     if mine is not None and desk is not None and desk.case_id == case_id:
         keep(replace(desk, mine=mine, evidence=None))
         name = desk.text.external_id if desk.text else ""
         memory().last = LastSaved(case_id=case_id, rating=mine, name=name)
-    waits = covers_texts() or claims.my_claims(here.db, here.by)  # what they hold already comes next
-    memory().ahead = None if waits else send_ahead(here.db, here.by, tiers)
-    return receipt
 
 
 def revise(here: Here, desk: Desk, form: RatingForm, reason: str, rating_id: str) -> None:
@@ -366,15 +358,8 @@ def show_read(here: Here, case_id: str) -> None:
         lay(_with_text(here, Desk(case_id=case_id, mine=mine)))
 
 
-def give_up_ahead(here: Here) -> None:
-    """Give up the text that was sent ahead."""
-    discard_ahead(here.db, here.by)
-    memory().ahead = None
-
-
 def finish(here: Here, desk: Desk | None) -> None:
-    """Leave nothing with this person: neither a case nor a text sent ahead."""
-    give_up_ahead(here)
+    """Leave nothing with this person."""
     inbox.release_all(here.db, here.by, note="session ended")
     if desk is None or not desk.busy:
         clear()

@@ -40,7 +40,6 @@ STATE_WORDS: Mapping[State, str] = {
     State.SENIOR: "awaiting a senior",
     State.RESERVED: "on hold or transferred",
     State.SKIPPED: "skipped by you",
-    State.AHEAD: "about to be opened by somebody else",
 }
 
 LABEL_WORDS: Mapping[RatingLabel, str] = {
@@ -116,7 +115,6 @@ def state_words(state: State) -> str:
         State.FREE: "",
         State.MINE: "assigned to you",
         State.READ: "reviewed",
-        State.AHEAD: "taken",
         State.HELD: "assigned",
     }
     return short.get(state, state.value)

@@ -26,7 +26,7 @@ from storage.settings_store import SiteSettings, current_in
 from storage.visibility import unblind
 
 _entry = inbox_entries.c
-_KNOWN = (_entry.case_id, _entry.tier, _entry.reading, _entry.holder, _entry.lease_expires_at, _entry.ahead_until)
+_KNOWN = (_entry.case_id, _entry.tier, _entry.reading, _entry.holder, _entry.lease_expires_at)
 _ENTRY = select(*_KNOWN, _entry.closed_at).where(_entry.case_id == bindparam("one")).with_for_update()
 _SETTLE = update(inbox_entries).where(_entry.case_id == bindparam("one")).values(cause=None)
 
@@ -83,7 +83,7 @@ def settle(
         return placement is not None and enter(conn, case_id, placement, now, settings=settings)
     if entry.closed_at is not None:
         _doubt(conn, entry, label, now)
-    elif _was_opened(conn, entry, now):
+    elif _was_opened(conn, entry):
         _go_on(conn, entry, placement, now, settings)
     elif placement is None:
         conn.execute(delete(inbox_entries).where(_entry.case_id == case_id))
@@ -100,10 +100,9 @@ def _urgency(tier: Tier, now: datetime, settings: SiteSettings) -> dict[str, Any
     return {"tier": int(tier), "due_at": due_at(tier, now, settings.targets)}
 
 
-def _was_opened(conn: Connection, entry: Any, now: datetime) -> bool:
-    """Whether anybody has opened the text, or may have it in front of them now."""
-    ahead = entry.ahead_until is not None and entry.ahead_until > now
-    if entry.holder is not None or entry.reading != "first" or ahead:
+def _was_opened(conn: Connection, entry: Any) -> bool:
+    """Whether anybody has opened the text."""
+    if entry.holder is not None or entry.reading != "first":
         return True
     seen = (audit_events.c.subject == entry.case_id, audit_events.c.action.in_(("claimed", "opened", "text_viewed")))
     return conn.execute(select(exists().where(*seen))).scalar_one()

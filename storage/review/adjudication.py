@@ -141,7 +141,7 @@ def close(conn: Connection, case_id: str, label: RatingLabel, method: Method, by
             at=by.now,
         )
     )
-    kept = ("holder", "token", "lease_expires_at", "held_by", "handed_to", "reserved_until", "ahead_for", "ahead_until")
+    kept = ("holder", "token", "lease_expires_at", "held_by", "handed_to", "reserved_until")
     free = dict.fromkeys(kept)
     conn.execute(update(inbox_entries).where(_entry.case_id == case_id).values(closed_at=by.now, **free))
     tell_again(conn, case_id, by.now)

@@ -6,7 +6,7 @@ reviewer; it treats an expired lease and a past reservation as free, so that no 
 """
 
 import secrets
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -29,7 +29,7 @@ from sqlalchemy import (
     update,
 )
 
-from screening.review.actors import SYSTEM, Acting, Actor, Role
+from screening.review.actors import Acting, Actor, Role
 from screening.review.policy import Action, is_allowed, require
 from screening.review.triage import Tier
 from storage.audit_log import append
@@ -120,22 +120,11 @@ def _snooze_begin(now: At) -> At:
     return now - SNOOZE if isinstance(now, datetime) else SNOOZED_SINCE
 
 
-def is_sent_ahead(now: At) -> ColumnElement[bool]:
-    """The condition that the text was sent ahead to somebody's browser, and is still reserved for them."""
-    return and_(_entry.ahead_until.is_not(None), _entry.ahead_until > now)
-
-
-def not_ahead_for_others(actor: Actor, now: At) -> ColumnElement[bool]:
-    """The condition that the text was not sent ahead to anybody except the actor."""
-    return or_(_entry.ahead_until.is_(None), _entry.ahead_until <= now, _entry.ahead_for == actor.id)
-
-
 def cases_in_hands(actor: Actor, now: At) -> CompoundSelect[Any]:
     """The ids of all open cases that may not be free for this actor: few, and each kind has an index."""
     ids = select(_entry.case_id).where(is_open())
     return ids.where(is_leased(now)).union(
         ids.where(_entry.reserved_until.is_not(None), _entry.reserved_until > now),
-        ids.where(is_sent_ahead(now)),
         ids.where(LATER_READING, _entry.reading.in_(("second", "third"))),
         _skips(actor, now),
     )
@@ -161,7 +150,6 @@ def state(actor: Actor, now: At) -> ColumnElement[str]:
         (needs_senior(actor), "senior"),
         (is_reserved_for_others(actor, now), "reserved"),
         (is_snoozed(actor, now), "skipped"),
-        (~not_ahead_for_others(actor, now), "ahead"),
         else_="free",
     )
 
@@ -177,7 +165,6 @@ def free_for(actor: Actor, now: At, tiers: Collection[Tier] | None, batch: str |
         ~needs_senior(actor),
         ~is_reserved_for_others(actor, now),
         ~is_snoozed(actor, now),
-        not_ahead_for_others(actor, now),
     )
 
 
@@ -248,9 +235,7 @@ def claim_next(
     batch: str | None = None,
 ) -> Claim | None:
     """The case due next that is free for this person, of these tiers and this batch, now held by them; None when there
-    is none.
-
-    If a more urgent case has come since a text was sent ahead to them, that text is given up. Raises Forbidden.
+    is none. Raises Forbidden.
     """
     require(by.actor, Action.CLAIM_NEXT)
     with db.write() as conn:
@@ -267,14 +252,11 @@ def claim_next_in(
     action: str = CLAIMED,
 ) -> Claim | None:
     """As `claim_next`, inside the caller's transaction; ``action`` is what the audit log calls it."""
-    ahead = take_back(conn, by)
     for among in by_urgency(conn, by, tiers, batch):
         due_next = _entry.case_id == next_free(by.actor, by.now, among, batch)
         if (taken := _take(conn, due_next, by, lease, token)) is not None:
-            note_ahead(conn, by, ahead, taken.case_id)
             append(conn, by, action, taken.case_id, {"tier": int(taken.tier)})
             return taken
-    note_ahead(conn, by, ahead)
     return None
 
 
@@ -307,7 +289,7 @@ def claim_in(conn: Connection, by: Acting, case_id: str, lease: timedelta, token
     row = _entry_row(conn, case_id)
     require(by.actor, Action.CLAIM_NAMED, _owner(conn, by, row))
     unheld = or_(~is_leased(by.now), _entry.holder == by.id, _entry.holder.is_(None))
-    free = and_(unheld, ~is_read_by(by.actor), not_ahead_for_others(by.actor, by.now))
+    free = and_(unheld, ~is_read_by(by.actor))
     if row.reading == "third" and not is_allowed(by.actor, Action.ADJUDICATE):
         raise NotAvailable("two readers disagree: this reading is a senior's")
     if row.closed_at is not None:
@@ -343,8 +325,6 @@ def _take(conn: Connection, which: ColumnElement[bool], by: Acting, lease: timed
             held_by=None,
             handed_to=None,
             reserved_until=None,
-            ahead_for=None,
-            ahead_until=None,
         )
         .returning(*_NAMED)
     ).first()
@@ -353,33 +333,6 @@ def _take(conn: Connection, which: ColumnElement[bool], by: Acting, lease: timed
 
 def _claim(row: Any) -> Claim:
     return record(Claim, row, expires_at=row.lease_expires_at, tier=Tier(row.tier), why=why_of(row))
-
-
-def take_back(conn: Connection, by: Acting) -> Mapping[str, str]:
-    """End the reservation of what was sent ahead to this person, or to anybody whose minute is over.
-
-    Returns the ids, and to whom each was sent. Rows that another transaction is claiming are left to it.
-    """
-    over = and_(
-        is_open(), _entry.ahead_until.is_not(None), or_(_entry.ahead_for == by.id, _entry.ahead_until <= by.now)
-    )
-    rows = conn.execute(
-        select(_entry.case_id, _entry.ahead_for).where(over).with_for_update(skip_locked=True, of=inbox_entries)
-    ).all()
-    found = {row.case_id: row.ahead_for for row in rows}
-    if found:
-        back = update(inbox_entries).where(_entry.case_id.in_(list(found)))
-        conn.execute(back.values(ahead_for=None, ahead_until=None))
-    return found
-
-
-def note_ahead(conn: Connection, by: Acting, ahead: Mapping[str, str], opened: str | None = None) -> None:
-    """Write to the audit log which of the cases sent ahead were opened, and which were not."""
-    for case_id, to in sorted(ahead.items()):
-        if to != by.id:
-            append(conn, SYSTEM.at(by.now), "ahead_discarded", case_id, {"sent_to": to})
-        else:
-            append(conn, by, "ahead_opened" if case_id == opened else "ahead_discarded", case_id, {})
 
 
 def my_claims(db: Database, by: Acting) -> tuple[Claim, ...]:

@@ -13,7 +13,7 @@ from screening.review.actors import Acting, Actor, Role
 from screening.review.triage import Tier
 from storage.audit_log import Detail, append
 from storage.database import Database, insert_into
-from storage.review.claims import LeaseLost, NotAvailable, holds, is_leased, is_open, note_ahead, take_back
+from storage.review.claims import LeaseLost, NotAvailable, holds, is_leased, is_open
 from storage.review.notes import add_note
 from storage.review.second_readings import Why, has_asked_in, request
 from storage.schema import accounts, case_notes, inbox_entries, ratings, skips
@@ -45,12 +45,10 @@ def release(db: Database, by: Acting, case_id: str, token: str, note: str = "") 
 def release_all(db: Database, by: Acting, note: str = "signed out", readings: Collection[str] = READINGS) -> int:
     """Give back what this person holds, of these readings, as sign-out does, and return how many cases that was."""
     with db.write() as conn:
-        ahead = take_back(conn, by)
         mine = and_(is_open(), is_leased(by.now), _entry.holder == by.id, _entry.reading.in_(readings))
         rows = conn.execute(select(_entry.case_id, _entry.token).where(mine)).all()
         for row in sorted(rows, key=lambda row: row.case_id):
             _let_go(conn, by, row.case_id, row.token, kind="release", note=note)
-        note_ahead(conn, by, ahead)
         if rows:
             append(conn, by, "released_all", None, {"cases": len(rows)})
     return len(rows)
@@ -149,8 +147,6 @@ def obstacle(conn: Connection, entry: Any, to: str, now: datetime, *, senior: bo
         return "is closed"
     if entry.holder is not None and entry.lease_expires_at > now:
         return "was taken meanwhile"
-    if entry.ahead_until is not None and entry.ahead_until > now:
-        return "is about to be opened by somebody"
     if entry.held_by is not None and entry.held_by == entry.handed_to and entry.reserved_until > now:
         return "was set aside by its reader"
     if entry.reading == "third" and not senior:

@@ -42,7 +42,6 @@ class State(StrEnum):
     SENIOR = "senior"  # two readers disagree, a senior decides
     RESERVED = "reserved"  # set aside, or handed to a named person
     SKIPPED = "skipped"  # by this person, for a while or for good
-    AHEAD = "ahead"  # sent ahead to somebody else's browser, for a minute at most
 
 
 class Sort(StrEnum):

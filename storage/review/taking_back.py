@@ -99,8 +99,6 @@ def _require_alone(conn: Connection, row: Any, entry: Any, now: datetime) -> Non
         raise TooLate("its label was decided since")
     if entry.holder is not None and entry.lease_expires_at > now:
         raise TooLate("another reader has begun")
-    if entry.ahead_until is not None and entry.ahead_until > now and entry.ahead_for != row.reviewer:
-        raise TooLate("another reader is about to open it")
 
 
 def _move(conn: Connection, row: Any, now: datetime) -> None:

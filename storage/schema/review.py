@@ -37,9 +37,6 @@ inbox_entries = Table(
     Column("held_by", String(64)),
     Column("handed_to", String(64)),
     Column("reserved_until", Moment),
-    # its text was sent to this person's browser before they asked for it; passed: nothing
-    Column("ahead_for", String(64)),
-    Column("ahead_until", Moment),
     Column("closed_at", Moment),  # set in the transaction that adjudicates: keeps the claim query flat
     # a researcher asked for its review: 0 where they picked it, else the probability with which it was drawn beside
     # those; None where nobody asked
@@ -73,8 +70,6 @@ _LEASED = and_(_OPEN, inbox_entries.c.holder.is_not(None))
 partial_index("ix_inbox_leased", inbox_entries.c.lease_expires_at, where=_LEASED)
 _RESERVED = and_(_OPEN, inbox_entries.c.reserved_until.is_not(None))
 partial_index("ix_inbox_reserved", inbox_entries.c.reserved_until, where=_RESERVED)
-_AHEAD = and_(_OPEN, inbox_entries.c.ahead_until.is_not(None))
-partial_index("ix_inbox_ahead", inbox_entries.c.ahead_until, where=_AHEAD)
 
 # How many cases are open, kept by triggers of the database in the transaction that opens or closes one. Their sum by
 # tier and reading is the count. PostgreSQL adds rows, so that no two transactions wait for each other, and folds them

@@ -106,7 +106,7 @@ MODULES = {
     "storage/research/relabelled.py": [f"{STORAGE}/research/test_relabelled.py"],
     "storage/review/assigning.py": [f"{STORAGE}/review/test_assigning.py"],
     "storage/review/inbox.py": [f"{STORAGE}/review/test_{each}.py" for each in ("assigning", "inbox")],
-    "storage/review/claims.py": [f"{STORAGE}/review/test_{each}.py" for each in ("claims", "inbox", "ahead")],
+    "storage/review/claims.py": [f"{STORAGE}/review/test_{each}.py" for each in ("claims", "inbox")],
     "storage/review/second_looks.py": [f"{STORAGE}/review/test_second_looks.py"],
     "storage/batches/screenings.py": [f"{STORAGE}/batches/test_{each}.py" for each in ("screenings", "reach")],
     "storage/review/adjudication.py": [
@@ -139,9 +139,9 @@ DECIDING = {
     "storage/review/assigning.py": ["assign"],
     "storage/review/inbox.py": ["is_senior", "obstacle", "_require_reader"],
     "storage/review/claims.py": [
-        "is_open", "is_leased", "in_tiers", "is_reserved_for_others", "is_snoozed", "_skips", "is_sent_ahead",
-        "not_ahead_for_others", "cases_in_hands", "is_read_by", "needs_senior", "state", "free_for", "in_order",
-        "earliest", "next_free", "claim_next", "by_urgency", "claim_in", "_take", "take_back", "holds", "renew",
+        "is_open", "is_leased", "in_tiers", "is_reserved_for_others", "is_snoozed", "_skips",
+        "cases_in_hands", "is_read_by", "needs_senior", "state", "free_for", "in_order",
+        "earliest", "next_free", "claim_next", "by_urgency", "claim_in", "_take", "holds", "renew",
     ],
     "storage/review/second_looks.py": ["request_second_looks"],
     "storage/batches/screenings.py": ["_require_allowed", "_follows_from", "_placement"],

@@ -244,30 +244,6 @@ def test_after_the_reveal_a_reading_is_not_taken_back_but_revised_with_a_reason(
     assert (desk(page)["read"]["version"], desk(page)["read"]["blind"]) == (2, False)
 
 
-def test_the_next_text_is_sent_ahead_with_the_save_where_it_can_wait(
-    open_page: Opener, page_database: Database
-) -> None:
-    first, second = fill(page_database, [Tier.P2, Tier.P3])
-    page = save(take_next(open_page("inbox")))
-    assert desk(page)["ahead"]["id"] == second and desk(page)["ahead"]["text"] == "canary text number 2"
-    assert claims.my_claims(page_database, LOCAL_USER.at(_now())) == ()
-    page = take_next(page)
-    assert page.query_params["case"] in (second, [second]) and desk(page)["draft"].get("label") is None and first
-
-
-def test_a_text_that_was_sent_ahead_is_given_up_once_texts_are_to_be_covered(
-    open_page: Opener, page_database: Database
-) -> None:
-    fill(page_database, [Tier.P2, Tier.P3])
-    page = save(take_next(open_page("inbox")))
-    assert desk(page)["ahead"]["text"] == "canary text number 2"
-    page.button(key="cover").click().run()
-    assert not page.exception and desk(page)["ahead"] is None
-    page = take_next(page)
-    assert desk(page)["case"]["text"] is None
-    assert "ahead_opened" not in [event.action for event in events(page_database, LOCAL_USER)]
-
-
 def test_a_case_in_hand_comes_before_the_next(open_page: Opener, page_database: Database) -> None:
     fill(page_database, [Tier.P2, Tier.P3])
     page = take_next(open_page("inbox"))
@@ -359,7 +335,7 @@ def test_what_is_erased_leaves_the_desk_of_whoever_has_read_it(
 def test_finish_leaves_nothing_in_hand(open_page: Opener, page_database: Database) -> None:
     fill(page_database, [Tier.P2, Tier.P3])
     page = ask(save(take_next(open_page("inbox"))), "finish", case=None)
-    assert claims.my_claims(page_database, LOCAL_USER.at(_now())) == () and desk(page)["ahead"] is None
+    assert claims.my_claims(page_database, LOCAL_USER.at(_now())) == ()
     assert desk(page)["said"] == "You have no open case." and counts(page_database, BO.at(_now())).free == 1
 
 

@@ -21,7 +21,6 @@ from screening.review.triage import TARGETS, Tier
 from storage.audit_log import events
 from storage.database import Database
 from storage.review import claims, inbox, search
-from storage.review.ahead import send_ahead
 from storage.review.notes import notes
 from storage.review.queue import Sort
 from storage.review.search import Search, find
@@ -107,13 +106,6 @@ def test_the_list_says_8_of_12_and_a_filter_narrows_it(db: Database) -> None:
     assert (len(told["rows"]), told["of"]) == (8, 12)
     assert snapshot(db, BOTH.at(NOW), View(tiers=[Tier.P1]))["of"] == 3
     assert len(snapshot(db, BOTH.at(NOW), View(rows=40))["rows"]) == 12
-
-
-def test_what_was_sent_ahead_to_others_is_taken_for_a_minute(db: Database) -> None:
-    fill(db)
-    send_ahead(db, ANN.at(NOW))
-    assert snapshot(db, BOTH.at(NOW), View())["rows"][0]["state"] == "taken"
-    assert snapshot(db, BOTH.at(NOW + timedelta(seconds=60)), View())["rows"][0]["state"] == ""
 
 
 def test_cases_are_found_by_id_group_and_batch(db: Database) -> None:

@@ -10,7 +10,6 @@ from screening.review.policy import Forbidden
 from screening.review.triage import Tier
 from storage.database import Database
 from storage.review import claims, inbox
-from storage.review.ahead import send_ahead
 from storage.review.assigning import MOST, assign
 from storage.review.claims import NotAvailable
 from storage.review.inbox import RESERVATION, RESERVATIONS
@@ -41,7 +40,7 @@ def test_given_cases_come_to_that_colleague_alone_until_the_time_is_over(db: Dat
 
 
 def test_what_is_in_other_hands_is_refused_in_words_and_left_alone(db: Database) -> None:
-    held, free, ahead, aside, read = fill(db, [Tier.P1, Tier.P2, Tier.P2, Tier.P2, Tier.P2])
+    held, free, aside, read = fill(db, [Tier.P1, Tier.P2, Tier.P2, Tier.P2])
     taken = claims.claim(db, SENIOR.at(NOW), held)
     kept = claims.claim(db, SENIOR.at(NOW), aside)
     inbox.hold(db, SENIOR.at(NOW), aside, kept.token, "later")
@@ -50,14 +49,10 @@ def test_what_is_in_other_hands_is_refused_in_words_and_left_alone(db: Database)
     theirs = claims.claim(db, BO.at(NOW), read)
     inbox.ask_second_opinion(db, BO.at(NOW), read, theirs.token)
     submit_rating(db, BO.at(NOW), read, theirs.token, form(), "1" * 32)
-    sent = send_ahead(db, CY.at(NOW))
-    assert sent is not None and sent.text.case_id in (free, ahead)
-    free, ahead = (free, ahead) if sent.text.case_id == ahead else (ahead, free)
-    done = assign(db, SENIOR.at(NOW), [held, free, ahead, aside, read, "0" * 32], BO.id)
+    done = assign(db, SENIOR.at(NOW), [held, free, aside, read, "0" * 32], BO.id)
     assert done.given == (free,)
     assert done.refused == {
         held: "was taken meanwhile",
-        ahead: "is about to be opened by somebody",
         aside: "was set aside by its reader",
         read: "was read by them already",
         "0" * 32: "is closed",
@@ -112,7 +107,6 @@ def _set(db: Database, **values: object) -> None:
     ("until", "values", "refusal"),
     [
         ("lease_expires_at", {"holder": "ann", "token": "t"}, "was taken meanwhile"),
-        ("ahead_until", {"ahead_for": "ann"}, "is about to be opened by somebody"),
         ("reserved_until", {"held_by": "ann", "handed_to": "ann"}, "was set aside by its reader"),
     ],
 )

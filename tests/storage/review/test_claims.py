@@ -10,7 +10,6 @@ from screening.review.policy import Forbidden
 from screening.review.triage import TARGETS, Tier
 from storage.database import Database
 from storage.review import claims, inbox
-from storage.review.ahead import send_ahead
 from storage.review.claims import LEASE, LeaseLost, NotAvailable
 from storage.review.queue import State, queue
 from storage.review.ratings import submit_rating
@@ -34,7 +33,7 @@ def entry(db: Database, case_id: str) -> Any:
 def test_a_claim_says_what_the_entry_says_and_ends_what_it_was_kept_for(db: Database) -> None:
     (case_id,) = fill(db, [Tier.P1])
     put(db, case_id, why="unscreened", cause="server_error", held_by="bo", handed_to="ann")
-    put(db, case_id, reserved_until=NOW + MINUTE, ahead_for="ann", ahead_until=NOW + MINUTE)
+    put(db, case_id, reserved_until=NOW + MINUTE)
     found = claims.claim_next(db, ANN.at(NOW), lease=5 * MINUTE, token=lambda: "t" * 64)
     assert found is not None
     assert (found.case_id, found.token, found.expires_at) == (case_id, "t" * 64, NOW + 5 * MINUTE)
@@ -42,7 +41,7 @@ def test_a_claim_says_what_the_entry_says_and_ends_what_it_was_kept_for(db: Data
     assert (found.entered_at, found.due_at) == (NOW, NOW + TARGETS[Tier.P1])
     now = entry(db, case_id)
     assert (now.holder, now.token, now.lease_expires_at) == ("ann", "t" * 64, NOW + 5 * MINUTE)
-    assert {now.held_by, now.handed_to, now.reserved_until, now.ahead_for, now.ahead_until} == {None}
+    assert {now.held_by, now.handed_to, now.reserved_until} == {None}
 
 
 def test_without_another_wish_a_claim_lasts_a_quarter_of_an_hour_and_has_a_token_of_its_own(db: Database) -> None:
@@ -127,16 +126,14 @@ def test_who_held_a_case_last_takes_it_up_again_where_it_went_back_from_under_th
             claims.claim(db, ANN.at(NOW), case_id)
 
 
-def test_by_name_a_senior_takes_a_reserved_case_but_none_that_is_in_hands_or_in_a_browser(db: Database) -> None:
-    reserved, held, ahead = fill(db, [Tier.P2] * 3)
+def test_by_name_a_senior_takes_a_reserved_case_but_none_that_is_in_hands(db: Database) -> None:
+    reserved, held = fill(db, [Tier.P2] * 2)
     put(db, reserved, handed_to="bo", held_by="ann", reserved_until=NOW + MINUTE)
     put(db, held, holder="ann", token="t" * 64, lease_expires_at=NOW + MINUTE)
-    put(db, ahead, ahead_for="ann", ahead_until=NOW + MINUTE)
     assert claims.claim(db, SENIOR.at(NOW), reserved).case_id == reserved
-    for case_id in (held, ahead):
-        with pytest.raises(NotAvailable, match="somebody else holds"):
-            claims.claim(db, SENIOR.at(NOW + MINUTE - timedelta(microseconds=1)), case_id)
-        assert claims.claim(db, SENIOR.at(NOW + MINUTE), case_id).case_id == case_id
+    with pytest.raises(NotAvailable, match="somebody else holds"):
+        claims.claim(db, SENIOR.at(NOW + MINUTE - timedelta(microseconds=1)), held)
+    assert claims.claim(db, SENIOR.at(NOW + MINUTE), held).case_id == held
     mine = claims.claim(db, SENIOR.at(NOW + MINUTE), held)
     assert mine.token != "t" * 64, "one's own case is taken up again under a new token"
 
@@ -179,20 +176,13 @@ def test_a_filter_of_several_tiers_has_all_of_them_and_none_has_none(db: Databas
         assert set(found) == {ids[tier] for tier in (tiers if chosen is None else chosen)}
 
 
-def test_the_audit_log_tells_how_a_case_was_taken_and_what_became_of_one_sent_ahead(db: Database) -> None:
-    first, second, third = fill(db, [Tier.P2] * 3)
-    assert send_ahead(db, ANN.at(NOW)) is not None
+def test_the_audit_log_tells_how_a_case_was_taken(db: Database) -> None:
+    first, second = fill(db, [Tier.P2] * 2)
     assert claims.claim(db, SENIOR.at(NOW), second).case_id == second
     assert claims.claim_next(db, ANN.at(NOW)) is not None
-    assert send_ahead(db, BO.at(NOW)) is not None
-    assert claims.claim_next(db, CY.at(NOW + 10 * MINUTE)) is not None, "whose minute is over gives it up"
     logged = db.rows(select(audit_events).order_by(audit_events.c.seq))
-    told = [(row.action, row.actor, row.subject, row.details) for row in logged if row.action != "sent_ahead"]
+    told = [(row.action, row.actor, row.subject, row.details) for row in logged]
     assert told == [
         ("claimed", "sue", second, '{"named":true,"tier":2}'),
-        ("ahead_opened", "ann", first, "{}"),
         ("claimed", "ann", first, '{"tier":2}'),
-        ("ahead_discarded", "system", third, '{"sent_to":"bo"}'),
-        ("claimed", "cy", third, '{"tier":2}'),
     ]
-    assert entry(db, third).ahead_until is None and inbox.release_all(db, CY.at(NOW + 10 * MINUTE)) == 1

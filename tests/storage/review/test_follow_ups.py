@@ -11,7 +11,6 @@ from screening.review.rating_form import Disposition
 from screening.review.triage import Tier
 from storage.database import Database
 from storage.review import claims, follow_ups
-from storage.review.ahead import send_ahead
 from storage.review.evidence import reveal_text
 from storage.review.follow_ups import FollowUp, For, How, NoteMissing, NotOpen
 from storage.review.ratings import revise, submit_rating
@@ -323,12 +322,6 @@ def test_a_look_before_the_case_was_claimed_is_no_first_look(db: Database) -> No
     assert claim is not None and shift(db, ADMIN, NOW, end).tiers[claim.tier].looked_at == 0
     reveal_text(db, SENIOR.at(NOW + 75 * MINUTE), case_id, claim.token)
     assert shift(db, ADMIN, NOW, end).tiers[claim.tier].median == 15 * MINUTE
-
-
-def test_a_text_that_was_sent_ahead_is_looked_at_when_it_is_opened(db: Database) -> None:
-    fill(db, (Tier.P2,), entered_at=[NOW - 10 * MINUTE])
-    assert send_ahead(db, ANN.at(NOW)) is not None and claims.claim_next(db, ANN.at(NOW)) is not None
-    assert shift(db, ADMIN, NOW - 60 * MINUTE, NOW + MINUTE).tiers[Tier.P2].median == 10 * MINUTE
 
 
 def test_a_look_in_a_list_is_no_first_look(db: Database) -> None:

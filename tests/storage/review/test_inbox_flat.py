@@ -17,7 +17,6 @@ from storage.database import Database
 from storage.identifiers import new_id
 from storage.review import claims, drafts, exposure, inbox
 from storage.review.adjudication import disagreements
-from storage.review.ahead import send_ahead
 from storage.review.follow_ups import open_ones
 from storage.review.my_readings import my_readings
 from storage.review.opening import open_next
@@ -71,7 +70,6 @@ STEPS: Mapping[str, Callable[[Database], object]] = {
     "claim": _claimed,
     "claim with its text": lambda db: open_next(db, BOTH.at(LATER)),
     "claim of a filter": lambda db: claims.claim_next(db, BOTH.at(LATER), tiers=[Tier.P2, Tier.P3]),
-    "ahead": lambda db: send_ahead(db, BOTH.at(LATER), [Tier.P2, Tier.P3]),
     "save": _save,
     "renew, draft, release": _renewed,
     "release what is set aside": lambda db: inbox.release_set_aside(db, BOTH.at(LATER)),

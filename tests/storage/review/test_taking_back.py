@@ -12,7 +12,6 @@ from storage.database import Database
 from storage.identifiers import new_id
 from storage.review import claims, ratings, taking_back
 from storage.review.adjudication import adjudicate, amend
-from storage.review.ahead import send_ahead
 from storage.review.drafts import load_draft
 from storage.review.erasure import erase_rows
 from storage.review.evidence import reveal_evidence
@@ -135,16 +134,6 @@ def test_an_agreement_goes_with_the_reading_that_made_it_and_the_first_reading_s
     assert [row.method for row in _all(db, adjudications)] == ["agreement"]
     take_back(db, ANN.at(NOW + 2 * SECOND), case_id, given)
     assert (_all(db, adjudications), [row.id for row in _all(db, ratings_table)]) == ([], ["b" * 32])
-
-
-def test_it_is_too_late_once_the_case_was_sent_ahead_to_another_reader(db: Database) -> None:
-    register(db, ANN, BO)
-    [case_id] = fill(db)
-    given = _read(db, case_id, "insufficient_information")
-    assert send_ahead(db, BO.at(NOW + SECOND)) is not None
-    with pytest.raises(TooLate, match="about to open it"):
-        take_back(db, ANN.at(NOW + 2 * SECOND), case_id, given)
-    assert [row.id for row in _all(db, ratings_table)] == [given] and load_draft(db, ANN, case_id) is None
 
 
 def test_a_reading_is_moved_only_where_its_reader_gets_the_case(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:

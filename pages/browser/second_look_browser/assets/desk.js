@@ -45,10 +45,8 @@ class Desk {
     this.ended = new Set();
     this.revealed = new Set();
     this.loaded = "";
-    this.claiming = null; // a text that was sent ahead, painted before the claim is confirmed
     this.saving = null; // the save on its way: nothing can be changed until it is answered
     this.leaving = ""; // the note for the next reader, as far as it is written
-    this.later = []; // what was pressed before the claim was confirmed: done when it is
     this.revising = false;
     this.panelShown = "";
     this.firstUnsent = 0;
@@ -93,7 +91,7 @@ class Desk {
   }
 
   get shown() {
-    return this.claiming ?? this.data.case ?? null;
+    return this.data.case ?? null;
   }
 
   get caseId() {
@@ -101,7 +99,7 @@ class Desk {
   }
 
   get stage() {
-    return this.claiming ? "reading" : this.data.stage;
+    return this.data.stage;
   }
 
   get me() {
@@ -157,7 +155,6 @@ class Desk {
       if (ok) {
         forget(this.me, request.case);
         this.channel.postMessage(request.case);
-        if (this.outbox.waits("next")) this.takeAhead();
       } else this.outbox.drop("next");
     }
     if (request.kind === "revise") {
@@ -165,15 +162,6 @@ class Desk {
       if (ok) {
         this.revising = false;
         forget(this.me, request.case);
-      }
-    }
-    if (request.kind === "next") {
-      const painted = this.claiming;
-      this.claiming = null;
-      if (painted && this.data.case?.id !== painted.id) {
-        this.loaded = "";
-        this.later = [];
-        if (ok && this.data.case) this.data.said = "A more urgent case came first.";
       }
     }
     if (request.kind === "previous" && request.revise && ok) this.revising = true;
@@ -205,12 +193,12 @@ class Desk {
   }
 
   look() {
-    if (this.outbox.waiting.length || this.claiming) return;
+    if (this.outbox.waiting.length) return;
     if (["reading", "over", "read"].includes(this.stage)) this.outbox.post("look", { case: this.caseId });
   }
 
   alive() {
-    if (this.active && this.stage === "reading" && !this.claiming) this.outbox.post("alive", { case: this.caseId });
+    if (this.active && this.stage === "reading") this.outbox.post("alive", { case: this.caseId });
     this.active = false;
   }
 
@@ -258,10 +246,6 @@ class Desk {
 
   sendDraft() {
     this.draftTimer = 0;
-    if (this.claiming) {
-      this.draftTimer = setTimeout(() => this.sendDraft(), DRAFT_MS);
-      return;
-    }
     this.firstUnsent = 0;
     if (!this.saving && this.caseId) this.outbox.post("draft", { case: this.caseId, form: this.draft() });
   }
@@ -273,7 +257,7 @@ class Desk {
     this.draftTimer = this.firstUnsent = 0;
     this.loaded = key;
     this.ended = new Set();
-    const theirs = this.claiming ? {} : (this.data.draft ?? {});
+    const theirs = this.data.draft ?? {};
     const here = keptHere(this.me, this.caseId);
     const newer = here && (here.rev ?? 0) > (theirs.rev ?? 0);
     let filled = newer ? here : theirs;
@@ -284,7 +268,7 @@ class Desk {
     this.reason.value = filled.reason ?? "";
     this.noteIs(filled.leaving ?? "");
     this.layout.drafted.textContent = newer && !stored ? "What you had filled in is back." : "";
-    if (newer && this.stage === "reading" && !this.claiming) this.sendDraft();
+    if (newer && this.stage === "reading") this.sendDraft();
     return true;
   }
 
@@ -313,10 +297,7 @@ class Desk {
     clearTimeout(this.draftTimer);
     this.draftTimer = this.firstUnsent = 0;
     this.outbox.drop("draft");
-    if (this.claiming) {
-      this.later.push(() => this.send());
-      this.saving = { id: "", words: this.form.words() };
-    } else this.send();
+    this.send();
     this.drawSave();
   }
 
@@ -332,19 +313,17 @@ class Desk {
   }
 
   next() {
-    if (this.claiming && this.saving) this.later.push(() => this.outbox.waits("next") || this.outbox.post("next"));
-    if (this.claiming || this.outbox.waits("next") || this.isChanging()) return;
+    if (this.outbox.waits("next") || this.isChanging()) return;
     if (this.stage === "reading" && !this.saving) {
       this.layout.alert.textContent = "Submit this review (Ctrl+Enter) or skip the case (S) first.";
       return;
     }
     this.outbox.post("next");
-    if (!this.saving && this.stage !== "reading" && this.takeAhead()) this.paint();
   }
 
   // The next P0 case, which the filter of the list leaves out.
   urgent() {
-    if (this.claiming || this.outbox.waits("urgent") || this.isChanging()) return;
+    if (this.outbox.waits("urgent") || this.isChanging()) return;
     if (this.stage === "reading" && !this.saving) this.layout.alert.textContent = "Submit this review (Ctrl+Enter) or skip the case (S) first.";
     else this.outbox.post("urgent");
   }
@@ -361,17 +340,9 @@ class Desk {
     if (!this.isChanging() && !this.outbox.waits(kind)) this.outbox.post(kind);
   }
 
-  // The text that was sent ahead, onto the desk before its claim is confirmed; whether there is one.
-  takeAhead() {
-    const ahead = this.data.ahead;
-    if (!ahead || ahead.until <= this.now()) return false;
-    this.claiming = { ...ahead, notes: [], evidence: "", colleagues: [] };
-    return true;
-  }
-
   undo() {
     const last = this.data.last;
-    if (this.saving?.id && !this.revising) return this.outbox.post("undo", { case: this.caseId, rating: this.saving.id });
+    if (this.saving && !this.revising) return this.outbox.post("undo", { case: this.caseId, rating: this.saving.id });
     if (!last || last.until < this.now() || this.outbox.waits("undo")) return;
     if (!this.revealed.has(last.case)) {
       this.outbox.drop("reveal");
@@ -392,10 +363,6 @@ class Desk {
   leave(kind, note = "", to = "") {
     this.layout.alert.textContent = "";
     if (this.stage !== "reading" || this.saving) return;
-    if (this.claiming) {
-      this.later.push(() => this.leave(kind, note, to));
-      return;
-    }
     if ([kind, ...Object.keys(WAYS_TO_LEAVE)].some((each) => this.outbox.waits(each))) return; // pressed twice: the first is on its way
     this.outbox.post(kind, { case: this.caseId, token: this.shown.token, note, to });
   }
@@ -406,10 +373,6 @@ class Desk {
     if (this.stage !== "reading" || this.saving) return;
     const shown = this.shown;
     if (["skip", "not_me"].includes(kind) && !shown.needs_note) return this.leave(kind, this.leaving);
-    if (this.claiming) {
-      this.later.push(() => this.away(kind));
-      return;
-    }
     if (kind === "hand_over" && !shown.colleagues.length) {
       this.layout.alert.textContent = "No other reviewer is set up. Add one in Admin > Accounts.";
       return;
@@ -531,7 +494,7 @@ class Desk {
   }
 
   mayOpenAtOnce() {
-    return this.stage === "reading" && !this.claiming && this.shown.at_once && !this.shown.evidence;
+    return this.stage === "reading" && this.shown.at_once && !this.shown.evidence;
   }
 
   // ---- what is shown
@@ -568,7 +531,6 @@ class Desk {
     this.drawSave();
     this.drawLost();
     if (caseChanged && stage === "reading") this.focusText();
-    if (!this.claiming) this.catchUp(stage);
     this.place();
     this.showStart();
   }
@@ -579,15 +541,6 @@ class Desk {
     const come = this.startShown !== undefined && shows !== this.startShown;
     this.startShown = shows;
     if (come && (this.isLow || window.matchMedia("(max-width: 60rem)").matches)) this.layout.root.scrollIntoView({ block: "start" });
-  }
-
-  // What was pressed while the claim was on its way, in order; nothing of it where another case came.
-  catchUp(stage) {
-    const acts = stage === "reading" ? this.later : [];
-    this.later = [];
-    if (this.saving && !this.saving.id) this.saving = null;
-    for (const act of acts) act();
-    this.drawSave();
   }
 
   focusText() {
@@ -728,7 +681,7 @@ class Desk {
     layout.why.textContent = waits ? `${shown.why} · ${left > 0 ? "due in" : "overdue"} ${span(left)}` : (shown?.why ?? "");
     layout.why.classList.toggle("sld-late", waits && left <= 0);
     const held = (shown?.expires ?? 0) - now;
-    layout.lease.hidden = !["reading", "read"].includes(this.stage) || Boolean(this.claiming);
+    layout.lease.hidden = !["reading", "read"].includes(this.stage);
     layout.lease.textContent = this.stage === "read" ? "✓ reviewed by you" : `Assigned to you (${clock(held)}, renews while active)`;
     layout.lease.classList.toggle("sld-low", this.stage === "reading" && held <= LOW_MS);
     this.drawFoot(now);
