@@ -48,7 +48,7 @@ check: $(VENV)/.development
 audit: $(VENV)/.development
 	$(BIN)/python .ci/audit.py
 
-# An hour or two for all; one module: make mutants ARGS=screening/statistics/bounds.py. Figures in docs/mutants.md.
+# An hour or two for all; one module: make mutants ARGS=screening/statistics/bounds.py.
 mutants: $(VENV)/.development
 	$(BIN)/python -m tests.mutants $(ARGS)
 
@@ -72,7 +72,7 @@ lock: $(VENV)/.development
 	$(BIN)/python -m uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url -q requirements.in -o requirements.txt
 	$(BIN)/python -m uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url -q requirements-dev.in -o requirements-dev.txt
 
-# What runs with the program: a CycloneDX bill of materials of this environment, and the notices in docs/.
+# What runs with the program: a CycloneDX bill of materials of this environment, and third-party-notices.md.
 sbom: $(VENV)/.development
 	$(BIN)/python .ci/notices.py
 	$(BIN)/python -m cyclonedx_py requirements requirements.txt --output-reproducible --of JSON -o sbom.cdx.json

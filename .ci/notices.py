@@ -6,7 +6,7 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 HERE = Path(__file__).parent.parent
-TO = HERE / "docs" / "third-party-notices.md"
+TO = HERE / "third-party-notices.md"
 HEAD = """# Third-party notices
 
 Second Look is under the MIT licence (LICENSE). It runs with these packages, each under its own licence; `make sbom`

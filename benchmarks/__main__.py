@@ -1,10 +1,8 @@
-"""`make bench`: every section, or those named: ``python -m benchmarks [--write] [section ...]``.
+"""`make bench`: every section, or those named: ``python -m benchmarks [section ...]``.
 
-A section is a module of this package that tells figures; each runs in a process of its own with its defaults. At the
-end all figures stand in one table with their aims. With ``--write`` they take their section's place in the table of
-docs/benchmarks.md, with machine, commit and command; the other sections' stay there, and so does what stands under
-*Profiles*. A section with other options has its own place: ``python -m benchmarks --write "inbox --sizes
-1000000"``.
+A section is a module of this package that tells figures; each runs in a process of its own with its defaults, or with
+options of its own (``python -m benchmarks "inbox --sizes 1000000"``). At the end all figures stand in one table with
+their aims, under the machine and its load. docs/benchmarks.md has the ratios worth remembering.
 """
 
 import argparse
@@ -15,51 +13,37 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from time import monotonic, process_time
 
 from benchmarks.figures import Row, read
 
 HERE = Path(__file__).parent
-TABLE = HERE.parent / "docs" / "benchmarks.md"
 SECTIONS = sorted(
     path.stem
     for path in HERE.glob("*.py")
     if re.search(r"^from benchmarks\.figures import .*tell", path.read_text(), re.M)
 )
-PROFILES = "## Profiles"
-HEAD = """# Benchmarks
-
-`make bench` runs every section, `python -m benchmarks <section>` one; `python -m benchmarks --write` keeps their
-figures here, with their aims and *met* or *NOT MET*; nothing is asserted. Trust ratios and processor time more than
-wall time: with each run stand the load of the machine and what a million steps of plain Python took on it, since aims
-in milliseconds are missed on a slower machine that keeps every ratio.
-"""
 FIGURES = "| Section | Figure | Measured | Aim | |\n|---|---|---|---|---|\n"
-RUNS = "| Section | Command | Commit | Date | Machine and load |\n|---|---|---|---|---|\n"
 Table = dict[str, list[str]]
 """Lines of a table by their first cell."""
 
 
-def run(asked: Sequence[str], *, write: bool) -> int:
+def run(asked: Sequence[str]) -> int:
     """Run the sections one after the other, each with its own options; how many failed."""
     wanted = [each.split() for each in asked] or [[section] for section in SECTIONS]
     if unknown := {section for section, *_ in wanted} - set(SECTIONS):
         print(f"no such section: {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}", file=sys.stderr)
         return 2
-    failed, found, began = 0, Table(), monotonic()
+    failed, found, began, where = 0, Table(), monotonic(), _where()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process compiles its libraries anew: Pandas takes 1 s
     for section, *options in wanted:
         name = command_words([section, *options])
         print(f"\n== {name}", flush=True)
-        where = _where(name)
         code, rows = _run_section(section, options)
         failed += code != 0
         found[name] = [f"| {name} {row}" for row in rows]
-        if write and code == 0:
-            TABLE.write_text(with_section(TABLE.read_text(), name, where, found[name]))
-    print(f"\n{FIGURES}{_lines(found)}\n{(monotonic() - began) / 60:.0f} min in all")
+    print(f"\n{FIGURES}{_lines(found)}\n{where}; {(monotonic() - began) / 60:.0f} min in all")
     return failed
 
 
@@ -70,29 +54,6 @@ def command_words(command: list[str]) -> str:
     'side_by_side --label-studio … --rounds 30'
     """
     return " ".join("…" if "/" in word else word for word in command)
-
-
-def with_section(text: str, section: str, where: str, lines: list[str]) -> str:
-    """The document with this section's figures and how they came about, before the profiles.
-
-    Sections stand in the order of their names.
-    """
-    tables, _, profiles = text.partition(PROFILES)
-    figures, runs = (_by_section(tables, title) for title in ("Figures", "Runs"))
-    figures[section], runs[section] = lines, [where]
-    return (
-        f"{HEAD}\n## Figures\n\n{FIGURES}{_lines(figures)}\n## Runs\n\n{RUNS}{_lines(runs)}\n"
-        f"{PROFILES}\n\n{profiles.strip()}\n"
-    )
-
-
-def _by_section(tables: str, title: str) -> Table:
-    """The lines of one table, without its head."""
-    found = Table()
-    _, _, block = tables.partition(f"## {title}\n")
-    for line in [each for each in block.partition("\n## ")[0].splitlines() if each.startswith("| ")][1:]:
-        found.setdefault(line.split(" | ")[0].removeprefix("| "), []).append(line)
-    return found
 
 
 def _lines(table: Table) -> str:
@@ -111,15 +72,15 @@ def _run_section(section: str, options: list[str]) -> tuple[int, list[Row]]:
     return process.returncode, rows
 
 
-def _where(name: str) -> str:
-    """Command, commit, machine and its load before the section began."""
+def _where() -> str:
+    """Commit, day, machine and its load before the first section began."""
     found = re.search(r"model name\s*: (.*)", _text("/proc/cpuinfo"))
     cpu = " ".join(found[1].split()) if found else platform.machine()
     memory = re.search(r"MemTotal:\s*(\d+)", _text("/proc/meminfo"))
     size = f", {int(memory[1]) / 2**20:.0f} GB" if memory else ""
     when, load = datetime.now(UTC).date(), os.getloadavg()[0]
     machine = f"{os.cpu_count()} x {cpu}{size}, {_million_steps_ms():.0f} ms a million steps, load {load:.1f}"
-    return f"| {name} | `python -m benchmarks.{name}` | {_commit()} | {when} | {machine} |"
+    return f"{_commit()}, {when}, {machine}"
 
 
 def _million_steps_ms() -> float:
@@ -133,9 +94,7 @@ def _million_steps_ms() -> float:
     return min(times)
 
 
-@cache
 def _commit() -> str:
-    """As the run began: what it writes into the document itself is no other program."""
     asked = ["git", "describe", "--always", "--dirty"]
     return subprocess.run(asked, cwd=HERE, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
 
@@ -146,7 +105,5 @@ def _text(path: str) -> str:
 
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--write", action="store_true", help="keep their figures in docs/benchmarks.md")
     options.add_argument("sections", nargs="*", help='a name, or a name with its options: "idle --seconds 10"')
-    chosen = options.parse_args()
-    sys.exit(run(chosen.sections, write=chosen.write))
+    sys.exit(run(options.parse_args().sections))

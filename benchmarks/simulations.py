@@ -1,9 +1,8 @@
-"""`make simulate`: what the claims promise beside what simulation measures, written to docs/simulations.md."""
+"""`make simulate`: what the claims promise beside what simulation measures."""
 
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -35,7 +34,6 @@ from screening.statistics.verification import (
     upper_limits,
 )
 
-REPORT = Path(__file__).parents[1] / "docs" / "simulations.md"
 Line = tuple[str, str, str, int]
 """What is claimed, its nominal level, what was measured, and the number of runs."""
 
@@ -452,36 +450,24 @@ PARTS: dict[str, Callable[[int], list[Line]]] = {
     "reviewed": reviewed,
 }  # fmt: skip
 
-HEAD = """# Simulations
-
-Nominal beside measured, by `make simulate` (a few minutes). Each line is repeated by its own command.
-
-Readers: what two of three readers say counts. Were a text called safe counted as missed only where two readers in a
-row say unsafe, that would cost fewer readings, and the figure would lie above the truth, because readers' oversights
-count twice; settled labels lie below it, because a few safe texts are taken for missed ones. The program errs on that
-side, and shows the first reader's figure beside it.
-
+HEAD = """\
 | Claim | Nominal | Measured | Runs | Seed and command |
-|---|---|---|---|---|
-"""
+|---|---|---|---|---|"""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run all parts, or those named; only a run of all of them writes the report."""
+    """Print a table of all parts, or of those named; each line says how to repeat it."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.simulations", description=__doc__)
     parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; all where none is named")
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args(arguments)
     if unknown := set(chosen.parts) - set(PARTS):
         parser.error(f"no part {', '.join(sorted(unknown))}")
-    rows = []
+    print(HEAD)
     for name in chosen.parts or PARTS:
         command = f"`python -m benchmarks.simulations {name} --seed {chosen.seed}`"
         for claim, nominal, measured, runs in PARTS[name](chosen.seed):
-            rows.append(f"| {claim} | {nominal} | {measured} | {runs:,} | {command} |")
-            print(rows[-1], flush=True)
-    if not chosen.parts:
-        REPORT.write_text(HEAD + "\n".join(rows) + "\n", encoding="utf-8")
+            print(f"| {claim} | {nominal} | {measured} | {runs:,} | {command} |", flush=True)
     return 0
 
 

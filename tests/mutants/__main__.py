@@ -4,7 +4,7 @@ Each module is changed in a copy of the tree and only the tests named beside it 
 PostgreSQL. Names of modules as arguments choose some: ``screening/statistics/bounds.py``; ``--sample 150`` tries so
 many of each, always the same. A change that seems to live is written into the module and tried once more in a process
 of its own: mutmut chooses it after the module was read, and asks only the tests that it saw come by. Ends with 1 where
-fewer than `LEAST` of a module's changes are noticed. ``docs/mutants.md`` has the figures.
+fewer than `LEAST` of a module's changes are noticed.
 """
 
 import argparse

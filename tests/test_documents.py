@@ -1,0 +1,221 @@
+"""What README.md and docs/ tell a reader to type or to open is there and does what it says; the hazard log is whole."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from benchmarks.__main__ import SECTIONS
+from benchmarks.figures import Figure, read, row
+from commands.__main__ import main
+from screening.settings import Settings
+from storage.schema import metadata
+
+ROOT = Path(__file__).parent.parent
+FILES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+TEXTS = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in FILES}
+HAZARDS, START = TEXTS["docs/safety/hazard-log.md"], TEXTS["docs/start-here.md"]
+OF_OTHERS = {
+    *("PORT", "PYTHON", "TO", "FROM", "ARGS", "TOKEN"),
+    *("POSTGRES_PASSWORD", "SIGN_IN_SECRETS", "STREAMLIT_SERVER_ALLOWED_HOSTS", "OLLAMA_CONTEXT_LENGTH"),
+}
+"""Variables that serve.py, make, compose.yaml and servers read; all others are the settings'."""
+MADE = {"results.rejected.csv", ".env", "secrets.toml", "read.csv"}
+"""Files that a command or the reader makes."""
+OUTCOMES = '{"id": "1", "reference": "safe", "outcome": "safe"}\n'
+PLACES = {
+    "URL",
+    "FILE",
+    "BATCH",
+    "FOLDER",
+    "ID",
+    "NAME",
+    "FILE_OR_NAME",
+    "ANSWERS",
+    "REQUEST",
+    "ours.toml",
+    "draws.jsonl",
+}
+"""Words that stand for a value of the reader's own."""
+
+
+def _lines(text: str) -> Iterator[str]:
+    """The lines of the shell blocks, without comments."""
+    for block in re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
+        for line in block.replace("\\\n", " ").splitlines():
+            if told := re.sub(r"(^|\s)#.*$", "", line).strip():
+                yield told
+
+
+def _inline(text: str) -> list[str]:
+    """What stands between single backticks outside of blocks."""
+    return re.findall(r"`([^`]+)`", re.sub(r"^ *```.*?^ *```", "", text, flags=re.DOTALL | re.MULTILINE))
+
+
+def _words(line: str) -> list[str]:
+    """The words of a command, after settings made for it alone (``PORT=8600 make run``)."""
+    words = shlex.split(line)
+    while words and re.match(r"[A-Z_]+=", words[0]):
+        words.pop(0)
+    return words
+
+
+COMMANDS = sorted({line for text in TEXTS.values() for line in _lines(text) if _words(line)})
+INLINE = [word for text in TEXTS.values() for word in _inline(text)]
+PYTHON = re.compile(r"^(?:\.venv/bin/)?python -m screening (?=[a-z])")
+OF_SCREENING = sorted({" ".join(line.split()) for line in [*COMMANDS, *INLINE] if PYTHON.match(" ".join(line.split()))})
+OF_MAKE = sorted({line for line in [*COMMANDS, *INLINE] if re.match(r"(?:[A-Z_]+=\S+ )*make [a-z]", line)})
+
+
+def test_there_are_commands_to_check_and_the_documents_stay_short() -> None:
+    assert len(OF_SCREENING) >= 20 and len(OF_MAKE) >= 8
+    assert TEXTS["README.md"].count("\n") <= 120 and TEXTS["CHANGELOG.md"].count("\n") <= 60
+    assert sum(len(text.encode()) for name, text in TEXTS.items() if name.startswith("docs/")) <= MOST_BYTES
+
+
+MOST_BYTES = 125_000
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_every_line_is_of_a_kind_that_is_checked_here(line: str) -> None:
+    """A new kind of line has to be given its check, so that none goes unchecked."""
+    words = _words(line)
+    if words[0] == ".venv/bin/python":
+        assert words[1] == "-m" or (ROOT / words[1]).is_file()
+        if words[1] == "-m" and words[2] != "pytest":
+            module = ROOT.joinpath(*words[2].split("."))
+            assert (module / "__main__.py").is_file() or module.with_suffix(".py").is_file()
+    else:
+        assert words[0] in {"make", "export", "docker", "curl"}
+    for word in words:
+        if re.match(r"(?:data|docs|screening|benchmarks|tests|pages)/", word):
+            assert (ROOT / word).exists(), word
+
+
+@pytest.mark.parametrize("line", OF_SCREENING)
+def test_commands_of_the_program_run(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On the sample, with simulated agents and a database of their own; one that needs a value of the reader's own, a
+    service or a running server knows at least each option named.
+    """
+    for name in [name for name in os.environ if name.startswith(("SECOND_LOOK_", "ANTHROPIC_", "DATABASE_URL"))]:
+        monkeypatch.delenv(name)
+    (tmp_path / "data").symlink_to(ROOT / "data")
+    monkeypatch.chdir(tmp_path)
+    words = shlex.split(PYTHON.sub("", line).replace("…", "").partition(" > ")[0])
+    arguments = [word.partition("|")[0] for word in words]
+    options = {word.partition("=")[0] for word in arguments if word.startswith("--")}
+    Path("results.jsonl").write_text(OUTCOMES, encoding="utf-8")  # of what another command made
+    runs = arguments[0] in {"screen", "rule", "metrics"} and "data/sample.csv" in line + "data/sample.csv" * (
+        arguments[0] != "screen"
+    )
+    if runs and not PLACES & set(arguments) and not {"--overnight", "--against"} & options and len(arguments) > 1:
+        assert main(arguments) == 0
+        return
+    actions = [one for one in arguments[1:] if re.fullmatch(r"[a-z][a-z-]*", one)][:1]
+    told = ""
+    for asked in ([arguments[0], "--help"], [arguments[0], *actions, "--help"]):
+        with pytest.raises(SystemExit) as ended:
+            main(asked)
+        said = capsys.readouterr()
+        told += said.out
+        assert ended.value.code == 0 or asked[1:-1], said.err
+    assert {option for option in options if not re.search(rf"{option}\b", told)} <= {"--help"}
+
+
+@pytest.mark.parametrize("line", OF_MAKE)
+def test_make_knows_its_targets(line: str) -> None:
+    targets = re.findall(r"\bmake ([a-z][a-z-]*)", line)
+    fixed = [f"PYTHON={sys.executable}", "FROM=backup.zip"]
+    done = subprocess.run(["make", "-n", *targets, *fixed], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_setting_named_exists() -> None:
+    known = {f"SECOND_LOOK_{name.upper()}" for name in Settings.model_fields}
+    known |= {str(field.validation_alias) for field in Settings.model_fields.values() if field.validation_alias}
+    everything = "\n".join(TEXTS.values())
+    named = set(re.findall(r"\bSECOND_LOOK_[A-Z_]*[A-Z]\b(?!_)", everything))
+    named |= {name for line in _lines(everything) for name in re.findall(r"(?:^|\s)([A-Z_]+)=", line)}
+    named -= {name for name in named if name.startswith("SECOND_LOOK_TEST_")}
+    assert named and named <= known | OF_OTHERS, named - known - OF_OTHERS
+    for model in re.findall(r"SECOND_LOOK_MODEL=(\S+)", TEXTS["README.md"]):
+        assert model == Settings.model_fields["model"].default
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_links_files_and_headings_named_exist(name: str) -> None:
+    text, here = TEXTS[name], (ROOT / name).parent
+    targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text)]
+    assert [one for one in targets if one and "://" not in one and not (here / one).exists()] == []
+    folders = r"(?:data|docs|screening|storage|jobs|pages|tests|benchmarks|pipelines|api|commands)/[\w./-]*\w"
+    named = [word for word in _inline(text) if re.fullmatch(rf"{folders}|[\w.-]+\.(?:yaml|toml|csv|txt)", word)]
+    assert [word for word in named if word not in MADE and not (ROOT / word).exists()] == []
+    headings = {
+        re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-")
+        for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    }
+    assert set(re.findall(r"\]\(#([^)]+)\)", text)) <= headings
+
+
+def test_the_ten_functions_are_where_it_says() -> None:
+    named = re.findall(r"\| `(\w+)` in `([\w/]+\.py)`", START)
+    assert len(named) == 10
+    assert [one for one in named if not _defines(*one)] == []
+
+
+def _defines(name: str, path: str) -> bool:
+    file = ROOT / path
+    return file.exists() and bool(
+        re.search(rf"^\s*(async )?def {name}\b", file.read_text(encoding="utf-8"), re.MULTILINE)
+    )
+
+
+def test_the_tables_of_the_picture_exist() -> None:
+    picture = re.search(r"```mermaid\n(.*?)```", START, re.S)
+    assert picture is not None
+    drawn = set(re.findall(r"\b([a-z]+_?[a-z]+s)\b(?= [|}])|(?<=\S{2} )([a-z]+_?[a-z]+s)(?= :)", picture[1]))
+    assert {name for pair in drawn for name in pair if name} <= set(metadata.tables)
+
+
+def test_every_hazard_is_rated_and_each_control_names_a_test_that_exists() -> None:
+    named = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+    assert [f"{file}::{name}" for file, name in named.findall(HAZARDS) if not _defines(name, file)] == []
+    hazards = re.split(r"^## (?=H\d+\.)", HAZARDS, flags=re.MULTILINE)[1:]
+    assert [int(re.match(r"H(\d+)\.", one)[1]) for one in hazards] == list(range(1, len(hazards) + 1))  # type: ignore[index]
+    for hazard in hazards:
+        controls = [line for line in hazard.splitlines() if line.startswith("- ")]
+        assert re.search(r"^Severity [1-5], likelihood [1-5]\.", hazard, re.MULTILINE) and controls, hazard[:60]
+        assert all(named.search(line) for line in controls), hazard[:60]
+
+
+def test_licence_notices_and_the_version_to_cite() -> None:
+    assert (ROOT / "LICENSE").read_text(encoding="utf-8").startswith("MIT License")
+    made: dict[str, object] = {"__file__": str(ROOT / ".ci" / "notices.py"), "__name__": "notices"}
+    exec((ROOT / ".ci" / "notices.py").read_text(encoding="utf-8"), made)
+    lock = (ROOT / "requirements.txt").read_text(encoding="utf-8")
+    names = set(re.findall(r"^([A-Za-z0-9._-]+)==", lock, re.MULTILINE))
+    notices = made["notices"](lock)  # type: ignore[operator]
+    assert names and names <= set(re.findall(r"^\| ([A-Za-z0-9._-]+) \|", notices, re.MULTILINE))
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert cited["version"] == project["version"] and cited["cff-version"] == "1.2.0" and cited["authors"]
+
+
+def test_a_benchmark_is_asked_for_by_name_and_its_figures_are_read_again() -> None:
+    parts = {"idle", "inbox", "inbox_keys", "results_table", "screening", "side_by_side", "start"}
+    assert parts <= set(SECTIONS), "all that have an aim"
+    for figure in (
+        Figure(name="poll, 1,000 open", value=2.41, unit="ms", aim=5, note="n = 300"),
+        Figure(name="rows a second", value=1234.5),
+        Figure(name="of the bare loop's", value=0.5, aim=0.85, at_least=True),
+    ):
+        assert read(f"{row(figure)}\n") == row(figure)
