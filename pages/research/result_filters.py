@@ -1,16 +1,13 @@
-"""Filters and order of a list of results: kept in the address, and as named views."""
+"""Filters and order of a list of results, kept in the address."""
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
 
 import streamlit as st
 
-from pages.components import resources
 from pages.components.computed import compute
 from pages.components.diagram import NOT_SETTLED
 from pages.components.options import unique_labels
-from pages.components.words import literal
 from pages.research.case_words import outcome_words, reason_words
 from pages.research.cell_list import FROM_THE_MOST, GAPS, SORTS, SOURCES
 from screening.labels import Label, Outcome
@@ -21,7 +18,6 @@ from storage.kinds import IN_REVIEW, PENDING
 from storage.research.cells import cell_choices, groups, shown_kinds
 from storage.research.listed import Cell
 from storage.research.standing import batch_now
-from storage.site.saved_views import NAME_LIMIT, Place, forget_view, save_view, saved_views
 
 OUTCOMES = (*map(str, Outcome), IN_REVIEW, PENDING)
 WORDS: Mapping[str, str] = {
@@ -32,7 +28,7 @@ SEARCH, ANY = "q", "any"
 
 
 def chosen_filters(db: Database, person: Actor, batch_id: str) -> Cell:
-    """The filters on the page; what is chosen stands in the address, so that a view is a link."""
+    """The filters on the page; what is chosen stands in the address, so that a list is a link."""
     shown = compute(shown_kinds, person, batch_id, standing=batch_now(db, person, batch_id), cases=0)
     found = cell_choices(db, person, Cell(batch_id=batch_id), shown)
     options: Mapping[str, Mapping[str, str]] = {
@@ -48,18 +44,16 @@ def chosen_filters(db: Database, person: Actor, batch_id: str) -> Cell:
         "tag": {one: visible(one) for one in found["tag"]},
         "sort": {str(one): words for one, words in SORTS.items()},
     }
-    turn = st.session_state.setdefault("results_turn", 0)
     chosen: dict[str, str] = {}
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
         before = st.query_params.get(SEARCH, "")
-        words = st.text_input("Find id or group", value=before, key=f"results_{SEARCH}_{turn}", width=190)
+        words = st.text_input("Find id or group", value=before, key=f"results_{SEARCH}", width=190)
         if words.strip():
             chosen[SEARCH] = words.strip()
         for name, values in options.items():
-            if values and (value := _choice(name, values, turn)) not in (None, ANY):
+            if values and (value := _choice(name, values)) not in (None, ANY):
                 chosen[name] = value
     _keep_in_address(chosen)
-    _views(db, person, chosen)
     return cell_of(batch_id, chosen)
 
 
@@ -107,7 +101,7 @@ def _way_in_address() -> dict[str, str]:
     return {given: f"{visible(node).title()}: {label or NOT_SETTLED}", ANY: "Any"}
 
 
-def _choice(name: str, values: Mapping[str, str], turn: int) -> str | None:
+def _choice(name: str, values: Mapping[str, str]) -> str | None:
     shown = unique_labels(values)
     before = st.query_params.get(name)
     return st.selectbox(
@@ -116,7 +110,7 @@ def _choice(name: str, values: Mapping[str, str], turn: int) -> str | None:
         index=list(values).index(before) if before is not None and before in values else None,
         format_func=shown.__getitem__,
         placeholder={"sort": "File's order", "labels": "in the file"}.get(name, "Any"),
-        key=f"results_{name}_{turn}",
+        key=f"results_{name}",
         width=150,
     )
 
@@ -127,28 +121,3 @@ def _keep_in_address(chosen: Mapping[str, str]) -> None:
             st.query_params[name] = chosen[name]
         else:
             st.query_params.pop(name, None)
-
-
-def _views(db: Database, person: Actor, chosen: Mapping[str, str]) -> None:
-    """The person's saved views as buttons, and the way to keep this one."""
-    kept = saved_views(db, person, Place.RESULTS)
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        for number, (name, query) in enumerate(kept.items()):
-            st.button(literal(name), key=f"view_{number}", on_click=_use, args=(query,))
-        with st.popover("Save view", disabled=not chosen), st.form("save_view", clear_on_submit=True, border=False):
-            name = st.text_input("Name of this view", max_chars=NAME_LIMIT)
-            if st.form_submit_button("Save") and name.strip():
-                save_view(db, person.at(resources.now()), Place.RESULTS, name, urlencode(chosen))
-                st.rerun()
-        if kept:
-            with st.popover("Forget a view"):
-                gone = st.selectbox("View", list(kept), format_func=visible, key="forget_view")
-                if st.button("Forget it") and gone is not None:
-                    forget_view(db, person, Place.RESULTS, gone)
-                    st.rerun()
-
-
-def _use(query: str) -> None:
-    """Fill the filters from a saved view: other keys, so that they begin from the address."""
-    _keep_in_address({name: value for name, value in parse_qsl(query) if name in {*WORDS, SEARCH}})
-    st.session_state["results_turn"] = st.session_state.get("results_turn", 0) + 1

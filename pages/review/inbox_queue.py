@@ -1,12 +1,14 @@
 """The left of the inbox: how many wait, the next one, a filter, and the list for those who may browse."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 from functools import lru_cache
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
+from pages.components.options import unique_labels
 from pages.components.refusals import remember_refusal
 from pages.components.sign_in import browser_of, who_asks
 from pages.components.times import last_midnight
@@ -14,16 +16,19 @@ from pages.components.words import literal, sentence
 from pages.review.closed_pages import OpenInbox
 from pages.review.inbox_desk import Desk, Here, finish, is_in_hand, say, take
 from pages.review.inbox_live import EVERY_S, View, seats, snapshot, view_of
-from pages.review.list_requests import act, offer
 from pages.review.shortcuts import key_of, on
 from screening.review.policy import Action, Forbidden, is_allowed
 from screening.review.triage import Tier
 from screening.text.display import visible
+from screening.words import count_of
+from storage.audit_log import record_refusal
 from storage.batches.batch_state import UnknownBatch
 from storage.batches.batches import find_batch
 from storage.review import exposure
+from storage.review.assigning import Assigned, assign
 from storage.review.claims import NotAvailable
 from storage.review.queue import Sort, sort_of
+from storage.site.accounts import colleagues
 
 if TYPE_CHECKING:
     from streamlit.components.v2.types import ComponentRenderer
@@ -184,6 +189,49 @@ def _hear(what: str) -> None:
     """Keep a press: the run that it began may be cut short by the next one before it comes to the list."""
     if (sent := (st.session_state.get(KEY) or {}).get(what)) is not None:
         st.session_state[_HEARD[what]] = sent
+
+
+def offer(here: Here) -> dict[str, Any]:
+    """What this person may do with the list beside opening a case: whom they may give cases to, search in texts."""
+    giving = is_allowed(here.person, Action.ASSIGN) and is_allowed(here.person, Action.CLAIM_NEXT)
+    found = colleagues(here.db, here.person) if giving else ()
+    names = unique_labels({person.id: visible(person.name) for person in found})
+    return {
+        "colleagues": [[account, name] for account, name in names.items()],
+        "may_search_texts": is_allowed(here.person, Action.BROWSE_QUEUE) and is_allowed(here.person, Action.VIEW_TEXT),
+    }
+
+
+def act(here: Here, asked: object) -> str:
+    """Do it, and say what came of it. Whatever the browser sent is read as it ought to be, or refused in words."""
+    request = asked if isinstance(asked, Mapping) else {}
+    cases = request.get("cases")
+    if request.get("kind") != "assign" or not isinstance(cases, list):
+        return "This was not understood: reload the page."
+    try:
+        return assigned_words(assign(here.db, here.by, [str(each) for each in cases], str(request.get("to", ""))))
+    except (ValueError, NotAvailable) as refused:
+        return sentence(refused)
+    except Forbidden as refused:
+        record_refusal(here.db, here.by, refused.action)
+        return "Your role does not let you do this."
+
+
+def assigned_words(done: Assigned) -> str:
+    """How many cases are reserved now, and how many are not, by reason.
+
+    >>> assigned_words(Assigned(given=("a", "b"), refused={"c": "was taken meanwhile"}))
+    '2 cases are reserved for them. 1 case is not: it was taken meanwhile.'
+    """
+    words = f"{_cases(len(done.given))} {'is' if len(done.given) == 1 else 'are'} reserved for them."
+    for reason in sorted(set(done.refused.values())):
+        number = sum(each == reason for each in done.refused.values())
+        words += f" {_cases(number)} {'is' if number == 1 else 'are'} not: {'it' if number == 1 else 'each'} {reason}."
+    return words
+
+
+def _cases(number: int) -> str:
+    return count_of(number, "case") if number else "No cases"
 
 
 def _nothing() -> None:

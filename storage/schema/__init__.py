@@ -43,7 +43,7 @@ from storage.schema.notifications import (
 from storage.schema.overnight import message_batches, message_copies, message_requests
 from storage.schema.pipelines import pipeline_activations, pipeline_versions
 from storage.schema.programs import program_texts, programs
-from storage.schema.research import case_remarks, case_tags, saved_views
+from storage.schema.research import case_remarks, case_tags
 from storage.schema.review import (
     acknowledgements,
     adjudications,
@@ -119,7 +119,6 @@ __all__ = [
     "ratings",
     "readings_taken_back",
     "rejected_rows",
-    "saved_views",
     "screenings",
     "second_reading_requests",
     "sessions",

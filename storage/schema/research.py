@@ -23,14 +23,3 @@ case_remarks = Table(
     Column("remark", StorableText, nullable=False),
     Column("at", Moment, nullable=False),
 )
-
-# how a person looks at a list: filters and order, by their own name for it
-saved_views = Table(
-    "saved_views",
-    metadata,
-    Column("account", String(64), primary_key=True),
-    Column("place", String(16), primary_key=True),  # results | inbox
-    Column("name", String(60), primary_key=True),
-    Column("query", StorableText, nullable=False),  # as in the address, without batch and case
-    Column("at", Moment, nullable=False),
-)

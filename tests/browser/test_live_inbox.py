@@ -212,20 +212,14 @@ def test_what_cannot_be_screened_is_said_while_it_lasts(page: Page, db: Database
     expect(banner).not_to_be_visible()
 
 
-def test_the_list_is_sorted_kept_as_a_filter_and_given_away_case_by_case(page: Page, db: Database) -> None:
+def test_the_list_is_sorted_and_given_away_case_by_case(page: Page, db: Database) -> None:
     old, new = _come_in(db, Tier.P1, late=True), _come_in(db, Tier.P3)
     page.goto("/inbox")
     expect(_row(page, old)).to_be_visible()
     page.get_by_label("Order of the list").select_option("newest")
     expect(page.locator("li[data-id]").first).to_have_attribute("data-id", new)
     page.wait_for_url(re.compile("sort=newest"))
-    page.get_by_label("Saved filters").select_option("keep")
-    page.get_by_role("textbox", name="Name of this filter").fill("newest of all")
-    page.get_by_role("textbox", name="Name of this filter").press("Enter")
-    expect(page.get_by_text("The filter is kept.")).to_be_visible()
-    page.goto("/inbox")
-    expect(page.get_by_label("Order of the list")).to_have_value("urgent")
-    page.get_by_label("Saved filters").select_option(label="newest of all")
+    page.reload()
     expect(page.get_by_label("Order of the list")).to_have_value("newest")
     expect(page.locator("li[data-id]").first).to_have_attribute("data-id", new)
     page.get_by_role("button", name="Assign to …").click()

@@ -62,9 +62,9 @@ def test_filters_stand_in_the_address_and_narrow_the_list(open_page: Opener, pag
     batch_id = decided(page_database)
     page = open_page("results", batch=batch_id, outcome="safe", reference="unsafe")
     assert ids(page) == ["p2", "p3"]
-    page.selectbox(key="results_reference_0").set_value("safe").run()
+    page.selectbox(key="results_reference").set_value("safe").run()
     assert ids(page) == ["p1"] and page.query_params["reference"] in ("safe", ["safe"])
-    page.text_input(key="results_q_0").set_value("p3").run()
+    page.text_input(key="results_q").set_value("p3").run()
     assert not page.dataframe and any(caption.value.startswith("0 cases") for caption in page.caption)
     assert ids(open_page("results", batch=batch_id, sort="calls"))[-2:] == ["p4", "p5"]
 
@@ -74,8 +74,8 @@ def test_a_way_of_the_drawing_opens_its_cases_and_can_be_taken_out(open_page: Op
     page = open_page("results", batch=batch_id, way="worker:unsafe")
     assert not page.exception and not page.dataframe
     page = open_page("results", batch=batch_id, way="worker:safe")
-    assert ids(page) == ["p1", "p2", "p3"] and page.selectbox(key="results_way_0").options == ["Worker: safe", "Any"]
-    page.selectbox(key="results_way_0").select("any").run()
+    assert ids(page) == ["p1", "p2", "p3"] and page.selectbox(key="results_way").options == ["Worker: safe", "Any"]
+    page.selectbox(key="results_way").select("any").run()
     assert len(ids(page)) == 5 and "way" not in page.query_params
     assert len(ids(open_page("results", batch=batch_id, way="<b>:no label"))) == 5
 
@@ -151,19 +151,6 @@ def test_what_is_not_told_of_a_case_is_an_empty_cell(open_page: Opener, page_dat
     page = open_page("results", batch=decided(page_database))
     assert page.dataframe[0].value["Calls"].isna().any() and page.dataframe[0].proto.placeholder == ""
     assert page.dataframe[0].proto.HasField("placeholder")
-
-
-def test_a_view_is_kept_and_used_for_another_batch(open_page: Opener, page_database: Database) -> None:
-    first, second = decided(page_database), batch(page_database, TEXTS[:2], references="SS")
-    page = open_page("results", batch=first, outcome="safe")
-    name = next(one for one in page.text_input if one.label == "Name of this view")
-    name.set_value("The *safe* ones")
-    next(one for one in page.button if one.label == "Save").click().run()
-    page = open_page("results", batch=second)
-    assert ids(page) == ["p1", "p2"]
-    page.button(key="view_0").click().run()
-    assert not page.exception and page.query_params["outcome"] in ("safe", ["safe"])
-    assert page.button(key="view_0").label == "The \\*safe\\* ones"
 
 
 def test_a_count_of_the_errors_page_opens_its_cases(open_page: Opener, page_database: Database) -> None:

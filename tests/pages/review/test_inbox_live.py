@@ -14,7 +14,7 @@ from pages.components.seats import Seat, Seats
 from pages.review.closed_pages import GONE_AFTER, NOTE, OpenInbox, closed_pages
 from pages.review.inbox_desk import Here
 from pages.review.inbox_live import ROUTE, View, seats, snapshot, view_of
-from pages.review.list_requests import act, offer
+from pages.review.inbox_queue import act, offer
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Forbidden
 from screening.review.triage import TARGETS, Tier
@@ -26,7 +26,6 @@ from storage.review.queue import Sort
 from storage.review.search import Search, find
 from storage.schema import batches, cases
 from storage.settings_store import SiteSettings
-from storage.site.saved_views import Place, forget_view, save_view, saved_views
 from tests.databases import write
 from tests.pages.conftest import Opener
 from tests.pages.review.desk import ask, desk, save, take_next
@@ -182,28 +181,11 @@ def test_the_list_is_sorted_as_asked_inside_a_filter_too(db: Database, words: st
     assert order(Sort.NEWEST, [Tier.P0, Tier.P3]) == [newest, urgent, oldest]
 
 
-def test_filters_are_kept_for_each_person_and_each_list(db: Database) -> None:
-    save_view(db, ANN.at(NOW), Place.INBOX, " late  ones ", "tiers=P0")
-    save_view(db, ANN.at(NOW), Place.INBOX, "late ones", "tiers=P1")
-    save_view(db, BOTH.at(NOW), Place.RESULTS, "late ones", "outcome=safe")
-    assert saved_views(db, ANN, Place.INBOX) == {"late ones": "tiers=P1"}
-    assert saved_views(db, BOTH, Place.INBOX) == saved_views(db, BO, Place.INBOX) == {}
-    forget_view(db, BOTH, Place.INBOX, "late ones")
-    assert saved_views(db, BOTH, Place.RESULTS) == {"late ones": "outcome=safe"}
-    with pytest.raises(Forbidden):
-        saved_views(db, ANN, Place.RESULTS)
-    with pytest.raises(ValueError, match="a name"):
-        save_view(db, ANN.at(NOW), Place.INBOX, "\u202e", "")
-
-
 def test_whatever_a_browser_asks_of_the_list_is_answered_in_words(db: Database) -> None:
     register(db, BO)
     (case_id,) = fill(db, [Tier.P2])
     here = Here(db=db, person=BOTH, site=SiteSettings(), now=NOW)
-    assert act(here, {"kind": "keep", "name": "mine", "query": "tiers=P0&case=1&<b>=x"}) == "The filter is kept."
-    assert offer(here)["views"] == [["mine", "tiers=P0"]]
-    assert act(here, {"kind": "forget", "name": "mine"}) == "The filter is forgotten."
-    assert offer(here)["views"] == [] and offer(here)["colleagues"] == [["bo", "Bo"]]
+    assert offer(here)["colleagues"] == [["bo", "Bo"]]
     assert act(here, {"kind": "assign", "to": "bo", "cases": [case_id]}) == "1 case is reserved for them."
     for nonsense in (None, [], {"kind": "drop"}, {"kind": "assign", "to": "bo", "cases": "all"}, {"kind": "keep"}):
         assert act(here, nonsense)

@@ -124,7 +124,6 @@ class Queue {
       ...ORDERS.map(([value, words]) => make("option", { value }, words)));
     this.sort.onchange = () => { this.component.setStateValue("sort", this.sort.value); this.ask(); };
     this.tools = make("div", { class: "tools" }, this.find, this.inTextsWords);
-    this.buildViews();
     this.buildGiving();
     this.list = make("ol", { class: "rows", "aria-label": "Cases to review" });
     for (const kind of ["pointerenter", "pointermove"]) this.list.addEventListener(kind, () => { this.pointed = true; });
@@ -145,7 +144,7 @@ class Queue {
     this.root.append(
       make("section", { class: "queue", "aria-label": "Queue" },
         make("header", {}, make("h1", {}, "Inbox"), this.waits), this.still, this.words, this.pills, this.alert, this.tools,
-        make("div", { class: "tools" }, this.sort, this.views, this.give), this.naming, this.giving, this.list, this.changed, this.foot, this.bar, this.disputed,
+        make("div", { class: "tools" }, this.sort, this.give), this.giving, this.list, this.changed, this.foot, this.bar, this.disputed,
         make("p", { class: "foot" }, this.live, this.soundOn, " · ", test)));
   }
 
@@ -160,7 +159,6 @@ class Queue {
     this.tiers = this.data.tiers;
     this.sort.value = this.data.sort;
     this.inTextsWords.hidden = !this.data.may_search_texts;
-    this.showViews();
     this.showColleagues();
     this.worker.postMessage(1000 * this.data.every);
     if (this.find.value || this.wanted) this.ask();
@@ -289,52 +287,6 @@ class Queue {
     const query = this.query();
     if (this.wanted) query.set("rows", this.wanted);
     return `${this.data.address}?${query}`;
-  }
-
-  buildViews() {
-    this.views = make("select", { "aria-label": "Saved filters" });
-    this.views.onchange = () => this.useView();
-    this.naming = make("form", { class: "tools", hidden: true });
-    this.viewName = make("input", { type: "text", placeholder: "Name of this filter", "aria-label": "Name of this filter", autocomplete: "off" });
-    this.naming.append(this.viewName, make("button", { type: "submit", class: "small" }, "Keep"));
-    this.naming.onsubmit = (event) => {
-      event.preventDefault();
-      if (this.viewName.value.trim()) this.act({ kind: "keep", name: this.viewName.value, query: this.query().toString() });
-      this.naming.hidden = true;
-    };
-  }
-
-  showViews() {
-    const state = JSON.stringify(this.data.views);
-    if (this.viewsState === state) return;
-    this.viewsState = state;
-    this.viewName.maxLength = this.data.name_limit;
-    const group = (label, options) => (options.length ? [make("optgroup", { label }, ...options)] : []);
-    this.views.replaceChildren(
-      make("option", { value: "" }, "Filters"),
-      ...group("Yours", this.data.views.map(([name], at) => make("option", { value: `use ${at}` }, name))),
-      make("option", { value: "keep" }, "Keep this one …"),
-      ...group("Forget", this.data.views.map(([name], at) => make("option", { value: `forget ${at}` }, name))));
-  }
-
-  useView() {
-    const [what, at] = this.views.value.split(" ");
-    this.views.value = "";
-    if (what === "keep") {
-      this.naming.hidden = false;
-      this.viewName.value = "";
-      this.viewName.focus();
-    } else if (what === "forget") this.act({ kind: "forget", name: this.data.views[at][0] });
-    else if (what === "use") {
-      const kept = new URLSearchParams(this.data.views[at][1]);
-      this.tiers = (kept.get("tiers") ?? "").split(",").filter(Boolean);
-      this.sort.value = kept.get("sort") ?? "urgent";
-      this.find.value = kept.get("find") ?? "";
-      this.inTexts.checked = kept.get("texts") === "1";
-      this.component.setStateValue("sort", this.sort.value);
-      this.component.setStateValue("tiers", this.tiers);
-      this.ask();
-    }
   }
 
   act(request) {
