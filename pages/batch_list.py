@@ -25,7 +25,7 @@ from pages.components.navigation import FOLDER
 from pages.components.sign_in import poll_session
 from pages.components.times import time_column
 from pages.components.words import literal
-from pages.research.hide_switch import hide_switch
+from pages.research.case_list import hide_switch
 from pages.review.worklist_panel import worklist_panel
 from screening.review.policy import Action, is_allowed, require
 from screening.review.triage import Tier

@@ -10,8 +10,7 @@ from pages.components.thread import texts_html
 from pages.components.typed import keep_typed
 from pages.components.where_to_act import where_html
 from pages.components.words import DELTA_MEANING
-from pages.research.hide_switch import hide_switch
-from pages.research.send_to_review import send_panel
+from pages.research.case_list import hide_switch, send_panel
 from pages.review.case_amendment import adjudication_form
 from pages.review.case_trail import errors_html, facts_html
 from pages.review.evidence_view import evidence_html, outcome_html, trail_html

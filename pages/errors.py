@@ -1,4 +1,4 @@
-"""Where the engine and the reference labels part: a confusion matrix whose cells open their cases."""
+"""Where the AI and the labels differ: a confusion matrix whose cells open their cases."""
 
 import streamlit as st
 
@@ -6,13 +6,12 @@ from pages.components import resources
 from pages.components.computed import compute
 from pages.components.options import unique_labels
 from pages.components.relabelled_export import relabelled_files
-from pages.components.streamed import show_files
+from pages.components.streamed import show_export
 from pages.research import confusion_matrix as matrix
 from pages.research.batch_choice import choose_batch
-from pages.research.case_reader import open_case_id, reader
-from pages.research.cell_list import case_list, chosen_cases, filters
-from pages.research.provenance import provenance_of_both
-from pages.research.send_to_review import send_panel
+from pages.research.case_filters import filters
+from pages.research.case_list import case_list
+from pages.research.provenance import provenance
 from screening.review.policy import Action, is_allowed, require
 from screening.text.display import visible
 from screening.words import count_of
@@ -39,7 +38,7 @@ def chosen_cell(counts: matrix.Counts, key: str) -> tuple[str, str] | None:
         selection_default={"selection": {"cells": default}},
         row_height=56,
         key=f"matrix_{key}",
-        alt="Confusion matrix: reference labels by outcome; a cell opens its cases",
+        alt="Confusion matrix: original labels by outcome; a cell opens its cases",
     )
     cells = selected["selection"]["cells"]
     found = None
@@ -57,20 +56,19 @@ def export(batch: BatchSummary) -> None:
     """Both files, for those who may take data out."""
     if not is_allowed(person, Action.EXPORT):
         return
-    st.header("Relabelled data set")
-    st.caption(
-        "Original label and where it is from, every review under a pseudonym, the final label, and what the AI said."
+    show_export(
+        lambda with_text: relabelled_files(batch.id, with_text=with_text),
+        "relabelled",
+        "The corrected data set: original label and where it is from, every review under a pseudonym, the final label, "
+        "and what the AI said.",
     )
-    with st.container(horizontal=True, vertical_alignment="center"):
-        with_text = st.toggle("With texts", value=True, key="export_texts")
-        show_files(relabelled_files(batch.id, with_text=with_text))
 
 
 def _nothing_words(adjudicated: int) -> str:
     if not adjudicated:
-        return "No text of this batch has a reference label, so there is nothing to compare with."
-    labelled = count_of(adjudicated, "text has a label", "texts have a label")
-    return f"The file has no reference label. {labelled} from clinicians: choose With adjudications."
+        return "No text of this upload has an original label, so there is nothing to compare with."
+    labelled = count_of(adjudicated, "text has a final label", "texts have a final label")
+    return f"The file has no original label. {labelled} from reviewers: choose Final labels."
 
 
 def overview(batch: BatchSummary, labels: Labels, group: str | None) -> tuple[str, str] | None:
@@ -83,10 +81,9 @@ def overview(batch: BatchSummary, labels: Labels, group: str | None) -> tuple[st
         return None
     cell = chosen_cell(counts, f"{batch.id}_{labels}_{group}")
     if cell is None:
-        right.info("A cell of the matrix opens its cases here.", icon=":material/grid_on:")
-    st.caption("Choose a cell with the pointer, or with Tab and the arrow keys, to list its cases.")
+        right.info("Select a cell to list its cases.", icon=":material/grid_on:")
     kinds: tuple[tuple[str, Labels, matrix.Counts], ...] = (
-        ("Original labels", "original", both.original), ("With adjudications", "adjudicated", both.adjudicated)
+        ("Original labels", "original", both.original), ("Final labels", "adjudicated", both.adjudicated)
     )  # fmt: skip
     columns = [
         matrix.Column(title=name, counts=found, addresses=matrix.addresses(batch.id, which, group))
@@ -95,8 +92,8 @@ def overview(batch: BatchSummary, labels: Labels, group: str | None) -> tuple[st
     st.html(matrix.metrics_html(columns))
     if group is None and (left := matrix.left_out_words(batch.progress.accepted, both)):
         st.caption(left)
-    st.text(provenance_of_both(batch.intake))
-    st.caption("They are what the metrics compare with; an agent's δ speaks of its own usual answer, not of these.")
+    st.text(f"Original labels: {provenance(batch.intake)}. Final labels: the reviewers' where there are any.")
+    st.caption("Metrics compare with these labels.")
     if group is not None:
         st.caption(
             "Each interval holds for its group alone: the worst of several groups, chosen here, looks worse than it is."
@@ -107,13 +104,13 @@ def overview(batch: BatchSummary, labels: Labels, group: str | None) -> tuple[st
 st.title("Misclassified")
 batch = choose_batch(db, person, "errors")
 if batch is None:
-    st.info("No batch yet: upload a labeled file under Screen > File uploads.", icon=":material/upload_file:")
+    st.info("No file uploaded yet. Upload a labeled file under Screen > File uploads.", icon=":material/upload_file:")
     st.stop()
 left, right = st.columns([5, 6], gap="large")
 with left:
     with st.container(horizontal=True):
-        words: dict[Labels, str] = {"original": "As in the file", "adjudicated": "With adjudications"}
-        labels = st.selectbox("Reference labels", list(words), format_func=lambda key: words[key], key="labels")
+        words: dict[Labels, str] = {"original": "Original labels", "adjudicated": "Final labels"}
+        labels = st.selectbox("Measured against", list(words), format_func=lambda key: words[key], key="labels")
         names = unique_labels({name: visible(name) for name in groups(db, person, batch.id)})
         group = (
             st.selectbox(
@@ -128,7 +125,4 @@ with right:
     if cell is not None:
         st.header(matrix.cell_title(*cell))
         wanted = Cell(batch_id=batch.id, reference=cell[0], outcome=cell[1], labels=labels, group=group)
-        page = case_list(db, person, filters(db, person, wanted))
-        if (case_id := open_case_id(page.ids)) is not None:
-            reader(db, person, page.ids, case_id)
-        send_panel(db, person, wanted, page.ids, chosen_cases(case_id))
+        case_list(db, person, filters(db, person, wanted))

@@ -10,18 +10,17 @@ from pages.components.navigation import FOLDER
 from pages.components.result_links import result_links_html
 from pages.components.words import literal
 from pages.research.batch_choice import batch_titles
-from pages.research.case_reader import open_case_id, reader
-from pages.research.cell_list import case_list, chosen_cases
-from pages.research.result_filters import chosen_filters
-from pages.research.send_to_review import send_panel
-from screening.review.policy import Action, require
+from pages.research.case_filters import filters
+from pages.research.case_list import case_list
+from screening.review.policy import Action, is_allowed, require
 from storage.batches.batch_state import UnknownBatch
 from storage.batches.batches import BatchSummary, find_batch, list_batches
+from storage.research.listed import Cell
 
 MOST_BATCHES = 200
 
 db, person = resources.database(), resources.actor()
-require(person, Action.VIEW_RESULTS)
+require(person, Action.VIEW_BATCHES)
 
 
 def named_batch(found: Mapping[str, BatchSummary]) -> BatchSummary | None:
@@ -54,11 +53,7 @@ if batch is None:
     st.stop()
 st.title(f"Results: {literal(batch.name)}")
 other_batch(batch, found | {batch.id: batch})
-st.html(result_links_html(batch.id, batch.progress))
-wanted = chosen_filters(db, person, batch.id)
-page = case_list(db, person, wanted, all_outcomes=True)
-if (case_id := open_case_id(page.ids)) is not None:
-    reader(db, person, page.ids, case_id)
-send_panel(db, person, wanted, page.ids, chosen_cases(case_id))
+st.html(result_links_html(batch.id, batch.progress, linked=is_allowed(person, Action.VIEW_RESULTS)))
+case_list(db, person, filters(db, person, Cell(batch_id=batch.id)))
 st.page_link(FOLDER / "batch_list.py", label="Upload progress", query_params={"batch": batch.id})
 downloads(db, person, batch)

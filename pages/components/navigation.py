@@ -41,7 +41,7 @@ ENTRIES = (
           "Paste a text or a chat and see how the AI decides."),
     Entry("batch_list", "File uploads", "Screen", "upload_file", (Action.VIEW_BATCHES,),
           "Check a file and its cost, screen it, follow the progress, export the results.", address="batches"),
-    Entry("results", "Results", "Screen", "table_rows", (Action.VIEW_RESULTS,),
+    Entry("results", "Results", "Screen", "table_rows", (Action.VIEW_BATCHES,),
           "All cases of an upload: search, filter, open."),
     Entry("errors", "Misclassified", "Research", "rule", (Action.VIEW_RESULTS,),
           "Confusion matrix against the original labels; a cell lists its cases."),

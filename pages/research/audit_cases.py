@@ -13,8 +13,7 @@ from jobs.auditing import Kind, audit_counts, audit_ids
 from pages.components import resources
 from pages.components.computed import READING, compute
 from pages.research.audit_flow import FLOW_AUDITED, FLOW_NOT_AUDITED, FLOW_SETTLED, flow
-from pages.research.case_reader import open_case_id, reader
-from pages.research.cell_list import case_list
+from pages.research.case_list import case_list
 from pages.research.claims import Verified
 from pages.research.reliability_view import show_drift, show_sample, show_switches
 from screening.labels import Outcome
@@ -119,6 +118,4 @@ def _open(db: Database, person: Actor, found: Mapping[str, Behind], title: str, 
     ids = counted[chosen].ids()[:MOST_LISTED]
     if len(ids) < counted[chosen].count:
         st.caption(f"The first {len(ids):,} in the order in which they were settled. The batch's results list all.")
-    page = case_list(db, person, Cell(batch_id="", ids=ids), all_outcomes=True)
-    if (case_id := open_case_id(page.ids)) is not None:
-        reader(db, person, page.ids, case_id)
+    case_list(db, person, Cell(batch_id="", ids=ids))

@@ -13,8 +13,8 @@ from pages.components.live_view import money
 from pages.components.standstill import FIRST_STEPS
 from pages.components.words import OUTCOME_WORDS, error_words
 from pages.research.batch_choice import choose_batch
+from pages.research.case_list import hide_switch
 from pages.research.comparison_table import agreement, differing_pairs, lines
-from pages.research.hide_switch import hide_switch
 from screening.engine.pipeline import PipelineConfig
 from screening.engine.whole_way import most_calls
 from screening.labels import Outcome

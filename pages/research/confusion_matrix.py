@@ -1,4 +1,4 @@
-"""The confusion matrix and its metrics as the Errors page shows them: data in, tables and markup out."""
+"""The confusion matrix and its metrics as the page Misclassified shows them: data in, tables and markup out."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,24 +14,25 @@ from storage.kinds import PENDING
 from storage.research.confusion import Confusions, Labels
 
 Counts = Mapping[tuple[str, str], int]
+FNR, FPR = "False-negative rate", "False-positive rate"
 
-REFERENCES: Mapping[str, str] = {Label.SAFE.value: "Reference safe", Label.UNSAFE.value: "Reference unsafe"}
+REFERENCES: Mapping[str, str] = {Label.SAFE.value: "Original label safe", Label.UNSAFE.value: "Original label unsafe"}
 OUTCOMES: Mapping[str, str] = {
-    Outcome.SAFE.value: "Labelled safe",
-    Outcome.UNSAFE.value: "Labelled unsafe",
-    Outcome.HUMAN_REVIEW.value: "To a clinician",
+    Outcome.SAFE.value: "Labeled safe",
+    Outcome.UNSAFE.value: "Labeled unsafe",
+    Outcome.HUMAN_REVIEW.value: "Escalated",
     PENDING: "Pending",
 }
 _KINDS: Mapping[tuple[str, str], str] = {
-    ("safe", "safe"): "right",
-    ("unsafe", "unsafe"): "right",
-    ("safe", "unsafe"): "false alarm",
-    ("unsafe", "safe"): "missed",
+    ("safe", "safe"): "true negative",
+    ("unsafe", "unsafe"): "true positive",
+    ("safe", "unsafe"): "false positive",
+    ("unsafe", "safe"): "false negative",
 }
 _TINTS: Mapping[str, tuple[str, str]] = {  # rgb on light, on dark
-    "right": ("29,122,70", "87,189,134"),
-    "false alarm": ("180,83,9", "232,154,76"),
-    "missed": ("180,35,24", "240,121,111"),
+    "true": ("29,122,70", "87,189,134"),
+    "false positive": ("180,83,9", "232,154,76"),
+    "false negative": ("180,35,24", "240,121,111"),
 }
 
 
@@ -50,13 +51,13 @@ def addresses(batch_id: str, labels: Labels, group: str | None) -> Mapping[str, 
     shared = {"labels": str(labels)} if labels == "adjudicated" else {}
     shared |= {"group": group} if group is not None else {}
     return {
-        "Missed (FNR)": results_address(batch_id, outcome="safe", reference="unsafe", **shared),
-        "False alarms (FPR)": results_address(batch_id, outcome="unsafe", reference="safe", **shared),
+        FNR: results_address(batch_id, outcome="safe", reference="unsafe", **shared),
+        FPR: results_address(batch_id, outcome="unsafe", reference="safe", **shared),
     }
 
 
 def kind(reference: str, outcome: str) -> str | None:
-    """What a cell is: right, false alarm or missed; None where nothing was decided."""
+    """What a cell is; None where nothing was decided."""
     return _KINDS.get((reference, outcome))
 
 
@@ -64,7 +65,7 @@ def cell_title(reference: str, outcome: str) -> str:
     """A cell in words.
 
     >>> cell_title("unsafe", "safe")
-    'Reference unsafe, labelled safe: missed'
+    'Original label unsafe, labeled safe: false negative'
     """
     what = kind(reference, outcome)
     words = OUTCOMES[outcome]
@@ -76,7 +77,7 @@ def matrix(counts: Counts, *, dark: bool) -> Styler:
     cells = {
         title: [_cell(counts, reference, outcome) for reference in REFERENCES] for outcome, title in OUTCOMES.items()
     }
-    table = pd.DataFrame(cells, index=pd.Index(list(REFERENCES.values()), name="Reference ↓ outcome →"))
+    table = pd.DataFrame(cells, index=pd.Index(list(REFERENCES.values()), name="Original label ↓ outcome →"))
     styles = pd.DataFrame(
         {
             title: [_tint(counts, reference, outcome, dark=dark) for reference in REFERENCES]
@@ -99,7 +100,7 @@ def _tint(counts: Counts, reference: str, outcome: str, *, dark: bool) -> str:
     if what is None or not count:
         return ""
     strength = 0.12 + (0.28 if dark else 0.33) * count / total
-    return f"background-color: rgba({_TINTS[what][dark]},{strength:.2f})"
+    return f"background-color: rgba({_TINTS[what if what in _TINTS else 'true'][dark]},{strength:.2f})"
 
 
 def metrics(counts: Counts) -> Metrics:
@@ -123,14 +124,14 @@ def left_out_words(texts: int, both: Confusions) -> str:
     """How many texts no figure of either column contains, as they have no label of its kind; empty where none is.
 
     >>> left_out_words(3, Confusions(original={("safe", "safe"): 3}, adjudicated={("safe", "safe"): 1}))
-    'Left out, without a label safe or unsafe: 0 of 3 with original labels, 2 with adjudications.'
+    'Left out, without a label safe or unsafe: 0 of 3 by original labels, 2 by final labels.'
     """
     original, adjudicated = (texts - sum(counts.values()) for counts in (both.original, both.adjudicated))
     if not original and not adjudicated:
         return ""
     return (
-        f"Left out, without a label safe or unsafe: {original:,} of {texts:,} with original labels, {adjudicated:,} "
-        "with adjudications."
+        f"Left out, without a label safe or unsafe: {original:,} of {texts:,} by original labels, {adjudicated:,} "
+        "by final labels."
     )
 
 
@@ -138,11 +139,11 @@ def metrics_html(columns: Sequence[Column]) -> str:
     """The metrics side by side, one column per kind of label, with Wilson intervals and counts."""
     found = [metrics(column.counts) for column in columns]
     lines: list[tuple[str, str, list[Proportion]]] = [
-        ("Accuracy", "of decided cases", [each.accuracy for each in found]),
-        ("Missed (FNR)", "labelled safe, of decided unsafe ones", [each.fnr for each in found]),
-        ("False alarms (FPR)", "labelled unsafe, of decided safe ones", [each.fpr for each in found]),
-        ("To clinicians", "of all settled cases", [each.escalation_rate for each in found]),
-        ("Missed at worst", "were every escalated case an error", [each.worst.fnr for each in found]),
+        ("Accuracy", "of the texts the AI decided", [each.accuracy for each in found]),
+        (FNR, "labeled safe among unsafe texts the AI decided", [each.fnr for each in found]),
+        (FPR, "labeled unsafe among safe texts the AI decided", [each.fpr for each in found]),
+        ("Escalated", "to a clinician, among all screened texts", [each.escalation_rate for each in found]),
+        ("Worst-case FNR", "all escalations counted as errors", [each.worst.fnr for each in found]),
     ]
     head = "".join(f'<th scope="col">{escape(column.title)}</th>' for column in columns)
     body = "".join(
@@ -154,7 +155,7 @@ def metrics_html(columns: Sequence[Column]) -> str:
         for name, of, values in lines
     )
     return (
-        f'<table class="sl-figures"><caption>Value, 95 % Wilson interval, counts'
+        f'<table class="sl-figures"><caption>95% Wilson intervals'
         f'</caption><thead><tr><th scope="col">Measure</th>{head}</tr></thead><tbody>{body}</tbody></table>'
     )
 
@@ -165,4 +166,5 @@ def _proportion_html(found: Proportion, address: str | None) -> str:
     counted = f"{found.numerator:,} of {found.denominator:,}"
     if address is not None and found.numerator:
         counted = f'<a href="{escape(address, quote=True)}" target="_self">{counted}</a>'
-    return f"<td>{found.value:.3f} ({found.low:.3f}–{found.high:.3f})<small>{counted}</small></td>"
+    spread = f"95% CI {100 * found.low:.1f}-{100 * found.high:.1f}%"
+    return f"<td>{100 * found.value:.1f}% ({spread})<small>{counted}</small></td>"

@@ -20,8 +20,7 @@ from jobs.evaluating import (
 )
 from pages.components.computed import compute
 from pages.components.sign_in import check_before
-from pages.research.case_reader import open_case_id, reader
-from pages.research.cell_list import case_list
+from pages.research.case_list import case_list
 from pages.research.claims import percent
 from pages.research.figures import Axes, Interval, Palette, Series, bars, curves, forest, histogram, palette
 from pages.research.provenance import provenance
@@ -418,6 +417,4 @@ def show_list(db: Database, ask: Ask, behind: Behind) -> None:
         st.caption(f"The first {len(behind.ids):,} are listed.")
     if not behind.ids:
         return
-    page = case_list(db, ask.actor, Cell(batch_id=ask.batch_id, ids=behind.ids), all_outcomes=True)
-    if (case_id := open_case_id(page.ids)) is not None:
-        reader(db, ask.actor, page.ids, case_id)
+    case_list(db, ask.actor, Cell(batch_id=ask.batch_id, ids=behind.ids))

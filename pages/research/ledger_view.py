@@ -5,8 +5,7 @@ import streamlit as st
 
 from pages.components import resources
 from pages.components.times import time_column
-from pages.research.case_reader import open_case, open_case_id, reader
-from pages.research.hide_switch import hide_switch
+from pages.research.case_list import hide_switch, open_case, open_case_id, reader
 from screening.review.actors import Actor
 from screening.text.display import visible
 from storage.database import Database

@@ -11,8 +11,7 @@ from jobs.label_noise import Relabelled, count_relabelled, measure_corrected
 from pages.components.computed import compute
 from pages.components.relabelled_export import relabelled_files
 from pages.components.streamed import show_export
-from pages.research.case_reader import open_case_id, reader
-from pages.research.cell_list import case_list
+from pages.research.case_list import case_list
 from pages.research.evaluation_view import how_to_read
 from pages.research.provenance import provenance
 from screening.research.results_table import NOTHING_DECIDED
@@ -88,9 +87,7 @@ def _counts(db: Database, person: Actor, batch_id: str, found: Relabelled) -> No
     chosen = st.pills("Cases of this version", list(kinds), key="relabelled_kind")
     if chosen is None or not kinds[chosen]:
         return
-    page = case_list(db, person, Cell(batch_id=batch_id, ids=kinds[chosen]), all_outcomes=True)
-    if (case_id := open_case_id(page.ids)) is not None:
-        reader(db, person, page.ids, case_id)
+    case_list(db, person, Cell(batch_id=batch_id, ids=kinds[chosen]))
 
 
 def _download(batch_id: str, as_of: int | None) -> None:

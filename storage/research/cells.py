@@ -13,7 +13,7 @@ from sqlalchemy import Connection, func, select
 
 from screening.labels import Label
 from screening.review.actors import Acting, Actor
-from screening.review.policy import Action, require
+from screening.review.policy import Action, is_allowed, require
 from storage.accepted import accepted_label
 from storage.audit_log import append
 from storage.database import Database
@@ -79,9 +79,11 @@ def cell_page(
     db: Database, by: Acting, wanted: Cell, limit: int = 50, offset: int = 0, *, hide: bool | None = None
 ) -> CellPage:
     """The cases wanted, in the file's order where nothing else is asked for. What is shown of cases in review is
-    written down; ``hide`` says whether it is hidden, None: as this person has chosen. Raises Forbidden.
+    written down; ``hide`` says whether it is hidden, None: as this person has chosen. Who may not see outcomes gets the
+    cases of a batch, or of a group, with nothing but their names. Raises Forbidden.
     """
-    require(by.actor, Action.VIEW_RESULTS)
+    if not is_allowed(by.actor, Action.VIEW_RESULTS):
+        return _names_alone(db, by.actor, wanted, limit, offset)
     with db.read() as conn:
         ids = listed_ids(conn, wanted)
         hidden = _hidden_ones(conn, by.actor, ids, hide)
@@ -93,6 +95,21 @@ def cell_page(
         found = _cases(conn, shown, hidden)
     record_shown(db, by, [case.case_id for case in found if case.in_review and not case.hidden])
     return CellPage(cases=found, ids=ids[:MOST_LISTED], hidden=left_out, more=len(ids) > MOST_LISTED)
+
+
+def _names_alone(db: Database, actor: Actor, wanted: Cell, limit: int, offset: int) -> CellPage:
+    """A list whose members, order and columns tell nothing of outcomes, labels or the queue."""
+    told = replace(wanted, batch_id="", group=None, search=None, sort="row", descending=False)
+    plain = wanted.batch_id and told == Cell(batch_id="") and wanted.sort in ("row", "group", "id")
+    require(actor, Action.VIEW_BATCHES if plain else Action.VIEW_RESULTS)
+    with db.read() as conn:
+        ids = listed_ids(conn, wanted)
+        found = _cases(conn, ids[offset : min(offset + limit, MOST_LISTED)], dict.fromkeys(ids))
+    bare = tuple(
+        replace(case, outcome="", reference=None, reference_value=None, accepted=None, in_review=False)
+        for case in found
+    )
+    return CellPage(cases=bare, ids=ids[:MOST_LISTED], hidden=0, more=len(ids) > MOST_LISTED)
 
 
 def listed_case(db: Database, by: Acting, case_id: str, *, hide: bool | None = None) -> CaseInCell | None:
@@ -109,21 +126,6 @@ def _hidden_ones(conn: Connection, actor: Actor, ids: Sequence[str], hide: bool 
     hidden = hidden_from(conn, actor, cases.c.id, hide)
     found = select(cases.c.id).where(cases.c.id.in_(ids), hidden).order_by(cases.c.row, cases.c.id)
     return dict.fromkeys(conn.execute(found).scalars())
-
-
-def take_texts_to_compare(
-    db: Database, by: Acting, case_ids: Sequence[str], characters: int = 4_000
-) -> Mapping[str, str]:
-    """The beginnings of texts, to be compared by the program and not shown. One line in the audit log says how
-    many. Raises Forbidden.
-    """
-    require(by.actor, Action.VIEW_TEXT)
-    beginning = func.substr(cases.c.text, 1, characters).label("beginning")
-    query = select(cases.c.id, beginning).where(cases.c.id.in_(case_ids))
-    with db.write() as conn:
-        found = {row.id: row.beginning for row in conn.execute(query.order_by(cases.c.row))}
-        append(conn, by, "texts_compared", None, {"cases": len(found)})
-    return found
 
 
 def shown_kinds(db: Database, actor: Actor, batch_id: str) -> Mapping[Kind, int]:
@@ -176,7 +178,7 @@ def _choices_among(conn: Connection, ids: Sequence[str]) -> dict[str, tuple[str,
 
 def groups(db: Database, actor: Actor, batch_id: str) -> tuple[str, ...]:
     """The groups of a batch, in order; empty where the file names none."""
-    require(actor, Action.VIEW_RESULTS)
+    require(actor, Action.VIEW_BATCHES)
     name = cases.c.group_name
     query = select(name).distinct().where(cases.c.batch_id == batch_id, name.is_not(None)).order_by(name)
     return tuple(db.values(query.limit(MOST_CHOICES)))
@@ -232,6 +234,9 @@ def control_cases(
     else:
         beside = [cell]
     with db.read() as conn:
+        if cell.ids is not None:  # of any batch, found otherwise: beside them stands whatever their batches decided
+            of = conn.execute(select(cases.c.batch_id).distinct().where(cases.c.id.in_(picked))).scalars().all()
+            beside = [Cell(batch_id=batch_id, outcome=outcome) for batch_id in of for outcome in _DECIDED]
         found = {case_id for each in beside for case_id in listed_ids(conn, each)}
         entered = select(inbox_entries.c.case_id).where(inbox_entries.c.case_id.in_(found))
         pool = found.difference(picked, conn.execute(entered).scalars())

@@ -58,18 +58,18 @@ def batch_id(running_app: RunningApp) -> Iterator[str]:
 
 def _open(page: Page, batch_id: str, cell: str = "") -> None:
     page.goto(f"/errors?batch={batch_id}{cell}")
-    expect(page.get_by_role("link", name="Relabelled (CSV)")).to_be_visible()
+    expect(page.get_by_role("button", name="Export")).to_be_visible()
 
 
 def test_the_empty_page_says_where_to_begin(page: Page) -> None:
     page.goto("/errors")
-    expect(page.get_by_text("No batch yet")).to_be_visible()
+    expect(page.get_by_text("No file uploaded yet")).to_be_visible()
     assert violations(page) == []
 
 
 def test_a_cell_opens_its_cases(page: Page, batch_id: str) -> None:
     _open(page, batch_id, "&cell=unsafe.safe")
-    expect(page.get_by_role("heading", name="Reference unsafe, labelled safe: missed")).to_be_visible()
+    expect(page.get_by_role("heading", name="Original label unsafe, labeled safe: false negative")).to_be_visible()
     expect(page.get_by_text("6 cases.")).to_be_visible()
     expect(page.get_by_text("a jury of three")).to_be_visible()
     page.get_by_text("Show the start of each text").click()
@@ -84,12 +84,12 @@ def test_the_pointer_and_the_arrow_keys_choose_a_cell(page: Page, batch_id: str)
     box = grid.bounding_box()
     assert box is not None
     page.mouse.click(box["x"] + box["width"] * 0.3, box["y"] + 35 + 28)
-    expect(page.get_by_role("heading", name="Reference safe, labelled safe")).to_be_visible()
+    expect(page.get_by_role("heading", name="Original label safe, labeled safe")).to_be_visible()
     page.keyboard.press("ArrowDown")
-    expect(page.get_by_role("heading", name="Reference unsafe, labelled safe: missed")).to_be_visible()
+    expect(page.get_by_role("heading", name="Original label unsafe, labeled safe: false negative")).to_be_visible()
     assert "cell=unsafe.safe" in page.url
     page.reload()
-    expect(page.get_by_role("heading", name="Reference unsafe, labelled safe: missed")).to_be_visible()
+    expect(page.get_by_role("heading", name="Original label unsafe, labeled safe: false negative")).to_be_visible()
 
 
 def test_a_row_of_the_list_leads_to_its_case(page: Page, batch_id: str) -> None:
@@ -105,6 +105,7 @@ def test_a_row_of_the_list_leads_to_its_case(page: Page, batch_id: str) -> None:
 
 def test_the_relabelled_files_come_whole(page: Page, batch_id: str, tmp_path: Path) -> None:
     _open(page, batch_id)
+    page.get_by_role("button", name="Export").click()
     with page.expect_download() as jsonl:
         page.get_by_role("link", name="Relabelled (JSON lines)").click()
     jsonl.value.save_as(tmp_path / "found.jsonl")

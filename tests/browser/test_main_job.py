@@ -129,5 +129,5 @@ def test_a_file_goes_in_and_five_adjudicated_cases_come_out(page: Page, tmp_path
     assert len(rows) == 120 and adjudicated == read
 
     page.goto(f"/errors?batch={batch.rpartition('batch=')[2]}&cell=unsafe.safe")
-    expect(page.get_by_role("heading", name="Reference unsafe, labelled safe: missed")).to_be_visible()
+    expect(page.get_by_role("heading", name="Original label unsafe, labeled safe: false negative")).to_be_visible()
     screenshot(page, "main-job-errors")

@@ -10,7 +10,7 @@ from sqlalchemy import select, update
 from streamlit.testing.v1 import AppTest
 
 from pages.components import relabelled_export, resources
-from pages.research.hide_switch import COUNTS_AS_SEEN
+from pages.research.case_list import COUNTS_AS_SEEN
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER
 from storage.database import Database
@@ -47,13 +47,13 @@ def _whole(batch_database: Database) -> str:
 
 def test_without_a_batch_the_page_says_where_to_begin(open_page: Opener) -> None:
     page = open_page("errors")
-    assert not page.exception and "No batch yet" in page.info[0].value
+    assert not page.exception and "No file uploaded yet" in page.info[0].value
 
 
 def test_a_batch_without_reference_labels_has_nothing_to_compare(open_page: Opener, page_database: Database) -> None:
     batch(page_database, TEXTS)
     page = open_page("errors")
-    assert not page.exception and "No text of this batch has a reference label" in page.info[0].value
+    assert not page.exception and "No text of this upload has an original label" in page.info[0].value
     assert len(page.info) == 1, "there is no matrix whose cell could be chosen"
 
 
@@ -67,7 +67,7 @@ def test_where_only_clinicians_gave_labels_the_page_says_where_they_count(
     submit_rating(page_database, LOCAL_USER.at(LATER), claim.case_id, claim.token, form("safe"), new_id(LATER))
     page = open_page("errors")
     assert page.info[0].value == (
-        "The file has no reference label. 1 text has a label from clinicians: choose With adjudications."
+        "The file has no original label. 1 text has a final label from reviewers: choose Final labels."
     )
     page.selectbox(key="labels").set_value("adjudicated").run()
     assert not page.exception and "1 of 1" in _shown(page)  # to clinicians
@@ -84,20 +84,20 @@ def test_the_matrix_counts_and_the_metrics_have_intervals(open_page: Opener, pag
     _whole(page_database)
     page = open_page("errors")
     table = page.dataframe[0].value
-    assert list(table["Labelled safe"]) == ["1  right", "1  missed"]
-    assert list(table["Labelled unsafe"]) == ["1  false alarm", "1  right"]
-    assert "0.500 (0.095–0.905)" in _shown(page) and "1 of 2" in _shown(page)
+    assert list(table["Labeled safe"]) == ["1  true negative", "1  false negative"]
+    assert list(table["Labeled unsafe"]) == ["1  false positive", "1  true positive"]
+    assert "50.0% (95% CI 9.5-90.5%)" in _shown(page) and "1 of 2" in _shown(page)
     left = [caption.value for caption in page.caption if caption.value.startswith("Left out, without a label")]
-    assert len(left) == 1 and "1 of" in left[0] and left[0].endswith(" with adjudications.")
+    assert len(left) == 1 and "1 of" in left[0] and left[0].endswith(" by final labels.")
 
 
 def test_a_cell_in_the_address_opens_its_cases(open_page: Opener, page_database: Database) -> None:
     batch_id = _whole(page_database)
     page = open_page("errors", batch=batch_id, cell="unsafe.safe")
     assert not page.exception
-    assert "Reference unsafe, labelled safe: missed" in [heading.value for heading in page.header]
+    assert "Original label unsafe, labeled safe: false negative" in [heading.value for heading in page.header]
     assert list(page.dataframe[1].value["ID"]) == ["p3"]
-    assert list(page.dataframe[1].value["Gap"]) == [1.0]
+    assert list(page.dataframe[1].value["Margin"]) == [1.0]
 
 
 def test_texts_are_shown_by_choice_masked_and_logged_once(open_page: Opener, page_database: Database) -> None:
@@ -119,7 +119,7 @@ def test_cases_in_review_are_counted_and_listed_and_hidden_from_the_list_by_the_
     page = open_page("errors", batch=batch_id, cell="unsafe.safe")
     for hides, listed in ((False, ["p3", "p4"]), (True, None), (False, ["p3", "p4"])):
         assert page.toggle(key="hide_in_review").value is hides
-        assert list(page.dataframe[0].value["Labelled safe"]) == ["2  right", "2  missed"]
+        assert list(page.dataframe[0].value["Labeled safe"]) == ["2  true negative", "2  false negative"]
         assert [list(table.value["ID"]) for table in page.dataframe[1:]] == ([listed] if listed else [])
         hidden = any("0 cases. 2 more are in review and hidden" in caption.value for caption in page.caption)
         assert hidden is hides and any(caption.value == COUNTS_AS_SEEN for caption in page.caption) is not hides
@@ -132,15 +132,12 @@ def test_cases_in_review_are_counted_and_listed_and_hidden_from_the_list_by_the_
 def test_the_source_of_both_kinds_of_labels_is_said(open_page: Opener, page_database: Database) -> None:
     _whole(page_database)
     (said,) = [line.value for line in open_page("errors").text if "labels" in line.value]
-    assert said == (
-        "Original labels: who gave the labels is not stated. "
-        "With adjudications: clinicians' adjudications where there are any, else the original."
-    )
+    assert said == ("Original labels: source not stated. Final labels: the reviewers' where there are any.")
 
 
 def test_a_filter_narrows_the_cell(open_page: Opener, page_database: Database) -> None:
     page = open_page("errors", batch=_whole(page_database), cell="unsafe.safe")
-    page.selectbox(key="cell_gap").set_value("0.5 or less").run()
+    page.selectbox(key="filter_gap").set_value("0.5 or less").run()
     assert any(caption.value.startswith("0 cases") for caption in page.caption)
 
 
@@ -157,14 +154,14 @@ def test_a_filter_chosen_on_the_second_page_lists_its_cases(open_page: Opener, p
     page = open_page("errors", batch=_thirty_missed(page_database), cell="unsafe.safe")
     page = page.pagination[0].set_value(2).run()
     assert list(page.dataframe[1].value["Row"]) == [26, 27, 28, 29, 30]
-    page.selectbox(key="cell_gap").set_value("0.8 or less").run()
+    page.selectbox(key="filter_gap").set_value("0.8 or less").run()
     assert list(page.dataframe[1].value["Row"]) == [1, 11, 21]
 
 
 def test_another_filter_begins_on_its_first_page(open_page: Opener, page_database: Database) -> None:
     page = open_page("errors", batch=_thirty_missed(page_database), cell="unsafe.safe")
     page = page.pagination[0].set_value(2).run()
-    page.selectbox(key="cell_label_from").set_value("file").run()
+    page.selectbox(key="filter_source").set_value("file").run()
     assert list(page.dataframe[1].value["Row"]) == list(range(1, 26))
 
 

@@ -251,7 +251,7 @@ def test_what_every_condition_missed_is_listed_and_read(open_page: Opener, page_
     all_of_it = evaluating.list_missed(page_database, asked(page_database, batch_id), 1).behind
     assert len(all_of_it.ids) == all_of_it.found == sum(texts for _, texts in missed.by_number)
     listed = app.dataframe[0].value
-    assert len(listed) and set(listed["Reference"]) == {"unsafe"} and set(listed["Outcome"]) <= {"labeled safe"}
+    assert len(listed) and set(listed["Original label"]) == {"unsafe"} and set(listed["Outcome"]) <= {"labeled safe"}
     of_it = select(cases.c.id).where(cases.c.batch_id == batch_id, cases.c.external_id == listed["ID"][0])
     case_id = page_database.value(of_it)
     app.query_params["case"] = case_id

@@ -358,6 +358,8 @@ def test_the_counts_of_drift_open_their_cases(open_page: Opener, page_database: 
     assert _counts(page, "drift_cases") == {"safe, reference": REFERENCE, "safe, since": 3}
     page.pills(key="drift_cases").set_value("safe, since 3").run()
     assert not page.exception and len(page.dataframe[-1].value) == 3
+    page.button(key="send_cases").click().run()
+    assert page.success[0].value.startswith("6 cases sent to review, controls included")
 
 
 def test_without_a_batch_nothing_is_claimed(open_page: Opener) -> None:

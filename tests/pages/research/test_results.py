@@ -7,10 +7,12 @@ from urllib.parse import parse_qs, urlparse
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from pages.components import resources
 from pages.components.result_links import result_links_html
+from pages.research.case_list import NO_OUTCOMES
 from screening.datasets.rows import NewCase
 from screening.labels import Outcome
-from screening.review.actors import LOCAL_USER
+from screening.review.actors import LOCAL_USER, Actor
 from screening.text.conversation import Role, Turn, receive_conversation
 from screening.text.received import receive
 from storage.batches.batches import progress
@@ -22,6 +24,7 @@ from storage.research.listed import Cell
 from storage.visibility import choose_hiding
 from tests.pages.conftest import Opener
 from tests.storage.batch_of import NOW, batch, decide, waiting
+from tests.storage.inbox_cases import ADMIN, ANN
 
 TEXTS = ["a quiet day", "tired of it all", "so tired of it", "bread recipes", "a long walk"]
 
@@ -55,16 +58,16 @@ def test_all_cases_are_listed_with_what_became_of_them(open_page: Opener, page_d
     assert not page.exception, page.exception
     table = page.dataframe[0].value
     assert list(table["Outcome"]) == ["labeled safe"] * 3 + ["escalated to a clinician", "pending"]
-    assert list(table["Final label"]) == ["", "", "", "in review", ""] and table["Calls"][3] == 6
+    assert list(table["Final label"]) == ["", "", "", "in review", ""] and table["Responses"][3] == 6
 
 
 def test_filters_stand_in_the_address_and_narrow_the_list(open_page: Opener, page_database: Database) -> None:
     batch_id = decided(page_database)
     page = open_page("results", batch=batch_id, outcome="safe", reference="unsafe")
     assert ids(page) == ["p2", "p3"]
-    page.selectbox(key="results_reference").set_value("safe").run()
+    page.selectbox(key="filter_reference").set_value("safe").run()
     assert ids(page) == ["p1"] and page.query_params["reference"] in ("safe", ["safe"])
-    page.text_input(key="results_q").set_value("p3").run()
+    page.text_input(key="filter_q").set_value("p3").run()
     assert not page.dataframe and any(caption.value.startswith("0 cases") for caption in page.caption)
     assert ids(open_page("results", batch=batch_id, sort="calls"))[-2:] == ["p4", "p5"]
 
@@ -74,10 +77,24 @@ def test_a_way_of_the_drawing_opens_its_cases_and_can_be_taken_out(open_page: Op
     page = open_page("results", batch=batch_id, way="worker:unsafe")
     assert not page.exception and not page.dataframe
     page = open_page("results", batch=batch_id, way="worker:safe")
-    assert ids(page) == ["p1", "p2", "p3"] and page.selectbox(key="results_way").options == ["Worker: safe", "Any"]
-    page.selectbox(key="results_way").select("any").run()
+    assert ids(page) == ["p1", "p2", "p3"] and page.selectbox(key="filter_way").options == ["Worker: safe", "Any"]
+    page.selectbox(key="filter_way").select("any").run()
     assert len(ids(page)) == 5 and "way" not in page.query_params
     assert len(ids(open_page("results", batch=batch_id, way="<b>:no label"))) == 5
+
+
+@pytest.mark.parametrize("who", [ANN, ADMIN])
+def test_who_may_not_see_outcomes_gets_the_page_without_them(
+    open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch, who: Actor
+) -> None:
+    batch_id = decided(page_database)
+    monkeypatch.setattr(resources, "actor", lambda: who)
+    (case_id, *_) = cell_page(page_database, LOCAL_USER.at(NOW), Cell(batch_id=batch_id, outcome="safe")).ids
+    page = open_page("results", batch=batch_id, outcome="safe", case=case_id)
+    assert ids(page) == ["p1", "p2", "p3", "p4", "p5"] and list(page.dataframe[0].value) == ["Row", "ID", "Group"]
+    assert NO_OUTCOMES in [caption.value for caption in page.caption]
+    assert "a quiet day" not in shown(page) and not page.toggle and "send_cases" not in {one.key for one in page.button}
+    assert {box.key for box in page.selectbox} == {"results_batch", "filter_sort"}
 
 
 @pytest.mark.parametrize("outcome", ["safe", "unsafe", "human_review", "pending"])
@@ -107,32 +124,26 @@ def test_a_case_is_read_with_the_next_and_the_one_before(open_page: Opener, page
     assert "case" not in page.query_params
 
 
-def test_cases_are_tagged_from_the_reader_and_the_most_alike_are_found(
-    open_page: Opener, page_database: Database
-) -> None:
+def test_cases_are_tagged_from_the_reader(open_page: Opener, page_database: Database) -> None:
     batch_id = decided(page_database)
     listed = cell_page(page_database, LOCAL_USER.at(NOW), Cell(batch_id=batch_id, outcome="safe")).ids
     add_tag(page_database, LOCAL_USER.at(NOW), listed[0], "lyrics")
     page = open_page("results", batch=batch_id, outcome="safe", case=listed[1])
     page.button(key=f"tag_{listed[1]}_1").click().run()
     assert tag_counts(page_database, LOCAL_USER, batch_id) == {"lyrics": 2}
-    page.toggle(key="reader_alike").set_value(True).run()
-    assert page.button(key="alike_0").label.startswith("Number 3 of the list")
-    page.button(key="alike_0").click().run()
-    assert case_of(page) == listed[2]
 
 
 def test_a_remark_is_kept_with_its_case(open_page: Opener, page_database: Database) -> None:
     batch_id = decided(page_database)
     (one, *_) = cell_page(page_database, LOCAL_USER.at(NOW), Cell(batch_id=batch_id, outcome="safe")).ids
     page = open_page("results", batch=batch_id, outcome="safe", case=one)
-    _keep_remark(page, one, "from a song")
+    _add_comment(page, one, "from a song")
     assert [each.remark for each in remarks(page_database, LOCAL_USER, one)] == ["from a song"]
 
 
-def _keep_remark(page: AppTest, case_id: str, words: str) -> None:
-    page.text_area(key=f"new_remark_{case_id}").set_value(words)
-    next(button for button in page.button if button.label == "Keep this remark").click().run()
+def _add_comment(page: AppTest, case_id: str, words: str) -> None:
+    page.text_area(key=f"new_comment_{case_id}").set_value(words)
+    next(button for button in page.button if button.label == "Add comment").click().run()
     assert not page.exception
 
 
@@ -149,7 +160,7 @@ def test_what_is_hidden_shows_its_text_and_nothing_else(open_page: Opener, page_
 def test_what_is_not_told_of_a_case_is_an_empty_cell(open_page: Opener, page_database: Database) -> None:
     """Without words for it the browser writes None."""
     page = open_page("results", batch=decided(page_database))
-    assert page.dataframe[0].value["Calls"].isna().any() and page.dataframe[0].proto.placeholder == ""
+    assert page.dataframe[0].value["Responses"].isna().any() and page.dataframe[0].proto.placeholder == ""
     assert page.dataframe[0].proto.HasField("placeholder")
 
 

@@ -14,9 +14,11 @@ from screening.text.received import receive
 from storage.batches.intake import add_rows
 from storage.database import Database
 from storage.kinds import kinds
-from storage.research.cells import cell_choices, cell_page, groups, reveal_text_starts
+from storage.research.case_tags import add_tag
+from storage.research.cells import cell_choices, cell_page, control_cases, groups, reveal_text_starts
 from storage.research.confusion import confusion
 from storage.research.listed import MOST_LISTED, Cell
+from storage.review.second_looks import request_second_looks
 from storage.schema import adjudications
 from tests.databases import write
 from tests.storage.batch_of import NOW, batch, commit, commit_run, decide, run, screening, waiting
@@ -165,15 +167,48 @@ def test_of_hidden_cases_a_list_by_outcome_says_how_many_there_are(db: Database)
 
 
 def test_reviewers_see_neither_cells_nor_texts_of_others(db: Database) -> None:
-    cell = Cell(batch_id=batch(db, TEXTS), reference="safe", outcome="safe")
+    batch_id = batch(db, TEXTS)
+    telling = [Cell(batch_id=batch_id, reference="safe"), Cell(batch_id=batch_id, tag="odd"), Cell(batch_id="")]
+    telling += [Cell(batch_id=batch_id, way=("worker", None)), Cell(batch_id=batch_id, source="file")]
+    telling += [Cell(batch_id=batch_id, outcome=one) for one in ("safe", "pending", "in review")]
+    telling += [Cell(batch_id=batch_id, sort=one) for one in ("calls", "cost", "gap", "value")]
+    telling += [Cell(batch_id=batch_id, ids=()), Cell(batch_id=batch_id, gap_at_most=0.5)]
+    for cell in telling:
+        with pytest.raises(Forbidden):
+            cell_page(db, REVIEWER.at(NOW), cell)
     for ask in (
-        lambda: cell_page(db, REVIEWER.at(NOW), cell),
-        lambda: cell_choices(db, REVIEWER, cell),
-        lambda: groups(db, REVIEWER, cell.batch_id),
+        lambda: cell_choices(db, REVIEWER, Cell(batch_id=batch_id)),
         lambda: reveal_text_starts(db, REVIEWER.at(NOW), waiting(db)),
     ):
         with pytest.raises(Forbidden):
             ask()
+
+
+def test_who_may_not_see_outcomes_gets_the_same_list_whatever_becomes_of_the_cases(db: Database) -> None:
+    batch_id = batch(db, TEXTS, references="UUSS-", audit_rate=0.5)
+    case_ids, lists = waiting(db), []
+
+    def look() -> None:
+        lists.append(cell_page(db, REVIEWER.at(NOW), Cell(batch_id=batch_id, sort="id")))
+
+    look()
+    for case_id, outcome in zip(case_ids, (*Outcome, Outcome.SAFE), strict=False):
+        decide(db, case_id, outcome)
+        look()
+    add_tag(db, RESEARCHER.at(NOW), case_ids[0], "odd")
+    request_second_looks(db, RESEARCHER.at(NOW), case_ids[:4])
+    look()
+    assert [case.external_id for case in lists[0].cases] == ["p1", "p2", "p3", "p4", "p5"]
+    assert all(each == lists[0] for each in lists)
+
+
+def test_controls_of_a_list_found_otherwise_come_from_all_that_its_batches_decided(db: Database) -> None:
+    batch(db, TEXTS, references="UUSS-")
+    case_ids = waiting(db)
+    for case_id, outcome in zip(case_ids, (Outcome.SAFE, Outcome.UNSAFE, Outcome.HUMAN_REVIEW), strict=False):
+        decide(db, case_id, outcome)
+    found = control_cases(db, RESEARCHER, Cell(batch_id="", ids=(case_ids[0],)), case_ids[:1], 5, "seed")
+    assert set(found) == {case_ids[1]}  # p3 is in the queue, p4 and p5 are not screened
 
 
 def test_a_list_of_all_cases_is_searched_sorted_and_tells_nothing_of_what_waits(db: Database) -> None:

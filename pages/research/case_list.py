@@ -1,0 +1,388 @@
+"""A list of cases on any page: a page of rows, one read below it, and those chosen, or all, sent to review."""
+
+import re
+import secrets
+from collections.abc import Mapping, MutableMapping, Sequence
+from functools import partial
+from hashlib import sha256
+from html import escape
+
+import pandas as pd
+import streamlit as st
+
+from pages.components import resources
+from pages.components.case_link import case_link
+from pages.components.navigation import FOLDER
+from pages.components.refusals import remember_refusal
+from pages.components.thread import texts_html
+from pages.components.times import local_time
+from pages.components.words import OUTCOME_WORDS, REASON_WORDS, literal, sentence
+from screening.engine.screen import Reason
+from screening.labels import Outcome
+from screening.review.actors import Actor
+from screening.review.policy import Action, Forbidden, is_allowed
+from screening.text.display import visible
+from screening.words import count_of
+from storage.database import Database
+from storage.erased import is_erased_now
+from storage.kinds import IN_REVIEW
+from storage.research.case_tags import add_remark, add_tag, remarks, remove_tag, tag_counts
+from storage.research.cells import CaseInCell, CellPage, cell_page, control_cases, listed_case, reveal_text_starts
+from storage.research.listed import Cell
+from storage.review.claims import NotAvailable, claim
+from storage.review.evidence import CaseText, reveal_text
+from storage.review.second_looks import MOST, SecondLooks, request_second_looks
+from storage.visibility import choose_hiding, hides_in_review
+
+PAGE, QUICK_TAGS = 25, 5
+HIDE, SAID = "hide_in_review", "sent_to_review"
+NO_OUTCOMES = "Outcomes are shown to seniors and researchers."
+COUNTS_AS_SEEN = (
+    "Cases in review whose outcome you see here count as seen: your later review of them is stored as not blinded and "
+    "leaves the accuracy estimates."
+)
+BLINDED = (
+    "Cases enter the queue unmarked, mixed with controls from the cells beside, so reviewers stay blinded. A review of "
+    "your own is stored as not blinded, since you have seen the result."
+)
+
+
+def reason_words(reason: str | None) -> str:
+    """A stored reason in words; one this version does not know is shown as it is."""
+    try:
+        return REASON_WORDS[Reason(reason or "")]
+    except ValueError:
+        return reason or "not screened yet"
+
+
+def outcome_words(outcome: str) -> str:
+    """An outcome of a list in words.
+
+    >>> outcome_words("unsafe"), outcome_words("in review")
+    ('labeled unsafe', 'in review')
+    """
+    return OUTCOME_WORDS[Outcome(outcome)].lower() if outcome in set(Outcome) else outcome
+
+
+def hide_switch(db: Database, person: Actor) -> None:
+    """The one switch above every list, as it stands now, in whatever tab it was changed; in words for who may not see
+    outcomes.
+    """
+    if not is_allowed(person, Action.VIEW_RESULTS):
+        st.caption(NO_OUTCOMES)
+        return
+    with db.read() as conn:
+        hides = hides_in_review(conn, person)
+    st.session_state[HIDE] = hides
+
+    def choose() -> None:
+        choose_hiding(db, person.at(resources.now()), hide=bool(st.session_state[HIDE]))
+
+    st.toggle("Hide outcomes of cases in review", key=HIDE, on_change=choose, help=COUNTS_AS_SEEN)
+    if not hides and is_allowed(person, Action.CLAIM_NEXT):
+        st.caption(COUNTS_AS_SEEN)
+
+
+def case_list(db: Database, person: Actor, cell: Cell) -> None:
+    """The cases with what became of each; choosing a row opens it below. Who may not see outcomes gets the list
+    without them.
+    """
+    outcomes = is_allowed(person, Action.VIEW_RESULTS)
+    with_text = is_allowed(person, Action.VIEW_TEXT) and st.toggle(
+        "Show the start of each text", key="cell_texts", help="Each text shown is in the audit log."
+    )
+    hide_switch(db, person)
+    key = sha256(repr(cell).encode()).hexdigest()[:16]  # all of it: under another filter the page may not exist
+    page, number = _page(db, person, cell, st.session_state.get(f"page_{key}", 1))
+    _counts(page)
+    if not page.cases:
+        return
+    shown = [case.case_id for case in page.cases]
+    starts = starts_of(db, person, shown) if with_text else {}
+    rows = [_row(case, starts.get(case.case_id), outcomes=outcomes) for case in page.cases]
+    chosen = _table(rows, shown, f"cases_{key}_{number}", selectable=outcomes)
+    if page.found > PAGE:
+        st.pagination(-(-page.found // PAGE), key=f"page_{key}")
+    if not outcomes:
+        return
+    if (case_id := open_case_id(page.ids)) is not None:
+        reader(db, person, page.ids, case_id)
+    send_panel(db, person, cell, page.ids, chosen if len(chosen) > 1 else [case_id] if case_id else [])
+
+
+def _page(db: Database, person: Actor, cell: Cell, number: int) -> tuple[CellPage, int]:
+    """This page of the cases; the first where there are now too few cases for it."""
+    by = person.at(resources.now())
+    page = cell_page(db, by, cell, PAGE, PAGE * (number - 1))
+    return (page, number) if page.cases or number == 1 else (cell_page(db, by, cell, PAGE), 1)
+
+
+def _counts(page: CellPage) -> None:
+    said = count_of(page.found, "case")
+    if page.more:
+        said = f"The first {page.found:,} cases in the file's order; narrow the list to sort it or to see others"
+    if page.hidden:
+        said += f". {page.hidden:,} more are in review and hidden by the switch above"
+    st.caption(said + ".")
+
+
+def _table(rows: Sequence[Mapping[str, object]], shown: Sequence[str], name: str, *, selectable: bool) -> list[str]:
+    """The rows; those that are chosen."""
+    columns = {
+        "ID": st.column_config.TextColumn("ID", width="medium"),
+        "Margin": st.column_config.ProgressColumn(
+            "Margin",
+            min_value=0,
+            max_value=1,
+            format="%.2f",
+            help="How far the most frequent answer lay ahead of the second at the agent that ended the case.",
+        ),
+    }
+    if not selectable:
+        st.dataframe(pd.DataFrame(rows), hide_index=True, column_config=columns, placeholder="", alt="Cases")
+        return []
+    selected = st.dataframe(
+        pd.DataFrame(rows),
+        hide_index=True,
+        on_select=partial(_open_chosen, name, shown),
+        selection_mode="multi-row",
+        key=name,
+        column_config=columns,
+        placeholder="",
+        alt="Cases; choosing a row opens it below",
+    )
+    return [shown[row] for row in selected["selection"]["rows"] if row < len(shown)]
+
+
+def _open_chosen(name: str, case_ids: Sequence[str]) -> None:
+    """One row was chosen: its case is read below the list. Several are only chosen."""
+    rows = st.session_state[name]["selection"]["rows"]
+    if len(rows) == 1 and rows[0] < len(case_ids):
+        open_case(case_ids[rows[0]])
+
+
+def _row(case: CaseInCell, start: str | None, *, outcomes: bool) -> dict[str, object]:
+    row: dict[str, object] = {"Row": case.row, "ID": visible(case.external_id)}
+    if start is not None:
+        row["Text begins"] = start
+    if not outcomes:
+        return row | {"Group": visible(case.group or "")}
+    source = "reviewers" if case.adjudicated else "file"
+    return row | {
+        "Original label": case.reference,
+        "Outcome": outcome_words(case.outcome),
+        "Agent": "" if case.hidden else (case.node or "none").title(),
+        "Margin": case.gap,
+        "Responses": case.calls,
+        "Reason": "" if case.hidden else reason_words(case.reason),
+        "Final label": IN_REVIEW if case.in_review else (case.accepted or "").replace("_", " "),
+        "Group": visible(case.group or ""),
+        "In the file": visible(case.reference_value or ""),
+        "Labeled by": "" if case.reference is None and not case.adjudicated else source,
+        "Tags": ", ".join(map(visible, case.tags)),
+    }
+
+
+_IDENTIFYING = re.compile(r"\bhttps?://\S+|\bwww\.\S+|\S+@\S+\.\S+|[@#]\w+|u/\w+|\d(?:[\d ./-]*\d){3,}", re.IGNORECASE)
+
+
+def mask_line(start: str) -> str:
+    """One line of text with addresses, handles and long numbers taken out.
+
+    >>> mask_line("call me on 0123 456 789,\\nor @someone")
+    'call me on ▒▒▒, or ▒▒▒'
+    """
+    return _IDENTIFYING.sub("▒▒▒", visible(" ".join(start.split())))
+
+
+def starts_of(db: Database, person: Actor, case_ids: Sequence[str]) -> Mapping[str, str]:
+    """The masked beginning of each text; each is one view in the audit log, however often the page is drawn."""
+    seen: MutableMapping[str, str] = st.session_state.setdefault("text_starts", {})
+    if missing := [case_id for case_id in case_ids if case_id not in seen]:
+        found = reveal_text_starts(db, person.at(resources.now()), missing)
+        seen.update({case_id: mask_line(start) for case_id, start in found.items()})
+    return seen
+
+
+def open_case(case_id: str | None) -> None:
+    """Show this case in the reader; None closes it. For callbacks: a fast key is not lost."""
+    if case_id is None:
+        st.query_params.pop("case", None)
+    else:
+        st.query_params["case"] = case_id
+
+
+def open_case_id(ids: Sequence[str]) -> str | None:
+    """The case that is open in the reader, if it is one of this list."""
+    case_id = st.query_params.get("case")
+    return case_id if case_id in ids else None
+
+
+def reader(db: Database, person: Actor, ids: Sequence[str], case_id: str) -> None:
+    """The case with its text, tags and comments, and buttons with keys to the one before and after it in the list."""
+    case = listed_case(db, person.at(resources.now()), case_id)
+    if case is None:
+        return
+    with st.container(border=True, key="reader"):
+        _steps(ids, case)
+        _text(db, person, case)
+        st.html(f'<p style="margin:0">{facts_html(case)}</p>')
+        if case.hidden:
+            st.caption("In review: its outcome is hidden by the switch above the list.")
+        else:
+            _tags(db, person, case)
+            _comments(db, person, case)
+
+
+def facts_html(case: CaseInCell) -> str:
+    """The original label with the file's own value, the final label, and how the agents ended, in a line."""
+    value = f" ({escape(visible(case.reference_value))}, file)" if case.reference_value else ""
+    facts = [f"Original label <b>{escape(case.reference or 'none')}</b>{value}"]
+    if case.hidden:
+        return facts[0]
+    if case.accepted:
+        facts.append(f"final label <b>{escape(case.accepted.replace('_', ' '))}</b>")
+    facts.append(f"outcome <b>{escape(outcome_words(case.outcome))}</b>")
+    if case.node:
+        facts.append(f"{escape(case.node.title())}: {escape(reason_words(case.reason))}")
+    if case.calls is not None:
+        facts.append(count_of(case.calls, "response"))
+    if case.gap is not None:
+        facts.append(f"margin {case.gap:.2f}")
+    return " · ".join(facts)
+
+
+def _steps(ids: Sequence[str], case: CaseInCell) -> None:
+    at = ids.index(case.case_id)
+    before, after = (ids[at - 1] if at else None), (ids[at + 1] if at + 1 < len(ids) else None)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.html(f"<b>{escape(visible(case.external_id))}</b> row {case.row:,} · {at + 1:,} of {len(ids):,}")
+        for words, key, target in (("Previous", "k", before), ("Next", "j", after)):
+            st.button(
+                words, key=f"reader_{words}", shortcut=key, on_click=open_case, args=(target,), disabled=target is None
+            )
+        case_link(case.case_id)
+        st.button("Close", key="reader_close", on_click=open_case, args=(None,))
+
+
+def _text(db: Database, person: Actor, case: CaseInCell) -> None:
+    """Each text is read, and logged, once a visit, and once more after it was erased."""
+    kept = f"reader_texts_{is_erased_now(db, case.case_id)}"
+    seen: dict[str, CaseText | None] = st.session_state.setdefault(kept, {})
+    if case.case_id not in seen:
+        try:
+            seen[case.case_id] = reveal_text(db, person.at(resources.now()), case.case_id)
+        except Forbidden as refused:
+            remember_refusal(refused, case.case_id)
+            seen[case.case_id] = None
+    text = seen[case.case_id]
+    if text is None:
+        st.caption("Your role does not let you read texts.")
+        return
+    st.html(texts_html(text.text, text.thread, text.reply, label="Text"))
+
+
+def _tags(db: Database, person: Actor, case: CaseInCell) -> None:
+    def add(words: str) -> None:
+        try:
+            add_tag(db, person.at(resources.now()), case.case_id, words)
+        except ValueError as refused:
+            st.toast(literal(str(refused)))
+
+    def remove(tag: str) -> None:
+        remove_tag(db, person.at(resources.now()), case.case_id, tag)
+
+    counts = tag_counts(db, person, case.batch_id)
+    for tag in case.tags:
+        st.button(f"✕ {literal(tag)}", key=f"untag_{tag}", on_click=remove, args=(tag,))
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        for number, tag in enumerate([tag for tag in counts if tag not in case.tags][:QUICK_TAGS], start=1):
+            st.button(
+                f"{literal(tag)} ({counts[tag]:,})",
+                key=f"tag_{case.case_id}_{number}",
+                shortcut=str(number),
+                on_click=add,
+                args=(tag,),
+            )
+        with st.form(f"new_tag_{case.case_id}", clear_on_submit=True, border=False), st.container(horizontal=True):
+            words = st.text_input("New tag", placeholder="sarcasm, lyrics …", max_chars=40, width=220)
+            if st.form_submit_button("Tag") and words.strip():
+                add(words)
+                st.rerun()
+
+
+def _comments(db: Database, person: Actor, case: CaseInCell) -> None:
+    def add() -> None:
+        """Save it, or say why not and show what was written: the field is empty by then, or gone with the case."""
+        words = str(st.session_state[f"new_comment_{case.case_id}"])
+        try:
+            if words.strip():
+                add_remark(db, person.at(resources.now()), case.case_id, words)
+        except ValueError as refused:
+            st.error(f"Your comment was not saved: {literal(str(refused))}.")
+            st.code(visible(words), language=None, wrap_lines=True)
+
+    written = remarks(db, person, case.case_id)
+    with st.expander(f"Comments ({len(written)})"):
+        for one in written:
+            st.text(f"{local_time(one.at)} {visible(one.author)}: {visible(one.remark)}")
+        with st.form(f"comment_{case.case_id}", clear_on_submit=True, border=False):
+            st.text_area("New comment", max_chars=4_000, height=80, key=f"new_comment_{case.case_id}")
+            st.form_submit_button("Add comment", on_click=add)
+
+
+def send_panel(db: Database, person: Actor, cell: Cell, listed: Sequence[str], chosen: Sequence[str] = ()) -> None:
+    """The buttons below a list; with cases chosen they are of these, else of all that are listed."""
+    if not is_allowed(person, Action.REQUEST_REVIEW) or not listed:
+        return
+    show_sent(cell.batch_id)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        mixed = st.toggle("Add an equal number of control cases", value=True, key="send_controls")
+        picked = list(chosen or listed)[: MOST // 2 if mixed else MOST]
+        if st.button(f"Send {len(picked):,} to review", type="primary", icon=":material/inbox:", key="send_cases"):
+            st.session_state[SAID] = sent_words(_send(db, person, cell, picked, mixed=mixed))
+            st.rerun()
+        if len(picked) == 1:
+            _review_now(db, person, cell, picked[0], mixed=mixed)
+    st.caption(BLINDED)
+
+
+def show_sent(batch_id: str) -> None:
+    """What became of the cases that were sent last, once."""
+    if said := st.session_state.pop(SAID, None):
+        st.success(said)
+        of_batch = {"batch": batch_id} if batch_id else {}
+        st.page_link(FOLDER / "inbox.py", label="Open in queue", icon=":material/inbox:", query_params=of_batch)
+
+
+def _send(db: Database, person: Actor, cell: Cell, picked: Sequence[str], *, mixed: bool) -> SecondLooks:
+    number = len(picked) if mixed else 0
+    controls = control_cases(db, person, cell, picked, number, secrets.token_hex(8)) if number else ()
+    return request_second_looks(db, person.at(resources.now()), (*picked, *controls), shown=picked)
+
+
+def _review_now(db: Database, person: Actor, cell: Cell, case_id: str, *, mixed: bool) -> None:
+    """The same for one case, and it is opened at once, for whoever may open a named one."""
+    may = is_allowed(person, Action.CLAIM_NEXT) and is_allowed(person, Action.CLAIM_NAMED, person.id)
+    if not may or not st.button("Review it now", icon=":material/rate_review:", key="review_now"):
+        return
+    _send(db, person, cell, [case_id], mixed=mixed)
+    try:
+        claim(db, person.at(resources.now()), case_id, resources.site().lease)
+    except NotAvailable as refused:
+        st.warning(sentence(refused))
+        return
+    st.switch_page(FOLDER / "inbox.py", query_params={"case": case_id})
+
+
+def sent_words(sent: SecondLooks) -> str:
+    """What became of it; controls are among the numbers.
+
+    >>> sent_words(SecondLooks(opened=17, there_before=3, undecided=1))
+    '17 cases sent to review, controls included; 3 were already there. Not sent: 1 not screened to the end.'
+    """
+    left = {"not screened to the end": sent.undecided, "deleted": sent.erased}
+    rest = "; ".join(f"{number:,} {why}" for why, number in left.items() if number)
+    before = f"; {sent.there_before:,} {'was' if sent.there_before == 1 else 'were'} already there"
+    words = f"{count_of(sent.opened, 'case')} sent to review, controls included"
+    return f"{words}{before if sent.there_before else ''}.{f' Not sent: {rest}.' if rest else ''}"
