@@ -1,0 +1,434 @@
+"""A batch as a machine: whatever people, workers and the model do, its promises hold after each step."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from sqlalchemy import func, select
+
+from jobs.agents import Agents
+from jobs.screening_job import ScreeningJob
+from screening.datasets.rows import NewCase, RejectedRow
+from screening.engine.draws import Answer, Draw, DrawRequest, DrawSource, SamplerError, unusable
+from screening.engine.pipeline import preset
+from screening.labels import Outcome
+from screening.review.actors import LOCAL_USER
+from screening.settings import Settings
+from screening.text.received import receive
+from storage.batches import batches, live
+from storage.batches.batch_state import STOPPED, BatchCancelled, BatchState, Caps
+from storage.batches.batches import NewBatch, Progress, create_batch, progress
+from storage.batches.configurations import Configuration, save_configuration
+from storage.batches.intake import IntakeClosed, add_rows, close_intake, resume_intake, stop_intake
+from storage.batches.pending import pending_cases
+from storage.database import Database
+from storage.kinds import kinds
+from storage.schema import cases, inbox_entries, node_runs, screenings
+from storage.schema import pending_cases as waiting
+from tests.databases import copy_of, postgresql_database
+from tests.storage.batch_of import NOW
+from tests.storage.recount import recount, recount_kinds
+
+TEXTS = (
+    "The bus was late again and I walked home in the rain",
+    "My friend says she wants to disappear",  # goes on from the first agent to the next
+    "I want to die and nobody would notice",
+)
+DOWN = {
+    "refuses": SamplerError("overloaded", "not now"),
+    "silent": SamplerError("timeout", "no answer"),
+    "key": SamplerError("authentication", "no such key", stops_batch=True),
+    "bug": RuntimeError("a bug"),
+}
+"""What may be wrong with the model beside answers that are no labels; only the silent one is paid."""
+MOST_OVER = 24
+"""Calls above a cap: about a wave of each case that was under way."""
+
+picks = st.integers(0, 99)
+
+
+class Killed(BaseException):
+    """The process ended where it stood: nothing more is written."""
+
+
+class Model(Agents):
+    """Simulated agents of one worker: they count what they are asked for each seed, and fail as told."""
+
+    def __init__(self, saw: Counter[int], mode: str = "up", *, killed_at: int | None = None) -> None:
+        super().__init__(Settings(_env_file=None, sampler="simulated"))
+        self.saw, self.mode, self.waves_left = saw, mode, killed_at
+        self.of_node = 0
+        self.refused: set[int] = set()
+        self.asked, self.go = asyncio.Event(), asyncio.Event()
+        self.go.set()
+
+    def sampler(self, configuration: Configuration, seed: int) -> DrawSource:
+        return _Counted(super().sampler(configuration, seed), self, seed)
+
+
+class _Counted:
+    def __init__(self, inner: DrawSource, model: Model, seed: int) -> None:
+        self.inner, self.model, self.seed = inner, model, seed
+
+    async def draw(self, request: DrawRequest) -> Sequence[Draw]:
+        model, bill = self.model, request.bill
+        assert bill is not None
+        if model.mode in DOWN and model.mode != "silent":
+            model.refused.add(self.seed)
+            raise DOWN[model.mode]
+        bill.requests += request.count
+        model.saw[self.seed] += request.count
+        model.of_node = request.count + (model.of_node if request.first else 0)
+        model.asked.set()
+        await model.go.wait()
+        if model.waves_left is not None:
+            model.waves_left -= 1
+            if model.waves_left < 0:
+                raise Killed
+        if model.mode in DOWN:
+            raise DOWN[model.mode]
+        if model.mode == "odd":
+            return [unusable(Answer.UNPARSABLE, "as an AI I cannot say")] * request.count
+        return await self.inner.draw(replace(request, bill=None))
+
+
+class Made:
+    """What the test knows of a batch: its rows, and what people and faults did to it."""
+
+    def __init__(self, seed: int, *, single: bool) -> None:
+        self.seed, self.single = seed, single
+        self.accepted = self.rejected = 0
+        self.closed = self.cancelled = self.paused = self.missing = False
+        self.caps = Caps()
+        self.died_with = 0
+        """Calls whose worker was killed before it could write them down."""
+        self.ended: Any = None
+
+
+class Batches(RuleBasedStateMachine):
+    """One site with a few batches and as many workers as come and go."""
+
+    site: Callable[[], AbstractContextManager[str]]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.place = self.site()
+        self.db = Database(self.place.__enter__())
+        self.now = NOW
+        self.saw: Counter[int] = Counter()
+        self.made: dict[str, Made] = {}
+
+    @initialize()
+    def open_site(self) -> None:
+        for pick in (0, 1):
+            self.begin(single=False)
+            self.rows_in(pick, [0, 1, None], again=False)
+
+    def teardown(self) -> None:
+        self.db.close()
+        self.place.__exit__(None, None, None)
+
+    @property
+    def by(self) -> Any:
+        return LOCAL_USER.at(self.now)
+
+    def _batch(self, pick: int) -> tuple[str, Made]:
+        return list(self.made.items())[pick % len(self.made)]
+
+    def _progress(self, batch_id: str) -> Progress:
+        return progress(self.db, batch_id, self.now)
+
+    def _job(self, model: Model, worker: str = "w") -> ScreeningJob:
+        return ScreeningJob(db=self.db, agents=model, clock=self._tick, worker=worker)
+
+    def _tick(self) -> datetime:
+        """No two moments of two workers are the same."""
+        self.now += timedelta(microseconds=1)
+        return self.now
+
+    def _due(self, limit: int, *, put_off: bool = False) -> list[str]:
+        """What a worker takes next; on PostgreSQL its own clock says what was put off, and that does not move here."""
+        return pending_cases(self.db, limit, None if put_off or self.db.kind == "postgresql" else self.now)
+
+    def _batch_of(self, case_id: str) -> str:
+        return str(self.db.value(select(cases.c.batch_id).where(cases.c.id == case_id)))
+
+    @rule(single=st.booleans())
+    def begin(self, single: bool) -> None:
+        seed = len(self.made) + 1
+        made_of = Configuration(pipeline=preset("recommended"), sampler=Model(self.saw).describe(seed))
+        version = save_configuration(self.db, made_of, self.now)
+        kind: Any = "interactive" if single else "batch"
+        batch_id = create_batch(
+            self.db, self.by, NewBatch(name="posts", configuration_version=version, seed=seed, kind=kind)
+        )
+        self.made[batch_id] = Made(seed, single=single)
+        if single:
+            self.rows_in(len(self.made) - 1, [1], again=False)
+            self.close(len(self.made) - 1)
+
+    @rule(pick=picks, texts=st.lists(st.sampled_from([0, 1, 2, None]), min_size=1, max_size=4), again=st.booleans())
+    def rows_in(self, pick: int, texts: list[int | None], again: bool) -> None:
+        """``again``: the reader died, and the next one reads the file from its start."""
+        batch_id, made = self._batch(pick)
+        first = made.accepted + made.rejected + 1
+        rows: list[NewCase | RejectedRow] = [
+            RejectedRow(row=first + at, reason="empty")
+            if text is None
+            else NewCase(row=first + at, external_id=f"p{first + at}", text=receive(TEXTS[text]))
+            for at, text in enumerate(texts)
+        ]
+        if again:
+            rows = [*(RejectedRow(row=row, reason="empty") for row in range(1, first)), *rows]
+        if made.single and made.accepted:
+            return
+        try:
+            add_rows(self.db, batch_id, rows, self.now)
+        except IntakeClosed:
+            assert made.closed or made.cancelled
+            return
+        assert not (made.closed or made.cancelled)
+        made.rejected += texts.count(None)
+        made.accepted += len(texts) - texts.count(None)
+
+    @rule(pick=picks)
+    def close(self, pick: int) -> None:
+        batch_id, made = self._batch(pick)
+        close_intake(self.db, self.by, batch_id)
+        made.closed, made.missing = True, False
+
+    @rule(pick=picks, stop=st.booleans())
+    def file_gone_or_back(self, pick: int, stop: bool) -> None:
+        batch_id, made = self._batch(pick)
+        if stop:
+            stop_intake(self.db, self.by, batch_id, "source_gone")
+        else:
+            resume_intake(self.db, self.by, batch_id)
+        made.missing = stop and not (made.closed or made.cancelled)
+
+    @rule(pick=picks, pause=st.booleans())
+    def pause_or_resume(self, pick: int, pause: bool) -> None:
+        batch_id, made = self._batch(pick)
+        (batches.pause if pause else batches.resume)(self.db, self.by, batch_id)
+        made.paused = pause
+
+    @rule(pick=picks, calls=st.sampled_from([None, 1, 20, 60]), usd=st.sampled_from([None, None, 1.0]))
+    def cap(self, pick: int, calls: int | None, usd: float | None) -> None:
+        batch_id, made = self._batch(pick)
+        before = self._progress(batch_id)
+        made.caps = Caps(max_calls=calls, max_cost_usd=usd)
+        batches.change_caps(self.db, self.by, batch_id, made.caps)
+        if before.state is BatchState.PAUSED and before.at_cap:
+            made.paused = False
+
+    @rule(pick=st.integers(0, 400))
+    def cancel(self, pick: int) -> None:
+        if pick > 99:
+            return  # seldom: nothing more happens to it
+        batch_id, made = self._batch(pick)
+        batches.cancel(self.db, self.by, batch_id)
+        made.cancelled, made.missing = True, False
+
+    @rule(pick=picks)
+    def retry(self, pick: int) -> None:
+        batch_id, made = self._batch(pick)
+        failed = {one: self._progress(one).failed for one in self.made}
+        try:
+            assert batches.retry_failed(self.db, self.by, batch_id) == failed[batch_id]
+        except BatchCancelled:
+            assert made.cancelled
+        else:
+            assert not made.cancelled
+            failed[batch_id] = 0
+        assert failed == {one: self._progress(one).failed for one in self.made}
+
+    @rule(pick=picks)
+    def leave_the_page(self, pick: int) -> None:
+        batch_id, made = self._batch(pick)
+        if made.single:
+            for case_id in self.db.values(select(waiting.c.case_id).where(waiting.c.batch_id == batch_id)):
+                live.withdraw(self.db, case_id, self.now)
+
+    @rule(minutes=st.sampled_from([-20, 0.1, 2, 300]))
+    def clock(self, minutes: float) -> None:
+        self.now += timedelta(minutes=minutes)
+
+    @rule(
+        mode=st.sampled_from(["up", "up", "odd", "bug", *DOWN]),
+        most=st.integers(1, 6),
+        meanwhile=st.sampled_from([None, None, None, batches.pause, batches.cancel]),
+    )
+    def work(self, mode: str, most: int, meanwhile: Callable[..., None] | None) -> None:
+        """A worker takes what comes next. So few of what fails that it never has to leave the model alone."""
+        due = self._due(most if mode in ("up", "odd") else min(most, 2))
+        if due and meanwhile is not None:
+            stopped = self._batch_of(due[0])
+            meanwhile(self.db, self.by, stopped)
+            self.made[stopped].paused |= meanwhile is batches.pause
+            self.made[stopped].cancelled |= meanwhile is batches.cancel
+            self.made[stopped].missing &= meanwhile is batches.pause
+        before = {batch_id: self._progress(batch_id) for batch_id in self.made}
+        seen = self.saw.copy()
+        model = Model(self.saw, mode)
+        job = self._job(model)
+
+        async def all_at_once() -> None:
+            await asyncio.gather(*(job.screen_case(case_id) for case_id in due))
+
+        _do(all_at_once())
+        for batch_id, made in self.made.items():
+            was, calls = before[batch_id], self.saw[made.seed] - seen[made.seed]
+            if was.state in STOPPED:
+                assert calls == 0, "a stopped batch asks nobody"
+            if (most_calls := made.caps.max_calls) is not None and was.calls < most_calls:
+                assert was.calls + calls <= most_calls + MOST_OVER
+            self._note_fault(batch_id, mode)
+            if mode == "key" and made.seed in model.refused and not made.single:
+                assert self._progress(batch_id).state in STOPPED, "nobody asks on with a bad key"
+        if mode == "up":
+            assert not set(due) & set(self._due(1_000)) or any(made.caps != Caps() for made in self.made.values())
+
+    @rule(waves=st.integers(0, 4))
+    def die_over_a_case(self, waves: int) -> None:
+        for case_id in self._due(1):
+            model, batch_id = Model(self.saw, killed_at=waves), self._batch_of(case_id)
+            with suppress(Killed):
+                _do(self._job(model).screen_case(case_id))
+                return
+            self.made[batch_id].died_with += model.of_node
+
+    @rule(mode=st.sampled_from(["up", "odd"]), waves=st.integers(0, 2))
+    def lease_runs_out(self, mode: str, waves: int) -> None:
+        """A worker is taken for dead in the middle of a case; another one ends it, then the first goes on."""
+        for case_id in self._due(1):
+            _do(self._overtake(case_id, Model(self.saw, mode)))
+            self._note_fault(self._batch_of(case_id), mode)
+
+    async def _overtake(self, case_id: str, slow: Model) -> None:
+        slow.go.clear()
+        first = asyncio.create_task(self._job(slow, "slow").screen_case(case_id))
+        asking = asyncio.create_task(slow.asked.wait())
+        await asyncio.wait([first, asking], return_when=asyncio.FIRST_COMPLETED)
+        asking.cancel()
+        await self._job(Model(self.saw), "other").screen_case(case_id)
+        slow.go.set()
+        await first
+
+    @rule(mode=st.sampled_from(["silent", "up"]))
+    def told_to_end(self, mode: str) -> None:
+        """A worker is shut down in an orderly way while a case waits for its model."""
+
+        async def ended() -> None:
+            model = Model(self.saw, mode)
+            model.go.clear()
+            for case_id in self._due(1):
+                task = asyncio.create_task(self._job(model).screen_case(case_id))
+                asking = asyncio.create_task(model.asked.wait())
+                await asyncio.wait([task, asking], return_when=asyncio.FIRST_COMPLETED)
+                asking.cancel()
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+        _do(ended())
+
+    def _note_fault(self, batch_id: str, mode: str) -> None:
+        """The program pauses a batch for a fault that is no case's own; never while its model answers."""
+        made, now = self.made[batch_id], self._progress(batch_id)
+        if not made.paused and now.state is BatchState.PAUSED:
+            assert mode != "up" or now.why in ("max_cost", "cost_unknown")
+            made.paused = True
+
+    @invariant()
+    def every_row_is_somewhere_once(self) -> None:
+        for batch_id, made in self.made.items():
+            told = self._progress(batch_id)
+            assert (told.accepted, told.rejected) == (made.accepted, made.rejected)
+            assert told.rows_in == told.accepted + told.rejected
+            assert told.accepted == told.safe + told.unsafe + told.human_review + told.pending
+        is_pending, is_ended = waiting.c.case_id.is_not(None), screenings.c.case_id.is_not(None)
+        joined = select(func.count()).select_from(cases).outerjoin(waiting).outerjoin(screenings)
+        assert self.db.value(joined.where(is_pending == is_ended)) == 0
+        escalated = select(screenings.c.case_id).where(screenings.c.outcome == Outcome.HUMAN_REVIEW.value)
+        assert set(self.db.values(escalated)) <= set(self.db.values(select(inbox_entries.c.case_id)))
+
+    @invariant()
+    def each_call_is_counted_once(self) -> None:
+        with self.db.read() as conn:
+            for batch_id, made in self.made.items():
+                facts = recount(conn, batch_id)
+                assert facts.calls + facts.lost_calls == self.saw[made.seed] - made.died_with
+                told = self._progress(batch_id)
+                assert (told.calls, told.lost_calls) == (facts.calls + facts.lost_calls, facts.lost_calls)
+                assert (told.safe, told.unsafe, told.human_review) == (facts.safe, facts.unsafe, facts.human_review)
+                assert kinds(conn, batch_id) == recount_kinds(conn, batch_id)
+
+    @invariant()
+    def the_state_is_what_happened(self) -> None:
+        for batch_id, made in self.made.items():
+            told = self._progress(batch_id)
+            used_up = made.caps.max_calls is not None and told.calls >= made.caps.max_calls
+            if made.closed and told.pending == 0:
+                assert told.state is BatchState.FINISHED
+            elif made.cancelled:
+                assert told.state is BatchState.CANCELLED
+            elif made.paused:
+                assert told.state is BatchState.PAUSED
+            elif used_up:
+                assert told.state is BatchState.CAPPED
+            elif told.state is not BatchState.CAPPED:
+                going = BatchState.RUNNING if told.failed < told.pending else BatchState.NEEDS_RETRY
+                opened = BatchState.ROWS_MISSING if made.missing else BatchState.TAKING_IN
+                assert told.state is (going if made.closed else opened)
+
+    @invariant()
+    def results_of_a_finished_batch_never_change(self) -> None:
+        for batch_id, made in self.made.items():
+            runs = select(node_runs).where(node_runs.c.batch_id == batch_id).order_by(*node_runs.primary_key)
+            found = [
+                tuple(row)
+                for query in (select(screenings).where(screenings.c.batch_id == batch_id).order_by("case_id"), runs)
+                for row in self.db.rows(query)
+            ]
+            if made.ended is not None:
+                assert found == made.ended
+            elif self._progress(batch_id).state is BatchState.FINISHED:
+                made.ended = found
+
+
+def _do(work: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(work)
+
+
+def _run(site: Callable[[], AbstractContextManager[str]], examples: int) -> None:
+    """So many sites, each on a database of its own that ``site`` gives."""
+    machine = type("Site", (Batches,), {"site": staticmethod(site)})
+    how = settings(
+        max_examples=examples,
+        stateful_step_count=25,
+        deadline=None,
+        derandomize=True,
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )
+    run_state_machine_as_test(machine, settings=settings(how, report_multiple_bugs=False))
+
+
+@pytest.mark.timeout(600)
+def test_batches_keep_their_promises_on_sqlite(sqlite_template: Path, tmp_path: Path) -> None:
+    _run(lambda: nullcontext(copy_of(sqlite_template, tmp_path / f"{uuid4().hex}.db")), 16)
+
+
+@pytest.mark.postgresql
+@pytest.mark.timeout(600)
+def test_batches_keep_their_promises_on_postgresql(postgresql_server: str) -> None:
+    _run(lambda: postgresql_database(postgresql_server), 5)
