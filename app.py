@@ -10,7 +10,7 @@ import gc
 gc.disable()  # until all is imported: hardly any of it is garbage, and scanning it again and again takes long
 
 if __name__ == "__main__":
-    from pages.components.streamlit_command import run
+    from pages.ui.streamlit_command import run
 
     run(__file__)
 
@@ -28,30 +28,29 @@ from starlette.routing import Route
 from jobs import garbage, logs
 from pages.batches import text_live
 from pages.batches.intake_runs import intake_runs
-from pages.batches.upload_guard import UploadGuard
-from pages.components import resources, sign_out, streamed, streamlit_start
-from pages.components.http import (
+from pages.review import inbox_live
+from pages.site import health
+from pages.site.notifier import notifier
+from pages.ui import auth, context, downloads, streamlit_start
+from pages.ui.auth import UploadGuard
+from pages.ui.http import (
     DeepLink,
     KnownAddresses,
     SecurityHeaders,
+    SocketGuard,
     content_policy,
     is_served_over_tls,
     require_safe_bind,
     sign_in_configured,
 )
-from pages.components.navigation import ENTRIES
-from pages.components.page_faults import say_fault
-from pages.components.page_files import PageFiles, component_files, library_files
-from pages.components.page_frame import PageFrame, page_frame
-from pages.components.request_heads import bound_heads
-from pages.components.web_socket import SocketGuard
-from pages.review import inbox_live
-from pages.site import health
-from pages.site.notifier import notifier
+from pages.ui.page_files import PageFiles, component_files, library_files
+from pages.ui.page_frame import PageFrame, page_frame
+from pages.ui.request_heads import bound_heads
+from pages.ui.shell import ENTRIES, say_fault
 from storage.database import passing_fault
 
 SIGN_IN = sign_in_configured()
-ICON = Path(__file__).parent / "pages" / "components" / "icon.png"
+ICON = Path(__file__).parent / "pages" / "ui" / "icon.png"
 FAVICON = Route("/favicon.ico", lambda _request: FileResponse(ICON))  # browsers ask for it on any page
 INDEX = Path(st.__file__).parent / "static" / "index.html"
 FRAME = page_frame(INDEX.read_text(encoding="utf-8"))
@@ -61,9 +60,9 @@ streamlit_start.skip_unused()
 streamlit_start.send_at_once()
 bound_heads()
 garbage.spare_loaded_objects()
-logs.set_up(resources.settings().log_format)
+logs.set_up(context.settings().log_format)
 try:
-    resources.database()
+    context.database()
 except Exception as error:
     if (fault := passing_fault(error)) is None:
         raise
@@ -94,12 +93,12 @@ app = st.App(
     lifespan=run_beside_pages,
     on_script_error=say_fault,
     routes=[
-        streamed.ROUTE,
+        downloads.FILES_ROUTE,
         inbox_live.ROUTE,
         text_live.ROUTE,
         *health.ROUTES,
         FAVICON,
-        *([sign_out.ROUTE] if SIGN_IN else []),
+        *([auth.SIGN_OUT_ROUTE] if SIGN_IN else []),
     ],
     middleware=[
         Middleware(SocketGuard, sign_in=SIGN_IN),
@@ -107,11 +106,11 @@ app = st.App(
             SecurityHeaders,
             policy=content_policy(FRAME),
             tls=is_served_over_tls(),
-            hsts_days=resources.settings().hsts_days,
+            hsts_days=context.settings().hsts_days,
         ),
         Middleware(PageFiles, for_good=library_files(INDEX.parent), each_time=component_files()),
         Middleware(KnownAddresses, pages=ADDRESSES),
-        Middleware(sign_out.SignOutGuard, sign_in=SIGN_IN),
+        Middleware(auth.SignOutGuard, sign_in=SIGN_IN),
         Middleware(UploadGuard, sign_in=SIGN_IN),
         Middleware(DeepLink, sign_in=SIGN_IN),
         Middleware(PageFrame, html=FRAME, pages=ADDRESSES),

@@ -124,7 +124,7 @@ class PageRuns:
         """Seconds of processor time of repeated runs over this database."""
         from streamlit.testing.v1 import AppTest
 
-        from pages.components.singletons import forget_all
+        from pages.ui.context import forget_all
 
         os.environ.update(DATABASE_URL=f"sqlite:///{db.file}", SECOND_LOOK_SAMPLER="simulated")
         forget_all()

@@ -51,7 +51,7 @@ def _parts(db: Database, arguments: argparse.Namespace) -> Iterator[str] | Itera
         from storage.research.reading_table import export_readings
 
         return as_file(export_readings(db, LOCAL_USER.at(now), key, arguments.batch), arguments.format)
-    from pages.components.relabelled_export import WRITTEN
+    from pages.ui.downloads import WRITTEN
     from storage.research.relabelled import export_relabelled
 
     text, version = not arguments.without_text, arguments.as_of

@@ -3,22 +3,22 @@
 import streamlit as st
 
 from jobs.agreement import measure_agreement
-from pages.components import resources
-from pages.components.computed import READING, compute
-from pages.components.streamed import show_files
 from pages.research import agreement_view as view
 from pages.research.batch_choice import batch_titles
 from pages.research.evaluation_view import how_to_read
 from pages.research.readings_export import readings_files
+from pages.ui import context
+from pages.ui.compute import READING, compute
+from pages.ui.downloads import show_files
 from screening.research.results_table import rate_text
 from screening.review.policy import Action, is_allowed, require
 from screening.statistics.metrics import Proportion
 from storage.batches.batches import list_batches
 from storage.research.standing import count_readings, revisions_now
 
-db, person = resources.database(), resources.actor()
+db, person = context.database(), context.actor()
 require(person, Action.VIEW_AGREEMENT)
-key = resources.settings().pseudonym_secret
+key = context.settings().pseudonym_secret
 
 
 def chosen_batch() -> str | None:

@@ -6,9 +6,9 @@ import pandas as pd
 import streamlit as st
 
 from jobs.audit_anchors import kept_anchors
-from pages.components import resources
-from pages.components.options import unique_labels
-from pages.components.sign_in import check_before
+from pages.ui import context
+from pages.ui.auth import check_before
+from pages.ui.widgets import unique_labels
 from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.review.policy import Action, require
 from screening.text.display import visible
@@ -18,7 +18,7 @@ from storage.site.audit_check import Verification, verify
 
 PAGE = 50
 
-db, person = resources.database(), resources.actor()
+db, person = context.database(), context.actor()
 require(person, Action.VIEW_AUDIT)
 
 
@@ -55,7 +55,7 @@ def check() -> None:
     if not pressed:
         return
     try:
-        kept = [*brought, *kept_anchors(resources.settings())]
+        kept = [*brought, *kept_anchors(context.settings())]
     except (ValueError, OSError):
         st.error("The site's checkpoint file cannot be read, or has a line that is not a checkpoint.")
         return

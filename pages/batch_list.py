@@ -20,13 +20,13 @@ from pages.batches.batch_progress import (
 from pages.batches.new_batch import check_file, sample_button, upload_file, upload_folder
 from pages.batches.overnight_panel import overnight_state
 from pages.batches.ways_panel import ways_panel
-from pages.components import resources
-from pages.components.navigation import FOLDER
-from pages.components.sign_in import poll_session
-from pages.components.times import time_column
-from pages.components.words import literal
 from pages.research.case_list import hide_switch
 from pages.review.worklist_panel import worklist_panel
+from pages.ui import context
+from pages.ui.auth import poll_session
+from pages.ui.format import time_column
+from pages.ui.labels import literal
+from pages.ui.shell import FOLDER
 from screening.review.policy import Action, is_allowed, require
 from screening.review.triage import Tier
 from screening.words import count_of
@@ -48,14 +48,14 @@ TIER_BADGES = {
     Tier.P3: ":gray-badge[P3 Routine {}]",
 }
 
-db, person = resources.database(), resources.actor()
+db, person = context.database(), context.actor()
 require(person, Action.VIEW_BATCHES)
 
 
 def current() -> BatchSummary | None:
     """The batch named in the address."""
     try:
-        return batches.find_batch(db, person, st.query_params["batch"], now=resources.now())
+        return batches.find_batch(db, person, st.query_params["batch"], now=context.now())
     except UnknownBatch:
         return None
 
@@ -69,10 +69,10 @@ def back(label: str) -> None:
 
 def live(batch_id: str, *shown: object) -> None:
     """Draw the progress again; the whole page runs again when what it offers has changed."""
-    found = batches.progress(db, batch_id, resources.now())
+    found = batches.progress(db, batch_id, context.now())
     if offers(batch_id, found) != shown:
         st.rerun(scope="app")
-    st.html(progress_html(found, held=find_hold(db, resources.now())))
+    st.html(progress_html(found, held=find_hold(db, context.now())))
     overnight_state(batch_id, found.state)
 
 
@@ -80,7 +80,7 @@ def controls(one: BatchSummary) -> None:
     """The buttons that this state allows. Every press is recorded."""
     if not is_allowed(person, Action.CONTROL_BATCH, one.created_by):
         return
-    found, state, by = one.progress, one.progress.state, resources.actor_now()
+    found, state, by = one.progress, one.progress.state, context.actor_now()
     with st.container(horizontal=True):
         if state in ACTIVE | {BatchState.NEEDS_RETRY} and st.button("Pause", icon=":material/pause:"):
             batches.pause(db, by, one.id)
@@ -99,7 +99,7 @@ def controls(one: BatchSummary) -> None:
                 st.write("Unscreened texts will stay unscreened. This cannot be undone.")
                 if st.button("Cancel this upload"):
                     batches.cancel(db, by, one.id)
-                    uploads.discard_files_of(resources.settings().data_directory, one.id)
+                    uploads.discard_files_of(context.settings().data_directory, one.id)
                     st.rerun()
 
 
@@ -128,7 +128,7 @@ def show(one: BatchSummary) -> None:
 
 def review_card(one: BatchSummary) -> None:
     """How many cases of this upload are in review, and the way to exactly these; updates by itself."""
-    found = counts(db, person.at(resources.now()), None, one.id)
+    found = counts(db, person.at(context.now()), None, one.id)
     number = sum(found.inside_by_tier.values())
     st.header(f"{count_of(number, 'case')} to review" if number else "No cases to review")
     if not number:
@@ -151,11 +151,11 @@ def everything() -> None:
         sample_button()
     st.header("All uploads")
     page = st.session_state.get("batches_page", 1)
-    found = batches.list_batches(db, person, limit=PAGE + 1, offset=PAGE * (page - 1), now=resources.now())
+    found = batches.list_batches(db, person, limit=PAGE + 1, offset=PAGE * (page - 1), now=context.now())
     if not found:
         st.write("No file uploaded yet. Choose one above, or try the sample.")
         return
-    held = find_hold(db, resources.now())
+    held = find_hold(db, context.now())
     key = f"batches_{st.session_state.setdefault('batches_shown', 0)}"
     st.dataframe(
         [list_row(one, held=held) for one in found[:PAGE]],

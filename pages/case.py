@@ -2,14 +2,6 @@
 
 import streamlit as st
 
-from pages.components import resources
-from pages.components.flagged_phrases import flagged_phrases
-from pages.components.navigation import FOLDER
-from pages.components.refusals import remember_refusal
-from pages.components.thread import texts_html
-from pages.components.typed import keep_typed
-from pages.components.where_to_act import where_html
-from pages.components.words import DELTA_MEANING
 from pages.research.case_list import hide_switch, send_panel
 from pages.review.case_amendment import adjudication_form
 from pages.review.case_trail import errors_html, facts_html
@@ -17,6 +9,12 @@ from pages.review.evidence_view import evidence_html, outcome_html, trail_html
 from pages.review.follow_up_panel import closed_follow_ups
 from pages.review.inbox_desk import Here, named_case
 from pages.review.readings_view import readings_html, versions_html
+from pages.ui import context
+from pages.ui.context import remember_refusal
+from pages.ui.labels import DELTA_MEANING
+from pages.ui.shell import FOLDER
+from pages.ui.texts import flagged_phrases, texts_html, where_html
+from pages.ui.widgets import keep_typed
 from screening.review.policy import Action, Forbidden, is_allowed, require
 from storage.batches import batches
 from storage.erased import is_erased_now
@@ -26,8 +24,8 @@ from storage.review.case_file import CaseFile, reveal_case_file
 from storage.review.evidence import CaseText, Evidence, reveal_evidence, reveal_text
 from storage.visibility import NotYetRated, Unread
 
-here = Here(db=resources.database(), person=resources.actor(), site=resources.site(), now=resources.now())
-key = resources.settings().pseudonym_secret
+here = Here(db=context.database(), person=context.actor(), site=context.site(), now=context.now())
+key = context.settings().pseudonym_secret
 
 
 def reveal_once(case_id: str) -> tuple[CaseText, Evidence]:

@@ -2,16 +2,15 @@
 
 import streamlit as st
 
-from pages.components import resources
-from pages.components.computed import compute
-from pages.components.options import unique_labels
-from pages.components.relabelled_export import relabelled_files
-from pages.components.streamed import show_export
 from pages.research import confusion_matrix as matrix
 from pages.research.batch_choice import choose_batch
 from pages.research.case_filters import filters
 from pages.research.case_list import case_list
 from pages.research.provenance import provenance
+from pages.ui import context
+from pages.ui.compute import compute
+from pages.ui.downloads import relabelled_files, show_export
+from pages.ui.widgets import unique_labels
 from screening.review.policy import Action, is_allowed, require
 from screening.text.display import visible
 from screening.words import count_of
@@ -21,7 +20,7 @@ from storage.research.confusion import Labels, confusions
 from storage.research.listed import Cell
 from storage.research.standing import batch_now
 
-db, person = resources.database(), resources.actor()
+db, person = context.database(), context.actor()
 require(person, Action.VIEW_RESULTS)
 
 

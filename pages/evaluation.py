@@ -5,14 +5,14 @@ from collections.abc import Callable, Mapping
 import streamlit as st
 
 from jobs.evaluating import Evaluated, ask_of, evaluate_batch
-from pages.components import resources
-from pages.components.computed import compute
 from pages.research import evaluation_view as view
 from pages.research.batch_choice import choose_batch
 from pages.research.comparison_view import show_comparison
 from pages.research.open_tab import show_open
 from pages.research.provenance import provenance
 from pages.research.relabelled_view import show_corrected
+from pages.ui import context
+from pages.ui.compute import compute
 from screening.research.evaluation import SUICIDE_WATCH
 from screening.research.experiments import Measured
 from screening.review.policy import Action, require
@@ -24,7 +24,7 @@ from storage.research.confusion import Labels
 
 LABELS: dict[Labels, str] = {"original": "Original labels", "adjudicated": "Final labels, estimated from reviews"}
 
-db, person = resources.database(), resources.actor()
+db, person = context.database(), context.actor()
 require(person, Action.VIEW_RESULTS)
 
 
@@ -79,7 +79,7 @@ parts: Mapping[str, Callable[[], None]] = {
     "Compare": lambda: show_comparison(ask, found),
     "Budget sweep": lambda: view.show_sweep(ask),
     "Calls and tokens": lambda: view.show_calls(ask, found),
-    "What if": lambda: view.show_what_if(ask, found, resources.settings().audit_rate, Reach.READ),
+    "What if": lambda: view.show_what_if(ask, found, context.settings().audit_rate, Reach.READ),
     "Cases": lambda: view.show_cases(db, ask, found),
 }
 show_open("evaluation_tab", parts)

@@ -6,15 +6,15 @@ import streamlit as st
 
 from pages.batches.batch_progress import batch_line
 from pages.batches.new_batch import sample_button
-from pages.components import resources
-from pages.components.navigation import FOLDER
-from pages.components.sign_in import poll_session
-from pages.components.times import last_midnight
-from pages.components.words import literal
 from pages.research.claims_today import Figure, agreement_figure, is_awaited, missed_figure
 from pages.review.inbox_words import TIER_WORDS, late_words, read_words, span_words
 from pages.review.shift_view import first_look_figure
 from pages.site.status import agents_words, status_lines
+from pages.ui import context
+from pages.ui.auth import poll_session
+from pages.ui.format import last_midnight
+from pages.ui.labels import literal
+from pages.ui.shell import FOLDER
 from screening.review.policy import Action, is_allowed
 from screening.review.triage import Tier
 from storage.batches.batches import list_batches
@@ -28,7 +28,7 @@ POLL_S, CLAIMS_S = 5.0, 30.0
 SHOWN_BATCHES = 3
 URGENCY = {"red": (Tier.P0,), "orange": (Tier.P1,), "gray": (Tier.P2, Tier.P3)}
 
-db, person = resources.database(), resources.actor()
+db, person = context.database(), context.actor()
 
 
 def review_door() -> None:
@@ -41,7 +41,7 @@ def review_door() -> None:
 
 def urgent() -> None:
     """How many are open by priority, and what is overdue; updates by itself."""
-    now = resources.now()
+    now = context.now()
     found, due = counts(db, person.at(now)), first_due_by_tier(db, person)
     if not found.open:
         st.write("No cases to review.")
@@ -94,9 +94,9 @@ def upload_door() -> None:
 
 def activity() -> None:
     """Whether screening runs, and how far the newest uploads are; updates by itself."""
-    now = resources.now()
+    now = context.now()
     st.header("System status")
-    agents = agents_words(resources.settings_now(), resources.own_pipeline())
+    agents = agents_words(context.settings_now(), context.own_pipeline())
     for well, words in status_lines(at_work(db, now), agents, now):
         st.markdown(f":green[●] {literal(words)}" if well else f":red[**▲ {literal(words)}**]")
     found = list_batches(db, person, SHOWN_BATCHES, now=now)
@@ -112,7 +112,7 @@ def claims_told() -> list[Figure]:
     if is_allowed(person, Action.VIEW_RESULTS):
         told.append(missed_figure(person))
     if is_allowed(person, Action.VIEW_COUNTS):
-        told.append(first_look_figure(person.at(resources.now())))
+        told.append(first_look_figure(person.at(context.now())))
     if is_allowed(person, Action.VIEW_AGREEMENT):
         told.append(agreement_figure(person))
     return told

@@ -4,9 +4,6 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from pages.components import resources
-from pages.components.sign_in import KEPT, taken_roles
-from pages.components.typed import keep_typed
 from pages.review.desk_panel import desk_panel, do_what_is_asked
 from pages.review.follow_up_panel import follow_up_panel
 from pages.review.inbox_desk import Desk, Here, current
@@ -15,6 +12,9 @@ from pages.review.inbox_queue import batch_filter, break_prompt, chosen_view, ex
 from pages.review.inbox_words import waiting_words
 from pages.review.readings_view import my_readings_html
 from pages.review.shortcuts import switch
+from pages.ui import context
+from pages.ui.auth import KEPT, taken_roles
+from pages.ui.widgets import keep_typed
 from screening.review.policy import Action, is_allowed
 from storage.review.my_readings import my_readings
 from storage.review.presence import READERS
@@ -26,15 +26,15 @@ WIDTHS = (0.25, 0.75)
 def here_now() -> Here:
     """Who is at the page, and when: asked anew by whatever runs without the rest of it."""
     return Here(
-        db=resources.database(),
-        person=resources.actor(),
-        site=resources.site(),
-        now=resources.now(),
+        db=context.database(),
+        person=context.actor(),
+        site=context.site(),
+        now=context.now(),
         batch=chosen_view().batch,
     )
 
 
-MAY_READ = is_allowed(resources.actor(), Action.CLAIM_NEXT)
+MAY_READ = is_allowed(context.actor(), Action.CLAIM_NEXT)
 
 
 def left_column(desk: Desk | None, view: View) -> str:
@@ -98,7 +98,7 @@ with st.container(key="inbox"):
         words = words_for_empty_desk(left_column(desk, view), desk)
 with right:  # not inside the block above: a fragment copies every place that it is nested in
     if MAY_READ:
-        desk_panel(first(here), view.tiers, empty=words, key=resources.settings().pseudonym_secret)
+        desk_panel(first(here), view.tiers, empty=words, key=context.settings().pseudonym_secret)
     else:
         if taken_roles() & READERS:
             st.info(f"Your reviewer role was removed: a case that was open here has gone back to the queue. {KEPT}")

@@ -5,12 +5,12 @@ import streamlit as st
 
 from jobs.evaluating import ask_of
 from jobs.label_noise import MOST_SHOWN, Line, Ranked, choose_labels, rank_labels
-from pages.components import resources
-from pages.components.computed import compute
 from pages.research.batch_choice import choose_batch
 from pages.research.ledger_view import show_ledger
 from pages.research.open_tab import show_open
 from pages.research.relabelled_view import show_relabelled
+from pages.ui import context
+from pages.ui.compute import compute
 from screening.review.policy import Action, is_allowed, require
 from screening.statistics.label_noise import NOTE, Ranking
 from screening.text.display import visible
@@ -19,7 +19,7 @@ from storage.review.second_looks import request_second_looks
 
 WORDS = {Ranking.EVIDENCE: "Contradiction by the draws", Ranking.CONFIDENT_LEARNING: "Confident learning (cleanlab)"}
 
-db, person = resources.database(), resources.actor()
+db, person = context.database(), context.actor()
 require(person, Action.VIEW_RESULTS)
 
 
@@ -67,12 +67,12 @@ def _send(found: Ranked, ranking: Ranking) -> None:
         "reads them blind; a reading by you, or whoever else may have seen results in a list, is stored as not blind."
     )
     if pressed:
-        seed = f"{ask.batch_id} {resources.now().isoformat()}" if mixed else None
+        seed = f"{ask.batch_id} {context.now().isoformat()}" if mixed else None
         sent_ids = compute(choose_labels, ask, ranking, int(top), seed)
         listed = [line.case_id for line in found.first]
         sent = request_second_looks(
             db,
-            person.at(resources.now()),
+            person.at(context.now()),
             (*sent_ids.picked, *sent_ids.drawn),
             shown=listed,
             chances=dict.fromkeys(sent_ids.drawn, sent_ids.chance),

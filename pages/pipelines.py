@@ -7,14 +7,14 @@ from pages.batches.pipeline_draft import Draft, checks, differences, draft_of, j
 from pages.batches.pipeline_editor import edit_node
 from pages.batches.pipelines import whole_way_panel
 from pages.batches.prompt_panel import prompts_panel
-from pages.components import resources
-from pages.components.diagram import NodeMark, diagram_html
-from pages.components.known_models import known_models_or_refuse
-from pages.components.live_view import money
-from pages.components.sign_in import check_before
-from pages.components.words import PROBABILITIES_MEANING, literal, sentence
 from pages.research.activation_panel import activation_panel, promotion, replace_unreadable
 from pages.research.comparison_panel import comparison_panel
+from pages.ui import context
+from pages.ui.auth import check_before
+from pages.ui.charts import NodeMark, diagram_html
+from pages.ui.engine_view import money
+from pages.ui.labels import PROBABILITIES_MEANING, literal, sentence
+from pages.ui.widgets import known_models_or_refuse
 from screening.engine.pipeline import PipelineConfig
 from screening.engine.pipeline_file import shipped_pipelines, write_pipeline
 from screening.engine.prompting import load_prompts
@@ -23,7 +23,7 @@ from screening.review.policy import Action, is_allowed, require
 from screening.words import count_of
 from storage.batches.pipelines import StalePipeline, UnreadablePipeline, active_version, keep_version, list_versions
 
-db, person, settings = resources.database(), resources.actor(), resources.settings()
+db, person, settings = context.database(), context.actor(), context.settings()
 require(person, Action.VIEW_SETTINGS)
 may_draft = is_allowed(person, Action.DRAFT_PIPELINE)
 prompts = load_prompts(settings.prompts_directory)
@@ -91,7 +91,7 @@ def save(pipeline: PipelineConfig) -> None:
     note = st.text_input("What is new in this version", key="pipeline_note", max_chars=200)
     seen: dict[str, int] = st.session_state["pipeline_seen"]  # the newest versions when this draft was begun
     if st.button("Save as a new version", type="primary", disabled=not may_draft, key="pipeline_save"):
-        by = person.at(resources.now())
+        by = person.at(context.now())
         try:
             made = keep_version(db, by, pipeline, note, seen.get(pipeline.name, 0))
         except StalePipeline as stale:
@@ -114,7 +114,7 @@ told = st.container()  # always there, so that what stands below keeps its place
 if said := st.session_state.pop("pipeline_said", None):
     told.success(said, icon=":material/check:")
 try:
-    active, usual = active_version(db), resources.usual_pipeline()
+    active, usual = active_version(db), context.usual_pipeline()
 except UnreadablePipeline as unreadable:
     replace_unreadable(db, person, kept, unreadable)
     st.stop()

@@ -2,19 +2,19 @@
 
 import streamlit as st
 
-from pages.components import resources
-from pages.components.sign_in import check_before
 from pages.research import reliability_view as view
 from pages.research.audit_cases import show_audit, show_moved, show_revised
 from pages.research.open_tab import show_open
 from pages.research.stard import Study, report_html
 from pages.research.verification import verification
+from pages.ui import context
+from pages.ui.auth import check_before
 from screening.research.binding import binding_of
 from screening.review.policy import Action, require
 from screening.words import count_of
 from storage.research.reliability import MeasuredConfiguration, measured_configurations, priorities_shown, severities
 
-db, person = resources.database(), resources.actor()
+db, person = context.database(), context.actor()
 require(person, Action.VIEW_RESULTS)
 
 
@@ -39,9 +39,9 @@ if len(measured) > 1:
         "What is claimed holds for each configuration alone. The best of several, chosen by these figures, looks "
         "better than it is: only texts settled after the choice tell how good it is."
     )
-now = binding_of(resources.configuration(resources.usual_pipeline()).body)
+now = binding_of(context.configuration(context.usual_pipeline()).body)
 found = verification(person, version)
-view.show_claims(found, now, resources.site().second_reading_rate)
+view.show_claims(found, now, context.site().second_reading_rate)
 report = st.container()  # filled last: a file that is asked for while the page still runs is gone when it ends
 show_open(
     "reliability_tab",
@@ -61,9 +61,9 @@ report.download_button(
         lambda: report_html(
             found,
             now,
-            resources.now(),
+            context.now(),
             Study(
-                site=resources.site(),
+                site=context.site(),
                 severities=severities(db, person, version),
                 priorities=priorities_shown(db, person, version),
             ),

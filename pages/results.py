@@ -5,13 +5,13 @@ from collections.abc import Mapping
 import streamlit as st
 
 from pages.batches.batch_downloads import downloads
-from pages.components import resources
-from pages.components.navigation import FOLDER
-from pages.components.result_links import result_links_html
-from pages.components.words import literal
 from pages.research.batch_choice import batch_titles
 from pages.research.case_filters import filters
 from pages.research.case_list import case_list
+from pages.ui import context
+from pages.ui.labels import literal
+from pages.ui.shell import FOLDER
+from pages.ui.widgets import result_links_html
 from screening.review.policy import Action, is_allowed, require
 from storage.batches.batch_state import UnknownBatch
 from storage.batches.batches import BatchSummary, find_batch, list_batches
@@ -19,7 +19,7 @@ from storage.research.listed import Cell
 
 MOST_BATCHES = 200
 
-db, person = resources.database(), resources.actor()
+db, person = context.database(), context.actor()
 require(person, Action.VIEW_BATCHES)
 
 
@@ -27,7 +27,7 @@ def named_batch(found: Mapping[str, BatchSummary]) -> BatchSummary | None:
     """The batch of the address, else the newest; None where there is none yet."""
     if named := st.query_params.get("batch"):
         try:
-            return found.get(named) or find_batch(db, person, named, now=resources.now())
+            return found.get(named) or find_batch(db, person, named, now=context.now())
         except UnknownBatch:
             st.error("There is no such batch.", icon=":material/search_off:")
     return next(iter(found.values()), None)
@@ -45,7 +45,7 @@ def other_batch(shown: BatchSummary, found: Mapping[str, BatchSummary]) -> None:
             st.rerun()
 
 
-found = {one.id: one for one in list_batches(db, person, MOST_BATCHES, now=resources.now())}
+found = {one.id: one for one in list_batches(db, person, MOST_BATCHES, now=context.now())}
 batch = named_batch(found)
 if batch is None:
     st.title("Results")

@@ -8,9 +8,9 @@ from pages.batches.pipelines import choose, decide_or_refuse
 from pages.batches.single_text import Typed, empty_html, hand_in, press_of
 from pages.batches.text_live import PLACE, follow, watched_view
 from pages.batches.what_to_screen import MISSING, choose_kind, clear_fields, typed_fields
-from pages.components import resources
-from pages.components.refusals import remember_refusal
-from pages.components.thread import texts_html
+from pages.ui import context
+from pages.ui.context import remember_refusal
+from pages.ui.texts import texts_html
 from screening.datasets.turns import TurnsRefused
 from screening.engine.pipeline import PipelineConfig
 from screening.review.policy import Action, Forbidden, require
@@ -20,7 +20,7 @@ from storage.batches.single_texts import SingleText, UnknownText
 
 EXAMPLE = "Finished the history essay at two in the morning. Some days I wonder what all of this is for."
 
-db, person, settings = resources.database(), resources.actor(), resources.settings()
+db, person, settings = context.database(), context.actor(), context.settings()
 require(person, Action.SCREEN_TEXT)
 
 
@@ -57,15 +57,15 @@ def text_form(running: bool) -> None:
 
 def start(typed: Typed, pipeline: PipelineConfig) -> None:
     """Hand the text in, once a press, and look at it by its address from now on."""
-    now = resources.now()
+    now = context.now()
     press = press_of(st.session_state.get("press"), typed, pipeline, now)
     given, st.session_state["press"] = replace(typed, key=press.key), press
     try:
-        st.query_params["case"] = hand_in(db, person.at(now), given, resources.configuration(pipeline), settings)
+        st.query_params["case"] = hand_in(db, person.at(now), given, context.configuration(pipeline), settings)
     except TurnsRefused as refusal:
         st.error(f"It cannot be read as a conversation: {refusal}.", icon=":material/edit:")
         return
-    st.session_state["press"] = replace(press, at=resources.now())
+    st.session_state["press"] = replace(press, at=context.now())
     st.rerun()
 
 
@@ -74,7 +74,7 @@ def buttons(single: SingleText | None, running: bool) -> None:
     stop, new = st.columns(2)
     if stop.button("Stop", icon=":material/stop_circle:", shortcut="esc", disabled=not running, width="stretch"):
         if single is not None and running:
-            single_texts.stop(db, person.at(resources.now()), single.case_id)
+            single_texts.stop(db, person.at(context.now()), single.case_id)
         st.rerun()
     new.button("New text", icon=":material/note_add:", disabled=running, width="stretch", on_click=clear)
 
@@ -94,7 +94,7 @@ def retry_button(single: SingleText) -> None:
 
 def take_up(single: SingleText) -> None:
     """Ask the agents once more."""
-    by = person.at(resources.now())
+    by = person.at(context.now())
     single_texts.watch(db, by, single.case_id)  # first, or a worker withdraws it as unwatched
     batches.retry_failed(db, by, single.batch_id)
     st.rerun()
@@ -117,11 +117,11 @@ with left:
         st.html(texts_html(single.text, single.thread, single.reply, label=f"The {words} that was screened"))
     st.caption("Your text is sent to the AI and stored in the database. Do not paste PHI unless your site allows it.")
 with right:
-    now = resources.now()
+    now = context.now()
     with st.container(key=PLACE):
         follow(single, person.at(now))
         if single is None:
-            for part in empty_html(resources.usual_pipeline()):
+            for part in empty_html(context.usual_pipeline()):
                 st.html(part)
         else:
             watched_view(single, person.at(now))

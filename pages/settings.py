@@ -2,10 +2,6 @@
 
 import streamlit as st
 
-from pages.components import live_configuration as live
-from pages.components import resources
-from pages.components.controls import stop_panel
-from pages.components.live_view import money
 from pages.research.audit_plan import plan_panel
 from pages.research.card_panel import card_panel
 from pages.research.study_panel import study_panel
@@ -15,13 +11,17 @@ from pages.site.notifications_panel import notifications_panel
 from pages.site.preflight_panel import preflight_panel
 from pages.site.programs_panel import programs_panel
 from pages.site.site_settings import settings_form, versions
+from pages.ui import context
+from pages.ui import live_configuration as live
+from pages.ui.engine_view import money
+from pages.ui.shell import stop_panel
 from screening.engine.draws import Preflight
 from screening.review.policy import Action, is_allowed, require
 from storage.batches.costs import daily_costs
 
-db, person, settings = resources.database(), resources.actor(), resources.settings()
+db, person, settings = context.database(), context.actor(), context.settings()
 require(person, Action.VIEW_SETTINGS)
-configuration = resources.configuration(resources.usual_pipeline())
+configuration = context.configuration(context.usual_pipeline())
 
 
 @st.cache_resource(show_spinner="Asking the model once…")
@@ -63,7 +63,7 @@ def configuration_panel() -> None:
 def cost_panel() -> None:
     """What the last days cost; a call without a known price is said to be one."""
     st.subheader("Cost by day")
-    found = daily_costs(db, person.at(resources.now()))
+    found = daily_costs(db, person.at(context.now()))
     if not found:
         st.caption("No call was made in the last 30 days.")
         return
@@ -102,7 +102,7 @@ for tab, name in zip(st.tabs(names), names, strict=True):
             st.subheader("Versions")
             versions(db, person)
         elif name == "Stop":
-            stop_panel(db, person, resources.site())
+            stop_panel(db, person, context.site())
         elif name == "Notifications":
             notifications_panel(db, person)
         elif name == "Erasure":

@@ -6,30 +6,36 @@ from pathlib import Path
 import streamlit as st
 
 from pages.batches.intake_runs import intake_runs
-from pages.components import resources
-from pages.components.controls import controls
-from pages.components.navigation import pages_for
-from pages.components.notices import footer_html, notice_html, watch_connection
-from pages.components.page_faults import run_again_while_away, say_notice
-from pages.components.refusals import remember_refusal
-from pages.components.sign_in import Unidentified, current_actor, gate, poll_session, without_role
-from pages.components.standstill import banner_html, standstill_lines
-from pages.components.words import sentence
+from pages.ui import context
+from pages.ui.auth import Unidentified, current_actor, gate, poll_session, without_role
+from pages.ui.context import remember_refusal
+from pages.ui.labels import sentence
+from pages.ui.shell import (
+    banner_html,
+    controls,
+    footer_html,
+    notice_html,
+    pages_for,
+    run_again_while_away,
+    say_notice,
+    standstill_lines,
+    watch_connection,
+)
 from screening.review.policy import Forbidden
 
 WITH_BANNER = {"": 5.0, "screen": 5.0, "batches": 5.0}
 """Pages that say when nothing is screened, and every how many seconds they check; the inbox says it in its own poll."""
 IN_ONE_SNAPSHOT = ("inbox",)
 """Pages whose reads share one snapshot of the database: they read much and often, and run for a short time."""
-ICON = Path(__file__).parent / "components" / "icon.png"
-STYLE = Path(__file__).parent / "components" / "style.css"
+ICON = Path(__file__).parent / "ui" / "icon.png"
+STYLE = Path(__file__).parent / "ui" / "style.css"
 
 
 def banner(path: str) -> None:
     """The banner that says what keeps texts from being screened, as long as it does."""
 
     def tick() -> None:
-        if words := banner_html(standstill_lines(resources.database(), resources.now())):
+        if words := banner_html(standstill_lines(context.database(), context.now())):
             st.html(words)
 
     st.fragment(poll_session(tick), run_every=WITH_BANNER[path])()
@@ -45,15 +51,15 @@ with run_again_while_away(notice, faults):
         person, unknown = None, problem
     pages = pages_for(person)
     page = st.navigation(pages, position="top" if person else "hidden")  # first, always: see app.py
-    with resources.database().one_snapshot() if page.url_path in IN_ONE_SNAPSHOT else nullcontext():
-        site = resources.site()
-        say_notice(notice, notice_html(site, simulated=resources.settings().simulated))
+    with context.database().one_snapshot() if page.url_path in IN_ONE_SNAPSHOT else nullcontext():
+        site = context.site()
+        say_notice(notice, notice_html(site, simulated=context.settings().simulated))
         with end:  # before the page, which may stop the script
             st.html(footer_html(site))
             if page.url_path != "inbox":
                 watch_connection()
             if person is not None:
-                controls(resources.database(), person, site)
+                controls(context.database(), person, site)
         with body:
             if unknown is not None:
                 st.error(sentence(unknown), icon=":material/error:")

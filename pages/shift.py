@@ -4,17 +4,17 @@ from datetime import UTC, datetime, time, timedelta
 
 import streamlit as st
 
-from pages.components import resources
-from pages.components.times import local_time, viewer_zone
 from pages.research.evaluation_view import how_to_read
 from pages.research.figures import Axes, grouped_bars, palette
 from pages.review.shift_view import follow_up_words, table_html
+from pages.ui import context
+from pages.ui.format import local_time, viewer_zone
 from screening.review.policy import Action, require
 from storage.review.shift import Shift, shift
 
 LENGTHS = {"8 hours": 8, "12 hours": 12, "24 hours": 24, "7 days": 168, "Chosen times": None}
 
-db, person = resources.database(), resources.actor()
+db, person = context.database(), context.actor()
 require(person, Action.VIEW_COUNTS)
 
 
@@ -46,7 +46,7 @@ def show_chart(found: Shift) -> None:
 
 
 st.title("Shift")
-now = resources.now()
+now = context.now()
 minute = now.replace(second=0, microsecond=0) + timedelta(minutes=1)
 begin, end = period(minute)
 if begin >= now:

@@ -3,10 +3,10 @@
 import pandas as pd
 import streamlit as st
 
-from pages.components.computed import compute_numbers
 from pages.research import theory_numbers as theory
 from pages.research.claims import percent
 from pages.research.figures import Axes, curves, palette
+from pages.ui.compute import compute_numbers
 from screening.statistics.bounds import Schedule, expected_wrong_commits
 
 

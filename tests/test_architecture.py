@@ -27,7 +27,7 @@ LAYERS = (  # from the bottom; a module may import from its own room and from th
     ("storage.review",),
     ("storage.research",),
     ("jobs",),
-    ("pages.components", "api"),
+    ("pages.ui", "api"),
     ("pages.batches", "pages.site"),
     ("pages.review", "pages.research"),
     ("pages",),

@@ -13,9 +13,8 @@ from pages.batches.exports import (
     results_label_studio,
     results_parquet,
 )
-from pages.components import resources
-from pages.components.relabelled_export import relabelled_files
-from pages.components.streamed import CSV, JSON, JSONL, PARQUET, StreamedFile, show_files
+from pages.ui import context
+from pages.ui.downloads import CSV, JSON, JSONL, PARQUET, StreamedFile, relabelled_files, show_files
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from storage.batches.batches import BatchSummary
@@ -51,4 +50,4 @@ def _results(db: Database, one: BatchSummary) -> Iterator[StreamedFile]:
 
 
 def _make(lines: Export, db: Database, batch_id: str, who: Actor) -> Iterator[str | bytes]:
-    return lines(db, who.at(resources.now()), batch_id)
+    return lines(db, who.at(context.now()), batch_id)

@@ -8,8 +8,8 @@ import streamlit as st
 from jobs.open_intakes import NOBODY
 from pages.batches.estimates import duration
 from pages.batches.intake_runs import Stopped, intake_runs
-from pages.components.live_view import money
-from pages.components.words import STATE_WORDS, error_words, literal
+from pages.ui.engine_view import money
+from pages.ui.labels import STATE_WORDS, error_words, literal
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from screening.review.reach import Reach

@@ -7,9 +7,9 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from pages.batches.conversation_choice import choose_conversation, wants
-from pages.components.options import unique_labels
-from pages.components.sign_in import check_before
-from pages.components.words import literal
+from pages.ui.auth import check_before
+from pages.ui.labels import literal
+from pages.ui.widgets import unique_labels
 from screening.datasets.columns import ColumnMapping, Shape, propose_mapping, rivals
 from screening.datasets.mapping import FileMapping, mapping_json, read_mapping
 from screening.datasets.reader import Table

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from pages.components.options import unique_labels
+from pages.ui.widgets import unique_labels
 from screening.datasets.columns import ConversationReading, Shape, propose_turns
 from screening.datasets.mapping import speakers_said
 from screening.text.conversation import CONTEXT_TOKENS, Judged, Question, Role

@@ -6,7 +6,7 @@ from typing import Any
 import streamlit as st
 
 from jobs.overview import Overview
-from pages.components.live_view import money
+from pages.ui.engine_view import money
 from screening.engine.pipeline import PipelineConfig
 from screening.words import count_of
 from storage.batches.batches import BatchSummary

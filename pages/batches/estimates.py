@@ -7,7 +7,7 @@ import pandas as pd
 
 from jobs.agents import reads_off
 from pages.batches.file_check import Check
-from pages.components.live_view import money
+from pages.ui.engine_view import money
 from screening.engine.cost import estimate, usage_per_call
 from screening.engine.draws import Usage
 from screening.engine.pipeline import PipelineConfig

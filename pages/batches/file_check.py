@@ -10,7 +10,7 @@ from pathlib import Path
 import streamlit as st
 
 from jobs.intake import receiver
-from pages.components import resources
+from pages.ui import context
 from screening.datasets.columns import ColumnMapping
 from screening.datasets.labels import map_label
 from screening.datasets.reader import FileReport, Table, read_table
@@ -215,4 +215,4 @@ def read_mapped(path: Path, name: str, sheet: str | None, mapping: ColumnMapping
 @st.cache_resource(max_entries=8, ttl=3600, show_spinner="Checking every row …", hash_funcs={str: _as_bytes})
 def check_rows(path: Path, name: str, sheet: str | None, mapping: ColumnMapping) -> Check:
     """Every row, each text received once. Raises FileRefused."""
-    return check(read_mapped(path, name, sheet, mapping), receiver(resources.settings()))
+    return check(read_mapped(path, name, sheet, mapping), receiver(context.settings()))

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from jobs import uploads
 from jobs.port import system_clock
 from jobs.uploads import Upload
-from pages.components import resources
-from pages.components.singletons import singleton
-from pages.components.words import error_words
+from pages.ui import context
+from pages.ui.context import singleton
+from pages.ui.labels import error_words
 from screening.datasets.reader import Table
 from screening.datasets.refused import FileRefused
 from screening.settings import Settings
@@ -74,7 +74,7 @@ class IntakeRuns:
 @singleton
 def intake_runs() -> IntakeRuns:
     """The files being taken in; made once per process, when it goes on with what an earlier one left."""
-    runs = IntakeRuns(resources.database(), resources.settings())
+    runs = IntakeRuns(context.database(), context.settings())
     runs.resume()
     return runs
 

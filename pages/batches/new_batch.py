@@ -25,9 +25,9 @@ from pages.batches.file_check import Check, check_rows, format_words, preview_ro
 from pages.batches.intake_runs import intake_runs
 from pages.batches.overnight_panel import choose_overnight
 from pages.batches.pipelines import choose, decide_or_refuse, show_guarantees
-from pages.components import resources
-from pages.components.streamed import CSV, StreamedFile, show_files
-from pages.components.words import literal
+from pages.ui import context
+from pages.ui.downloads import CSV, StreamedFile, show_files
+from pages.ui.labels import literal
 from screening.datasets.columns import ColumnMapping, rivals
 from screening.datasets.mapping import FileMapping
 from screening.datasets.reader import Table, describe_reading
@@ -59,7 +59,7 @@ def upload_file() -> None:
     )
     if given is None:
         return
-    kept = uploads.keep(upload_folder(), given.name, given, resources.actor().id)
+    kept = uploads.keep(upload_folder(), given.name, given, context.actor().id)
     st.session_state["upload_number"] = number + 1
     st.query_params["upload"] = kept.token
     st.rerun()
@@ -67,7 +67,7 @@ def upload_file() -> None:
 
 def upload_folder() -> Path:
     """Where files lie that people have uploaded and not started."""
-    return resources.settings().data_directory / uploads.BY_PEOPLE
+    return context.settings().data_directory / uploads.BY_PEOPLE
 
 
 def sample_button() -> None:
@@ -75,7 +75,7 @@ def sample_button() -> None:
     if not SAMPLE.exists() or not st.button("Try sample data", icon=":material/table_view:"):
         return
     with SAMPLE.open("rb") as sample:
-        kept = uploads.keep(upload_folder(), SAMPLE.name, sample, resources.actor().id)
+        kept = uploads.keep(upload_folder(), SAMPLE.name, sample, context.actor().id)
     st.switch_page(Path(__file__).parents[1] / "batch_list.py", query_params={"upload": kept.token})
 
 
@@ -215,11 +215,11 @@ def start_card(upload: Upload, table: Table, found: Check) -> None:
     """What becomes of unsafe texts, the price, the button; the statistics folded away. It is drawn in that order, and
     run in another: the price follows from what is chosen under Advanced.
     """
-    own = active_version(resources.database())
+    own = active_version(context.database())
     with st.container(border=True, key="start_card"):
         policy, price, button = st.container(), st.container(gap="small"), st.container(gap="small")
         with st.expander("Advanced: pipeline, error bound, limits"):
-            choice = choose(resources.settings(), own, "batch")
+            choice = choose(context.settings(), own, "batch")
             caps = ask_caps()
             guarantees = st.container()
         with button:
@@ -229,15 +229,13 @@ def start_card(upload: Upload, table: Table, found: Check) -> None:
                 return
         with guarantees:
             show_guarantees(choice, pipeline, "batch")
-        earlier = list_batches(resources.database(), resources.actor(), limit=20)
-        version = resources.configuration(pipeline).version
+        earlier = list_batches(context.database(), context.actor(), limit=20)
+        version = context.configuration(pipeline).version
         with policy:
-            reach = choose_reach(
-                upload.token, review_estimate(found, resources.settings().audit_rate, earlier, version)
-            )
+            reach = choose_reach(upload.token, review_estimate(found, context.settings().audit_rate, earlier, version))
         with price:
-            spent = recent_spending(resources.database(), resources.actor(), pipeline.version)
-            estimated = batch_estimate(found, pipeline, resources.settings(), spent)
+            spent = recent_spending(context.database(), context.actor(), pipeline.version)
+            estimated = batch_estimate(found, pipeline, context.settings(), spent)
             st.table(estimate_table(estimated), border="horizontal")
             st.caption(basis_words(spent))
         with button:
@@ -317,9 +315,9 @@ def show_batch_of(upload: Upload) -> None:
 
 def create_batch(request: BatchRequest) -> str:
     """An empty batch under the present settings."""
-    settings, agents = resources.settings_now(), Agents(resources.settings_now())
+    settings, agents = context.settings_now(), Agents(context.settings_now())
     try:
-        return open_batch(resources.database(), resources.actor(), request, settings, agents, resources.now)
+        return open_batch(context.database(), context.actor(), request, settings, agents, context.now)
     finally:
         asyncio.run(agents.aclose())
 
@@ -332,5 +330,5 @@ def rejected_file(upload: Upload, mapping: ColumnMapping) -> StreamedFile:
 
 def _lines(upload: Upload, who: Actor) -> Iterator[str]:
     require(who, Action.CREATE_BATCH)
-    rows = uploaded_table(upload).rows(receiver(resources.settings()))
+    rows = uploaded_table(upload).rows(receiver(context.settings()))
     return rejected_csv(row for row in rows if isinstance(row, RejectedRow))

@@ -3,8 +3,8 @@
 import streamlit as st
 
 from jobs.agents import overnight_obstacle
-from pages.components import resources
-from pages.components.words import NOT_PRIVATE
+from pages.ui import context
+from pages.ui.labels import NOT_PRIVATE
 from screening.engine.pipeline import PipelineConfig
 from screening.settings import Settings
 from screening.words import count_of
@@ -15,9 +15,9 @@ from storage.batches.overnight_progress import OvernightProgress, overnight_prog
 
 def choose_overnight(pipeline: PipelineConfig, accepted: int, referenced: int) -> bool:
     """Whether it is chosen; said instead where it may not be. Nothing is shown where no administrator allows it."""
-    if not resources.site().overnight_allowed:
+    if not context.site().overnight_allowed:
         return False
-    if why := obstacle(resources.settings(), pipeline, accepted, referenced):
+    if why := obstacle(context.settings(), pipeline, accepted, referenced):
         st.caption(f"Overnight is not possible: {why}")
         return False
     return st.checkbox("Overnight, about half the price", key="overnight", help=NOT_PRIVATE) and _warn()
@@ -37,7 +37,7 @@ def _warn() -> bool:
 
 def overnight_state(batch_id: str, state: BatchState) -> None:
     """Show how far an overnight batch is; nothing for any other."""
-    db = resources.database()
+    db = context.database()
     if is_overnight(db, batch_id):
         st.caption(overnight_words(overnight_progress(db, batch_id), state))
 

@@ -7,8 +7,8 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from pages.batches.pipeline_draft import Draft, insert_after, node_names, remove, targets_after, with_node
-from pages.components.number_field import number_field
-from pages.components.words import literal
+from pages.ui.labels import literal
+from pages.ui.widgets import number_field
 from screening.engine.certified_mixture import CertificateConfig, CertifiedMixtureConfig
 from screening.engine.prompting import PromptSet
 from screening.labels import LABELS

@@ -8,10 +8,9 @@ import streamlit as st
 
 from jobs.agents import reads_off
 from pages.batches.pipeline_draft import promises
-from pages.components import resources
-from pages.components.known_models import known_models_or_refuse
-from pages.components.number_field import number_field
-from pages.components.words import DELTA_MEANING, PROBABILITIES_MEANING, literal, sentence
+from pages.ui import context
+from pages.ui.labels import DELTA_MEANING, PROBABILITIES_MEANING, literal, sentence
+from pages.ui.widgets import known_models_or_refuse, number_field
 from screening.engine.pipeline import PipelineConfig, Preset, UndecidableError, preset
 from screening.engine.whole_way import LARGEST_EXACT, Mix, chain_bound, whole_way
 from screening.labels import Label, Outcome
@@ -128,7 +127,7 @@ def show_guarantees(choice: Choice, pipeline: PipelineConfig, key: str) -> None:
     st.caption(f"Statistical guarantees. {'. '.join([*lines, whole.capitalize()])}. {least_calls(pipeline)}")
     st.caption(DELTA_MEANING)
     whole_way_panel(pipeline, key)
-    if reads_off(resources.settings(), pipeline):
+    if reads_off(context.settings(), pipeline):
         st.info(PROBABILITIES_MEANING, icon=":material/info:")
     if choice.own is None and choice.preset == "recommended" and choice.delta is None:
         st.caption(WHY_LEFT)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from pages.components.words import literal
+from pages.ui.labels import literal
 from screening.engine.pipeline import NodeConfig, PipelineConfig
 from screening.engine.prompting import PromptError, PromptSet
 

@@ -8,12 +8,10 @@ from datetime import datetime
 from html import escape
 
 from jobs.intake import receiver
-from pages.components.flagged_phrases import flagged_phrases
-from pages.components.live_view import budget_html, key_html, live_html, rows_html
-from pages.components.times import local_time
-from pages.components.trail import evidence_sentence, node_views
-from pages.components.way_taken import way_html
-from pages.components.words import (
+from pages.ui.charts import way_html
+from pages.ui.engine_view import budget_html, evidence_sentence, key_html, live_html, node_views, rows_html
+from pages.ui.format import local_time
+from pages.ui.labels import (
     DELTA_MEANING,
     FLAG_WORDS,
     OUTCOME_ICONS,
@@ -22,6 +20,7 @@ from pages.components.words import (
     STATE_WORDS,
     error_words,
 )
+from pages.ui.texts import flagged_phrases
 from screening.datasets.columns import ConversationReading
 from screening.datasets.one_conversation import detect_shape, read_case
 from screening.datasets.row_validation import Receive

@@ -2,7 +2,7 @@
 
 The page is drawn once. Then the browser asks twice a second by plain HTTP, says which parts it has, and is told those
 that changed, as markup that takes the place of what is there. It asks for another run of the page when the text has
-ended, or where more changed than parts can say. Who may ask: `pages.components.seats`.
+ended, or where more changed than parts can say. Who may ask: `pages.ui.live`.
 """
 
 import threading
@@ -20,12 +20,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pages.batches.single_text import parts_html, status_html, view_html
-from pages.components import resources
-from pages.components.http import LIVE_TEXT
-from pages.components.seats import Body, Seat, Seats
-from pages.components.shared_look import SharedLook
-from pages.components.sign_in import browser_of, who_asks
-from pages.components.singletons import singleton
+from pages.ui import context
+from pages.ui.auth import browser_of, who_asks
+from pages.ui.context import SharedLook, singleton
+from pages.ui.http import LIVE_TEXT
+from pages.ui.live import Body, Seat, Seats
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, is_allowed, require
 from storage.batches import live, single_texts
@@ -112,7 +111,7 @@ class Watchers:
                 return
             watched = sorted(self._asked)
             self._noted_at, self._asked = asked_at, set()
-        live.record_viewers(resources.database(), watched, resources.now())
+        live.record_viewers(context.database(), watched, context.now())
 
 
 @singleton
@@ -130,12 +129,12 @@ def silence_now() -> SharedLook[Silence | None]:
 def _see(case_id: str, actor: Actor) -> Seen:
     at = monotonic()
     try:
-        single = single_texts.look(resources.database(), actor, case_id)
+        single = single_texts.look(context.database(), actor, case_id)
     except UnknownText:
         return Seen(at=at)
     if single.ended:
         return Seen(at=at)
-    marks, parts = parts_of(single, actor.at(resources.now()))
+    marks, parts = parts_of(single, actor.at(context.now()))
     return Seen(at=at, marks=marks, parts=parts)
 
 
@@ -154,7 +153,7 @@ def follow(single: SingleText | None, by: Acting) -> None:
 def watched_view(single: SingleText, by: Acting) -> None:
     """The text as it stands, in the same two places from the first draw to the verdict: nothing moves when it ends."""
     if not single.ended:
-        single_texts.watch(resources.database(), by, single.case_id)
+        single_texts.watch(context.database(), by, single.case_id)
     st.html(_status(single, by))
     st.html(view_html(single, by.now))
 
@@ -170,8 +169,8 @@ def parts_of(single: SingleText, by: Acting) -> tuple[list[str], tuple[str, ...]
 
 def _status(single: SingleText, by: Acting) -> str:
     may_read = any(is_allowed(by.actor, action) for action in (Action.CLAIM_NEXT, Action.BROWSE_QUEUE))
-    help_text = resources.site().help_text if single.ended else ""  # said beside an outcome alone
-    silence = None if single.ended else silence_now().at(resources.database(), by.now)
+    help_text = context.site().help_text if single.ended else ""  # said beside an outcome alone
+    silence = None if single.ended else silence_now().at(context.database(), by.now)
     return status_html(single, by.now, help_text, may_read=may_read, silence=silence)
 
 

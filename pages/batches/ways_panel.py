@@ -8,10 +8,10 @@ import streamlit as st
 from jobs.overview import Overview, batch_overview
 from pages.batches.batch_progress import ENDED
 from pages.batches.cost_panel import cost_panel
-from pages.components import resources
-from pages.components.computed import compute, compute_again
-from pages.components.diagram import NOT_SETTLED, NodeMark, Way, WayMark, diagram_html
-from pages.components.result_links import result_links_html
+from pages.ui import context
+from pages.ui.charts import NOT_SETTLED, NodeMark, Way, WayMark, diagram_html
+from pages.ui.compute import compute, compute_again
+from pages.ui.widgets import result_links_html
 from screening.engine.pipeline import PipelineConfig
 from screening.labels import OUTCOMES, Label
 from screening.review.actors import Actor
@@ -27,7 +27,7 @@ from storage.research.standing import batch_now
 def ways_panel(db: Database, person: Actor, one: BatchSummary) -> None:
     """The numbers and the drawing as of this moment, each number with its list, and what is on no way of it."""
     linked = is_allowed(person, Action.VIEW_RESULTS)
-    st.html(result_links_html(one.id, progress(db, one.id, resources.now()), linked=linked))
+    st.html(result_links_html(one.id, progress(db, one.id, context.now()), linked=linked))
     pipeline = load_configuration(db, one.configuration_version).pipeline
     overview = _overview(db, person, one)
     found = overview.ways

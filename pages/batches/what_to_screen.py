@@ -6,7 +6,7 @@ import streamlit as st
 
 from pages.batches.conversation_choice import ASKED, JUDGED, speakers_of
 from pages.batches.single_text import Typed
-from pages.components import resources
+from pages.ui import context
 from screening.datasets.columns import ConversationReading, Shape
 from screening.datasets.one_conversation import SUFFIXES, decode
 from screening.datasets.refused import FileRefused
@@ -67,7 +67,7 @@ def _conversation_fields() -> Typed:
 
 def _file() -> str | None:
     """The words of a conversation's file; None without one. Only for people who may send files."""
-    if not is_allowed(resources.actor(), Action.CREATE_BATCH):
+    if not is_allowed(context.actor(), Action.CREATE_BATCH):
         return None
     number = st.session_state.get("conversation_number", 0)
     file = st.file_uploader(

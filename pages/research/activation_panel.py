@@ -7,11 +7,11 @@ from typing import Any
 import streamlit as st
 
 from jobs.agents import Agents
-from pages.components import resources
-from pages.components.known_models import known_models_or_refuse
-from pages.components.times import local_time
-from pages.components.words import literal, sentence
 from pages.research.comparison_panel import figures_of, title_of
+from pages.ui import context
+from pages.ui.format import local_time
+from pages.ui.labels import literal, sentence
+from pages.ui.widgets import known_models_or_refuse
 from screening.engine.draws import SamplerError
 from screening.engine.pipeline import PipelineConfig
 from screening.engine.pipeline_file import shipped_pipelines
@@ -90,7 +90,7 @@ def _put_in_force(
     db: Database, person: Actor, version: PipelineVersion, reason: str, figures: Mapping[str, Any] | None
 ) -> None:
     try:
-        activate(db, person.at(resources.now()), version.pipeline.name, version.number, reason, figures)
+        activate(db, person.at(context.now()), version.pipeline.name, version.number, reason, figures)
     except ReasonMissing as missing:
         st.error(sentence(missing), icon=":material/edit:")
         return
@@ -114,12 +114,12 @@ def _may_be_put_in_force(db: Database, version: PipelineVersion, key: str) -> bo
     """
     if not known_models_or_refuse(version.pipeline):
         return False
-    return _probes(db, resources.configuration(version.pipeline), key)
+    return _probes(db, context.configuration(version.pipeline), key)
 
 
 def _probes(db: Database, configuration: Configuration, key: str) -> bool:
     """Whether this version may be put in force as far as the probes say; the button that asks them."""
-    if resources.settings().simulated:
+    if context.settings().simulated:
         return True
     tried = configuration.preflight_key
     found = preflights.latest(db, tried)
@@ -135,15 +135,15 @@ def _probes(db: Database, configuration: Configuration, key: str) -> bool:
         except SamplerError as unreachable:
             st.error(f"It could not be asked: {sentence(unreachable)} That says nothing of the version; try again.")
             return False
-        preflights.keep(db, tried, asked, resources.now())
+        preflights.keep(db, tried, asked, context.now())
         st.rerun()
     return False
 
 
 async def _ask_probes(configuration: Configuration) -> Probed:
-    agents = Agents(resources.settings_now())
+    agents = Agents(context.settings_now())
     try:
-        return await probe(agents.sampler(configuration, resources.settings().seed), configuration.pipeline)
+        return await probe(agents.sampler(configuration, context.settings().seed), configuration.pipeline)
     finally:
         await agents.aclose()
 

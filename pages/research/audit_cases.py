@@ -10,12 +10,12 @@ import streamlit as st
 
 from jobs.agreement import count_revisions
 from jobs.auditing import Kind, audit_counts, audit_ids
-from pages.components import resources
-from pages.components.computed import READING, compute
 from pages.research.audit_flow import FLOW_AUDITED, FLOW_NOT_AUDITED, FLOW_SETTLED, flow
 from pages.research.case_list import case_list
 from pages.research.claims import Verified
 from pages.research.reliability_view import show_drift, show_sample, show_switches
+from pages.ui import context
+from pages.ui.compute import READING, compute
 from screening.labels import Outcome
 from screening.review.actors import Actor
 from storage.database import Database
@@ -73,7 +73,7 @@ def show_moved(db: Database, person: Actor, version: str, found: Verified) -> No
 
 def show_revised(db: Database, person: Actor) -> None:
     """How often a reading changed after the reveal, and the cases where it did."""
-    key = resources.settings().pseudonym_secret
+    key = context.settings().pseudonym_secret
     found = compute(count_revisions, person, key, standing=revisions_now(db), cases=READING * count_readings(db))
     show_switches(found.rate)
     counted = {words: Behind(count=count, ids=partial(tuple, ids)) for words, (count, ids) in found.cases.items()}

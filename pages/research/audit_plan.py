@@ -4,9 +4,9 @@ from datetime import date, timedelta
 
 import streamlit as st
 
-from pages.components import resources
-from pages.components.saving_settings import save_when_pressed, settings_shown
 from pages.research.claims import plan_sentences
+from pages.ui import context
+from pages.ui.widgets import save_when_pressed, settings_shown
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from screening.statistics.verification import readings_required
@@ -27,7 +27,7 @@ def plan_panel(db: Database, person: Actor) -> None:
     filled = _fields(shown, disabled=not is_allowed(person, Action.CHANGE_SETTINGS))
     unchanged = all(getattr(shown.settings, name) == value for name, value in filled.items())
     st.caption(CONSEQUENCE)
-    late = is_too_late(filled["audit_report_on"], shown.settings.audit_report_on, resources.now().date())
+    late = is_too_late(filled["audit_report_on"], shown.settings.audit_report_on, context.now().date())
     if late:
         st.error("The day of one look has come: fix one after today.")
     pressed = st.button("Fix this plan", disabled=unchanged or late, key="fix_plan")
@@ -61,7 +61,7 @@ def _fields(shown: SettingsVersion, *, disabled: bool) -> dict[str, object]:
         key=f"plan_floor_{key}", disabled=disabled, placeholder="the first case's",
         help="Only texts audited with at least this probability count. Empty: that of the first text under this plan.",
     )  # fmt: skip
-    tomorrow = resources.now().date() + timedelta(days=1)
+    tomorrow = context.now().date() + timedelta(days=1)
     day = two.date_input(
         "Day of one look", now.audit_report_on, key=f"plan_day_{key}", disabled=disabled,
         min_value=min(tomorrow, now.audit_report_on or tomorrow),  # the day that was fixed stays shown when it has come

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 import streamlit as st
 
-from pages.components.options import unique_labels
-from pages.components.times import local_time
+from pages.ui.format import local_time
+from pages.ui.widgets import unique_labels
 from screening.review.actors import Actor
 from screening.text.display import visible
 from screening.words import count_of

@@ -2,10 +2,10 @@
 
 import streamlit as st
 
-from pages.components import live_configuration as live
-from pages.components import resources
 from pages.research import model_card
 from pages.research.claims import Verified, verify
+from pages.ui import context
+from pages.ui import live_configuration as live
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from screening.settings import Settings
@@ -33,11 +33,11 @@ def card(db: Database, person: Actor, settings: Settings, configuration: Configu
     """The card as of now."""
     settled, found = find_measurements(db, person, settings, configuration)
     return model_card.Card(
-        at=resources.now(),
+        at=context.now(),
         simulated=settings.simulated,
         facts=live.facts(configuration, settings),
         notes=live.notes(settings),
-        site=resources.site(),
+        site=context.site(),
         settled=settled,
         measured=found,
     )

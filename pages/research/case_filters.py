@@ -6,10 +6,10 @@ from typing import Any
 
 import streamlit as st
 
-from pages.components.computed import compute
-from pages.components.diagram import NOT_SETTLED
-from pages.components.options import unique_labels
 from pages.research.case_list import outcome_words, reason_words
+from pages.ui.charts import NOT_SETTLED
+from pages.ui.compute import compute
+from pages.ui.widgets import unique_labels
 from screening.labels import Label, Outcome
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed

@@ -10,13 +10,13 @@ from html import escape
 import pandas as pd
 import streamlit as st
 
-from pages.components import resources
-from pages.components.case_link import case_link
-from pages.components.navigation import FOLDER
-from pages.components.refusals import remember_refusal
-from pages.components.thread import texts_html
-from pages.components.times import local_time
-from pages.components.words import OUTCOME_WORDS, REASON_WORDS, literal, sentence
+from pages.ui import context
+from pages.ui.context import remember_refusal
+from pages.ui.format import local_time
+from pages.ui.labels import OUTCOME_WORDS, REASON_WORDS, literal, sentence
+from pages.ui.shell import FOLDER
+from pages.ui.texts import texts_html
+from pages.ui.widgets import case_link
 from screening.engine.screen import Reason
 from screening.labels import Outcome
 from screening.review.actors import Actor
@@ -76,7 +76,7 @@ def hide_switch(db: Database, person: Actor) -> None:
     st.session_state[HIDE] = hides
 
     def choose() -> None:
-        choose_hiding(db, person.at(resources.now()), hide=bool(st.session_state[HIDE]))
+        choose_hiding(db, person.at(context.now()), hide=bool(st.session_state[HIDE]))
 
     st.toggle("Hide outcomes of cases in review", key=HIDE, on_change=choose, help=COUNTS_AS_SEEN)
     if not hides and is_allowed(person, Action.CLAIM_NEXT):
@@ -112,7 +112,7 @@ def case_list(db: Database, person: Actor, cell: Cell) -> None:
 
 def _page(db: Database, person: Actor, cell: Cell, number: int) -> tuple[CellPage, int]:
     """This page of the cases; the first where there are now too few cases for it."""
-    by = person.at(resources.now())
+    by = person.at(context.now())
     page = cell_page(db, by, cell, PAGE, PAGE * (number - 1))
     return (page, number) if page.cases or number == 1 else (cell_page(db, by, cell, PAGE), 1)
 
@@ -199,7 +199,7 @@ def starts_of(db: Database, person: Actor, case_ids: Sequence[str]) -> Mapping[s
     """The masked beginning of each text; each is one view in the audit log, however often the page is drawn."""
     seen: MutableMapping[str, str] = st.session_state.setdefault("text_starts", {})
     if missing := [case_id for case_id in case_ids if case_id not in seen]:
-        found = reveal_text_starts(db, person.at(resources.now()), missing)
+        found = reveal_text_starts(db, person.at(context.now()), missing)
         seen.update({case_id: mask_line(start) for case_id, start in found.items()})
     return seen
 
@@ -220,7 +220,7 @@ def open_case_id(ids: Sequence[str]) -> str | None:
 
 def reader(db: Database, person: Actor, ids: Sequence[str], case_id: str) -> None:
     """The case with its text, tags and comments, and buttons with keys to the one before and after it in the list."""
-    case = listed_case(db, person.at(resources.now()), case_id)
+    case = listed_case(db, person.at(context.now()), case_id)
     if case is None:
         return
     with st.container(border=True, key="reader"):
@@ -271,7 +271,7 @@ def _text(db: Database, person: Actor, case: CaseInCell) -> None:
     seen: dict[str, CaseText | None] = st.session_state.setdefault(kept, {})
     if case.case_id not in seen:
         try:
-            seen[case.case_id] = reveal_text(db, person.at(resources.now()), case.case_id)
+            seen[case.case_id] = reveal_text(db, person.at(context.now()), case.case_id)
         except Forbidden as refused:
             remember_refusal(refused, case.case_id)
             seen[case.case_id] = None
@@ -285,12 +285,12 @@ def _text(db: Database, person: Actor, case: CaseInCell) -> None:
 def _tags(db: Database, person: Actor, case: CaseInCell) -> None:
     def add(words: str) -> None:
         try:
-            add_tag(db, person.at(resources.now()), case.case_id, words)
+            add_tag(db, person.at(context.now()), case.case_id, words)
         except ValueError as refused:
             st.toast(literal(str(refused)))
 
     def remove(tag: str) -> None:
-        remove_tag(db, person.at(resources.now()), case.case_id, tag)
+        remove_tag(db, person.at(context.now()), case.case_id, tag)
 
     counts = tag_counts(db, person, case.batch_id)
     for tag in case.tags:
@@ -317,7 +317,7 @@ def _comments(db: Database, person: Actor, case: CaseInCell) -> None:
         words = str(st.session_state[f"new_comment_{case.case_id}"])
         try:
             if words.strip():
-                add_remark(db, person.at(resources.now()), case.case_id, words)
+                add_remark(db, person.at(context.now()), case.case_id, words)
         except ValueError as refused:
             st.error(f"Your comment was not saved: {literal(str(refused))}.")
             st.code(visible(words), language=None, wrap_lines=True)
@@ -358,7 +358,7 @@ def show_sent(batch_id: str) -> None:
 def _send(db: Database, person: Actor, cell: Cell, picked: Sequence[str], *, mixed: bool) -> SecondLooks:
     number = len(picked) if mixed else 0
     controls = control_cases(db, person, cell, picked, number, secrets.token_hex(8)) if number else ()
-    return request_second_looks(db, person.at(resources.now()), (*picked, *controls), shown=picked)
+    return request_second_looks(db, person.at(context.now()), (*picked, *controls), shown=picked)
 
 
 def _review_now(db: Database, person: Actor, cell: Cell, case_id: str, *, mixed: bool) -> None:
@@ -368,7 +368,7 @@ def _review_now(db: Database, person: Actor, cell: Cell, case_id: str, *, mixed:
         return
     _send(db, person, cell, [case_id], mixed=mixed)
     try:
-        claim(db, person.at(resources.now()), case_id, resources.site().lease)
+        claim(db, person.at(context.now()), case_id, context.site().lease)
     except NotAvailable as refused:
         st.warning(sentence(refused))
         return

@@ -5,10 +5,10 @@ from typing import TypeVar
 
 from jobs.agreement import main_figure
 from jobs.computing import NotComputed
-from pages.components import resources
-from pages.components.computed import READING, compute_meanwhile
 from pages.research.claims import MOVED, Verified, at_most_words, has_moved
 from pages.research.verification import verification_meanwhile
+from pages.ui import context
+from pages.ui.compute import READING, compute_meanwhile
 from screening.review.actors import Actor
 from screening.statistics.agreement import Coefficient
 from screening.words import count_of
@@ -51,8 +51,8 @@ def agreement_words(found: tuple[Coefficient, int]) -> Figure:
 
 def missed_figure(person: Actor) -> Figure:
     """The bound on missed texts, of the present configuration."""
-    measured = {one.version for one in measured_configurations(resources.database(), person)}
-    version = resources.configuration(resources.usual_pipeline()).version if measured else None
+    measured = {one.version for one in measured_configurations(context.database(), person)}
+    version = context.configuration(context.usual_pipeline()).version if measured else None
     if version not in measured:
         return missed_words(None)
     return _figure_from(MISSED, missed_words, lambda: verification_meanwhile(person, version))
@@ -60,7 +60,7 @@ def missed_figure(person: Actor) -> Figure:
 
 def agreement_figure(person: Actor) -> Figure:
     """The agreement of blind readers of closed cases that were read twice at random."""
-    db, key = resources.database(), resources.settings().pseudonym_secret
+    db, key = context.database(), context.settings().pseudonym_secret
     cases = READING * count_readings(db)
     return _figure_from(
         AGREE,

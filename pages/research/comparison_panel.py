@@ -6,15 +6,14 @@ from typing import Any
 import streamlit as st
 
 from jobs.agents import reads_off
-from pages.components import resources
-from pages.components.case_link import case_link, list_key
-from pages.components.known_models import known_models_or_refuse
-from pages.components.live_view import money
-from pages.components.standstill import FIRST_STEPS
-from pages.components.words import OUTCOME_WORDS, error_words
 from pages.research.batch_choice import choose_batch
 from pages.research.case_list import hide_switch
 from pages.research.comparison_table import agreement, differing_pairs, lines
+from pages.ui import context
+from pages.ui.engine_view import money
+from pages.ui.labels import OUTCOME_WORDS, error_words
+from pages.ui.shell import FIRST_STEPS
+from pages.ui.widgets import case_link, known_models_or_refuse, list_key
 from screening.engine.pipeline import PipelineConfig
 from screening.engine.whole_way import most_calls
 from screening.labels import Outcome
@@ -106,11 +105,11 @@ def _begin(db: Database, person: Actor, pipelines: Mapping[str, PipelineConfig])
     name = left.selectbox("Pipeline to try", list(pipelines), key="compare_pipeline")
     most = right.number_input("Texts at most", 1, 100_000, 200, key="compare_most")
     caps = choose_caps("compare")
-    worst = most_calls(pipelines[name], flagged=True, read_off=reads_off(resources.settings(), pipelines[name]))
+    worst = most_calls(pipelines[name], flagged=True, read_off=reads_off(context.settings(), pipelines[name]))
     st.caption(f"At the worst {int(most) * worst:,} calls; they are paid like any others.")
     known = known_models_or_refuse(pipelines[name])
     if st.button("Compare", icon=":material/compare_arrows:", key="compare_begin", disabled=not known):
-        begin_comparison(db, person.at(resources.now()), batch.id, trial_of(db, pipelines, name, int(most), caps))
+        begin_comparison(db, person.at(context.now()), batch.id, trial_of(db, pipelines, name, int(most), caps))
         st.rerun()
 
 
@@ -126,7 +125,7 @@ def choose_caps(key: str) -> Caps:
 
 def trial_of(db: Database, pipelines: Mapping[str, PipelineConfig], name: str, most: int, caps: Caps) -> Trial:
     """What is to be tried, with its configuration kept."""
-    version = save_configuration(db, resources.configuration(pipelines[name]), resources.now())
+    version = save_configuration(db, context.configuration(pipelines[name]), context.now())
     return Trial(configuration=version, name=name, most_cases=most, caps=caps)
 
 
@@ -138,7 +137,7 @@ def _show(db: Database, person: Actor, one: Comparison) -> None:
     if one.running:
         st.caption("The worker goes on with it; reload to see more.")
         if is_allowed(person, Action.CREATE_BATCH) and st.button("Stop comparing", key="compare_stop"):
-            end_comparison(db, person.at(resources.now()), one.id, "stopped")
+            end_comparison(db, person.at(context.now()), one.id, "stopped")
             st.rerun()
     if one.ended_why is not None:
         _tell_end(db, person, one, one.ended_why)
@@ -152,7 +151,7 @@ def _tell_end(db: Database, person: Actor, one: Comparison, why: str) -> None:
     may = is_allowed(person, Action.CREATE_BATCH) and is_allowed(person, Action.VIEW_RESULTS)
     st.text(_end_words(one, why, may=may))
     if one.may_go_on and may and st.button("Go on", icon=":material/play_arrow:", key="compare_resume"):
-        resume_comparison(db, person.at(resources.now()), one.id)
+        resume_comparison(db, person.at(context.now()), one.id)
         st.rerun()
 
 
@@ -195,7 +194,7 @@ def _cases(db: Database, person: Actor, found: Sequence[Pair]) -> None:
         st.caption(f"{hidden:,} of them are in review and hidden by the switch above.")
     if not cases:
         return
-    record_shown(db, person.at(resources.now()), [one.case_id for one in cases[:MOST_SHOWN]])
+    record_shown(db, person.at(context.now()), [one.case_id for one in cases[:MOST_SHOWN]])
     rows = [
         {
             "Text": visible(one.external_id),

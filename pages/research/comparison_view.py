@@ -6,9 +6,9 @@ import pandas as pd
 import streamlit as st
 
 from jobs.evaluating import Ask, Evaluated, compare_conditions
-from pages.components.computed import compute
 from pages.research.evaluation_view import how_to_read, show_left_out
 from pages.research.figures import Axes, Interval, forest, palette
+from pages.ui.compute import compute
 from screening.research.comparison import Comparison
 from screening.statistics.paired import Difference
 

@@ -7,7 +7,7 @@ from html import escape
 import pandas as pd
 from pandas.io.formats.style import Styler
 
-from pages.components.result_links import results_address
+from pages.ui.widgets import results_address
 from screening.labels import Label, Outcome
 from screening.statistics.metrics import Metrics, Proportion, from_counts
 from storage.kinds import PENDING

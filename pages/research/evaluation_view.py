@@ -18,12 +18,12 @@ from jobs.evaluating import (
     sweep_budgets,
     try_setting,
 )
-from pages.components.computed import compute
-from pages.components.sign_in import check_before
 from pages.research.case_list import case_list
 from pages.research.claims import percent
 from pages.research.figures import Axes, Interval, Palette, Series, bars, curves, forest, histogram, palette
 from pages.research.provenance import provenance
+from pages.ui.auth import check_before
+from pages.ui.compute import compute
 from screening.labels import Label, Outcome
 from screening.research.conditions import WhatIf
 from screening.research.experiments import Measured, frontier

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import plotly.graph_objects as go
 
-from pages.components.streamlit_command import write_chart_theme
+from pages.ui.streamlit_command import write_chart_theme
 
 write_chart_theme()
 

@@ -3,9 +3,9 @@
 import pandas as pd
 import streamlit as st
 
-from pages.components import resources
-from pages.components.times import time_column
 from pages.research.case_list import hide_switch, open_case, open_case_id, reader
+from pages.ui import context
+from pages.ui.format import time_column
 from screening.review.actors import Actor
 from screening.text.display import visible
 from storage.database import Database
@@ -28,9 +28,9 @@ def show_ledger(db: Database, person: Actor, batch_id: str, last: int) -> None:
         st.info("No label of this batch has been accepted by clinicians yet: each will be an entry here.")
         return
     version = st.slider("As of version", 1, last, last, key="ledger_version") if last > 1 else 1
-    key = resources.settings().pseudonym_secret
+    key = context.settings().pseudonym_secret
     hide_switch(db, person)
-    found = ledger(db, person.at(resources.now()), batch_id, key, version)
+    found = ledger(db, person.at(context.now()), batch_id, key, version)
     entries = _choose(found)
     if found.earlier:
         st.caption(f"The {found.earlier:,} entries before these are listed where an earlier version is chosen above.")

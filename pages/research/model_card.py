@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from html import escape
 
-from pages.components.words import DELTA_MEANING
 from pages.research.claims import Verified, beyond_sentence, plan_sentences, too_early_sentence
 from pages.research.stard import missed_sentence
+from pages.ui.labels import DELTA_MEANING
 from screening.review.reach import WHO_SEES_WHAT
 from screening.settings import SIMULATED_NOTICE
 from screening.words import count_of

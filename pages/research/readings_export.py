@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from functools import partial
 
-from pages.components import resources
-from pages.components.streamed import CSV, JSON, JSONL, PARQUET, StreamedFile
 from pages.research import agreement_view as view
+from pages.ui import context
+from pages.ui.downloads import CSV, JSON, JSONL, PARQUET, StreamedFile
 from screening.datasets.columnar import Kind, parquet_parts
 from screening.datasets.export import json_array_lines, label_studio_task
 from screening.review.actors import Actor
@@ -35,8 +35,8 @@ def readings_files(batch_id: str | None) -> list[StreamedFile]:
 
 
 def _lines(batch_id: str | None, kind: str, who: Actor) -> Iterator[str] | Iterator[bytes]:
-    key = resources.settings().pseudonym_secret
-    found = export_readings(resources.database(), who.at(resources.now()), key, batch_id)
+    key = context.settings().pseudonym_secret
+    found = export_readings(context.database(), who.at(context.now()), key, batch_id)
     return as_file(found, kind)
 
 

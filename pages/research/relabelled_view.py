@@ -8,12 +8,11 @@ import streamlit as st
 
 from jobs.evaluating import Ask
 from jobs.label_noise import Relabelled, count_relabelled, measure_corrected
-from pages.components.computed import compute
-from pages.components.relabelled_export import relabelled_files
-from pages.components.streamed import show_export
 from pages.research.case_list import case_list
 from pages.research.evaluation_view import how_to_read
 from pages.research.provenance import provenance
+from pages.ui.compute import compute
+from pages.ui.downloads import relabelled_files, show_export
 from screening.research.results_table import NOTHING_DECIDED
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from pages.components.saving_settings import save_when_pressed, settings_shown
+from pages.ui.widgets import save_when_pressed, settings_shown
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from storage.database import Database

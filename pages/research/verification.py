@@ -5,9 +5,9 @@ follows from is another.
 from datetime import date
 from typing import TypedDict
 
-from pages.components import resources
-from pages.components.computed import READING, compute, compute_meanwhile
 from pages.research.claims import Verified, verify_now
+from pages.ui import context
+from pages.ui.compute import READING, compute, compute_meanwhile
 from screening.review.actors import Actor
 from storage.research.standing import Standing, configuration_now, count_readings
 from storage.settings_store import audit_plan
@@ -15,17 +15,17 @@ from storage.settings_store import audit_plan
 
 def verification(person: Actor, version: str) -> Verified:
     """Whoever asks waits for it."""
-    return compute(verify_now, person, version, audit_plan(resources.database()), today(), **_now(version))
+    return compute(verify_now, person, version, audit_plan(context.database()), today(), **_now(version))
 
 
 def verification_meanwhile(person: Actor, version: str) -> Verified | None:
     """None while it is computed beside the server. Raises NotComputed."""
-    return compute_meanwhile(verify_now, person, version, audit_plan(resources.database()), today(), **_now(version))
+    return compute_meanwhile(verify_now, person, version, audit_plan(context.database()), today(), **_now(version))
 
 
 def today() -> date:
     """The day of today, UTC."""
-    return resources.now().date()
+    return context.now().date()
 
 
 class _Now(TypedDict):
@@ -35,5 +35,5 @@ class _Now(TypedDict):
 
 def _now(version: str) -> _Now:
     """What it follows from beside its arguments, and how much there is to compute."""
-    db = resources.database()
+    db = context.database()
     return {"standing": configuration_now(db, version), "cases": READING * count_readings(db)}

@@ -6,10 +6,10 @@ from typing import Literal
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from pages.components.typed import forget_typed
-from pages.components.words import sentence
 from pages.review.inbox_desk import Here
 from pages.review.inbox_words import LABEL_WORDS
+from pages.ui.labels import sentence
+from pages.ui.widgets import forget_typed
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from screening.review.rating_form import RatingLabel

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from pages.components.flagged_phrases import FlaggedPhrase
-from pages.components.times import local_time
-from pages.components.words import FLAG_WORDS, error_words
 from pages.review.evidence_view import engine_label
 from pages.review.inbox_words import TIER_WORDS, why_words
+from pages.ui.format import local_time
+from pages.ui.labels import FLAG_WORDS, error_words
+from pages.ui.texts import FlaggedPhrase
 from screening.text.display import visible
 from screening.text.flags import REFUSES_SAFE, SECOND_LOOK, Flag
 from screening.text.injection import injection_signs

@@ -10,9 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from pages.components.seats import Seat, Seats
-from pages.components.sign_in import Unidentified
-from pages.components.singletons import singleton
+from pages.ui.auth import Unidentified
+from pages.ui.context import singleton
+from pages.ui.live import Seat, Seats
 from screening.review.policy import Forbidden
 from storage.database import Database
 from storage.review import claims, inbox

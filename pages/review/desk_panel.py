@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from pages.components import resources
-from pages.components.page_faults import passing_words
-from pages.components.sign_in import check_session
 from pages.review import inbox_desk
 from pages.review.desk_requests import BESIDE, QUIET, Request, handle, may_take, parse
 from pages.review.desk_view import away, view
 from pages.review.inbox_desk import Here, memory
+from pages.ui import context
+from pages.ui.auth import check_session
+from pages.ui.shell import passing_words
 from screening.review.triage import Tier
 
 if TYPE_CHECKING:
@@ -45,14 +45,14 @@ def _desk(here: Callable[[], Here], tiers: Collection[Tier] | None, empty: Calla
     """Done first and drawn once, so that the answer leaves before anything else; the rest of the page is left behind
     until the browser asks for it.
     """
-    with resources.database().one_snapshot():
+    with context.database().one_snapshot():
         try:
             _do_and_see(here, tiers, empty, key)
         except Exception as error:
             words = passing_words(error)
             if words is None or not memory().shown:
                 raise
-            _mount(away(memory().shown, words, resources.now()))
+            _mount(away(memory().shown, words, context.now()))
             return
         unheard = parse(_mount(memory().shown))  # after a start of the server the first press is not told to `_hear`
         if _new(unheard):

@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from pages.components.refusals import remember_refusal
-from pages.components.words import sentence
 from pages.review import inbox_desk
 from pages.review.desk_marks import received_form
 from pages.review.inbox_desk import Desk, Here, clear, keep, memory, say
 from pages.review.standing_words import is_filled_in, standing_words
+from pages.ui.context import remember_refusal
+from pages.ui.labels import sentence
 from screening.review.actors import Acting
 from screening.review.policy import Action, Forbidden, is_allowed
 from screening.review.rating_form import RatingForm

@@ -4,10 +4,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from pages.components.flagged_phrases import flagged_phrases
-from pages.components.options import unique_labels
-from pages.components.thread import shown_turns
-from pages.components.where_to_act import where_parts
 from pages.review import shortcuts
 from pages.review.desk_marks import shown_mark
 from pages.review.desk_words import form_offer, guideline, reading_words
@@ -16,6 +12,8 @@ from pages.review.follow_up_panel import FOR_WORDS
 from pages.review.inbox_desk import Desk, Here, Memory, current, place
 from pages.review.inbox_words import LABEL_WORDS, TIER_MARKS, TIER_WORDS, list_name, why_words
 from pages.review.standing_words import is_filled_in, standing_words
+from pages.ui.texts import flagged_phrases, shown_turns, where_parts
+from pages.ui.widgets import unique_labels
 from screening.review.actors import Actor, Role
 from screening.review.policy import Action, is_allowed
 from screening.review.pseudonyms import pseudonym

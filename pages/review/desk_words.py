@@ -5,8 +5,8 @@ from enum import StrEnum
 from functools import cache
 from typing import Any
 
-from pages.components.words import DISPOSITION_WORDS
 from pages.review.inbox_words import CERTAINTY_WORDS, LABEL_WORDS
+from pages.ui.labels import DISPOSITION_WORDS
 from screening.review.guideline import DEFINITIONS, REMINDERS
 from screening.review.rating_form import (
     LONGEST_NOTE,

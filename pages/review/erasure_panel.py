@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from pages.components import resources
-from pages.components.saving_settings import save_when_pressed, settings_shown
-from pages.components.times import local_time
-from pages.components.words import sentence
+from pages.ui import context
+from pages.ui.format import local_time
+from pages.ui.labels import sentence
+from pages.ui.widgets import save_when_pressed, settings_shown
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from screening.text.display import visible
@@ -52,9 +52,9 @@ def _request(db: Database, person: Actor, request: erasure.Request) -> None:
         with st.container(horizontal=True):
             mine = request.requested_by == person.id
             if st.button("Erase for good", key=f"confirm_{request.id}", disabled=mine, type="primary"):
-                _try(lambda: erasure.confirm(db, person.at(resources.now()), request.id))
+                _try(lambda: erasure.confirm(db, person.at(context.now()), request.id))
             if st.button("Withdraw", key=f"withdraw_{request.id}"):
-                _try(lambda: erasure.withdraw(db, person.at(resources.now()), request.id))
+                _try(lambda: erasure.withdraw(db, person.at(context.now()), request.id))
         if mine:
             st.caption("Somebody else has to confirm what you asked for.")
 
@@ -80,7 +80,7 @@ def _form(db: Database, person: Actor) -> None:
     if pressed and not sure:
         st.error("Look at the number of cases first, and say that you did.")
     elif pressed:
-        _try(lambda: erasure.erase(db, person.at(resources.now()), which, reason))
+        _try(lambda: erasure.erase(db, person.at(context.now()), which, reason))
 
 
 def _try(act: Callable[[], Erasure | None]) -> None:
@@ -137,6 +137,6 @@ def _retention(db: Database, person: Actor) -> None:
         pressed = st.form_submit_button("Save times", disabled=not may, key="retention_save")
     save_when_pressed(db, person, "retention_save", shown, filled, pressed=pressed)
     if st.button("Dry run: what is past its time"):
-        gone = retention.would_go(db, person.at(resources.now()))
+        gone = retention.would_go(db, person.at(context.now()))
         told = ", ".join(f"{count:,} {name}" for name, count in gone.items() if count)
         st.info(f"Past their time now: {told}." if told else "Nothing is past its time, or no time is set.")

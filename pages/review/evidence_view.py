@@ -5,12 +5,20 @@ from html import escape
 
 from pydantic import ValidationError
 
-from pages.components.band_chart import bands_fold_html
-from pages.components.evidence_bars import bars_html, legend_html
-from pages.components.live_view import badge_html, money
-from pages.components.trail import NodeView, State, distribution_words, evidence_sentence, node_view
-from pages.components.way_taken import way_html
-from pages.components.words import OUTCOME_WORDS, REASON_WORDS
+from pages.ui.charts import way_html
+from pages.ui.engine_view import (
+    NodeView,
+    State,
+    badge_html,
+    bands_fold_html,
+    bars_html,
+    distribution_words,
+    evidence_sentence,
+    legend_html,
+    money,
+    node_view,
+)
+from pages.ui.labels import OUTCOME_WORDS, REASON_WORDS
 from screening.engine.distribution import read_distribution
 from screening.engine.draws import decode_draws
 from screening.engine.pipeline import NodeConfig, PipelineConfig

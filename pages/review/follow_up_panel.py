@@ -5,14 +5,14 @@ from functools import partial
 
 import streamlit as st
 
-from pages.components import resources
-from pages.components.navigation import FOLDER
-from pages.components.times import local_time
-from pages.components.typed import forget_typed
-from pages.components.where_to_act import where_html
-from pages.components.words import DISPOSITION_WORDS, sentence
 from pages.review.inbox_words import due_words, list_name, plain_name
 from pages.review.readings_view import who
+from pages.ui import context
+from pages.ui.format import local_time
+from pages.ui.labels import DISPOSITION_WORDS, sentence
+from pages.ui.shell import FOLDER
+from pages.ui.texts import where_html
+from pages.ui.widgets import forget_typed
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, is_allowed
 from screening.review.rating_form import Disposition
@@ -90,7 +90,7 @@ def _offer_left(db: Database, by: Acting, found: Open) -> None:
     """Those that whoever had them does not see any more, for whoever reads this to take over."""
     st.text(left_words(found))
     if st.button("Take over", key="follow_ups_take_over"):
-        count = follow_ups.take_over(db, by.actor.at(resources.now()))
+        count = follow_ups.take_over(db, by.actor.at(context.now()))
         st.session_state["follow_up_said"] = f"{count_of(count, 'follow-up')} taken over."
         st.rerun()
 
@@ -122,14 +122,14 @@ def _one(db: Database, by: Acting, one: FollowUp, people: Mapping[str, str]) -> 
         with st.container(horizontal=True, vertical_alignment="bottom"):
             for how in How:
                 if st.button(HOW_WORDS[how], key=f"follow_up_{how.value}_{one.id}"):
-                    _act(partial(follow_ups.close, db, by.actor.at(resources.now()), one.id, how, note), "Closed.", key)
+                    _act(partial(follow_ups.close, db, by.actor.at(context.now()), one.id, how, note), "Closed.", key)
             if people:
                 to = st.selectbox(
                     "Colleague", list(people), index=None, format_func=people.__getitem__, key=f"follow_up_to_{one.id}"
                 )
                 if st.button("Give to them", key=f"follow_up_give_{one.id}", disabled=to is None) and to is not None:
                     _act(
-                        lambda: follow_ups.hand_to(db, by.actor.at(resources.now()), one.id, to, note),
+                        lambda: follow_ups.hand_to(db, by.actor.at(context.now()), one.id, to, note),
                         "Handed over.",
                         key,
                     )

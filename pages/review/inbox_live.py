@@ -1,7 +1,7 @@
 """What the left of the inbox shows, as values for the browser; and the address where an open inbox asks for it again.
 
 The browser asks every few seconds by plain HTTP. No script of a page runs for it, so that nothing of the case on the
-desk is drawn again or loses the focus. Who may ask: `pages.components.seats`.
+desk is drawn again or loses the focus. Who may ask: `pages.ui.live`.
 """
 
 from collections.abc import Collection, Mapping
@@ -13,12 +13,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from pages.components import resources
-from pages.components.http import LIVE
-from pages.components.seats import Seats
-from pages.components.singletons import singleton
-from pages.components.standstill import standstill_lines
-from pages.components.times import last_midnight, local_time
 from pages.review.closed_pages import OpenInbox, closed_pages
 from pages.review.inbox_words import (
     TIER_MARKS,
@@ -33,6 +27,12 @@ from pages.review.inbox_words import (
     waiting_words,
     why_words,
 )
+from pages.ui import context
+from pages.ui.context import singleton
+from pages.ui.format import last_midnight, local_time
+from pages.ui.http import LIVE
+from pages.ui.live import Seats
+from pages.ui.shell import standstill_lines
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, is_allowed
 from screening.review.triage import Tier
@@ -201,7 +201,7 @@ async def _serve(request: Request) -> Response:
     view, on_desk = view_of(request.query_params), request.query_params.get("case", "")[:LONGEST_ID] or None
 
     def answer(seat: OpenInbox, who: Actor) -> Response:
-        db, now = resources.database(), resources.now()
+        db, now = context.database(), context.now()
         seat.asks(now, who.id, on_desk)
         closed_pages().give_back(db, seats(), now)
         with db.one_snapshot():

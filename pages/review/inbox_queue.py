@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from pages.components.options import unique_labels
-from pages.components.refusals import remember_refusal
-from pages.components.sign_in import browser_of, who_asks
-from pages.components.times import last_midnight
-from pages.components.words import literal, sentence
 from pages.review.closed_pages import OpenInbox
 from pages.review.inbox_desk import Desk, Here, finish, is_in_hand, say, take
 from pages.review.inbox_live import EVERY_S, View, seats, snapshot, view_of
 from pages.review.shortcuts import key_of, on
+from pages.ui.auth import browser_of, who_asks
+from pages.ui.context import remember_refusal
+from pages.ui.format import last_midnight
+from pages.ui.labels import literal, sentence
+from pages.ui.widgets import unique_labels
 from screening.review.policy import Action, Forbidden, is_allowed
 from screening.review.triage import Tier
 from screening.text.display import visible

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
-from pages.components.times import local_time
-from pages.components.words import error_words
+from pages.ui.format import local_time
+from pages.ui.labels import error_words
 from screening.review.rating_form import RatingLabel
 from screening.review.triage import Tier
 from screening.text.display import visible

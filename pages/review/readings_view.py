@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from html import escape
 
-from pages.components.times import local_time
 from pages.review.inbox_words import CERTAINTY_WORDS, LABEL_WORDS, list_name
+from pages.ui.format import local_time
 from screening.review.pseudonyms import pseudonym
 from screening.words import count_of
 from storage.review.adjudication import Adjudication, Method

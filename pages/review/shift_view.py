@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import streamlit as st
 
-from pages.components import resources
+from pages.ui import context
 from screening.research.results_table import rate_text
 from screening.review.actors import Acting, Actor
 from screening.review.triage import Tier
@@ -73,7 +73,7 @@ def first_look_words(found: TierShift) -> tuple[str, str, str]:
 
 @st.cache_data(max_entries=2, show_spinner=False)
 def _lately(_person: Actor, minute: datetime) -> TierShift:
-    return shift_of(resources.database(), _person, Tier.P0, minute - LATELY, minute)
+    return shift_of(context.database(), _person, Tier.P0, minute - LATELY, minute)
 
 
 def follow_up_words(found: Shift) -> str:

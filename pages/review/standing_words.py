@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pages.components.times import local_time
+from pages.ui.format import local_time
 from screening.review.rating_form import RatingLabel
 from storage.review.standing import Place, Standing
 

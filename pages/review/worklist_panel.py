@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from pages.components import resources
-from pages.components.case_link import case_link, list_key
-from pages.components.sign_in import check_session, poll_session
-from pages.components.times import time_column
+from pages.ui import context
+from pages.ui.auth import check_session, poll_session
+from pages.ui.format import time_column
+from pages.ui.widgets import case_link, list_key
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from screening.review.reach import Reach
@@ -53,7 +53,7 @@ def _choose(db: Database, person: Actor, rows: Sequence[Listed]) -> None:
     if len(picked) == 1:
         case_link(picked[0].case_id)
     if st.button(f"Sign off {len(picked):,}", disabled=not picked, type="primary", key="acknowledge"):
-        count = acknowledge(db, person.at(resources.now()), [row.case_id for row in picked])
+        count = acknowledge(db, person.at(context.now()), [row.case_id for row in picked])
         st.session_state["worklist_said"] = f"{count:,} signed off."
         st.rerun()
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 
 import streamlit as st
 
-from pages.components import resources
-from pages.components.options import unique_labels
+from pages.ui import context
+from pages.ui.widgets import unique_labels
 from screening.review.actors import Actor, Role
 from screening.text.display import visible
 from screening.words import count_of
@@ -34,7 +34,7 @@ def accounts_panel(db: Database, person: Actor) -> None:
 
 def _no_senior_words(db: Database, person: Actor, found: Mapping[str, Account]) -> str:
     """That cases wait for a senior where nobody is one; empty where none do, or somebody is."""
-    disputed = counts(db, person.at(resources.now())).disputed
+    disputed = counts(db, person.at(context.now())).disputed
     if not disputed or any(Role.SENIOR in each.roles for each in found.values() if each.active):
         return ""
     return f"{count_of(disputed, 'case waits', 'cases wait')} for a senior to decide, and no account has that role."
@@ -61,15 +61,15 @@ def _one(db: Database, person: Actor, account: Account) -> None:
     with st.container(horizontal=True):
         if st.button("Save roles", key=f"save_{account.id}", type="primary"):
             _act_and_say(
-                account, lambda: set_roles(db, person.at(resources.now()), account.id, frozenset(roles)), "Roles saved."
+                account, lambda: set_roles(db, person.at(context.now()), account.id, frozenset(roles)), "Roles saved."
             )
         if st.button("End sessions", key=f"revoke_{account.id}", help="Refused at their next action; drafts are kept."):
-            _act_and_say(account, lambda: revoke(db, person.at(resources.now()), account.id), "Sessions ended.")
+            _act_and_say(account, lambda: revoke(db, person.at(context.now()), account.id), "Sessions ended.")
         word = "Switch off" if account.active else "Switch on"
         if st.button(word, key=f"{word}_{account.id}"):  # pressed twice it is not the other one
             switched = not account.active
             _act_and_say(
-                account, lambda: set_active(db, person.at(resources.now()), account.id, switched), f"{word}: done."
+                account, lambda: set_active(db, person.at(context.now()), account.id, switched), f"{word}: done."
             )
 
 

@@ -14,8 +14,8 @@ from starlette.routing import Route
 
 from jobs import metrics
 from jobs.port import system_clock
-from pages.components import resources
-from pages.components.singletons import singleton
+from pages.ui import context
+from pages.ui.context import singleton
 from storage.database import passing_fault
 from storage.review.figures import ErrorCounts, require_ready
 
@@ -56,11 +56,11 @@ class Readiness:
 
 def _problem() -> str | None:
     try:
-        require_ready(resources.database(), system_clock())
+        require_ready(context.database(), system_clock())
     except Exception as error:  # whatever it is, this app cannot work now
         fault = passing_fault(error)
         return "the database does not answer" if fault is None else f"the database is {fault.value}"
-    folder = resources.settings().data_directory
+    folder = context.settings().data_directory
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -84,20 +84,20 @@ async def _readyz(_request: Request) -> Response:
 
 async def _metrics(request: Request) -> Response:
     """404 where no token is set, as if it were not there; 401 for another token."""
-    token = resources.settings().metrics_token
+    token = context.settings().metrics_token
     if token is None:
         return PlainTextResponse("There is no such page.", status_code=404)
     given = request.headers.get("authorization", "").removeprefix("Bearer ")
     if not hmac.compare_digest(given.encode(), token.get_secret_value().encode()):
         return PlainTextResponse("Give the token.", status_code=401, headers={"WWW-Authenticate": "Bearer"})
-    made = await run_in_threadpool(lambda: metrics.text(resources.database(), system_clock, error_counts()))
+    made = await run_in_threadpool(lambda: metrics.text(context.database(), system_clock, error_counts()))
     return Response(made, media_type=metrics.CONTENT_TYPE)
 
 
 def serve_metrics() -> WSGIServer | None:
     """Answer on a loopback port of its own, where one is set."""
-    port = resources.settings().metrics_port
-    return None if port is None else metrics.serve(resources.database(), system_clock, port)
+    port = context.settings().metrics_port
+    return None if port is None else metrics.serve(context.database(), system_clock, port)
 
 
 ROUTES = [Route(HEALTH, _healthz), Route(READY, _readyz), Route(METRICS, _metrics)]

@@ -7,11 +7,10 @@ import streamlit as st
 
 from jobs import notifications_service, notifications_webhook
 from jobs.notifications_webhook import NotSent
-from pages.components import resources
-from pages.components.number_field import number_field
-from pages.components.saving_settings import save_when_pressed, settings_shown
-from pages.components.times import local_time
-from pages.components.words import sentence
+from pages.ui import context
+from pages.ui.format import local_time
+from pages.ui.labels import sentence
+from pages.ui.widgets import number_field, save_when_pressed, settings_shown
 from screening.review.actors import Actor
 from screening.review.triage import Tier
 from screening.text.display import visible
@@ -82,17 +81,15 @@ def _recipient(db: Database, person: Actor, one: Recipient) -> None:
             st.text(visible(one.problem))
         with st.container(horizontal=True):
             if one.kind is not Kind.MONITOR and st.button("Send a test", key=f"test_{one.id}", disabled=not one.active):
-                _act_and_say(
-                    lambda: outbox.send_test(db, person.at(resources.now()), one.id), "The test is on its way."
-                )
+                _act_and_say(lambda: outbox.send_test(db, person.at(context.now()), one.id), "The test is on its way.")
             word = "Switch off" if one.active else "Switch on"
             if st.button(word, key=f"{word}_{one.id}"):  # pressed twice it is not the other one
                 active = not one.active
                 _act_and_say(
-                    lambda: recipients.set_active(db, person.at(resources.now()), one.id, active), f"{word}: done."
+                    lambda: recipients.set_active(db, person.at(context.now()), one.id, active), f"{word}: done."
                 )
             if st.button("Remove", key=f"remove_{one.id}"):
-                _act_and_say(lambda: recipients.remove_recipient(db, person.at(resources.now()), one.id), "Removed.")
+                _act_and_say(lambda: recipients.remove_recipient(db, person.at(context.now()), one.id), "Removed.")
 
 
 def _facts(one: Recipient) -> str:
@@ -148,7 +145,7 @@ def _save_new(
     db: Database, person: Actor, name: str, kind: Kind, target: str, step: int, events: frozenset[Event],
     quiet: tuple[int, int] | None,
 ) -> None:  # fmt: skip
-    private = resources.settings().notify_private_addresses
+    private = context.settings().notify_private_addresses
     try:
         if kind is Kind.SERVICE:
             shown = notifications_service.describe(target, private=private)
@@ -157,7 +154,7 @@ def _save_new(
         new = NewRecipient(
             name=name, kind=kind, target=target.strip(), shown=shown, step=step, events=events, quiet=quiet
         )
-        _made, secret = recipients.add_recipient(db, person.at(resources.now()), new)
+        _made, secret = recipients.add_recipient(db, person.at(context.now()), new)
     except (ValueError, NotSent) as refused:
         st.error(sentence(refused), icon=":material/error:")
         return

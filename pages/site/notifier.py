@@ -4,15 +4,15 @@ from functools import cache
 
 from jobs.notifications import Notifier
 from jobs.port import system_clock, worker_name
-from pages.components import resources
+from pages.ui import context
 
 
 @cache
 def notifier() -> Notifier:
     """The notifier of this process."""
     return Notifier(
-        db=resources.database(),
-        settings=resources.settings(),
+        db=context.database(),
+        settings=context.settings(),
         name=worker_name("app-"),
         kind="app",
         clock=system_clock,

@@ -2,9 +2,9 @@
 
 import streamlit as st
 
-from pages.components import resources
-from pages.components.times import local_time
-from pages.components.words import sentence
+from pages.ui import context
+from pages.ui.format import local_time
+from pages.ui.labels import sentence
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from screening.samplers.probes import ALL, UNSAFE
@@ -39,12 +39,12 @@ def preflight_panel(db: Database, person: Actor, configuration: Configuration) -
 
 def _names(db: Database, person: Actor, found: preflights.Preflight) -> None:
     """The names under which answers came that did not count, and the way to accept each."""
-    accepted = resources.settings_now().accepted_model_names
+    accepted = context.settings_now().accepted_model_names
     for number, name in enumerate(name for name in found.other_names if name not in accepted):
         st.warning("The server also answers under this name. No answer under it counts unless it is accepted.")
         st.code(name, language=None, wrap_lines=True)
         if is_allowed(person, Action.CHANGE_SETTINGS) and st.button("Accept this name", key=f"accept_name_{number}"):
-            accept_model_name(db, person.at(resources.now()), name)
+            accept_model_name(db, person.at(context.now()), name)
             st.rerun()
 
 
@@ -60,7 +60,7 @@ def _override_form(db: Database, person: Actor, configuration: Configuration) ->
         if not st.form_submit_button("Allow this configuration"):
             return
     try:
-        preflights.override(db, person.at(resources.now()), configuration.preflight_key, reason)
+        preflights.override(db, person.at(context.now()), configuration.preflight_key, reason)
     except ValueError as refusal:
         st.error(sentence(refusal))
     else:

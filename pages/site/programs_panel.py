@@ -3,9 +3,9 @@
 import streamlit as st
 
 from jobs.notifications_webhook import target_of
-from pages.components import resources
-from pages.components.times import local_time
-from pages.components.words import sentence
+from pages.ui import context
+from pages.ui.format import local_time
+from pages.ui.labels import sentence
 from screening.review.actors import Actor
 from screening.text.display import visible
 from storage.database import Database
@@ -54,7 +54,7 @@ def _one(db: Database, person: Actor, one: Program) -> None:
         if one.revoked_at is not None:
             st.caption(f"Revoked {local_time(one.revoked_at)}.")
         elif st.button("Revoke the token", key=f"revoke_program_{one.id}", icon=":material/key_off:"):
-            revoke_program(db, person.at(resources.now()), one.id)
+            revoke_program(db, person.at(context.now()), one.id)
             st.rerun()
 
 
@@ -69,8 +69,8 @@ def _add(db: Database, person: Actor) -> None:
             return
     try:
         if webhook.strip():
-            target_of(webhook, private=resources.settings().notify_private_addresses)
-        now = resources.now()
+            target_of(webhook, private=context.settings().notify_private_addresses)
+        now = context.now()
         made = make_program(db, person.at(now), name, scopes, int(per_minute), webhook.strip() or None)
     except ValueError as wrong:
         st.error(sentence(wrong))

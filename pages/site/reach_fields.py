@@ -2,8 +2,8 @@
 
 import streamlit as st
 
-from pages.components.number_field import number_field
-from pages.components.words import NOT_PRIVATE
+from pages.ui.labels import NOT_PRIVATE
+from pages.ui.widgets import number_field
 from storage.settings_store import SiteSettings
 
 

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 import pandas as pd
 import streamlit as st
 
-from pages.components.number_field import number_field
-from pages.components.saving_settings import save_when_pressed, settings_shown
-from pages.components.times import local_time
-from pages.components.words import DISPOSITION_WORDS
 from pages.site.reach_fields import reach_fields
+from pages.ui.format import local_time
+from pages.ui.labels import DISPOSITION_WORDS
+from pages.ui.widgets import number_field, save_when_pressed, settings_shown
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from screening.review.rating_form import Disposition

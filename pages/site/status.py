@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from pages.components.times import local_time
+from pages.ui.format import local_time
 from screening.engine.pipeline import PipelineConfig
 from screening.settings import Settings
 from storage.site.at_work import AtWork

@@ -13,7 +13,7 @@ import pytest
 from openpyxl import Workbook
 
 from commands.__main__ import main
-from pages.components.relabelled_export import HEADER
+from pages.ui.downloads import HEADER
 from screening.engine.pipeline import MajorityVoteConfig, chain
 from screening.engine.pipeline_file import write_pipeline
 from screening.review.actors import LOCAL_USER

@@ -5,7 +5,7 @@ import json
 
 import pandas as pd
 
-from pages.components.relabelled_export import as_label_studio, as_parquet
+from pages.ui.downloads import as_label_studio, as_parquet
 from screening.datasets.columnar import parquet_parts
 from screening.datasets.reader import read_table
 from screening.datasets.rows import NewCase

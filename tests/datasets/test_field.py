@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pages.components.words import ERROR_WORDS
+from pages.ui.labels import ERROR_WORDS
 from screening.datasets.columns import ColumnMapping, ConversationReading, Shape
 from screening.datasets.reader import read_table
 from screening.datasets.records import Reason

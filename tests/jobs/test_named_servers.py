@@ -8,7 +8,7 @@ from jobs.intake import configuration
 from jobs.port import system_clock
 from jobs.preflights import Preflights
 from jobs.screening_job import ScreeningJob
-from pages.components.live_configuration import facts
+from pages.ui.live_configuration import facts
 from screening.datasets.rows import NewCase
 from screening.engine.draws import SamplerError
 from screening.engine.pipeline import PipelineConfig, preset

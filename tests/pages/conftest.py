@@ -13,10 +13,10 @@ from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Dataframe
 
-from pages.components import resources
-from pages.components.navigation import ENTRIES
-from pages.components.singletons import forget_all
-from pages.components.streamlit_start import our_components
+from pages.ui import context
+from pages.ui.context import forget_all
+from pages.ui.shell import ENTRIES
+from pages.ui.streamlit_start import our_components
 from storage.database import Database
 
 ROOT = Path(__file__).parent.parent.parent
@@ -81,7 +81,7 @@ def page_database(sqlite_template: Path, tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("SECOND_LOOK_DATA_DIRECTORY", str(tmp_path / "data"))
     monkeypatch.setenv("SECOND_LOOK_SAMPLER", "simulated")
     restart()
-    opened = resources.database()
+    opened = context.database()
     yield opened
     opened.close()
     restart()

@@ -201,7 +201,7 @@ def test_the_counts_are_what_the_ai_did(
     open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch, who: Actor
 ) -> None:
     """In the list and on the batch's own page, in review or not; links are for those who may see outcomes."""
-    monkeypatch.setattr("pages.components.resources.actor", lambda: who)
+    monkeypatch.setattr("pages.ui.context.actor", lambda: who)
     batch_id = batch(page_database, ["one", "two"], audit_rate=1.0)
     for case_id, outcome in zip(waiting(page_database), (Outcome.SAFE, Outcome.UNSAFE), strict=True):
         decide(page_database, case_id, outcome)

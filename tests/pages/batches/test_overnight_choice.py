@@ -6,7 +6,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from pages.batches.intake_runs import intake_runs
-from pages.components.words import NOT_PRIVATE
+from pages.ui.labels import NOT_PRIVATE
 from screening.review.actors import LOCAL_USER
 from storage.batches.overnight import is_overnight
 from storage.database import Database

@@ -8,9 +8,9 @@ from streamlit.testing.v1 import AppTest
 
 from pages.batches.pipeline_draft import draft_of, with_node
 from pages.batches.prompt_panel import prompt_facts
-from pages.components import resources
-from pages.components.page_faults import ANOTHER, ELSEWHERE
-from pages.components.words import literal
+from pages.ui import context
+from pages.ui.labels import literal
+from pages.ui.shell import ANOTHER, ELSEWHERE
 from screening.engine.pipeline import preset
 from screening.engine.pipeline_file import read_pipeline, write_pipeline
 from screening.engine.prompting import PromptError, load_prompts
@@ -84,7 +84,7 @@ def test_a_model_that_the_paid_service_does_not_have_cannot_be_saved(
     assert "pipeline_save" not in [button.key for button in page.button]
     page.text_input(key="pipeline_1_worker_model").set_value("claude-haiku-4-5").run()
     assert not page.error and "pipeline_save" in [button.key for button in page.button]
-    resources.database().close()
+    context.database().close()
 
 
 def test_a_saved_version_whose_model_the_service_no_longer_has_is_neither_put_in_force_nor_tried(
@@ -105,12 +105,12 @@ def test_a_saved_version_whose_model_the_service_no_longer_has_is_neither_put_in
     )
     assert page.button(key="pipeline_activate").disabled
     assert "pipeline_probe" not in [button.key for button in page.button]
-    resources.database().close()
+    context.database().close()
     accept_model_name(page_database, LOCAL_USER.at(NOW), "claude-hiaku-4-5")
     restart()
     page = open_page("pipelines")
     assert not page.error and "pipeline_probe" in [button.key for button in page.button]
-    resources.database().close()
+    context.database().close()
 
 
 def test_a_server_that_the_settings_do_not_name_stays_named_and_is_refused(open_page: Opener) -> None:
@@ -179,7 +179,7 @@ def test_what_is_in_force_without_a_version_has_the_server_s_own_budget(
     shown = [each.value for each in open_page("pipelines").text]
     assert any("as it comes with the program, is in force" in each for each in shown)
     monkeypatch.setenv("SECOND_LOOK_BUDGET", "90")
-    resources.settings.forget()
+    context.settings.forget()
     page = open_page("pipelines")
     assert any("with the options that the server was started with, is in force" in each.value for each in page.text)
     assert any(each.label.endswith(": 0 lines") for each in page.expander)
@@ -219,7 +219,7 @@ def test_with_a_model_a_version_is_tried_on_unsafe_texts_before_it_is_put_in_for
     said = page.success[-1].value if passes else page.warning[-1].value
     number = len(UNSAFE)
     assert said.startswith(f"None of {number} plainly" if passes else f"The model called {number} of {number} plainly")
-    resources.database().close()
+    context.database().close()
 
 
 def test_what_a_worker_found_of_a_version_counts_before_it_is_put_in_force(
@@ -236,7 +236,7 @@ def test_what_a_worker_found_of_a_version_counts_before_it_is_put_in_force(
     page = open_page("pipelines")
     page.button(key="pipeline_probe").click().run()
     assert not page.button(key="pipeline_activate").disabled
-    asked = resources.configuration(ours).preflight_key  # what a worker looks up before each text
+    asked = context.configuration(ours).preflight_key  # what a worker looks up before each text
     found = preflights.latest(page_database, asked)
     assert found is not None and found.passed, "and need not ask again"
     missed = Probed(ends=dict.fromkeys(ALL, ("safe", "identified")), calls=88)
@@ -248,7 +248,7 @@ def test_what_a_worker_found_of_a_version_counts_before_it_is_put_in_force(
     page.run()
     assert not page.button(key="pipeline_activate").disabled
     assert page.warning[-1].value.endswith("An administrator allowed it all the same.")
-    resources.database().close()
+    context.database().close()
 
 
 def test_what_is_in_force_and_cannot_be_read_is_said_and_another_version_takes_its_place(
@@ -268,7 +268,7 @@ def test_what_is_in_force_and_cannot_be_read_is_said_and_another_version_takes_i
 
 def test_a_page_that_needs_what_cannot_be_read_says_what_to_do() -> None:
     def failed() -> None:
-        from pages.components.page_faults import say_fault
+        from pages.ui.shell import say_fault
         from storage.batches.configurations import UnreadableConfiguration
         from storage.batches.pipelines import UnreadablePipeline
 

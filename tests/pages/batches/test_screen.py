@@ -15,7 +15,7 @@ from streamlit.testing.v1.element_tree import Button
 from commands.__main__ import main
 from jobs.port import system_clock
 from pages.batches.single_text import Typed, press_of
-from pages.components import resources
+from pages.ui import context
 from screening.engine.pipeline import preset
 from screening.review.actors import LOCAL_USER
 from screening.text.conversation import Judged, Question
@@ -135,7 +135,7 @@ def test_what_stopped_a_text_is_said_and_it_can_be_tried_again(
 ) -> None:
     monkeypatch.setenv("SECOND_LOOK_SAMPLER", "anthropic")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
-    resources.settings.forget()
+    context.settings.forget()
     beat(page_database, "one", "worker", system_clock())
     page = _submit(open_page("screen"), "A quiet day.")
     for _ in range(2):
@@ -222,7 +222,7 @@ def test_a_reply_over_the_limit_goes_to_a_person_unasked(
     open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECOND_LOOK_MAX_TEXT_CHARACTERS", "1000")
-    resources.settings.forget()
+    context.settings.forget()
     page = _submit(open_page("screen"), "A quiet day.", "so quiet " * 112)
     work(page_database)
     page.run()
@@ -234,7 +234,7 @@ def test_a_budget_of_the_settings_beyond_the_form_is_shown_as_it_is(
     open_page: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECOND_LOOK_BUDGET", "100000")
-    resources.settings.forget()
+    context.settings.forget()
     page = open_page("screen")
     assert not page.exception
     assert next(one for one in page.number_input if one.label == "Max responses per agent").value == 100_000

@@ -13,8 +13,8 @@ from jobs.agents import Agents
 from jobs.intake import configuration
 from pages.batches.single_text import Typed, hand_in
 from pages.batches.text_live import GOOD_FOR_S, ROUTE, SEEN_EVERY_S, parts_of, seats
-from pages.components import resources
-from pages.components.seats import Seat
+from pages.ui import context
+from pages.ui.live import Seat
 from screening.engine.pipeline import preset
 from screening.review.actors import LOCAL_USER, Actor
 from screening.settings import Settings
@@ -85,7 +85,7 @@ def test_a_page_is_told_what_changed_since_it_was_drawn_and_nothing_twice(
 
 def test_what_did_not_change_is_a_tiny_answer(case_id: str, client: TestClient, monkeypatch) -> None:
     now = datetime.now(UTC)
-    monkeypatch.setattr("pages.components.resources.now", lambda: now)
+    monkeypatch.setattr("pages.ui.context.now", lambda: now)
     address = seats().take(_seat(case_id))
     assert client.get(address).json() == {"again": True}  # it has nothing: the page is to be drawn
     have = ",".join(["0"] * 7)
@@ -100,14 +100,14 @@ def test_what_did_not_change_is_a_tiny_answer(case_id: str, client: TestClient, 
 
 
 def _lasting(case_id: str, now: datetime) -> str:
-    return parts_of(single_texts.look(resources.database(), LOCAL_USER, case_id), LOCAL_USER.at(now))[0][0]
+    return parts_of(single_texts.look(context.database(), LOCAL_USER, case_id), LOCAL_USER.at(now))[0][0]
 
 
 def test_that_no_worker_answers_is_said_within_seconds_with_the_last_sign_of_life(
     open_page: Opener, page_database: Database, case_id: str, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     began = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
-    monkeypatch.setattr("pages.components.resources.now", lambda: now)
+    monkeypatch.setattr("pages.ui.context.now", lambda: now)
     monkeypatch.setattr("pages.batches.text_live.monotonic", lambda: now.timestamp())
     now = began
     heartbeats.beat(page_database, "one", "worker", now)

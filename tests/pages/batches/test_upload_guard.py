@@ -14,9 +14,9 @@ from starlette.testclient import TestClient
 from streamlit.web.server.server_util import get_cookie_secret
 from streamlit.web.server.starlette.starlette_app_utils import create_signed_value
 
-from pages.batches.upload_guard import UploadGuard
-from pages.components import resources
-from pages.components.http import SIGNED_IN_COOKIE
+from pages.ui import context
+from pages.ui.auth import UploadGuard
+from pages.ui.http import SIGNED_IN_COOKIE
 from screening.review.actors import Role
 from storage.audit_log import events
 from storage.database import Database
@@ -49,7 +49,7 @@ def _signed(claims: object) -> str:
 def sent(page_database: Database, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], int]:
     """The answer's status when this person's browser sends a file; they signed in at noon, and it is noon."""
     register(page_database, ADMIN, ANN, RESEARCHER)
-    monkeypatch.setattr(resources, "now", lambda: NOW)
+    monkeypatch.setattr(context, "now", lambda: NOW)
 
     def of(subject: str) -> int:
         client = _client(sign_in=True)
@@ -87,7 +87,7 @@ def test_a_role_taken_away_an_account_switched_off_and_a_session_ended_count_at_
     set_active(page_database, ADMIN.at(NOW), RESEARCHER.id, False)
     assert sent(RESEARCHER.id) == 401
     set_active(page_database, ADMIN.at(NOW), RESEARCHER.id, True)
-    monkeypatch.setattr(resources, "now", lambda: NOW + timedelta(minutes=31))
+    monkeypatch.setattr(context, "now", lambda: NOW + timedelta(minutes=31))
     assert sent(RESEARCHER.id) == 401, "idle"
     revoke(page_database, ADMIN.at(NOW), RESEARCHER.id)
     assert sent(RESEARCHER.id) == 401

@@ -10,8 +10,8 @@ from sqlalchemy import func, select, update
 
 from jobs import evaluating
 from jobs.evaluating import Ask, experiment
-from pages.components.data_card import as_data_card
 from pages.research.evaluation_view import Load, results_frame, sweep_counts, table_of, what_if_figures
+from pages.ui.downloads import as_data_card
 from screening.engine.draws import ScreenedText
 from screening.labels import Label
 from screening.research.conditions import Condition, WhatIf, budget_conditions
@@ -264,7 +264,7 @@ def test_a_large_batch_is_computed_beside_the_server_with_the_same_figures(
 ) -> None:
     here = open_page("evaluation").dataframe[0].value
     restart()
-    monkeypatch.setattr("pages.components.computed.AT_ONCE", 0)
+    monkeypatch.setattr("pages.ui.compute.AT_ONCE", 0)
     app = open_page("evaluation")
     assert not app.exception and app.dataframe[0].value.equals(here) and not app.info and not app.error
     app.session_state["evaluation_tab"] = "Cases"
@@ -275,7 +275,7 @@ def test_a_large_batch_is_computed_beside_the_server_with_the_same_figures(
 def test_what_cannot_be_computed_is_told_in_words(
     open_page: Opener, page_database: Database, batch_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pages.components.computed.AT_ONCE", 0)
+    monkeypatch.setattr("pages.ui.compute.AT_ONCE", 0)
     # no code that this version knows
     write(page_database, update(node_runs).where(node_runs.c.batch_id == batch_id).values(draws="x"))
     app = open_page("evaluation")

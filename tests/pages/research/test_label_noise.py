@@ -11,8 +11,7 @@ from sqlalchemy import select, update
 
 from jobs.evaluating import Ask
 from jobs.label_noise import controls, count_relabelled, measure_corrected, order_labels, rank_labels
-from pages.components.data_card import as_data_card
-from pages.components.relabelled_export import as_jsonl
+from pages.ui.downloads import as_data_card, as_jsonl
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.rating_form import RatingLabel

@@ -237,10 +237,10 @@ def test_a_plan_that_was_changed_is_said_with_its_date(open_page: Opener, read: 
 def test_the_page_marks_evidence_about_other_settings_as_stale(
     open_page: Opener, read: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pages.components import resources
+    from pages.ui import context
 
     monkeypatch.setenv("SECOND_LOOK_BUDGET", "90")
-    resources.settings.forget()
+    context.settings.forget()
     app = open_page("reliability")
     assert not app.exception, app.exception
     assert app.warning[0].value.startswith("Stale.")

@@ -7,9 +7,9 @@ from urllib.parse import parse_qs, urlparse
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from pages.components import resources
-from pages.components.result_links import result_links_html
 from pages.research.case_list import NO_OUTCOMES
+from pages.ui import context
+from pages.ui.widgets import result_links_html
 from screening.datasets.rows import NewCase
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER, Actor
@@ -88,7 +88,7 @@ def test_who_may_not_see_outcomes_gets_the_page_without_them(
     open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch, who: Actor
 ) -> None:
     batch_id = decided(page_database)
-    monkeypatch.setattr(resources, "actor", lambda: who)
+    monkeypatch.setattr(context, "actor", lambda: who)
     (case_id, *_) = cell_page(page_database, LOCAL_USER.at(NOW), Cell(batch_id=batch_id, outcome="safe")).ids
     page = open_page("results", batch=batch_id, outcome="safe", case=case_id)
     assert ids(page) == ["p1", "p2", "p3", "p4", "p5"] and list(page.dataframe[0].value) == ["Row", "ID", "Group"]

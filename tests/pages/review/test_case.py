@@ -6,10 +6,10 @@ import pytest
 from sqlalchemy import insert, select, update
 from streamlit.testing.v1 import AppTest
 
-from pages.components.trail import node_view
 from pages.review.case_amendment import DECIDED_MEANWHILE
 from pages.review.case_trail import flag_sentence
 from pages.review.evidence_view import evidence_html, outcome_words, stopped_words
+from pages.ui.engine_view import node_view
 from screening.engine.pipeline import preset
 from screening.review.actors import LOCAL_USER
 from screening.review.rating_form import RatingLabel
@@ -193,7 +193,7 @@ def test_only_who_may_control_the_batch_is_offered_another_try(
 ) -> None:
     register(page_database, RESEARCHER)
     case_id = _failed(page_database, owner)
-    monkeypatch.setattr("pages.components.http.sign_in_configured", lambda: True)
+    monkeypatch.setattr("pages.ui.http.sign_in_configured", lambda: True)
     page = open_page()
     page.user = {"is_logged_in": True, "iss": "idp", "sub": RESEARCHER.id, "iat": _now().timestamp()}
     page.run().query_params["case"] = case_id

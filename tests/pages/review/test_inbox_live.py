@@ -9,12 +9,12 @@ from sqlalchemy import update
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from pages.components import resources
-from pages.components.seats import Seat, Seats
 from pages.review.closed_pages import GONE_AFTER, NOTE, OpenInbox, closed_pages
 from pages.review.inbox_desk import Here
 from pages.review.inbox_live import ROUTE, View, seats, snapshot, view_of
 from pages.review.inbox_queue import act, offer
+from pages.ui import context
+from pages.ui.live import Seat, Seats
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Forbidden
 from screening.review.triage import TARGETS, Tier
@@ -211,8 +211,8 @@ def _ask(address: str, **query: str) -> dict[str, object]:
 
 
 def _later(monkeypatch: pytest.MonkeyPatch, after: timedelta) -> None:
-    moment = resources.now() + after
-    monkeypatch.setattr(resources, "now", lambda: moment)
+    moment = context.now() + after
+    monkeypatch.setattr(context, "now", lambda: moment)
 
 
 def test_a_closed_tab_gives_its_case_back_and_a_page_that_lies_open_keeps_it(
@@ -220,7 +220,7 @@ def test_a_closed_tab_gives_its_case_back_and_a_page_that_lies_open_keeps_it(
 ) -> None:
     """The most urgent case must not wait for a claim to run out behind a tab that is gone."""
     register(page_database, ANN, BO)
-    now = resources.now()
+    now = context.now()
     (case_id,) = fill(page_database, [Tier.P0], entered_at=[now])
     of_ann, reloaded, of_bo = (seats().take(OpenInbox(browser="", who=lambda who=who: who)) for who in (ANN, ANN, BO))  # type: ignore[misc]
     claim = claims.claim_next(page_database, ANN.at(now))
@@ -233,11 +233,11 @@ def test_a_closed_tab_gives_its_case_back_and_a_page_that_lies_open_keeps_it(
     assert _ask(of_bo)["urgent"] == 0, "the page that was loaded again has it on its desk"
     _later(monkeypatch, GONE_AFTER / 2)
     assert _ask(of_bo)["urgent"] == 1, "no page has"
-    taken = claims.claim_next(page_database, BO.at(resources.now()))
+    taken = claims.claim_next(page_database, BO.at(context.now()))
     assert taken is not None
     [released] = [event for event in events(page_database, ADMIN) if event.action == "released"]
     assert (released.actor, released.subject) == (ANN.id, case_id)
-    told = [note.note for note in notes(page_database, BO.at(resources.now()), case_id, taken.token)]
+    told = [note.note for note in notes(page_database, BO.at(context.now()), case_id, taken.token)]
     assert told == [NOTE]
 
 
@@ -246,7 +246,7 @@ def test_a_page_of_somebody_else_that_names_the_case_does_not_keep_it_from_going
 ) -> None:
     """It lies open with "somebody else has this case now"."""
     register(page_database, ANN, BO)
-    now = resources.now()
+    now = context.now()
     (case_id,) = fill(page_database, [Tier.P0], entered_at=[now])
     of_ann, of_bo = (seats().take(OpenInbox(browser="", who=lambda who=who: who)) for who in (ANN, BO))  # type: ignore[misc]
     assert claims.claim_next(page_database, ANN.at(now)) is not None
@@ -259,7 +259,7 @@ def test_a_page_of_somebody_else_that_names_the_case_does_not_keep_it_from_going
 
 
 def test_a_case_that_its_reader_left_or_took_elsewhere_is_let_alone(page_database: Database) -> None:
-    now = resources.now()
+    now = context.now()
     first, second = fill(page_database, [Tier.P1, Tier.P2], entered_at=[now] * 2)
     seat = OpenInbox(browser="", who=lambda: ANN)
     seats().take(seat)

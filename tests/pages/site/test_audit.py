@@ -3,7 +3,7 @@
 from sqlalchemy import update
 
 from jobs.audit_anchors import anchor_if_due
-from pages.components import resources
+from pages.ui import context
 from screening.review.actors import LOCAL_USER
 from storage.audit_log import anchor
 from storage.database import Database
@@ -48,7 +48,7 @@ def test_the_button_tells_a_whole_log_from_a_changed_one(open_page: Opener, page
     page = open_page("audit")
     page.button[0].click().run()
     assert "Not proven. The chain of 3 events is unbroken" in page.warning[0].value
-    anchor_if_due(page_database, resources.settings(), NOW)
+    anchor_if_due(page_database, context.settings(), NOW)
     page.button[0].click().run()
     assert "checkpoints prove it up to event 3" in page.success[0].value
     write(page_database, update(audit_events).where(audit_events.c.seq == 2).values(actor="somebody"))

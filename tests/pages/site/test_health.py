@@ -13,8 +13,8 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from jobs import logs, metrics
-from pages.components import resources
 from pages.site import health
+from pages.ui import context
 from screening.review.triage import Tier
 from storage.database import Database
 from storage.review.figures import ErrorCounts
@@ -41,11 +41,11 @@ def test_the_app_lives_and_is_ready_while_the_database_answers(
     assert (client.get("/healthz").status_code, client.get("/readyz").status_code) == (200, 200)
     monkeypatch.setattr(health, "LOOK_EVERY_S", 0.0)
     (tmp_path / "file").write_text("")
-    nowhere = resources.settings().model_copy(update={"data_directory": tmp_path / "file" / "in"})
+    nowhere = context.settings().model_copy(update={"data_directory": tmp_path / "file" / "in"})
     with monkeypatch.context() as other:
-        other.setattr(resources, "settings", lambda: nowhere)
+        other.setattr(context, "settings", lambda: nowhere)
         assert client.get("/readyz").status_code == 503
-    monkeypatch.setattr(resources, "database", lambda: Database("sqlite:////nowhere/at/all.db"))
+    monkeypatch.setattr(context, "database", lambda: Database("sqlite:////nowhere/at/all.db"))
     assert (client.get("/healthz").status_code, client.get("/readyz").status_code) == (200, 503)
 
 
@@ -54,7 +54,7 @@ def test_it_is_not_ready_while_nothing_can_be_written(
 ) -> None:
     monkeypatch.setattr(health, "LOOK_EVERY_S", 0.0)
     full = Full(f"sqlite:///{page_database.file}")
-    monkeypatch.setattr(resources, "database", lambda: full)
+    monkeypatch.setattr(context, "database", lambda: full)
     for state, status in ((False, 200), (True, 503), (False, 200)):
         full.full = state
         assert client.get("/readyz").status_code == status
@@ -63,8 +63,8 @@ def test_it_is_not_ready_while_nothing_can_be_written(
 
 def test_metrics_are_for_whoever_shows_the_token(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     assert client.get("/metrics").status_code == 404, "without a token there is nothing here"
-    given = resources.settings().model_copy(update={"metrics_token": SecretStr("token")})
-    monkeypatch.setattr(resources, "settings", lambda: given)
+    given = context.settings().model_copy(update={"metrics_token": SecretStr("token")})
+    monkeypatch.setattr(context, "settings", lambda: given)
     assert client.get("/metrics").status_code == 401
     assert client.get("/metrics", headers={"Authorization": "Bearer other"}).status_code == 401
     answer = client.get("/metrics", headers={"Authorization": "Bearer token"})

@@ -9,11 +9,11 @@ from typing import get_args
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from pages.components import http, resources
-from pages.components.navigation import ENTRIES, GROUPS, pages_for
 from pages.research.claims_today import agreement_words, missed_words
 from pages.review.shift_view import first_look_words
 from pages.site.status import agents_words, status_lines
+from pages.ui import context, http
+from pages.ui.shell import ENTRIES, GROUPS, pages_for
 from screening.engine.pipeline import Preset, preset
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER, Actor, Role
@@ -40,7 +40,7 @@ def as_role(open_page: Opener, page_database: Database, monkeypatch: pytest.Monk
 
     def opened(role: Role) -> AppTest:
         person = Actor(id="x", name="X", roles=frozenset({role}))
-        monkeypatch.setattr(resources, "actor", lambda: person)
+        monkeypatch.setattr(context, "actor", lambda: person)
         return open_page()
 
     return opened

@@ -5,11 +5,11 @@ import asyncio
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from pages.components import live_configuration as live
-from pages.components import resources
-from pages.components.sign_in import Unidentified, again_html, sign_in_of
 from pages.research import model_card
 from pages.site.preflight_panel import PENDING
+from pages.ui import context
+from pages.ui import live_configuration as live
+from pages.ui.auth import Unidentified, again_html, sign_in_of
 from screening.engine.draws import Preflight
 from screening.engine.pipeline import preset
 from screening.engine.screen import Reason
@@ -40,7 +40,7 @@ def _press(page: AppTest, label: str) -> AppTest:
 def test_the_live_configuration_is_the_one_screenings_keep(open_page: Opener, page_database: Database) -> None:
     page = open_page("settings")
     assert not page.exception
-    version = resources.configuration(preset("certified")).version
+    version = context.configuration(preset("certified")).version
     assert version in _shown(page) and "Worker → Risk → Legal" in _shown(page)
     assert "certified: any label but the mode: at most 0.05 in all" in _shown(page) and "{'" not in _shown(page)
     assert "Simulated agents answer by themselves" in page.info[0].value
@@ -292,7 +292,7 @@ def answered_as_another(page_database: Database, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("SECOND_LOOK_SAMPLER", "anthropic")
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9/")
     restart()
-    made = resources.configuration(resources.usual_pipeline())
+    made = context.configuration(context.usual_pipeline())
     ends = dict.fromkeys(ALL, (str(Outcome.HUMAN_REVIEW), str(Reason.NO_ANSWER)))
     preflights.keep(page_database, made.preflight_key, Probed(ends=ends, calls=8, other_names=(NAME,)), NOW)
     return made
@@ -306,8 +306,8 @@ def test_an_administrator_accepts_a_model_s_other_name_and_it_is_tried_again(
     page = _press(page, "Accept this name")
     assert not page.exception and settings_store.current(page_database).settings.accepted_model_names == (NAME,)
     assert "Accept this name" not in [button.label for button in page.button]
-    now = resources.configuration(resources.usual_pipeline())
-    assert now.sampler["answers_as"] == sorted({NAME, resources.settings().model})
+    now = context.configuration(context.usual_pipeline())
+    assert now.sampler["answers_as"] == sorted({NAME, context.settings().model})
     assert now.version != answered_as_another.version, "calibrations are made for another configuration"
     assert PENDING in [caption.value for caption in page.caption]
 
@@ -335,10 +335,10 @@ def test_the_way_back_keeps_the_address_and_stays_here() -> None:
 def signed_in(open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch) -> AppTest:
     """The settings page of somebody who signed in as a researcher, a moment ago."""
     register(page_database, RESEARCHER)
-    monkeypatch.setattr("pages.components.http.sign_in_configured", lambda: True)
+    monkeypatch.setattr("pages.ui.http.sign_in_configured", lambda: True)
     restart()
     page = open_page()
-    now = resources.now().timestamp()
+    now = context.now().timestamp()
     page.user = {"is_logged_in": True, "iss": "idp", "sub": RESEARCHER.id, "iat": now, "name": "Rae"}
     page.run()
     return page.switch_page(str(ROOT / "pages" / "settings.py")).run()

@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import insert, select, update
 
-from pages.components.data_card import as_data_card
-from pages.components.relabelled_export import HEADER, as_jsonl
+from pages.ui.downloads import HEADER, as_data_card, as_jsonl
 from screening.engine.whole_way import chain_bound
 from screening.review.actors import Role
 from screening.review.policy import Forbidden

@@ -1,0 +1,300 @@
+"""Who is here: the gate of the pages, signing out, and who may send a file. Without sign-in there is one local user."""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from html import escape
+from typing import Any, ParamSpec, TypeVar
+from urllib.parse import quote, urlencode, urlsplit
+
+import streamlit as st
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from pages.ui import context
+from pages.ui.http import SIGN_IN_AGAIN, SIGNED_IN_COOKIE, own_page, signed_in_claims
+from screening.review.actors import LOCAL_USER, Actor, Role
+from screening.review.policy import Action, is_allowed, require
+from screening.text.display import visible
+from storage.audit_log import record_refusal
+from storage.review import presence
+from storage.site.accounts import Ended, SessionEnded, SignIn
+
+LONGEST_SUBJECT = 255
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+KEPT = "What said that it was saved is saved; what you had filled in otherwise is kept as a draft."
+_TAKEN = "role_taken"
+"""Session key of the roles that were taken from them while they worked."""
+
+WHY: Mapping[Ended, str] = {
+    Ended.IDLE: "Nothing was done for a while, so your session has ended.",
+    Ended.TOO_OLD: "Your session has reached its maximum length.",
+    Ended.SIGNED_OUT: "You were signed out.",
+    Ended.INACTIVE: "This account is switched off. Ask an administrator of this site.",
+}
+
+
+class Unidentified(Exception):
+    """The institution's answer does not say who this is, or when they signed in."""
+
+
+def sign_in_of(claims: Mapping[str, Any]) -> SignIn:
+    """The sign-in that an ID token's claims speak of. Unidentified without issuer, subject or time of issue."""
+    issuer, subject, issued = claims.get("iss"), claims.get("sub"), claims.get("iat")
+    if not (issuer and subject and isinstance(issued, int | float)):
+        raise Unidentified("the institution's sign-in does not say who you are")
+    who = f"{issuer}|{subject}"
+    if len(who) > LONGEST_SUBJECT:
+        who = f"sha256|{hashlib.sha256(who.encode()).hexdigest()}"
+    name = next((claims[key] for key in ("name", "preferred_username", "email") if claims.get(key)), subject)
+    mark = next((str(claims[key]) for key in ("sid", "jti", "nonce", "at_hash") if claims.get(key)), "")
+    return SignIn(
+        subject=who, display_name=str(name)[:120], issued_at=datetime.fromtimestamp(float(issued), UTC), mark=mark
+    )
+
+
+def current_actor() -> Actor | None:
+    """Who is here, asked of the server-side session on every run; None when they have yet to sign in (again)."""
+    if not context.sign_in_configured():
+        return LOCAL_USER
+    before: Actor | None = st.session_state.pop("actor", None)
+    st.session_state.pop("session_ended", None)
+    if st.user.to_dict().get("is_logged_in") is not True:
+        return None
+    try:
+        st.session_state["actor"] = _enter(active=True)
+    except SessionEnded as ended:
+        st.session_state["session_ended"] = ended.why
+        return None
+    actor: Actor = st.session_state["actor"]
+    if before is not None and (taken := before.roles - actor.roles):
+        st.session_state[_TAKEN] = taken
+    return actor
+
+
+def taken_roles() -> frozenset[Role]:
+    """The roles that were taken from this person last while they worked in this page."""
+    return st.session_state.get(_TAKEN, frozenset())  # type: ignore[no-any-return]
+
+
+def _enter(*, active: bool) -> Actor:
+    found = sign_in_of(st.user.to_dict())
+    admins = context.settings().first_admins
+    return presence.enter(context.database(), found, context.now(), admins, active=active)
+
+
+def poll_session(tick: Callable[_P, None]) -> Callable[_P, None]:
+    """A fragment's function that first asks whether the session is still valid and the roles are the same: a fragment
+    runs without the shell, and without this would go on with the roles that its page began with.
+    """
+
+    def check_and_tick(*args: _P.args, **kwargs: _P.kwargs) -> None:
+        check_session(active=False)
+        tick(*args, **kwargs)
+
+    return check_and_tick
+
+
+def browser_of(cookies: Mapping[str, str]) -> str:
+    """Which sign-in a browser carries; empty without one. A large cookie comes in several parts."""
+    return "".join(value for name, value in sorted(cookies.items()) if name.startswith(SIGNED_IN_COOKIE))
+
+
+def check_session(*, active: bool) -> None:
+    """In a fragment: ask again who is here, and run the whole page where session or roles are not what they were.
+
+    ``active`` says that the person did something, which keeps the session from ending for idleness.
+    """
+    if context.sign_in_configured():
+        try:
+            person = _enter(active=active)
+        except (SessionEnded, Unidentified):
+            st.rerun(scope="app")
+        if person != st.session_state.get("actor"):
+            st.rerun(scope="app")
+
+
+def who_asks(*, active: bool = True) -> Callable[[], Actor]:
+    """A function that says who asks at the moment it is called, outside the page: with the roles they have by then.
+
+    ``active``: being asked for is a sign that somebody is there. It raises SessionEnded.
+    """
+    if not context.sign_in_configured():
+        return lambda: LOCAL_USER
+    found, db, clock = sign_in_of(st.user.to_dict()), context.database(), context.now
+    return lambda: presence.enter(db, found, clock(), active=active)
+
+
+def check_before(action: Action, make: Callable[[], _T]) -> Callable[[], _T]:
+    """A download's function that asks session and policy again when it is pressed.
+
+    It raises SessionEnded or Forbidden, so that nothing is made.
+    """
+    who = who_asks()
+
+    def check_and_make() -> _T:
+        require(who(), action)
+        return make()
+
+    return check_and_make
+
+
+def gate() -> None:
+    """What somebody sees who is not signed in, or whose session has ended."""
+    st.title("Second Look")
+    ended: Ended | None = st.session_state.get("session_ended")
+    if ended is None:
+        st.write("Please sign in with your institution's account.")
+        if st.button("Sign in", type="primary", icon=":material/login:"):
+            st.login()
+        return
+    st.warning(f"{WHY[ended]} What you had filled in is kept as a draft.", icon=":material/lock_clock:")
+    if ended is not Ended.INACTIVE:
+        st.html(again_html(st.context.url or "/", st.query_params.to_dict()))
+
+
+def again_html(address: str, query: Mapping[str, str]) -> str:
+    """The link that leads through a new sign-in back to this page and its query."""
+    where = (urlsplit(address).path or "/") + (f"?{urlencode(query)}" if query else "")
+    target = f"{SIGN_IN_AGAIN}?next={quote(where, safe='')}"
+    return f'<a class="sl-again" href="{escape(target, quote=True)}" target="_self">Sign in again</a>'
+
+
+def without_role(person: Actor) -> None:
+    """What somebody sees who has signed in and whom no administrator has given a role, or from whom it was taken."""
+    st.title("Second Look")
+    words = f"Your role was taken away. {KEPT}" if taken_roles() else "You are signed in, and your account has no role."
+    st.info(words, icon=":material/badge:")
+    st.text(visible(person.name))
+    st.write("An administrator of this site grants roles on the Settings page. Your account is known there as:")
+    st.code(sign_in_of(st.user.to_dict()).subject, language=None, wrap_lines=True)
+
+
+SIGN_OUT, LOGOUT = "/sign-out", "/auth/logout"
+FORGETTING = (LOGOUT, SIGN_IN_AGAIN)
+"""Addresses that forget the cookie: Streamlit's, and ours for a session that ended by itself."""
+
+
+class SignOutGuard:
+    """Refuses to forget the cookie of a session that is still valid."""
+
+    def __init__(self, app: ASGIApp, *, sign_in: bool) -> None:
+        self._app = app
+        self._sign_in = sign_in
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        asked = self._sign_in and scope["type"] == "http" and scope["path"].rstrip("/") in FORGETTING
+        if asked and await run_in_threadpool(session_is_valid, scope):
+            words = "You are still signed in: the way out is the button of your account."
+            await PlainTextResponse(words, status_code=405)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
+def session_is_valid(scope: Scope) -> bool:
+    """Whether the request comes from a browser whose session has not ended."""
+    claims = signed_in_claims(scope)
+    try:
+        found = sign_in_of(json.loads(claims or b"{}"))
+        presence.enter(context.database(), found, context.now(), active=False)
+    except (SessionEnded, Unidentified, ValueError):
+        return False
+    return True
+
+
+async def _sign_out(request: Request) -> Response:
+    """End the session, then lead on to where the cookie is forgotten and the institution is told. Led by a header and
+    not by a redirect: the policy lets a form's answer lead to no other host, and the institution is one. A page without
+    referrer posts its form with the Origin null, and says in another header where it is from.
+    """
+    if request.headers.get("sec-fetch-site") != "same-origin" and not own_page(request.scope):
+        return PlainTextResponse("Signing out is for pages of this site.", status_code=403)
+    claims = signed_in_claims(request.scope)
+    try:
+        who = sign_in_of(json.loads(claims or b"{}"))
+    except (Unidentified, ValueError):
+        return PlainTextResponse("Nobody is signed in here.", headers={"Refresh": "0; url=/"})
+    await run_in_threadpool(lambda: presence.sign_out(context.database(), who, context.now()))
+    return PlainTextResponse("You are signed out.", headers={"Refresh": f"0; url={LOGOUT}"})
+
+
+SIGN_OUT_ROUTE = Route(SIGN_OUT, _sign_out, methods=["POST"])
+SIGN_OUT_FORM = f'<form class="sl-out" method="post" action="{SIGN_OUT}"><button type="submit">Sign out</button></form>'
+
+
+ARRIVES_WITHIN_S = 600.0
+"""How long a file may take to arrive."""
+
+
+class UploadGuard:
+    """Takes a file from a page of this host, from somebody in a session that is still valid who may create batches.
+    Everything else is refused before its first byte is read.
+    """
+
+    def __init__(self, app: ASGIApp, *, sign_in: bool) -> None:
+        self._app = app
+        self._sign_in = sign_in
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or "/_stcore/upload_file/" not in scope["path"] or scope["method"] != "PUT":
+            await self._app(scope, receive, send)
+            return
+        try:
+            await run_in_threadpool(uploader, scope, sign_in=self._sign_in)
+        except Refused as refusal:
+            await _refuse(refusal.status, str(refusal), scope, receive, send)
+        else:
+            await self._app(scope, _in_time(receive), send)
+
+
+def _in_time(receive: Receive) -> Receive:
+    """The parts of a file until its time is over; the rest then never comes, as if the browser had left."""
+    until = asyncio.get_running_loop().time() + ARRIVES_WITHIN_S
+
+    async def receive_in_time() -> Message:
+        try:
+            async with asyncio.timeout_at(until):
+                return await receive()
+        except TimeoutError:
+            return {"type": "http.disconnect"}
+
+    return receive_in_time
+
+
+class Refused(Exception):
+    """This request may send no file; the message is for the person."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+def uploader(scope: Scope, *, sign_in: bool) -> Actor:
+    """Who sends a file, looked up in the accounts. Raises Refused."""
+    if not own_page(scope):
+        raise Refused(403, "Files are sent from this site's own pages.")
+    if not sign_in:
+        return LOCAL_USER
+    claims = signed_in_claims(scope)
+    if claims is None:
+        raise Refused(401, "Sign in first.")
+    try:
+        found = sign_in_of(json.loads(claims))
+        person = presence.enter(context.database(), found, context.now(), active=False)
+    except (SessionEnded, Unidentified, ValueError):
+        raise Refused(401, "Your session has ended: sign in again.") from None
+    if not is_allowed(person, Action.CREATE_BATCH):
+        record_refusal(context.database(), person.at(context.now()), Action.CREATE_BATCH)
+        raise Refused(403, "Your role does not let you create batches.")
+    return person
+
+
+async def _refuse(status: int, words: str, scope: Scope, receive: Receive, send: Send) -> None:
+    await PlainTextResponse(words, status_code=status, headers={"Connection": "close"})(scope, receive, send)

@@ -1,0 +1,511 @@
+"""A case's draws as the live view and the case page show them: each node's labels, evidence and state, replayed."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from html import escape
+from math import exp, floor
+
+from screening.engine.distribution import LabelDistribution, read_distribution
+from screening.engine.draws import decode_draws
+from screening.engine.pipeline import NodeConfig, PipelineConfig
+from screening.engine.screen import MAIN
+from screening.engine.usable import with_usable_grounds
+from screening.labels import LABELS, Label
+from screening.statistics.rules.pairwise_mixture import PairwiseMixture
+from screening.statistics.rules.protocol import Arm, Comparison, Ended, RuleState, StoppingRule, Verdict
+from screening.statistics.rules.successive_elimination import SuccessiveElimination
+
+TRACE_POINTS = 24
+
+
+class State(StrEnum):
+    """What a node is doing, as its badge says it."""
+
+    WAITING = "Waiting"
+    SAMPLING = "Sampling"
+    IDENTIFIED = "Answered"
+    EXHAUSTED = "No decision: answers too mixed, limit reached"
+    CURTAILED = "No decision: answers too mixed"
+    NOT_ASKED = "Not needed"
+    NO_ANSWER = "No usable answer"
+    TOO_CLOSE = "No decision: too close to tell"
+    STOPPED = "Stopped"
+
+
+ABSTAINED = frozenset({State.EXHAUSTED, State.CURTAILED, State.TOO_CLOSE})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TracePoint:
+    """How far the leading label was on the way to its line against the strongest rival, after so many draws."""
+
+    draws: int
+    reached: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeView:
+    """One node as it stands after ``codes``. Nothing is compared before a draw, and where there was no answer."""
+
+    title: str
+    question: str
+    state: State
+    label: Label | None
+    rule: StoppingRule
+    codes: str
+    compared: tuple[Comparison, ...]
+    trace: tuple[TracePoint, ...]
+
+    @property
+    def distribution(self) -> LabelDistribution | None:
+        """The server's probabilities, where they were read off instead of drawing."""
+        return read_distribution(self.codes)
+
+    @property
+    def calls(self) -> int:
+        """Calls so far."""
+        return 1 if self.distribution else len(self.codes)
+
+    @property
+    def budget(self) -> int:
+        """Most draws of the node."""
+        return self.rule.budget
+
+
+def node_views(pipeline: PipelineConfig, draws: Mapping[str, str], *, ended: bool) -> tuple[NodeView, ...]:
+    """Every node of the pipeline in order, and after each the second look at it, if there was one.
+
+    ``draws`` holds the codes so far by "node/variant"; ``ended`` says that no more will come.
+    """
+    views = []
+    for node in pipeline.nodes:
+        views.append(node_view(node, draws.get(f"{node.name}/{MAIN}"), ended=ended))
+        for key, codes in draws.items():
+            name, _, variant = key.partition("/")
+            if name == node.name and variant != MAIN:
+                views.append(node_view(node, codes, ended=ended, title=f"{node.title}, second wording"))
+    return tuple(views)
+
+
+def node_view(node: NodeConfig, codes: str | None, *, ended: bool, title: str | None = None) -> NodeView:
+    """One node after the draws ``codes``, or the distribution they stand for; None is a node that was not reached."""
+    rule, told = node.rule.rule(), read_distribution(codes or "")
+    replayed = _replay(rule, codes or "") if told is None else _replay_distribution(told)
+    verdict = replayed.verdict if codes else None
+    return NodeView(
+        title=title or node.title,
+        question=node.question,
+        state=_state(verdict, asked=codes is not None, ended=ended),
+        label=verdict.label if verdict else None,
+        rule=rule,
+        codes=codes or "",
+        compared=replayed.compared if codes else (),
+        trace=replayed.trace,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Replayed:
+    """A rule after some draws, as far as it is shown."""
+
+    verdict: Verdict | None
+    compared: tuple[Comparison, ...]
+    trace: tuple[TracePoint, ...]
+
+
+def _replay_distribution(distribution: LabelDistribution) -> _Replayed:
+    return _Replayed(verdict=distribution.verdict(), compared=distribution.comparisons(), trace=())
+
+
+@lru_cache(maxsize=4096)
+def _replay(rule: StoppingRule, codes: str) -> _Replayed:
+    """Cached: everybody who watches sees the same, and a node that is done is shown again at every tick."""
+    states = _states(rule, codes)
+    verdict = with_usable_grounds(rule, decode_draws(codes), states[-1].verdict())
+    if verdict is not None and verdict.ended is Ended.NO_ANSWER:  # nothing in it may look decided
+        return _Replayed(verdict=verdict, compared=(), trace=())
+    return _Replayed(verdict=verdict, compared=states[-1].comparisons(), trace=_trace(states))
+
+
+def _states(rule: StoppingRule, codes: str) -> list[RuleState]:
+    states: list[RuleState] = [rule.start()]
+    for draw in decode_draws(codes):
+        states.append(states[-1].observe(draw.label))
+    return states
+
+
+def _state(verdict: Verdict | None, *, asked: bool, ended: bool) -> State:
+    if verdict is not None:
+        return {
+            Ended.IDENTIFIED: State.IDENTIFIED,
+            Ended.EXHAUSTED: State.EXHAUSTED,
+            Ended.CURTAILED: State.CURTAILED,
+            Ended.NO_ANSWER: State.NO_ANSWER,
+            Ended.TOO_CLOSE: State.TOO_CLOSE,
+        }[verdict.ended]
+    if ended:
+        return State.STOPPED if asked else State.NOT_ASKED
+    return State.SAMPLING if asked else State.WAITING
+
+
+def _trace(states: Sequence[RuleState]) -> tuple[TracePoint, ...]:
+    """The way to the line at about `TRACE_POINTS` moments spread evenly, the last one always among them; nothing for
+    a rule without a line.
+    """
+    drawn = states[1:]
+    step = max(1, -(-len(drawn) // TRACE_POINTS))
+    found = ((state.calls, [each.progress for each in state.comparisons()]) for state in reversed(drawn[::-step]))
+    return tuple(
+        TracePoint(draws=calls, reached=min(share for share in reached if share is not None))
+        for calls, reached in found
+        if None not in reached
+    )
+
+
+NOT_ACCURACY = "Shows consistency, not correctness."
+
+
+def evidence_sentence(codes: str, label: Label) -> str:
+    """What the draws say about an identified label: how constant the answers are, and not that they are right.
+
+    >>> evidence_sentence("S" * 11, Label.SAFE)
+    '11 of 11 answers: safe. Shows consistency, not correctness.'
+    """
+    told = read_distribution(codes)
+    if told is not None:
+        words = distribution_words(told)
+        lead = f"{words[0].upper()}{words[1:]}; {label} leads by {told.gap:.3f}."
+        return f"{lead} Read off one call. {NOT_ACCURACY}"
+    draws = decode_draws(codes)
+    said = sum(draw.label is label for draw in draws)
+    return f"{said} of {len(draws)} answers: {label}. {NOT_ACCURACY}"
+
+
+def distribution_words(told: LabelDistribution) -> str:
+    """Each label's probability and the part that is not known.
+
+    >>> distribution_words(read_distribution("=0.7|0.2|0.1|0|1"))
+    'the server gives safe 0.700, unsafe 0.200, escalate 0.100 and leaves 0.000 unknown'
+    """
+    shares = ", ".join(f"{label} {told.labels[label]:.3f}" for label in LABELS)
+    return f"the server gives {shares} and leaves {told.unknown:.3f} unknown"
+
+
+LINE = 72.0
+"""Where the line stands, in percent of the track."""
+SHORT = LINE - 2.0
+"""A rival that is not excluded stays visibly short of it."""
+LARGEST = 1e6
+
+_LINES = (
+    '<i class="short" aria-hidden="true"></i>not yet ruled out &nbsp; <i aria-hidden="true"></i>ruled out &nbsp; '
+    '<u aria-hidden="true"></u>threshold'
+)
+_VOTES = '<i class="short" aria-hidden="true"></i>how many votes the leading label is ahead of this rival'
+
+_AXES = {
+    "evidence": ("1:1", "odds (log scale)"),
+    "pulls": ("level", "lead, in answers"),
+    "votes": ("level", "lead, in votes"),
+    "probability": ("level", "lead, in probability"),
+}
+
+
+def bars_html(compared: Sequence[Comparison], rule: StoppingRule) -> str:
+    """A row for each rival and the axis below; before any draw the same rows with nothing in them.
+
+    ``compared`` is empty where there is nothing to show: no draw yet, or answers that were no labels.
+    """
+    rows = "".join(_row(each, rule) for each in compared) or _EMPTY * 2
+    scale = compared[0].scale if compared else _scale(rule)
+    start, title = _AXES[scale]
+    line = "" if scale == "votes" else f'<span style="left:{LINE:.0f}%">threshold</span>'
+    return (
+        f'<div class="sl-ev-bars">{rows}<span class="pad"></span><div class="t" aria-hidden="true">'
+        f'<span>{start}</span>{line}</div><span class="c">{title}</span></div>'
+    )
+
+
+_EMPTY = '<span class="n">–</span><div class="sl-over" aria-hidden="true"></div><span class="v">–</span>'
+
+
+def _scale(rule: StoppingRule) -> str:
+    if isinstance(rule, PairwiseMixture):
+        return "evidence"
+    return "pulls" if isinstance(rule, SuccessiveElimination) else "votes"
+
+
+def _row(compared: Comparison, rule: StoppingRule) -> str:
+    mark = " out" if compared.excluded else ""
+    rival = f"<b>{escape(compared.rival)}</b>"
+    name = f"{escape(compared.leader)} over {rival}" if compared.leader else rival
+    line = "" if compared.needed is None else f'<u style="left:{LINE:.0f}%"></u>'
+    return (
+        f'<span class="n{mark}">{name}</span>'
+        f'<div class="sl-over{mark}" aria-hidden="true"><i style="width:{_width(compared, rule):.1f}%"></i>{line}</div>'
+        f'<span class="v{mark}">{escape(words(compared))}</span>'
+    )
+
+
+def _width(compared: Comparison, rule: StoppingRule) -> float:
+    """Percent of the track: past the line exactly where the rival is excluded."""
+    if compared.needed is None:
+        return 100 * compared.value / max(1, rule.budget)
+    share = LINE * max(0.0, compared.value) / max(compared.needed, 1e-9)
+    return min(100.0, max(LINE + 2, share)) if compared.excluded else min(SHORT, share)
+
+
+def words(compared: Comparison) -> str:
+    """Where it stands and its line, in words.
+
+    >>> from screening.labels import Label
+    >>> from math import log
+    >>> named = {"rival": Label.SAFE, "leader": Label.ESCALATE, "scale": "evidence"}
+    >>> words(Comparison(**named, value=log(86.4), needed=log(11), excluded=True))
+    '86.4:1 · needs 11.0:1 · ✓ ruled out'
+    >>> words(Comparison(**named, value=log(0.2), needed=log(1000), excluded=False))
+    '0.2:1 · needs 1,000:1'
+    """
+    fate = " · ✓ ruled out" if compared.excluded else ""
+    if compared.scale == "evidence":
+        stands, line = _factor(compared.value), _factor(compared.needed or 0.0)
+        near = " · just short" if stands == line and not compared.excluded else ""
+        return f"{stands} · needs {line}{fate}{near}"
+    if compared.scale == "probability":
+        return f"lead of {compared.value:.3f} · unknown {compared.needed or 0.0:.3f}{fate}"
+    if compared.leader is None:
+        return f"lead of {compared.value:.0f} or more{fate}"
+    line = "" if compared.needed is None else f" · needs {compared.needed:.0f}"
+    return f"lead of {compared.value:.0f}{line}{fate}"
+
+
+def _factor(logarithm: float) -> str:
+    """The factor rounded down, so that nothing looks nearer to its line than it is."""
+    if logarithm > 13.8155:  # ln of a million
+        return f"over {LARGEST:,.0f}:1"
+    factor = exp(logarithm) * (1 + 1e-12)
+    if factor < 0.1:
+        return "0.0:1"
+    return f"{floor(10 * factor) / 10:.1f}:1" if factor < 100 else f"{floor(factor):,}:1"
+
+
+def rule_sentence(rule: StoppingRule) -> str:
+    """How the rule decides and what that is worth, in one sentence that claims no more."""
+    if isinstance(rule, PairwiseMixture):
+        return (
+            "An agent commits to a label only when the evidence against both others passes the threshold. By design it "
+            f"commits to something other than its own most frequent answer at most {_rate(rule.delta)} of the time."
+        )
+    if isinstance(rule, SuccessiveElimination):
+        return (
+            "A label is ruled out once another leads it by the threshold, and the last one left is the answer. By "
+            f"design that is not the agent's own most frequent answer at most {_rate(rule.delta)} of the time."
+        )
+    return f"The most frequent of {rule.budget} answers counts; there is no threshold and no error bound."
+
+
+READ_OFF = (
+    "Read off one call: the most probable label counts where its lead over each other is more than what the server "
+    "leaves unknown; no error bound holds."
+)
+
+
+def legend_html(rules: Iterable[StoppingRule], *, read_off: bool) -> str:
+    """What the bars of a picture mean and how their rules decide: each thing said once for all its nodes.
+
+    ``rules`` are those of the nodes that were sampled; ``read_off`` where probabilities stand in the place of draws.
+    """
+    found = list(rules)
+    marks = [_LINES] * (read_off or any(_scale(rule) != "votes" for rule in found))
+    marks += [_VOTES] * any(_scale(rule) == "votes" for rule in found)
+    sentences = dict.fromkeys(escape(rule_sentence(rule)) for rule in found)
+    told = [READ_OFF] * read_off
+    return "".join(f'<p class="sl-key">{words}</p>' for words in [*marks, *sentences, *told])
+
+
+def _rate(probability: float) -> str:
+    return f"{100 * probability:.3g}%"
+
+
+POINTS = 48
+BAND_LINE = 1.2
+"""Half of the share line's thickness, in percent of the panel's height."""
+
+Step = tuple[int, tuple[Arm, ...]]
+
+
+def steps(rule: StoppingRule, codes: str) -> tuple[list[Step], dict[Label, int]]:
+    """About `POINTS` moments of the replayed draws, and since which draw each label that is excluded now has been."""
+    state = rule.start()
+    kept: list[Step] = []
+    out: dict[Label, int] = {}
+    every = max(1, -(-len(codes) // POINTS))
+    for number, draw in enumerate(decode_draws(codes), start=1):
+        state = state.observe(draw.label)
+        excluded = {each.rival for each in state.comparisons() if each.excluded}
+        out = {label: out.get(label, number) for label in LABELS if label in excluded}
+        if number % every == 0 or number == len(codes):
+            kept.append((number, state.arms()))
+    return kept, out
+
+
+@lru_cache(maxsize=512)
+def bands_fold_html(rule: StoppingRule, codes: str) -> str:
+    """The three panels, folded until opened by a click or Enter; empty without draws."""
+    if not codes:
+        return ""
+    kept, out = steps(rule, codes)
+    panels = "".join(_panel(label, kept, out.get(label)) for label in LABELS)
+    return (
+        '<details class="sl-fold"><summary>Answer shares over time, with confidence bands</summary>'
+        f'<div class="sl-bands"><div class="y" aria-hidden="true"><span>1</span><span>share</span><span>0</span></div>'
+        f'{panels}</div><p class="sl-key">Line: the share of the answers so far. Shaded: where the agent\'s own share '
+        f"may lie. Gray, from the dashed line on: ruled out. {bands_sentence(rule)}</p></details>"
+    )
+
+
+def bands_sentence(rule: StoppingRule) -> str:
+    """How the bands relate to the decision."""
+    if isinstance(rule, PairwiseMixture):
+        return (
+            "The rule does not decide by these bands but by the evidence above, which compares two labels at a time "
+            "and is sharper: a label can be ruled out while its band still overlaps another."
+        )
+    if isinstance(rule, SuccessiveElimination):
+        return "A label is dropped at the end of the round in which its band ends below another's."
+    return "They hold for the number of votes fixed beforehand, and decide nothing."
+
+
+def _panel(label: Label, kept: Sequence[Step], out: int | None) -> str:
+    last = kept[-1][0]
+    found = [(calls, next(arm for arm in arms if arm.label is label)) for calls, arms in kept]
+    seen = [(100 * calls / last, arm) for calls, arm in found if arm.estimate is not None]
+    band = [f"{x:.1f}% {_down(arm.high):.1f}%" for x, arm in seen]
+    band += [f"{x:.1f}% {_down(arm.low):.1f}%" for x, arm in reversed(seen)]
+    line = [f"{x:.1f}% {_down(arm.estimate) - BAND_LINE:.1f}%" for x, arm in seen]
+    line += [f"{x:.1f}% {_down(arm.estimate) + BAND_LINE:.1f}%" for x, arm in reversed(seen)]
+    gone = "" if out is None else f'<u style="left:{100 * out / last:.1f}%"></u>'
+    fate = "" if out is None else f"ruled out after answer {out}"
+    return (
+        f'<figure class="{"in" if out is None else "out"}">'
+        f'<div class="sl-plot sl-c-{label.value}" role="img" '
+        f'aria-label="{escape(_words(label, found[-1][1], fate), quote=True)}">'
+        f'<i class="b" style="clip-path:polygon({",".join(band)})"></i>'
+        f'<i style="clip-path:polygon({",".join(line)})"></i>{gone}</div>'
+        f'<div class="x" aria-hidden="true"><span>answer {kept[0][0]}</span><span>{last}</span></div>'
+        f"<figcaption><b>{label.value}</b><span>{fate}</span></figcaption></figure>"
+    )
+
+
+def _words(label: Label, arm: Arm, fate: str) -> str:
+    band = f"{label}: band from {max(0.0, arm.low):.2f} to {min(1.0, arm.high):.2f} after the last answer"
+    return f"{band}, {fate}" if fate else band
+
+
+def _down(share: float | None) -> float:
+    """Percent from the top."""
+    return 100 * (1 - min(1.0, max(0.0, share or 0.0)))
+
+
+_ICONS = {
+    State.WAITING: "○",
+    State.SAMPLING: "●",
+    State.IDENTIFIED: "✓",
+    State.EXHAUSTED: "◇",
+    State.CURTAILED: "◇",
+    State.TOO_CLOSE: "◇",
+    State.NO_ANSWER: "!",
+    State.NOT_ASKED: "–",
+    State.STOPPED: "■",
+}
+
+
+def live_html(views: Sequence[NodeView], *, ended: bool) -> str:
+    """All nodes, one under the other. Every row keeps its height while it fills.
+
+    The shares with their bands are one click away once it has ``ended``: a tick would close them again.
+    """
+    return f'<div class="sl-live">{"".join(rows_html(views, ended=ended))}{key_html(views)}</div>'
+
+
+def rows_html(views: Sequence[NodeView], *, ended: bool) -> tuple[str, ...]:
+    """Each node's row."""
+    return tuple(_node(number, view, ended) for number, view in enumerate(views, start=1))
+
+
+def key_html(views: Sequence[NodeView]) -> str:
+    """What the bars of these rows mean."""
+    sampled = [view.rule for view in views if view.distribution is None]
+    return legend_html(sampled, read_off=len(sampled) < len(views))
+
+
+def budget_html(calls: int, budget: int, *, cost_usd: float | None, seconds: float | None) -> str:
+    """Calls used of the most there can be, what they cost and how long it has taken."""
+    share = min(100.0, 100 * calls / budget) if budget else 0.0
+    time = f" · {seconds:.0f} s" if seconds is not None else ""
+    return (
+        f'<div class="sl-live sl-budget"><div class="w">'
+        f"<div><b>{calls}</b> of at most {budget} calls{time}</div>"
+        f"<span>{escape(money(cost_usd))}</span></div>"
+        f'<div class="sl-bar" aria-hidden="true"><i style="width:{share:.1f}%"></i></div></div>'
+    )
+
+
+def money(cost_usd: float | None) -> str:
+    """An amount in US dollars; unknown is not free.
+
+    >>> money(None), money(0.0), money(0.00042), money(12.345)
+    ('cost unknown', 'no cost', '$0.0004', '$12.35')
+    """
+    if cost_usd is None:
+        return "cost unknown"
+    if cost_usd == 0:
+        return "no cost"
+    return f"${cost_usd:,.2f}" if cost_usd >= 1 else f"${cost_usd:.4f}"
+
+
+def badge_html(view: NodeView) -> str:
+    """The node's state in words with its mark; colour only repeats it."""
+    words = f"Answered: {view.label}" if view.state is State.IDENTIFIED else view.state.value
+    return f'<span class="sl-badge sl-c-{_colour(view)}">{_ICONS[view.state]} {escape(words)}</span>'
+
+
+def _colour(view: NodeView) -> str:
+    if view.label is not None:
+        return view.label.value
+    if view.state in ABSTAINED:
+        return "escalate"
+    return "open" if view.state is State.SAMPLING else "quiet"
+
+
+def _node(number: int, view: NodeView, ended: bool) -> str:
+    drawn = ended and view.compared and view.distribution is None
+    folded = bands_fold_html(view.rule, view.codes) if drawn else _NO_BANDS
+    return (
+        f'<section class="sl-node" aria-label="{escape(view.title, quote=True)}">'
+        f'<div><h4>{number} {escape(view.title)}</h4><p class="q">{escape(view.question)}</p>{badge_html(view)}</div>'
+        f"<div>{bars_html(view.compared, view.rule)}{folded}</div>{_trace_html(view)}</section>"
+    )
+
+
+_NO_BANDS = '<p class="sl-later" aria-hidden="true">&nbsp;</p>'
+"""Keeps the place of the shares."""
+
+
+def _trace_html(view: NodeView) -> str:
+    """How far the label in the lead was from being named, after ever more draws: full height is the line."""
+    drawn = f"{view.calls} of at most {view.budget} answers"
+    if not view.trace:
+        return f'<div class="sl-trace">{drawn if view.calls else ""}</div>'
+    bars = "".join(f'<i style="height:{100 * point.reached:.1f}%"></i>' for point in view.trace)
+    return (
+        f'<div class="sl-trace"><div class="g" aria-hidden="true">{bars}</div>'
+        f"{_way(view.trace[-1])} of the way to the threshold after {drawn}</div>"
+    )
+
+
+def _way(point: TracePoint) -> str:
+    """In percent, rounded down: 100 is the line itself."""
+    return f"{int(100 * point.reached)}%"

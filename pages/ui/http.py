@@ -1,0 +1,412 @@
+"""What stands before Streamlit: headers on every answer, which addresses there are, where a sign-in leads back to."""
+
+import asyncio
+import base64
+import hashlib
+import ipaddress
+import re
+import zlib
+from collections.abc import Collection
+from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
+from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+import streamlit as st
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from starlette.datastructures import MutableHeaders
+from starlette.responses import PlainTextResponse, RedirectResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from streamlit.auth_util import get_cookie_with_chunks
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.web.server.server_util import get_cookie_secret
+from streamlit.web.server.starlette.starlette_app_utils import decode_signed_value
+from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
+
+SIGNED_IN_COOKIE = "_streamlit_user"
+NEXT_COOKIE = "second_look_next"
+SIGN_IN_AGAIN = "/sign-in-again"
+"""Address that forgets the sign-in cookie; its ``next`` says where the person was."""
+NEXT_LIFETIME_S = 600
+_INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
+FILES = "/_file"
+"""Where the addresses of streamed files begin."""
+LIVE = "/_live/inbox"
+"""Where an open inbox asks what is new."""
+LIVE_TEXT = "/_live/text"
+"""Where a page that watches a text being screened asks what is new."""
+_NOT_A_PAGE = (
+    FILES,
+    LIVE,
+    LIVE_TEXT,
+    "/_stcore",
+    "/static",
+    "/media",
+    "/component",
+    "/oauth2callback",
+    "/auth",
+    "/app/static",
+    "/healthz",
+    "/readyz",
+    "/metrics",
+)
+
+
+WORTH_COMPRESSING = 500
+"""Bytes; a smaller answer fits one packet and is not compressed."""
+_GZIP = 31
+
+
+class UnsafeBind(Exception):
+    """The server would answer other machines, and nobody would have to sign in."""
+
+
+class UnreadableSecrets(Exception):
+    """A secrets file is there and cannot be read, so nobody can tell whether people must sign in."""
+
+
+def sign_in_configured() -> bool:
+    """Whether people sign in at their institution (an [auth] section in the secrets file). UnreadableSecrets."""
+    if st.secrets.load_if_toml_exists():
+        return "auth" in st.secrets
+    if any(Path(path).exists() for path in st.get_option("secrets.files")):
+        raise UnreadableSecrets("the secrets file cannot be read: fix it, or remove it to run without sign-in")
+    return False
+
+
+def is_served_over_tls() -> bool:
+    """Whether people reach this site over TLS: here, or where the address says that it ends in front."""
+    if st.get_option("server.sslCertFile"):
+        return True
+    return sign_in_configured() and str(st.secrets["auth"].get("redirect_uri", "")).startswith("https://")
+
+
+def require_safe_bind(address: str | None, *, sign_in: bool) -> None:
+    """Returns when the address is this machine's own or people must sign in; raises `UnsafeBind` otherwise.
+
+    >>> require_safe_bind("127.0.0.1", sign_in=False)
+    """
+    if sign_in or address == "localhost":
+        return
+    try:
+        loopback = ipaddress.ip_address(address or "0.0.0.0").is_loopback  # noqa: S104 - None binds everything
+    except ValueError:
+        loopback = False
+    if not loopback:
+        raise UnsafeBind(
+            f"server.address is {address or 'every interface'}: without sign-in ([auth] in .streamlit/secrets.toml) "
+            "Second Look only serves 127.0.0.1"
+        )
+
+
+def content_policy(index_html: str) -> str:
+    """The Content-Security-Policy under which this index.html runs, its inline scripts named by their hash."""
+    hashes = (
+        base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        for script in _INLINE_SCRIPT.findall(index_html)
+    )
+    scripts = " ".join(f"'sha256-{digest}'" for digest in hashes)
+    return (
+        f"default-src 'none'; script-src 'self' {scripts}; style-src 'self' 'unsafe-inline'; "
+        "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; worker-src 'self' blob:; "
+        "manifest-src 'self'; frame-src 'none'; frame-ancestors 'none'; base-uri 'self'; form-action 'self'; "
+        "object-src 'none'"
+    )
+
+
+def compress(body: bytes) -> bytes:
+    """The same in gzip at level 4: half the time of the highest level, for 3 % more bytes."""
+    packer = zlib.compressobj(4, zlib.DEFLATED, _GZIP)
+    return packer.compress(body) + packer.flush()
+
+
+class SecurityHeaders:
+    """Adds the headers that keep a page to itself; downloads are never kept by a cache."""
+
+    def __init__(self, app: ASGIApp, *, policy: str, tls: bool = False, hsts_days: int = 0) -> None:
+        self._app = app
+        self._tls = tls or hsts_days > 0
+        self._headers = {
+            "Content-Security-Policy": policy,
+            "X-Content-Type-Options": "nosniff",
+            "X-Frame-Options": "DENY",
+            "Referrer-Policy": "no-referrer",
+            "Cross-Origin-Opener-Policy": "same-origin",
+            "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+        }
+        if hsts_days:
+            self._headers["Strict-Transport-Security"] = f"max-age={hsts_days * 86_400}"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        kept = dict(self._headers)
+        if scope["path"].startswith("/media"):
+            kept["Cache-Control"] = "no-store"
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(kept)
+                if self._tls:
+                    message["headers"] = [_secure(name, value) for name, value in message["headers"]]
+            await send(message)
+
+        await self._app(scope, receive, with_headers)
+
+
+def _secure(name: bytes, value: bytes) -> tuple[bytes, bytes]:
+    """A cookie that only goes back over TLS: neither Streamlit nor this program sees that TLS ends in front of them."""
+    if name.lower() != b"set-cookie" or b"secure" in (part.strip().lower() for part in value.split(b";")[1:]):
+        return name, value
+    return name, value + b"; Secure"
+
+
+_HTML_OF_THEIR_OWN = ("/component/", "/media/")
+"""Where a page in HTML is no answer to an unknown address: components, and files made for a download."""
+
+
+class KnownAddresses:
+    """Answers 404 where there is no page: Streamlit would answer with its page, and a health check there be always
+    green. Streamlit's own metrics are given to nobody: they tell who is here and what they keep.
+    """
+
+    def __init__(self, app: ASGIApp, *, pages: Collection[str]) -> None:
+        self._app = app
+        self._pages = frozenset(f"/{page}" for page in pages)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"].rstrip("/") in ("", *self._pages):
+            await self._app(scope, receive, send)
+        elif scope["path"].rstrip("/").endswith("/_stcore/metrics"):
+            await _nothing_here(scope, receive, send)
+        else:
+            await self._unless_page(scope, receive, send)
+
+    async def _unless_page(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The answer, where it is not the page that Streamlit gives for whatever it does not know."""
+        page = False
+
+        async def check_and_send(message: Message) -> None:
+            nonlocal page
+            if message["type"] == "http.response.start" and message["status"] in (200, 206, 304):
+                kind = MutableHeaders(scope=message).get("content-type", "")
+                page = kind.startswith("text/html") and not scope["path"].startswith(_HTML_OF_THEIR_OWN)
+                if page:
+                    await _nothing_here(scope, receive, send)
+            if not page:
+                await send(message)
+
+        await self._app(scope, receive, check_and_send)
+
+
+async def _nothing_here(scope: Scope, receive: Receive, send: Send) -> None:
+    await PlainTextResponse("There is no such page.", status_code=404)(scope, receive, send)
+
+
+class DeepLink:
+    """Keeps the address somebody came for in a short cookie until the sign-in has returned them to `/`."""
+
+    def __init__(self, app: ASGIApp, *, sign_in: bool) -> None:
+        self._app = app
+        self._sign_in = sign_in
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not self._sign_in or scope["type"] != "http" or not _is_page(scope):
+            await self._app(scope, receive, send)
+        elif scope["path"] == SIGN_IN_AGAIN:
+            await _forget_sign_in(scope)(scope, receive, send)
+        elif has_session_cookie(scope) and scope["path"] == "/" and (target := _safe(_cookies(scope).get(NEXT_COOKIE))):
+            response = RedirectResponse(target, status_code=303)
+            response.delete_cookie(NEXT_COOKIE)
+            await response(scope, receive, send)
+        elif not has_session_cookie(scope) and (wanted := _wanted_path(scope)) != "/":
+            await self._app(scope, receive, _setting_cookie(wanted, send))
+        else:
+            await self._app(scope, receive, send)
+
+
+def has_session_cookie(scope: Scope) -> bool:
+    """Whether the request carries a sign-in cookie with a good signature (Streamlit's own, valid 30 days)."""
+    return signed_in_claims(scope) is not None
+
+
+def signed_in_claims(scope: Scope) -> bytes | None:
+    """What the institution said at the sign-in, as JSON, when the cookie's signature is good. A large one comes in
+    several cookies, each signed. It does not say whether the session is still valid.
+    """
+    cookies, secret = _cookies(scope), get_cookie_secret()
+
+    def part(name: str) -> bytes | None:
+        value = cookies.get(name)
+        return decode_signed_value(secret, name, value.encode("latin-1", "replace")) if value else None
+
+    return get_cookie_with_chunks(part, SIGNED_IN_COOKIE)
+
+
+def _forget_sign_in(scope: Scope) -> RedirectResponse:
+    """Back to where the person was, without the cookie of a sign-in that is no longer valid."""
+    wanted = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("next", [""])[0]
+    response = RedirectResponse(_safe(quote(wanted, safe="")) or "/", status_code=303)
+    for name in _cookies(scope):
+        if name.startswith(SIGNED_IN_COOKIE):  # a large one comes in several
+            response.delete_cookie(name)
+    return response
+
+
+def _is_page(scope: Scope) -> bool:
+    """Whether somebody went there: not what a page fetches by itself, such as its icon or its health check."""
+    path: str = scope["path"]
+    fetched = any(name == b"sec-fetch-dest" and value != b"document" for name, value in scope["headers"])
+    inner = path.startswith(_NOT_A_PAGE) or "/_stcore" in path or "." in path.rpartition("/")[2]
+    return scope["method"] == "GET" and not fetched and not inner
+
+
+def _wanted_path(scope: Scope) -> str:
+    query = scope.get("query_string", b"").decode("latin-1")
+    return str(scope["path"]) + (f"?{query}" if query else "")
+
+
+def _safe(cookie: str | None) -> str | None:
+    target = unquote(cookie) if cookie else ""
+    local = target.startswith("/") and not target.startswith(("//", "/\\")) and target.isprintable()
+    return quote(target, safe="/?&=%-_.~+") if local and target != "/" else None
+
+
+def _cookies(scope: Scope) -> dict[str, str]:
+    jar: SimpleCookie = SimpleCookie()
+    for name, value in scope["headers"]:
+        if name == b"cookie":
+            try:
+                jar.load(value.decode("latin-1"))
+            except CookieError:
+                continue
+    return {name: morsel.value for name, morsel in jar.items()}
+
+
+def _setting_cookie(target: str, send: Send) -> Send:
+    cookie = f"{NEXT_COOKIE}={quote(target, safe='')}; Max-Age={NEXT_LIFETIME_S}; Path=/; HttpOnly; SameSite=Lax"
+
+    async def with_cookie(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            MutableHeaders(scope=message).append("Set-Cookie", cookie)
+        await send(message)
+
+    return with_cookie
+
+
+PAGE_MESSAGES = frozenset(
+    {"rerun_script", "stop_script", "app_heartbeat", "file_urls_request", "backend_operation_request"}
+)
+"""The messages a page sends in normal use. Others are for developers: one empties the caches of all users."""
+
+UNREADABLE = "unreadable"
+REFUSED = 1008
+"""Close code of RFC 6455: against the rules of this server."""
+
+BUSY = 1013
+MOST_STRANGERS = 100
+"""Connections at a time of people who have not signed in."""
+LARGEST_OF_STRANGERS = 64_000
+STRANGERS_STAY_S = 300.0
+
+_PORTS = {"http": 80, "https": 443}
+
+
+class SocketGuard:
+    """Refuses web sockets of other sites, and drops messages that only a developer's browser would send. Whoever has
+    not signed in, where people must, gets one of a few places, for small messages and for a while: a page of theirs
+    that stays open connects anew by itself.
+    """
+
+    def __init__(self, app: ASGIApp, *, sign_in: bool = False) -> None:
+        self._app = app
+        self._sign_in = sign_in
+        self._strangers = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "websocket":
+            await self._app(scope, receive, send)
+        elif not own_page(scope):
+            await _close(receive, send, REFUSED)
+        elif not self._sign_in or has_session_cookie(scope):
+            await self._app(scope, _of_pages(receive), send)
+        elif self._strangers >= MOST_STRANGERS:
+            await _close(receive, send, BUSY)
+        else:
+            self._strangers += 1
+            try:
+                await self._app(scope, _of_strangers(_of_pages(receive)), send)
+            finally:
+                self._strangers -= 1
+
+
+async def _close(receive: Receive, send: Send, code: int) -> None:
+    await receive()  # the handshake
+    await send({"type": "websocket.close", "code": code})
+
+
+def own_page(scope: Scope) -> bool:
+    """Whether a handshake or an upload comes from a page of this very host and port, or of an Origin that the site
+    names in server.corsAllowedOrigins, for a proxy that does not pass the Host on.
+
+    A browser always says its Origin with these: a request without one, with two, or from a page without one is not.
+    """
+    origins, hosts = _headers(scope, b"origin"), _headers(scope, b"host")
+    if len(origins) != 1 or len(hosts) != 1 or not is_host_allowed(hosts[0]):
+        return False
+    here, there = _place(f"//{hosts[0]}", origins[0].partition(":")[0]), _place(origins[0])
+    return there is not None and (there == here or origins[0] in st.get_option("server.corsAllowedOrigins"))
+
+
+def _headers(scope: Scope, name: bytes) -> list[str]:
+    return [value.decode("latin-1") for key, value in scope["headers"] if key == name]
+
+
+def _place(address: str, scheme: str | None = None) -> tuple[str, int] | None:
+    """Host and port; None where the address is not that of a web page."""
+    try:
+        parts = urlsplit(address)
+        default = _PORTS.get(scheme or parts.scheme)
+        if default is None or not parts.hostname or parts.path or parts.query or parts.fragment or "@" in parts.netloc:
+            return None
+        return parts.hostname.rstrip("."), parts.port or default
+    except ValueError:
+        return None
+
+
+def _of_pages(receive: Receive) -> Receive:
+    """The messages without those that no page sends; Streamlit ends a connection that sends anything else."""
+
+    async def receive_known() -> Message:
+        while True:
+            message = await receive()
+            if message["type"] != "websocket.receive" or message.get("bytes") is None:
+                return message
+            if _kind(message["bytes"]) in (*PAGE_MESSAGES, UNREADABLE):
+                return message
+
+    return receive_known
+
+
+def _of_strangers(receive: Receive) -> Receive:
+    """The messages until one is too large or the time is over; the connection then ends as if the browser had left."""
+    until = asyncio.get_running_loop().time() + STRANGERS_STAY_S
+
+    async def receive_small() -> Message:
+        try:
+            async with asyncio.timeout_at(until):
+                message = await receive()
+        except TimeoutError:
+            return {"type": "websocket.disconnect", "code": REFUSED}
+        large = len(message.get("bytes") or b"") > LARGEST_OF_STRANGERS
+        return {"type": "websocket.disconnect", "code": REFUSED} if large else message
+
+    return receive_small
+
+
+def _kind(content: bytes) -> str | None:
+    try:
+        found: str | None = BackMsg.FromString(content).WhichOneof("type")
+    except DecodeError:
+        return UNREADABLE
+    return found

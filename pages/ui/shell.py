@@ -1,0 +1,372 @@
+"""What stands around every page: navigation, notices, the banner of a standstill, faults, the pause button."""
+
+import logging
+import secrets
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import lru_cache
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+from pages.ui import context
+from pages.ui.auth import SIGN_OUT_FORM
+from pages.ui.context import SharedLook, singleton
+from pages.ui.format import local_time
+from pages.ui.labels import error_words, literal, sentence
+from screening.review.actors import Actor
+from screening.review.policy import Action, is_allowed
+from screening.review.reach import WHO_SEES_WHAT
+from screening.settings import SIMULATED_NOTICE
+from screening.text.display import visible
+from screening.words import count_of
+from storage import settings_store
+from storage.batches.batch_state import CAP_REACHED, BatchState
+from storage.batches.configurations import UnreadableConfiguration
+from storage.batches.pipelines import UnreadablePipeline
+from storage.batches.unscreened import NO_PROGRESS, NO_WORKER, Standstill, files_halted_since, standstills
+from storage.database import Database, Fault, passing_fault
+from storage.settings_store import SiteSettings, current
+
+if TYPE_CHECKING:
+    from streamlit.components.v2.types import ComponentRenderer
+
+FOLDER = Path(__file__).parent.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One page: its file in `pages/`, what it is called, its group and icon, the actions any of which makes it worth
+    showing, and its help; ``address`` in the browser where it is not the file's name.
+    """
+
+    file: str
+    title: str
+    group: str
+    icon: str
+    actions: tuple[Action, ...]
+    help: str
+    address: str = ""
+
+
+ENTRIES = (
+    Entry("home", "Home", "", "home", (Action.STOP,),  # what everybody may who signs in
+          "Your queue and where to start."),
+    Entry("inbox", "Inbox", "Review", "inbox", (Action.CLAIM_NEXT, Action.BROWSE_QUEUE),
+          "Cases to review: what the AI labels unsafe or cannot decide, and quality checks."),
+    Entry("shift", "Shift report", "Review", "schedule", (Action.CLAIM_NEXT, Action.BROWSE_QUEUE),
+          "What arrived, was reviewed, transferred and overdue in a period."),
+    Entry("screen", "Single text", "Screen", "vital_signs", (Action.SCREEN_TEXT,),
+          "Paste a text or a chat and see how the AI decides."),
+    Entry("batch_list", "File uploads", "Screen", "upload_file", (Action.VIEW_BATCHES,),
+          "Check a file and its cost, screen it, follow the progress, export the results.", address="batches"),
+    Entry("results", "Results", "Screen", "table_rows", (Action.VIEW_BATCHES,),
+          "All cases of an upload: search, filter, open."),
+    Entry("errors", "Misclassified", "Research", "rule", (Action.VIEW_RESULTS,),
+          "Confusion matrix against the original labels; a cell lists its cases."),
+    Entry("evaluation", "Evaluation", "Research", "table_chart", (Action.VIEW_RESULTS,),
+          "The paper's methods and ours on recorded responses."),
+    Entry("label_noise", "Label errors", "Research", "label_important", (Action.VIEW_RESULTS,),
+          "Possible label errors, and the corrected data set."),
+    Entry("reliability", "Reliability", "Research", "monitoring", (Action.VIEW_RESULTS,),
+          "Evidence so far on missed cases, and what it takes to say more."),
+    Entry("agreement", "Inter-rater agreement", "Research", "group", (Action.VIEW_AGREEMENT,),
+          "How far reviewers agree with one another."),
+    Entry("theory", "Methods", "Research", "functions", (Action.VIEW_BATCHES,),
+          "Guarantees, cost and differences from the paper."),
+    Entry("pipelines", "Pipelines", "Admin", "account_tree", (Action.VIEW_SETTINGS,),
+          "The agents and their paths: drawn, edited, versioned, activated."),
+    Entry("settings", "Settings", "Admin", "settings", (Action.VIEW_SETTINGS,),
+          "The AI model, limits, accounts, notifications, retention."),
+    Entry("audit", "Audit log", "Admin", "history", (Action.VIEW_AUDIT,),
+          "Who saw, reviewed, exported and changed what."),
+    Entry("case", "Case", "", "article", (),  # in no menu: it is empty without a case
+          "One case with its text, reviews and history."),
+)  # fmt: skip
+
+GROUPS = ("", "Review", "Screen", "Research", "Admin")
+"""The groups of the navigation; pages without one stand before them."""
+
+
+def pages_for(actor: Actor | None) -> Mapping[str, Sequence[st.Page]]:
+    """The pages that exist, by group, hidden where this person could do nothing on them.
+
+    The first one is the home of everybody, so that every other page has one address for all. A hidden page stands in
+    no group: a group is shown for what can be done in it.
+    """
+    made = _page if get_script_run_ctx() else _make  # outside of a run Streamlit makes no whole page
+    grouped: dict[str, list[st.Page]] = {group: [] for group in GROUPS}
+    for entry in ENTRIES:
+        shown = actor is not None and any(_may(actor, action) for action in entry.actions)
+        grouped[entry.group if shown else ""].append(made(entry, hidden=not shown))
+    return {group: pages for group, pages in grouped.items() if pages}
+
+
+def _page(entry: Entry, *, hidden: bool) -> st.Page:
+    """A page of its own for each run, which marks the one it shows; a copy, since making one looks at its file."""
+    return copy(_cached_page(entry, hidden=hidden))
+
+
+@lru_cache(maxsize=2 * len(ENTRIES))
+def _cached_page(entry: Entry, *, hidden: bool) -> st.Page:
+    return _make(entry, hidden=hidden)
+
+
+def _make(entry: Entry, *, hidden: bool) -> st.Page:
+    home = entry is ENTRIES[0]
+    return st.Page(
+        FOLDER / f"{entry.file}.py",
+        title=entry.title,
+        icon=f":material/{entry.icon}:",
+        help=entry.help,
+        url_path=None if home else entry.address or entry.file,
+        default=home,
+        visibility="hidden" if hidden else "visible",
+    )
+
+
+def _may(actor: Actor, action: Action) -> bool:
+    """Whether this person may do it on anything at all, their own things included."""
+    return is_allowed(actor, action) or is_allowed(actor, action, owner=actor.id)
+
+
+NOT_A_CRISIS_SERVICE = "Screens text. Does not assess a person's risk. Not a crisis service."
+STOPPED = "AI decisions paused: every new text is escalated to a clinician."
+
+
+def notice_html(site: SiteSettings, *, simulated: bool) -> str:
+    """One line for the top of every page, as HTML for `st.html`."""
+    marks = f'<b role="note">⚠ {escape(SIMULATED_NOTICE)}</b>' if simulated else ""
+    marks += f'<b role="alert" class="stop">■ {escape(STOPPED)}</b>' if site.stopped else ""
+    way = f"<span>In crisis? {escape(site.help_text)}</span>" if site.help_text.strip() else ""
+    return f'<div class="sl-notice">{marks}<span>{NOT_A_CRISIS_SERVICE}</span>{way}</div>'
+
+
+def footer_html(site: SiteSettings) -> str:
+    """The intended use in the site's own words, and what reaches a person as its settings are, for every page's end."""
+    return f'<div class="sl-footer">{escape(f"{site.intended_use} {WHO_SEES_WHAT}")}</div>'
+
+
+def watch_connection() -> None:
+    """Has a page say in our words that its server can't be reached. The inbox has words of its own, which say what
+    becomes of what is chosen there.
+    """
+    _connection()(key="line")
+
+
+@lru_cache(maxsize=1)
+def _connection() -> "ComponentRenderer":
+    return st.components.v2.component("second-look-browser.line", js="line.js", css="line.css")
+
+
+LOOK_EVERY = timedelta(seconds=3)
+_ACCOUNT = ("authentication", "permission", "billing", "spend_cap", "unknown_model", "unknown_server", "redirected")
+FIRST_STEPS = dict.fromkeys(_ACCOUNT, "An administrator fixes it in the account or the settings of the model") | {
+    "preflight_failed": "An administrator can allow the model in writing, in Settings",
+    "no_usable_answer": "Whoever runs the server looks at what the model's service answers",
+    "configuration_changed": "Whoever runs the server restores the settings that it began with",
+    "internal_error": "Whoever runs the server looks at the worker's log",
+}
+"""What has to be done before a press helps."""
+
+
+@singleton
+def standing_still() -> SharedLook[tuple[Sequence[Standstill], SiteSettings, Sequence[datetime]]]:
+    """What keeps texts from being screened, the site's settings, and since when files are not taken in any further."""
+    return SharedLook(lambda db, now: (standstills(db, now), current(db).settings, files_halted_since(db)), LOOK_EVERY)
+
+
+def standstill_lines(db: Database, now: datetime) -> tuple[str, ...]:
+    """The banner's paragraphs; empty while all that waits is on its way."""
+    found, site, halted = standing_still().at(db, now)
+    return (*banner_lines(found, site, now), *file_lines(halted, now))
+
+
+def banner_html(lines: Sequence[str]) -> str:
+    """The paragraphs as HTML for `st.html`; empty without any."""
+    said = "".join(f"<p>{escape(line)}</p>" for line in lines)
+    return f'<div class="sl-standstill" role="status">{said}</div>' if said else ""
+
+
+def banner_lines(found: Sequence[Standstill], site: SiteSettings, now: datetime) -> tuple[str, ...]:
+    """One paragraph a cause, and what becomes of the texts meanwhile."""
+    if not found:
+        return ()
+    causes = list(dict.fromkeys(one.cause for one in found))
+    said = [_cause([one for one in found if one.cause == cause], now) for cause in causes]
+    meanwhile = (
+        f"After {site.unscreened_minutes:g} minutes such a text enters the review queue as not screened, unless its "
+        "upload is an overnight one or only lists or counts unsafe texts. None is taken for safe."
+    )
+    return (*said, meanwhile)
+
+
+def file_lines(halted: Sequence[datetime], now: datetime) -> tuple[str, ...]:
+    """A paragraph on files that are not taken in any further: nothing waits of what nobody has."""
+    if not halted:
+        return ()
+    first, where = ("", "The upload's page") if len(halted) == 1 else ("the first ", "The page of each upload")
+    return (
+        f"▲ Part of {count_of(len(halted), 'file')} was not imported, {first}since {local_time(halted[0], now)}: those "
+        f"texts are not screened or reviewed. {where} says why.",
+    )
+
+
+def _cause(same: Sequence[Standstill], now: datetime) -> str:
+    """All that stands still for one cause; where not all of it is mended alike, each way with its number of texts."""
+    waiting, since = sum(one.waiting for one in same), min(one.since for one in same)
+    what = error_words(same[0].cause)
+    texts = count_of(waiting, "text is", "texts are")
+    first = "" if waiting == 1 else "the first "
+    ways: dict[str, int] = {}
+    for one in same:
+        ways[_mend(one)] = ways.get(_mend(one), 0) + one.waiting
+    mend = " ".join(ways) if len(ways) == 1 else " ".join(f"For {n:,} of them: {way}" for way, n in ways.items())
+    since_when = f"{first}since {local_time(since, now)}"
+    return f"▲ {what[0].upper()}{what[1:]}. {texts} not screened, {since_when}. {mend}"
+
+
+def _mend(one: Standstill) -> str:
+    """Who can fix it and what they press."""
+    if one.cause == NO_WORKER:
+        return "Whoever runs the server can fix it: start the worker. Nothing needs to be pressed here."
+    if one.cause == NO_PROGRESS:
+        return "Whoever runs the server can fix it: look at the worker's log, and restart the worker."
+    who = "Whoever began the upload, or an administrator,"
+    if one.cause in CAP_REACHED and one.state is not None:
+        return f"{who} can fix it: Continue without a limit, on the upload's page."
+    if one.cause in FIRST_STEPS:
+        who = f"{FIRST_STEPS[one.cause]}; then whoever began the upload"
+    if one.state is BatchState.PAUSED:
+        return f"{who} presses Resume on the upload's page."
+    if one.state is None:
+        return f"{who} presses Retry on the upload's page, or Try again under a single text."
+    return "It goes on by itself once that is over; whoever runs the server can look at the model's service."
+
+
+RETRY_S = 2.0
+WORDS: Mapping[Fault, str] = {
+    Fault.AWAY: "The database does not answer.",
+    Fault.LOST: "The database does not answer.",
+    Fault.BUSY: "The database is busy or full.",
+    Fault.STATEMENT: "The database did not answer in time.",
+    Fault.READ_ONLY: "The database cannot be written: its disk is read-only.",
+    Fault.DAMAGED: "The database is damaged: call whoever runs this site. The last backup has to be restored.",
+}
+SAVED = "What said that it was saved is saved; what you pressed last may not be."
+BY_ITSELF = "What this page shows may be out of date. It tries again by itself."
+AGAIN = "Try again in a moment."
+OURS = "This page met a fault of the program."
+NUMBER = "Load the page again. If it fails again, give this number to whoever runs this site:"
+ANOTHER = "It is in force: an administrator puts another one in force on the page Pipelines."
+ELSEWHERE = "What was screened with it stands in Results, Errors and the exports."
+NOTICED = "noticed"
+"""In the session once its page has its notice."""
+
+log = logging.getLogger(__name__)
+
+
+def passing_words(error: Exception) -> str | None:
+    """What is wrong with the database where that passes by itself; None for every other error.
+
+    >>> from sqlalchemy.exc import TimeoutError
+    >>> passing_words(TimeoutError()), passing_words(ValueError())
+    ('The database is busy or full.', None)
+    """
+    fault = passing_fault(error)
+    return None if fault is None else WORDS[fault]
+
+
+def say_notice(place: DeltaGenerator, html: str) -> None:
+    """Write every page's notice in its place, where it stays until a run writes it anew: emptied at a run's begin, it
+    would move all that stands below it.
+    """
+    place.html(html)
+    st.session_state[NOTICED] = True
+
+
+@contextmanager
+def run_again_while_away(notice: DeltaGenerator, place: DeltaGenerator) -> Iterator[None]:
+    """Around a run of the whole page: while the database can't be used, ``place`` says so and the page runs again.
+    A page that has no ``notice`` yet gets the one that every site has.
+
+    What the page showed stays meanwhile, since a run that ends in another one clears nothing: a desk and what is
+    filled in on it are still there afterwards.
+    """
+    try:
+        yield
+    except Exception as error:
+        if (words := passing_words(error)) is None:
+            raise
+        if NOTICED not in st.session_state:
+            say_notice(notice, notice_html(SiteSettings(), simulated=False))
+        place.error(f"{words} {SAVED} {BY_ITSELF}", icon=":material/database_off:")
+        time.sleep(RETRY_S)
+        st.rerun()
+
+
+def say_fault(error: Exception) -> bool:
+    """Say in our words that the page, or the part of it that ran alone, failed; True: the library need not say it.
+
+    For the app's ``on_script_error``. The library has logged the error by then; the number leads to its place there.
+    """
+    if (words := passing_words(error)) is not None:
+        st.error(f"{words} {SAVED} {AGAIN}", icon=":material/database_off:")
+    elif isinstance(error, UnreadablePipeline):
+        st.error(f"{literal(sentence(error))} {ANOTHER}", icon=":material/account_tree:")
+    elif isinstance(error, UnreadableConfiguration):
+        st.error(f"{literal(sentence(error))} {ELSEWHERE}", icon=":material/account_tree:")
+    else:
+        number = secrets.token_hex(3)
+        log.error("page fault %s: %s", number, type(error).__name__)
+        st.error(f"{OURS} {SAVED} {NUMBER} {number}.", icon=":material/error:")
+    return True
+
+
+def controls(db: Database, person: Actor, site: SiteSettings) -> None:
+    """Draw them. Call it after the page's own elements have their place, so that they come last in reading order."""
+    with st.container(key="controls", horizontal=True, horizontal_alignment="right"):
+        if is_allowed(person, Action.STOP):
+            stop_button(db, person, site)
+        if context.sign_in_configured():
+            _account(person)
+
+
+def stop_button(db: Database, person: Actor, site: SiteSettings) -> None:
+    """Everybody may stop; fewer may start again. Both ask for confirmation."""
+    name, key = ("AI decisions paused", "stopped_switch") if site.stopped else ("Pause AI decisions", "stop_switch")
+    with st.popover(name, icon=":material/pause_circle:", key=key):
+        stop_panel(db, person, site, key="popover")
+
+
+def stop_panel(db: Database, person: Actor, site: SiteSettings, *, key: str = "panel") -> None:
+    """The stop button, with a sentence on what it does."""
+    if not site.stopped:
+        st.write(
+            "The AI stops deciding: every new text is escalated to a clinician until you resume. Reviews continue."
+        )
+        if st.button("Pause now", key=f"stop_{key}", type="primary", icon=":material/pause_circle:"):
+            settings_store.stop(db, person.at(context.now()))
+            st.rerun()
+        return
+    st.write(STOPPED)
+    if not is_allowed(person, Action.START):
+        st.write("A senior reviewer or an administrator can resume them.")
+    elif st.button("Resume AI decisions", key=f"start_{key}", icon=":material/play_arrow:"):
+        settings_store.start(db, person.at(context.now()))
+        st.rerun()
+
+
+def _account(person: Actor) -> None:
+    with st.popover("Account", icon=":material/person:"):
+        st.text(visible(person.name))
+        st.caption(", ".join(sorted(person.roles)) or "no role")
+        st.html(SIGN_OUT_FORM)

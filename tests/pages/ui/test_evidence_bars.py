@@ -1,0 +1,135 @@
+"""What is drawn as excluded is excluded by the rule, and what is excluded looks so: over many simulated nodes."""
+
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator
+from html import unescape
+from math import log
+
+import pytest
+
+from pages.ui.engine_view import LINE, bands_fold_html, bars_html, legend_html, steps
+from screening.engine.distribution import read_distribution
+from screening.engine.draws import decode_draws
+from screening.engine.pipeline import MajorityVoteConfig, PairwiseMixtureConfig, SuccessiveEliminationConfig, preset
+from screening.labels import LABELS, Label
+from screening.statistics.rules.evidence import log_evidence
+from screening.statistics.rules.pairwise_mixture import PairwiseMixture
+from screening.statistics.rules.protocol import RuleState, StoppingRule
+from screening.statistics.rules.successive_elimination import EliminationState
+
+RUNS = 150
+CERTIFIED, VILLE = preset("certified").nodes[0].rule.rule(), PairwiseMixtureConfig(budget=100).rule()
+PAPER, VOTE = SuccessiveEliminationConfig(budget=200).rule(), MajorityVoteConfig(n=7).rule()
+RULES = {"certified": CERTIFIED, "ville": VILLE, "paper": PAPER, "vote": VOTE}
+
+
+def _run(rule: StoppingRule, chance: random.Random) -> str:
+    """The codes of one node until it stopped, its model somewhere between sure and torn."""
+    weights = [chance.random() ** 3 + 0.02 for _ in LABELS]
+    state, codes = rule.start(), ""
+    while state.verdict() is None:
+        [code] = chance.choices("SUE", weights)
+        state, codes = state.observe(decode_draws(code)[0].label), codes + code
+    return codes
+
+
+def _prefixes(rule: StoppingRule) -> Iterator[str]:
+    """The end of each run, and some moment on the way to it."""
+    for seed in range(RUNS):
+        chance = random.Random(seed)
+        codes = _run(rule, chance)
+        yield from (codes, codes[: chance.randint(1, len(codes))])
+
+
+def _state(rule: StoppingRule, codes: str) -> RuleState:
+    state = rule.start()
+    for draw in decode_draws(codes):
+        state = state.observe(draw.label)
+    return state
+
+
+def _excluded(rule: StoppingRule, codes: str) -> set[Label]:
+    """By the definition of each rule, worked out from the answers alone."""
+    labels = [draw.label for draw in decode_draws(codes)]
+    counts = Counter(labels)
+    if isinstance(rule, PairwiseMixture):
+        leader = max(LABELS, key=lambda label: counts[label])
+        return {
+            rival
+            for rival in LABELS
+            if rival is not leader
+            and log_evidence(counts[leader], counts[rival]) >= -log(rule.errors.level(leader, rival))
+        }
+    state = _state(rule, codes)
+    return {LABELS[at] for at in range(3) if at not in state.active} if isinstance(state, EliminationState) else set()
+
+
+_ROW = re.compile(
+    r'<span class="n( out)?">(?:\w+ over )?<b>(\w+)</b></span>'
+    r'<div class="sl-over( out)?" aria-hidden="true"><i style="width:([0-9.]+)%"></i>(<u[^>]*></u>)?</div>'
+    r'<span class="v( out)?">([^<]*)</span>'
+)
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_a_label_is_drawn_as_out_exactly_when_the_rule_has_excluded_it(rule: StoppingRule) -> None:
+    seen = Counter[str]()
+    for codes in _prefixes(rule):
+        rows = _ROW.findall(bars_html(_state(rule, codes).comparisons(), rule))
+        assert len(rows) == 2
+        out = _excluded(rule, codes)
+        for struck, rival, thick, width, line, said, words in rows:
+            gone = Label(rival) in out
+            assert {bool(struck), bool(thick), bool(said), "✓ ruled out" in words} == {gone}
+            assert (float(width) > LINE) is gone or not line
+            seen["out" if gone else "in"] += 1
+    assert seen["in"] > RUNS / 4 and (rule is VOTE or seen["out"] > RUNS / 4)
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_the_panels_of_the_shares_say_the_same_fate(rule: StoppingRule) -> None:
+    for codes in _prefixes(rule):
+        figures = re.findall(
+            r'<figure class="(in|out)">.*?<b>(\w+)</b><span>([^<]*)</span>', bands_fold_html(rule, codes)
+        )
+        assert {Label(name) for fate, name, _ in figures if fate == "out"} == _excluded(rule, codes)
+        since = steps(rule, codes)[1]
+        for fate, name, words in figures:
+            assert (words == f"ruled out after answer {since[Label(name)]}") if fate == "out" else words == ""
+
+
+def test_excluded_since_is_the_start_of_the_time_up_to_now() -> None:
+    # after UUUUUU safe is excluded (E(6, 0) = 40.1 ≥ 40), after one S it is not (E(6, 1) is about 8), and then again
+    codes = "UUUUU" + "S" + "U" * 6
+    assert _excluded(VILLE, codes) == {Label.SAFE, Label.ESCALATE}
+    since = steps(VILLE, codes)[1]
+    assert Label.SAFE not in _excluded(VILLE, codes[: since[Label.SAFE] - 1])
+    assert all(Label.SAFE in _excluded(VILLE, codes[:at]) for at in range(since[Label.SAFE], len(codes) + 1))
+
+
+def test_before_any_draw_the_rows_stand_and_say_nothing() -> None:
+    html = bars_html((), VILLE)
+    assert html.count('class="sl-over"') == 2 and "ruled out" not in html
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [(CERTIFIED, "at most 5%"), (VILLE, "at most 5%"), (PAPER, "at most 5%"), (VOTE, "no error bound")],
+)
+def test_the_legend_says_what_the_rule_promises_once(rule: StoppingRule, words: str) -> None:
+    legend = unescape(legend_html([rule, rule], read_off=False))
+    assert legend.count(words) == 1 and ("threshold</p>" in legend) is (rule is not VOTE)
+
+
+@pytest.mark.parametrize(
+    ("code", "out"), [("=0.7|0.2|0.1|0|1", 2), ("=0.5|0.25|0.05|0.3|1", 1), ("=0.4|0.4|0.2|0|1", 1)]
+)
+def test_probabilities_read_off_exclude_by_more_than_is_unknown(code: str, out: int) -> None:
+    told = read_distribution(code)
+    assert told is not None
+    html = bars_html(told.comparisons(), CERTIFIED)
+    # leads of 0.5 and 0.6 over nothing; 0.25 (not more than 0.3) and 0.45; 0.0 (a tie) and 0.2
+    assert html.count("✓ ruled out") == html.count('class="n out"') == out
+    assert "unknown" in unescape(legend_html([], read_off=True))
