@@ -7,7 +7,7 @@ import streamlit as st
 from pages.batches.batch_progress import batch_line
 from pages.batches.new_batch import sample_button
 from pages.research.claims_today import Figure, agreement_figure, is_awaited, missed_figure
-from pages.review.inbox_words import TIER_WORDS, late_words, read_words, span_words
+from pages.review.inbox_words import TIER_WORDS, late_words, number_words, read_words, span_words
 from pages.review.shift_view import first_look_figure
 from pages.site.status import agents_words, status_lines
 from pages.ui import context
@@ -19,8 +19,7 @@ from screening.review.policy import Action, is_allowed
 from screening.review.triage import Tier
 from storage.batches.batches import list_batches
 from storage.review.exposure import count_cases_read
-from storage.review.queue import counts
-from storage.review.tallies import first_due_by_tier
+from storage.review.queue import counts, first_due_by_tier
 from storage.site.at_work import at_work
 from storage.site.recipients import told_of_urgent
 
@@ -51,7 +50,7 @@ def urgent() -> None:
             first = min((due[tier] for tier in tiers if tier in due), default=None)
             late = sum(found.late_by_tier[tier] for tier in tiers)
             words = ", ".join(TIER_WORDS[tier] for tier in tiers)
-            place.markdown(f"### :{color if number else 'gray'}[{number:,}]\n{words}")
+            place.markdown(f"### :{color if number else 'gray'}[{number_words(number)}]\n{words}")
             if first is not None and first <= now:
                 place.markdown(f":red[**{late_words(max(late, 1))}, oldest by {span_words(now - first)}**]")
             elif first is not None:

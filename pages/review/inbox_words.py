@@ -10,8 +10,7 @@ from screening.review.rating_form import RatingLabel
 from screening.review.triage import Tier
 from screening.text.display import visible
 from screening.words import count_of
-from storage.review.queue import Counts, State
-from storage.review.tallies import MOST_LATE
+from storage.review.queue import MOST_COUNTED, Counts, State
 
 TIER_WORDS: Mapping[Tier, str] = {
     Tier.P0: "P0 Immediate",
@@ -99,14 +98,17 @@ def list_name(external_id: str, case_id: str) -> str:
 
 
 def late_words(late: int) -> str:
-    """How many are late, empty for none; they are counted as far as a limit.
+    """How many are late; empty for none."""
+    return f"{number_words(late)} overdue" if late else ""
 
-    >>> [late_words(late) for late in (0, 3, MOST_LATE + 1)]
-    ['', '3 overdue', 'over 100 overdue']
+
+def number_words(number: int) -> str:
+    """How many cases wait, which are counted as far as a limit.
+
+    >>> number_words(MOST_COUNTED), number_words(MOST_COUNTED + 1)
+    ('1,000', '1,000+')
     """
-    if not late:
-        return ""
-    return f"over {MOST_LATE} overdue" if late > MOST_LATE else f"{late} overdue"
+    return f"{number:,}" if number <= MOST_COUNTED else f"{MOST_COUNTED:,}+"
 
 
 def state_words(state: State) -> str:
@@ -147,7 +149,7 @@ def due_words(due_at: datetime, now: datetime) -> str:
 
 def counts_words(counts: Counts) -> str:
     """Every open case is in this sentence once; what is nought is left out, but for the free ones."""
-    return ", ".join([f"{counts.free:,} unassigned", *_others(counts)])
+    return ", ".join([f"{number_words(counts.free)} unassigned", *_others(counts)])
 
 
 def _others(counts: Counts) -> Iterator[str]:
@@ -155,16 +157,16 @@ def _others(counts: Counts) -> Iterator[str]:
     for state, words in STATE_WORDS.items():
         if state is not State.FREE and (number := counts.by_state[state]):
             until = {State.HELD: counts.held_until, State.RESERVED: counts.reserved_until}.get(state)
-            yield f"{number:,} {words}" + (f" (until {local_time(until, until)})" if until else "")
+            yield f"{number_words(number)} {words}" + (f" (until {local_time(until, until)})" if until else "")
     if counts.outside_filter:
-        yield f"{counts.outside_filter:,} outside your filter"
+        yield f"{number_words(counts.outside_filter)} outside your filter"
 
 
 def waiting_words(counts: Counts) -> str:
     """What is said on an empty desk."""
     if not counts.free:
         return empty_words(counts)
-    return f"{count_of(counts.free, 'case')} to review."
+    return f"{number_words(counts.free)} case{'s' if counts.free != 1 else ''} to review."
 
 
 def empty_words(counts: Counts) -> str:

@@ -11,11 +11,13 @@ from storage.schema import (
     batch_tallies,
     batches,
     erased_cases,
-    inbox_tallies,
+    inbox_entries,
     ratings,
     readings_taken_back,
+    second_reading_requests,
     unblindings,
 )
+from storage.schema.review import ENTERED_OTHERWISE
 
 Standing = tuple[object, ...]
 """Equal while nothing was settled, read, accepted, opened again, taken back, erased or revealed to this person."""
@@ -62,14 +64,13 @@ def _settled_sums(conn: Connection, chosen: ColumnElement[bool]) -> tuple[Any, .
 
 
 def _readings(conn: Connection) -> tuple[Any, ...]:
-    """How many there are of each kind, and how many cases are open: one that closes is adjudicated, one that opens is
-    counted. Not the last moment of each: a clock that was set back makes none later.
+    """How many there are of each kind: a case closes with a label, opens again by a request or what is taken back, and
+    enters by an outcome or otherwise. Not the last moment of each: a clock that was set back makes none later.
     """
-    kinds = (ratings, adjudications, readings_taken_back, erased_cases)
-    made = [conn.execute(select(func.count()).select_from(table)).scalar() for table in kinds]
-    places = (inbox_tallies.c.tier, inbox_tallies.c.reading)
-    waiting = select(*places, func.sum(inbox_tallies.c.open)).group_by(*places).order_by(*places)
-    return (*made, tuple(tuple(row) for row in conn.execute(waiting)))
+    kinds = (ratings, adjudications, readings_taken_back, erased_cases, second_reading_requests)
+    counted = [select(func.count()).select_from(table) for table in kinds]
+    counted.append(select(func.count()).select_from(inbox_entries).where(ENTERED_OTHERWISE))
+    return tuple(conn.execute(one).scalar() for one in counted)
 
 
 def _count_reveals(conn: Connection, actor: Actor) -> int | None:

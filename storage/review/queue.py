@@ -1,4 +1,7 @@
-"""The inbox's list and counts: what waits, and who has it. Neither ever reads the text of a case."""
+"""The inbox's list and counts: what waits, and who has it. Neither ever reads the text of a case.
+
+Nothing here grows with what waits: a list is read along an index, and a count stops at `MOST_COUNTED`.
+"""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -8,7 +11,21 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, CompoundSelect, Select, and_, case, func, select, union_all
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    CompoundSelect,
+    Integer,
+    Select,
+    and_,
+    bindparam,
+    case,
+    func,
+    literal,
+    null,
+    select,
+    union_all,
+)
 
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
@@ -26,10 +43,12 @@ from storage.review.claims import (
     state,
     why_of,
 )
-from storage.review.tallies import Tallies, tallies
 from storage.schema import Moment, cases, inbox_entries
+from storage.schema.review import LATER_READING
 
 _entry = inbox_entries.c
+MOST_COUNTED = 1_000
+"""Open cases of a tier are counted as far as this, and late ones: one more stands for any greater number."""
 
 
 class State(StrEnum):
@@ -86,8 +105,8 @@ class Counts:
     ``held_until`` is when the first lease of somebody else runs out, ``reserved_until`` likewise; None where
     there is none.
     ``free_by_tier`` covers the free cases inside the filter, ``inside_by_tier`` all in it;
-    ``open_by_tier``, ``late_by_tier`` and
-    ``kept_by_tier`` (not free for this person) all open cases; late ones are counted up to `MOST_LATE` + 1 a tier.
+    ``open_by_tier``, ``late_by_tier`` and ``kept_by_tier`` (not free for this person) all open cases. Free and late
+    ones of a tier are counted up to `MOST_COUNTED` + 1, but all free ones of a batch.
     ``disputed`` are those on which two readers disagree, also ones outside the filter.
     ``newest_urgent`` is the latest target of an open P0 case: it moves on when one comes in.
     """
@@ -193,17 +212,54 @@ def waiting_case(row: Any, now: datetime) -> Waiting:
 
 
 def counts(db: Database, by: Acting, tiers: Collection[Tier] | None = None, batch: str | None = None) -> Counts:
-    """How many cases wait, in these tiers and this batch, and what keeps them from this person.
-
-    All open cases of a tier are a tally; only those that may not be free are looked at. Raises Forbidden.
-    """
+    """How many cases wait, in these tiers and this batch, and what keeps them from this person. Raises Forbidden."""
     require(by.actor, Action.VIEW_COUNTS)
     with db.read() as conn:
         rows = conn.execute(_blocked_cases(by.actor), moment(by.now)).all()
         of_one = rows if batch is None else conn.execute(_cases_of(by.actor, batch), moment(by.now)).all()
-        found = tallies(conn, by.now)
-    every = found.open if batch is None else {tier: sum(row.n for row in of_one if row.tier == tier) for tier in Tier}
-    return _counts(rows, of_one, every, found, set(Tier if tiers is None else tiers))
+        kept = {tier: sum(row.n for row in rows if row.tier == tier and row.state != State.FREE) for tier in Tier}
+        values = {"now": by.now, "most": MOST_COUNTED + 1}
+        values |= {f"most_{int(tier)}": MOST_COUNTED + 1 + number for tier, number in kept.items()}
+        found = {(row.what, row.tier): row for row in conn.execute(_STANDING, values)}
+    opened = {tier: int(found["open", tier].n) for tier in Tier}
+    every = opened if batch is None else {tier: sum(row.n for row in of_one if row.tier == tier) for tier in Tier}
+    return _counts(of_one, kept, opened, every, found, set(Tier if tiers is None else tiers))
+
+
+def _counted(what: str, tier: Tier, most: BindParameter[int], *which: ColumnElement[bool]) -> Select[Any]:
+    """How many open cases of a tier there are, as far as a limit; along the index of that tier."""
+    first = select(_entry.case_id).where(is_open(), _entry.tier == int(tier), *which).order_by(_entry.due_at)
+    told: list[Any] = [literal(what).label("what"), literal(int(tier)).label("tier"), func.count().label("n"), _NONE]
+    return select(*told).select_from(first.limit(most).subquery())
+
+
+_NONE = null().cast(Moment).label("due")
+_NEWEST = select(_entry.due_at).where(is_open(), _entry.tier == int(Tier.P0)).order_by(_entry.due_at.desc()).limit(1)
+_STANDING: CompoundSelect[Any] = union_all(
+    *(_counted("open", tier, bindparam(f"most_{int(tier)}", type_=Integer)) for tier in Tier),
+    *(_counted("late", tier, bindparam("most", type_=Integer), _entry.due_at <= NOW) for tier in Tier),
+    select(literal("disputed"), literal(0), func.count(), _NONE).where(
+        is_open(), LATER_READING, _entry.reading == "third"
+    ),
+    select(literal("newest"), literal(0), literal(0), _NEWEST.scalar_subquery()),
+)
+"""Written once: an open inbox asks every few seconds, and most of the asking was the writing of the question."""
+_FIRST_DUE = select(
+    *(
+        select(_entry.due_at)
+        .where(is_open(), _entry.tier == int(tier))
+        .order_by(_entry.due_at)
+        .limit(1)
+        .scalar_subquery()
+        for tier in Tier
+    )
+)
+
+
+def first_due_by_tier(db: Database, actor: Actor) -> Mapping[Tier, datetime]:
+    """The earliest target of each tier's open cases; a tier without any is left out. Raises Forbidden."""
+    require(actor, Action.VIEW_COUNTS)
+    return {tier: due for tier, due in zip(Tier, db.row(_FIRST_DUE), strict=True) if due is not None}
 
 
 @lru_cache(maxsize=KEPT)
@@ -240,29 +296,28 @@ def _by_state(actor: Actor, which: ColumnElement[bool]) -> Select[Any]:
 
 
 def _counts(
-    rows: Collection[Any],
     of_one: Collection[Any],
+    kept: Mapping[Tier, int],
+    opened: Mapping[Tier, int],
     every: Mapping[Tier, int],
-    found: Tallies,
+    found: Mapping[tuple[str, int], Any],
     tiers: Collection[Tier],
 ) -> Counts:
     """``of_one`` are the rows, and ``every`` the open cases, of the batch that is looked at; else the same as all."""
     inside = [row for row in of_one if row.tier in tiers and row.state != State.FREE]
-    kept = Counter[tuple[str, int]]({(row.state, row.tier): row.n for row in inside})
-    by_state = {one: sum(kept[one, tier] for tier in tiers) for one in State}
-    free = {tier: every[tier] - sum(kept[one, tier] for one in State) if tier in tiers else 0 for tier in Tier}
+    places = Counter[tuple[str, int]]({(row.state, row.tier): row.n for row in inside})
+    by_state = {one: sum(places[one, tier] for tier in tiers) for one in State}
+    free = {tier: every[tier] - sum(places[one, tier] for one in State) if tier in tiers else 0 for tier in Tier}
     return Counts(
         by_state=by_state | {State.FREE: sum(free.values())},
         free_by_tier=free,
-        open_by_tier=found.open,
+        open_by_tier=opened,
         inside_by_tier={tier: every[tier] if tier in tiers else 0 for tier in Tier},
-        late_by_tier=found.late,
-        disputed=found.disputed,
-        newest_urgent=found.newest_urgent,
-        kept_by_tier={
-            tier: sum(row.n for row in rows if row.tier == tier and row.state != State.FREE) for tier in Tier
-        },
-        outside_filter=sum(found.open.values()) - sum(every[tier] for tier in tiers),
+        late_by_tier={tier: int(found["late", tier].n) for tier in Tier},
+        disputed=int(found["disputed", 0].n),
+        newest_urgent=found["newest", 0].due,
+        kept_by_tier=kept,
+        outside_filter=sum(max(0, number - (every[tier] if tier in tiers else 0)) for tier, number in opened.items()),
         held_until=_first(row.lease for row in inside if row.state == State.HELD),
         reserved_until=_first(row.reserved for row in inside if row.state == State.RESERVED),
     )

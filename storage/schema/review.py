@@ -13,6 +13,7 @@ from sqlalchemy import (
     UniqueConstraint,
     and_,
     literal_column,
+    or_,
 )
 
 from storage.schema.columns import BigId, Id, Moment, StorableText, case_id, metadata, partial_index
@@ -71,17 +72,9 @@ partial_index("ix_inbox_leased", inbox_entries.c.lease_expires_at, where=_LEASED
 _RESERVED = and_(_OPEN, inbox_entries.c.reserved_until.is_not(None))
 partial_index("ix_inbox_reserved", inbox_entries.c.reserved_until, where=_RESERVED)
 
-# How many cases are open, kept by triggers of the database in the transaction that opens or closes one. Their sum by
-# tier and reading is the count. PostgreSQL adds rows, so that no two transactions wait for each other, and folds them
-# together now and then; SQLite, where one transaction writes at a time, changes one row each.
-inbox_tallies = Table(
-    "inbox_tallies",
-    metadata,
-    Column("id", BigId, primary_key=True, autoincrement=True),
-    Column("tier", Integer, nullable=False),
-    Column("reading", String(12), nullable=False),
-    Column("open", Integer, nullable=False),
-)
+ENTERED_OTHERWISE = or_(inbox_entries.c.chance.is_not(None), inbox_entries.c.cause.is_not(None))
+"""What came in without an outcome that brought it: few."""
+partial_index("ix_inbox_otherwise", inbox_entries.c.case_id, where=ENTERED_OTHERWISE)
 
 case_notes = Table(
     "case_notes",

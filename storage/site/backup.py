@@ -32,8 +32,6 @@ from storage.site import audit_check
 from storage.site.table_dump import counts_of, insert_lines, lines_of, names_of, tables_of
 
 FORMAT = 1
-KEPT_BY_TRIGGERS = ("inbox_tallies",)
-"""Tables that the database itself adds to while others are filled: restored last."""
 _MANIFEST, _COPY = "manifest.json", "database.sqlite"
 
 
@@ -257,7 +255,7 @@ def _restore_sqlite(db: Database, archive: ZipFile, manifest: Manifest) -> None:
 def _restore_tables(db: Database, archive: ZipFile, manifest: Manifest) -> None:
     with db.write() as conn:
         upgrade(conn, manifest.revision)
-        for table in sorted(tables_of(conn), key=lambda table: table.name in KEPT_BY_TRIGGERS):
+        for table in tables_of(conn):
             conn.execute(delete(table))  # what migrations put there, and triggers meanwhile
             with archive.open(f"{table.name}.jsonl") as lines:
                 insert_lines(conn, table, lines)

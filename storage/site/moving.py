@@ -12,7 +12,6 @@ from storage.audit_log import Anchor
 from storage.database import Database, revision_of
 from storage.schema import metadata
 from storage.site import audit_check
-from storage.site.backup import KEPT_BY_TRIGGERS
 from storage.site.table_dump import CHUNK, continue_sequences
 
 PLACED_IN_ANOTHER_DATABASE = ("process_heartbeats", "duties")
@@ -57,9 +56,8 @@ def move(source: Database, target: Database, now: datetime) -> Moved:
 
 
 def _tables() -> list[Table]:
-    """Each after those that it refers to, and last those that the database itself adds to."""
-    tables = [table for table in metadata.sorted_tables if table.name not in PLACED_IN_ANOTHER_DATABASE]
-    return sorted(tables, key=lambda table: table.name in KEPT_BY_TRIGGERS)
+    """Each after those that it refers to."""
+    return [table for table in metadata.sorted_tables if table.name not in PLACED_IN_ANOTHER_DATABASE]
 
 
 def _require_fitting(old: Connection, new: Connection) -> None:

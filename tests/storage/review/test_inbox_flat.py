@@ -1,15 +1,12 @@
-"""Nothing the inbox asks of the database grows with the number of cases that wait; and the tallies never drift."""
+"""Nothing the inbox asks of the database grows with the number of cases that wait."""
 
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from sqlalchemy import delete, event, func, insert, select, text, update
+from sqlalchemy import event, insert, select, text, update
 
 from screening.review.actors import Actor, Role
 from screening.review.triage import TARGETS, Tier
@@ -22,15 +19,14 @@ from storage.review.my_readings import my_readings
 from storage.review.opening import open_next
 from storage.review.queue import Sort, counts, queue, reserved_cases
 from storage.review.ratings import submit_rating
-from storage.review.tallies import MOST_LATE, tallies
-from storage.schema import cases, inbox_entries, inbox_tallies
-from tests.databases import write
-from tests.storage.inbox_cases import ANN, BO, NOW, fill, form
+from storage.schema import cases, inbox_entries
+from tests.storage.inbox_cases import ANN, BO, NOW, fill, form, person
 from tests.storage.statements import plan, statements
 
 FEW, MANY = 800, 6_000
-MOST_ROWS = 600
-"""Rows that one step may touch on PostgreSQL, whatever waits: the late ones counted (4 x 101) and some more."""
+COUNTED = 100
+MOST_ROWS = 1_100
+"""Rows that one step may touch on PostgreSQL, whatever waits: open and late ones counted (8 x 101) and some more."""
 BOTH = Actor(id="both", name="Both", roles=frozenset({Role.REVIEWER, Role.SENIOR}))
 LATER = NOW + timedelta(days=2)
 
@@ -139,8 +135,11 @@ def _rows_read(db: Database) -> int:
 
 
 @pytest.mark.parametrize("only", [None, Tier.P2], ids=["all_tiers", "one_tier"])
-def test_no_step_grows_with_what_waits_on_sqlite(sqlite_url: str, only: Tier | None) -> None:
+def test_no_step_grows_with_what_waits_on_sqlite(
+    sqlite_url: str, only: Tier | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The planner goes by what it knows of the columns: where all wait in one tier it may choose otherwise."""
+    monkeypatch.setattr("storage.review.queue.MOST_COUNTED", COUNTED)
     taken = {}
     for number in (FEW, MANY):
         db = Database(sqlite_url)
@@ -161,7 +160,8 @@ def _more(db: Database, number: int, only: Tier | None = None) -> None:
 
 
 @pytest.mark.postgresql
-def test_no_step_reads_what_waits_on_postgresql(postgresql_db: Database) -> None:
+def test_no_step_reads_what_waits_on_postgresql(postgresql_db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("storage.review.queue.MOST_COUNTED", COUNTED)
     _wait(postgresql_db, MANY)
     read = {}
     for name, step in STEPS.items():
@@ -172,64 +172,20 @@ def test_no_step_reads_what_waits_on_postgresql(postgresql_db: Database) -> None
     assert read["claim"] > 0  # the figures are not simply missing
 
 
-def _recounted(db: Database) -> dict[Tier, int]:
-    query = select(inbox_entries.c.tier, func.count().label("n")).where(inbox_entries.c.closed_at.is_(None))
-    found = Counter[int]({row.tier: row.n for row in db.rows(query.group_by(inbox_entries.c.tier))})
-    return {tier: found[tier] for tier in Tier}
-
-
-def _tallied(db: Database) -> dict[Tier, int]:
-    with db.read() as conn:
-        return dict(tallies(conn, NOW).open)
-
-
-@given(st.lists(st.tuples(st.sampled_from(["in", "close", "reopen", "raise", "second", "erase"]), st.integers(0, 5))))
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_the_tallies_are_what_a_count_would_find(db: Database, steps: list[tuple[str, int]]) -> None:
-    entry = inbox_entries.c
-    ids = fill(db, [Tier(number % 4) for number in range(6)], entered=False)
-    for what, which in steps:
-        values = {"close": {"closed_at": NOW}, "reopen": {"closed_at": None}, "raise": {"tier": 0}}.get(what)
-        with db.write() as conn:
-            if what == "in":
-                there = conn.execute(select(entry.case_id).where(entry.case_id == ids[which])).first()
-                if there is None:
-                    row = {"case_id": ids[which], "tier": which % 4, "why": "unsettled", "entered_at": NOW}
-                    conn.execute(insert(inbox_entries).values(**row, due_at=NOW))
-            elif what == "erase":
-                conn.execute(delete(inbox_entries).where(entry.case_id == ids[which]))
-            else:
-                conn.execute(
-                    update(inbox_entries).where(entry.case_id == ids[which]).values(values or {"reading": "second"})
-                )
-    assert _tallied(db) == _recounted(db)
-
-
-def test_what_did_not_happen_is_not_tallied(db: Database) -> None:
-    (case_id,) = fill(db)
-    with pytest.raises(RuntimeError), db.write() as conn:
-        conn.execute(delete(inbox_entries).where(inbox_entries.c.case_id == case_id))
-        raise RuntimeError
-    assert _tallied(db)[Tier.P2] == 1
-
-
-@pytest.mark.postgresql
-def test_postgresql_folds_its_tallies(postgresql_db: Database) -> None:
-    ids = fill(postgresql_db, [Tier.P1] * 3)
-    for number in range(200):
-        closed = NOW if number % 2 == 0 else None
-        write(postgresql_db, update(inbox_entries).where(inbox_entries.c.case_id == ids[0]).values(closed_at=closed))
-    assert postgresql_db.value(select(func.count()).select_from(inbox_tallies)) < 100
-    assert _tallied(postgresql_db) == _recounted(postgresql_db) == {Tier.P0: 0, Tier.P1: 3, Tier.P2: 0, Tier.P3: 0}
-
-
-def test_late_cases_are_counted_as_far_as_a_limit(db: Database) -> None:
+def test_cases_of_a_tier_are_counted_as_far_as_a_limit_beyond_what_somebody_has(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storage.review.queue.MOST_COUNTED", 10)
+    fill(db, [Tier.P1] * 20 + [Tier.P3] * 3)
     due = NOW + TARGETS[Tier.P1]
-    fill(db, [Tier.P1] * (MOST_LATE + 20) + [Tier.P3])
-    with db.read() as conn:
-        early, late = (tallies(conn, due + timedelta(seconds=off)).late for off in (-1, 3_600))
-    assert early == dict.fromkeys(Tier, 0)
-    assert late == {Tier.P0: 0, Tier.P1: MOST_LATE + 1, Tier.P2: 0, Tier.P3: 0}
+    for number in range(15):
+        claims.claim_next(db, person(f"p{number}", Role.REVIEWER).at(NOW))
+    early, late = (counts(db, BOTH.at(due + timedelta(seconds=off))) for off in (-1, 3_600))
+    assert early.late_by_tier == dict.fromkeys(Tier, 0)
+    assert late.late_by_tier == {Tier.P0: 0, Tier.P1: 11, Tier.P2: 0, Tier.P3: 0}
+    assert (late.free_by_tier[Tier.P1], late.free_by_tier[Tier.P3]) == (11, 3)
+    held = counts(db, BOTH.at(NOW))
+    assert (held.held, held.free_by_tier[Tier.P1], held.free) == (15, 5, 8), "what is in other hands hides no free case"
 
 
 def test_counts_agree_for_two_people_whatever_is_held(db: Database) -> None:

@@ -39,7 +39,7 @@ def _rows(db: Database) -> dict[str, list[tuple[object, ...]]]:
     return {
         table.name: [tuple(row) for row in db.rows(select(table).order_by(*table.primary_key.columns))]
         for table in metadata.sorted_tables
-        if table.name not in (*PLACED_IN_ANOTHER_DATABASE, "audit_events", "inbox_tallies")
+        if table.name not in (*PLACED_IN_ANOTHER_DATABASE, "audit_events")
     }
 
 

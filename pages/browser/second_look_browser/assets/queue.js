@@ -9,7 +9,8 @@ const BASE = "Second Look";
 const MOST = 200; // rows that the server lists, and cases that it finds
 const ORDERS = [["urgent", "Most urgent"], ["longest", "Longest in queue"], ["newest", "Newest"]];
 
-const count = (number) => number.toLocaleString("en");
+const COUNTED = 1000; // what is open is counted as far as this
+const count = (number) => (number > COUNTED ? `${COUNTED.toLocaleString("en")}+` : number.toLocaleString("en"));
 
 function stored(name) {
   try { return window.localStorage.getItem(name); } catch { return null; }
@@ -238,7 +239,7 @@ class Queue {
   ofWords(now) {
     if (!this.find.value.trim()) return now.of ? `${now.rows.length} of ${count(now.of)}` : "";
     const found = now.of < MOST ? count(now.of) : `${MOST} or more`;
-    const read = now.texts_read ? ` Searched the texts of the ${count(now.texts_read)} most urgent cases only.` : "";
+    const read = now.texts_read ? ` Searched the texts of the ${now.texts_read.toLocaleString("en")} most urgent cases only.` : "";
     return (now.of ? `${now.rows.length} of ${found} found.` : "Nothing found.") + read;
   }
 
