@@ -22,11 +22,10 @@ COMMANDS = {
     "metrics": ("metrics", "metrics of a CSV file with columns reference and outcome"),
     "verify-audit": ("verify_audit", "check that the audit log was not changed"),
     "backup": ("backup", "the whole database into one file, while everybody works"),
-    "restore": ("backup", "a backup into an empty database of the same kind"),
+    "restore": ("backup", "a backup into an empty database, SQLite or PostgreSQL"),
     "erase": ("erase", "erase texts, replies, notes and drafts; hashes and counts stay"),
     "retention": ("erase", "erase what is past the times that the site has set"),
     "api": ("api", "serve /api/v1 to programs"),
-    "move": ("move", "a site's embedded database into an empty PostgreSQL"),
 }
 """Each subcommand's module and what it is for. The module of the one that is asked for is imported, and no other."""
 

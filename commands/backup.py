@@ -1,14 +1,13 @@
-"""`backup` and `restore`: the whole database into one file, and back into an empty database of the same kind."""
+"""`backup` and `restore`: the whole database into one file, and back into an empty database of either kind."""
 
 import argparse
-from datetime import datetime
 from pathlib import Path
 
 from jobs.port import system_clock
 from screening.settings import Settings
 from screening.words import count_of
 from storage.database import Database, Fault
-from storage.site.backup import Manifest, back_up, restore
+from storage.site.backup import Copied, back_up, restore
 
 
 def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -16,7 +15,7 @@ def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     backup = subcommands.add_parser("backup", help="the whole database into one file, while everybody works")
     backup.add_argument("--to", type=Path, metavar="FILE", help="a new file; default: dated, in the data directory")
     backup.set_defaults(run=run_backup)
-    back = subcommands.add_parser("restore", help="a backup into an empty database of the same kind")
+    back = subcommands.add_parser("restore", help="a backup into an empty database, SQLite or PostgreSQL")
     back.add_argument("--from", type=Path, required=True, metavar="FILE", dest="source")
     back.set_defaults(run=run_restore)
     for parser in (backup, back):
@@ -27,7 +26,7 @@ def run_backup(arguments: argparse.Namespace) -> int:
     """Write the backup and print what it holds."""
     settings, now = Settings(), system_clock()
     db = Database(arguments.database or settings.database_url)
-    to = arguments.to or settings.data_directory / f"backup-{now:%Y%m%d-%H%M%S}.zip"
+    to = arguments.to or settings.data_directory / f"backup-{now:%Y%m%d-%H%M%S}.db"
     try:
         if not db.exists():
             raise ValueError("there is no such database")
@@ -41,19 +40,18 @@ def run_backup(arguments: argparse.Namespace) -> int:
 
 def run_restore(arguments: argparse.Namespace) -> int:
     """Restore, and print what was checked."""
-    now: datetime = system_clock()
     db = Database(arguments.database or Settings().database_url)
     try:
-        print(f"restored and checked: {_summary(restore(db, arguments.source, now))}")
+        print(f"restored and checked: {_summary(restore(db, arguments.source, system_clock()))}")
     finally:
         db.close()
     return 0
 
 
-def _summary(manifest: Manifest) -> str:
-    rows = manifest.rows
-    held = (count_of(rows.get(table, 0), word) for table, word in (("cases", "case"), ("ratings", "rating")))
+def _summary(copied: Copied) -> str:
+    rows = copied.rows
+    held = (count_of(rows[table], word) for table, word in (("cases", "case"), ("ratings", "rating")))
     return (
-        f"{manifest.kind}, {count_of(sum(rows.values()), 'row')} in {len(rows)} tables, {', '.join(held)}, "
-        f"audit log whole to event {manifest.anchor.count:,}"
+        f"{count_of(sum(rows.values()), 'row')} in {len(rows)} tables, {', '.join(held)}, "
+        f"audit log whole to event {copied.anchor.count:,}"
     )

@@ -134,7 +134,7 @@ def test_commands_of_the_program_run(
 @pytest.mark.parametrize("line", OF_MAKE)
 def test_make_knows_its_targets(line: str) -> None:
     targets = re.findall(r"\bmake ([a-z][a-z-]*)", line)
-    fixed = [f"PYTHON={sys.executable}", "FROM=backup.zip"]
+    fixed = [f"PYTHON={sys.executable}", "FROM=backup.db"]
     done = subprocess.run(["make", "-n", *targets, *fixed], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 

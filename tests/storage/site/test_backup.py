@@ -1,77 +1,50 @@
-"""Backup and restore: what comes back is what was there, or it is refused and nothing is left behind."""
+"""Backup and restore: what comes back, in either kind of database, is what was there; or it is refused and nothing is
+kept.
+"""
 
 import errno
-import json
 import os
-import signal
+import sqlite3
 import stat
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from uuid import uuid4
-from zipfile import ZIP_DEFLATED, ZipFile
 
-import psycopg
 import pytest
-from sqlalchemy import func, insert, select
+from sqlalchemy import func, select
 
 from commands.__main__ import main
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER
+from storage.batches.batches import NewBatch, create_batch, progress
 from storage.batches.pending import record_error
 from storage.batches.results import results
 from storage.database import Database
-from storage.schema import audit_events, case_starts, cases, metadata
+from storage.schema import audit_events, cases, metadata
 from storage.site import audit_check
-from storage.site.backup import BackupRefused, back_up, restore
-from tests.databases import write
-from tests.storage.batch_of import LATER, NOW, batch, decide, record_start, waiting
+from storage.site.backup import NOT_COPIED, CopyRefused, back_up, restore
+from tests.databases import copy_of, postgresql_database, write
+from tests.storage.batch_of import CONFIGURATION, LATER, NOW, batch, decide, record_start, waiting
 
 TEXTS = ("A walk in the rain.", 'Zwölf "Boxkämpfer", \u2028 jagen\n\n=1+1', "nul \x00 and \ud83d alone", "four")
-
-
-ROOT = Path(__file__).parents[3]
-_KILLED = """
-import os, signal, sys
-from datetime import UTC, datetime
-from pathlib import Path
-from unittest.mock import patch
-from storage.database import Database
-from storage.site.backup import back_up
-
-at, url, to = sys.argv[1:]
-with patch(f"storage.site.backup.{at}", lambda *_: os.kill(os.getpid(), signal.SIGKILL)):
-    back_up(Database(url), Path(to), datetime.now(UTC))
-"""
+KINDS = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)]
 
 
 @pytest.fixture
-def fresh(db: Database, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Database]]:
-    """Makes databases of the same kind as ``db`` in which there is nothing, not even tables."""
+def empty(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[str], Database]]:
+    """Makes databases of a kind in which there is nothing yet."""
     with ExitStack() as stack:
 
-        def make() -> Database:
-            name = f"fresh_{uuid4().hex}"
-            url = f"sqlite:///{tmp_path / name}.db"
-            if db.kind == "postgresql":
-                server = str(request.getfixturevalue("postgresql_server"))
-                with psycopg.connect(server, autocommit=True) as admin:
-                    admin.execute(f"CREATE DATABASE {name}")
-                stack.callback(_drop, server, name)
-                url = server.replace("/postgres?", f"/{name}?", 1)
-            made = Database(url)
-            stack.callback(made.close)
-            return made
+        def make(kind: str) -> Database:
+            if kind == "postgresql":
+                url = stack.enter_context(postgresql_database(str(request.getfixturevalue("postgresql_server"))))
+            else:
+                url = copy_of(request.getfixturevalue("sqlite_template"), tmp_path / f"{uuid4().hex}.db")
+            return stack.enter_context(closing(Database(url)))
 
         yield make
-
-
-def _drop(server: str, name: str) -> None:
-    with psycopg.connect(server, autocommit=True) as admin:
-        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 def _used(db: Database) -> str:
@@ -82,91 +55,71 @@ def _used(db: Database) -> str:
     decide(db, second, Outcome.HUMAN_REVIEW)
     record_start(db, third, "worker", NOW)
     record_error(db, third, "timeout", "no answer", LATER)
+    seed_of_64_bits = NewBatch(
+        name="b",
+        configuration_version=CONFIGURATION.version,
+        seed=2**62,
+        intake={"mapping": {"text": ["ä", None, 1.5]}},
+    )
+    create_batch(db, LOCAL_USER.at(NOW), seed_of_64_bits)
     return batch_id
 
 
 def _content(db: Database) -> dict[str, list[tuple[object, ...]]]:
-    return {table.name: sorted(map(tuple, db.rows(select(table))), key=repr) for table in metadata.sorted_tables}
+    return {
+        table.name: [tuple(row) for row in db.rows(select(table).order_by(*table.primary_key.columns))]
+        for table in metadata.sorted_tables
+        if table.name not in NOT_COPIED
+    }
 
 
+@pytest.mark.parametrize("kind", KINDS)
 def test_what_is_restored_is_what_was_backed_up_and_goes_on_from_there(
-    db: Database, fresh: Callable[[], Database], tmp_path: Path
+    db: Database, kind: str, empty: Callable[[str], Database], tmp_path: Path
 ) -> None:
-    batch_id = _used(db)
-    file = tmp_path / "kept" / "one.zip"
-    manifest = back_up(db, file, NOW)
-    before, again = _content(db), fresh()
+    batch_id, file, again = _used(db), tmp_path / "kept" / "one.db", empty(kind)
+    made = back_up(db, file, NOW)
+    before, content = _content(db), file.read_bytes()
 
-    assert restore(again, file, LATER) == manifest
+    assert restore(again, file, LATER) == made
 
     after = _content(again)
     added = after["audit_events"].pop()
-    assert after == before and added[3] == "restored"
-    assert manifest.rows["cases"] == 4 and manifest.rows["node_runs"] == 2
-    assert audit_check.verify(again, [manifest.anchor]).ok
+    assert after == before and added[3] == "restored" and file.read_bytes() == content
+    assert made.rows["cases"] == 4 and made.rows["node_runs"] == 2
+    assert audit_check.verify(again, [made.anchor]).ok
     assert list(results(again, LOCAL_USER.at(NOW), batch_id)) == list(results(db, LOCAL_USER.at(NOW), batch_id))
-    with again.write() as conn:  # a sequence that had not been set would give a number that is taken
-        start = {"case_id": waiting(again)[0], "worker": "w", "at": LATER}
-        for _ in range(3):
-            conn.execute(insert(case_starts), start)
-    decide(again, waiting(again)[0], Outcome.UNSAFE)
+    assert progress(again, batch_id) == progress(db, batch_id)
+    record_error(again, waiting(again)[0], "timeout", "a sequence not set would give a number that is taken", LATER)
+    batch(again, ["five"])
+    for case_id in waiting(again):
+        decide(again, case_id, Outcome.UNSAFE)
+    assert audit_check.verify(again, [made.anchor]).ok
 
 
-def test_only_its_owner_may_read_a_backup_and_no_file_is_replaced(db: Database, tmp_path: Path) -> None:
+@pytest.mark.parametrize("lacking", ["nothing", "hard links"])
+def test_only_its_owner_may_read_a_backup_and_no_file_is_replaced(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lacking: str
+) -> None:
     _used(db)
-    file = tmp_path / "one.zip"
+    if lacking != "nothing":
+        monkeypatch.setattr(os, "link", _refuse)
+    file = tmp_path / "kept" / "one.db"
     back_up(db, file, NOW)
     content = file.read_bytes()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     with pytest.raises(FileExistsError):
         back_up(db, file, NOW)
-    assert file.read_bytes() == content
-
-
-@pytest.mark.parametrize("lacking", ["files without a name", "hard links"])
-def test_a_folder_whose_file_system_lacks_something_takes_a_backup_too(
-    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lacking: str
-) -> None:
-    db, file = Database(sqlite_url), tmp_path / "backups" / "one.zip"
-    db.prepare()
-    _used(db)
-    monkeypatch.delattr(os, "O_TMPFILE")
-    if lacking == "hard links":
-        monkeypatch.setattr(os, "link", _refuse)
-    back_up(db, file, NOW)
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600 and list(file.parent.iterdir()) == [file]
-    content = file.read_bytes()
-    with pytest.raises(FileExistsError):
-        back_up(db, file, LATER)
     assert file.read_bytes() == content and list(file.parent.iterdir()) == [file]
-    again = Database(f"sqlite:///{tmp_path / 'again.db'}")
-    assert restore(again, file, LATER).rows["cases"] == len(TEXTS)
-    for each in (db, again):
-        each.close()
 
 
 def _refuse(*_: object, **__: object) -> None:
     raise PermissionError(errno.EPERM, "no hard links here")
 
 
-@pytest.mark.parametrize("at", ["_describe", "ZipFile.writestr", "os.fsync"])
-def test_a_killed_backup_leaves_nothing_in_the_clear_and_nothing_in_the_way(
-    db: Database, tmp_path: Path, at: str
+def test_a_backup_while_others_write_is_one_moment(
+    db: Database, empty: Callable[[str], Database], tmp_path: Path
 ) -> None:
-    """SIGKILL in its middle and at its end, in a process of its own: the folders are as they were."""
-    _used(db)
-    folder, kept = tmp_path / "backups", tmp_path / "backups" / "one.zip"
-    folder.mkdir()
-    before = {path.name for path in tmp_path.iterdir() if not path.name.endswith(("-wal", "-shm"))}
-    url = db._url.render_as_string(hide_password=False)
-    killed = subprocess.run([sys.executable, "-c", _KILLED, at, url, str(kept)], cwd=ROOT, check=False)
-    assert killed.returncode == -signal.SIGKILL
-    after = {path.name for path in tmp_path.iterdir() if not path.name.endswith(("-wal", "-shm"))}
-    assert after == before and not list(folder.iterdir())
-    assert back_up(db, kept, LATER).rows["cases"] == len(TEXTS)
-
-
-def test_a_backup_while_others_write_is_one_moment(db: Database, fresh: Callable[[], Database], tmp_path: Path) -> None:
     """Every commit adds one case and one event: a copy that mixed two moments would not have as many of each."""
     batch(db, ["first"])
     ended = threading.Event()
@@ -179,38 +132,23 @@ def test_a_backup_while_others_write_is_one_moment(db: Database, fresh: Callable
     for writer in writers:
         writer.start()
     try:
-        manifests = [back_up(db, tmp_path / f"{number}.zip", NOW) for number in range(5)]
+        made = [back_up(db, tmp_path / f"{number}.db", NOW) for number in range(5)]
     finally:
         ended.set()
         for writer in writers:
             writer.join()
-    assert manifests[-1].rows["batches"] > 1
+    assert made[-1].rows["batches"] > 1
     for number in (0, 4):
-        again = fresh()
-        restore(again, tmp_path / f"{number}.zip", LATER)
-        with again.read() as conn:
-            assert conn.scalar(select(func.count()).select_from(cases)) == manifests[number].rows["cases"]
+        again = empty("sqlite")
+        restore(again, tmp_path / f"{number}.db", LATER)
+        assert again.value(select(func.count()).select_from(cases)) == made[number].rows["cases"]
 
 
-def test_a_database_that_is_not_empty_is_left_alone(db: Database, tmp_path: Path) -> None:
-    _used(db)
-    back_up(db, tmp_path / "one.zip", NOW)
-    before = _content(db)
-    with pytest.raises(BackupRefused, match="not empty"):
-        restore(db, tmp_path / "one.zip", LATER)
-    assert _content(db) == before
-
-
-def _altered(file: Path, to: Path, change: Callable[[str, bytes], bytes]) -> Path:
-    with ZipFile(file) as source, ZipFile(to, "w", ZIP_DEFLATED) as altered:
-        for name in source.namelist():
-            altered.writestr(name, change(name, source.read(name)))
-    return to
-
-
-def _manifest(**changes: object) -> Callable[[str, bytes], bytes]:
-    def change(name: str, content: bytes) -> bytes:
-        return json.dumps(json.loads(content) | changes).encode() if name == "manifest.json" else content
+def _change(statement: str) -> Callable[[Path], None]:
+    def change(file: Path) -> None:
+        with closing(sqlite3.connect(file)) as connection:
+            connection.execute(statement)
+            connection.commit()
 
     return change
 
@@ -218,72 +156,67 @@ def _manifest(**changes: object) -> Callable[[str, bytes], bytes]:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (_manifest(rows={"cases": 5}), "row counts differ"),
-        (_manifest(anchor={"count": 9, "last_hash": "0" * 64}), "audit log is not whole"),
-        (_manifest(anchor={"count": 2, "last_hash": "0" * 64}), "audit log is not whole"),
-        (_manifest(revision="9999"), "later version"),
-        (_manifest(kind="oracle"), "cannot be restored"),
-        (_manifest(format=2), "another version"),
-        (_manifest(anchor=None), "not a backup"),
+        (_change("UPDATE audit_events SET actor = 'somebody else' WHERE seq = 1"), "event 1 was changed"),
+        (_change("DELETE FROM audit_events WHERE seq = 2"), "event 2 is missing"),
+        (_change("UPDATE cases SET text = 'another' WHERE row = 1"), "audit log is not whole"),
+        (_change("UPDATE alembic_version SET version_num = '9999'"), "later version"),
+        (_change("DROP TABLE alembic_version"), "not a backup"),
+        (lambda file: file.write_bytes(file.read_bytes()[: file.stat().st_size // 2]), "damaged"),
+        (lambda file: file.write_text("hello"), "not a backup"),
+        (lambda file: file.write_bytes(b""), "not a backup"),
     ],
-)  # fmt: skip
-def test_a_backup_that_does_not_add_up_is_refused(
-    db: Database, fresh: Callable[[], Database], tmp_path: Path, change: Callable[[str, bytes], bytes], why: str
+)
+def test_what_does_not_add_up_is_refused_and_nothing_is_kept(
+    db: Database, empty: Callable[[str], Database], tmp_path: Path, change: Callable[[Path], None], why: str
 ) -> None:
     _used(db)
-    back_up(db, tmp_path / "one.zip", NOW)
-    altered = _altered(tmp_path / "one.zip", tmp_path / "altered.zip", change)
-    with pytest.raises(BackupRefused, match=why):
-        restore(fresh(), altered, LATER)
+    file, again = tmp_path / "one.db", empty(db.kind)
+    back_up(db, file, NOW)
+    change(file)
+    with pytest.raises(CopyRefused, match=why):
+        restore(again, file, LATER)
+    assert not any(_content(again).values())
 
 
-def test_a_text_changed_in_the_audit_log_is_found(db: Database, fresh: Callable[[], Database], tmp_path: Path) -> None:
+def test_a_log_changed_before_the_backup_is_found(
+    db: Database, empty: Callable[[str], Database], tmp_path: Path
+) -> None:
     _used(db)
     write(db, audit_events.update().where(audit_events.c.seq == 1).values(actor="somebody else"))
-    back_up(db, tmp_path / "one.zip", NOW)
-    with pytest.raises(BackupRefused, match="event 1 was changed"):
-        restore(fresh(), tmp_path / "one.zip", LATER)
+    back_up(db, tmp_path / "one.db", NOW)
+    with pytest.raises(CopyRefused, match="event 1 was changed"):
+        restore(empty(db.kind), tmp_path / "one.db", LATER)
 
 
-def test_what_is_no_backup_is_refused(fresh: Callable[[], Database], tmp_path: Path) -> None:
-    (tmp_path / "text.zip").write_text("hello")
-    with ZipFile(tmp_path / "other.zip", "w") as other:
-        other.writestr("a", "b")
-    for name in ("text.zip", "other.zip"):
-        with pytest.raises(BackupRefused):
-            restore(fresh(), tmp_path / name, LATER)
-
-
-def test_a_refused_restore_of_an_embedded_database_leaves_no_file(sqlite_url: str, tmp_path: Path) -> None:
-    db = Database(sqlite_url)
+def test_a_database_that_is_not_empty_is_left_alone(db: Database, tmp_path: Path) -> None:
     _used(db)
-    back_up(db, tmp_path / "one.zip", NOW)
-    db.close()
-    altered = _altered(tmp_path / "one.zip", tmp_path / "altered.zip", _manifest(rows={}))
-    folder = tmp_path / "new"
-    with pytest.raises(BackupRefused):
-        restore(Database(f"sqlite:///{folder}/again.db"), altered, LATER)
-    assert list(folder.iterdir()) == []
+    back_up(db, tmp_path / "one.db", NOW)
+    before = _content(db)
+    with pytest.raises(CopyRefused, match="not empty"):
+        restore(db, tmp_path / "one.db", LATER)
+    assert _content(db) == before
 
 
-def test_the_command_line_backs_up_and_restores(
-    db: Database, database_url: str, fresh: Callable[[], Database], tmp_path: Path, capsys: pytest.CaptureFixture[str],
+@pytest.mark.postgresql
+def test_the_command_line_moves_a_site_to_a_server(
+    sqlite_url: str, postgresql_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    _used(db)
+    with closing(Database(sqlite_url)) as db:
+        _used(db)
     monkeypatch.setenv("SECOND_LOOK_DATA_DIRECTORY", str(tmp_path / "var"))
-    assert main(["backup", "--database", database_url]) == 0
-    (file,) = (tmp_path / "var").glob("backup-*.zip")
-    again = fresh()
-    target = again.conninfo if again.kind == "postgresql" else f"sqlite:///{again.file}"
-    assert main(["restore", "--from", str(file), "--database", target]) == 0
+    assert main(["backup", "--database", sqlite_url]) == 0
+    (file,) = (tmp_path / "var").glob("backup-*.db")
+    assert main(["restore", "--from", str(file), "--database", postgresql_url]) == 0
     told = capsys.readouterr().out
     assert str(file) in told and "restored and checked" in told and "4 cases" in told
-    assert main(["restore", "--from", str(file), "--database", target]) == 2
+    assert main(["restore", "--from", str(file), "--database", postgresql_url]) == 2
     assert "not empty" in capsys.readouterr().err
+    assert main(["restore", "--from", str(tmp_path / "none.db"), "--database", postgresql_url]) == 2
+    assert "none.db" in capsys.readouterr().err
 
 
 def test_nothing_to_back_up_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["backup", "--database", f"sqlite:///{tmp_path}/none.db", "--to", str(tmp_path / "a.zip")]) == 2
+    assert main(["backup", "--database", f"sqlite:///{tmp_path}/none.db", "--to", str(tmp_path / "a.db")]) == 2
     assert "no such database" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
