@@ -29,7 +29,7 @@ from storage.review import claims, inbox
 from storage.review.adjudication import adjudicate, amend, reveal_versions
 from storage.review.evidence import reveal_evidence, reveal_text
 from storage.review.ratings import submit_rating
-from storage.schema import audit_events, batch_events, case_errors, cases, rejected_rows
+from storage.schema import audit_events, batches, case_errors, cases, rejected_rows
 from tests.commands.conftest import stub
 from tests.jobs.files import batch_from, settings
 from tests.jobs.processes import Workers, wait_for, workers
@@ -88,7 +88,7 @@ def _screen(file: Path, tmp_path: Path, *options: str) -> int:
 
 def facts(db: Database) -> list[str]:
     """Every row of the tables in which no text may stand."""
-    tables = (audit_events, batch_events, case_errors)
+    tables = (audit_events, batches, case_errors)
     found = [str(tuple(row)) for table in tables for row in db.rows(select(table))]
     return found + [str(row.detail) for row in db.rows(select(rejected_rows))]
 

@@ -1,15 +1,17 @@
-"""What state a batch is in: derived from its events, its caps and its sums, never stored."""
+"""What state a batch is in: derived from its own row, which `change` alone writes, and from its sums."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
-from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, exists, func, literal, select
+from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, exists, func, select, update
 
+from screening.review.actors import Acting
+from storage import audit_log
 from storage.batches.tallies import Totals, totals
-from storage.schema import batch_events, batches, pending_cases
+from storage.schema import batches, pending_cases
 
 
 class BatchState(StrEnum):
@@ -25,28 +27,12 @@ class BatchState(StrEnum):
     RUNNING = "running"
 
 
-class BatchEvent(StrEnum):
-    """What can happen to a batch after its creation."""
-
-    INTAKE_CLOSED = "intake_closed"
-    INTAKE_STOPPED = "intake_stopped"
-    INTAKE_RESUMED = "intake_resumed"
-    PAUSED = "paused"
-    RESUMED = "resumed"
-    CANCELLED = "cancelled"
-    RETRIED = "retried"
-    CAPS = "caps"
-
-
 STOPPED = frozenset({BatchState.CANCELLED, BatchState.PAUSED, BatchState.CAPPED})
 """States in which no further call is made."""
 
 ACTIVE = frozenset({BatchState.RUNNING, BatchState.TAKING_IN, BatchState.ROWS_MISSING})
 """States in which the cases that are in are screened."""
 
-
-NO_MORE_ROWS = frozenset({BatchEvent.INTAKE_CLOSED, BatchEvent.CANCELLED})
-"""After these no row comes in any more."""
 
 CAP_REACHED = frozenset({"max_calls", "max_cost", "cost_unknown"})
 """Which cap stops a batch, or that its cost is unknown: what `Caps.reached_cap` says."""
@@ -92,14 +78,16 @@ class Caps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """A batch's state with what it follows from. ``why`` is a short code where the state needs one, and
-    ``rows_missing`` the code of why no more rows are taken in of a file that has more, in any state.
+    """A batch's state with what it follows from. ``changed_at`` is when something was last done to it, ``why`` a short
+    code where the state needs one, and ``rows_missing`` the code of why no more rows are taken in of a file that has
+    more, in any state.
     """
 
     state: BatchState
     totals: Totals
     failed: int
     caps: Caps
+    changed_at: datetime | None
     why: str | None = None
     rows_missing: str | None = None
 
@@ -118,10 +106,23 @@ def standings(conn: Connection, batch_ids: Sequence[str], *, count_failed: bool 
         return {}
     sums = totals(conn, batch_ids)
     failed = _count_failed(conn, batch_ids) if count_failed else {}
-    return {
-        batch_id: _standing(caps, sums.get(batch_id, Totals()), failed.get(batch_id, 0), events)
-        for batch_id, (caps, events) in _caps_and_events(conn, batch_ids).items()
-    }
+    one = len(batch_ids) == 1
+    rows = conn.execute(_ROW if one else _ROWS, {"wanted": batch_ids[0] if one else list(batch_ids)})
+    return {row.id: _standing(row, sums.get(row.id, Totals()), failed.get(row.id, 0)) for row in rows}
+
+
+_STATE = select(
+    *(
+        batches.c[name]
+        for name in (
+            *("id", "max_calls", "max_cost_usd", "closed_at", "cancelled_at", "changed_at"),
+            *("paused", "paused_why", "rows_missing"),
+        )
+    )
+)
+_ROW = _STATE.where(batches.c.id == bindparam("wanted"))
+_ROWS = _STATE.where(batches.c.id.in_(bindparam("wanted", expanding=True)))
+"""Written once: workers and watching pages ask them several times a second."""
 
 
 def standing(conn: Connection, batch_id: str, *, count_failed: bool = True) -> Standing:
@@ -132,21 +133,37 @@ def standing(conn: Connection, batch_id: str, *, count_failed: bool = True) -> S
         raise UnknownBatch(batch_id) from None
 
 
-def still_takes_rows(batch_id: ColumnElement[str]) -> ColumnElement[bool]:
-    """Whether rows may still come into the batch of this column: it was neither closed nor cancelled."""
-    table = batch_events.c
-    return ~exists().where(table.batch_id == batch_id, table.event.in_(NO_MORE_ROWS))
+def change(
+    conn: Connection,
+    by: Acting,
+    batch_id: str,
+    action: str,
+    details: Mapping[str, Any] | None = None,
+    *,
+    of_file: bool = False,
+    **columns: Any,
+) -> None:
+    """Set a batch's state, and record what was done to it, in the caller's transaction; ``of_file``: to the reading of
+    its file, and not to its cases.
+    """
+    changed = columns if of_file else {**columns, "changed_at": by.now}
+    conn.execute(update(batches).where(batches.c.id == batch_id).values(changed))
+    audit_log.append(conn, by, action, batch_id, details or {})
+
+
+TAKES_ROWS = and_(batches.c.closed_at.is_(None), batches.c.cancelled_at.is_(None))
+"""The condition on a batch that rows may still come in."""
 
 
 def is_cancelled(batch_id: ColumnElement[str]) -> ColumnElement[bool]:
     """Whether somebody ended the batch of this column for good."""
-    table = batch_events.c
-    return exists().where(table.batch_id == batch_id, table.event == BatchEvent.CANCELLED.value)
+    its = batches.alias().c
+    return exists().where(its.id == batch_id, its.cancelled_at.is_not(None))
 
 
 def was_cancelled(conn: Connection, batch_id: str) -> bool:
-    """Whether somebody ended this batch for good."""
-    return bool(conn.execute(select(is_cancelled(literal(batch_id)))).scalar())
+    """Whether somebody ended this batch for good. Raises UnknownBatch."""
+    return batch_row(conn, batch_id).cancelled_at is not None
 
 
 def require_going(conn: Connection, batch_id: str) -> None:
@@ -155,38 +172,33 @@ def require_going(conn: Connection, batch_id: str) -> None:
         raise BatchCancelled(f"batch {batch_id} was cancelled: nothing of it is taken up again")
 
 
-def _standing(caps: Caps, sums: Totals, failed: int, events: list[tuple[str, dict[str, Any]]]) -> Standing:
-    happened = {event for event, _detail in events}
-    paused, why, missing = False, None, None
-    for event, detail in events:
-        if event in (BatchEvent.PAUSED, BatchEvent.RESUMED):
-            paused, why = event == BatchEvent.PAUSED, detail.get("why")
-        if event in (BatchEvent.INTAKE_STOPPED, BatchEvent.INTAKE_RESUMED, *NO_MORE_ROWS):
-            missing = detail.get("why") if event == BatchEvent.INTAKE_STOPPED else None
-        if event == BatchEvent.CAPS:
-            caps = Caps(**detail)
+def _standing(row: Row[Any], sums: Totals, failed: int) -> Standing:
+    caps = Caps(max_calls=row.max_calls, max_cost_usd=row.max_cost_usd)
     cap = caps.reached_cap(sums)
-    stops = {
-        BatchState.PAUSED: paused,
-        BatchState.CAPPED: cap is not None,
-        BatchState.ROWS_MISSING: missing is not None,
-    }
-    state = _state(happened, stops, sums, failed)
-    reasons = {BatchState.CAPPED: cap, BatchState.PAUSED: why, BatchState.ROWS_MISSING: missing}
-    return Standing(state=state, totals=sums, failed=failed, caps=caps, why=reasons.get(state), rows_missing=missing)
-
-
-def _state(happened: set[str], stops: Mapping[BatchState, bool], sums: Totals, failed: int) -> BatchState:
-    closed = BatchEvent.INTAKE_CLOSED in happened
+    closed, why = row.closed_at is not None, None
     if closed and sums.pending == 0:
-        return BatchState.FINISHED
-    if BatchEvent.CANCELLED in happened:
-        return BatchState.CANCELLED
-    if (stopped := next((state for state, applies in stops.items() if applies), None)) is not None:
-        return stopped
-    if not closed:
-        return BatchState.TAKING_IN
-    return BatchState.NEEDS_RETRY if failed >= sums.pending else BatchState.RUNNING
+        state = BatchState.FINISHED
+    elif row.cancelled_at is not None:
+        state = BatchState.CANCELLED
+    elif row.paused:
+        state, why = BatchState.PAUSED, row.paused_why
+    elif cap is not None:
+        state, why = BatchState.CAPPED, cap
+    elif row.rows_missing is not None:
+        state, why = BatchState.ROWS_MISSING, row.rows_missing
+    elif not closed:
+        state = BatchState.TAKING_IN
+    else:
+        state = BatchState.NEEDS_RETRY if failed >= sums.pending else BatchState.RUNNING
+    return Standing(
+        state=state,
+        totals=sums,
+        failed=failed,
+        caps=caps,
+        changed_at=row.changed_at,
+        why=why,
+        rows_missing=row.rows_missing,
+    )
 
 
 def _count_failed(conn: Connection, batch_ids: Sequence[str]) -> dict[str, int]:
@@ -196,27 +208,3 @@ def _count_failed(conn: Connection, batch_ids: Sequence[str]) -> dict[str, int]:
         .group_by(pending_cases.c.batch_id)
     )
     return {row.batch_id: row.failed for row in rows}
-
-
-def _caps_and_events(
-    conn: Connection, batch_ids: Sequence[str]
-) -> dict[str, tuple[Caps, list[tuple[str, dict[str, Any]]]]]:
-    """The caps that each batch began with, and what happened to it, in order."""
-    one = len(batch_ids) == 1
-    rows = conn.execute(_caps_query(one=one), {"wanted": batch_ids[0] if one else list(batch_ids)})
-    found: dict[str, tuple[Caps, list[tuple[str, dict[str, Any]]]]] = {}
-    for row in rows:
-        caps = Caps(max_calls=row.max_calls, max_cost_usd=row.max_cost_usd)
-        _caps, events = found.setdefault(row.id, (caps, []))
-        if row.event is not None:
-            events.append((row.event, row.detail))
-    return found
-
-
-@cache
-def _caps_query(*, one: bool) -> Select[Any]:
-    """The query, written once: workers and watching pages ask it several times a second, of a single batch."""
-    batch, event = batches.c, batch_events.c
-    query = select(batch.id, batch.max_calls, batch.max_cost_usd, event.event, event.detail)
-    wanted = batch.id == bindparam("wanted") if one else batch.id.in_(bindparam("wanted", expanding=True))
-    return query.outerjoin(batch_events, event.batch_id == batch.id).where(wanted).order_by(event.id)

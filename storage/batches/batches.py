@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import Connection, Row, func, select, update
 
 from screening.review.actors import SYSTEM, Acting, Actor
 from screening.review.policy import Action, require
@@ -15,19 +15,19 @@ from storage.batches import tallies
 from storage.batches.batch_state import (
     ACTIVE,
     CAP_REACHED,
-    BatchEvent,
     BatchState,
     Caps,
     Standing,
     UnknownBatch,
     batch_row,
+    change,
     require_going,
     standing,
     standings,
 )
 from storage.database import Database, insert_once
 from storage.identifiers import Entropy, new_id
-from storage.schema import batch_events, batches, pending_cases, screenings, submissions
+from storage.schema import batches, pending_cases, screenings
 
 RATE_WINDOW = timedelta(seconds=60)
 
@@ -119,11 +119,12 @@ def create_batch(db: Database, by: Acting, new: NewBatch, entropy: Entropy | Non
     row = asdict(new)
     row |= {"id": batch_id, "configuration": row.pop("configuration_version"), "intake": dict(new.intake)}
     row["reach"] = new.reach.value
-    key = row.pop("submission")
+    row |= {"created_by": by.id, "created_at": by.now}
     with db.write() as conn:
-        if key is not None and (known := keep_first_result(conn, by, new.kind, key, batch_id)) != batch_id:
-            return known
-        conn.execute(insert(batches), {**row, "created_by": by.id, "created_at": by.now})
+        if not insert_once(conn, batches, row):  # on PostgreSQL a second press waits here for the first
+            pressed = (batches.c.created_by == by.id, batches.c.kind == new.kind)
+            known = select(batches.c.id).where(*pressed, batches.c.submission == new.submission)
+            return str(conn.execute(known).scalar_one())
         tallies.open_tallies(conn, batch_id)
         detail: dict[str, Any] = {
             "kind": new.kind,
@@ -138,40 +139,45 @@ def create_batch(db: Database, by: Acting, new: NewBatch, entropy: Entropy | Non
 def pause(db: Database, by: Acting, batch_id: str, why: str | None = None) -> None:
     """Make no further calls for this batch; a case under way stops after the node it is at."""
     with db.write() as conn:
-        add_event(conn, by, batch_id, BatchEvent.PAUSED, {"why": why} if why else {})
+        _require_control(conn, by, batch_id)
+        pause_in(conn, by, batch_id, why)
 
 
 def resume(db: Database, by: Acting, batch_id: str) -> None:
     """Go on with a paused batch. A cap is lifted by `change_caps`, not by this."""
     with db.write() as conn:
-        add_event(conn, by, batch_id, BatchEvent.RESUMED)
+        _require_control(conn, by, batch_id)
+        change(conn, by, batch_id, "batch_resumed", paused=False, paused_why=None)
 
 
 def cancel(db: Database, by: Acting, batch_id: str) -> None:
     """End a batch for good: pending cases stay pending and are shown as pending."""
     with db.write() as conn:
-        add_event(conn, by, batch_id, BatchEvent.CANCELLED)
+        _require_control(conn, by, batch_id)
+        change(conn, by, batch_id, "batch_cancelled", cancelled_at=by.now, rows_missing=None)
 
 
 def retry_failed(db: Database, by: Acting, batch_id: str) -> int:
     """Take up again the cases whose last attempt failed; returns how many. Raises BatchCancelled."""
     with db.write() as conn:
+        _require_control(conn, by, batch_id)
         require_going(conn, batch_id)
         statement = update(pending_cases).where(
             pending_cases.c.batch_id == batch_id, pending_cases.c.ready_at.is_(None)
         )
         count = conn.execute(statement.values(ready_at=by.now, not_before=None)).rowcount
-        add_event(conn, by, batch_id, BatchEvent.RETRIED, {"cases": count})
+        change(conn, by, batch_id, "batch_retried", {"cases": count})
     return count
 
 
 def change_caps(db: Database, by: Acting, batch_id: str, caps: Caps) -> None:
     """Set other caps; a batch that they stopped, or that was paused for them, goes on where the new ones leave room."""
     with db.write() as conn:
+        _require_control(conn, by, batch_id)
         before = standing(conn, batch_id, count_failed=False)
-        add_event(conn, by, batch_id, BatchEvent.CAPS, asdict(caps))
+        change(conn, by, batch_id, "batch_caps", asdict(caps), **asdict(caps))
         if before.state is BatchState.PAUSED and before.why in CAP_REACHED:
-            add_event(conn, by, batch_id, BatchEvent.RESUMED)
+            change(conn, by, batch_id, "batch_resumed", paused=False, paused_why=None)
 
 
 def batch_state(db: Database, batch_id: str) -> BatchState:
@@ -222,21 +228,16 @@ def find_batch(db: Database, actor: Actor, batch_id: str, *, now: datetime | Non
         return _summary(row, _progress(conn, batch_id, row.created_at, found, now))
 
 
-def add_event(
-    conn: Connection, by: Acting, batch_id: str, event: BatchEvent, detail: Mapping[str, Any] | None = None
-) -> None:
-    """Record what was done to a batch, in the caller's transaction and in the audit log. Raises Forbidden,
-    UnknownBatch.
-    """
-    owner = conn.execute(select(batches.c.created_by).where(batches.c.id == batch_id)).scalar()
-    if owner is None:
-        raise UnknownBatch(batch_id)
+def pause_in(conn: Connection, by: Acting, batch_id: str, why: str | None = None) -> None:
+    """As `pause`, in the caller's transaction."""
+    change(conn, by, batch_id, "batch_paused", {"why": why} if why else {}, paused=True, paused_why=why)
+
+
+def _require_control(conn: Connection, by: Acting, batch_id: str) -> None:
+    """Raises Forbidden, UnknownBatch."""
+    owner = batch_row(conn, batch_id).created_by
     if by.actor != SYSTEM:
         require(by.actor, Action.CONTROL_BATCH, owner)
-    details = dict(detail or {})
-    row = {"batch_id": batch_id, "event": event.value, "detail": details, "actor": by.id, "at": by.now}
-    conn.execute(insert(batch_events), row)
-    audit_log.append(conn, by, f"batch_{event.value}", batch_id, details)
 
 
 def _summary(row: Row[Any], progress: Progress) -> BatchSummary:
@@ -275,15 +276,3 @@ def _rate(conn: Connection, batch_id: str, started_at: datetime, until: datetime
         select(func.count()).where(screenings.c.batch_id == batch_id, done > since, done <= until)
     ).scalar_one()
     return float(count / (until - since).total_seconds())
-
-
-def keep_first_result(conn: Connection, by: Acting, kind: str, key: str, result: str) -> str:
-    """``result`` where this person's key is new, and what the first press under it came to where it is not.
-
-    In the caller's transaction: on PostgreSQL a second press waits here until the first is committed or undone.
-    """
-    row = {"id": key, "actor": by.id, "kind": kind, "result": result, "at": by.now}
-    if insert_once(conn, submissions, row):
-        return result
-    known = select(submissions.c.result).where(submissions.c.id == key, submissions.c.actor == by.id)
-    return str(conn.execute(known.where(submissions.c.kind == kind)).scalar_one())

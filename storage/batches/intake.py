@@ -2,13 +2,13 @@
 thousand."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, Row, func, insert, select
 
 from screening.datasets.rows import NewCase, RejectedRow
 from screening.review.actors import SYSTEM, Acting, Actor
@@ -17,14 +17,14 @@ from screening.statistics.verification.audit import audit_coin
 from screening.text.received import ReceivedText
 from storage import audit_log
 from storage.batches import tallies
-from storage.batches.batch_state import NO_MORE_ROWS, BatchEvent, UnknownBatch, batch_row, standing
+from storage.batches.batch_state import UnknownBatch, batch_row, change
 from storage.batches.tallies import totals
 from storage.batches.text_pages import text_page
 from storage.clock import shared_now
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.kinds import PENDING, Kind, add_kinds
-from storage.schema import batch_events, batches, cases, live_runs, pending_cases, rejected_rows
+from storage.schema import batches, cases, live_runs, pending_cases, rejected_rows
 
 CHUNK = 250
 """Rows a transaction. So many are read before the first is screened; reading takes far longer than storing them."""
@@ -95,11 +95,11 @@ def close_intake(db: Database, by: Acting, batch_id: str) -> None:
         owner = _alone(conn, batch_id)
         if by.actor != SYSTEM and by.id != owner:
             require(by.actor, Action.CONTROL_BATCH, owner)
-        if BatchEvent.INTAKE_CLOSED in _events(conn, batch_id):
+        if batch_row(conn, batch_id).closed_at is not None:
             return
         sums = totals(conn, [batch_id])[batch_id]
-        audited = {"accepted": sums.accepted, "rejected": sums.rejected}
-        _record(conn, by, batch_id, BatchEvent.INTAKE_CLOSED, {}, audited)
+        counted = {"accepted": sums.accepted, "rejected": sums.rejected}
+        change(conn, by, batch_id, "intake_closed", counted, closed_at=by.now, rows_missing=None)
 
 
 def stop_intake(db: Database, by: Acting, batch_id: str, why: str) -> None:
@@ -108,36 +108,29 @@ def stop_intake(db: Database, by: Acting, batch_id: str, why: str) -> None:
     """
     with db.write() as conn:
         _alone(conn, batch_id)
-        if not _events(conn, batch_id) & NO_MORE_ROWS:
-            _record(conn, by, batch_id, BatchEvent.INTAKE_STOPPED, {"why": why}, {"why": why})
+        if takes_more(batch_row(conn, batch_id)):
+            stopped = {"rows_missing": why, "rows_missing_since": by.now}
+            change(conn, by, batch_id, "intake_stopped", {"why": why}, of_file=True, **stopped)
 
 
 def resume_intake(db: Database, by: Acting, batch_id: str) -> None:
     """Record that its rows are taken in again, where that had stopped."""
     with db.write() as conn:
         _alone(conn, batch_id)
-        if standing(conn, batch_id, count_failed=False).rows_missing is not None:
-            _record(conn, by, batch_id, BatchEvent.INTAKE_RESUMED, {}, {})
-
-
-def _record(
-    conn: Connection,
-    by: Acting,
-    batch_id: str,
-    event: BatchEvent,
-    detail: Mapping[str, Any],
-    audited: Mapping[str, Any],
-) -> None:
-    values = {"batch_id": batch_id, "event": event.value, "detail": detail, "actor": by.id, "at": by.now}
-    conn.execute(insert(batch_events), values)
-    audit_log.append(conn, by, event.value, batch_id, audited)
+        if batch_row(conn, batch_id).rows_missing is not None:
+            change(conn, by, batch_id, "intake_resumed", of_file=True, rows_missing=None)
 
 
 def takes_rows(db: Database, batch_id: str) -> bool:
     """Whether rows may still come in: there is such a batch, and it was neither closed nor cancelled."""
     with db.read() as conn:
-        known = conn.execute(select(batches.c.id).where(batches.c.id == batch_id)).first() is not None
-        return known and not _events(conn, batch_id) & NO_MORE_ROWS
+        found = conn.execute(select(batches).where(batches.c.id == batch_id)).first()
+        return found is not None and takes_more(found)
+
+
+def takes_more(batch: Row[Any]) -> bool:
+    """Whether rows may still come into this batch: it was neither closed nor cancelled."""
+    return batch.closed_at is None and batch.cancelled_at is None
 
 
 def count_not_screened(db: Database, batch_id: str) -> int:
@@ -206,12 +199,8 @@ def _require_ascending(rows: Iterable[NewCase | RejectedRow]) -> Iterator[NewCas
         yield row
 
 
-def _events(conn: Connection, batch_id: str) -> set[str]:
-    return set(conn.execute(select(batch_events.c.event).where(batch_events.c.batch_id == batch_id)).scalars())
-
-
 def _require_open(conn: Connection, batch_id: str) -> None:
-    if _events(conn, batch_id) & NO_MORE_ROWS:
+    if not takes_more(batch_row(conn, batch_id)):
         raise IntakeClosed(batch_id)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, select
 
 from screening.review.actors import SYSTEM
-from storage.batches.batch_state import Standing, standings, still_takes_rows
+from storage.batches.batch_state import TAKES_ROWS, Standing, standings
 from storage.batches.intake import close_intake
 from storage.database import Database
 from storage.schema import batches
@@ -55,5 +55,5 @@ def close_past_days(db: Database, now: datetime) -> None:
 def _open_batches(conn: Connection) -> Sequence[Row[Any, Any, Any]]:
     """Those that take rows, with what was announced of them, in the order in which they were begun."""
     batch = batches.c
-    query = select(batch.id, batch.intake, batch.created_at).where(batch.kind == "batch", still_takes_rows(batch.id))
+    query = select(batch.id, batch.intake, batch.created_at).where(batch.kind == "batch", TAKES_ROWS)
     return conn.execute(query.order_by(batch.created_at, batch.id)).all()

@@ -24,8 +24,8 @@ from sqlalchemy import (
 
 from screening.review.actors import SYSTEM
 from storage.batches import tallies
-from storage.batches.batch_state import BatchEvent, standing, standings
-from storage.batches.batches import add_event
+from storage.batches.batch_state import standing, standings
+from storage.batches.batches import pause_in
 from storage.clock import shared_now
 from storage.database import Database
 from storage.schema import batches, case_errors, case_starts, cases
@@ -102,6 +102,9 @@ def record_error(
     it waits for its retry request with the error, for whoever watches it to see. Raises UnknownCase.
     """
     with db.write() as conn:
+        if stops_batch:  # its row before its sums, as whoever adds rows has it: no two wait for each other
+            its = select(cases.c.batch_id).where(cases.c.id == case_id).scalar_subquery()
+            conn.execute(select(batches.c.id).where(batches.c.id == its).with_for_update(key_share=True))
         place = keep_error(conn, case_id, kind, message, calls, now)
         end_starts(conn, case_id, now)
         if again_in is not None:
@@ -122,7 +125,7 @@ def pause_for_fault(db: Database, batch_id: str, kind: str, now: datetime) -> No
 
 def _pause_for_fault(conn: Connection, batch_id: str, kind: str, now: datetime) -> None:
     if standing(conn, batch_id, count_failed=False).allows_calls:
-        add_event(conn, SYSTEM.at(now), batch_id, BatchEvent.PAUSED, {"why": kind[:LONGEST_KIND]})
+        pause_in(conn, SYSTEM.at(now), batch_id, kind[:LONGEST_KIND])
 
 
 def record_interruption(db: Database, case_id: str, now: datetime, *, calls: int = 0) -> None:

@@ -14,12 +14,11 @@ from sqlalchemy import ColumnElement, Connection, Select, Text, cast, exists, fu
 from screening.review.actors import SYSTEM
 from screening.review.triage import unscreened_placement
 from storage import audit_log
-from storage.batches.batch_state import NO_MORE_ROWS, BatchEvent, BatchState, Standing, standings
+from storage.batches.batch_state import BatchState, Standing, is_cancelled, standings
 from storage.batches.entries import enter
 from storage.batches.pending import batches_with_ready_cases
 from storage.database import Database
-from storage.schema import Moment, batch_events, batches, case_errors, cases, inbox_entries, node_runs, pending_cases
-from storage.schema.intake import INTAKE_STOPPED
+from storage.schema import Moment, batches, case_errors, cases, inbox_entries, node_runs, pending_cases
 from storage.settings_store import current_in
 from storage.site.heartbeats import processes
 from storage.visibility import are_reviewed
@@ -64,15 +63,8 @@ def standstills(db: Database, now: datetime, after: timedelta = NOTICED_AFTER) -
 
 def files_halted_since(db: Database) -> tuple[datetime, ...]:
     """When each file that is not taken in any further was last tried, the longest ago first."""
-    later = batch_events.alias()
-    over = exists().where(
-        later.c.batch_id == batch_events.c.batch_id,
-        later.c.id > batch_events.c.id,
-        later.c.event.in_([*NO_MORE_ROWS, BatchEvent.INTAKE_STOPPED, BatchEvent.INTAKE_RESUMED]),
-    )
-    with db.read() as conn:
-        found = conn.execute(select(batch_events.c.at).where(INTAKE_STOPPED, ~over).order_by(batch_events.c.at))
-        return tuple(found.scalars())
+    halted = batches.c.rows_missing_since
+    return tuple(db.values(select(halted).where(batches.c.rows_missing.is_not(None)).order_by(halted)))
 
 
 def bring_in(db: Database, now: datetime) -> int:
@@ -119,14 +111,10 @@ def _is_overnight(conn: Connection, batch_id: str) -> bool:
 
 def _last_change(conn: Connection, batch_id: str, found: Standing) -> datetime:
     """The last outcome, the last thing done to the batch, or when the oldest case that is ready became so."""
-    done = select(func.max(batch_events.c.at, type_=Moment)).where(
-        batch_events.c.batch_id == batch_id,
-        batch_events.c.event.not_in([BatchEvent.INTAKE_STOPPED, BatchEvent.INTAKE_RESUMED]),  # of a file, not its cases
-    )
     oldest = select(func.min(_waits.ready_at, type_=Moment)).where(
         _waits.batch_id == batch_id, _waits.ready_at.is_not(None)
     )
-    moments = [found.totals.last_completed_at, *(conn.execute(query).scalar() for query in (done, oldest))]
+    moments = [found.totals.last_completed_at, found.changed_at, conn.execute(oldest).scalar()]
     return max(moment for moment in moments if moment is not None)
 
 
@@ -202,7 +190,7 @@ def _enter_failed(db: Database, before: datetime, now: datetime) -> int:
     """
     query = _outside().add_columns(case_errors.c.kind).join(case_errors, case_errors.c.id == _error(func.max))
     early = exists().where(_first.c.id == _error(func.min), _first.c.at <= before)
-    query = query.where(_waits.ready_at.is_(None), early, ~_is_cancelled())
+    query = query.where(_waits.ready_at.is_(None), early, ~is_cancelled(_waits.batch_id))
     count = 0
     while True:
         with db.write() as conn:
@@ -231,11 +219,6 @@ def _error(which: Callable[[ColumnElement[int]], ColumnElement[int]]) -> ColumnE
     return of_case.correlate(pending_cases).scalar_subquery()
 
 
-def _is_cancelled() -> ColumnElement[bool]:
-    table = batch_events.c
-    return exists().where(table.batch_id == _waits.batch_id, table.event == BatchEvent.CANCELLED.value)
-
-
 def _failures_by_kind() -> Select[Any]:
     """What failed by itself, by the kind of its last error."""
     columns = (
@@ -244,6 +227,6 @@ def _failures_by_kind() -> Select[Any]:
         func.min(case_errors.c.at, type_=Moment).label("since"),
     )
     joined = select(*columns).select_from(pending_cases).join(case_errors, case_errors.c.id == _error(func.max))
-    return joined.where(_waits.ready_at.is_(None), case_errors.c.kind != "unwatched", ~_is_cancelled()).group_by(
-        case_errors.c.kind
-    )
+    return joined.where(
+        _waits.ready_at.is_(None), case_errors.c.kind != "unwatched", ~is_cancelled(_waits.batch_id)
+    ).group_by(case_errors.c.kind)

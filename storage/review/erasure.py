@@ -30,7 +30,7 @@ from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from storage.audit_log import append
 from storage.audit_rows import Rows
-from storage.batches.batch_state import BatchEvent, still_takes_rows, was_cancelled
+from storage.batches.batch_state import TAKES_ROWS
 from storage.database import Database, record
 from storage.erased import ERASED, was_erased
 from storage.identifiers import new_id
@@ -38,7 +38,6 @@ from storage.review import program_texts
 from storage.schema import (
     adjudications,
     audit_events,
-    batch_events,
     batches,
     case_errors,
     case_notes,
@@ -272,10 +271,11 @@ def _possible(conn: Connection, which: Selection) -> list[str]:
         raise NotErased("nothing of this name is here, or all of it is erased already")
     for some in _parts(ids):
         pending = select(pending_cases.c.batch_id).where(pending_cases.c.case_id.in_(some)).distinct()
-        if any(not was_cancelled(conn, batch_id) for batch_id in conn.execute(pending).scalars()):
+        going = select(batches.c.id).where(batches.c.id.in_(pending), batches.c.cancelled_at.is_(None))
+        if conn.execute(going).first() is not None:
             raise NotErased("a case is still being screened: wait, or cancel its batch first")
-        of = select(cases.c.batch_id).where(cases.c.id.in_(some)).distinct()
-        if conn.execute(of.where(still_takes_rows(cases.c.batch_id))).first() is not None:
+        of = select(cases.c.batch_id).where(cases.c.id.in_(some))
+        if conn.execute(select(batches.c.id).where(batches.c.id.in_(of), TAKES_ROWS)).first() is not None:
             raise NotErased("rows of a batch still come in: wait, or cancel it first")
     return ids
 
@@ -284,9 +284,8 @@ def abandoned_cases(before: datetime) -> Select[str]:
     """The ids of cases that were still to be screened when their batch was cancelled before then: nobody takes them up
     any more.
     """
-    pending, event = pending_cases.c, batch_events.c
-    cancelled = select(event.batch_id).where(event.event == BatchEvent.CANCELLED.value, event.at < before)
-    return select(pending.case_id).where(pending.batch_id.in_(cancelled))
+    cancelled = select(batches.c.id).where(batches.c.cancelled_at < before)
+    return select(pending_cases.c.case_id).where(pending_cases.c.batch_id.in_(cancelled))
 
 
 def _refused_by_id(which: Selection) -> ColumnElement[bool]:

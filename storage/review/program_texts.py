@@ -16,7 +16,7 @@ from screening.labels import Outcome
 from screening.review.reach import Reach
 from storage.accepted import accepted_label
 from storage.audit_log import append
-from storage.batches.batch_state import UnknownBatch, is_cancelled, still_takes_rows
+from storage.batches.batch_state import TAKES_ROWS, UnknownBatch, is_cancelled
 from storage.batches.intake import Target, add_case
 from storage.database import Database, record
 from storage.erased import was_erased
@@ -192,7 +192,7 @@ def open_batches(db: Database, program: Program, begun_before: datetime) -> tupl
     """Its batches of texts of before that moment that still take some in."""
     held = exists().where(_text.case_id == cases.c.id, cases.c.batch_id == batches.c.id)
     its = batches.c.created_by == program.actor.id, batches.c.created_at < begun_before
-    query = select(batches.c.id).where(*its, held, still_takes_rows(batches.c.id))
+    query = select(batches.c.id).where(*its, held, TAKES_ROWS)
     return tuple(db.values(query))
 
 

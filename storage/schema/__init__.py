@@ -23,7 +23,6 @@ from storage.schema.engine import (
 )
 from storage.schema.erasure import erased_cases, erasure_requests
 from storage.schema.intake import (
-    batch_events,
     batch_tallies,
     batches,
     cases,
@@ -64,7 +63,6 @@ from storage.schema.site import (
     preferences,
     sessions,
     settings_versions,
-    submissions,
 )
 
 __all__ = [
@@ -76,7 +74,6 @@ __all__ = [
     "acknowledgements",
     "adjudications",
     "audit_events",
-    "batch_events",
     "batch_tallies",
     "batches",
     "call_limits",
@@ -123,6 +120,5 @@ __all__ = [
     "settings_versions",
     "site_faults",
     "skips",
-    "submissions",
     "unblindings",
 ]

@@ -13,10 +13,9 @@ from sqlalchemy import (
     Table,
     UniqueConstraint,
     false,
-    literal_column,
 )
 
-from storage.schema.columns import BigId, Id, Moment, StorableText, case_id, metadata, partial_index
+from storage.schema.columns import Id, Moment, StorableText, case_id, metadata, partial_index
 
 configurations = Table(
     "configurations",
@@ -42,21 +41,18 @@ batches = Table(
     Column("intake", JSON, nullable=False),  # encoding, separator, mapping, label provenance, as announced
     Column("created_by", String(64), nullable=False),
     Column("created_at", Moment, nullable=False),
+    Column("submission", String(64)),  # the key of the press that began it: a second press begins nothing
+    # What happened to it since: written by `storage.batches.batch_state.change` alone.
+    Column("changed_at", Moment),  # the last thing done to it, not to its file; None: nothing since it began
+    Column("closed_at", Moment),  # all rows are in
+    Column("cancelled_at", Moment),
+    Column("paused", Boolean, nullable=False, default=False, server_default=false()),
+    Column("paused_why", String(40)),  # None: a person paused it
+    Column("rows_missing", String(40)),  # why no more rows are taken in of a file that has more
+    Column("rows_missing_since", Moment),
+    UniqueConstraint("created_by", "kind", "submission"),
 )
-
-batch_events = Table(
-    "batch_events",
-    metadata,
-    Column("id", BigId, primary_key=True, autoincrement=True),
-    Column("batch_id", Id, ForeignKey("batches.id"), nullable=False, index=True),
-    Column("event", String(24), nullable=False),  # as in `BatchEvent`
-    Column("detail", JSON, nullable=False, default=dict),
-    Column("actor", String(64), nullable=False),
-    Column("at", Moment, nullable=False),
-)
-INTAKE_STOPPED = batch_events.c.event == literal_column("'intake_stopped'")
-"""As the index has it: a bound value would not be known to be the same."""
-partial_index("ix_batch_events_intake_stopped", batch_events.c.batch_id, where=INTAKE_STOPPED)
+partial_index("ix_batches_rows_missing", batches.c.rows_missing_since, where=batches.c.rows_missing.is_not(None))
 
 rejected_rows = Table(
     "rejected_rows",

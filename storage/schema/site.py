@@ -49,16 +49,6 @@ sessions = Table(
     Column("ended_at", Moment),
 )
 
-# What a press did, under the key that its page gave it: pressed twice, it is done once.
-submissions = Table(
-    "submissions",
-    metadata,
-    Column("id", String(64), primary_key=True),
-    Column("actor", String(64), primary_key=True),
-    Column("kind", String(24), nullable=False),
-    Column("result", String(64), nullable=False),
-    Column("at", Moment, nullable=False),
-)
 
 settings_versions = Table(
     "settings_versions",

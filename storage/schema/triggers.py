@@ -11,8 +11,7 @@ _POSTGRESQL = (
 END $$""",
     "CREATE TRIGGER tell_ready AFTER INSERT OR UPDATE OF ready_at ON pending_cases "
     "FOR EACH STATEMENT EXECUTE FUNCTION second_look_tell_work()",
-    "CREATE TRIGGER tell_batch AFTER INSERT ON batch_events "
-    "FOR EACH STATEMENT EXECUTE FUNCTION second_look_tell_work()",
+    "CREATE TRIGGER tell_batch AFTER UPDATE ON batches FOR EACH STATEMENT EXECUTE FUNCTION second_look_tell_work()",
 )
 
 for _statement in _POSTGRESQL:

@@ -7,9 +7,8 @@ from enum import StrEnum
 
 from sqlalchemy import Connection, and_, exists, func, insert, select, update
 
-from screening.review.actors import SYSTEM
 from storage.database import Database
-from storage.schema import Moment, batch_events, case_errors, node_runs, pending_cases, site_faults
+from storage.schema import Moment, batches, case_errors, node_runs, pending_cases, site_faults
 from storage.site import heartbeats
 
 NOT_THE_MODEL = frozenset(
@@ -109,7 +108,7 @@ def _no_model(conn: Connection, since: datetime | None, now: datetime) -> bool:
     over = conn.execute(select(func.max(_fault.ended_at, type_=Moment)).where(_fault.name == Fault.MODEL)).scalar()
     from_then = max(moment for moment in (now - LOOK_BACK, ended, over) if moment is not None)
     failed = and_(case_errors.c.at > from_then, case_errors.c.kind.not_in(sorted(NOT_THE_MODEL)))
-    paused = batch_events.c.event == "paused", batch_events.c.actor == SYSTEM.id, batch_events.c.at > from_then
+    paused = batches.c.paused_why.is_not(None), batches.c.changed_at > from_then
     errors = conn.execute(select(func.count()).select_from(case_errors).where(failed)).scalar_one()
-    causes = [detail.get("why") for detail in conn.execute(select(batch_events.c.detail).where(*paused)).scalars()]
-    return errors >= ERRORS_THAT_TELL or any(cause not in NOT_THE_MODEL for cause in causes if cause)
+    causes = conn.execute(select(batches.c.paused_why).where(*paused)).scalars()
+    return errors >= ERRORS_THAT_TELL or any(cause not in NOT_THE_MODEL for cause in causes)

@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 from screening.review.actors import Actor, Role
 from storage.batches.configurations import load_configuration, save_configuration
 from storage.database import Database, insert_once, is_lost_connection
-from storage.schema import batch_events, settings_versions
+from storage.schema import rejected_rows, settings_versions
 from storage.settings_store import SiteSettings, change, current
 from tests.databases import write
 from tests.storage.batch_of import CONFIGURATION, LATER, NOW
@@ -145,9 +145,9 @@ def test_moments_come_back_to_the_microsecond_in_utc(db: Database) -> None:
 
 
 def test_references_are_enforced(db: Database) -> None:
-    row = {"batch_id": "0" * 32, "event": "paused", "detail": {}, "actor": "x", "at": NOW}
+    row = {"batch_id": "0" * 32, "row": 1, "reason": "empty", "detail": ""}
     with pytest.raises(IntegrityError), db.write() as conn:
-        conn.execute(insert(batch_events), row)
+        conn.execute(insert(rejected_rows), row)
 
 
 def test_inserted_once_says_whether_it_was(db: Database) -> None:

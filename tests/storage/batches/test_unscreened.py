@@ -10,8 +10,8 @@ from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER, SYSTEM, Actor
 from screening.review.reach import Reach
 from screening.review.triage import TARGETS, Tier
-from storage.batches.batch_state import BatchEvent, BatchState, Caps
-from storage.batches.batches import add_event, batch_state, cancel, change_caps, pause, resume, retry_failed
+from storage.batches.batch_state import BatchState, Caps
+from storage.batches.batches import batch_state, cancel, change_caps, pause, resume, retry_failed
 from storage.batches.configurations import load_configuration
 from storage.batches.pending import record_error
 from storage.batches.results import results
@@ -116,8 +116,7 @@ def test_a_pause_by_a_person_brings_only_what_states_a_risk(db: Database) -> Non
 def test_a_cap_brings_all_and_a_cancelled_batch_nothing(db: Database) -> None:
     capped, cancelled = undecided(db), undecided(db)
     change_caps(db, LOCAL_USER.at(NOW), capped, Caps(max_cost_usd=0.0))
-    with db.write() as conn:
-        add_event(conn, SYSTEM.at(NOW), cancelled, BatchEvent.PAUSED, {"why": "bad_key"})
+    pause(db, SYSTEM.at(NOW), cancelled, "bad_key")
     cancel(db, LOCAL_USER.at(NOW), cancelled)
     assert bring_in(db, LATE) == 3 and {cause for *_, cause in entries(db)} == {"max_cost"}
 
@@ -168,8 +167,7 @@ def test_a_worker_that_began_just_now_has_a_minute(db: Database) -> None:
 def test_other_caps_let_a_batch_that_was_paused_for_its_cap_go_on(db: Database) -> None:
     """As one that is sent overnight is, before it passes the cap."""
     batch_id = undecided(db)
-    with db.write() as conn:
-        add_event(conn, SYSTEM.at(NOW), batch_id, BatchEvent.PAUSED, {"why": "max_calls"})
+    pause(db, SYSTEM.at(NOW), batch_id, "max_calls")
     change_caps(db, LOCAL_USER.at(NOW), batch_id, Caps())
     assert batch_state(db, batch_id) is BatchState.RUNNING
     pause(db, LOCAL_USER.at(NOW), batch_id)

@@ -28,7 +28,6 @@ from storage.review.standing import Place, standing
 from storage.schema import (
     StorableText,
     audit_events,
-    batch_events,
     batches,
     cases,
     inbox_entries,
@@ -59,8 +58,7 @@ def written(db: Database, tiers: tuple[Tier, ...] = (Tier.P2, Tier.P2)) -> list[
         conn.execute(update(cases).values(**texts, **more, text_original_json=f'"{WORD}"'))
         batch = conn.execute(select(batches.c.id)).scalar_one()
         conn.execute(update(batches).values(name=f"{WORD}.csv", intake={"sheet": WORD, "warnings": [WORD]}))
-        event = {"batch_id": batch, "event": "intake_closed", "detail": {}, "actor": "rae", "at": NOW}
-        conn.execute(insert(batch_events).values(event))
+        conn.execute(update(batches).values(closed_at=NOW))
         rejected = {"batch_id": batch, "row": 9, "external_id": "post-1", "reason": "empty", "detail": WORD}
         conn.execute(insert(rejected_rows).values(**rejected, original_json=f'"{WORD}"'))
     claim = claims.claim(db, SENIOR.at(NOW), ids[0])
