@@ -12,4 +12,4 @@ RUN python -m pip install --no-cache-dir --no-deps --no-build-isolation -e pages
 RUN python -m compileall -q . && useradd --system --home /app second-look && mkdir -p var && chown second-look var
 USER second-look
 EXPOSE 8501
-CMD ["python", "app.py", "--server.port", "8501", "--server.headless", "true"]
+CMD ["python", "app.py", "--port", "8501"]

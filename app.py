@@ -1,19 +1,10 @@
-"""Launcher: the ASGI app that runs `pages/shell.py` behind security headers, guards of web sockets and uploads, and
-middleware that returns people to the address they came for.
+"""The ASGI app: Streamlit's own behind three middlewares (headers, host and origin, addresses), started by uvicorn.
 
 The script is in `pages/`, not here: Streamlit would serve a `pages` folder beside the main script by itself, past the
 sign-in gate.
 """
 
-import gc
-
-gc.disable()  # until all is imported: hardly any of it is garbage, and scanning it again and again takes long
-
-if __name__ == "__main__":
-    from pages.ui.streamlit_command import run
-
-    run(__file__)
-
+import argparse
 import asyncio
 import logging
 from collections.abc import AsyncIterator
@@ -21,6 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import streamlit as st
+import uvicorn
 from starlette.middleware import Middleware
 from starlette.responses import FileResponse
 from starlette.routing import Route
@@ -31,34 +23,23 @@ from pages.batches.intake_runs import intake_runs
 from pages.review import inbox_live
 from pages.site import health
 from pages.site.notifier import notifier
-from pages.ui import auth, context, downloads, streamlit_start
-from pages.ui.auth import UploadGuard
+from pages.ui import auth, context, downloads
 from pages.ui.http import (
-    DeepLink,
-    KnownAddresses,
+    Addresses,
     SecurityHeaders,
-    SocketGuard,
     content_policy,
     is_served_over_tls,
     require_safe_bind,
     sign_in_configured,
 )
-from pages.ui.page_files import PageFiles, component_files, library_files
-from pages.ui.page_frame import PageFrame, page_frame
-from pages.ui.request_heads import bound_heads
 from pages.ui.shell import ENTRIES, say_fault
 from storage.database import passing_fault
 
-SIGN_IN = sign_in_configured()
-ICON = Path(__file__).parent / "pages" / "ui" / "icon.png"
-FAVICON = Route("/favicon.ico", lambda _request: FileResponse(ICON))  # browsers ask for it on any page
+PAGES = Path(__file__).parent / "pages"
 INDEX = Path(st.__file__).parent / "static" / "index.html"
-FRAME = page_frame(INDEX.read_text(encoding="utf-8"))
-ADDRESSES = [entry.address or entry.file for entry in ENTRIES]
+SIGN_IN = sign_in_configured()
+STOPS_WITHIN_S = 5
 
-streamlit_start.skip_unused()
-streamlit_start.send_at_once()
-bound_heads()
 garbage.spare_loaded_objects()
 logs.set_up(context.settings().log_format)
 try:
@@ -89,7 +70,7 @@ async def run_beside_pages(_app: st.App) -> AsyncIterator[None]:
 
 
 app = st.App(
-    Path(__file__).parent / "pages" / "shell.py",
+    PAGES / "shell.py",
     lifespan=run_beside_pages,
     on_script_error=say_fault,
     routes=[
@@ -97,22 +78,43 @@ app = st.App(
         inbox_live.ROUTE,
         text_live.ROUTE,
         *health.ROUTES,
-        FAVICON,
+        Route("/favicon.ico", lambda _request: FileResponse(PAGES / "ui" / "icon.png")),  # browsers ask for it anyhow
         *([auth.SIGN_OUT_ROUTE] if SIGN_IN else []),
     ],
     middleware=[
-        Middleware(SocketGuard, sign_in=SIGN_IN),
         Middleware(
             SecurityHeaders,
-            policy=content_policy(FRAME),
+            policy=content_policy(INDEX.read_text(encoding="utf-8")),
             tls=is_served_over_tls(),
             hsts_days=context.settings().hsts_days,
         ),
-        Middleware(PageFiles, for_good=library_files(INDEX.parent), each_time=component_files()),
-        Middleware(KnownAddresses, pages=ADDRESSES),
-        Middleware(auth.SignOutGuard, sign_in=SIGN_IN),
-        Middleware(UploadGuard, sign_in=SIGN_IN),
-        Middleware(DeepLink, sign_in=SIGN_IN),
-        Middleware(PageFrame, html=FRAME, pages=ADDRESSES),
+        Middleware(auth.Guard, sign_in=SIGN_IN),
+        Middleware(Addresses, pages=[entry.address or entry.file for entry in ENTRIES], sign_in=SIGN_IN),
     ],
 )
+
+
+def main() -> None:
+    """Serve until a signal ends it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, default=st.get_option("server.port"))
+    host, port = st.get_option("server.address") or "0.0.0.0", parser.parse_args().port  # noqa: S104 - see above
+    logging.getLogger("app").info("starting at http://%s:%d", host, port)
+    uvicorn.run(
+        app,
+        host=host,
+        port=port,
+        http="h11",  # bounds the head of a request, httptools does not
+        ws="websockets-sansio",
+        ws_max_size=st.get_option("server.maxMessageSize") * 1024 * 1024,
+        ssl_certfile=st.get_option("server.sslCertFile"),
+        ssl_keyfile=st.get_option("server.sslKeyFile"),
+        timeout_graceful_shutdown=STOPS_WITHIN_S,
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+    )
+
+
+if __name__ == "__main__":
+    main()

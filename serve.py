@@ -65,7 +65,7 @@ def _start(*arguments: str) -> subprocess.Popen[bytes]:
 
 
 def _app(port: int) -> subprocess.Popen[bytes]:
-    return _start(str(HERE / "app.py"), "--server.port", str(port), "--server.headless=true")
+    return _start(str(HERE / "app.py"), "--port", str(port))
 
 
 def _worker() -> subprocess.Popen[bytes]:

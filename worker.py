@@ -1,10 +1,7 @@
 """Start the runner for the configured database; nothing else."""
 
-import gc
-
-gc.disable()  # until all is imported: hardly any of it is garbage, and scanning it again and again takes long
-
 import asyncio
+import gc
 import logging
 import os
 import signal

@@ -52,7 +52,7 @@ async def ask_bare(client: "AsyncAnthropic", model: str, prompt: str, text: str,
 def app_process(url: str, **named: str) -> Iterator[tuple[str, int]]:
     """The app beside a database, with these settings; its address and the number of its process."""
     address = f"http://127.0.0.1:{free_port()}"
-    command = [sys.executable, "app.py", "--server.port", address.rpartition(":")[2]]
+    command = [sys.executable, "app.py", "--port", address.rpartition(":")[2]]
     environment = os.environ | {"DATABASE_URL": url, "SECOND_LOOK_SAMPLER": "simulated"} | named
     silent = subprocess.DEVNULL
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=silent, stderr=silent) as process:

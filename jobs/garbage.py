@@ -8,9 +8,7 @@ SCAN_EVERY = 10_000
 
 def spare_loaded_objects() -> None:
     """Exclude what exists now from garbage collection: it lasts as long as the process, and the collector would scan it
-    many times a second while there is work. New objects are scanned less often than usual. Switches the collector on
-    again, which `app.py` and `worker.py` switch off while they import.
+    many times a second while there is work. New objects are scanned less often than usual.
     """
     gc.freeze()
-    gc.enable()
     gc.set_threshold(SCAN_EVERY)

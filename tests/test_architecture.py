@@ -132,6 +132,52 @@ def test_each_library_has_its_place() -> None:
     assert not misplaced
 
 
+def _private_names(text: str) -> list[str]:
+    """Private names of libraries that this source imports, reads or sets: what has one underscore in front."""
+    tree = ast.parse(text)
+    theirs, found = set[str](), list[str]()
+    for item in ast.walk(tree):
+        if isinstance(item, ast.Import):
+            theirs |= {(alias.asname or alias.name).split(".")[0] for alias in item.names} - OURS
+            names = [alias.name for alias in item.names]
+        elif isinstance(item, ast.ImportFrom):
+            names = [f"{item.module}.{alias.name}" for alias in item.names]
+            if item.module and item.module.split(".")[0] not in OURS:
+                theirs |= {alias.asname or alias.name for alias in item.names}
+        else:
+            continue
+        found += [name for name in names if name.split(".")[0] not in OURS and _is_private(name)]
+    for item in ast.walk(tree):
+        if isinstance(item, ast.Attribute) and _is_private(item.attr):
+            owner = ast.unparse(item.value)
+            if owner.split(".")[0].split("(")[0] in theirs and (owner, item.attr) != ("os", "_exit"):  # documented
+                found.append(f"{owner}.{item.attr}")
+        elif isinstance(item, ast.Call) and ast.unparse(item.func) in {"setattr", "getattr", "delattr"}:
+            name = item.args[1]
+            if isinstance(name, ast.Constant) and _is_private(str(name.value)):
+                found.append(str(name.value))
+    return found
+
+
+def _is_private(name: str) -> bool:
+    return any(part.startswith("_") and not part.startswith("__") for part in name.split("."))
+
+
+def test_no_private_name_of_a_library_is_imported_read_or_set() -> None:
+    assert not [
+        f"{name}: {found}" for name, path in MODULES.items() for found in _private_names(path.read_text("utf-8"))
+    ]
+    for bad in (
+        "from asyncio import _x",
+        "import a._b",
+        "import a.b\na.b._c = 1",
+        "from a import b\nb()._c",
+        "setattr(x, '_y', 1)",
+    ):
+        assert _private_names(bad), bad
+    assert not _private_names("from pages.ui import auth\nfrom a import b\nself._x = b.__doc__")
+
+
 def test_pure_modules_do_no_input_or_output() -> None:
     for name in sorted(name for name in MODULES if any(_in(name, room) for room in PURE)):
         reached = {word for target in _imports(MODULES[name]) for word in (target.split(".")[0], target)}

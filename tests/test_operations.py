@@ -150,7 +150,7 @@ def test_the_proxy_leads_from_the_published_port_to_the_app() -> None:
     app = SERVICES["app"]["command"]
     assert program == "socat" and f"install -y --no-install-recommends {program}" in (ROOT / "Dockerfile").read_text()
     assert listen.split(",")[0] == f"TCP-LISTEN:{published.rsplit(':')[-1]}"
-    assert target == f"TCP:127.0.0.1:{app[app.index('--server.port') + 1]}"
+    assert target == f"TCP:127.0.0.1:{app[app.index('--port') + 1]}"
     assert SERVICES["app"]["network_mode"] == "service:proxy"
 
 

@@ -7,10 +7,6 @@ from typing import Any, Literal
 
 import plotly.graph_objects as go
 
-from pages.ui.streamlit_command import write_chart_theme
-
-write_chart_theme()
-
 HEIGHT, LINE_HEIGHT, LINES = 340, 24, 2
 """Pixels of one figure with so many lines of names below it, and of each more: on a phone every name has its line."""
 

@@ -17,7 +17,16 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pages.ui import context
-from pages.ui.http import SIGN_IN_AGAIN, SIGNED_IN_COOKIE, own_page, signed_in_claims
+from pages.ui.http import (
+    REFUSED,
+    SIGN_IN_AGAIN,
+    SIGNED_IN_COOKIE,
+    has_session_cookie,
+    of_pages,
+    of_strangers,
+    own_page,
+    signed_in_claims,
+)
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Action, is_allowed, require
 from screening.text.display import visible
@@ -182,22 +191,6 @@ FORGETTING = (LOGOUT, SIGN_IN_AGAIN)
 """Addresses that forget the cookie: Streamlit's, and ours for a session that ended by itself."""
 
 
-class SignOutGuard:
-    """Refuses to forget the cookie of a session that is still valid."""
-
-    def __init__(self, app: ASGIApp, *, sign_in: bool) -> None:
-        self._app = app
-        self._sign_in = sign_in
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        asked = self._sign_in and scope["type"] == "http" and scope["path"].rstrip("/") in FORGETTING
-        if asked and await run_in_threadpool(session_is_valid, scope):
-            words = "You are still signed in: the way out is the button of your account."
-            await PlainTextResponse(words, status_code=405)(scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
-
-
 def session_is_valid(scope: Scope) -> bool:
     """Whether the request comes from a browser whose session has not ended."""
     claims = signed_in_claims(scope)
@@ -231,27 +224,6 @@ SIGN_OUT_FORM = f'<form class="sl-out" method="post" action="{SIGN_OUT}"><button
 
 ARRIVES_WITHIN_S = 600.0
 """How long a file may take to arrive."""
-
-
-class UploadGuard:
-    """Takes a file from a page of this host, from somebody in a session that is still valid who may create batches.
-    Everything else is refused before its first byte is read.
-    """
-
-    def __init__(self, app: ASGIApp, *, sign_in: bool) -> None:
-        self._app = app
-        self._sign_in = sign_in
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or "/_stcore/upload_file/" not in scope["path"] or scope["method"] != "PUT":
-            await self._app(scope, receive, send)
-            return
-        try:
-            await run_in_threadpool(uploader, scope, sign_in=self._sign_in)
-        except Refused as refusal:
-            await _refuse(refusal.status, str(refusal), scope, receive, send)
-        else:
-            await self._app(scope, _in_time(receive), send)
 
 
 def _in_time(receive: Receive) -> Receive:
@@ -296,5 +268,66 @@ def uploader(scope: Scope, *, sign_in: bool) -> Actor:
     return person
 
 
-async def _refuse(status: int, words: str, scope: Scope, receive: Receive, send: Send) -> None:
-    await PlainTextResponse(words, status_code=status, headers={"Connection": "close"})(scope, receive, send)
+BUSY = 1013
+MOST_STRANGERS = 100
+"""Connections at a time of people who have not signed in."""
+
+
+class Guard:
+    """What is for pages of this host and people who are here: web sockets, files sent, and forgetting a sign-in.
+
+    A web socket of another site is refused, and messages that only a developer's browser would send are dropped.
+    Whoever has not signed in, where people must, gets one of a few places, for small messages and for a while: a page
+    of theirs that stays open connects anew by itself. A file is taken from somebody in a session that is still valid
+    who may create batches; everything else is refused before its first byte is read. The cookie of a valid session is
+    not forgotten.
+    """
+
+    def __init__(self, app: ASGIApp, *, sign_in: bool) -> None:
+        self._app = app
+        self._sign_in = sign_in
+        self._strangers = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await self._socket(scope, receive, send)
+        elif scope["type"] == "http" and scope["method"] == "PUT" and "/_stcore/upload_file/" in scope["path"]:
+            await self._upload(scope, receive, send)
+        elif (
+            self._sign_in
+            and scope["type"] == "http"
+            and scope["path"].rstrip("/") in FORGETTING
+            and await run_in_threadpool(session_is_valid, scope)
+        ):
+            words = "You are still signed in: sign out with the button of your account."
+            await PlainTextResponse(words, status_code=405)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not own_page(scope):
+            await _close(receive, send, REFUSED)
+        elif not self._sign_in or has_session_cookie(scope):
+            await self._app(scope, of_pages(receive), send)
+        elif self._strangers >= MOST_STRANGERS:
+            await _close(receive, send, BUSY)
+        else:
+            self._strangers += 1
+            try:
+                await self._app(scope, of_strangers(of_pages(receive)), send)
+            finally:
+                self._strangers -= 1
+
+    async def _upload(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await run_in_threadpool(uploader, scope, sign_in=self._sign_in)
+        except Refused as refusal:
+            answer = PlainTextResponse(str(refusal), status_code=refusal.status, headers={"Connection": "close"})
+            await answer(scope, receive, send)
+        else:
+            await self._app(scope, _in_time(receive), send)
+
+
+async def _close(receive: Receive, send: Send, code: int) -> None:
+    await receive()  # the handshake
+    await send({"type": "websocket.close", "code": code})

@@ -165,19 +165,31 @@ _HTML_OF_THEIR_OWN = ("/component/", "/media/")
 """Where a page in HTML is no answer to an unknown address: components, and files made for a download."""
 
 
-class KnownAddresses:
+class Addresses:
     """Answers 404 where there is no page: Streamlit would answer with its page, and a health check there be always
-    green. Streamlit's own metrics are given to nobody: they tell who is here and what they keep.
+    green. Streamlit's own metrics are given to nobody: they tell who is here and what they keep. With ``sign_in`` the
+    address somebody came for is kept in a short cookie until the sign-in has returned them to `/`.
     """
 
-    def __init__(self, app: ASGIApp, *, pages: Collection[str]) -> None:
+    def __init__(self, app: ASGIApp, *, pages: Collection[str], sign_in: bool) -> None:
         self._app = app
-        self._pages = frozenset(f"/{page}" for page in pages)
+        self._pages = frozenset(("", *(f"/{page}" for page in pages)))
+        self._sign_in = sign_in
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"].rstrip("/") in ("", *self._pages):
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
-        elif scope["path"].rstrip("/").endswith("/_stcore/metrics"):
+            return
+        if self._sign_in and _is_page(scope):
+            if (led := _led_on(scope)) is not None:
+                await led(scope, receive, send)
+                return
+            if not has_session_cookie(scope) and (wanted := _wanted_path(scope)) != "/":
+                send = _setting_cookie(wanted, send)
+        path = scope["path"].rstrip("/")
+        if path in self._pages:
+            await self._app(scope, receive, send)
+        elif path.endswith("/_stcore/metrics"):
             await _nothing_here(scope, receive, send)
         else:
             await self._unless_page(scope, receive, send)
@@ -203,26 +215,16 @@ async def _nothing_here(scope: Scope, receive: Receive, send: Send) -> None:
     await PlainTextResponse("There is no such page.", status_code=404)(scope, receive, send)
 
 
-class DeepLink:
-    """Keeps the address somebody came for in a short cookie until the sign-in has returned them to `/`."""
-
-    def __init__(self, app: ASGIApp, *, sign_in: bool) -> None:
-        self._app = app
-        self._sign_in = sign_in
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not self._sign_in or scope["type"] != "http" or not _is_page(scope):
-            await self._app(scope, receive, send)
-        elif scope["path"] == SIGN_IN_AGAIN:
-            await _forget_sign_in(scope)(scope, receive, send)
-        elif has_session_cookie(scope) and scope["path"] == "/" and (target := _safe(_cookies(scope).get(NEXT_COOKIE))):
-            response = RedirectResponse(target, status_code=303)
-            response.delete_cookie(NEXT_COOKIE)
-            await response(scope, receive, send)
-        elif not has_session_cookie(scope) and (wanted := _wanted_path(scope)) != "/":
-            await self._app(scope, receive, _setting_cookie(wanted, send))
-        else:
-            await self._app(scope, receive, send)
+def _led_on(scope: Scope) -> RedirectResponse | None:
+    """Away from the address that forgets a sign-in, and after a sign-in back to where the person wanted to go."""
+    if scope["path"] == SIGN_IN_AGAIN:
+        return _forget_sign_in(scope)
+    target = _safe(_cookies(scope).get(NEXT_COOKIE)) if scope["path"] == "/" and has_session_cookie(scope) else None
+    if target is None:
+        return None
+    response = RedirectResponse(target, status_code=303)
+    response.delete_cookie(NEXT_COOKIE)
+    return response
 
 
 def has_session_cookie(scope: Scope) -> bool:
@@ -303,46 +305,10 @@ UNREADABLE = "unreadable"
 REFUSED = 1008
 """Close code of RFC 6455: against the rules of this server."""
 
-BUSY = 1013
-MOST_STRANGERS = 100
-"""Connections at a time of people who have not signed in."""
 LARGEST_OF_STRANGERS = 64_000
 STRANGERS_STAY_S = 300.0
 
 _PORTS = {"http": 80, "https": 443}
-
-
-class SocketGuard:
-    """Refuses web sockets of other sites, and drops messages that only a developer's browser would send. Whoever has
-    not signed in, where people must, gets one of a few places, for small messages and for a while: a page of theirs
-    that stays open connects anew by itself.
-    """
-
-    def __init__(self, app: ASGIApp, *, sign_in: bool = False) -> None:
-        self._app = app
-        self._sign_in = sign_in
-        self._strangers = 0
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "websocket":
-            await self._app(scope, receive, send)
-        elif not own_page(scope):
-            await _close(receive, send, REFUSED)
-        elif not self._sign_in or has_session_cookie(scope):
-            await self._app(scope, _of_pages(receive), send)
-        elif self._strangers >= MOST_STRANGERS:
-            await _close(receive, send, BUSY)
-        else:
-            self._strangers += 1
-            try:
-                await self._app(scope, _of_strangers(_of_pages(receive)), send)
-            finally:
-                self._strangers -= 1
-
-
-async def _close(receive: Receive, send: Send, code: int) -> None:
-    await receive()  # the handshake
-    await send({"type": "websocket.close", "code": code})
 
 
 def own_page(scope: Scope) -> bool:
@@ -374,7 +340,7 @@ def _place(address: str, scheme: str | None = None) -> tuple[str, int] | None:
         return None
 
 
-def _of_pages(receive: Receive) -> Receive:
+def of_pages(receive: Receive) -> Receive:
     """The messages without those that no page sends; Streamlit ends a connection that sends anything else."""
 
     async def receive_known() -> Message:
@@ -388,7 +354,7 @@ def _of_pages(receive: Receive) -> Receive:
     return receive_known
 
 
-def _of_strangers(receive: Receive) -> Receive:
+def of_strangers(receive: Receive) -> Receive:
     """The messages until one is too large or the time is over; the connection then ends as if the browser had left."""
     until = asyncio.get_running_loop().time() + STRANGERS_STAY_S
 

@@ -28,6 +28,7 @@ from playwright.sync_api import (
 from tests.browser.accessibility import each_scheme, violations
 from tests.browser.find import find_browser
 from tests.browser.slow_line import SlowLine, slow_line
+from tests.browser.team import is_search_for_the_server
 from tests.free_port import lasting_port
 
 ROOT = Path(__file__).parent.parent.parent
@@ -76,7 +77,7 @@ class RunningApp:
     def start(self, name: str) -> None:
         """Start the app or the worker, the app until it answers."""
         port = self.url.rpartition(":")[2]
-        commands = {"app": [str(ROOT / "app.py"), "--server.port", port], "worker": [str(ROOT / "worker.py")]}
+        commands = {"app": [str(ROOT / "app.py"), "--port", port], "worker": [str(ROOT / "worker.py")]}
         with (self.directory / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
                 [sys.executable, *commands[name]], cwd=ROOT, env=self.environment, stdout=log, stderr=log
@@ -278,7 +279,7 @@ def _watched(page: Page, watch: Watch) -> Iterator[None]:
         watch.requests.append(request.url)
 
     def complained(message: ConsoleMessage) -> None:
-        if message.type == "error":
+        if message.type == "error" and not is_search_for_the_server(message):
             watch.errors.append(f"{message.text} ({message.location['url']})")
 
     def failed(error: Error) -> None:

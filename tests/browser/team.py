@@ -25,6 +25,11 @@ class Person:
         self.received += payload.encode() if isinstance(payload, str) else payload
 
 
+def is_search_for_the_server(message: ConsoleMessage) -> bool:
+    """Streamlit's page asks below its own path first where its server is; there is none, and it says so."""
+    return "404" in message.text and message.location["url"].endswith(("/_stcore/health", "/_stcore/host-config"))
+
+
 @contextmanager
 def browser_of(browser: Browser, url: str) -> Iterator[Person]:
     """A browser without cookies of anybody else's; afterwards its console must be free of errors."""
@@ -37,7 +42,7 @@ def browser_of(browser: Browser, url: str) -> Iterator[Person]:
 
     def complained(message: ConsoleMessage) -> None:
         where = message.location["url"]
-        if message.type == "error" and where.startswith(url):
+        if message.type == "error" and where.startswith(url) and not is_search_for_the_server(message):
             person.errors.append(f"{message.text} ({where})")
 
     person.page.on("websocket", connected)

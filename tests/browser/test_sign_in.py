@@ -250,7 +250,7 @@ def test_the_server_does_not_start_open(setting: str, secrets: str | None, tmp_p
         environment["STREAMLIT_SECRETS_FILES"] = str(tmp_path / "secrets.toml")
     port = str(free_port())
     process = subprocess.Popen(
-        [sys.executable, str(ROOT / "app.py"), "--server.port", port],
+        [sys.executable, str(ROOT / "app.py"), "--port", port],
         cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     try:

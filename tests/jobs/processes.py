@@ -91,7 +91,7 @@ class Workers:
 
 def app_program(port: int) -> tuple[str, ...]:
     """The app as `serve.py` starts it."""
-    return ("app.py", "--server.port", str(port), "--server.headless=true")
+    return ("app.py", "--port", str(port))
 
 
 def serves(port: int) -> bool:

@@ -16,7 +16,6 @@ from streamlit.testing.v1.element_tree import Dataframe
 from pages.ui import context
 from pages.ui.context import forget_all
 from pages.ui.shell import ENTRIES
-from pages.ui.streamlit_start import our_components
 from storage.database import Database
 
 ROOT = Path(__file__).parent.parent.parent
@@ -67,7 +66,7 @@ def main_module() -> Iterator[None]:
 def _installed_components() -> Iterator[None]:
     """Looked up once, as the app does: each run under AppTest is a new server, which looks for them anew."""
     with pytest.MonkeyPatch.context() as patch:
-        found = our_components()
+        found = manifest_scanner.scan_component_manifests()
         patch.setattr(manifest_scanner, "scan_component_manifests", lambda: found)
         yield
 

@@ -58,7 +58,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         "SECOND_LOOK_DATA_DIRECTORY": str(folder / "data"),
         "SECOND_LOOK_SAMPLER": "simulated",
     }
-    program = ("app", "--server.port", str(port))
+    program = ("app", "--port", str(port))
     started = [sys.executable, "-m", "tests.guarded_program", str(folder / "tried"), *program]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(started, cwd=ROOT, env=environment, stdout=log, stderr=log)

@@ -22,7 +22,7 @@ from pages.ui.http import (
     NEXT_COOKIE,
     SIGN_IN_AGAIN,
     SIGNED_IN_COOKIE,
-    DeepLink,
+    Addresses,
     SecurityHeaders,
     UnsafeBind,
     content_policy,
@@ -36,7 +36,10 @@ async def _answer(_request: Request) -> PlainTextResponse:
 
 
 def _client(*, sign_in: bool) -> TestClient:
-    middleware = [Middleware(SecurityHeaders, policy="default-src 'none'"), Middleware(DeepLink, sign_in=sign_in)]
+    middleware = [
+        Middleware(SecurityHeaders, policy="default-src 'none'"),
+        Middleware(Addresses, pages=(), sign_in=sign_in),
+    ]
     routes = [Route("/{path:path}", _answer)]
     return TestClient(Starlette(routes=routes, middleware=middleware), follow_redirects=False)
 

@@ -16,7 +16,7 @@ from streamlit.web.server.server_util import get_cookie_secret
 from streamlit.web.server.starlette.starlette_app_utils import create_signed_value
 
 from pages.ui import auth, context, http
-from pages.ui.auth import FORGETTING, SIGN_OUT, SignOutGuard, session_is_valid
+from pages.ui.auth import FORGETTING, SIGN_OUT, Guard, session_is_valid
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Action, Forbidden, is_allowed
 from storage.audit_log import events
@@ -156,7 +156,7 @@ def test_no_address_signs_somebody_out(
     async def forget(_request: Request) -> PlainTextResponse:
         return PlainTextResponse("forgotten")
 
-    guard = Middleware(SignOutGuard, sign_in=True)
+    guard = Middleware(Guard, sign_in=True)
     client = TestClient(Starlette(routes=[Route(address, forget)], middleware=[guard]))
     assert client.get(address).text == "forgotten", "nobody is signed in"
     claims = json.dumps({"iss": "idp", "sub": ANN.id, "iat": NOW.timestamp()})

@@ -17,8 +17,9 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection
 
-from pages.ui import http
-from pages.ui.http import BUSY, REFUSED, SocketGuard, own_page
+from pages.ui import auth, http
+from pages.ui.auth import BUSY, Guard
+from pages.ui.http import REFUSED, own_page
 from tests.pages.ui.conftest import Guarded
 
 HOST = "127.0.0.1:8501"
@@ -101,7 +102,7 @@ async def _echo(socket: WebSocket) -> None:
 
 
 def _guarded() -> TestClient:
-    app = Starlette(routes=[WebSocketRoute("/_stcore/stream", _echo)], middleware=[Middleware(SocketGuard)])
+    app = Starlette(routes=[WebSocketRoute("/_stcore/stream", _echo)], middleware=[Middleware(Guard, sign_in=False)])
     return TestClient(app, base_url=f"http://{HOST}")
 
 
@@ -152,7 +153,7 @@ async def _heard(messages: list[bytes], *, sign_in: bool = True) -> list[object]
     scope = _handshake(("host", HOST), ("origin", f"http://{HOST}"))
     with suppress(TimeoutError):
         async with asyncio.timeout(0.5):
-            await SocketGuard(app, sign_in=sign_in)(scope, receive, send)
+            await Guard(app, sign_in=sign_in)(scope, receive, send)
     return heard + sent
 
 
@@ -162,7 +163,7 @@ async def test_who_has_not_signed_in_sends_little_and_stays_a_while(monkeypatch:
     assert await _heard([small, large, small]) == [len(small), REFUSED]
     monkeypatch.setattr(http, "STRANGERS_STAY_S", 0.05)
     assert await _heard([small]) == [len(small), REFUSED]
-    monkeypatch.setattr(http, "MOST_STRANGERS", 0)
+    monkeypatch.setattr(auth, "MOST_STRANGERS", 0)
     assert await _heard([small]) == [BUSY]
 
 

@@ -15,7 +15,7 @@ from streamlit.web.server.server_util import get_cookie_secret
 from streamlit.web.server.starlette.starlette_app_utils import create_signed_value
 
 from pages.ui import context
-from pages.ui.auth import UploadGuard
+from pages.ui.auth import Guard
 from pages.ui.http import SIGNED_IN_COOKIE
 from screening.review.actors import Role
 from storage.audit_log import events
@@ -36,7 +36,7 @@ async def _taken(request: Request) -> PlainTextResponse:
 
 
 def _client(*, sign_in: bool) -> TestClient:
-    guard = Middleware(UploadGuard, sign_in=sign_in)
+    guard = Middleware(Guard, sign_in=sign_in)
     app = Starlette(routes=[Route(UPLOAD, _taken, methods=["PUT", "GET", "DELETE"])], middleware=[guard])
     return TestClient(app, base_url=HERE, headers={"origin": HERE})
 
