@@ -125,7 +125,8 @@ def reveal(conn: Connection, by: Acting, case_id: str, *, open_at_once: bool = F
     """
     rated = conn.execute(select(has_rated(by.actor, cases.c.id)).where(cases.c.id == case_id)).scalar()
     entry = conn.execute(select(inbox_entries).where(inbox_entries.c.case_id == case_id)).first()
-    holding = entry is not None and entry.holder == by.id and entry.lease_expires_at > by.now
+    leased = entry is not None and entry.lease_token is not None and entry.assigned_until > by.now
+    holding = leased and entry is not None and entry.assignee == by.id
     require(by.actor, Action.VIEW_EVIDENCE, by.id if rated or holding else None)
     early = entry is not None and entry.closed_at is None and not rated
     if early:

@@ -25,8 +25,8 @@ from storage.audit_log import record_refusal
 from storage.batches.batch_state import UnknownBatch
 from storage.batches.batches import find_batch
 from storage.review import exposure
-from storage.review.assigning import Assigned, assign
 from storage.review.claims import NotAvailable
+from storage.review.inbox import Assigned, assign
 from storage.review.queue import Sort, sort_of
 from storage.site.accounts import colleagues
 

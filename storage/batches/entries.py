@@ -26,7 +26,7 @@ from storage.settings_store import SiteSettings, current_in
 from storage.visibility import unblind
 
 _entry = inbox_entries.c
-_KNOWN = (_entry.case_id, _entry.tier, _entry.reading, _entry.holder, _entry.lease_expires_at)
+_KNOWN = (_entry.case_id, _entry.tier, _entry.reading, _entry.assignee, _entry.assigned_until, _entry.lease_token)
 _ENTRY = select(*_KNOWN, _entry.closed_at).where(_entry.case_id == bindparam("one")).with_for_update()
 _SETTLE = update(inbox_entries).where(_entry.case_id == bindparam("one")).values(cause=None)
 
@@ -102,7 +102,7 @@ def _urgency(tier: Tier, now: datetime, settings: SiteSettings) -> dict[str, Any
 
 def _was_opened(conn: Connection, entry: Any) -> bool:
     """Whether anybody has opened the text."""
-    if entry.holder is not None or entry.reading != "first":
+    if entry.lease_token is not None or entry.reading != "first":
         return True
     seen = (audit_events.c.subject == entry.case_id, audit_events.c.action.in_(("claimed", "opened", "text_viewed")))
     return conn.execute(select(exists().where(*seen))).scalar_one()
@@ -117,8 +117,8 @@ def _go_on(conn: Connection, entry: Any, placement: Placement | None, now: datet
     raised = placement is not None and placement.tier < tier
     if raised and placement is not None:
         tier = placement.tier
-        if entry.holder is not None and entry.lease_expires_at > now:
-            unblind(conn, entry.holder, [entry.case_id], now)
+        if entry.lease_token is not None and entry.assigned_until > now:
+            unblind(conn, entry.assignee, [entry.case_id], now)
     changed: dict[str, Any] = {"why": ordinary_why(tier).value} | (_urgency(tier, now, settings) if raised else {})
     conn.execute(update(inbox_entries).where(_entry.case_id == entry.case_id).values(changed))
 

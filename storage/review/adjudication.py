@@ -20,7 +20,7 @@ from screening.review.triage import Tier
 from storage.audit_log import append
 from storage.database import Database, record
 from storage.erased import is_erased
-from storage.review.claims import NotAvailable, is_open
+from storage.review.claims import UNASSIGNED, NotAvailable, has_lease, is_open
 from storage.review.follow_ups import open_second_reading
 from storage.review.program_texts import tell_again
 from storage.review.second_readings import Why, others, request, second_reading_due
@@ -141,9 +141,7 @@ def close(conn: Connection, case_id: str, label: RatingLabel, method: Method, by
             at=by.now,
         )
     )
-    kept = ("holder", "token", "lease_expires_at", "held_by", "handed_to", "reserved_until")
-    free = dict.fromkeys(kept)
-    conn.execute(update(inbox_entries).where(_entry.case_id == case_id).values(closed_at=by.now, **free))
+    conn.execute(update(inbox_entries).where(_entry.case_id == case_id).values(closed_at=by.now, **UNASSIGNED))
     tell_again(conn, case_id, by.now)
     return Next.CLOSED
 
@@ -228,7 +226,7 @@ def adjudicate(
             if made and _is_same(made[-1], by, label, method, reason):
                 return made[-1]
             raise NotAvailable("this case is not open")
-        if entry.holder not in (None, by.id) and entry.lease_expires_at > by.now:
+        if has_lease(entry, by.now) and entry.assignee != by.id:
             raise NotAvailable("somebody is reading this case at the moment")
         readers = [reading.reviewer for reading in latest_readings(conn, case_id)]
         if not readers:

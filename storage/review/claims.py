@@ -47,7 +47,8 @@ KEPT = 256
 """How many statements are cached, the latest used: each is built once for a person and executed often."""
 
 _entry = inbox_entries.c
-
+UNASSIGNED = dict.fromkeys(("assignee", "assigned_by", "assigned_until", "lease_token"))
+"""What an entry says that nobody has."""
 
 _NAMED = (
     *_entry,
@@ -81,9 +82,29 @@ def is_open() -> ColumnElement[bool]:
     return _entry.closed_at.is_(None)
 
 
+def is_assigned(now: At) -> ColumnElement[bool]:
+    """The condition that somebody has the case now: before them, or kept for them."""
+    return and_(_entry.assigned_until.is_not(None), _entry.assigned_until > now)
+
+
 def is_leased(now: At) -> ColumnElement[bool]:
     """The condition that somebody holds the case now."""
-    return and_(_entry.holder.is_not(None), _entry.lease_expires_at > now)
+    return and_(is_assigned(now), _entry.lease_token.is_not(None))
+
+
+def is_kept(now: At) -> ColumnElement[bool]:
+    """The condition that the case is kept for somebody: put on hold by them, or given to them."""
+    return and_(is_assigned(now), _entry.lease_token.is_(None))
+
+
+def has_lease(entry: Any, now: datetime) -> bool:
+    """Whether somebody holds the case of this row now."""
+    return entry.lease_token is not None and entry.assigned_until > now
+
+
+def is_kept_in(entry: Any, now: datetime) -> bool:
+    """Whether the case of this row is kept for somebody now."""
+    return entry.assigned_until is not None and entry.assigned_until > now and entry.lease_token is None
 
 
 def in_tiers(tiers: Collection[Tier] | None) -> ColumnElement[bool]:
@@ -99,10 +120,9 @@ def of_batch(batch: str | None) -> ColumnElement[bool]:
     return true() if batch is None else _entry.case_id.in_(select(cases.c.id).where(cases.c.batch_id == batch))
 
 
-def is_reserved_for_others(actor: Actor, now: At) -> ColumnElement[bool]:
-    """The condition that the case is reserved: set aside by its reader (who may be the actor), or handed to another."""
-    for_actor = and_(_entry.handed_to == actor.id, _entry.held_by != actor.id)
-    return and_(_entry.reserved_until.is_not(None), _entry.reserved_until > now, ~for_actor)
+def is_given_to(actor: Actor) -> ColumnElement[bool]:
+    """The condition that a case which is kept for the actor was given to them, not put on hold by themselves."""
+    return and_(_entry.lease_token.is_(None), _entry.assignee == actor.id, _entry.assigned_by != actor.id)
 
 
 def is_snoozed(actor: Actor, now: At) -> ColumnElement[bool]:
@@ -123,8 +143,7 @@ def _snooze_begin(now: At) -> At:
 def cases_in_hands(actor: Actor, now: At) -> CompoundSelect[Any]:
     """The ids of all open cases that may not be free for this actor: few, and each kind has an index."""
     ids = select(_entry.case_id).where(is_open())
-    return ids.where(is_leased(now)).union(
-        ids.where(_entry.reserved_until.is_not(None), _entry.reserved_until > now),
+    return ids.where(is_assigned(now)).union(
         ids.where(LATER_READING, _entry.reading.in_(("second", "third"))),
         _skips(actor, now),
     )
@@ -144,11 +163,11 @@ def needs_senior(actor: Actor) -> ColumnElement[bool]:
 def state(actor: Actor, now: At) -> ColumnElement[str]:
     """Which state of `queue.State` an open case is in, as this actor sees it."""
     return case(
-        (and_(is_leased(now), _entry.holder == actor.id), "mine"),
+        (and_(is_leased(now), _entry.assignee == actor.id), "mine"),
         (is_leased(now), "held"),
         (is_read_by(actor), "read"),
         (needs_senior(actor), "senior"),
-        (is_reserved_for_others(actor, now), "reserved"),
+        (and_(is_kept(now), ~is_given_to(actor)), "reserved"),
         (is_snoozed(actor, now), "skipped"),
         else_="free",
     )
@@ -160,10 +179,9 @@ def free_for(actor: Actor, now: At, tiers: Collection[Tier] | None, batch: str |
         is_open(),
         in_tiers(tiers),
         of_batch(batch),
-        or_(_entry.holder.is_(None), _entry.lease_expires_at <= now),
+        or_(_entry.assigned_until.is_(None), _entry.assigned_until <= now, is_given_to(actor)),
         ~is_read_by(actor),
         ~needs_senior(actor),
-        ~is_reserved_for_others(actor, now),
         ~is_snoozed(actor, now),
     )
 
@@ -223,7 +241,7 @@ def new_token() -> str:
     return secrets.token_hex(32)
 
 
-_HELD = select(*_NAMED).where(is_open(), is_leased(NOW), _entry.holder == bindparam("holder", type_=String))
+_HELD = select(*_NAMED).where(is_open(), is_leased(NOW), _entry.assignee == bindparam("holder", type_=String))
 
 
 def claim_next(
@@ -288,7 +306,7 @@ def claim_in(conn: Connection, by: Acting, case_id: str, lease: timedelta, token
     """As `claim`, inside the caller's transaction; ``action`` is what the audit log calls it."""
     row = _entry_row(conn, case_id)
     require(by.actor, Action.CLAIM_NAMED, _owner(conn, by, row))
-    unheld = or_(~is_leased(by.now), _entry.holder == by.id, _entry.holder.is_(None))
+    unheld = or_(~is_leased(by.now), _entry.assignee == by.id)
     free = and_(unheld, ~is_read_by(by.actor))
     if row.reading == "third" and not is_allowed(by.actor, Action.ADJUDICATE):
         raise NotAvailable("two readers disagree: this reading is a senior's")
@@ -305,10 +323,8 @@ def _owner(conn: Connection, by: Acting, row: Any) -> str | None:
     """Whom the case was handed to, or who held it last, also where it went back from under them as their page slept;
     not while it is kept for somebody else.
     """
-    if by.id in (row.handed_to, row.holder):
-        return by.id
-    if row.holder is not None or (row.reserved_until is not None and row.reserved_until > by.now):
-        return str(row.holder) if row.holder else None
+    if row.assignee == by.id or row.lease_token is not None or is_kept_in(row, by.now):
+        return str(row.assignee)
     event = audit_events.c
     claimed = select(event.actor).where(event.subject == row.case_id, event.action.in_((CLAIMED, OPENED)))
     return conn.execute(claimed.order_by(event.seq.desc()).limit(1)).scalar()
@@ -319,12 +335,10 @@ def _take(conn: Connection, which: ColumnElement[bool], by: Acting, lease: timed
         update(inbox_entries)
         .where(which)
         .values(
-            holder=by.id,
-            token=token,
-            lease_expires_at=by.now + lease,
-            held_by=None,
-            handed_to=None,
-            reserved_until=None,
+            assignee=by.id,
+            assigned_by=by.id,
+            assigned_until=by.now + lease,
+            lease_token=token,
         )
         .returning(*_NAMED)
     ).first()
@@ -332,7 +346,9 @@ def _take(conn: Connection, which: ColumnElement[bool], by: Acting, lease: timed
 
 
 def _claim(row: Any) -> Claim:
-    return record(Claim, row, expires_at=row.lease_expires_at, tier=Tier(row.tier), why=why_of(row))
+    return record(
+        Claim, row, token=row.lease_token, expires_at=row.assigned_until, tier=Tier(row.tier), why=why_of(row)
+    )
 
 
 def my_claims(db: Database, by: Acting) -> tuple[Claim, ...]:
@@ -345,7 +361,9 @@ def my_claims(db: Database, by: Acting) -> tuple[Claim, ...]:
 
 def holds(by: Acting, case_id: str, token: str) -> ColumnElement[bool]:
     """The condition that this person's lease on this case is current; every write under a lease contains it."""
-    return and_(_entry.case_id == case_id, _entry.token == token, _entry.holder == by.id, is_leased(by.now), is_open())
+    return and_(
+        _entry.case_id == case_id, _entry.lease_token == token, _entry.assignee == by.id, is_leased(by.now), is_open()
+    )
 
 
 def renew(db: Database, by: Acting, case_id: str, token: str, lease: timedelta = LEASE) -> Claim:
@@ -354,7 +372,7 @@ def renew(db: Database, by: Acting, case_id: str, token: str, lease: timedelta =
         row = conn.execute(
             update(inbox_entries)
             .where(holds(by, case_id, token))
-            .values(lease_expires_at=by.now + lease)
+            .values(assigned_until=by.now + lease)
             .returning(*_NAMED)
         ).first()
     if row is None:

@@ -35,6 +35,7 @@ from storage.database import Database, record
 from storage.erased import ERASED, was_erased
 from storage.identifiers import new_id
 from storage.review import program_texts
+from storage.review.claims import UNASSIGNED
 from storage.schema import (
     adjudications,
     audit_events,
@@ -189,7 +190,7 @@ def erase_rows(conn: Connection, ids: Sequence[str], request_id: str | None, now
         conn.execute(update(cases).where(cases.c.id.in_(some)).values(_GONE))
         _forget_file_names(conn, select(cases.c.batch_id).where(cases.c.id.in_(some)))
         _empty(conn, some)
-        closed = {"closed_at": now, "holder": None, "token": None, "lease_expires_at": None}
+        closed = {"closed_at": now, **UNASSIGNED}
         open_now = inbox_entries.c.case_id.in_(some), inbox_entries.c.closed_at.is_(None)
         conn.execute(update(inbox_entries).where(*open_now).values(closed))
         program_texts.forget_keys(conn, some)  # after the entries, as a reading that closes one takes both

@@ -115,9 +115,9 @@ def owns_text(conn: Connection, by: Acting, case_id: str, token: str | None) -> 
     entry = inbox_entries.c
     holding = select(entry.case_id).where(
         entry.case_id == case_id,
-        entry.holder == by.id,
-        entry.token == token,
-        entry.lease_expires_at > by.now,
+        entry.assignee == by.id,
+        entry.lease_token == token,
+        entry.assigned_until > by.now,
         is_open(),
     )
     rated = select(ratings.c.id).where(ratings.c.case_id == case_id, ratings.c.reviewer == by.id)

@@ -3,17 +3,29 @@
 Leaving a P0 or P1 case open takes a note for whoever comes next. `storage.review.queue` says what waits, and how much.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, and_, select, update
 
 from screening.review.actors import Acting, Actor, Role
+from screening.review.policy import Action, require
 from screening.review.triage import Tier
-from storage.audit_log import Detail, append
+from storage.audit_log import append
 from storage.database import Database, insert_into
-from storage.review.claims import LeaseLost, NotAvailable, holds, is_leased, is_open
+from storage.review.claims import (
+    UNASSIGNED,
+    LeaseLost,
+    NotAvailable,
+    has_lease,
+    holds,
+    is_kept,
+    is_kept_in,
+    is_leased,
+    is_open,
+)
 from storage.review.notes import add_note
 from storage.review.second_readings import Why, has_asked_in, request
 from storage.schema import accounts, case_notes, inbox_entries, ratings, skips
@@ -29,6 +41,8 @@ RESERVATIONS = {Tier.P0: timedelta(minutes=15), Tier.P1: timedelta(minutes=15)}
 """How long a case stays set aside or handed over before it is free again for everybody."""
 
 RESERVATION = timedelta(hours=1)
+MOST = 200
+"""Cases given at once."""
 
 
 class NoteNeeded(ValueError):
@@ -45,10 +59,10 @@ def release(db: Database, by: Acting, case_id: str, token: str, note: str = "") 
 def release_all(db: Database, by: Acting, note: str = "signed out", readings: Collection[str] = READINGS) -> int:
     """Give back what this person holds, of these readings, as sign-out does, and return how many cases that was."""
     with db.write() as conn:
-        mine = and_(is_open(), is_leased(by.now), _entry.holder == by.id, _entry.reading.in_(readings))
-        rows = conn.execute(select(_entry.case_id, _entry.token).where(mine)).all()
+        mine = and_(is_open(), is_leased(by.now), _entry.assignee == by.id, _entry.reading.in_(readings))
+        rows = conn.execute(select(_entry.case_id, _entry.lease_token).where(mine)).all()
         for row in sorted(rows, key=lambda row: row.case_id):
-            _let_go(conn, by, row.case_id, row.token, kind="release", note=note)
+            _let_go(conn, by, row.case_id, row.lease_token, kind="release", note=note)
         if rows:
             append(conn, by, "released_all", None, {"cases": len(rows)})
     return len(rows)
@@ -60,13 +74,12 @@ def release_set_aside(
     """Free at once what this person set aside for themselves, of these readings, as they are gone; what a colleague
     gave them too (``by_anybody``) where they may not take it any more. Returns how many cases that was.
     """
-    for_them = [_entry.handed_to == by.id, _entry.reading.in_(readings)]
+    for_them = [_entry.assignee == by.id, _entry.reading.in_(readings)]
     if not by_anybody:
-        for_them.append(_entry.held_by == by.id)
-    kept = and_(is_open(), _entry.reserved_until.is_not(None), _entry.reserved_until > by.now, *for_them)
-    free = dict.fromkeys(("held_by", "handed_to", "reserved_until"))
+        for_them.append(_entry.assigned_by == by.id)
     with db.write() as conn:
-        count = conn.execute(update(inbox_entries).where(kept).values(free)).rowcount
+        kept = update(inbox_entries).where(is_open(), is_kept(by.now), *for_them)
+        count = conn.execute(kept.values(UNASSIGNED)).rowcount
         if count:
             append(conn, by, "released_set_aside", None, {"cases": count})
     return count
@@ -115,14 +128,45 @@ def _reserve(db: Database, by: Acting, case_id: str, token: str, to: str, note: 
         tier = _let_go(conn, by, case_id, token, kind=kind, note=note, to=to)
         if kind == "hand_over":
             _require_reader(conn, by, case_id, to)
-        until = by.now + RESERVATIONS.get(tier, RESERVATION)
-        conn.execute(
-            update(inbox_entries)
-            .where(_entry.case_id == case_id)
-            .values(held_by=by.id, handed_to=to, reserved_until=until)
-        )
-        details: dict[str, Detail] = {"until": until.isoformat(), "to": to}
-        append(conn, by, "held" if kind == "hold" else "handed_over", case_id, details)
+        return _keep_for(conn, by, case_id, tier, to, "held" if kind == "hold" else "handed_over")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assigned:
+    """Which cases are reserved now, and why each of the others is not, in words."""
+
+    given: tuple[str, ...]
+    refused: Mapping[str, str]
+
+
+def assign(db: Database, by: Acting, case_ids: Sequence[str], to: str) -> Assigned:
+    """Reserve these cases for ``to``, an account's id, each as it stands now: one taken meanwhile is left alone.
+
+    Raises Forbidden, NotAvailable where that person cannot read cases, ValueError for none or too many.
+    """
+    require(by.actor, Action.ASSIGN)
+    chosen = sorted(set(case_ids))
+    if not 1 <= len(chosen) <= MOST:
+        raise ValueError(f"choose 1 to {MOST} cases")
+    given, refused = [], {}
+    with db.write() as conn:
+        senior = is_senior(conn, by.actor, to)
+        for case_id in chosen:  # in one order, so that two who do this at once wait in line and not for each other
+            entry = conn.execute(select(inbox_entries).where(_entry.case_id == case_id).with_for_update()).first()
+            reason = obstacle(conn, entry, to, by.now, senior=senior)
+            if entry is None or reason:
+                refused[case_id] = reason
+            else:
+                _keep_for(conn, by, case_id, Tier(entry.tier), to, "assigned")
+                given.append(case_id)
+    return Assigned(given=tuple(given), refused=refused)
+
+
+def _keep_for(conn: Connection, by: Acting, case_id: str, tier: Tier, to: str, action: str) -> datetime:
+    until = by.now + RESERVATIONS.get(tier, RESERVATION)
+    kept = {"assignee": to, "assigned_by": by.id, "assigned_until": until, "lease_token": None}
+    conn.execute(update(inbox_entries).where(_entry.case_id == case_id).values(kept))
+    append(conn, by, action, case_id, {"until": until.isoformat(), "to": to})
     return until
 
 
@@ -145,9 +189,9 @@ def obstacle(conn: Connection, entry: Any, to: str, now: datetime, *, senior: bo
     """What keeps a case from being given to them, in words; empty where nothing does."""
     if entry is None or entry.closed_at is not None:
         return "is closed"
-    if entry.holder is not None and entry.lease_expires_at > now:
+    if has_lease(entry, now):
         return "was taken meanwhile"
-    if entry.held_by is not None and entry.held_by == entry.handed_to and entry.reserved_until > now:
+    if is_kept_in(entry, now) and entry.assigned_by == entry.assignee:
         return "was set aside by its reader"
     if entry.reading == "third" and not senior:
         return "is a senior's to decide"
@@ -161,10 +205,7 @@ def _let_go(
     conn: Connection, by: Acting, case_id: str, token: str, *, kind: str, note: str, to: str | None = None
 ) -> Tier:
     tier = conn.execute(
-        update(inbox_entries)
-        .where(holds(by, case_id, token))
-        .values(holder=None, token=None, lease_expires_at=None)
-        .returning(_entry.tier)
+        update(inbox_entries).where(holds(by, case_id, token)).values(UNASSIGNED).returning(_entry.tier)
     ).scalar()
     if tier is None:
         raise LeaseLost("the lease on this case is not yours any more")

@@ -17,7 +17,6 @@ from sqlalchemy import (
     CompoundSelect,
     Integer,
     Select,
-    and_,
     bindparam,
     case,
     func,
@@ -36,7 +35,8 @@ from storage.review.claims import (
     NOW,
     cases_in_hands,
     in_order,
-    is_leased,
+    is_assigned,
+    is_kept,
     is_open,
     moment,
     of_batch,
@@ -91,10 +91,8 @@ class Waiting:
     entered_at: datetime
     due_at: datetime
     state: State
-    holder: str | None
-    lease_expires_at: datetime | None
-    handed_to: str | None
-    reserved_until: datetime | None
+    assignee: str | None
+    assigned_until: datetime | None
     reading: str
 
 
@@ -196,18 +194,15 @@ def _in_tier(sort: Sort) -> tuple[ColumnElement[Any], ...]:
 
 def waiting_case(row: Any, now: datetime) -> Waiting:
     """The case in a row of its entry with ``external_id`` and ``state``."""
-    held = row.lease_expires_at is not None and row.lease_expires_at > now
-    reserved = row.reserved_until is not None and row.reserved_until > now
+    assigned = row.assigned_until is not None and row.assigned_until > now
     return record(
         Waiting,
         row,
         tier=Tier(row.tier),
         why=why_of(row),
         state=State(row.state),
-        holder=row.holder if held else None,
-        lease_expires_at=row.lease_expires_at if held else None,
-        handed_to=row.handed_to if reserved else None,
-        reserved_until=row.reserved_until if reserved else None,
+        assignee=row.assignee if assigned else None,
+        assigned_until=row.assigned_until if assigned else None,
     )
 
 
@@ -279,8 +274,7 @@ def _by_state(actor: Actor, which: ColumnElement[bool]) -> Select[Any]:
         select(
             state(actor, NOW).label("state"),
             _entry.tier,
-            case((is_leased(NOW), _entry.lease_expires_at)).label("lease"),
-            case((_entry.reserved_until > NOW, _entry.reserved_until)).label("reserved"),
+            case((is_assigned(NOW), _entry.assigned_until)).label("until"),
         )
         .where(which, is_open())
         .subquery()
@@ -290,8 +284,7 @@ def _by_state(actor: Actor, which: ColumnElement[bool]) -> Select[Any]:
         standing.state,
         standing.tier,
         func.count().label("n"),
-        func.min(standing.lease, type_=Moment).label("lease"),
-        func.min(standing.reserved, type_=Moment).label("reserved"),
+        func.min(standing.until, type_=Moment).label("until"),
     ).group_by(standing.state, standing.tier)
 
 
@@ -318,8 +311,8 @@ def _counts(
         newest_urgent=found["newest", 0].due,
         kept_by_tier=kept,
         outside_filter=sum(max(0, number - (every[tier] if tier in tiers else 0)) for tier, number in opened.items()),
-        held_until=_first(row.lease for row in inside if row.state == State.HELD),
-        reserved_until=_first(row.reserved for row in inside if row.state == State.RESERVED),
+        held_until=_first(row.until for row in inside if row.state == State.HELD),
+        reserved_until=_first(row.until for row in inside if row.state == State.RESERVED),
     )
 
 
@@ -332,9 +325,8 @@ def reserved_cases(db: Database, by: Acting) -> tuple[Waiting, ...]:
     Raises Forbidden.
     """
     require(by.actor, Action.CLAIM_NEXT)
-    mine = and_(is_open(), _entry.reserved_until.is_not(None), _entry.reserved_until > by.now)
     query = select(inbox_entries, state(by.actor, by.now).label("state"), cases.c.external_id)
-    theirs = query.join(cases, cases.c.id == _entry.case_id).where(mine, _entry.handed_to == by.id)
+    theirs = query.join(cases, cases.c.id == _entry.case_id).where(is_open(), is_kept(by.now), _entry.assignee == by.id)
     rows = db.rows(theirs)  # few: put in order here, so that the index of what is reserved serves
     return tuple(
         waiting_case(row, by.now) for row in sorted(rows, key=lambda row: (row.routine, row.due_at, row.case_id))

@@ -16,7 +16,7 @@ from storage.audit_log import append
 from storage.database import Database
 from storage.erased import is_erased
 from storage.review.adjudication import Next, ReasonNeeded, resettle, settle
-from storage.review.claims import LeaseLost, NotAvailable, holds
+from storage.review.claims import UNASSIGNED, LeaseLost, NotAvailable, holds
 from storage.review.drafts import discard, save_draft
 from storage.review.follow_ups import open_follow_up
 from storage.schema import adjudications, inbox_entries, ratings
@@ -76,10 +76,7 @@ def submit_rating(db: Database, by: Acting, case_id: str, token: str, form: Rati
 
 def _submit(conn: Connection, by: Acting, case_id: str, token: str, form: RatingForm, submission_id: str) -> Receipt:
     reading = conn.execute(
-        update(inbox_entries)
-        .where(holds(by, case_id, token))
-        .values(holder=None, token=None, lease_expires_at=None)
-        .returning(_entry.reading)
+        update(inbox_entries).where(holds(by, case_id, token)).values(UNASSIGNED).returning(_entry.reading)
     ).scalar()
     if reading is None:
         if _is_stored(conn, by.actor, case_id, submission_id):

@@ -12,6 +12,7 @@ from screening.review.rating_form import RatingLabel
 from storage.database import Database
 from storage.erased import was_erased
 from storage.review.adjudication import Next
+from storage.review.claims import has_lease, is_kept_in
 from storage.review.follow_ups import FollowUp, open_of
 from storage.schema import inbox_entries, ratings
 
@@ -66,16 +67,16 @@ def standing(db: Database, by: Acting, case_id: str, token: str | None) -> Stand
         raise KeyError(case_id)
     if entry.erased:
         return Standing(place=Place.ERASED, closed=True)
-    leased = entry.holder is not None and entry.lease_expires_at > by.now and entry.closed_at is None
-    if leased and entry.holder == by.id:
-        return Standing(place=Place.HELD if entry.token == token else Place.ELSEWHERE)
+    leased = has_lease(entry, by.now) and entry.closed_at is None
+    if leased and entry.assignee == by.id:
+        return Standing(place=Place.HELD if entry.lease_token == token else Place.ELSEWHERE)
     closed = entry.closed_at is not None
     if mine is not None:
         return Standing(place=Place.READ, closed=closed, at=mine.at, label=RatingLabel(mine.label))
-    reserved = entry.reserved_until is not None and entry.reserved_until > by.now
-    if reserved and entry.handed_to == by.id and not (closed or leased):
-        return Standing(place=Place.KEPT, until=entry.reserved_until)
-    return Standing(place=Place.CLOSED if closed else Place.TAKEN if leased or reserved else Place.FREE, closed=closed)
+    kept = is_kept_in(entry, by.now)
+    if kept and entry.assignee == by.id and not closed:
+        return Standing(place=Place.KEPT, until=entry.assigned_until)
+    return Standing(place=Place.CLOSED if closed else Place.TAKEN if leased or kept else Place.FREE, closed=closed)
 
 
 def what_follows(db: Database, by: Acting, case_id: str) -> Follows:

@@ -15,7 +15,7 @@ from storage.audit_log import append
 from storage.database import Database
 from storage.erased import is_erased
 from storage.review.adjudication import Method, versions_in
-from storage.review.claims import LEASE, Claim, NotAvailable, claim_in, new_token
+from storage.review.claims import LEASE, Claim, NotAvailable, claim_in, has_lease, new_token
 from storage.review.drafts import keep
 from storage.review.follow_ups import For
 from storage.schema import (
@@ -54,7 +54,7 @@ def take_back(db: Database, by: Acting, case_id: str, rating_id: str, lease: tim
             _require_untouched(conn, row, case_id, by.now)
             _require_alone(conn, row, entry, by.now)
             _move(conn, row, by.now)
-            theirs = {"holder": by.id, "token": new_token(), "lease_expires_at": by.now}
+            theirs = {"assignee": by.id, "assigned_by": by.id, "assigned_until": by.now, "lease_token": new_token()}
             conn.execute(
                 update(inbox_entries)
                 .where(inbox_entries.c.case_id == case_id)
@@ -97,7 +97,7 @@ def _require_alone(conn: Connection, row: Any, entry: Any, now: datetime) -> Non
     resting = (made for made in versions_in(conn, row.case_id) if row.id in made.rating_ids)
     if any(made.method not in _BY_ITSELF or made.at != row.at for made in resting):
         raise TooLate("its label was decided since")
-    if entry.holder is not None and entry.lease_expires_at > now:
+    if has_lease(entry, now):
         raise TooLate("another reader has begun")
 
 

@@ -30,14 +30,12 @@ inbox_entries = Table(
     Column("due_at", Moment, nullable=False),
     # which reading is due; changed in the transaction that stores the rating before it
     Column("reading", String(12), nullable=False, default="first", server_default="first"),  # first | second | third
-    # the lease, changed in place by one conditional UPDATE; all None or in the past: free
-    Column("holder", String(64)),
-    Column("token", String(64)),
-    Column("lease_expires_at", Moment),
-    # set aside by its reader, or handed to a named person; free for everybody once the moment has passed
-    Column("held_by", String(64)),
-    Column("handed_to", String(64)),
-    Column("reserved_until", Moment),
+    # who has it, changed in place by one conditional UPDATE; all None, or the moment passed: free for everybody. With a
+    # token it is open before its assignee, a lease; without one it is kept for them, by themselves or by a colleague
+    Column("assignee", String(64)),
+    Column("assigned_by", String(64)),
+    Column("assigned_until", Moment),
+    Column("lease_token", String(64)),
     Column("closed_at", Moment),  # set in the transaction that adjudicates: keeps the claim query flat
     # a researcher asked for its review: 0 where they picked it, else the probability with which it was drawn beside
     # those; None where nobody asked
@@ -67,10 +65,8 @@ partial_index(
 # what is open of a batch
 partial_index("ix_inbox_of_batch", inbox_entries.c.batch_id, inbox_entries.c.case_id, where=_OPEN)
 # what keeps a case from the next reader for a while: a few rows, found by the moment until which it does
-_LEASED = and_(_OPEN, inbox_entries.c.holder.is_not(None))
-partial_index("ix_inbox_leased", inbox_entries.c.lease_expires_at, where=_LEASED)
-_RESERVED = and_(_OPEN, inbox_entries.c.reserved_until.is_not(None))
-partial_index("ix_inbox_reserved", inbox_entries.c.reserved_until, where=_RESERVED)
+_ASSIGNED = and_(_OPEN, inbox_entries.c.assigned_until.is_not(None))
+partial_index("ix_inbox_assigned", inbox_entries.c.assigned_until, where=_ASSIGNED)
 
 ENTERED_OTHERWISE = or_(inbox_entries.c.chance.is_not(None), inbox_entries.c.cause.is_not(None))
 """What came in without an outcome that brought it: few."""

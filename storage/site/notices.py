@@ -115,7 +115,7 @@ def _waits(event: str, now: datetime) -> tuple[ColumnElement[bool], ...]:
     """
     if event == ARRIVED:
         return (is_unseen(_entry.case_id),)
-    free = or_(_entry.holder.is_(None), _entry.lease_expires_at <= now)
+    free = or_(_entry.lease_token.is_(None), _entry.assigned_until <= now)
     return _entry.due_at <= now, _entry.reading == "first", free
 
 

@@ -193,7 +193,7 @@ def test_a_case_that_went_to_a_colleague_is_said_with_the_draft_kept(page: Page,
 
 
 def _give_to_bo(db: Database, case_id: str) -> None:
-    theirs = {"holder": "bo", "token": "other", "lease_expires_at": datetime.now(UTC) + timedelta(minutes=5)}
+    theirs = {"assignee": "bo", "lease_token": "other", "assigned_until": datetime.now(UTC) + timedelta(minutes=5)}
     write(db, update(inbox_entries).where(inbox_entries.c.case_id == case_id).values(**theirs))
 
 
@@ -214,7 +214,10 @@ def test_a_save_refused_after_a_cut_line_is_said_though_the_next_case_was_asked_
     )
     expect(far.get_by_text("This case is no longer open here")).to_be_visible()
     assert case_in_address(far) == case_id and case_id not in stored_labels(db)
-    write(db, update(inbox_entries).where(inbox_entries.c.case_id == case_id).values(holder=None))
+    write(
+        db,
+        update(inbox_entries).where(inbox_entries.c.case_id == case_id).values(assigned_until=None, lease_token=None),
+    )
     far.get_by_role("button", name="Reopen this case").click()
     expect(chosen(far, "Unsafe")).to_be_visible()
     expect(far.locator(".sld-alert")).to_be_empty()  # nobody else has it any more

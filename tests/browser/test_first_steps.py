@@ -96,8 +96,8 @@ def test_a_wrong_case_in_the_matrix_is_in_review_within_three_clicks(page: Page,
     page.wait_for_url(lambda url: "/inbox" in url)
     expect(page.get_by_role("region", name="Text of this case")).to_be_visible()
     assert clicks.made <= 3
-    query = select(inbox_entries.c.case_id, inbox_entries.c.holder)
-    entered = {row.case_id: row.holder for row in db.rows(query) if row.case_id in ids}
+    query = select(inbox_entries.c.case_id, inbox_entries.c.assignee)
+    entered = {row.case_id: row.assignee for row in db.rows(query) if row.case_id in ids}
     db.close()
     assert len(entered) == 2, "it and a control"
     assert sum(holder is not None for holder in entered.values()) == 1

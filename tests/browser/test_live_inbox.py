@@ -234,4 +234,4 @@ def test_the_list_is_sorted_and_given_away_case_by_case(page: Page, db: Database
     page.mouse.move(1200, 5)
     expect(_row(page, new).get_by_text("reserved")).to_be_visible()
     with db.read() as conn:
-        assert conn.execute(select(inbox_entries.c.handed_to).where(inbox_entries.c.case_id == new)).scalar() == BO.id
+        assert conn.execute(select(inbox_entries.c.assignee).where(inbox_entries.c.case_id == new)).scalar() == BO.id

@@ -261,7 +261,7 @@ class Inbox(RuleBasedStateMachine):
         except (NotYetRated, *REFUSED):
             return
         if entry is not None and entry.closed_at is None and not rated:
-            assert at_once and entry.tier == Tier.P0 and entry.holder == who.id
+            assert at_once and entry.tier == Tier.P0 and entry.assignee == who.id
 
     @rule(pick=picks)
     def delete_a_text(self, pick: int) -> None:
@@ -287,8 +287,8 @@ class Inbox(RuleBasedStateMachine):
     @invariant()
     def whoever_has_a_case_has_not_reviewed_it(self) -> None:
         held = inbox_entries.c
-        query = select(held.case_id).where(held.closed_at.is_(None), held.holder.is_not(None))
-        joined = query.join(ratings, (ratings.c.case_id == held.case_id) & (ratings.c.reviewer == held.holder))
+        query = select(held.case_id).where(held.closed_at.is_(None), held.lease_token.is_not(None))
+        joined = query.join(ratings, (ratings.c.case_id == held.case_id) & (ratings.c.reviewer == held.assignee))
         assert self.db.values(joined) == []
 
     @invariant()

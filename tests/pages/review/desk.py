@@ -88,5 +88,5 @@ def save(page: AppTest, label: str = "unsafe", certainty: int = 4, **fields: Any
 
 def give_to_bo(db: Database, case_id: str) -> None:
     """As another reader's claim after expiry does."""
-    theirs = {"holder": "bo", "token": "other", "lease_expires_at": datetime.now(UTC) + timedelta(minutes=5)}
+    theirs = {"assignee": "bo", "lease_token": "other", "assigned_until": datetime.now(UTC) + timedelta(minutes=5)}
     write(db, update(inbox_entries).where(inbox_entries.c.case_id == case_id).values(**theirs))

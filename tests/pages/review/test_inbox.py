@@ -195,7 +195,7 @@ def test_of_a_draft_nothing_is_said_to_who_filled_in_nothing(
 
 def test_a_lease_that_ran_out_is_taken_up_again(open_page: Opener, page_database: Database, case_id: str) -> None:
     page = take_next(open_page("inbox"))
-    write(page_database, update(inbox_entries).values(lease_expires_at=_now() - timedelta(seconds=1)))
+    write(page_database, update(inbox_entries).values(assigned_until=_now() - timedelta(seconds=1)))
     page = ask(page, "look")
     assert desk(page)["words"] == "This case is not assigned to you any more: others may take it."
     assert desk(page)["may_take"] and TEXT not in _shown(page)
@@ -518,7 +518,7 @@ def test_a_second_opinion_asked_after_the_lease_is_refused_and_said(
     open_page: Opener, page_database: Database, case_id: str
 ) -> None:
     page = take_next(open_page("inbox"))
-    write(page_database, update(inbox_entries).values(holder=None, token=None, lease_expires_at=None))
+    write(page_database, update(inbox_entries).values(assignee=None, lease_token=None, assigned_until=None))
     page = ask(page, "second")
     assert "This case is not assigned to you" in answer(page)["words"] and TEXT not in _shown(page)
 

@@ -70,7 +70,7 @@ def test_of_two_colleagues_of_one_name_the_one_chosen_gets_the_case(open_page: O
     names = dict(map(reversed, desk(page)["case"]["colleagues"]))
     assert len(names) == 2, "told apart"
     ask(page, "hand_over", note="please read it", to=next(to for name, to in names.items() if to == "kim1"))
-    assert page_database.value(select(inbox_entries.c.handed_to)) == "kim1"
+    assert page_database.value(select(inbox_entries.c.assignee)) == "kim1"
 
 
 def test_batches_of_one_file_name_and_minute_are_told_apart(page_database: Database) -> None:

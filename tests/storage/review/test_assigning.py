@@ -10,9 +10,8 @@ from screening.review.policy import Forbidden
 from screening.review.triage import Tier
 from storage.database import Database
 from storage.review import claims, inbox
-from storage.review.assigning import MOST, assign
 from storage.review.claims import NotAvailable
-from storage.review.inbox import RESERVATION, RESERVATIONS
+from storage.review.inbox import MOST, RESERVATION, RESERVATIONS, assign
 from storage.review.ratings import submit_rating
 from storage.schema import accounts, audit_events, inbox_entries
 from tests.databases import write
@@ -106,8 +105,8 @@ def _set(db: Database, **values: object) -> None:
 @pytest.mark.parametrize(
     ("until", "values", "refusal"),
     [
-        ("lease_expires_at", {"holder": "ann", "token": "t"}, "was taken meanwhile"),
-        ("reserved_until", {"held_by": "ann", "handed_to": "ann"}, "was set aside by its reader"),
+        ("assigned_until", {"assignee": "ann", "lease_token": "t"}, "was taken meanwhile"),
+        ("assigned_until", {"assigned_by": "ann", "assignee": "ann"}, "was set aside by its reader"),
     ],
 )
 def test_what_kept_a_case_ends_at_its_moment(db: Database, until: str, values: dict[str, object], refusal: str) -> None:
@@ -119,11 +118,11 @@ def test_what_kept_a_case_ends_at_its_moment(db: Database, until: str, values: d
 
 def test_a_case_set_aside_for_somebody_else_is_given_to_another(db: Database) -> None:
     (case_id,) = fill(db)
-    _set(db, held_by="ann", handed_to="cy", reserved_until=NOW + MINUTE)
+    _set(db, assigned_by="ann", assignee="cy", assigned_until=NOW + MINUTE)
     assert assign(db, SENIOR.at(NOW), [case_id], BO.id).given == (case_id,)
     entry = db.row(select(inbox_entries))
-    assert (entry.held_by, entry.handed_to) == (SENIOR.id, BO.id)
-    assert entry.reserved_until == NOW + RESERVATIONS.get(Tier.P2, RESERVATION)
+    assert (entry.assigned_by, entry.assignee) == (SENIOR.id, BO.id)
+    assert entry.assigned_until == NOW + RESERVATIONS.get(Tier.P2, RESERVATION)
 
 
 def test_only_another_senior_is_given_what_a_senior_decides(db: Database) -> None:

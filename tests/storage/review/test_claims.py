@@ -32,16 +32,16 @@ def entry(db: Database, case_id: str) -> Any:
 
 def test_a_claim_says_what_the_entry_says_and_ends_what_it_was_kept_for(db: Database) -> None:
     (case_id,) = fill(db, [Tier.P1])
-    put(db, case_id, why="unscreened", cause="server_error", held_by="bo", handed_to="ann")
-    put(db, case_id, reserved_until=NOW + MINUTE)
+    put(db, case_id, why="unscreened", cause="server_error", assigned_by="bo", assignee="ann")
+    put(db, case_id, assigned_until=NOW + MINUTE)
     found = claims.claim_next(db, ANN.at(NOW), lease=5 * MINUTE, token=lambda: "t" * 64)
     assert found is not None
     assert (found.case_id, found.token, found.expires_at) == (case_id, "t" * 64, NOW + 5 * MINUTE)
     assert (found.tier, found.why) == (Tier.P1, "unscreened:server_error")
     assert (found.entered_at, found.due_at) == (NOW, NOW + TARGETS[Tier.P1])
     now = entry(db, case_id)
-    assert (now.holder, now.token, now.lease_expires_at) == ("ann", "t" * 64, NOW + 5 * MINUTE)
-    assert {now.held_by, now.handed_to, now.reserved_until} == {None}
+    assert (now.assignee, now.lease_token, now.assigned_until) == ("ann", "t" * 64, NOW + 5 * MINUTE)
+    assert now.assigned_by == "ann"
 
 
 def test_without_another_wish_a_claim_lasts_a_quarter_of_an_hour_and_has_a_token_of_its_own(db: Database) -> None:
@@ -82,19 +82,19 @@ def test_what_two_readers_disagree_on_is_for_a_senior_however_it_came(db: Databa
     read(db, ANN, form("unsafe", 4), "a", ask=True)
     read(db, BO, form("safe", 4), "b")
     assert claims.claim_next(db, CY.at(NOW)) is None
-    put(db, case_id, handed_to="cy", held_by="sue", reserved_until=NOW + MINUTE)
+    put(db, case_id, assignee="cy", assigned_by="sue", assigned_until=NOW + MINUTE)
     assert claims.claim_next(db, CY.at(NOW)) is None
     with pytest.raises(NotAvailable, match="a senior's"):
         claims.claim(db, CY.at(NOW), case_id)
-    put(db, case_id, handed_to=None, held_by=None, reserved_until=None)
+    put(db, case_id, assignee=None, assigned_by=None, assigned_until=None)
     found = claims.claim_next(db, SENIOR.at(NOW))
     assert found is not None and found.case_id == case_id
 
 
 def test_a_reviewer_names_a_case_only_where_it_was_handed_to_them_or_was_theirs(db: Database) -> None:
     ours, theirs, free = fill(db, [Tier.P2] * 3)
-    put(db, ours, handed_to="ann", held_by="sue", reserved_until=NOW + MINUTE)
-    put(db, theirs, handed_to="bo", held_by="sue", reserved_until=NOW + MINUTE)
+    put(db, ours, assignee="ann", assigned_by="sue", assigned_until=NOW + MINUTE)
+    put(db, theirs, assignee="bo", assigned_by="sue", assigned_until=NOW + MINUTE)
     for other in (theirs, free):
         with pytest.raises(Forbidden):
             claims.claim(db, ANN.at(NOW), other)
@@ -128,8 +128,8 @@ def test_who_held_a_case_last_takes_it_up_again_where_it_went_back_from_under_th
 
 def test_by_name_a_senior_takes_a_reserved_case_but_none_that_is_in_hands(db: Database) -> None:
     reserved, held = fill(db, [Tier.P2] * 2)
-    put(db, reserved, handed_to="bo", held_by="ann", reserved_until=NOW + MINUTE)
-    put(db, held, holder="ann", token="t" * 64, lease_expires_at=NOW + MINUTE)
+    put(db, reserved, assignee="bo", assigned_by="ann", assigned_until=NOW + MINUTE)
+    put(db, held, assignee="ann", lease_token="t" * 64, assigned_until=NOW + MINUTE)
     assert claims.claim(db, SENIOR.at(NOW), reserved).case_id == reserved
     with pytest.raises(NotAvailable, match="somebody else holds"):
         claims.claim(db, SENIOR.at(NOW + MINUTE - timedelta(microseconds=1)), held)
@@ -140,9 +140,9 @@ def test_by_name_a_senior_takes_a_reserved_case_but_none_that_is_in_hands(db: Da
 
 def test_a_reservation_ends_at_its_moment_and_keeps_its_reader_away_too(db: Database) -> None:
     (case_id,) = fill(db)
-    put(db, case_id, held_by="ann", handed_to="ann", reserved_until=NOW + MINUTE)
+    put(db, case_id, assigned_by="ann", assignee="ann", assigned_until=NOW + MINUTE)
     assert [claims.claim_next(db, who.at(NOW)) for who in (ANN, BO)] == [None, None]
-    put(db, case_id, held_by="sue", handed_to="bo")
+    put(db, case_id, assigned_by="sue", assignee="bo")
     assert claims.claim_next(db, ANN.at(NOW + MINUTE - timedelta(microseconds=1))) is None
     found = claims.claim_next(db, ANN.at(NOW + MINUTE))
     assert found is not None and found.case_id == case_id

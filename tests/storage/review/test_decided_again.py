@@ -228,8 +228,7 @@ def test_a_decision_closes_its_case_and_no_other_and_frees_it_of_every_hand(db: 
     decided, other = fill(db, [Tier.P2] * 2)
     read(db, ANN, form("unsafe"), "a", ask=True)
     over = {
-        "holder": "bo", "token": "t", "lease_expires_at": NOW, "held_by": "bo", "handed_to": "cy",
-        "reserved_until": later(9),
+        "assignee": "cy", "assigned_by": "bo", "assigned_until": NOW, "lease_token": "t",
     }  # fmt: skip
     write(db, update(inbox_entries).values(over))
     adjudicate(db, SENIOR.at(later(1)), decided, UNSAFE, "why")

@@ -214,7 +214,7 @@ def test_a_submit_that_fails_on_the_way_keeps_the_lease(db: Database) -> None:
     with pytest.raises(IntegrityError):
         submit_rating(db, ANN.at(NOW), case_id, token, form(), None)  # type: ignore[arg-type]
     assert rows(db, ratings) == []
-    assert rows(db, inbox_entries)[0].token == token
+    assert rows(db, inbox_entries)[0].lease_token == token
     assert claims.renew(db, ANN.at(LATER), case_id, token).expires_at == LATER + timedelta(minutes=15)
 
 
