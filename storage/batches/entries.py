@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, exists, select, update
+from sqlalchemy import Connection, bindparam, delete, exists, func, select, update
 
 from screening.labels import Label
 from screening.review.actors import SYSTEM
@@ -82,7 +82,7 @@ def settle(
     if entry is None:
         return placement is not None and enter(conn, case_id, placement, now, settings=settings)
     if entry.closed_at is not None:
-        _doubt(conn, entry, label, now)
+        _doubt(conn, entry, label, now, settings)
     elif _was_opened(conn, entry):
         _go_on(conn, entry, placement, now, settings)
     elif placement is None:
@@ -94,6 +94,16 @@ def settle(
         conn.execute(update(inbox_entries).where(_entry.case_id == case_id).values(changed))
     conn.execute(_SETTLE, {"one": case_id})
     return True
+
+
+def open_again(
+    conn: Connection, case_id: str, reading: str, now: datetime, settings: SiteSettings, **changed: str
+) -> None:
+    """Another reading of the case is due, by a target of its own that begins now."""
+    tier = Tier(conn.execute(select(_entry.tier).where(_entry.case_id == case_id)).scalar_one())
+    again = {"reading": reading, "closed_at": None, "due_at": due_at(tier, now, settings.targets), **changed}
+    first = func.coalesce(_entry.first_due_at, _entry.due_at)
+    conn.execute(update(inbox_entries).where(_entry.case_id == case_id).values(first_due_at=first, **again))
 
 
 def _urgency(tier: Tier, now: datetime, settings: SiteSettings) -> dict[str, Any]:
@@ -123,7 +133,7 @@ def _go_on(conn: Connection, entry: Any, placement: Placement | None, now: datet
     conn.execute(update(inbox_entries).where(_entry.case_id == entry.case_id).values(changed))
 
 
-def _doubt(conn: Connection, entry: Any, label: Label | None, now: datetime) -> None:
+def _doubt(conn: Connection, entry: Any, label: Label | None, now: datetime, settings: SiteSettings) -> None:
     """A case that one person closed as safe, and that the agents then call unsafe, is read by somebody else."""
     last = select(adjudications.c.label, adjudications.c.method).where(adjudications.c.case_id == entry.case_id)
     accepted = conn.execute(last.order_by(adjudications.c.version.desc()).limit(1)).first()
@@ -131,5 +141,4 @@ def _doubt(conn: Connection, entry: Any, label: Label | None, now: datetime) -> 
         return
     asked = {"case_id": entry.case_id, "why": "rule", "asked_by": SYSTEM.id, "at": now}
     conn.execute(second_reading_requests.insert().values(asked))
-    again = {"reading": "second", "closed_at": None, "why": ordinary_why(Tier(entry.tier)).value}
-    conn.execute(update(inbox_entries).where(_entry.case_id == entry.case_id).values(again))
+    open_again(conn, entry.case_id, "second", now, settings, why=ordinary_why(Tier(entry.tier)).value)

@@ -18,6 +18,7 @@ from screening.review.policy import Action, require
 from screening.review.rating_form import RatingForm, RatingLabel
 from screening.review.triage import Tier
 from storage.audit_log import append
+from storage.batches.entries import open_again
 from storage.database import Database, record
 from storage.erased import is_erased
 from storage.review.claims import UNASSIGNED, NotAvailable, has_lease, is_open
@@ -68,11 +69,11 @@ def settle(conn: Connection, by: Acting, case_id: str, reading: str, form: Ratin
     """What a new reading does to its case, in the transaction that stored it."""
     if reading == "first":
         why = second_reading_due(conn, by.actor, case_id, form, settings)
-        return _close_or_wait(conn, case_id, form, by, why, None)
+        return _close_or_wait(conn, case_id, form, by, why, None, settings)
     if reading == "second" and len(_labels_ever_given(conn, case_id)) == 1:
         return close(conn, case_id, form.label, Method.AGREEMENT, SYSTEM.at(by.now), None)
     if reading == "second":
-        return _dispute(conn, case_id, by)
+        return _dispute(conn, case_id, by, settings)
     return Next.SENIOR
 
 
@@ -93,34 +94,36 @@ def resettle(
     if accepted.label is form.label:
         return Next.CLOSED
     if len(latest_readings(conn, case_id)) > 1 or accepted.method is not Method.SINGLE:
-        return _dispute(conn, case_id, by)
+        return _dispute(conn, case_id, by, settings)
     why = second_reading_due(conn, by.actor, case_id, form, settings, before)
-    return _close_or_wait(conn, case_id, form, by, why, reason)
+    return _close_or_wait(conn, case_id, form, by, why, reason, settings)
 
 
 def _close_or_wait(
-    conn: Connection, case_id: str, form: RatingForm, by: Acting, why: Why | None, reason: str | None
+    conn: Connection,
+    case_id: str,
+    form: RatingForm,
+    by: Acting,
+    why: Why | None,
+    reason: str | None,
+    settings: SiteSettings,
 ) -> Next:
     """One reading closes the case unless another one is due. Where a rule asks for one and nobody else is there to give
     it, the case would wait for ever: it is closed, and that stays open.
     """
     if why is Why.ASKED or (why is not None and others(conn, by.actor, case_id)):
-        return _wait(conn, case_id, why, by)
+        if why is not Why.ASKED:
+            request(conn, SYSTEM.id, case_id, why, by.now)
+        open_again(conn, case_id, "second", by.now, settings)
+        return Next.SECOND_READING
     if why is not None:
         open_second_reading(conn, by, case_id)
     return close(conn, case_id, form.label, Method.SINGLE, by, reason)
 
 
-def _wait(conn: Connection, case_id: str, why: Why, by: Acting) -> Next:
-    if why is not Why.ASKED:
-        request(conn, SYSTEM.id, case_id, why, by.now)
-    conn.execute(update(inbox_entries).where(_entry.case_id == case_id).values(reading="second", closed_at=None))
-    return Next.SECOND_READING
-
-
-def _dispute(conn: Connection, case_id: str, by: Acting) -> Next:
+def _dispute(conn: Connection, case_id: str, by: Acting, settings: SiteSettings) -> Next:
     request(conn, SYSTEM.id, case_id, Why.DISAGREEMENT, by.now)
-    conn.execute(update(inbox_entries).where(_entry.case_id == case_id).values(reading="third", closed_at=None))
+    open_again(conn, case_id, "third", by.now, settings)
     return Next.SENIOR
 
 

@@ -116,7 +116,8 @@ def _remaining_by_tier(conn: Connection, end: datetime) -> Mapping[Tier, Left]:
 
 def _arrivals(conn: Connection, begin: datetime, end: datetime, tiers: Sequence[Tier]) -> Sequence[Any]:
     looked = first_look(_entry.case_id).label("looked_at")
-    query = select(_entry.tier, _entry.entered_at, _entry.due_at, looked)
+    due = func.coalesce(_entry.first_due_at, _entry.due_at).label("due_at")
+    query = select(_entry.tier, _entry.entered_at, due, looked)
     inside = _entry.tier.in_(tiers), _entry.entered_at >= begin, _entry.entered_at < end
     return conn.execute(query.where(*inside)).all()
 

@@ -55,11 +55,10 @@ def take_back(db: Database, by: Acting, case_id: str, rating_id: str, lease: tim
             _require_alone(conn, row, entry, by.now)
             _move(conn, row, by.now)
             theirs = {"assignee": by.id, "assigned_by": by.id, "assigned_until": by.now, "lease_token": new_token()}
-            conn.execute(
-                update(inbox_entries)
-                .where(inbox_entries.c.case_id == case_id)
-                .values(closed_at=None, reading=row.reading, **theirs)
-            )
+            if row.reading == "first" and entry.first_due_at is not None:
+                theirs |= {"due_at": entry.first_due_at, "first_due_at": None}
+            opened = update(inbox_entries).where(inbox_entries.c.case_id == case_id)
+            conn.execute(opened.values(closed_at=None, reading=row.reading, **theirs))
             append(
                 conn, by, "reading_taken_back", case_id, {"rating": rating_id}, ratings, adjudications, inbox_entries
             )

@@ -28,6 +28,7 @@ inbox_entries = Table(
     Column("cause", String(40)),  # why it could not be screened; None once it was, or where that is not why it is here
     Column("entered_at", Moment, nullable=False),
     Column("due_at", Moment, nullable=False),
+    Column("first_due_at", Moment),  # the target of its first reading, once another one is due
     # which reading is due; changed in the transaction that stores the rating before it
     Column("reading", String(12), nullable=False, default="first", server_default="first"),  # first | second | third
     # who has it, changed in place by one conditional UPDATE; all None, or the moment passed: free for everybody. With a

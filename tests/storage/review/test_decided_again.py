@@ -7,7 +7,7 @@ from sqlalchemy import select, update
 
 from screening.review.actors import SYSTEM, Actor, Role
 from screening.review.rating_form import RatingLabel
-from screening.review.triage import Tier
+from screening.review.triage import TARGETS, Tier
 from storage.audit_log import events
 from storage.database import Database
 from storage.review import claims
@@ -15,6 +15,8 @@ from storage.review.adjudication import Method, Next, StaleVersion, adjudicate, 
 from storage.review.claims import NotAvailable
 from storage.review.erasure import erase_rows
 from storage.review.ratings import revise
+from storage.review.shift import shift
+from storage.review.taking_back import take_back
 from storage.schema import follow_ups, inbox_entries, second_reading_requests
 from storage.settings_store import SiteSettings, change
 from tests.databases import write
@@ -246,3 +248,18 @@ def test_decisions_are_in_the_audit_log_with_version_and_method(db: Database, ca
         ("adjudicated", "sue", case_id, {"version": 1, "method": "senior"}),
         ("amended", "sue", case_id, {"version": 2, "method": "amendment"}),
     ]
+
+
+def test_another_reading_is_due_by_a_target_of_its_own_and_the_first_one_keeps_its(db: Database, case_id: str) -> None:
+    late, target = later(300), TARGETS[Tier.P2]
+
+    def due() -> tuple[object, object]:
+        row = entry(db, case_id)
+        return row["due_at"], row["first_due_at"]
+
+    first = due()[0]
+    read(db, ANN, form("unsafe"), "a", ask=True, now=late)
+    assert due() == (late + target, first), "the second reader is not late before they can begin"
+    assert shift(db, ADMIN, NOW, later(360)).tiers[Tier.P2].overdue == 1, "the first one was"
+    take_back(db, ANN.at(late + timedelta(seconds=2)), case_id, "a" * 32)
+    assert due() == (first, None)
