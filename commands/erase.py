@@ -7,8 +7,7 @@ from jobs.port import system_clock
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from storage.database import Database
-from storage.review.erasure import By, Erasure, Selection, confirm, erase, look
-from storage.review.retention import expire, would_go
+from storage.review.erasure import By, Erasure, Selection, confirm, erase, expire, look, would_go
 
 
 def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 from jobs.port import Clock
 from screening.review.triage import Tier
 from storage.database import Database
-from storage.review.figures import ErrorCounts, Figures, figures
+from storage.review.reports import ErrorCounts, Figures, figures
 from storage.site.faults import Fault
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

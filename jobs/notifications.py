@@ -22,7 +22,7 @@ from jobs.port import Clock
 from screening.settings import Settings
 from storage.batches import open_intakes, unscreened
 from storage.database import Database, passing_fault
-from storage.review import retention
+from storage.review import erasure
 from storage.settings_store import current
 from storage.site import duties, faults, heartbeats, notices, outbox
 from storage.site.outbox import Message, Notice
@@ -216,7 +216,7 @@ class Notifier:
         """At intervals, close the batches of days that are over, and delete what is older than the settings allow."""
         if self._expiry_due.begins(now):  # also where it fails: that must not end every round before somebody is told
             open_intakes.close_past_days(self.db, now)
-            if retention.expire(self.db, now).get("texts") == retention.AT_ONCE:
+            if erasure.expire(self.db, now).get("texts") == erasure.AT_ONCE:
                 self._expiry_due.end()  # there may be more
 
     def _no_progress(self, now: datetime) -> None:

@@ -20,8 +20,7 @@ from storage.batches import batches
 from storage.erased import is_erased_now
 from storage.research.listed import Cell
 from storage.review import adjudication, ratings
-from storage.review.case_file import CaseFile, reveal_case_file
-from storage.review.evidence import CaseText, Evidence, reveal_evidence, reveal_text
+from storage.review.evidence import CaseFile, CaseText, Evidence, reveal_case_file, reveal_evidence, reveal_text
 from storage.visibility import NotYetRated, Unread
 
 here = Here(db=context.database(), person=context.actor(), site=context.site(), now=context.now())

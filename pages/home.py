@@ -18,8 +18,8 @@ from pages.ui.shell import FOLDER
 from screening.review.policy import Action, is_allowed
 from screening.review.triage import Tier
 from storage.batches.batches import list_batches
-from storage.review.exposure import count_cases_read
 from storage.review.queue import counts, first_due_by_tier
+from storage.review.reports import count_cases_read
 from storage.site.at_work import at_work
 from storage.site.recipients import told_of_urgent
 

@@ -15,7 +15,7 @@ from screening.review.policy import Action, is_allowed, require
 from screening.statistics.label_noise import NOTE, Ranking
 from screening.text.display import visible
 from screening.words import count_of
-from storage.review.second_looks import request_second_looks
+from storage.review.worklist import request_second_looks
 
 WORDS = {Ranking.EVIDENCE: "Contradiction by the draws", Ranking.CONFIDENT_LEARNING: "Confident learning (cleanlab)"}
 

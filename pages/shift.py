@@ -10,7 +10,7 @@ from pages.review.shift_view import follow_up_words, table_html
 from pages.ui import context
 from pages.ui.format import local_time, viewer_zone
 from screening.review.policy import Action, require
-from storage.review.shift import Shift, shift
+from storage.review.reports import Shift, shift
 
 LENGTHS = {"8 hours": 8, "12 hours": 12, "24 hours": 24, "7 days": 168, "Chosen times": None}
 

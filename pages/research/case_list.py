@@ -31,7 +31,7 @@ from storage.research.cells import CaseInCell, CellPage, cell_page, control_case
 from storage.research.listed import Cell
 from storage.review.claims import NotAvailable, claim
 from storage.review.evidence import CaseText, reveal_text
-from storage.review.second_looks import MOST, SecondLooks, request_second_looks
+from storage.review.worklist import MOST, SecondLooks, request_second_looks
 from storage.visibility import choose_hiding, hides_in_review
 
 PAGE, QUICK_TAGS = 25, 5

@@ -12,8 +12,7 @@ from screening.text.display import visible
 from screening.text.flags import REFUSES_SAFE, SECOND_LOOK, Flag
 from screening.text.injection import injection_signs
 from screening.words import count_of
-from storage.review.case_file import CaseFile
-from storage.review.evidence import Evidence
+from storage.review.evidence import CaseFile, Evidence
 
 
 def facts_html(external_id: str, file: CaseFile, evidence: Evidence, phrases: Sequence[FlaggedPhrase] = ()) -> str:

@@ -21,13 +21,11 @@ from screening.review.rating_form import RatingForm, RatingLabel, TextMark, cont
 from screening.review.triage import Tier
 from screening.text.display import shown_offset, visible
 from storage.review.adjudication import Next
-from storage.review.drafts import load_draft
-from storage.review.evidence import CaseText, Evidence
+from storage.review.drafts import Note, load_draft
+from storage.review.evidence import CaseText, Evidence, NearText
 from storage.review.follow_ups import FollowUp, For
 from storage.review.inbox import NEEDS_NOTE
-from storage.review.notes import Note
 from storage.review.ratings import Rating
-from storage.review.same_person import NearText
 from storage.review.standing import Follows, Place, what_follows
 from storage.review.taking_back import TIME_TO_TAKE_BACK
 from storage.site.accounts import colleagues

@@ -13,7 +13,7 @@ from screening.review.policy import Action, is_allowed
 from screening.text.display import visible
 from screening.words import count_of
 from storage.database import Database
-from storage.review import erasure, retention
+from storage.review import erasure
 from storage.review.erasure import By, Erasure, NotErased, Selection
 
 BY_WORDS = {
@@ -137,6 +137,6 @@ def _retention(db: Database, person: Actor) -> None:
         pressed = st.form_submit_button("Save times", disabled=not may, key="retention_save")
     save_when_pressed(db, person, "retention_save", shown, filled, pressed=pressed)
     if st.button("Dry run: what is past its time"):
-        gone = retention.would_go(db, person.at(context.now()))
+        gone = erasure.would_go(db, person.at(context.now()))
         told = ", ".join(f"{count:,} {name}" for name, count in gone.items() if count)
         st.info(f"Past their time now: {told}." if told else "Nothing is past its time, or no time is set.")

@@ -19,14 +19,13 @@ from screening.review.triage import Tier
 from storage.database import Database
 from storage.erased import ERASED, is_erased_now
 from storage.review import claims, inbox, ratings
+from storage.review.adjudication import has_asked
 from storage.review.claims import Claim, LeaseLost
-from storage.review.evidence import CaseText, Evidence, reveal_evidence
-from storage.review.notes import Note, notes
+from storage.review.drafts import Note, notes
+from storage.review.evidence import CaseText, Evidence, NearText, reveal_evidence
 from storage.review.opening import Opened, open_named, open_next, show
 from storage.review.queue import counts
 from storage.review.ratings import Rating
-from storage.review.same_person import NearText
-from storage.review.second_readings import has_asked
 from storage.review.standing import Place, Standing, standing
 from storage.review.taking_back import take_back
 from storage.settings_store import SiteSettings

@@ -37,7 +37,7 @@ from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, is_allowed
 from screening.review.triage import Tier
 from storage.database import Database
-from storage.review import exposure
+from storage.review import reports
 from storage.review.adjudication import disagreements
 from storage.review.queue import Counts, Sort, State, Waiting, counts, queue, reserved_cases, sort_of
 from storage.review.search import LONGEST, Search, find
@@ -73,7 +73,7 @@ class View:
 def snapshot(db: Database, by: Acting, view: View) -> Mapping[str, Any]:
     """Counts and list as this person may see them. Never any of a text."""
     found = counts(db, by, view.tiers, view.batch)
-    read = exposure.count_cases_read(db, by.actor, last_midnight(by.now))
+    read = reports.count_cases_read(db, by.actor, last_midnight(by.now))
     return {
         "at": local_time(by.now, by.now),
         "words": counts_words(found),

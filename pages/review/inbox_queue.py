@@ -24,7 +24,7 @@ from screening.words import count_of
 from storage.audit_log import record_refusal
 from storage.batches.batch_state import UnknownBatch
 from storage.batches.batches import find_batch
-from storage.review import exposure
+from storage.review import reports
 from storage.review.claims import NotAvailable
 from storage.review.inbox import Assigned, assign
 from storage.review.queue import Sort, sort_of
@@ -89,14 +89,14 @@ def _component() -> "ComponentRenderer":
     return st.components.v2.component("second-look-browser.queue", js="queue.js", css="queue.css")
 
 
-def exposure_today(here: Here) -> exposure.Exposure:
+def exposure_today(here: Here) -> reports.Exposure:
     """How many texts this person has opened since midnight (UTC), and since their last break."""
-    return exposure.exposure(here.db, here.by, last_midnight(here.now))
+    return reports.exposure(here.db, here.by, last_midnight(here.now))
 
 
-def exposure_html(today: exposure.Exposure) -> str:
+def exposure_html(today: reports.Exposure) -> str:
     """The count as HTML; each person sees their own only."""
-    hours = exposure.STRETCH // timedelta(hours=1)
+    hours = reports.STRETCH // timedelta(hours=1)
     return (
         f'<p class="sl-small">Opened today: {today.texts:,} · since last break (last {hours} hours): '
         f"{today.since_break:,} (visible only to you)</p>"
@@ -112,7 +112,7 @@ def break_html(wording: str, texts: int) -> str:
     return f'<p class="sl-say sl-lines">{escape(visible(wording.replace("{texts}", str(texts))))}</p>'
 
 
-def break_prompt(here: Here, desk: Desk | None, today: exposure.Exposure) -> None:
+def break_prompt(here: Here, desk: Desk | None, today: reports.Exposure) -> None:
     """A pause is offered, never forced, and never in the midst of a case; nothing is lost by it."""
     put_off = int(st.session_state.get("break_put_off", 0))
     if not today.break_due or (desk is not None and desk.mine is None) or today.since_break < put_off:
@@ -122,7 +122,7 @@ def break_prompt(here: Here, desk: Desk | None, today: exposure.Exposure) -> Non
         with st.container(horizontal=True):
             if st.button("Take a break", key="take_break", shortcut=key_of("B"), type="primary"):
                 finish(here, desk)
-                exposure.take_break(here.db, here.by)
+                reports.take_break(here.db, here.by)
                 say("You have no open case. Come back when you are ready.")
                 st.rerun()
             if st.button("Go on", key="put_off_break"):

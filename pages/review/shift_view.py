@@ -9,7 +9,7 @@ from screening.research.results_table import rate_text
 from screening.review.actors import Acting, Actor
 from screening.review.triage import Tier
 from screening.statistics.metrics import Proportion
-from storage.review.shift import Left, Shift, TierShift, shift_of
+from storage.review.reports import Left, Shift, TierShift, shift_of
 
 COLUMNS = ("Priority", "Arrived", "First reviewed", "Overdue", "Median wait", "90th percentile wait", "Within target",
            "Reviews", "Transferred", "Open at end", "Overdue of these")  # fmt: skip

@@ -17,7 +17,7 @@ from jobs.port import system_clock
 from pages.ui import context
 from pages.ui.context import singleton
 from storage.database import passing_fault
-from storage.review.figures import ErrorCounts, require_ready
+from storage.review.reports import ErrorCounts, require_ready
 
 LOOK_EVERY_S = 3.0
 PROBE_BYTES = 8_192

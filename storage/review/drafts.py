@@ -1,17 +1,81 @@
-"""A half-filled form, kept per case and reader: it survives expiry, reload, restart and a refused submit."""
+"""What reviewers write beside their reviews: a half-filled form, and notes for whoever comes next."""
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import BindParameter, Connection, Select, String, and_, bindparam, delete, exists, insert, select
 
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
-from storage.database import Database, insert_into
+from storage.database import Database, insert_into, record
 from storage.erased import is_erased
-from storage.schema import drafts
+from storage.review.claims import holds
+from storage.schema import accounts, case_notes, cases, drafts, inbox_entries, ratings
+from storage.visibility import has_rated
+
+OPINIONS = ("second_opinion",)
+"""Kinds of notes that may give a reading away: shown only to whoever has read the case."""
+
+
+_CASE: BindParameter[str] = bindparam("case", type_=String)
+_ALL = (
+    select(case_notes, accounts.c.display_name)
+    .outerjoin(accounts, accounts.c.id == case_notes.c.author)
+    .where(case_notes.c.case_id == _CASE)
+    .order_by(case_notes.c.id)
+)
+_BY_READER = exists().where(and_(ratings.c.case_id == _CASE, ratings.c.reviewer == case_notes.c.author))
+_BLIND = _ALL.where(case_notes.c.kind.not_in(OPINIONS), ~_BY_READER)
+"""Written once: asked for every case that is opened."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """One note, with the display name of its author where there is one; ``kind`` says how they left the case."""
+
+    author: str
+    author_name: str
+    kind: str
+    note: str
+    at: datetime
+
+
+def notes(db: Database, by: Acting, case_id: str, token: str | None = None) -> tuple[Note, ...]:
+    """The notes on a case, the oldest first, for whoever may see its text. Raises Forbidden.
+
+    What a second opinion was asked with, and whatever its readers wrote, stays hidden until the actor has read the
+    case: a second reading is blind to the first.
+    """
+    with db.read() as conn:
+        rated = bool(conn.execute(select(has_rated(by.actor, cases.c.id)).where(cases.c.id == case_id)).scalar())
+        holding = (
+            token is not None and conn.execute(select(inbox_entries.c.case_id).where(holds(by, case_id, token))).first()
+        )
+        require(by.actor, Action.VIEW_TEXT, by.id if rated or holding else None)
+        return _notes(conn, case_id, _ALL if rated else _BLIND)
+
+
+def notes_of_unread(conn: Connection, case_id: str) -> tuple[Note, ...]:
+    """Those that a reader may see before their own reading, inside the caller's transaction, which knows that they may
+    see the text.
+    """
+    return _notes(conn, case_id, _BLIND)
+
+
+def _notes(conn: Connection, case_id: str, query: Select[Any]) -> tuple[Note, ...]:
+    rows = conn.execute(query, {"case": case_id}).all()
+    return tuple(record(Note, row, author_name=row.display_name or row.author) for row in rows)
+
+
+def add_note(conn: Connection, by: Acting, case_id: str, kind: str, note: str, to: str | None = None) -> None:
+    """Keep a note beside the case, inside the caller's transaction."""
+    conn.execute(
+        insert(case_notes).values(case_id=case_id, author=by.id, kind=kind, handed_to=to, note=note.strip(), at=by.now)
+    )
+
 
 LONGEST_DRAFT = 20_000
 """Characters of a draft as JSON, in any script: a form with a long note is a quarter of it."""

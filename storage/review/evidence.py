@@ -1,19 +1,33 @@
-"""What a person may see of one case: the text first, the engine's view of it after their own rating."""
+"""What a person may see of one case: the text first; what the AI made of it, and the rest, after their own review."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, String, bindparam, select
+from sqlalchemy import ColumnElement, Connection, Select, String, and_, bindparam, select
 
+from screening.datasets.columns import names_people
 from screening.review.actors import Acting
 from screening.review.policy import Action, require
+from screening.review.triage import Tier
 from screening.text.conversation import Thread, thread_of
 from storage.audit_log import append
+from storage.batches.batch_state import was_cancelled
+from storage.batches.case_texts import text_for_agents
 from storage.database import Database, record
 from storage.review.claims import is_open
-from storage.schema import cases, configurations, inbox_entries, node_runs, ratings, screenings
+from storage.schema import (
+    batches,
+    case_errors,
+    cases,
+    configurations,
+    inbox_entries,
+    node_runs,
+    pending_cases,
+    ratings,
+    screenings,
+)
 from storage.visibility import reveal
 
 
@@ -30,14 +44,9 @@ class CaseText:
     thread: Thread | None = None
 
 
-TEXT_COLUMNS = (cases.c.external_id, cases.c.text, cases.c.reply, cases.c.turns)
-_TEXT = select(*TEXT_COLUMNS).where(cases.c.id == bindparam("case", type_=String))
-
-
-def text_of(case_id: str, row: Any) -> CaseText:
-    """What `TEXT_COLUMNS` selected of a case."""
-    thread = thread_of(row.turns)
-    return record(CaseText, row, case_id=case_id, thread=thread)
+_TEXT = select(cases.c.external_id, cases.c.text, cases.c.reply, cases.c.turns).where(
+    cases.c.id == bindparam("case", type_=String)
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +116,7 @@ def text_in(conn: Connection, case_id: str) -> CaseText:
     row = conn.execute(_TEXT, {"case": case_id}).first()
     if row is None:
         raise KeyError(case_id)
-    return text_of(case_id, row)
+    return record(CaseText, row, case_id=case_id, thread=thread_of(row.turns))
 
 
 def owns_text(conn: Connection, by: Acting, case_id: str, token: str | None) -> bool:
@@ -188,3 +197,157 @@ def _node(run: Any) -> NodeEvidence:
         started_at=run.started_at,
         ended_at=run.ended_at,
     )
+
+
+EACH_WAY = 3
+"""Texts before this one in its file, and after it, the nearest."""
+_case = cases.c
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NearText:
+    """One of them; ``before``: it stands before the case in the file."""
+
+    external_id: str
+    text: str
+    before: bool
+
+
+def near_texts(conn: Connection, case_id: str) -> tuple[NearText, ...]:
+    """In the order of the file, for a caller who has seen to it that the actor may read the case's own text."""
+    columns = _case.batch_id, _case.group_name, _case.row, batches.c.intake
+    own = conn.execute(select(*columns).join(batches, batches.c.id == _case.batch_id).where(_case.id == case_id)).one()
+    if not (own.group_name or "").strip() or not names_people(own.intake.get("group_column") or ""):
+        return ()
+    before, after = (conn.execute(query).all() for query in _near(own, _case.external_id, _case.text))
+    told = [*((row, True) for row in reversed(before)), *((row, False) for row in after)]
+    return tuple(NearText(external_id=row.external_id, text=row.text, before=first) for row, first in told)
+
+
+def _near(own: Any, *columns: ColumnElement[Any]) -> tuple[Select[Any], Select[Any]]:
+    """Before it, the nearest first, and after it."""
+    group = select(*columns).where(and_(_case.group_name == own.group_name, _case.batch_id == own.batch_id))
+    return (
+        group.where(_case.row < own.row).order_by(_case.row.desc()).limit(EACH_WAY),
+        group.where(_case.row > own.row).order_by(_case.row).limit(EACH_WAY),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseError:
+    """One failed attempt; ``calls`` were made and do not count. Never message text."""
+
+    kind: str
+    message: str
+    calls: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """Its place in the inbox. ``closed_at`` None is open; ``reading`` is the one that is due, or was last."""
+
+    tier: Tier
+    why: str
+    reading: str
+    entered_at: datetime
+    due_at: datetime
+    closed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A text as received and the copy that the agents are shown."""
+
+    text: str
+    model_text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseFile:
+    """One case. ``flags`` and ``parts`` by part, "text" and, where there is one, "reply".
+
+    ``not_screened``: why its row could not be read as it should. ``waits_for_retry``: pending, its last attempt failed,
+    and its batch was not cancelled. ``batch_owner`` began that.
+    """
+
+    case_id: str
+    batch_id: str
+    batch_name: str
+    batch_owner: str
+    row: int
+    parts: Mapping[str, Part]
+    text_sha256: str
+    flags: Mapping[str, tuple[str, ...]]
+    group: str | None
+    not_screened: str | None
+    received_at: datetime
+    errors: tuple[CaseError, ...]
+    waits_for_retry: bool
+    entry: Entry | None
+
+
+def reveal_case_file(db: Database, by: Acting, case_id: str, *, browsing: bool = False) -> CaseFile:
+    """The file of a case, under the same blind-first check as its evidence.
+
+    Raises Forbidden, NotYetRated, KeyError for an unknown case.
+    """
+    with db.write() as conn:
+        row = _case_row(conn, case_id)
+        reveal(conn, by, case_id, browsing=browsing)
+        errors, entry = _errors(conn, case_id), _entry(conn, case_id)
+        failed = row.pending is not None and row.ready_at is None
+        waits_for_retry = failed and not was_cancelled(conn, row.batch_id)
+    return record(
+        CaseFile,
+        row,
+        case_id=case_id,
+        parts=_text_parts(row),
+        flags=_flags(row.flags),
+        group=row.group_name,
+        received_at=row.created_at,
+        errors=errors,
+        waits_for_retry=waits_for_retry,
+        entry=entry,
+    )
+
+
+def _text_parts(row: Any) -> dict[str, Part]:
+    shown = text_for_agents(row)
+    turns = None if shown.thread is None else "\n\n".join(turn.text for turn in shown.thread.turns)
+    parts = {"text": Part(text=row.text, model_text=shown.text if turns is None else turns)}
+    if shown.reply is not None:
+        parts["reply"] = Part(text=row.reply, model_text=shown.reply)
+    return parts
+
+
+def _case_row(conn: Connection, case_id: str) -> Any:
+    query = (
+        select(cases, batches.c.name.label("batch_name"), batches.c.created_by.label("batch_owner"))
+        .add_columns(pending_cases.c.ready_at)
+        .add_columns(pending_cases.c.case_id.label("pending"))
+        .join(batches, batches.c.id == cases.c.batch_id)
+        .outerjoin(pending_cases, pending_cases.c.case_id == cases.c.id)
+        .where(cases.c.id == case_id)
+    )
+    row = conn.execute(query).first()
+    if row is None:
+        raise KeyError(case_id)
+    return row
+
+
+def _flags(stored: Any) -> Mapping[str, tuple[str, ...]]:
+    return {part: tuple(found) for part, found in dict(stored or {}).items()}
+
+
+def _errors(conn: Connection, case_id: str) -> tuple[CaseError, ...]:
+    table = case_errors.c
+    rows = conn.execute(select(case_errors).where(table.case_id == case_id).order_by(table.id))
+    return tuple(record(CaseError, row) for row in rows)
+
+
+def _entry(conn: Connection, case_id: str) -> Entry | None:
+    row = conn.execute(select(inbox_entries).where(inbox_entries.c.case_id == case_id)).first()
+    if row is None:
+        return None
+    return record(Entry, row, tier=Tier(row.tier))

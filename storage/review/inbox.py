@@ -15,6 +15,7 @@ from screening.review.policy import Action, require
 from screening.review.triage import Tier
 from storage.audit_log import append
 from storage.database import Database, insert_into
+from storage.review.adjudication import Why, has_asked_in, request
 from storage.review.claims import (
     UNASSIGNED,
     LeaseLost,
@@ -26,8 +27,7 @@ from storage.review.claims import (
     is_leased,
     is_open,
 )
-from storage.review.notes import add_note
-from storage.review.second_readings import Why, has_asked_in, request
+from storage.review.drafts import add_note
 from storage.schema import accounts, case_notes, inbox_entries, ratings, skips
 
 _entry = inbox_entries.c

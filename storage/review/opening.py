@@ -14,9 +14,8 @@ from screening.review.policy import Action, require
 from screening.review.triage import Tier
 from storage.database import Database
 from storage.review.claims import LEASE, OPENED, Claim, claim_in, claim_next_in, new_token
-from storage.review.evidence import CaseText, owns_text, reveal_text_in, text_in
-from storage.review.notes import Note, notes_of_unread
-from storage.review.same_person import NearText, near_texts
+from storage.review.drafts import Note, notes_of_unread
+from storage.review.evidence import CaseText, NearText, near_texts, owns_text, reveal_text_in, text_in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

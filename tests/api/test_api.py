@@ -36,7 +36,7 @@ from storage.batches.pipelines import activate, keep_version
 from storage.database import Database
 from storage.review import program_texts
 from storage.review.erasure import By, Selection, erase, erase_rows
-from storage.review.second_looks import request_second_looks
+from storage.review.worklist import request_second_looks
 from storage.schema import audit_events, batches, cases, metadata, programs
 from storage.settings_store import SiteSettings, accept_model_name, change
 from storage.site.programs import Made, Program, Scope, list_programs, make_program, revoke_program

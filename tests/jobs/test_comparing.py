@@ -33,7 +33,7 @@ from storage.research.comparisons import (
     resume_comparison,
 )
 from storage.review.erasure import By, Selection, erase
-from storage.review.second_looks import request_second_looks
+from storage.review.worklist import request_second_looks
 from storage.schema import comparison_outcomes, comparisons, configurations, duties, metadata, node_runs
 from storage.site.audit_check import verify
 from tests.databases import write

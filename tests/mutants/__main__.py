@@ -106,13 +106,10 @@ MODULES = {
     "storage/research/relabelled.py": [f"{STORAGE}/research/test_relabelled.py"],
     "storage/review/inbox.py": [f"{STORAGE}/review/test_{each}.py" for each in ("assigning", "inbox")],
     "storage/review/claims.py": [f"{STORAGE}/review/test_{each}.py" for each in ("claims", "inbox")],
-    "storage/review/second_looks.py": [f"{STORAGE}/review/test_second_looks.py"],
+    "storage/review/worklist.py": [f"{STORAGE}/review/test_second_looks.py"],
     "storage/batches/screenings.py": [f"{STORAGE}/batches/test_{each}.py" for each in ("screenings", "reach")],
     "storage/review/adjudication.py": [
-        f"{STORAGE}/review/test_{each}.py" for each in ("adjudication", "decided_again")
-    ],
-    "storage/review/second_readings.py": [
-        f"{STORAGE}/review/test_{each}.py" for each in ("adjudication", "doubtful_safe")
+        f"{STORAGE}/review/test_{each}.py" for each in ("adjudication", "decided_again", "doubtful_safe")
     ],
     "storage/review/taking_back.py": [f"{STORAGE}/review/test_taking_back.py"],
     "storage/review/follow_ups.py": [f"{STORAGE}/review/test_follow_ups.py"],
@@ -141,14 +138,12 @@ DECIDING = {
         "cases_in_hands", "is_read_by", "needs_senior", "state", "free_for", "in_order",
         "earliest", "next_free", "claim_next", "by_urgency", "claim_in", "_take", "holds", "renew",
     ],
-    "storage/review/second_looks.py": ["request_second_looks"],
+    "storage/review/worklist.py": ["request_second_looks"],
     "storage/batches/screenings.py": ["_require_allowed", "_follows_from", "_placement"],
     "storage/review/adjudication.py": [
-        "settle", "resettle", "_close_or_wait", "_wait", "_dispute", "close", "latest_readings", "_labels_ever_given",
-        "adjudicate", "is_party", "amend", "_is_same", "_needs",
-    ],
-    "storage/review/second_readings.py": [
-        "second_reading_due", "_is_doubtful_safe", "_was_called_safe", "_matching_rules",
+        "settle", "resettle", "_close_or_wait", "_dispute", "close", "latest_readings", "_labels_ever_given",
+        "adjudicate", "is_party", "amend", "_is_same", "_needs", "second_reading_due",
+        "_is_doubtful_safe", "_was_called_safe", "_matching_rules",
     ],
     "storage/review/follow_ups.py": [
         "open_follow_up", "open_second_reading", "_open", "open_ones", "_open_statements", "hand_to", "close",

@@ -30,15 +30,15 @@ from storage.audit_log import append
 from storage.batches.batches import progress
 from storage.database import Database
 from storage.kinds import kinds
-from storage.review import adjudication, claims, inbox, retention
+from storage.review import adjudication, claims, erasure, inbox
 from storage.review.adjudication import Method, ReasonNeeded, StaleVersion
 from storage.review.claims import Claim, LeaseLost, NotAvailable
 from storage.review.erasure import By, NotErased, Selection, erase
 from storage.review.evidence import reveal_evidence
 from storage.review.queue import counts, queue
 from storage.review.ratings import revise, submit_rating
-from storage.review.second_looks import request_second_looks
 from storage.review.taking_back import TooLate, take_back
+from storage.review.worklist import request_second_looks
 from storage.schema import accounts, adjudications, inbox_entries, ratings, screenings
 from storage.settings_store import SiteSettings, change
 from storage.site.accounts import set_roles
@@ -272,7 +272,7 @@ class Inbox(RuleBasedStateMachine):
     @rule(days=st.sampled_from([None, 1]))
     def retention(self, days: int | None) -> None:
         if days:
-            retention.expire(self.db, self.now)
+            erasure.expire(self.db, self.now)
 
     @rule(minutes=st.sampled_from([-20, -1, 0.02, 1, 10, 16, 300]))
     def clock(self, minutes: float) -> None:

@@ -36,7 +36,7 @@ from storage.review import claims
 from storage.review.adjudication import adjudicate
 from storage.review.evidence import reveal_evidence
 from storage.review.ratings import my_rating, revise, submit_rating
-from storage.review.second_looks import request_second_looks
+from storage.review.worklist import request_second_looks
 from storage.schema import case_tags, cases, unblindings
 from storage.settings_store import SiteSettings, change
 from storage.visibility import NotYetRated, choose_hiding, hides_in_review

@@ -26,8 +26,8 @@ from storage.review.adjudication import amend
 from storage.review.claims import claim
 from storage.review.erasure import By, Selection, erase
 from storage.review.ratings import submit_rating
-from storage.review.second_looks import request_second_looks
 from storage.review.taking_back import take_back
+from storage.review.worklist import request_second_looks
 from storage.schema import inbox_entries, ratings, unblindings
 from storage.visibility import choose_hiding
 from tests.databases import write

@@ -20,7 +20,7 @@ from storage.identifiers import new_id
 from storage.research.confusion import confusion
 from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
-from storage.review.second_looks import request_second_looks
+from storage.review.worklist import request_second_looks
 from storage.schema import cases
 from tests.pages.conftest import Opener
 from tests.storage.inbox_cases import ANN, RESEARCHER, SENIOR, form, register

@@ -21,7 +21,7 @@ from screening.review.triage import TARGETS, Tier
 from storage.audit_log import events
 from storage.database import Database
 from storage.review import claims, inbox, search
-from storage.review.notes import notes
+from storage.review.drafts import notes
 from storage.review.queue import Sort
 from storage.review.search import Search, find
 from storage.schema import batches, cases

@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 
 from screening.review.triage import Tier
 from storage.database import Database
-from storage.review.second_readings import has_asked
+from storage.review.adjudication import has_asked
 from storage.schema import unblindings
 from tests.pages.conftest import Opener
 from tests.pages.review.desk import answer, ask, asked, desk, give_to_bo, save, send, take_next

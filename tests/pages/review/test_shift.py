@@ -13,7 +13,7 @@ from screening.review.rating_form import Disposition
 from screening.review.triage import Tier
 from storage.database import Database
 from storage.review.follow_ups import open_follow_up, open_ones
-from storage.review.shift import Left, Shift, TierShift
+from storage.review.reports import Left, Shift, TierShift
 from storage.schema import cases, follow_ups
 from tests.databases import write
 from tests.pages.conftest import Opener

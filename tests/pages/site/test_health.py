@@ -17,7 +17,7 @@ from pages.site import health
 from pages.ui import context
 from screening.review.triage import Tier
 from storage.database import Database
-from storage.review.figures import ErrorCounts
+from storage.review.reports import ErrorCounts
 from storage.site import heartbeats
 from tests.free_port import free_port
 from tests.jobs.test_passing_faults import Full

@@ -22,7 +22,7 @@ from screening.settings import Settings
 from screening.statistics.agreement import Coefficient
 from storage.database import Database
 from storage.review.queue import counts
-from storage.review.shift import TierShift
+from storage.review.reports import TierShift
 from storage.site.at_work import at_work
 from storage.site.faults import Fault, begin
 from storage.site.heartbeats import beat

@@ -9,7 +9,7 @@ from storage.batches.batches import find_batch
 from storage.batches.configurations import load_configuration
 from storage.batches.ways import Ways, count_ways
 from storage.database import Database
-from storage.review.second_looks import request_second_looks
+from storage.review.worklist import request_second_looks
 from storage.schema import screenings
 from tests.jobs.running import screened
 from tests.storage.inbox_cases import NOW

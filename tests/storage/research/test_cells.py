@@ -18,7 +18,7 @@ from storage.research.case_tags import add_tag
 from storage.research.cells import cell_choices, cell_page, control_cases, groups, reveal_text_starts
 from storage.research.confusion import confusion
 from storage.research.listed import MOST_LISTED, Cell
-from storage.review.second_looks import request_second_looks
+from storage.review.worklist import request_second_looks
 from storage.schema import adjudications
 from tests.databases import write
 from tests.storage.batch_of import NOW, batch, commit, commit_run, decide, run, screening, waiting

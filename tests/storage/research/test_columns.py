@@ -28,7 +28,7 @@ from storage.research.recorded_draws import recorded_batch
 from storage.review.adjudication import amend
 from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
-from storage.review.second_looks import request_second_looks
+from storage.review.worklist import request_second_looks
 from storage.schema import cases
 from tests.storage.batch_of import LATER, batch, commit, commit_run, decide, run, screening, waiting
 from tests.storage.inbox_cases import RESEARCHER, form, person

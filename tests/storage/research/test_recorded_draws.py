@@ -15,7 +15,7 @@ from storage.research.recorded_draws import recorded_batch, recording_state
 from storage.review.adjudication import amend
 from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
-from storage.review.second_looks import request_second_looks
+from storage.review.worklist import request_second_looks
 from tests.storage.batch_of import LATER, batch, commit, commit_run, run, screening, waiting
 from tests.storage.inbox_cases import form, person
 from tests.storage.research.case_by_case import adjudicated_labels

@@ -18,7 +18,7 @@ from storage.review.adjudication import Method, adjudicate
 from storage.review.claims import claim_next
 from storage.review.erasure import By, Selection, erase
 from storage.review.ratings import submit_rating
-from storage.review.second_looks import request_second_looks
+from storage.review.worklist import request_second_looks
 from storage.schema import unblindings
 from tests.databases import write
 from tests.storage.batch_of import CONFIGURATION, LATER, batch, commit, commit_run, run, screening, waiting

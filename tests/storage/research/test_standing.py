@@ -10,7 +10,7 @@ from storage.review.adjudication import amend
 from storage.review.claims import claim_next
 from storage.review.erasure import By, Selection, erase
 from storage.review.ratings import submit_rating
-from storage.review.second_looks import request_second_looks
+from storage.review.worklist import request_second_looks
 from tests.storage.batch_of import CONFIGURATION, LATER, NOW, batch, decide, waiting
 from tests.storage.inbox_cases import ANN, form, register
 

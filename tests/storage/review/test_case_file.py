@@ -9,8 +9,8 @@ from screening.review.triage import Tier
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.review import claims, inbox, ratings
-from storage.review.case_file import Part, reveal_case_file
-from storage.review.notes import notes
+from storage.review.drafts import notes
+from storage.review.evidence import Part, reveal_case_file
 from storage.schema import case_errors, cases
 from storage.visibility import NotYetRated
 from tests.storage.inbox_cases import ANN, BO, CY, NOW, RESEARCHER, SENIOR, fill, form, register

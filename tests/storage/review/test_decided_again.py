@@ -15,7 +15,7 @@ from storage.review.adjudication import Method, Next, StaleVersion, adjudicate, 
 from storage.review.claims import NotAvailable
 from storage.review.erasure import erase_rows
 from storage.review.ratings import revise
-from storage.review.shift import shift
+from storage.review.reports import shift
 from storage.review.taking_back import take_back
 from storage.schema import follow_ups, inbox_entries, second_reading_requests
 from storage.settings_store import SiteSettings, change

@@ -17,14 +17,14 @@ from storage.batches.results import results
 from storage.database import Database
 from storage.erased import ERASED
 from storage.research.case_tags import add_remark, add_tag, remove_tag
-from storage.review import claims, erasure, retention
+from storage.review import claims, erasure
 from storage.review.adjudication import amend
 from storage.review.claims import LeaseLost, NotAvailable
 from storage.review.drafts import load_draft, save_draft
 from storage.review.erasure import By, NotErased, Selection
 from storage.review.ratings import revise, submit_rating
-from storage.review.second_looks import request_second_looks
 from storage.review.standing import Place, standing
+from storage.review.worklist import request_second_looks
 from storage.schema import (
     StorableText,
     audit_events,
@@ -197,8 +197,8 @@ def test_with_a_text_whose_time_is_over_the_refused_rows_of_its_id_go(
     change(db, ADMIN.at(NOW), SiteSettings(keep_texts_days=30, keep_rejected_days=keep_rejected_days), 0)
     later = BATCH_NOW + timedelta(days=31)
     expected = {"texts": 2, "rejected rows": 2 if keep_rejected_days == 7 else 1}
-    assert dict(retention.would_go(db, ADMIN.at(later))) == expected
-    assert dict(retention.expire(db, later)) == expected
+    assert dict(erasure.would_go(db, ADMIN.at(later))) == expected
+    assert dict(erasure.expire(db, later)) == expected
     assert refused_texts(db) == ([] if keep_rejected_days == 7 else ['"words without an id"'])
 
 
@@ -286,13 +286,13 @@ def test_the_file_of_an_embedded_database_does_not_hold_it_any_more(sqlite_url: 
 def test_times_are_kept_and_a_dry_run_changes_nothing(db: Database) -> None:
     first, _second = written(db)
     days = {"keep_texts_days": 30, "keep_drafts_days": 7, "keep_rejected_days": 7}
-    assert retention.expire(db, NOW + timedelta(days=400)) == {}, "without a time everything is kept"
+    assert erasure.expire(db, NOW + timedelta(days=400)) == {}, "without a time everything is kept"
     change(db, ADMIN.at(NOW), SiteSettings(**days), 0)  # type: ignore[arg-type]
     later = NOW + timedelta(days=31)
     expected = {"texts": 1, "drafts": 1, "rejected rows": 1}
-    assert dict(retention.would_go(db, ADMIN.at(later))) == expected, "the second case is still open: it is kept"
+    assert dict(erasure.would_go(db, ADMIN.at(later))) == expected, "the second case is still open: it is kept"
     assert WORD in everything(db)
-    assert retention.expire(db, NOW + timedelta(days=5)) == {}
-    assert dict(retention.expire(db, later)) == expected
-    assert retention.expire(db, later) == {}
+    assert erasure.expire(db, NOW + timedelta(days=5)) == {}
+    assert dict(erasure.expire(db, later)) == expected
+    assert erasure.expire(db, later) == {}
     assert db.value(select(cases.c.text).where(cases.c.id == first)) == ERASED

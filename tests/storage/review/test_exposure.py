@@ -8,7 +8,7 @@ from screening.review.triage import Tier
 from storage.database import Database
 from storage.review import claims
 from storage.review.evidence import reveal_text
-from storage.review.exposure import exposure, take_break
+from storage.review.reports import exposure, take_break
 from storage.settings_store import SiteSettings, change
 from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, fill
 

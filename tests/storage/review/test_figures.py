@@ -6,7 +6,7 @@ from sqlalchemy import insert, select
 
 from storage.batches.pending import record_error
 from storage.database import Database
-from storage.review.figures import SETTLED_AFTER_S, ErrorCounts
+from storage.review.reports import SETTLED_AFTER_S, ErrorCounts
 from storage.schema import case_errors
 from tests.databases import write
 from tests.storage.batch_of import NOW, batch, waiting

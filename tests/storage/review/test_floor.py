@@ -17,7 +17,7 @@ from storage.batches.configurations import save_configuration
 from storage.batches.single_texts import submit
 from storage.batches.unscreened import bring_in
 from storage.database import Database
-from storage.review.second_looks import request_second_looks
+from storage.review.worklist import request_second_looks
 from storage.schema import cases, inbox_entries
 from storage.settings_store import SiteSettings, change
 from tests.storage.batch_of import CONFIGURATION, NOW, batch, decide, waiting

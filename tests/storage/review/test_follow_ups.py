@@ -14,8 +14,8 @@ from storage.review import claims, follow_ups
 from storage.review.evidence import reveal_text
 from storage.review.follow_ups import FollowUp, For, How, NoteMissing, NotOpen
 from storage.review.ratings import revise, submit_rating
-from storage.review.second_looks import request_second_looks
-from storage.review.shift import Left, shift
+from storage.review.reports import Left, shift
+from storage.review.worklist import request_second_looks
 from storage.schema import accounts, audit_events, cases, inbox_entries, unblindings
 from storage.settings_store import SiteSettings, change
 from storage.visibility import is_blind

@@ -15,8 +15,8 @@ from storage.database import Database
 from storage.review import claims, inbox
 from storage.review.adjudication import adjudicate
 from storage.review.claims import LEASE, SNOOZE, LeaseLost, NotAvailable
+from storage.review.drafts import notes
 from storage.review.inbox import NoteNeeded
-from storage.review.notes import notes
 from storage.review.queue import State, counts, queue, reserved_cases
 from storage.review.ratings import submit_rating
 from storage.schema import case_notes, inbox_entries, second_reading_requests

@@ -12,7 +12,7 @@ from screening.review.actors import Actor, Role
 from screening.review.triage import TARGETS, Tier
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.review import claims, drafts, exposure, inbox
+from storage.review import claims, drafts, inbox, reports
 from storage.review.adjudication import disagreements
 from storage.review.follow_ups import open_ones
 from storage.review.my_readings import my_readings
@@ -60,8 +60,8 @@ STEPS: Mapping[str, Callable[[Database], object]] = {
     "set aside": lambda db: reserved_cases(db, BOTH.at(LATER)),
     "mine": lambda db: claims.my_claims(db, BOTH.at(LATER)),
     "mine, read": lambda db: my_readings(db, BOTH, limit=20),
-    "read today": lambda db: exposure.count_cases_read(db, BOTH, NOW),
-    "exposure": lambda db: exposure.exposure(db, BOTH.at(NOW), NOW),
+    "read today": lambda db: reports.count_cases_read(db, BOTH, NOW),
+    "exposure": lambda db: reports.exposure(db, BOTH.at(NOW), NOW),
     "follow-ups": lambda db: open_ones(db, BOTH.at(LATER)),
     "claim": _claimed,
     "claim with its text": lambda db: open_next(db, BOTH.at(LATER)),

@@ -8,11 +8,11 @@ from screening.review.triage import Tier
 from storage.database import Database
 from storage.first_looks import first_look
 from storage.review import claims, inbox
+from storage.review.drafts import notes
 from storage.review.evidence import reveal_text
-from storage.review.exposure import exposure
-from storage.review.notes import notes
 from storage.review.opening import open_named, open_next
 from storage.review.queue import counts, queue
+from storage.review.reports import exposure
 from storage.schema import audit_events, cases
 from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, SENIOR, fill
 from tests.storage.statements import statements

@@ -12,7 +12,7 @@ from storage import settings_store
 from storage.database import Database
 from storage.research import reading_table
 from storage.research.relabelled import export_relabelled
-from storage.review import adjudication, claims, drafts, evidence, exposure, inbox, opening, queue, ratings
+from storage.review import adjudication, claims, drafts, evidence, inbox, opening, queue, ratings, reports
 from storage.site import accounts
 from tests.storage.inbox_cases import NOW, fill, form
 
@@ -106,7 +106,7 @@ SERVICES: dict[str, tuple[Action, str | None, Call]] = {
         None,
         lambda db, who, case: export_relabelled(db, who.at(NOW), "no such batch", "key"),
     ),
-    "exposure": (Action.VIEW_CARE, "me", lambda db, who, case: exposure.exposure(db, who.at(NOW), NOW)),
+    "exposure": (Action.VIEW_CARE, "me", lambda db, who, case: reports.exposure(db, who.at(NOW), NOW)),
     "change": (
         Action.CHANGE_SETTINGS,
         None,

@@ -12,7 +12,7 @@ from screening.review.triage import Placement, Tier, Why
 from storage.batches.batches import cancel
 from storage.batches.entries import enter
 from storage.database import Database
-from storage.review import follow_ups, retention
+from storage.review import erasure, follow_ups
 from storage.review.follow_ups import How
 from storage.review.worklist import acknowledge
 from storage.schema import cases, erased_cases, inbox_entries
@@ -34,8 +34,8 @@ def kept_for_a_week(db: Database) -> Database:
 
 def expired(db: Database, now: datetime) -> list[str]:
     """What is erased by then; the dry run says before how many texts go."""
-    told = retention.would_go(db, LOCAL_USER.at(now)).get("texts", 0)
-    assert retention.expire(db, now).get("texts", 0) == told
+    told = erasure.would_go(db, LOCAL_USER.at(now)).get("texts", 0)
+    assert erasure.expire(db, now).get("texts", 0) == told
     return db.values(select(erased_cases.c.case_id).order_by(erased_cases.c.case_id))
 
 
@@ -95,7 +95,7 @@ def test_texts_that_nobody_screens_any_more_go_so_long_after_their_batch_was_can
 
 def test_no_table_with_a_row_for_each_case_is_read_whole(kept_for_a_week: Database) -> None:
     with statements() as sent:
-        retention.expire(kept_for_a_week, NOW)
+        erasure.expire(kept_for_a_week, NOW)
     ((statement, values),) = [one for one in sent if "erased_cases" in one[0]]
     found = plan(kept_for_a_week, statement, values)
     for table in ("screenings", "inbox_entries", "erased_cases", "pending_cases", "cases"):

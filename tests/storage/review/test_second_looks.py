@@ -11,7 +11,7 @@ from storage.database import Database
 from storage.research.cells import control_cases
 from storage.research.listed import Cell
 from storage.review.erasure import erase_rows
-from storage.review.second_looks import MOST, SecondLooks, request_second_looks
+from storage.review.worklist import MOST, SecondLooks, request_second_looks
 from storage.schema import inbox_entries, screenings, unblindings
 from storage.settings_store import SiteSettings, change
 from storage.visibility import is_blind

@@ -10,8 +10,7 @@ from storage.database import Database
 from storage.identifiers import new_id
 from storage.review.claims import claim_next
 from storage.review.ratings import my_rating, submit_rating
-from storage.review.second_looks import request_second_looks
-from storage.review.worklist import acknowledge, worklist
+from storage.review.worklist import acknowledge, request_second_looks, worklist
 from tests.storage.batch_of import LATER, NOW, batch, decide, waiting
 from tests.storage.inbox_cases import ADMIN, ANN, SENIOR, form
 
