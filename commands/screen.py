@@ -6,10 +6,11 @@ import hashlib
 import json
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import Any, get_args
 
 from commands.mapping_options import add_mapping_options, mapped_table, mapping_lines, save_mapping
@@ -40,6 +41,7 @@ NOT_SCREENED = (
     "without --database nobody sees them but you: row_rejected in the results."
 )
 MOST_LOOKED_AT = 1_000
+TOLD_EVERY_S = 3.0
 NOT_REVIEWED = {
     Reach.LIST: "texts that the AI labels unsafe are listed for sign-off, and reviewed by nobody",
     Reach.COUNT: "texts that the AI labels unsafe are only counted, and seen by nobody",
@@ -217,15 +219,28 @@ def _screen(
 
 def _take_in(db: Database, table: Table, request: BatchRequest, settings: Settings, agents: Agents) -> str:
     batch_id = open_batch(db, LOCAL_USER, request, settings, agents, system_clock)
-    fill_batch(db, LOCAL_USER, batch_id, table, settings, system_clock)
+    fill_batch(db, LOCAL_USER, batch_id, table, settings, system_clock, _teller(table.report.rows))
     return batch_id
 
 
 def _continue_batch(db: Database, table: Table, batch_id: str, settings: Settings, _agents: Agents) -> str:
     """Take in the rest of an earlier run's rows; returns the batch's id."""
     if takes_rows(db, batch_id):
-        fill_batch(db, LOCAL_USER, batch_id, table, settings, system_clock)
+        fill_batch(db, LOCAL_USER, batch_id, table, settings, system_clock, _teller(table.report.rows))
     return batch_id
+
+
+def _teller(rows: int) -> Callable[[int], None]:
+    """Says every few seconds how many rows have been looked at."""
+    said = monotonic()
+
+    def tell(row: int) -> None:
+        nonlocal said
+        if monotonic() - said > TOLD_EVERY_S:
+            said = monotonic()
+            print(f"Checking the texts: {row:,} of {rows:,}", file=sys.stderr)
+
+    return tell
 
 
 def _unfinished_batch(db: Database, intake: Mapping[str, Any]) -> str | None:

@@ -1,12 +1,14 @@
 """Storing the rows of a file in a batch: one way for the upload page and the command line."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from jobs.agents import Agents, overnight_obstacle, servers_used
 from jobs.port import Clock
 from screening.datasets.reader import Table
+from screening.datasets.row_validation import Row
 from screening.datasets.rows import NewCase
 from screening.engine.pipeline import PipelineConfig, preset
 from screening.review.actors import SYSTEM, Actor
@@ -14,7 +16,7 @@ from screening.review.reach import Reach
 from screening.settings import Settings
 from screening.text.injection import injection_flags
 from screening.text.masking import MASKING_VERSION
-from screening.text.received import ReceivedText, receive
+from screening.text.received import KeptFlags, ReceivedText, receive
 from screening.words import count_of
 from storage.batches.batches import NewBatch, create_batch
 from storage.batches.configurations import Configuration, save_configuration
@@ -62,6 +64,13 @@ def require_overnight(db: Database, settings: Settings, pipeline: PipelineConfig
         raise OvernightRefused(f"{rows} no reference label: message batches are for research files alone")
 
 
+def told(rows: Iterable[Row], tell: Callable[[int], None]) -> Iterator[Row]:
+    """The same rows, told of as they go by."""
+    for row in rows:
+        tell(row.row)
+        yield row
+
+
 def unlabelled_rows(table: Table, settings: Settings) -> int:
     """Rows that would be taken in without a reference label; reads the file once."""
     take = receiver(settings)
@@ -69,14 +78,26 @@ def unlabelled_rows(table: Table, settings: Settings) -> int:
 
 
 def receiver(settings: Settings) -> Callable[[str], ReceivedText]:
-    """How this site takes a text in: its length limit, its languages, its detectors."""
+    """How this site takes a text in: its length limit, its languages, its detectors. What is found in a text is kept
+    by its hash, for a file is read when it is checked, whenever its columns are changed, and when it is taken in.
+    """
+    kept = _findings(settings.max_text_characters, settings.languages)
 
     def take(raw: str) -> ReceivedText:
         return receive(
-            raw, limit=settings.max_text_characters, languages=settings.languages, detectors=(injection_flags,)
+            raw,
+            limit=settings.max_text_characters,
+            languages=settings.languages,
+            detectors=(injection_flags,),
+            kept=kept,
         )
 
     return take
+
+
+@cache
+def _findings(_limit: int, _languages: tuple[str, ...]) -> KeptFlags:
+    return KeptFlags()
 
 
 def usual_pipeline(db: Database, settings: Settings) -> PipelineConfig:
@@ -127,9 +148,19 @@ def open_batch(
     return create_batch(db, actor.at(clock()), new)
 
 
-def fill_batch(db: Database, actor: Actor, batch_id: str, table: Table, settings: Settings, clock: Clock) -> None:
-    """Store all rows of the file, accepted and rejected, in chunks. After a crash, call it again: it continues."""
+def fill_batch(
+    db: Database,
+    actor: Actor,
+    batch_id: str,
+    table: Table,
+    settings: Settings,
+    clock: Clock,
+    tell: Callable[[int], None] = lambda rows: None,
+) -> None:
+    """Store all rows of the file, accepted and rejected, in chunks. After a crash, call it again: it continues.
+    ``tell`` is called with the number of each row that was looked at.
+    """
     resume_intake(db, SYSTEM.at(clock()), batch_id)
-    rows = table.rows(receiver(settings), after=last_row(db, batch_id))
+    rows = told(table.rows(receiver(settings), after=last_row(db, batch_id)), tell)
     add_rows(db, batch_id, rows, clock())
     close_intake(db, actor.at(clock()), batch_id)

@@ -3,13 +3,14 @@ its page is drawn; which rows are out and why.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from time import monotonic
 
 import streamlit as st
 
-from jobs.intake import receiver
+from jobs.intake import receiver, told
 from pages.ui import context
 from screening.datasets.columns import ColumnMapping
 from screening.datasets.labels import map_label
@@ -25,6 +26,8 @@ from screening.text.received import ReceivedText
 
 FIRST, SHOWN = 6, 160
 """Rows that are shown before anything starts, and how many characters of each text."""
+
+CHECKS_KEPT, REDRAWN_S = 8, 0.3
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 REASON_WORDS: Mapping[Reason, str] = {
@@ -82,13 +85,15 @@ class Check:
         return self.accepted + sum(self.rejected.values())
 
 
-def check(table: Table, receive: Receive) -> Check:
-    """Read every row once, in constant memory; no reference is counted yet, for labels may still be changed."""
+def check(table: Table, receive: Receive, tell: Callable[[int], None] = lambda row: None) -> Check:
+    """Read every row once, in constant memory; no reference is counted yet, for labels may still be changed. ``tell``
+    is called with the number of each row.
+    """
     counts: Counter[str] = Counter()
     rejected: Counter[Reason] = Counter()
     values: Counter[str] = Counter()
     first: list[Row] = []
-    for row in table.rows(receive):
+    for row in told(table.rows(receive), tell):
         if len(first) < FIRST:
             first.append(_beginning(row))
         if not isinstance(row, NewCase):
@@ -212,7 +217,28 @@ def read_mapped(path: Path, name: str, sheet: str | None, mapping: ColumnMapping
     return found
 
 
-@st.cache_resource(max_entries=8, ttl=3600, show_spinner="Checking every row …", hash_funcs={str: _as_bytes})
 def check_rows(path: Path, name: str, sheet: str | None, mapping: ColumnMapping) -> Check:
-    """Every row, each text received once. Raises FileRefused."""
-    return check(read_mapped(path, name, sheet, mapping), receiver(context.settings()))
+    """Every row, with a bar that shows how far it is; kept for the session. Raises FileRefused."""
+    checks: dict[object, Check] = st.session_state.setdefault("file_checks", {})
+    if (place := (path, sheet, mapping)) not in checks:
+        table = read_mapped(path, name, sheet, mapping)
+        if len(checks) >= CHECKS_KEPT:
+            checks.clear()
+        with st.empty():
+            bar = Progress(table.report.rows)
+            checks[place] = check(table, receiver(context.settings()), bar.tell)
+            st.write("")
+    return checks[place]
+
+
+class Progress:
+    """How far a file is checked, drawn a few times a second."""
+
+    def __init__(self, rows: int) -> None:
+        self._rows, self._drawn = max(rows, 1), monotonic()
+
+    def tell(self, row: int) -> None:
+        """Draw anew, unless it was drawn just now."""
+        if monotonic() - self._drawn > REDRAWN_S:
+            self._drawn = monotonic()
+            st.progress(min(row / self._rows, 1.0), text=f"Checking the texts: {row:,} of {self._rows:,}")

@@ -10,18 +10,21 @@ import binascii
 import codecs
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 
 from screening.text.flags import Flag
-from screening.text.lexicon import Lexicon
+from screening.text.lexicon import Lexicon, Readings, Wording
 from screening.text.readings import Reading, versions
 
 EXCERPT = 80
 """Most characters of a matched wording that a sign keeps; it is part of the text and never logged."""
 
+_ALIKE = str.maketrans("\u0130\u0131\u017f\u03c2", "iis\u03c3")
+"""Letters that are others in another case, which lower case alone does not make the same."""
+_ESCAPED = re.compile(r"\\.|[^\\]+", re.DOTALL)
 _LEET = str.maketrans("013457@$", "oieastas")
 _SPACED = re.compile(r"(?<!\w)(?:\w[\s._\-*|/·~+]{1,3}){3,}\w(?!\w)")
 _GAPS = re.compile(r"[\s._\-*|/·~+]")
@@ -64,15 +67,6 @@ class Strength(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pattern:
-    """One expression and what a match of it means."""
-
-    kind: SignKind
-    strength: Strength
-    expression: re.Pattern[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Sign:
     """One sign: its kind, its strength, and the wording (of the decoded reading where it was encoded)."""
 
@@ -91,8 +85,7 @@ def injection_signs(model_text: str, raw: str | None = None) -> tuple[Sign, ...]
     >>> injection_signs("Text me when you are home safe, and ignore the noise.")
     ()
     """
-    signs = _plain_signs(model_text)
-    signs += _disguised_signs(model_text)
+    signs = list(_worded_signs(model_text))
     signs += [_hidden_sign(text) for text in (model_text, raw or "") if tagged_text(text)]
     found = dict.fromkeys(signs)
     return tuple(sorted(found, key=lambda sign: sign.strength is not Strength.STRONG))
@@ -123,33 +116,41 @@ def tagged_text(raw: str) -> str:
     return "".join(chr(ord(character) - _TAG_BASE) for character in without_flags if ord(character) in _TAGS)
 
 
-def _plain_signs(text: str) -> list[Sign]:
-    found = ((pattern, pattern.expression.search(text)) for pattern in patterns())
-    return [_sign(pattern.kind, pattern.strength, match) for pattern, match in found if match]
+def _worded_signs(text: str) -> Iterator[Sign]:
+    """Those of the text, and the strong ones of all other readings where these are not as the text is."""
+    readings = Readings()
+    yield from _found(_wordings(), text, readings, None)
+    strong = [one for one in _wordings() if one.section == Strength.STRONG]
+    for kind, others in ((SignKind.SPLIT, _join_letters(text)), (SignKind.ENCODED, _decode(text))):
+        for reading in others:
+            yield from _found(strong, reading, readings, kind)
 
 
-def _disguised_signs(text: str) -> list[Sign]:
-    """The strong signs of all other readings."""
-    strong = [pattern for pattern in patterns() if pattern.strength is Strength.STRONG]
-    readings = dict.fromkeys((SignKind.SPLIT, one) for one in _join_letters(text))
-    readings |= dict.fromkeys((SignKind.ENCODED, one) for one in _decode(text))
-    found = ((kind, pattern.expression.search(reading)) for kind, reading in readings for pattern in strong)
-    return [_sign(kind, Strength.STRONG, match) for kind, match in found if match]
+def _found(wordings: Sequence[Wording], text: str, readings: Readings, disguise: SignKind | None) -> Iterator[Sign]:
+    for one, match in readings.look_for(wordings, _lower(text)):
+        wording = text[match.start() : match.end()][:EXCERPT]
+        yield Sign(kind=disguise or SignKind(one.kind), strength=Strength(one.section), wording=wording)
+
+
+def _lower(text: str) -> str:
+    """The text in lower case, each character where it stood."""
+    lower = text.translate(_ALIKE).lower()
+    return lower if len(lower) == len(text) else "".join(one if len(one.lower()) > 1 else one.lower() for one in text)
 
 
 @cache
-def patterns() -> tuple[Pattern, ...]:
-    """All expressions, strong ones first; compiled once a process."""
-    lexicon = Lexicon("injection")
-    return tuple(
-        Pattern(kind=SignKind(kind), strength=strength, expression=re.compile(one, re.IGNORECASE | re.DOTALL))
-        for strength in Strength
-        for kind, one in lexicon.entries(strength)
-    )
+def _wordings() -> tuple[Wording, ...]:
+    """Strong ones first; compiled once a process."""
+    return tuple(Lexicon("injection").wordings(*Strength, compiled=_any_case))
 
 
-def _sign(kind: SignKind, strength: Strength, match: re.Match[str]) -> Sign:
-    return Sign(kind=kind, strength=strength, wording=match[0][:EXCERPT])
+def _any_case(expression: str) -> re.Pattern[str]:
+    """For texts in lower case."""
+    return re.compile(_in_lower_case(expression), re.DOTALL)
+
+
+def _in_lower_case(expression: str) -> str:
+    return _ESCAPED.sub(lambda part: part[0] if part[0][0] == "\\" else _lower(part[0]), expression)
 
 
 def _hidden_sign(text: str) -> Sign:

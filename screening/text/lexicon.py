@@ -1,12 +1,40 @@
-"""Lists of wordings in a file: expressions by kind, with words that stand for others, compiled once a process."""
+"""Lists of wordings in a file, and one way to look for them in the readings of a text.
+
+Readings of a text are nearly equal: a further one is looked at only around words that stand nowhere like this in those
+before it.
+"""
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from screening.text.required import alternatives, gate, required_words, runs_of
+
 _NAMED = re.compile("@([A-Za-z_]+)@")
+_REFUSED_AT_START = re.compile(r"((?:@start@)?)(@un[a-z]+@)(.+)", re.DOTALL)
+"""An expression that begins with what must not stand around it."""
+_WORD = re.compile(r"\S+")
+_TOGETHER = 32
+"""Words in a row by which readings are told apart: a change among so many makes each of them a place to look at."""
+_BEFORE, _AFTER, _AHEAD = 30, 32, 48
+"""Words around such places at which a match may begin too, and how many more it may look at."""
+_WORTH_PARTS = 0.8
+
+Span = tuple[int, int, int]
+"""Where matches may begin, first and last, and how far they look, in characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """An expression of a list, and whether a text holds what it needs, which is found sooner than a match."""
+
+    section: str
+    kind: str
+    expression: re.Pattern[str]
+    may_match: Callable[[str, frozenset[str]], bool]
 
 
 class Lexicon:
@@ -25,9 +53,58 @@ class Lexicon:
             expression = _NAMED.sub(lambda named: self.table["words"][named[1]], expression)
         return expression
 
-    def entries(self, *sections: str) -> Iterator[tuple[str, str]]:
-        """Kind and whole expression of all entries of these sections, in the order of the file."""
+    def wordings(self, *sections: str, compiled: Callable[[str], re.Pattern[str]]) -> Iterator[Wording]:
+        """All entries of these sections, in the order of the file.
+
+        What must not stand around a wording takes longest to look for, so the wording itself is looked for first.
+        """
         for section in sections:
             for kind, expressions in self.table[section].items():
-                for expression in expressions:
-                    yield kind, self.whole(expression)
+                for written in (one for several in expressions for one in alternatives(several)):
+                    late = _REFUSED_AT_START.fullmatch(written)
+                    whole = self.whole(f"{late[1]}(?={late[3]}){late[2]}{late[3]}" if late else written)
+                    expression = compiled(whole)
+                    yield Wording(section, kind, expression, gate(required_words(expression.pattern)))
+
+
+class Readings:
+    """The readings of one text, one after another."""
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+
+    def look_for(self, wordings: Sequence[Wording], text: str) -> Iterator[tuple[Wording, re.Match[str]]]:
+        """Every match in the first reading, and in a further one every match at what is new there."""
+        for begin, last, end in self._new_parts(text):
+            part = text[begin:end]
+            runs = runs_of(part)
+            for wording in wordings:
+                if not wording.may_match(part, runs):
+                    continue
+                for match in wording.expression.finditer(text, begin, end):
+                    if match.start() > last:
+                        break
+                    yield wording, match
+
+    def _new_parts(self, text: str) -> tuple[Span, ...]:
+        whole = ((0, len(text), len(text)),)
+        at = [word.start() for word in _WORD.finditer(text)]
+        ends = [*at[_TOGETHER:], *[len(text)] * _TOGETHER]
+        stretches = [text[begin:end] for begin, end in zip(at, ends, strict=False)]
+        stretches[:1] = [f"^{first}" for first in stretches[:1]]
+        new = [place for place, stretch in enumerate(stretches) if stretch not in self._seen]
+        first = not self._seen
+        self._seen.update(stretches)
+        parts: list[list[int]] = []
+        for place in new:
+            if parts and place - _BEFORE <= parts[-1][1]:
+                parts[-1][1] = place + _AFTER
+            else:
+                parts.append([place - _BEFORE, place + _AFTER])
+        if first or sum(end - begin for begin, end in parts) > _WORTH_PARTS * len(at):
+            return whole
+        places = [
+            [0 if one <= 0 else at[one] - 1 if one < len(at) else len(text) for one in (begin, end, end + _AHEAD)]
+            for begin, end in parts
+        ]
+        return tuple((begin, last, end) for begin, last, end in places)

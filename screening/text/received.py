@@ -53,36 +53,54 @@ class ReceivedText:
         return bool(self.flags & REFUSES_SCREENING)
 
 
+class KeptFlags(dict[str, frozenset[Flag]]):
+    """What was found in texts, by their hash: looking at a long text once more costs more than all else."""
+
+    MOST = 100_000
+
+    def keep(self, sha256: str, flags: frozenset[Flag]) -> frozenset[Flag]:
+        """Keep what was found and return it; nothing else is kept of a text."""
+        if len(self) >= self.MOST:
+            self.clear()
+        self[sha256] = flags
+        return flags
+
+
 def receive(
     raw: str,
     *,
     limit: int = CHARACTER_LIMIT,
     languages: tuple[str, ...] = VALIDATED_LANGUAGES,
     detectors: Sequence[Detector] = (),
+    kept: KeptFlags | None = None,
 ) -> ReceivedText:
     """Take a text in: keep it exactly, normalise the model's copy, and say what was found.
 
     ``limit`` is in characters; a longer text is kept whole and flagged ``too_long``. ``detectors`` see the
-    normalised text and may add flags. Never raises for any str.
+    normalised text and may add flags. ``kept`` holds what this very limit, languages and detectors found before.
+    Never raises for any str.
 
     >>> sorted(receive("a long d\\xaday").flags), receive("a long d\\xaday").model_text
     ([], 'a long day')
     """
-    stored = _storable(raw)
-    flags = _flags_of_storage(raw, stored)
+    stored, sha256 = _storable(raw), text_sha256(raw)
     found = tuple(invisibles(stored)) if len(raw) <= limit else ()
     model_text = _normalise(stored, found) if len(raw) <= limit else ""
-    if len(raw) > limit or len(model_text) > limit:
-        flags, model_text = flags | {Flag.TOO_LONG} | risk_flags(_ends(stored, limit)), ""
-    else:
-        flags |= _flags_of_invisibles(stored, found) | _flags_of_reading(stored, model_text, languages)
-        flags |= risk_flags(stored)
-        flags = flags.union(*(detector(model_text) for detector in detectors))
+    too_long = len(raw) > limit or len(model_text) > limit
+    flags = None if kept is None else kept.get(sha256)
+    if flags is None:
+        flags = _flags_of_storage(raw, stored)
+        if too_long:
+            flags |= {Flag.TOO_LONG} | risk_flags(_ends(stored, limit))
+        else:
+            flags |= _flags_of_invisibles(stored, found) | _flags_of_reading(stored, model_text, languages)
+            flags = flags.union(risk_flags(stored), *(detector(model_text) for detector in detectors))
+        flags = flags if kept is None else kept.keep(sha256, flags)
     return ReceivedText(
         stored=stored,
         original_json=None if stored == raw else escape(raw),
-        sha256=text_sha256(raw),
-        model_text=model_text,
+        sha256=sha256,
+        model_text="" if too_long else model_text,
         flags=flags,
     )
 

@@ -6,15 +6,15 @@ How much it finds, and how often it is wrong: docs/model-layer.md.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 
 from screening.text.flags import Flag
-from screening.text.lexicon import Lexicon
+from screening.text.lexicon import Lexicon, Readings, Wording
 from screening.text.readings import Reading
-from screening.text.word_stream import fold, streams
+from screening.text.word_stream import fold, long_forms, streams
 
 _NEAR_WORDS = 24
 """How many words before and after a statement may hold its time or means."""
@@ -50,14 +50,14 @@ class RiskStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rules:
-    expressions: tuple[tuple[StatementKind, re.Pattern[str]], ...]
+    wordings: tuple[Wording, ...]
     near: re.Pattern[str]
-    expand: Mapping[str, str]
+    spell_out: Callable[[str], str]
     subjects: Mapping[str, re.Pattern[str]]
 
     def readings(self, text: Reading) -> Iterator[Reading]:
         """The streams of a text, and each with the subjects that its sentences leave out."""
-        for stream in streams(text, self.expand):
+        for stream in streams(text, self.spell_out):
             yield stream
             told = stream
             for subject, left_out in self.subjects.items():
@@ -96,15 +96,15 @@ def risk_flags(text: str) -> frozenset[Flag]:
 
 
 def _statements(text: Reading) -> Iterator[RiskStatement]:
-    rules = _rules()
+    rules, readings = _rules(), Readings()
     for stream in rules.readings(text):
-        for kind, expression in rules.expressions:
-            for match in expression.finditer(stream.text):
-                imminent = kind is StatementKind.MEANS or _stands_near(stream.text, match, rules.near)
-                wording = match[0].strip()
-                begin = match.start() + len(match[0]) - len(match[0].lstrip())
-                start, end = stream.place(begin, begin + len(wording))
-                yield RiskStatement(kind=kind, wording=wording, imminent=imminent, start=start, end=end)
+        for found, match in readings.look_for(rules.wordings, stream.text):
+            kind = StatementKind(found.kind)
+            imminent = kind is StatementKind.MEANS or _stands_near(stream.text, match, rules.near)
+            wording = match[0].strip()
+            begin = match.start() + len(match[0]) - len(match[0].lstrip())
+            start, end = stream.place(begin, begin + len(wording))
+            yield RiskStatement(kind=kind, wording=wording, imminent=imminent, start=start, end=end)
 
 
 def _stands_near(stream: str, match: re.Match[str], near: re.Pattern[str]) -> bool:
@@ -117,12 +117,13 @@ def _rules() -> _Rules:
     lexicon = Lexicon("risk_statements")
     near = lexicon.table["near"]
     times = f"{_spaced(lexicon.whole(near['time']))}|{_plain(lexicon.whole(near['unspaced_time']))}"
-    spaced = [(kind, _spaced(expression)) for kind, expression in lexicon.entries("statements", "others")]
-    anywhere = [(kind, _plain(expression)) for kind, expression in lexicon.entries("unspaced")]
     return _Rules(
-        expressions=tuple((StatementKind(kind), re.compile(one)) for kind, one in [*spaced, *anywhere]),
+        wordings=(
+            *lexicon.wordings("statements", "others", compiled=lambda whole: re.compile(_spaced(whole))),
+            *lexicon.wordings("unspaced", compiled=lambda whole: re.compile(_plain(whole))),
+        ),
         near=re.compile(f"{times}|{_spaced(lexicon.whole(near['means']))}"),
-        expand=lexicon.table["expand"],
+        spell_out=long_forms(lexicon.table["expand"]),
         subjects={
             subject: re.compile(f"{lexicon.whole('@start@@lead@')}(?={words} )")
             for subject, words in lexicon.table["subject"].items()

@@ -6,7 +6,7 @@ Lower case, long forms, no accents, one space between words, `` . `` where a sen
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 
 from screening.text.readings import Reading, versions
@@ -39,20 +39,25 @@ _NUL, _WORD, _GAP = re.compile("\0"), re.compile(r"\S+"), re.compile(r"\s+")
 _STRETCHED = re.compile(r"(.)\1{2,}")
 
 
-def streams(text: Reading, expand: Mapping[str, str]) -> tuple[Reading, ...]:
+def streams(text: Reading, spell_out: Callable[[str], str]) -> tuple[Reading, ...]:
     """The distinct readings of a text, the plain one first; never raises for any str.
 
-    >>> streams(Reading("I'm d1e-ing. K i l l"), {"i'm": "i am"})[0].text
+    >>> streams(Reading("I'm d1e-ing. K i l l"), long_forms({"i'm": "i am"}))[0].text
     ' i am d1e ing . k i l l '
-    >>> " i want to die " in [one.text for one in streams(Reading("I w4nt t0 d13"), {})]
+    >>> " i want to die " in [one.text for one in streams(Reading("I w4nt t0 d13"), long_forms({}))]
     True
     """
     found: dict[str, Reading] = {}
     for version in versions(text):
         for reading in _readings(version):
-            stream = _stream(reading, expand)
+            stream = _stream(reading, spell_out)
             found.setdefault(stream.text, stream)
     return tuple(found.values())
+
+
+def long_forms(expand: Mapping[str, str]) -> Callable[[str], str]:
+    """How a word is spelled out: by these long forms, and by what is known of hurried and stretched spellings."""
+    return lru_cache(maxsize=1 << 15)(lambda word: _long_form(word, expand))
 
 
 def fold(text: str) -> str:
@@ -122,11 +127,11 @@ def _apart(word: str) -> str:
     return parted.rstrip() if parted.endswith(" ") else word
 
 
-def _stream(plain: Reading, expand: Mapping[str, str]) -> Reading:
+def _stream(plain: Reading, spell_out: Callable[[str], str]) -> Reading:
     stopped = plain.translate(_APOSTROPHES).sub(_CLOCK, " ").sub(_STOPS, " . ").sub(_TIDY, " ")
     if plain.at is None:
-        return Reading(f" {' '.join(filter(None, (_long_form(word, expand) for word in stopped.text.split())))} ")
-    words = stopped.sub(_WORD, lambda word: _long_form(word[0], expand)).sub(_GAP, " ")
+        return Reading(f" {' '.join(filter(None, map(spell_out, stopped.text.split())))} ")
+    words = stopped.sub(_WORD, lambda word: spell_out(word[0])).sub(_GAP, " ")
     text, at = words.text, words.at or ()
     first, last = len(text) - len(text.lstrip()), len(text.rstrip())
     return Reading(f" {text.strip()} ", [0, *at[first:last], 0])

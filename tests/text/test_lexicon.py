@@ -1,0 +1,109 @@
+"""What is looked for only where it can stand is what would be found everywhere, and long texts are read in time."""
+
+import random
+import re
+import time
+
+import pytest
+
+from screening.text.injection import injection_flags
+from screening.text.lexicon import Lexicon, Readings
+from screening.text.received import KeptFlags, receive
+from screening.text.required import alternatives, required_words
+from screening.text.risk_statements import risk_statements
+from tests.injection.ordinary import ORDINARY
+from tests.injection.suite import read_probes
+from tests.text.sentences import ENGLISH
+from tests.text.test_risk_statements import STATED
+
+
+@pytest.mark.parametrize(
+    ("expression", "needed"),
+    [
+        ("abc(?:de)?(?:fg|hi)", {"abcfg", "abchi", "abcdefg", "abcdehi"}),
+        (r"\bkill\b.{0,9}\b(?:this|that)\b", {"kill"}),
+        ("(?:abcd|efgh)|ijkl", {"abcd", "efgh", "ijkl"}),
+        ("(?:abcd|.)x", None),
+        ("(?:abcd)*x", None),
+        ("(?:abcd){0,2}", None),
+        ("(?:abcd){2,}", {"abcd"}),
+        ("(?=abcd)x(?!efgh)", None),
+        (r"ab\x63d\u0065efgh", {"efgh"}),
+        (r"a[|)b]cd", {"a|cd", "a)cd", "abcd"}),
+        (r"[^a]bcd[x-z]", {"bcd"}),
+        ("死にたい", {"死にたい"}),
+        (r"a\.b\|c", {"a.b|c"}),
+    ],
+)
+def test_what_a_match_must_hold(expression: str, needed: set[str] | None) -> None:
+    assert required_words(expression) == needed
+
+
+def test_alternatives_are_parted_outside_of_groups_and_sets() -> None:
+    assert list(alternatives(r"(a|b)c|[|]\||d")) == ["(a|b)c", r"[|]\|", "d"]
+
+
+@pytest.mark.parametrize("name", ["risk_statements", "injection"])
+def test_no_match_is_lost_to_what_is_needed(name: str) -> None:
+    """Every expression of the lists that matches a text would have been tried on it."""
+    lexicon = Lexicon(name)
+    sections = ("statements", "others", "unspaced") if name == "risk_statements" else ("strong", "weak")
+    wordings = list(lexicon.wordings(*sections, compiled=re.compile))
+    texts = [f" {text.lower()} " for text in (*STATED, *ORDINARY, *(one.text for one in read_probes("attacks.jsonl")))]
+    tried = 0
+    for text in texts:
+        found = {id(one) for one, _ in Readings().look_for(wordings, text)}
+        for one in wordings:
+            if one.expression.search(text):
+                tried += 1
+                assert id(one) in found, (one.expression.pattern, text)
+    assert tried >= 40
+
+
+def _long(rng: random.Random, least: int) -> list[str]:
+    parts: list[str] = []
+    while sum(map(len, parts)) < least:
+        parts.append(rng.choice(ORDINARY_QUIET))
+    return parts
+
+
+ORDINARY_QUIET = [text for text in (*ORDINARY, *ENGLISH) if " " in text and not risk_statements(text)]
+DRESSES = ("{}", "<b>{}</b>", "({})", "{}.", "> {}")
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_disguised_statement_is_found_wherever_it_stands_in_a_long_text(seed: int) -> None:
+    rng = random.Random(seed)
+    hidden = rng.choice(
+        [
+            "I w4nt t0 d13",
+            "I am going to k i l l myself",
+            "I will kill&nbsp;myself tonight",
+            "I don&#39;t want to live anymore",
+        ]
+    )
+    parts = _long(rng, rng.choice([500, 4000, 12_000]))
+    place = rng.randrange(len(parts) + 1)
+    text = ". ".join([*parts[:place], hidden, *parts[place:]])
+    alone = {one.kind for one in risk_statements(hidden)}
+    assert alone and alone <= {one.kind for one in risk_statements(text)}
+
+
+def test_five_hundred_long_texts_are_looked_at_in_time() -> None:
+    """10 s is what is owed; a tenth of them here, with room for a busy machine."""
+    rng = random.Random(1)
+    texts = [". ".join(_long(rng, 1_000)) for _ in range(50)]
+    receive(texts[0], detectors=[injection_flags])
+    begun = time.process_time()
+    for text in texts:
+        receive(text, detectors=[injection_flags])
+    assert time.process_time() - begun < 2.0
+
+
+def test_what_was_found_in_a_text_is_kept_and_the_text_is_not() -> None:
+    kept = KeptFlags()
+    first = receive("I want to die", kept=kept)
+    assert receive("I want to die", kept=kept) == first == receive("I want to die")
+    assert list(kept) == [first.sha256]
+    kept[first.sha256] = frozenset()
+    assert receive("I want to die", kept=kept).flags == frozenset()
