@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.databases import *  # noqa: F403 - the fixtures: one template and one server for all tests of a process
+from tests.databases import choose_databases
 from tests.socket_guard import SocketGuard
 
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -25,6 +26,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "postgresql_server" in getattr(item, "fixturenames", ()):
             item.add_marker("postgresql")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    choose_databases(metafunc)
 
 
 gc.disable()

@@ -1,4 +1,4 @@
-"""Databases for tests: the same suite on SQLite and on a real PostgreSQL, each test with its own empty one."""
+"""Databases for tests, SQLite or a real PostgreSQL, each test with its own empty one."""
 
 import os
 import shutil
@@ -105,25 +105,39 @@ def postgresql_url(postgresql_server: str) -> Iterator[str]:
 
 
 @contextmanager
-def postgresql_database(server: str) -> Iterator[str]:
-    """The URL of a migrated, empty database on this server, for as long as the block lasts."""
+def postgresql_database(server: str, template: str = "template") -> Iterator[str]:
+    """The URL of a database on this server for as long as the block lasts: migrated and empty, or a copy of another."""
     name = f"test_{uuid4().hex}"
     with psycopg.connect(server, autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name} TEMPLATE template STRATEGY file_copy")
+        admin.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
     yield server.replace("/postgres?", f"/{name}?", 1)
     with psycopg.connect(server, autocommit=True) as admin:
         admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
+ON_BOTH = frozenset((Path(__file__).parent / "on_both_databases.txt").read_text(encoding="utf-8").split())
+"""Modules and test functions that run on SQLite and on PostgreSQL; every other one that asks for a database runs on
+SQLite alone, because our own rules are the same on either.
+"""
+
+
+def choose_databases(metafunc: pytest.Metafunc) -> None:
+    """Both where `ON_BOTH` names the test or its module."""
+    names = {metafunc.function.__name__, metafunc.module.__name__.rpartition(".")[2]}
+    if "database_url" in metafunc.fixturenames and names & ON_BOTH:
+        both = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)]
+        metafunc.parametrize("database_url", both, indirect=True)
+
+
+@pytest.fixture
 def database_url(request: pytest.FixtureRequest) -> str:
-    """An empty, migrated database of either kind."""
-    return str(request.getfixturevalue(f"{request.param}_url"))
+    """An empty, migrated database: of either kind where `ON_BOTH` says so, else of SQLite."""
+    return str(request.getfixturevalue(f"{getattr(request, 'param', 'sqlite')}_url"))
 
 
 @pytest.fixture
 def db(database_url: str) -> Iterator[Database]:
-    """An open database of either kind."""
+    """An open database, of the kind that `database_url` is."""
     database = Database(database_url)
     yield database
     database.close()

@@ -1,0 +1,428 @@
+"""One table of what people and processes do, one of what befalls a database, and on both databases: all or nothing.
+
+Whatever happens in the middle of an operation, nothing of it is stored or all of it, the error tells whether it passes
+by itself, and done again once the fault is over it leaves exactly what it leaves where nothing happens.
+"""
+
+import asyncio
+import os
+import shutil
+import signal
+import sqlite3
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import Engine, Table, event, func, select
+from sqlalchemy.exc import DBAPIError
+
+from jobs.port import system_clock
+from jobs.screening_job import ScreeningJob
+from screening.datasets.rows import NewCase
+from screening.labels import Outcome
+from screening.review.actors import LOCAL_USER
+from screening.review.rating_form import RatingLabel
+from screening.review.reach import Reach
+from screening.text.received import receive
+from storage import database as database_module
+from storage.batches import batches, intake
+from storage.database import Database, Fault, passing_fault
+from storage.research.relabelled import export_relabelled
+from storage.review import adjudication, claims, inbox, ratings, second_looks, taking_back
+from storage.review.erasure import By, Selection, erase
+from storage.schema import cases, metadata
+from storage.schema import ratings as ratings_table
+from storage.settings_store import SiteSettings, change, current
+from storage.site import accounts, notices
+from storage.site.audit_check import verify
+from storage.site.recipients import Event, NewRecipient, add_recipient
+from storage.site.recipients import Kind as Channel
+from tests.databases import postgresql_database
+from tests.jobs.running import agents
+from tests.jobs.running import batch as batch_of_simulated_agents
+from tests.storage.batch_of import NOW, batch, decide, waiting
+from tests.storage.inbox_cases import ADMIN, ANN, BO, RESEARCHER, SENIOR, form, register, vouch
+
+TOKEN, LATER, TARGET = "t" * 32, NOW + timedelta(minutes=1), "mailtos://name:password@smtp.example.org?to=w@example.org"
+SUMS = {"inbox_tallies": ("tier", "reading", "open"), "kind_tallies": ("batch_id", "kind", "cases")}
+"""Tables whose rows are parts of a sum: it does not matter how many there are."""
+WRITES = ("INSERT", "UPDATE", "DELETE")
+Ids = Mapping[str, str]
+"""What a prepared site has, by what it is there for."""
+Facts = dict[str, Counter[Any]]
+
+
+def prepare(db: Database) -> dict[str, str]:
+    """A site in the middle of a day: something for each operation to be done to."""
+    register(db, ANN, BO, SENIOR, ADMIN, RESEARCHER)
+    vouch(db)
+    change(db, ADMIN.at(NOW), SiteSettings(second_reading_rate=0.0), 0)
+    told = frozenset({Event.ARRIVED_P0, Event.ARRIVED_P1})
+    add_recipient(
+        db, ADMIN.at(NOW), NewRecipient(name="W", kind=Channel.SERVICE, target=TARGET, shown="a", events=told)
+    )
+    texts = ["I want to die.", "A quiet day.", "A loud day.", "A long day.", "A short day.", "A cold day."]
+    ids = {"batch": batch(db, texts, reach=Reach.READ), "open": batch(db, closed=False)}
+    found = dict(db.rows(select(cases.c.row, cases.c.id)))  # type: ignore[arg-type]
+    ids |= {name: found[row] for row, name in enumerate(("urgent", "claimed", "closed", "disputed", "safe"), 1)}
+    for name in ("urgent", "claimed", "closed", "disputed"):
+        decide(db, ids[name], Outcome.HUMAN_REVIEW)
+    decide(db, ids["safe"])
+    for name in ("claimed", "closed", "disputed"):
+        claims.claim(db, SENIOR.at(NOW), ids[name], token=lambda: TOKEN)
+    inbox.ask_second_opinion(db, SENIOR.at(NOW), ids["disputed"], TOKEN)
+    for name in ("closed", "disputed"):
+        ratings.submit_rating(db, SENIOR.at(NOW), ids[name], TOKEN, form("safe"), name.ljust(32, "x"))
+    ids["review"] = db.value(select(ratings_table.c.id).where(ratings_table.c.case_id == ids["closed"]))
+    (ids["pending"],) = (one for one in waiting(db) if one in found.values())
+    batch_of_simulated_agents(db, 1)
+    (ids["to screen"],) = (one for one in waiting(db) if one not in found.values())
+    return ids
+
+
+def screen(db: Database, ids: Ids) -> None:
+    job = ScreeningJob(db=db, agents=agents(), clock=system_clock, worker="w")
+    asyncio.run(job.screen_case(ids["to screen"]))
+
+
+def take_in(db: Database, ids: Ids) -> None:
+    rows = [NewCase(row=row, external_id=f"n{row}", text=receive(f"Day {row}.")) for row in range(1, 9)]
+    intake.add_rows(db, ids["open"], rows, NOW, chunk=3)
+    intake.close_intake(db, LOCAL_USER.at(NOW), ids["open"])
+
+
+def set_lease(db: Database, _ids: Ids) -> None:
+    change(db, ADMIN.at(NOW), current(db).settings.model_copy(update={"lease_minutes": 7}), 1)
+
+
+OPERATIONS: dict[str, Callable[[Database, Ids], Any]] = {
+    "screen": screen,
+    "take in": take_in,
+    "cancel": lambda db, ids: batches.cancel(db, LOCAL_USER.at(NOW), ids["batch"]),
+    "claim": lambda db, ids: claims.claim(db, SENIOR.at(NOW), ids["urgent"], token=lambda: TOKEN),
+    "submit": lambda db, ids: ratings.submit_rating(
+        db, SENIOR.at(NOW), ids["claimed"], TOKEN, form("unsafe"), "s" * 32
+    ),
+    "revise": lambda db, ids: ratings.revise(db, SENIOR.at(NOW), ids["closed"], form("unsafe"), "read anew", "r" * 32),
+    "undo": lambda db, ids: taking_back.take_back(db, SENIOR.at(NOW), ids["closed"], ids["review"]),
+    "adjudicate": lambda db, ids: adjudication.adjudicate(
+        db, ADMIN_SENIOR.at(LATER), ids["disputed"], RatingLabel.UNSAFE, "two words"
+    ),
+    "amend": lambda db, ids: adjudication.amend(
+        db, SENIOR.at(LATER), ids["closed"], RatingLabel.UNSAFE, "looked again", 1
+    ),
+    "send to review": lambda db, ids: second_looks.request_second_looks(db, SENIOR.at(NOW), [ids["safe"]]),
+    "erase": lambda db, ids: erase(db, SENIOR.at(LATER), Selection(by=By.CASE, value=ids["closed"]), "a letter"),
+    "tell": lambda db, _: notices.collect(db, LATER),
+    "settings": set_lease,
+    "switch off": lambda db, ids: accounts.set_active(db, ADMIN.at(LATER), SENIOR.id, False),
+    "export": lambda db, ids: list(export_relabelled(db, RESEARCHER.at(NOW), ids["batch"], "k")),
+}
+ADMIN_SENIOR = SENIOR
+"""Who decides the dispute: the only reader was the senior alone, so they may."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A database of this kind in the prepared state, as many copies as wanted, and what every operation leaves."""
+
+    kind: str
+    ids: Ids
+    copy: Callable[[], Any]
+    volatile: frozenset[tuple[str, str]]
+    before: Facts
+    after: Mapping[str, Facts]
+
+
+def facts(db: Database, volatile: frozenset[tuple[str, str]] = frozenset()) -> Facts:
+    """Every row of every table, without the columns that differ from run to run; of what is counted the sums."""
+    return {table.name: _rows(db, table, volatile) for table in metadata.sorted_tables}
+
+
+def _rows(db: Database, table: Table, volatile: frozenset[tuple[str, str]]) -> Counter[str]:
+    if table.name in SUMS:
+        *by, number = (table.c[name] for name in SUMS[table.name])
+        sums = db.rows(select(*by, func.sum(number)).group_by(*by))
+        return Counter({repr(tuple(row[:-1])): int(row[-1]) for row in sums if row[-1]})
+    kept = [column for column in table.columns if (table.name, column.name) not in volatile]
+    return Counter(repr(tuple(row)) for row in db.rows(select(*kept))) if kept else Counter()
+
+
+def _done(url: str, ids: Ids, name: str, volatile: frozenset[tuple[str, str]]) -> Facts:
+    with closing(Database(url)) as db:
+        OPERATIONS[name](db, ids)
+        return facts(db, volatile)
+
+
+def _differing(one: Database, other: Database) -> set[tuple[str, str]]:
+    """Columns that are not the same after the same operation (ids, the clock's time, hashes), and the numbers that a
+    sequence gives, which skips those of what was rolled back.
+    """
+    numbered = [(table.name, table.autoincrement_column) for table in metadata.sorted_tables]
+    found = {(name, column.name) for name, column in numbered if column is not None}
+    for table in metadata.sorted_tables:
+        here, there = (list(zip(*db.rows(select(table)), strict=True)) for db in (one, other))
+        for column, mine, theirs in zip(table.columns, here, there, strict=False):
+            if Counter(map(repr, mine)) != Counter(map(repr, theirs)):
+                found.add((table.name, column.name))
+    return found
+
+
+def _place(kind: str, copy: Callable[[], Any], ids: Ids) -> Place:
+    with copy() as untouched, closing(Database(untouched)) as db:
+        tables = frozenset[tuple[str, str]]()
+        for operation in OPERATIONS.values():
+            with copy() as here, copy() as there, closing(Database(here)) as one, closing(Database(there)) as other:
+                operation(one, ids)
+                operation(other, ids)
+                tables |= _differing(one, other)
+        before, after = facts(db, tables), dict[str, Facts]()
+    for name in OPERATIONS:
+        with copy() as url:
+            after[name] = _done(url, ids, name, tables)
+            assert after[name] != before, f"{name} does nothing"
+    return Place(kind, ids, copy, tables, before, after)
+
+
+@pytest.fixture(scope="module")
+def sqlite_place(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    folder, numbers = tmp_path_factory.mktemp("sites"), iter(range(1_000_000))
+    prepared = folder / "prepared.db"
+    shutil.copy(sqlite_template, prepared)
+    with closing(Database(f"sqlite:///{prepared}")) as db:
+        ids = prepare(db)
+
+    @contextmanager
+    def copy() -> Iterator[str]:
+        path = folder / f"{next(numbers)}.db"
+        shutil.copy(prepared, path)
+        yield f"sqlite:///{path}"
+        path.unlink()
+
+    return _place("sqlite", copy, ids)
+
+
+@pytest.fixture(scope="module")
+def postgresql_place(postgresql_server: str) -> Iterator[Place]:
+    with postgresql_database(postgresql_server) as url:
+        with closing(Database(url)) as db:
+            ids = prepare(db)
+        template = url.partition("?")[0].rpartition("/")[2]
+        yield _place("postgresql", lambda: postgresql_database(postgresql_server, template), ids)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)])
+def place(request: pytest.FixtureRequest) -> Place:
+    made: Place = request.getfixturevalue(f"{request.param}_place")
+    return made
+
+
+@contextmanager
+def busy(url: str) -> Iterator[None]:
+    """Somebody else writes for as long as it lasts."""
+    if url.startswith("sqlite"):
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)) as holder:
+            holder.execute("BEGIN IMMEDIATE")
+            yield
+            holder.execute("ROLLBACK")
+        return
+    with psycopg.connect(url) as holder:
+        holder.execute("SET lock_timeout = 0")
+        holder.execute(f"LOCK TABLE {', '.join(metadata.tables)} IN EXCLUSIVE MODE")  # type: ignore[arg-type]
+        yield
+        holder.rollback()
+
+
+@contextmanager
+def refused(url: str, sqlite_error: str, state: str) -> Iterator[None]:
+    """Each write is refused as the database itself refuses it: the error of a real SQLite, or of a real server."""
+    if url.startswith("postgresql"):
+        with psycopg.connect(url, autocommit=True) as admin:
+            raises = f"BEGIN RAISE EXCEPTION 'refused' USING ERRCODE = '{state}'; END"
+            admin.execute(f"CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $${raises}$$")  # type: ignore[arg-type]
+            for name in metadata.tables:
+                when = "BEFORE INSERT OR UPDATE OR DELETE"
+                admin.execute(f"CREATE TRIGGER refuse {when} ON {name} EXECUTE FUNCTION refuse()")  # type: ignore[arg-type]
+            yield
+            admin.execute("DROP FUNCTION refuse CASCADE")
+        return
+
+    def fail(conn: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if statement.split()[0] in WRITES and conn.engine.dialect.name == "sqlite":
+            with closing(sqlite3.connect(":memory:", isolation_level=None)) as tiny:
+                tiny.execute("CREATE TABLE one (text)")
+                tiny.execute(sqlite_error)
+                try:
+                    tiny.execute("INSERT INTO one VALUES (zeroblob(100000))")
+                except sqlite3.Error as error:
+                    raise DBAPIError.instance(statement, {}, error, sqlite3.Error) from error
+
+    event.listen(Engine, "before_cursor_execute", fail)
+    yield
+    event.remove(Engine, "before_cursor_execute", fail)
+
+
+@contextmanager
+def damaged(url: str) -> Iterator[None]:
+    """The file's pages are overwritten, and put back at the end as a restore does."""
+    path = Path(url.removeprefix("sqlite:///"))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:8_192] + b"x" * (len(whole) - 8_192))
+    yield
+    for each in path.parent.glob(f"{path.name}-*"):
+        each.unlink()
+    path.write_bytes(whole)
+
+
+FAULTS: dict[str, tuple[Callable[[str], Any], dict[str, set[Fault | None]]]] = {
+    "busy": (busy, {"sqlite": {Fault.BUSY}, "postgresql": {Fault.STATEMENT}}),
+    "full": (
+        lambda url: refused(url, "PRAGMA max_page_count = 2", "53100"),
+        {"sqlite": {Fault.BUSY}, "postgresql": {Fault.BUSY}},
+    ),
+    "read-only": (
+        lambda url: refused(url, "PRAGMA query_only = ON", "25006"),
+        {"sqlite": {Fault.READ_ONLY}, "postgresql": {None}},
+    ),
+    "damaged": (damaged, {"sqlite": {Fault.DAMAGED}}),
+}
+AT_THEIR_OWN_PACE = {"screen"}
+"""What tries again by itself until the fault is over."""
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database_module, "BUSY_TIMEOUT_S", 0.1)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_while_the_database_is_at_fault_nothing_is_stored_and_then_all_of_it(
+    place: Place, fault: str, name: str
+) -> None:
+    befall, told = FAULTS[fault]
+    if place.kind not in told or (None in told[place.kind] and name in AT_THEIR_OWN_PACE):
+        pytest.skip("there is no such fault there, or it does not pass")
+    with place.copy() as url:
+        if place.kind == "postgresql":
+            with psycopg.connect(url, autocommit=True) as admin:
+                admin.execute("ALTER ROLE CURRENT_USER SET lock_timeout = '100ms'")
+        try:
+            with closing(Database(url)) as db:
+                raised: list[BaseException] = []
+                with befall(url):
+                    doing = threading.Thread(target=_attempt, args=(db, place.ids, name, raised))
+                    doing.start()
+                    doing.join(0.6)
+                doing.join(30)
+                assert not doing.is_alive()
+                if raised:
+                    assert passing_fault(raised[0]) in told[place.kind], raised
+                    assert facts(db, place.volatile) == place.before, "a part of it is stored"
+                    OPERATIONS[name](db, place.ids)
+                else:
+                    assert name in AT_THEIR_OWN_PACE, "it was not told of the fault"
+                _is_whole(db, place, name)
+        finally:
+            if place.kind == "postgresql":
+                with psycopg.connect(url, autocommit=True) as admin:
+                    admin.execute("ALTER ROLE CURRENT_USER RESET lock_timeout")
+
+
+def _attempt(db: Database, ids: Ids, name: str, raised: list[BaseException]) -> None:
+    try:
+        OPERATIONS[name](db, ids)
+    except Exception as error:
+        raised.append(error)
+
+
+def _is_whole(db: Database, place: Place, name: str) -> None:
+    found, expected = facts(db, place.volatile), place.after[name]
+    differing = {table for table in found if found[table] != expected[table]}
+    allowed = AT_EACH_START.get(name, set())
+    assert differing <= allowed, [(found[table], expected[table]) for table in differing - allowed]
+    assert verify(db).ok, "the audit log is whole"
+
+
+AT_EACH_START = {"screen": {"case_starts", "case_errors"}, "export": {"audit_events"}}
+"""Tables that say how often something was begun; an export is in the audit log before its first row is read."""
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("how", ["cut", "killed"])
+def test_ended_before_any_write_it_is_done_again_as_if_nothing_was(place: Place, name: str, how: str) -> None:
+    """The connection cut, or the process killed, before the first write or commit, before the second, to the last."""
+    if (place.kind, how) == ("sqlite", "cut"):
+        pytest.skip("there is no line to cut")
+    number, ended, stop = 0, True, _killed_at if how == "killed" else _cut_at
+    while ended:
+        number += 1
+        with place.copy() as url:
+            ended = stop(url, place.ids, name, number)
+            with closing(Database(url)) as db:
+                if number == 1 and name not in AT_THEIR_OWN_PACE:
+                    assert facts(db, place.volatile) == place.before, "nothing was written yet"
+                if ended:
+                    with suppress(ValueError, LookupError):  # what is done already may be refused in words
+                        OPERATIONS[name](db, place.ids)
+                _is_whole(db, place, name)
+    assert number > 2, "it writes and commits"
+
+
+@contextmanager
+def _at_write(number: int, do: Callable[[Any], None]) -> Iterator[None]:
+    """Do it before this write or commit, counted from 1; what is read changes nothing and is not counted."""
+    seen = iter(range(1, 1_000_000))
+
+    def write(conn: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if statement.split()[0] in WRITES and next(seen) == number:
+            do(conn)
+
+    def commit(conn: Any) -> None:
+        if next(seen) == number:
+            do(conn)
+
+    event.listen(Engine, "before_cursor_execute", write)
+    event.listen(Engine, "commit", commit)
+    try:
+        yield
+    finally:
+        event.remove(Engine, "before_cursor_execute", write)
+        event.remove(Engine, "commit", commit)
+
+
+def _killed_at(url: str, ids: Ids, name: str, number: int) -> bool:
+    """Whether the process was killed before it was done."""
+    child = os.fork()
+    if child == 0:
+        try:
+            with _at_write(number, lambda _: os.kill(os.getpid(), signal.SIGKILL)):
+                OPERATIONS[name](Database(url), ids)
+            os._exit(0)
+        finally:
+            os._exit(9)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
+    return os.WIFSIGNALED(status)
+
+
+def _cut_at(url: str, ids: Ids, name: str, number: int) -> bool:
+    """Whether the line was cut before it was done; what tries again by itself is done all the same."""
+    cuts: list[Any] = []
+
+    def cut(conn: Any) -> None:
+        cuts.append(conn)
+        conn.connection.driver_connection.close()
+
+    raised: list[BaseException] = []
+    with closing(Database(url)) as db, _at_write(number, cut):
+        _attempt(db, ids, name, raised)
+    assert all(passing_fault(one) in (Fault.LOST, Fault.AWAY) for one in raised), raised
+    return bool(cuts)
