@@ -8,6 +8,7 @@ import numpy as np
 
 from benchmarks.corrected import corrected
 from screening.labels import Label, Outcome
+from screening.research.corrected import UNREAD, Benchmark, Study
 from screening.statistics.agreement import (
     Coefficient,
     Ratings,
@@ -18,7 +19,6 @@ from screening.statistics.agreement import (
 )
 from screening.statistics.metrics import wilson
 from screening.statistics.paired import paired_amounts, paired_rates
-from screening.statistics.reviewed import UNREVIEWED, Reviewed
 from screening.statistics.verification import (
     AuditCase,
     MissedUnsafe,
@@ -334,14 +334,13 @@ def reviewed(seed: int) -> list[Line]:
             told = np.where(random.random(500) < 0.1, 1 - truth, truth)
             told = np.where(random.random(500) < 0.1, 2, told)
             against, decided = (told != 2) & (told != references), told != 2
-            kinds = against.astype(np.int64)
             picked = told == 2
             picked[random.permutation(np.flatnonzero(against))[:25]] = True
-            kinds[picked] = 2
             chosen = picked.copy()
             chosen[random.permutation(np.flatnonzero(~picked))[:drawn]] = True
-            labels = np.where(chosen, truth, UNREVIEWED).astype(np.int8)
-            study = Reviewed(references=references, reviews=labels, strata=references * 3 + kinds)
+            labels = np.where(chosen, truth, UNREAD).astype(np.int8)
+            benchmark = Benchmark.of(references, {"it": told.astype(np.int8)}, against.astype(float), picked)
+            study = Study(benchmark=benchmark, readings=labels)
             values = {
                 "accuracy": (told == truth)[decided].mean(),
                 "fpr": (told == 1)[decided & (truth == 0)].mean(),
@@ -349,7 +348,7 @@ def reviewed(seed: int) -> list[Line]:
                 "wrong labels": (references != truth).mean(),
             }
             for name, value in values.items():
-                one = study.wrong_labels() if name == "wrong labels" else study.rate(name, told)  # type: ignore[arg-type]
+                one = study.wrong_labels() if name == "wrong labels" else study.rate(name, "it")  # type: ignore[arg-type]
                 inside[name] += (one.low or 0) - 1e-9 <= value <= (one.high or 0) + 1e-9
             final = np.where(chosen, truth, references)
             low, high = wilson(int((told == final)[decided].sum()), int(decided.sum())) or (0, 1)

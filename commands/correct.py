@@ -23,7 +23,7 @@ from screening.datasets.export import csv_lines
 from screening.datasets.labels import map_label
 from screening.datasets.reader import read_table
 from screening.datasets.rows import NewCase
-from screening.labels import LABELS, Label
+from screening.labels import Label
 from screening.research.corrected import (
     DIAL,
     INCONCLUSIVE,
@@ -35,6 +35,7 @@ from screening.research.corrected import (
     Estimate,
     Readers,
     Study,
+    contradicted_share,
     draw_sample,
 )
 from screening.research.evaluation import EvaluationData
@@ -99,15 +100,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _benchmark(data: EvaluationData, book: DrawBook, conditions: str, places: np.ndarray) -> Benchmark:
     """The labelled texts, with what each condition decided on the draws, and how far the draws contradict the label."""
-    record = book.record()
-    sides = np.zeros((2, len(data.items)))
-    for node in record.nodes.values():
-        for row, label in enumerate((Label.SAFE, Label.UNSAFE)):
-            sides[row] += (node.draws == LABELS.index(label)).sum(axis=1)[node.of]
-    references = reference_codes([item.reference for item in data.items])[places]
-    safe, unsafe = sides[:, places]
-    with np.errstate(invalid="ignore"):
-        against = np.where(references == 0, unsafe, safe) / (safe + unsafe)
+    labels = reference_codes([item.reference for item in data.items])
+    references, against = labels[places], contradicted_share(labels, book.record().nodes.values())[places]
     results = run_book(data.items, chosen_conditions(conditions), book)
     outcomes: dict[str, Codes] = {each.name: each.replay.outcome[places] for each in results}
     short = {name: int((told < 0).sum()) for name, told in outcomes.items()}

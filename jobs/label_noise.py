@@ -7,15 +7,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from jobs.computing import Cache, tell
 from jobs.evaluating import Ask, columns, comparable_outcomes
 from screening.labels import LABELS
+from screening.research.corrected import (
+    RATES,
+    UNREAD,
+    Benchmark,
+    Estimate,
+    Floats,
+    Rate,
+    Readers,
+    Study,
+    contradicted_share,
+    draw_sample,
+)
 from screening.research.replay import NodeRecord
 from screening.statistics.label_noise import Counts, Ranking, ReadingOrder, SecondLook, reading_order
 from screening.statistics.metrics import NONE, Codes, Integers
-from screening.statistics.reviewed import RATES, UNREVIEWED, Estimate, Rate, Reviewed
 from storage.database import Database
 from storage.research.columns import (
     RecordedColumns,
@@ -144,9 +154,10 @@ def _free(db: Database, ask: Ask, batch: RecordedColumns, order: ReadingOrder) -
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relabelled:
     """A version of a batch's labels: how many labels clinicians gave, changed (of them ``alone`` by one reviewer), and
-    took away, each with its first `MOST_LISTED` cases.
+    took away, each with its first `MOST_LISTED` cases. ``labelled`` texts have an original label.
     """
 
+    labelled: int
     adjudicated: int
     changed: int
     withdrawn: int
@@ -171,6 +182,7 @@ def count_relabelled(db: Database, ask: Ask, version: int | None) -> Relabelled:
         return tuple(named[row].case_id for row in rows)
 
     return Relabelled(
+        labelled=int((original != NONE).sum()),
         adjudicated=len(read),
         changed=len(changed),
         withdrawn=len(withdrawn),
@@ -183,62 +195,82 @@ def count_relabelled(db: Database, ask: Ask, version: int | None) -> Relabelled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corrected:
-    """What conditions are worth by the labels that reviews give, estimated for all texts: by condition the rates, and
-    the share of original labels that are wrong. ``texts`` have an original label; of these ``picked`` and ``drawn``
-    were reviewed blinded, ``due`` are picked and not reviewed yet.
+    """What conditions are worth by the labels that reviews give, estimated for all texts: by rate and condition, with
+    limits that hold for all conditions together; the same less what the last condition has; and the share of original
+    labels that are wrong. ``texts`` have an original label; of these ``picked`` and ``drawn`` were reviewed blinded,
+    ``due`` are picked and not reviewed yet, ``waiting`` are drawn and not reviewed yet, ``free`` were never sent.
     """
 
     texts: int
     picked: int
     drawn: int
     due: int
+    waiting: int
+    free: int
     wrong: Estimate
-    rates: Mapping[str, Mapping[Rate, Estimate]]
-
-
-_SUPPORTED, _CONTRADICTED, _PICKED, _DUE = range(4)
+    rates: Mapping[Rate, Mapping[str, Estimate]]
+    differences: Mapping[Rate, Mapping[str, Estimate]]
 
 
 def corrected(
-    references: Codes,
-    outcomes: Mapping[str, NDArray[np.integer]],
-    contradicted: NDArray[np.bool_],
-    reviews: Reviews,
-    sensitivity: float = 1.0,
+    references: Codes, outcomes: Mapping[str, Codes], contradicted: Floats, reviews: Reviews, sensitivity: float = 1.0
 ) -> Corrected:
-    """The estimates: texts that were drawn by chance stand for all that were not picked, with the same original label,
-    whose draws support it, or contradict it, alike; picked ones stand for themselves, and what they are is unknown
-    until they are reviewed. All arrays are of shape (N,); texts without an original label are left out.
+    """The estimates: texts that were drawn by chance stand for all that were not picked and whose draws support their
+    label, or contradict it, alike; picked ones stand for themselves. All arrays are of shape (N,); texts without an
+    original label are left out. ``sensitivity`` is the share of unsafe texts that reviewers recognize.
     """
     kept = references != NONE
-    labels, picked = reviews.labels[kept], reviews.picked[kept]
-    kinds = np.where(contradicted[kept], _CONTRADICTED, _SUPPORTED)
-    kinds[picked] = np.where(labels[picked] == UNREVIEWED, _DUE, _PICKED)
-    reviewed = labels != UNREVIEWED
-    found = Reviewed(
-        references=references[kept],
-        reviews=labels,
-        strata=references[kept].astype(np.int64) * 4 + kinds,
-        sensitivity=sensitivity,
+    labels, picked, entered = reviews.labels[kept], reviews.picked[kept], reviews.entered[kept]
+    told = {name: each[kept] for name, each in outcomes.items()}
+    study = Study(
+        benchmark=Benchmark.of(references[kept], told, contradicted[kept], picked),
+        readings=labels,
+        readers=Readers(sensitivity=sensitivity),
     )
+    reviewed, own = labels != UNREAD, list(told)[-1]
     return Corrected(
         texts=int(kept.sum()),
         picked=int((picked & reviewed).sum()),
         drawn=int((~picked & reviewed).sum()),
         due=int((picked & ~reviewed).sum()),
-        wrong=found.wrong_labels(),
-        rates={name: {rate: found.rate(rate, each[kept]) for rate in RATES} for name, each in outcomes.items()},
+        waiting=int((entered & ~picked & ~reviewed).sum()),
+        free=int((~entered).sum()),
+        wrong=study.wrong_labels(),
+        rates={rate: study.rates(rate) for rate in RATES},
+        differences={rate: study.differences(rate, own) for rate in RATES},
     )
 
 
 def measure_corrected(db: Database, ask: Ask, sensitivity: float = 1.0) -> Corrected:
     """Every condition that settles all texts, and what the batch did, against what reviews say; for reviewers who
-    recognize this share of unsafe texts.
+    recognize this share of unsafe texts. ValueError where no text has an original label.
     """
-    batch, order = order_labels(db, ask, Ranking.EVIDENCE)
+    batch = columns(db, ask)
     tell("Estimating from reviews")
-    against = np.zeros(len(batch.rows), bool)
-    against[order.cases] = order.evidence >= 0
-    told = {each.name: each.outcome for each in comparable_outcomes(db, ask)}
+    told = {each.name: each.outcome.astype(np.int8) for each in comparable_outcomes(db, ask)}
     reviews = reviews_in(db, ask.actor, ask.batch_id, batch.rows)
-    return corrected(batch.drawn.references, told, against, reviews, sensitivity)
+    return corrected(batch.drawn.references, told, _against(batch), reviews, sensitivity)
+
+
+def draw_for_review(db: Database, ask: Ask, budget: int, seed: int) -> Mapping[str, float]:
+    """Texts to be reviewed so that the corrected figures get narrow, with the probability of each: at random among
+    those that never came to the queue, more of those whose draws contradict their label.
+    """
+    batch = columns(db, ask)
+    references = batch.drawn.references
+    reviews = reviews_in(db, ask.actor, ask.batch_id, batch.rows)
+    free = np.flatnonzero((references != NONE) & ~reviews.entered)
+    if not len(free):
+        return {}
+    nothing = {"": np.full(len(free), NONE, np.int8)}
+    benchmark = Benchmark.of(references[free], nothing, _against(batch)[free])
+    chosen = draw_sample(benchmark, budget, seed)
+    strata = benchmark.strata
+    chances = np.bincount(strata[chosen], minlength=2) / np.maximum(np.bincount(strata, minlength=2), 1)
+    named = case_names(db, ask.actor, ask.batch_id, batch.rows[free[chosen]].tolist())
+    by_row = zip(batch.rows[free[chosen]].tolist(), chances[strata[chosen]].tolist(), strict=True)
+    return {named[row].case_id: chance for row, chance in by_row}
+
+
+def _against(batch: RecordedColumns) -> Floats:
+    return contradicted_share(batch.drawn.references, batch.drawn.record.nodes.values())

@@ -8,9 +8,9 @@ from jobs.evaluating import Evaluated, ask_of, evaluate_batch
 from pages.research import evaluation_view as view
 from pages.research.batch_choice import choose_batch
 from pages.research.comparison_view import show_comparison
+from pages.research.corrected_view import show_corrected
 from pages.research.open_tab import show_open
 from pages.research.provenance import provenance
-from pages.research.relabelled_view import show_corrected
 from pages.ui import context
 from pages.ui.compute import compute
 from screening.research.evaluation import SUICIDE_WATCH
@@ -70,7 +70,7 @@ if not found.labelled:
     st.stop()
 _notes(found, chosen)
 if labels == "adjudicated":
-    show_corrected(ask)
+    show_corrected(db, ask)
     st.stop()
 _show_unsettled(found.results[:-1])
 subset = SUICIDE_WATCH if found.of_subset else None

@@ -1,100 +1,225 @@
-"""Reference labels worth a second look, sent to the inbox blind and mixed; and the relabelled data set."""
+"""Label errors: original labels that the AI contradicts, sent to review; the corrected data set; the label history."""
+
+from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 import streamlit as st
 
 from jobs.evaluating import ask_of
-from jobs.label_noise import MOST_SHOWN, Line, Ranked, choose_labels, rank_labels
+from jobs.label_noise import MOST_SHOWN, Line, Ranked, choose_labels, count_relabelled, rank_labels
 from pages.research.batch_choice import choose_batch
-from pages.research.ledger_view import show_ledger
+from pages.research.case_list import (
+    SAID,
+    case_list,
+    hide_switch,
+    open_case,
+    open_case_id,
+    reader,
+    sent_words,
+    show_sent,
+)
+from pages.research.corrected_view import show_corrected
+from pages.research.evaluation_view import how_to_read
 from pages.research.open_tab import show_open
-from pages.research.relabelled_view import show_relabelled
+from pages.research.provenance import provenance
 from pages.ui import context
 from pages.ui.compute import compute
+from pages.ui.downloads import relabelled_files, show_export
+from pages.ui.format import time_column
 from screening.review.policy import Action, is_allowed, require
-from screening.statistics.label_noise import NOTE, Ranking
+from screening.statistics.label_noise import Ranking
 from screening.text.display import visible
 from screening.words import count_of
+from storage.research.ledger import Entry, Ledger, ledger
+from storage.research.listed import Cell
+from storage.review.adjudication import Method
 from storage.review.worklist import request_second_looks
 
-WORDS = {Ranking.EVIDENCE: "Contradiction by the draws", Ranking.CONFIDENT_LEARNING: "Confident learning (cleanlab)"}
+WORDS = {Ranking.EVIDENCE: "AI disagreement", Ranking.CONFIDENT_LEARNING: "Confident learning (cleanlab)"}
+HOW = {
+    Method.SINGLE.value: "single review",
+    Method.AGREEMENT.value: "reviewers agreed",
+    Method.SENIOR.value: "senior adjudication",
+    Method.DISCUSSION.value: "consensus discussion",
+    Method.AMENDMENT.value: "final label changed",
+}
+HISTORY = "label_history"
 
 db, person = context.database(), context.actor()
 require(person, Action.VIEW_RESULTS)
 
 
-def _line(line: Line) -> dict[str, object]:
-    look = line.look
-    return {
-        "Case": visible(line.external_id),
-        "Reference": look.reference.value,
-        "Draws suggest": look.suggested.value,
-        "ln evidence": round(look.evidence, 1),
-        "Label quality": "not ranked" if look.quality is None else f"{look.quality:.2f}",
-        "Label issue": {True: "▲ yes", False: "no", None: "not ranked"}[look.issue],
-        "Why": look.reason,
-        "Open": f"/case?case={line.case_id}",
-    }
-
-
-def _ranking() -> None:
-    chosen_order = st.selectbox("Order by", list(WORDS), format_func=WORDS.__getitem__)
-    found = compute(rank_labels, ask, chosen_order)
-    st.caption(
-        f"{NOTE.capitalize()}: a model that is wrong the same way every time contradicts good labels too. n = "
-        f"{count_of(found.labels, 'label')} with draws; not listed: {found.in_review:,} in review already, "
-        f"and {count_of(found.left_out, 'case')} without a safe or unsafe label or without draws. ln evidence above "
-        "6.9 is 1,000 to 1."
+def ranking() -> None:
+    """The original labels, the most contradicted first, and the way to their review."""
+    order = st.selectbox("Order by", list(WORDS), format_func=WORDS.__getitem__)
+    found = compute(rank_labels, ask, order)
+    how_to_read(
+        "Ranked by how strongly the AI disagrees with the original label. The AI may be wrong; review before changing "
+        f"labels. n = {count_of(found.labels, 'label')} with AI responses.",
+        f"- Not listed: {found.in_review:,} in review already, and {count_of(found.left_out, 'case')} without a safe "
+        "or unsafe label or without responses.\n- A log evidence ratio above 6.9 is 1,000 to 1.\n"
+        "- A model that is wrong the same way every time contradicts correct labels too.",
     )
     if not found.free:
         st.info("There is no label to rank.")
         return
     columns = {"Open": st.column_config.LinkColumn(display_text="open")}
-    st.dataframe(pd.DataFrame([_line(line) for line in found.first]), hide_index=True, column_config=columns)
-    _send(found, chosen_order)
+    st.dataframe(pd.DataFrame([line_of(line) for line in found.first]), hide_index=True, column_config=columns)
+    if is_allowed(person, Action.REQUEST_REVIEW):
+        send(found, order)
 
 
-def _send(found: Ranked, ranking: Ranking) -> None:
-    if not is_allowed(person, Action.REQUEST_REVIEW):
-        return
+def line_of(line: Line) -> dict[str, object]:
+    """One place of the ranking."""
+    look = line.look
+    return {
+        "Case": visible(line.external_id),
+        "Original label": look.reference.value,
+        "AI suggests": look.suggested.value,
+        "Log evidence ratio": round(look.evidence, 1),
+        "Label quality": "not ranked" if look.quality is None else f"{look.quality:.2f}",
+        "Likely label error": {True: "▲ yes", False: "no", None: "not ranked"}[look.issue],
+        "Why": look.reason,
+        "Open": f"/case?case={line.case_id}",
+    }
+
+
+def send(found: Ranked, order: Ranking) -> None:
+    """The first places and as many others at random, which stand for all that are not sent."""
+    show_sent(ask.batch_id)
     one, two, three = st.columns([1, 2, 1], vertical_alignment="bottom")
     top = one.number_input("From the top of the list", 1, min(MOST_SHOWN, found.free), min(10, found.free))
-    mixed = two.toggle("Mix in as many others at random", value=True)
-    pressed = three.button("Send for a second look", type="primary", icon=":material/inbox:")
+    mixed = two.toggle("Add an equal number of control cases (random others)", value=True)
+    pressed = three.button("Send to review", type="primary", icon=":material/inbox:", key="send_labels")
     st.caption(
-        "They enter the inbox like any audited text: no reader can tell who sent them or why. Reading only what the "
-        "model contradicts flatters the model, so others are mixed in, which stand for all not sent. A reviewer "
-        "reads them blind; a reading by you, or whoever else may have seen results in a list, is stored as not blind."
+        "Cases enter the queue unmarked, mixed with controls, so reviewers stay blinded. Reviews by people who may see "
+        "results are stored as not blinded."
     )
     if pressed:
         seed = f"{ask.batch_id} {context.now().isoformat()}" if mixed else None
-        sent_ids = compute(choose_labels, ask, ranking, int(top), seed)
-        listed = [line.case_id for line in found.first]
+        chosen = compute(choose_labels, ask, order, int(top), seed)
         sent = request_second_looks(
             db,
             person.at(context.now()),
-            (*sent_ids.picked, *sent_ids.drawn),
-            shown=listed,
-            chances=dict.fromkeys(sent_ids.drawn, sent_ids.chance),
+            (*chosen.picked, *chosen.drawn),
+            shown=[line.case_id for line in found.first],
+            chances=dict.fromkeys(chosen.drawn, chosen.chance),
         )
-        rest = f" Not sent, as not screened to the end: {sent.undecided}." if sent.undecided else ""
-        rest += f" Not sent, as erased: {sent.erased}." if sent.erased else ""
-        waiting = count_of(sent.opened, "text waits", "texts wait")
-        st.success(f"{waiting} in the inbox now; already there: {sent.there_before}.{rest}")
+        st.session_state[SAID] = sent_words(sent)
+        st.rerun()
 
 
-st.title("Labels")
-chosen = choose_batch(db, person, "label_noise")
-if chosen is None:
-    st.info("No batch yet. Upload a file with reference labels under Screen > File uploads; the sample data is one.")
+def corrected_data_set() -> None:
+    """The figures by reviews, the counts of a version with their cases, and its files."""
+    versions = ask.state.adjudications
+    st.text(f"Original labels: {provenance(intake)}.")  # words from outside: as text
+    if not versions:
+        st.info("No text of this upload has been reviewed and closed yet: version 0 is the file as it came.")
+    version = st.slider("Version", 0, versions, versions) if versions else 0
+    after = compute(count_relabelled, ask, version, cases=ask.state.accepted)
+    if after.labelled:
+        show_corrected(db, ask)
+    kinds = {
+        f"Final label {after.adjudicated:,}": after.adjudicated_cases,
+        f"Label changed {after.changed:,}, by one reviewer alone {after.alone:,}": after.changed_cases,
+        f"Label removed (insufficient information) {after.withdrawn:,}": after.withdrawn_cases,
+    }
+    chosen = st.pills("Cases of this version", list(kinds), key="relabelled_kind")
+    if chosen is not None and kinds[chosen]:
+        case_list(db, person, Cell(batch_id=ask.batch_id, ids=kinds[chosen]))
+    if is_allowed(person, Action.EXPORT):
+        as_of = version if version < versions else None
+        show_export(
+            lambda with_text: relabelled_files(ask.batch_id, with_text=with_text, as_of=as_of),
+            "relabelled",
+            "Of the version chosen above. Each row: the original label, every review under a pseudonym, the final "
+            "label and where it is from, and the model, prompts, pipeline and rule it was screened with.",
+        )
+
+
+def label_history() -> None:
+    """All entries as of a version, or those of one kind; choosing a row opens its case below."""
+    last = ask.state.adjudications
+    if not last:
+        st.info("No label of this upload has been reviewed yet: each final label will be an entry here.")
+        return
+    version = st.slider("Version", 1, last, last, key="ledger_version") if last > 1 else 1
+    hide_switch(db, person)
+    key = context.settings().pseudonym_secret
+    found = ledger(db, person.at(context.now()), ask.batch_id, key, version)
+    entries = entries_chosen(found)
+    if found.earlier:
+        st.caption(f"The {found.earlier:,} entries before these are listed where an earlier version is chosen above.")
+    if found.hidden:
+        st.caption(f"{found.hidden:,} of cases in review are hidden by the switch above.")
+    ids = [entry.case_id for entry in entries]
+
+    def open_chosen() -> None:
+        rows = st.session_state[HISTORY]["selection"]["rows"]
+        if rows and rows[0] < len(ids):
+            open_case(ids[rows[0]])
+
+    st.dataframe(
+        pd.DataFrame([row_of(entry) for entry in entries]),
+        hide_index=True,
+        on_select=open_chosen,
+        selection_mode="single-row",
+        key=HISTORY,
+        column_config={"When": time_column("When")},
+        alt="Label history: who gave which label when, from what to what; choosing a row opens its case below",
+    )
+    st.caption(
+        "Each entry makes a new version. Reviewer IDs are pseudonyms, the same as in the exports; “system” is where "
+        "reviewers agreed. Reasons are not exported."
+    )
+    listed = list(dict.fromkeys(ids))
+    if (case_id := open_case_id(listed)) is not None:
+        reader(db, person, listed, case_id)
+
+
+def entries_chosen(found: Ledger) -> list[Entry]:
+    """The entries of the kind chosen; the counts are the choices, so that each opens its cases."""
+    every = found.entries
+    kinds: Mapping[str, list[Entry]] = {
+        "Last" if found.earlier else "All": list(every),
+        "Changed a label": [entry for entry in every if entry.changes],
+        "Confirmed it": [entry for entry in every if entry.before == entry.label],
+        "The first label": [entry for entry in every if entry.before is None],
+    }
+    names = [f"{words} {len(some):,}" for words, some in kinds.items()]
+    place = st.segmented_control(
+        "Entries", range(len(names)), format_func=names.__getitem__, default=0, key="ledger_kind", required=True
+    )
+    return list(kinds.values())[place or 0]
+
+
+def row_of(entry: Entry) -> dict[str, Any]:
+    """One entry of the history."""
+    return {
+        "Version": entry.number,
+        "When": entry.at,
+        "Who": entry.by,
+        "Case": visible(entry.external_id),
+        "From": (entry.before or "no label").replace("_", " "),
+        "To": entry.label.replace("_", " "),
+        "How": HOW.get(entry.method, entry.method),
+        "Reason": visible(entry.reason or ""),
+    }
+
+
+st.title("Label errors")
+upload = choose_batch(db, person, "label_noise")
+if upload is None:
+    st.info("No file uploaded yet. Upload a labeled file under Screen > File uploads; the sample data is one.")
     st.stop()
-intake = chosen.intake
-ask = ask_of(db, person, chosen.id)
+intake = upload.intake
+ask = ask_of(db, person, upload.id)
 show_open(
     "labels_tab",
     {
-        "Worth a second look": _ranking,
-        "Relabelled data set": lambda: show_relabelled(db, ask, intake),
-        "Ledger": lambda: show_ledger(db, person, ask.batch_id, ask.state.adjudications),
+        "Possible label errors": ranking,
+        "Corrected data set": corrected_data_set,
+        "Label history": label_history,
     },
 )

@@ -5,13 +5,17 @@ only choose the strata, so that few readings go where they agree; they are never
 put together from parts, the texts of one stratum and one outcome: what was read of a part counts as it was read, and
 how many of the unread are unsafe follows the beta-binomial law that the read ones leave open (Jeffreys' prior, finite
 population), so that no mistake seen in 40 texts is not taken for none in 400. Accuracy, FNR, FPR, wrong labels and
-paired differences are read off it; limits of several conditions hold together. `make simulate` measures coverage.
+paired differences are read off it, with the shortest limits that hold 95% of what it leaves open; limits of several
+conditions hold together. `make simulate` measures coverage.
+
+Texts that were picked for what they are, or for what a model made of them, stand for themselves alone. What is not read
+of them, or of a stratum of which fewer than 8 texts are read, may be anything: limits are the outermost.
 
 Readers err too. `Readers` says how often, as a number to try, or from texts whose label is known and second readings;
 the parts are then corrected by Rogan & Gladen's formula (1978).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Literal
@@ -19,7 +23,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from screening.labels import Label, Outcome
+from screening.labels import LABELS, Label, Outcome
+from screening.research.replay import NodeRecord
 from screening.statistics import special
 from screening.statistics.metrics import REFERENCES, Codes, Integers
 
@@ -29,16 +34,23 @@ RATES: tuple[Rate, ...] = ("accuracy", "fnr", "fpr")
 
 UNREAD, INCONCLUSIVE, READ_SAFE, READ_UNSAFE = -2, -1, 0, 1
 """What a reading says of a text, as a number."""
+_OPEN = -3
+"""In place of a reading: to be read for what it is, or of a stratum of which hardly anything is read."""
+UNSEEN = 0.05
+"""Where more than this share of the texts is open, no estimate is made up: only limits."""
 
-EXPECTED_WRONG = (0.05, 0.5)
-"""Guessed shares of wrong labels where most draws support the label and where most contradict it. They set how a
+SUPPORTED, CONTRADICTED, PICKED = range(3)
+AGAINST = 1 / 3
+"""The share of draws against a label from which on it counts as contradicted."""
+EXPECTED_WRONG = (0.02, 0.5)
+"""Guessed shares of wrong labels where the draws support the label and where they contradict it. They set how a
 budget is shared out: a bad guess makes limits wider, never wrong.
 """
 FEWEST = 8
 """Texts read of a stratum at least, where it has so many."""
 FEWEST_OF_A_PART = 4
 """Read texts below which a part's prior leans half on the share of its stratum and label."""
-RUNS = 2_000
+RUNS = 4_000
 """Values drawn of every figure to read its limits off."""
 JOINT_RUNS = 1_000
 """Values drawn of all figures together, to see how they move with each other."""
@@ -53,18 +65,26 @@ _LABELLED_UNSAFE = REFERENCES.index(Label.UNSAFE)
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Benchmark:
-    """N texts: numbers into `REFERENCES`; by condition numbers into `Outcome`, below 0 where it has none; and which
-    share of the draws (without draws: of the conditions that decided) contradicts the label, NaN where none took a
-    side.
+    """N texts: numbers into `REFERENCES`; by condition numbers into `Outcome`, below 0 where it has none; and strata
+    (`SUPPORTED`, `CONTRADICTED` by the draws, `PICKED`).
     """
 
     references: Codes
     outcomes: Mapping[str, Codes]
-    contradicted: Floats
+    strata: Integers
 
     @classmethod
-    def of(cls, references: Codes, outcomes: Mapping[str, Codes], contradicted: Floats | None = None) -> "Benchmark":
-        """Checked. ValueError for columns of different lengths, no condition, or a text without a reference label."""
+    def of(
+        cls,
+        references: Codes,
+        outcomes: Mapping[str, Codes],
+        contradicted: Floats | None = None,
+        picked: NDArray[np.bool_] | None = None,
+    ) -> "Benchmark":
+        """Checked. ``contradicted`` is the share of the draws (without draws: of the conditions that decided) against
+        the label, NaN where none took a side, which counts as contradicted. ValueError for columns of different
+        lengths, no condition, or a text without a reference label.
+        """
         if not outcomes or any(len(column) != len(references) for column in outcomes.values()):
             raise ValueError("every condition needs an outcome, if only none, for each text")
         if not len(references) or (references < 0).any():
@@ -74,12 +94,21 @@ class Benchmark:
             against = np.where(references == _LABELLED_UNSAFE, told == _SAFE, told == _UNSAFE).sum(axis=0)
             decided = ((told == _SAFE) | (told == _UNSAFE)).sum(axis=0)
             contradicted = np.where(decided > 0, against / np.maximum(decided, 1), np.nan)
-        return cls(references=references, outcomes=dict(outcomes), contradicted=contradicted)
+        strata = np.where(contradicted < AGAINST, SUPPORTED, CONTRADICTED).astype(np.int64)
+        if picked is not None:
+            strata[picked] = PICKED
+        return cls(references=references, outcomes=dict(outcomes), strata=strata)
 
-    @property
-    def strata(self) -> Integers:
-        """By text: 1 where at least half of the draws contradict its label, or none took a side, else 0."""
-        return np.where(self.contradicted < 0.5, 0, 1).astype(np.int64)
+
+def contradicted_share(references: Codes, nodes: Iterable[NodeRecord]) -> Floats:
+    """By text, the share of the draws for safe or unsafe that are against its label; NaN where none took a side."""
+    sides = np.zeros((2, len(references)))
+    for node in nodes:
+        for row, label in enumerate(REFERENCES):
+            sides[row] += (node.draws == LABELS.index(label)).sum(axis=1)[node.of]
+    safe, unsafe = sides
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.where(references == _LABELLED_UNSAFE, safe, unsafe) / (safe + unsafe))
 
 
 def draw_sample(benchmark: Benchmark, budget: int, seed: int) -> Integers:
@@ -91,8 +120,8 @@ def draw_sample(benchmark: Benchmark, budget: int, seed: int) -> Integers:
     if budget < 1:
         raise ValueError("a budget is at least 1 reading")
     strata, random = benchmark.strata, np.random.default_rng(seed)
-    sizes = np.bincount(strata, minlength=len(EXPECTED_WRONG))
-    taken = _share_out(sizes, min(budget, len(strata)))
+    sizes = np.bincount(strata, minlength=PICKED)[:PICKED]
+    taken = _share_out(sizes, min(budget, int(sizes.sum())))
     order, places = [], []
     for stratum, many in enumerate(taken):
         order.append(random.permutation(np.flatnonzero(strata == stratum))[:many])
@@ -214,25 +243,35 @@ class Study:
         return replace(self, readers=readers)
 
     def _estimate(self, name: Rate, told: tuple[Codes, ...], z: float | None) -> Estimate:
-        tail = (1 - self.confidence) / 2 if z is None else float(special.ndtr(-z))
-        drawn = [np.quantile(found, [tail, 1 - tail]) for found in self._completed(name, told) if len(found)]
-        low, high = (min(each[0] for each in drawn), max(each[1] for each in drawn)) if drawn else (None, None)
+        held = self.confidence if z is None else 1 - 2 * float(special.ndtr(-z))
+        drawn = [_shortest(found, held) for found in self._completed(name, told) if len(found)]
+        low, high = min((each[0] for each in drawn), default=None), max((each[1] for each in drawn), default=None)
         parts = self._parts(name, told, self.readings == READ_UNSAFE, self.readings >= READ_SAFE)
         value = float(_value(name, parts.told, parts.size, parts.expected[None, :])[0])
         decided = np.isin(np.stack(told), (_SAFE, _UNSAFE)).any(axis=0)
+        unseen = (decided & (self._known == _OPEN)).sum() > UNSEEN * decided.sum()
+        nothing = np.isnan(value) and not unseen
         return Estimate(
-            value=None if np.isnan(value) else value if low is None else min(max(value, low), high),
-            low=None if np.isnan(value) else low,
-            high=None if np.isnan(value) else high,
+            value=None if unseen or np.isnan(value) else _within(value, low, high),
+            low=None if nothing else low,
+            high=None if nothing else high,
             read=int((decided & (self.readings != UNREAD)).sum()),
             decided=int(decided.sum()),
         )
 
+    @property
+    def _known(self) -> Codes:
+        """The readings, and `_OPEN` for what no other text stands for."""
+        strata, read = self.benchmark.strata, self.readings != UNREAD
+        alone = (strata == PICKED) | (np.bincount(strata, read, PICKED + 1) < FEWEST)[strata]
+        return np.where(alone & ~read, _OPEN, self.readings).astype(np.int8)
+
     def _completed(self, name: Rate, told: tuple[Codes, ...]) -> Iterator[Floats]:
-        """Values of the figure, had the inconclusive readings said what a condition told, and had they said the
-        opposite. Once where there are none.
+        """Values of the figure, had the inconclusive readings, and those of texts that are open, said what a condition
+        told, and had they said the opposite. Once where there are none.
         """
-        open_ones, read = self.readings == INCONCLUSIVE, self.readings != UNREAD
+        known = self._known
+        open_ones, read = np.isin(known, (INCONCLUSIVE, _OPEN)), known != UNREAD
         supposed = [each == _UNSAFE for each in told] + [each == _SAFE for each in told]
         for unsafe in supposed if open_ones.any() else supposed[:1]:
             parts = self._parts(name, told, np.where(open_ones, unsafe, self.readings == READ_UNSAFE), read)
@@ -283,15 +322,18 @@ class Study:
         if len(figures) < 2:
             return alone
         strata, random = self.benchmark.strata, np.random.default_rng(0)
-        groups = 2 * strata + self.benchmark.references
-        found = np.bincount(groups, self.readings == READ_UNSAFE, 4)
-        told = np.bincount(groups, self.readings >= READ_SAFE, 4)
-        share = ((found + 0.5) / (told + 1))[groups]
-        size, read = np.bincount(strata, minlength=2), np.bincount(strata, self.readings != UNREAD, 2)
-        unsure = np.sqrt(share * (1 - share) * ((size - read + 1) / (read + 1))[strata])
-        unsafe = share + 0.1 * unsure * random.standard_normal((JOINT_RUNS, len(share)))
-        each = np.ones(len(share))
-        moved = np.stack([_value(name, told, each, unsafe) for told in figures])
+        groups, known = 2 * strata + self.benchmark.references, self._known
+        columns = {id(each): each for figure in figures for each in figure}
+        _, first, of = np.unique(np.stack([groups, *columns.values()]), axis=1, return_index=True, return_inverse=True)
+        found = np.bincount(groups, known == READ_UNSAFE, 6)
+        told = np.bincount(groups, known >= READ_SAFE, 6)
+        share = ((found + 0.5) / (told + 1))[groups[first]]
+        size, read = np.bincount(strata, minlength=3), np.bincount(strata, known != UNREAD, 3)
+        unsure = np.sqrt(share * (1 - share) * ((size - read + 1) / (read + 1))[strata[first]])
+        texts = np.bincount(of.reshape(-1)).astype(np.float64)
+        noise = np.sqrt(texts) * unsure * random.standard_normal((JOINT_RUNS, len(first)))
+        unsafe = texts * share + 0.1 * noise
+        moved = np.stack([_value(name, [each[first] for each in figure], texts, unsafe) for figure in figures])
         moved = moved[(spread := moved.std(axis=1)) > 1e-12]
         if len(moved) < 2:
             return alone
@@ -323,6 +365,22 @@ class _Parts:
         if readers.with_the_model:
             sensitivity = np.where((np.stack(self.told) == _SAFE).any(axis=0), sensitivity, 1.0)
         return np.asarray(_corrected(share, sensitivity, specificity) * self.size)
+
+
+def _within(value: float, low: float | None, high: float | None) -> float:
+    return value if low is None or high is None else min(max(value, low), high)
+
+
+def _shortest(values: Floats, held: float) -> tuple[float, float]:
+    """The shortest limits that hold this share of the values.
+
+    >>> _shortest(np.array([0.0, 0.1, 0.2, 0.9]), 0.6)
+    (0.0, 0.2)
+    """
+    ordered = np.sort(values)
+    within = min(int(np.ceil(held * len(ordered))), len(ordered)) - 1
+    first = int(np.argmin(ordered[within:] - ordered[: len(ordered) - within]))
+    return float(ordered[first]), float(ordered[first + within])
 
 
 def _corrected(share: Floats, sensitivity: Floats, specificity: Floats) -> Floats:

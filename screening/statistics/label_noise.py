@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from screening.labels import LABELS, Label
 from screening.statistics.rules.evidence import log_evidence
 
-NOTE = "a reading order, not a verdict"
 """What to print above the list."""
 
 SMOOTHING = 0.5
@@ -84,7 +83,7 @@ class ReadingOrder:
         suggested = _SIDES[1 - side]
         column = LABELS.index(suggested)
         drawn = {node: counts[case] for node, counts in self.draws.items() if counts[case, column]}
-        parts = [f"{node}: {row[column]} of {row.sum()} draws say {suggested}" for node, row in drawn.items()]
+        parts = [f"{node.title()}: {row[column]} of {row.sum()} {suggested}" for node, row in drawn.items()]
         return SecondLook(
             case=case,
             reference=_SIDES[side],
@@ -92,7 +91,7 @@ class ReadingOrder:
             evidence=float(self.evidence[place]),
             quality=None if self.qualities is None else float(self.qualities[place]),
             issue=None if self.issues is None else bool(self.issues[place]),
-            reason="; ".join(parts) or f"no draw says {suggested}",
+            reason="; ".join(parts) or f"no response says {suggested}",
         )
 
 

@@ -16,12 +16,12 @@ from sqlalchemy import ColumnElement, Connection, Text, and_, case, cast, func, 
 from screening.engine.guard import guard_for
 from screening.engine.screen import MAIN, Guard
 from screening.labels import Label, Outcome
+from screening.research.corrected import INCONCLUSIVE, UNREAD
 from screening.research.experiments import Drawn
 from screening.research.replay import OUTCOMES, NodeRecord, Record, node_record, number_sequences
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.statistics.metrics import NONE, REFERENCES, Codes, Integers
-from screening.statistics.reviewed import INCONCLUSIVE, UNREVIEWED
 from storage.accepted import is_accepted, order_given
 from storage.database import Database
 from storage.kinds import kind_of
@@ -194,14 +194,16 @@ def accepted_references(
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Reviews:
-    """What blinded reviews say of N cases: ``labels`` numbers into `REFERENCES`, `INCONCLUSIVE` or `UNREVIEWED`;
+    """What blinded reviews say of N cases: ``labels`` numbers into `REFERENCES`, `INCONCLUSIVE` or `UNREAD`;
     ``by_several`` where more than one reviewer settled it; ``picked`` where it was to be reviewed for what it is or
-    what the AI made of it, so that it stands for no other text. The rest of those reviewed was drawn by chance.
+    what the AI made of it, so that it stands for no other text; the rest of those reviewed was drawn by chance.
+    ``entered`` ever came to the queue.
     """
 
     labels: Codes
     by_several: NDArray[np.bool_]
     picked: NDArray[np.bool_]
+    entered: NDArray[np.bool_]
 
 
 def reviews_in(db: Database, actor: Actor, batch_id: str, rows: Integers) -> Reviews:
@@ -218,15 +220,17 @@ def reviews_in(db: Database, actor: Actor, batch_id: str, rows: Integers) -> Rev
     query = query.outerjoin(screenings, done.case_id == cases.c.id).outerjoin(ratings, first)
     query = query.outerjoin(adjudications, and_(made.case_id == cases.c.id, made.version == last))
     found = Reviews(
-        labels=np.full(len(rows), UNREVIEWED, np.int8),
+        labels=np.full(len(rows), UNREAD, np.int8),
         by_several=np.zeros(len(rows), bool),
         picked=np.zeros(len(rows), bool),
+        entered=np.zeros(len(rows), bool),
     )
     entered = db.rows(query.where(cases.c.batch_id == batch_id))
     places, known = places_of(rows, np.array([row.row for row in entered], dtype=np.int64))
     for place, there, row in zip(places.tolist(), known.tolist(), entered, strict=True):
         if not there:
             continue
+        found.entered[place] = True
         by_chance = row.chance != 0 and (row.audited or row.chance is not None)
         found.picked[place] = not by_chance or row.outcome == Outcome.HUMAN_REVIEW.value
         if row.label is not None and row.blind and row.closed_at is not None:

@@ -114,7 +114,7 @@ def test_the_report_is_one_page_that_fetches_nothing(page: Page, batch_id: str, 
 
 def test_labels_and_theory_open(page: Page, batch_id: str) -> None:
     page.goto(f"/label_noise?batch={batch_id}")
-    expect(page.get_by_role("button", name="Send for a second look")).to_be_visible()
+    expect(page.get_by_role("button", name="Send to review")).to_be_visible()
     require_well(page, "labels")
     page.goto("/theory")
     expect(page.get_by_role("heading", name="The paper's claims beside what the code shows")).to_be_visible()

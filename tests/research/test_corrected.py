@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.corrected import REVIEWS, TEXTS, make_benchmark, read_texts, truth_of
+from jobs.label_noise import corrected
 from screening.research.corrected import (
     INCONCLUSIVE,
     RATES,
@@ -15,6 +16,8 @@ from screening.research.corrected import (
     Study,
     draw_sample,
 )
+from screening.statistics.metrics import wilson
+from storage.research.columns import Reviews
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +104,95 @@ def test_readers_that_overlook_are_told_and_corrected() -> None:
     # What readers and model overlook together moves the miss rate, and the dial says by how much.
     dialed = [study.at(each).rate("fnr", "MV n=3").high for each in (1.0, 0.8, 0.6)]
     assert dialed == sorted(dialed) and dialed[0] < dialed[2]
+
+
+SAFE, UNSAFE, HUMAN = range(3)
+
+
+def _reviews(labels: np.ndarray, picked: np.ndarray) -> Reviews:
+    nobody = np.zeros(len(labels), bool)
+    return Reviews(labels=labels.astype(np.int8), by_several=nobody, picked=picked, entered=labels != UNREAD)
+
+
+def test_where_all_are_reviewed_the_figures_are_those_of_the_reviews_and_without_any_there_are_none() -> None:
+    reviews = np.array([0, 0, 1, 1, 1, 0], np.int8)
+    told = np.array([SAFE, UNSAFE, SAFE, UNSAFE, HUMAN, SAFE], np.int8)
+    references, nobody = np.array([0, 1, 1, 1, 1, 0], np.int8), np.zeros(6, bool)
+    found = corrected(references, {"it": told}, np.zeros(6), _reviews(reviews, nobody))
+    for name, value, of in (("accuracy", 3 / 5, 5), ("fnr", 1 / 2, 5), ("fpr", 1 / 3, 5)):
+        one = found.rates[name]["it"]  # type: ignore[index]
+        assert (one.value, one.low, one.high) == pytest.approx((value, value, value), abs=1e-9) and one.decided == of
+    assert found.wrong.value == pytest.approx(1 / 6)
+    nothing = corrected(references, {"it": told}, np.zeros(6), _reviews(np.full(6, UNREAD), nobody))
+    none = nothing.rates["accuracy"]["it"]
+    assert (none.value, none.low, none.high) == (None, pytest.approx(0), pytest.approx(1)) and nothing.free == 6
+    unclear = np.where(told == HUMAN, reviews, INCONCLUSIVE)
+    wide = corrected(references, {"it": told}, np.zeros(6), _reviews(unclear, nobody)).rates["accuracy"]["it"]
+    assert wide.width > 0.6
+
+
+def test_a_picked_text_that_is_not_reviewed_yet_may_be_anything_and_stands_for_no_other() -> None:
+    """Of 100 texts all 80 others are reviewed: safe, as told. Four picked ones wait, then six: above 5% no estimate."""
+    told, references = np.zeros(100, np.int8), np.zeros(100, np.int8)
+    for due in (4, 6):
+        labels, picked = np.zeros(100), np.arange(100) < due
+        labels[picked] = UNREAD
+        found = corrected(references, {"it": told}, np.zeros(100), _reviews(labels, picked))
+        one = found.rates["accuracy"]["it"]
+        assert (one.low, one.high) == (pytest.approx(1 - due / 100), 1.0) and found.due == due
+        assert (one.value is None) == (due == 6)
+
+
+def _site(rng: np.random.Generator, texts: int = 500) -> tuple[np.ndarray, ...]:
+    """10% of the labels wrong; the AI errs in a tenth and escalates a tenth; what it contradicts is listed first."""
+    truth = (rng.random(texts) < 0.3).astype(np.int8)
+    references = np.where(rng.random(texts) < 0.1, 1 - truth, truth).astype(np.int8)
+    told = np.where(rng.random(texts) < 0.1, 1 - truth, truth)
+    told = np.where(rng.random(texts) < 0.1, HUMAN, told).astype(np.int8)
+    against = (told != HUMAN) & (told != references)
+    picked = told == HUMAN
+    picked[rng.permutation(np.flatnonzero(against))[:25]] = True
+    return truth, references, told, against, picked
+
+
+@pytest.mark.parametrize("drawn", [25, 100])
+def test_few_reviews_cover_the_truth_where_mixing_labels_does_not(drawn: int) -> None:
+    """500 texts, 25 picked off the list and some drawn: mixed with unread labels a Wilson interval covers in 3%."""
+    rng, runs, mixed, covered, widths = np.random.default_rng(8), 80, 0, dict.fromkeys("afpw", 0), []
+    for _ in range(runs):
+        truth, references, told, against, picked = _site(rng)
+        chosen = picked.copy()
+        chosen[rng.permutation(np.flatnonzero(~picked))[:drawn]] = True
+        found = corrected(references, {"it": told}, 1.0 * against, _reviews(np.where(chosen, truth, UNREAD), picked))
+        final, decided = np.where(chosen, truth, references), told != HUMAN
+        accuracy = float((told == truth)[decided].mean())
+        low, high = wilson(int((told == final)[decided].sum()), int(decided.sum())) or (0.0, 1.0)
+        mixed += low <= accuracy <= high
+        unsafe, safe = (decided & (truth == one) for one in (1, 0))
+        for key, one, value in (
+            ("a", found.rates["accuracy"]["it"], accuracy),
+            ("f", found.rates["fnr"]["it"], float((told == 0)[unsafe].mean())),
+            ("p", found.rates["fpr"]["it"], float((told == 1)[safe].mean())),
+            ("w", found.wrong, float((references != truth).mean())),
+        ):
+            covered[key] += one.low - 1e-9 <= value <= one.high + 1e-9  # type: ignore[operator]
+        widths.append(found.rates["accuracy"]["it"].width)
+    assert mixed / runs < 0.5
+    assert min(covered.values()) / runs >= 0.9, covered  # two standard errors below 95%
+    assert np.mean(widths) < (0.35 if drawn == 25 else 0.12)
+
+
+def test_reviewers_who_overlook_a_fifth_leave_the_truth_within_the_limits() -> None:
+    rng, covered, runs = np.random.default_rng(9), 0, 80
+    for _ in range(runs):
+        truth, references, told, against, picked = _site(rng)
+        chosen = picked.copy()
+        chosen[rng.permutation(np.flatnonzero(~picked))[:150]] = True
+        said = np.where(chosen, truth * (rng.random(len(truth)) < 0.8), UNREAD)
+        found = corrected(references, {"it": told}, 1.0 * against, _reviews(said, picked), sensitivity=0.8)
+        unsafe, one = (told != HUMAN) & (truth == 1), found.rates["fnr"]["it"]
+        covered += one.low <= float((told == 0)[unsafe].mean()) <= one.high  # type: ignore[operator]
+    assert covered / runs >= 0.94
 
 
 @pytest.mark.slow

@@ -79,8 +79,8 @@ def test_more_draws_against_the_reference_come_first_and_ties_keep_their_order()
     draws = [{"worker": {U: 6}}, {"worker": {U: 11}}, {"worker": {S: 6}}, {"worker": {U: 6}}]
     looks = reading_order([S, S, S, S], draws).looks
     assert [look.case for look in looks] == [1, 0, 3, 2]
-    assert looks[0].reason == "worker: 11 of 11 draws say unsafe" and looks[0].suggested is U
-    assert looks[3].reason == "no draw says unsafe"
+    assert looks[0].reason == "Worker: 11 of 11 unsafe" and looks[0].suggested is U
+    assert looks[3].reason == "no response says unsafe"
     assert looks[0].quality is None and looks[0].issue is None  # one reference label: nothing to learn from
     given = reading_order([S, S, S, S], draws, Ranking.CONFIDENT_LEARNING).looks
     assert [look.case for look in given] == [0, 1, 2, 3], "then the order is the one they came in"
@@ -114,8 +114,8 @@ def test_the_order_in_columns_is_that_of_cases_taken_one_by_one(ranking):
     for look in order.looks:
         assert look.evidence == contradiction(references[look.case], draws[look.case])
         said = {node: (counts[look.suggested], sum(counts.values())) for node, counts in draws[look.case].items()}
-        words = "; ".join(f"{n}: {k} of {of} draws say {look.suggested}" for n, (k, of) in said.items() if k)
-        assert look.reason == (words or f"no draw says {look.suggested}")
+        words = "; ".join(f"{n.title()}: {k} of {of} {look.suggested}" for n, (k, of) in said.items() if k)
+        assert look.reason == (words or f"no response says {look.suggested}")
     by_evidence = sorted(order.looks, key=lambda look: (-look.evidence, look.case))
     by_learning = sorted(order.looks, key=lambda look: (not look.issue, look.quality, look.case))
     assert list(order.looks) == (by_evidence if ranking is Ranking.EVIDENCE else by_learning)
