@@ -35,7 +35,7 @@ from storage import database as database_module
 from storage.batches import batches, intake
 from storage.database import Database, Fault, passing_fault
 from storage.research.relabelled import export_relabelled
-from storage.review import adjudication, claims, inbox, ratings, second_looks, taking_back
+from storage.review import adjudication, claims, inbox, ratings, taking_back, worklist
 from storage.review.erasure import By, Selection, erase
 from storage.schema import cases, metadata
 from storage.schema import ratings as ratings_table
@@ -118,7 +118,7 @@ OPERATIONS: dict[str, Callable[[Database, Ids], Any]] = {
     "amend": lambda db, ids: adjudication.amend(
         db, SENIOR.at(LATER), ids["closed"], RatingLabel.UNSAFE, "looked again", 1
     ),
-    "send to review": lambda db, ids: second_looks.request_second_looks(db, SENIOR.at(NOW), [ids["safe"]]),
+    "send to review": lambda db, ids: worklist.request_second_looks(db, SENIOR.at(NOW), [ids["safe"]]),
     "erase": lambda db, ids: erase(db, SENIOR.at(LATER), Selection(by=By.CASE, value=ids["closed"]), "a letter"),
     "tell": lambda db, _: notices.collect(db, LATER),
     "settings": set_lease,
