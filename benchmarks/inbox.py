@@ -193,7 +193,7 @@ def poll(db: Database) -> None:
 def save_next(db: Database, claimed: Iterator[claims.Claim | None]) -> None:
     """Store a reading of the next of these cases."""
     if (claim := next(claimed)) is not None:
-        form = RatingForm.model_validate({"label": "unsafe", "certainty": 4})
+        form = RatingForm.model_validate({"label": "unsafe", "certainty": 4, "disposition": "none"})
         submit_rating(db, WHO.at(NOW), claim.case_id, claim.token, form, submission_id=new_id(NOW))
 
 

@@ -3,12 +3,10 @@
 import streamlit as st
 
 from pages.research.case_list import hide_switch, send_panel
-from pages.review.case_amendment import adjudication_form
-from pages.review.case_trail import errors_html, facts_html
+from pages.review.case_trail import adjudication_form, errors_html, facts_html, readings_html, versions_html
 from pages.review.evidence_view import evidence_html, outcome_html, trail_html
 from pages.review.follow_up_panel import closed_follow_ups
 from pages.review.inbox_desk import Here, named_case
-from pages.review.readings_view import readings_html, versions_html
 from pages.ui import context
 from pages.ui.context import remember_refusal
 from pages.ui.labels import DELTA_MEANING

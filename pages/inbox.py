@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import streamlit as st
 
+from pages.review.case_trail import my_readings_html
 from pages.review.desk_panel import desk_panel, do_what_is_asked
 from pages.review.follow_up_panel import follow_up_panel
 from pages.review.inbox_desk import Desk, Here, current
 from pages.review.inbox_live import View
 from pages.review.inbox_queue import batch_filter, break_prompt, chosen_view, exposure_html, exposure_today, live_queue
 from pages.review.inbox_words import waiting_words
-from pages.review.readings_view import my_readings_html
 from pages.review.shortcuts import switch
 from pages.ui import context
 from pages.ui.auth import KEPT, taken_roles

@@ -1,17 +1,25 @@
-"""What the desk's component is given to show: plain values, every text of others as text and never as markup."""
+"""What the review desk is given to show: plain values, every text of others as text and never as markup."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from pages.review import shortcuts
-from pages.review.desk_marks import shown_mark
-from pages.review.desk_words import form_offer, guideline, reading_words
 from pages.review.evidence_view import engine_label, evidence_html, outcome_words
 from pages.review.follow_up_panel import FOR_WORDS
 from pages.review.inbox_desk import Desk, Here, Memory, current, place
-from pages.review.inbox_words import LABEL_WORDS, TIER_MARKS, TIER_WORDS, list_name, why_words
-from pages.review.standing_words import is_filled_in, standing_words
+from pages.review.inbox_words import (
+    LABEL_WORDS,
+    TIER_MARKS,
+    TIER_WORDS,
+    form_offer,
+    guideline,
+    is_filled_in,
+    list_name,
+    reading_words,
+    standing_words,
+    why_words,
+)
 from pages.ui.texts import flagged_phrases, shown_turns, where_parts
 from pages.ui.widgets import unique_labels
 from screening.review.actors import Actor, Role
@@ -19,7 +27,7 @@ from screening.review.policy import Action, is_allowed
 from screening.review.pseudonyms import pseudonym
 from screening.review.rating_form import RatingForm, RatingLabel, TextMark, contradictions, needs_disposition
 from screening.review.triage import Tier
-from screening.text.display import shown_offset, visible
+from screening.text.display import received_offset, shown_offset, visible
 from storage.review.adjudication import Next
 from storage.review.drafts import Note, load_draft
 from storage.review.evidence import CaseText, Evidence, NearText
@@ -29,6 +37,38 @@ from storage.review.ratings import Rating
 from storage.review.standing import Follows, Place, what_follows
 from storage.review.taking_back import TIME_TO_TAKE_BACK
 from storage.site.accounts import colleagues
+
+_OF_THE_BROWSER = ("rev", "revision", "reason", "leaving", "marks")
+
+
+def part_of(text: CaseText, part: str) -> str:
+    """The part of a case by its name; nothing for one that it has not."""
+    return (text.reply or "") if part == "reply" else text.text
+
+
+def received_form(form: Mapping[str, Any], text: CaseText | None) -> dict[str, Any]:
+    """The fields as storage takes them: without what is only the browser's, marks in the text as received.
+
+    Marks of a text that is not at hand are left out, and so are those that hold nothing.
+    """
+    fields = {name: value for name, value in form.items() if name not in _OF_THE_BROWSER}
+    marks = [] if text is None else [_received_mark(mark, text) for mark in form.get("marks") or ()]
+    found = [mark for mark in marks if mark["start"] < mark["end"]]
+    return {name: value for name, value in fields.items() if value is not None} | {"marks": found}
+
+
+def _received_mark(mark: Mapping[str, Any], text: CaseText) -> dict[str, Any]:
+    part = "reply" if mark.get("part") == "reply" else "text"
+    whole = part_of(text, part)
+    ends = {name: received_offset(whole, int(mark.get(name) or 0)) for name in ("start", "end")}
+    return {"part": part, **ends}
+
+
+def shown_mark(mark: TextMark, text: CaseText) -> dict[str, Any]:
+    """A mark as the browser counts."""
+    whole = part_of(text, mark.part)
+    return {"part": mark.part, "start": shown_offset(whole, mark.start), "end": shown_offset(whole, mark.end)}
+
 
 NOTE_WORDS = {
     "hold": "put it on hold",

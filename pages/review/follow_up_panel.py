@@ -5,8 +5,8 @@ from functools import partial
 
 import streamlit as st
 
+from pages.review.case_trail import who
 from pages.review.inbox_words import due_words, list_name, plain_name
-from pages.review.readings_view import who
 from pages.ui import context
 from pages.ui.format import local_time
 from pages.ui.labels import DISPOSITION_WORDS, sentence
@@ -100,7 +100,7 @@ def left_words(found: Open) -> str:
     late = f", {found.left_overdue} overdue" if found.left_overdue else ""
     return (
         f"{count_of(found.left, 'follow-up')} with nobody{late}: whoever had it reads no cases any more. "
-        "Which case it is you see once you take over; a reading of yours is then not blind."
+        "Which case it is you see once you take over; a review of yours is then not blinded."
     )
 
 

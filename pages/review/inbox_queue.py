@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from pages.review.closed_pages import OpenInbox
 from pages.review.inbox_desk import Desk, Here, finish, is_in_hand, say, take
-from pages.review.inbox_live import EVERY_S, View, seats, snapshot, view_of
+from pages.review.inbox_live import EVERY_S, OpenInbox, View, seats, snapshot, view_of
 from pages.review.shortcuts import key_of, on
 from pages.ui.auth import browser_of, who_asks
 from pages.ui.context import remember_refusal

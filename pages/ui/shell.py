@@ -60,7 +60,7 @@ class Entry:
 ENTRIES = (
     Entry("home", "Home", "", "home", (Action.STOP,),  # what everybody may who signs in
           "Your queue and where to start."),
-    Entry("inbox", "Inbox", "Review", "inbox", (Action.CLAIM_NEXT, Action.BROWSE_QUEUE),
+    Entry("inbox", "Queue", "Review", "inbox", (Action.CLAIM_NEXT, Action.BROWSE_QUEUE),
           "Cases to review: what the AI labels unsafe or cannot decide, and quality checks."),
     Entry("shift", "Shift report", "Review", "schedule", (Action.CLAIM_NEXT, Action.BROWSE_QUEUE),
           "What arrived, was reviewed, transferred and overdue in a period."),

@@ -332,12 +332,12 @@ def adjudicate(
                 return made[-1]
             raise NotAvailable("this case is not open")
         if has_lease(entry, by.now) and entry.assignee != by.id:
-            raise NotAvailable("somebody is reading this case at the moment")
+            raise NotAvailable("somebody is reviewing this case at the moment")
         readers = [reading.reviewer for reading in latest_readings(conn, case_id)]
         if not readers:
-            raise NotAvailable("nobody has read this case yet")
+            raise NotAvailable("nobody has reviewed this case yet")
         if method is Method.SENIOR and is_party(by.actor, readers):
-            raise NotAvailable("you are one of the two readers: somebody else decides, or you do in a discussion")
+            raise NotAvailable("you are one of the two reviewers: somebody else decides, or you do in a discussion")
         close(conn, case_id, label, method, by, reason.strip())
         return _record(conn, by, case_id, "adjudicated")
 

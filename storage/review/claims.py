@@ -309,12 +309,12 @@ def claim_in(conn: Connection, by: Acting, case_id: str, lease: timedelta, token
     unheld = or_(~is_leased(by.now), _entry.assignee == by.id)
     free = and_(unheld, ~is_read_by(by.actor))
     if row.reading == "third" and not is_allowed(by.actor, Action.ADJUDICATE):
-        raise NotAvailable("two readers disagree: this reading is a senior's")
+        raise NotAvailable("two reviewers disagree: a senior decides")
     if row.closed_at is not None:
         raise NotAvailable("this case is closed")
     taken = _take(conn, and_(_entry.case_id == case_id, is_open(), free), by, lease, token)
     if taken is None:
-        raise NotAvailable("somebody else holds this case, or its reading is not yours")
+        raise NotAvailable("this case is assigned to somebody else, or this review is not yours")
     append(conn, by, action, case_id, {"tier": int(taken.tier), "named": True})
     return taken
 
@@ -376,12 +376,12 @@ def renew(db: Database, by: Acting, case_id: str, token: str, lease: timedelta =
             .returning(*_NAMED)
         ).first()
     if row is None:
-        raise LeaseLost("the lease on this case is not yours any more")
+        raise LeaseLost("this case is not assigned to you any more")
     return _claim(row)
 
 
 def _entry_row(conn: Connection, case_id: str) -> Any:
     row = conn.execute(select(inbox_entries).where(_entry.case_id == case_id)).first()
     if row is None:
-        raise NotAvailable("this case is not in the inbox")
+        raise NotAvailable("this case is not in the queue")
     return row

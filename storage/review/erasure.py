@@ -278,7 +278,7 @@ def _possible(conn: Connection, which: Selection) -> list[str]:
     """The selected cases. Raises NotErased while one of them is pending or rows of its batch still come in."""
     ids = _named_cases(conn, which)
     if not ids and not _find_refused(conn, which, ids):
-        raise NotErased("nothing of this name is here, or all of it is erased already")
+        raise NotErased("nothing of this name is here, or all of it is deleted already")
     for some in _parts(ids):
         pending = select(pending_cases.c.batch_id).where(pending_cases.c.case_id.in_(some)).distinct()
         going = select(batches.c.id).where(batches.c.id.in_(pending), batches.c.cancelled_at.is_(None))

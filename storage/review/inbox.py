@@ -123,7 +123,7 @@ def hand_over(db: Database, by: Acting, case_id: str, token: str, to: str, note:
 
 def _reserve(db: Database, by: Acting, case_id: str, token: str, to: str, note: str, kind: str) -> datetime:
     if not note.strip():
-        raise NoteNeeded("say in a note what the next reader should know")
+        raise NoteNeeded("enter a note for the next reviewer")
     with db.write() as conn:
         tier = _let_go(conn, by, case_id, token, kind=kind, note=note, to=to)
         if kind == "hand_over":
@@ -192,13 +192,13 @@ def obstacle(conn: Connection, entry: Any, to: str, now: datetime, *, senior: bo
     if has_lease(entry, now):
         return "was taken meanwhile"
     if is_kept_in(entry, now) and entry.assigned_by == entry.assignee:
-        return "was set aside by its reader"
+        return "was put on hold by its reviewer"
     if entry.reading == "third" and not senior:
         return "is a senior's to decide"
     if conn.execute(select(ratings.c.id).where(ratings.c.case_id == entry.case_id, ratings.c.reviewer == to)).first():
-        return "was read by them already"
+        return "was reviewed by them already"
     said = select(skips.c.at).where(skips.c.case_id == entry.case_id, skips.c.reviewer == to)
-    return "was given back by them: not me" if conn.execute(said.where(skips.c.reason == "not_me")).first() else ""
+    return "was declined by them" if conn.execute(said.where(skips.c.reason == "not_me")).first() else ""
 
 
 def _let_go(
@@ -208,9 +208,9 @@ def _let_go(
         update(inbox_entries).where(holds(by, case_id, token)).values(UNASSIGNED).returning(_entry.tier)
     ).scalar()
     if tier is None:
-        raise LeaseLost("the lease on this case is not yours any more")
+        raise LeaseLost("this case is not assigned to you any more")
     if not note.strip() and Tier(tier) in NEEDS_NOTE:
-        raise NoteNeeded("a P0 or P1 case that stays open needs a note for the next reader")
+        raise NoteNeeded("P0 and P1 cases need a hand-off note before you leave them")
     if note.strip():
         add_note(conn, by, case_id, kind, note, to)
     return Tier(tier)
@@ -223,7 +223,7 @@ def ask_second_opinion(db: Database, by: Acting, case_id: str, token: str, note:
     """
     with db.write() as conn:
         if conn.execute(select(_entry.case_id).where(holds(by, case_id, token))).first() is None:
-            raise LeaseLost("the lease on this case is not yours any more")
+            raise LeaseLost("this case is not assigned to you any more")
         asked = not has_asked_in(conn, by.id, case_id)
         noted = bool(note.strip()) and not _is_noted(conn, by, case_id, note)
         if asked:

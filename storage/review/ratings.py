@@ -81,7 +81,7 @@ def _submit(conn: Connection, by: Acting, case_id: str, token: str, form: Rating
     if reading is None:
         if _is_stored(conn, by.actor, case_id, submission_id):
             return Receipt(rating_id=submission_id, next=None, repeated=True)
-        raise LeaseLost("the lease on this case is not yours any more; what you filled in is kept as a draft")
+        raise LeaseLost("this case is not assigned to you any more; what you filled in is kept as a draft")
     _may_read(conn, by.actor, case_id, reading)
     _require_disposition(conn, case_id, form, settings := current_in(conn).settings)
     blind = is_blind(conn, by.actor, case_id, first=True)
@@ -125,7 +125,7 @@ def revise(db: Database, by: Acting, case_id: str, form: RatingForm, reason: str
     NotAvailable when what the case held was erased.
     """
     if not reason.strip():
-        raise ReasonNeeded("say why you change your reading")
+        raise ReasonNeeded("enter a reason for the change")
     with db.write() as conn:
         conn.execute(select(_entry.case_id).where(_entry.case_id == case_id).with_for_update())
         before = _last(conn, by.actor, case_id)
@@ -133,7 +133,7 @@ def revise(db: Database, by: Acting, case_id: str, form: RatingForm, reason: str
         if _is_stored(conn, by.actor, case_id, submission_id):
             return Receipt(rating_id=submission_id, next=None, repeated=True)
         if is_erased(conn, case_id):
-            raise NotAvailable("what this case held was erased: its readings stay as they are")
+            raise NotAvailable("what this case held was deleted: its reviews stay as they are")
         settings, was = current_in(conn).settings, RatingLabel(before.label)
         _require_disposition(conn, case_id, form, settings, before.fields["disposition"])
         blind, version = is_blind(conn, by.actor, case_id, first=False), before.version + 1

@@ -63,7 +63,7 @@ def take_back(db: Database, by: Acting, case_id: str, rating_id: str, lease: tim
                 conn, by, "reading_taken_back", case_id, {"rating": rating_id}, ratings, adjudications, inbox_entries
             )
         elif not _was_taken_back(conn, by.actor, rating_id):
-            raise TooLate("there is no such reading of yours")
+            raise TooLate("there is no such review of yours")
         return claim_in(conn, by, case_id, lease, new_token())
 
 
@@ -82,22 +82,22 @@ def _require_untouched(conn: Connection, row: Any, case_id: str, now: datetime) 
         raise TooLate("what this case held was erased")
     mine = ratings.c.case_id == case_id, ratings.c.reviewer == row.reviewer, ratings.c.version > 1
     if conn.execute(select(exists().where(*mine))).scalar():
-        raise TooLate("you have changed your reading since")
+        raise TooLate("you have changed your review since")
     seen = unblindings.c.case_id == case_id, unblindings.c.reviewer == row.reviewer
     if conn.execute(select(exists().where(*seen))).scalar():
-        raise TooLate("you have seen what the engine says of it")
+        raise TooLate("you have seen the AI's result")
 
 
 def _require_alone(conn: Connection, row: Any, entry: Any, now: datetime) -> None:
     """Raises TooLate where somebody else has begun to act on the case."""
     later = ratings.c.case_id == row.case_id, ratings.c.reviewer != row.reviewer, ratings.c.at >= row.at
     if conn.execute(select(exists().where(*later))).scalar():
-        raise TooLate("another reader has read it since")
+        raise TooLate("another reviewer has reviewed it since")
     resting = (made for made in versions_in(conn, row.case_id) if row.id in made.rating_ids)
     if any(made.method not in _BY_ITSELF or made.at != row.at for made in resting):
         raise TooLate("its label was decided since")
     if has_lease(entry, now):
-        raise TooLate("another reader has begun")
+        raise TooLate("another reviewer has begun")
 
 
 def _move(conn: Connection, row: Any, now: datetime) -> None:

@@ -43,7 +43,7 @@ def stored_labels(db: Database) -> dict[str, str]:
 def open_inbox(page: Page, path: str = "/inbox") -> None:
     """The inbox, its desk drawn."""
     page.goto(path)
-    expect(page.get_by_role("heading", name="Inbox")).to_be_visible()
+    expect(page.get_by_role("heading", name="Review", exact=True)).to_be_visible()
     expect(page.locator(".sld[data-stage]")).to_be_visible()
 
 

@@ -92,7 +92,7 @@ def test_late_cases_look_late_and_are_counted(page: Page, db: Database) -> None:
     expect(row).to_have_class(re.compile("over"))
     expect(row.get_by_text(re.compile("^overdue"))).to_have_css("font-weight", "700")
     expect(page.get_by_role("button", name=re.compile(r"P1 Urgent \d+ · 1 overdue"))).to_be_visible()
-    expect(page.get_by_role("heading", name="Inbox")).to_be_visible()
+    expect(page.get_by_role("heading", name="Review", exact=True)).to_be_visible()
 
 
 def test_the_list_does_not_move_under_the_hand_that_is_in_it(page: Page, db: Database) -> None:
@@ -194,7 +194,7 @@ def test_a_sound_is_played_once_somebody_asked_for_it(own_page: Page, db: Databa
 
 def test_what_cannot_be_screened_is_said_while_it_lasts(page: Page, db: Database) -> None:
     page.goto("/inbox")
-    expect(page.get_by_role("heading", name="Inbox")).to_be_visible()
+    expect(page.get_by_role("heading", name="Review", exact=True)).to_be_visible()
     batch_id, now = open_batch_of(db)
     pause(db, LOCAL_USER.at(now), batch_id)  # or the worker has screened it before it can fail
     add_rows(db, batch_id, [NewCase(row=1, external_id="p1", text=receive("Bread and roses."))], now)

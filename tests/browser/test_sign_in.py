@@ -110,7 +110,7 @@ def test_a_role_that_does_not_reach_is_refused_and_not_offered(visitor: Page) ->
     expect(visitor.get_by_text("Your role does not let you view results")).to_be_visible()
     shown = offered(visitor)
     assert shown.keys() == {"", "Review", "Screen", "Research", "Admin"}
-    assert shown["Review"] == ["Inbox", "Shift report"] and "Methods" in shown["Research"]
+    assert shown["Review"] == ["Queue", "Shift report"] and "Methods" in shown["Research"]
     assert "Misclassified" not in shown["Research"] and "Audit" not in shown["Admin"]
     screenshot(visitor, "refused")
 
@@ -165,7 +165,7 @@ def test_what_was_filled_in_outlives_the_session(visitor: Page, db: Database) ->
     assert db.rows(select(ratings.c.id)) == []
     visitor.get_by_role("link", name="Sign in again").click()
     sign_in(visitor, "ann")
-    expect(visitor.get_by_role("heading", name="Inbox")).to_be_visible()
+    expect(visitor.get_by_role("heading", name="Review", exact=True)).to_be_visible()
     assert f"case={case_id}" in visitor.url
     expect(visitor.get_by_role("button", name="Next case")).to_be_visible()
     visitor.keyboard.press("n")

@@ -157,7 +157,7 @@ def test_a_text_screened_while_an_inbox_lies_idle_reaches_people_at_once(
         assert secret is not None
         _add(db, Kind.SERVICE, mailbox.address)
         page.goto("/inbox")
-        expect(page.get_by_role("heading", name="Inbox")).to_be_visible()
+        expect(page.get_by_role("heading", name="Review", exact=True)).to_be_visible()
         assert not page.title().startswith("(")
         _note_rows(page)
         case_id, settled = _screen_at_another_browser(browser, running_app, db)
@@ -184,7 +184,7 @@ def test_a_page_whose_own_timers_stand_still_follows_all_the_same(own_page: Page
     """As in a tab that is hidden for long: what ticks is a worker of the page, which no browser slows down."""
     own_page.add_init_script(STOPPABLE_TIMERS)
     own_page.goto("/inbox")
-    expect(own_page.get_by_role("heading", name="Inbox")).to_be_visible()
+    expect(own_page.get_by_role("heading", name="Review", exact=True)).to_be_visible()
     _note_rows(own_page)
     stands = "window.slowed = true; window.late = false; setTimeout(() => { window.late = true; }, 0)"
     own_page.evaluate(stands)

@@ -6,8 +6,7 @@ import pytest
 from sqlalchemy import insert, select, update
 from streamlit.testing.v1 import AppTest
 
-from pages.review.case_amendment import DECIDED_MEANWHILE
-from pages.review.case_trail import flag_sentence
+from pages.review.case_trail import DECIDED_MEANWHILE, flag_sentence
 from pages.review.evidence_view import evidence_html, outcome_words, stopped_words
 from pages.ui.engine_view import node_view
 from screening.engine.pipeline import preset

@@ -10,10 +10,9 @@ from sqlalchemy import func, select, update
 from streamlit.testing.v1 import AppTest
 
 from pages.review.desk_view import next_words
-from pages.review.desk_words import form_offer
 from pages.review.inbox_desk import Here
 from pages.review.inbox_live import View, snapshot
-from pages.review.inbox_words import counts_words, empty_words, plain_name
+from pages.review.inbox_words import counts_words, empty_words, form_offer, plain_name
 from screening.labels import Label
 from screening.review.actors import LOCAL_USER
 from screening.review.rating_form import TextMark
@@ -180,7 +179,7 @@ def test_a_save_after_the_case_went_to_a_colleague_says_so_and_keeps_the_draft(
     kept = load_draft(page_database, LOCAL_USER, case_id)
     assert kept is not None and kept["note"] == "typed last"
     page = ask(page, "take", case=case_id)
-    assert "Somebody else holds this case" in answer(page)["words"] and TEXT not in _shown(page)
+    assert "assigned to somebody else" in answer(page)["words"] and TEXT not in _shown(page)
 
 
 def test_of_a_draft_nothing_is_said_to_who_filled_in_nothing(
@@ -238,7 +237,7 @@ def test_after_the_reveal_a_reading_is_not_taken_back_but_revised_with_a_reason(
     page = ask(page, "undo", case=last["case"], rating=last["rating"])
     assert not answer(page)["ok"] and desk(page)["stage"] == "read"
     page = ask(page, "revise", form={"label": "safe", "certainty": 5})
-    assert answer(page)["words"].startswith("Say why")
+    assert answer(page)["words"].startswith("Enter a reason")
     page = ask(page, "revise", form={"label": "safe", "certainty": 5}, note="second thoughts")
     assert desk(page)["last"] is None  # what was saved first is so no longer
     assert (desk(page)["read"]["version"], desk(page)["read"]["blind"]) == (2, False)
@@ -342,7 +341,7 @@ def test_finish_leaves_nothing_in_hand(open_page: Opener, page_database: Databas
 def test_an_urgent_case_is_not_skipped_without_a_note(open_page: Opener, page_database: Database) -> None:
     [urgent] = fill(page_database, [Tier.P1])
     page = ask(take_next(open_page("inbox")), "skip")
-    assert "needs a note" in answer(page)["words"] and desk(page)["case"]["id"] == urgent
+    assert "need a hand-off note" in answer(page)["words"] and desk(page)["case"]["id"] == urgent
     page = ask(page, "skip", note="I know the writer.")
     assert "Skipped" in desk(page)["said"] and "1 skipped by you" in _shown(page)
 
@@ -379,7 +378,7 @@ def test_a_case_that_is_not_in_hand_shows_nothing_of_itself(
     page = open_page("inbox", case=case_id)
     assert desk(page)["stage"] == "named" and TEXT not in _shown(page)
     page = ask(page, "take", case=case_id)
-    assert "Somebody else holds this case" in answer(page)["words"] and TEXT not in _shown(page)
+    assert "assigned to somebody else" in answer(page)["words"] and TEXT not in _shown(page)
 
 
 def test_a_link_to_a_case_of_somebody_elses_is_no_dead_end(

@@ -9,9 +9,8 @@ from sqlalchemy import update
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from pages.review.closed_pages import GONE_AFTER, NOTE, OpenInbox, closed_pages
 from pages.review.inbox_desk import Here
-from pages.review.inbox_live import ROUTE, View, seats, snapshot, view_of
+from pages.review.inbox_live import GONE_AFTER, NOTE, ROUTE, OpenInbox, View, closed_pages, seats, snapshot, view_of
 from pages.review.inbox_queue import act, offer
 from pages.ui import context
 from pages.ui.live import Seat, Seats

@@ -144,7 +144,7 @@ def test_one_of_two_readers_who_disagree_does_not_decide_alone(db: Database) -> 
     (case_id,) = fill(db)
     read(db, ANN, form("unsafe", 4), "a", ask=True)
     assert read(db, SENIOR, form("safe", 5), "b", LATER).next is Next.SENIOR
-    with pytest.raises(NotAvailable, match="one of the two readers"):
+    with pytest.raises(NotAvailable, match="one of the two reviewers"):
         adjudicate(db, SENIOR.at(LATER), case_id, RatingLabel.SAFE, "mine was right")
     made = adjudicate(db, SENIOR.at(LATER), case_id, RatingLabel.UNSAFE, "with Ann", Method.DISCUSSION)
     assert made.method is Method.DISCUSSION
@@ -209,13 +209,13 @@ def test_ones_own_reading_shows_nothing_of_the_others(db: Database) -> None:
 def test_an_adjudication_needs_a_reason_a_reading_and_a_free_case(db: Database) -> None:
     site(db)
     (case_id,) = fill(db)
-    with pytest.raises(NotAvailable, match="read this case yet"):
+    with pytest.raises(NotAvailable, match="reviewed this case yet"):
         adjudicate(db, SENIOR.at(NOW), case_id, RatingLabel.SAFE, "why")
     read(db, ANN, form(), "a", ask=True)
     with pytest.raises(ReasonNeeded):
         adjudicate(db, SENIOR.at(NOW), case_id, RatingLabel.SAFE, " ")
     assert claims.claim_next(db, BO.at(NOW)) is not None
-    with pytest.raises(NotAvailable, match="reading this case"):
+    with pytest.raises(NotAvailable, match="reviewing this case"):
         adjudicate(db, SENIOR.at(NOW), case_id, RatingLabel.SAFE, "why")
     adjudicate(db, SENIOR.at(NOW + 60 * MINUTE), case_id, RatingLabel.SAFE, "why")
     with pytest.raises(NotAvailable, match="not open"):

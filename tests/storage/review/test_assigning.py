@@ -52,8 +52,8 @@ def test_what_is_in_other_hands_is_refused_in_words_and_left_alone(db: Database)
     assert done.given == (free,)
     assert done.refused == {
         held: "was taken meanwhile",
-        aside: "was set aside by its reader",
-        read: "was read by them already",
+        aside: "was put on hold by its reviewer",
+        read: "was reviewed by them already",
         "0" * 32: "is closed",
     }
     assert claims.renew(db, SENIOR.at(NOW + MINUTE), held, taken.token).case_id == held, "its holder goes on"
@@ -65,7 +65,7 @@ def test_what_waits_for_its_second_reader_is_given_to_whoever_has_not_read_it(db
     assert first is not None
     inbox.ask_second_opinion(db, ANN.at(NOW), case_id, first.token)
     submit_rating(db, ANN.at(NOW), case_id, first.token, form(), "1" * 32)
-    assert assign(db, SENIOR.at(NOW), [case_id], ANN.id).refused == {case_id: "was read by them already"}
+    assert assign(db, SENIOR.at(NOW), [case_id], ANN.id).refused == {case_id: "was reviewed by them already"}
     assert assign(db, SENIOR.at(NOW), [case_id], BO.id).given == (case_id,)
 
 
@@ -74,7 +74,7 @@ def test_a_senior_gives_again_what_was_given_and_not_what_was_refused_for_good(d
     claim = claims.claim_next(db, BO.at(NOW))
     assert claim is not None
     inbox.decline(db, BO.at(NOW), case_id, claim.token)
-    assert assign(db, SENIOR.at(NOW), [case_id], BO.id).refused == {case_id: "was given back by them: not me"}
+    assert assign(db, SENIOR.at(NOW), [case_id], BO.id).refused == {case_id: "was declined by them"}
     assert assign(db, SENIOR.at(NOW), [case_id], ANN.id).given == (case_id,)
     assert assign(db, SENIOR.at(NOW), [case_id], CY.id).given == (case_id,)
     assert claims.claim_next(db, ANN.at(NOW)) is None
@@ -106,7 +106,7 @@ def _set(db: Database, **values: object) -> None:
     ("until", "values", "refusal"),
     [
         ("assigned_until", {"assignee": "ann", "lease_token": "t"}, "was taken meanwhile"),
-        ("assigned_until", {"assigned_by": "ann", "assignee": "ann"}, "was set aside by its reader"),
+        ("assigned_until", {"assigned_by": "ann", "assignee": "ann"}, "was put on hold by its reviewer"),
     ],
 )
 def test_what_kept_a_case_ends_at_its_moment(db: Database, until: str, values: dict[str, object], refusal: str) -> None:

@@ -213,7 +213,7 @@ def test_a_case_in_somebodys_hands_is_decided_once_their_lease_is_over(
     if free:
         assert adjudicate(db, SENIOR.at(now), case_id, UNSAFE, "why").version == 1
     else:
-        with pytest.raises(NotAvailable, match="reading this case"):
+        with pytest.raises(NotAvailable, match="reviewing this case"):
             adjudicate(db, SENIOR.at(now), case_id, UNSAFE, "why")
 
 

@@ -104,7 +104,7 @@ def test_it_is_too_late_once_another_reader_has_read_the_case(db: Database) -> N
     second = claims.claim_next(db, BO.at(NOW + SECOND))
     assert second is not None
     ratings.submit_rating(db, BO.at(NOW + 2 * SECOND), case_id, second.token, form("unsafe", 5), new_id(NOW + SECOND))
-    with pytest.raises(TooLate, match="another reader"):
+    with pytest.raises(TooLate, match="another reviewer"):
         take_back(db, ANN.at(NOW + 3 * SECOND), case_id, given)
     assert len(_all(db, ratings_table)) == 2
 
@@ -141,7 +141,7 @@ def test_a_reading_is_moved_only_where_its_reader_gets_the_case(db: Database, mo
     given = _read(db, case_id)
 
     def refuse(*_args: object) -> None:
-        raise claims.NotAvailable("somebody else holds this case")
+        raise claims.NotAvailable("this case is assigned to somebody else")
 
     monkeypatch.setattr(taking_back, "claim_in", refuse)
     with pytest.raises(claims.NotAvailable):
@@ -154,7 +154,7 @@ def test_what_was_changed_or_erased_is_not_taken_back_and_the_words_say_so(db: D
     changed, erased = fill(db, [Tier.P2, Tier.P3])
     given = _read(db, changed)
     ratings.revise(db, ANN.at(NOW + SECOND), changed, form("safe", 5), "second thoughts", new_id(NOW))
-    with pytest.raises(TooLate, match="you have changed your reading since"):
+    with pytest.raises(TooLate, match="you have changed your review since"):
         take_back(db, ANN.at(NOW + 2 * SECOND), changed, given)
     given = _read(db, erased)
     with db.write() as conn:

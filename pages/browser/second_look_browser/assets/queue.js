@@ -144,7 +144,7 @@ class Queue {
     this.soundWords();
     this.root.append(
       make("section", { class: "queue", "aria-label": "Queue" },
-        make("header", {}, make("h1", {}, "Inbox"), this.waits), this.still, this.words, this.pills, this.alert, this.tools,
+        make("header", {}, make("h1", {}, "Review"), this.waits), this.still, this.words, this.pills, this.alert, this.tools,
         make("div", { class: "tools" }, this.sort, this.give), this.giving, this.list, this.changed, this.foot, this.bar, this.disputed,
         make("p", { class: "foot" }, this.live, this.soundOn, " · ", test)));
   }
