@@ -7,6 +7,7 @@ sign-in gate.
 import argparse
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,7 +19,6 @@ from starlette.responses import FileResponse
 from starlette.routing import Route
 
 from jobs import garbage, logs
-from pages.batches import text_live
 from pages.batches.intake_runs import intake_runs
 from pages.review import inbox_live
 from pages.site import health
@@ -31,12 +31,14 @@ from pages.ui.http import (
     is_served_over_tls,
     require_safe_bind,
     sign_in_configured,
+    take_options,
 )
 from pages.ui.shell import ENTRIES, say_fault
 from storage.database import passing_fault
 
 PAGES = Path(__file__).parent / "pages"
 INDEX = Path(st.__file__).parent / "static" / "index.html"
+take_options(os.environ)
 SIGN_IN = sign_in_configured()
 STOPS_WITHIN_S = 5
 
@@ -76,7 +78,6 @@ app = st.App(
     routes=[
         downloads.FILES_ROUTE,
         inbox_live.ROUTE,
-        text_live.ROUTE,
         *health.ROUTES,
         Route("/favicon.ico", lambda _request: FileResponse(PAGES / "ui" / "icon.png")),  # browsers ask for it anyhow
         *([auth.SIGN_OUT_ROUTE] if SIGN_IN else []),

@@ -5,18 +5,19 @@ from dataclasses import replace
 import streamlit as st
 
 from pages.batches.pipelines import choose, decide_or_refuse
-from pages.batches.single_text import Typed, empty_html, hand_in, press_of
-from pages.batches.text_live import PLACE, follow, watched_view
+from pages.batches.single_text import Typed, empty_html, hand_in, press_of, status_html, view_html
 from pages.batches.what_to_screen import MISSING, choose_kind, clear_fields, typed_fields
 from pages.ui import context
+from pages.ui.auth import poll_session
 from pages.ui.context import remember_refusal
 from pages.ui.texts import texts_html
 from screening.datasets.turns import TurnsRefused
 from screening.engine.pipeline import PipelineConfig
-from screening.review.policy import Action, Forbidden, require
+from screening.review.policy import Action, Forbidden, is_allowed, require
 from storage.batches import batches, single_texts
 from storage.batches.pipelines import active_version
 from storage.batches.single_texts import SingleText, UnknownText
+from storage.site.heartbeats import workers_silence
 
 EXAMPLE = "Finished the history essay at two in the morning. Some days I wonder what all of this is for."
 
@@ -27,7 +28,8 @@ require(person, Action.SCREEN_TEXT)
 def find_text() -> SingleText | None:
     """The text named in the address, None where there is none of this person's."""
     try:
-        return single_texts.look(db, person, st.query_params["case"]) if "case" in st.query_params else None
+        with db.one_snapshot():  # headline, counters and agents are of one moment
+            return single_texts.look(db, person, st.query_params["case"]) if "case" in st.query_params else None
     except UnknownText:
         del st.query_params["case"]
     except Forbidden as refused:
@@ -100,6 +102,24 @@ def take_up(single: SingleText) -> None:
     st.rerun()
 
 
+def show_text_now() -> None:
+    """The text as it stands, each second while it is screened; once it has ended the page runs, for its buttons."""
+    now, found = context.now(), find_text()
+    if found is None:
+        for part in empty_html(context.usual_pipeline()):
+            st.html(part)
+        return
+    if running and found.ended:
+        st.rerun(scope="app")
+    if not found.ended:
+        single_texts.watch(db, person.at(now), found.case_id)
+    may_read = any(is_allowed(person, action) for action in (Action.CLAIM_NEXT, Action.BROWSE_QUEUE))
+    silence = None if found.ended else workers_silence(db, now)
+    st.html(status_html(found, now, context.site().help_text, may_read=may_read, silence=silence))
+    for part in view_html(found, now):
+        st.html(part)
+
+
 if st.query_params.pop("example", None) and not st.session_state.get("raw"):
     st.session_state["raw"] = EXAMPLE
 single = find_text()
@@ -107,23 +127,16 @@ parked = single if single and single.error and single.state != "cancelled" else 
 if parked and parked.error == "unwatched":
     take_up(parked)  # it was withdrawn while nobody seemed to watch: somebody does now
 running = single is not None and not single.ended
+st.title("Screen a text")
 left, right = st.columns([1, 2.5], gap="medium")
 with left:
-    st.title("Screen a text")
     text_form(running)
     buttons(single, running)
     if single is not None and (single.thread is not None or not st.session_state.get("raw")):
         words = "conversation" if single.thread else "text"
         st.html(texts_html(single.text, single.thread, single.reply, label=f"The {words} that was screened"))
     st.caption("Your text is sent to the AI and stored in the database. Do not paste PHI unless your site allows it.")
-with right:
-    now = context.now()
-    with st.container(key=PLACE):
-        follow(single, person.at(now))
-        if single is None:
-            for part in empty_html(context.usual_pipeline()):
-                st.html(part)
-        else:
-            watched_view(single, person.at(now))
+with right, st.container(key="live_text"):
+    st.fragment(poll_session(show_text_now), run_every=1.0 if running else None)()
     if parked:
         retry_button(parked)

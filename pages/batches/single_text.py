@@ -9,7 +9,7 @@ from html import escape
 
 from jobs.intake import receiver
 from pages.ui.charts import way_html
-from pages.ui.engine_view import budget_html, evidence_sentence, key_html, live_html, node_views, rows_html
+from pages.ui.engine_view import budget_html, evidence_sentence, live_html, node_views
 from pages.ui.format import local_time
 from pages.ui.labels import (
     DELTA_MEANING,
@@ -109,18 +109,10 @@ def _case(typed: Typed, take: Receive) -> NewCase:
     return NewCase(row=1, external_id="text", text=take(typed.text), reply=reply)
 
 
-def view_html(single: SingleText, now: datetime) -> str:
-    """The budget and the nodes as they stand."""
+def view_html(single: SingleText, now: datetime) -> tuple[str, str]:
+    """What is spent, which each second changes, and the agents as they stand, which their answers change."""
     views = node_views(single.pipeline, single.draws, ended=single.ended)
-    return _spent_html(single, now) + _way_html(single) + live_html(views, ended=single.ended) + _MEANING
-
-
-def parts_html(single: SingleText, now: datetime) -> tuple[str, tuple[str, ...]]:
-    """Of `view_html` what lasts while draws come, unless an agent is read off for the first time; and, in its order,
-    what changes with them: the budget, the diagram, each node's row.
-    """
-    views = node_views(single.pipeline, single.draws, ended=single.ended)
-    return key_html(views), (_spent_html(single, now), _way_html(single), *rows_html(views, ended=single.ended))
+    return _spent_html(single, now), _way_html(single) + live_html(views, ended=single.ended) + _MEANING
 
 
 def _spent_html(single: SingleText, now: datetime) -> str:
@@ -136,12 +128,12 @@ def _way_html(single: SingleText) -> str:
     return way_html(single.pipeline, single.draws, ended=single.ended, outcome=single.outcome)
 
 
-def empty_html(pipeline: PipelineConfig) -> tuple[str, str]:
-    """The same two places before anything is asked."""
-    ready = _status_html("○ Ready", "quiet", ["Each agent is asked until its usual answer is clear."])
+def empty_html(pipeline: PipelineConfig) -> tuple[str, str, str]:
+    """The same three places before anything is asked."""
+    ready = _status_html("○ Ready", "quiet", ["Each AI agent is queried repeatedly until one answer clearly leads."])
     nodes = live_html(node_views(pipeline, {}, ended=False), ended=False)
     budget = budget_html(0, most_calls(pipeline, flagged=True), cost_usd=0.0, seconds=None)
-    return ready, budget + way_html(pipeline, {}, ended=False) + nodes + _MEANING
+    return ready, budget, way_html(pipeline, {}, ended=False) + nodes + _MEANING
 
 
 def status_html(
@@ -155,7 +147,7 @@ def status_html(
     title, colour, sentences = _status(single, now, silence)
     worried = single.outcome is not None and single.outcome is not Outcome.SAFE
     more = [f"If you are worried about somebody: {help_text}"] if worried else []
-    return _status_html(title, colour, [*sentences, *more], _inbox_html(single, link=may_read))
+    return _status_html(title, colour, [*sentences, *more], _inbox_html(single, link=may_read), given=" sl-given")
 
 
 def _inbox_html(single: SingleText, *, link: bool) -> str:
@@ -166,10 +158,10 @@ def _inbox_html(single: SingleText, *, link: bool) -> str:
     return f'<p class="sl-waits">{waits} for a clinician.</p>'
 
 
-def _status_html(title: str, colour: str, sentences: Sequence[str], waits: str = "") -> str:
+def _status_html(title: str, colour: str, sentences: Sequence[str], waits: str = "", given: str = "") -> str:
     paragraphs = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
     return (
-        f'<div class="sl-live sl-status" role="status">'
+        f'<div class="sl-live sl-status{given}" role="status">'
         f'<span class="sl-badge sl-verdict sl-c-{colour}">{escape(title)}</span>{waits}{paragraphs}</div>'
     )
 

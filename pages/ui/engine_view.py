@@ -427,18 +427,9 @@ def live_html(views: Sequence[NodeView], *, ended: bool) -> str:
 
     The shares with their bands are one click away once it has ``ended``: a tick would close them again.
     """
-    return f'<div class="sl-live">{"".join(rows_html(views, ended=ended))}{key_html(views)}</div>'
-
-
-def rows_html(views: Sequence[NodeView], *, ended: bool) -> tuple[str, ...]:
-    """Each node's row."""
-    return tuple(_node(number, view, ended) for number, view in enumerate(views, start=1))
-
-
-def key_html(views: Sequence[NodeView]) -> str:
-    """What the bars of these rows mean."""
+    rows = "".join(_node(number, view, ended) for number, view in enumerate(views, start=1))
     sampled = [view.rule for view in views if view.distribution is None]
-    return legend_html(sampled, read_off=len(sampled) < len(views))
+    return f'<div class="sl-live">{rows}{legend_html(sampled, read_off=len(sampled) < len(views))}</div>'
 
 
 def budget_html(calls: int, budget: int, *, cost_usd: float | None, seconds: float | None) -> str:

@@ -5,19 +5,21 @@ import base64
 import hashlib
 import ipaddress
 import re
-import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import streamlit as st
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from pydantic import TypeAdapter
 from starlette.datastructures import MutableHeaders
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from streamlit import config
 from streamlit.auth_util import get_cookie_with_chunks
 from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.web.bootstrap import load_config_options
 from streamlit.web.server.server_util import get_cookie_secret
 from streamlit.web.server.starlette.starlette_app_utils import decode_signed_value
 from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
@@ -32,12 +34,9 @@ FILES = "/_file"
 """Where the addresses of streamed files begin."""
 LIVE = "/_live/inbox"
 """Where an open inbox asks what is new."""
-LIVE_TEXT = "/_live/text"
-"""Where a page that watches a text being screened asks what is new."""
 _NOT_A_PAGE = (
     FILES,
     LIVE,
-    LIVE_TEXT,
     "/_stcore",
     "/static",
     "/media",
@@ -51,17 +50,24 @@ _NOT_A_PAGE = (
 )
 
 
-WORTH_COMPRESSING = 500
-"""Bytes; a smaller answer fits one packet and is not compressed."""
-_GZIP = 31
-
-
 class UnsafeBind(Exception):
     """The server would answer other machines, and nobody would have to sign in."""
 
 
 class UnreadableSecrets(Exception):
     """A secrets file is there and cannot be read, so nobody can tell whether people must sign in."""
+
+
+def take_options(environment: Mapping[str, str]) -> None:
+    """Take Streamlit's options from the environment, which its own command does and an app started by uvicorn does not:
+    without this a secrets file that is named there were not read, and nobody had to sign in. ValidationError.
+    """
+    given = {
+        name: said.split() if option.multiple else TypeAdapter(option.type).validate_python(said)
+        for name, option in config.get_config_options().items()
+        if (said := environment.get(option.env_var)) is not None
+    }
+    load_config_options(given)
 
 
 def sign_in_configured() -> bool:
@@ -111,12 +117,6 @@ def content_policy(index_html: str) -> str:
         "manifest-src 'self'; frame-src 'none'; frame-ancestors 'none'; base-uri 'self'; form-action 'self'; "
         "object-src 'none'"
     )
-
-
-def compress(body: bytes) -> bytes:
-    """The same in gzip at level 4: half the time of the highest level, for 3 % more bytes."""
-    packer = zlib.compressobj(4, zlib.DEFLATED, _GZIP)
-    return packer.compress(body) + packer.flush()
 
 
 class SecurityHeaders:

@@ -4,13 +4,12 @@ No page script runs for such a question, so that nothing else on the page is dra
 browser that it was made for. Who asks is looked up each time; that does not count as activity.
 """
 
-import json
 import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -19,7 +18,6 @@ from starlette.responses import PlainTextResponse, Response
 from pages.ui import context
 from pages.ui.auth import Unidentified, browser_of
 from pages.ui.format import seen_from, zone_name
-from pages.ui.http import WORTH_COMPRESSING, compress
 from screening.review.actors import Actor
 from screening.review.policy import Forbidden
 from storage.audit_log import record_refusal
@@ -50,28 +48,6 @@ class OfBrowser(Protocol):
 
 B = TypeVar("B", bound=OfBrowser)
 S = TypeVar("S", bound=Seat)
-
-
-class Body:
-    """A JSON answer that goes to several browsers: written and compressed once."""
-
-    def __init__(self, content: Any) -> None:
-        self._plain = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
-        self._packed: bytes | None = None  # not a `cached_property`: one lock for all bodies has threads wait
-
-    def _gzip_body(self) -> bytes:
-        if self._packed is None:
-            self._packed = compress(self._plain)
-        return self._packed
-
-    def answer(self, *, gzip: bool) -> Response:
-        """The answer, compressed where the browser takes ``gzip`` and the body is large enough."""
-        headers = {"Vary": "Accept-Encoding"}
-        if not gzip or len(self._plain) < WORTH_COMPRESSING:
-            return Response(self._plain, headers=headers, media_type="application/json")
-        return Response(
-            self._gzip_body(), headers=headers | {"Content-Encoding": "gzip"}, media_type="application/json"
-        )
 
 
 class Addresses(Generic[B]):

@@ -102,20 +102,13 @@ def test_escape_stops_it_undecided(page: Page) -> None:
     expect(page.get_by_text("Nothing was decided")).to_be_visible()
 
 
-def test_the_view_follows_without_being_drawn_anew_and_says_when_the_line_is_lost(page: Page) -> None:
+def test_all_that_is_shown_is_of_one_moment(page: Page) -> None:
     page.goto("/screen")
     _submit_for_long(page)
     drawn = page.locator(".sl-budget b")
     expect(drawn).not_to_have_text("0")
     before = drawn.inner_text()
-    page.evaluate("window.kept = [...document.querySelectorAll('.sl-status, .sl-budget, .sl-node')]")
     expect(drawn).not_to_have_text(before)
-    assert page.evaluate("window.kept.length === 5 && window.kept.every((one) => one.isConnected)")
-    page.route("**/_live/text/**", lambda route: route.fulfill(body="Please sign in to this network."))
-    lost = page.get_by_text("Connection lost. Trying again.")
-    expect(lost).to_be_visible()
-    page.unroute("**/_live/text/**")
-    expect(lost).not_to_be_visible()
 
 
 def test_a_reload_comes_back_to_the_same_text_shown_as_text(page: Page) -> None:

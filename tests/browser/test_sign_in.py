@@ -1,13 +1,8 @@
 """Signing in through a real OpenID provider: the deep link, the missing role, sessions that end on the server."""
 
-import os
-import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -23,10 +18,9 @@ from storage.review.drafts import load_draft
 from storage.schema import ratings, sessions
 from storage.site import accounts
 from tests.browser.accessibility import violations
-from tests.browser.conftest import ROOT, RunningApp, screenshot
+from tests.browser.conftest import RunningApp, screenshot
 from tests.browser.signed_in_site import open_id_provider, sign_in, signed_in_site
 from tests.databases import write
-from tests.free_port import free_port
 from tests.storage.inbox_cases import fill
 
 pytestmark = pytest.mark.browser
@@ -236,28 +230,3 @@ def test_signing_out_ends_the_session_on_the_server(visitor: Page) -> None:
     visitor.context.add_cookies(cookies)  # type: ignore[arg-type]
     visitor.goto("/batches")
     expect(visitor.get_by_text("You were signed out")).to_be_visible()
-
-
-@pytest.mark.parametrize(
-    ("setting", "secrets"), [("0.0.0.0", None), ("127.0.0.1", "[auth\nbroken")]
-)  # fmt: skip
-def test_the_server_does_not_start_open(setting: str, secrets: str | None, tmp_path: Path) -> None:
-    """Every interface without sign-in, or a secrets file that cannot be read: no server."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("STREAMLIT_")}
-    environment |= {"STREAMLIT_SERVER_ADDRESS": setting, "DATABASE_URL": f"sqlite:///{tmp_path / 'x.db'}"}
-    if secrets is not None:
-        (tmp_path / "secrets.toml").write_text(secrets)
-        environment["STREAMLIT_SECRETS_FILES"] = str(tmp_path / "secrets.toml")
-    port = str(free_port())
-    process = subprocess.Popen(
-        [sys.executable, str(ROOT / "app.py"), "--port", port],
-        cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
-    try:
-        output = process.communicate(timeout=60)[0].decode()
-    except subprocess.TimeoutExpired:
-        process.kill()
-        output = process.communicate()[0].decode()
-        pytest.fail(f"the server went on running:\n{output}")
-    assert process.returncode != 0
-    assert re.search("only serves 127.0.0.1|secrets file cannot be read", output)

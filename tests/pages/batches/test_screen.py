@@ -4,7 +4,7 @@ import json
 import os
 import re
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -14,19 +14,21 @@ from streamlit.testing.v1.element_tree import Button
 
 from commands.__main__ import main
 from jobs.port import system_clock
-from pages.batches.single_text import Typed, press_of
+from pages.batches.single_text import Typed, press_of, status_html
 from pages.ui import context
 from screening.engine.pipeline import preset
 from screening.review.actors import LOCAL_USER
 from screening.text.conversation import Judged, Question
 from storage import settings_store
-from storage.batches import live
+from storage.audit_log import events
+from storage.batches import live, single_texts
 from storage.batches.batches import pause, resume
 from storage.database import Database
 from storage.schema import batches, cases
-from storage.site.heartbeats import beat
+from storage.site.heartbeats import Silence, beat
 from tests.pages.conftest import Opener
 from tests.pages.working import work
+from tests.storage.inbox_cases import ADMIN, RESEARCHER
 
 
 def _submit(page: AppTest, text: str, reply: str = "") -> AppTest:
@@ -156,6 +158,33 @@ def test_a_text_that_an_administrator_paused_says_so(open_page: Opener, page_dat
     resume(page_database, LOCAL_USER.at(system_clock()), batch_id)
     work(page_database)
     assert "Labeled safe" in _shown(page.run())
+
+
+def test_what_keeps_answers_from_coming_is_said_with_the_moment(open_page: Opener, page_database: Database) -> None:
+    case_id = _case(_submit(open_page("screen"), "A quiet day."))
+    began = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
+    live.update_live(page_database, case_id, "worker", "main", "SE", began)
+
+    def said(seconds: float, silence: Silence | None = None) -> str:
+        single = single_texts.look(page_database, LOCAL_USER, case_id)
+        return status_html(single, began + timedelta(seconds=seconds), "", may_read=False, silence=silence)
+
+    assert "Asking the agents" in said(9) and "No answer" not in said(9)
+    assert "No answer has come since 09:00 UTC" in said(11) == said(15)
+    assert "The last sign of life came at 09:00 UTC." in said(14, Silence(since=began))
+    assert "kept, undecided" in said(14, Silence(since=None)) and "Asking" not in said(14, Silence(since=None))
+
+
+def test_nobody_else_is_shown_anything_of_a_text_and_the_refusal_is_kept(
+    open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case_id = _case(_submit(open_page("screen"), "A quiet day."))
+    live.update_live(page_database, case_id, "worker", "main", "UUUU", system_clock())
+    monkeypatch.setattr(context, "actor", lambda: RESEARCHER)
+    page = open_page("screen", case=case_id)
+    assert "Ready" in _shown(page) and "quiet day" not in _shown(page) and "4</b> of" not in _shown(page)
+    refused = [event for event in events(page_database, ADMIN) if event.action == "refused"]
+    assert [(event.actor, event.subject) for event in refused] == [(RESEARCHER.id, case_id)]
 
 
 def test_a_reload_finds_the_text_by_its_address(open_page: Opener, page_database: Database) -> None:

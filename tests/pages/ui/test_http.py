@@ -2,6 +2,11 @@
 
 import base64
 import hashlib
+import os
+import re
+import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -9,6 +14,7 @@ from urllib.parse import quote
 import pytest
 import streamlit as st
 from httpx import Headers
+from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -27,8 +33,10 @@ from pages.ui.http import (
     UnsafeBind,
     content_policy,
     require_safe_bind,
+    take_options,
 )
-from tests.pages.ui.conftest import Guarded
+from tests.free_port import free_port
+from tests.pages.ui.conftest import ROOT, Guarded
 
 
 async def _answer(_request: Request) -> PlainTextResponse:
@@ -106,6 +114,56 @@ def test_a_wider_bind_is_refused_without_sign_in(address: str | None) -> None:
     with pytest.raises(UnsafeBind):
         require_safe_bind(address, sign_in=False)
     require_safe_bind(address, sign_in=True)
+
+
+@pytest.mark.parametrize(
+    ("setting", "secrets"), [("0.0.0.0", None), ("127.0.0.1", "[auth\nbroken")]
+)  # fmt: skip
+def test_the_server_does_not_start_open(setting: str, secrets: str | None, tmp_path: Path) -> None:
+    """Every interface without sign-in, or a secrets file that cannot be read: no server."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("STREAMLIT_")}
+    environment |= {"STREAMLIT_SERVER_ADDRESS": setting, "DATABASE_URL": f"sqlite:///{tmp_path / 'x.db'}"}
+    if secrets is not None:
+        (tmp_path / "secrets.toml").write_text(secrets)
+        environment["STREAMLIT_SECRETS_FILES"] = str(tmp_path / "secrets.toml")
+    port = str(free_port())
+    process = subprocess.Popen(
+        [sys.executable, str(ROOT / "app.py"), "--port", port],
+        cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    try:
+        output = process.communicate(timeout=60)[0].decode()
+    except subprocess.TimeoutExpired:
+        process.kill()
+        output = process.communicate()[0].decode()
+        pytest.fail(f"the server went on running:\n{output}")
+    assert process.returncode != 0
+    assert re.search("only serves 127.0.0.1|secrets file cannot be read", output)
+
+
+def test_options_of_the_environment_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {
+        "STREAMLIT_SECRETS_FILES": "/a.toml /b.toml",
+        "STREAMLIT_SERVER_MAX_MESSAGE_SIZE": "17",
+        "STREAMLIT_SERVER_ALLOWED_HOSTS": "clinic.example",
+        "STREAMLIT_SERVER_HEADLESS": "false",
+        "ANOTHER": "x",
+    }
+    try:
+        take_options(given)
+        names = ("secrets.files", "server.maxMessageSize", "server.allowedHosts", "server.headless")
+        assert [st.get_option(name) for name in names] == [["/a.toml", "/b.toml"], 17, ["clinic.example"], False]
+        with pytest.raises(ValidationError):
+            take_options({"STREAMLIT_SERVER_MAX_MESSAGE_SIZE": "many"})
+    finally:
+        take_options({})
+
+
+def test_a_head_without_end_is_refused(guarded: Guarded) -> None:
+    host, _, port = guarded.address.partition(":")
+    with socket.create_connection((host, int(port)), timeout=30) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nX-Head: " + b"x" * 300_000)
+        assert b" 400 " in connection.recv(1000)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1", "localhost"])
