@@ -48,6 +48,15 @@ async def drawn(sent: dict[str, Any], count: int = 2) -> str:
         return encode_draws(await sampler.draw(wave(count)))
 
 
+async def test_a_redirect_is_not_followed():
+    async with StubServer(StubPlan(script=(Fault.REDIRECT,))) as stub:
+        async with ChatSampler(settings_for(stub), load_prompts()) as sampler:
+            with pytest.raises(SamplerError) as error:
+                await sampler.draw(wave(1))
+        assert stub.counters.requests == 1
+    assert (error.value.kind, error.value.stops_batch) == ("redirected", True)
+
+
 async def test_a_text_is_screened_over_chat_completions():
     async with StubServer() as stub, ChatSampler(settings_for(stub), load_prompts()) as sampler:
         result = await screen(TEXT, Guard(), preset("recommended"), sampler)
