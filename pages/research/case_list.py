@@ -357,8 +357,8 @@ def show_sent(batch_id: str) -> None:
 
 def _send(db: Database, person: Actor, cell: Cell, picked: Sequence[str], *, mixed: bool) -> SecondLooks:
     number = len(picked) if mixed else 0
-    controls = control_cases(db, person, cell, picked, number, secrets.token_hex(8)) if number else ()
-    return request_second_looks(db, person.at(context.now()), (*picked, *controls), shown=picked)
+    controls = control_cases(db, person, cell, picked, number, secrets.token_hex(8)) if number else {}
+    return request_second_looks(db, person.at(context.now()), (*picked, *controls), shown=picked, controls=controls)
 
 
 def _review_now(db: Database, person: Actor, cell: Cell, case_id: str, *, mixed: bool) -> None:

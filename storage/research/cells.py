@@ -222,10 +222,11 @@ def _cases(conn: Connection, ids: Sequence[str], hidden: Mapping[str, None]) -> 
 
 def control_cases(
     db: Database, actor: Actor, cell: Cell, picked: Collection[str], number: int, seed: str
-) -> tuple[str, ...]:
+) -> Mapping[str, float]:
     """So many decided cases at random from the cells beside this one, of its original label or its outcome, that were
-    not picked and never in the queue: beside them neither label nor outcome of a case tells why it was sent. Without an
-    original label they are of the same outcome; fewer where there are no more. Raises Forbidden.
+    not picked and never in the queue, each with its probability: beside them neither label nor outcome of a case tells
+    why it was sent. Without an original label they are of the same outcome; fewer where there are no more. Raises
+    Forbidden.
     """
     require(actor, Action.REQUEST_REVIEW)
     beside = [replace(cell, outcome=other.value) for other in Label if other.value in _DECIDED - {cell.outcome}]
@@ -240,4 +241,5 @@ def control_cases(
         found = {case_id for each in beside for case_id in listed_ids(conn, each)}
         entered = select(inbox_entries.c.case_id).where(inbox_entries.c.case_id.in_(found))
         pool = found.difference(picked, conn.execute(entered).scalars())
-    return tuple(sorted(pool, key=lambda case_id: sha256(f"{seed} {case_id}".encode()).digest())[:number])
+    drawn = sorted(pool, key=lambda case_id: sha256(f"{seed} {case_id}".encode()).digest())[:number]
+    return dict.fromkeys(drawn, len(drawn) / max(1, len(pool)))

@@ -215,7 +215,7 @@ def reviews_in(db: Database, actor: Actor, batch_id: str, rows: Integers) -> Rev
     newest = adjudications.alias().c
     last = select(func.max(newest.version)).where(newest.case_id == cases.c.id).correlate(cases).scalar_subquery()
     first = and_(ratings.c.case_id == cases.c.id, ratings.c.version == 1, ratings.c.reading == "first")
-    query = select(cases.c.row, entry.chance, entry.closed_at, made.label, made.method, ratings.c.blind)
+    query = select(cases.c.row, entry.sent_as, entry.closed_at, made.label, made.method, ratings.c.blind)
     query = query.add_columns(done.outcome, done.audited).join(inbox_entries, entry.case_id == cases.c.id)
     query = query.outerjoin(screenings, done.case_id == cases.c.id).outerjoin(ratings, first)
     query = query.outerjoin(adjudications, and_(made.case_id == cases.c.id, made.version == last))
@@ -231,7 +231,7 @@ def reviews_in(db: Database, actor: Actor, batch_id: str, rows: Integers) -> Rev
         if not there:
             continue
         found.entered[place] = True
-        by_chance = row.chance != 0 and (row.audited or row.chance is not None)
+        by_chance = row.sent_as == "drawn" or (row.sent_as is None and row.audited)
         found.picked[place] = not by_chance or row.outcome == Outcome.HUMAN_REVIEW.value
         if row.label is not None and row.blind and row.closed_at is not None:
             code = _reference(row.label)

@@ -104,14 +104,15 @@ def request_second_looks(
     *,
     shown: Collection[str] = (),
     chances: Mapping[str, float] | None = None,
+    controls: Mapping[str, float] | None = None,
 ) -> SecondLooks:
     """Open an inbox entry for each of these cases that has an outcome and none yet; returns how many these are.
 
     Tier and reason are an audit sample's, so a reader cannot tell who sent the case or why. A reading asked for in this
     way enters no audit estimate: whoever picks the cases would pick the answer. ``chances`` are the probabilities of
-    those that were drawn at random; the others were picked, and stand for none but themselves. Of ``shown`` cases the
-    actor has seen the engine's view: a reading of their own of these is not blind. Raises Forbidden, ValueError for too
-    many cases.
+    those that were drawn at random from all that were not picked, ``controls`` of those mixed in from some of these;
+    the others were picked, and stand for none but themselves. Of ``shown`` cases the actor has seen the engine's view:
+    a reading of their own of these is not blind. Raises Forbidden, ValueError for too many cases.
     """
     require(by.actor, Action.REQUEST_REVIEW)
     if len(case_ids) > MOST:
@@ -126,10 +127,11 @@ def request_second_looks(
             place = audit_placement(row.id, share, row.flags["text"] + row.flags["reply"])
             entered = enter(conn, row.id, place, by.now)
             opened += [row.id] if entered else []
-            chance = (chances or {}).get(row.id, 0.0)
-            if entered or not chance:
+            sent_as = "drawn" if row.id in (chances or {}) else "control" if row.id in (controls or {}) else "picked"
+            if entered or sent_as == "picked":
+                chance = {**(controls or {}), **(chances or {})}.get(row.id)
                 of_case = update(inbox_entries).where(inbox_entries.c.case_id == row.id)
-                conn.execute(of_case.values(chance=chance))
+                conn.execute(of_case.values(sent_as=sent_as, chance=chance))
         unblind(conn, by.id, sorted(shown), by.now)
         append(
             conn,

@@ -38,8 +38,9 @@ inbox_entries = Table(
     Column("assigned_until", Moment),
     Column("lease_token", String(64)),
     Column("closed_at", Moment),  # set in the transaction that adjudicates: keeps the claim query flat
-    # a researcher asked for its review: 0 where they picked it, else the probability with which it was drawn beside
-    # those; None where nobody asked
+    # a researcher asked for its review: picked it, drew it from all that were not picked (drawn), or had it mixed in
+    # from the cells beside (control), with this probability; None where nobody asked
+    Column("sent_as", String(8)),
     Column("chance", Float),
     Column("batch_id", Id),  # of the case
 )
@@ -69,7 +70,7 @@ partial_index("ix_inbox_of_batch", inbox_entries.c.batch_id, inbox_entries.c.cas
 _ASSIGNED = and_(_OPEN, inbox_entries.c.assigned_until.is_not(None))
 partial_index("ix_inbox_assigned", inbox_entries.c.assigned_until, where=_ASSIGNED)
 
-ENTERED_OTHERWISE = or_(inbox_entries.c.chance.is_not(None), inbox_entries.c.cause.is_not(None))
+ENTERED_OTHERWISE = or_(inbox_entries.c.sent_as.is_not(None), inbox_entries.c.cause.is_not(None))
 """What came in without an outcome that brought it: few."""
 partial_index("ix_inbox_otherwise", inbox_entries.c.case_id, where=ENTERED_OTHERWISE)
 

@@ -113,9 +113,9 @@ def test_what_is_sent_is_kept_as_picked_or_drawn_and_reviews_of_it_are_weighted_
     app = open_page("label_noise")
     app.number_input[0].set_value(10).run()
     next(button for button in app.button if button.key == "send_labels").click().run()
-    asked_for = select(inbox_entries.c.case_id, inbox_entries.c.chance).where(inbox_entries.c.chance.is_not(None))
+    asked_for = select(inbox_entries.c.case_id, inbox_entries.c.chance).where(inbox_entries.c.sent_as.is_not(None))
     chances = {row.case_id: row.chance for row in page_database.rows(asked_for)}
-    picked = [case_id for case_id, chance in chances.items() if chance == 0]
+    picked = [case_id for case_id, chance in chances.items() if chance is None]
     drawn = {chance for chance in chances.values() if chance}
     assert len(picked) == 10 and len(drawn) == 1 and 0.05 < drawn.pop() < 0.2
     for case_id in chances:

@@ -1,5 +1,6 @@
 """Cases sent to the inbox for a second look: each once, in an audit sample's place, blind for who saw nothing."""
 
+import numpy as np
 import pytest
 from sqlalchemy import func, select
 
@@ -9,6 +10,7 @@ from screening.review.triage import audit_placement
 from storage.audit_log import Which, events
 from storage.database import Database
 from storage.research.cells import control_cases
+from storage.research.columns import reviews_in
 from storage.research.listed import Cell
 from storage.review.erasure import erase_rows
 from storage.review.worklist import MOST, SecondLooks, request_second_looks
@@ -95,9 +97,28 @@ def test_controls_are_from_the_cells_beside_unpicked_and_in_no_queue(db: Databas
     cell = Cell(batch_id=batch_id, reference="unsafe", outcome="safe")
     drawn = [control_cases(db, RESEARCHER, cell, missed, 2, str(seed)) for seed in range(40)]
     assert {len(one) for one in drawn} == {2} and {case_id for one in drawn for case_id in one} == beside
+    assert {chance for one in drawn for chance in one.values()} == {2 / 4}
     assert control_cases(db, RESEARCHER, cell, missed, 2, "1") == drawn[1], "chance is an argument"
     assert set(control_cases(db, RESEARCHER, cell, missed, 9, "")) == beside, "there are no more"
     unlabeled = Cell(batch_id=batch_id, outcome="safe")
     assert set(control_cases(db, RESEARCHER, unlabeled, missed[:1], 9, "")) == {ids[1], ids[2], ids[3]}
     with pytest.raises(Forbidden):
         control_cases(db, ANN, cell, missed, 2, "")
+
+
+def test_controls_keep_their_probability_and_stand_for_no_other_text_in_estimates(db: Database) -> None:
+    batch_id = batch(db, [f"a plain text, number {n}" for n in range(3)], references="UUS")
+    picked, control, drawn = waiting_to_screen(db)
+    for case_id in (picked, control, drawn):
+        decide(db, case_id, Outcome.SAFE)
+    by = RESEARCHER.at(NOW)
+    request_second_looks(db, by, [picked, control], controls={control: 0.25})
+    request_second_looks(db, by, [drawn], chances={drawn: 0.5})
+    entry = inbox_entries.c
+    kept = {
+        row.case_id: (row.sent_as, row.chance) for row in db.rows(select(entry.case_id, entry.sent_as, entry.chance))
+    }
+    assert kept == {picked: ("picked", None), control: ("control", 0.25), drawn: ("drawn", 0.5)}
+    assert reviews_in(db, RESEARCHER, batch_id, np.arange(1, 4)).picked.tolist() == [True, True, False]
+    request_second_looks(db, by, [drawn])
+    assert reviews_in(db, RESEARCHER, batch_id, np.arange(1, 4)).picked.tolist() == [True] * 3, "picked once is picked"
