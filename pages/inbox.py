@@ -16,9 +16,9 @@ from pages.ui import context
 from pages.ui.auth import KEPT, taken_roles
 from pages.ui.widgets import keep_typed
 from screening.review.policy import Action, is_allowed
-from storage.review.my_readings import my_readings
-from storage.review.presence import READERS
+from storage.review.inbox import READERS
 from storage.review.queue import counts
+from storage.review.ratings import my_readings
 
 WIDTHS = (0.25, 0.75)
 

@@ -35,7 +35,7 @@ from storage import database as database_module
 from storage.batches import batches, intake
 from storage.database import Database, Fault, passing_fault
 from storage.research.relabelled import export_relabelled
-from storage.review import adjudication, claims, inbox, ratings, taking_back, worklist
+from storage.review import adjudication, claims, inbox, ratings, worklist
 from storage.review.erasure import By, Selection, erase
 from storage.schema import cases, metadata
 from storage.schema import ratings as ratings_table
@@ -111,7 +111,7 @@ OPERATIONS: dict[str, Callable[[Database, Ids], Any]] = {
         db, SENIOR.at(NOW), ids["claimed"], TOKEN, form("unsafe"), "s" * 32
     ),
     "revise": lambda db, ids: ratings.revise(db, SENIOR.at(NOW), ids["closed"], form("unsafe"), "read anew", "r" * 32),
-    "undo": lambda db, ids: taking_back.take_back(db, SENIOR.at(NOW), ids["closed"], ids["review"]),
+    "undo": lambda db, ids: ratings.take_back(db, SENIOR.at(NOW), ids["closed"], ids["review"]),
     "adjudicate": lambda db, ids: adjudication.adjudicate(
         db, ADMIN_SENIOR.at(LATER), ids["disputed"], RatingLabel.UNSAFE, "two words"
     ),

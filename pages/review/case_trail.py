@@ -26,8 +26,7 @@ from storage.review import adjudication
 from storage.review.adjudication import Adjudication, Method, ReasonNeeded, StaleVersion
 from storage.review.claims import NotAvailable
 from storage.review.evidence import CaseFile, Evidence
-from storage.review.my_readings import MyReading
-from storage.review.ratings import Rating
+from storage.review.ratings import MyReading, Rating
 
 
 def facts_html(external_id: str, file: CaseFile, evidence: Evidence, phrases: Sequence[FlaggedPhrase] = ()) -> str:

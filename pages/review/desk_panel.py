@@ -28,8 +28,7 @@ from storage.review.adjudication import ReasonNeeded
 from storage.review.claims import LeaseLost, NotAvailable
 from storage.review.drafts import load_draft, save_draft
 from storage.review.inbox import NoteNeeded
-from storage.review.my_readings import my_readings
-from storage.review.ratings import DispositionNeeded
+from storage.review.ratings import DispositionNeeded, my_readings
 from storage.review.standing import standing
 from storage.site.accounts import colleagues
 from storage.visibility import NotYetRated

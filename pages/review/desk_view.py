@@ -33,9 +33,8 @@ from storage.review.drafts import Note, load_draft
 from storage.review.evidence import CaseText, Evidence, NearText
 from storage.review.follow_ups import FollowUp, For
 from storage.review.inbox import NEEDS_NOTE
-from storage.review.ratings import Rating
+from storage.review.ratings import TIME_TO_TAKE_BACK, Rating
 from storage.review.standing import Follows, Place, what_follows
-from storage.review.taking_back import TIME_TO_TAKE_BACK
 from storage.site.accounts import colleagues
 
 _OF_THE_BROWSER = ("rev", "revision", "reason", "leaving", "marks")

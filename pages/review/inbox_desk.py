@@ -22,12 +22,10 @@ from storage.review import claims, inbox, ratings
 from storage.review.adjudication import has_asked
 from storage.review.claims import Claim, LeaseLost
 from storage.review.drafts import Note, notes
-from storage.review.evidence import CaseText, Evidence, NearText, reveal_evidence
-from storage.review.opening import Opened, open_named, open_next, show
+from storage.review.evidence import CaseText, Evidence, NearText, Opened, open_named, open_next, reveal_evidence, show
 from storage.review.queue import counts
-from storage.review.ratings import Rating
+from storage.review.ratings import Rating, take_back
 from storage.review.standing import Place, Standing, standing
-from storage.review.taking_back import take_back
 from storage.settings_store import SiteSettings
 
 _DESK = "inbox_desk"

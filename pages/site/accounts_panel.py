@@ -10,7 +10,7 @@ from screening.review.actors import Actor, Role
 from screening.text.display import visible
 from screening.words import count_of
 from storage.database import Database
-from storage.review.presence import revoke, set_active, set_roles
+from storage.review.inbox import revoke, set_active, set_roles
 from storage.review.queue import counts
 from storage.site.accounts import Account, LastAdmin, list_accounts
 

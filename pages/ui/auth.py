@@ -31,7 +31,7 @@ from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Action, is_allowed, require
 from screening.text.display import visible
 from storage.audit_log import record_refusal
-from storage.review import presence
+from storage.review import inbox
 from storage.site.accounts import Ended, SessionEnded, SignIn
 
 LONGEST_SUBJECT = 255
@@ -96,7 +96,7 @@ def taken_roles() -> frozenset[Role]:
 def _enter(*, active: bool) -> Actor:
     found = sign_in_of(st.user.to_dict())
     admins = context.settings().first_admins
-    return presence.enter(context.database(), found, context.now(), admins, active=active)
+    return inbox.enter(context.database(), found, context.now(), admins, active=active)
 
 
 def poll_session(tick: Callable[_P, None]) -> Callable[_P, None]:
@@ -138,7 +138,7 @@ def who_asks(*, active: bool = True) -> Callable[[], Actor]:
     if not context.sign_in_configured():
         return lambda: LOCAL_USER
     found, db, clock = sign_in_of(st.user.to_dict()), context.database(), context.now
-    return lambda: presence.enter(db, found, clock(), active=active)
+    return lambda: inbox.enter(db, found, clock(), active=active)
 
 
 def check_before(action: Action, make: Callable[[], _T]) -> Callable[[], _T]:
@@ -196,7 +196,7 @@ def session_is_valid(scope: Scope) -> bool:
     claims = signed_in_claims(scope)
     try:
         found = sign_in_of(json.loads(claims or b"{}"))
-        presence.enter(context.database(), found, context.now(), active=False)
+        inbox.enter(context.database(), found, context.now(), active=False)
     except (SessionEnded, Unidentified, ValueError):
         return False
     return True
@@ -214,7 +214,7 @@ async def _sign_out(request: Request) -> Response:
         who = sign_in_of(json.loads(claims or b"{}"))
     except (Unidentified, ValueError):
         return PlainTextResponse("Nobody is signed in here.", headers={"Refresh": "0; url=/"})
-    await run_in_threadpool(lambda: presence.sign_out(context.database(), who, context.now()))
+    await run_in_threadpool(lambda: inbox.sign_out(context.database(), who, context.now()))
     return PlainTextResponse("You are signed out.", headers={"Refresh": f"0; url={LOGOUT}"})
 
 
@@ -259,7 +259,7 @@ def uploader(scope: Scope, *, sign_in: bool) -> Actor:
         raise Refused(401, "Sign in first.")
     try:
         found = sign_in_of(json.loads(claims))
-        person = presence.enter(context.database(), found, context.now(), active=False)
+        person = inbox.enter(context.database(), found, context.now(), active=False)
     except (SessionEnded, Unidentified, ValueError):
         raise Refused(401, "Your session has ended: sign in again.") from None
     if not is_allowed(person, Action.CREATE_BATCH):

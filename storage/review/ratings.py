@@ -1,25 +1,46 @@
-"""Readings: submitted under a lease, once per submission id, blind where they can be; revised as new versions."""
+"""Reviews: stored once under a lease, changed with a reason, taken back in time; and what became of one's own."""
 
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, Select, and_, delete, exists, insert, select, update
 
-from screening.review.actors import Acting, Actor
+from screening.review.actors import SYSTEM, Acting, Actor
 from screening.review.policy import Action, Forbidden, require
 from screening.review.rating_form import FORM_VERSION, Disposition, RatingForm, RatingLabel, needs_disposition
 from screening.review.triage import Tier
 from storage.audit_log import append
-from storage.database import Database
+from storage.database import Database, record
 from storage.erased import is_erased
-from storage.review.adjudication import Next, ReasonNeeded, resettle, settle
-from storage.review.claims import UNASSIGNED, LeaseLost, NotAvailable, holds
-from storage.review.drafts import discard, save_draft
-from storage.review.follow_ups import open_follow_up
-from storage.schema import adjudications, inbox_entries, ratings
+from storage.review.adjudication import Method, Next, ReasonNeeded, resettle, settle, versions_in
+from storage.review.claims import (
+    KEPT,
+    LEASE,
+    UNASSIGNED,
+    Claim,
+    LeaseLost,
+    NotAvailable,
+    claim_in,
+    has_lease,
+    holds,
+    new_token,
+)
+from storage.review.drafts import discard, keep, save_draft
+from storage.review.follow_ups import For, open_follow_up
+from storage.schema import (
+    adjudications,
+    cases,
+    follow_ups,
+    inbox_entries,
+    ratings,
+    readings_taken_back,
+    second_reading_requests,
+    unblindings,
+)
 from storage.settings_store import SiteSettings, current_in
 from storage.visibility import is_blind, see_readings
 
@@ -220,3 +241,158 @@ def reveal_ratings(db: Database, by: Acting, case_id: str) -> tuple[Rating, ...]
     with db.write() as conn:
         see_readings(conn, by, case_id)
         return tuple(ratings_in(conn, [case_id])[case_id])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MyReading:
+    """One's reading of a case, its last version. ``accepted`` is None while the case is open, and then it ``waits_for``
+    another reading; also where the case was erased.
+    """
+
+    case_id: str
+    external_id: str
+    at: datetime
+    label: RatingLabel
+    certainty: int
+    waits_for: str | None
+    accepted: RatingLabel | None
+
+    @property
+    def otherwise(self) -> bool:
+        """Whether the label that was accepted is another one."""
+        return self.accepted is not None and self.accepted is not self.label
+
+
+def my_readings(
+    db: Database, actor: Actor, *, limit: int = 50, before: datetime | None = None
+) -> tuple[MyReading, ...]:
+    """One a case, the newest first, at most ``limit`` of them, all before a moment where one is given. Raises
+    Forbidden.
+    """
+    require(actor, Action.VIEW_RATINGS, actor.id)
+    query = _newest(actor.id, limit)
+    rows = db.rows(query if before is None else query.where(ratings.c.at < before))
+    return tuple(map(_reading, rows))
+
+
+@lru_cache(maxsize=KEPT)
+def _newest(reviewer: str, limit: int) -> Select[Any]:
+    """Somebody's readings, the newest first: written once, asked at every run of the inbox."""
+    made, later, entry = adjudications.c, adjudications.alias().c, inbox_entries.c
+    after = ratings.alias().c
+    superseded = select(after.id).where(
+        after.case_id == ratings.c.case_id, after.reviewer == reviewer, after.version > ratings.c.version
+    )
+    newer = select(later.version).where(later.case_id == made.case_id, later.version > made.version).exists()
+    return (
+        select(ratings, cases.c.external_id, entry.closed_at, entry.reading.label("due"))
+        .add_columns(made.label.label("accepted"))
+        .join(cases, cases.c.id == ratings.c.case_id)
+        .join(inbox_entries, entry.case_id == ratings.c.case_id)
+        .outerjoin(adjudications, and_(made.case_id == ratings.c.case_id, entry.closed_at.is_not(None), ~newer))
+        .where(ratings.c.reviewer == reviewer, ~superseded.exists())
+        .order_by(ratings.c.at.desc(), ratings.c.id.desc())
+        .limit(limit)
+    )
+
+
+def _reading(row: Any) -> MyReading:
+    return record(
+        MyReading,
+        row,
+        label=RatingLabel(row.label),
+        waits_for=None if row.closed_at else row.due,
+        accepted=RatingLabel(row.accepted) if row.accepted else None,
+    )
+
+
+TIME_TO_TAKE_BACK = timedelta(seconds=30)
+_BY_ITSELF = (Method.SINGLE, Method.AGREEMENT)
+"""How a reading closes its case without anybody's decision."""
+ON_THE_WAY = timedelta(seconds=10)
+"""What a press in time may take to arrive."""
+
+
+class TooLate(NotAvailable):
+    """The reading is not taken back any more; the message says why."""
+
+
+def take_back(db: Database, by: Acting, case_id: str, rating_id: str, lease: timedelta = LEASE) -> Claim:
+    """The case in this person's hands again, and the reading as their draft: both or, when it raises, neither.
+
+    It is too late once the time is over, the engine's view was served to them, they changed the reading, the case was
+    erased or decided on, or somebody else has it, is about to open it or has read it. A repeated press finds the case
+    in their hands and gives it to them again. Raises Forbidden, TooLate, NotAvailable.
+    """
+    with db.write() as conn:
+        entry = conn.execute(select(inbox_entries).where(inbox_entries.c.case_id == case_id).with_for_update()).first()
+        row = conn.execute(select(ratings).where(ratings.c.id == rating_id)).first()
+        if row is not None and entry is not None:
+            require(by.actor, Action.RATE, row.reviewer)
+            _require_untouched(conn, row, case_id, by.now)
+            _require_alone(conn, row, entry, by.now)
+            _move(conn, row, by.now)
+            theirs = {"assignee": by.id, "assigned_by": by.id, "assigned_until": by.now, "lease_token": new_token()}
+            if row.reading == "first" and entry.first_due_at is not None:
+                theirs |= {"due_at": entry.first_due_at, "first_due_at": None}
+            opened = update(inbox_entries).where(inbox_entries.c.case_id == case_id)
+            conn.execute(opened.values(closed_at=None, reading=row.reading, **theirs))
+            append(
+                conn, by, "reading_taken_back", case_id, {"rating": rating_id}, ratings, adjudications, inbox_entries
+            )
+        elif not _was_taken_back(conn, by.actor, rating_id):
+            raise TooLate("there is no such review of yours")
+        return claim_in(conn, by, case_id, lease, new_token())
+
+
+def _was_taken_back(conn: Connection, actor: Actor, rating_id: str) -> bool:
+    table = readings_taken_back.c
+    query = select(table.rating_id).where(table.rating_id == rating_id, table.reviewer == actor.id)
+    return conn.execute(query).first() is not None
+
+
+def _require_untouched(conn: Connection, row: Any, case_id: str, now: datetime) -> None:
+    """Raises TooLate where the time is over, or where the reading or its case is not as its reader left it."""
+    over = now > row.at + TIME_TO_TAKE_BACK + ON_THE_WAY
+    if row.case_id != case_id or over:
+        raise TooLate("the time to take it back is over")
+    if is_erased(conn, case_id):
+        raise TooLate("what this case held was erased")
+    mine = ratings.c.case_id == case_id, ratings.c.reviewer == row.reviewer, ratings.c.version > 1
+    if conn.execute(select(exists().where(*mine))).scalar():
+        raise TooLate("you have changed your review since")
+    seen = unblindings.c.case_id == case_id, unblindings.c.reviewer == row.reviewer
+    if conn.execute(select(exists().where(*seen))).scalar():
+        raise TooLate("you have seen the AI's result")
+
+
+def _require_alone(conn: Connection, row: Any, entry: Any, now: datetime) -> None:
+    """Raises TooLate where somebody else has begun to act on the case."""
+    later = ratings.c.case_id == row.case_id, ratings.c.reviewer != row.reviewer, ratings.c.at >= row.at
+    if conn.execute(select(exists().where(*later))).scalar():
+        raise TooLate("another reviewer has reviewed it since")
+    resting = (made for made in versions_in(conn, row.case_id) if row.id in made.rating_ids)
+    if any(made.method not in _BY_ITSELF or made.at != row.at for made in resting):
+        raise TooLate("its label was decided since")
+    if has_lease(entry, now):
+        raise TooLate("another reviewer has begun")
+
+
+def _move(conn: Connection, row: Any, now: datetime) -> None:
+    same = ("case_id", "reviewer", "reading", "label", "certainty", "blind", "fields")
+    kept = {name: getattr(row, name) for name in same}
+    conn.execute(insert(readings_taken_back).values(rating_id=row.id, rated_at=row.at, at=now, **kept))
+    for made in versions_in(conn, row.case_id):
+        if row.id in made.rating_ids:
+            which = adjudications.c.case_id == row.case_id, adjudications.c.version == made.version
+            conn.execute(delete(adjudications).where(*which))
+    asked = second_reading_requests.c
+    by_rule = asked.case_id == row.case_id, asked.asked_by == SYSTEM.id, asked.at == row.at
+    conn.execute(delete(second_reading_requests).where(*by_rule))
+    one = follow_ups.c  # what asks for a person to act stays: somebody may have begun
+    instead = one.disposition == For.SECOND_READING, one.closed_at.is_(None), one.note.is_(None)
+    theirs = one.case_id == row.case_id, one.opened_at == row.at, one.opened_by == row.reviewer
+    conn.execute(delete(follow_ups).where(*theirs, *instead))
+    conn.execute(delete(ratings).where(ratings.c.id == row.id))
+    fields = {name: value for name, value in row.fields.items() if name != "form_version"}
+    keep(conn, row.reviewer, row.case_id, fields | {"label": row.label, "certainty": row.certainty}, now)

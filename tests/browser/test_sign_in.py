@@ -13,7 +13,7 @@ from screening.review.actors import LOCAL_USER, Role
 from screening.review.triage import Tier
 from storage import schema
 from storage.database import Database
-from storage.review import presence
+from storage.review import inbox
 from storage.review.drafts import load_draft
 from storage.schema import ratings, sessions
 from storage.site import accounts
@@ -46,7 +46,7 @@ def db(site: RunningApp, provider: str) -> Iterator[Database]:
     opened = Database(site.database_url)
     for name, role in (("ann", Role.REVIEWER), ("rae", Role.RESEARCHER)):
         known = accounts.SignIn(subject=f"{provider}|{name}", display_name=name.title(), issued_at=datetime.now(UTC))
-        made = presence.enter(opened, known, datetime.now(UTC))
+        made = inbox.enter(opened, known, datetime.now(UTC))
         write(opened, update(schema.accounts).where(schema.accounts.c.id == made.id).values(roles=[role.value]))
     yield opened
     opened.close()

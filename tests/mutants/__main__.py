@@ -111,7 +111,7 @@ MODULES = {
     "storage/review/adjudication.py": [
         f"{STORAGE}/review/test_{each}.py" for each in ("adjudication", "decided_again", "doubtful_safe")
     ],
-    "storage/review/taking_back.py": [f"{STORAGE}/review/test_taking_back.py"],
+    "storage/review/ratings.py": [f"{STORAGE}/review/test_taking_back.py"],
     "storage/review/follow_ups.py": [f"{STORAGE}/review/test_follow_ups.py"],
     "storage/batches/pending.py": [f"{STORAGE}/batches/test_pending.py"],
     "storage/batches/call_limits.py": [f"{STORAGE}/batches/test_call_limits.py"],

@@ -36,8 +36,7 @@ from storage.review.claims import Claim, LeaseLost, NotAvailable
 from storage.review.erasure import By, NotErased, Selection, erase
 from storage.review.evidence import reveal_evidence
 from storage.review.queue import counts, queue
-from storage.review.ratings import revise, submit_rating
-from storage.review.taking_back import TooLate, take_back
+from storage.review.ratings import TooLate, revise, submit_rating, take_back
 from storage.review.worklist import request_second_looks
 from storage.schema import accounts, adjudications, inbox_entries, ratings, screenings
 from storage.settings_store import SiteSettings, change

@@ -25,8 +25,7 @@ from storage.research.standing import batch_now
 from storage.review.adjudication import amend
 from storage.review.claims import claim
 from storage.review.erasure import By, Selection, erase
-from storage.review.ratings import submit_rating
-from storage.review.taking_back import take_back
+from storage.review.ratings import submit_rating, take_back
 from storage.review.worklist import request_second_looks
 from storage.schema import inbox_entries, ratings, unblindings
 from storage.visibility import choose_hiding

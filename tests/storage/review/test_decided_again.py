@@ -14,9 +14,8 @@ from storage.review import claims
 from storage.review.adjudication import Method, Next, StaleVersion, adjudicate, amend, reveal_versions
 from storage.review.claims import NotAvailable
 from storage.review.erasure import erase_rows
-from storage.review.ratings import revise
+from storage.review.ratings import revise, take_back
 from storage.review.reports import shift
-from storage.review.taking_back import take_back
 from storage.schema import follow_ups, inbox_entries, second_reading_requests
 from storage.settings_store import SiteSettings, change
 from tests.databases import write

@@ -10,8 +10,7 @@ from storage.review.adjudication import Next
 from storage.review.claims import claim_next
 from storage.review.follow_ups import For, open_ones
 from storage.review.inbox import decline
-from storage.review.ratings import revise, submit_rating
-from storage.review.taking_back import take_back
+from storage.review.ratings import revise, submit_rating, take_back
 from storage.schema import cases, ratings, second_reading_requests
 from tests.storage.inbox_cases import ANN, BO, NOW, fill, form, register
 

@@ -14,11 +14,10 @@ from storage.database import Database
 from storage.identifiers import new_id
 from storage.review import claims, drafts, inbox, reports
 from storage.review.adjudication import disagreements
+from storage.review.evidence import open_next
 from storage.review.follow_ups import open_ones
-from storage.review.my_readings import my_readings
-from storage.review.opening import open_next
 from storage.review.queue import Sort, counts, queue, reserved_cases
-from storage.review.ratings import submit_rating
+from storage.review.ratings import my_readings, submit_rating
 from storage.schema import cases, inbox_entries
 from tests.storage.inbox_cases import ANN, BO, NOW, fill, form, person
 from tests.storage.statements import plan, statements

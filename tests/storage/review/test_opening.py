@@ -9,8 +9,7 @@ from storage.database import Database
 from storage.first_looks import first_look
 from storage.review import claims, inbox
 from storage.review.drafts import notes
-from storage.review.evidence import reveal_text
-from storage.review.opening import open_named, open_next
+from storage.review.evidence import open_named, open_next, reveal_text
 from storage.review.queue import counts, queue
 from storage.review.reports import exposure
 from storage.schema import audit_events, cases

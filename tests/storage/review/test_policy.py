@@ -12,7 +12,7 @@ from storage import settings_store
 from storage.database import Database
 from storage.research import reading_table
 from storage.research.relabelled import export_relabelled
-from storage.review import adjudication, claims, drafts, evidence, inbox, opening, queue, ratings, reports
+from storage.review import adjudication, claims, drafts, evidence, inbox, queue, ratings, reports
 from storage.site import accounts
 from tests.storage.inbox_cases import NOW, fill, form
 
@@ -62,7 +62,7 @@ SERVICES: dict[str, tuple[Action, str | None, Call]] = {
     "open_next": (
         Action.CLAIM_NEXT,
         None,
-        lambda db, who, case: opening.open_next(db, who.at(NOW)),
+        lambda db, who, case: evidence.open_next(db, who.at(NOW)),
     ),
     "claim": (Action.CLAIM_NAMED, None, lambda db, who, case: claims.claim(db, who.at(NOW), case)),
     "my_claims": (Action.CLAIM_NEXT, None, lambda db, who, case: claims.my_claims(db, who.at(NOW))),

@@ -6,8 +6,7 @@ from sqlalchemy import select, update
 from screening.review.triage import Tier
 from storage.database import Database
 from storage.first_looks import first_look
-from storage.review.evidence import EACH_WAY, near_texts
-from storage.review.opening import open_next, show
+from storage.review.evidence import EACH_WAY, near_texts, open_next, show
 from storage.schema import batches, cases
 from tests.databases import write
 from tests.storage.inbox_cases import ANN, NOW, SENIOR, fill

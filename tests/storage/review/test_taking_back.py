@@ -10,14 +10,13 @@ from screening.review.rating_form import RatingLabel
 from screening.review.triage import Tier
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.review import claims, ratings, taking_back
+from storage.review import claims, ratings
 from storage.review.adjudication import adjudicate, amend
 from storage.review.drafts import load_draft
 from storage.review.erasure import erase_rows
 from storage.review.evidence import reveal_evidence
-from storage.review.my_readings import my_readings
+from storage.review.ratings import TooLate, my_readings, take_back
 from storage.review.standing import Place, Standing, standing
-from storage.review.taking_back import TooLate, take_back
 from storage.schema import adjudications, audit_events, inbox_entries, readings_taken_back, second_reading_requests
 from storage.schema import ratings as ratings_table
 from storage.site.accounts import colleagues
@@ -143,7 +142,7 @@ def test_a_reading_is_moved_only_where_its_reader_gets_the_case(db: Database, mo
     def refuse(*_args: object) -> None:
         raise claims.NotAvailable("this case is assigned to somebody else")
 
-    monkeypatch.setattr(taking_back, "claim_in", refuse)
+    monkeypatch.setattr(ratings, "claim_in", refuse)
     with pytest.raises(claims.NotAvailable):
         take_back(db, ANN.at(NOW + SECOND), case_id, given)
     assert [row.id for row in _all(db, ratings_table)] == [given] and len(_all(db, adjudications)) == 1

@@ -10,7 +10,7 @@ from screening.review.policy import Forbidden
 from screening.review.triage import Tier
 from storage.audit_log import events
 from storage.database import Database
-from storage.review import claims, inbox, presence
+from storage.review import claims, inbox
 from storage.review.drafts import load_draft, save_draft
 from storage.settings_store import SiteSettings, change
 from storage.site import accounts
@@ -28,55 +28,55 @@ def sign_in(subject: str = "idp|ann", at=NOW, mark: str = "") -> SignIn:  # type
 
 def refused(db: Database, which: SignIn, now) -> Ended:  # type: ignore[no-untyped-def]
     with pytest.raises(SessionEnded) as caught:
-        presence.enter(db, which, now)
+        inbox.enter(db, which, now)
     return caught.value.why
 
 
 def test_an_unknown_person_gets_an_account_without_roles(db: Database) -> None:
-    newcomer = presence.enter(db, sign_in("idp|new"), NOW)
+    newcomer = inbox.enter(db, sign_in("idp|new"), NOW)
     assert (newcomer.name, newcomer.roles) == ("Ann Example", frozenset())
-    assert presence.enter(db, sign_in("idp|new"), NOW + MINUTE) == newcomer
+    assert inbox.enter(db, sign_in("idp|new"), NOW + MINUTE) == newcomer
     with pytest.raises(Forbidden):
         claims.claim_next(db, newcomer.at(NOW))
 
 
 def test_the_first_admin_is_named_by_the_site_and_only_while_there_is_none(db: Database) -> None:
-    assert presence.enter(db, sign_in("idp|one"), NOW, ["idp|one", "idp|two"]).roles == {Role.ADMIN}
-    assert presence.enter(db, sign_in("idp|two"), NOW, ["idp|one", "idp|two"]).roles == frozenset()
+    assert inbox.enter(db, sign_in("idp|one"), NOW, ["idp|one", "idp|two"]).roles == {Role.ADMIN}
+    assert inbox.enter(db, sign_in("idp|two"), NOW, ["idp|one", "idp|two"]).roles == frozenset()
 
 
 def test_somebody_known_before_the_site_named_them_becomes_its_first_admin(db: Database) -> None:
-    assert presence.enter(db, sign_in("idp|one"), NOW).roles == frozenset()
-    assert presence.enter(db, sign_in("idp|one"), NOW + MINUTE, ["idp|one"]).roles == {Role.ADMIN}
-    assert presence.enter(db, sign_in("idp|one"), NOW + MINUTE).roles == {Role.ADMIN}
+    assert inbox.enter(db, sign_in("idp|one"), NOW).roles == frozenset()
+    assert inbox.enter(db, sign_in("idp|one"), NOW + MINUTE, ["idp|one"]).roles == {Role.ADMIN}
+    assert inbox.enter(db, sign_in("idp|one"), NOW + MINUTE).roles == {Role.ADMIN}
 
 
 def test_activity_keeps_a_session_and_idleness_ends_it_for_good(db: Database) -> None:
     register(db, ANN)
     now = NOW
     for _ in range(5):
-        assert presence.enter(db, sign_in(), now) == Actor(id="ann", name="Ann", roles=ANN.roles)
+        assert inbox.enter(db, sign_in(), now) == Actor(id="ann", name="Ann", roles=ANN.roles)
         now += IDLE - MINUTE
     assert refused(db, sign_in(), now + 2 * MINUTE) is Ended.IDLE
     assert refused(db, sign_in(), now + 3 * MINUTE) is Ended.IDLE, "loading the page again does not help"
     again = sign_in(at=now + 3 * MINUTE)
-    assert presence.enter(db, again, now + 3 * MINUTE).id == "ann"
+    assert inbox.enter(db, again, now + 3 * MINUTE).id == "ann"
 
 
 def test_a_page_that_only_polls_keeps_nobody_signed_in(db: Database) -> None:
     register(db, ANN)
-    presence.enter(db, sign_in(), NOW)
+    inbox.enter(db, sign_in(), NOW)
     for minutes in range(1, int(SETTINGS.idle_minutes)):
-        assert presence.enter(db, sign_in(), NOW + minutes * MINUTE, active=False).id == "ann"
+        assert inbox.enter(db, sign_in(), NOW + minutes * MINUTE, active=False).id == "ann"
     with pytest.raises(SessionEnded):
-        presence.enter(db, sign_in(), NOW + IDLE + MINUTE, active=False)
+        inbox.enter(db, sign_in(), NOW + IDLE + MINUTE, active=False)
 
 
 def test_no_activity_outlasts_the_absolute_limit(db: Database) -> None:
     register(db, ANN)
     now = NOW
     while now - NOW <= OLD:
-        presence.enter(db, sign_in(), now)
+        inbox.enter(db, sign_in(), now)
         now += IDLE
     assert refused(db, sign_in(), now) is Ended.TOO_OLD
 
@@ -90,14 +90,14 @@ def test_an_old_cookie_does_not_open_a_new_session(db: Database) -> None:
 def test_the_limits_are_the_sites(db: Database) -> None:
     register(db, ANN, ADMIN)
     change(db, ADMIN.at(NOW), SETTINGS.model_copy(update={"idle_minutes": 5}), 0)
-    presence.enter(db, sign_in(), NOW)
+    inbox.enter(db, sign_in(), NOW)
     assert refused(db, sign_in(), NOW + 6 * MINUTE) is Ended.IDLE
 
 
 def test_a_revoked_session_is_refused_at_the_next_action_and_the_draft_kept(db: Database) -> None:
     register(db, ANN, ADMIN)
-    ann = presence.enter(db, sign_in(), NOW)
-    presence.enter(db, sign_in(mark="phone"), NOW)
+    ann = inbox.enter(db, sign_in(), NOW)
+    inbox.enter(db, sign_in(mark="phone"), NOW)
     (case_id,) = fill(db, [Tier.P2])
     claims.claim_next(db, ann.at(NOW))
     save_draft(db, ann.at(NOW), case_id, {"label": "unsafe"})
@@ -110,20 +110,20 @@ def test_a_revoked_session_is_refused_at_the_next_action_and_the_draft_kept(db: 
 
 def test_signing_out_ends_this_session_and_gives_cases_back(db: Database) -> None:
     register(db, ANN)
-    ann = presence.enter(db, sign_in(), NOW)
+    ann = inbox.enter(db, sign_in(), NOW)
     other = sign_in(mark="another tab's own sign-in")
-    presence.enter(db, other, NOW)
+    inbox.enter(db, other, NOW)
     fill(db, [Tier.P0])
     claims.claim_next(db, ann.at(NOW))
-    presence.sign_out(db, sign_in(), NOW)
+    inbox.sign_out(db, sign_in(), NOW)
     assert refused(db, sign_in(), NOW) is Ended.SIGNED_OUT
-    assert presence.enter(db, other, NOW) == ann
+    assert inbox.enter(db, other, NOW) == ann
     assert claims.my_claims(db, ann.at(NOW)) == ()
 
 
 def test_what_somebody_set_aside_is_free_once_they_sign_out_and_not_what_a_colleague_was_given(db: Database) -> None:
     register(db, ANN, BO)
-    ann = presence.enter(db, sign_in(), NOW)
+    ann = inbox.enter(db, sign_in(), NOW)
     fill(db, [Tier.P0, Tier.P0])
     kept = claims.claim_next(db, ann.at(NOW))
     assert kept is not None
@@ -132,7 +132,7 @@ def test_what_somebody_set_aside_is_free_once_they_sign_out_and_not_what_a_colle
     assert given is not None and given.case_id != kept.case_id
     inbox.hand_over(db, ann.at(NOW), given.case_id, given.token, "bo", "yours")
     assert claims.claim_next(db, CY.at(NOW)) is None
-    presence.sign_out(db, sign_in(), NOW)
+    inbox.sign_out(db, sign_in(), NOW)
     taken = claims.claim_next(db, CY.at(NOW))
     assert taken is not None and taken.case_id == kept.case_id
     assert claims.claim_next(db, CY.at(NOW)) is None, "the other is BO's for a while"
@@ -143,7 +143,7 @@ def test_who_may_read_no_cases_any_more_gives_theirs_back_at_once(db: Database, 
     register(db, ANN, BO, ADMIN)
     fill(db, [Tier.P0])
     assert claims.claim_next(db, ANN.at(NOW)) is not None
-    presence.set_roles(db, ADMIN.at(NOW), "ann", frozenset(roles))
+    inbox.set_roles(db, ADMIN.at(NOW), "ann", frozenset(roles))
     assert (claims.claim_next(db, BO.at(NOW)) is not None) is free
 
 
@@ -156,7 +156,7 @@ def test_what_a_colleague_gave_somebody_is_free_once_they_may_not_take_it(
     given = claims.claim_next(db, ANN.at(NOW))
     assert given is not None
     inbox.hand_over(db, ANN.at(NOW), given.case_id, given.token, "bo", "yours")
-    presence.set_roles(db, ADMIN.at(NOW), "bo", frozenset(roles))
+    inbox.set_roles(db, ADMIN.at(NOW), "bo", frozenset(roles))
     assert (claims.claim_next(db, CY.at(NOW)) is not None) is free
 
 
@@ -168,19 +168,19 @@ def test_who_is_switched_off_gives_back_at_once_what_they_hold_and_what_was_kept
     given = claims.claim_next(db, ANN.at(NOW))
     assert given is not None
     inbox.hand_over(db, ANN.at(NOW), given.case_id, given.token, "bo", "yours")
-    presence.set_active(db, ADMIN.at(NOW), "bo", False)
+    inbox.set_active(db, ADMIN.at(NOW), "bo", False)
     assert [claims.claim_next(db, CY.at(NOW)) is not None for _ in range(2)] == [True, True]
 
 
 def test_what_somebody_set_aside_is_free_once_an_administrator_ends_their_sessions(db: Database) -> None:
     register(db, ANN, BO, ADMIN)
-    ann = presence.enter(db, sign_in(), NOW)
+    ann = inbox.enter(db, sign_in(), NOW)
     fill(db, [Tier.P0, Tier.P0])
     kept = claims.claim_next(db, ann.at(NOW))
     assert kept is not None
     inbox.hold(db, ann.at(NOW), kept.case_id, kept.token, "asking the ward")
     assert claims.claim_next(db, ann.at(NOW)) is not None
-    assert presence.revoke(db, ADMIN.at(NOW), "ann") == 1
+    assert inbox.revoke(db, ADMIN.at(NOW), "ann") == 1
     assert [claims.claim_next(db, CY.at(NOW)) is not None for _ in range(2)] == [True, True]
 
 
@@ -195,7 +195,7 @@ def test_who_is_no_senior_any_more_gives_back_third_readings_alone(db: Database,
     held = [claims.claim(db, both.at(NOW), case_id) for case_id in (disputed, first)]
     if aside:
         inbox.hold(db, both.at(NOW), disputed, held[0].token, "asking the ward")
-    presence.set_roles(db, ADMIN.at(NOW), both.id, frozenset({Role.REVIEWER}))
+    inbox.set_roles(db, ADMIN.at(NOW), both.id, frozenset({Role.REVIEWER}))
     assert [one.case_id for one in claims.my_claims(db, both.at(NOW))] == [first]
     taken = claims.claim_next(db, person("sam", Role.SENIOR).at(NOW))
     assert taken is not None and taken.case_id == disputed
@@ -206,8 +206,8 @@ def test_an_old_page_takes_no_case_from_a_reader_who_is_signed_in_elsewhere(db: 
     register(db, ANN, ADMIN)
     office, later = sign_in(mark="office"), NOW + 2 * IDLE
     ward = sign_in(at=later, mark="ward")
-    presence.enter(db, office, NOW)
-    ann = presence.enter(db, ward, later)
+    inbox.enter(db, office, NOW)
+    ann = inbox.enter(db, ward, later)
     fill(db, [Tier.P0])
     held = claims.claim_next(db, ann.at(later))
     assert held is not None and refused(db, office, later + MINUTE) is Ended.IDLE
@@ -220,8 +220,8 @@ def test_an_old_page_takes_no_case_from_a_reader_who_is_signed_in_elsewhere(db: 
 def test_a_case_goes_back_with_the_last_session_of_its_reader(db: Database) -> None:
     register(db, ANN)
     office, ward = sign_in(mark="office"), sign_in(mark="ward")
-    presence.enter(db, office, NOW)
-    ann = presence.enter(db, ward, NOW)
+    inbox.enter(db, office, NOW)
+    ann = inbox.enter(db, ward, NOW)
     fill(db, [Tier.P0])
     now = NOW + IDLE + MINUTE
     claims.claim_next(db, ann.at(NOW), lease=2 * IDLE)
@@ -231,9 +231,9 @@ def test_a_case_goes_back_with_the_last_session_of_its_reader(db: Database) -> N
 
 def test_a_switched_off_account_is_refused_and_roles_change_at_once(db: Database) -> None:
     register(db, ANN, ADMIN)
-    presence.enter(db, sign_in(), NOW)
+    inbox.enter(db, sign_in(), NOW)
     accounts.set_roles(db, ADMIN.at(NOW), "ann", frozenset({Role.SENIOR}))
-    assert presence.enter(db, sign_in(), NOW).roles == {Role.SENIOR}
+    assert inbox.enter(db, sign_in(), NOW).roles == {Role.SENIOR}
     accounts.set_active(db, ADMIN.at(NOW), "ann", False)
     assert refused(db, sign_in(), NOW) is Ended.INACTIVE
     accounts.set_active(db, ADMIN.at(NOW), "ann", True)
@@ -260,7 +260,7 @@ def test_colleagues_are_the_others_who_read(db: Database) -> None:
 
 def test_one_sign_in_in_many_tabs_is_one_session(db: Database) -> None:
     with ThreadPoolExecutor(8) as pool:
-        people = list(pool.map(lambda _: presence.enter(db, sign_in("idp|new"), NOW), range(16)))
+        people = list(pool.map(lambda _: inbox.enter(db, sign_in("idp|new"), NOW), range(16)))
     assert len({who.id for who in people}) == 1
     assert [event.action for event in events(db, ADMIN)] == ["signed_in", "registered"]
     assert verify(db).ok
