@@ -87,6 +87,10 @@ def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         help="texts that the AI labels unsafe: review every one (read, the default), list for sign-off, or only count",
     )
     parser.add_argument(
+        "--no-living-authors", action="store_true",
+        help="the texts' authors are no longer alive: review them in random order, without priority",
+    )  # fmt: skip
+    parser.add_argument(
         "--resume", action="store_true", help="go on with an earlier run of this file that the database knows"
     )
     parser.add_argument(
@@ -121,6 +125,7 @@ def run(arguments: argparse.Namespace) -> int:
             reach=arguments.unsafe,
             intake=intake,
             overnight=arguments.overnight,
+            research_order=arguments.no_living_authors,
         )
         batch_id = _screen(db, table, request, settings, arguments)
         open_ones = 0 if arguments.hide_in_review or not arguments.database else count_in_review(db, batch_id)

@@ -34,7 +34,8 @@ class BatchRequest:
     """What somebody decided before the first call; a cap of None is no cap.
 
     ``intake`` is what was announced of the file, ``reach`` what becomes of texts that are called unsafe,
-    ``submission`` the key of the press that begins it; ``overnight`` screens it by message batches.
+    ``submission`` the key of the press that begins it; ``overnight`` screens it by message batches;
+    ``research_order`` declares that its texts have no living authors.
     """
 
     name: str
@@ -45,6 +46,7 @@ class BatchRequest:
     intake: dict[str, Any] = field(default_factory=dict)
     submission: str | None = None
     overnight: bool = False
+    research_order: bool = False
 
 
 class OvernightRefused(ValueError):
@@ -142,6 +144,7 @@ def open_batch(
         max_cost_usd=request.max_cost_usd,
         reach=request.reach,
         overnight=request.overnight,
+        research_order=request.research_order,
         submission=request.submission,
         intake=request.intake,
     )

@@ -108,6 +108,8 @@ def show(one: BatchSummary) -> None:
     back("All uploads")
     st.title(literal(one.name))
     st.caption(reach_fact(one.reach))
+    if one.research_order:
+        st.caption("No living authors: reviewed in random order, with no priority.")
     state = one.progress.state
     may_see_queue = is_allowed(person, Action.VIEW_COUNTS)
     left, right = st.columns([3, 2], gap="medium") if may_see_queue else (st.container(), None)

@@ -84,7 +84,7 @@ KINDS: Mapping[Table, Kind] = {
     erased_cases: Kind(subject=erased_cases.c.case_id, columns=("request_id", "at")),
     batches: Kind(
         subject=batches.c.id,
-        columns=("kind", "configuration", "seed", "audit_rate", "reach", "created_by"),
+        columns=("kind", "configuration", "seed", "audit_rate", "reach", "research_order", "created_by"),
     ),
     accounts: Kind(subject=accounts.c.id, columns=("subject", "roles", "active")),
     programs: Kind(

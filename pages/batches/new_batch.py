@@ -233,6 +233,7 @@ def start_card(upload: Upload, table: Table, found: Check) -> None:
         version = context.configuration(pipeline).version
         with policy:
             reach = choose_reach(upload.token, review_estimate(found, context.settings().audit_rate, earlier, version))
+            research_order = choose_research_order(upload.token)
         with price:
             spent = recent_spending(context.database(), context.actor(), pipeline.version)
             estimated = batch_estimate(found, pipeline, context.settings(), spent)
@@ -248,6 +249,7 @@ def start_card(upload: Upload, table: Table, found: Check) -> None:
                 reach=reach,
                 submission=upload.token,
                 overnight=overnight,
+                research_order=research_order,
                 intake=describe_reading(table.report) | {"estimate": estimated.record},
             )
             by_nobody = own.title if own and choice.own else None
@@ -267,6 +269,19 @@ def choose_reach(token: str, words: ReviewEstimate) -> Reach:
         help="Escalated texts and random quality checks are reviewed in any case. Listing or counting alone supports "
         "no claim about how many texts are labeled unsafe wrongly.",
     )
+    return chosen
+
+
+def choose_research_order(token: str) -> bool:
+    """The declaration that lets a set be reviewed in random order."""
+    chosen = st.checkbox(
+        "None of these texts has a living author: review in random order, with no priority",
+        key=f"research_order_{token}",
+        help="For research data sets. A priority can tell reviewers what the AI said; in random order every text is P3 "
+        "and due at random. Never for texts of people who can still be helped.",
+    )
+    if chosen:
+        st.warning("A text that states an imminent risk will wait like any other of this file, and nobody is notified.")
     return chosen
 
 

@@ -20,6 +20,9 @@ or P0. An audit sample must look like any other case. A coin from the case's id 
 outcome gives it P1 in a share that the site sets, so that P1 does not mean *called unsafe*, else P2 or P3, and the same
 ``why`` as the other cases of that tier. The coin only ever raises it above the floor.
 
+A set that is declared to have no living authors is reviewed in research order: every case of it is P3, due at random
+within the last half of that target, whatever its text says, so that a priority tells nothing of the AI.
+
 A case that could not be screened yet and waits for that is P0 where the text states a risk, since neither a person nor
 a model has read it, else P2.
 """
@@ -161,7 +164,16 @@ def second_reading_coin(case_id: str) -> float:
     >>> 0 <= second_reading_coin("0" * 32) < 1
     True
     """
-    return int.from_bytes(hashlib.sha256(f"second reading:{case_id}".encode()).digest()[:6], "big") / 2**48
+    return _coin("second reading", case_id)
+
+
+def research_coin(case_id: str) -> float:
+    """The place of a case among all of a set that is reviewed in random order: a number in [0, 1)."""
+    return _coin("research order", case_id)
+
+
+def _coin(purpose: str, case_id: str) -> float:
+    return int.from_bytes(hashlib.sha256(f"{purpose}:{case_id}".encode()).digest()[:6], "big") / 2**48
 
 
 def unscreened_placement(flags: Collection[str]) -> Placement:

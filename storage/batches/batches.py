@@ -36,7 +36,8 @@ RATE_WINDOW = timedelta(seconds=60)
 class NewBatch:
     """What a batch begins with. ``intake`` is what was announced before the first call: file, mapping, provenance;
     ``reach`` is what becomes of texts that are called unsafe. ``submission`` is the key of the press that begins it,
-    ``overnight`` that it is screened by message batches.
+    ``overnight`` that it is screened by message batches. ``research_order`` declares that the texts have no living
+    authors: they are reviewed in random order, and none comes first for what it says.
     """
 
     name: str
@@ -48,6 +49,7 @@ class NewBatch:
     max_cost_usd: float | None = None
     reach: Reach = Reach.READ
     overnight: bool = False
+    research_order: bool = False
     intake: Mapping[str, Any] = field(default_factory=dict)
     submission: str | None = None
 
@@ -107,6 +109,7 @@ class BatchSummary:
     intake: Mapping[str, Any]
     reach: Reach
     overnight: bool
+    research_order: bool
     progress: Progress
 
 
@@ -132,6 +135,8 @@ def create_batch(db: Database, by: Acting, new: NewBatch, entropy: Entropy | Non
             "audit_rate": new.audit_rate,
             "reach": new.reach.value,
         }
+        if new.research_order:
+            detail["research_order"] = True
         audit_log.append(conn, by, "batch_created", batch_id, detail, batches)
     return batch_id
 
@@ -241,7 +246,7 @@ def _require_control(conn: Connection, by: Acting, batch_id: str) -> None:
 
 
 def _summary(row: Row[Any], progress: Progress) -> BatchSummary:
-    names = ("id", "name", "kind", "created_by", "created_at", "intake", "overnight")
+    names = ("id", "name", "kind", "created_by", "created_at", "intake", "overnight", "research_order")
     fields = {name: getattr(row, name) for name in names}
     return BatchSummary(**fields, reach=Reach(row.reach), configuration_version=row.configuration, progress=progress)
 

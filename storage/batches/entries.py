@@ -12,12 +12,13 @@ from sqlalchemy import Connection, bindparam, delete, exists, func, select, upda
 
 from screening.labels import Label
 from screening.review.actors import SYSTEM
-from screening.review.triage import Placement, Tier, due_at, ordinary_why
+from screening.review.triage import Placement, Tier, due_at, ordinary_why, research_coin
 from storage.audit_log import append
 from storage.database import insert_for
 from storage.schema import (
     adjudications,
     audit_events,
+    batches,
     cases,
     inbox_entries,
     second_reading_requests,
@@ -47,10 +48,9 @@ def enter(
     """
     row = {
         "case_id": case_id,
-        "why": placement.why.value,
         "cause": cause,
         "entered_at": now,
-        **_urgency(placement.tier, now, settings or current_in(conn).settings),
+        **_place(conn, case_id, placement, now, settings or current_in(conn).settings),
     }
     return conn.execute(_enter_statement(conn.dialect.name), row).first() is not None
 
@@ -90,7 +90,7 @@ def settle(
         append(conn, SYSTEM.at(now), "left_inbox", case_id, {"screened": True})
         return True
     else:
-        changed = {"why": placement.why.value, **_urgency(placement.tier, now, settings)}
+        changed = _place(conn, case_id, placement, now, settings)
         conn.execute(update(inbox_entries).where(_entry.case_id == case_id).values(changed))
     conn.execute(_SETTLE, {"one": case_id})
     return True
@@ -110,6 +110,21 @@ def _urgency(tier: Tier, now: datetime, settings: SiteSettings) -> dict[str, Any
     return {"tier": int(tier), "due_at": due_at(tier, now, settings.targets)}
 
 
+def _place(
+    conn: Connection, case_id: str, placement: Placement, now: datetime, settings: SiteSettings
+) -> dict[str, Any]:
+    """Where the case stands: as placed, or, in a set without living authors, with all others of it at random."""
+    if not _in_research_order(conn, case_id):
+        return {"why": placement.why.value, **_urgency(placement.tier, now, settings)}
+    target = settings.targets[Tier.P3] * (1 + research_coin(case_id)) / 2
+    return {"why": ordinary_why(Tier.P3).value, "tier": int(Tier.P3), "due_at": now + target}
+
+
+def _in_research_order(conn: Connection, case_id: str) -> bool:
+    of_batch = select(batches.c.research_order).join(cases, cases.c.batch_id == batches.c.id)
+    return bool(conn.execute(of_batch.where(cases.c.id == case_id)).scalar())
+
+
 def _was_opened(conn: Connection, entry: Any) -> bool:
     """Whether anybody has opened the text."""
     if entry.lease_token is not None or entry.reading != "first":
@@ -124,7 +139,7 @@ def _go_on(conn: Connection, entry: Any, placement: Placement | None, now: datet
     Whoever holds it at that moment sees it become so: their reading is then not blind.
     """
     tier = Tier(entry.tier)
-    raised = placement is not None and placement.tier < tier
+    raised = placement is not None and placement.tier < tier and not _in_research_order(conn, entry.case_id)
     if raised and placement is not None:
         tier = placement.tier
         if entry.lease_token is not None and entry.assigned_until > now:

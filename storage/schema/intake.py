@@ -37,6 +37,8 @@ batches = Table(
     Column("reach", String(8), nullable=False, default="read", server_default="count"),  # of what is called unsafe
     Column("max_calls", BigInteger),  # caps; None is no cap
     Column("max_cost_usd", Float),
+    # declared: nobody who wrote these texts is alive, so they are reviewed at random and none comes first
+    Column("research_order", Boolean, nullable=False, default=False, server_default=false()),
     Column("overnight", Boolean, nullable=False, default=False, server_default=false()),  # by message batches
     Column("intake", JSON, nullable=False),  # encoding, separator, mapping, label provenance, as announced
     Column("created_by", String(64), nullable=False),

@@ -46,6 +46,7 @@ def batch(
     reach: Reach = Reach.COUNT,
     closed: bool = True,
     references: str = "",
+    research_order: bool = False,
 ) -> str:
     """A batch with one case a text, by the local user; ``references`` has an S, a U or a dash for each."""
     version = save_configuration(db, CONFIGURATION, NOW)
@@ -58,6 +59,7 @@ def batch(
         max_calls=max_calls,
         max_cost_usd=max_cost_usd,
         reach=reach,
+        research_order=research_order,
     )
     batch_id = create_batch(db, LOCAL_USER.at(NOW), new)
     labels = [{"S": Label.SAFE, "U": Label.UNSAFE}.get(one) for one in references]

@@ -54,31 +54,31 @@ def _decided(db: Database, outcome: Outcome, **options: object) -> None:
         decide(db, case_id, outcome)
 
 
-def escalated(db: Database) -> None:
-    _decided(db, Outcome.HUMAN_REVIEW)
+def escalated(db: Database, **options: bool) -> None:
+    _decided(db, Outcome.HUMAN_REVIEW, **options)
 
 
-def unsafe(db: Database) -> None:
-    _decided(db, Outcome.UNSAFE, reach=Reach.READ)
+def unsafe(db: Database, **options: bool) -> None:
+    _decided(db, Outcome.UNSAFE, reach=Reach.READ, **options)
 
 
-def quality_check(db: Database) -> None:
-    _decided(db, Outcome.UNSAFE, audit_rate=1.0)
+def quality_check(db: Database, **options: bool) -> None:
+    _decided(db, Outcome.UNSAFE, audit_rate=1.0, **options)
 
 
-def unscreened(db: Database) -> None:
-    batch(db, DUE, reach=Reach.READ)
+def unscreened(db: Database, **options: bool) -> None:
+    batch(db, DUE, reach=Reach.READ, **options)
     assert bring_in(db, NOW + timedelta(minutes=16)) == len(DUE)
 
 
-def sent_to_review(db: Database) -> None:
-    _decided(db, Outcome.UNSAFE)
+def sent_to_review(db: Database, **options: bool) -> None:
+    _decided(db, Outcome.UNSAFE, **options)
     request_second_looks(db, SENIOR.at(NOW), db.values(select(cases.c.id)))
 
 
-def reviewed_by_two_who_disagree(db: Database) -> None:
+def reviewed_by_two_who_disagree(db: Database, **options: bool) -> None:
     register(db, ANN, BO, SENIOR)
-    escalated(db)
+    escalated(db, **options)
     for number in range(len(DUE)):
         read(db, ANN, form("unsafe", disposition="contact_now"), chr(0x100 + number), ask=True)
         read(db, BO, form("safe", disposition="none"), chr(0x200 + number))
@@ -112,3 +112,17 @@ def test_every_way_into_the_queue_keeps_to_the_floor_of_the_text(db: Database, w
     placed = select(cases.c.text, inbox_entries.c.tier).join(inbox_entries, inbox_entries.c.case_id == cases.c.id)
     found = {row.text: Tier(row.tier) for row in db.rows(placed)}
     assert {text for text in DUE if found.get(text) not in DUE[text]} == set()
+
+
+@pytest.mark.parametrize("way", WAYS[:6], ids=lambda way: way.__name__)
+def test_a_set_without_living_authors_stands_in_random_order_whatever_its_texts_say(
+    db: Database, way: Callable[..., None]
+) -> None:
+    change(db, ADMIN.at(NOW), SiteSettings(audit_urgent_share=1.0), 0)
+    way(db, research_order=True)
+    query = select(cases.c.text, inbox_entries.c.tier, inbox_entries.c.why, inbox_entries.c.due_at)
+    found = db.rows(query.join(inbox_entries).order_by(inbox_entries.c.due_at, cases.c.row))
+    assert {row.tier for row in found} == {Tier.P3} and len({row.why for row in found}) == 1
+    if way is not reviewed_by_two_who_disagree:  # that review has a target of its own
+        assert len({row.due_at for row in found}) == len(DUE) and [row.text for row in found] != list(DUE)
+        assert all(timedelta(hours=12) <= row.due_at - NOW <= timedelta(hours=25) for row in found)
