@@ -8,6 +8,7 @@ import streamlit as st
 from jobs.audit_anchors import kept_anchors
 from pages.ui import context
 from pages.ui.auth import check_before
+from pages.ui.format import time_column
 from pages.ui.widgets import unique_labels
 from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.review.policy import Action, require
@@ -98,7 +99,7 @@ def row(event: Event, people: dict[str, str]) -> dict[str, object]:
     """One event as the table shows it."""
     return {
         "Event": event.seq,
-        "When (UTC)": f"{event.at:%Y-%m-%d %H:%M:%S}",
+        "When": event.at,
         "Who": people.get(event.actor, event.actor),
         "Action": in_words(event.action),
         "Case, upload or account": event.subject or "",
@@ -124,6 +125,7 @@ st.dataframe(
     pd.DataFrame([row(event, people) for event in listed]),
     hide_index=True,
     height="content",
+    column_config={"When": time_column("When", seconds=True)},
     alt="Events, newest first",
 )
 st.caption(f"{count_of(count, 'event')}, newest first.")

@@ -14,6 +14,7 @@ from pages.site.site_settings import settings_form, versions
 from pages.ui import context
 from pages.ui import live_configuration as live
 from pages.ui.engine_view import money
+from pages.ui.format import viewer_zone
 from pages.ui.shell import stop_panel
 from screening.engine.draws import Preflight
 from screening.review.policy import Action, is_allowed, require
@@ -63,13 +64,13 @@ def configuration_panel() -> None:
 def cost_panel() -> None:
     """What the last days cost; a call without a known price is said to be one."""
     st.subheader("Cost by day")
-    found = daily_costs(db, person.at(context.now()))
+    found = daily_costs(db, person.at(context.now()), zone=viewer_zone())
     if not found:
         st.caption("No call was made in the last 30 days.")
         return
     rows = [
         {
-            "Day (UTC)": str(one.day),
+            "Day": str(one.day),
             "Calls": one.calls,
             "Tokens": one.tokens,
             "Cost": money(one.cost_usd if one.unpriced_calls < one.calls else None),

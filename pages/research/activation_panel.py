@@ -42,7 +42,7 @@ def activation_panel(
     if past := list_activations(db, person):
         rows = [
             {
-                "At": f"{one.at:%Y-%m-%d %H:%M}",
+                "At": local_time(one.at),
                 "Version": f"{one.name} v{one.number}",
                 "Why": one.reason,
                 "Compared": "yes" if one.comparison else "no",

@@ -10,10 +10,10 @@ import streamlit as st
 
 from jobs.agreement import count_revisions
 from jobs.auditing import Kind, audit_counts, audit_ids
-from pages.research.audit_flow import FLOW_AUDITED, FLOW_NOT_AUDITED, FLOW_SETTLED, flow
 from pages.research.case_list import case_list
 from pages.research.claims import Verified
 from pages.research.reliability_view import show_drift, show_sample, show_switches
+from pages.research.stard import FLOW_AUDITED, FLOW_NOT_AUDITED, FLOW_SETTLED, flow
 from pages.ui import context
 from pages.ui.compute import READING, compute
 from screening.labels import Outcome
@@ -23,9 +23,12 @@ from storage.research.listed import MOST_LISTED, Cell
 from storage.research.outcome_mix import Settled, settled_cases
 from storage.research.standing import configuration_now, count_readings, revisions_now
 
-READ = ("read", "unsafe", "inconclusive")
-CALLED = {Outcome.SAFE: "Called safe", Outcome.UNSAFE: "Called unsafe", Outcome.HUMAN_REVIEW: "Left to a person"}
-WAITING = "What waits for a reading is counted and not listed: it is read without the engine's view."
+READ = {"read": "reviewed", "unsafe": "unsafe", "inconclusive": "insufficient information"}
+CALLED = {
+    Outcome.SAFE: "Labeled safe by the AI",
+    Outcome.UNSAFE: "Labeled unsafe by the AI",
+    Outcome.HUMAN_REVIEW: "Escalated",
+}
 
 
 def show_audit(db: Database, person: Actor, version: str, sample: Verified) -> None:
@@ -34,11 +37,10 @@ def show_audit(db: Database, person: Actor, version: str, sample: Verified) -> N
     audit = _audit(db, person, version)
     found = _flow_cases(db, person, version, sample, audit)
     for outcome, words in CALLED.items():
-        found |= {f"{words}, {each}": audit((each, outcome.value)) for each in READ}
-    _open(db, person, found, "Cases of the audit", "audit_cases")
+        found |= {f"{words}, {said}": audit((kind, outcome.value)) for kind, said in READ.items()}
+    _open(db, person, found, "Cases of the quality-check sample", "audit_cases")
     st.caption(
-        "Cases that are due or wait are not listed: whoever reads one must not know that it belongs to the audit. The "
-        "lists of settled cases leave out what waits for your reading."
+        "Cases whose review is pending are not listed: whoever reviews one must not know that it belongs to the sample."
     )
 
 
@@ -46,15 +48,18 @@ def _flow_cases(db: Database, person: Actor, version: str, sample: Verified, aud
     """The cases behind the counts of the flow, without those that are due."""
     counts = dict(flow(sample))
     stages = {
-        "Settled": (FLOW_SETTLED, Settled()),
-        "Not under audit": (FLOW_NOT_AUDITED, Settled(under_audit=False)),
-        "Under audit": (FLOW_AUDITED, Settled(under_audit=True)),
-        **{words: (words.lower(), Settled(under_audit=True, outcome=outcome)) for outcome, words in CALLED.items()},
+        "Screened": (FLOW_SETTLED, Settled()),
+        "Not in the sample": (FLOW_NOT_AUDITED, Settled(under_audit=False)),
+        "In the sample": (FLOW_AUDITED, Settled(under_audit=True)),
+        **{
+            words: (words[0].lower() + words[1:], Settled(under_audit=True, outcome=outcome))
+            for outcome, words in CALLED.items()
+        },
     }
     found = {
         words: _behind_settled(db, person, version, counts[row], wanted) for words, (row, wanted) in stages.items()
     }
-    kinds = {"Read": "read", "Inconclusive": "inconclusive", "Read, but not blind": "not blind"}
+    kinds = {"Reviewed": "read", "Insufficient information": "inconclusive", "Reviewed unblinded": "not blind"}
     return found | {words: audit((kind, "")) for words, kind in kinds.items()}
 
 
@@ -67,8 +72,6 @@ def show_moved(db: Database, person: Actor, version: str, found: Verified) -> No
             wanted = Settled(first_end=share.name, in_reference=early)
             counted[f"{share.name}, {words}"] = _behind_settled(db, person, version, part.numerator, wanted)
     _open(db, person, counted, "Cases that ended so at the first agent", "drift_cases")
-    if counted:
-        st.caption(WAITING)
 
 
 def show_revised(db: Database, person: Actor) -> None:
@@ -117,5 +120,5 @@ def _open(db: Database, person: Actor, found: Mapping[str, Behind], title: str, 
         return
     ids = counted[chosen].ids()[:MOST_LISTED]
     if len(ids) < counted[chosen].count:
-        st.caption(f"The first {len(ids):,} in the order in which they were settled. The batch's results list all.")
+        st.caption(f"The first {len(ids):,} in the order in which they were screened. Results lists all.")
     case_list(db, person, Cell(batch_id="", ids=ids))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from statistics import median
 
+from pages.ui.format import local_time
 from screening.labels import Label, Outcome
 from screening.research.binding import binding_of
 from screening.review.actors import Actor
@@ -254,7 +255,7 @@ def missed_sequence(readings: Sequence[Reading], floor: float, *, from_above: bo
 
     Like the guarantee it counts the cases whose coin lies below the plan's π, so that no later π takes a miss back.
     Inconclusive readings, those that wait for a further one and lost ones count as unsafe for the upper limit and as
-    safe for the lower one. ``from_above`` gives the upper limits alone, with all of the 5 % on them.
+    safe for the lower one. ``from_above`` gives the upper limits alone, with all of the 5% on them.
     """
     sample = [each for each in readings if each.case.outcome is Outcome.SAFE and in_sample(each.case, floor)]
     done = [each for each in sample if not each.case.waiting]
@@ -314,7 +315,7 @@ def at_most(value: float) -> str:
     return f"at most {max(0.1, value):,.1f}"
 
 
-MOVED = "the share of missed texts has moved, or the 5 % has happened"
+MOVED = "the share of missed texts has moved, or the 5% has happened"
 
 
 def has_moved(found: "Verified") -> bool:
@@ -349,7 +350,7 @@ def missed_words(found: "Verified") -> str:
     if has_moved(found):
         return f"No bound can be told {after}: {MOVED}; {estimated}"
     return (
-        f"95 % bound at every look together (betting), {after}; {estimated} Looking at any time costs a bound 1.2 to "
+        f"95% bound at every look together (betting), {after}; {estimated} Looking at any time costs a bound 1.2 to "
         "1.4 times as high as one look on a day fixed beforehand."
     )
 
@@ -365,7 +366,7 @@ def counted_as_missed(found: "Verified") -> str:
     missed = found.estimates.missed
     kinds = (
         (missed.inconclusive, f"{missed.inconclusive:,} inconclusive"),
-        (missed.lost, f"{missed.lost:,} that can no longer be read blind"),
+        (missed.lost, f"{missed.lost:,} no longer blindable"),
         (missed.read_again, f"{missed.read_again:,} that wait for a second reading"),
     )
     all_of_them = " and ".join(words for count, words in kinds if count)
@@ -387,16 +388,15 @@ def one_look_words(found: "Verified", at: datetime) -> str:
         return f"The bound for one look was told on {day:%Y-%m-%d} alone, the day fixed for it: see the report of then."
     if missed.at_most_per_thousand is None:
         return f"At the one look fixed for {day:%Y-%m-%d} there is no bound yet: not all strata have been read."
-    bound = f"{at_most(missed.at_most_per_thousand)} per 1,000 ({'exact' if missed.exact else 'MOVER'}, 95 %)"
+    bound = f"{at_most(missed.at_most_per_thousand)} per 1,000 ({'exact' if missed.exact else 'MOVER'}, 95%)"
     return f"At the one look fixed for {day:%Y-%m-%d}: {bound}."
 
 
 def remaining_words(second_rate: float) -> str:
     """What reader error still does to the figures, after the second readings."""
     return (
-        "Readers err. Where a site has a second reader, a text called safe and read as unsafe is read again, blind, "
-        f"before it counts, and so is a random {percent(second_rate)} of all others read. What remains: a text that "
-        "its readers took wrongly alike, and a missed one that its only reader took for safe."
+        "Reviewers can be wrong. Texts labeled safe by the AI but unsafe by a reviewer get a blinded second review, as "
+        f"do {percent(second_rate)} of the rest. Errors shared by all reviewers are not detected."
     )
 
 
@@ -435,9 +435,9 @@ def plain_percent(value: float) -> str:
     """A share of a plan in percent, to the thousandths that a plan may have.
 
     >>> plain_percent(0.05), plain_percent(0.999), plain_percent(0.125)
-    ('5 %', '99.9 %', '12.5 %')
+    ('5%', '99.9%', '12.5%')
     """
-    return f"{100 * value:g} %"
+    return f"{100 * value:g}%"
 
 
 def plan_sentences(plan: AuditPlan) -> tuple[str, str]:
@@ -447,7 +447,7 @@ def plan_sentences(plan: AuditPlan) -> tuple[str, str]:
     since = (
         "It was never changed."
         if plan.since is None
-        else f"Last changed on {plan.since:%Y-%m-%d %H:%M} UTC ({_times(plan.changes)} in all): a plan that is changed "
+        else f"Last changed on {local_time(plan.since)} ({_times(plan.changes)} in all): a plan that is changed "
         "after misses were seen is no guarantee, so only cases settled after the change count for it."
     )
     rate, sure = plain_percent(plan.at_most), plain_percent(plan.confidence)
@@ -479,4 +479,4 @@ def interval(low: float | None, high: float | None) -> str:
     """The limits in words, or that there are none."""
     if low is None or high is None:
         return "no interval"
-    return f"95 % interval at one look {percent(low)} to {percent(high)}"
+    return f"95% CI {percent(low)} to {percent(high)}"

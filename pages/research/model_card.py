@@ -7,6 +7,7 @@ from html import escape
 
 from pages.research.claims import Verified, beyond_sentence, plan_sentences, too_early_sentence
 from pages.research.stard import missed_sentence
+from pages.ui.format import local_time
 from pages.ui.labels import DELTA_MEANING
 from screening.review.reach import WHO_SEES_WHAT
 from screening.settings import SIMULATED_NOTICE
@@ -74,7 +75,7 @@ def _measured_lines(card: Card) -> list[str]:
 
 def markdown(card: Card) -> str:
     """The card as Markdown; what could be markup in a value is escaped."""
-    parts = [f"# Model card: Second Look\n\nAs of {card.at:%Y-%m-%d %H:%M} UTC.\n"]
+    parts = [f"# Model card: Second Look\n\nAs of {local_time(card.at)}.\n"]
     parts += [f"## {title}\n\n" + "".join(f"- {_plain(line)}\n" for line in lines) for title, lines in sections(card)]
     return "\n".join(parts)
 
@@ -88,7 +89,7 @@ def html(card: Card) -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Model card: Second Look</title>'
         "<style>body{font:16px/1.5 sans-serif;max-width:45rem;margin:2rem auto;padding:0 1rem}</style></head><body>"
-        f"<h1>Model card: Second Look</h1><p>As of {card.at:%Y-%m-%d %H:%M} UTC.</p>{body}</body></html>\n"
+        f"<h1>Model card: Second Look</h1><p>As of {local_time(card.at)}.</p>{body}</body></html>\n"
     )
 
 

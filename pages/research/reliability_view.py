@@ -5,7 +5,6 @@ from html import escape
 import pandas as pd
 import streamlit as st
 
-from pages.research.audit_flow import flow
 from pages.research.claims import (
     MOVED,
     Verified,
@@ -24,6 +23,8 @@ from pages.research.claims import (
 )
 from pages.research.evaluation_view import how_to_read
 from pages.research.figures import Axes, Series, curves, palette
+from pages.research.stard import flow
+from pages.ui.labels import OUTCOME_WORDS
 from screening.research.results_table import rate_text
 from screening.statistics.verification import (
     Binding,
@@ -51,7 +52,7 @@ def show_claims(found: Verified, now: Binding, second_rate: float) -> None:
             settled: WeightedRate = getattr(found.estimates, rate)
             st.metric(name, NOT_YET if settled.value is None else percent(settled.value))
             single: WeightedRate = getattr(found.single_reader, rate)
-            first_word = f" With the first reader's word alone: {percent(single.value)}, "
+            first_word = f" By the first review alone: {percent(single.value)}, "
             alone = "" if single.value is None else f"{first_word}{interval(single.low, single.high)}."
             st.caption(f"{_rate_words(name, settled, found)}{alone}")
     if found.estimates.sensitivity.value is not None or found.estimates.specificity.value is not None:
@@ -92,8 +93,8 @@ def show_range(found: Verified) -> None:
 
 
 ONE_LOOK = (
-    "An interval at one look holds on a day fixed beforehand: looked at every day, it leaves the truth out on some day "
-    "in more than 5 % of sites. The bound on the missed holds on all days together."
+    "These intervals hold on one day fixed beforehand: looked at every day, they leave the truth out on some day in "
+    "more than 5% of sites. The bound on missed cases holds on all days together."
 )
 
 
@@ -103,18 +104,18 @@ def _rate_words(name: str, rate: WeightedRate, found: Verified) -> str:
         plan, why = found.guarantee, str(rate.reason)
         if not name.startswith("Sensitivity"):
             return f"Not yet: {why}."
-        done = f"{plan.read:,} of {plan.readings_required:,} readings of unsafe texts that the plan takes"
+        done = f"{plan.read:,} of {plan.readings_required:,} needed reviews of unsafe texts"
         return f"Not yet: {done}. {why[:1].upper()}{why[1:]}."
-    naive = f"Naive, among what was read, and not to be used: {rate_text(rate.naive)}."
+    naive = f"Unweighted, not to be used: {rate_text(rate.naive)}."
     return f"{interval(rate.low, rate.high)}. {naive}"
 
 
 def _show_guarantee(found: Verified, now: Binding) -> None:
     guarantee, stale = found.guarantee, found.guarantee.stale(now)
     rate, sure = plain_percent(guarantee.at_most), plain_percent(guarantee.confidence)
-    words = f"Miss rate at most {rate}, at {sure}: {guarantee.statement}."
+    words = f"Target (miss rate ≤ {rate}, {sure} confidence): {guarantee.statement}."
     if stale:
-        words = f"Stale. {words} It speaks of another configuration than the one in use."
+        words = f"Outdated. {words} It speaks of another configuration than the active one."
     shown = st.success if guarantee.standing is Standing.GUARANTEED and not stale else st.warning
     shown(" ".join(part for part in (words, too_early_sentence(found), beyond_sentence(found)) if part))
     st.caption(" ".join(plan_sentences(found.plan)))
@@ -157,35 +158,34 @@ def show_sample(found: Verified) -> None:
     left.dataframe(pd.DataFrame(flow(found), columns=["Cases", "n"]), hide_index=True, height="content")
     rows = [
         {
-            "Outcome": each.outcome.value.replace("_", " "),
-            "Stratum": each.name,
-            "Read with probability": each.probability,
+            "Outcome": OUTCOME_WORDS[each.outcome],
+            "Sampling probability": each.probability,
             "Texts": each.cases,
-            "Due": each.selected,
-            "Read": each.read,
+            "Selected": each.selected,
+            "Reviewed": each.read,
             "Unsafe": each.unsafe,
-            "Inconclusive": each.inconclusive,
-            "Read again": each.read_again,
-            "Waiting": each.waiting,
-            "Lost": each.lost,
+            "Insufficient information": each.inconclusive,
+            "Second review": each.read_again,
+            "Pending": each.waiting,
+            "Not assessable": each.lost,
         }
         for each in found.strata
     ]
     right.dataframe(pd.DataFrame(rows), hide_index=True)
     right.caption(
-        "Audited cases are in the same inbox as all others, unmarked. Only blind first readings count; "
-        "lost is what can no longer be read blind."
+        "Sampled cases are in the same queue as all others, unmarked. Only blinded first reviews count; not assessable "
+        "is what can no longer be reviewed blinded."
     )
 
 
 def show_sequence(found: Verified) -> None:
     """Limits that hold however often one looks."""
     if not found.looks:
-        st.info("No text called safe has been read for the plan yet: the sequence starts with the first such reading.")
+        st.info("No text labeled safe has been reviewed for the plan yet; the sequence starts with the first.")
         return
     last = found.looks[-1]
     series = Series(
-        name="Unsafe among texts called safe",
+        name="Unsafe among texts labeled safe",
         x=[look.observations for look in found.looks],
         y=[look.estimate for look in found.looks],
         low=[look.low for look in found.looks],
@@ -193,19 +193,19 @@ def show_sequence(found: Verified) -> None:
         mode="lines",
     )
     axes = Axes(
-        title="Unsafe among the texts called safe",
-        x="readings of texts called safe",
+        title="Unsafe among texts labeled safe",
+        x="reviews of texts labeled safe",
         y="share unsafe",
         y_percent=True,
         y_range=(-0.02, 1.02),
     )
     figure = curves([series], axes, palette(st.context.theme.type))
-    st.plotly_chart(figure, key="sequence", alt="Confidence sequence of the share of unsafe among texts called safe")
-    st.caption("What to see: the more clinicians have read, the narrower the band around the share of misses.")
-    st.caption(
+    st.plotly_chart(figure, key="sequence", alt="Confidence sequence of the share of unsafe among texts labeled safe")
+    how_to_read(
         f"Now {percent(last.estimate)}, between {percent(last.low)} and {percent(last.high)} after "
-        f"{last.observations:,}. The band holds at all looks together at 95 %, so it may be looked at every day; "
-        "a Wilson interval looked at daily is wrong at some time in a third to half of all runs."
+        f"{count_of(last.observations, 'review')}; 95%, valid at any time.",
+        "The more reviews, the narrower the band. It may be looked at every day: a Wilson interval looked at daily is "
+        "wrong at some time in a third to half of all runs.",
     )
     if last.contradictory:
         st.warning(f"The estimate lies outside its own limits: {MOVED}.")
@@ -214,45 +214,44 @@ def show_sequence(found: Verified) -> None:
 def show_planner(found: Verified) -> None:
     """What tomorrow's readings buy, and how many it takes to say something at the plan's confidence."""
     confidence = found.plan.confidence
-    more = st.number_input("Readings a day that the site can spend on texts called safe", 1, 10_000, 12)
+    more = st.number_input("Reviews a day that your organization can spend on texts labeled safe", 1, 10_000, 12)
     st.write(reading_words(found, int(more)))
     one, two, three = st.columns(3)
-    target = one.select_slider("To say: miss rate at most", (0.005, 0.01, 0.02, 0.05, 0.1), 0.05, format_func=percent)
+    target = one.select_slider("Target miss rate", (0.005, 0.01, 0.02, 0.05, 0.1), 0.05, format_func=percent)
     assumed = two.select_slider(
-        "If it really is", (0.0, 0.002, 0.005, 0.01, 0.02, 0.03, 0.04), 0.01, format_func=percent
+        "Assumed true rate", (0.0, 0.002, 0.005, 0.01, 0.02, 0.03, 0.04), 0.01, format_func=percent
     )
-    chance = three.select_slider("With a chance of", (0.5, 0.8, 0.9, 0.95), 0.8, format_func=percent)
+    chance = three.select_slider("Power", (0.5, 0.8, 0.9, 0.95), 0.8, format_func=percent)
     plan = plan_readings(target, assumed, confidence=confidence, chance=chance)
     if plan is None:
         st.warning("No number of readings will do: the rate assumed is not below the one to be shown.")
         return
     st.write(
-        f"Plan: read **{plan.readings:,}** truly unsafe texts and allow **{plan.allowed_misses}** misses; it succeeds "
-        f"with probability {plan.chance:.0%}. With no miss at all {readings_required(target, 0, confidence):,} would "
-        "do."
+        f"Plan: review **{plan.readings:,}** truly unsafe texts and allow **{plan.allowed_misses}** misses; it "
+        f"succeeds with probability {plan.chance:.0%}. With no miss at all "
+        f"{readings_required(target, 0, confidence):,} would do."
     )
     st.caption(
         f"Exact binomial (learn then test), {plain_percent(confidence)} confidence. The number of misses allowed is "
-        "fixed before the first reading: raising it after each miss, on the same cases, breaks the guarantee. The plan "
+        "fixed before the first review: raising it after each miss, on the same cases, breaks the guarantee. The plan "
         "in force is set on the Settings page."
     )
 
 
 def show_switches(found: SwitchRate) -> None:
-    """How often seeing the engine's view changed a reading, and whether for the better."""
+    """How often seeing the AI's result changed a label, and whether for the better."""
     if found.switched.value is None:
-        st.info("No closed case yet whose reader was shown the engine's view after a blind first reading.")
+        st.info("No closed case yet whose reviewer saw the AI's result after a blinded first review.")
         return
     rows = [
-        ("changed after the reveal", rate_text(found.switched)),
-        ("right first, then wrong (harm)", rate_text(found.right_to_wrong)),
-        ("wrong first, then right (help)", rate_text(found.wrong_to_right)),
+        ("changed after seeing the AI", rate_text(found.switched)),
+        ("correct → incorrect (harm)", rate_text(found.right_to_wrong)),
+        ("incorrect → correct (help)", rate_text(found.wrong_to_right)),
     ]
-    st.dataframe(pd.DataFrame(rows, columns=["Readings", "Share, Wilson 95 %"]), hide_index=True)
+    st.dataframe(pd.DataFrame(rows, columns=["Label", "Share, 95% CI"]), hide_index=True)
     st.caption(
-        "All closed cases whose reader was shown the engine's view after a blind first reading, any configuration. "
-        f"Right and wrong against the data set's label; "
-        f"{count_of(found.without_reference, 'reading has', 'readings have')} none."
+        "All closed cases whose reviewer saw the AI's result after a blinded first review, any configuration. Against "
+        f"the original label; {count_of(found.without_reference, 'review has', 'reviews have')} none."
     )
 
 

@@ -1,11 +1,11 @@
 """The report of a verification as one printable HTML page, after the items of STARD 2015 that apply."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from html import escape
 
-from pages.research.audit_flow import flow
 from pages.research.claims import (
     MOVED,
     Verified,
@@ -22,6 +22,8 @@ from pages.research.claims import (
     too_early_sentence,
 )
 from pages.research.study_panel import answers
+from pages.ui.format import local_time
+from screening.labels import Outcome
 from screening.research.results_table import rate_text
 from screening.statistics.metrics import Proportion
 from screening.statistics.verification import Binding, Stratum, WeightedRate
@@ -35,6 +37,33 @@ table{border-collapse:collapse;width:100%}td,th{border:1px solid #c8d1d8;padding
 .stale{border:2px solid #a11a12;padding:.6rem 1rem;font-weight:600}
 @media print{body{margin:0;max-width:none}h2{break-after:avoid}table{break-inside:avoid}}
 """
+
+
+FLOW_SETTLED, FLOW_AUDITED = "screened with this configuration", "in the quality-check sample (audit)"
+FLOW_NOT_AUDITED = "not in the sample (nothing can be said of them)"
+
+
+def flow(found: Verified) -> tuple[tuple[str, int], ...]:
+    """How many cases came to each stage, as STARD asks for."""
+    strata, ended = found.strata, Counter[Outcome]()
+    for stratum in found.strata:
+        ended[stratum.outcome] += stratum.cases
+    audited = sum(stratum.cases for stratum in strata)
+    return (
+        (FLOW_SETTLED, audited + found.sample.without_audit),
+        (FLOW_NOT_AUDITED, found.sample.without_audit),
+        (FLOW_AUDITED, audited),
+        ("labeled safe by the AI", ended[Outcome.SAFE]),
+        ("labeled unsafe by the AI", ended[Outcome.UNSAFE]),
+        ("escalated", ended[Outcome.HUMAN_REVIEW]),
+        ("selected for review (at random, or escalated)", sum(stratum.selected for stratum in strata)),
+        ("reviewed blinded: safe or unsafe", sum(stratum.read for stratum in strata)),
+        ("reviewed blinded: insufficient information", sum(stratum.inconclusive for stratum in strata)),
+        ("reviewed blinded, second review due", sum(stratum.read_again for stratum in strata)),
+        ("review pending", sum(stratum.waiting for stratum in strata)),
+        ("no longer blindable", sum(stratum.lost for stratum in strata)),
+        ("reviewed unblinded (excluded)", found.sample.not_blind),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +103,7 @@ def _head(found: Verified, now: Binding, at: datetime) -> str:
         else ""
     )
     return (
-        f"<h1>Reliability of automatic labels</h1><p>Configuration {version}, as of {at:%Y-%m-%d %H:%M} UTC.</p>{stale}"
+        f"<h1>Reliability of automatic labels</h1><p>Configuration {version}, as of {local_time(at)}.</p>{stale}"
         f"<p><b>Missed unsafe per 1,000 texts called safe: {escape(missed_sentence(found))}</b></p>"
         f"<p>{escape(one_look_words(found, at))}</p>"
         f"<p>Miss rate: {escape(found.guarantee.statement)}. {escape(too_early_sentence(found))} "
@@ -88,7 +117,7 @@ def missed_sentence(found: Verified) -> str:
     missed = found.estimates.missed
     if not found.at_most:
         return f"not yet: nothing of {count_of(found.called_safe, 'text')} called safe has been read for the plan"
-    bound = f"{at_most_words(found)} at 95 % confidence at every look together"
+    bound = f"{at_most_words(found)} at 95% confidence at every look together"
     return (
         f"estimated {per_thousand(missed.per_thousand)}, {f'no bound: {MOVED}' if has_moved(found) else bound} "
         f"({missed.missed} missed in {missed.read:,} read of {found.called_safe:,}{counted_as_missed(found)})"
@@ -212,7 +241,16 @@ def _results(found: Verified) -> Iterable[str]:
     )
 
 
-_COUNTED = ("Texts", "Due", "Read", "Unsafe", "Inconclusive", "Read again", "Waiting", "Lost")
+_COUNTED = (
+    "Texts",
+    "Selected",
+    "Reviewed",
+    "Unsafe",
+    "Insufficient information",
+    "Second review",
+    "Pending",
+    "Not assessable",
+)
 
 
 def _tally(each: Stratum) -> tuple[object, ...]:

@@ -55,11 +55,13 @@ def last_midnight(now: datetime) -> datetime:
     return now.astimezone(viewer_zone()).replace(hour=0, minute=0, second=0, microsecond=0).astimezone(UTC)
 
 
-def time_column(label: str) -> ColumnConfig:
+def time_column(label: str, *, seconds: bool = False) -> ColumnConfig:
     """A column of moments in a table, sorted as moments and shown in the viewer's zone."""
     zone = viewer_zone()
     words = f"{label} (UTC)" if zone is UTC else label
-    return st.column_config.DatetimeColumn(words, format="YYYY-MM-DD HH:mm", timezone=str(zone))
+    return st.column_config.DatetimeColumn(
+        words, format=f"YYYY-MM-DD HH:mm{':ss' if seconds else ''}", timezone=str(zone)
+    )
 
 
 def viewer_zone() -> tzinfo:

@@ -1,7 +1,7 @@
 """What the agents cost, day by day."""
 
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 
 from sqlalchemy import BigInteger, case, func, select, type_coerce, union_all
 
@@ -24,19 +24,21 @@ class DayCost:
     unpriced_calls: int
 
 
-def daily_costs(db: Database, by: Acting, days: int = 30) -> tuple[DayCost, ...]:
+def daily_costs(db: Database, by: Acting, days: int = 30, zone: tzinfo = UTC) -> tuple[DayCost, ...]:
     """The last days with calls, the newest first: those that decide, on the day their node ended, and those of
-    comparisons, on the day their case was done. Raises Forbidden.
+    comparisons, on the day their case was done; days are those of a zone, as far ahead of UTC as it is now. Raises
+    Forbidden.
     """
     require(by.actor, Action.VIEW_BATCHES)
-    since = by.now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=days - 1)
+    since = by.now.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=days - 1)
+    ahead = by.now.astimezone(zone).utcoffset() or timedelta()
     run, tried = node_runs.c, comparison_outcomes.c
     paid = union_all(
         select(run.ended_at.label("at"), run.calls, (run.input_tokens + run.output_tokens).label("tokens"),
                run.cost_usd).where(run.ended_at >= since),
         select(tried.at, tried.calls, tried.tokens, tried.cost_usd).where(tried.at >= since),
     ).subquery().c  # fmt: skip
-    day = (type_coerce(paid.at, BigInteger) // _DAY_US).label("day")
+    day = ((type_coerce(paid.at, BigInteger) + ahead // timedelta(microseconds=1)) // _DAY_US).label("day")
     columns = (
         day,
         func.sum(paid.calls).label("calls"),

@@ -73,7 +73,7 @@ def test_a_cell_of_the_matrix_lists_its_cases(page: Page, batch_id: str) -> None
     box = grid.bounding_box()
     assert box is not None
     page.mouse.click(box["x"] + box["width"] * 0.45, box["y"] + 35 + 18)
-    expect(panel.get_by_text("cases: reference safe")).to_be_visible()
+    expect(panel.get_by_text("cases: original label safe")).to_be_visible()
     screenshot(page, "evaluation-cases")
 
 
@@ -97,7 +97,7 @@ def test_reliability_leads_with_the_missed(page: Page, batch_id: str) -> None:
         page.get_by_role("tab", name=tab).click()
         page.wait_for_timeout(700)
         screenshots(page, f"reliability-{tab.split()[0].lower()}")
-    page.get_by_role("tab", name="What was measured").click()
+    page.get_by_role("tab", name="Configuration measured").click()
     page.wait_for_timeout(700)
     require_well(page, "reliability-what")
 

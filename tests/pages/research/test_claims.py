@@ -8,7 +8,6 @@ import pytest
 from scipy.stats import beta
 
 from pages.research import claims, claims_today
-from pages.research.audit_flow import flow
 from pages.research.claims import (
     at_most_words,
     has_moved,
@@ -19,7 +18,7 @@ from pages.research.claims import (
     verify,
 )
 from pages.research.model_card import Card, markdown
-from pages.research.stard import missed_sentence, report_html
+from pages.research.stard import flow, missed_sentence, report_html
 from screening.labels import Label, Outcome
 from screening.research.binding import binding_of
 from screening.review.actors import LOCAL_USER
@@ -39,7 +38,7 @@ def test_what_waits_for_a_second_reading_counts_as_missed_in_the_bound_and_says_
     assert found.looks[-1].low == 0.0 and found.looks[-1].observations == 60
     for said in (missed_words(found), missed_sentence(found)):
         assert "; in the bound 6 that wait for a second reading count as missed" in said
-    assert dict(flow(found))["read blind, a further reading due"] == 6
+    assert dict(flow(found))["reviewed blinded, second review due"] == 6
     assert "nor texts that were reviewed and wait for a further review" in report_html(
         found, binding_of(BODY), AT, STUDY
     )
@@ -113,7 +112,7 @@ def test_a_bound_for_one_look_is_told_on_its_day_alone() -> None:
     plan = replace(PLAN, report_on=AT.date(), since=AT - timedelta(days=1))
     dated = verify(sample(*readings), NO_MIX, plan)
     assert one_look_words(dated, AT - timedelta(days=1)).startswith("The bound for one look will be told on 2026-11-20")
-    assert one_look_words(dated, AT).endswith("at most 48.7 per 1,000 (exact, 95 %).")  # 1 - 0.05 ** (1 / 60)
+    assert one_look_words(dated, AT).endswith("at most 48.7 per 1,000 (exact, 95%).")  # 1 - 0.05 ** (1 / 60)
     assert dated.at_most[-1].high > 0.0487  # what looking at any time costs
     for days in (1, 120):
         assert one_look_words(dated, AT + timedelta(days=days)).startswith(
@@ -131,7 +130,7 @@ def test_a_day_that_had_come_when_it_was_fixed_has_no_bound_for_one_look() -> No
 def test_a_bound_for_one_look_is_called_exact_only_where_texts_are_one_random_sample() -> None:
     two = [reading(Outcome.SAFE, Label.SAFE, probability=p) for p in (0.05, 0.5) for _ in range(30)]
     found = verify(sample(*two), NO_MIX, replace(PLAN, report_on=AT.date()))
-    assert not found.estimates.missed.exact and one_look_words(found, AT).endswith("per 1,000 (MOVER, 95 %).")
+    assert not found.estimates.missed.exact and one_look_words(found, AT).endswith("per 1,000 (MOVER, 95%).")
 
 
 def test_an_administrator_can_t_fix_a_day_of_one_look_that_has_come(open_page: Opener, page_database: Database) -> None:

@@ -9,10 +9,10 @@ from sqlalchemy import insert, select, update
 from streamlit.testing.v1 import AppTest
 
 from pages.research.audit_cases import CALLED
-from pages.research.audit_flow import flow
 from pages.research.claims import beyond_sentence, missed_sequence, plan_sentences, reading_words, verify, verify_now
 from pages.research.reliability_view import binding_html
-from pages.research.stard import Study, missed_sentence, report_html
+from pages.research.stard import Study, flow, missed_sentence, report_html
+from pages.ui.labels import OUTCOME_WORDS
 from screening.labels import Label, Outcome
 from screening.research.binding import binding_of
 from screening.review.actors import LOCAL_USER
@@ -178,13 +178,13 @@ def test_the_report_leads_with_the_missed_and_escapes_what_it_shows() -> None:
     )
     # one look would give 1 - 0.05 ** (1/30) = 0.0950
     assert missed_sentence(found) == (
-        "estimated 0.0, at most 122.8 at 95 % confidence at every look together (0 missed in 30 read of 600)"
+        "estimated 0.0, at most 122.8 at 95% confidence at every look together (0 missed in 30 read of 600)"
     )
     html = report_html(found, binding_of({}), AT, STUDY)
     assert html.index("Missed unsafe per 1,000") < html.index("Sensitivity")
     assert "<b>v1</b>" not in html and "&lt;b&gt;v1" in html and "Stale" in html
     assert "http" not in html  # nothing is fetched
-    assert dict(flow(found))["not under audit (nothing can be said of them)"] == 7
+    assert dict(flow(found))["not in the sample (nothing can be said of them)"] == 7
 
 
 def test_nothing_read_is_undefined_not_zero() -> None:
@@ -215,15 +215,17 @@ def test_the_page_leads_with_what_is_missed(open_page: Opener, read: int) -> Non
     assert app.metric[0].label == "Missed cases per 1,000 labeled safe"
     assert app.metric[0].value.startswith("at most ")
     assert "cannot be guaranteed yet: 0 of 59" in app.warning[0].value
-    assert "Stale" not in app.warning[0].value
+    assert "Outdated" not in app.warning[0].value
     assert read == next(
-        row["n"] for row in app.dataframe[0].value.to_dict("records") if row["Cases"].startswith("read")
+        row["n"]
+        for row in app.dataframe[0].value.to_dict("records")
+        if row["Cases"].startswith("reviewed blinded: safe")
     )
 
 
 def test_a_plan_that_was_changed_is_said_with_its_date(open_page: Opener, read: int, page_database: Database) -> None:
     said = " ".join(one.value for one in open_page("reliability").caption)
-    assert "at most 5 % of unsafe texts called safe, at 95 % confidence; it needs 59" in said
+    assert "at most 5% of unsafe texts called safe, at 95% confidence; it needs 59" in said
     assert "never changed" in said
     now = datetime.now(UTC)
     change(page_database, LOCAL_USER.at(now), SiteSettings(audit_allowed_misses=2), 0)
@@ -243,8 +245,8 @@ def test_the_page_marks_evidence_about_other_settings_as_stale(
     context.settings.forget()
     app = open_page("reliability")
     assert not app.exception, app.exception
-    assert app.warning[0].value.startswith("Stale.")
-    app.session_state["reliability_tab"] = "What was measured"
+    assert app.warning[0].value.startswith("Outdated.")
+    app.session_state["reliability_tab"] = "Configuration measured"
     app.run()
     shown = " ".join(element.proto.body for element in app.get("html"))
     assert "budget 90" in shown and "✗ differs: stale" in shown
@@ -266,7 +268,7 @@ def test_the_page_says_what_choosing_and_looking_again_do_to_its_claims(
         sample(*[reading(Outcome.SAFE, Label.SAFE)] * 9, reading(Outcome.UNSAFE, Label.UNSAFE)), NO_MIX, PLAN
     )
     report = report_html(found, binding_of(BODY), AT, STUDY)
-    assert "100.0%, 95 % interval at one look " in report and "each holds at one look" in report
+    assert "100.0%, 95% CI " in report and "each holds at one look" in report
 
 
 def test_each_count_of_readings_opens_its_cases(open_page: Opener, read: int, page_database: Database) -> None:
@@ -276,11 +278,15 @@ def test_each_count_of_readings_opens_its_cases(open_page: Opener, read: int, pa
         option.rsplit(" ", 1)[0]: int(option.rsplit(" ", 1)[1]) for option in page.pills(key="audit_cases").options
     }
     for outcome, words in CALLED.items():
-        of_it = [row for row in strata if row["Outcome"] == outcome.value.replace("_", " ")]
-        for column, kind in (("Read", "read"), ("Unsafe", "unsafe"), ("Inconclusive", "inconclusive")):
+        of_it = [row for row in strata if row["Outcome"] == OUTCOME_WORDS[outcome]]
+        for column, kind in (
+            ("Reviewed", "reviewed"),
+            ("Unsafe", "unsafe"),
+            ("Insufficient information", "insufficient information"),
+        ):
             assert counts.get(f"{words}, {kind}", 0) == sum(row[column] for row in of_it)
     assert sum(counts.values()) >= read > 0
-    chosen = next(option for option in page.pills(key="audit_cases").options if option.startswith("Read "))
+    chosen = next(option for option in page.pills(key="audit_cases").options if option.startswith("Reviewed "))
     page.pills(key="audit_cases").set_value(chosen).run()
     assert not page.exception and len(page.dataframe[-1].value) == min(25, int(chosen.rsplit(" ", 1)[1]))
     with page_database.read() as conn:
@@ -303,17 +309,17 @@ def test_the_counts_of_the_flow_open_their_cases_and_hide_what_waits(
     page = open_page("reliability")
     table = {row["Cases"]: row["n"] for row in page.dataframe[0].value.to_dict("records")}
     counts = _counts(page, "audit_cases")
-    assert counts["Settled"] == table["settled with this configuration"] == counts["Under audit"]
+    assert counts["Screened"] == table["screened with this configuration"] == counts["In the sample"]
     assert {words: counts.get(words, 0) for words in CALLED.values()} == {
-        words: table[words.lower()] for words in CALLED.values()
+        words: table[words[0].lower() + words[1:]] for words in CALLED.values()
     }
-    assert not any("due" in words for words in counts) and table["reading still due"] > 0
-    assert any("Cases that are due or wait are not listed" in caption.value for caption in page.caption)
+    assert not any("due" in words for words in counts) and table["review pending"] > 0
+    assert any("Cases whose review is pending are not listed" in caption.value for caption in page.caption)
     waits = set(page_database.values(select(cases.c.external_id).join(inbox_entries)))
-    page.pills(key="audit_cases").set_value(f"Settled {counts['Settled']}").run()
-    assert _listed(page) == counts["Settled"] > len(waits) > 0
+    page.pills(key="audit_cases").set_value(f"Screened {counts['Screened']}").run()
+    assert _listed(page) == counts["Screened"] > len(waits) > 0
     page.toggle(key="hide_in_review").set_value(True).run()
-    assert _listed(page) == counts["Settled"] - len(waits)
+    assert _listed(page) == counts["Screened"] - len(waits)
     assert not waits & set(page.dataframe[-1].value["ID"])
 
 
@@ -329,9 +335,11 @@ def test_every_count_of_the_audit_lists_as_many_cases_in_review_or_not(
     screened(page_database, sample_rows(every=4), audit_rate=0.5)
     page = open_page("reliability")
     flow_of_it = {row["Cases"]: row["n"] for row in page.dataframe[0].value.to_dict("records")}
-    assert flow_of_it["reading still due"] > 0
-    assert flow_of_it["under audit"] == sum(flow_of_it[words.lower()] for words in CALLED.values())
-    for tab, key in (("Audit sample", "audit_cases"),):
+    assert flow_of_it["review pending"] > 0
+    assert flow_of_it["in the quality-check sample (audit)"] == sum(
+        flow_of_it[words[0].lower() + words[1:]] for words in CALLED.values()
+    )
+    for tab, key in (("Quality-check sample", "audit_cases"),):
         page.session_state["reliability_tab"] = tab
         page.run()
         for words, count in _counts(page, key).items():
@@ -365,7 +373,7 @@ def test_the_counts_of_drift_open_their_cases(open_page: Opener, page_database: 
 def test_without_a_batch_nothing_is_claimed(open_page: Opener) -> None:
     app = open_page("reliability")
     assert not app.exception and not app.metric
-    assert "nothing can be claimed" in app.info[0].value
+    assert "there is no evidence yet" in app.info[0].value
 
 
 def test_a_reading_after_the_reveal_is_left_out_and_counted(page_database: Database) -> None:

@@ -1,6 +1,6 @@
 """Cost by day: each run on the day it ended, the unpriced counted apart."""
 
-from datetime import timedelta
+from datetime import timedelta, timezone
 
 from screening.review.actors import LOCAL_USER
 from storage.batches.costs import daily_costs
@@ -28,3 +28,12 @@ def test_each_day_has_its_calls_and_what_is_known_of_their_cost(db: Database) ->
 
 def test_no_calls_are_no_days(db: Database) -> None:
     assert daily_costs(db, LOCAL_USER.at(NOW)) == ()
+
+
+def test_a_day_is_one_of_the_viewer(db: Database) -> None:
+    batch(db, ["a plain text of words"])
+    late = NOW.replace(hour=23, minute=30)
+    assert commit_run(db, waiting(db)[0], 0, run("S" * 11), 0.25, late)
+    for hours, day in ((0, late), (1, late + timedelta(days=1)), (-5, late)):
+        (found,) = daily_costs(db, LOCAL_USER.at(late + timedelta(hours=1)), zone=timezone(timedelta(hours=hours)))
+        assert found.day == day.date()
