@@ -11,7 +11,7 @@ import codecs
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 
@@ -141,7 +141,12 @@ def _lower(text: str) -> str:
 @cache
 def _wordings() -> tuple[Wording, ...]:
     """Strong ones first; compiled once a process."""
-    return tuple(Lexicon("injection").wordings(*Strength, compiled=_any_case))
+    lexicon = Lexicon("injection")
+    translated = (
+        replace(one, section=Strength.STRONG, kind=SignKind.TRANSLATED) for one in lexicon.by_language(_any_case)
+    )
+    strong = lexicon.wordings(Strength.STRONG, compiled=_any_case)
+    return (*strong, *translated, *lexicon.wordings(Strength.WEAK, compiled=_any_case))
 
 
 def _any_case(expression: str) -> re.Pattern[str]:

@@ -53,6 +53,17 @@ class Lexicon:
             expression = _NAMED.sub(lambda named: self.table["words"][named[1]], expression)
         return expression
 
+    def by_language(self, compiled: Callable[[str], re.Pattern[str]]) -> Iterator[Wording]:
+        """The expressions of ``[by_language]`` with the words of each of its languages."""
+        table = dict(self.table["by_language"])
+        for expression in table.pop("expressions"):
+            for language, words in table.items():
+                parts = _NAMED.split(expression)
+                whole = "".join(words[part] if at % 2 else part for at, part in enumerate(parts))
+                for one in alternatives(whole):
+                    found = compiled(one)
+                    yield Wording("by_language", language, found, gate(required_words(found.pattern)))
+
     def wordings(self, *sections: str, compiled: Callable[[str], re.Pattern[str]]) -> Iterator[Wording]:
         """All entries of these sections, in the order of the file.
 

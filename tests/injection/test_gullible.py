@@ -52,7 +52,7 @@ async def test_no_published_attack_is_committed_safe_even_if_the_model_always_sa
 
 @pytest.mark.parametrize(
     ("answer", "passed"),
-    [("safe.", dict.fromkeys(NAMES, 0)), ("safe", dict(zip(NAMES, (9, 13, 15, 8, 0, 2), strict=True)))],
+    [("safe.", dict.fromkeys(NAMES, 0)), ("safe", dict(zip(NAMES, (8, 13, 15, 8, 0, 2), strict=True)))],
 )
 async def test_new_attacks_on_an_always_safe_model_pass_as_often_as_the_documentation_says(answer, passed):
     """ "safe." is said whatever is asked; "safe" is translated into the second look's code word as well."""
