@@ -26,6 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve until a signal comes. ValueError for an address that others reach without TLS in front."""
     import uvicorn
 
+    from api.connections import LARGEST_HEAD, ImpatientProtocol
     from api.service import create_app
 
     if not arguments.behind_tls and not _loopback(arguments.host):
@@ -37,8 +38,15 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         db.prepare()
         app = create_app(db, settings, system_clock)
-        # h11 bounds the head of a request, httptools does not
-        uvicorn.run(app, host=arguments.host, port=port, http="h11", log_level="warning", access_log=False)
+        uvicorn.run(
+            app,
+            host=arguments.host,
+            port=port,
+            http=ImpatientProtocol,
+            h11_max_incomplete_event_size=LARGEST_HEAD,
+            log_level="warning",
+            access_log=False,
+        )
     finally:
         db.close()
     return 0
