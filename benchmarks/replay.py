@@ -17,15 +17,15 @@ import numpy as np
 
 from benchmarks.figures import Figure, tell
 from screening.engine.pipeline import PipelineConfig
-from screening.labels import LABELS, Label
+from screening.labels import LABELS
 from screening.research.conditions import paper_conditions
 from screening.research.replay import Record, replay
-from screening.statistics.rules.protocol import RuleState, StoppingRule, Verdict
+from screening.stopping.rules import CountRule, StoppingRule, Verdict, conclude, label_numbers
 
 NODES = ("worker", "risk", "legal")
 MOST_DRAWS = 150
 REPEATS = 5
-LETTERS = {"S": Label.SAFE, "U": Label.UNSAFE, "E": Label.ESCALATE}
+NUMBERS = {"S": 0, "U": 1, "E": 2}
 T = TypeVar("T")
 
 
@@ -57,44 +57,32 @@ def simulate_records(cases: int, seed: int) -> dict[str, list[str]]:
 
 
 class Counts:
-    """A rule as a table of label counts, numbered as they are met: what follows from each, and the next one by label.
-
-    Where a rule eliminates labels, whose turn it is belongs to the count.
-    """
+    """A rule as a table of what was drawn so far, numbered as met: what follows from it, and the next by label."""
 
     def __init__(self, rule: StoppingRule) -> None:
-        self.states: list[RuleState] = []
-        self.numbers: dict[RuleState, int] = {}
-        self.after: list[dict[str, int]] = []
-        self.ended: list[Verdict | None] = []
-        self.wave: list[int] = []
-        self.number(rule.start())
-
-    def number(self, state: RuleState) -> int:
-        """The number of this count, new or known."""
-        if state not in self.numbers:
-            self.numbers[state] = len(self.states)
-            self.states.append(state)
-            self.after.append({})
-            self.ended.append(state.verdict())
-            self.wave.append(0 if self.ended[-1] else state.next_wave())
-        return self.numbers[state]
+        self.rule = rule
+        self.drawn: list[tuple[int, ...]] = [()]
+        self.after: list[dict[str, int]] = [{}]
+        self.ended: list[Verdict | None] = [conclude(rule, label_numbers([]))]
 
     def add(self, count: int, letter: str) -> int:
-        """The count with one more of this label."""
-        following = self.number(self.states[count].observe(LETTERS[letter]))
-        self.after[count][letter] = following
-        return following
+        """What was drawn with one more of this label. Only the order of what was drawn for rules that need it."""
+        drawn = (*self.drawn[count], NUMBERS[letter])
+        if isinstance(self.rule, CountRule):
+            drawn = tuple(sorted(drawn))
+        self.after[count][letter] = len(self.drawn)
+        self.drawn.append(drawn)
+        self.after.append({})
+        self.ended.append(conclude(self.rule, np.array(drawn, dtype=np.uint8)))
+        return len(self.drawn) - 1
 
     def run(self, letters: str) -> tuple[Verdict, int]:
         """The conclusion from these draws, and how many it took."""
         count = at = 0
         while (verdict := self.ended[count]) is None:
-            wave = self.wave[count]
-            for letter in letters[at : at + wave]:
-                following = self.after[count].get(letter)
-                count = self.add(count, letter) if following is None else following
-            at += wave
+            following = self.after[count].get(letters[at])
+            count = self.add(count, letters[at]) if following is None else following
+            at += 1
         return verdict, at
 
 
@@ -131,7 +119,7 @@ def measure(cases: int, seed: int, curtail: bool) -> Timing:
     arrays, loop = {}, {}
     for condition in paper_conditions(curtail=curtail):
         pipeline = condition.pipeline
-        tables = {node.name: Counts(node.rule.rule()) for node in pipeline.nodes}
+        tables = {node.name: Counts(node.rule) for node in pipeline.nodes}
         loop_over_cases(pipeline, tables, codes)  # fills them
         arrays[condition.name], found = time_work(partial(replay, pipeline, record))
         loop[condition.name], expected = time_work(partial(loop_over_cases, pipeline, tables, codes))

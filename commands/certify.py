@@ -3,9 +3,8 @@
 import argparse
 import sys
 
-from screening.statistics.certification.calibration import calibrate
-from screening.statistics.certification.certificates import CERTIFICATES, Certificate, symmetric_contract
-from screening.statistics.certification.worst_case import WorstErrors
+from screening.stopping.certificates import CERTIFICATES, Certificate, WorstErrors, calibrate
+from screening.stopping.rules import Contract
 
 
 def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -20,8 +19,8 @@ def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
 def run(arguments: argparse.Namespace) -> int:
     """1 if a certificate does not hold or says less than the worst error proven now."""
     if arguments.calibrate is not None:
-        found = calibrate(symmetric_contract(arguments.calibrate), arguments.budget)
-        print(f"level {found.levels.default:g}: {_words(found, found.recompute())}")
+        found = calibrate(Contract(any_wrong=arguments.calibrate), arguments.budget)
+        print(f"level {found.level:g}: {_words(found, found.recompute())}")
         return 0
     failed = 0
     for certificate in (each for each in CERTIFICATES if each.budget <= arguments.up_to):

@@ -8,21 +8,20 @@ from jobs.agents import Agents
 from jobs.intake import BatchRequest, open_batch
 from jobs.port import system_clock
 from screening.datasets.rows import NewCase
-from screening.engine.pipeline import SuccessiveEliminationConfig, chain
+from screening.engine.pipeline import chain
 from screening.research.conditions import BUDGETS, PAPER_DELTA
 from screening.research.evaluation import EvaluationData
 from screening.research.recording import DrawBook
 from screening.review.actors import LOCAL_USER
 from screening.review.reach import Reach
 from screening.settings import Settings
+from screening.stopping.rules import SuccessiveElimination
 from screening.words import count_of
 from storage.batches.intake import add_rows, close_intake
 from storage.database import Database
 from storage.research.recorded_draws import recorded_batch
 
-RECORDING = chain(
-    "recording", SuccessiveEliminationConfig(budget=max(BUDGETS), delta=PAPER_DELTA, curtail=False), "next"
-)
+RECORDING = chain("recording", SuccessiveElimination(budget=max(BUDGETS), delta=PAPER_DELTA, curtail=False), "next")
 """The paper's most demanding condition: its draws settle nearly every case of all the others."""
 
 

@@ -126,7 +126,7 @@ def _import(db: Database, pipeline: PipelineConfig, note: str) -> None:
 
 
 def _facts(pipeline: PipelineConfig) -> dict[str, object]:
-    nodes = {node.name: node.rule.rule().delta for node in pipeline.nodes}
+    nodes = {node.name: node.rule.error_bound for node in pipeline.nodes}
     return {
         "name": pipeline.name,
         "nodes": list(nodes),

@@ -4,16 +4,17 @@ import argparse
 import json
 import sys
 
-from screening.engine.certified_mixture import CertifiedMixtureConfig
-from screening.engine.pipeline import (
-    MajorityVoteConfig,
-    RuleConfig,
-    SuccessiveEliminationConfig,
-    pooled_rule,
-    villes_levels,
-)
+from screening.engine.pipeline import RULES, pooled_rule, read_rule, villes_levels
 from screening.labels import Label
-from screening.statistics.rules.protocol import StoppingRule
+from screening.stopping.certificates import CertifiedMixture
+from screening.stopping.rules import (
+    MajorityVote,
+    StoppingRule,
+    SuccessiveElimination,
+    conclude,
+    label_numbers,
+    minimum_budget,
+)
 
 DELTA = 0.05
 CONTRACTS = {"any": pooled_rule, "default": pooled_rule}
@@ -23,7 +24,7 @@ CONTRACTS = {"any": pooled_rule, "default": pooled_rule}
 def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add this subcommand's arguments."""
     parser = subcommands.add_parser("rule", help="run a stopping rule on given draws")
-    parser.add_argument("rule", choices=["pairwise-mixture", "successive-elimination", "majority-vote"])
+    parser.add_argument("rule", choices=list(RULES))
     parser.add_argument("--delta", type=float, default=DELTA, help="error level, symmetric over the labels")
     parser.add_argument("--budget", type=int, default=100, help="most draws")
     parser.add_argument(
@@ -46,24 +47,19 @@ def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the verdict as JSON; draws after it are not looked at."""
-    rule = _config(arguments).rule()
+    rule = _rule(arguments)
     labels = [_label(word) for word in arguments.draws.replace(",", " ").split()]
-    print(json.dumps(conclude(rule, labels)))
-    if rule.minimum_budget() > rule.budget:
-        print(f"no label can be identified with {rule.budget} draws: {rule.minimum_budget()} needed", file=sys.stderr)
+    print(json.dumps(_conclusion(rule, labels)))
+    if (least := minimum_budget(rule)) > rule.budget:
+        print(f"no label can be identified with {rule.budget} draws: {least} needed", file=sys.stderr)
     return 0
 
 
-def conclude(rule: StoppingRule, labels: list[Label]) -> dict[str, str | int | None]:
+def _conclusion(rule: StoppingRule, labels: list[Label]) -> dict[str, str | int | None]:
     """The rule's verdict on the labels in order, or ``needs_draws`` when they end before it."""
-    state = rule.start()
-    for label in labels:
-        if state.verdict() is not None:
-            break
-        state = state.observe(label)
-    verdict = state.verdict()
+    verdict = conclude(rule, label_numbers(labels))
     if verdict is None:
-        return {"verdict": None, "ended": "needs_draws", "calls": state.calls}
+        return {"verdict": None, "ended": "needs_draws", "calls": len(labels)}
     return {
         "verdict": verdict.label.value if verdict.label else None,
         "ended": verdict.ended.value,
@@ -71,18 +67,20 @@ def conclude(rule: StoppingRule, labels: list[Label]) -> dict[str, str | int | N
     }
 
 
-def _config(arguments: argparse.Namespace) -> RuleConfig:
+def _rule(arguments: argparse.Namespace) -> StoppingRule:
     if arguments.rule == "majority-vote":
         n = arguments.n if arguments.n is not None else arguments.budget
         if n > arguments.budget:
             raise ValueError(f"--n {n} is more than --budget {arguments.budget}")
-        return MajorityVoteConfig(n=n)
+        return MajorityVote(budget=n)
     if arguments.rule == "successive-elimination":
-        return SuccessiveEliminationConfig(delta=arguments.delta, budget=arguments.budget)
-    return _pooled_rule(arguments)
+        return SuccessiveElimination(delta=arguments.delta, budget=arguments.budget)
+    if arguments.rule == "pairwise-mixture":
+        return _pooled_rule(arguments)
+    return read_rule({"kind": arguments.rule, "budget": arguments.budget})
 
 
-def _pooled_rule(arguments: argparse.Namespace) -> RuleConfig:
+def _pooled_rule(arguments: argparse.Namespace) -> StoppingRule:
     method, delta, budget = arguments.method, arguments.delta, arguments.budget
     if arguments.contract != "any" and delta != DELTA:
         raise ValueError(f"--contract {arguments.contract} has levels of its own: leave out --delta")
@@ -90,7 +88,7 @@ def _pooled_rule(arguments: argparse.Namespace) -> RuleConfig:
     if method == "ville":
         return villes_levels(own, budget)
     config = CONTRACTS[arguments.contract](own, budget)
-    if method == "certified" and not isinstance(config, CertifiedMixtureConfig):
+    if method == "certified" and not isinstance(config, CertifiedMixture):
         raise ValueError(f"no certificate covers --delta {delta:g} with --budget {budget}; --method ville always does")
     return config
 

@@ -70,7 +70,7 @@ class Needed:
         node, variant = self.request.node, self.request.variant
         have, known = len(self.answers.in_order(node, variant)), self.answers.draws.get((node, variant), {})
         least = self.request.first + self.request.count - have
-        wave = next_wave(times, have, least, self.case.pipeline.node(node).rule.rule().budget)
+        wave = next_wave(times, have, least, self.case.pipeline.node(node).rule.budget)
         left = rounds_left(times, have, least)
         wanted = [
             DrawWanted(case_id=self.case.case_id, node=node, variant=variant, number=number)

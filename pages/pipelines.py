@@ -74,7 +74,7 @@ def preview(draft: Draft) -> PipelineConfig | None:
         st.error(literal(wrong[:1].upper() + wrong[1:] + "."), icon=":material/block:")
     if pipeline is None or not known_models_or_refuse(pipeline):
         return None
-    marks = {one.name: NodeMark(words=f"{one.model or 'site'} · ≤ {one.rule.rule().budget}") for one in pipeline.nodes}
+    marks = {one.name: NodeMark(words=f"{one.model or 'site'} · ≤ {one.rule.budget}") for one in pipeline.nodes}
     st.html(diagram_html(pipeline, marks))
     facts(pipeline)
     changed = differences(usual, pipeline)

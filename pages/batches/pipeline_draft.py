@@ -13,8 +13,7 @@ from screening.engine.pipeline_file import PipelineRefused, check, write_pipelin
 from screening.engine.prompting import PromptSet
 from screening.engine.whole_way import longest, promise
 from screening.labels import OUTCOMES, Label
-from screening.statistics.rules.pairwise_mixture import PairwiseMixture
-from screening.statistics.rules.protocol import StoppingRule
+from screening.stopping.rules import StoppingRule, minimum_budget
 
 Draft = dict[str, Any]
 TYPICAL_CHARACTERS = 600
@@ -99,29 +98,26 @@ def checks(pipeline: PipelineConfig) -> tuple[Check, ...]:
     """What is true of every pipeline that may be saved, and what it can and cannot decide."""
     found = [Check(holds=True, words="No circles, every agent is reached, and nothing leads from unsafe to safe.")]
     for node in pipeline.nodes:
-        rule = node.rule.rule()
+        rule = node.rule
         found.append(Check(holds=True, words=f"{node.title}: a clear answer takes {_least_calls(rule)}."))
         found += [Check(holds=holds, words=f"{node.title}: {words}.") for holds, words in promises(rule)]
     return tuple(found)
 
 
 def _least_calls(rule: StoppingRule) -> str:
-    fewest = rule.minimum_budget()
-    for_safe = rule.minimum_budget_for(Label.SAFE) if isinstance(rule, PairwiseMixture) else fewest
+    fewest, for_safe = minimum_budget(rule), minimum_budget(rule, Label.SAFE)
     return f"{fewest} calls" if for_safe == fewest else f"{fewest} calls, {for_safe} for safe"
 
 
 def promises(rule: StoppingRule) -> tuple[tuple[bool, str], ...]:
     """What a rule promises, in words, and whether it can say safe at all within its budget.
 
-    >>> from screening.statistics.rules.pairwise_mixture import ErrorLevels
-    >>> promises(PairwiseMixture(budget=9, errors=ErrorLevels(overrides=(((Label.SAFE, Label.UNSAFE), 0.001),))))[1]
+    >>> from screening.stopping.rules import PairwiseMixture
+    >>> promises(PairwiseMixture(budget=9))[1]
     (False, 'safe can never be said within 9 calls; it takes 11')
     """
-    promised = (rule.delta is not None, promise(rule))
-    if not isinstance(rule, PairwiseMixture):
-        return (promised,)
-    needed = rule.minimum_budget_for(Label.SAFE)
+    promised = (rule.contract is not None, promise(rule))
+    needed = minimum_budget(rule, Label.SAFE)
     never = ((False, f"safe can never be said within {rule.budget} calls; it takes {needed}"),)
     return (promised, *(never if needed > rule.budget else ()))
 
@@ -131,7 +127,7 @@ def price_at_worst(pipeline: PipelineConfig, prompts: PromptSet, model: str) -> 
     twice; None where no price is known.
     """
     prices = [
-        estimate(node.model or model, 1000 * node.rule.rule().budget, _a_call(prompts, node)).usd
+        estimate(node.model or model, 1000 * node.rule.budget, _a_call(prompts, node)).usd
         if node.server is None
         else None
         for node in pipeline.nodes

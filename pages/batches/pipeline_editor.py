@@ -9,13 +9,14 @@ from streamlit.delta_generator import DeltaGenerator
 from pages.batches.pipeline_draft import Draft, insert_after, node_names, remove, targets_after, with_node
 from pages.ui.labels import literal
 from pages.ui.widgets import number_field
-from screening.engine.certified_mixture import CertificateConfig, CertifiedMixtureConfig
+from screening.engine.pipeline import RULES
 from screening.engine.prompting import PromptSet
 from screening.labels import LABELS
 from screening.settings import ModelServer
-from screening.statistics.certification.certificates import CERTIFICATES, DEFAULT_CONTRACT
+from screening.stopping.certificates import CERTIFICATES, Certificate, CertifiedMixture
+from screening.stopping.rules import DEFAULT_CONTRACT
 
-RULES = {
+RULE_WORDS = {
     "certified-mixture": "Pooled draws, certified (recommended)",
     "pairwise-mixture": "Pooled draws, Ville's bound",
     "successive-elimination": "Paper: Algorithm 1",
@@ -103,8 +104,9 @@ def _as_text(value: object) -> str:
 
 def _rule(node: Mapping[str, Any], key: str) -> dict[str, Any]:
     rule = dict(node["rule"])
-    kind: str = st.selectbox("Rule", list(RULES), index=list(RULES).index(rule["kind"]), format_func=RULES.__getitem__,
-                        key=f"{key}_rule")  # fmt: skip
+    kinds = list(RULES)
+    kind: str = st.selectbox("Rule", kinds, index=kinds.index(rule["kind"]), key=f"{key}_rule",
+                        format_func=lambda kind: RULE_WORDS.get(kind, kind))  # fmt: skip
     left, _ = st.columns(2)
     if kind == "majority-vote":
         votes = left.number_input("Draws", 1, 1_000, rule.get("n", 3), key=f"{key}_n")
@@ -121,6 +123,8 @@ def _uncertified_fields(kind: str, rule: Mapping[str, Any], kept: Mapping[str, A
     if kind == "successive-elimination":
         delta = number_field(right, "δ", 1e-6, 0.5, kept.get("delta", 0.05), format="%g", key=f"{key}_delta")
         return {"rule": {**kept, "kind": kind, "budget": budget, "delta": delta}}
+    if kind != "pairwise-mixture":
+        return {"rule": {**kept, "kind": kind, "budget": budget}}
     level = number_field(right, "Any wrong label", 1e-6, 0.5, kept.get("default_error", 0.025), format="%g",
                                key=f"{key}_level")  # fmt: skip
     errors = dict(kept.get("errors", {"safe|unsafe": 0.001}))
@@ -132,7 +136,7 @@ def _uncertified_fields(kind: str, rule: Mapping[str, Any], kept: Mapping[str, A
 
 def _certified_fields(rule: Mapping[str, Any], place: DeltaGenerator, key: str) -> dict[str, Any]:
     certificate = rule.get("certificate", "default")
-    held = None if certificate == "default" else CertificateConfig.model_validate(certificate).certificate()
+    held = None if certificate == "default" else Certificate.model_validate(certificate)
     contracts = dict(CONTRACTS)
     if held is not None and held.contract not in contracts.values():
         contracts[held.contract.words()] = held.contract
@@ -150,10 +154,10 @@ def _certified_fields(rule: Mapping[str, Any], place: DeltaGenerator, key: str) 
         "Calls at most", 1, most, min(most, rule.get("budget", 100)), key=f"{key}_certified_budget"
     )
     kept = held is not None and held.contract == chosen and budget <= held.budget
-    made = CertifiedMixtureConfig.for_contract(chosen, budget)
+    made = CertifiedMixture.for_contract(chosen, budget)
     record = certificate if kept or made is None else made.certificate.model_dump(mode="json")
     values = {"kind": "certified-mixture", "budget": budget, "certificate": record}
-    return {"rule": {**rule, **CertifiedMixtureConfig.model_validate(values).model_dump(mode="json")}}
+    return {"rule": {**rule, **CertifiedMixture.model_validate(values).model_dump(mode="json")}}
 
 
 def _routes(node: Mapping[str, Any], draft: Draft, key: str) -> dict[str, Any]:

@@ -12,10 +12,11 @@ from pages.ui import context
 from pages.ui.labels import DELTA_MEANING, PROBABILITIES_MEANING, literal, sentence
 from pages.ui.widgets import known_models_or_refuse, number_field
 from screening.engine.pipeline import PipelineConfig, Preset, UndecidableError, preset
-from screening.engine.whole_way import LARGEST_EXACT, Mix, chain_bound, whole_way
+from screening.engine.whole_way import LARGEST_BUDGET, Mix, chain_bound, whole_way
 from screening.labels import Label, Outcome
 from screening.settings import Settings
-from screening.statistics.rules.pairwise_mixture import PairwiseMixture
+from screening.stopping.operating_characteristics import SIMULATED
+from screening.stopping.rules import CountRule, minimum_budget
 from storage.batches.pipelines import PipelineVersion
 
 PRESETS: dict[Preset, str] = {
@@ -111,14 +112,14 @@ def decide_or_refuse(choice: Choice) -> PipelineConfig | None:
     if not known_models_or_refuse(pipeline):
         return None
     for node in pipeline.nodes:
-        for words in (words for holds, words in promises(node.rule.rule()) if not holds):
+        for words in (words for holds, words in promises(node.rule) if not holds):
             st.error(f"{literal(node.title)}: {words}.", icon=":material/block:")
     return pipeline
 
 
 def show_guarantees(choice: Choice, pipeline: PipelineConfig, key: str) -> None:
     """What each agent and the whole pipeline promise, and what it takes."""
-    said = {node.title: [words for holds, words in promises(node.rule.rule()) if holds] for node in pipeline.nodes}
+    said = {node.title: [words for holds, words in promises(node.rule) if holds] for node in pipeline.nodes}
     chain = chain_bound(pipeline)
     whole = "no error bound for the whole pipeline" if chain is None else f"whole pipeline: at most {chain:g}"
     alike = len({tuple(words) for words in said.values()}) == 1
@@ -139,29 +140,33 @@ def least_calls(pipeline: PipelineConfig) -> str:
     >>> least_calls(preset("certified"))
     'An agent that always answers the same is done after 5 calls (11 for safe).'
     """
-    rule = pipeline.nodes[0].rule.rule()
-    fewest = rule.minimum_budget()
-    for_safe = rule.minimum_budget_for(Label.SAFE) if isinstance(rule, PairwiseMixture) else None
-    more = f" ({for_safe} for safe)" if for_safe not in (None, fewest) else ""
+    rule = pipeline.nodes[0].rule
+    fewest, for_safe = minimum_budget(rule), minimum_budget(rule, Label.SAFE)
+    more = f" ({for_safe} for safe)" if for_safe != fewest else ""
     return f"An agent that always answers the same is done after {fewest} calls{more}."
 
 
 def whole_way_panel(pipeline: PipelineConfig, key: str) -> None:
     """An expander with the exact values at four mixes and at one of the reader's own, for all agents alike."""
-    with st.expander("Exact pipeline behavior for given answer mixes"):
+    with st.expander("Pipeline behavior for given answer mixes"):
         left, right = st.columns(2)
         safe = left.number_input("Safe, % of an agent's answers", 0, 100, 75, key=f"{key}_mix_safe")
         unsafe = right.number_input("Unsafe, %", 0, 100 - safe, min(15, 100 - safe), key=f"{key}_mix_unsafe_{safe}")
         own = (safe / 100, unsafe / 100, (100 - safe - unsafe) / 100)
         rows = [_row(pipeline, name, mix) for name, mix in {**MIXES, "as entered": own}.items()]
         if None in rows:
-            most = ", ".join(f"{rule.__name__} {calls}" for rule, calls in LARGEST_EXACT.items())
-            st.caption(f"An agent may make too many calls for exact values here (at most: {most}).")
+            st.caption(f"An agent may make too many calls for these values (at most {LARGEST_BUDGET}).")
             return
         st.dataframe(pd.DataFrame(rows), hide_index=True)
+        simulated = any(not isinstance(node.rule, CountRule) for node in pipeline.nodes)
+        how = (
+            f"Simulated, {SIMULATED:,} runs of each agent, so each share is within about 2 percentage points"
+            if simulated
+            else "By dynamic programming"
+        )
         st.caption(
-            "By dynamic programming, for agents that all answer with this mix and independently of each other; how a "
-            "model answers is not known beforehand, so the bound for every text stands beside it."
+            f"{how}, for agents that all answer with this mix and independently of each other; how a model answers is "
+            "not known beforehand, so the bound for every text stands beside it."
         )
 
 
@@ -169,11 +174,12 @@ def _row(pipeline: PipelineConfig, name: str, mix: Mix) -> dict[str, str] | None
     found = whole_way(pipeline, {node.name: mix for node in pipeline.nodes})
     if found is None:
         return None
+    digits = 1 if found.simulated else 3
     return {
         "Answers": f"{name}: {' / '.join(f'{share:.0%}' for share in mix)}",
-        "Safe": f"{found.ends[Outcome.SAFE.value]:.3%}",
-        "Unsafe": f"{found.ends[Outcome.UNSAFE.value]:.3%}",
-        "To a clinician": f"{found.ends[Outcome.HUMAN_REVIEW.value]:.3%}",
-        "Some label not the usual": f"{found.wrong:.2g}",
+        "Safe": f"{found.ends[Outcome.SAFE.value]:.{digits}%}",
+        "Unsafe": f"{found.ends[Outcome.UNSAFE.value]:.{digits}%}",
+        "To a clinician": f"{found.ends[Outcome.HUMAN_REVIEW.value]:.{digits}%}",
+        "Some label not the usual": f"{found.wrong:.2g}" if found.wrong or not found.simulated else "none seen",
         "Mean calls": f"{found.calls:.1f}",
     }

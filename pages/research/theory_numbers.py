@@ -6,21 +6,27 @@ from math import inf, isfinite
 
 from jobs.computing import tell
 from pages.research.figures import Series
-from screening.statistics.bounds import (
+from screening.stopping.certificates import CertifiedMixture
+from screening.stopping.evidence import algorithm_one_radius, confidence_sequence
+from screening.stopping.operating_characteristics import operating_characteristics
+from screening.stopping.rules import (
+    Contract,
+    PairwiseMixture,
+    SuccessiveElimination,
+    minimum_budget,
+    smallest_decidable_gap,
+)
+from screening.stopping.theory import (
+    RegretCurve,
     Schedule,
-    algorithm_one_radius,
-    confidence_sequence,
     dkw_label_radius,
     dkw_radius,
     expected_wrong_commits,
     fixed_sample_size,
     information_bound,
+    logarithmic_bound,
+    simulate_regret,
 )
-from screening.statistics.certification.certificates import find, symmetric_contract
-from screening.statistics.performance import exact_performance
-from screening.statistics.regret import RegretCurve, logarithmic_bound, simulate_regret
-from screening.statistics.rules.pairwise_mixture import ErrorLevels, PairwiseMixture
-from screening.statistics.rules.successive_elimination import SuccessiveElimination
 
 BUDGETS = (10, 50, 75, 100, 124, 150, 300)
 """The paper's budgets, and one beyond them."""
@@ -74,27 +80,26 @@ def decidable_gaps(delta: float, budgets: Sequence[int] = BUDGETS) -> tuple[Deci
 
 
 def _gap(budget: int, delta: float) -> DecidableGap:
-    paper = SuccessiveElimination(delta=delta, budget=budget)
-    ours = PairwiseMixture(budget=budget, errors=ErrorLevels.symmetric(delta))
+    proven = certified_rule(delta, budget)
     return DecidableGap(
         budget=budget,
-        algorithm_one=paper.smallest_decidable_gap() if paper.minimum_budget() <= budget else None,
-        pairwise=ours.smallest_decidable_gap(),
-        certified=None if (proven := certified_rule(delta, budget)) is None else proven.smallest_decidable_gap(),
+        algorithm_one=smallest_decidable_gap(SuccessiveElimination(delta=delta, budget=budget)),
+        pairwise=smallest_decidable_gap(PairwiseMixture.symmetric(delta, budget)),
+        certified=None if proven is None else smallest_decidable_gap(proven),
     )
 
 
-def certified_rule(delta: float, budget: int) -> PairwiseMixture | None:
+def certified_rule(delta: float, budget: int) -> CertifiedMixture | None:
     """The rule at the calibrated level for this δ and budget; None without a certificate."""
-    found = find(symmetric_contract(delta), budget)
-    return None if found is None else PairwiseMixture(budget=budget, errors=found.levels, contract=found.contract)
+    return CertifiedMixture.for_contract(Contract(any_wrong=delta), budget)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallsNeeded:
     """Calls for one distribution of answers: what any rule needs, what each takes, what n* would say (per arm).
 
-    Means are exact (dynamic programming) within ``budget`` calls; an abstention costs what it cost.
+    Means are exact (dynamic programming; Algorithm 1 is simulated) within ``budget`` calls; an abstention costs what it
+    cost.
     """
 
     gap: float
@@ -113,10 +118,10 @@ def calls_needed(probabilities: Sequence[float], delta: float, budget: int = 150
     """The comparison at these label probabilities, at symmetric δ."""
     tell("Counting the calls of each rule")
     first, second = sorted(probabilities, reverse=True)[:2]
-    ours = exact_performance(PairwiseMixture(budget=budget, errors=ErrorLevels.symmetric(delta)), probabilities)
+    ours = operating_characteristics(PairwiseMixture.symmetric(delta, budget), probabilities)
     proven = certified_rule(delta, budget)
-    certified = None if proven is None else exact_performance(proven, probabilities)
-    paper = exact_performance(SuccessiveElimination(delta=delta, budget=budget), probabilities)
+    certified = None if proven is None else operating_characteristics(proven, probabilities)
+    paper = operating_characteristics(SuccessiveElimination(delta=delta, budget=budget), probabilities)
     return CallsNeeded(
         gap=first - second,
         information=information_bound(probabilities, delta),
@@ -177,10 +182,10 @@ class Claim:
 def claims(delta: float = 0.05) -> tuple[Claim, ...]:
     """The paper's claims that a reader should not repeat as they stand, each with its arithmetic."""
     n_star = fixed_sample_size(0.5, delta)
-    unanimous = SuccessiveElimination(delta=delta, budget=10_000).minimum_budget()
-    ours = PairwiseMixture(budget=10_000, errors=ErrorLevels.symmetric(delta)).minimum_budget()
+    unanimous = minimum_budget(SuccessiveElimination(delta=delta))
+    ours = minimum_budget(PairwiseMixture.symmetric(delta))
     proven = certified_rule(delta, 100)
-    fewer = "" if proven is None else f", {proven.minimum_budget()} with a certificate for 100 calls"
+    fewer = "" if proven is None else f", {minimum_budget(proven)} with a certificate for 100 calls"
     constant = expected_wrong_commits(Schedule.CONSTANT, delta, 1000)
     harmonic = expected_wrong_commits(Schedule.HARMONIC, delta, 1000)
     return (

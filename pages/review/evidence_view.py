@@ -60,7 +60,7 @@ def evidence_html(evidence: Evidence, *, opened: bool = False) -> str:
     asked = {run.node for run in evidence.runs}
     unasked = [node.title for node in nodes.values() if node.name not in asked]
     rest = f'<p class="sl-unasked">{escape(", ".join(unasked))}: not needed</p>' if unasked else ""
-    sampled = [nodes[run.node].rule.rule() for run in evidence.runs if run.node in nodes and run.draws]
+    sampled = [nodes[run.node].rule for run in evidence.runs if run.node in nodes and run.draws]
     key = legend_html(sampled, read_off=any(run.distribution for run in evidence.runs))
     return f'<div class="sl-live">{runs}{rest}{key}</div>'
 

@@ -13,9 +13,19 @@ from screening.engine.pipeline import NodeConfig, PipelineConfig
 from screening.engine.screen import MAIN
 from screening.engine.usable import with_usable_grounds
 from screening.labels import LABELS, Label
-from screening.statistics.rules.pairwise_mixture import PairwiseMixture
-from screening.statistics.rules.protocol import Arm, Comparison, Ended, RuleState, StoppingRule, Verdict
-from screening.statistics.rules.successive_elimination import SuccessiveElimination
+from screening.stopping.rules import (
+    Arm,
+    Comparison,
+    Draws,
+    Ended,
+    MajorityVote,
+    Pairwise,
+    StoppingRule,
+    SuccessiveElimination,
+    Verdict,
+    conclude,
+    label_numbers,
+)
 
 TRACE_POINTS = 24
 
@@ -91,7 +101,7 @@ def node_views(pipeline: PipelineConfig, draws: Mapping[str, str], *, ended: boo
 
 def node_view(node: NodeConfig, codes: str | None, *, ended: bool, title: str | None = None) -> NodeView:
     """One node after the draws ``codes``, or the distribution they stand for; None is a node that was not reached."""
-    rule, told = node.rule.rule(), read_distribution(codes or "")
+    rule, told = node.rule, read_distribution(codes or "")
     replayed = _replay(rule, codes or "") if told is None else _replay_distribution(told)
     verdict = replayed.verdict if codes else None
     return NodeView(
@@ -122,18 +132,11 @@ def _replay_distribution(distribution: LabelDistribution) -> _Replayed:
 @lru_cache(maxsize=4096)
 def _replay(rule: StoppingRule, codes: str) -> _Replayed:
     """Cached: everybody who watches sees the same, and a node that is done is shown again at every tick."""
-    states = _states(rule, codes)
-    verdict = with_usable_grounds(rule, decode_draws(codes), states[-1].verdict())
+    draws = label_numbers(draw.label for draw in decode_draws(codes))
+    verdict = with_usable_grounds(rule, decode_draws(codes), conclude(rule, draws))
     if verdict is not None and verdict.ended is Ended.NO_ANSWER:  # nothing in it may look decided
         return _Replayed(verdict=verdict, compared=(), trace=())
-    return _Replayed(verdict=verdict, compared=states[-1].comparisons(), trace=_trace(states))
-
-
-def _states(rule: StoppingRule, codes: str) -> list[RuleState]:
-    states: list[RuleState] = [rule.start()]
-    for draw in decode_draws(codes):
-        states.append(states[-1].observe(draw.label))
-    return states
+    return _Replayed(verdict=verdict, compared=rule.comparisons(draws), trace=_trace(rule, draws))
 
 
 def _state(verdict: Verdict | None, *, asked: bool, ended: bool) -> State:
@@ -150,13 +153,13 @@ def _state(verdict: Verdict | None, *, asked: bool, ended: bool) -> State:
     return State.SAMPLING if asked else State.WAITING
 
 
-def _trace(states: Sequence[RuleState]) -> tuple[TracePoint, ...]:
+def _trace(rule: StoppingRule, draws: Draws) -> tuple[TracePoint, ...]:
     """The way to the line at about `TRACE_POINTS` moments spread evenly, the last one always among them; nothing for
     a rule without a line.
     """
-    drawn = states[1:]
-    step = max(1, -(-len(drawn) // TRACE_POINTS))
-    found = ((state.calls, [each.progress for each in state.comparisons()]) for state in reversed(drawn[::-step]))
+    step = max(1, -(-len(draws) // TRACE_POINTS))
+    moments = range(len(draws), 0, -step)[::-1]
+    found = ((calls, [each.progress for each in rule.comparisons(draws[:calls])]) for calls in moments)
     return tuple(
         TracePoint(draws=calls, reached=min(share for share in reached if share is not None))
         for calls, reached in found
@@ -232,7 +235,7 @@ _EMPTY = '<span class="n">–</span><div class="sl-over" aria-hidden="true"></di
 
 
 def _scale(rule: StoppingRule) -> str:
-    if isinstance(rule, PairwiseMixture):
+    if isinstance(rule, Pairwise):
         return "evidence"
     return "pulls" if isinstance(rule, SuccessiveElimination) else "votes"
 
@@ -293,17 +296,20 @@ def _factor(logarithm: float) -> str:
 
 def rule_sentence(rule: StoppingRule) -> str:
     """How the rule decides and what that is worth, in one sentence that claims no more."""
-    if isinstance(rule, PairwiseMixture):
+    bound = "" if rule.error_bound is None else _rate(rule.error_bound)
+    if isinstance(rule, Pairwise):
         return (
             "An agent commits to a label only when the evidence against both others passes the threshold. By design it "
-            f"commits to something other than its own most frequent answer at most {_rate(rule.delta)} of the time."
+            f"commits to something other than its own most frequent answer at most {bound} of the time."
         )
     if isinstance(rule, SuccessiveElimination):
         return (
             "A label is ruled out once another leads it by the threshold, and the last one left is the answer. By "
-            f"design that is not the agent's own most frequent answer at most {_rate(rule.delta)} of the time."
+            f"design that is not the agent's own most frequent answer at most {bound} of the time."
         )
-    return f"The most frequent of {rule.budget} answers counts; there is no threshold and no error bound."
+    if isinstance(rule, MajorityVote):
+        return f"The most frequent of {rule.budget} answers counts; there is no threshold and no error bound."
+    return f"{rule.title} decides by its own test; {f'error bound {bound}' if bound else 'no error bound holds'}."
 
 
 READ_OFF = (
@@ -338,16 +344,15 @@ Step = tuple[int, tuple[Arm, ...]]
 
 def steps(rule: StoppingRule, codes: str) -> tuple[list[Step], dict[Label, int]]:
     """About `POINTS` moments of the replayed draws, and since which draw each label that is excluded now has been."""
-    state = rule.start()
+    draws = label_numbers(draw.label for draw in decode_draws(codes))
     kept: list[Step] = []
     out: dict[Label, int] = {}
     every = max(1, -(-len(codes) // POINTS))
-    for number, draw in enumerate(decode_draws(codes), start=1):
-        state = state.observe(draw.label)
-        excluded = {each.rival for each in state.comparisons() if each.excluded}
+    for number in range(1, len(draws) + 1):
+        excluded = {each.rival for each in rule.comparisons(draws[:number]) if each.excluded}
         out = {label: out.get(label, number) for label in LABELS if label in excluded}
         if number % every == 0 or number == len(codes):
-            kept.append((number, state.arms()))
+            kept.append((number, rule.arms(draws[:number])))
     return kept, out
 
 
@@ -368,14 +373,16 @@ def bands_fold_html(rule: StoppingRule, codes: str) -> str:
 
 def bands_sentence(rule: StoppingRule) -> str:
     """How the bands relate to the decision."""
-    if isinstance(rule, PairwiseMixture):
+    if isinstance(rule, Pairwise):
         return (
             "The rule does not decide by these bands but by the evidence above, which compares two labels at a time "
             "and is sharper: a label can be ruled out while its band still overlaps another."
         )
     if isinstance(rule, SuccessiveElimination):
         return "A label is dropped at the end of the round in which its band ends below another's."
-    return "They hold for the number of votes fixed beforehand, and decide nothing."
+    if isinstance(rule, MajorityVote):
+        return "They hold for the number of votes fixed beforehand, and decide nothing."
+    return "The rule does not decide by these bands."
 
 
 def _panel(label: Label, kept: Sequence[Step], out: int | None) -> str:

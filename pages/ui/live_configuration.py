@@ -83,7 +83,7 @@ def _chain(pipeline: PipelineConfig) -> str:
 
 def _rule(pipeline: PipelineConfig) -> str:
     """What each different rule promises, and the most calls that it makes."""
-    rules = [node.rule.rule() for node in pipeline.nodes]
+    rules = [node.rule for node in pipeline.nodes]
     return " | ".join(dict.fromkeys(f"{promise(rule)}; {count_of(rule.budget, 'call')} at most" for rule in rules))
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from screening.engine.draws import Usage
 from screening.labels import LABELS, Label
-from screening.statistics.rules.protocol import Comparison, Ended, Verdict
+from screening.stopping.rules import Comparison, Ended, Verdict
 
 MARK = "="
 """The first character of a distribution's code, which is stored in place of the codes of draws."""

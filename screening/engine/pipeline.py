@@ -7,92 +7,50 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
+    SerializeAsAny,
     SerializerFunctionWrapHandler,
-    field_validator,
     model_serializer,
     model_validator,
 )
 
-from screening.engine.certified_mixture import CertifiedMixtureConfig
 from screening.engine.draws import NodeAgent, Protocol
 from screening.labels import LABELS, OUTCOMES, Label, Outcome
-from screening.statistics.certification.certificates import DEFAULT_CONTRACT, symmetric_contract
-from screening.statistics.rules.majority_vote import MajorityVote
-from screening.statistics.rules.pairwise_mixture import ErrorLevels, PairwiseMixture
-from screening.statistics.rules.protocol import StoppingRule
-from screening.statistics.rules.successive_elimination import SuccessiveElimination
-
-ErrorRate = Annotated[float, Field(gt=0, lt=1)]
-Budget = Annotated[int, Field(ge=1, le=100_000)]
+from screening.stopping.certificates import CertifiedMixture
+from screening.stopping.rules import (
+    DEFAULT_CONTRACT,
+    SAFE_ERRORS,
+    Contract,
+    MajorityVote,
+    PairwiseMixture,
+    StoppingRule,
+    SuccessiveElimination,
+    minimum_budget,
+)
 
 
 class _Data(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class PairwiseMixtureConfig(_Data):
-    """Pooled draws at Ville's levels; ``errors`` names pairs ``said|mode`` whose level is not ``default_error``."""
-
-    kind: Literal["pairwise-mixture"] = "pairwise-mixture"
-    budget: Budget = 100
-    default_error: ErrorRate = 0.025
-    errors: Mapping[str, ErrorRate] = {"safe|unsafe": 0.001}
-    curtail: bool = True
-
-    @field_validator("errors")
-    @classmethod
-    def _pairs(cls, errors: Mapping[str, float]) -> Mapping[str, float]:
-        for pair in errors:
-            said, mode = (Label(part) for part in pair.split("|"))
-            if said is mode:
-                raise ValueError(f"{pair}: a label cannot be mistaken for itself")
-        return errors
-
-    @classmethod
-    def symmetric(cls, delta: float, budget: int) -> Self:
-        """δ split evenly over the K − 1 rivals."""
-        return cls(budget=budget, default_error=delta / (len(Label) - 1), errors={})
-
-    def rule(self) -> StoppingRule:
-        """The rule with these settings."""
-        overrides = tuple(
-            ((Label(pair.split("|")[0]), Label(pair.split("|")[1])), level)
-            for pair, level in sorted(self.errors.items())
-        )
-        levels = ErrorLevels(default=self.default_error, overrides=overrides)
-        return PairwiseMixture(budget=self.budget, errors=levels, curtail=self.curtail)
+RULES: dict[str, type[StoppingRule]] = {
+    str(rule.model_fields["kind"].default): rule
+    for rule in (CertifiedMixture, PairwiseMixture, SuccessiveElimination, MajorityVote)
+}
+"""The rules that a node may have, by the kind that a file gives them."""
 
 
-class SuccessiveEliminationConfig(_Data):
-    """The paper's Algorithm 1."""
+def read_rule(values: object) -> StoppingRule:
+    """The rule that these values write down. ValueError, with the field, for what is none."""
+    if isinstance(values, StoppingRule):
+        return values
+    kind = values.get("kind") if isinstance(values, Mapping) else None
+    if kind not in RULES:
+        raise ValueError(f"kind must be one of {', '.join(RULES)}")
+    return RULES[str(kind)].model_validate(values)
 
-    kind: Literal["successive-elimination"] = "successive-elimination"
-    budget: Budget = 100
-    delta: ErrorRate = 0.05
-    curtail: bool = True
-
-    def rule(self) -> StoppingRule:
-        """The rule with these settings."""
-        return SuccessiveElimination(delta=self.delta, budget=self.budget, curtail=self.curtail)
-
-
-class MajorityVoteConfig(_Data):
-    """n draws, plurality wins, a tie escalates: the paper's baseline, without a guarantee."""
-
-    kind: Literal["majority-vote"] = "majority-vote"
-    n: Annotated[int, Field(ge=1, le=1_000)]
-
-    def rule(self) -> StoppingRule:
-        """The rule with these settings."""
-        return MajorityVote(n=self.n)
-
-
-RuleConfig = Annotated[
-    CertifiedMixtureConfig | PairwiseMixtureConfig | SuccessiveEliminationConfig | MajorityVoteConfig,
-    Field(discriminator="kind"),
-]
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,30}$")]
 OF_THE_AGENT = ("prompt", "instructions", "role", "model", "temperature", "server", "protocol")
@@ -108,7 +66,7 @@ class NodeConfig(_Data):
     name: Name
     title: Annotated[str, Field(min_length=1, max_length=60)]
     question: Annotated[str, Field(max_length=300)]
-    rule: RuleConfig
+    rule: Annotated[SerializeAsAny[StoppingRule], BeforeValidator(read_rule)]
     routes: Mapping[Label, str]
     on_abstain: Literal["human_review", "next"] = "human_review"
     prompt: Name | None = None
@@ -215,25 +173,17 @@ def require_decidable(pipeline: PipelineConfig) -> PipelineConfig:
     smallest budget that could.
     """
     for node in pipeline.nodes:
-        rule = node.rule.rule()
-        cannot, needed = _hardest(rule)
-        if needed > rule.budget:
+        rule = node.rule
+        needed = {label: minimum_budget(rule, label) for label in LABELS}
+        hardest = max(LABELS, key=needed.__getitem__)
+        if needed[hardest] > rule.budget:
+            never = min(needed.values()) > rule.budget
+            cannot = "no label can ever be identified" if never else f"{hardest} can never be identified"
             raise UndecidableError(
                 f"node {node.name}: with a budget of {rule.budget} calls {cannot} "
-                f"at these error levels; the minimum is {needed} calls"
+                f"at these error levels; the minimum is {needed[hardest]} calls"
             )
     return pipeline
-
-
-def _hardest(rule: StoppingRule) -> tuple[str, int]:
-    """What cannot be decided within too small a budget, in words, and the fewest calls that decide it."""
-    if not isinstance(rule, PairwiseMixture):
-        return "no label can ever be identified", rule.minimum_budget()
-    needed = {label: rule.minimum_budget_for(label) for label in LABELS}
-    hardest = max(LABELS, key=needed.__getitem__)
-    if min(needed.values()) > rule.budget:
-        return "no label can ever be identified", needed[hardest]
-    return f"{hardest} can never be identified", needed[hardest]
 
 
 _ROLES = (
@@ -243,7 +193,7 @@ _ROLES = (
 )
 
 
-def chain(name: str, rule: RuleConfig, on_abstain: Literal["human_review", "next"]) -> PipelineConfig:
+def chain(name: str, rule: StoppingRule, on_abstain: Literal["human_review", "next"]) -> PipelineConfig:
     """The paper's DAG: Worker → Risk → Legal, ``escalate`` leads on, the last one leads to a human."""
     following = [role[0] for role in _ROLES[1:]] + [Outcome.HUMAN_REVIEW.value]
     nodes = tuple(
@@ -272,26 +222,26 @@ def preset(name: Preset, *, delta: float | None = None, budget: int = 100) -> Pi
     is escalate to 0.025 only, and is left so because a configuration keeps its rule until somebody changes it.
     """
     if name == "paper":
-        algorithm = SuccessiveEliminationConfig(budget=budget, delta=0.05 if delta is None else delta)
+        algorithm = SuccessiveElimination(budget=budget, delta=0.05 if delta is None else delta)
         return require_decidable(chain(name, algorithm, "next"))
     if name == "certified":
         return require_decidable(chain(name, pooled_rule(delta, budget), "human_review"))
-    ville = PairwiseMixtureConfig(budget=budget) if delta is None else PairwiseMixtureConfig.symmetric(delta, budget)
+    ville = PairwiseMixture(budget=budget) if delta is None else PairwiseMixture.symmetric(delta, budget)
     return require_decidable(chain(name, ville, "human_review"))
 
 
-def pooled_rule(delta: float | None, budget: int) -> CertifiedMixtureConfig | PairwiseMixtureConfig:
+def pooled_rule(delta: float | None, budget: int) -> CertifiedMixture | PairwiseMixture:
     """Pooled draws at error ``delta`` (None: the default contract): certified where a certificate covers the budget,
     else Ville's levels.
     """
-    contract = DEFAULT_CONTRACT if delta is None else symmetric_contract(delta)
-    if certified := CertifiedMixtureConfig.for_contract(contract, budget):
+    contract = DEFAULT_CONTRACT if delta is None else Contract(any_wrong=delta)
+    if certified := CertifiedMixture.for_contract(contract, budget):
         return certified
     return villes_levels(delta, budget)
 
 
-def villes_levels(delta: float | None, budget: int) -> PairwiseMixtureConfig:
+def villes_levels(delta: float | None, budget: int) -> PairwiseMixture:
     """Ville's levels for an error ``delta``; None: 0.025 for each mix-up, and 0.001 for saying safe."""
     if delta is not None:
-        return PairwiseMixtureConfig.symmetric(delta, budget)
-    return PairwiseMixtureConfig(budget=budget, errors={"safe|unsafe": 0.001, "safe|escalate": 0.001})
+        return PairwiseMixture.symmetric(delta, budget)
+    return PairwiseMixture(budget=budget, errors=SAFE_ERRORS)

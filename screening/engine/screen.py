@@ -7,7 +7,7 @@ draws from a model, a recording or a simulation, and keeps nodes that have ended
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import reduce
+from functools import partial, reduce
 from typing import Protocol, runtime_checkable
 
 from screening.engine.distribution import LabelDistribution
@@ -24,7 +24,7 @@ from screening.engine.draws import (
 from screening.engine.pipeline import NodeConfig, PipelineConfig
 from screening.engine.usable import with_usable_grounds
 from screening.labels import OUTCOMES, Label, Outcome
-from screening.statistics.rules.protocol import Ended, RuleState, Verdict
+from screening.stopping.rules import Ended, StoppingRule, Verdict, conclude, label_numbers, next_batch
 
 MAIN = "main"
 SECOND_LOOK = "second_look"
@@ -171,57 +171,50 @@ def _node_run(
         if (run.node, run.variant) != (node.name, variant):
             raise ValueError(f"a committed run of {run.node} stands where {node.name} is due")
         return run
-    rule = node.rule.rule()
-    state, draws = rule.start(), list[Draw]()
+    rule, draws = node.rule, list[Draw]()
     distribution: LabelDistribution | None = None
-    while (verdict := with_usable_grounds(rule, draws, state.verdict())) is None:
-        wave = yield DrawRequest(
+    while (verdict := with_usable_grounds(rule, draws, _verdict(rule, draws))) is None:
+        request = DrawRequest(
             node=node.name,
             text=text,
             first=len(draws),
-            count=state.next_wave(),
+            count=next_batch(rule, label_numbers(draw.label for draw in draws)),
             variant=variant,
             agent=node.agent,
-            enough=_Curtailed(state),
+            enough=partial(_is_futile, rule, tuple(draws)),
         )
-        if isinstance(wave, LabelDistribution) and not draws and distribution is None:
-            distribution = wave
-            if (verdict := wave.verdict()) is not None:
+        batch = yield request
+        if isinstance(batch, LabelDistribution) and not draws and distribution is None:
+            distribution = batch
+            if (verdict := batch.verdict()) is not None:
                 break
             continue
-        for draw in _sufficient(wave, state):
-            state = state.observe(draw.label)
-            draws.append(draw)
+        draws += _sufficient(batch, request)
     run = NodeRun(node=node.name, variant=variant, draws=tuple(draws), verdict=verdict, distribution=distribution)
     run = replace(run, verdict=replace(verdict, calls=run.calls))
     yield run
     return run
 
 
-def _sufficient(wave: Answer, state: RuleState) -> Sequence[Draw]:
-    """The wave, if it is complete or ends where no label can be identified any more."""
-    if wave is None or isinstance(wave, LabelDistribution):
-        raise ValueError("a sampler must give draws")
-    if len(wave) != state.next_wave() and not (len(wave) < state.next_wave() and _Curtailed(state)(wave)):
-        raise ValueError("a sampler must give exactly the draws that were asked for, or the first that are enough")
-    return wave
+def _verdict(rule: StoppingRule, draws: Sequence[Draw]) -> Verdict | None:
+    return conclude(rule, label_numbers(draw.label for draw in draws))
 
 
-class _Curtailed:
-    """Whether, after the first draws of a wave, no label can be identified whatever the others say. Labels are only
-    identified at the end of a wave, so this is all that its first draws can decide.
-
-    A call with more draws of the same wave continues where the last one stopped.
+def _is_futile(rule: StoppingRule, before: Sequence[Draw], batch: Sequence[Draw]) -> bool:
+    """Whether, after these first draws of a batch, no label can be identified whatever the others say. Labels are only
+    identified at the end of a batch, so this is all that its first draws can decide.
     """
+    verdict = _verdict(rule, [*before, *batch])
+    return verdict is not None and verdict.ended is Ended.CURTAILED
 
-    def __init__(self, state: RuleState) -> None:
-        self._states = [state]
 
-    def __call__(self, wave: Sequence[Draw]) -> bool:
-        for draw in wave[len(self._states) - 1 :]:
-            self._states.append(self._states[-1].observe(draw.label))
-        verdict = self._states[len(wave)].verdict()
-        return verdict is not None and verdict.ended is Ended.CURTAILED
+def _sufficient(batch: Answer, request: DrawRequest) -> Sequence[Draw]:
+    """The batch, if it is complete or ends where no label can be identified any more."""
+    if batch is None or isinstance(batch, LabelDistribution):
+        raise ValueError("a sampler must give draws")
+    if len(batch) != request.count and not (len(batch) < request.count and request.enough and request.enough(batch)):
+        raise ValueError("a sampler must give exactly the draws that were asked for, or the first that are enough")
+    return batch
 
 
 def _reason(verdict: Verdict, outcome: Outcome) -> Reason:
@@ -231,7 +224,7 @@ def _reason(verdict: Verdict, outcome: Outcome) -> Reason:
 
 
 def _delta(pipeline: PipelineConfig, runs: Sequence[NodeRun]) -> float | None:
-    deltas = [None if run.read_off else pipeline.node(run.node).rule.rule().delta for run in runs]
+    deltas = [None if run.read_off else pipeline.node(run.node).rule.error_bound for run in runs]
     return None if any(delta is None for delta in deltas) else sum(delta or 0.0 for delta in deltas)
 
 

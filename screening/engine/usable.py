@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from screening.engine.draws import Answer, Draw
 from screening.labels import LABELS, Label
-from screening.statistics.rules.protocol import Ended, StoppingRule, Verdict
+from screening.stopping.rules import Ended, StoppingRule, Verdict, conclude, label_numbers
 
 MOST_UNUSABLE = 12
 """A node ends once so many of its answers were no label: more calls would say no more."""
@@ -44,16 +44,8 @@ def unusable_sentence(draws: Sequence[Draw]) -> str:
 
 def _identifies_escalate(rule: StoppingRule, usable: Sequence[Label]) -> bool:
     """Whether these answers alone lead to escalate; where a rule has no guarantee, whether it is the most frequent."""
-    if rule.delta is None:
+    if rule.error_bound is None:
         counts = {label: usable.count(label) for label in LABELS}
         return counts[Label.ESCALATE] > max(counts[Label.SAFE], counts[Label.UNSAFE])
-    state = rule.start()
-    for label in usable:
-        verdict = state.verdict()
-        if verdict is not None and verdict.ended is Ended.IDENTIFIED:
-            return verdict.label is Label.ESCALATE
-        if verdict is not None and verdict.ended is Ended.EXHAUSTED:
-            return False
-        state = state.observe(label)
-    verdict = state.verdict()
+    verdict = conclude(rule, label_numbers(usable))
     return verdict is not None and verdict.ended is Ended.IDENTIFIED and verdict.label is Label.ESCALATE

@@ -64,7 +64,7 @@ def outcomes_by_case(result: ConditionResult) -> Told:
     replayed = result.replay
     outcome = np.where(replayed.settled, replayed.outcome, UNSETTLED).astype(np.int8)
     calls = replayed.total_calls.astype(np.int32)
-    most = max(int(calls.max(initial=0)), sum(node.rule.rule().budget for node in replayed.pipeline.nodes))
+    most = max(int(calls.max(initial=0)), sum(node.rule.budget for node in replayed.pipeline.nodes))
     return Told(name=result.name, outcome=outcome, calls=calls, most=most)
 
 

@@ -4,17 +4,9 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from screening.engine.pipeline import (
-    MajorityVoteConfig,
-    NodeConfig,
-    PairwiseMixtureConfig,
-    PipelineConfig,
-    RuleConfig,
-    SuccessiveEliminationConfig,
-    chain,
-    pooled_rule,
-)
+from screening.engine.pipeline import NodeConfig, PipelineConfig, chain, pooled_rule
 from screening.labels import Label, Outcome
+from screening.stopping.rules import MajorityVote, PairwiseMixture, StoppingRule, SuccessiveElimination
 
 VOTES = (1, 3, 5)
 BUDGETS = (10, 50, 75, 100, 124, 150)
@@ -31,7 +23,7 @@ class Condition:
 
 def single_agent() -> PipelineConfig:
     """One draw at Worker and no routing: an answer of ``escalate`` goes to a human (paper, section 4)."""
-    worker = chain("single-agent", MajorityVoteConfig(n=1), "human_review").nodes[0]
+    worker = chain("single-agent", MajorityVote(budget=1), "human_review").nodes[0]
     routes = {**worker.routes, Label.ESCALATE: Outcome.HUMAN_REVIEW.value}
     return PipelineConfig(name="single-agent", nodes=(worker.model_copy(update={"routes": routes}),))
 
@@ -48,9 +40,9 @@ def paper_conditions(*, curtail: bool = False) -> tuple[Condition, ...]:
     >>> [condition.name for condition in paper_conditions()][:5]
     ['single-agent', 'MV n=1', 'MV n=3', 'MV n=5', 'B=10']
     """
-    votes = [_chain(f"MV n={n}", MajorityVoteConfig(n=n)) for n in VOTES]
+    votes = [_chain(f"MV n={n}", MajorityVote(budget=n)) for n in VOTES]
     adaptive = [
-        _chain(f"B={budget}", SuccessiveEliminationConfig(delta=PAPER_DELTA, budget=budget, curtail=curtail))
+        _chain(f"B={budget}", SuccessiveElimination(delta=PAPER_DELTA, budget=budget, curtail=curtail))
         for budget in BUDGETS
     ]
     return (Condition(name="single-agent", pipeline=single_agent()), *votes, *adaptive)
@@ -67,35 +59,35 @@ def named_condition(name: str) -> Condition:
         known = ", ".join(each.name for each in (*paper_conditions(), *our_conditions()))
         raise ValueError(f"no condition {name}; there are {known}, and any B=60, 'B=60 early' and MV n=7")
     if found[1] == "MV n":
-        return _chain(name, MajorityVoteConfig(n=int(found[2])))
-    rule = SuccessiveEliminationConfig(delta=PAPER_DELTA, budget=int(found[2]), curtail=False)
+        return _chain(name, MajorityVote(budget=int(found[2])))
+    rule = SuccessiveElimination(delta=PAPER_DELTA, budget=int(found[2]), curtail=False)
     return _chain(name, rule, "human_review" if found[3] else "next")
 
 
 def our_conditions(*, budget: int = 100) -> tuple[Condition, ...]:
     """Pooled draws, at Ville's levels and certified: with symmetric errors at the paper's δ, and with the defaults."""
-    symmetric = PairwiseMixtureConfig.symmetric(PAPER_DELTA, budget)
+    symmetric = PairwiseMixture.symmetric(PAPER_DELTA, budget)
     return (
         _chain(f"pairwise δ={PAPER_DELTA}", symmetric),
         _chain(f"certified δ={PAPER_DELTA}", pooled_rule(PAPER_DELTA, budget)),
-        _chain("recommended", PairwiseMixtureConfig(budget=budget), "human_review"),
+        _chain("recommended", PairwiseMixture(budget=budget), "human_review"),
         _chain("certified", pooled_rule(None, budget), "human_review"),
     )
 
 
-def _chain(name: str, rule: RuleConfig, on_abstain: Literal["human_review", "next"] = "next") -> Condition:
+def _chain(name: str, rule: StoppingRule, on_abstain: Literal["human_review", "next"] = "next") -> Condition:
     return Condition(name=name, pipeline=chain(name, rule, on_abstain))
 
 
 def budget_conditions(rule: Literal["pairwise", "elimination"]) -> tuple[tuple[int, Condition], ...]:
     """The sweep of one rule: budgets with the condition that has them, at the paper's δ."""
-    rules: list[RuleConfig]
+    rules: list[StoppingRule]
     if rule == "pairwise":
         budgets: tuple[int, ...] = (6, 10, 15, 25, 50, 75, 100, 124, 150)
-        rules = [PairwiseMixtureConfig.symmetric(PAPER_DELTA, budget) for budget in budgets]
+        rules = [PairwiseMixture.symmetric(PAPER_DELTA, budget) for budget in budgets]
     else:
         budgets = (10, 25, 50, 72, 75, 87, 100, 124, 150)
-        rules = [SuccessiveEliminationConfig(budget=budget, curtail=False) for budget in budgets]
+        rules = [SuccessiveElimination(budget=budget, curtail=False) for budget in budgets]
     return tuple(
         (budget, Condition(name=f"B={budget}", pipeline=chain(f"sweep-{budget}", config, "next")))
         for budget, config in zip(budgets, rules, strict=True)
@@ -114,8 +106,10 @@ class WhatIf:
 
     def pipeline(self) -> PipelineConfig:
         """The pipeline with this setting."""
-        rule = PairwiseMixtureConfig(
-            budget=self.budget, default_error=self.other_errors, errors={"safe|unsafe": self.safe_given_unsafe}
+        rule = PairwiseMixture(
+            budget=self.budget,
+            default_error=self.other_errors,
+            errors=(((Label.SAFE, Label.UNSAFE), self.safe_given_unsafe),),
         )
         chained = chain("what-if", rule, "next" if self.abstentions_go_on else "human_review")
         if not self.confirm_safe:

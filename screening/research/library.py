@@ -16,9 +16,9 @@ from screening.labels import Label, Outcome
 from screening.research.replay import Record
 from screening.research.replay import replay as replay_record
 from screening.samplers.simulated import SimulatedSampler
-from screening.statistics.certification.calibration import calibrate
-from screening.statistics.certification.certificates import DEFAULT_CONTRACT, find, symmetric_contract
 from screening.statistics.metrics import Proportion, evaluate
+from screening.stopping.certificates import calibrate, find
+from screening.stopping.rules import DEFAULT_CONTRACT, Contract
 from screening.text.received import ReceivedText, receive
 
 DRAWS = "draws_"
@@ -105,16 +105,16 @@ def certify(
     ``anew`` searches and proves it now (seconds at 100 draws); a certificate that comes with the program is looked up
     otherwise, and searched for where there is none. ``worst`` is the proven worst probability of any wrong label.
     """
-    contract = DEFAULT_CONTRACT if delta is None else symmetric_contract(delta)
+    contract = DEFAULT_CONTRACT if delta is None else Contract(any_wrong=delta)
     known = None if prove == "anew" else find(contract, budget)
     found = known or calibrate(contract, budget)
-    safe = {level for pair, level in found.levels.overrides if pair[0] is Label.SAFE}
+    safe = {level for pair, level in found.levels if pair[0] is Label.SAFE}
     return pd.Series(
         {
             "contract": contract.words(),
             "budget": found.budget,
-            "level": found.levels.default,
-            "level_for_safe": min(safe, default=found.levels.default),
+            "level": found.level,
+            "level_for_safe": min(safe, default=found.level),
             "worst": found.worst,
             "worst_safe": found.worst_safe,
         }

@@ -269,7 +269,7 @@ def find_unsettled(conditions: Sequence[Condition], book: DrawBook) -> dict[int,
 
 
 def _most_calls(condition: Condition) -> int:
-    return sum(node.rule.rule().budget for node in condition.pipeline.nodes)
+    return sum(node.rule.budget for node in condition.pipeline.nodes)
 
 
 async def fill_draws(

@@ -11,11 +11,9 @@ from screening.engine.draws import decode_draws
 from screening.engine.pipeline import NodeConfig, PipelineConfig
 from screening.engine.screen import Guard
 from screening.labels import LABELS, Label, Outcome
-from screening.statistics.rules.protocol import Ended
-from screening.statistics.rules.runs import ENDS, NONE, Codes, Draws, Integers, Runs, run
+from screening.stopping.rules import ENDS, NO_DRAW, NONE, Codes, Draws, Ended, Integers, StoppingRule, Stops, run
 
 OUTCOMES: tuple[Outcome, ...] = tuple(Outcome)
-NO_DRAW = 255
 AT_ONCE = 4_096
 """Sequences that a rule is run on together."""
 _TO_A_PERSON = OUTCOMES.index(Outcome.HUMAN_REVIEW)
@@ -151,7 +149,8 @@ class Replay:
 def replay(pipeline: PipelineConfig, record: Record, guards: Mapping[int, Guard] | None = None) -> Replay:
     """Run the pipeline on recorded draws, all cases at once.
 
-    The rules, routes and looks are those of `screening.engine.screen`; what the text itself forbids is applied to the
+    Rules and routes are those of `screening.engine.screen`; calls are those up to the first draw that left no hope,
+    where a live run may have paid for the rest of its batch already. What the text itself forbids is applied to the
     cases of ``guards`` (by their place) and to no other. A second look at a safe is not replayed. Nothing is asked;
     nodes that the record does not know leave their cases unsettled.
     """
@@ -163,7 +162,7 @@ def replay(pipeline: PipelineConfig, record: Record, guards: Mapping[int, Guard]
     for place, config in enumerate(nodes):  # routes lead to later nodes only
         rows = np.flatnonzero(at == place)
         drawn = record.node(config.name)
-        runs = _runs(config.rule.rule(), drawn)
+        runs = _stops(config.rule, drawn)
         targets = np.where(runs.ended == NONE, NONE, _targets(pipeline, config)[runs.label])
         of = drawn.of[rows]
         node[rows], calls[place, rows], ended[place, rows] = place, runs.calls[of], runs.ended[of]
@@ -177,20 +176,20 @@ def replay(pipeline: PipelineConfig, record: Record, guards: Mapping[int, Guard]
     return Replay(pipeline=pipeline, outcome=outcome, node=node, calls=calls, ended=ended)
 
 
-def _runs(rule: object, drawn: NodeRecord) -> Runs:
+def _stops(rule: StoppingRule, drawn: NodeRecord) -> Stops:
     """The rule's verdict on each sequence, some thousand of about one length at a time: the rest of a table as wide as
     the longest would be padding.
     """
+    sizes = drawn.sizes
     parts = [
-        run(rule, drawn.draws[at : at + AT_ONCE, : int(drawn.sizes[at : at + AT_ONCE].max())], sizes)
-        for at in range(0, len(drawn.sizes), AT_ONCE)
-        if len(sizes := drawn.sizes[at : at + AT_ONCE])
+        run(rule, drawn.draws[at : at + AT_ONCE, : int(sizes[at : at + AT_ONCE].max(initial=0))])
+        for at in range(0, max(1, len(sizes)), AT_ONCE)
     ]
-    nothing = Runs.without_verdict(np.zeros(0, np.int64))
-    label, ended, calls = (
-        np.concatenate([getattr(part, name) for part in (nothing, *parts)]) for name in ("label", "ended", "calls")
+    return Stops(
+        label=np.concatenate([part.label for part in parts]),
+        ended=np.concatenate([part.ended for part in parts]),
+        calls=np.concatenate([part.calls for part in parts]),
     )
-    return Runs(label=label, ended=ended, calls=calls)
 
 
 def _targets(pipeline: PipelineConfig, node: NodeConfig) -> Integers:

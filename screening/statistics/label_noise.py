@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from screening.labels import LABELS, Label
-from screening.statistics.rules.evidence import log_evidence
+from screening.stopping.evidence import log_evidence
 
 """What to print above the list."""
 

@@ -12,7 +12,7 @@ from screening.engine.distribution import read_distribution
 from screening.engine.draws import Answer, Draw, Usage, decode_draws, encode_draws, unusable
 from screening.engine.screen import NodeRun
 from screening.labels import Label
-from screening.statistics.rules.protocol import Ended, Verdict
+from screening.stopping.rules import Ended, Verdict
 from storage.batches.tallies import Totals
 from storage.database import record
 from storage.schema import node_runs

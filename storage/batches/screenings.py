@@ -16,8 +16,8 @@ from screening.labels import Label, Outcome
 from screening.review.actors import SYSTEM
 from screening.review.reach import Reach
 from screening.review.triage import Placement, audit_placement, tier_for
-from screening.statistics.rules.protocol import Ended
 from screening.statistics.verification import audit_coin
+from screening.stopping.rules import Ended
 from screening.text.flags import REFUSES_SAFE, Flag
 from storage.audit_log import append
 from storage.batches import tallies

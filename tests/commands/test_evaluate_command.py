@@ -14,9 +14,10 @@ from openpyxl import Workbook
 
 from commands.__main__ import main
 from pages.ui.downloads import HEADER
-from screening.engine.pipeline import MajorityVoteConfig, chain
+from screening.engine.pipeline import chain
 from screening.engine.pipeline_file import write_pipeline
 from screening.review.actors import LOCAL_USER
+from screening.stopping.rules import MajorityVote
 from storage.batches.batches import list_batches
 from storage.database import Database
 from storage.research.recorded_draws import recorded_batch
@@ -117,7 +118,7 @@ def test_any_budget_any_vote_early_termination_and_a_file_are_conditions(
 ) -> None:
     file = agents_csv(tmp_path / "agents.csv", 4, 2, 0, 1, 0)
     pipeline = tmp_path / "one.toml"
-    written = write_pipeline(chain("one vote", MajorityVoteConfig(n=1), "human_review"))
+    written = write_pipeline(chain("one vote", MajorityVote(n=1), "human_review"))
     pipeline.write_text(written, encoding="utf-8")
     names = ["--conditions", "MV n=7,B=60,B=90 early", "--pipeline", pipeline]
     found = evaluated(capsys, file, "--format", "csv", *names)

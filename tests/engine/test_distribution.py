@@ -4,7 +4,7 @@ import pytest
 
 from screening.engine.distribution import MARK, LabelDistribution, read_distribution
 from screening.labels import LABELS, Label
-from screening.statistics.rules.protocol import Ended
+from screening.stopping.rules import Ended
 
 SAFE, UNSAFE, ESCALATE = LABELS
 

@@ -5,14 +5,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from screening.engine.certified_mixture import CertifiedMixtureConfig
 from screening.engine.pipeline import (
-    MajorityVoteConfig,
-    PairwiseMixtureConfig,
     PipelineConfig,
     Preset,
-    RuleConfig,
-    SuccessiveEliminationConfig,
     UndecidableError,
     chain,
     preset,
@@ -21,10 +16,16 @@ from screening.engine.pipeline import (
     villes_levels,
 )
 from screening.labels import Label
-from screening.statistics.certification.certificates import DEFAULT_CONTRACT, symmetric_contract
-from screening.statistics.rules.evidence import least_count
-from screening.statistics.rules.pairwise_mixture import ErrorLevels, PairwiseMixture
-from screening.statistics.rules.successive_elimination import SuccessiveElimination
+from screening.stopping.certificates import CertifiedMixture
+from screening.stopping.evidence import least_count
+from screening.stopping.rules import (
+    DEFAULT_CONTRACT,
+    Contract,
+    MajorityVote,
+    PairwiseMixture,
+    StoppingRule,
+    SuccessiveElimination,
+)
 
 
 def _changed(**node: Any) -> dict[str, Any]:
@@ -82,14 +83,14 @@ def test_a_faulty_route_is_refused(change: dict[str, Any], words: str) -> None:
 @pytest.mark.parametrize("pair", ["safe|safe", "safe|nothing", "safe"])
 def test_error_levels_are_for_pairs_of_labels(pair: str) -> None:
     with pytest.raises(ValueError):
-        PairwiseMixtureConfig(errors={pair: 0.01})
+        PairwiseMixture(errors={pair: 0.01})
 
 
 def test_a_setting_that_can_never_decide_is_refused_with_the_minimum_that_can() -> None:
     # Algorithm 1 at δ = 0.05 needs 24 rounds of 3 calls even when the model is unanimous.
     with pytest.raises(UndecidableError, match="minimum is 72 calls"):
         preset("paper", budget=71)
-    assert preset("paper", budget=72).nodes[0].rule.rule().budget == 72
+    assert preset("paper", budget=72).nodes[0].rule.budget == 72
     with pytest.raises(UndecidableError, match="minimum is 6 calls"):
         preset("recommended", budget=5, delta=0.05)
 
@@ -102,38 +103,29 @@ def test_the_version_changes_with_any_setting_and_survives_json() -> None:
 
 
 def test_a_majority_vote_is_always_decidable() -> None:
-    pipeline = chain("vote", MajorityVoteConfig(n=1), "next")
+    pipeline = chain("vote", MajorityVote(n=1), "next")
     assert require_decidable(pipeline) is pipeline
 
 
-@pytest.mark.parametrize("curtail", [True, False])
-def test_a_rule_is_made_with_every_setting_of_its_record(curtail: bool) -> None:
-    ville = PairwiseMixtureConfig(budget=40, default_error=0.02, errors={"safe|unsafe": 0.003}, curtail=curtail).rule()
-    levels = ErrorLevels(default=0.02, overrides=(((Label.SAFE, Label.UNSAFE), 0.003),))
-    assert ville == PairwiseMixture(budget=40, errors=levels, curtail=curtail)
-    paper = SuccessiveEliminationConfig(budget=90, delta=0.1, curtail=curtail).rule()
-    assert paper == SuccessiveElimination(delta=0.1, budget=90, curtail=curtail)
-
-
 def test_symmetric_levels_share_delta_among_the_rivals_and_name_no_pair() -> None:
-    assert PairwiseMixtureConfig.symmetric(0.1, 60) == PairwiseMixtureConfig(budget=60, default_error=0.05, errors={})
+    assert PairwiseMixture.symmetric(0.1, 60) == PairwiseMixture(budget=60, default_error=0.05, errors={})
 
 
 @pytest.mark.parametrize(
     ("name", "delta", "budget", "rule", "on_abstain"),
     [
-        ("paper", None, 100, SuccessiveEliminationConfig(budget=100, delta=0.05), "next"),
-        ("paper", 0.1, 90, SuccessiveEliminationConfig(budget=90, delta=0.1), "next"),
-        ("recommended", None, 60, PairwiseMixtureConfig(budget=60), "human_review"),
-        ("recommended", 0.1, 60, PairwiseMixtureConfig.symmetric(0.1, 60), "human_review"),
-        ("certified", None, 100, CertifiedMixtureConfig.for_contract(DEFAULT_CONTRACT, 100), "human_review"),
+        ("paper", None, 100, SuccessiveElimination(budget=100, delta=0.05), "next"),
+        ("paper", 0.1, 90, SuccessiveElimination(budget=90, delta=0.1), "next"),
+        ("recommended", None, 60, PairwiseMixture(budget=60), "human_review"),
+        ("recommended", 0.1, 60, PairwiseMixture.symmetric(0.1, 60), "human_review"),
+        ("certified", None, 100, CertifiedMixture.for_contract(DEFAULT_CONTRACT, 100), "human_review"),
         ("certified", None, 10_000, villes_levels(None, 10_000), "human_review"),
-        ("certified", 0.001, 300, CertifiedMixtureConfig.for_contract(symmetric_contract(0.001), 300), "human_review"),
+        ("certified", 0.001, 300, CertifiedMixture.for_contract(Contract(any_wrong=0.001), 300), "human_review"),
         ("certified", 0.07, 100, villes_levels(0.07, 100), "human_review"),  # no certificate is made for it
     ],
 )
 def test_a_preset_is_the_rule_it_is_said_to_be_at_every_node(
-    name: Preset, delta: float | None, budget: int, rule: RuleConfig, on_abstain: str
+    name: Preset, delta: float | None, budget: int, rule: StoppingRule, on_abstain: str
 ) -> None:
     made = preset(name, delta=delta, budget=budget)
     assert made.name == name and {node.on_abstain for node in made.nodes} == {on_abstain}
@@ -142,13 +134,13 @@ def test_a_preset_is_the_rule_it_is_said_to_be_at_every_node(
 
 def test_a_preset_has_a_hundred_calls_unless_another_budget_is_given() -> None:
     for name in ("certified", "recommended", "paper"):
-        assert {node.rule.rule().budget for node in preset(name).nodes} == {100}  # type: ignore[arg-type]
+        assert {node.rule.budget for node in preset(name).nodes} == {100}  # type: ignore[arg-type]
 
 
 def test_villes_levels_hold_safe_more_strictly_unless_one_level_is_given() -> None:
     strict = {"safe|unsafe": 0.001, "safe|escalate": 0.001}
-    assert villes_levels(None, 80) == PairwiseMixtureConfig(budget=80, default_error=0.025, errors=strict)
-    assert villes_levels(0.04, 80) == PairwiseMixtureConfig(budget=80, default_error=0.02, errors={})
+    assert villes_levels(None, 80) == PairwiseMixture(budget=80, default_error=0.025, errors=strict)
+    assert villes_levels(0.04, 80) == PairwiseMixture(budget=80, default_error=0.02, errors={})
 
 
 def test_a_node_is_found_by_its_name() -> None:
@@ -168,7 +160,7 @@ def test_the_version_is_sixteen_characters_and_the_same_in_whatever_order_the_re
 def test_the_label_that_takes_most_calls_is_named_with_what_it_takes() -> None:
     """Unanimous draws: least_count(0, 0.025) = 6 name unsafe, and 0.001 takes safe to 10 or more."""
     safe, other = least_count(0, 0.0005), least_count(0, 0.025)
-    levels = PairwiseMixtureConfig(
+    levels = PairwiseMixture(
         budget=safe - 1, default_error=0.025, errors={"safe|unsafe": 0.0005, "safe|escalate": 0.0005}
     )
     with pytest.raises(UndecidableError, match=f"safe can never be identified .* minimum is {safe} calls"):

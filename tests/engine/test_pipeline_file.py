@@ -6,9 +6,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from screening.engine.pipeline import MajorityVoteConfig, NodeConfig, PipelineConfig, chain, preset
+from screening.engine.pipeline import NodeConfig, PipelineConfig, chain, preset
 from screening.engine.pipeline_file import PipelineRefused, check, read_pipeline, shipped_pipelines, write_pipeline
 from screening.labels import Label
+from screening.stopping.rules import MajorityVote
 
 RECOMMENDED = write_pipeline(preset("recommended"))
 
@@ -86,7 +87,7 @@ def test_a_file_begins_with_the_bound_of_its_whole_way_or_says_that_it_has_none(
     said = "# Naming, anywhere on the longest way, a label that is not the agent's mode: "
     bounded = write_pipeline(preset("certified")).splitlines()
     assert bounded[0] == f"{said}at most 0.15." and bounded[1].startswith("# At each agent: certified: any label but")
-    voting = write_pipeline(chain("vote", MajorityVoteConfig(n=3), "next")).splitlines()
+    voting = write_pipeline(chain("vote", MajorityVote(n=3), "next")).splitlines()
     assert voting[:2] == [f"{said}no bound: an agent has none.", "# At each agent: a majority vote has no error bound"]
 
 

@@ -20,10 +20,10 @@ from screening.engine.draws import (
     encode_draws,
     unusable,
 )
-from screening.engine.pipeline import PairwiseMixtureConfig, PipelineConfig, chain, preset
+from screening.engine.pipeline import PipelineConfig, chain, preset
 from screening.engine.screen import SECOND_LOOK, Guard, NodeRun, Reason, Screening, screen, screening_steps, to_a_human
 from screening.labels import Label, Outcome
-from screening.statistics.rules.protocol import Ended, Verdict
+from screening.stopping.rules import Ended, PairwiseMixture, Verdict
 
 TEXT = ScreenedText(text="a text")
 RECOMMENDED = preset("recommended")
@@ -168,7 +168,7 @@ async def test_safe_is_committed_only_when_a_node_identified_safe(worker: str, r
         result = await screen(TEXT, Guard(), pipeline, sampler)
         last = result.runs[-1].verdict
         assert (result.outcome is Outcome.SAFE) == (last.label is Label.SAFE and last.ended is Ended.IDENTIFIED)
-        assert all(len(run.draws) <= pipeline.node(run.node).rule.rule().budget for run in result.runs)
+        assert all(len(run.draws) <= pipeline.node(run.node).rule.budget for run in result.runs)
 
 
 @pytest.mark.parametrize(("node", "variant"), [("risk", "main"), ("worker", SECOND_LOOK)])
@@ -202,7 +202,7 @@ def test_what_is_no_draws_is_refused_as_an_answer() -> None:
         steps.send(None)
 
 
-NARROW = chain("narrow", PairwiseMixtureConfig.symmetric(0.05, 6), "human_review")
+NARROW = chain("narrow", PairwiseMixture.symmetric(0.05, 6), "human_review")
 """Six calls, all of which must agree: after two that differ nothing can be identified."""
 
 

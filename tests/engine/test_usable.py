@@ -3,19 +3,19 @@
 import pytest
 
 from screening.engine.draws import decode_draws
-from screening.engine.pipeline import MajorityVoteConfig, PairwiseMixtureConfig
 from screening.engine.usable import MOST_UNUSABLE, unusable_sentence, with_usable_grounds
 from screening.labels import Label
-from screening.statistics.rules.protocol import Ended, Verdict
+from screening.stopping.rules import Ended, MajorityVote, PairwiseMixture, Verdict, conclude, label_numbers
 
-MIXTURE = PairwiseMixtureConfig().rule()
+MIXTURE = PairwiseMixture()
+
+
+def _concluded(rule, codes: str) -> Verdict | None:
+    return conclude(rule, label_numbers(draw.label for draw in decode_draws(codes)))
 
 
 def ended(rule, codes: str) -> Ended | None:
-    state = rule.start()
-    for draw in decode_draws(codes):
-        state = state.observe(draw.label)
-    verdict = with_usable_grounds(rule, decode_draws(codes), state.verdict())
+    verdict = with_usable_grounds(rule, decode_draws(codes), _concluded(rule, codes))
     return None if verdict is None else verdict.ended
 
 
@@ -43,23 +43,19 @@ def test_a_node_ends_after_so_many_unusable_answers():
 
 
 def test_the_way_goes_on_as_for_escalate():
-    verdict = with_usable_grounds(MIXTURE, decode_draws("??????"), MIXTURE.start().verdict())
-    assert verdict is None
-    state = MIXTURE.start()
-    for draw in decode_draws("??????"):
-        state = state.observe(draw.label)
-    found = with_usable_grounds(MIXTURE, decode_draws("??????"), state.verdict())
+    assert with_usable_grounds(MIXTURE, decode_draws("??????"), None) is None
+    found = with_usable_grounds(MIXTURE, decode_draws("??????"), _concluded(MIXTURE, "??????"))
     assert found is not None and found.label is Label.ESCALATE and found.calls == 6
 
 
 def test_a_vote_is_an_answer_when_most_usable_votes_say_so():
-    vote = MajorityVoteConfig(n=5).rule()
+    vote = MajorityVote(n=5)
     assert ended(vote, "EEE??") is Ended.IDENTIFIED
     assert ended(vote, "ESS??") is Ended.NO_ANSWER
     assert ended(vote, "EESS?") is Ended.NO_ANSWER  # of the usable votes as many say safe
 
 
-SHORT = PairwiseMixtureConfig(budget=12, curtail=False).rule()
+SHORT = PairwiseMixture(budget=12, curtail=False)
 
 
 @pytest.mark.parametrize(

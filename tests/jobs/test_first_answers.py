@@ -14,7 +14,7 @@ from screening.engine.screen import NodeRun, Reason, Screening
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
-from screening.statistics.rules.protocol import Ended, Verdict
+from screening.stopping.rules import Ended, Verdict
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import Progress, progress, resume
 from storage.database import Database

@@ -1,7 +1,7 @@
 """Change the code that decides, one small change at a time: ``python -m tests.mutants`` says how many a test notices.
 
 Each module is changed in a copy of the tree and only the tests named beside it are run, without slow ones and without
-PostgreSQL. Names of modules as arguments choose some: ``screening/statistics/bounds.py``; ``--sample 150`` tries so
+PostgreSQL. Names of modules as arguments choose some: ``screening/stopping/theory.py``; ``--sample 150`` tries so
 many of each, always the same. A change that seems to live is written into the module and tried once more in a process
 of its own: mutmut chooses it after the module was read, and asks only the tests that it saw come by. Ends with 1 where
 fewer than `LEAST` of a module's changes are noticed.
@@ -39,30 +39,20 @@ AT_FIRST, IN_THE_END = "not mutmut and not nothing_served", "not mutmut"
 FAILED, NOT_COLLECTED = 1, 2
 """What pytest ends with where a test fails, and where a module cannot be read."""
 SEED = 0
-STATISTICS, ENGINE, STORAGE = "tests/statistics", "tests/engine", "tests/storage"
+STOPPING, STATISTICS, ENGINE, STORAGE = "tests/stopping", "tests/statistics", "tests/engine", "tests/storage"
 LOGPROBS, REPLAY = "tests/samplers/test_logprobs.py", "tests/research/test_replay.py"
 
 MODULES = {
-    "screening/statistics/bounds.py": [f"{STATISTICS}/test_bounds.py"],
+    "screening/stopping/evidence.py": [f"{STOPPING}/test_rules.py", f"{STOPPING}/test_theory.py"],
+    "screening/stopping/rules.py": [f"{STOPPING}/test_rules.py"],
+    "screening/stopping/certificates.py": [f"{STOPPING}/test_certificates.py"],
+    "screening/stopping/operating_characteristics.py": [f"{STOPPING}/test_operating_characteristics.py"],
+    "screening/stopping/theory.py": [f"{STOPPING}/test_theory.py"],
     "screening/statistics/metrics.py": [f"{STATISTICS}/test_metrics.py"],
     "screening/statistics/agreement.py": [f"{STATISTICS}/test_agreement.py"],
-    "screening/statistics/rules/contract.py": [f"{STATISTICS}/certification"],
     "screening/statistics/label_noise.py": [f"{STATISTICS}/test_label_noise.py"],
     "screening/statistics/paired.py": [f"{STATISTICS}/test_paired.py"],
-    "screening/statistics/regret.py": [f"{STATISTICS}/test_regret.py"],
     "screening/statistics/rounds.py": [f"{STATISTICS}/test_rounds.py"],
-    "screening/statistics/performance/__init__.py": [f"{STATISTICS}/test_performance.py"],
-    "screening/statistics/performance/elimination.py": [f"{STATISTICS}/test_performance.py"],
-    "screening/statistics/performance/ends.py": [f"{STATISTICS}/test_performance.py"],
-    "screening/statistics/rules/counts.py": [f"{STATISTICS}/rules/test_majority_vote.py"],
-    "screening/statistics/rules/evidence.py": [f"{STATISTICS}/rules/test_pairwise_mixture.py"],
-    "screening/statistics/rules/majority_vote.py": [f"{STATISTICS}/rules/test_majority_vote.py"],
-    "screening/statistics/rules/pairwise_mixture.py": [f"{STATISTICS}/rules/test_pairwise_mixture.py"],
-    "screening/statistics/rules/successive_elimination.py": [f"{STATISTICS}/rules/test_successive_elimination.py"],
-    "screening/statistics/rules/tables.py": [f"{STATISTICS}/rules/test_tables.py"],
-    "screening/statistics/rules/runs/__init__.py": [REPLAY],
-    "screening/statistics/rules/runs/elimination.py": [REPLAY],
-    "screening/statistics/rules/runs/ends.py": [REPLAY],
     "screening/statistics/verification/audit.py": [
         f"{STATISTICS}/test_verification_{each}.py" for each in ("audit", "guarantee")
     ],
@@ -78,10 +68,6 @@ MODULES = {
     "screening/statistics/verification/change.py": [
         f"{STATISTICS}/test_verification_{each}.py" for each in ("change", "claims")
     ],
-    "screening/statistics/certification/certificates.py": [f"{STATISTICS}/certification"],
-    "screening/statistics/certification/calibration.py": [f"{STATISTICS}/certification/test_calibration.py"],
-    "screening/statistics/certification/worst_case.py": [f"{STATISTICS}/certification"],
-    "screening/statistics/certification/bernstein.py": [f"{STATISTICS}/certification"],
     "screening/engine/answers.py": [f"{ENGINE}/test_answers.py"],
     "screening/engine/guard.py": [f"{ENGINE}/test_guard.py"],
     "screening/engine/cost.py": [f"{ENGINE}/test_cost.py"],
@@ -89,7 +75,6 @@ MODULES = {
     "screening/engine/usable.py": [f"{ENGINE}/test_usable.py"],
     "screening/engine/screen.py": [f"{ENGINE}/test_screen.py", f"{ENGINE}/test_usable.py", LOGPROBS],
     "screening/engine/pipeline.py": [f"{ENGINE}/test_pipeline.py"],
-    "screening/engine/certified_mixture.py": [f"{STATISTICS}/certification/test_certificates.py"],
     "screening/engine/distribution.py": [f"{ENGINE}/test_distribution.py"],
     "screening/engine/pipeline_file.py": [f"{ENGINE}/test_pipeline_file.py"],
     "screening/engine/prompting.py": [f"{ENGINE}/test_prompting.py"],

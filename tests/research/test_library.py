@@ -15,7 +15,8 @@ import pytest
 
 import screening
 from screening import certify, metrics, replay, screen_texts
-from screening.statistics.certification.certificates import DEFAULT_CONTRACT, find
+from screening.stopping.certificates import find
+from screening.stopping.rules import DEFAULT_CONTRACT
 
 ROOT = Path(__file__).parents[2]
 
@@ -68,7 +69,7 @@ def test_an_undefined_rate_is_missing_and_pending_is_left_out() -> None:
 
 def test_the_certificate_is_the_program_s() -> None:
     known = find(DEFAULT_CONTRACT, 100)
-    assert known is not None and certify()["level"] == known.levels.default and certify()["worst"] == known.worst
+    assert known is not None and certify()["level"] == known.level and certify()["worst"] == known.worst
     proven = certify(0.05, 20, prove="anew")
     assert proven["budget"] == 20 and proven["worst"] <= 0.05
 

@@ -8,21 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening.engine.draws import Answer, Draw, DrawRequest, ScreenedText, decode_draws, encode_draws, unusable
-from screening.engine.pipeline import (
-    MajorityVoteConfig,
-    NodeConfig,
-    PairwiseMixtureConfig,
-    PipelineConfig,
-    RuleConfig,
-    SuccessiveEliminationConfig,
-    chain,
-)
+from screening.engine.pipeline import NodeConfig, PipelineConfig, chain
 from screening.engine.screen import Guard, Screening, screening_steps
 from screening.labels import LABELS, Label, Outcome
 from screening.research.conditions import Condition, our_conditions, paper_conditions
 from screening.research.replay import Record, replay
-from screening.statistics.rules.protocol import Ended
-from screening.statistics.rules.runs import run
+from screening.stopping.rules import (
+    Ended,
+    MajorityVote,
+    PairwiseMixture,
+    StoppingRule,
+    SuccessiveElimination,
+    conclude,
+    label_numbers,
+)
 
 NODES = ("worker", "risk", "legal")
 Codes = dict[str, list[str]]
@@ -64,11 +63,15 @@ def assert_same(pipeline: PipelineConfig, codes: Codes) -> int:
             continue
         assert outcome is expected.outcome
         assert names[found.node[case]] == expected.node
-        assert int(found.total_calls[case]) == expected.calls
+        assert int(found.total_calls[case]) <= expected.calls
         visited = {run.node: run for run in expected.runs}
         for place, name in enumerate(names):
             assert ends[name][case] is (visited[name].verdict.ended if name in visited else None)
-            assert found.calls[place, case] == (len(visited[name].draws) if name in visited else 0)
+            drawn = label_numbers(draw.label for draw in visited[name].draws) if name in visited else None
+            # without hope a live run may have paid for the rest of its batch, the replay counts what it took
+            counted = 0 if drawn is None else conclude(pipeline.node(name).rule, drawn).calls
+            assert found.calls[place, case] == counted
+            assert drawn is None or counted == len(drawn) or ends[name][case] is Ended.CURTAILED
     assert found.unsettled == outcomes.count(None)
     return found.unsettled
 
@@ -115,31 +118,31 @@ def test_the_records_exercise_every_end_and_both_outcomes(full_record: Codes) ->
 
 rule_configs = st.one_of(
     st.builds(
-        SuccessiveEliminationConfig,
+        SuccessiveElimination,
         budget=st.integers(1, 110),
         delta=st.sampled_from([0.01, 0.05, 0.4, 0.9]),
         curtail=st.booleans(),
     ),
     st.builds(
-        PairwiseMixtureConfig,
+        PairwiseMixture,
         budget=st.integers(1, 60),
         default_error=st.sampled_from([0.001, 0.025, 0.3]),
         errors=st.sampled_from([{}, {"safe|unsafe": 0.001}, {"unsafe|safe": 0.5, "escalate|safe": 0.2}]),
         curtail=st.booleans(),
     ),
-    st.builds(MajorityVoteConfig, n=st.integers(1, 7)),
+    st.builds(MajorityVote, n=st.integers(1, 7)),
 )
 
 
 @given(rule=rule_configs, on_abstain=st.sampled_from(["next", "human_review"]), seed=st.integers(0, 10**6))
 @settings(max_examples=60, deadline=None)
-def test_any_rule_is_replayed_as_the_engine_runs_it(rule: RuleConfig, on_abstain: str, seed: int) -> None:
+def test_any_rule_is_replayed_as_the_engine_runs_it(rule: StoppingRule, on_abstain: str, seed: int) -> None:
     assert_same(chain("any", rule, on_abstain), random_codes(cases=12, most=110, seed=seed, shortest=20))
 
 
 def test_routes_are_followed_as_the_pipeline_says() -> None:
     """A procedure of its own: Worker's safe must be confirmed by Risk, and Worker's doubts skip to Legal."""
-    one = MajorityVoteConfig(n=1)
+    one = MajorityVote(n=1)
     routes = [
         {Label.SAFE: "risk", Label.UNSAFE: "unsafe", Label.ESCALATE: "legal"},
         {Label.SAFE: "safe", Label.UNSAFE: "legal", Label.ESCALATE: "legal"},
@@ -204,13 +207,6 @@ def test_a_character_that_is_no_draw_is_refused_without_showing_it(codes: list[s
 def test_nodes_must_agree_on_the_number_of_cases() -> None:
     with pytest.raises(ValueError, match="one string for each case"):
         Record.from_codes({"worker": ["S"], "risk": []})
-
-
-def test_there_are_ten_conditions_in_the_paper_and_an_unknown_rule_has_no_runs() -> None:
-    assert len(paper_conditions()) == 10
-    assert len({condition.pipeline.version for condition in paper_conditions()}) == 10
-    with pytest.raises(TypeError, match="int"):
-        run(3, np.zeros((0, 0), np.uint8), np.zeros(0, np.int64))
 
 
 @pytest.mark.parametrize("condition", ALL_CONDITIONS[::3], ids=lambda condition: condition.name)

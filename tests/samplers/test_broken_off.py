@@ -9,7 +9,7 @@ import pytest
 
 from jobs.agents import model_settings, settings_for
 from screening.engine.draws import Draw, DrawRequest, NodeAgent, ScreenedText, decode_draws, encode_draws
-from screening.engine.pipeline import PairwiseMixtureConfig, SuccessiveEliminationConfig, chain
+from screening.engine.pipeline import chain
 from screening.engine.prompting import load_prompts
 from screening.engine.screen import Guard, Reason, screen
 from screening.labels import LABELS, Outcome
@@ -17,12 +17,11 @@ from screening.samplers.chat import ChatSampler
 from screening.samplers.model_sampler import breaks_off
 from screening.samplers.model_settings import ModelSettings
 from screening.settings import Settings
-from screening.statistics.rules.protocol import Ended
-from screening.statistics.rules.runs import ENDS, NONE, run
+from screening.stopping.rules import ENDS, NONE, Ended, PairwiseMixture, SuccessiveElimination, run
 from tests.stub_server import Fault, StubPlan, StubServer
 
 TEXT = ScreenedText(text="We walked the dog by the river.")
-SIX = chain("six", PairwiseMixtureConfig.symmetric(0.05, 6), "human_review")
+SIX = chain("six", PairwiseMixture.symmetric(0.05, 6), "human_review")
 """A label takes six draws of six, so two different answers settle that nothing can be said."""
 
 
@@ -78,13 +77,13 @@ async def test_a_short_wave_is_taken_only_where_nothing_is_left_to_be_identified
         await screen(TEXT, Guard(), SIX, _Short("SSS"))
 
 
-@pytest.mark.parametrize("rule", [PairwiseMixtureConfig.symmetric(0.05, 6), SuccessiveEliminationConfig(budget=72)])
+@pytest.mark.parametrize("rule", [PairwiseMixture.symmetric(0.05, 6), SuccessiveElimination(budget=72)])
 def test_a_record_that_was_broken_off_is_replayed_as_what_it_was(
-    rule: PairwiseMixtureConfig | SuccessiveEliminationConfig,
+    rule: PairwiseMixture | SuccessiveElimination,
 ) -> None:
     """Safe and unsafe in turn: hopeless after two draws of six, and of Algorithm 1 once one pull has failed."""
     for codes, ended in (("SU", Ended.CURTAILED), ("S", None)):
         draws = np.array([[LABELS.index(draw.label) for draw in decode_draws(codes)]], dtype=np.uint8)
-        found = run(rule.rule(), draws, np.array([len(codes)]))
+        found = run(rule, draws)
         assert found.ended[0] == (NONE if ended is None else ENDS.index(ended)), codes
         assert found.calls[0] == len(codes) and found.label[0] == NONE

@@ -17,7 +17,7 @@ from screening.engine.screen import Guard, Reason, Screening, screen
 from screening.labels import LABELS, Label, Outcome
 from screening.samplers.logprobs import LogprobsSampler, distribution
 from screening.samplers.model_settings import ModelSettings
-from screening.statistics.rules.protocol import Ended
+from screening.stopping.rules import Ended
 from tests.stub_server import Fault, RawReply, StubPlan, StubServer
 
 WORDS = {label.value: label for label in Label}

@@ -10,7 +10,7 @@ from screening.labels import LABELS, Label
 from screening.statistics import label_noise
 from screening.statistics.label_noise import Ranking, ReadingOrder, contradiction
 from screening.statistics.metrics import reference_codes
-from screening.statistics.rules.evidence import log_evidence
+from screening.stopping.evidence import log_evidence
 
 S, U, E = Label.SAFE, Label.UNSAFE, Label.ESCALATE
 NODES = ("worker", "risk")

@@ -9,7 +9,6 @@ import pytest
 from scipy.stats import binom
 
 from screening.labels import Label, Outcome
-from screening.statistics.bounds import clopper_pearson
 from screening.statistics.metrics import Proportion
 from screening.statistics.verification import (
     AuditCase,
@@ -28,6 +27,7 @@ from screening.statistics.verification import (
 )
 from screening.statistics.verification.betting import bets, log_capitals
 from screening.statistics.verification.change import RATIOS
+from screening.stopping.evidence import clopper_pearson
 
 # --- looking every day
 

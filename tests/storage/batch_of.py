@@ -12,7 +12,7 @@ from screening.engine.screen import MAIN, NodeRun, Reason, Screening
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER
 from screening.review.reach import Reach
-from screening.statistics.rules.protocol import Ended, Verdict
+from screening.stopping.rules import Ended, Verdict
 from screening.text.received import receive
 from storage.batches import pending, screenings
 from storage.batches.batches import NewBatch, create_batch

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from screening.statistics import special
-from screening.statistics.bounds import Band, clopper_pearson
 from screening.statistics.metrics import Proportion
+from screening.stopping.evidence import Band, clopper_pearson
 
 _Counts = NDArray[np.int64]
 

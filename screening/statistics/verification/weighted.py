@@ -11,9 +11,9 @@ from math import hypot
 
 from screening.labels import Label, Outcome
 from screening.statistics import special
-from screening.statistics.bounds import clopper_pearson
 from screening.statistics.metrics import Proportion
 from screening.statistics.verification.audit import Stratum
+from screening.stopping.evidence import clopper_pearson
 
 UNSEEN_SHARE = 0.01
 """Strata of which nothing is read yet do not keep the others from being estimated while they hold no more cases."""

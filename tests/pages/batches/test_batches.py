@@ -299,7 +299,7 @@ def test_a_batch_begins_with_the_version_in_force_that_stood_beside_the_button(
     assert not batches.list_batches(page_database, LOCAL_USER)
     batch_id = _started(page)
     version = batches.find_batch(page_database, LOCAL_USER, batch_id).configuration_version
-    assert load_configuration(page_database, version).pipeline.nodes[0].rule.rule().budget == 90
+    assert load_configuration(page_database, version).pipeline.nodes[0].rule.budget == 90
 
 
 @pytest.mark.parametrize("labels", [(b"", b"", b""), (b",label", b",safe", b",unsafe")])

@@ -34,7 +34,7 @@ def test_at_most_is_every_budget_spent_on_every_text_that_is_asked_about() -> No
     worst = batch_estimate(FOUND, PIPELINE, settings, None).worst
     one = cost_usd(settings.model, usage_per_call(load_prompts(), NODES, 300))
     assert one is not None and worst.usd is not None
-    assert worst.calls == 90 * sum(node.rule.rule().budget for node in PIPELINE.nodes)
+    assert worst.calls == 90 * sum(node.rule.budget for node in PIPELINE.nodes)
     assert abs(worst.usd - float(one) * worst.calls) < 1e-6 and worst.seconds == worst.calls / 10
 
 

@@ -14,10 +14,11 @@ from pages.batches.pipeline_draft import (
     targets_after,
     with_node,
 )
-from screening.engine.pipeline import MajorityVoteConfig, PipelineConfig, chain, preset
+from screening.engine.pipeline import PipelineConfig, chain, preset
 from screening.engine.prompting import load_prompts
 from screening.engine.whole_way import chain_bound, most_calls
 from screening.labels import Label
+from screening.stopping.rules import MajorityVote
 
 RECOMMENDED = preset("recommended")
 
@@ -61,7 +62,7 @@ def test_targets_are_outcomes_and_later_agents() -> None:
 
 def test_calls_bound_and_price_are_those_of_the_dearest_way() -> None:
     assert most_calls(RECOMMENDED) == 300 and most_calls(RECOMMENDED, flagged=True) == 400
-    assert chain_bound(RECOMMENDED) == pytest.approx(3 * RECOMMENDED.nodes[0].rule.rule().delta)
+    assert chain_bound(RECOMMENDED) == pytest.approx(3 * RECOMMENDED.nodes[0].rule.error_bound)
     straight = draft_of(RECOMMENDED)
     straight["nodes"][0]["routes"]["escalate"] = "legal"  # Risk is then reached by safe alone
     straight["nodes"][0]["routes"]["safe"] = "risk"
@@ -76,7 +77,7 @@ def test_calls_bound_and_price_are_those_of_the_dearest_way() -> None:
 
 
 def test_a_majority_vote_has_no_bound_and_that_is_said() -> None:
-    voting = chain("vote", MajorityVoteConfig(n=3), "next")
+    voting = chain("vote", MajorityVote(n=3), "next")
     assert chain_bound(voting) is None
     assert [one.words for one in checks(voting) if not one.holds] == [
         f"{title}: a majority vote has no error bound." for title in ("Worker", "Risk", "Legal")

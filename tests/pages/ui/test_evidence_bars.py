@@ -12,26 +12,32 @@ import pytest
 from pages.ui.engine_view import LINE, bands_fold_html, bars_html, legend_html, steps
 from screening.engine.distribution import read_distribution
 from screening.engine.draws import decode_draws
-from screening.engine.pipeline import MajorityVoteConfig, PairwiseMixtureConfig, SuccessiveEliminationConfig, preset
+from screening.engine.pipeline import preset
 from screening.labels import LABELS, Label
-from screening.statistics.rules.evidence import log_evidence
-from screening.statistics.rules.pairwise_mixture import PairwiseMixture
-from screening.statistics.rules.protocol import RuleState, StoppingRule
-from screening.statistics.rules.successive_elimination import EliminationState
+from screening.stopping.evidence import log_evidence
+from screening.stopping.rules import (
+    Draws,
+    MajorityVote,
+    Pairwise,
+    PairwiseMixture,
+    StoppingRule,
+    SuccessiveElimination,
+    conclude,
+    label_numbers,
+)
 
 RUNS = 150
-CERTIFIED, VILLE = preset("certified").nodes[0].rule.rule(), PairwiseMixtureConfig(budget=100).rule()
-PAPER, VOTE = SuccessiveEliminationConfig(budget=200).rule(), MajorityVoteConfig(n=7).rule()
+CERTIFIED, VILLE = preset("certified").nodes[0].rule, PairwiseMixture(budget=100)
+PAPER, VOTE = SuccessiveElimination(budget=200), MajorityVote(n=7)
 RULES = {"certified": CERTIFIED, "ville": VILLE, "paper": PAPER, "vote": VOTE}
 
 
 def _run(rule: StoppingRule, chance: random.Random) -> str:
     """The codes of one node until it stopped, its model somewhere between sure and torn."""
     weights = [chance.random() ** 3 + 0.02 for _ in LABELS]
-    state, codes = rule.start(), ""
-    while state.verdict() is None:
-        [code] = chance.choices("SUE", weights)
-        state, codes = state.observe(decode_draws(code)[0].label), codes + code
+    codes = ""
+    while conclude(rule, _numbers(codes)) is None:
+        codes += chance.choices("SUE", weights)[0]
     return codes
 
 
@@ -43,27 +49,22 @@ def _prefixes(rule: StoppingRule) -> Iterator[str]:
         yield from (codes, codes[: chance.randint(1, len(codes))])
 
 
-def _state(rule: StoppingRule, codes: str) -> RuleState:
-    state = rule.start()
-    for draw in decode_draws(codes):
-        state = state.observe(draw.label)
-    return state
+def _numbers(codes: str) -> Draws:
+    return label_numbers(draw.label for draw in decode_draws(codes))
 
 
 def _excluded(rule: StoppingRule, codes: str) -> set[Label]:
     """By the definition of each rule, worked out from the answers alone."""
     labels = [draw.label for draw in decode_draws(codes)]
     counts = Counter(labels)
-    if isinstance(rule, PairwiseMixture):
+    if isinstance(rule, Pairwise):
         leader = max(LABELS, key=lambda label: counts[label])
         return {
             rival
             for rival in LABELS
-            if rival is not leader
-            and log_evidence(counts[leader], counts[rival]) >= -log(rule.errors.level(leader, rival))
+            if rival is not leader and log_evidence(counts[leader], counts[rival]) >= -log(rule.level(leader, rival))
         }
-    state = _state(rule, codes)
-    return {LABELS[at] for at in range(3) if at not in state.active} if isinstance(state, EliminationState) else set()
+    return {arm.label for arm in rule.arms(_numbers(codes)) if arm.eliminated}
 
 
 _ROW = re.compile(
@@ -77,7 +78,7 @@ _ROW = re.compile(
 def test_a_label_is_drawn_as_out_exactly_when_the_rule_has_excluded_it(rule: StoppingRule) -> None:
     seen = Counter[str]()
     for codes in _prefixes(rule):
-        rows = _ROW.findall(bars_html(_state(rule, codes).comparisons(), rule))
+        rows = _ROW.findall(bars_html(rule.comparisons(_numbers(codes)), rule))
         assert len(rows) == 2
         out = _excluded(rule, codes)
         for struck, rival, thick, width, line, said, words in rows:

@@ -2,8 +2,9 @@
 
 import pytest
 
-from screening.engine.pipeline import PairwiseMixtureConfig, PipelineConfig, UndecidableError, chain, preset
+from screening.engine.pipeline import PipelineConfig, UndecidableError, chain, preset
 from screening.review.policy import Forbidden
+from screening.stopping.rules import PairwiseMixture
 from storage.audit_log import events
 from storage.batches.pipelines import (
     ReasonMissing,
@@ -100,5 +101,5 @@ def test_a_version_that_rests_on_another_than_the_newest_is_refused(db: Database
 
 def test_what_could_never_decide_is_no_version(db: Database) -> None:
     with pytest.raises(UndecidableError):
-        keep_version(db, RESEARCHER.at(NOW), chain("ours", PairwiseMixtureConfig(budget=2), "next"), "", 0)
+        keep_version(db, RESEARCHER.at(NOW), chain("ours", PairwiseMixture(budget=2), "next"), "", 0)
     assert list_versions(db, ANN) == ()

@@ -1,0 +1,1 @@
+"""When to stop asking a node's model, what that promises about the label named, and what it costs."""

@@ -1,0 +1,681 @@
+"""The stopping rules, and what is true of every one: how a record of draws ends, and how many draws to ask for next.
+
+A rule is a setting that can be written down (pydantic) and answers one question for many sequences at once: `stops`.
+A live case is a batch of one. Label numbers follow the order of `LABELS`; any larger value is no draw and stands only
+after a sequence's end.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from math import floor, log
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+
+from screening.labels import LABELS, Label
+from screening.stopping.evidence import (
+    algorithm_one_radius,
+    clopper_pearson,
+    confidence_sequence,
+    least_count,
+    log_evidence,
+)
+
+K = len(LABELS)
+NONE = -1
+"""No label, or no end: the record is too short for a verdict."""
+NO_DRAW = 255
+BAND_DELTA = 0.05
+"""Level of the displayed limits where a rule has no error bound of its own."""
+TABLE_CELLS = 4_000_000
+"""Draws that a rule is run on at once."""
+LARGEST_SEARCH = 1 << 20
+"""Budget up to which the smallest one is looked for that can name a label."""
+
+Draws = NDArray[np.uint8]
+Codes = NDArray[np.int8]
+Integers = NDArray[np.int64]
+Pair = tuple[Label, Label]
+"""(said, mode): the label named, and the one that the model gives most often."""
+
+
+class Ended(StrEnum):
+    """How a node ended. `EXHAUSTED`, `CURTAILED` and `TOO_CLOSE` are abstentions. No rule says the last two, the engine
+    does: `NO_ANSWER` where an escalation rests on answers that were no labels, `TOO_CLOSE` where the probabilities that
+    a server gave leave no label ahead.
+    """
+
+    IDENTIFIED = "identified"
+    EXHAUSTED = "exhausted"
+    CURTAILED = "curtailed"
+    NO_ANSWER = "no_answer"
+    TOO_CLOSE = "too_close"
+
+
+ENDS: tuple[Ended, ...] = tuple(Ended)
+"""What the numbers in ``Stops.ended`` mean."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a rule concluded, and its stopping time in calls."""
+
+    label: Label | None
+    ended: Ended
+    calls: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contract:
+    """Any label that is not the mode is named with probability at most ``any_wrong``, all of them together.
+
+    ``pairs`` holds ((said, mode), bound) where a mix-up is held to less. Nothing is assumed about the label mix.
+    ValueError for a bound outside (0, 1), or for one that holds a label against itself.
+    """
+
+    any_wrong: float
+    pairs: tuple[tuple[Pair, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not all(0 < bound < 1 for bound in (self.any_wrong, *dict(self.pairs).values())):
+            raise ValueError("a bound must lie strictly between 0 and 1")
+        if any(said is mode for said, mode in dict(self.pairs)):
+            raise ValueError("naming the mode is no error")
+
+    def bound(self, said: Label, mode: Label) -> float:
+        """The promise for one mix-up: its own bound or the one for any.
+
+        >>> Contract(any_wrong=0.05, pairs=(((Label.SAFE, Label.UNSAFE), 0.001),)).bound(Label.UNSAFE, Label.SAFE)
+        0.05
+        """
+        return min(self.any_wrong, dict(self.pairs).get((said, mode), self.any_wrong))
+
+    def words(self) -> str:
+        """The contract as one sentence for pages, exports and the command line.
+
+        >>> Contract(any_wrong=0.05, pairs=(((Label.SAFE, Label.UNSAFE), 0.001),)).words()
+        'any label but the mode: at most 0.05 in all; safe where the mode is unsafe: at most 0.001'
+        """
+        pairs = [f"{said} where the mode is {mode}: at most {bound:g}" for (said, mode), bound in self.pairs]
+        return "; ".join([f"any label but the mode: at most {self.any_wrong:g} in all", *pairs])
+
+
+SAFE_ERRORS: tuple[tuple[Pair, float], ...] = tuple(
+    ((Label.SAFE, mode), 0.001) for mode in LABELS if mode is not Label.SAFE
+)
+"""Saying safe where the mode is another label: held to 0.001 each wherever nobody asks for something else."""
+DEFAULT_CONTRACT = Contract(any_wrong=0.05, pairs=SAFE_ERRORS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arm:
+    """One label as the evidence stands: its estimate with a band, over ``draws`` draws.
+
+    ``estimate`` is None before the first draw. ``low`` and ``high`` bound the probability that the node's
+    model gives this label, simultaneously over all looks, at the rule's own level.
+    """
+
+    label: Label
+    draws: int
+    estimate: float | None
+    low: float
+    high: float
+    eliminated: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """How far the leading label is from excluding one rival, in the rule's own statistic.
+
+    ``value`` is where it stands and ``needed`` its line: the rival is excluded at or past it. The scale is the natural
+    logarithm of evidence, a lead in pulls, in probability, or in votes, which have no line. A rival that was dropped
+    for good names no leader, and its value is the line that was passed then.
+    """
+
+    rival: Label
+    leader: Label | None
+    scale: Literal["evidence", "pulls", "votes", "probability"]
+    value: float
+    needed: float | None
+    excluded: bool
+
+    @property
+    def progress(self) -> float | None:
+        """The share of the way to the line, from 0 to 1; None where there is no line."""
+        if self.needed is None:
+            return None
+        if self.excluded or self.needed <= 0:
+            return 1.0 if self.excluded else 0.0
+        return min(1.0, max(0.0, self.value / self.needed))
+
+
+class StoppingRule(BaseModel, ABC):
+    """A rule with its settings. One of its own needs `stops` alone; the rest has defaults that claim nothing.
+
+    ``budget`` is the most draws of a node, a hard cap. A rule with a true ``curtail`` abstains at the first draw after
+    which nothing within the budget can name a label; without, it pays its budget first.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, serialize_by_alias=True)
+
+    title: ClassVar[str]
+    """What its error bound rests on, or who has none: the subject of `promise`."""
+    fallback: ClassVar[Label | None] = None
+    """The label that counts where the budget ends without one; None is an abstention."""
+
+    kind: str
+    budget: Annotated[int, Field(ge=1, le=100_000)] = 100
+
+    @abstractmethod
+    def stops(self, draws: Draws) -> tuple[Integers, Integers]:
+        """For each row of ``draws`` (sequences, most draws) the label named, or `NONE`, and the calls it took.
+
+        Where none is named the calls are those after which the budget pays nothing more (``budget``, where the record
+        ends before that is known). Nothing after the stopping time may change it.
+        """
+
+    @property
+    def stops_for_futility(self) -> bool:
+        """Whether it abstains as soon as nothing within the budget can name a label."""
+        return bool(getattr(self, "curtail", False))
+
+    @property
+    def contract(self) -> Contract | None:
+        """What is promised about naming a label that is not the mode; None where nothing is."""
+        return None
+
+    @property
+    def error_bound(self) -> float | None:
+        """δ: bound on naming a label that is not the mode, whatever the mode; None without a contract."""
+        return None if self.contract is None else self.contract.any_wrong
+
+    def arms(self, draws: Draws) -> tuple[Arm, ...]:
+        """Each label's estimate and band after these draws (one sequence), in the order of `LABELS`: its share with a
+        confidence sequence, so that all hold at every look.
+        """
+        level = min(self.error_bound or BAND_DELTA, 0.5) / K
+        excluded = {each.rival for each in self.comparisons(draws) if each.excluded}
+        return tuple(
+            Arm(
+                label=label,
+                draws=len(draws),
+                estimate=count / len(draws) if len(draws) else None,
+                low=(band := confidence_sequence(count, len(draws), level)).low,
+                high=band.high,
+                eliminated=label in excluded,
+            )
+            for label, count in zip(LABELS, count_labels(draws), strict=True)
+        )
+
+    def comparisons(self, draws: Draws) -> tuple[Comparison, ...]:
+        """The leading label against each rival: what the rule decides by; here the lead in votes, without a line."""
+        counts = count_labels(draws)
+        leader = counts.index(max(counts))
+        return tuple(
+            Comparison(
+                rival=LABELS[rival],
+                leader=LABELS[leader],
+                scale="votes",
+                value=counts[leader] - counts[rival],
+                needed=None,
+                excluded=False,
+            )
+            for rival in range(K)
+            if rival != leader
+        )
+
+
+class CountRule(StoppingRule):
+    """A rule on how often each label was drawn and on nothing else; more draws of a label never take it away."""
+
+    @abstractmethod
+    def named(self, counts: Integers) -> Integers:
+        """The label named at these counts, of shape (K, …), or `NONE`; the result has shape (…)."""
+
+    def stops(self, draws: Draws) -> tuple[Integers, Integers]:
+        """The first count at which a label is named."""
+        considered = draws[:, : self.budget]
+        counts = np.stack([np.cumsum(considered == arm, axis=1, dtype=np.int64) for arm in range(K)])
+        return first_named(self.named(counts), self.budget)
+
+
+def first_named(labels: Integers | Draws, budget: int) -> tuple[Integers, Integers]:
+    """What `StoppingRule.stops` gives, from the label named after each draw (sequences, draws); any other number is
+    none.
+    """
+    labels = labels.astype(np.int64)
+    if labels.shape[1] == 0:
+        return np.full(len(labels), NONE), np.full(len(labels), budget)
+    hit = (labels >= 0) & (labels < K)
+    at, found = hit.argmax(axis=1), hit.any(axis=1)
+    return np.where(found, labels[np.arange(len(labels)), at], NONE), np.where(found, at + 1, budget)
+
+
+class MajorityVote(CountRule):
+    """The paper's baseline: plurality of ``n`` draws, all of which it uses; n = 1 is a single draw.
+
+    It bounds no error. Without a plurality the label is `escalate` (the paper: tie → escalate) and the node has ended
+    `exhausted`: it ran out of votes, the model did not ask to escalate.
+    """
+
+    title = "a majority vote"
+    fallback = Label.ESCALATE
+
+    kind: Literal["majority-vote"] = "majority-vote"
+    budget: Annotated[int, Field(ge=1, le=1_000, alias="n")]
+
+    def named(self, counts: Integers) -> Integers:
+        """The one label with most votes, once all are in."""
+        alone = (counts == counts.max(axis=0)).sum(axis=0) == 1
+        return np.where(alone & (counts.sum(axis=0) == self.budget), counts.argmax(axis=0), NONE)
+
+    def arms(self, draws: Draws) -> tuple[Arm, ...]:
+        """Each label's share with an exact 95 % interval for all K labels together. Unlike the other rules' bands
+        these hold only at the n votes fixed in advance, not at every look.
+        """
+        shares = ((label, count, len(draws)) for label, count in zip(LABELS, count_labels(draws), strict=True))
+        return tuple(
+            Arm(
+                label=label,
+                draws=calls,
+                estimate=count / calls if calls else None,
+                low=(band := clopper_pearson(count, calls, BAND_DELTA / K)).low,
+                high=band.high,
+                eliminated=False,
+            )
+            for label, count, calls in shares
+        )
+
+
+def _read_pairs(values: Any) -> Any:
+    """((said, mode), level) from {"said|mode": level}."""
+    if not isinstance(values, Mapping):
+        return values
+    pairs = []
+    for pair, level in values.items():
+        said, mode = (Label(part) for part in str(pair).split("|"))
+        if said is mode:
+            raise ValueError(f"{pair}: a label cannot be mistaken for itself")
+        pairs.append(((said, mode), level))
+    return tuple(pairs)
+
+
+def _write_pairs(pairs: tuple[tuple[Pair, float], ...]) -> dict[str, float]:
+    return {f"{said}|{mode}": level for (said, mode), level in pairs}
+
+
+Probability = Annotated[float, Field(gt=0, lt=1)]
+PairLevels = Annotated[
+    tuple[tuple[Pair, Probability], ...], BeforeValidator(_read_pairs), PlainSerializer(_write_pairs, dict[str, float])
+]
+"""A level for some pairs, written as {"said|mode": level}."""
+
+
+class Pairwise(CountRule):
+    """Pooled draws: names a label once the evidence that it beats each rival b has reached 1/η_{label|b}."""
+
+    curtail: bool = True
+
+    @abstractmethod
+    def level(self, said: Label, mode: Label) -> float:
+        """η_{said|mode}, the evidence level of this pair of different labels."""
+
+    def named(self, counts: Integers) -> Integers:
+        """The label that beats both others. A negative count is read as 0."""
+        middle = counts.sum(axis=0) - counts.max(axis=0) - counts.min(axis=0)  # of three labels the second
+        most = 1 << max(5, int(middle.max(initial=0)).bit_length())
+        lines = _least_counts(self, most)
+        seen = np.clip(counts, 0, most)  # only a leader is seen more often, and no label behind beats it
+        label = np.full(counts.shape[1:], NONE)
+        for arm in range(K):
+            beats = [counts[arm] >= lines[arm][rival][seen[rival]] for rival in range(K) if rival != arm]
+            label[np.logical_and.reduce(beats)] = arm
+        return label
+
+    def comparisons(self, draws: Draws) -> tuple[Comparison, ...]:
+        """The most frequent label's evidence over each rival, and the line 1/η_{label|rival}, both as logarithms."""
+        counts = count_labels(draws)
+        leader = counts.index(max(counts))
+        return tuple(
+            Comparison(
+                rival=rival,
+                leader=LABELS[leader],
+                scale="evidence",
+                value=log_evidence(counts[leader], count),
+                needed=-log(level := self.level(LABELS[leader], rival)),
+                excluded=counts[leader] >= least_count(count, level),
+            )
+            for rival, count in zip(LABELS, counts, strict=True)
+            if rival is not LABELS[leader]
+        )
+
+
+@lru_cache(maxsize=128)
+def _least_counts(rule: Pairwise, most: int) -> Integers:
+    """Shape (K, K, most + 1): draws of label a that beat label b seen y times, [a, b, y]; 0 where a is b."""
+    table = np.zeros((K, K, most + 1), dtype=np.int64)
+    for a, said in enumerate(LABELS):
+        for b, mode in enumerate(LABELS):
+            if a != b:
+                table[a, b] = [least_count(behind, rule.level(said, mode)) for behind in range(most + 1)]
+    return table
+
+
+class PairwiseMixture(Pairwise):
+    """Pooled draws at Ville's levels: they are bounds of the errors too, for any budget. ``errors`` names the pairs
+    whose level is not ``default_error``; saying safe of what the model finds unsafe is held to 0.001.
+    """
+
+    title = "Ville's bound"
+
+    kind: Literal["pairwise-mixture"] = "pairwise-mixture"
+    default_error: Probability = 0.025
+    errors: PairLevels = (((Label.SAFE, Label.UNSAFE), 0.001),)
+    curtail: bool = True
+
+    @classmethod
+    def symmetric(cls, delta: float, budget: int = 100, *, curtail: bool = True) -> Self:
+        """δ/(K-1) for every pair, so that naming any label but the mode has probability at most δ, in (0, 1)."""
+        return cls(budget=budget, default_error=delta / (K - 1), errors=(), curtail=curtail)
+
+    def level(self, said: Label, mode: Label) -> float:
+        """The pair's own level or the default.
+
+        >>> rule = PairwiseMixture()
+        >>> rule.level(Label.SAFE, Label.UNSAFE), rule.level(Label.UNSAFE, Label.SAFE)
+        (0.001, 0.025)
+        """
+        return dict(self.errors).get((said, mode), self.default_error)
+
+    @property
+    def contract(self) -> Contract:
+        """In all the largest, over the modes, of the sums of the levels of naming another label; and each pair's."""
+        sums = (sum(self.level(said, mode) for said in LABELS if said is not mode) for mode in LABELS)
+        return Contract(any_wrong=min(max(sums), 1 - 1e-9), pairs=tuple(sorted(self.errors)))
+
+
+class SuccessiveElimination(StoppingRule):
+    """The paper's Algorithm 1 (section 3; after Even-Dar et al. 2006): pull every active label once a round, drop those
+    that are clearly not the mode. ``delta`` bounds the probability that the mode is ever dropped.
+
+    A round is begun only if the budget pays for all of it, so that the budget is never exceeded.
+    """
+
+    title = "Algorithm 1"
+
+    kind: Literal["successive-elimination"] = "successive-elimination"
+    delta: Probability = 0.05
+    curtail: bool = True
+
+    @property
+    def contract(self) -> Contract:
+        """``delta`` for all wrong labels together."""
+        return Contract(any_wrong=self.delta)
+
+    def stops(self, draws: Draws) -> tuple[Integers, Integers]:
+        """All rounds at once: while no label is dropped, then of the two that are left."""
+        reach = np.minimum((draws < K).sum(axis=1), self.budget)
+        first, stays, successes = self._first_drop(draws, reach)
+        left = stays.sum(axis=1)
+        label = np.where(left == 1, stays.argmax(axis=1), NONE)
+        calls = np.where(left == 1, K * first, self.budget // K * K)
+        two = np.flatnonzero(left == 2)
+        if len(two):
+            label[two], calls[two] = self._of_two(draws[two], reach[two], first[two], stays[two], successes[two])
+        return label, np.where((label == NONE) & (calls > reach), self.budget, calls)
+
+    def _first_drop(self, draws: Draws, reach: Integers) -> tuple[Integers, NDArray[np.bool_], Integers]:
+        """The round that drops a label first (0: none within ``reach``), and then of each label (sequences, K) whether
+        it stays and its successes.
+        """
+        most, gaps = min(self.budget, draws.shape[1]) // K, _least_gaps(self.delta, self.budget)
+        turns = draws[:, : K * most].reshape(len(draws), most, K) == np.arange(K, dtype=np.uint8)
+        successes = np.cumsum(turns, axis=1, dtype=np.int64)
+        lag = successes.max(axis=2) - successes.min(axis=2)
+        rounds = np.arange(1, most + 1)
+        drops = (lag >= gaps[rounds]) & (K * rounds <= reach[:, None])
+        if not drops.any():
+            return np.zeros(len(draws), np.int64), np.ones((len(draws), K), bool), np.zeros((len(draws), K), np.int64)
+        first = np.where(drops.any(axis=1), drops.argmax(axis=1) + 1, 0)
+        then = successes[np.arange(len(draws)), first - 1]
+        return first, then.max(axis=1)[:, None] - then < gaps[first][:, None], then
+
+    def _of_two(
+        self, draws: Draws, reach: Integers, first: Integers, stays: NDArray[np.bool_], successes: Integers
+    ) -> tuple[Integers, Integers]:
+        """Where one of the two labels that stay is dropped as well, or the budget ends, pulling them in turn."""
+        rows, start = np.arange(len(draws)), K * first
+        a, b = stays.argmax(axis=1), K - 1 - stays[:, ::-1].argmax(axis=1)
+        rounds = np.arange((self.budget - int(start.min())) // 2)
+        at = start[:, None] + 2 * rounds
+        padded = np.pad(draws[:, : self.budget], ((0, 0), (0, self.budget)), constant_values=NO_DRAW)
+        gain = (padded[rows[:, None], at] == a[:, None]).astype(np.int64) - (
+            padded[rows[:, None], at + 1] == b[:, None]
+        )
+        lead = (successes[rows, a] - successes[rows, b])[:, None] + np.cumsum(gain, axis=1)
+        gaps = _least_gaps(self.delta, self.budget)[first[:, None] + 1 + rounds]
+        ends = (np.abs(lead) >= gaps) & (at + 2 <= reach[:, None])
+        label, taken = first_named(np.where(ends, np.where(lead > 0, a[:, None], b[:, None]), NONE), 0)
+        return label, start + 2 * np.where(label == NONE, (self.budget - start) // 2, taken)
+
+    def arms(self, draws: Draws) -> tuple[Arm, ...]:
+        """p̂ ± w of every arm, clipped to [0, 1]; a dropped arm stays as it was when it was dropped."""
+        successes, pulls, dropped = self._standing(draws)
+        return tuple(self._arm(arm, successes[arm], pulls[arm], eliminated=dropped[arm]) for arm in range(K))
+
+    def _arm(self, arm: int, successes: int, pulls: int, *, eliminated: bool) -> Arm:
+        estimate = successes / pulls if pulls else None
+        width = algorithm_one_radius(pulls, self.delta, K)
+        low, high = (0.0, 1.0) if estimate is None else (max(0.0, estimate - width), min(1.0, estimate + width))
+        return Arm(label=LABELS[arm], draws=pulls, estimate=estimate, low=low, high=high, eliminated=eliminated)
+
+    def comparisons(self, draws: Draws) -> tuple[Comparison, ...]:
+        """The best active arm's lead in successes over each rival, and the lead that would drop it at this round's end.
+
+        A dropped arm stands at the lead that dropped it; it was the best arm of then that had it.
+        """
+        successes, pulls, dropped = self._standing(draws)
+        active = [arm for arm in range(K) if not dropped[arm]]
+        best, now = max(active, key=successes.__getitem__), max(1, *(pulls[arm] for arm in active))
+        found = []
+        for arm in (arm for arm in range(K) if arm != best):
+            needed = least_gap(pulls[arm] if dropped[arm] else now, self.delta)
+            found.append(
+                Comparison(
+                    rival=LABELS[arm],
+                    leader=None if dropped[arm] else LABELS[best],
+                    scale="pulls",
+                    value=needed if dropped[arm] else successes[best] - successes[arm],
+                    needed=needed,
+                    excluded=dropped[arm],
+                )
+            )
+        return tuple(found)
+
+    def _standing(self, draws: Draws) -> tuple[list[int], list[int], list[bool]]:
+        """Successes and pulls of each label, and whether it was dropped, after one sequence: also within a round."""
+        first, stays, _ = (values[0] for values in self._first_drop(draws[None, :], np.array([len(draws)])))
+        label, calls = (int(values[0]) for values in self.stops(draws[None, :]))
+        drawn = draws if label == NONE else draws[:calls]
+        start, active = K * int(first) if first else len(drawn), np.flatnonzero(stays)
+        turns = [drawn[arm:start:K] for arm in range(K)]
+        for place, arm in enumerate(active):
+            turns[arm] = np.concatenate([turns[arm], drawn[start + place :: len(active)]])
+        successes = [int((turn == arm).sum()) for arm, turn in enumerate(turns)]
+        return (
+            successes,
+            [len(turn) for turn in turns],
+            [label not in (NONE, arm) or not stays[arm] for arm in range(K)],
+        )
+
+
+@lru_cache(maxsize=64)
+def _least_gaps(delta: float, budget: int) -> Integers:
+    """`least_gap` after T = 0, 1, … pulls each, as far as so many calls reach; beyond reach at T = 0."""
+    return np.array([budget + 1, *(least_gap(pulls, delta) for pulls in range(1, budget + 1))])
+
+
+@lru_cache(maxsize=1 << 16)
+def least_gap(pulls: int, delta: float) -> int:
+    """Fewest successes a leader must be ahead, after as many pulls each, for the other arm to be dropped.
+
+    p̂_max - w > p̂_c + w with equal pulls T is (difference of successes) > 2·T·w.
+
+    >>> least_gap(24, 0.05)
+    24
+    """
+    return floor(2 * pulls * algorithm_one_radius(pulls, delta, K)) + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stops:
+    """One rule's verdict on each sequence, all of shape (sequences,).
+
+    ``label`` is a number into `LABELS` and ``ended`` one into `ENDS`, or `NONE`; where ``ended`` is `NONE` more
+    draws are needed than were recorded, and ``calls`` is the recorded number.
+    """
+
+    label: Codes
+    ended: Codes
+    calls: Integers
+
+
+def run(rule: StoppingRule, draws: Draws) -> Stops:
+    """How each row of ``draws`` (sequences, most draws) ends under the rule; draws after the end change nothing."""
+    step = max(1, TABLE_CELLS // max(1, rule.budget if rule.stops_for_futility else draws.shape[1]))
+    parts = [_run(rule, draws[first : first + step]) for first in range(0, max(1, len(draws)), step)]
+    return Stops(
+        label=np.concatenate([part.label for part in parts]),
+        ended=np.concatenate([part.ended for part in parts]),
+        calls=np.concatenate([part.calls for part in parts]),
+    )
+
+
+def _run(rule: StoppingRule, draws: Draws) -> Stops:
+    lengths = (draws < K).sum(axis=1)
+    label, calls = (np.array(values) for values in rule.stops(draws))
+    open_ended = np.flatnonzero(label == NONE)
+    ended = np.full(len(draws), ENDS.index(Ended.IDENTIFIED), dtype=np.int8)
+    ended[open_ended] = np.where(calls <= lengths, ENDS.index(Ended.EXHAUSTED), NONE)[open_ended]
+    if rule.stops_for_futility and len(open_ended):
+        last = np.minimum(calls, lengths)[open_ended]
+        futile = _first_futile(rule, draws[open_ended], last)
+        sooner = (futile <= last) & (futile < calls[open_ended])
+        ended[open_ended[sooner]] = ENDS.index(Ended.CURTAILED)
+        calls[open_ended[sooner]] = futile[sooner]
+    if rule.fallback is not None:
+        label[ended == ENDS.index(Ended.EXHAUSTED)] = LABELS.index(rule.fallback)
+    return Stops(label=label.astype(np.int8), ended=ended, calls=np.where(ended == NONE, lengths, calls))
+
+
+def _first_futile(rule: StoppingRule, draws: Draws, last: Integers) -> Integers:
+    """After how many draws, at most ``last``, nothing can be named any more; one more than ``last`` where something
+    still can. What is futile stays so, whence the search by halving.
+    """
+    first, open_until = np.zeros(len(draws), dtype=np.int64), last + 1
+    at = last
+    while len(rows := np.flatnonzero(first < open_until)):
+        hopeful = _hopeful(rule, draws[rows], at[rows])
+        first[rows] = np.where(hopeful, at[rows] + 1, first[rows])
+        open_until[rows] = np.where(hopeful, open_until[rows], at[rows])
+        at = (first + open_until) // 2
+    return first
+
+
+def _hopeful(rule: StoppingRule, draws: Draws, at: Integers) -> NDArray[np.bool_]:
+    """Whether, after the first ``at`` draws, one label for ever would be named within the budget: no other answers can
+    name one where this does not.
+    """
+    futures = np.full((len(draws), rule.budget), NO_DRAW, dtype=np.uint8)
+    width = min(rule.budget, draws.shape[1])
+    futures[:, :width] = draws[:, :width]
+    later = np.arange(rule.budget) >= at[:, None]
+    hopeful = np.zeros(len(draws), dtype=bool)
+    for arm in range(K):
+        futures[later] = arm
+        hopeful |= rule.stops(futures)[0] != NONE
+    return hopeful
+
+
+def label_numbers(labels: Iterable[Label]) -> Draws:
+    """One sequence of draws from its labels."""
+    return np.fromiter((_NUMBERS[label] for label in labels), dtype=np.uint8)
+
+
+_NUMBERS = {label: number for number, label in enumerate(LABELS)}
+
+
+def count_labels(draws: Draws) -> list[int]:
+    """How often each label was drawn in one sequence, in the order of `LABELS`."""
+    counts: list[int] = np.bincount(draws, minlength=K).tolist()
+    return counts
+
+
+def conclude(rule: StoppingRule, draws: Draws) -> Verdict | None:
+    """The rule's verdict on one sequence, or None while more draws are needed. Draws after it change nothing."""
+    return _look(rule, draws.tobytes())[0]
+
+
+def next_batch(rule: StoppingRule, draws: Draws) -> int:
+    """Draws to ask for at once after one sequence: as many as the earliest decision takes, so that none can come too
+    late to count; without a stop for futility, when nothing can be decided any more, what the budget still pays for.
+    0 once there is a verdict.
+    """
+    return _look(rule, draws.tobytes())[1]
+
+
+@lru_cache(maxsize=1 << 14)
+def _look(rule: StoppingRule, drawn: bytes) -> tuple[Verdict | None, int]:
+    """Verdict and next batch, from what comes of each label for ever, which decides soonest, and of all labels in turn,
+    with which a rule that pulls them in turn can run out of rounds first. Cached: nearly all cases are near-unanimous.
+    """
+    draws = np.frombuffer(drawn, dtype=np.uint8)
+    turn = np.arange(max(rule.budget, len(draws)))
+    futures = np.concatenate([np.arange(K)[:, None] + 0 * turn, (np.arange(K)[:, None] + turn) % K]).astype(np.uint8)
+    futures[:, : len(draws)] = draws
+    labels, calls = rule.stops(futures)
+    further, hopeful = int(calls.min()) - len(draws), (labels[:K] != NONE).any()
+    if further > 0 and (hopeful or not rule.stops_for_futility):
+        return None, further
+    stops = run(rule, draws[None, :])
+    label, ended = int(stops.label[0]), ENDS[stops.ended[0]]
+    return Verdict(label=None if label == NONE else LABELS[label], ended=ended, calls=int(stops.calls[0])), 0
+
+
+@lru_cache(maxsize=1 << 10)
+def minimum_budget(rule: StoppingRule, label: Label | None = None) -> int:
+    """Smallest budget that can ever name this label: the draws it takes when all of them give it; None: any label.
+    `LARGEST_SEARCH` or more where none was found.
+
+    >>> minimum_budget(SuccessiveElimination()), minimum_budget(PairwiseMixture(), Label.SAFE)
+    (72, 11)
+    """
+    if label is None:
+        return min(minimum_budget(rule, each) for each in LABELS)
+    arm = _NUMBERS[label]
+    named, calls = rule.stops(np.full((1, rule.budget), arm, dtype=np.uint8))
+    while named[0] != arm and rule.budget < LARGEST_SEARCH:
+        rule = rule.model_copy(update={"budget": 2 * rule.budget})
+        named, calls = rule.stops(np.full((1, rule.budget), arm, dtype=np.uint8))
+    return int(calls[0])
+
+
+def smallest_decidable_gap(rule: StoppingRule) -> float | None:
+    """Smallest p̂₁ - p̂₂ at which the whole budget could decide if two labels share it; None if even a unanimous budget
+    cannot. Algorithm 1 spreads its pulls over all labels: there it is 2w after the rounds of its budget.
+    """
+    if minimum_budget(rule) > rule.budget:
+        return None
+    if isinstance(rule, SuccessiveElimination):
+        return 2 * algorithm_one_radius(rule.budget // K, rule.delta, K)
+    if not isinstance(rule, Pairwise):
+        return None
+    level = rule.level(Label.UNSAFE, Label.SAFE)
+    enough = (ahead for ahead in range(rule.budget + 1) if ahead >= least_count(rule.budget - ahead, level))
+    ahead = next(enough, None)
+    return None if ahead is None else (2 * ahead - rule.budget) / rule.budget

@@ -1,0 +1,243 @@
+"""What the theory page shows: radii and sample sizes of the paper, fewest draws of any rule, errors over many cases.
+
+A commit is wrong when the label named is not the node's mode; whether the mode is right is another question. The
+paper claims logarithmic growth for its rule (regret theorem, appendix C). At a constant δ the bound grows in
+proportion to T; it is the schedule δ/t that makes it logarithmic. A δ outside 0 < δ < 1 is a ValueError everywhere.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from math import inf, log, pi, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from screening.labels import LABELS
+from screening.stopping.evidence import log_evidence, require_probability
+from screening.stopping.rules import NONE, Draws, Integers, MajorityVote, first_named
+
+Floats = NDArray[np.float64]
+
+
+def dkw_radius(draws: int, delta: float) -> float:
+    """ε_n(δ) = √(ln(2/δ) / (2n)): half width of the band around the empirical *distribution function*.
+
+    The paper's node-level theorem states this ε for each label's probability. Its proof takes a probability as
+    a difference of two values of the distribution function, which gives `dkw_label_radius`, twice this one.
+    Holds at one n fixed in advance, not at every look. Infinite at n = 0. Source: Massart 1990,
+    doi:10.1214/aop/1176990746.
+
+    >>> round(dkw_radius(100, 0.05), 3)  # √(ln 40 / 200)
+    0.136
+    """
+    require_probability(delta)
+    return sqrt(log(2 / delta) / (2 * draws)) if draws else inf
+
+
+def dkw_label_radius(draws: int, delta: float) -> float:
+    """2·ε_n(δ): what the paper's argument (appendix A) proves for every label's probability at once.
+
+    >>> dkw_label_radius(100, 0.05) == 2 * dkw_radius(100, 0.05)
+    True
+    """
+    return 2 * dkw_radius(draws, delta)
+
+
+def fixed_sample_size(gap: float, delta: float) -> float:
+    """The paper's n* = 2·ln(2/δ)/Δ² pulls per arm, for a gap Δ in (0, 1] (paper, appendix A).
+
+    It is the size of a sample fixed in advance, and it takes ε where the proof gives 2ε; the time-uniform
+    Algorithm 1 needs more. Infinite at Δ = 0.
+
+    >>> round(fixed_sample_size(0.5, 0.05), 1), round(fixed_sample_size(0.4, 0.05), 1)
+    (29.5, 46.1)
+    """
+    require_probability(delta)
+    return 2 * log(2 / delta) / gap**2 if gap else inf
+
+
+def information_bound(probabilities: Sequence[float], delta: float) -> float:
+    """Fewest mean draws of *any* rule with error at most δ: kl(δ, 1-δ) / min over rivals b of KL to a tie.
+
+    The nearest distribution in which the mode m is not the mode gives m and b both (p_m + p_b)/2
+    (Garivier & Kaufmann, COLT 2016, for pooled draws). Infinite where the mode is not unique.
+
+    >>> round(information_bound((0.8, 0.1, 0.1), 0.05), 1)
+    8.6
+    """
+    require_probability(delta)
+    first, *rivals = sorted(probabilities, reverse=True)
+    distance = min(_divergence_to_tie(first, rival) for rival in rivals)
+    return (1 - 2 * delta) * log((1 - delta) / delta) / distance if distance > 0 else inf
+
+
+def _divergence_to_tie(first: float, second: float) -> float:
+    from scipy import special
+
+    middle = (first + second) / 2
+    return float(special.xlogy(first, first / middle) + special.xlogy(second, second / middle))
+
+
+class Schedule(StrEnum):
+    """How δ is set for case number t = 1, 2, … of a deployment."""
+
+    CONSTANT = "constant"
+    HARMONIC = "harmonic"
+    SUMMABLE = "summable"
+
+
+def scheduled_delta(schedule: Schedule, delta: float, case: int) -> float:
+    """δ_t of case t: δ, or δ/t, or 6δ/(π²t²). ValueError for a case below 1.
+
+    >>> round(scheduled_delta(Schedule.HARMONIC, 0.05, 10), 6)
+    0.005
+    """
+    require_probability(delta)
+    if case < 1:
+        raise ValueError("cases are counted from 1")
+    share = {Schedule.CONSTANT: 1.0, Schedule.HARMONIC: 1 / case, Schedule.SUMMABLE: 6 / (pi * case) ** 2}
+    return delta * share[schedule]
+
+
+def expected_wrong_commits(schedule: Schedule, delta: float, cases: int) -> float:
+    """Σ δ_t over T cases (one node each): bounds the expected number of named labels that are not the mode.
+
+    It is δT, at most δ(1 + ln T), or at most δ for ever. The paper claims logarithmic growth; only a schedule
+    like δ/t gives it, a constant δ does not.
+
+    >>> round(expected_wrong_commits(Schedule.CONSTANT, 0.05, 1000), 6)
+    50.0
+    """
+    return sum(scheduled_delta(schedule, delta, case) for case in range(1, cases + 1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseKind:
+    """A kind of case: its share of all cases and the node's label probabilities for it, in the order of `LABELS`.
+
+    ValueError unless these are probabilities that add up to 1 and one is larger than the others.
+    """
+
+    share: float
+    probabilities: tuple[float, float, float]
+
+    def __post_init__(self) -> None:
+        first, second = sorted(self.probabilities, reverse=True)[:2]
+        if abs(sum(self.probabilities) - 1) > 1e-9 or min(self.probabilities) < 0 or first == second:
+            raise ValueError("label probabilities must add to 1 and have one mode")
+
+
+MOSTLY_EASY = (
+    CaseKind(share=0.7, probabilities=(0.95, 0.03, 0.02)),
+    CaseKind(share=0.2, probabilities=(0.1, 0.8, 0.1)),
+    CaseKind(share=0.1, probabilities=(0.42, 0.53, 0.05)),
+)
+"""Seven cases in ten near-unanimous, one in ten hard."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RegretCurve:
+    """One rule's wrong commits: ``wrong[t-1]`` is the mean number over runs within the first t cases.
+
+    ``bound`` is Σ δ_t up to each case, None for majority vote, which has none.
+    """
+
+    name: str
+    wrong: Floats
+    bound: Floats | None
+    mean_calls: float
+    abstained: float
+
+
+def simulate_regret(
+    kinds: Sequence[CaseKind] = MOSTLY_EASY,
+    *,
+    seed: int,
+    cases: int = 1000,
+    runs: int = 20,
+    delta: float = 0.05,
+    budget: int = 100,
+    votes: int = 5,
+) -> tuple[RegretCurve, ...]:
+    """The curves of majority vote and of the recommended rule (symmetric δ) under each schedule, on the same draws.
+
+    One node, ``cases`` cases in random order, ``runs`` repetitions. No curtailment: an abstention costs the whole
+    budget. ValueError when the budget is smaller than the votes, or a share or count is not positive.
+    """
+    if budget < votes or min(cases, runs, votes, *(kind.share for kind in kinds)) <= 0:
+        raise ValueError("the budget must cover the votes, and all counts and shares must be above 0")
+    deltas = {schedule: _deltas(schedule, delta, cases) for schedule in Schedule}
+    evidence = evidence_table(budget)
+    rules: dict[str, Callable[[Draws], tuple[Integers, Integers]]] = {
+        f"majority vote n={votes}": MajorityVote(budget=votes).stops
+    }
+    for schedule, levels in deltas.items():
+        rules[f"adaptive, {schedule} δ"] = partial(adapt, deltas=levels, evidence=evidence)
+    bounds = [None, *(np.cumsum(levels) for levels in deltas.values())]
+    random = np.random.default_rng(seed)
+    outcomes: dict[str, list[tuple[Integers, Integers, Integers]]] = {name: [] for name in rules}
+    for _ in range(runs):
+        modes, draws = _draws(random, kinds, cases, budget)
+        for name, rule in rules.items():
+            outcomes[name].append((modes, *rule(draws)))
+    return tuple(_curve(name, outcomes[name], bound) for name, bound in zip(rules, bounds, strict=True))
+
+
+def evidence_table(budget: int) -> Floats:
+    """ln E(x, y) for all x and y with x + y ≤ budget; minus infinity beyond and where x is not ahead.
+
+    Shape (budget + 1, budget + 1).
+    """
+    table = np.full((budget + 1, budget + 1), -np.inf)
+    for behind in range(budget + 1):
+        for ahead in range(behind + 1, budget + 1 - behind):
+            table[ahead, behind] = log_evidence(ahead, behind)
+    return table
+
+
+def adapt(draws: Draws, deltas: Floats, evidence: Floats) -> tuple[Integers, Integers]:
+    """The pairwise rule on each row of draws, each at its own symmetric δ: the label named or `NONE`, and the calls.
+
+    E falls with the rival's count, so the strongest rival decides: the test is E(first, second) ≥ (K-1)/δ.
+    """
+    counts = np.cumsum(draws[:, :, None] == np.arange(len(LABELS)), axis=1)
+    ordered = np.sort(counts, axis=2)
+    reached = evidence[ordered[:, :, -1], ordered[:, :, -2]] >= np.log((len(LABELS) - 1) / deltas)[:, None]
+    return first_named(np.where(reached, counts.argmax(axis=2), NONE), draws.shape[1])
+
+
+def _deltas(schedule: Schedule, delta: float, cases: int) -> Floats:
+    return np.array([scheduled_delta(schedule, delta, case) for case in range(1, cases + 1)])
+
+
+def _draws(random: np.random.Generator, kinds: Sequence[CaseKind], cases: int, budget: int) -> tuple[Integers, Draws]:
+    """The mode of each case, and its draws as label indices (cases × budget)."""
+    shares = np.array([kind.share for kind in kinds])
+    probabilities = np.array([kind.probabilities for kind in kinds])
+    chosen = random.choice(len(kinds), size=cases, p=shares / shares.sum())
+    # The last edge is left out: a sum that rounds below 1 must not make a fourth label.
+    edges = np.cumsum(probabilities, axis=1)[chosen, :-1]
+    uniform = random.random((cases, budget))
+    return probabilities.argmax(axis=1)[chosen], (uniform[:, :, None] >= edges[:, None, :]).sum(axis=2, dtype=np.uint8)
+
+
+def _curve(name: str, outcomes: list[tuple[Integers, Integers, Integers]], bound: Floats | None) -> RegretCurve:
+    wrong = np.array([(labels != NONE) & (labels != modes) for modes, labels, _ in outcomes])
+    return RegretCurve(
+        name=name,
+        wrong=np.cumsum(wrong.mean(axis=0)),
+        bound=bound,
+        mean_calls=float(np.mean([calls.mean() for _, _, calls in outcomes])),
+        abstained=float(np.mean([(labels == NONE).mean() for _, labels, _ in outcomes])),
+    )
+
+
+def logarithmic_bound(delta: float, cases: int) -> float:
+    """δ(1 + ln T), which the schedule δ/t stays below.
+
+    >>> round(logarithmic_bound(0.05, 1000), 3)
+    0.395
+    """
+    return delta * (1 + log(cases))

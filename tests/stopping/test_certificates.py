@@ -1,0 +1,300 @@
+"""The certificates hold, by counting, by proof, and by an oracle that knows neither."""
+
+from itertools import product
+from math import factorial
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from screening.engine.pipeline import PipelineConfig, pooled_rule, preset
+from screening.labels import LABELS, Label
+from screening.stopping.certificates import (
+    CERTIFICATES,
+    DIGITS,
+    Certificate,
+    CertifiedMixture,
+    Patch,
+    _largest,
+    calibrate,
+    find,
+    largest,
+    naming_coefficients,
+    pooled,
+    worst_errors,
+)
+from screening.stopping.operating_characteristics import operating_characteristics
+from screening.stopping.rules import (
+    DEFAULT_CONTRACT,
+    NONE,
+    Contract,
+    PairwiseMixture,
+    minimum_budget,
+)
+
+SAFE, UNSAFE, ESCALATE = LABELS
+ONE_LEVEL = pooled(0.0903, ())
+RECORD = CERTIFICATES[0].model_dump()
+WHOLE = Patch(coefficients=np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 0.0], [6.0, 0.0, 0.0]]), corners=np.eye(3))
+"""Of degree 2, [i, j]: corners 0, 1 and 2 have the values 6, 3 and 1; 5, 4 and 2 lie between them."""
+
+
+@pytest.mark.parametrize("certificate", [each for each in CERTIFICATES if each.budget <= 100], ids=str)
+def test_every_certificate_is_proven_anew(certificate: Certificate) -> None:
+    errors = certificate.recompute()
+    assert errors.keep(certificate.contract)
+    assert certificate.worst - 2e-6 < errors.any_wrong.bound <= certificate.worst  # said rounded up, not loosely
+
+
+@pytest.mark.slow
+def test_the_largest_certificate_of_the_default_contract_is_proven_too() -> None:
+    certificate = find(DEFAULT_CONTRACT, 300)
+    assert certificate is not None and certificate.recompute().keep(DEFAULT_CONTRACT)
+
+
+def test_the_worst_mixes_are_ties_and_the_exact_programme_finds_the_same_error_there() -> None:
+    worst = worst_errors(ONE_LEVEL, 100)
+    beside_a_tie = operating_characteristics(ONE_LEVEL, (0.5 + 1e-9, 0.5 - 1e-9, 0))
+    assert beside_a_tie.wrong == pytest.approx(worst.any_wrong.reached, abs=1e-6)
+    assert worst.any_wrong.bound == pytest.approx(0.0491, abs=5e-5)  # as found independently of this program
+
+
+@pytest.mark.parametrize("mix", [(0.5, 0.49, 0.01), (0.4, 0.35, 0.25), (0.34, 0.33, 0.33), (0.52, 0.47, 0.01)])
+def test_no_mix_errs_more_than_the_worst(mix: tuple[float, float, float]) -> None:
+    found, bound = find(DEFAULT_CONTRACT, 100), DEFAULT_CONTRACT.any_wrong
+    assert found is not None
+    for turn in range(3):
+        turned = (*mix[turn:], *mix[:turn])
+        performance = operating_characteristics(pooled(found.level, found.levels), turned)
+        assert performance.wrong <= found.worst <= bound
+        mode = turned.index(max(turned))
+        assert mode == 0 or performance.identified[0] <= found.worst_safe <= 0.001
+
+
+def test_the_coefficients_are_the_share_of_orders_that_were_named() -> None:
+    budget = 7
+    rule = PairwiseMixture(budget=budget, default_error=0.3, errors={"safe|unsafe": 0.1}, curtail=False)
+    named = np.zeros((3, budget + 1, budget + 1))
+    orders = np.array(list(product(range(3), repeat=budget)), dtype=np.uint8)
+    for order, label in zip(orders.tolist(), rule.stops(orders)[0], strict=True):
+        if label != NONE:
+            named[label, order.count(0), order.count(1)] += 1
+    for i, j in product(range(budget + 1), repeat=2):
+        if i + j <= budget:
+            named[:, i, j] *= factorial(i) * factorial(j) * factorial(budget - i - j) / factorial(budget)
+    assert naming_coefficients(rule, budget) == pytest.approx(named, abs=1e-12)
+
+
+def _value(patch: Patch, weights: np.ndarray) -> float:
+    n, (u, v, w) = len(patch.coefficients) - 1, weights
+    return sum(
+        patch.coefficients[i, j]
+        * factorial(n) / (factorial(i) * factorial(j) * factorial(n - i - j))
+        * u**i * v**j * w ** (n - i - j)
+        for i in range(n + 1) for j in range(n + 1 - i)
+    )  # fmt: skip
+
+
+def test_a_cut_patch_is_the_same_polynomial_and_its_largest_value_is_found() -> None:
+    generator = np.random.default_rng(3)
+    i, j = np.indices((6, 6))
+    whole = Patch(coefficients=np.where(i + j <= 5, generator.random((6, 6)), 0.0), corners=np.eye(3))
+    for part in whole.rotate().cut(0.3):
+        weights = generator.dirichlet((1, 1, 1))
+        assert _value(part, weights) == pytest.approx(_value(whole, weights @ part.corners))
+    found = largest([whole], 1e-6)
+    values = [_value(whole, each) for each in generator.dirichlet((1, 1, 1), 3000)]
+    assert max(values) <= found.bound <= found.reached + 2e-6
+    assert found.reached == pytest.approx(max(values), abs=0.02)
+
+
+@pytest.mark.slow
+def test_a_certificate_covers_every_smaller_budget_and_none_larger() -> None:
+    found = find(DEFAULT_CONTRACT, 100)
+    assert found is not None and found.budget == 100
+    assert worst_errors(pooled(found.level, found.levels), 60).any_wrong.bound < found.worst
+    assert not worst_errors(pooled(found.level, found.levels), 150).keep(DEFAULT_CONTRACT)
+    assert CertifiedMixture(budget=60, certificate=found).error_bound == 0.05
+    with pytest.raises(ValidationError, match="covers budgets up to 100"):
+        CertifiedMixture(budget=101, certificate=found)
+    assert isinstance(pooled_rule(None, 5_000), PairwiseMixture)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"level": 0.0999},
+        {"budget": 101, "worst": 0.02},
+        {"pairs": {"safe|unsafe": 0.0001}},
+        {"any_wrong": 0.04},
+        {"worst_safe": 0.0009},
+        {"worst_safe": 0.0},
+        {"worst": 0.049},
+    ],
+)
+def test_a_certificate_that_does_not_hold_is_refused(change: dict[str, object]) -> None:
+    with pytest.raises(ValidationError, match="does not hold"):
+        CertifiedMixture(budget=40, certificate=RECORD | change)
+
+
+def test_a_site_may_bring_its_own_that_holds() -> None:
+    assert CertifiedMixture(budget=40, certificate=RECORD | {"budget": 40}).certificate.budget == 40
+
+
+def test_the_default_keeps_its_contract_in_five_and_eleven_calls() -> None:
+    rule = preset("certified").nodes[0].rule
+    assert isinstance(rule, CertifiedMixture) and rule.contract == DEFAULT_CONTRACT
+    assert minimum_budget(rule, UNSAFE) == 5 and minimum_budget(rule, SAFE) == 11
+    assert (rule.error_bound, rule.contract.bound(SAFE, ESCALATE), rule.contract.bound(UNSAFE, SAFE)) == (
+        0.05,
+        0.001,
+        0.05,
+    )
+    calls = [operating_characteristics(rule, (rest, p, rest)) for p, rest in ((0.9, 0.05), (0.8, 0.1), (0.6, 0.2))]
+    assert [round(each.mean_calls, 1) for each in calls] == [8.0, 13.0, 44.2]
+    assert round(calls[-1].abstained, 3) == 0.053
+
+
+def test_the_certificate_is_part_of_the_configuration() -> None:
+    pipeline = preset("certified")
+    body = pipeline.model_dump(mode="json")
+    assert body["nodes"][0]["rule"]["certificate"]["worst"] <= 0.05
+    assert PipelineConfig.model_validate(body) == pipeline
+    body["nodes"][0]["rule"]["certificate"]["level"] = 0.2
+    with pytest.raises(ValidationError, match="does not hold"):
+        PipelineConfig.model_validate(body)
+
+
+def test_contracts_say_what_they_hold() -> None:
+    assert Contract(any_wrong=0.1).words() == "any label but the mode: at most 0.1 in all"
+    assert Label.SAFE in {said for (said, _), _ in DEFAULT_CONTRACT.pairs}
+
+
+def test_the_smallest_certificate_that_covers_a_budget_is_found() -> None:
+    for contract in (DEFAULT_CONTRACT, Contract(any_wrong=0.01)):
+        found = [find(contract, budget) for budget in (1, 100, 101, 150, 151, 300)]
+        assert [each.budget for each in found if each] == [100, 100, 150, 150, 300, 300]
+        assert {each.contract for each in found if each} == {contract}
+        assert find(contract, 301) is None
+    assert find(Contract(any_wrong=0.03), 100) is None
+
+
+def test_a_certificate_has_the_levels_and_the_worst_errors_of_its_row() -> None:
+    found, alike = find(DEFAULT_CONTRACT, 100), find(Contract(any_wrong=0.01), 150)
+    safe = tuple(((SAFE, mode), 0.00177) for mode in (UNSAFE, ESCALATE))
+    assert found is not None and (found.level, found.levels) == (0.0903, safe)
+    assert (found.worst, found.worst_safe) == (0.04908, 0.000904)
+    assert alike is not None and (alike.level, alike.levels) == (0.0129, ())
+    assert (alike.worst, alike.worst_safe) == (0.007328, 0.007328)
+
+
+@pytest.mark.parametrize("bound", [0.0, 1.0, 1.5])
+def test_a_bound_of_a_contract_lies_strictly_between_0_and_1(bound: float) -> None:
+    with pytest.raises(ValueError, match="strictly between"):
+        Contract(any_wrong=bound)
+    with pytest.raises(ValueError, match="strictly between"):
+        Contract(any_wrong=0.05, pairs=(((Label.SAFE, Label.UNSAFE), bound),))
+
+
+def test_without_one_or_by_the_word_default_a_rule_has_the_default_contracts_certificate_for_its_budget() -> None:
+    plain = CertifiedMixture.model_validate({})
+    assert plain.budget == 100 and plain.certificate == find(DEFAULT_CONTRACT, 100)
+    assert CertifiedMixture.model_validate({"certificate": "default"}) == plain
+    longer = CertifiedMixture.model_validate({"budget": 101, "certificate": "default"})
+    assert longer.budget == 101 and longer.certificate == find(DEFAULT_CONTRACT, 150)
+    assert plain.certificate.budget == 100 < longer.certificate.budget == 150
+    with pytest.raises(ValidationError, match="no certificate of the default contract covers so large a budget"):
+        CertifiedMixture.model_validate({"budget": 1_000_000})
+    with pytest.raises(ValidationError, match="covers budgets up to 100 calls, not 101"):
+        CertifiedMixture(budget=101, certificate=plain.certificate)
+
+
+def test_a_bound_leaves_room_for_rounding_and_nothing_is_cut_that_need_not_be() -> None:
+    flat = Patch(coefficients=np.array([[0.25, 0.25], [0.25, 0.0]]), corners=np.eye(3))
+    found = largest([flat], 0.0)
+    assert found.reached == 0.25 < found.bound <= 0.25 * (1 + 1e-8) and found.patches == 1
+    bump = Patch(coefficients=np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]), corners=np.eye(3))
+    cut = largest([bump], 0.0, most=3)  # its largest value is 0.5, in the middle of a side
+    assert cut.reached <= 0.5 <= cut.bound < 1.0 + 1e-8 and cut.patches == 3
+
+
+def test_the_largest_value_at_a_corner_is_that_of_any_corner() -> None:
+    patches = [WHOLE, WHOLE.rotate(), WHOLE.rotate().rotate()]
+    assert [patch.largest_corner for patch in patches] == [6.0] * 3
+
+
+def test_a_turn_takes_each_coefficient_to_the_next_corner() -> None:
+    turned = WHOLE.rotate()
+    assert turned.coefficients.tolist() == [[6.0, 4.0, 1.0], [5.0, 2.0, 0.0], [3.0, 0.0, 0.0]]
+    assert turned.corners.tolist() == [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
+    assert turned.rotate().rotate().coefficients.tolist() == WHOLE.coefficients.tolist()
+
+
+def test_a_cut_averages_along_the_side_that_is_cut() -> None:
+    first, second = WHOLE.cut()
+    assert first.coefficients.tolist() == [[1.0, 3.0, 4.75], [4.0, 5.5, 0.0], [6.0, 0.0, 0.0]]
+    assert second.coefficients.tolist() == [[1.0, 2.0, 3.0], [3.0, 4.0, 0.0], [4.75, 0.0, 0.0]]
+    assert first.corners.tolist() == [[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
+    assert second.corners.tolist() == [[0.5, 0.5, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    near_first, _ = WHOLE.cut(0.75)
+    assert near_first.corners[1].tolist() == [0.75, 0.25, 0.0]
+    assert near_first.coefficients[0, 2] == pytest.approx(0.75**2 * 6 + 2 * 0.75 * 0.25 * 5 + 0.25**2 * 3)
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2])
+def test_the_longest_side_is_halved(turns: int) -> None:
+    near, one, other = (0.4, 0.4, 0.2), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)
+    corners = np.roll(np.array([near, one, other]), turns, axis=0)
+    halves = Patch(coefficients=WHOLE.coefficients, corners=corners).halve()
+    found = {frozenset(tuple(corner) for corner in half.corners.tolist()) for half in halves}
+    assert found == {frozenset({near, (0.5, 0.5, 0.0), end}) for end in (one, other)}
+
+
+# --- calibration
+
+
+BUDGET = 14
+
+
+def test_a_level_for_any_wrong_label_is_the_largest_that_keeps_it() -> None:
+    contract = Contract(any_wrong=0.2)
+    found = calibrate(contract, BUDGET)
+    assert (found.contract, found.budget, found.levels) == (contract, BUDGET, ())
+    assert found.recompute().keep(contract)
+    assert found.worst == found.recompute().any_wrong.bound <= 0.2
+    level = found.level
+    assert float(f"{level:.{DIGITS}g}") == level
+    # The proof steps where a stopping boundary moves: the next level of three digits may still keep it, 1 % more not.
+    assert not worst_errors(pooled(level * 1.01, ()), BUDGET).keep(contract)
+
+
+def test_saying_safe_is_held_to_its_own_bound() -> None:
+    contract = Contract(any_wrong=0.2, pairs=(((SAFE, UNSAFE), 0.02), ((SAFE, ESCALATE), 0.02)))
+    found = calibrate(contract, BUDGET)
+    errors = found.recompute()
+    assert errors.keep(contract)
+    assert found.worst_safe == max(largest.bound for (said, _), largest in errors.pairs if said is Label.SAFE) <= 0.02
+    (unsafe, safe), (escalate, other) = found.levels
+    assert (unsafe, escalate) == ((SAFE, UNSAFE), (SAFE, ESCALATE)) and safe == other < found.level
+    other = calibrate(Contract(any_wrong=0.2), BUDGET).level
+    assert found.level >= other, "what safe does not use of the bound is left to the other labels"
+
+
+def test_a_contract_that_no_level_keeps_is_said_to_be_so() -> None:
+    # Naming anything at all with two draws: a level below ½ that has any error has far more than this.
+    with pytest.raises(ValueError, match="no level found"):
+        calibrate(Contract(any_wrong=0.4, pairs=(((UNSAFE, SAFE), 1e-9),)), BUDGET)
+
+
+@pytest.mark.parametrize(
+    ("start", "kept_up_to", "level"),
+    [
+        (0.05, 0.1239, 0.123),  # found to a thousandth of itself and rounded down to three digits
+        (0.005, 0.01239, 0.0123),
+        (0.05, 0.0, 0.025),  # nothing is kept: the least that is looked at
+        (0.05, 1.0, 0.299),  # six times the start is 0.3, and the search ends just below
+        (0.2, 1.0, 0.489),  # a level is below a half
+    ],
+)
+def test_the_search_ends_at_the_largest_level_that_is_kept(start: float, kept_up_to: float, level: float) -> None:
+    assert _largest(lambda tried: tried <= kept_up_to, start) == level

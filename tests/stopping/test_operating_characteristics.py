@@ -1,0 +1,159 @@
+"""The guarantee in two legs (exact error, pinned stopping times) and the exact numbers of the specification."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from screening.labels import LABELS
+from screening.stopping.operating_characteristics import SIMULATED, OperatingCharacteristics, operating_characteristics
+from screening.stopping.rules import MajorityVote, PairwiseMixture, StoppingRule, SuccessiveElimination, run
+
+SYMMETRIC = PairwiseMixture.symmetric(0.05)
+NEAR_TIES = [(0.501, 0.499, 0), (0, 0.499, 0.501), (0.34, 0.33, 0.33), (0.33, 0.34, 0.33), (0.45, 0.1, 0.45)]
+
+
+def enumerated(rule: StoppingRule, p: tuple[float, ...]) -> OperatingCharacteristics:
+    """The same over all sequences of answers, each with its probability."""
+    sequences = np.array(list(product(range(3), repeat=rule.budget)), dtype=np.uint8)
+    chances = np.prod(np.array(p)[sequences], axis=1)
+    stops = run(rule, sequences)
+    named = stops.ended == 0
+    return OperatingCharacteristics(
+        probabilities=p,
+        identified=tuple(float(chances[named & (stops.label == arm)].sum()) for arm in range(3)),
+        abstained=float(chances[~named].sum()),
+        mean_calls=float((chances * stops.calls).sum()),
+    )
+
+
+@pytest.mark.parametrize(
+    ("rule", "p"),
+    [
+        (PairwiseMixture.symmetric(0.3, 10), (0.2, 0.7, 0.1)),
+        (PairwiseMixture.symmetric(0.3, 10, curtail=False), (0.6, 0.1, 0.3)),
+        (PairwiseMixture(budget=9), (0.9, 0.07, 0.03)),
+        (PairwiseMixture(budget=3), (0.2, 0.7, 0.1)),
+        (MajorityVote(n=4), (0.2, 0.5, 0.3)),
+        (MajorityVote(n=5), (0.1, 0.3, 0.6)),
+    ],
+)
+def test_the_programme_over_counts_says_what_all_sequences_say(rule: StoppingRule, p: tuple[float, ...]) -> None:
+    expected, found = enumerated(rule, p), operating_characteristics(rule, p)
+    assert found.probabilities == p and found.simulated is None
+    assert found.identified == pytest.approx(expected.identified, rel=1e-9, abs=1e-60)
+    assert (found.abstained, found.mean_calls) == pytest.approx((expected.abstained, expected.mean_calls))
+    assert found.right == found.identified[p.index(max(p))]
+    assert found.right + found.wrong == pytest.approx(1 - expected.abstained)
+
+
+@pytest.mark.parametrize("p", NEAR_TIES)
+@pytest.mark.parametrize("delta", [0.05, 0.2])
+def test_pairwise_names_a_label_that_is_not_the_mode_with_probability_at_most_delta(
+    p: tuple[float, ...], delta: float
+) -> None:
+    found = operating_characteristics(PairwiseMixture.symmetric(delta, 200), p)
+    assert 0 < found.wrong <= delta
+    assert sum(found.identified) + found.abstained == pytest.approx(1)
+
+
+@pytest.mark.parametrize("rule", [PairwiseMixture(), SYMMETRIC, PairwiseMixture(default_error=0.3)])
+@pytest.mark.parametrize("p", [*NEAR_TIES, (0.499, 0.501, 0), (0.3, 0.4, 0.3)])
+def test_each_pairs_own_error_level_holds(rule: PairwiseMixture, p: tuple[float, ...]) -> None:
+    found = operating_characteristics(rule.model_copy(update={"budget": 150}), p)
+    mode = max(range(3), key=p.__getitem__)
+    for said in {0, 1, 2} - {mode}:
+        assert found.identified[said] <= rule.level(LABELS[said], LABELS[mode])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("p", NEAR_TIES)
+def test_algorithm_one_drops_the_mode_with_probability_at_most_delta(p: tuple[float, ...]) -> None:
+    found = operating_characteristics(SuccessiveElimination(delta=0.9, budget=150), p)
+    assert found.wrong <= 0.9
+    assert operating_characteristics(SuccessiveElimination(delta=0.05, budget=150), p).wrong <= 0.05
+
+
+@pytest.mark.parametrize(
+    ("p", "right", "wrong", "abstains", "calls"),
+    [
+        ((0.9, 0.05, 0.05), 1.0, 0.0, 0.0, 10.28),
+        ((0.8, 0.1, 0.1), 1.0, 0.0, 0.0, 17.15),
+        ((0.6, 0.2, 0.2), 0.8775, 1.2e-4, 0.1224, 57.82),
+        ((0.501, 0.499, 0), 0.0215, 0.0207, 0.958, 96.30),
+    ],
+)
+def test_pairwise_with_a_budget_of_100(
+    p: tuple[float, ...], right: float, wrong: float, abstains: float, calls: float
+) -> None:
+    """The specification's calls are those without curtailment, which changes nothing else."""
+    rule = PairwiseMixture.symmetric(0.05, curtail=False)
+    found = operating_characteristics(rule, p)
+    assert found.right == pytest.approx(right, abs=5e-5)
+    assert found.wrong == pytest.approx(wrong, abs=5e-5)
+    assert found.abstained == pytest.approx(abstains, abs=5e-4)
+    assert found.mean_calls == pytest.approx(calls, abs=5e-3)
+    curtailed = operating_characteristics(SYMMETRIC, p)
+    assert curtailed.identified == pytest.approx(found.identified, abs=1e-12)
+    assert curtailed.mean_calls <= found.mean_calls + 1e-9
+
+
+def test_the_asymmetric_default_pays_for_safe_and_holds_its_level_at_a_tie() -> None:
+    clear = operating_characteristics(PairwiseMixture(budget=200), (0.9, 0.05, 0.05))
+    assert clear.mean_calls == pytest.approx(16.76, abs=5e-3)
+    tie = operating_characteristics(PairwiseMixture(budget=100), (0.5, 0.5, 0))
+    assert tie.identified[0] == pytest.approx(0.0007, abs=5e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("p", "budget", "about", "exact"),
+    [
+        ((0.95, 0.03, 0.02), 100, 8.0, 7.942),
+        ((0.9, 0.05, 0.05), 150, 10.4, 10.276),
+        ((0.8, 0.1, 0.1), 200, 17.1, 17.153),
+        ((0.75, 0.25, 0), 400, 36.7, 35.820),
+        ((0.6, 0.2, 0.2), 500, 60.3, 60.670),
+    ],
+)
+def test_pairwise_mean_calls_without_a_budget(p: tuple[float, ...], budget: int, about: float, exact: float) -> None:
+    """The budget is large enough to be never felt; ``about`` is the specification's simulated value."""
+    found = operating_characteristics(PairwiseMixture.symmetric(0.05, budget, curtail=False), p)
+    assert found.abstained < 1e-7
+    assert found.mean_calls == pytest.approx(exact, abs=2e-3)
+    assert found.mean_calls == pytest.approx(about, rel=0.03)
+
+
+@pytest.mark.slow
+def test_pairwise_mean_calls_at_the_hardest_of_the_specifications_inputs() -> None:
+    # A budget of 500 is felt now and then, so the mean is a little below the limit of 163.51.
+    found = operating_characteristics(PairwiseMixture.symmetric(0.05, 500, curtail=False), (0.5, 0.25, 0.25))
+    assert found.abstained < 2e-3
+    assert found.mean_calls == pytest.approx(163.5, abs=0.1)
+    assert found.mean_calls == pytest.approx(168, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("p", "budget", "exact"),
+    [((0.95, 0.03, 0.02), 200, 87.921), ((0.9, 0.05, 0.05), 300, 107.947), ((0.8, 0.1, 0.1), 450, 169.858)],
+)
+def test_algorithm_one_is_simulated_with_the_mean_calls_of_exact_calculation(
+    p: tuple[float, ...], budget: int, exact: float
+) -> None:
+    found = operating_characteristics(SuccessiveElimination(budget=budget, curtail=False), p)
+    assert found.simulated == SIMULATED and found == operating_characteristics(
+        SuccessiveElimination(budget=budget, curtail=False), p
+    )
+    assert found.mean_calls == pytest.approx(exact, rel=0.02) and found.right > 0.999
+
+
+def test_probabilities_must_be_a_distribution_over_the_labels() -> None:
+    for p in [(0.5, 0.5), (0.5, 0.6, 0.0), (1.2, -0.2, 0.0)]:
+        with pytest.raises(ValueError, match="adding up to 1"):
+            operating_characteristics(MajorityVote(n=1), p)
+
+
+@pytest.mark.parametrize(("budget", "identified", "calls"), [(71, 0.0, 0), (72, 1.0, 72), (73, 1.0, 72)])
+def test_a_budget_that_just_suffices_is_not_given_up(budget: int, identified: float, calls: float) -> None:
+    found = operating_characteristics(SuccessiveElimination(delta=0.05, budget=budget), (1.0, 0.0, 0.0))
+    assert (found.identified[0], found.abstained, found.mean_calls) == (identified, 1 - identified, calls)

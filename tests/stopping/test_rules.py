@@ -1,0 +1,486 @@
+"""Every rule against independent oracles: the paper's pseudocode, integration, and all sequences of answers."""
+
+from functools import cache
+from itertools import pairwise, product
+from math import exp, inf, log, sqrt
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from scipy.integrate import quad
+from scipy.special import beta
+
+from screening.labels import LABELS
+from screening.stopping.certificates import CertifiedMixture
+from screening.stopping.evidence import clopper_pearson, confidence_sequence, least_count, log_evidence
+from screening.stopping.rules import (
+    ENDS,
+    NO_DRAW,
+    NONE,
+    Ended,
+    MajorityVote,
+    PairwiseMixture,
+    SuccessiveElimination,
+    Verdict,
+    conclude,
+    label_numbers,
+    least_gap,
+    minimum_budget,
+    next_batch,
+    run,
+    smallest_decidable_gap,
+)
+
+SAFE, UNSAFE, ESCALATE = LABELS
+SIX = PairwiseMixture.symmetric(0.05, 6)
+LETTERS = {"S": SAFE, "U": UNSAFE, "E": ESCALATE}
+
+rules = st.one_of(
+    st.builds(
+        SuccessiveElimination,
+        delta=st.sampled_from([0.05, 0.9]),
+        budget=st.integers(1, 90),
+        curtail=st.booleans(),
+    ),
+    st.builds(PairwiseMixture, budget=st.integers(1, 90), curtail=st.booleans()),
+    st.builds(lambda budget: CertifiedMixture(budget=budget), st.integers(1, 90)),
+    st.builds(MajorityVote, n=st.integers(1, 9)),
+)
+
+
+def draws(codes):
+    return label_numbers(LETTERS[code] for code in codes)
+
+
+def ended(rule, codes):
+    """(label, end, calls) after these draws; None while more are needed."""
+    verdict = conclude(rule, draws(codes))
+    return None if verdict is None else (verdict.label, verdict.ended, verdict.calls)
+
+
+# --- what holds of every rule
+
+
+def oracle(rule, sequence):
+    """Draw by draw: the first prefix at which the rule has named a label, has spent its budget, or has no hope by any
+    answers; hope is looked for in one label for ever, which `test_one_label_for_ever_is_the_best` checks.
+    """
+    for calls in range(len(sequence) + 1):
+        (label,), (taken,) = rule.stops(sequence[None, :calls])
+        if label != NONE:
+            return LABELS[label], Ended.IDENTIFIED, calls
+        if taken <= calls:
+            return rule.fallback, Ended.EXHAUSTED, calls
+        if rule.stops_for_futility:
+            futures = [np.append(sequence[:calls], [arm] * (rule.budget - calls)).astype(np.uint8) for arm in range(3)]
+            if (rule.stops(np.array(futures))[0] == NONE).all():
+                return None, Ended.CURTAILED, calls
+    return None
+
+
+@given(
+    rule=rules, seed=st.integers(0, 1000), mix=st.sampled_from([(0.9, 0.07, 0.03), (0.1, 0.6, 0.3), (0.4, 0.3, 0.3)])
+)
+@settings(max_examples=60, deadline=None)
+def test_many_sequences_at_once_end_as_each_does_alone_draw_by_draw(rule, seed, mix):
+    table = np.random.default_rng(seed).choice(3, size=(6, rule.budget), p=mix).astype(np.uint8)
+    lengths = np.random.default_rng(seed).integers(0, rule.budget + 1, size=6)
+    table[np.arange(rule.budget) >= lengths[:, None]] = NO_DRAW
+    stops = run(rule, table)
+    for row, length, label, end, calls in zip(table, lengths, stops.label, stops.ended, stops.calls, strict=True):
+        expected = oracle(rule, row[:length])
+        if expected is None:
+            assert (label, end, calls) == (NONE, NONE, length)
+            assert conclude(rule, row[:length]) is None
+        else:
+            found = (None if label == NONE else LABELS[label], ENDS[end], calls)
+            assert found == expected and calls <= rule.budget
+            verdict = conclude(rule, row[:length])
+            assert (verdict.label, verdict.ended, verdict.calls) == expected
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        PairwiseMixture.symmetric(0.5, 6),
+        PairwiseMixture(budget=7, default_error=0.3),
+        MajorityVote(n=5),
+    ],
+)
+def test_one_label_for_ever_is_the_best(rule):
+    """Over all answers: nothing is given up that some answers could still decide, and no batch goes past the first
+    moment at which some answers decide.
+    """
+
+    @cache
+    def shortest(codes):
+        (label,), (taken,) = rule.stops(draws(codes)[None, :])
+        if label != NONE:
+            return 0
+        return inf if taken <= len(codes) else 1 + min(shortest(codes + code) for code in "SUE")
+
+    for codes in ("".join(code) for length in range(6) for code in product("SUE", repeat=length)):
+        verdict = conclude(rule, draws(codes))
+        if rule.stops_for_futility and (verdict is None or verdict.ended is not Ended.EXHAUSTED):
+            assert (shortest(codes) == inf) == (verdict is not None and verdict.ended is Ended.CURTAILED), codes
+        if verdict is None:
+            assert next_batch(rule, draws(codes)) == shortest(codes), codes
+        elif verdict.calls == len(codes):
+            assert next_batch(rule, draws(codes)) == 0
+
+
+@pytest.mark.parametrize("codes", ["S" * 48, "SE" + "S" * 46, "SEU" + "S" * 45, "SUSSSS" + "S" * 42, "SES" * 16])
+def test_algorithm_one_is_given_up_where_no_answers_at_all_could_decide(codes):
+    """All 3⁸ endings of a budget of 56, 54 or 53; at δ = 0.9 the first round that can drop a label is the 17th."""
+    endings = np.array(list(product(range(3), repeat=8)), dtype=np.uint8)
+    sequences = np.hstack([np.tile(draws(codes), (len(endings), 1)), endings])
+    for budget in (53, 54, 56):
+        rule = SuccessiveElimination(delta=0.9, budget=budget)
+        verdict = conclude(rule, draws(codes))
+        labels, calls = rule.stops(sequences)
+        assert (verdict is None) == (labels != NONE).any()
+        assert verdict is not None or next_batch(rule, draws(codes)) <= calls[labels != NONE].min() - 48
+
+
+@given(rule=rules, seed=st.integers(0, 1000))
+@settings(max_examples=40, deadline=None)
+def test_batches_fed_to_their_end_name_the_same_label_and_what_was_decided_stands(rule, seed):
+    sequence = np.random.default_rng(seed).choice(3, size=rule.budget, p=(0.7, 0.2, 0.1)).astype(np.uint8)
+    drawn = 0
+    while conclude(rule, sequence[:drawn]) is None:
+        batch = next_batch(rule, sequence[:drawn])
+        assert batch >= 1 and drawn + batch <= rule.budget
+        drawn += batch
+    assert conclude(rule, sequence[:drawn]) == conclude(rule, sequence)
+    assert conclude(rule, sequence).ended is not Ended.IDENTIFIED or conclude(rule, sequence).calls == drawn
+
+
+@given(rule=rules, seed=st.integers(0, 1000))
+@settings(max_examples=40, deadline=None)
+def test_a_stop_for_futility_changes_the_calls_of_abstentions_only(rule, seed):
+    if isinstance(rule, MajorityVote):
+        return
+    table = np.random.default_rng(seed).choice(3, size=(20, rule.budget), p=(0.6, 0.3, 0.1)).astype(np.uint8)
+    hasty, patient = (run(rule.model_copy(update={"curtail": curtail}), table) for curtail in (True, False))
+    assert (hasty.label == patient.label).all() and (hasty.calls <= patient.calls).all()
+    assert (hasty.calls == patient.calls)[patient.label != NONE].all()
+
+
+@given(rule=rules, codes=st.text("SUE", max_size=40))
+@settings(max_examples=60, deadline=None)
+def test_bands_contain_the_estimate_and_the_leader_is_never_excluded(rule, codes):
+    arms, compared = rule.arms(draws(codes)), rule.comparisons(draws(codes))
+    assert [arm.label for arm in arms] == list(LABELS)
+    for arm in arms:
+        assert 0 <= arm.low <= (arm.low if arm.estimate is None else arm.estimate) <= arm.high <= 1
+    assert {arm.label for arm in arms if arm.eliminated} == {each.rival for each in compared if each.excluded}
+    assert len(compared) == 2 and all(each.leader is not each.rival for each in compared)
+
+
+# --- evidence
+
+
+@pytest.mark.parametrize(
+    ("ahead", "behind", "evidence"),
+    [(6, 0, 40.126), (5, 0, 20.982), (8, 1, 8.7405), (7, 1, 5.0974), (20, 6, 10.858), (0, 0, 1.0)],
+)
+def test_the_evidence_is_the_mean_likelihood_ratio_over_the_upper_half_of_the_prior(ahead, behind, evidence):
+    def integrand(theta: float) -> float:
+        return (2 * theta) ** ahead * (2 * (1 - theta)) ** behind * theta**-0.75
+
+    # Half the Beta(¼, ¼) mass lies above ½, hence the factor 2; quad knows of the singular end, (1 - θ)^-¾.
+    integral = quad(integrand, 0.5, 1, weight="alg", wvar=(0, -0.75))[0]
+    assert exp(log_evidence(ahead, behind)) == pytest.approx(2 * integral / beta(0.25, 0.25), rel=1e-6)
+    assert exp(log_evidence(ahead, behind)) == pytest.approx(evidence, rel=5e-5)
+
+
+@pytest.mark.parametrize(("ahead", "behind"), [(10, 900), (0, 5000), (100, 100_000), (40, 1500)])
+def test_the_evidence_stays_accurate_far_behind_where_the_probability_underflows(ahead, behind):
+    def integrand(theta: float) -> float:
+        exponent = ahead * log(2 * theta) + behind * log(2 * (1 - theta))
+        return exp(exponent - 0.75 * (log(theta) + log(1 - theta)))
+
+    integral = quad(integrand, 0.5, 0.5 + 40 / behind, epsabs=0)[0]
+    assert log_evidence(ahead, behind) == pytest.approx(log(2 * integral / beta(0.25, 0.25)), abs=1e-6)
+
+
+@pytest.mark.parametrize(("x", "y"), [(0, 0), (3, 1), (50, 40), (900, 20), (3, 700)])
+def test_the_evidence_is_a_martingale_where_both_labels_are_equally_likely(x, y):
+    mean = (exp(log_evidence(x + 1, y)) + exp(log_evidence(x, y + 1))) / 2
+    assert mean == pytest.approx(exp(log_evidence(x, y)), rel=1e-9)
+
+
+def test_the_evidence_of_a_million_draws_is_finite_and_counts_below_zero_are_refused():
+    assert -50 < log_evidence(500_000, 500_000) < 0 < log_evidence(10**6, 0) < inf
+    with pytest.raises(ValueError, match="negative"):
+        log_evidence(-1, 0)
+
+
+@pytest.mark.parametrize("level", [0.025, 0.001, 0.3, 1e-6])
+def test_the_least_count_is_the_first_that_reaches_the_level(level):
+    counts = [least_count(behind, level) for behind in range(60)]
+    for behind, ahead in enumerate(counts):
+        assert log_evidence(ahead, behind) >= -log(level) > log_evidence(ahead - 1, behind)
+    assert all(earlier < later for earlier, later in pairwise(counts))
+
+
+# --- pooled draws
+
+
+@pytest.mark.parametrize(
+    ("delta", "calls"),
+    [(0.2, 4), (0.1, 5), (0.05, 6), (0.02, 8), (0.01, 9), (0.005, 10), (0.001, 12), (1e-4, 16), (1e-6, 23)],
+)
+def test_a_unanimous_model_is_identified_once_the_evidence_reaches_two_over_delta(delta, calls):
+    # δ/(K-1) = δ/2 for each rival, so E(n, 0) ≥ 2/δ.
+    assert exp(log_evidence(calls, 0)) >= 2 / delta > exp(log_evidence(calls - 1, 0))
+    rule = PairwiseMixture.symmetric(delta)
+    for code, label in LETTERS.items():
+        assert ended(rule, code * calls) == (label, Ended.IDENTIFIED, calls)
+    assert next_batch(rule, draws("")) == minimum_budget(rule) == calls
+    assert rule.error_bound == pytest.approx(delta)
+
+
+def test_the_default_needs_eleven_draws_for_safe_and_six_for_unsafe():
+    # 1/0.001 = 1000 lies between E(10, 0) and E(11, 0); 1/0.025 = 40 between E(5, 0) and E(6, 0).
+    assert exp(log_evidence(10, 0)) < 1000 <= exp(log_evidence(11, 0))
+    rule = PairwiseMixture()
+    assert ended(rule, "S" * 10) is None and ended(rule, "S" * 11) and ended(rule, "U" * 6)
+    assert [minimum_budget(rule, label) for label in LABELS] == [11, 6, 6] and minimum_budget(rule) == 6
+    assert minimum_budget(PairwiseMixture(budget=3), SAFE) == 11
+
+
+def test_the_contract_is_the_worst_sum_of_the_levels_over_the_modes_and_each_pair():
+    contract = PairwiseMixture(budget=9).contract
+    assert contract.any_wrong == pytest.approx(0.05)  # 0.025 + 0.025 where the mode is safe
+    assert (contract.bound(SAFE, UNSAFE), contract.bound(UNSAFE, SAFE)) == (0.001, pytest.approx(0.05))
+
+
+def test_every_rival_must_be_beaten():
+    codes = "U" + "S" * 10
+    rule = PairwiseMixture.symmetric(0.05)
+    assert [arm.eliminated for arm in rule.arms(draws(codes))] == [False, False, True]
+    assert ended(rule, codes) is None  # `safe` beats `escalate` 10 : 0 but not yet `unsafe` 10 : 1
+    assert next_batch(rule, draws(codes)) == least_count(1, 0.025) - 10
+
+
+def test_a_hopeless_run_is_given_up_at_once_and_not_a_draw_earlier():
+    assert ended(SIX, "S") is None
+    assert ended(SIX, "SU") == ended(SIX, "SUSSSS") == (None, Ended.CURTAILED, 2)
+    patient = PairwiseMixture.symmetric(0.05, 6, curtail=False)
+    assert ended(patient, "SU") is None and next_batch(patient, draws("SU")) == 4
+    assert ended(patient, "SUSSSS") == (None, Ended.EXHAUSTED, 6)
+
+
+@pytest.mark.parametrize(
+    ("budget", "gap"), [(50, 0.48), (75, 0.413), (100, 0.36), (124, 0.323), (150, 0.293), (300, 0.213)]
+)
+def test_the_smallest_decidable_gap_of_two_labels_that_share_the_budget(budget, gap):
+    ahead = round(budget * (1 + gap) / 2)
+    assert log_evidence(ahead, budget - ahead) >= log(40) > log_evidence(ahead - 1, budget - ahead + 1)
+    assert smallest_decidable_gap(PairwiseMixture.symmetric(0.05, budget)) == pytest.approx(gap, abs=5e-4)
+
+
+def test_no_gap_is_decidable_below_the_minimum_budget():
+    for rule in (PairwiseMixture.symmetric(0.05, 5), SuccessiveElimination(budget=50), SuccessiveElimination(budget=2)):
+        assert smallest_decidable_gap(rule) is None
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"default_error": 0.0},
+        {"default_error": 1.0},
+        {"errors": {"safe|unsafe": 1.2}},
+        {"errors": {"safe|safe": 0.1}},
+        {"budget": 0},
+    ],
+)
+def test_impossible_settings_are_refused(arguments):
+    with pytest.raises(ValidationError):
+        PairwiseMixture(**arguments)
+
+
+def test_a_comparison_holds_the_evidence_over_each_rival_against_its_own_line():
+    """Safe 11 : 0 over escalate, at 0.025; 11 : 1 over unsafe, at 0.001: the first is beaten, the second is not."""
+    unsafe, escalate = PairwiseMixture().comparisons(draws("U" + "S" * 11))
+    assert (unsafe.leader, unsafe.rival, unsafe.scale, unsafe.excluded) == (SAFE, UNSAFE, "evidence", False)
+    assert (escalate.leader, escalate.rival, escalate.scale, escalate.excluded) == (SAFE, ESCALATE, "evidence", True)
+    assert (unsafe.value, unsafe.needed) == pytest.approx((log_evidence(11, 1), log(1000)))
+    assert (escalate.value, escalate.needed) == pytest.approx((log_evidence(11, 0), log(40)))
+    before, at = (PairwiseMixture().comparisons(draws(codes)) for codes in ("SSSSSU", "SSSSSSU"))
+    assert [each.excluded for each in before] == [False, False]
+    assert [each.excluded for each in at] == [False, True]  # E(6, 0) is the first above 40
+
+
+def test_the_bands_of_all_labels_share_delta():
+    for arm, count in zip(PairwiseMixture.symmetric(0.05).arms(draws("SSU")), (2, 1, 0), strict=True):
+        band = confidence_sequence(count, 3, 0.05 / 3)
+        assert (arm.low, arm.high, arm.draws, arm.estimate) == (band.low, band.high, 3, count / 3)
+    loose = PairwiseMixture(default_error=0.4, errors={})  # two of 0.4 are above a half
+    assert loose.arms(draws("S"))[0].low == confidence_sequence(1, 1, 0.5 / 3).low
+    assert loose.arms(draws(""))[0].estimate is None
+
+
+# --- Algorithm 1
+
+
+def algorithm_one(p, budget, delta, random):
+    """The paper's pseudocode line by line, as an independent oracle; returns its answer and the draws it took."""
+    active, pulls, successes, drawn = [0, 1, 2], [0, 0, 0], [0, 0, 0], []
+    while len(active) > 1 and sum(pulls) + len(active) <= budget:
+        for arm in active:
+            answer = random.choices((0, 1, 2), p)[0]
+            drawn.append(answer)
+            successes[arm] += answer == arm
+            pulls[arm] += 1
+        estimate = {arm: successes[arm] / pulls[arm] for arm in active}
+        width = {arm: sqrt(log(4 * 3 * pulls[arm] ** 2 / delta) / (2 * pulls[arm])) for arm in active}
+        best = max(active, key=estimate.__getitem__)
+        active = [a for a in active if not estimate[best] - width[best] > estimate[a] + width[a]]
+    return (active[0] if len(active) == 1 else None), drawn, pulls, successes
+
+
+@pytest.mark.parametrize(("delta", "budget"), [(0.05, 100), (0.05, 150), (0.05, 400), (0.9, 75), (0.5, 10), (0.1, 2)])
+@pytest.mark.parametrize("p", [(0.95, 0.03, 0.02), (0.1, 0.8, 0.1), (0.0, 0.3, 0.7), (0.4, 0.3, 0.3), (0.5, 0.5, 0)])
+def test_it_is_the_papers_pseudocode(delta, budget, p):
+    random = Random(f"{delta} {budget} {p}")
+    rule = SuccessiveElimination(delta=delta, budget=budget, curtail=False)
+    for _case in range(25):
+        label, drawn, pulls, successes = algorithm_one(p, budget, delta, random)
+        sequence = np.array(drawn, dtype=np.uint8)
+        found = Verdict(
+            label=None if label is None else LABELS[label],
+            ended=Ended.EXHAUSTED if label is None else Ended.IDENTIFIED,
+            calls=len(drawn),
+        )
+        assert conclude(rule, sequence) == found and found.calls <= budget
+        arms = rule.arms(sequence)
+        assert [(arm.draws, arm.estimate) for arm in arms] == [
+            (n, hits / n if n else None) for n, hits in zip(pulls, successes, strict=True)
+        ]
+
+
+@pytest.mark.parametrize(
+    ("delta", "calls"), [(0.2, 63), (0.1, 66), (0.05, 72), (0.02, 78), (0.01, 84), (0.005, 90), (0.001, 99)]
+)
+def test_a_unanimous_model_takes_three_times_the_first_round_with_a_gap_above_two_widths(delta, calls):
+    # After T rounds the gap is 1, so the first T with 2·sqrt(ln(12·T²/δ) / (2T)) < 1; three calls a round.
+    rounds = next(t for t in range(1, 100) if 2 * sqrt(log(12 * t * t / delta) / (2 * t)) < 1)
+    assert 3 * rounds == calls
+    rule = SuccessiveElimination(delta=delta, budget=calls)
+    for code, label in LETTERS.items():
+        assert ended(rule, code * calls) == (label, Ended.IDENTIFIED, calls) and ended(rule, code * (calls - 1)) is None
+    assert minimum_budget(rule) == next_batch(rule, draws("")) == calls
+    short = SuccessiveElimination(delta=delta, budget=calls - 1)
+    assert ended(short, "") == (None, Ended.CURTAILED, 0) and minimum_budget(short) == calls
+
+
+@pytest.mark.parametrize(("budget", "calls"), [(2, 0), (10, 9), (50, 48), (51, 51), (71, 69)])
+def test_without_a_stop_for_futility_every_round_the_budget_pays_is_drawn(budget, calls):
+    rule = SuccessiveElimination(delta=0.05, budget=budget, curtail=False)
+    assert ended(rule, "S" * budget) == (None, Ended.EXHAUSTED, calls)
+    assert calls == 0 or ended(rule, "S" * (calls - 1)) is None
+    assert next_batch(rule, draws("")) == calls
+
+
+def test_futility_ends_a_round_early():
+    # B = 75 pays 25 rounds, and 25 need a gap of 2·25·w = 24.4, so of 25: all answers must agree.
+    assert least_gap(25, 0.05) == 25
+    rule = SuccessiveElimination(delta=0.05, budget=75)
+    assert ended(rule, "ES") is None  # neither `safe` nor `unsafe` answered its own pull
+    assert ended(rule, "ESS") == ended(rule, "ESSSSS") == (None, Ended.CURTAILED, 3)  # nor `escalate`
+
+
+@pytest.mark.parametrize(("budget", "gap"), [(75, 0.976), (100, 0.869), (124, 0.794), (150, 0.730), (300, 0.542)])
+def test_the_gap_that_its_rounds_decide_is_twice_the_width(budget, gap):
+    rounds = budget // 3
+    assert gap == pytest.approx(2 * sqrt(log(12 * rounds**2 / 0.05) / (2 * rounds)), abs=0.005)
+    assert smallest_decidable_gap(SuccessiveElimination(budget=budget)) == pytest.approx(gap, abs=0.005)
+
+
+def test_two_arms_are_told_apart_by_the_draws_of_two():
+    # `escalate` is dropped after 24 rounds with the other two level: from there the leader wins every round and its
+    # rival none, until the lead exceeds 2·T·w.
+    rule, codes = SuccessiveElimination(budget=400), "SUS" * 24
+    rounds = next(t for t in range(25, 200) if t - 24 > 2 * t * sqrt(log(12 * t * t / 0.05) / (2 * t)))
+    assert next_batch(rule, draws(codes)) == 2 * (rounds - 24)
+    assert ended(rule, codes + "S" * (2 * (rounds - 24) - 1)) is None
+    assert ended(rule, codes + "S" * 2 * (rounds - 24)) == (SAFE, Ended.IDENTIFIED, 72 + 2 * (rounds - 24))
+    arms = rule.arms(draws(codes + "SU"))
+    assert [(arm.draws, arm.eliminated) for arm in arms] == [(25, False), (25, False), (24, True)]
+
+
+def _leads(rule, codes):
+    compared = rule.comparisons(draws(codes))
+    assert {each.scale for each in compared} == {"pulls"}
+    return [(each.rival, each.leader, each.value, each.needed, each.excluded) for each in compared]
+
+
+def test_the_best_arms_lead_is_compared_with_the_one_that_drops_a_rival_at_this_rounds_end():
+    rule = SuccessiveElimination(budget=300)
+    needed = [int(2 * t * sqrt(log(12 * t * t / 0.05) / (2 * t))) + 1 for t in range(1, 30)]  # more than 2·T·w
+    assert _leads(rule, "") == [(UNSAFE, SAFE, 0, needed[0], False), (ESCALATE, SAFE, 0, needed[0], False)]
+    # its first pull of the second round: `safe` has 1 as well
+    assert _leads(rule, "UUUS") == [(UNSAFE, SAFE, 0, needed[1], False), (ESCALATE, SAFE, 1, needed[1], False)]
+    assert _leads(rule, "UUUUU") == [(SAFE, UNSAFE, 2, needed[1], False), (ESCALATE, UNSAFE, 2, needed[1], False)]
+    # `safe` never answers and goes after round 24; then `escalate` wins three rounds more and `unsafe` none.
+    dropped = "UUE" * 24 + "E" * 6
+    assert [arm.draws for arm in rule.arms(draws(dropped))] == [24, 27, 27]
+    assert _leads(rule, dropped) == [(SAFE, None, 24, 24, True), (UNSAFE, ESCALATE, 3, needed[26], False)]
+
+
+def test_its_bands_are_the_estimate_and_its_radius_clipped():
+    rule = SuccessiveElimination(budget=300)
+    assert [(arm.estimate, arm.low, arm.high) for arm in rule.arms(draws(""))] == [(None, 0.0, 1.0)] * 3
+    safe, unsafe, _escalate = rule.arms(draws("S" * 60))
+    width = sqrt(log(12 * 20**2 / 0.05) / 40)
+    assert (safe.draws, safe.estimate, safe.high, safe.low) == (20, 1.0, 1.0, pytest.approx(1 - width))
+    assert (unsafe.estimate, unsafe.low, unsafe.high) == (0.0, 0.0, pytest.approx(width))
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, 1.5])
+def test_an_impossible_delta_is_refused(delta):
+    with pytest.raises(ValidationError):
+        SuccessiveElimination(delta=delta)
+
+
+# --- majority vote
+
+
+@pytest.mark.parametrize(("votes", "label"), [("U", UNSAFE), ("SUS", SAFE), ("EES", ESCALATE), ("SUUEEE", ESCALATE)])
+def test_the_plurality_wins_once_all_votes_are_in(votes, label):
+    rule = MajorityVote(n=len(votes))
+    assert ended(rule, votes) == (label, Ended.IDENTIFIED, len(votes))
+    assert all(ended(rule, votes[:count]) is None for count in range(len(votes)))
+    assert next_batch(rule, draws(votes[:-1])) == 1
+
+
+@pytest.mark.parametrize("votes", ["SU", "SUE", "SSUUE"])
+def test_a_tie_escalates_and_is_not_an_answer_of_the_model(votes):
+    assert ended(MajorityVote(n=len(votes)), votes) == (ESCALATE, Ended.EXHAUSTED, len(votes))
+
+
+def test_a_vote_promises_nothing_and_needs_a_draw():
+    rule = MajorityVote(n=3)
+    assert (rule.error_bound, rule.budget, minimum_budget(rule)) == (None, 3, 3)
+    assert rule.model_dump(mode="json") == {"kind": "majority-vote", "n": 3}
+    with pytest.raises(ValidationError):
+        MajorityVote(n=0)
+
+
+def test_its_intervals_are_exact_and_its_leads_have_no_line():
+    # 0 of 3: (1 - high)³ = 0.05/2/3, with the level divided over both sides and three labels.
+    unseen = MajorityVote(n=3).arms(draws("SSU"))[2]
+    assert (1 - unseen.high) ** 3 == pytest.approx(0.05 / 6) and unseen.low == 0.0
+    for arm, count in zip(MajorityVote(n=4).arms(draws("USUU")), (1, 3, 0), strict=True):
+        band = clopper_pearson(count, 4, 0.05 / 3)
+        assert (arm.low, arm.high, arm.estimate, arm.eliminated) == (band.low, band.high, count / 4, False)
+    compared = MajorityVote(n=4).comparisons(draws("USUU"))
+    assert [(each.rival, each.leader, each.value, each.needed) for each in compared] == [
+        (SAFE, UNSAFE, 2, None),
+        (ESCALATE, UNSAFE, 3, None),
+    ]
