@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 LAYERS = (  # from the bottom; a module may import from its own room and from those in the rows before
     ("screening.__version__", "screening.labels", "screening.words"),
+    ("screening.stopping",),
     ("screening.statistics", "screening.text"),
     ("screening.engine", "screening.settings"),
     ("screening.samplers", "screening.datasets", "screening.review"),
@@ -42,7 +43,7 @@ PLACES = {
     "anthropic": ("screening.samplers.anthropic",),
     "procrastinate": ("jobs.procrastinate",),
 }
-PURE = tuple(f"screening.{room}" for room in ("labels", "words", "statistics", "text", "engine", "review"))
+PURE = tuple(f"screening.{room}" for room in ("labels", "words", "stopping", "statistics", "text", "engine", "review"))
 OUTSIDE_WORLD = {
     "asyncio.subprocess", "http", "httpx", "io", "logging", "os", "pathlib", "random", "requests", "shutil", "socket",
     "sqlite3", "subprocess", "tempfile", "time", "urllib",
