@@ -151,5 +151,5 @@ st.html('<div class="sl-title"><h1>Case</h1></div>')
 if (named := named_case()) is not None:
     case(named)
 else:
-    st.info("Open a case from the inbox, a batch, the errors or the labels.", icon=":material/article:")
+    st.info("No case selected.", icon=":material/article:")
 keep_typed(here.person)

@@ -12,14 +12,14 @@ from screening.stopping.theory import Schedule, expected_wrong_commits
 
 
 def _bounds(delta: float) -> None:
-    st.header("How wide, after how many draws")
+    st.header("Confidence-interval width by number of responses")
     axes = Axes(
-        title="How far off an estimate may be", x="draws (log scale)", y="half width of the band", x_log=True,
+        title="How far off an estimate may be", x="responses (log scale)", y="half width of the band", x_log=True,
         y_range=(0, 1),
     )  # fmt: skip
     figure = curves(compute_numbers(theory.radius_series, delta), axes, palette(st.context.theme.type))
     st.plotly_chart(figure, key="radii", alt="Half widths of four bounds against the number of draws")
-    st.caption("What to see: every line falls as draws are added; the lower it is, the sooner a label is told apart.")
+    st.caption("Every line falls as responses are added; the lower it is, the sooner a label is told apart.")
     st.caption(
         "ε and 2ε hold at one number of draws fixed in advance; the other two hold at every look, which a rule that "
         "stops early needs. Algorithm 1 counts the pulls of one arm, so three labels take three times as many calls."
@@ -56,7 +56,7 @@ def _one_distribution(delta: float) -> None:
         (cells[2], "Ville, mean calls", found.pairwise_calls, found.pairwise_right),
         (cells[3], "Algorithm 1, mean calls", found.algorithm_one_calls, found.algorithm_one_right),
     ):
-        named = "no certificate" if named_right is None else f"names the mode: {percent(named_right)}"
+        named = "no certificate" if named_right is None else f"correct modal label: {percent(named_right)}"
         cell.metric(name, theory.number_words(calls), named, delta_color="off", delta_arrow="off")
     known = theory.number_words(3 * found.n_star)
     cells[4].metric("n* × 3", known, "one look, fixed", delta_color="off", delta_arrow="off")
@@ -75,29 +75,27 @@ def _one_distribution(delta: float) -> None:
 
 
 def _growth(delta: float) -> None:
-    st.header("Wrong commits over many cases")
+    st.header("Wrong decisions over many cases")
     budget = st.select_slider("Budget of the simulated node", (50, 100, 150, 200), 100)
     found = compute_numbers(theory.simulated_regret, delta, budget)
     colours = palette(st.context.theme.type)
     left, right = st.columns(2)
-    axes = Axes(title="Simulated wrong commits", x="cases T", y=f"wrong commits so far (mean of {theory.RUNS} runs)")
-    left.plotly_chart(curves(theory.regret_series(found), axes, colours), key="regret", alt="Simulated wrong commits")
+    axes = Axes(title="Simulated wrong decisions", x="cases T", y=f"wrong decisions (mean of {theory.RUNS} runs)")
+    left.plotly_chart(curves(theory.regret_series(found), axes, colours), key="regret", alt="Simulated wrong decisions")
     log = Axes(
-        title="What the bounds allow", x="cases T (log scale)", y="expected wrong commits (log scale)", x_log=True,
+        title="What the bounds allow", x="cases T (log scale)", y="expected wrong decisions (log scale)", x_log=True,
         y_log=True,
     )  # fmt: skip
     right.plotly_chart(
         curves(theory.bound_series(delta, theory.CASES), log, colours), key="bound", alt="Bounds by schedule"
     )
-    left.caption("What to see: the steeper a line, the more often its rule names a label that is not the mode.")
-    right.caption(
-        "What to see: under a constant δ the bound grows with the cases; where δ falls from case to case it flattens."
-    )
+    left.caption("The steeper a line, the more often its rule names a label that is not the modal one.")
+    right.caption("Under a constant δ the bound grows with the cases; where δ falls from case to case it flattens.")
     bounds = ["none"] + [f"{expected_wrong_commits(schedule, delta, theory.CASES):.2f}" for schedule in Schedule]
     rows = [
         {
             "Rule": curve.name,
-            "Wrong commits": f"{curve.wrong[-1]:.2f}",
+            "Wrong decisions": f"{curve.wrong[-1]:.2f}",
             "Bound": bound,
             "Mean calls": f"{curve.mean_calls:.1f}",
             "Abstained": percent(curve.abstained),
@@ -108,13 +106,13 @@ def _growth(delta: float) -> None:
     st.caption(
         f"Simulated: {theory.CASES:,} cases × {theory.RUNS} runs, 7 in 10 near-unanimous, 1 in 10 hard; all rules on "
         "the same draws. "
-        "The price of a stricter schedule is in calls and abstentions. A commit is "
-        "wrong when it is not the model's mode."
+        "The price of a stricter schedule is in calls and abstentions. A decision is "
+        "wrong when it is not the model's modal label."
     )
 
 
-st.title("Theory")
-st.write("What the rules can promise, what that costs, and where the paper says more than its proofs.")
+st.title("Methods")
+st.write("Guarantees, cost and differences from the paper.")
 level = st.select_slider("Error rate δ", (0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2), 0.05)
 _bounds(level)
 _one_distribution(level)
@@ -124,9 +122,3 @@ for claim in theory.claims(level):
     with st.container(border=True):
         st.markdown(f"**Paper:** {claim.paper}")
         st.write(claim.shown)
-st.header("Beside the published code of others")
-st.caption("The code at the commit named was read; no paper on it was read in full, so none is cited.")
-for code in theory.PUBLISHED_CODE:
-    with st.container(border=True):
-        st.markdown(f"**{code.name}** ({code.source}): {code.does}")
-        st.write(code.beside)

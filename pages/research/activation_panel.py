@@ -33,10 +33,10 @@ def activation_panel(
     usual: PipelineConfig,
 ) -> None:
     """What is in force, the way to change it, and what was in force before."""
-    st.header("In force")
-    st.text(f"{active.title} is in force." if active else _usual_words(usual))
+    st.header("Active pipeline")
+    st.text(f"{active.title} is active." if active else _usual_words(usual))
     if not kept or not is_allowed(person, Action.ACTIVATE_PIPELINE):
-        st.caption("An administrator puts a saved version in force." if kept else "No version of this site's own yet.")
+        st.caption("An administrator activates a saved version." if kept else "No version of your own yet.")
     else:
         _choose(db, person, kept)
     if past := list_activations(db, person):
@@ -56,20 +56,20 @@ def replace_unreadable(
     db: Database, person: Actor, kept: Mapping[str, PipelineVersion], unreadable: UnreadablePipeline
 ) -> None:
     """What is in force can't be read, so nothing is screened: the way to put another version in force."""
-    st.error(f"{literal(sentence(unreadable))} It is in force, so nothing new is screened.", icon=":material/block:")
+    st.error(f"{literal(sentence(unreadable))} It is active, so nothing new is screened.", icon=":material/block:")
     if not kept:
-        st.text("Save a version with “python -m screening pipelines import FILE”, then put it in force here.")
+        st.text("Save a version with “python -m screening pipelines import FILE”, then activate it here.")
     elif is_allowed(person, Action.ACTIVATE_PIPELINE):
         _choose(db, person, kept)
     else:
-        st.caption("An administrator puts another version in force.")
+        st.caption("An administrator activates another version.")
 
 
 def _usual_words(usual: PipelineConfig) -> str:
     """What is in force where no version of the site's own is: the budget may be another by the server's options."""
     as_it_comes = shipped_pipelines().get(usual.name) == usual
-    how = "as it comes with the program" if as_it_comes else "with the options that the server was started with"
-    return f"{usual.name}, {how}, is in force."
+    how = "built-in" if as_it_comes else "with the options that the server was started with"
+    return f"{usual.name}, {how}, is active."
 
 
 def promotion(db: Database, person: Actor, kept: Mapping[str, PipelineVersion], one: Comparison) -> None:
@@ -78,7 +78,7 @@ def promotion(db: Database, person: Actor, kept: Mapping[str, PipelineVersion], 
     if not is_allowed(person, Action.ACTIVATE_PIPELINE) or not one.done:
         return
     if version is None:
-        st.caption(f"To put {literal(one.name)} in force, save it as a version of this site first.")
+        st.caption(f"To activate {literal(one.name)}, save it as a version first.")
         return
     tried = _may_be_put_in_force(db, version, "promote")
     reason = st.text_input("What decided it (may stay empty: the figures are kept)", key="promote_why", max_chars=500)
@@ -94,7 +94,7 @@ def _put_in_force(
     except ReasonMissing as missing:
         st.error(sentence(missing), icon=":material/edit:")
         return
-    st.session_state["pipeline_said"] = f"{literal(version.title)} is in force for what is handed in from now on."
+    st.session_state["pipeline_said"] = f"{literal(version.title)} is active for what is handed in from now on."
     st.rerun()
 
 
@@ -103,7 +103,7 @@ def _choose(db: Database, person: Actor, kept: Mapping[str, PipelineVersion]) ->
     tried = _may_be_put_in_force(db, chosen, "pipeline")
     basis = _basis(db, person, chosen)
     reason = st.text_input("Why", key="pipeline_reason", max_chars=500)
-    if st.button("Put in force", icon=":material/play_arrow:", key="pipeline_activate", disabled=not tried):
+    if st.button("Activate", icon=":material/play_arrow:", key="pipeline_activate", disabled=not tried):
         figures = figures_of(db, person, basis.id) if basis else None
         _put_in_force(db, person, chosen, reason, figures)
 
@@ -152,7 +152,7 @@ def _basis(db: Database, person: Actor, chosen: PipelineVersion) -> Comparison |
     """The comparison of this very version whose figures are kept with the decision, if one is chosen."""
     made = {one.id: one for one in list_comparisons(db, person) if one.name == chosen.title and one.done}
     if not made:
-        st.caption("This version was not compared with what is in force: a reason is needed.")
+        st.caption("This version was not compared with the active one: a reason is needed.")
         return None
     picked = st.selectbox(
         "On the figures of", [*made, None], format_func=lambda key: title_of(made[key]) if key else "no comparison",

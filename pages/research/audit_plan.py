@@ -14,8 +14,8 @@ from storage.database import Database
 from storage.settings_store import SettingsVersion, audit_plan
 
 CONSEQUENCE = (
-    "Fix it before anything is read. Cases settled before a change do not count for the guarantee under the new plan, "
-    "because a plan that is changed after misses were seen is no guarantee."
+    "Lock it before anything is reviewed. Cases screened before a change do not count for the guarantee under the new "
+    "plan: a plan that is changed after misses were seen is no guarantee."
 )
 
 
@@ -29,8 +29,8 @@ def plan_panel(db: Database, person: Actor) -> None:
     st.caption(CONSEQUENCE)
     late = is_too_late(filled["audit_report_on"], shown.settings.audit_report_on, context.now().date())
     if late:
-        st.error("The day of one look has come: fix one after today.")
-    pressed = st.button("Fix this plan", disabled=unchanged or late, key="fix_plan")
+        st.error("The planned analysis date has come: choose one after today.")
+    pressed = st.button("Lock plan", disabled=unchanged or late, key="fix_plan")
     save_when_pressed(db, person, "fix_plan", shown, filled, pressed=pressed)
 
 
@@ -57,18 +57,18 @@ def _fields(shown: SettingsVersion, *, disabled: bool) -> dict[str, object]:
         "Misses allowed", 0, 100, now.audit_allowed_misses, key=f"plan_misses_{key}", disabled=disabled
     )
     floor = one.number_input(
-        "π of the plan, %", 0.1, 100.0, None if now.audit_floor is None else 100 * now.audit_floor, 0.5, "%g",
+        "Sampling rate, %", 0.1, 100.0, None if now.audit_floor is None else 100 * now.audit_floor, 0.5, "%g",
         key=f"plan_floor_{key}", disabled=disabled, placeholder="the first case's",
-        help="Only texts audited with at least this probability count. Empty: that of the first text under this plan.",
+        help="Only texts sampled with at least this probability count. Empty: that of the first text under this plan.",
     )  # fmt: skip
     tomorrow = context.now().date() + timedelta(days=1)
     day = two.date_input(
-        "Day of one look", now.audit_report_on, key=f"plan_day_{key}", disabled=disabled,
+        "Planned analysis date", now.audit_report_on, key=f"plan_day_{key}", disabled=disabled,
         min_value=min(tomorrow, now.audit_report_on or tomorrow),  # the day that was fixed stays shown when it has come
-        help="On this day alone, fixed before it comes, the report tells the tighter bound that holds at one look.",
+        help="On this day alone, fixed before it comes, the report tells the tighter bound of one analysis.",
     )  # fmt: skip
     rate, sure = round(at_most / 100, 3), round(confidence / 100, 3)
-    four.metric("Audited unsafe texts needed", f"{readings_required(rate, misses, sure):,}")
+    four.metric("Reviewed unsafe texts needed", f"{readings_required(rate, misses, sure):,}")
     return {
         "audit_at_most": rate,
         "audit_confidence": sure,

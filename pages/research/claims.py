@@ -445,15 +445,15 @@ def plan_sentences(plan: AuditPlan) -> tuple[str, str]:
     needed = readings_required(plan.at_most, plan.allowed_misses, plan.confidence)
     allowed = "no miss" if plan.allowed_misses == 0 else f"at most {plan.allowed_misses} missed"
     since = (
-        "It was never changed."
+        "Never changed."
         if plan.since is None
         else f"Last changed on {local_time(plan.since)} ({_times(plan.changes)} in all): a plan that is changed "
-        "after misses were seen is no guarantee, so only cases settled after the change count for it."
+        "after misses were seen is no guarantee, so only cases screened after the change count for it."
     )
     rate, sure = plain_percent(plan.at_most), plain_percent(plan.confidence)
     return (
-        f"Plan: {_floor_words(plan)}at most {rate} of unsafe texts called safe, at {sure} confidence; it needs "
-        f"{needed:,} blind readings of truly unsafe texts with {allowed}.",
+        f"Plan: {_floor_words(plan)}at most {rate} of unsafe texts labeled safe, at {sure} confidence; it needs "
+        f"{needed:,} blinded reviews of truly unsafe texts with {allowed}.",
         since,
     )
 

@@ -52,9 +52,7 @@ def comparison_panel(db: Database, person: Actor, pipelines: Mapping[str, Pipeli
     if not may_see_figures(person):
         st.caption("Comparisons are shown to seniors, researchers and administrators.")
         return None
-    st.text(
-        "A second pipeline screens settled texts of a batch again. It decides nothing and opens nothing in the inbox."
-    )
+    st.text("A second pipeline screens texts of an upload again. It decides nothing and sends nothing to review.")
     if is_allowed(person, Action.CREATE_BATCH) and is_allowed(person, Action.VIEW_RESULTS):
         _begin(db, person, pipelines)
     found = {one.id: one for one in list_comparisons(db, person)}
@@ -116,9 +114,9 @@ def _begin(db: Database, person: Actor, pipelines: Mapping[str, PipelineConfig])
 def choose_caps(key: str) -> Caps:
     """The inputs for what a trial may use."""
     left, right = st.columns(2)
-    calls = left.number_input("Stop after so many calls", min_value=1, value=None, placeholder="no cap",
+    calls = left.number_input("Response limit", min_value=1, value=None, placeholder="none",
                               key=f"{key}_max_calls")  # fmt: skip
-    cost = right.number_input("Stop after so many US dollars", min_value=0.01, value=None, placeholder="no cap",
+    cost = right.number_input("Cost limit (USD)", min_value=0.01, value=None, placeholder="none",
                               key=f"{key}_max_cost")  # fmt: skip
     return Caps(max_calls=calls, max_cost_usd=cost)
 
@@ -174,8 +172,8 @@ def _figures(found: Sequence[Pair]) -> None:
         return
     st.dataframe([line.cells for line in lines(found)], hide_index=True, alt="Paired differences")
     st.caption(
-        "Paired by text; each interval at 95 % for itself, so one of several is exploratory. Reference: the "
-        "accepted label, else the file's. Decided: what these texts were screened with at first."
+        "Paired by text; each interval at 95% for itself, so one of several is exploratory. Labels: the "
+        "final label, else the original one. Decided: what these texts were screened with at first."
     )
     words = {outcome.value: OUTCOME_WORDS[outcome] for outcome in Outcome}
     rows = [
@@ -198,7 +196,7 @@ def _cases(db: Database, person: Actor, found: Sequence[Pair]) -> None:
     rows = [
         {
             "Text": visible(one.external_id),
-            "Reference": one.reference or "none",
+            "Label": one.reference or "none",
             "Decided": one.first.outcome.replace("_", " "),
             "Tried": one.second.outcome.replace("_", " "),
         }
@@ -210,7 +208,7 @@ def _cases(db: Database, person: Actor, found: Sequence[Pair]) -> None:
         on_select="rerun",
         selection_mode="single-row",
         key=list_key("compare_cases", [one.case_id for one in cases[:MOST_SHOWN]]),
-        alt="Texts that part",
+        alt="Texts with another outcome",
     )
     if len(cases) > MOST_SHOWN:
         st.caption(f"The first {MOST_SHOWN} of {len(cases):,}.")

@@ -41,16 +41,16 @@ def lines(pairs: Sequence[Pair]) -> tuple[Line, ...]:
     unsafe, safe = _with(pairs, _UNSAFE), _with(pairs, _SAFE)
     priced = [pair for pair in pairs if pair.first.cost_usd is not None and pair.second.cost_usd is not None]
     return (
-        _rate("FNR: reference unsafe, called safe", unsafe, lambda _, side: float(side.outcome == _SAFE)),
-        _rate("FPR: reference safe, called unsafe", safe, lambda _, side: float(side.outcome == _UNSAFE)),
+        _rate("FNR: unsafe labeled safe", unsafe, lambda _, side: float(side.outcome == _SAFE)),
+        _rate("FPR: safe labeled unsafe", safe, lambda _, side: float(side.outcome == _UNSAFE)),
         _rate(
             "Accuracy, an escalation counts as wrong",
             [*unsafe, *safe],
             lambda label, side: float(side.outcome == label),
         ),
-        _rate("Escalation: to a clinician", pairs, lambda _, side: float(side.outcome == _HUMAN)),
-        _mean("Calls a text", pairs, lambda _, side: float(side.calls)),
-        _mean("Cost a text, US dollars", priced, lambda _, side: side.cost_usd or 0.0),
+        _rate("Escalated to a clinician", pairs, lambda _, side: float(side.outcome == _HUMAN)),
+        _mean("Responses per text", pairs, lambda _, side: float(side.calls)),
+        _mean("Cost per text (USD)", priced, lambda _, side: side.cost_usd or 0.0),
         _slowest_tenth(pairs),
     )
 
@@ -86,7 +86,7 @@ def _mean(words: str, pairs: Sequence[Pair], figure: Figure) -> Line:
 
 def _slowest_tenth(pairs: Sequence[Pair]) -> Line:
     first, second = ([getattr(pair, side).seconds for pair in pairs] for side in ("first", "second"))
-    words = "p90 latency: seconds in which nine of ten texts were settled"
+    words = "90th percentile latency (s)"
     one, other = (float(np.quantile(each, 0.9)) if each else None for each in (first, second))
     value = None if one is None or other is None else other - one
     found = Difference(n=len(pairs), first=one, second=other, value=value, low=None, high=None, confidence=0.95)
@@ -98,7 +98,7 @@ def _figures(pairs: Sequence[Pair], figure: Figure) -> tuple[list[float], list[f
 
 
 def _amount(value: float, rate: bool) -> str:
-    return f"{100 * value:.1f} %" if rate else f"{value:.4g}"
+    return f"{100 * value:.1f}%" if rate else f"{value:.4g}"
 
 
 def _interval(found: Difference, rate: bool) -> str:

@@ -148,17 +148,17 @@ def show_left_out(evaluated: Evaluated) -> None:
 
 def show_sweep(ask: Ask) -> None:
     """Error rates and escalations by budget, for one rule at a time."""
-    names: dict[str, Rule] = {"Pooled draws (recommended)": "pairwise", "Algorithm 1 (paper)": "elimination"}
+    names: dict[str, Rule] = {"Standard (recommended)": "pairwise", "Paper's algorithm": "elimination"}
     chosen = st.selectbox("Rule", list(names), key="sweep_rule")
     budgets, results = compute(sweep_budgets, ask, names[str(chosen)], cases=ask.state.accepted)
     series = (
-        _rate_series("FNR: unsafe called safe", budgets, [each.metrics.fnr for each in results]),
-        _rate_series("FPR: safe called unsafe", budgets, [each.metrics.fpr for each in results]),
-        _rate_series("Escalated: left to a person", budgets, [each.metrics.escalation_rate for each in results]),
+        _rate_series("FNR: unsafe labeled safe", budgets, [each.metrics.fnr for each in results]),
+        _rate_series("FPR: safe labeled unsafe", budgets, [each.metrics.fpr for each in results]),
+        _rate_series("Escalated to a clinician", budgets, [each.metrics.escalation_rate for each in results]),
     )
     axes = Axes(
         title="Errors and escalations by budget",
-        x="budget per node (calls)",
+        x="response limit per agent",
         y="share of texts",
         y_percent=True,
         y_range=(-0.02, 1.02),
@@ -246,10 +246,10 @@ def _without_twins(results: Iterable[Measured]) -> list[Measured]:
 
 
 FAMILIES: Mapping[str, Callable[[str], bool]] = {
-    "single-agent: one answer of one agent": lambda name: name == "single-agent",
-    "MV n: majority of n answers at each node": lambda name: name.startswith("MV"),
-    "B: Algorithm 1, at most B calls at each node": lambda name: name.startswith("B="),
-    "ours: pooled draws, and this batch": lambda name: name != "single-agent" and not name.startswith(("MV", "B=")),
+    "single-agent: one response of one agent": lambda name: name == "single-agent",
+    "MV n: majority vote of n": lambda name: name.startswith("MV"),
+    "B: the paper's algorithm, at most B responses per agent": lambda name: name.startswith("B="),
+    "Standard rule, and your run": lambda name: name != "single-agent" and not name.startswith(("MV", "B=")),
 }
 """The kinds of conditions, in words for the legend."""
 
@@ -369,7 +369,9 @@ def show_cases(db: Database, ask: Ask, evaluated: Evaluated) -> None:
     if cell is not None:
         reference, outcome = cell
         behind = compute(list_cell, ask, chosen, reference, outcome, cases=ask.state.accepted)
-        st.write(f"{count_of(behind.found, 'case')}: reference {reference}, {chosen} says {outcome.replace('_', ' ')}")
+        st.write(
+            f"{count_of(behind.found, 'case')}: original label {reference}, {chosen} says {outcome.replace('_', ' ')}"
+        )
         show_list(db, ask, behind)
 
 
@@ -399,7 +401,7 @@ def _selected_cell(result: Measured) -> tuple[Label, Outcome] | None:
     counts = result.metrics.confusion
     frame = pd.DataFrame(
         [[counts.get((reference, outcome), 0) for outcome in Outcome] for reference in REFERENCES],
-        index=[f"reference {reference}" for reference in REFERENCES],
+        index=[f"original label {reference}" for reference in REFERENCES],
         columns=[outcome.value.replace("_", " ") for outcome in Outcome],
     )
     event = st.dataframe(frame, on_select="rerun", selection_mode="single-cell", key=f"confusion_{result.name}")

@@ -12,11 +12,11 @@ from storage.settings_store import SiteSettings
 
 LONGEST = 1_000
 QUESTIONS: Mapping[str, tuple[str, str, str]] = {
-    "study_texts": ("8, 20", "Whose texts these are", "where and when they were written, by whom: age, sex, setting"),
+    "study_texts": ("8, 20", "Participants", "where and when they were written, by whom: age, sex, setting"),
     "study_events": (
         "25",
         "Adverse events",
-        "what happened, to how many; or none, and how it was watched for",
+        'number and nature of adverse events, or "none", and how monitored',
     ),
     "study_registration": ("28", "Registration", "register and number; or not registered"),
     "study_protocol": ("29", "Protocol", "where the whole protocol can be read; or that there is none"),

@@ -150,7 +150,7 @@ def simulated_regret(delta: float, budget: int) -> tuple[RegretCurve, ...]:
 
 
 def regret_series(curves: Sequence[RegretCurve]) -> tuple[Series, ...]:
-    """Mean wrong commits against cases."""
+    """Mean wrong decisions against cases."""
     return tuple(
         Series(name=curve.name, x=list(range(1, len(curve.wrong) + 1)), y=[float(value) for value in curve.wrong])
         for curve in curves
@@ -223,49 +223,3 @@ def claims(delta: float = 0.05) -> tuple[Claim, ...]:
             "clinicians, on the Reliability page.",
         ),
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedCode:
-    """Code that others published for the same or a neighbouring question: where it is, what it does, ours beside it."""
-
-    name: str
-    source: str
-    does: str
-    beside: str
-
-
-PUBLISHED_CODE = (
-    PublishedCode(
-        name="Martingale Majority Certificate",
-        source="paulaoak/certified_self_consistency at 2c41622, mmc_synthetic/plurality_stopping_rule_beta.py",
-        does="Two tests at level δ, the leader against the second and against everything outside the leading few "
-        "(three unless set): each a mixture of likelihood ratios over a Beta(½, ½) cut off below ½, on 41 values. "
-        "It names the leader once both pass, and gives up after a number of answers. Labels need not be known "
-        "beforehand.",
-        beside="The same kind of test as Ville's rule here, which mixes over Beta(¼, ¼) exactly. With three known "
-        "labels each rival has a test and an error level of its own, counted from the first answer on; with three "
-        "contenders that code tests the second alone. Answers come in waves, and for a known budget the levels are "
-        "calibrated.",
-    ),
-    PublishedCode(
-        name="Cascaded selective evaluation (Trust or Escalate)",
-        source="jaehunjung1/cascaded-selective-evaluation at 1b969f2, cascaded_evaluation/",
-        does="Each model answers only where its confidence reaches a threshold; else the next, dearer one is "
-        "asked, and after the last nobody answers. A threshold is lowered step by step while the exact binomial "
-        "bound on the share judged otherwise than by people stays below the level set, on at least 30 texts that "
-        "people labelled.",
-        beside="A statement about people, not about the mode: like the miss rate on the page Reliability, which "
-        "rests on the same binomial bound. Here nothing is tuned on readings: the audit tests the pipeline as it "
-        "stands.",
-    ),
-    PublishedCode(
-        name="Prediction-powered estimates (ppi_py)",
-        source="aangelopoulos/ppi_py at 04d6725, ppi_py/ppi.py: the mean and its interval",
-        does="The mean of the predictions over everything, corrected by the mean error where a label is known; the "
-        "interval is a normal one from both variances.",
-        beside="Here what the engine said and what spoke against it make strata, and each reading is weighted by "
-        "its probability. Few or no misses are found, where a normal interval has no width to speak of: the parts "
-        "are exact, joined by MOVER.",
-    ),
-)

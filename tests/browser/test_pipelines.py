@@ -84,8 +84,8 @@ def test_a_fourth_agent_is_written_put_in_force_watched_and_compared(page: Page,
     page.get_by_role("button", name="Save as a new version").click()
     expect(page.get_by_text("Saved: ours v1.")).to_be_visible()
     _filled(page, "Why", "tried on the sample")
-    page.get_by_role("button", name="Put in force").click()
-    expect(page.get_by_text("ours v1 is in force for what is handed in from now on.")).to_be_visible()
+    page.get_by_role("button", name="Activate").click()
+    expect(page.get_by_text("ours v1 is active for what is handed in from now on.")).to_be_visible()
 
     page.goto("/screen")
     expect(page.locator(".sl-dag .n").filter(has_text="Cultural context")).to_be_visible()
@@ -109,7 +109,7 @@ def test_a_fourth_agent_is_written_put_in_force_watched_and_compared(page: Page,
     page.reload()
     page.get_by_role("tab", name="Compare").click()
     expect(page.get_by_text(re.compile(r"120 of 120 texts were screened with ours v1\."))).to_be_visible()
-    expect(page.get_by_text("Paired by text; each interval at 95 %")).to_be_visible()
+    expect(page.get_by_text("Paired by text; each interval at 95%")).to_be_visible()
     apart = differing_pairs(paired_outcomes(db, LOCAL_USER, list_comparisons(db, LOCAL_USER)[0].id))
     assert apart
     expect(page.get_by_text(f"Texts with another outcome: {len(apart)}")).to_be_visible()

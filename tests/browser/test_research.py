@@ -125,12 +125,12 @@ def test_labels_and_theory_open(page: Page, batch_id: str) -> None:
 def test_a_plan_fixed_on_the_settings_page_is_the_one_claimed_by(page: Page, batch_id: str) -> None:
     page.goto("/settings")
     page.get_by_role("tab", name="Site").click()
-    expect(page.get_by_text("It was never changed.", exact=True)).to_be_visible()
+    expect(page.get_by_text("Never changed.", exact=True)).to_be_visible()
     page.get_by_label("Misses allowed").fill("2")
     page.keyboard.press("Enter")
-    needed = page.get_by_test_id("stMetric").filter(has_text="Audited unsafe texts needed")
+    needed = page.get_by_test_id("stMetric").filter(has_text="Reviewed unsafe texts needed")
     expect(needed).to_contain_text("124")
-    page.get_by_role("button", name="Fix this plan").click()
+    page.get_by_role("button", name="Lock plan").click()
     expect(page.get_by_text("is in force.")).to_be_visible()
     screenshot(page, "settings-plan")
     assert violations(page) == []

@@ -177,11 +177,11 @@ def test_what_is_in_force_without_a_version_has_the_server_s_own_budget(
     open_page: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = [each.value for each in open_page("pipelines").text]
-    assert any("as it comes with the program, is in force" in each for each in shown)
+    assert any("built-in, is active" in each for each in shown)
     monkeypatch.setenv("SECOND_LOOK_BUDGET", "90")
     context.settings.forget()
     page = open_page("pipelines")
-    assert any("with the options that the server was started with, is in force" in each.value for each in page.text)
+    assert any("with the options that the server was started with, is active" in each.value for each in page.text)
     assert any(each.label.endswith(": 0 lines") for each in page.expander)
 
 

@@ -149,7 +149,7 @@ def test_a_day_of_one_look_that_has_come_stays_shown(open_page: Opener, page_dat
     assert not page.exception and page.date_input(key="plan_day_v1").value == fixed.date() + timedelta(days=1)
     assert page.button(key="fix_plan").disabled and not page.error
     page.date_input(key="plan_day_v1").set_value(datetime.now(UTC).date()).run()
-    assert page.button(key="fix_plan").disabled and "fix one after today" in page.error[0].value
+    assert page.button(key="fix_plan").disabled and "choose one after today" in page.error[0].value
 
 
 def test_bounds_for_reviewers_who_miss_some_and_for_the_last_90_days() -> None:

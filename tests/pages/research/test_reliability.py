@@ -225,8 +225,8 @@ def test_the_page_leads_with_what_is_missed(open_page: Opener, read: int) -> Non
 
 def test_a_plan_that_was_changed_is_said_with_its_date(open_page: Opener, read: int, page_database: Database) -> None:
     said = " ".join(one.value for one in open_page("reliability").caption)
-    assert "at most 5% of unsafe texts called safe, at 95% confidence; it needs 59" in said
-    assert "never changed" in said
+    assert "at most 5% of unsafe texts labeled safe, at 95% confidence; it needs 59" in said
+    assert "Never changed." in said
     now = datetime.now(UTC)
     change(page_database, LOCAL_USER.at(now), SiteSettings(audit_allowed_misses=2), 0)
     app = open_page("reliability")

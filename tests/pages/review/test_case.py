@@ -213,7 +213,7 @@ def test_nothing_of_a_cancelled_batch_is_offered_another_try(open_page: Opener, 
 @pytest.mark.parametrize("query", [{}, {"case": "0" * 32}, {"case": "\x00<b>"}])
 def test_no_case_is_said_in_words(open_page: Opener, query: dict[str, str]) -> None:
     page = open_page("case", **query)
-    assert not page.exception and ("Open a case from" in _shown(page) or "no such case" in _shown(page))
+    assert not page.exception and ("No case selected" in _shown(page) or "no such case" in _shown(page))
 
 
 def test_an_abstention_is_said_in_words_that_claim_nothing_about_the_text() -> None:

@@ -84,16 +84,16 @@ def test_what_is_kept_beyond_the_limits_of_the_form_is_shown_as_it_is(
 
 def test_an_administrator_fixes_the_plan_and_sees_what_it_takes(open_page: Opener, page_database: Database) -> None:
     page = open_page("settings")
-    needed = next(one for one in page.metric if one.label == "Audited unsafe texts needed")
+    needed = next(one for one in page.metric if one.label == "Reviewed unsafe texts needed")
     assert needed.value == "59"
-    assert next(button for button in page.button if button.label == "Fix this plan").disabled
+    assert next(button for button in page.button if button.label == "Lock plan").disabled
     page.number_input(key="plan_misses_v0").set_value(1)
     page.number_input(key="plan_at_most_v0").set_value(4.5).run()
-    needed = next(one for one in page.metric if one.label == "Audited unsafe texts needed")
+    needed = next(one for one in page.metric if one.label == "Reviewed unsafe texts needed")
     # (1 - 0.045) ** n + n * 0.045 * (1 - 0.045) ** (n - 1) <= 0.05 first at n = 104
     assert needed.value == "104"
     assert settings_store.current(page_database).version == 0, "nothing is changed before it is fixed"
-    page = _press(page, "Fix this plan")
+    page = _press(page, "Lock plan")
     assert not page.exception and page.success[0].value == "Version 1 is in force."
     plan = settings_store.audit_plan(page_database)
     assert (plan.at_most, plan.confidence, plan.allowed_misses, plan.changes) == (0.045, 0.95, 1, 1)
