@@ -4,7 +4,7 @@
 
 *save* is Ctrl+Enter until the reading is shown as saved, *next* is N until the next text is painted, *both* the two
 keys 30 ms apart until the next text is painted, each case a P2 as most are (`urgent_keys` measures P1). *slowed* is
-the same with every message to the server held up for 800 ms; and `1 7 Ctrl+Enter N` at 30 ms a key, whether what was
+the same with every message to the server held up for 800 ms; and `1 7 R Ctrl+Enter N` at 30 ms a key, whether what was
 stored is what was pressed. Milliseconds, p50 and p95, by the browser's own clock from the key to the frame after the
 change. *poll* is all of the app's processor time for one question of an open inbox, over HTTP, with who asks looked
 up, once all open texts are in the index of words. Needs a Chromium; without one the section says so and ends.
@@ -199,7 +199,7 @@ def fast(page: "Page", db: Database) -> int:
     chance, meant, case_id = random.Random(1), {}, case_in_address(page)
     for _ in range(FAST):
         label = chance.choice("123")
-        for key in (label, "7", "Control+Enter", "n"):
+        for key in (label, "7", "r", "Control+Enter", "n"):
             page.keyboard.press(key)
             page.wait_for_timeout(FAST_MS)
         meant[case_id], case_id = LABELS[label], next_shown(page, case_id)
