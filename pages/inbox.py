@@ -1,6 +1,4 @@
-"""Everything the agents did not decide: the next case, read blind, labelled, then compared with the evidence."""
-
-from collections.abc import Callable
+"""Cases to review: the next one, reviewed blinded, then compared with what the AI made of it."""
 
 import streamlit as st
 
@@ -10,14 +8,12 @@ from pages.review.follow_up_panel import follow_up_panel
 from pages.review.inbox_desk import Desk, Here, current
 from pages.review.inbox_live import View
 from pages.review.inbox_queue import batch_filter, break_prompt, chosen_view, exposure_html, exposure_today, live_queue
-from pages.review.inbox_words import waiting_words
 from pages.review.shortcuts import switch
 from pages.ui import context
 from pages.ui.auth import KEPT, taken_roles
 from pages.ui.widgets import keep_typed
 from screening.review.policy import Action, is_allowed
 from storage.review.inbox import READERS
-from storage.review.queue import counts
 from storage.review.ratings import my_readings
 
 WIDTHS = (0.25, 0.75)
@@ -37,12 +33,12 @@ def here_now() -> Here:
 MAY_READ = is_allowed(context.actor(), Action.CLAIM_NEXT)
 
 
-def left_column(desk: Desk | None, view: View) -> str:
-    """What waits, and what each may set for themselves; returned is what is said on an empty desk."""
+def left_column(desk: Desk | None, view: View) -> None:
+    """What waits, and what each may set for themselves."""
     batch_filter(here, view)
-    words = live_queue(here, desk, view)
+    live_queue(here, desk, view)
     if not MAY_READ:
-        return words
+        return
     exposed = exposure_today(here)
     break_prompt(here, desk, exposed)
     with st.container(key="left_foot", gap="xxsmall"):
@@ -53,20 +49,6 @@ def left_column(desk: Desk | None, view: View) -> str:
         with st.container(horizontal=True, gap="small"):
             switch()
             cover_switch()
-    return words
-
-
-def first(found: Here) -> Callable[[], Here]:
-    """As the page has just found it; asked anew where the desk runs alone."""
-    once = [found]
-    return lambda: once.pop() if once else here_now()
-
-
-def words_for_empty_desk(said: str, desk: Desk | None) -> Callable[[Here], str]:
-    """As the list has just found it; asked anew where the desk runs alone."""
-    once = [said] if desk is None else []
-    tiers = chosen_view().tiers
-    return lambda here: once.pop() if once else waiting_words(counts(here.db, here.by, tiers, here.batch))
 
 
 def cover_switch() -> None:
@@ -95,10 +77,10 @@ with st.container(key="inbox"):
     with left:
         view = chosen_view()
         desk = current(here) if MAY_READ else None
-        words = words_for_empty_desk(left_column(desk, view), desk)
+        left_column(desk, view)
 with right:  # not inside the block above: a fragment copies every place that it is nested in
     if MAY_READ:
-        desk_panel(first(here), view.tiers, empty=words, key=context.settings().pseudonym_secret)
+        desk_panel(here_now, view.tiers)
     else:
         if taken_roles() & READERS:
             st.info(f"Your reviewer role was removed: a case that was open here has gone back to the queue. {KEPT}")

@@ -18,7 +18,7 @@ from pages.ui.context import remember_refusal
 from pages.ui.labels import sentence
 from pages.ui.shell import passing_words
 from screening.review.actors import Acting
-from screening.review.policy import Action, Forbidden, is_allowed
+from screening.review.policy import Forbidden
 from screening.review.rating_form import RatingForm
 from screening.review.triage import Tier
 from screening.text.display import visible
@@ -298,11 +298,6 @@ _ACTS: Mapping[str, Callable[[At, Request], None]] = {
 }
 
 
-def may_take(here: Here) -> bool:
-    """Whether this person may take a case by its name."""
-    return is_allowed(here.person, Action.CLAIM_NAMED, here.person.id)
-
-
 if TYPE_CHECKING:
     from streamlit.components.v2.types import ComponentRenderer
 
@@ -320,22 +315,18 @@ def do_what_is_asked(here: Callable[[], Here], tiers: Collection[Tier] | None) -
     memory().behind = False
 
 
-def desk_panel(
-    here: Callable[[], Here], tiers: Collection[Tier] | None, *, empty: Callable[[Here], str], key: str
-) -> None:
-    """Draw the desk and do what its reader asks for. ``here`` is asked anew on each run, and ``empty`` for what is
-    said on an empty desk.
-    """
-    st.fragment(_desk)(here, tiers, empty, key)
+def desk_panel(here: Callable[[], Here], tiers: Collection[Tier] | None) -> None:
+    """Draw the desk and do what its reviewer asks for. ``here`` is asked anew on each run."""
+    st.fragment(_desk)(here, tiers)
 
 
-def _desk(here: Callable[[], Here], tiers: Collection[Tier] | None, empty: Callable[[Here], str], key: str) -> None:
+def _desk(here: Callable[[], Here], tiers: Collection[Tier] | None) -> None:
     """Done first and drawn once, so that the answer leaves before anything else; the rest of the page is left behind
     until the browser asks for it.
     """
     with context.database().one_snapshot():
         try:
-            _do_and_see(here, tiers, empty, key)
+            _do_and_see(here, tiers)
         except Exception as error:
             words = passing_words(error)
             if words is None or not memory().shown:
@@ -349,9 +340,7 @@ def _desk(here: Callable[[], Here], tiers: Collection[Tier] | None, empty: Calla
             st.rerun()
 
 
-def _do_and_see(
-    here: Callable[[], Here], tiers: Collection[Tier] | None, empty: Callable[[Here], str], key: str
-) -> None:
+def _do_and_see(here: Callable[[], Here], tiers: Collection[Tier] | None) -> None:
     """Do what the browser asked for; what is to be shown then is in the session's memory."""
     requests = _open_requests()
     check_session(active=_by_a_person(requests))
@@ -360,19 +349,7 @@ def _do_and_see(
         st.rerun()
     memory().behind |= bool(done - STAYS)
     now = here()
-    desk = inbox_desk.current(now)
-    words = empty(now) if desk is None else ""
-    seen = view(now, desk, memory(), empty=words, may_take=may_take(now), key=key)
-    memory().shown = seen | {"only": _only(tiers)}
-
-
-def _only(tiers: Collection[Tier] | None) -> str:
-    """The tiers that the next case is of; empty where it may be of any.
-
-    >>> _only([Tier.P2, Tier.P0]), _only(None)
-    ('P0, P2', '')
-    """
-    return "" if tiers is None or set(tiers) == set(Tier) else ", ".join(tier.name for tier in sorted(tiers))
+    memory().shown = view(now, inbox_desk.current(now), memory(), tiers)
 
 
 def _do(here: Callable[[], Here], requests: list[Request], tiers: Collection[Tier] | None) -> frozenset[str]:

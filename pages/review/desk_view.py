@@ -1,6 +1,6 @@
 """What the review desk is given to show: plain values, every text of others as text and never as markup."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -18,8 +18,10 @@ from pages.review.inbox_words import (
     list_name,
     reading_words,
     standing_words,
+    waiting_words,
     why_words,
 )
+from pages.ui import context
 from pages.ui.texts import flagged_phrases, shown_turns, where_parts
 from pages.ui.widgets import unique_labels
 from screening.review.actors import Actor, Role
@@ -33,6 +35,7 @@ from storage.review.drafts import Note, load_draft
 from storage.review.evidence import CaseText, Evidence, NearText
 from storage.review.follow_ups import FollowUp, For
 from storage.review.inbox import NEEDS_NOTE
+from storage.review.queue import counts
 from storage.review.ratings import TIME_TO_TAKE_BACK, Rating
 from storage.review.standing import Follows, Place, what_follows
 from storage.site.accounts import colleagues
@@ -82,9 +85,10 @@ MOST_NAMES = 3
 """Of colleagues who may do what follows; more are not named."""
 
 
-def view(here: Here, desk: Desk | None, memory: Memory, *, empty: str, may_take: bool, key: str) -> dict[str, Any]:
-    """Everything for one drawing of the desk. ``key`` makes pseudonyms of other readers."""
-    stage = _stage(here, desk, empty=empty, may_take=may_take, key=key)  # first: it may have something to say
+def view(here: Here, desk: Desk | None, memory: Memory, tiers: Collection[Tier] | None) -> dict[str, Any]:
+    """Everything for one drawing of the desk; ``tiers`` are those that the next case is of."""
+    key = context.settings().pseudonym_secret
+    stage = _stage(here, desk, tiers, key)  # first: it may have something to say
     shown = {
         "now": _ms(here.now),
         "me": {"id": pseudonym(key, here.person.id), "name": visible(here.person.name)},
@@ -96,6 +100,7 @@ def view(here: Here, desk: Desk | None, memory: Memory, *, empty: str, may_take:
         "answers": memory.answers_now,
         "behind": memory.behind,
         "said": memory.said,
+        "only": _only(tiers),
         "help": {"words": here.site.help_text, "protocol": here.site.protocol_address},
         "last": _last(memory),
     }
@@ -113,9 +118,19 @@ def _ms(at: datetime) -> int:
     return round(at.timestamp() * 1000)
 
 
-def _stage(here: Here, desk: Desk | None, *, empty: str, may_take: bool, key: str) -> dict[str, Any]:
+def _only(tiers: Collection[Tier] | None) -> str:
+    """The tiers that the next case is of; empty where it may be of any.
+
+    >>> _only([Tier.P2, Tier.P0]), _only(None)
+    ('P0, P2', '')
+    """
+    return "" if tiers is None or set(tiers) == set(Tier) else ", ".join(tier.name for tier in sorted(tiers))
+
+
+def _stage(here: Here, desk: Desk | None, tiers: Collection[Tier] | None, key: str) -> dict[str, Any]:
     if desk is None:
-        return {"stage": "idle", "words": empty}
+        return {"stage": "idle", "words": waiting_words(counts(here.db, here.by, tiers, here.batch))}
+    may_take = is_allowed(here.person, Action.CLAIM_NAMED, here.person.id)
     if desk.only_named:
         kept = is_filled_in(load_draft(here.db, here.person, desk.case_id))
         words = "This case is not assigned to you, so nothing of it is shown." + (

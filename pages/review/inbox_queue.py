@@ -43,11 +43,8 @@ def chosen_view() -> View:
     return view_of({name: query[name] for name in (TIERS, SORT, BATCH) if name in query})
 
 
-def live_queue(here: Here, desk: Desk | None, view: View) -> str:
-    """The heading, the tiers and the list, which the browser keeps up to date by itself; a press claims a case.
-
-    Returned is what is said on an empty desk.
-    """
+def live_queue(here: Here, desk: Desk | None, view: View) -> None:
+    """The heading, the tiers and the list, which the browser keeps up to date by itself; a press claims a case."""
     may, now = is_allowed(here.person, Action.CLAIM_NEXT), snapshot(here.db, here.by, view)
     data = {
         "now": now,
@@ -79,7 +76,6 @@ def live_queue(here: Here, desk: Desk | None, view: View) -> str:
         say("Submit or leave the case you have open first.")
     elif taken and may:
         claim_or_say(here, str(taken))
-    return str(now["empty"])
 
 
 @lru_cache(maxsize=1)
