@@ -22,7 +22,7 @@ from jobs import garbage, logs
 from pages.batches.intake_runs import intake_runs
 from pages.review import inbox_live
 from pages.site import health
-from pages.site.notifier import notifier
+from pages.site.health import notifier
 from pages.ui import auth, context, downloads
 from pages.ui.http import (
     Addresses,

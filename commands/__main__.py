@@ -16,16 +16,16 @@ COMMANDS = {
     "pipelines": ("pipelines", "list, check, export and import pipelines (TOML)"),
     "evaluate": ("evaluate", "the paper's conditions and ours on a labelled data set"),
     "correct": ("correct", "accuracy, FNR and FPR corrected for wrong reference labels"),
-    "import-draws": ("import_draws", "labels that models gave elsewhere as draws to replay"),
+    "import-draws": ("evaluate", "labels that models gave elsewhere as draws to replay"),
     "rule": ("rule", "run a stopping rule on given draws"),
     "certify": ("certify", "prove the certificates anew, or find the levels of another"),
     "metrics": ("metrics", "metrics of a CSV file with columns reference and outcome"),
-    "verify-audit": ("verify_audit", "check that the audit log was not changed"),
-    "backup": ("backup", "the whole database into one file, while everybody works"),
-    "restore": ("backup", "a backup into an empty database, SQLite or PostgreSQL"),
-    "erase": ("erase", "erase texts, replies, notes and drafts; hashes and counts stay"),
-    "retention": ("erase", "erase what is past the times that the site has set"),
-    "api": ("api", "serve /api/v1 to programs"),
+    "verify-audit": ("site", "check that the audit log was not changed"),
+    "backup": ("site", "the whole database into one file, while everybody works"),
+    "restore": ("site", "a backup into an empty database, SQLite or PostgreSQL"),
+    "erase": ("site", "erase texts, replies, notes and drafts; hashes and counts stay"),
+    "retention": ("site", "erase what is past the times that the site has set"),
+    "api": ("site", "serve /api/v1 to programs"),
 }
 """Each subcommand's module and what it is for. The module of the one that is asked for is imported, and no other."""
 

@@ -1,23 +1,27 @@
-"""`batches`: see how far batches are, pause, resume, cancel them, retry what failed, and take the results."""
+"""`batches`: list, show, pause, resume, cancel, retry, and write results and corrected data sets."""
 
 import argparse
 import json
-from collections.abc import Callable
-from dataclasses import asdict
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, TextIO
 
-from commands.batch_files import add_export, export
-from commands.results_file import ResultsFile, exit_code, write_rejected
 from jobs.port import system_clock
 from jobs.uploads import discard_files_of
+from screening.datasets.export import jsonl_lines
+from screening.datasets.rows import rejected_csv
 from screening.review.actors import LOCAL_USER, Acting
 from screening.settings import Settings
 from screening.words import count_of
 from storage.batches import batch_state, batches
-from storage.batches.batches import Progress
+from storage.batches.batches import Progress, find_batch
+from storage.batches.exports import export_rejected, export_results
+from storage.batches.results import Result
 from storage.database import Database
+from storage.kinds import PENDING
 
 
 def cancel(db: Database, by: Acting, batch_id: str) -> None:
@@ -124,3 +128,159 @@ def _duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = int(seconds // 60)
     return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
+
+
+WHAT, FORMATS = ("relabelled", "results", "readings"), ("csv", "jsonl", "parquet", "label-studio")
+
+
+def add_export(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add this action's arguments."""
+    parser = actions.add_parser("export", help="results, readings or the relabelled data set as a file")
+    parser.add_argument("batch", metavar="BATCH")
+    parser.add_argument("--what", choices=WHAT, default="relabelled")
+    parser.add_argument("--format", choices=FORMATS, default="jsonl")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument(
+        "--as-of", type=_version, metavar="N", help="of the relabelled data set its state after N accepted labels"
+    )
+    parser.add_argument("--without-text", action="store_true", help="of the relabelled data set ids and labels alone")
+    parser.add_argument("--hide-in-review", action="store_true", help="leave out what the AI made of cases in review")
+
+
+def export(db: Database, arguments: argparse.Namespace) -> None:
+    """Write the file, which its owner alone may read. ValueError for
+    an option that the kind of file does not have.
+    """
+    if arguments.what != "relabelled" and (arguments.as_of is not None or arguments.without_text):
+        raise ValueError("--as-of and --without-text are for --what relabelled alone")
+    find_batch(db, LOCAL_USER, arguments.batch)
+    with private_bytes(arguments.out) as file:
+        for part in _parts(db, arguments):
+            file.write(part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass"))
+
+
+def _parts(db: Database, arguments: argparse.Namespace) -> Iterator[str] | Iterator[bytes] | Iterator[str | bytes]:
+    now, key = system_clock(), Settings().pseudonym_secret
+    if arguments.what == "results":
+        from pages.batches.progress import RESULTS
+
+        return RESULTS[arguments.format](db, LOCAL_USER.at(now), arguments.batch, hide=arguments.hide_in_review or None)
+    if arguments.what == "readings":
+        from pages.research.readings_export import as_file
+        from storage.research.reading_table import export_readings
+
+        return as_file(export_readings(db, LOCAL_USER.at(now), key, arguments.batch), arguments.format)
+    from pages.ui.downloads import WRITTEN
+    from storage.research.relabelled import export_relabelled
+
+    text, version = not arguments.without_text, arguments.as_of
+    rows = export_relabelled(
+        db,
+        LOCAL_USER.at(now),
+        arguments.batch,
+        key,
+        with_text=text,
+        as_of=version,
+        hide=arguments.hide_in_review or None,
+    )
+    return WRITTEN[arguments.format](rows)
+
+
+def _version(word: str) -> int:
+    if not word.isdecimal():
+        raise argparse.ArgumentTypeError("a version is a whole number from 0, the file as it came")
+    return int(word)
+
+
+ALL_SETTLED, SOME_PENDING, NONE_TAKEN = 0, 3, 4
+"""Exit codes; 2 is for input that is refused."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ResultsFile:
+    """One JSON object a row, in the file's order; ``hide`` leaves out what the AI made of cases in review."""
+
+    db: Database
+    out: Path
+    hide: bool | None
+    _last: int = 0
+    _begun: bool = field(default=False)
+
+    def write_settled(self, batch_id: str) -> None:
+        """Write the rows settled since the last time, up to the first that is not."""
+        self._write(batch_id, settled_only=True)
+
+    def write_all(self, batch_id: str) -> None:
+        """Write the remaining rows, settled or not."""
+        self._write(batch_id, settled_only=False)
+
+    def _write(self, batch_id: str, *, settled_only: bool) -> None:
+        by, last = LOCAL_USER.at(system_clock()), self._last
+        found = export_results(self.db, by, batch_id, after=last, again=self._begun, hide=self.hide)
+        with private_file(self.out, more=self._begun) as file:
+            self._begun = True
+            file.writelines(jsonl_lines(self._rows(found, settled_only=settled_only)))
+
+    def _rows(self, found: Iterable[Result], *, settled_only: bool) -> Iterator[dict[str, Any]]:
+        for result in found:
+            if settled_only and result.outcome == PENDING:
+                return
+            yield _cell_json(result)
+            self._last = result.row
+
+
+def _cell_json(result: Result) -> dict[str, Any]:
+    return {
+        "id": result.external_id,
+        "row": result.row,
+        "outcome": result.outcome,
+        "node": result.node,
+        "reason": result.reason or result.error,
+        "calls": result.calls,
+        "cost_usd": result.cost_usd,
+        "delta": result.delta,
+        "pipeline_delta": result.pipeline_delta,
+        "contract": result.contract,
+        "grounds": result.grounds,
+        "reference": result.reference,
+        "reference_value": result.reference_value,
+        "group": result.group,
+        "final_label": result.accepted,
+    }
+
+
+def private_file(path: Path, *, more: bool = False) -> TextIO:
+    """The file for writing, which its owner alone may read: it may hold texts, or tell of them."""
+    mode = os.O_APPEND if more else os.O_TRUNC
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | mode, 0o600)
+    os.fchmod(descriptor, 0o600)  # also where the file existed before
+    return os.fdopen(descriptor, "w", encoding="utf-8", newline="")
+
+
+def private_bytes(path: Path) -> BinaryIO:
+    """The same for a file of bytes, emptied first."""
+    private_file(path).close()
+    return path.open("wb")
+
+
+def rejected_path(out: Path) -> Path:
+    """Where the rows that were not taken in go: named after the run's results.
+
+    >>> rejected_path(Path("runs/may.jsonl")).as_posix()
+    'runs/may.rejected.csv'
+    """
+    return out.with_name(f"{out.stem}.rejected.csv")
+
+
+def write_rejected(db: Database, batch_id: str, out: Path) -> None:
+    """Write the rows that were not taken in, each with its reason."""
+    rows = export_rejected(db, LOCAL_USER.at(system_clock()), batch_id)
+    with private_file(rejected_path(out)) as file:
+        file.writelines(rejected_csv(rows, byte_order_mark=False))
+
+
+def exit_code(found: Progress) -> int:
+    """Whether every row came to its end, and any was taken in at all."""
+    if found.rows_in and not found.accepted:
+        return NONE_TAKEN
+    return SOME_PENDING if found.pending else ALL_SETTLED

@@ -16,9 +16,8 @@ from typing import Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from commands.evaluate import load_data, read_book
-from commands.experiment_options import add_data_options, chosen_conditions
-from commands.results_file import private_file
+from commands.batches import private_file
+from commands.evaluate import add_data_options, chosen_conditions, load_data, read_book
 from screening.datasets.export import csv_lines
 from screening.datasets.labels import map_label
 from screening.datasets.reader import read_table

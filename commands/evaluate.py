@@ -1,11 +1,11 @@
-"""`evaluate`: the paper's conditions and ours on a data set of the user's own, all on the same recorded draws."""
+"""`evaluate`: the paper's conditions and ours on a labeled data set; `import-draws`: answers made elsewhere."""
 
 import argparse
 import asyncio
 import json
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,28 +13,37 @@ from hashlib import sha256
 from pathlib import Path
 from statistics import mean
 from time import monotonic
+from typing import Any
 
+from commands.batches import ALL_SETTLED, SOME_PENDING
 from commands.evaluation_batch import record_as_batch
-from commands.experiment_options import add_options, chosen_conditions, settings_of
-from commands.mapping_options import mapped_table, mapping_lines, save_mapping
-from commands.results_file import ALL_SETTLED, SOME_PENDING
+from commands.file_options import add_mapping_options, mapped_table, mapping_lines, save_mapping
 from jobs.agents import Agents
 from jobs.intake import configuration
 from screening import __version__
+from screening.datasets.labels import map_label
+from screening.datasets.mapping import find_column
 from screening.datasets.reader import Table
+from screening.datasets.rows import NewCase
 from screening.engine.cost import usage_per_call
-from screening.engine.draws import DrawSource
+from screening.engine.draws import Draw, DrawSource, encode_draws
+from screening.engine.pipeline_file import read_pipeline
 from screening.engine.prompting import load_prompts
+from screening.labels import Label
+from screening.research.aegis import LabelOf, Screened
+from screening.research.answers_elsewhere import answers_in
 from screening.research.capsule import PRINTED, beside_paper, figures, hashes, marked, marked_latex
-from screening.research.conditions import Condition
-from screening.research.draw_file import GrowingFile, draw_lines, read_draws, read_growing
+from screening.research.conditions import Condition, named_condition, our_conditions, paper_conditions
+from screening.research.draw_file import DrawLine, GrowingFile, draw_lines, read_draws, read_growing
 from screening.research.evaluation import EvaluationData, announcement, load_evaluation
 from screening.research.experiments import ConditionResult, consistent_misses, deciding, run_book
+from screening.research.raw import rows_beside
 from screening.research.recording import DrawBook, Keep, NodeDraws, Price, Purse, record_draws
 from screening.research.results_table import ResultsTable, csv_table, latex_table, plain_rows, row_of, text_table
+from screening.research.swmh import PER_SUBREDDIT
 from screening.samplers.known import KnownSampler
 from screening.samplers.simulated import SimulatedSampler
-from screening.settings import SIMULATED_NOTICE
+from screening.settings import SIMULATED_NOTICE, Settings
 from screening.statistics.metrics import REFERENCES, reference_codes
 from screening.words import count_of
 
@@ -43,7 +52,7 @@ ESTIMATED_FROM = 40
 """Texts that an estimate of calls is made from."""
 
 
-def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_evaluate(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add this subcommand's arguments."""
     parser = subcommands.add_parser("evaluate", help="the paper's conditions and ours on a labelled data set")
     add_options(parser)
@@ -299,3 +308,217 @@ def _print(
         "consistently_missed": missed,
     }
     print(json.dumps(report))
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add these options to a parser."""
+    add_data_options(parser)
+    parser.add_argument("--out", type=Path, default=None, metavar="TABLE.csv", help="the table as CSV")
+    parser.add_argument("--latex", type=Path, default=None, metavar="TABLE.tex", help="the table as LaTeX")
+    parser.add_argument(
+        "--capsule",
+        type=Path,
+        default=None,
+        metavar="FOLDER",
+        help="table, figures (SVG, PDF) with their data, draws, data card, hashes and the paper's numbers beside ours",
+    )
+    parser.add_argument("--json", action="store_true", help="print the table as one JSON object")
+    parser.add_argument("--draws", type=Path, default=None, metavar="FILE", help="recorded draws to begin with")
+    parser.add_argument(
+        "--record",
+        type=Path,
+        default=None,
+        metavar="FILE",
+        help="append each answer here as it comes; continued where it is there",
+    )
+    parser.add_argument(
+        "--max-usd", type=float, default=None, metavar="USD", help="ask no more once it could cost this"
+    )
+    parser.add_argument(
+        "--sampler",
+        choices=["simulated", "anthropic", "none"],
+        default=None,
+        help="who gives the draws that are missing; none: nobody, such cases are reported",
+    )
+    parser.add_argument(
+        "--database",
+        default=None,
+        metavar="URL",
+        help="keep the draws here, as a batch that the pages show; what it leaves to a person enters that inbox",
+    )
+    parser.add_argument("--seed", type=int, default=None, help="seed of the simulated agents")
+
+
+def add_data_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which data set, and which conditions on it."""
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="the data set's files, in their order")
+    parser.add_argument("--format", choices=["aegis", "swmh", "csv"], required=True)
+    parser.add_argument(
+        "--conditions",
+        default="all",
+        help="paper, ours, all, or names separated by commas; also B=60, MV n=7, and 'B=100 early', where what one "
+        "agent leaves undecided goes to a person at once",
+    )
+    parser.add_argument(
+        "--pipeline",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE.toml",
+        help="a pipeline as one more condition",
+    )
+    parser.add_argument("--label-of", type=LabelOf, choices=list(LabelOf), default=LabelOf.RESPONSE, help="AEGIS")
+    parser.add_argument("--screened", type=Screened, choices=list(Screened), default=Screened.BOTH, help="AEGIS")
+    parser.add_argument("--per-subreddit", type=int, default=PER_SUBREDDIT, help="SWMH: posts drawn of each")
+    parser.add_argument("--subset", default=None, metavar="GROUP", help="CSV: a group whose FNR is shown apart")
+    add_mapping_options(parser)
+
+
+def chosen_conditions(words: str, pipelines: Sequence[Path] = ()) -> tuple[Condition, ...]:
+    """The conditions meant, in the table's order, then those of pipeline files; ValueError for an unknown name.
+
+    Beside the table's names any budget of Algorithm 1 (``B=60``), any vote (``MV n=7``), and, with `` early`` after a
+    budget, the paper's proposal that an abstention goes to a person at once.
+
+    >>> [condition.name for condition in chosen_conditions("B=75,MV n=3,B=60 early")]
+    ['MV n=3', 'B=75', 'B=60 early']
+    """
+    paper, ours = paper_conditions(), our_conditions()
+    groups = {"paper": paper, "ours": ours, "all": (*paper, *ours)}
+    chosen: list[Condition] = []
+    for word in (word.strip() for word in words.split(",") if word.strip()):
+        known = [each for each in groups["all"] if each.name == word]
+        chosen += groups.get(word) or known or [named_condition(word)]
+    order = [condition.name for condition in groups["all"]]
+    chosen = list({each.name: each for each in chosen}.values())
+    chosen.sort(key=lambda each: order.index(each.name) if each.name in order else len(order))
+    for path in pipelines:
+        pipeline = read_pipeline(path.read_text(encoding="utf-8-sig"))
+        chosen.append(Condition(name=pipeline.name, pipeline=pipeline))
+    agents = {(node.name, node.agent) for each in chosen for node in each.pipeline.nodes}
+    if len({name for name, _ in agents}) < len(agents):
+        raise ValueError("one node has another model or prompt in another condition: record them apart")
+    if len({each.name for each in chosen}) < len(chosen):
+        raise ValueError("two conditions have one name: rename the pipeline in its file")
+    if not chosen:
+        raise ValueError("no condition is named")
+    return tuple(chosen)
+
+
+def settings_of(arguments: argparse.Namespace) -> Settings:
+    """The site's settings with what the command line says instead."""
+    given = {"sampler": arguments.sampler, "seed": arguments.seed}
+    return Settings(**{name: value for name, value in given.items() if value is not None})
+
+
+def add_import_draws(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add this subcommand's arguments."""
+    parser = subcommands.add_parser("import-draws", help="labels that models gave elsewhere as draws to replay")
+    parser.add_argument("file", type=Path, metavar="FILE", help="the data set")
+    parser.add_argument("--node", action="append", required=True, metavar="NAME", help="whose draws; several are fine")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--draw-columns", metavar="A,B,C", help="one model's labels each, in this order")
+    source.add_argument(
+        "--outputs",
+        action="append",
+        type=Path,
+        metavar="ANSWERS",
+        help="output of a Message Batch or an OpenAI batch, or an Inspect log; several are several models",
+    )
+    parser.add_argument(
+        "--draw-labels", default="", metavar="Yes=unsafe,No=safe,Maybe=escalate", help="what their values stand for"
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="DRAWS.jsonl")
+    add_mapping_options(parser)
+    parser.set_defaults(run=run_import_draws)
+
+
+def run_import_draws(arguments: argparse.Namespace) -> int:
+    """Write one line a row and node; ValueError, naming the place, for what cannot be a draw, and nothing written."""
+    table = mapped_table(arguments.file, arguments.file.name, arguments)
+    given = draw_labels(arguments.draw_labels)
+    lines = list(
+        _of_columns(arguments, table, given) if arguments.draw_columns else _of_outputs(arguments, table, given)
+    )
+    arguments.out.write_text("".join(line.model_dump_json() + "\n" for line in lines), encoding="utf-8")
+    most = max((len(line.draws) for line in lines), default=0)
+    print(
+        f"{count_of(len(lines), 'line')} of at most {count_of(most, 'draw')}; evaluate takes them with --draws",
+        file=sys.stderr,
+    )
+    return 0
+
+
+def _of_columns(arguments: argparse.Namespace, table: Table, given: Mapping[str, Label]) -> Iterator[DrawLine]:
+    names = [find_column(name.strip(), table.report.columns) for name in arguments.draw_columns.split(",")]
+    of_reference = {value.strip().casefold(): label for value, label in table.report.labels.items()}
+    return _lines(arguments.file, table, names, of_reference | dict(given), arguments.node)
+
+
+def _of_outputs(arguments: argparse.Namespace, table: Table, given: Mapping[str, Label]) -> Iterator[DrawLine]:
+    """The answers of all files: of one row in the order of their numbers, then of the files."""
+    known = {row.external_id for row in table.rows() if isinstance(row, NewCase)}
+    drawn: dict[tuple[str, str], list[Draw]] = {}
+    strange = unanswered = 0
+    for path in arguments.outputs:
+        for one in sorted(answers_in(path, given), key=lambda each: each.number or 0):
+            if one.case not in known or (one.node is not None and one.node not in arguments.node):
+                strange += 1
+            elif one.draw is None:
+                unanswered += 1
+            else:
+                for node in [one.node] if one.node else arguments.node:
+                    drawn.setdefault((one.case, node), []).append(one.draw)
+    print(
+        f"{count_of(strange, 'answer')} of other rows or nodes, {count_of(unanswered, 'request')} without an answer",
+        file=sys.stderr,
+    )
+    return (_line(case, node, draws) for (case, node), draws in drawn.items())
+
+
+def _line(case: str, node: str, draws: list[Draw]) -> DrawLine:
+    tokens = sum(one.usage.input_tokens + one.usage.output_tokens for one in draws)
+    return DrawLine(id=case, node=node, draws=encode_draws(draws), tokens=tokens or None)
+
+
+def draw_labels(words: str) -> dict[str, Label]:
+    """What ``Yes=unsafe,No=safe`` says, case and outer spaces ignored. ValueError for anything else.
+
+    >>> draw_labels("Yes=unsafe, Maybe=escalate")
+    {'yes': <Label.UNSAFE: 'unsafe'>, 'maybe': <Label.ESCALATE: 'escalate'>}
+    """
+    found: dict[str, Label] = {}
+    for part in (one for one in words.split(",") if one.strip()):
+        value, _, label = part.rpartition("=")
+        if not value.strip() or label.strip().casefold() not in set(Label):
+            raise ValueError(f"--draw-labels: {part!r} is not VALUE=safe, VALUE=unsafe or VALUE=escalate")
+        found[value.strip().casefold()] = Label(label.strip().casefold())
+    return found
+
+
+def _lines(
+    source: Path, table: Table, names: list[str], labels: Mapping[str, Label], nodes: list[str]
+) -> Iterator[DrawLine]:
+    accepted = {row.row: row.external_id for row in table.rows() if isinstance(row, NewCase)}
+    for row, fields in rows_beside(source, table, "the labels in --draw-columns", frozenset(names)):
+        if row not in accepted:
+            continue
+        cells = [(name, (fields.get(name) or "").strip()) for name in names]
+        codes = encode_draws([Draw(label=_label(row, name, cell, labels)) for name, cell in cells if cell])
+        for node in nodes if codes else ():
+            yield DrawLine(id=accepted[row], node=node, draws=codes)
+
+
+def _label(row: int, column: str, cell: str, labels: Mapping[str, Label]) -> Label:
+    known = labels.get(cell.casefold()) or map_label(cell)
+    if known is None and cell.casefold() == Label.ESCALATE.value:
+        known = Label.ESCALATE
+    if known is None:
+        raise ValueError(f"row {row}, column {column!r}: {cell[:40]!r} stands for no label; see --draw-labels")
+    return known
+
+
+def add_to(subcommands: Any) -> None:
+    """Add the subcommands of this file."""
+    add_evaluate(subcommands)
+    add_import_draws(subcommands)

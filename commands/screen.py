@@ -13,10 +13,10 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, get_args
 
-from commands.mapping_options import add_mapping_options, mapped_table, mapping_lines, save_mapping
+from commands.batches import ResultsFile, exit_code, write_rejected
+from commands.file_options import add_mapping_options, mapped_table, mapping_lines, save_mapping
 from commands.one_batch import PATIENCE_S, screen_batch
 from commands.pipelines import chosen_pipeline, pipeline_in_force
-from commands.results_file import ResultsFile, exit_code, write_rejected
 from jobs.agents import Agents
 from jobs.intake import BatchRequest, fill_batch, open_batch, require_overnight, unlabelled_rows
 from jobs.port import system_clock

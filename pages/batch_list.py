@@ -6,9 +6,11 @@ from functools import partial
 import streamlit as st
 
 from jobs import uploads
-from pages.batches.batch_downloads import downloads
-from pages.batches.batch_progress import (
+from pages.batches.new_batch import check_file, sample_button, upload_file, upload_folder
+from pages.batches.overnight_panel import overnight_state
+from pages.batches.progress import (
     ENDED,
+    downloads,
     find_hold,
     find_stopped,
     list_row,
@@ -16,10 +18,8 @@ from pages.batches.batch_progress import (
     offers,
     progress_html,
     reach_fact,
+    ways_panel,
 )
-from pages.batches.new_batch import check_file, sample_button, upload_file, upload_folder
-from pages.batches.overnight_panel import overnight_state
-from pages.batches.ways_panel import ways_panel
 from pages.research.case_list import hide_switch
 from pages.review.worklist_panel import worklist_panel
 from pages.ui import context

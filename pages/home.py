@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from pages.batches.batch_progress import batch_line
 from pages.batches.new_batch import sample_button
+from pages.batches.progress import batch_line
 from pages.research.claims_today import Figure, agreement_figure, is_awaited, missed_figure
 from pages.review.inbox_words import TIER_WORDS, late_words, number_words, read_words, span_words
 from pages.review.shift_view import first_look_figure
-from pages.site.status import agents_words, status_lines
+from pages.site.health import agents_words, status_lines
 from pages.ui import context
 from pages.ui.auth import poll_session
 from pages.ui.format import last_midnight

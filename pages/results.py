@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from pages.batches.batch_downloads import downloads
+from pages.batches.progress import downloads
 from pages.research.batch_choice import batch_titles
 from pages.research.case_filters import filters
 from pages.research.case_list import case_list

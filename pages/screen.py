@@ -5,8 +5,18 @@ from dataclasses import replace
 import streamlit as st
 
 from pages.batches.pipelines import choose, decide_or_refuse
-from pages.batches.single_text import Typed, empty_html, hand_in, press_of, status_html, view_html
-from pages.batches.what_to_screen import MISSING, choose_kind, clear_fields, typed_fields
+from pages.batches.single_text import (
+    MISSING,
+    Typed,
+    choose_kind,
+    clear_fields,
+    empty_html,
+    hand_in,
+    press_of,
+    status_html,
+    typed_fields,
+    view_html,
+)
 from pages.ui import context
 from pages.ui.auth import poll_session
 from pages.ui.context import remember_refusal

@@ -8,8 +8,7 @@ from pages.research.study_panel import study_panel
 from pages.review.erasure_panel import erasure_panel
 from pages.site.accounts_panel import accounts_panel
 from pages.site.notifications_panel import notifications_panel
-from pages.site.preflight_panel import preflight_panel
-from pages.site.programs_panel import programs_panel
+from pages.site.programs_panel import preflight_panel, programs_panel
 from pages.site.site_settings import settings_form, versions
 from pages.ui import context
 from pages.ui import live_configuration as live

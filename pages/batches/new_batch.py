@@ -12,7 +12,10 @@ from jobs import uploads
 from jobs.agents import Agents
 from jobs.intake import BatchRequest, open_batch, receiver
 from jobs.uploads import Upload, uploaded_table
-from pages.batches.column_choice import (
+from pages.batches.estimates import ReviewEstimate, basis_words, batch_estimate, estimate_table, review_estimate
+from pages.batches.file_check import Check, check_rows, format_words, preview_rows, profile, read_mapped, rejected_rows
+from pages.batches.intake_runs import intake_runs
+from pages.batches.mapping import (
     chosen_sheet,
     confirm_columns,
     confirm_labels,
@@ -20,9 +23,6 @@ from pages.batches.column_choice import (
     offer_mapping,
     sheet_key,
 )
-from pages.batches.estimates import ReviewEstimate, basis_words, batch_estimate, estimate_table, review_estimate
-from pages.batches.file_check import Check, check_rows, format_words, preview_rows, profile, read_mapped, rejected_rows
-from pages.batches.intake_runs import intake_runs
 from pages.batches.overnight_panel import choose_overnight
 from pages.batches.pipelines import choose, decide_or_refuse, show_guarantees
 from pages.ui import context

@@ -1,10 +1,12 @@
-"""Addresses for machines: whether the app lives, whether it can work, and the site's numbers behind a token."""
+"""What an operator looks at: health, readiness and metrics by HTTP, the notifier, and the system status of Home."""
 
 import hmac
 import tempfile
 import threading
 import time
 from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cache
 from wsgiref.simple_server import WSGIServer
 
 from starlette.concurrency import run_in_threadpool
@@ -13,11 +15,17 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from jobs import metrics
-from jobs.port import system_clock
+from jobs.notifications import Notifier
+from jobs.port import system_clock, worker_name
 from pages.ui import context
 from pages.ui.context import singleton
+from pages.ui.format import local_time
+from screening.engine.pipeline import PipelineConfig
+from screening.settings import Settings
 from storage.database import passing_fault
 from storage.review.reports import ErrorCounts, require_ready
+from storage.site.at_work import AtWork
+from storage.site.faults import Fault
 
 LOOK_EVERY_S = 3.0
 PROBE_BYTES = 8_192
@@ -101,3 +109,37 @@ def serve_metrics() -> WSGIServer | None:
 
 
 ROUTES = [Route(HEALTH, _healthz), Route(READY, _readyz), Route(METRICS, _metrics)]
+
+
+@cache
+def notifier() -> Notifier:
+    """The notifier of this process."""
+    return Notifier(
+        db=context.database(),
+        settings=context.settings(),
+        name=worker_name("app-"),
+        kind="app",
+        clock=system_clock,
+    )
+
+
+def agents_words(settings: Settings, own: PipelineConfig | None) -> str:
+    """Which models answer for the agents of the site's own pipeline, or of a preset, whose nodes name none."""
+    if settings.simulated:
+        return "Keyword script (demo mode)"
+    models = dict.fromkeys(node.model or settings.model for node in own.nodes) if own else [settings.model]
+    return ("AI model " if len(models) == 1 else "AI models ") + ", ".join(models)
+
+
+def status_lines(work: AtWork, agents: str, now: datetime) -> list[tuple[bool, str]]:
+    """Whether the screening service and the model do their work, in a sentence each."""
+    fault = next((one.began_at for one in work.faults if one.fault is Fault.MODEL), None)
+    last = f"last text screened {local_time(work.finished, now)}" if work.finished else "no text screened yet"
+    if work.silence is None:
+        service = "Screening service: running"
+    else:
+        since = f" since {local_time(work.silence.since, now)}" if work.silence.since else ""
+        service = f"Screening is down{since}. New texts wait and nobody is screening them."
+    if fault is not None:
+        return [(work.silence is None, service), (False, f"{agents}: no usable answers since {local_time(fault, now)}")]
+    return [(work.silence is None, service), (work.silence is None, f"{agents}: {last}")]

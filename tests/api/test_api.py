@@ -15,10 +15,9 @@ from sqlalchemy import func, make_url, select, text
 from starlette.requests import ClientDisconnect
 from starlette.testclient import TestClient
 
-from api.door import Door
-from api.files import FileIntake, TooLarge
-from api.guard import Limits
-from api.service import create_app
+from api.app import create_app
+from api.door import Door, Limits
+from api.intake import FileIntake, TooLarge
 from jobs import notifications_webhook
 from jobs.agents import accepted_names
 from jobs.notifications_webhook import signature
@@ -611,8 +610,8 @@ def test_programs_are_told_again_after_a_round_that_failed(
         rounds.append(True)
         return told
 
-    monkeypatch.setattr("api.service.TELL_EVERY_S", 0.05)
-    monkeypatch.setattr("api.service.tell_settled", look)
+    monkeypatch.setattr("api.app.TELL_EVERY_S", 0.05)
+    monkeypatch.setattr("api.app.tell_settled", look)
     site, name = Site(postgresql_db, tmp_path), str(make_url(postgresql_db.conninfo).database)
     with site.client:
         _until(lambda: True in rounds)

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import pandas as pd
 from sqlalchemy import select
 
-from api.service import create_app
+from api.app import create_app
 from commands.__main__ import main
 from screening.datasets.reader import read_table
 from screening.datasets.refused import FileRefused

@@ -8,7 +8,7 @@ import pytest
 
 from commands import screen
 from commands.__main__ import main
-from commands.results_file import ResultsFile
+from commands.batches import ResultsFile
 from jobs.intake import receiver
 from jobs.port import Clock
 from screening.datasets.reader import Table

@@ -9,9 +9,9 @@ from sqlalchemy import select
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Button, Radio
 
-from pages.batches.exports import results_csv, results_jsonl
 from pages.batches.intake_runs import intake_runs
 from pages.batches.pipelines import WHY_LEFT
+from pages.batches.progress import results_csv, results_jsonl
 from screening.engine.pipeline import preset
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER, Actor

@@ -1,6 +1,6 @@
 """A batch on the drawing: counts on the ways, and a link to the cases that took them."""
 
-from pages.batches.ways_panel import ways_html
+from pages.batches.progress import ways_html
 from screening.engine.pipeline import preset
 from screening.labels import Label
 from storage.batches.ways import Ways

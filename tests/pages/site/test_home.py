@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from pages.research.claims_today import agreement_words, missed_words
 from pages.review.shift_view import first_look_words
-from pages.site.status import agents_words, status_lines
+from pages.site.health import agents_words, status_lines
 from pages.ui import context, http
 from pages.ui.shell import ENTRIES, GROUPS, pages_for
 from screening.engine.pipeline import Preset, preset

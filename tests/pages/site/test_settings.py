@@ -6,7 +6,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from pages.research import model_card
-from pages.site.preflight_panel import PENDING
+from pages.site.programs_panel import PENDING
 from pages.ui import context
 from pages.ui import live_configuration as live
 from pages.ui.auth import Unidentified, again_html, sign_in_of

@@ -17,11 +17,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from api.bodies import BatchFound, Found, Listed, NewText, NotTaken, Problem, Submitted
-from api.door import LARGEST_FILE, ROOT, Door, problem
-from api.files import FileIntake, TooLarge
-from api.guard import Limits, Refused, identify, require_scope
-from api.unique_keys import UniqueKeysRoute
+from api.door import LARGEST_FILE, ROOT, Door, Limits, Refused, identify, problem, require_scope
+from api.intake import FileIntake, TooLarge, UniqueKeysRoute
+from api.schemas import BatchFound, Found, Listed, NewText, NotTaken, Problem, Submitted
 from jobs.intake import receiver
 from jobs.port import Clock
 from jobs.programs import TELL_EVERY_S, DailyBatches, hand_in, tell_settled

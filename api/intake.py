@@ -1,16 +1,18 @@
-"""Files that programs hand in: to disk under a random name, checked as a whole, and taken in beside the request.
-
-A program that was told its file is taken in need not ask again: what the end of this process broke off goes on with the
-next.
-"""
+"""Files that programs hand in, taken in while they arrive; a JSON object that names a key twice is refused."""
 
 import hashlib
+import json
 import logging
 import secrets
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
 
 from jobs import uploads
 from jobs.agents import Agents
@@ -22,6 +24,7 @@ from screening.datasets.mapping import FileMapping
 from screening.datasets.reader import Table, describe_reading, read_table
 from screening.review.reach import Reach
 from screening.settings import Settings
+from screening.text.unique_keys import RepeatedKey, unique_keys
 from storage.database import Database
 from storage.review.program_texts import require_same_file
 from storage.settings_store import settings_now
@@ -150,3 +153,24 @@ def _describe(path: Path, program: Program, table: Table, mapping: FileMapping) 
         label_values=dict(mapping.labels),
         sheet=mapping.sheet,
     )
+
+
+class UniqueKeysRoute(APIRoute):
+    """A route that refuses a JSON body with a repeated key (422)."""
+
+    def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override]
+        """The library's handler, given a request of ours."""
+        handle = super().get_route_handler()
+
+        async def answer(request: Request) -> Response:
+            return await handle(_Request(request.scope, request.receive))
+
+        return answer
+
+
+class _Request(Request):
+    async def json(self) -> Any:
+        try:
+            return json.loads(await self.body(), object_pairs_hook=unique_keys)
+        except RepeatedKey:
+            raise HTTPException(422, "a key stands twice in the body, and nothing was stored") from None

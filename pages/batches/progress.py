@@ -1,0 +1,399 @@
+"""An upload under way: progress, buttons, the paths its texts took, what it cost, and its files."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from functools import partial
+from html import escape
+from typing import Any
+from urllib.parse import urlencode
+
+import streamlit as st
+
+from jobs.open_intakes import NOBODY
+from jobs.overview import Overview, batch_overview
+from pages.batches.estimates import duration
+from pages.batches.intake_runs import Stopped, intake_runs
+from pages.ui import context
+from pages.ui.charts import NOT_SETTLED, NodeMark, Way, WayMark, diagram_html
+from pages.ui.compute import compute, compute_again
+from pages.ui.downloads import CSV, JSON, JSONL, PARQUET, StreamedFile, relabelled_files, show_files
+from pages.ui.engine_view import money
+from pages.ui.labels import STATE_WORDS, error_words, literal
+from pages.ui.widgets import result_links_html
+from screening.datasets.columnar import Kind, parquet_parts
+from screening.datasets.export import csv_lines, json_array_lines, jsonl_lines, label_studio_task
+from screening.datasets.rows import rejected_csv
+from screening.engine.pipeline import PipelineConfig
+from screening.labels import OUTCOMES, Label
+from screening.review.actors import Acting, Actor
+from screening.review.policy import Action, is_allowed
+from screening.review.reach import Reach
+from screening.text.display import visible
+from screening.words import count_of
+from storage.batches.batch_state import ACTIVE, STOPPED, BatchState
+from storage.batches.batches import BatchSummary, Progress, progress
+from storage.batches.configurations import load_configuration
+from storage.batches.exports import export_rejected, export_results
+from storage.batches.results import Result
+from storage.batches.spent import NodeCost
+from storage.batches.ways import Ways
+from storage.database import Database
+from storage.research.standing import batch_now
+from storage.site import faults
+from storage.site.heartbeats import worker_lives
+
+_NEED_WORKER = ACTIVE - {BatchState.ROWS_MISSING}
+ENDED = frozenset({BatchState.FINISHED, BatchState.CANCELLED})
+"""States after which nothing changes: even a paused batch may still take rows in."""
+
+Part = tuple[str, str, str, int]
+"""One part of the bar: colour, sign, words and number of cases."""
+
+_STATE_COLOURS = {
+    BatchState.FINISHED: "safe",
+    BatchState.CAPPED: "escalate",
+    BatchState.NEEDS_RETRY: "escalate",
+    BatchState.ROWS_MISSING: "escalate",
+    BatchState.RUNNING: "open",
+    BatchState.TAKING_IN: "open",
+}
+
+
+def progress_html(found: Progress, *, held: str | None = None) -> str:
+    """The whole panel. ``held``: what `find_hold` found."""
+    parts = _parts(found)
+    return f'<div class="sl-live">{_state(found, held)}{_bar(found, parts)}{_counts(parts)}{_spent_words(found)}</div>'
+
+
+def find_hold(db: Database, now: datetime) -> str | None:
+    """What keeps every batch of the site from going on at this moment, in words."""
+    if not worker_lives(db, now):
+        return "Screening is down: no worker is running"
+    return "The AI model gives no usable answers" if faults.lasts(db, faults.Fault.MODEL) else None
+
+
+def state_words(state: BatchState, held: str | None) -> str:
+    """The state; where cases would be screened and something keeps them from it, that.
+
+    >>> state_words(BatchState.RUNNING, "Screening is down"), state_words(BatchState.PAUSED, "Screening is down")
+    ('! Screening is down', '‖ Paused')
+    """
+    return STATE_WORDS[state] if held is None or state not in _NEED_WORKER else f"! {held}"
+
+
+def _state(found: Progress, held: str | None) -> str:
+    why = f" {escape(error_words(found.why))}" if found.why else ""
+    words = state_words(found.state, held)
+    colour = _STATE_COLOURS.get(found.state, "quiet") if words == STATE_WORDS[found.state] else "escalate"
+    return f'<span class="sl-badge sl-c-{colour}" role="status">{escape(words)}</span>{why}'
+
+
+def _parts(found: Progress) -> tuple[Part, ...]:
+    return (
+        ("safe", "✓", "labeled safe", found.safe),
+        ("unsafe", "▲", "labeled unsafe", found.unsafe),
+        ("escalate", "→", "escalated", found.human_review),
+        ("quiet", "○", "pending", found.pending - found.failed),
+        ("escalate", "!", "failed" if found.state in ENDED else "failed, to be retried", found.failed),
+    )
+
+
+def _bar(found: Progress, parts: tuple[Part, ...]) -> str:
+    total = max(1, found.accepted)
+    decided = [part for part in parts[:-2] if part[3]]
+    pieces = "".join(
+        f'<i class="sl-c-{colour}" style="width:{100 * count / total:.2f}%"></i>' for colour, _, _, count in decided
+    )
+    return f'<div class="sl-parts" aria-hidden="true">{pieces}</div>'
+
+
+def _counts(parts: tuple[Part, ...]) -> str:
+    counts = "".join(
+        f'<span class="sl-c-{colour}"><b>{count:,}</b><span><em aria-hidden="true">{icon}</em> {words}</span></span>'
+        for colour, icon, words, count in parts
+        if count or not words.startswith("failed")
+    )
+    return f'<div class="sl-counts">{counts}</div>'
+
+
+def _spent_words(found: Progress) -> str:
+    caps = [f"limit {count_of(found.caps.max_calls, 'response')}"] if found.caps.max_calls else []
+    caps += [f"limit ${found.caps.max_cost_usd:,.2f}"] if found.caps.max_cost_usd else []
+    lost = [f"{found.lost_calls:,} of them lost, their cost not in the sum"] if found.lost_calls else []
+    left = [f"about {duration(found.seconds_left)} left"] if found.seconds_left is not None else []
+    rows = f"{count_of(found.rows_in, 'row')}: {found.accepted:,} accepted, {found.rejected:,} rejected"
+    words = [rows, count_of(found.calls, "AI response"), *lost, money(found.cost_usd), *caps, *left]
+    return f'<p style="color:var(--soft);margin:.7rem 0 0">{escape(" · ".join(words))}</p>'
+
+
+def batch_line(one: BatchSummary) -> str:
+    """One upload on a line of the first page, for a label in Markdown: its name, state and how far it is."""
+    found = one.progress
+    return (
+        f"{literal(one.name)} · {STATE_WORDS[found.state]} · {found.accepted - found.pending:,} of {found.accepted:,}"
+    )
+
+
+def list_row(one: BatchSummary, *, held: str | None = None) -> dict[str, object]:
+    """One batch as a row of the list; the name is a cell, so nothing in it is markup."""
+    found = one.progress
+    return {
+        "File": one.name,
+        "Started": one.created_at,
+        "State": state_words(found.state, held),
+        "Rows": found.rows_in,
+        "Rejected": found.rejected,
+        "Safe": found.safe,
+        "Unsafe": found.unsafe,
+        "Escalated": found.human_review,
+        "Pending": found.pending,
+        "AI responses": found.calls,
+        "Cost": money(found.cost_usd),
+    }
+
+
+def find_stopped(batch_id: str, state: BatchState) -> Stopped | None:
+    """Its file, where this process has taken it in and stopped before the end."""
+    return None if state in ENDED else intake_runs().stop_reason(batch_id)
+
+
+def offers(batch_id: str, found: Progress) -> tuple[object, ...]:
+    """What the sentences and buttons around the progress follow from."""
+    return found.state, found.why, found.rows_missing, found.failed > 0, find_stopped(batch_id, found.state)
+
+
+def missing_rows(person: Actor, one: BatchSummary, found: Stopped | None) -> None:
+    """Why rows of the file are not in, and the way on: a button where this process has the file."""
+    if found is None and one.progress.rows_missing is None:
+        return
+    code = one.progress.rows_missing or ""
+    why = found.why if found else f"{error_words(code).capitalize()}. {_way_on(one)}"
+    lost = code == NOBODY and not found  # what took it in is not known to live
+    end = "If nobody has the file any more, cancel the batch." if lost else "The file is kept."
+    st.html(
+        '<div role="alert" style="border-left:4px solid light-dark(#b42318,#f0796f);padding:.5rem 1rem;'
+        f'background:light-dark(#fdf1f0,#2c1614)"><b>Taking rows in stopped after {one.progress.rows_in:,}:</b> '
+        f"{escape(visible(why))} {_rows_in(one.progress.state)} {end}</div>"
+    )
+    if (
+        found
+        and is_allowed(person, Action.CONTROL_BATCH, one.created_by)
+        and st.button("Continue importing rows", icon=":material/play_arrow:")
+    ):
+        intake_runs().start(found.upload)
+        st.rerun()
+
+
+def _rows_in(state: BatchState) -> str:
+    """What becomes of the rows that are in.
+
+    >>> _rows_in(BatchState.ROWS_MISSING), _rows_in(BatchState.PAUSED)
+    ('The rows that are in are screened.', 'The rows that are in wait with their batch.')
+    """
+    return f"The rows that are in {'wait with their batch' if state in STOPPED else 'are screened'}."
+
+
+def _way_on(one: BatchSummary) -> str:
+    """What brings the rest of a file in that another process has: a program's, a command's, or the app's. An evaluation
+    is a command too, but one that begins anew.
+    """
+    if "program" in one.intake:
+        return "It is tried again when the interface for programs starts anew, or the file comes again under its key."
+    if "provenance" in one.intake:
+        return "The evaluation does not go on from here: run again, it begins a batch of its own."
+    if "sha256" in one.intake:
+        return "It goes on with the command that read it and --resume."
+    return "It is tried again when the app that has the file starts anew."
+
+
+def reach_fact(reach: Reach) -> str:
+    """What holds for an upload that has begun; in red where unsafe texts are not reviewed.
+
+    >>> reach_fact(Reach.READ)
+    'Texts the AI labels unsafe or cannot decide are reviewed.'
+    """
+    if reach is Reach.READ:
+        return "Texts the AI labels unsafe or cannot decide are reviewed."
+    listed = " They are listed for sign-off." if reach is Reach.LIST else ""
+    return (
+        f":red[**Texts labeled unsafe are not reviewed in this upload**], except a random quality-check sample."
+        f"{listed} Escalated texts are reviewed."
+    )
+
+
+def ways_panel(db: Database, person: Actor, one: BatchSummary) -> None:
+    """The numbers and the drawing as of this moment, each number with its list, and what is on no way of it."""
+    linked = is_allowed(person, Action.VIEW_RESULTS)
+    st.html(result_links_html(one.id, progress(db, one.id, context.now()), linked=linked))
+    pipeline = load_configuration(db, one.configuration_version).pipeline
+    overview = _overview(db, person, one)
+    found = overview.ways
+    st.html(ways_html(pipeline, found, one.id, linked=linked))
+    if found.kept_back:
+        st.caption(f"{found.kept_back:,} more were escalated for what stands in the text, or for a fault.")
+    cost_panel(one, pipeline, overview)
+
+
+def _overview(db: Database, person: Actor, one: BatchSummary) -> Overview:
+    """The counts, as of this moment where the batch has ended, else at most as old as the next look."""
+    standing, accepted = batch_now(db, person, one.id), one.progress.accepted
+    if one.progress.state in ENDED:
+        return compute(batch_overview, person, one.id, standing=standing, cases=accepted)
+    return compute_again(batch_overview, person, one.id, standing=standing, cases=accepted)
+
+
+def ways_html(pipeline: PipelineConfig, found: Ways, batch_id: str, *, linked: bool) -> str:
+    """The drawing with its counts, ``linked`` to their cases."""
+    nodes = {node.name: NodeMark(words=count_of(found.asked.get(node.name, 0), "text")) for node in pipeline.nodes}
+    ways: dict[Way, WayMark] = {}
+    for node in pipeline.nodes:
+        for label in (*Label, None):
+            target = node.target(label)
+            count = found.taken.get((node.name, label), 0)
+            said = label.value if label else NOT_SETTLED
+            ended = {"node": node.name, "outcome": target}
+            where = ended if target in OUTCOMES else {"way": f"{node.name}:{said}"}
+            ways[node.name, said] = WayMark(count=count, href=_results(batch_id, where) if linked else None)
+    return diagram_html(pipeline, nodes, ways)
+
+
+def _results(batch_id: str, where: Mapping[str, str]) -> str:
+    return "results?" + urlencode({"batch": batch_id, **where})
+
+
+def cost_panel(one: BatchSummary, pipeline: PipelineConfig, counted: Overview) -> None:
+    """What was made, and by whom."""
+    found = {each.node: each for each in counted.costs}
+    if not found:
+        return
+    st.caption(calls_sentence(one.intake.get("estimate"), counted.calls))
+    rows = [row(node.title, found[node.name]) for node in pipeline.nodes if node.name in found]
+    st.dataframe(rows, hide_index=True, alt="Calls and cost by agent")
+
+
+def calls_sentence(estimate: Mapping[str, Any] | None, calls: int) -> str:
+    """The calls made so far, beside what was expected, as a sentence.
+
+    >>> calls_sentence({"expected": 1200.4, "low": 900.0, "high": 1500.0, "worst": 30000}, 1310)
+    '1,310 AI responses so far (estimate 1,200, 900 to 1,500; at most 30,000).'
+    >>> calls_sentence(None, 12)
+    '12 AI responses so far.'
+    """
+    made = f"{count_of(calls, 'AI response')} so far"
+    if not estimate:
+        return f"{made}."
+    spread = f", {estimate['low']:,.0f} to {estimate['high']:,.0f}" if estimate.get("low") is not None else ""
+    return f"{made} (estimate {estimate['expected']:,.0f}{spread}; at most {estimate['worst']:,.0f})."
+
+
+def row(title: str, one: NodeCost) -> dict[str, str]:
+    """One agent as a row of the table.
+
+    >>> used = dict(node="risk", texts=3, calls=30, input_tokens=4000, output_tokens=60, cached=1000, cost_usd=0.5)
+    >>> row("Risk", NodeCost(**used))["From the cache"]
+    '25%'
+    """
+    cached = f"{100 * one.cached / one.input_tokens:.0f}%" if one.input_tokens else "–"
+    return {
+        "Agent": title,
+        "Texts": f"{one.texts:,}",
+        "AI responses": f"{one.calls:,}",
+        "Tokens in": f"{one.input_tokens:,}",
+        "From the cache": cached,
+        "Tokens out": f"{one.output_tokens:,}",
+        "Cost": money(one.cost_usd),
+    }
+
+
+Export = Callable[..., Iterator[str | bytes]]
+"""One batch as a file for one person; it is in the audit log before its first line, and raises Forbidden at once.
+``hide`` is for outcomes of cases in review.
+"""
+
+RESULT_KINDS: Mapping[str, Kind] = {
+    "id": "text", "row": "int", "outcome": "text", "node": "text", "reason": "text", "calls": "int",
+    "cost_usd": "float", "delta": "float", "pipeline_delta": "float", "contract": "text", "grounds": "text",
+    "reference": "text", "reference_value": "text", "group": "text", "hidden": "bool", "tags": "text",
+    "remarks": "text", "final_label": "text",
+}  # fmt: skip
+RESULT_COLUMNS = tuple(RESULT_KINDS)
+
+
+def result_fields(result: Result) -> dict[str, object]:
+    """One row of the results; a pending row's reason is its last error, tags and remarks are lists in JSON."""
+    named = {name: getattr(result, name) for name in RESULT_COLUMNS[1:-1]} | {"final_label": result.accepted}
+    noted = {name: json.dumps(getattr(result, name), ensure_ascii=False) for name in ("tags", "remarks")}
+    return {"id": result.external_id, **named, "reason": result.reason or result.error, **noted}
+
+
+def results_csv(db: Database, by: Acting, batch_id: str, *, hide: bool | None = None) -> Iterator[str]:
+    """The results for a spreadsheet."""
+    rows = (list(result_fields(result).values()) for result in export_results(db, by, batch_id, hide=hide))
+    return csv_lines(RESULT_COLUMNS, rows)
+
+
+def results_jsonl(db: Database, by: Acting, batch_id: str, *, hide: bool | None = None) -> Iterator[str]:
+    """The results with nothing changed."""
+    return jsonl_lines(result_fields(result) for result in export_results(db, by, batch_id, hide=hide))
+
+
+def results_parquet(db: Database, by: Acting, batch_id: str, *, hide: bool | None = None) -> Iterator[bytes]:
+    """The results for programs that read columns."""
+    rows = (result_fields(result) for result in export_results(db, by, batch_id, hide=hide))
+    return parquet_parts(RESULT_KINDS, rows)
+
+
+def results_label_studio(db: Database, by: Acting, batch_id: str, *, hide: bool | None = None) -> Iterator[str]:
+    """The results as tasks for Label Studio: the engine's label as a prediction, without texts."""
+    return json_array_lines(_task(result) for result in export_results(db, by, batch_id, hide=hide))
+
+
+def _task(result: Result) -> dict[str, object]:
+    fields = result_fields(result)
+    data = {name: fields[name] for name in ("id", "row", "reference", "group", "outcome", "reason")}
+    predicted = result.outcome if result.outcome in (Label.SAFE, Label.UNSAFE) else None
+    return label_studio_task(result.row, data, {}, predicted)
+
+
+RESULTS: Mapping[str, Export] = {
+    "csv": results_csv, "jsonl": results_jsonl, "parquet": results_parquet, "label-studio": results_label_studio,
+}  # fmt: skip
+"""By the names that the command line has for them."""
+
+
+def rejected_rows_csv(db: Database, by: Acting, batch_id: str) -> Iterator[str]:
+    """The rejected rows of a batch, with row, line and why."""
+    return rejected_csv(export_rejected(db, by, batch_id))
+
+
+def downloads(db: Database, person: Actor, one: BatchSummary) -> None:
+    """A row of links, as far as this person may have the files; nothing where they may have none."""
+    files = list(_result_files(db, one)) if is_allowed(person, Action.VIEW_RESULTS) else []
+    if is_allowed(person, Action.EXPORT):
+        files += relabelled_files(one.id)
+    if not files:
+        return
+    show_files(files)
+    relabelled = " Relabelled: reference, every reading, adjudicated and final label."
+    st.caption(
+        "CSV escapes formulas; use JSON lines for unmodified text."
+        + (relabelled if is_allowed(person, Action.EXPORT) else "")
+    )
+
+
+def _result_files(db: Database, one: BatchSummary) -> Iterator[StreamedFile]:
+    made: dict[tuple[str, str, str], Export] = {
+        ("Results (CSV)", "results.csv", CSV): results_csv,
+        ("Results (JSON lines)", "results.jsonl", JSONL): results_jsonl,
+        ("Results (Parquet)", "results.parquet", PARQUET): results_parquet,
+        ("Results (Label Studio)", "results-label-studio.json", JSON): results_label_studio,
+    }
+    if one.progress.rejected:
+        made["Rejected rows", "rejected.csv", CSV] = rejected_rows_csv
+    for (label, name, media_type), lines in made.items():
+        yield StreamedFile(label=label, name=name, media_type=media_type, lines=partial(_make, lines, db, one.id))
+
+
+def _make(lines: Export, db: Database, batch_id: str, who: Actor) -> Iterator[str | bytes]:
+    return lines(db, who.at(context.now()), batch_id)
