@@ -381,7 +381,7 @@ def _require_alone(conn: Connection, row: Any, entry: Any, now: datetime) -> Non
 def _move(conn: Connection, row: Any, now: datetime) -> None:
     same = ("case_id", "reviewer", "reading", "label", "certainty", "blind", "fields")
     kept = {name: getattr(row, name) for name in same}
-    conn.execute(insert(readings_taken_back).values(rating_id=row.id, rated_at=row.at, at=now, **kept))
+    conn.execute(insert(readings_taken_back).values(rating_id=row.id, at=now, **kept))
     for made in versions_in(conn, row.case_id):
         if row.id in made.rating_ids:
             which = adjudications.c.case_id == row.case_id, adjudications.c.version == made.version

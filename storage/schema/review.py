@@ -136,7 +136,6 @@ readings_taken_back = Table(  # moved here from ratings within half a minute, be
     Column("certainty", Integer, nullable=False),
     Column("blind", Boolean, nullable=False),
     Column("fields", JSON, nullable=False),
-    Column("rated_at", Moment, nullable=False),
     Column("at", Moment, nullable=False),
 )
 
