@@ -1,0 +1,62 @@
+"""Every page for every role on an empty site and in the middle of a day: it opens, or says that it is not theirs."""
+
+import pytest
+
+from pages.ui import context
+from pages.ui.shell import ENTRIES
+from screening.labels import Outcome
+from screening.review.actors import Actor, Role
+from screening.review.policy import Action, is_allowed
+from screening.review.reach import Reach
+from storage.database import Database
+from storage.review import claims
+from storage.review.ratings import submit_rating
+from tests.pages.conftest import Opener, words_on
+from tests.storage.batch_of import NOW, batch, decide, waiting
+from tests.storage.inbox_cases import ANN, form, register
+
+TEXT = "canary words of a person"
+
+
+def a_day(db: Database) -> dict[str, str]:
+    """An upload of four texts with labels: one decided, one reviewed, one in the queue, one pending."""
+    register(db, ANN)
+    batch_id = batch(db, [f"{TEXT} {number}" for number in range(4)], reach=Reach.READ, references="SUSU")
+    first, second, third, _pending = waiting(db)
+    decide(db, first)
+    decide(db, second, Outcome.UNSAFE)
+    decide(db, third, Outcome.HUMAN_REVIEW)
+    claim = claims.claim_next(db, ANN.at(NOW))
+    assert claim is not None
+    submit_rating(db, ANN.at(NOW), claim.case_id, claim.token, form("unsafe"), "a" * 32)
+    return {"batch": batch_id, "case": third}
+
+
+REFUSED = {
+    Role.REVIEWER: "errors evaluation label_noise reliability agreement audit",
+    Role.SENIOR: "",
+    Role.RESEARCHER: "audit",
+    Role.ADMIN: "screen errors evaluation label_noise reliability case",
+}
+"""Pages that a role is refused in words; all others open for it."""
+
+
+@pytest.mark.parametrize("state", ["empty", "a day"])
+@pytest.mark.parametrize("role", Role)
+def test_every_page_opens_or_says_that_it_is_not_theirs(
+    open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch, role: Role, state: str
+) -> None:
+    who = Actor(id="x", name="X", roles=frozenset({role}))
+    query = a_day(page_database) if state == "a day" else {}
+    monkeypatch.setattr(context, "actor", lambda: who)
+    refused = set()
+    for entry in ENTRIES:
+        page = open_page(entry.address or entry.file, **query)
+        assert not page.exception, (entry.file, page.exception)
+        tables = "".join(frame.value.to_csv() for frame in page.dataframe)
+        if TEXT in words_on(page) + tables:
+            assert is_allowed(who, Action.VIEW_TEXT), f"{entry.file} shows texts to those who may not read them"
+        if any("role does not let you" in error.value for error in page.error):
+            assert not (page.title or page.dataframe or page.metric), f"{entry.file} shows something beside the refusal"
+            refused.add(entry.file)
+    assert refused == set(REFUSED[role].split())
