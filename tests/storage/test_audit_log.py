@@ -19,7 +19,8 @@ from screening.labels import Label, Outcome
 from screening.review.policy import Forbidden
 from screening.review.reach import Reach
 from screening.settings import Settings
-from storage.audit_log import GENESIS, LONGEST_DETAIL, Anchor, ForeignAnchor, anchor, append, events
+from storage.audit_key import AuditKey
+from storage.audit_log import GENESIS, LONGEST_DETAIL, Anchor, ForeignAnchor, anchor, append, chain_hash, events
 from storage.batches import pipelines
 from storage.database import Database
 from storage.review import erasure
@@ -175,10 +176,8 @@ def test_who_can_write_the_database_but_has_no_key_cannot_mend_the_chain(db: Dat
         third = dict(conn.execute(select(audit_events).where(audit_events.c.seq == 3)).one()._mapping)
         third["actor"] = "bo"
         fields = {name: third[name] for name in ("seq", "actor", "action", "subject", "details")}
-        moment = int(third["at"].timestamp() * 1_000_000)
-        body = {**fields, "at": moment, "previous": third["previous_hash"]}
-        line = json.dumps(body | {"key": third["key_id"]}, sort_keys=True, separators=(",", ":"))
-        third |= {"hash": hashlib.sha256(line.encode()).hexdigest()}
+        guessed = AuditKey(id=third["key_id"], secret=b"a guess")
+        third |= {"hash": chain_hash(third["previous_hash"], guessed, at=third["at"], **fields)}
         conn.execute(update(audit_events).where(audit_events.c.seq == 3).values(third))
     assert verify(db).problem == "was changed"
 
