@@ -1,6 +1,6 @@
 """The table of defects that `make defects` puts back speaks of the program as it is."""
 
-from tests.defects.__main__ import DEFECTS, places_of, files_of
+from tests.defects.__main__ import DEFECTS, files_of, places_of
 
 
 def test_each_has_one_place_in_the_program_and_tests_that_exist() -> None:
