@@ -4,11 +4,16 @@ from collections.abc import Sequence
 
 
 def class_names(feature: object) -> Sequence[str] | None:
-    """The names of a class label, also of a list of them; None for another kind of column.
+    """The names of a class label, also of a list of them as each release of the library writes it; None for another
+    kind of column.
 
     >>> class_names({"feature": {"names": ["no", "yes"], "_type": "ClassLabel"}, "_type": "Sequence"})
     ['no', 'yes']
+    >>> class_names([{"names": ["no", "yes"], "_type": "ClassLabel"}])
+    ['no', 'yes']
     """
+    if isinstance(feature, list) and len(feature) == 1:
+        return class_names(feature[0])
     if not isinstance(feature, dict):
         return None
     if feature.get("_type") == "ClassLabel" and isinstance(feature.get("names"), list):

@@ -224,13 +224,11 @@ def _import_ids(record: Record) -> bool:
 
 
 def _kinds_of_answer(record: Record) -> bool:
-    """Whether it is SurveyMonkey's second line."""
-    cells = {cell.strip() for cell in (record.fields or {}).values() if cell and cell.strip()}
-    return (
-        bool(cells)
-        and cells <= {"Response", "Open-Ended Response", "Other (please specify)"}
-        and "Response" in str(cells)
-    )
+    """Whether it is SurveyMonkey's second line: of nobody, it says of each question how it is answered."""
+    cells = [(cell or "").strip() for cell in (record.fields or {}).values()]
+    said = {cell for cell in cells if cell}
+    kinds = {"Response", "Open-Ended Response"}
+    return bool(said & kinds) and (not cells[0] or said <= kinds | {"Other (please specify)"})
 
 
 def _description(record: Record) -> Record:

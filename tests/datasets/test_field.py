@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from pages.ui.labels import ERROR_WORDS
@@ -124,6 +125,54 @@ def test_a_transcript_as_a_file_is_one_conversation_whose_speakers_are_asked() -
 def test_a_label_is_read_as_what_it_is_or_as_none(source: Path | bytes, labels: list[str | None]) -> None:
     found = [row.reference for row in rows(source) if isinstance(row, NewCase)]
     assert found == [None if label is None else Label(label) for label in labels]
+
+
+CLASSES = {"names": ["suicide", "safe"], "_type": "ClassLabel"}
+
+
+@pytest.mark.parametrize("split", ["", "train"])
+@pytest.mark.parametrize(
+    ("feature", "cells", "labels"),
+    [
+        (CLASSES, [0, 1, -1], [Label.UNSAFE, Label.SAFE, None]),
+        (CLASSES | {"num_classes": 2}, [1, 0, 7], [Label.SAFE, Label.UNSAFE, None]),
+        ({"feature": CLASSES, "_type": "Sequence"}, [[0], [1], [0, 1]], [Label.UNSAFE, Label.SAFE, None]),
+        ({"feature": CLASSES, "_type": "List"}, [[1], [0], []], [Label.SAFE, Label.UNSAFE, None]),
+        ([CLASSES], [[0], [1], [1]], [Label.UNSAFE, Label.SAFE, Label.SAFE]),
+        ({"dtype": "int64", "_type": "Value"}, [0, 1, 1], [None, None, None]),
+    ],
+)
+def test_a_saved_folder_says_what_its_label_numbers_stand_for(
+    tmp_path: Path, split: str, feature: object, cells: list[object], labels: list[Label | None]
+) -> None:
+    place = tmp_path / split
+    place.mkdir(exist_ok=True)
+    table = pa.table({"text": ["soup", "rain", "bread"], "label": cells})
+    with (
+        pa.OSFile(str(place / "data-00000-of-00001.arrow"), "wb") as sink,
+        pa.ipc.new_stream(sink, table.schema) as out,
+    ):
+        out.write_table(table)
+    (place / "dataset_info.json").write_text(json.dumps({"features": {"text": {"_type": "Value"}, "label": feature}}))
+    (place / "state.json").write_text(json.dumps({"_data_files": [{"filename": "data-00000-of-00001.arrow"}]}))
+    if split:
+        (tmp_path / "dataset_dict.json").write_text(json.dumps({"splits": [split]}))
+    assert [row.reference for row in rows(tmp_path) if isinstance(row, NewCase)] == labels
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "Respondent ID,Collector ID,text,Age\n,,Open-Ended Response,Response\n",
+        "Respondent ID,Collector ID,text,Which?,,\n,,Open-Ended Response,Friend,Doctor,Other (please specify)\n",
+        "respondent_id;collector_id;text;Are you ok?\n;;Open-Ended Response;Yes / No\n",
+    ],
+)
+def test_the_second_line_of_a_survey_is_no_text(head: str) -> None:
+    between = ";" if ";" in head else ","
+    width = head.split("\n")[0].count(between) - 2
+    found = rows(head.encode() + f"7{between}9{between}Response{between * width}\n".encode())
+    assert [getattr(row, "reason", None) for row in found] == [Reason.DESCRIBES_COLUMNS, None]
 
 
 def test_of_several_questions_the_label_is_asked() -> None:
