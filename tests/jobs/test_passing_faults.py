@@ -80,17 +80,17 @@ async def test_no_case_is_parked_by_a_lock(impatient: str) -> None:
         assert db.value(unended) == 0
 
 
-class Full(Database):
-    """A real database whose disk is full for a while: SQLite then refuses with its own error."""
+class Unwritable(Database):
+    """A real database whose disk takes nothing for a while: SQLite then refuses with its own error."""
 
-    full = False
+    refusing: str | None = None
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
         with super().write() as connection:
-            if self.full:
+            if self.refusing:
                 with closing(sqlite3.connect(":memory:", isolation_level=None)) as tiny:
-                    tiny.execute("PRAGMA max_page_count=1")
+                    tiny.execute(self.refusing)
                     try:
                         tiny.execute("CREATE TABLE more (text)")
                         tiny.execute("CREATE TABLE still_more (text)")
@@ -99,14 +99,15 @@ class Full(Database):
             yield connection
 
 
-async def test_no_case_is_parked_by_a_full_disk(sqlite_url: str) -> None:
-    with closing(Full(sqlite_url)) as db:
+@pytest.mark.parametrize("refusing", ["PRAGMA max_page_count=1", "PRAGMA query_only=1"], ids=["full", "read_only"])
+async def test_no_case_is_parked_by_a_disk_that_takes_nothing_for_a_while(sqlite_url: str, refusing: str) -> None:
+    with closing(Unwritable(sqlite_url)) as db:
         batch_id = batch(db, 20)
         async with running(db, agents(0.05)):
             await until(lambda: progress(db, batch_id).pending < 20)
-            db.full = True
+            db.refusing = refusing
             await asyncio.sleep(FAULT_S)
-            db.full = False
+            db.refusing = None
             await until(lambda: progress(db, batch_id).pending == 0, 60)
         found = progress(db, batch_id)
         assert (found.failed, found.lost_calls) == (0, 0), "what was drawn is kept until it can be written"
