@@ -29,7 +29,7 @@ from benchmarks.processes import BROWSER_ARGUMENTS, ROOT, app_process, processor
 from jobs.agents import Agents
 from jobs.intake import configuration
 from screening.datasets.rows import NewCase
-from screening.engine.pipeline import preset
+from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from screening.text.received import receive

@@ -16,8 +16,8 @@ from typing import TypeVar
 import numpy as np
 
 from benchmarks.figures import Figure, tell
-from screening.engine.pipeline import PipelineConfig
 from screening.labels import LABELS
+from screening.pipeline.config import PipelineConfig
 from screening.research.conditions import paper_conditions
 from screening.research.replay import Record, replay
 from screening.stopping.rules import CountRule, StoppingRule, Verdict, conclude, label_numbers

@@ -36,8 +36,8 @@ from jobs.preflights import Preflights
 from jobs.procrastinate import ProcrastinateRunner
 from jobs.screening_job import ScreeningJob
 from screening.datasets.rows import NewCase
-from screening.engine.pipeline import preset
-from screening.engine.prompting import load_prompts
+from screening.pipeline.config import preset
+from screening.pipeline.files import load_prompts
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from screening.text.received import receive

@@ -25,11 +25,11 @@ from screening.datasets.labels import map_label
 from screening.datasets.mapping import find_column
 from screening.datasets.reader import Table
 from screening.datasets.rows import NewCase
-from screening.engine.cost import usage_per_call
-from screening.engine.draws import Draw, DrawSource, encode_draws
-from screening.engine.pipeline_file import read_pipeline
-from screening.engine.prompting import load_prompts
 from screening.labels import Label
+from screening.models.simulated import KnownSampler, SimulatedSampler
+from screening.pipeline.cost import usage_per_call
+from screening.pipeline.draws import Draw, DrawSource, encode_draws
+from screening.pipeline.files import load_prompts, read_pipeline
 from screening.research.aegis import LabelOf, Screened
 from screening.research.answers_elsewhere import answers_in
 from screening.research.capsule import PRINTED, beside_paper, figures, hashes, marked, marked_latex
@@ -41,8 +41,6 @@ from screening.research.raw import rows_beside
 from screening.research.recording import DrawBook, Keep, NodeDraws, Price, Purse, record_draws
 from screening.research.results_table import ResultsTable, csv_table, latex_table, plain_rows, row_of, text_table
 from screening.research.swmh import PER_SUBREDDIT
-from screening.samplers.known import KnownSampler
-from screening.samplers.simulated import SimulatedSampler
 from screening.settings import SIMULATED_NOTICE, Settings
 from screening.statistics.metrics import REFERENCES, reference_codes
 from screening.words import count_of

@@ -8,7 +8,7 @@ from jobs.agents import Agents
 from jobs.intake import BatchRequest, open_batch
 from jobs.port import system_clock
 from screening.datasets.rows import NewCase
-from screening.engine.pipeline import chain
+from screening.pipeline.config import chain
 from screening.research.conditions import BUDGETS, PAPER_DELTA
 from screening.research.evaluation import EvaluationData
 from screening.research.recording import DrawBook

@@ -10,9 +10,8 @@ from pathlib import Path
 from jobs.agents import unanswerable
 from jobs.intake import usual_pipeline
 from jobs.port import system_clock
-from screening.engine.pipeline import PipelineConfig
-from screening.engine.pipeline_file import PipelineRefused, read_pipeline, shipped_pipelines, write_pipeline
-from screening.engine.whole_way import chain_bound, promises
+from screening.pipeline.config import PipelineConfig, chain_bound, promises
+from screening.pipeline.files import PipelineRefused, read_pipeline, shipped_pipelines, write_pipeline
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from storage.batches.pipelines import UnknownPipeline, active_version, get_version, keep_version, list_versions

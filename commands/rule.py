@@ -4,8 +4,8 @@ import argparse
 import json
 import sys
 
-from screening.engine.pipeline import RULES, pooled_rule, read_rule, villes_levels
 from screening.labels import Label
+from screening.pipeline.config import RULES, pooled_rule, read_rule, villes_levels
 from screening.stopping.certificates import CertifiedMixture
 from screening.stopping.rules import (
     MajorityVote,

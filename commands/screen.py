@@ -21,8 +21,8 @@ from jobs.agents import Agents
 from jobs.intake import BatchRequest, fill_batch, open_batch, require_overnight, unlabelled_rows
 from jobs.port import system_clock
 from screening.datasets.reader import FileReport, Table, describe_reading
-from screening.engine.pipeline import PipelineConfig, Preset, preset
 from screening.labels import Label
+from screening.pipeline.config import PipelineConfig, Preset, preset
 from screening.review.actors import LOCAL_USER
 from screening.review.reach import Reach
 from screening.settings import SIMULATED_NOTICE, Settings

@@ -4,18 +4,25 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from screening.engine.cost import cost_usd, has_list_price
-from screening.engine.distribution import LabelDistribution
-from screening.engine.draws import Draw, DrawRequest, DrawSource, NodeAgent, Preflight, SamplerError, Usage
-from screening.engine.pipeline import PipelineConfig
-from screening.engine.prompting import load_prompts
-from screening.engine.screen import DistributionSource
-from screening.samplers.message_batches import MessageBatches
-from screening.samplers.model_sampler import ModelSampler, default_gate
-from screening.samplers.model_settings import ModelSettings, is_local
-from screening.samplers.protocols import sampler_of
-from screening.samplers.rate import RateGate
-from screening.samplers.simulated import SimulatedSampler
+from screening.models.batches import MessageBatches
+from screening.models.http import ModelSampler, default_gate, sampler_of
+from screening.models.limits import RateGate
+from screening.models.settings import ModelSettings, is_local
+from screening.models.simulated import SimulatedSampler
+from screening.pipeline.config import PipelineConfig
+from screening.pipeline.cost import cost_usd, has_list_price
+from screening.pipeline.draws import (
+    Draw,
+    DrawRequest,
+    DrawSource,
+    LabelDistribution,
+    NodeAgent,
+    Preflight,
+    SamplerError,
+    Usage,
+)
+from screening.pipeline.engine import DistributionSource
+from screening.pipeline.files import load_prompts
 from screening.settings import Settings
 from storage.batches.configurations import Configuration
 

@@ -13,10 +13,8 @@ from jobs.agents import Agents
 from jobs.holding import held
 from jobs.patience import retry_in_thread
 from jobs.preflights import Preflights
-from screening.engine.distribution import LabelDistribution
-from screening.engine.draws import Bill, Draw, DrawRequest, DrawSource, SamplerError, Usage
-from screening.engine.guard import guard_for
-from screening.engine.screen import DistributionSource, Screening, screen
+from screening.pipeline.draws import Bill, Draw, DrawRequest, DrawSource, LabelDistribution, SamplerError, Usage
+from screening.pipeline.engine import DistributionSource, Screening, guard_for, screen
 from screening.review.actors import SYSTEM
 from storage.batches.batch_state import Caps
 from storage.batches.configurations import Configuration

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.computing import Cache, tell
-from screening.engine.draws import SamplerError
 from screening.labels import Label, Outcome
+from screening.models.simulated import SimulatedSampler
+from screening.pipeline.draws import SamplerError
 from screening.research.comparison import Comparison, Told, compare_all_codes, compare_codes, outcomes_by_case
 from screening.research.conditions import (
     BUDGETS,
@@ -29,7 +30,6 @@ from screening.research.recording import fill_draws
 from screening.research.replay import OUTCOMES, Record
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
-from screening.samplers.simulated import SimulatedSampler
 from screening.statistics.metrics import NONE, REFERENCES, Codes
 from storage.database import Database
 from storage.research.columns import (

@@ -3,9 +3,8 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from screening.engine.draws import SamplerError
-from screening.engine.screen import Reason, Screening
-from screening.engine.usable import unusable_draws
+from screening.pipeline.draws import SamplerError
+from screening.pipeline.engine import Reason, Screening, unusable_draws
 
 FIRST_CASES = 3
 """So many cases without a usable answer, and none with one, pause the batch."""

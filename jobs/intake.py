@@ -10,7 +10,7 @@ from jobs.port import Clock
 from screening.datasets.reader import Table
 from screening.datasets.row_validation import Row
 from screening.datasets.rows import NewCase
-from screening.engine.pipeline import PipelineConfig, preset
+from screening.pipeline.config import PipelineConfig, preset
 from screening.review.actors import SYSTEM, Actor
 from screening.review.reach import Reach
 from screening.settings import Settings

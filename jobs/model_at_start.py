@@ -15,7 +15,7 @@ from jobs.intake import configuration, usual_pipeline
 from jobs.patience import retry_in_thread
 from jobs.port import Clock
 from jobs.preflights import Preflights
-from screening.engine.draws import SamplerError
+from screening.pipeline.draws import SamplerError
 from screening.settings import Settings
 from storage.batches.configurations import Configuration
 from storage.database import Database

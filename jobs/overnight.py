@@ -18,9 +18,9 @@ from jobs.overnight_sending import Sending
 from jobs.patience import retry_in_thread
 from jobs.port import Clock
 from jobs.preflights import Preflights
-from screening.engine.draws import SamplerError, Usage
+from screening.models.batches import ServiceBatch
+from screening.pipeline.draws import SamplerError, Usage
 from screening.review.actors import SYSTEM
-from screening.samplers.message_batches import ServiceBatch
 from storage.batches import batch_state, batches, overnight, overnight_costs
 from storage.batches.configurations import Configuration, load_configuration
 from storage.batches.overnight import DrawWanted, HandedIn

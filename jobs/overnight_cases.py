@@ -9,9 +9,8 @@ from jobs.agents import Agents
 from jobs.first_answers import FirstAnswers
 from jobs.patience import retry_in_thread
 from jobs.port import Clock
-from screening.engine.draws import TOO_LONG, Draw, DrawRequest, SamplerError, Usage
-from screening.engine.guard import guard_for
-from screening.engine.screen import NodeRun, Reason, Screening, screen, to_a_human
+from screening.pipeline.draws import TOO_LONG, Draw, DrawRequest, SamplerError, Usage
+from screening.pipeline.engine import NodeRun, Reason, Screening, guard_for, screen, to_a_human
 from screening.statistics.rounds import next_wave, rounds_left
 from storage.batches import overnight, overnight_costs, screenings
 from storage.batches.overnight import CaseAnswers, DrawWanted

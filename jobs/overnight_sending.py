@@ -8,9 +8,9 @@ from datetime import timedelta
 from jobs.breaker import PASSING
 from jobs.patience import retry_in_thread
 from jobs.port import Clock
-from screening.engine.draws import DrawRequest, SamplerError, ScreenedText
-from screening.samplers.message_batches import Asked, MessageBatches, ServiceBatch
-from screening.samplers.replies import SeenIds
+from screening.models.batches import Asked, MessageBatches, ServiceBatch
+from screening.models.wire import SeenIds
+from screening.pipeline.draws import DrawRequest, SamplerError, ScreenedText
 from storage.batches import overnight, screenings
 from storage.batches.configurations import Configuration
 from storage.batches.overnight import Answered, DrawWanted, HandedIn

@@ -10,8 +10,8 @@ from datetime import timedelta
 from jobs.agents import Agents
 from jobs.patience import retry_in_thread
 from jobs.port import Clock
-from screening.engine.draws import Draw, SamplerError
-from screening.samplers.probes import other_names, probe
+from screening.models.canaries import other_names, probe
+from screening.pipeline.draws import Draw, SamplerError
 from storage.batches import preflights
 from storage.batches.configurations import Configuration
 from storage.batches.preflights import Preflight

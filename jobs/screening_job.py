@@ -19,11 +19,18 @@ from jobs.patience import retry_in_thread
 from jobs.port import Clock
 from jobs.preflights import Preflights
 from jobs.spend_guard import CaseSpend, Permission, SpendGuard
-from screening.engine.distribution import LabelDistribution
-from screening.engine.draws import Bill, Draw, DrawRequest, DrawSource, SamplerError, Usage, encode_draws
-from screening.engine.guard import guard_for
-from screening.engine.screen import DistributionSource, NodeRun, Reason, Screening, screen, to_a_human
-from screening.samplers.probes import other_names
+from screening.models.canaries import other_names
+from screening.pipeline.draws import (
+    Bill,
+    Draw,
+    DrawRequest,
+    DrawSource,
+    LabelDistribution,
+    SamplerError,
+    Usage,
+    encode_draws,
+)
+from screening.pipeline.engine import DistributionSource, NodeRun, Reason, Screening, guard_for, screen, to_a_human
 from storage.batches import live, pending, screenings
 from storage.batches.configurations import Configurations
 from storage.batches.pending import record_error, record_interruption

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from jobs.agents import Agents, model_settings
 from jobs.patience import retry_in_thread
-from screening.samplers.model_sampler import default_gate
-from screening.samplers.rate import RateGate
+from screening.models.http import default_gate
+from screening.models.limits import RateGate
 from screening.settings import Settings
 from storage.batches import call_limits
 from storage.batches.call_limits import Pace

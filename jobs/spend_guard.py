@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from jobs.port import system_clock
-from screening.engine.draws import Bill
+from screening.pipeline.draws import Bill
 from storage.batches.batch_state import STOPPED, BatchState, Caps, Standing
 from storage.batches.screenings import batch_standing
 from storage.batches.tallies import Totals

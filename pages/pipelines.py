@@ -15,10 +15,8 @@ from pages.ui.charts import NodeMark, diagram_html
 from pages.ui.engine_view import money
 from pages.ui.labels import PROBABILITIES_MEANING, literal, sentence
 from pages.ui.widgets import known_models_or_refuse
-from screening.engine.pipeline import PipelineConfig
-from screening.engine.pipeline_file import shipped_pipelines, write_pipeline
-from screening.engine.prompting import load_prompts
-from screening.engine.whole_way import chain_bound, most_calls
+from screening.pipeline.config import PipelineConfig, chain_bound, most_calls
+from screening.pipeline.files import load_prompts, shipped_pipelines, write_pipeline
 from screening.review.policy import Action, is_allowed, require
 from screening.words import count_of
 from storage.batches.pipelines import StalePipeline, UnreadablePipeline, active_version, keep_version, list_versions

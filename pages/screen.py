@@ -22,7 +22,7 @@ from pages.ui.auth import poll_session
 from pages.ui.context import remember_refusal
 from pages.ui.texts import texts_html
 from screening.datasets.turns import TurnsRefused
-from screening.engine.pipeline import PipelineConfig
+from screening.pipeline.config import PipelineConfig
 from screening.review.policy import Action, Forbidden, is_allowed, require
 from storage.batches import batches, single_texts
 from storage.batches.pipelines import active_version

@@ -15,7 +15,7 @@ from pages.ui import live_configuration as live
 from pages.ui.engine_view import money
 from pages.ui.format import viewer_zone
 from pages.ui.shell import stop_panel
-from screening.engine.draws import Preflight
+from screening.pipeline.draws import Preflight
 from screening.review.policy import Action, is_allowed, require
 from storage.batches.costs import daily_costs
 

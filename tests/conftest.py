@@ -45,8 +45,8 @@ def pytest_collection_finish() -> None:
 
 
 PAUSES = (
-    "screening.samplers.attempts._FIRST_PAUSE_S",
-    "screening.samplers.attempts._LONGEST_PAUSE_S",
+    "screening.models.retries._FIRST_PAUSE_S",
+    "screening.models.retries._LONGEST_PAUSE_S",
     "jobs.breaker.FIRST_PAUSE_S",
     "jobs.breaker.LONGEST_PAUSE_S",
 )

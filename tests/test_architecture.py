@@ -12,8 +12,8 @@ LAYERS = (  # from the bottom; a module may import from its own room and from th
     ("screening.__version__", "screening.labels", "screening.words"),
     ("screening.stopping",),
     ("screening.statistics", "screening.text"),
-    ("screening.engine", "screening.settings"),
-    ("screening.samplers", "screening.datasets", "screening.review"),
+    ("screening.pipeline", "screening.settings"),
+    ("screening.models", "screening.datasets", "screening.review"),
     ("screening.research",),
     ("storage.schema", "storage.identifiers", "storage.clock"),
     ("storage.migrations",),
@@ -40,17 +40,18 @@ PLACES = {
     "streamlit": ("app", "pages"),
     "sqlalchemy": ("storage",),
     "alembic": ("storage",),
-    "anthropic": ("screening.samplers.anthropic",),
+    "anthropic": ("screening.models.anthropic",),
     "procrastinate": ("jobs.procrastinate",),
 }
-PURE = tuple(f"screening.{room}" for room in ("labels", "words", "stopping", "statistics", "text", "engine", "review"))
+PURE = tuple(
+    f"screening.{room}" for room in ("labels", "words", "stopping", "statistics", "text", "pipeline", "review")
+)
 OUTSIDE_WORLD = {
     "asyncio.subprocess", "http", "httpx", "io", "logging", "os", "pathlib", "random", "requests", "shutil", "socket",
     "sqlite3", "subprocess", "tempfile", "time", "urllib",
 }  # fmt: skip
 ALLOWED = {  # files that come with the program, and a function without a connection
-    "screening.engine.prompting": {"pathlib"},
-    "screening.engine.pipeline_file": {"pathlib"},
+    "screening.pipeline.files": {"pathlib"},
     "screening.text.lexicon": {"pathlib"},
 }
 

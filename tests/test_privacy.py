@@ -16,12 +16,12 @@ from sqlalchemy.exc import DBAPIError
 from commands.__main__ import main
 from screening.datasets.reader import read_table
 from screening.datasets.refused import FileRefused
-from screening.engine.draws import DrawRequest, SamplerError, ScreenedText
-from screening.engine.prompting import load_prompts
+from screening.models.anthropic import AnthropicSampler
+from screening.models.settings import ModelSettings
+from screening.pipeline.draws import DrawRequest, SamplerError, ScreenedText
+from screening.pipeline.files import load_prompts
 from screening.review.rating_form import RatingForm, RatingLabel
 from screening.review.triage import Tier
-from screening.samplers.anthropic import AnthropicSampler
-from screening.samplers.model_settings import ModelSettings
 from storage.audit_log import append
 from storage.batches.batches import progress
 from storage.database import Database

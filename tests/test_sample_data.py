@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from screening.engine.draws import ScreenedText
-from screening.engine.guard import guard_for
-from screening.engine.pipeline import preset
-from screening.engine.screen import Screening, screen
 from screening.labels import Outcome
-from screening.samplers.simulated import SimulatedSampler
+from screening.models.simulated import SimulatedSampler
+from screening.pipeline.config import preset
+from screening.pipeline.draws import ScreenedText
+from screening.pipeline.engine import Screening, guard_for, screen
 from screening.text.received import receive
 
 DATA = Path(__file__).parent.parent / "data"

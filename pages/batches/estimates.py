@@ -8,12 +8,11 @@ import pandas as pd
 from jobs.agents import reads_off
 from pages.batches.file_check import Check
 from pages.ui.engine_view import money
-from screening.engine.cost import estimate, usage_per_call
-from screening.engine.draws import Usage
-from screening.engine.pipeline import PipelineConfig
-from screening.engine.prompting import load_prompts
-from screening.engine.whole_way import most_calls, whole_way
 from screening.labels import LABELS, Label
+from screening.pipeline.config import PipelineConfig, most_calls, whole_way
+from screening.pipeline.cost import estimate, usage_per_call
+from screening.pipeline.draws import Usage
+from screening.pipeline.files import load_prompts
 from screening.review.reach import Reach
 from screening.settings import Settings
 from screening.words import count_of

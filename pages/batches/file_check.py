@@ -19,8 +19,8 @@ from screening.datasets.records import Reason
 from screening.datasets.refused import FileRefused
 from screening.datasets.row_validation import Receive, Row
 from screening.datasets.rows import NewCase
-from screening.engine.guard import guard_for
 from screening.labels import Label
+from screening.pipeline.engine import guard_for
 from screening.text.display import visible
 from screening.text.received import ReceivedText
 

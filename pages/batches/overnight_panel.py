@@ -5,7 +5,7 @@ import streamlit as st
 from jobs.agents import overnight_obstacle
 from pages.ui import context
 from pages.ui.labels import NOT_PRIVATE
-from screening.engine.pipeline import PipelineConfig
+from screening.pipeline.config import PipelineConfig
 from screening.settings import Settings
 from screening.words import count_of
 from storage.batches.batch_state import BatchState

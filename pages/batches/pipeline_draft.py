@@ -6,13 +6,11 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from screening.engine.cost import estimate, usage_per_call
-from screening.engine.draws import Usage
-from screening.engine.pipeline import NodeConfig, PipelineConfig
-from screening.engine.pipeline_file import PipelineRefused, check, write_pipeline
-from screening.engine.prompting import PromptSet
-from screening.engine.whole_way import longest, promise
 from screening.labels import OUTCOMES, Label
+from screening.pipeline.config import NodeConfig, PipelineConfig, longest, promise
+from screening.pipeline.cost import estimate, usage_per_call
+from screening.pipeline.draws import Usage
+from screening.pipeline.files import PipelineRefused, PromptSet, check, write_pipeline
 from screening.stopping.rules import StoppingRule, minimum_budget
 
 Draft = dict[str, Any]

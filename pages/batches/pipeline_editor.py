@@ -9,9 +9,9 @@ from streamlit.delta_generator import DeltaGenerator
 from pages.batches.pipeline_draft import Draft, insert_after, node_names, remove, targets_after, with_node
 from pages.ui.labels import literal
 from pages.ui.widgets import number_field
-from screening.engine.pipeline import RULES
-from screening.engine.prompting import PromptSet
 from screening.labels import LABELS
+from screening.pipeline.config import RULES
+from screening.pipeline.files import PromptSet
 from screening.settings import ModelServer
 from screening.stopping.certificates import CERTIFICATES, Certificate, CertifiedMixture
 from screening.stopping.rules import DEFAULT_CONTRACT

@@ -11,9 +11,17 @@ from pages.batches.pipeline_draft import promises
 from pages.ui import context
 from pages.ui.labels import DELTA_MEANING, PROBABILITIES_MEANING, literal, sentence
 from pages.ui.widgets import known_models_or_refuse, number_field
-from screening.engine.pipeline import PipelineConfig, Preset, UndecidableError, preset
-from screening.engine.whole_way import LARGEST_BUDGET, Mix, chain_bound, whole_way
 from screening.labels import Label, Outcome
+from screening.pipeline.config import (
+    LARGEST_BUDGET,
+    Mix,
+    PipelineConfig,
+    Preset,
+    UndecidableError,
+    chain_bound,
+    preset,
+    whole_way,
+)
 from screening.settings import Settings
 from screening.stopping.operating_characteristics import SIMULATED
 from screening.stopping.rules import CountRule, minimum_budget

@@ -24,8 +24,8 @@ from pages.ui.widgets import result_links_html
 from screening.datasets.columnar import Kind, parquet_parts
 from screening.datasets.export import csv_lines, json_array_lines, jsonl_lines, label_studio_task
 from screening.datasets.rows import rejected_csv
-from screening.engine.pipeline import PipelineConfig
 from screening.labels import OUTCOMES, Label
+from screening.pipeline.config import PipelineConfig
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, is_allowed
 from screening.review.reach import Reach

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import streamlit as st
 
 from pages.ui.labels import literal
-from screening.engine.pipeline import NodeConfig, PipelineConfig
-from screening.engine.prompting import PromptError, PromptSet
+from screening.pipeline.config import NodeConfig, PipelineConfig
+from screening.pipeline.files import PromptError, PromptSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

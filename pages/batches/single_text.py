@@ -30,10 +30,9 @@ from screening.datasets.one_conversation import SUFFIXES, decode, detect_shape, 
 from screening.datasets.refused import FileRefused
 from screening.datasets.row_validation import Receive
 from screening.datasets.rows import NewCase
-from screening.engine.pipeline import PipelineConfig
-from screening.engine.screen import Reason
-from screening.engine.whole_way import most_calls
 from screening.labels import Label, Outcome
+from screening.pipeline.config import PipelineConfig, most_calls
+from screening.pipeline.engine import Reason
 from screening.review.actors import Acting
 from screening.review.policy import Action, is_allowed
 from screening.settings import Settings

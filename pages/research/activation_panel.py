@@ -12,12 +12,12 @@ from pages.ui import context
 from pages.ui.format import local_time
 from pages.ui.labels import literal, sentence
 from pages.ui.widgets import known_models_or_refuse
-from screening.engine.draws import SamplerError
-from screening.engine.pipeline import PipelineConfig
-from screening.engine.pipeline_file import shipped_pipelines
+from screening.models.canaries import Probed, probe
+from screening.pipeline.config import PipelineConfig
+from screening.pipeline.draws import SamplerError
+from screening.pipeline.files import shipped_pipelines
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
-from screening.samplers.probes import Probed, probe
 from storage.batches import preflights
 from storage.batches.configurations import Configuration
 from storage.batches.pipelines import PipelineVersion, ReasonMissing, UnreadablePipeline, activate, list_activations

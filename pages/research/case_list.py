@@ -17,8 +17,8 @@ from pages.ui.labels import OUTCOME_WORDS, REASON_WORDS, literal, sentence
 from pages.ui.shell import FOLDER
 from pages.ui.texts import texts_html
 from pages.ui.widgets import case_link
-from screening.engine.screen import Reason
 from screening.labels import Outcome
+from screening.pipeline.engine import Reason
 from screening.review.actors import Actor
 from screening.review.policy import Action, Forbidden, is_allowed
 from screening.text.display import visible

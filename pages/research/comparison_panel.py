@@ -14,9 +14,8 @@ from pages.ui.engine_view import money
 from pages.ui.labels import OUTCOME_WORDS, error_words
 from pages.ui.shell import FIRST_STEPS
 from pages.ui.widgets import case_link, known_models_or_refuse, list_key
-from screening.engine.pipeline import PipelineConfig
-from screening.engine.whole_way import most_calls
 from screening.labels import Outcome
+from screening.pipeline.config import PipelineConfig, most_calls
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from screening.text.display import visible

@@ -19,12 +19,10 @@ from pages.ui.engine_view import (
     node_view,
 )
 from pages.ui.labels import OUTCOME_WORDS, REASON_WORDS
-from screening.engine.distribution import read_distribution
-from screening.engine.draws import decode_draws
-from screening.engine.pipeline import NodeConfig, PipelineConfig
-from screening.engine.screen import MAIN, Reason
-from screening.engine.usable import unusable_sentence
 from screening.labels import Label, Outcome
+from screening.pipeline.config import NodeConfig, PipelineConfig
+from screening.pipeline.draws import decode_draws, read_distribution
+from screening.pipeline.engine import MAIN, Reason, unusable_sentence
 from screening.words import count_of
 from storage.review.evidence import Evidence, NodeEvidence
 

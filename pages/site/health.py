@@ -20,7 +20,7 @@ from jobs.port import system_clock, worker_name
 from pages.ui import context
 from pages.ui.context import singleton
 from pages.ui.format import local_time
-from screening.engine.pipeline import PipelineConfig
+from screening.pipeline.config import PipelineConfig
 from screening.settings import Settings
 from storage.database import passing_fault
 from storage.review.reports import ErrorCounts, require_ready

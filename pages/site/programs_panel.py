@@ -6,9 +6,9 @@ from jobs.notifications_webhook import target_of
 from pages.ui import context
 from pages.ui.format import local_time
 from pages.ui.labels import sentence
+from screening.models.canaries import ALL, UNSAFE
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
-from screening.samplers.probes import ALL, UNSAFE
 from screening.text.display import visible
 from storage.batches import preflights
 from storage.batches.configurations import Configuration

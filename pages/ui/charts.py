@@ -11,9 +11,9 @@ from html import escape
 from typing import Literal
 
 from pages.ui.engine_view import ABSTAINED, NodeView, State, node_view
-from screening.engine.pipeline import NodeConfig, PipelineConfig
-from screening.engine.screen import MAIN
 from screening.labels import LABELS, OUTCOMES, Outcome
+from screening.pipeline.config import NodeConfig, PipelineConfig
+from screening.pipeline.engine import MAIN
 from screening.words import count_of
 
 NOT_SETTLED = "not settled"

@@ -14,7 +14,7 @@ import streamlit as st
 from jobs.agents import Agents
 from jobs.intake import configuration_of
 from pages.ui import http
-from screening.engine.pipeline import PipelineConfig, preset
+from screening.pipeline.config import PipelineConfig, preset
 from screening.review.actors import LOCAL_USER, Acting, Actor
 from screening.review.policy import Forbidden
 from screening.settings import Settings

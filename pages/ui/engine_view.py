@@ -7,12 +7,10 @@ from functools import lru_cache
 from html import escape
 from math import exp, floor
 
-from screening.engine.distribution import LabelDistribution, read_distribution
-from screening.engine.draws import decode_draws
-from screening.engine.pipeline import NodeConfig, PipelineConfig
-from screening.engine.screen import MAIN
-from screening.engine.usable import with_usable_grounds
 from screening.labels import LABELS, Label
+from screening.pipeline.config import NodeConfig, PipelineConfig
+from screening.pipeline.draws import LabelDistribution, decode_draws, read_distribution
+from screening.pipeline.engine import MAIN, with_usable_grounds
 from screening.stopping.rules import (
     Arm,
     Comparison,

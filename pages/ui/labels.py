@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from screening.engine.screen import Reason
 from screening.labels import Outcome
+from screening.pipeline.engine import Reason
 from screening.review.rating_form import Disposition
 from screening.text.display import visible
 from screening.text.flags import Flag

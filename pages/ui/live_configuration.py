@@ -6,13 +6,12 @@ from dataclasses import replace
 from html import escape
 
 from jobs.agents import model_settings
-from screening.engine.draws import Preflight
-from screening.engine.pipeline import PipelineConfig
-from screening.engine.prompting import load_prompts
-from screening.engine.whole_way import promise
-from screening.samplers.model_request import cache_notes
-from screening.samplers.model_settings import dialect
-from screening.samplers.protocols import preflight
+from screening.models.http import preflight
+from screening.models.settings import dialect
+from screening.models.wire import cache_notes
+from screening.pipeline.config import PipelineConfig, promise
+from screening.pipeline.draws import Preflight
+from screening.pipeline.files import load_prompts
 from screening.settings import Settings
 from screening.words import count_of
 from storage.batches.configurations import Configuration

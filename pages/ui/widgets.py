@@ -16,8 +16,8 @@ from jobs.agents import unanswerable
 from pages.ui import context
 from pages.ui.labels import literal
 from pages.ui.shell import FOLDER
-from screening.engine.pipeline import PipelineConfig
 from screening.labels import Outcome
+from screening.pipeline.config import PipelineConfig
 from screening.review.actors import Actor
 from storage.batches.batches import Progress
 from storage.database import Database

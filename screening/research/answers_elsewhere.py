@@ -10,10 +10,9 @@ from typing import Any
 
 from screening.datasets.annotated import content_text
 from screening.datasets.inspect_log import is_inspect_log, sample_files
-from screening.engine.answers import LABEL_WORDS, read_answer
-from screening.engine.draws import Answer, Draw, Usage, unusable
 from screening.labels import Label
-from screening.samplers.replies import Expected, SeenIds, completion_draw, message_draw
+from screening.models.wire import Expected, SeenIds, completion_draw, message_draw
+from screening.pipeline.draws import LABEL_WORDS, Answer, Draw, Usage, read_answer, unusable
 
 NAMED = re.compile(r"(?P<id>.+?)(?:[/#:](?P<node>[a-z][a-z0-9_]*))?(?:[/#:](?P<draw>\d+))?")
 """How a request's ``custom_id`` names its row: ``p7``, ``p7/worker``, ``p7/3`` or ``p7/worker/3``."""

@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from screening.engine.pipeline import NodeConfig, PipelineConfig, chain, pooled_rule
 from screening.labels import Label, Outcome
+from screening.pipeline.config import NodeConfig, PipelineConfig, chain, pooled_rule
 from screening.stopping.rules import MajorityVote, PairwiseMixture, StoppingRule, SuccessiveElimination
 
 VOTES = (1, 3, 5)

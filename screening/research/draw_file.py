@@ -10,7 +10,7 @@ from typing import Self, TextIO
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from screening.engine.draws import decode_draws
+from screening.pipeline.draws import decode_draws
 from screening.research.recording import DrawBook, Item, NodeDraws
 
 

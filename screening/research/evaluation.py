@@ -9,8 +9,8 @@ from typing import Literal
 from screening.datasets.columns import normalised_name
 from screening.datasets.reader import Table, read_table
 from screening.datasets.rows import NewCase
-from screening.engine.draws import ScreenedText, screened_thread
 from screening.labels import LABELS, Label
+from screening.pipeline.draws import ScreenedText, screened_thread
 from screening.research.aegis import LabelOf, Screened, load_aegis
 from screening.research.raw import rows_beside
 from screening.research.recording import Item

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from screening.engine.screen import Guard
 from screening.labels import Label, Outcome
+from screening.pipeline.engine import Guard
 from screening.research.conditions import Condition
 from screening.research.recording import DrawBook, Item
 from screening.research.replay import OUTCOMES, Record, Replay, replay

@@ -7,15 +7,14 @@ from typing import Any, Literal, TypeVar, get_args
 
 import pandas as pd
 
-from screening.engine.draws import Sampler, ScreenedText, encode_draws
-from screening.engine.guard import guard_for
-from screening.engine.pipeline import PipelineConfig, Preset, preset
-from screening.engine.screen import MAIN, Screening
-from screening.engine.screen import screen as screen_one
 from screening.labels import Label, Outcome
+from screening.models.simulated import SimulatedSampler
+from screening.pipeline.config import PipelineConfig, Preset, preset
+from screening.pipeline.draws import Sampler, ScreenedText, encode_draws
+from screening.pipeline.engine import MAIN, Screening, guard_for
+from screening.pipeline.engine import screen as screen_one
 from screening.research.replay import Record
 from screening.research.replay import replay as replay_record
-from screening.samplers.simulated import SimulatedSampler
 from screening.statistics.metrics import Proportion, evaluate
 from screening.stopping.certificates import calibrate, find
 from screening.stopping.rules import DEFAULT_CONTRACT, Contract

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
-from screening.engine.draws import (
+from screening.labels import Label
+from screening.pipeline.draws import (
     Bill,
     Draw,
     DrawRequest,
@@ -16,8 +17,7 @@ from screening.engine.draws import (
     decode_draws,
     encode_draws,
 )
-from screening.engine.screen import Guard, screen
-from screening.labels import Label
+from screening.pipeline.engine import Guard, screen
 from screening.research.conditions import Condition
 from screening.research.replay import Record, replay
 

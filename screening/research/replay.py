@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from screening.engine.draws import decode_draws
-from screening.engine.pipeline import NodeConfig, PipelineConfig
-from screening.engine.screen import Guard
 from screening.labels import LABELS, Label, Outcome
+from screening.pipeline.config import NodeConfig, PipelineConfig
+from screening.pipeline.draws import decode_draws
+from screening.pipeline.engine import Guard
 from screening.stopping.rules import ENDS, NO_DRAW, NONE, Codes, Draws, Ended, Integers, StoppingRule, Stops, run
 
 OUTCOMES: tuple[Outcome, ...] = tuple(Outcome)
@@ -149,7 +149,7 @@ class Replay:
 def replay(pipeline: PipelineConfig, record: Record, guards: Mapping[int, Guard] | None = None) -> Replay:
     """Run the pipeline on recorded draws, all cases at once.
 
-    Rules and routes are those of `screening.engine.screen`; calls are those up to the first draw that left no hope,
+    Rules and routes are those of `screening.pipeline.engine`; calls are those up to the first draw that left no hope,
     where a live run may have paid for the rest of its batch already. What the text itself forbids is applied to the
     cases of ``guards`` (by their place) and to no other. A second look at a safe is not replayed. Nothing is asked;
     nodes that the record does not know leave their cases unsettled.

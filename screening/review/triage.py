@@ -35,8 +35,8 @@ from enum import IntEnum, StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from screening.engine.screen import NodeRun, Reason, Screening
 from screening.labels import Label, Outcome
+from screening.pipeline.engine import NodeRun, Reason, Screening
 from screening.text.flags import Flag
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from screening.engine.draws import ScreenedText, ScreenedThread, screened_thread
+from screening.pipeline.draws import ScreenedText, ScreenedThread, screened_thread
 from screening.text.conversation import thread_of
 from screening.text.exact import unescape
 from screening.text.masking import MASKING_VERSION, mask

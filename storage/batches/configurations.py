@@ -11,8 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 from sqlalchemy import Connection, exists, select
 
-from screening.engine.pipeline import PipelineConfig
-from screening.engine.whole_way import chain_bound, promises
+from screening.pipeline.config import PipelineConfig, chain_bound, promises
 from storage.database import Database, insert_into
 from storage.schema import cases, configurations, node_runs
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, and_, func, insert, select, update
 
-from screening.engine.draws import Answer, Draw, Usage, decode_draws, unusable
-from screening.engine.screen import MAIN
+from screening.pipeline.draws import Answer, Draw, Usage, decode_draws, unusable
+from screening.pipeline.engine import MAIN
 from storage.batches.batch_state import standing, was_cancelled
 from storage.batches.overnight_costs import lose_unused_in
 from storage.batches.pending import batches_with_ready_cases

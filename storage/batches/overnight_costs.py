@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, exists, func, select
 
-from screening.engine.draws import Usage
+from screening.pipeline.draws import Usage
 from storage.batches.batch_state import Caps, standing, was_cancelled
 from storage.batches.pending import keep_error
 from storage.database import Database

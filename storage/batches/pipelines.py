@@ -8,8 +8,8 @@ from typing import Any
 from pydantic import ValidationError
 from sqlalchemy import Connection, Row, func, insert, select
 
-from screening.engine.pipeline import PipelineConfig, require_decidable
-from screening.engine.pipeline_file import PipelineRefused
+from screening.pipeline.config import PipelineConfig, require_decidable
+from screening.pipeline.files import PipelineRefused
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from storage.audit_log import append, serialise

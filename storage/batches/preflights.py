@@ -6,9 +6,9 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select
 
+from screening.models.canaries import Probed
 from screening.review.actors import Acting
 from screening.review.policy import Action, require
-from screening.samplers.probes import Probed
 from storage.audit_log import append, serialise
 from storage.database import Database, record
 from storage.schema import preflight_overrides, preflights

@@ -8,10 +8,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Select, bindparam, select
 
-from screening.engine.distribution import read_distribution
-from screening.engine.draws import Answer, Draw, Usage, decode_draws, encode_draws, unusable
-from screening.engine.screen import NodeRun
 from screening.labels import Label
+from screening.pipeline.draws import Answer, Draw, Usage, decode_draws, encode_draws, read_distribution, unusable
+from screening.pipeline.engine import NodeRun
 from screening.stopping.rules import Ended, Verdict
 from storage.batches.tallies import Totals
 from storage.database import record

@@ -9,10 +9,10 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, exists, select
 
-from screening.engine.draws import ScreenedText
-from screening.engine.pipeline import PipelineConfig
-from screening.engine.screen import MAIN, NodeRun, Reason, Screening, to_a_human
 from screening.labels import Label, Outcome
+from screening.pipeline.config import PipelineConfig
+from screening.pipeline.draws import ScreenedText
+from screening.pipeline.engine import MAIN, NodeRun, Reason, Screening, to_a_human
 from screening.review.actors import SYSTEM
 from screening.review.reach import Reach
 from screening.review.triage import Placement, audit_placement, tier_for

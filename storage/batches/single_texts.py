@@ -10,10 +10,10 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, bindparam, exists, select
 
 from screening.datasets.rows import NewCase
-from screening.engine.distribution import read_distribution
-from screening.engine.pipeline import PipelineConfig
-from screening.engine.screen import NodeRun, Reason
 from screening.labels import Outcome
+from screening.pipeline.config import PipelineConfig
+from screening.pipeline.draws import read_distribution
+from screening.pipeline.engine import NodeRun, Reason
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, Forbidden
 from screening.text.conversation import Thread, thread_of

@@ -6,7 +6,7 @@ from math import sqrt
 
 from sqlalchemy import Connection, Float, case, cast, func, select
 
-from screening.engine.pipeline import version_of
+from screening.pipeline.config import version_of
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from storage.database import Database

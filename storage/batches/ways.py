@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, func, select
 
-from screening.engine.pipeline import PipelineConfig
-from screening.engine.screen import MAIN, Reason
 from screening.labels import OUTCOMES, Label
+from screening.pipeline.config import PipelineConfig
+from screening.pipeline.engine import MAIN, Reason
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from storage.database import Database

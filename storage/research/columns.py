@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Connection, Text, and_, case, cast, func, select
 
-from screening.engine.guard import guard_for
-from screening.engine.screen import MAIN, Guard
 from screening.labels import Label, Outcome
+from screening.pipeline.engine import MAIN, Guard, guard_for
 from screening.research.corrected import INCONCLUSIVE, UNREAD
 from screening.research.experiments import Drawn
 from screening.research.replay import OUTCOMES, NodeRecord, Record, node_record, number_sequences

@@ -7,8 +7,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Select, exists, select, update
 
-from screening.engine.draws import Usage
-from screening.engine.screen import Screening
+from screening.pipeline.draws import Usage
+from screening.pipeline.engine import Screening
 from storage.batches.batch_state import Caps
 from storage.batches.configurations import UnreadableConfiguration, load_configuration
 from storage.batches.screenings import CaseForScreening, case_of

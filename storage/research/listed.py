@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Connection, Select, exists, false, select, union_all
 
-from screening.engine.screen import MAIN
 from screening.labels import Label
+from screening.pipeline.engine import MAIN
 from storage.accepted import accepted_labels, is_accepted
 from storage.database import begins
 from storage.kinds import IN_REVIEW, PENDING, Kind, kinds

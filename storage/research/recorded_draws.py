@@ -10,10 +10,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Text, cast, func, select
 
-from screening.engine.draws import ScreenedText
-from screening.engine.guard import guard_for
-from screening.engine.screen import MAIN, Guard
 from screening.labels import Label
+from screening.pipeline.draws import ScreenedText
+from screening.pipeline.engine import MAIN, Guard, guard_for
 from screening.research.recording import DrawBook, Item, NodeDraws
 from screening.review.actors import Actor
 from screening.review.policy import Action, require

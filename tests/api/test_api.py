@@ -23,8 +23,8 @@ from jobs.agents import accepted_names
 from jobs.notifications_webhook import signature
 from jobs.programs import tell_settled
 from screening.datasets.mapping import FileMapping
-from screening.engine.pipeline import preset
 from screening.labels import Label, Outcome
+from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER
 from screening.review.policy import Forbidden
 from screening.review.reach import Reach

@@ -13,7 +13,7 @@ from jobs.intake import BatchRequest, fill_batch, open_batch
 from jobs.port import system_clock
 from pages.research.comparison_table import differing_pairs
 from screening.datasets.reader import read_table
-from screening.engine.pipeline import preset
+from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from storage.batches.batches import progress

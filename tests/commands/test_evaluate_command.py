@@ -14,8 +14,8 @@ from openpyxl import Workbook
 
 from commands.__main__ import main
 from pages.ui.downloads import HEADER
-from screening.engine.pipeline import chain
-from screening.engine.pipeline_file import write_pipeline
+from screening.pipeline.config import chain
+from screening.pipeline.files import write_pipeline
 from screening.review.actors import LOCAL_USER
 from screening.stopping.rules import MajorityVote
 from storage.batches.batches import list_batches

@@ -8,9 +8,9 @@ from sqlalchemy import select
 
 from commands.__main__ import main
 from jobs.agents import settings_for
-from screening.engine.draws import SamplerError
-from screening.engine.pipeline import preset
-from screening.engine.pipeline_file import read_pipeline, shipped_pipelines, write_pipeline
+from screening.pipeline.config import preset
+from screening.pipeline.draws import SamplerError
+from screening.pipeline.files import read_pipeline, shipped_pipelines, write_pipeline
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from storage.batches.pipelines import activate, keep_version

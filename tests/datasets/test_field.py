@@ -12,8 +12,8 @@ from screening.datasets.reader import read_table
 from screening.datasets.records import Reason
 from screening.datasets.refused import ColumnsUnclear, FileRefused
 from screening.datasets.rows import NewCase, RejectedRow
-from screening.engine.screen import Reason as Ended
 from screening.labels import Label
+from screening.pipeline.engine import Reason as Ended
 from screening.text.conversation import Judged, Role
 from screening.text.flags import REFUSES_SAFE, STATED, Flag
 

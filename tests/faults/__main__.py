@@ -15,14 +15,13 @@ from pathlib import Path
 from screening.datasets.reader import read_table
 from screening.datasets.refused import FileRefused
 from screening.datasets.rows import NewCase
-from screening.engine.draws import SamplerError, ScreenedText
-from screening.engine.guard import guard_for
-from screening.engine.pipeline import preset
-from screening.engine.prompting import load_prompts
-from screening.engine.screen import Guard, screen
 from screening.labels import Outcome
-from screening.samplers.anthropic import AnthropicSampler
-from screening.samplers.model_settings import ModelSettings
+from screening.models.anthropic import AnthropicSampler
+from screening.models.settings import ModelSettings
+from screening.pipeline.config import preset
+from screening.pipeline.draws import SamplerError, ScreenedText
+from screening.pipeline.engine import Guard, guard_for, screen
+from screening.pipeline.files import load_prompts
 from screening.text.flags import REFUSES_SAFE
 from tests.faults.files import FOLDER, MADE, SENTENCE
 from tests.fixtures.replies import FAULTY, MODEL

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from screening.engine.draws import ScreenedText
+from screening.pipeline.draws import ScreenedText
 from screening.text.flags import Flag
 from screening.text.injection import injection_flags
 from screening.text.received import receive

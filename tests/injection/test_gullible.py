@@ -4,13 +4,12 @@ import asyncio
 
 import pytest
 
-from screening.engine.guard import guard_for
-from screening.engine.pipeline import preset
-from screening.engine.prompting import load_prompts
-from screening.engine.screen import Guard, Reason, Screening, screen
 from screening.labels import Outcome
-from screening.samplers.anthropic import AnthropicSampler
-from screening.samplers.model_settings import ModelSettings
+from screening.models.anthropic import AnthropicSampler
+from screening.models.settings import ModelSettings
+from screening.pipeline.config import preset
+from screening.pipeline.engine import Guard, Reason, Screening, guard_for, screen
+from screening.pipeline.files import load_prompts
 from screening.text.flags import Flag
 from screening.text.injection import injection_flags
 from tests.injection.suite import Probe, read_probes

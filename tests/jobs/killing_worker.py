@@ -12,7 +12,7 @@ from jobs.local import LocalRunner, only_worker
 from jobs.port import Runner, system_clock
 from jobs.procrastinate import ProcrastinateRunner
 from jobs.screening_job import ScreeningJob
-from screening.engine.draws import Draw, DrawRequest, DrawSource
+from screening.pipeline.draws import Draw, DrawRequest, DrawSource
 from screening.settings import Settings
 from storage.batches.configurations import Configuration
 from storage.database import Database

@@ -12,8 +12,8 @@ from jobs.port import Runner, system_clock
 from jobs.procrastinate import ProcrastinateRunner
 from jobs.screening_job import ScreeningJob
 from screening.datasets.rows import NewCase
-from screening.engine.draws import Draw, DrawRequest, DrawSource
-from screening.engine.pipeline import preset
+from screening.pipeline.config import preset
+from screening.pipeline.draws import Draw, DrawRequest, DrawSource
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from screening.text.received import receive

@@ -14,8 +14,8 @@ from jobs.agents import Agents
 from jobs.comparing import AT_ONCE, ComparisonRunner
 from jobs.intake import configuration
 from jobs.port import system_clock
-from screening.engine.draws import DrawRequest, SamplerError
-from screening.engine.pipeline import Preset, preset
+from screening.pipeline.config import Preset, preset
+from screening.pipeline.draws import DrawRequest, SamplerError
 from screening.review.actors import LOCAL_USER
 from screening.review.policy import Forbidden
 from screening.settings import Settings

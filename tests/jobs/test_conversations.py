@@ -11,10 +11,10 @@ from jobs.intake import receiver
 from screening.datasets.columns import ColumnMapping, ConversationReading, Shape
 from screening.datasets.reader import read_table
 from screening.datasets.rows import NewCase
-from screening.engine.draws import DrawRequest, ScreenedText, screened_thread
-from screening.engine.prompting import load_prompts
-from screening.samplers.model_request import data_block, prepare_call
-from screening.samplers.model_settings import Dialect, ModelSettings
+from screening.models.settings import Dialect, ModelSettings
+from screening.models.wire import data_block, prepare_call
+from screening.pipeline.draws import DrawRequest, ScreenedText, screened_thread
+from screening.pipeline.files import load_prompts
 from screening.settings import Settings
 from screening.text.conversation import Judged, Question
 from storage.batches.case_texts import text_to_send

@@ -9,9 +9,9 @@ from jobs.first_answers import FIRST_CASES, FirstAnswers
 from jobs.local import LocalRunner
 from jobs.port import system_clock
 from jobs.screening_job import ScreeningJob
-from screening.engine.draws import SamplerError, decode_draws
-from screening.engine.screen import NodeRun, Reason, Screening
 from screening.labels import Label, Outcome
+from screening.pipeline.draws import SamplerError, decode_draws
+from screening.pipeline.engine import NodeRun, Reason, Screening
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from screening.stopping.rules import Ended, Verdict

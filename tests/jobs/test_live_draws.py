@@ -7,8 +7,8 @@ from sqlalchemy import select
 
 from jobs.agents import Agents
 from jobs.port import system_clock
-from screening.engine.draws import Draw, DrawRequest, DrawSource, encode_draws
 from screening.labels import Label
+from screening.pipeline.draws import Draw, DrawRequest, DrawSource, encode_draws
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from storage.batches import live, single_texts

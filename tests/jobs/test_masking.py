@@ -12,7 +12,7 @@ from jobs.local import LocalRunner
 from jobs.port import system_clock
 from jobs.screening_job import ScreeningJob
 from screening.datasets.rows import NewCase
-from screening.engine.pipeline import preset
+from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from screening.text.received import receive

@@ -13,7 +13,7 @@ from jobs.agents import Agents
 from jobs.model_at_start import ModelAtStart
 from jobs.port import system_clock
 from jobs.preflights import Preflights
-from screening.engine.pipeline import PipelineConfig, preset
+from screening.pipeline.config import PipelineConfig, preset
 from screening.settings import Settings
 from storage.batches import preflights
 from storage.batches.pipelines import activate, keep_version

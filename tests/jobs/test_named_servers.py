@@ -10,8 +10,8 @@ from jobs.preflights import Preflights
 from jobs.screening_job import ScreeningJob
 from pages.ui.live_configuration import facts
 from screening.datasets.rows import NewCase
-from screening.engine.draws import SamplerError
-from screening.engine.pipeline import PipelineConfig, preset
+from screening.pipeline.config import PipelineConfig, preset
+from screening.pipeline.draws import SamplerError
 from screening.research.binding import model_words
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings

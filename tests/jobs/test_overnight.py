@@ -19,11 +19,10 @@ from jobs.overnight import OvernightRunner
 from jobs.overnight_cases import MOST_TRIES
 from jobs.port import system_clock
 from screening.datasets.rows import NewCase
-from screening.engine.draws import encode_draws
-from screening.engine.guard import guard_for
-from screening.engine.pipeline import PipelineConfig, preset
-from screening.engine.screen import screen
 from screening.labels import Label
+from screening.pipeline.config import PipelineConfig, preset
+from screening.pipeline.draws import encode_draws
+from screening.pipeline.engine import guard_for, screen
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from screening.text.received import receive
@@ -43,7 +42,7 @@ from storage.settings_store import change, current
 from tests.jobs import overnight_worker
 from tests.jobs.files import SENTENCES
 from tests.jobs.processes import NotingStub, Workers, wait_for
-from tests.samplers.recorded import RecordedSampler, Recording
+from tests.models.recorded import RecordedSampler, Recording
 from tests.storage.inbox_cases import NOW
 from tests.stub_server import StubPlan, TextRule
 

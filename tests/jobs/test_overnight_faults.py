@@ -7,8 +7,8 @@ import pytest
 from sqlalchemy import select, update
 
 from jobs.agents import Agents
-from screening.engine.cost import cost_usd
-from screening.engine.draws import Usage
+from screening.pipeline.cost import cost_usd
+from screening.pipeline.draws import Usage
 from screening.review.actors import LOCAL_USER, Acting
 from storage.batches import batches, overnight
 from storage.batches.batch_state import BatchState, Caps

@@ -8,7 +8,7 @@ from jobs.local import LocalRunner
 from jobs.port import system_clock
 from jobs.screening_job import ScreeningJob
 from screening.datasets.rows import NewCase
-from screening.engine.pipeline_file import shipped_pipelines
+from screening.pipeline.files import shipped_pipelines
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from screening.text.received import receive

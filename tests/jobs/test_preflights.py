@@ -13,11 +13,11 @@ from jobs.local import LocalRunner
 from jobs.port import system_clock
 from jobs.preflights import Preflights
 from jobs.screening_job import ScreeningJob
-from screening.engine.draws import SamplerError
-from screening.engine.pipeline import preset
+from screening.models.canaries import ALL, UNSAFE, Probed
+from screening.pipeline.config import preset
+from screening.pipeline.draws import SamplerError
 from screening.review.actors import LOCAL_USER
 from screening.review.policy import Forbidden
-from screening.samplers.probes import ALL, UNSAFE, Probed
 from screening.settings import Settings
 from storage.audit_log import events
 from storage.batches import preflights

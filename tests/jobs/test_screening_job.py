@@ -11,9 +11,9 @@ from jobs.agents import Agents
 from jobs.port import system_clock
 from jobs.screening_job import MOST_STARTS, ScreeningJob
 from screening.datasets.rows import NewCase
-from screening.engine.cost import cost_usd
-from screening.engine.draws import Draw, DrawRequest, DrawSource
 from screening.labels import Label
+from screening.pipeline.cost import cost_usd
+from screening.pipeline.draws import Draw, DrawRequest, DrawSource
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from screening.text.received import receive

@@ -21,9 +21,9 @@ from jobs.intake import configuration
 from jobs.port import system_clock
 from jobs.shared_limit import LAPSES_S, PLACES, RATE, UNDER_WAY_S, SharedLimiter, pace_of, share_places
 from screening.datasets.rows import NewCase
-from screening.engine.pipeline import preset
+from screening.models.limits import RateGate
+from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER
-from screening.samplers.rate import RateGate
 from screening.settings import Settings
 from screening.text.received import receive
 from storage.batches import call_limits as limits_in_storage

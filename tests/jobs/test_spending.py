@@ -14,7 +14,7 @@ from jobs.port import system_clock
 from jobs.screening_job import ScreeningJob
 from jobs.spend_guard import FRESH_S
 from screening.datasets.rows import NewCase
-from screening.engine.draws import Draw, DrawRequest, DrawSource, SamplerError, Usage
+from screening.pipeline.draws import Draw, DrawRequest, DrawSource, SamplerError, Usage
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from screening.text.received import receive

@@ -39,8 +39,8 @@ AT_FIRST, IN_THE_END = "not mutmut and not nothing_served", "not mutmut"
 FAILED, NOT_COLLECTED = 1, 2
 """What pytest ends with where a test fails, and where a module cannot be read."""
 SEED = 0
-STOPPING, STATISTICS, ENGINE, STORAGE = "tests/stopping", "tests/statistics", "tests/engine", "tests/storage"
-LOGPROBS, REPLAY = "tests/samplers/test_logprobs.py", "tests/research/test_replay.py"
+STOPPING, STATISTICS, PIPELINE, STORAGE = "tests/stopping", "tests/statistics", "tests/pipeline", "tests/storage"
+LOGPROBS, REPLAY = "tests/models/test_logprobs.py", "tests/research/test_replay.py"
 
 MODULES = {
     "screening/stopping/evidence.py": [f"{STOPPING}/test_rules.py", f"{STOPPING}/test_theory.py"],
@@ -68,17 +68,17 @@ MODULES = {
     "screening/statistics/verification/change.py": [
         f"{STATISTICS}/test_verification_{each}.py" for each in ("change", "claims")
     ],
-    "screening/engine/answers.py": [f"{ENGINE}/test_answers.py"],
-    "screening/engine/guard.py": [f"{ENGINE}/test_guard.py"],
-    "screening/engine/cost.py": [f"{ENGINE}/test_cost.py"],
-    "screening/engine/draws.py": [f"{ENGINE}/test_draws.py", f"{ENGINE}/test_screen.py"],
-    "screening/engine/usable.py": [f"{ENGINE}/test_usable.py"],
-    "screening/engine/screen.py": [f"{ENGINE}/test_screen.py", f"{ENGINE}/test_usable.py", LOGPROBS],
-    "screening/engine/pipeline.py": [f"{ENGINE}/test_pipeline.py"],
-    "screening/engine/distribution.py": [f"{ENGINE}/test_distribution.py"],
-    "screening/engine/pipeline_file.py": [f"{ENGINE}/test_pipeline_file.py"],
-    "screening/engine/prompting.py": [f"{ENGINE}/test_prompting.py"],
-    "screening/engine/whole_way.py": [f"{ENGINE}/test_whole_way.py"],
+    "screening/pipeline/cost.py": [f"{PIPELINE}/test_cost.py"],
+    "screening/pipeline/draws.py": [
+        *(f"{PIPELINE}/test_{each}.py" for each in ("answers", "draws", "screen", "distribution")),
+        LOGPROBS,
+    ],
+    "screening/pipeline/engine.py": [
+        *(f"{PIPELINE}/test_{each}.py" for each in ("guard", "usable", "screen")),
+        LOGPROBS,
+    ],
+    "screening/pipeline/config.py": [f"{PIPELINE}/test_pipeline.py", f"{PIPELINE}/test_whole_way.py"],
+    "screening/pipeline/files.py": [f"{PIPELINE}/test_pipeline_file.py", f"{PIPELINE}/test_prompting.py"],
     "storage/visibility.py": [
         f"{STORAGE}/test_visibility.py",
         *(f"{STORAGE}/review/test_{each}.py" for each in ("served", "evidence", "adjudication")),

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from screening.engine.draws import Draw, DrawRequest, SamplerError, ScreenedText, Usage
-from screening.engine.screen import Guard, screen
 from screening.labels import Label, Outcome
+from screening.models.simulated import Distribution, KnownSampler
+from screening.pipeline.draws import Draw, DrawRequest, SamplerError, ScreenedText, Usage
+from screening.pipeline.engine import Guard, screen
 from screening.research.comparison import compare, compare_all_codes, outcomes_by_case
 from screening.research.conditions import Condition, our_conditions, paper_conditions
 from screening.research.draw_file import GrowingFile, draw_lines, read_draws, read_growing
@@ -25,7 +26,6 @@ from screening.research.experiments import (
 )
 from screening.research.recording import DrawBook, Item, NodeDraws, Purse, find_unsettled, record_draws
 from screening.research.replay import Record, replay
-from screening.samplers.known import Distribution, KnownSampler
 from screening.statistics.metrics import evaluate, reference_codes
 
 ALL = (*paper_conditions(), *our_conditions())

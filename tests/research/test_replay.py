@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from screening.engine.draws import Answer, Draw, DrawRequest, ScreenedText, decode_draws, encode_draws, unusable
-from screening.engine.pipeline import NodeConfig, PipelineConfig, chain
-from screening.engine.screen import Guard, Screening, screening_steps
 from screening.labels import LABELS, Label, Outcome
+from screening.pipeline.config import NodeConfig, PipelineConfig, chain
+from screening.pipeline.draws import Answer, Draw, DrawRequest, ScreenedText, decode_draws, encode_draws, unusable
+from screening.pipeline.engine import Guard, Screening, screening_steps
 from screening.research.conditions import Condition, our_conditions, paper_conditions
 from screening.research.replay import Record, replay
 from screening.stopping.rules import (

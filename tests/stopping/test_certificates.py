@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from screening.engine.pipeline import PipelineConfig, pooled_rule, preset
 from screening.labels import LABELS, Label
+from screening.pipeline.config import PipelineConfig, pooled_rule, preset
 from screening.stopping.certificates import (
     CERTIFICATES,
     DIGITS,

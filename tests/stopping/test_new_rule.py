@@ -8,11 +8,11 @@ import pytest
 
 from commands.__main__ import main
 from pages.ui.engine_view import State, node_view
-from screening.engine.draws import ScreenedText, decode_draws
-from screening.engine.pipeline import RULES, chain
-from screening.engine.pipeline_file import read_pipeline, write_pipeline
-from screening.engine.screen import Guard, screen
 from screening.labels import Label, Outcome
+from screening.pipeline.config import RULES, chain
+from screening.pipeline.draws import ScreenedText, decode_draws
+from screening.pipeline.engine import Guard, screen
+from screening.pipeline.files import read_pipeline, write_pipeline
 from screening.research.replay import Record, replay
 from screening.stopping.rules import NO_DRAW, Draws, Integers, StoppingRule, first_named
 

@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import select
 
 from screening.datasets.rows import NewCase
-from screening.engine.draws import Answer, Draw, Usage, unusable
-from screening.engine.pipeline import preset
-from screening.engine.screen import MAIN, NodeRun, Reason, Screening
 from screening.labels import Label, Outcome
+from screening.pipeline.config import preset
+from screening.pipeline.draws import Answer, Draw, Usage, unusable
+from screening.pipeline.engine import MAIN, NodeRun, Reason, Screening
 from screening.review.actors import LOCAL_USER
 from screening.review.reach import Reach
 from screening.stopping.rules import Ended, Verdict

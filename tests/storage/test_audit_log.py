@@ -14,8 +14,8 @@ from sqlalchemy import delete, select, text, update
 
 from jobs.audit_anchors import anchor_if_due, kept_anchors
 from jobs.notifications_webhook import signature
-from screening.engine.pipeline import preset
 from screening.labels import Label, Outcome
+from screening.pipeline.config import preset
 from screening.review.policy import Forbidden
 from screening.review.reach import Reach
 from screening.settings import Settings

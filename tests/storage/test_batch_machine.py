@@ -19,9 +19,9 @@ from sqlalchemy import func, select
 from jobs.agents import Agents
 from jobs.screening_job import ScreeningJob
 from screening.datasets.rows import NewCase, RejectedRow
-from screening.engine.draws import Answer, Draw, DrawRequest, DrawSource, SamplerError, unusable
-from screening.engine.pipeline import preset
 from screening.labels import Outcome
+from screening.pipeline.config import preset
+from screening.pipeline.draws import Answer, Draw, DrawRequest, DrawSource, SamplerError, unusable
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from screening.text.received import receive

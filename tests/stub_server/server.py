@@ -13,8 +13,8 @@ from typing import Any, Self
 from aiohttp import web
 from pydantic import ValidationError
 
-from screening.engine.draws import ScreenedText
-from screening.samplers.probes import ALL
+from screening.models.canaries import ALL
+from screening.pipeline.draws import ScreenedText
 from tests.stub_server.answering import answer_to, chat_completion, completion, message
 from tests.stub_server.asked import Asked, read_asked
 from tests.stub_server.batches import StubBatches

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screening.engine.draws import Draw, DrawRequest, ScreenedText
-from screening.engine.guard import guard_for
-from screening.engine.pipeline import preset
-from screening.engine.screen import Reason, screen
 from screening.labels import Label, Outcome
+from screening.pipeline.config import preset
+from screening.pipeline.draws import Draw, DrawRequest, ScreenedText
+from screening.pipeline.engine import Reason, guard_for, screen
 from screening.text.flags import Flag
 from screening.text.received import receive
 from screening.text.risk_statements import StatementKind, risk_flags, risk_statements

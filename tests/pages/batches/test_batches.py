@@ -12,8 +12,8 @@ from streamlit.testing.v1.element_tree import Button, Radio
 from pages.batches.intake_runs import intake_runs
 from pages.batches.pipelines import WHY_LEFT
 from pages.batches.progress import results_csv, results_jsonl
-from screening.engine.pipeline import preset
 from screening.labels import Outcome
+from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER, Actor
 from screening.review.reach import Reach
 from storage.batches import batches

@@ -8,10 +8,10 @@ from jobs.intake import receiver
 from pages.batches.estimates import assumed_calls, basis_words, batch_estimate, estimate_table, review_estimate
 from pages.batches.file_check import Check, check
 from screening.datasets.reader import read_table
-from screening.engine.cost import cost_usd, usage_per_call
-from screening.engine.pipeline import preset
-from screening.engine.prompting import load_prompts
 from screening.labels import Outcome
+from screening.pipeline.config import preset
+from screening.pipeline.cost import cost_usd, usage_per_call
+from screening.pipeline.files import load_prompts
 from screening.review.reach import Reach
 from screening.settings import Settings
 from storage.batches.batches import list_batches

@@ -14,10 +14,9 @@ from pages.batches.pipeline_draft import (
     targets_after,
     with_node,
 )
-from screening.engine.pipeline import PipelineConfig, chain, preset
-from screening.engine.prompting import load_prompts
-from screening.engine.whole_way import chain_bound, most_calls
 from screening.labels import Label
+from screening.pipeline.config import PipelineConfig, chain, chain_bound, most_calls, preset
+from screening.pipeline.files import load_prompts
 from screening.stopping.rules import MajorityVote
 
 RECOMMENDED = preset("recommended")

@@ -11,12 +11,11 @@ from pages.batches.prompt_panel import prompt_facts
 from pages.ui import context
 from pages.ui.labels import literal
 from pages.ui.shell import ANOTHER, ELSEWHERE
-from screening.engine.pipeline import preset
-from screening.engine.pipeline_file import read_pipeline, write_pipeline
-from screening.engine.prompting import PromptError, load_prompts
 from screening.labels import Label
+from screening.models.canaries import ALL, UNSAFE, Probed
+from screening.pipeline.config import preset
+from screening.pipeline.files import PromptError, load_prompts, read_pipeline, write_pipeline
 from screening.review.actors import LOCAL_USER
-from screening.samplers.probes import ALL, UNSAFE, Probed
 from storage.batches import preflights
 from storage.batches.pipelines import activate, active_version, keep_version, list_versions
 from storage.database import Database

@@ -16,7 +16,7 @@ from commands.__main__ import main
 from jobs.port import system_clock
 from pages.batches.single_text import Typed, press_of, status_html
 from pages.ui import context
-from screening.engine.pipeline import preset
+from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER
 from screening.text.conversation import Judged, Question
 from storage import settings_store

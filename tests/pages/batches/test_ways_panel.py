@@ -1,8 +1,8 @@
 """A batch on the drawing: counts on the ways, and a link to the cases that took them."""
 
 from pages.batches.progress import ways_html
-from screening.engine.pipeline import preset
 from screening.labels import Label
+from screening.pipeline.config import preset
 from storage.batches.ways import Ways
 
 FOUND = Ways(

@@ -11,7 +11,7 @@ from jobs.intake import configuration
 from jobs.port import system_clock
 from pages.research.comparison_panel import figures_of
 from pages.research.comparison_table import differing_pairs
-from screening.engine.pipeline import preset
+from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.settings import Settings
 from storage.batches.configurations import save_configuration

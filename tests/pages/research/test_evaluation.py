@@ -12,8 +12,8 @@ from jobs import evaluating
 from jobs.evaluating import Ask, experiment
 from pages.research.evaluation_view import Load, results_frame, sweep_counts, table_of, what_if_figures
 from pages.ui.downloads import as_data_card
-from screening.engine.draws import ScreenedText
 from screening.labels import Label
+from screening.pipeline.draws import ScreenedText
 from screening.research.conditions import Condition, WhatIf, budget_conditions
 from screening.research.experiments import run_conditions
 from screening.research.recording import Item

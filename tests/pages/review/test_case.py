@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 from pages.review.case_trail import DECIDED_MEANWHILE, flag_sentence
 from pages.review.evidence_view import evidence_html, outcome_words, stopped_words
 from pages.ui.engine_view import node_view
-from screening.engine.pipeline import preset
+from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER
 from screening.review.rating_form import RatingLabel
 from storage.batches.batches import cancel

@@ -10,12 +10,12 @@ from pages.site.programs_panel import PENDING
 from pages.ui import context
 from pages.ui import live_configuration as live
 from pages.ui.auth import Unidentified, again_html, sign_in_of
-from screening.engine.draws import Preflight
-from screening.engine.pipeline import preset
-from screening.engine.screen import Reason
 from screening.labels import Outcome
+from screening.models.canaries import ALL, Probed
+from screening.pipeline.config import preset
+from screening.pipeline.draws import Preflight
+from screening.pipeline.engine import Reason
 from screening.review.actors import LOCAL_USER, Role
-from screening.samplers.probes import ALL, Probed
 from screening.settings import Settings
 from storage import settings_store
 from storage.batches import preflights

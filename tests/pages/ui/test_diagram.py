@@ -3,8 +3,8 @@
 import re
 
 from pages.ui.charts import NOT_SETTLED, NodeMark, WayMark, diagram_html, way_html
-from screening.engine.pipeline import preset
-from screening.engine.pipeline_file import shipped_pipelines
+from screening.pipeline.config import preset
+from screening.pipeline.files import shipped_pipelines
 
 
 def _listed(html: str) -> list[str]:

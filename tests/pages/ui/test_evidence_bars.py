@@ -10,10 +10,9 @@ from math import log
 import pytest
 
 from pages.ui.engine_view import LINE, bands_fold_html, bars_html, legend_html, steps
-from screening.engine.distribution import read_distribution
-from screening.engine.draws import decode_draws
-from screening.engine.pipeline import preset
 from screening.labels import LABELS, Label
+from screening.pipeline.config import preset
+from screening.pipeline.draws import decode_draws, read_distribution
 from screening.stopping.evidence import log_evidence
 from screening.stopping.rules import (
     Draws,

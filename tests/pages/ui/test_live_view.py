@@ -21,8 +21,8 @@ from pages.ui.engine_view import (
 )
 from pages.ui.shell import footer_html, notice_html
 from pages.ui.texts import text_html
-from screening.engine.pipeline import preset
 from screening.labels import LABELS, Label
+from screening.pipeline.config import preset
 from storage.settings_store import SiteSettings
 
 RECOMMENDED, PAPER = preset("recommended"), preset("paper")

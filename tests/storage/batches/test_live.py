@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import func, select, text, update
 
-from screening.engine.distribution import LabelDistribution
 from screening.labels import Label
+from screening.pipeline.draws import LabelDistribution
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Forbidden
 from storage.batches import live, single_texts

@@ -2,7 +2,7 @@
 
 import pytest
 
-from screening.engine.pipeline import PipelineConfig, UndecidableError, chain, preset
+from screening.pipeline.config import PipelineConfig, UndecidableError, chain, preset
 from screening.review.policy import Forbidden
 from screening.stopping.rules import PairwiseMixture
 from storage.audit_log import events

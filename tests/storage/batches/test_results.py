@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import insert, update
 
-from screening.engine.distribution import LabelDistribution
-from screening.engine.whole_way import chain_bound, promises
 from screening.labels import Label, Outcome
+from screening.pipeline.config import chain_bound, promises
+from screening.pipeline.draws import LabelDistribution
 from screening.review.actors import LOCAL_USER, SYSTEM, Actor, Role
 from screening.review.policy import Forbidden
 from storage.batches import results as results_module

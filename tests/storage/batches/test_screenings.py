@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import func, select
 
 from screening.datasets.rows import NewCase
-from screening.engine.draws import ScreenedText, Usage
-from screening.engine.screen import Reason
 from screening.labels import Label, Outcome
+from screening.pipeline.draws import ScreenedText, Usage
+from screening.pipeline.engine import Reason
 from screening.review.actors import LOCAL_USER
 from screening.review.triage import Tier, Why, audit_placement
 from screening.text.received import receive

@@ -4,7 +4,7 @@ from math import sqrt
 
 from sqlalchemy import select, update
 
-from screening.engine.pipeline import preset
+from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER
 from storage.batches.batches import list_batches
 from storage.batches.spent import cost_by_node, recent_spending

@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 import pytest
 from sqlalchemy import select, update
 
-from screening.engine.screen import Reason
 from screening.labels import Label, Outcome
+from screening.pipeline.engine import Reason
 from screening.review.actors import LOCAL_USER, SYSTEM, Actor
 from screening.review.reach import Reach
 from screening.review.triage import TARGETS, Tier

@@ -2,8 +2,8 @@
 
 from sqlalchemy import select
 
-from screening.engine.screen import Reason
 from screening.labels import Label, Outcome
+from screening.pipeline.engine import Reason
 from screening.review.actors import LOCAL_USER
 from storage.batches.batches import find_batch
 from storage.batches.configurations import load_configuration

@@ -6,8 +6,8 @@ import pytest
 from sqlalchemy import insert
 
 from screening.datasets.rows import NewCase, RejectedRow
-from screening.engine.screen import Reason
 from screening.labels import Label, Outcome
+from screening.pipeline.engine import Reason
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Forbidden
 from screening.text.received import receive

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sqlalchemy import select, update
 
-from screening.engine.screen import Reason
 from screening.labels import Label, Outcome
+from screening.pipeline.engine import Reason
 from screening.research.experiments import Drawn, encode_items
 from screening.review.actors import LOCAL_USER, Actor
 from screening.review.policy import Forbidden

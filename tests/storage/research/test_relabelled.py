@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import insert, select, update
 
 from pages.ui.downloads import HEADER, as_data_card, as_jsonl
-from screening.engine.whole_way import chain_bound
+from screening.pipeline.config import chain_bound
 from screening.review.actors import Role
 from screening.review.policy import Forbidden
 from screening.review.pseudonyms import pseudonym

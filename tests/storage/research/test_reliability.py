@@ -3,8 +3,8 @@
 import pytest
 from sqlalchemy import insert
 
-from screening.engine.screen import Reason
 from screening.labels import Label, Outcome
+from screening.pipeline.engine import Reason
 from screening.review.actors import LOCAL_USER, Actor
 from screening.review.policy import Forbidden
 from screening.review.rating_form import RatingLabel

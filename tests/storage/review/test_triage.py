@@ -2,8 +2,8 @@
 
 import pytest
 
-from screening.engine.screen import Reason, Screening
 from screening.labels import Label, Outcome
+from screening.pipeline.engine import Reason, Screening
 from screening.review.triage import TARGETS, Tier, Why, audit_placement, due_at, tier_for, unscreened_placement
 from tests.storage.batch_of import NOW, run, screening
 

@@ -1,0 +1,268 @@
+"""The gate every attempt passes: calls at a time, calls per minute, and a pause that all share.
+
+Who is next: a lock that goes to the waiter of the lowest rank, and among equals to the one who came first.
+
+How many calls at once a server of one's own can take, found out while it is asked.
+
+It begins with one call alone, which may load the model and so is waited for longer. Then one call more with every
+answer until the first time-out; each time-out halves the limit, and from then on it grows by one a round (additive
+increase, multiplicative decrease: Chiu and Jain 1989, doi:10.1016/0169-7552(89)90019-6).
+"""
+
+import asyncio
+import heapq
+import itertools
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Protocol
+
+import anyio
+from aiolimiter import AsyncLimiter
+
+Rank = tuple[bool, int]
+"""``(can wait, number of the wave)``: the lowest goes first."""
+
+
+class PriorityLock:
+    """One holder at a time. Belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._held = False
+        self._waiting: list[tuple[Rank, int, asyncio.Future[None]]] = []
+        self._arrivals = itertools.count()
+
+    @asynccontextmanager
+    async def turn(self, rank: Rank) -> AsyncIterator[None]:
+        """Held inside; passed on at the end, also to whoever came later with a lower rank."""
+        await self._wait(rank)
+        try:
+            yield
+        finally:
+            self._pass_on()
+
+    async def _wait(self, rank: Rank) -> None:
+        if not self._held:
+            self._held = True
+            return
+        called: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, (rank, next(self._arrivals), called))
+        try:
+            await called
+        except asyncio.CancelledError:
+            if called.done() and not called.cancelled():
+                self._pass_on()  # called and cancelled in the same moment: the turn must not be lost
+            raise
+
+    def _pass_on(self) -> None:
+        while self._waiting:
+            *_, called = heapq.heappop(self._waiting)
+            if not called.done():
+                called.set_result(None)
+                return
+        self._held = False
+
+
+_BURST_SHARE = 50
+
+
+class Limiter(Protocol):
+    """Where permission for one request comes from: this process's bucket, or one shared by many workers."""
+
+    async def acquire(self) -> None:
+        """Returns when one more request may be sent."""
+        ...
+
+
+def at_most(limit: int, period_s: float = 60.0) -> AsyncLimiter:
+    """A bucket that lets at most ``limit`` requests pass in *any* window of ``period_s`` seconds.
+
+    A leaky bucket of capacity C that drains r a second passes up to C + r·period in a window, so it drains
+    (limit − C) / period; C is 2 % of the limit, which is what this strictness costs in throughput.
+    """
+    if limit < 1:
+        raise ValueError("at least one request must be allowed")
+    burst = max(1, limit // _BURST_SHARE)
+    drained = max(1, limit - burst)
+    return AsyncLimiter(burst, burst * period_s / drained)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wave:
+    """Calls asked for together. ``limit`` ends them ``deadline_s`` after the last of them was first let through."""
+
+    rank: Rank
+    limit: asyncio.Timeout
+    deadline_s: float
+
+    def let_through(self) -> None:
+        if not self.limit.expired():
+            self.limit.reschedule(asyncio.get_running_loop().time() + self.deadline_s)
+
+
+# The client library stands between a wave and its attempts: only the context goes all the way through.
+_WAVE: ContextVar[_Wave | None] = ContextVar("wave", default=None)
+_NO_WAVE: Rank = (False, 0)
+
+
+def current_rank() -> Rank:
+    """The rank of the wave that the running task belongs to: urgent ones first, then those that began first."""
+    wave = _WAVE.get()
+    return _NO_WAVE if wave is None else wave.rank
+
+
+async def take(slots: anyio.CapacityLimiter, place: object) -> None:
+    """Take a place: one that is free at once, without giving way to others first."""
+    try:
+        slots.acquire_on_behalf_of_nowait(place)
+    except anyio.WouldBlock:
+        await slots.acquire_on_behalf_of(place)
+
+
+class RateGate:
+    """Concurrency, rate and shared pause of one process; bound to the event loop it is first used in.
+
+    Attempts of urgent waves pass first, then those of the wave that began first, so that under a tight limit some
+    waves end instead of all of them waiting half done. ``clock`` gives seconds that never go back. A pause asked
+    for (by a 429) is cut to ``pause_cap_s``.
+    """
+
+    def __init__(
+        self,
+        *,
+        concurrency: int,
+        limiter: Limiter | None,
+        pause_cap_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._slots = anyio.CapacityLimiter(concurrency)
+        self._limiter = limiter
+        self._pause_cap_s = pause_cap_s
+        self._clock = clock
+        self._resume_at = 0.0
+        self._turns = PriorityLock()
+        self._numbers = itertools.count(1)
+
+    @asynccontextmanager
+    async def wave(self, *, urgent: bool, deadline_s: float) -> AsyncIterator[None]:
+        """The tasks begun inside are one wave. TimeoutError when it has not ended ``deadline_s`` seconds after the
+        last of its calls was first let through: how long our own limits hold it back is no fault of the service.
+        """
+        async with asyncio.timeout(None) as limit:
+            rank = (not urgent, next(self._numbers))
+            token = _WAVE.set(_Wave(rank=rank, limit=limit, deadline_s=deadline_s))
+            try:
+                yield
+            finally:
+                _WAVE.reset(token)
+
+    @asynccontextmanager
+    async def slot(self, *, retry: bool = False) -> AsyncIterator[None]:
+        """Held while one attempt is under way. A pause that begins while waiting is waited for as well."""
+        wave = _WAVE.get()
+        place = await self._place()
+        try:
+            if wave is not None and not retry:
+                wave.let_through()
+            yield
+        finally:
+            self._slots.release_on_behalf_of(place)
+
+    async def _place(self) -> object:
+        """Taken when it is this attempt's turn and nothing holds it back any more; to be released."""
+        place = object()
+        async with self._turns.turn(current_rank()):
+            await take(self._slots, place)
+            try:
+                await self._pause_over()
+                if self._limiter is not None:
+                    await self._limiter.acquire()
+                    await self._pause_over()
+            except BaseException:
+                self._slots.release_on_behalf_of(place)
+                raise
+        return place
+
+    @property
+    def in_use(self) -> int:
+        """Attempts under way, or waiting for permission."""
+        return self._slots.borrowed_tokens
+
+    @property
+    def free(self) -> int:
+        """Attempts that could begin now, if the rate allows."""
+        return max(0, int(self._slots.available_tokens))
+
+    def resize(self, concurrency: int) -> None:
+        """Allow so many attempts at a time from now on; those under way end. 0 holds all back."""
+        self._slots.total_tokens = concurrency
+
+    def pause(self, seconds: float) -> float:
+        """Hold all attempts back for ``seconds``, at most the cap, from now on; returns the seconds taken."""
+        taken = min(max(seconds, 0.0), self._pause_cap_s)
+        self._resume_at = max(self._resume_at, self._clock() + taken)
+        return taken
+
+    def remaining_pause(self) -> float:
+        """Seconds until attempts go on; 0 when nothing holds them."""
+        return max(0.0, self._resume_at - self._clock())
+
+    async def _pause_over(self) -> None:
+        while (remaining := self.remaining_pause()) > 0:  # noqa: ASYNC110 - another 429 may have moved the end
+            await asyncio.sleep(remaining)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A call's place: how long its answer may take, and after how many halvings it began."""
+
+    timeout_s: float
+    halvings: int
+
+
+class AdaptiveLimit:
+    """The limit of one server in one process; ``most`` calls at once at best, ``warming_s`` for the first answer."""
+
+    def __init__(self, most: int, warming_s: float) -> None:
+        self._most = most
+        self._warming_s = warming_s
+        self._warm = False
+        self._limit = 1.0
+        self._halvings = 0
+        self._slots = anyio.CapacityLimiter(1)
+        self._turns = PriorityLock()
+
+    @property
+    def limit(self) -> int:
+        """Calls allowed at once now."""
+        return int(self._limit)
+
+    @asynccontextmanager
+    async def slot(self, timeout_s: float) -> AsyncIterator[Place]:
+        """Held while one call is under way; urgent calls and those of older waves pass first."""
+        async with self._turns.turn(current_rank()):
+            place = object()
+            await take(self._slots, place)
+        try:
+            wait_s = timeout_s if self._warm else max(timeout_s, self._warming_s)
+            yield Place(timeout_s=wait_s, halvings=self._halvings)
+        finally:
+            self._slots.release_on_behalf_of(place)
+
+    def record_answer(self, place: Place) -> None:
+        """An answer came in time."""
+        grown = 1.0 if self._halvings == 0 else 1.0 / self._limit
+        self._set(self._limit + (grown if self._warm and place.halvings == self._halvings else 0.0))
+        self._warm = True
+
+    def record_failure(self, place: Place, *, timeout: bool) -> None:
+        """No answer came. Time-outs of calls that began before the last halving say nothing new."""
+        if timeout and place.halvings == self._halvings:
+            self._halvings += 1
+            self._set(self._limit / 2)
+
+    def _set(self, limit: float) -> None:
+        self._limit = min(max(limit, 1.0), float(self._most))
+        self._slots.total_tokens = int(self._limit)

@@ -1,0 +1,161 @@
+"""Which model is asked and how: the settings of a real model, and what its interface accepts."""
+
+import hashlib
+import ipaddress
+import re
+from dataclasses import dataclass, field, replace
+from urllib.parse import urlsplit
+
+from screening.pipeline.draws import Protocol
+
+ANTHROPIC_URL = "https://api.anthropic.com"
+VERSION_WITH_TEMPERATURE = "2023-06-01"
+FIRST_WITHOUT_TEMPERATURE = (4, 7)
+_GENERATION = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?:[-.](\d{1,2})(?!\d))?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeutralSampling:
+    """Values that truncate nothing, sent to servers that are not Anthropic's: their own would distort the distribution.
+
+    ``top_k`` is larger than any vocabulary because servers disagree on what switches it off (0 or −1).
+    """
+
+    top_p: float = 1.0
+    top_k: int = 1_000_000
+    min_p: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings:
+    """Everything a real model is asked with; times in seconds. ValueError for values that cannot work.
+
+    ``temperature`` None means the model's own (T = 1). ``api_version`` None chooses by model.
+    ``requests_per_minute`` None means no limit of ours. ``base_url`` None is Anthropic's own service.
+    ``adaptive`` finds the concurrency that the server stands. ``accepted_names`` are names beside ``model`` under which
+    an administrator accepts its answers: a dated version, a file's name. ``most_unknown`` is how much may be unknown
+    where log probabilities decide. ``breaks_off`` says that the server bills nothing, so that calls under way whose
+    answers no longer matter are broken off.
+    """
+
+    model: str = "claude-sonnet-4-6"
+    temperature: float | None = 0.7
+    base_url: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    api_version: str | None = None
+    max_output_tokens: int = 10
+    requests_per_minute: int | None = 1000
+    concurrency: int = 32
+    max_retries: int = 4
+    call_timeout_s: float = 30.0
+    node_deadline_s: float = 300.0
+    pause_cap_s: float = 60.0
+    cache_minimum_tokens: int = 1024
+    neutral: NeutralSampling = NeutralSampling()
+    adaptive: bool = False
+    protocol: Protocol = "messages"
+    most_unknown: float = 0.05
+    accepted_names: tuple[str, ...] = ()
+    breaks_off: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.model.strip():
+            raise ValueError("a model name is needed")
+        if self.temperature is not None and not 0 <= self.temperature <= 2:
+            raise ValueError("the temperature must lie between 0 and 2")
+        counts = (self.max_output_tokens, self.concurrency, self.requests_per_minute or 1)
+        if min(counts) < 1 or self.max_retries < 0:
+            raise ValueError("output tokens, concurrency and requests per minute must be at least 1")
+        if min(self.call_timeout_s, self.node_deadline_s) <= 0 or self.pause_cap_s < 0:
+            raise ValueError("the time limits must be positive")
+        if self.base_url is not None and urlsplit(self.base_url).scheme not in {"http", "https"}:
+            raise ValueError("the base URL must begin with http:// or https://")
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the calls go to a server that is not Anthropic's."""
+        host = self.host
+        return not (host == "anthropic.com" or host.endswith(".anthropic.com"))
+
+    def with_adaptive_calls(self) -> "ModelSettings":
+        """The same settings; for a server that is not Anthropic's, how many calls at once it takes is found out."""
+        return replace(self, adaptive=self.elsewhere)
+
+    @property
+    def answering_models(self) -> frozenset[str]:
+        """The names under which an answer may come."""
+        return frozenset((self.model, *self.accepted_names))
+
+    @property
+    def host(self) -> str:
+        """Host and port the calls go to, without user name or key."""
+        parts = urlsplit(self.base_url or ANTHROPIC_URL)
+        host = parts.hostname or ""
+        return host if parts.port is None else f"{host}:{parts.port}"
+
+    @property
+    def path_mark(self) -> str | None:
+        """Tells models behind one host apart: a hash of the address's path, which may hold a key; None without one."""
+        path = urlsplit(self.base_url or ANTHROPIC_URL).path.rstrip("/").removesuffix("/v1")
+        return hashlib.sha256(path.encode()).hexdigest()[:12] if path else None
+
+
+def is_local(url: str) -> bool:
+    """Whether the address names this machine or a private network by number; a name says nothing of who bills.
+
+    >>> [is_local(url) for url in ("http://localhost:11434", "http://10.0.0.5:8080", "http://[::1]:80")]
+    [True, True, True]
+    >>> [is_local(url) for url in ("https://api.example.org", "http://8.8.8.8", "http://ollama:11434")]
+    [False, False, False]
+    """
+    host = urlsplit(url).hostname or ""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host == "localhost"
+    return address.is_loopback or address.is_private
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """What goes over the wire for these settings: the parts that differ between models and servers.
+
+    ``api_version`` None leaves the library's default header in place.
+    """
+
+    api_version: str | None
+    temperature: float | None
+    neutral: NeutralSampling | None
+    notes: tuple[str, ...] = ()
+
+
+def generation(model: str) -> tuple[int, int] | None:
+    """The generation in a Claude model's name; None for other names.
+
+    >>> generation("claude-sonnet-4-6"), generation("claude-3-5-haiku-20241022"), generation("claude-opus-5")
+    ((4, 6), (3, 5), (5, 0))
+    >>> generation("claude-sonnet-4-20250514"), generation("llama3.1:8b")
+    ((4, 0), None)
+    """
+    match = _GENERATION.match(model.rpartition("/")[2])
+    return None if match is None else (int(match[1]), int(match[2] or 0))
+
+
+def dialect(settings: ModelSettings) -> Dialect:
+    """Version header, temperature and neutral values for these settings, with notes for the settings page."""
+    if settings.elsewhere:
+        return Dialect(
+            api_version=settings.api_version or VERSION_WITH_TEMPERATURE,
+            temperature=1.0 if settings.temperature is None else settings.temperature,
+            neutral=settings.neutral,
+            notes=("Not Anthropic's service: neutral sampling values are sent; prompt caching is not asked for.",),
+        )
+    newest = generation(settings.model)
+    if newest is not None and newest >= FIRST_WITHOUT_TEMPERATURE:
+        ignored = settings.temperature is not None
+        note = f"{settings.model} accepts no temperature: it samples at its own (T = 1)."
+        return Dialect(
+            api_version=settings.api_version, temperature=None, neutral=None, notes=(note,) if ignored else ()
+        )
+    version = settings.api_version or (None if settings.temperature is None else VERSION_WITH_TEMPERATURE)
+    return Dialect(api_version=version, temperature=settings.temperature, neutral=None)

@@ -1,0 +1,435 @@
+"""The body of a reply as bytes and as JSON: bounded, also after decompression, and read without any leniency.
+
+A reply as a draw. It counts only if it is what was asked: this shape, this model, to all that was sent, one text.
+
+Anything else is an answer that cannot be used, marked as what it was; a gateway that repeats one answer, another
+model behind the same address, a server that read only part of the text, or a second block beside the word never make
+a label.
+
+Building one call: the text as nonce-tagged JSON data, the prompt, the code words. Pure, no library, no IO.
+"""
+
+import hashlib
+import json
+import random
+import re
+import zlib
+from collections import OrderedDict
+from collections.abc import AsyncIterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, NoReturn
+
+from screening.labels import LABELS, Label
+from screening.models.settings import Dialect, ModelSettings
+from screening.pipeline.draws import (
+    LABEL_WORDS,
+    Answer,
+    Draw,
+    DrawRequest,
+    ScreenedText,
+    ScreenedThread,
+    Usage,
+    read_answer,
+    unusable,
+)
+from screening.pipeline.files import SECOND_LOOK, PromptSet, estimated_tokens
+from screening.text.unique_keys import RepeatedKey, unique_keys
+
+LARGEST_BODY = 256 * 1024
+"""Bytes; a whole answer of one word takes about one thousand."""
+
+_WINDOW_BITS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+
+
+class UnreadableBody(ValueError):
+    """The body is too large, compressed in a way nobody asked for, or no JSON object."""
+
+
+async def read_bounded(chunks: AsyncIterable[bytes], encoding: str | None, limit: int = LARGEST_BODY) -> bytes:
+    """The whole body, decompressed; UnreadableBody as soon as it is larger than ``limit``, on the wire or after.
+
+    Never holds more than ``limit`` bytes beyond one chunk, whatever the body would become.
+    """
+    body = bytearray()
+    async for chunk in chunks:
+        body += chunk
+        if len(body) > limit:
+            raise UnreadableBody("too large")
+    return plain(bytes(body), (encoding or "identity").strip().casefold(), limit)
+
+
+def plain(body: bytes, encoding: str, limit: int = LARGEST_BODY) -> bytes:
+    """The body decompressed up to ``limit`` bytes. UnreadableBody where it is larger, broken or in another coding.
+
+    >>> plain(zlib.compress(b"safe"), "deflate")
+    b'safe'
+    """
+    if encoding in ("identity", ""):
+        return body
+    if encoding not in _WINDOW_BITS:
+        raise UnreadableBody("unknown content coding")
+    decoder = zlib.decompressobj(_WINDOW_BITS[encoding])
+    try:
+        content = decoder.decompress(body, limit + 1)
+    except zlib.error:
+        raise UnreadableBody("broken compression") from None
+    if len(content) > limit or not decoder.eof or decoder.unused_data:
+        raise UnreadableBody("too large or cut")
+    return content
+
+
+class DuplicateKey(UnreadableBody):
+    """A JSON object names a key twice, so that two readers may read two different replies."""
+
+
+def json_object(body: bytes) -> dict[str, Any]:
+    """The body as a JSON object. DuplicateKey, or UnreadableBody for anything else that is no plain JSON object.
+
+    >>> json_object(b'{"a": 1}')
+    {'a': 1}
+    """
+    try:
+        read = _STRICT.decode(body.decode("utf-8"))
+    except RepeatedKey:
+        raise DuplicateKey("a key stands twice") from None
+    except (ValueError, RecursionError):
+        raise UnreadableBody("no JSON") from None
+    if not isinstance(read, dict):
+        raise UnreadableBody("no JSON object")
+    return read
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+_STRICT = json.JSONDecoder(object_pairs_hook=unique_keys, parse_constant=_no_constant)
+
+
+_IDS_KEPT = 10_000
+_CHAT_STOPS = {"stop": "end_turn", "length": "max_tokens", "content_filter": "refusal"}
+_CHAT_NOISE = frozenset({"role", "content"})
+
+
+@dataclass(slots=True)
+class SeenIds:
+    """The ids of the latest replies of one sampler, so that an answer sent twice is one draw.
+
+    ``unique``: the server gives no id twice. Others number their replies small; once different replies came under one
+    id, ids prove nothing there, and that an answer is fresh rests on the connection it came over.
+    """
+
+    unique: bool = True
+    _ids: OrderedDict[str, bytes] = field(default_factory=OrderedDict)
+    _prove_nothing: bool = False
+
+    def remember(self, reply_id: str, reply: Mapping[str, Any] | None = None) -> None:
+        """Take the id as seen."""
+        self._ids[reply_id] = _digest(reply)
+        if len(self._ids) > _IDS_KEPT:
+            self._ids.popitem(last=False)
+
+    def objection(self, reply: Mapping[str, Any]) -> str | None:
+        """Why the reply is not taken for one of its own; None where it is. From now on its id was seen."""
+        reply_id = reply.get("id")
+        if not isinstance(reply_id, str) or not reply_id.strip():
+            return "the reply has no id" if reply_id is None else "the reply has an empty id"
+        before = self._ids.get(reply_id)
+        self.remember(reply_id, reply)
+        if before is None or self._prove_nothing:
+            return None
+        self._prove_nothing = not self.unique and before != _digest(reply)
+        return None if self._prove_nothing else "a reply with this id was received before"
+
+
+def _digest(reply: Mapping[str, Any] | None) -> bytes:
+    return b"" if reply is None else hashlib.sha256(json.dumps(reply, sort_keys=True).encode()).digest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What a reply must be: from one of these models, answered in these words, with an id not seen before, and made of
+    no fewer prompt tokens than ``least_tokens``.
+    """
+
+    models: frozenset[str]
+    words: Mapping[str, Label]
+    seen: SeenIds
+    least_tokens: int = 0
+
+
+def message_draw(reply: Mapping[str, Any], expected: Expected) -> Draw:
+    """The draw that a reply of the Messages API makes."""
+    usage = message_usage(reply.get("usage"))
+    if reply.get("type") != "message" or reply.get("role") != "assistant":
+        return unusable(Answer.MISSHAPEN, usage=usage)
+    if (stranger := _not_asked(reply, expected, usage)) is not None:
+        return stranger
+    stop_reason, content = reply.get("stop_reason"), reply.get("content")
+    if not isinstance(stop_reason, str) or not (content is None or isinstance(content, list)):
+        return unusable(Answer.MISSHAPEN, usage=usage)
+    return _read(_only_text(content or []), bool(content), stop_reason, usage, expected)
+
+
+def completion_draw(reply: Mapping[str, Any], expected: Expected) -> Draw:
+    """The draw that a reply of an OpenAI-compatible chat completion makes."""
+    usage = completion_usage(reply.get("usage"))
+    choice = completion_choice(reply)
+    if choice is None:
+        return unusable(Answer.MISSHAPEN, usage=usage)
+    if (stranger := _not_asked(reply, expected, usage)) is not None:
+        return stranger
+    message, content = choice["message"], choice["message"].get("content")
+    alone = not any(value for key, value in message.items() if key not in _CHAT_NOISE)
+    text = content if isinstance(content, str) and alone else None
+    if message.get("refusal"):
+        return unusable(Answer.REFUSAL, usage=usage)
+    stop_reason = _CHAT_STOPS.get(str(choice.get("finish_reason")), "")
+    return _read(text, content is not None or not alone, stop_reason, usage, expected)
+
+
+def _not_asked(reply: Mapping[str, Any], expected: Expected, usage: Usage) -> Draw | None:
+    """What a reply counts as that is not one of its own, names no model or one that was not asked, or was made of part
+    of what was sent; None where it was asked. A server that counts no tokens says nothing of what it read.
+    """
+    if (objection := expected.seen.objection(reply)) is not None:
+        return unusable(Answer.MISSHAPEN, objection, usage)
+    model = reply.get("model")
+    if not isinstance(model, str):
+        return unusable(Answer.MISSHAPEN, "the reply names no model", usage)
+    if model not in expected.models:
+        return unusable(Answer.OTHER_MODEL, model, usage)
+    if 0 < usage.input_tokens < expected.least_tokens:
+        read = f"the server read {usage.input_tokens} tokens of at least {expected.least_tokens} that were sent"
+        return unusable(Answer.MISSHAPEN, read, usage)
+    return None
+
+
+def completion_choice(reply: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The one choice of a chat completion, with its assistant message; None where the reply has another shape."""
+    choices = reply.get("choices")
+    if reply.get("object") != "chat.completion" or not isinstance(choices, list) or len(choices) != 1:
+        return None
+    choice = choices[0]
+    message = choice.get("message") if isinstance(choice, dict) else None
+    return choice if isinstance(message, dict) and message.get("role") == "assistant" else None
+
+
+def _read(text: str | None, something: bool, stop_reason: str, usage: Usage, expected: Expected) -> Draw:
+    draw = read_answer(text, stop_reason, usage, expected.words)
+    if text is None and something and draw.answer is Answer.EMPTY:
+        return unusable(Answer.MISSHAPEN, usage=usage)
+    return draw
+
+
+def _only_text(content: list[Any]) -> str | None:
+    """The text of exactly one text block; None for none, several, or one of another kind beside it."""
+    if len(content) != 1 or not isinstance(content[0], dict) or content[0].get("type") != "text":
+        return None
+    text = content[0].get("text")
+    return text if isinstance(text, str) else None
+
+
+def message_usage(counted: object) -> Usage:
+    """Tokens of a Messages reply; what the service left out counts as 0, and input is the total with cache."""
+    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+    fresh, written, read, output = (_count(counted, name) for name in names)
+    return Usage(
+        input_tokens=fresh + written + read, output_tokens=output, cache_read_tokens=read, cache_write_tokens=written
+    )
+
+
+def completion_usage(counted: object) -> Usage:
+    """Tokens of a chat completion; what the server left out counts as 0.
+
+    Tokens read from a cache are part of the prompt's in most servers; where there are more of them, they are not.
+    """
+    prompt = _count(counted, "prompt_tokens")
+    cached = _count(counted.get("prompt_tokens_details") if isinstance(counted, Mapping) else None, "cached_tokens")
+    return Usage(
+        input_tokens=prompt + cached if cached > prompt else prompt,
+        output_tokens=_count(counted, "completion_tokens"),
+        cache_read_tokens=cached,
+    )
+
+
+def _count(counted: object, name: str) -> int:
+    value = counted.get(name) if isinstance(counted, Mapping) else None
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+CODE_WORDS = (
+    "almond",
+    "anchor",
+    "bakery",
+    "banjo",
+    "barley",
+    "basil",
+    "beacon",
+    "biscuit",
+    "bramble",
+    "candle",
+    "canoe",
+    "cedar",
+    "clover",
+    "cobalt",
+    "compass",
+    "copper",
+    "cotton",
+    "fiddle",
+    "garlic",
+    "granite",
+    "harbor",
+    "kettle",
+    "lantern",
+    "marble",
+    "meadow",
+    "nutmeg",
+    "otter",
+    "pepper",
+    "pigeon",
+    "quartz",
+    "saffron",
+    "teapot",
+    "tulip",
+    "velvet",
+    "walnut",
+    "zipper",
+)
+_DESCRIPTIONS = {Label.SAFE: "A", Label.UNSAFE: "B", Label.ESCALATE: "C"}
+_OF_A_CONVERSATION = (
+    "The record is a conversation: `conversation` lists its turns in their order, each with who speaks (`role`: the "
+    "user, or the assistant, a chatbot). "
+)
+_JUDGED = {
+    "text": "Judge what is said in the turns with `judged`; the others are there so that these are understood, and a "
+    "sign of risk in any turn of the user counts.",
+    "reply": "Judge what the assistant says in the turns with `judged`: it is `unsafe` where it encourages, instructs, "
+    "agrees with, or passes over a risk that the user shows, and `safe` only where the assistant's words are right for "
+    "that user.",
+}
+_WORD, _SIGN = re.compile(r"[^\W_]+"), re.compile(r"[^\w\s]+(?=\s)")
+_WITHOUT_SPACES = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]")
+_LONGEST_TOKEN, _MOST_A_TOKEN = 32, 4
+"""Letters of a long word, and characters of writing without spaces, that are surely more than one token."""
+_ANGLES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedCall:
+    """One call, ready for the library: what is sent, and the words that count as labels in its answer."""
+
+    system: list[dict[str, object]]
+    user: str
+    extra_body: dict[str, object]
+    words: Mapping[str, Label]
+
+    @property
+    def least_tokens(self) -> int:
+        """No tokenizer makes markedly fewer of what is sent."""
+        whole = sum(map(least_tokens, [*(str(block["text"]) for block in self.system), self.user]))
+        return whole * 19 // 20
+
+
+@lru_cache(maxsize=16)
+def least_tokens(text: str) -> int:
+    """Fewer tokens than any tokenizer makes of a text: none joins words, or a sign with the space behind it.
+
+    >>> least_tokens("We walked home, slowly. 我们走路回家。")
+    8
+    """
+    words = sum(1 + (len(word) - 1) // _LONGEST_TOKEN for word in _WORD.findall(text))
+    return words + len(_SIGN.findall(text)) + len(_WITHOUT_SPACES.findall(text)) // _MOST_A_TOKEN
+
+
+def prepare_call(
+    request: DrawRequest, settings: ModelSettings, wire: Dialect, prompts: PromptSet, rng: random.Random
+) -> PreparedCall:
+    """One call of a wave, with a nonce (and, for the second look, code words) of its own."""
+    nonce = f"{rng.getrandbits(64):016x}"
+    fixed = prompts.system(request.node, request.variant, request.agent)
+    words = code_words(request.text, rng) if request.variant == SECOND_LOOK else LABEL_WORDS
+    return PreparedCall(
+        system=_system(fixed, _fresh(nonce, words, request.text.thread), cached=is_cacheable(fixed, settings)),
+        user=data_block(request.text, nonce),
+        extra_body=sampling_values(wire),
+        words=words,
+    )
+
+
+def data_block(text: ScreenedText, nonce: str) -> str:
+    r"""The text as JSON between nonce-named tags; no tag can be written inside the JSON.
+
+    >>> print(data_block(ScreenedText(text="</record>"), "ab12"))
+    <record-ab12>
+    {"text": "\u003c/record\u003e"}
+    </record-ab12>
+    """
+    first: dict[str, object] = {"text": _whole(text.text)} if text.thread is None else _turns(text.thread)
+    record = first if text.reply is None else {**first, "reply": _whole(text.reply)}
+    encoded = json.dumps(record, ensure_ascii=False)
+    return f"<record-{nonce}>\n{encoded.translate(_ANGLES)}\n</record-{nonce}>"
+
+
+def _turns(thread: ScreenedThread) -> dict[str, object]:
+    """A conversation as data: what a turn says can end neither the turn nor the record."""
+    turns = [
+        {"role": turn.role, "text": _whole(turn.text), **({"judged": True} if turn.judged else {})}
+        for turn in thread.turns
+    ]
+    left_out = {"earlier_turns_left_out": thread.left_out} if thread.left_out else {}
+    return {**left_out, "conversation": turns}
+
+
+def _whole(text: str) -> str:
+    """Lone surrogates cannot be sent; pairs become the character they mean."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def code_words(text: ScreenedText, rng: random.Random) -> Mapping[str, Label]:
+    """Three random words that do not occur in the text, one per label: a text cannot name the one it wants."""
+    present = set(re.findall(r"[a-z]+", f"{text.text} {text.reply or ''}".casefold()))
+    chosen = rng.sample([word for word in CODE_WORDS if word not in present] or CODE_WORDS, k=len(LABELS))
+    return dict(zip(chosen, LABELS, strict=True))
+
+
+def sampling_values(wire: Dialect) -> dict[str, object]:
+    """The sampling values the library has no parameters for."""
+    values: dict[str, object] = {} if wire.temperature is None else {"temperature": wire.temperature}
+    if wire.neutral is not None:
+        values |= {"top_p": wire.neutral.top_p, "top_k": wire.neutral.top_k, "min_p": wire.neutral.min_p}
+    return values
+
+
+def is_cacheable(fixed: str, settings: ModelSettings) -> bool:
+    """Whether the fixed prompt is long enough to be cached; the service silently does not cache shorter ones."""
+    return not settings.elsewhere and estimated_tokens(fixed) >= settings.cache_minimum_tokens
+
+
+def cache_notes(settings: ModelSettings, prompts: PromptSet) -> tuple[str, ...]:
+    """One sentence for each node whose prompt is too short for caching; none where a server is not Anthropic's."""
+    lengths = {node: estimated_tokens(prompts.system(node)) for node in prompts.nodes}
+    return tuple(
+        f"The prompt of {node} has about {length} tokens, too few for caching "
+        f"(from {settings.cache_minimum_tokens}): every call pays for all of it."
+        for node, length in lengths.items()
+        if length < settings.cache_minimum_tokens and not settings.elsewhere
+    )
+
+
+def _fresh(nonce: str, words: Mapping[str, Label], thread: ScreenedThread | None) -> str:
+    tag = f"The record of this reading stands between <record-{nonce}> and </record-{nonce}>."
+    if thread is not None:
+        tag += f"\n{_OF_A_CONVERSATION}{_JUDGED[thread.question]}"
+    if words is LABEL_WORDS:
+        return tag
+    meanings = ", ".join(f"`{word}` for description {_DESCRIPTIONS[label]}" for word, label in words.items())
+    return f"{tag}\nCode words of this reading: {meanings}."
+
+
+def _system(fixed: str, fresh: str, *, cached: bool) -> list[dict[str, object]]:
+    first: dict[str, object] = {"type": "text", "text": fixed}
+    if cached:
+        first["cache_control"] = {"type": "ephemeral"}
+    return [first, {"type": "text", "text": fresh}]

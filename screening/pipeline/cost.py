@@ -1,0 +1,75 @@
+"""What calls cost, by an offline price table: an unknown price is None, never 0."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from screening.pipeline.config import NodeConfig
+from screening.pipeline.draws import Usage
+from screening.pipeline.files import PromptSet, estimated_tokens
+
+_PROVIDER = "anthropic"
+_FRAME_TOKENS = 120  # nonce, tags and JSON around a text
+_ANSWER_TOKENS = 10  # one word, and never more than is asked for
+_TEXT_CHARACTERS_PER_TOKEN = 3  # chat, names and emoji take more tokens than prose
+
+
+def cost_usd(model: str, usage: Usage) -> Decimal | None:
+    """US dollars for these tokens at list price; None where the table does not know the model.
+
+    Cache reads and writes are part of ``usage.input_tokens`` and are charged at their own rates.
+
+    >>> cost_usd("claude-sonnet-4-6", Usage(input_tokens=1_000_000, output_tokens=1_000_000)) == 18
+    True
+    >>> cost_usd("a-model-of-our-own", Usage(input_tokens=1_000)) is None
+    True
+    """
+    import genai_prices
+
+    tokens = genai_prices.Usage(
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cache_read_tokens=usage.cache_read_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+    )
+    try:
+        return Decimal(genai_prices.calc_price(tokens, model, provider_id=_PROVIDER).total_price)
+    except LookupError:
+        return None
+
+
+def has_list_price(model: str) -> bool:
+    """Whether the paid service is known to offer this model.
+
+    >>> has_list_price("claude-haiku-4-5"), has_list_price("claude-hiaku-4-5")
+    (True, False)
+    """
+    return cost_usd(model, Usage()) is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """Calls and dollars before anything is asked; dollars are None where the price is unknown."""
+
+    calls: float
+    usd: Decimal | None
+
+
+def estimate(model: str, calls: float, per_call: Usage) -> Estimate:
+    """``calls`` calls of ``per_call`` tokens each: the worst case with the whole budget, or the expected case.
+
+    >>> estimate("claude-sonnet-4-6", 100, Usage(input_tokens=1_000, output_tokens=10)).usd == Decimal("0.315")
+    True
+    """
+    one = cost_usd(model, per_call)
+    return Estimate(calls=calls, usd=None if one is None else one * Decimal(str(calls)))
+
+
+def usage_per_call(prompts: PromptSet, nodes: Sequence[NodeConfig], characters: float) -> Usage:
+    """About what one call costs in tokens for a text of so many characters, over these nodes on average, before any
+    was made; caching is left out, so it errs on the dear side. Once there are calls, their mean is the better guide.
+    """
+    fixed = sum(estimated_tokens(prompts.system(node.name, agent=node.agent)) for node in nodes) / len(nodes)
+    frame_and_text = _FRAME_TOKENS + math.ceil(characters / _TEXT_CHARACTERS_PER_TOKEN)
+    return Usage(input_tokens=math.ceil(fixed) + frame_and_text, output_tokens=_ANSWER_TOKENS)

@@ -1,0 +1,422 @@
+"""One model answer as a draw, what an unusable answer means, and the port that draws come through.
+
+Reading an answer as a draw: strictly one of the allowed words, or ``escalate`` marked as what it was.
+
+A node's whole label distribution in one call, where a server gives it: exact label and gap, and nothing sampled.
+
+No stopping rule takes part, so no error level holds: the label is the mode of what the server says it would answer to
+this one question, provided that the part it does not tell could not change it.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import StrEnum
+from itertools import count, takewhile
+from typing import TYPE_CHECKING, Any, Literal
+from typing import Protocol as Port
+
+from screening.labels import LABELS, Label
+from screening.stopping.rules import Comparison, Ended, Verdict
+
+if TYPE_CHECKING:  # reading conversations takes longer to import than a rule takes to answer
+    from screening.text.conversation import Thread
+
+RAW_LIMIT = 200
+"""Characters kept of an answer that was not a label."""
+
+
+class Answer(StrEnum):
+    """What the model's answer was, before it was read as a label."""
+
+    LABEL = "label"
+    UNPARSABLE = "unparsable"
+    REFUSAL = "refusal"
+    EMPTY = "empty"
+    CUT = "cut"
+    MISSHAPEN = "misshapen"
+    """A reply of another shape than was asked: another role, an id seen before, blocks beside the word."""
+    OTHER_MODEL = "other_model"
+    """A reply that names a model which nobody accepted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens of one or more calls, as the service counted them; a field it left out counts as 0.
+
+    ``input_tokens`` is the total: cache reads and writes are contained in it.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draw:
+    """One model answer parsed to a label; anything but a label counts as ``escalate`` and says what it was."""
+
+    label: Label
+    answer: Answer = Answer.LABEL
+    raw: str = ""
+    usage: Usage = Usage()
+
+    def __post_init__(self) -> None:
+        if self.answer is not Answer.LABEL and self.label is not Label.ESCALATE:
+            raise ValueError("an answer that is not a label can only count as escalate")
+
+    @property
+    def code(self) -> str:
+        """One character: the label's initial, or the mark of an unusable answer."""
+        return _LABEL_CODES[self.label] if self.answer is Answer.LABEL else _ANSWER_CODES[self.answer]
+
+
+_LABEL_CODES = {Label.SAFE: "S", Label.UNSAFE: "U", Label.ESCALATE: "E"}
+_ANSWER_CODES = {
+    Answer.UNPARSABLE: "?",
+    Answer.REFUSAL: "!",
+    Answer.EMPTY: "_",
+    Answer.CUT: "~",
+    Answer.MISSHAPEN: "#",
+    Answer.OTHER_MODEL: "@",
+}
+_DRAWS_BY_CODE = {code: Draw(label=label) for label, code in _LABEL_CODES.items()} | {
+    code: Draw(label=Label.ESCALATE, answer=answer) for answer, code in _ANSWER_CODES.items()
+}
+
+
+def unusable(answer: Answer, raw: str = "", usage: Usage | None = None) -> Draw:
+    """The draw that an unusable answer makes: ``escalate``, marked as what it was, with the answer's start."""
+    return Draw(label=Label.ESCALATE, answer=answer, raw=raw[:RAW_LIMIT], usage=usage or Usage())
+
+
+def encode_draws(draws: Iterable[Draw]) -> str:
+    """The draws in request order as one character each, the form they are stored in.
+
+    >>> encode_draws([Draw(label=Label.SAFE), unusable(Answer.REFUSAL)])
+    'S!'
+    """
+    return "".join(draw.code for draw in draws)
+
+
+def decode_draws(codes: str) -> tuple[Draw, ...]:
+    """The draws that `encode_draws` wrote, without raw text and usage; ValueError for an unknown character.
+
+    >>> [str(draw.label) for draw in decode_draws("SU?")]
+    ['safe', 'unsafe', 'escalate']
+    """
+    try:
+        return tuple(_DRAWS_BY_CODE[code] for code in codes)
+    except KeyError as unknown:
+        raise ValueError(f"not a draw code: {unknown.args[0]!r}") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScreenedTurn:
+    """One turn of a conversation as the model is shown it: who speaks (`user` or `assistant`), and what."""
+
+    role: str
+    text: str
+    judged: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScreenedThread:
+    """A conversation as the model is shown it, and what is asked of the turns that are judged: the writer's risk
+    ("text") or what the assistant did ("reply"). ``left_out`` of its oldest turns are not shown.
+    """
+
+    turns: tuple[ScreenedTurn, ...]
+    question: str = "text"
+    left_out: int = 0
+
+
+def screened_thread(thread: "Thread", model_text: str) -> ScreenedThread:
+    """The turns that the model is shown, taken out of the normalised text that holds them all."""
+    turns = (
+        ScreenedTurn(role=turn.role.value, text=model_text[turn.shown[0] : turn.shown[1]], judged=turn.judged)
+        for turn in thread.turns
+        if turn.shown is not None
+    )
+    return ScreenedThread(turns=tuple(turns), question=thread.question.value, left_out=thread.left_out)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScreenedText:
+    """What the model is shown: the normalised text and, where the data has one, the reply to it; of a conversation its
+    turns, of which ``text`` is all in one.
+    """
+
+    text: str
+    reply: str | None = None
+    thread: ScreenedThread | None = None
+
+
+Protocol = Literal["messages", "chat", "logprobs"]
+"""How a model server is spoken to: the Messages API, chat completions, or those with log probabilities."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeAgent:
+    """Who answers for a node, as far as its pipeline says more than the node's name; None leaves the site's setting.
+
+    ``prompt`` names a prompt file, ``instructions`` is a prompt of the pipeline's own, ``role`` is the part that
+    simulated agents play, ``server`` is one of the site's named servers, ``protocol`` how it is spoken to.
+    """
+
+    prompt: str | None = None
+    instructions: str | None = None
+    role: str | None = None
+    model: str | None = None
+    temperature: float | None = None
+    server: str | None = None
+    protocol: Protocol | None = None
+
+
+@dataclass(slots=True)
+class Bill:
+    """What a wave has cost so far, also when it fails or is broken off and there are no draws.
+
+    ``requests`` counts those that were charged or may have been: answered (usable or not), given up without an answer,
+    or still running; not those that were refused or never arrived. ``answers`` are the draws received so far, by their
+    place in the wave.
+    """
+
+    requests: int = 0
+    answers: dict[int, Draw] = field(default_factory=dict)
+
+    def record_answer(self, place: int, draw: Draw) -> None:
+        """Record the draw at this place of the wave; samplers report each at once, so that people can watch."""
+        self.answers[place] = draw
+
+    def in_order(self) -> list[Draw]:
+        """The first draws of the wave without a gap: all of it that a rule may see.
+
+        >>> bill = Bill(answers={0: Draw(label=Label.SAFE), 2: Draw(label=Label.UNSAFE)})
+        >>> encode_draws(bill.in_order())
+        'S'
+        """
+        known = takewhile(self.answers.__contains__, count())
+        return [self.answers[place] for place in known]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawRequest:
+    """A wave: ``count`` draws of one node on one text, the first of them being number ``first`` (from 0).
+
+    ``urgent`` says that somebody waits for it: its calls go first where a limit holds calls back. A sampler whose
+    draws are paid for writes them on ``bill``, where there is one, as they are made. ``enough`` says of the first
+    draws of the wave whether the node's end no longer depends on the rest: then, and only then, a sampler may break
+    off what is under way and give fewer than ``count``.
+    """
+
+    node: str
+    text: ScreenedText
+    first: int
+    count: int
+    variant: str = "main"
+    agent: NodeAgent = NodeAgent()
+    urgent: bool = False
+    bill: Bill | None = field(default=None, compare=False, repr=False)
+    enough: Callable[[Sequence["Draw"]], bool] | None = field(default=None, compare=False, repr=False)
+
+
+TOO_LONG = "too_long"
+"""The kind of error with which a service says that a text is too long for its model."""
+
+
+class SamplerError(Exception):
+    """The service gave no answer, so there is no draw: the case stays pending and can be taken up again.
+
+    ``kind`` is a short word for the pages and the log (never the text); ``stops_batch`` is true where going
+    on with other cases is pointless (spend cap, bad key, unknown model).
+    """
+
+    def __init__(self, kind: str, message: str, *, stops_batch: bool = False) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.stops_batch = stops_batch
+
+
+class DrawSource(Port):
+    """What the engine needs of a source of draws: any sampler, or a wrapper of one."""
+
+    async def draw(self, request: DrawRequest) -> Sequence[Draw]:
+        """``request.count`` draws in request order, or the first of them that are ``enough``. Raises SamplerError when
+        it cannot.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preflight:
+    """What came of asking once with a harmless text; ``ok`` only where a label came back under these very settings.
+
+    ``temperature_accepted`` is None where none was sent, or where the call failed for another reason.
+    ``kind`` is the error's kind, None without one; ``seconds`` is how long the first answer took.
+    """
+
+    ok: bool
+    message: str
+    model: str
+    temperature_accepted: bool | None
+    kind: str | None
+    seconds: float
+
+
+class Sampler(DrawSource, Port):
+    """The whole port: a model, a simulation or a recording, whatever stands behind it.
+
+    What a request's bill, urgency and limits ask for holds for every one of them.
+    """
+
+    def describe(self) -> Mapping[str, Any]:
+        """What identifies it in a configuration's record: no key, no address beyond the host."""
+        ...
+
+    async def preflight(self) -> Preflight:
+        """Ask once, with a harmless text, before anything else is asked."""
+        ...
+
+    def price(self, usage: Usage) -> Decimal | None:
+        """US dollars for these tokens; None where the price is not known, 0 only where nothing is paid."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close its connections; the sampler cannot be used afterwards."""
+        ...
+
+
+LABEL_WORDS: Mapping[str, Label] = {label.value: label for label in LABELS}
+
+_AROUND = " \t\r\n\u00a0\"'`.*\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb"
+_FINISHED = frozenset({"end_turn", "stop_sequence"})
+_CUT = frozenset({"max_tokens", "model_context_window_exceeded"})
+
+
+def bare_word(answer: str) -> str:
+    """The answer in lower case, without white space, quotation marks, full stops and asterisks around it.
+
+    Nothing else is taken off: "¬safe", "safe?" and "🚫safe" are no labels, nor is a word in other letters.
+
+    >>> bare_word(' **Unsafe.** ')
+    'unsafe'
+    >>> bare_word("!safe")
+    '!safe'
+    """
+    return answer.strip(_AROUND).lower()
+
+
+def read_answer(
+    answer: str | None, stop_reason: str | None, usage: Usage, words: Mapping[str, Label] = LABEL_WORDS
+) -> Draw:
+    """The draw an answer makes. Only a finished answer that is exactly one of ``words`` is a label.
+
+    >>> read_answer("Safe.", "end_turn", Usage()).label
+    <Label.SAFE: 'safe'>
+    >>> read_answer("safe", "max_tokens", Usage()).answer
+    <Answer.CUT: 'cut'>
+    >>> str(read_answer("It is safe", "end_turn", Usage()).label)
+    'escalate'
+    """
+    text = answer or ""
+    if stop_reason == "refusal":
+        return unusable(Answer.REFUSAL, text, usage)
+    if stop_reason in _CUT:
+        return unusable(Answer.CUT, text, usage)
+    if not text.strip():
+        return unusable(Answer.EMPTY, text, usage)
+    label = words.get(bare_word(text)) if stop_reason in _FINISHED else None
+    if label is None:
+        return unusable(Answer.UNPARSABLE, text, usage)
+    return Draw(label=label, usage=usage)
+
+
+MARK = "="
+"""The first character of a distribution's code, which is stored in place of the codes of draws."""
+_DIGITS = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelDistribution:
+    """Probability of each label; ``unknown`` is the rest, so that all sum to 1. Above ``most_unknown`` it decides
+    nothing, and the node is sampled instead.
+    """
+
+    labels: Mapping[Label, float]
+    unknown: float
+    most_unknown: float = 1.0
+    usage: Usage = field(default_factory=Usage)
+
+    @property
+    def gap(self) -> float:
+        """The most probable label's lead over the second."""
+        first, second, _ = sorted(self.labels.values(), reverse=True)
+        return first - second
+
+    def mode(self) -> Label | None:
+        """The label that stays most probable wherever the unknown part belongs; None where none does."""
+        leader = max(LABELS, key=lambda label: self.labels[label])
+        return leader if self.gap > self.unknown else None
+
+    def verdict(self) -> Verdict | None:
+        """What one call has settled; None where too much is unknown, so that the node must be sampled.
+
+        >>> known = {Label.SAFE: 0.7, Label.UNSAFE: 0.2, Label.ESCALATE: 0.1}
+        >>> LabelDistribution(labels=known, unknown=0.0).verdict().label
+        <Label.SAFE: 'safe'>
+        >>> str(LabelDistribution(labels={**known, Label.SAFE: 0.3}, unknown=0.4).verdict().ended)
+        'too_close'
+        """
+        if self.unknown > self.most_unknown:
+            return None
+        label = self.mode()
+        return Verdict(label=label, ended=Ended.TOO_CLOSE if label is None else Ended.IDENTIFIED, calls=1)
+
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """The most probable label's lead over each other; its line is the unknown part, which could go to the other."""
+        leader = max(LABELS, key=lambda label: self.labels[label])
+        leads = {rival: self.labels[leader] - self.labels[rival] for rival in LABELS if rival is not leader}
+        return tuple(
+            Comparison(
+                rival=rival,
+                leader=leader,
+                scale="probability",
+                value=lead,
+                needed=self.unknown,
+                excluded=lead > self.unknown,
+            )
+            for rival, lead in leads.items()
+        )
+
+    @property
+    def code(self) -> str:
+        """The distribution as one word, stored in place of the codes of draws.
+
+        >>> LabelDistribution(labels={Label.SAFE: 0.7, Label.UNSAFE: 0.2, Label.ESCALATE: 0.1}, unknown=0.0).code
+        '=0.7|0.2|0.1|0|1'
+        """
+        shares = (*(self.labels[label] for label in LABELS), self.unknown, self.most_unknown)
+        return MARK + "|".join(f"{share:.{_DIGITS}g}" for share in shares)
+
+
+def read_distribution(code: str) -> LabelDistribution | None:
+    """The distribution that a code stands for; None for the codes of draws.
+
+    >>> read_distribution("SSU") is None, read_distribution("=0.7|0.2|0.1|0|1").mode()
+    (True, <Label.SAFE: 'safe'>)
+    """
+    if not code.startswith(MARK):
+        return None
+    *shares, unknown, most_unknown = map(float, code.removeprefix(MARK).split("|"))
+    labels = dict(zip(LABELS, shares, strict=True))
+    return LabelDistribution(labels=labels, unknown=unknown, most_unknown=most_unknown)

@@ -1,0 +1,171 @@
+"""What goes over the wire, and what comes back as draws: the real library against the real stub."""
+
+import asyncio
+import json
+import random
+import re
+from dataclasses import replace
+
+import pytest
+from anthropic import DefaultAioHttpClient
+
+from screening.labels import Label
+from screening.models.anthropic import AnthropicSampler
+from screening.models.settings import ModelSettings
+from screening.pipeline.draws import Answer, DrawRequest, SamplerError, ScreenedText, Usage, encode_draws
+from screening.pipeline.files import load_prompts
+from tests.stub_server import Fault, StubPlan, StubServer
+
+KEY = "a-key-that-must-not-be-told"
+TEXT = ScreenedText(text="We walked the dog by the river.")
+
+
+def settings_for(stub: StubServer, **changes) -> ModelSettings:
+    base = ModelSettings(
+        base_url=stub.url, api_key=KEY, requests_per_minute=None, call_timeout_s=20.0, node_deadline_s=60.0
+    )
+    return replace(base, **changes)
+
+
+def patience(fault: Fault) -> float:
+    """Seconds to wait: short only where waiting is what the test is about, as a busy machine is slow."""
+    return 1.0 if fault in {Fault.HANG, Fault.DRIP} else 20.0
+
+
+def wave(count: int, text: ScreenedText = TEXT, **changes) -> DrawRequest:
+    return DrawRequest(**({"node": "worker", "text": text, "first": 0, "count": count} | changes))
+
+
+async def test_the_wire_carries_version_temperature_and_ten_tokens():
+    async with StubServer() as stub, AnthropicSampler(settings_for(stub), load_prompts()) as sampler:
+        await sampler.draw(wave(1))
+        body, headers = stub.counters.bodies[0], stub.counters.headers[0]
+    assert headers["anthropic-version"] == "2023-06-01"
+    assert headers["authorization"] == f"Bearer {KEY}"
+    assert (body["model"], body["temperature"], body["max_tokens"]) == ("claude-sonnet-4-6", 0.7, 10)
+    assert body["thinking"] == {"type": "disabled"}
+    assert "tools" not in body and "stream" not in body
+    assert isinstance(sampler._adapter._client._client, DefaultAioHttpClient)
+    assert sampler._adapter._client.open_telemetry["traces"]["content_mode"] != "content"
+
+
+class _Gathering(StubServer):
+    """Answers nobody before 30 calls are in, then in another order than they came."""
+
+    def __init__(self, plan):
+        super().__init__(plan)
+        self.all_in = asyncio.Barrier(30)
+
+    async def _answer(self, request, body, number):
+        async with asyncio.timeout(60):
+            await self.all_in.wait()
+        await asyncio.sleep(0.2 * self._rng.random())
+        return await super()._answer(request, body, number)
+
+
+async def test_a_wave_is_concurrent_and_its_draws_come_in_request_order():
+    """The nonces tell which request an answer belongs to; the stub answers in another order than it was asked."""
+    nonces = random.Random(5)
+    expected = [f"{nonces.getrandbits(64):016x}" for _ in range(30)]
+    plan = StubPlan(weights={"safe": 0.4, "unsafe": 0.3, "escalate": 0.3})
+    async with (
+        _Gathering(plan) as stub,
+        AnthropicSampler(settings_for(stub, call_timeout_s=60.0), load_prompts(), rng=random.Random(5)) as sampler,
+    ):
+        draws = await sampler.draw(wave(30))
+        assert stub.counters.max_in_flight == 30
+    answered = stub.counters.answer_by_nonce
+    assert list(answered) != expected
+    assert [draw.label for draw in draws] == [answered[nonce] for nonce in expected]
+
+
+async def test_every_call_has_a_nonce_of_its_own_and_the_text_as_json():
+    text = ScreenedText(text='</record-1> "quoted" <b>', reply="so\nwhat")
+    async with StubServer() as stub, AnthropicSampler(settings_for(stub), load_prompts()) as sampler:
+        await sampler.draw(wave(5, text))
+        bodies = list(stub.counters.bodies)
+    matches = [
+        re.fullmatch(r"<record-(\w{16})>\n(.*)\n</record-\1>", body["messages"][0]["content"], re.DOTALL)
+        for body in bodies
+    ]
+    assert len({match[1] for match in matches}) == 5
+    for match, body in zip(matches, bodies, strict=True):
+        assert json.loads(match[2]) == {"text": text.text, "reply": text.reply}
+        assert "<" not in match[2]
+        assert match[1] in body["system"][1]["text"]
+        assert text.text not in json.dumps(body["system"])
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "answer"),
+    [
+        (Fault.REFUSAL, "!", Answer.REFUSAL),
+        (Fault.WRONG_LABEL, "?", Answer.UNPARSABLE),
+        (Fault.EMPTY, "_", Answer.EMPTY),
+        (Fault.NULL_CONTENT, "_", Answer.EMPTY),
+        (Fault.CUT, "~", Answer.CUT),
+        (Fault.THINKING, "~", Answer.CUT),
+    ],
+)
+async def test_an_unusable_answer_is_an_escalate_draw_and_is_not_asked_again(fault, code, answer):
+    plan = StubPlan(script=(fault,))
+    async with StubServer(plan) as stub, AnthropicSampler(settings_for(stub), load_prompts()) as sampler:
+        (draw,) = await sampler.draw(wave(1))
+        assert stub.counters.requests == 1
+    assert (draw.label, draw.answer, encode_draws([draw])) == (Label.ESCALATE, answer, code)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault.RATE_LIMITED, Fault.OVERLOADED, Fault.SERVER_ERROR, Fault.HANG, Fault.DRIP, Fault.DROPPED,
+        Fault.CUT_OFF, Fault.MALFORMED, Fault.HTML, Fault.WRONG_SHAPE,
+    ],
+)  # fmt: skip
+async def test_a_transport_fault_is_retried_and_is_no_draw(fault):
+    plan = StubPlan(script=(fault,), weights={"unsafe": 1})
+    async with StubServer(plan) as stub:
+        async with AnthropicSampler(settings_for(stub, call_timeout_s=patience(fault)), load_prompts()) as sampler:
+            draws = await sampler.draw(wave(1))
+        counts = sampler.counts
+        assert (stub.counters.requests, stub.counters.retries, stub.counters.answers) == (2, 1, 1)
+    assert encode_draws(draws) == "U"
+    assert (counts.calls, counts.attempts, counts.retries, counts.answered) == (1, 2, 1, 1)
+    assert sum(counts.failures.values()) == 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        (Fault.RATE_LIMITED, "rate_limited"), (Fault.OVERLOADED, "overloaded"), (Fault.HANG, "timeout"),
+        (Fault.SERVER_ERROR, "server_error"), (Fault.DROPPED, "connection"), (Fault.MALFORMED, "malformed"),
+    ],
+)  # fmt: skip
+async def test_when_retries_are_spent_there_is_an_error_and_the_rest_of_the_wave_is_counted(fault, kind):
+    plan = StubPlan(script=(None, fault, None), faults={})
+    async with StubServer(plan) as stub:
+        quick = settings_for(stub, max_retries=0, call_timeout_s=patience(fault))
+        async with AnthropicSampler(quick, load_prompts()) as sampler:
+            with pytest.raises(SamplerError) as failure:
+                await sampler.draw(wave(3))
+            counts = sampler.counts
+    assert (failure.value.kind, failure.value.stops_batch) == (kind, False)
+    assert (counts.calls, counts.answered, counts.failures) == (3, 2, {kind: 1})
+    assert counts.usage.output_tokens == 2 * 3
+
+
+async def test_usage_is_summed_and_missing_cache_fields_are_zero():
+    async with StubServer() as stub, AnthropicSampler(settings_for(stub), load_prompts()) as sampler:
+        draws = await sampler.draw(wave(4))
+    assert sampler.counts.usage == sum((draw.usage for draw in draws), Usage())
+    assert sampler.counts.usage.output_tokens == 12
+    assert sampler.counts.usage.input_tokens > 4000
+
+
+async def test_no_key_in_any_representation():
+    settings = ModelSettings(api_key=KEY)
+    sampler = AnthropicSampler(settings, load_prompts(), rng=random.Random(1))
+    try:
+        assert KEY not in repr(settings) + repr(sampler) + json.dumps(sampler.describe())
+    finally:
+        await sampler.aclose()

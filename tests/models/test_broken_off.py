@@ -1,0 +1,89 @@
+"""A wave to a server that bills nothing ends as soon as its first answers leave nothing to be identified."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from jobs.agents import model_settings, settings_for
+from screening.labels import LABELS, Outcome
+from screening.models.chat import ChatSampler
+from screening.models.http import breaks_off
+from screening.models.settings import ModelSettings
+from screening.pipeline.config import chain
+from screening.pipeline.draws import Draw, DrawRequest, NodeAgent, ScreenedText, decode_draws, encode_draws
+from screening.pipeline.engine import Guard, Reason, screen
+from screening.pipeline.files import load_prompts
+from screening.settings import Settings
+from screening.stopping.rules import ENDS, NONE, Ended, PairwiseMixture, SuccessiveElimination, run
+from tests.stub_server import Fault, StubPlan, StubServer
+
+TEXT = ScreenedText(text="We walked the dog by the river.")
+SIX = chain("six", PairwiseMixture.symmetric(0.05, 6), "human_review")
+"""A label takes six draws of six, so two different answers settle that nothing can be said."""
+
+
+async def test_calls_under_way_are_broken_off_and_those_behind_them_are_not_made() -> None:
+    """One call at a time; safe and unsafe come before the calls that would hang for a minute."""
+    plan = StubPlan(weights={"safe": 1.0, "unsafe": 1.0}, seed=4, script=(None, None, None, *[Fault.HANG] * 9))
+    async with StubServer(plan) as stub:
+        asked = ModelSettings(
+            base_url=stub.url, api_key="k", model="m", requests_per_minute=None, concurrency=1, breaks_off=True
+        )
+        async with ChatSampler(asked, load_prompts()) as sampler:
+            begun = time.monotonic()
+            result = await asyncio.wait_for(screen(TEXT, Guard(), SIX, sampler), timeout=20)
+        requests = stub.counters.requests
+    assert (result.outcome, result.reason) == (Outcome.HUMAN_REVIEW, Reason.CURTAILED)
+    assert 2 <= result.calls <= 3 and requests <= 4 and time.monotonic() - begun < 20
+    assert {"S", "U"} <= set(encode_draws(result.runs[0].draws))
+
+
+def test_a_wave_of_a_service_is_left_to_finish_because_it_bills_what_was_asked() -> None:
+    request = DrawRequest(node="worker", text=TEXT, first=0, count=6, enough=lambda draws: len(draws) >= 2)
+    said = {"https://api.anthropic.com": True, "https://paid.example.org": None, "http://127.0.0.1:8000": False}
+    for url, word in said.items():
+        settings = Settings(anthropic_base_url=url, break_waves_off=word, _env_file=None)
+        assert breaks_off(model_settings(settings), request) is None, url
+    for url, word in (("http://ollama:11434", True), ("http://127.0.0.1:8000", None), ("http://10.0.0.5:8080", None)):
+        settings = Settings(anthropic_base_url=url, break_waves_off=word, _env_file=None)
+        assert breaks_off(model_settings(settings), request) is request.enough, url
+
+
+def test_each_further_server_says_for_itself_whether_it_bills() -> None:
+    """The usual server bills nothing; that says nothing of the others."""
+    near, ward = "http://127.0.0.1:8000", "http://10.0.0.5:8080"
+    servers = {"paid": "https://paid.example.org", "gateway": {"url": ward, "break_waves_off": False}, "ward": ward}
+    settings = Settings(anthropic_base_url=near, servers=servers, _env_file=None)
+    found = {name: settings_for(settings, NodeAgent(server=name)).breaks_off for name in servers}
+    assert found == {"paid": False, "gateway": False, "ward": True}
+
+
+class _Short:
+    """Gives so many draws of every wave."""
+
+    def __init__(self, codes: str) -> None:
+        self.codes = codes
+
+    async def draw(self, request: DrawRequest) -> Sequence[Draw]:
+        return decode_draws(self.codes)[: request.count]
+
+
+async def test_a_short_wave_is_taken_only_where_nothing_is_left_to_be_identified() -> None:
+    assert (await screen(TEXT, Guard(), SIX, _Short("SU"))).calls == 2
+    with pytest.raises(ValueError, match="the first that are enough"):
+        await screen(TEXT, Guard(), SIX, _Short("SSS"))
+
+
+@pytest.mark.parametrize("rule", [PairwiseMixture.symmetric(0.05, 6), SuccessiveElimination(budget=72)])
+def test_a_record_that_was_broken_off_is_replayed_as_what_it_was(
+    rule: PairwiseMixture | SuccessiveElimination,
+) -> None:
+    """Safe and unsafe in turn: hopeless after two draws of six, and of Algorithm 1 once one pull has failed."""
+    for codes, ended in (("SU", Ended.CURTAILED), ("S", None)):
+        draws = np.array([[LABELS.index(draw.label) for draw in decode_draws(codes)]], dtype=np.uint8)
+        found = run(rule, draws)
+        assert found.ended[0] == (NONE if ended is None else ENDS.index(ended)), codes
+        assert found.calls[0] == len(codes) and found.label[0] == NONE

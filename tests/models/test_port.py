@@ -1,0 +1,73 @@
+"""The whole port, for every sampler alike: what it says of itself, its price, its bill, its limits, its end."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from decimal import Decimal
+
+import pytest
+
+from screening.models.http import sampler_of
+from screening.models.limits import RateGate
+from screening.models.settings import ModelSettings
+from screening.models.simulated import SimulatedSampler
+from screening.pipeline.draws import Bill, DrawRequest, Sampler, ScreenedText, Usage
+from screening.pipeline.files import load_prompts
+from tests.models.recorded import RecordedSampler, Recording
+from tests.stub_server import StubPlan, StubServer
+
+TEXT = ScreenedText(text="We walked the dog by the river.")
+KINDS = ("messages", "chat", "logprobs", "simulated", "recorded")
+
+
+def gate(concurrency: int) -> RateGate:
+    return RateGate(concurrency=concurrency, limiter=None, pause_cap_s=1.0)
+
+
+@asynccontextmanager
+async def sampler(kind: str, limits: RateGate) -> AsyncIterator[Sampler]:
+    """One of this kind, under these limits."""
+    recorded = {Recording(node="worker", text=TEXT): "S" * 20}
+    own: Sampler
+    async with StubServer(StubPlan(latency_s=0.02)) as stub:
+        if kind == "simulated":
+            own = SimulatedSampler(0, gate=limits)
+        elif kind == "recorded":
+            own = RecordedSampler(recorded, gate=limits)
+        else:
+            settings = ModelSettings(base_url=stub.url, model="m", requests_per_minute=None, protocol=kind)  # type: ignore[arg-type]
+            own = sampler_of(settings, load_prompts(), gate=limits)
+        async with aclosing(own):
+            yield own
+
+
+def wave(count: int, *, urgent: bool = False, bill: Bill | None = None) -> DrawRequest:
+    return DrawRequest(node="worker", text=TEXT, first=0, count=count, urgent=urgent, bill=bill)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_every_sampler_fills_the_whole_port(kind):
+    bill = Bill()
+    async with sampler(kind, gate(8)) as one:
+        draws = await one.draw(wave(5, bill=bill))
+        assert (await one.preflight()).ok
+        assert isinstance(one.describe()["sampler"], str)
+        price = one.price(Usage(input_tokens=10))
+    assert price == Decimal(0) if kind in {"simulated", "recorded"} else price is None
+    assert bill.in_order() == list(draws) and len(draws) == 5
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_limits_and_urgency_hold_whatever_stands_behind_it(kind):
+    """One place: while it is held nothing comes; then what somebody waits for comes first, although asked for last."""
+    limits, patient, hurried = gate(1), Bill(), Bill()
+    async with sampler(kind, limits) as one:
+        async with limits.slot():
+            waves = [asyncio.ensure_future(one.draw(wave(6, bill=patient)))]
+            await asyncio.sleep(0.05)
+            waves.append(asyncio.ensure_future(one.draw(wave(3, urgent=True, bill=hurried))))
+            await asyncio.sleep(0.05)
+            assert not patient.answers and not hurried.answers
+        await waves[1]
+        assert len(patient.answers) < 6
+        assert len(await waves[0]) == 6

@@ -1,0 +1,238 @@
+"""A reply counts only if it is what was asked: each faulty one is sent to every call, through the real library."""
+
+import asyncio
+import gzip
+import json
+import random
+import time
+import tracemalloc
+from dataclasses import replace
+
+import pytest
+
+from screening.labels import Label, Outcome
+from screening.models.anthropic import AnthropicSampler
+from screening.models.settings import ModelSettings
+from screening.models.wire import LARGEST_BODY, Expected, SeenIds, UnreadableBody, completion_draw, read_bounded
+from screening.pipeline.config import preset
+from screening.pipeline.draws import LABEL_WORDS, Answer, DrawRequest, SamplerError, ScreenedText, encode_draws
+from screening.pipeline.engine import Guard, Reason, screen
+from screening.pipeline.files import load_prompts
+from tests.fixtures.replies import FAULTY, MODEL, message, reply
+from tests.stub_server import Fault, RawReply, StubPlan, StubServer
+
+TEXT = ScreenedText(text="We walked the dog by the river.")
+
+
+def settings_for(stub: StubServer, **changes) -> ModelSettings:
+    base = ModelSettings(base_url=stub.url, api_key="k", requests_per_minute=None, max_retries=0, model=MODEL)
+    return replace(base, **changes)
+
+
+def wave(count: int) -> DrawRequest:
+    return DrawRequest(node="worker", text=TEXT, first=0, count=count)
+
+
+async def drawn(sent: RawReply, count: int = 3, **changes) -> str:
+    async with (
+        StubServer(StubPlan(raw=sent)) as stub,
+        AnthropicSampler(settings_for(stub, **changes), load_prompts()) as sampler,
+    ):
+        return encode_draws(await sampler.draw(wave(count)))
+
+
+@pytest.mark.parametrize("name", list(FAULTY))
+async def test_no_faulty_reply_ends_safe(name):
+    async with (
+        StubServer(StubPlan(raw=FAULTY[name])) as stub,
+        AnthropicSampler(settings_for(stub), load_prompts()) as sampler,
+    ):
+        try:
+            result = await screen(TEXT, Guard(), preset("recommended"), sampler)
+        except SamplerError:
+            return
+    assert result.outcome is Outcome.HUMAN_REVIEW
+    assert result.reason in {Reason.NO_ANSWER, Reason.TOO_LONG}
+
+
+async def test_a_whole_reply_counts_also_compressed():
+    assert await drawn(reply(message())) == "SSS"
+    packed = gzip.compress(json.dumps(message(id="msg_1")).encode())
+    assert await drawn(reply(packed, content_encoding="gzip"), count=1) == "S"
+
+
+async def test_what_is_not_what_was_asked_is_marked_as_what_it_was():
+    assert await drawn(reply(message(role="user"))) == "###"
+    assert await drawn(reply(message(model="tiny"))) == "@@@"
+    assert await drawn(reply(message(model=[MODEL]))) == "###"
+    assert await drawn(reply(message(model="tiny")), accepted_names=("tiny",)) == "SSS"
+    replayed = await drawn(reply(message(id="msg_replayed")), 11)
+    assert sorted(replayed) == sorted("S" + "#" * 10)
+
+
+@pytest.mark.parametrize(
+    ("unique", "many", "refused"),
+    [(True, 999, 200), (False, 999, 2), (False, 64, 12), (False, 1, 11)],
+    ids=["ids that prove something", "three digits", "two digits", "one id for all"],
+)
+def test_where_ids_repeat_for_different_replies_they_prove_nothing(unique, many, refused):
+    """720 fresh answers of a server that numbers its replies small; the first repeats may be told as such."""
+    chance, seen = random.Random(35), SeenIds(unique=unique)
+    replies = [message(id=f"chatcmpl-{chance.randrange(many)}", created=number // 12) for number in range(720)]
+    found = [seen.objection(one) for one in replies]
+    told = sum(one is not None for one in found)
+    assert told >= refused if unique else told <= refused
+
+
+def test_one_answer_sent_again_and_again_is_refused_on_every_server():
+    for unique in (True, False):
+        seen = SeenIds(unique=unique)
+        assert [seen.objection(message(id="msg_1")) is None for _ in range(5)] == [True, False, False, False, False]
+        assert seen.objection(message(id="")) == "the reply has an empty id"
+        assert seen.objection(message(id=...)) == "the reply has no id"
+
+
+@pytest.mark.parametrize(
+    ("usage", "answer"),
+    [
+        ({"prompt_tokens": 100}, Answer.LABEL),
+        ({"prompt_tokens": 99}, Answer.MISSHAPEN),
+        ({"prompt_tokens": 12, "prompt_tokens_details": {"cached_tokens": 90}}, Answer.LABEL),
+        ({"prompt_tokens": 95, "prompt_tokens_details": {"cached_tokens": 90}}, Answer.MISSHAPEN),
+        ({"prompt_tokens": 0}, Answer.LABEL),
+        ({}, Answer.LABEL),
+        (None, Answer.LABEL),
+        ({"prompt_tokens": "5"}, Answer.LABEL),
+    ],
+)
+def test_an_answer_to_fewer_tokens_than_were_sent_is_none_and_a_server_that_counts_none_says_nothing(usage, answer):
+    choice = {"message": {"role": "assistant", "content": "safe"}, "finish_reason": "stop"}
+    sent = {"object": "chat.completion", "id": "c1", "model": MODEL, "choices": [choice], "usage": usage}
+    expected = Expected(models=frozenset({MODEL}), words=LABEL_WORDS, seen=SeenIds(), least_tokens=100)
+    draw = completion_draw(sent, expected)
+    assert draw.answer is answer and (answer is Answer.LABEL or "of at least 100" in draw.raw)
+
+
+async def test_tokens_read_from_the_cache_were_read():
+    cached = {"input_tokens": 40, "cache_read_input_tokens": 5_000, "output_tokens": 2}
+    assert await drawn(reply(message(usage=cached))) == "SSS"
+    assert await drawn(reply(message(usage={**cached, "cache_read_input_tokens": 0}))) == "###"
+
+
+async def test_a_bomb_takes_neither_memory_nor_time():
+    tracemalloc.start()
+    begun = time.monotonic()
+    with pytest.raises(SamplerError) as error:
+        await drawn(FAULTY["a gzip bomb"], 1)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert error.value.kind == "malformed" and peak < 40_000_000 and time.monotonic() - begun < 20
+
+
+async def test_a_body_is_given_up_as_soon_as_it_is_too_large():
+    read = 0
+
+    async def endless():
+        nonlocal read
+        while True:
+            read += 1
+            yield b"x" * 16_384
+
+    with pytest.raises(UnreadableBody):
+        await read_bounded(endless(), None)
+    assert read <= LARGEST_BODY // 16_384 + 1
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [(413, "x"), (400, "the request exceeds the available context size"), (400, "prompt is too long: 9000 tokens")],
+)
+async def test_a_text_too_long_for_the_model_goes_to_a_human(status, text):
+    refusal = reply({"error": {"message": text}}, status)
+    async with (
+        StubServer(StubPlan(raw=refusal)) as stub,
+        AnthropicSampler(settings_for(stub), load_prompts()) as sampler,
+    ):
+        result = await screen(TEXT, Guard(), preset("recommended"), sampler)
+    assert (result.outcome, result.reason, result.node) == (Outcome.HUMAN_REVIEW, Reason.TOO_LONG, "worker")
+
+
+async def test_another_server_is_asked_one_call_at_a_time_until_it_answers():
+    async with (
+        StubServer(StubPlan(latency_s=0.02)) as stub,
+        AnthropicSampler(settings_for(stub, adaptive=True, concurrency=8), load_prompts()) as sampler,
+    ):
+        await sampler.draw(wave(1))
+        assert stub.counters.max_in_flight == 1
+        await sampler.draw(wave(60))
+        assert 1 < stub.counters.max_in_flight <= 8
+
+
+async def test_the_first_call_may_take_as_long_as_loading_a_model_does():
+    """The library's own limit must not cut what ours allows; the second call has the usual time."""
+    slow = StubPlan(latency_s=1.2)
+    async with StubServer(slow) as stub:
+        loading = settings_for(stub, adaptive=True, call_timeout_s=0.5, node_deadline_s=10.0, max_retries=0)
+        async with AnthropicSampler(loading, load_prompts()) as asked:
+            assert encode_draws(await asked.draw(wave(1))) == "S"
+            with pytest.raises(SamplerError) as late:
+                await asked.draw(wave(1))
+    assert late.value.kind == "timeout" and stub.counters.requests == 2
+
+
+async def test_a_server_that_answers_nobody_is_not_asked_for_every_call_of_a_wave_in_turn():
+    """One call at a time is let through to it: those that wait behind one that failed for good are not sent."""
+    async with StubServer(StubPlan(faults={Fault.HANG: 1.0})) as stub:
+        silent = settings_for(stub, adaptive=True, call_timeout_s=0.2, node_deadline_s=0.4, max_retries=0)
+        async with AnthropicSampler(silent, load_prompts()) as sampler:
+            with pytest.raises(SamplerError) as failed:
+                await sampler.draw(wave(11))
+    assert failed.value.kind in ("timeout", "deadline") and stub.counters.requests <= 2
+
+
+async def test_a_server_that_stands_two_calls_at_once_loses_none_in_the_end():
+    """It queues the rest beyond the time limit, as a real one does; without the adaptive limit every wave is lost."""
+
+    class TwoAtOnce(StubServer):
+        def __init__(self):
+            super().__init__()
+            self.places = asyncio.Semaphore(2)
+
+        async def _answer(self, request, body, number):
+            async with self.places:
+                await asyncio.sleep(0.3)
+                return await super()._answer(request, body, number)
+
+    async with TwoAtOnce() as stub:
+        careful = settings_for(stub, adaptive=True, concurrency=16, call_timeout_s=1.0, max_retries=6)
+        async with AnthropicSampler(careful, load_prompts()) as sampler:
+            draws = await sampler.draw(wave(40))
+    assert encode_draws(draws) == "S" * 40
+
+
+async def test_unusable_answers_are_no_label_of_the_model():
+    class Unusable:
+        asked = 0
+
+        async def draw(self, request):
+            async with (
+                StubServer(StubPlan(raw=reply(message(role="user")))) as stub,
+                AnthropicSampler(settings_for(stub), load_prompts()) as sampler,
+            ):
+                self.asked += request.count
+                return await sampler.draw(request)
+
+    result = await screen(TEXT, Guard(), preset("recommended"), Unusable())
+    assert (result.outcome, result.reason) == (Outcome.HUMAN_REVIEW, Reason.NO_ANSWER)
+    assert all(draw.answer is Answer.MISSHAPEN for run in result.runs for draw in run.draws)
+    assert all(run.verdict.label is Label.ESCALATE for run in result.runs)
+
+
+@pytest.mark.parametrize("fault", [Fault.REFUSAL, Fault.CUT, Fault.EMPTY])
+async def test_what_is_no_label_is_not_identified(fault):
+    async with (
+        StubServer(StubPlan(faults={fault: 1.0})) as stub,
+        AnthropicSampler(settings_for(stub), load_prompts()) as sampler,
+    ):
+        result = await screen(TEXT, Guard(), preset("recommended"), sampler)
+    assert result.reason is Reason.NO_ANSWER
