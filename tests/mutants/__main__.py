@@ -113,7 +113,7 @@ DECIDING = {
     "storage/batches/pipelines.py": ["keep_version", "activate", "active_version", "_last_activation", "_newest"],
     "storage/batches/unscreened.py": [
         "standstills", "bring_in", "_still_batches", "_standstill", "_is_overnight", "_last_change", "_stuck",
-        "_worker_start", "_has_end_since", "_of_batch", "_outside", "_enter_failed", "_enter", "_is_cancelled",
+        "_worker_start", "_has_end_since", "_of_batch", "_outside", "_enter_failed", "_enter",
         "_failures_by_kind",
     ],
     "storage/research/relabelled.py": ["dataset_version", "_row"],
