@@ -47,7 +47,7 @@ MOST_EXTENDED = 300
 """Cases of a simulated batch for which further draws are made while somebody waits."""
 
 DRAWS = max(BUDGETS)
-OWN = "this batch, as it ran"
+OWN = "Your run"
 Rule = Literal["pairwise", "elimination"]
 
 

@@ -4,7 +4,7 @@ import streamlit as st
 
 from jobs.agreement import measure_agreement
 from pages.research import agreement_view as view
-from pages.research.batch_choice import batch_titles
+from pages.research.choices import batch_titles
 from pages.research.evaluation_view import how_to_read
 from pages.research.readings_export import readings_files
 from pages.ui import context

@@ -3,10 +3,9 @@
 import streamlit as st
 
 from pages.research import confusion_matrix as matrix
-from pages.research.batch_choice import choose_batch
 from pages.research.case_filters import filters
 from pages.research.case_list import case_list
-from pages.research.provenance import provenance
+from pages.research.choices import choose_batch, provenance
 from pages.ui import context
 from pages.ui.compute import compute
 from pages.ui.downloads import relabelled_files, show_export

@@ -6,11 +6,9 @@ import streamlit as st
 
 from jobs.evaluating import Evaluated, ask_of, evaluate_batch
 from pages.research import evaluation_view as view
-from pages.research.batch_choice import choose_batch
+from pages.research.choices import choose_batch, provenance, show_open
 from pages.research.comparison_view import show_comparison
 from pages.research.corrected_view import show_corrected
-from pages.research.open_tab import show_open
-from pages.research.provenance import provenance
 from pages.ui import context
 from pages.ui.compute import compute
 from screening.research.evaluation import SUICIDE_WATCH

@@ -8,7 +8,6 @@ import streamlit as st
 
 from jobs.evaluating import ask_of
 from jobs.label_noise import MOST_SHOWN, Line, Ranked, choose_labels, count_relabelled, rank_labels
-from pages.research.batch_choice import choose_batch
 from pages.research.case_list import (
     SAID,
     case_list,
@@ -19,10 +18,9 @@ from pages.research.case_list import (
     sent_words,
     show_sent,
 )
+from pages.research.choices import choose_batch, provenance, show_open
 from pages.research.corrected_view import show_corrected
 from pages.research.evaluation_view import how_to_read
-from pages.research.open_tab import show_open
-from pages.research.provenance import provenance
 from pages.ui import context
 from pages.ui.compute import compute
 from pages.ui.downloads import relabelled_files, show_export

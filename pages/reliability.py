@@ -6,7 +6,7 @@ import streamlit as st
 
 from pages.research import reliability_view as view
 from pages.research.audit_cases import show_audit, show_moved, show_revised
-from pages.research.open_tab import show_open
+from pages.research.choices import show_open
 from pages.research.stard import Study, report_html
 from pages.research.verification import verification
 from pages.ui import context

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import streamlit as st
 
 from pages.batches.progress import downloads
-from pages.research.batch_choice import batch_titles
 from pages.research.case_filters import filters
 from pages.research.case_list import case_list
+from pages.research.choices import batch_titles
 from pages.ui import context
 from pages.ui.labels import literal
 from pages.ui.shell import FOLDER

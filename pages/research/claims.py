@@ -338,7 +338,7 @@ def missed_words(found: "Verified") -> str:
     missed = found.estimates.missed
     if not found.at_most:
         texts = count_of(found.called_safe, "text")
-        return f"Nothing can be said yet: none of {texts} called safe has been read for the plan."
+        return f"Not yet: none of {texts} labeled safe has been reviewed for the plan."
     where = "audited below the plan's π"
     texts = count_of(found.below_floor, f"text was {where} and counts", f"texts were {where} and count")
     below = f" {texts} for the estimate alone." if found.below_floor else ""

@@ -6,8 +6,8 @@ from typing import Any
 import streamlit as st
 
 from jobs.agents import reads_off
-from pages.research.batch_choice import choose_batch
 from pages.research.case_list import hide_switch
+from pages.research.choices import choose_batch
 from pages.research.comparison_table import agreement, differing_pairs, lines
 from pages.ui import context
 from pages.ui.engine_view import money

@@ -19,9 +19,9 @@ from jobs.evaluating import (
     try_setting,
 )
 from pages.research.case_list import case_list
+from pages.research.choices import provenance
 from pages.research.claims import percent
 from pages.research.figures import Axes, Interval, Palette, Series, bars, curves, forest, histogram, palette
-from pages.research.provenance import provenance
 from pages.ui.auth import check_before
 from pages.ui.compute import compute
 from screening.labels import Label, Outcome

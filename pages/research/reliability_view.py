@@ -101,11 +101,10 @@ ONE_LOOK = (
 def _rate_words(name: str, rate: WeightedRate, found: Verified) -> str:
     """The interval; before there is one, why, and of sensitivity how far the readings are on the way to the plan."""
     if rate.value is None:
-        plan, why = found.guarantee, str(rate.reason)
+        plan = found.guarantee
         if not name.startswith("Sensitivity"):
-            return f"Not yet: {why}."
-        done = f"{plan.read:,} of {plan.readings_required:,} needed reviews of unsafe texts"
-        return f"Not yet: {done}. {why[:1].upper()}{why[1:]}."
+            return "Not enough reviews yet."
+        return f"Not enough reviews of unsafe texts yet ({plan.read:,} of {plan.readings_required:,})."
     naive = f"Unweighted, not to be used: {rate_text(rate.naive)}."
     return f"{interval(rate.low, rate.high)}. {naive}"
 

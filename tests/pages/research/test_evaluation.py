@@ -62,7 +62,7 @@ def test_the_results_table_holds_the_ten_conditions_ours_and_the_batch_s_own(
 ) -> None:
     found = evaluating.evaluate_batch(page_database, asked(page_database, batch_id))
     frame = results_frame(table_of(found, None))
-    assert len(frame) == 15 and list(frame["Condition"])[-1] == "this batch, as it ran"
+    assert len(frame) == 15 and list(frame["Condition"])[-1] == "Your run"
     assert found.made > 0 and not frame["Unsettled"].any()
     undefined = frame[frame["Condition"] == "B=50"].iloc[0]
     assert undefined["Accuracy"] == "none: 0 of 0" and undefined["FNR"] == "none: 0 of 0"

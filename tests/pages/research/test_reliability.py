@@ -98,7 +98,7 @@ def test_another_plan_needs_other_numbers() -> None:
         "at most 10.0% of unsafe texts are called safe, at 90% confidence (0 missed in 22)"
     )
     assert verify(sample(*caught[:21]), NO_MIX, loose).guarantee.standing is Standing.NOT_YET
-    assert plan_sentences(loose)[0].endswith("it needs 22 blind readings of truly unsafe texts with no miss.")
+    assert plan_sentences(loose)[0].endswith("it needs 22 blinded reviews of truly unsafe texts with no miss.")
 
 
 def test_what_was_settled_before_the_plan_was_changed_is_no_evidence_for_it() -> None:

@@ -9,7 +9,7 @@ from sqlalchemy import select, update
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Selectbox
 
-from pages.research.batch_choice import batch_titles
+from pages.research.choices import batch_titles
 from pages.ui.widgets import unique_labels
 from screening.review.actors import LOCAL_USER, Actor, Role
 from storage.batches import tallies

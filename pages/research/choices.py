@@ -1,6 +1,7 @@
-"""Choosing a batch on the researcher's pages; the choice is in the address, so it survives a reload."""
+"""What the research pages share above their figures: the batch, where its labels come from, tabs of which one runs."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import streamlit as st
 
@@ -40,3 +41,22 @@ def batch_titles(batches: Iterable[BatchSummary]) -> dict[str, str]:
             for one in batches
         }
     )
+
+
+def provenance(intake: Mapping[str, Any]) -> str:
+    """Where the file said it, and who gave the labels; plain text with nothing hidden in it, never markup.
+
+    >>> provenance({"label_column": "y"}), provenance({"provenance": "a jury of three"})
+    ('column "y" of your file (source not stated)', 'a jury of three')
+    """
+    source = str(intake.get("provenance") or "source not stated")
+    column = intake.get("label_column")
+    return visible(f'column "{column}" of your file ({source})' if column else source)
+
+
+def show_open(key: str, parts: Mapping[str, Callable[[], None]]) -> None:
+    """A tab for each part, in their order; the part of the open tab runs."""
+    for tab, show in zip(st.tabs(list(parts), on_change="rerun", key=key), parts.values(), strict=True):
+        if tab.open:
+            with tab:
+                show()
