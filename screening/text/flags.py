@@ -10,7 +10,7 @@ class Flag(StrEnum):
     ALTERED = "altered"
     """A database cannot hold it as it came: NUL or surrogates were replaced, the original kept escaped."""
     UNREADABLE = "unreadable"
-    """Part of it is lost: lone surrogates or U+FFFD."""
+    """Part of it is lost: lone surrogates, U+FFFD, or another alphabet read by the table of Western Europe."""
     HIDDEN_UNICODE = "hidden_unicode"
     """Characters that show nothing stand inside words or form a payload."""
     BIDI_CONTROL = "bidi_control"

@@ -23,6 +23,8 @@ HIDDEN_RUN = 4
 """So many zero-width characters in one text can carry a message, wherever they stand."""
 
 _LOST = "\ufffd"
+_WRONG_TABLE = re.compile("[\u00a1-\u00ff]{4,}")
+"""Letters of Western Europe in a row as no language writes them: a text in another alphabet, read by their table."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WORD = re.compile(r"[^\W\d_]{2,}|[^\W\d_][^\W\d_'’]+")
 _NONCHARACTER = re.compile("[\ufdd0-\ufdef\ufffe\uffff]")
@@ -137,7 +139,7 @@ def _flags_of_storage(raw: str, stored: str) -> frozenset[Flag]:
         flags.add(Flag.ALTERED)
     if "\x00" in raw:
         flags.add(Flag.CONTROL_CHARACTERS)
-    if _LOST in stored:
+    if _LOST in stored or any(len(set(run)) > 2 for run in _WRONG_TABLE.findall(stored)):
         flags.add(Flag.UNREADABLE)
     return frozenset(flags)
 

@@ -168,3 +168,26 @@ def test_what_refuses_screening_also_refuses_safe() -> None:
 def test_validated_languages_are_an_argument() -> None:
     assert not receive("Ya no quiero ir al cine", languages=("en", "es")).flags & REFUSES_SAFE
     assert receive("Ya no quiero ir al cine").flags & REFUSES_SAFE
+
+
+@pytest.mark.parametrize(
+    ("text", "table"),
+    [
+        ("Я хочу умереть", "cp1251"),
+        ("привет", "koi8-r"),
+        ("我想死", "gb18030"),
+        ("今天很好", "gb18030"),
+        ("살기 싫어요", "euc-kr"),
+        ("θέλω να πεθάνω", "cp1253"),
+        ("אני רוצה למות", "cp1255"),
+    ],
+)
+def test_another_alphabet_read_by_the_wrong_table_is_unreadable(text, table):
+    assert Flag.UNREADABLE in receive(text.encode(table).decode("cp1252", "replace")).flags
+
+
+@pytest.mark.parametrize(
+    "text", ["Rødgrød på øåæ", "¡¿Qué?!", "ööööh nein", "naïveté à l'œuvre", "Þýðir það?", "£££££ 5½¾"]
+)
+def test_letters_of_western_europe_are_readable(text):
+    assert Flag.UNREADABLE not in receive(text).flags
