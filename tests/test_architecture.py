@@ -53,6 +53,7 @@ OUTSIDE_WORLD = {
 ALLOWED = {  # files that come with the program, and a function without a connection
     "screening.pipeline.files": {"pathlib"},
     "screening.text.lexicon": {"pathlib"},
+    "screening.text.language": {"pathlib"},
 }
 
 

@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from screening.datasets.arrow_messages import unpacked_bytes
 from screening.datasets.class_names import class_name, class_names
 from screening.datasets.columns import normalised_name, unique_names
 from screening.datasets.limits import most_characters
-from screening.datasets.parquet_pages import plan_unpacking
 from screening.datasets.records import CELL_LIMIT, COLUMN_LIMIT, Fields, Record, cell_of
 from screening.datasets.refused import FileRefused
 from screening.datasets.source import HEAD, FileFormat, Source, open_source
+from screening.datasets.unpacked_sizes import plan_unpacking, unpacked_bytes
 from screening.settings import FILE_LIMITS
 
 _SPLIT = "split"

@@ -10,9 +10,8 @@ from enum import StrEnum
 from itertools import accumulate
 from typing import Any
 
-from screening.text.exact import escape
 from screening.text.flags import REFUSES_SCREENING, Flag
-from screening.text.received import ReceivedText, text_sha256
+from screening.text.received import ReceivedText, escape, text_sha256
 
 MOST_TURNS = 1_000
 """Most turns of one conversation; a longer one is refused."""

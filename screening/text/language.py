@@ -7,12 +7,17 @@ first and a foreign verdict needs py3langid to be far from English.
 
 import functools
 import re
+import tomllib
 import unicodedata
+from pathlib import Path
 
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-from screening.text.english import COMMON, DISTINCT
-from screening.text.foreign import FOREIGN
+_WORDS = tomllib.loads(Path(__file__).with_name("common_words.toml").read_text(encoding="utf-8"))
+_SHARED, _USUAL, FOREIGN = (frozenset(_WORDS[name].split()) for name in ("shared", "english", "foreign"))
+DISTINCT = _USUAL - _SHARED
+COMMON = _USUAL | {word for word in _SHARED if len(word) > 1}
+"""Common English words; `DISTINCT` are those that are not also common elsewhere, `FOREIGN` hardly ever English."""
 
 VALIDATED_LANGUAGES: tuple[str, ...] = ("en",)
 """ISO 639-1 codes of the languages the screening was validated for."""

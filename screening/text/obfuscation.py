@@ -9,7 +9,7 @@ import binascii
 import html
 import re
 
-from screening.text.english import COMMON
+from screening.text.language import COMMON
 
 _RISK_WORDS = """
 die dies died dying dead death kill kills killed killing suicide suicidal suicides unalive unaliving

@@ -1,13 +1,13 @@
 """A text at the edge: what is stored, what the model is shown, and what was found on the way in."""
 
 import hashlib
+import json
 import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from screening.text.characters import EMOJI, Invisible, Kind, invisibles, is_mark
-from screening.text.exact import escape, unescape
 from screening.text.flags import REFUSES_SCREENING, Detector, Flag
 from screening.text.language import VALIDATED_LANGUAGES, is_supported
 from screening.text.obfuscation import is_obfuscated
@@ -25,6 +25,7 @@ HIDDEN_RUN = 4
 _LOST = "\ufffd"
 _WRONG_TABLE = re.compile("[\u00a1-\u00ff]{4,}")
 """Letters of Western Europe in a row as no language writes them: a text in another alphabet, read by their table."""
+_PAIR = re.compile("[\ud800-\udbff](?=[\udc00-\udfff])")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WORD = re.compile(r"[^\W\d_]{2,}|[^\W\d_][^\W\d_'’]+")
 _NONCHARACTER = re.compile("[\ufdd0-\ufdef\ufffe\uffff]")
@@ -257,3 +258,18 @@ def _is_marked_over(text: str) -> bool:
         if marks > MARKS_KEPT:
             return True
     return _OVERLAY.search(text) is not None
+
+
+def escape(raw: str) -> str:
+    """ASCII JSON of the text; a list of strings to be joined where JSON would merge two surrogates into one."""
+    parts = _PAIR.sub(lambda high: high.group() + "\x00\x00split", raw).split("\x00\x00split")
+    return json.dumps(raw if len(parts) == 1 else parts)
+
+
+def unescape(original_json: str) -> str:
+    """The text of which `escape` made this.
+
+    >>> unescape(escape("tired \\ud83d")) == "tired \\ud83d"
+    True
+    """
+    return "".join(json.loads(original_json))

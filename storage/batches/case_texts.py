@@ -6,8 +6,8 @@ from typing import Any
 
 from screening.pipeline.draws import ScreenedText, ScreenedThread, screened_thread
 from screening.text.conversation import thread_of
-from screening.text.exact import unescape
 from screening.text.masking import MASKING_VERSION, mask
+from screening.text.received import unescape
 
 SHOWN_TO_AGENTS = ("text", "model_text", "reply", "model_reply", "turns")
 """The columns of a case from which agents are shown its text."""
