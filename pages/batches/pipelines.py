@@ -187,7 +187,7 @@ def _row(pipeline: PipelineConfig, name: str, mix: Mix) -> dict[str, str] | None
         "Answers": f"{name}: {' / '.join(f'{share:.0%}' for share in mix)}",
         "Safe": f"{found.ends[Outcome.SAFE.value]:.{digits}%}",
         "Unsafe": f"{found.ends[Outcome.UNSAFE.value]:.{digits}%}",
-        "To a clinician": f"{found.ends[Outcome.HUMAN_REVIEW.value]:.{digits}%}",
+        "Escalated": f"{found.ends[Outcome.HUMAN_REVIEW.value]:.{digits}%}",
         "Some label not the usual": f"{found.wrong:.2g}" if found.wrong or not found.simulated else "none seen",
         "Mean calls": f"{found.calls:.1f}",
     }

@@ -144,7 +144,7 @@ def number_words(value: float | None, digits: int = 1) -> str:
 
 
 def simulated_regret(delta: float, budget: int) -> tuple[RegretCurve, ...]:
-    """Wrong commits over `CASES` cases, the mean of `RUNS` runs, at this δ and budget of a node."""
+    """Wrong decisions over `CASES` cases, the mean of `RUNS` runs, at this δ and budget of a node."""
     tell(f"Simulating {CASES:,} cases {RUNS} times")
     return simulate_regret(seed=0, cases=CASES, runs=RUNS, delta=delta, budget=budget)
 
