@@ -10,8 +10,7 @@ from pathlib import Path
 
 from jobs.patience import retry_in_thread
 from jobs.port import INTERACTIVE_PLACES
-from jobs.screening_job import ScreeningJob
-from jobs.watching import LOOK_EVERY_S, withdraw_unwatched
+from jobs.screening_job import UNWATCHED_EVERY_S, ScreeningJob
 from storage.batches import pending
 from storage.changes import Changes
 
@@ -111,10 +110,10 @@ class LocalRunner:
 
     async def _withdraw_unwatched(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.sleep(UNWATCHED_EVERY_S)
             if not self._running and asyncio.get_running_loop().time() < self._quiet_until:
                 continue
-            await withdraw_unwatched(self._job, self._running)
+            await self._job.withdraw_unwatched(self._running)
 
     async def _pending_ids(self, limit: int, *, interactive: bool | None = None, put_off: bool = False) -> list[str]:
         return await retry_in_thread(

@@ -7,21 +7,18 @@ filled from `pending_cases`, one worker at a time.
 
 import asyncio
 import logging
-from collections.abc import Sequence
 from contextlib import suppress
 from importlib.metadata import version
 from typing import Any
 
 import procrastinate
 from procrastinate.jobs import Job, Status
-from psycopg import AsyncConnection, Rollback
+from psycopg import AsyncConnection
 from psycopg.sql import SQL, Identifier
 
 from jobs.patience import retry_in_thread
 from jobs.port import INTERACTIVE_PLACES, WorkerEnded
-from jobs.procrastinate_jobs import EndedJobs, PatientConnection, pool_of_statements
-from jobs.screening_job import ScreeningJob
-from jobs.watching import LOOK_EVERY_S, withdraw_unwatched
+from jobs.screening_job import UNWATCHED_EVERY_S, ScreeningJob
 from storage.batches import pending
 from storage.changes import NEW_WORK
 
@@ -60,7 +57,10 @@ class ProcrastinateRunner:
         self._running: dict[str, asyncio.Task[Any]] = {}
         self._busy: set[str] = set()
         self._told = {queue: asyncio.Event() for queue in _FEED_LOCKS}
-        self.app, self._ended = _app(job.db.conninfo)
+        self._connector = procrastinate.PsycopgConnector(
+            conninfo=job.db.conninfo, kwargs=_options(), min_size=2, max_size=10
+        )
+        self.app = procrastinate.App(connector=self._connector)
         self.app.task(name=_TASK)(self._screen_case)
 
     def stop(self) -> None:
@@ -79,10 +79,6 @@ class ProcrastinateRunner:
                 for part in [stopping, *parts]:
                     part.cancel()
                 ended = await asyncio.gather(*parts, return_exceptions=True)
-                with suppress(Exception):  # else it is buried with this worker
-                    async with self.app.connector.pool.connection() as connection:  # type: ignore[attr-defined]
-                        for queue in _FEED_LOCKS:
-                            await self._ended.close(connection, queue)
         if not self._stopping.is_set():
             broken = next((end for end in ended if isinstance(end, Exception)), None)
             raise WorkerEnded("the worker ended by itself") from broken
@@ -108,7 +104,7 @@ class ProcrastinateRunner:
 
     async def _listen(self) -> None:
         """Wakes the feeders when the database tells of new work."""
-        async with await PatientConnection.connect(self._job.db.conninfo, autocommit=True, **_ALIVE) as connection:
+        async with await AsyncConnection.connect(self._job.db.conninfo, autocommit=True, **_ALIVE) as connection:
             await connection.execute(SQL("LISTEN {}").format(Identifier(NEW_WORK)))
             self._wake()
             async for _ in connection.notifies():
@@ -130,10 +126,10 @@ class ProcrastinateRunner:
 
     async def _withdraw_unwatched(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.sleep(UNWATCHED_EVERY_S)
             # else no text is under way that somebody might have left
             if self._running or self._busy or self._job.retries_soon:
-                await withdraw_unwatched(self._job, self._running)
+                await self._job.withdraw_unwatched(self._running)
 
     async def _feed(self, queue: str) -> None:
         """Each queue has a feeder of its own, so that who waits never waits for a long list of a batch's cases."""
@@ -153,43 +149,26 @@ class ProcrastinateRunner:
                 await self._told[queue].wait()
 
     async def _round(self, queue: str) -> bool:
-        """One round of a feeder, in one transaction; whether there is work."""
-        pool = self.app.connector.pool  # type: ignore[attr-defined]
-        async with pool.connection() as connection, connection.transaction():
-            busy, wrote = await self._give_out(connection, queue)
-            if not wrote:
-                raise Rollback
-        return busy
-
-    async def _give_out(self, connection: "AsyncConnection[Any]", queue: str) -> tuple[bool, bool]:
-        """One round of a feeder, in one transaction; nothing where another worker is at it. Whether there is work, and
-        whether anything was written.
-        """
-        forgot = await self._ended.forget(connection, queue)
-        if not await _mine(connection, _FEED_LOCKS[queue]):
-            return True, forgot  # it may give up its turn before it has seen what is new
-        query = "SELECT lock, status FROM procrastinate_jobs WHERE queue_name = %s"
-        found = await (await connection.execute(query, (queue,))).fetchall()
-        waiting = sum(status == "todo" for _, status in found)
-        most = max(LEAST_WAITING, len(found) - waiting)
-        if queue == BATCH and 2 * waiting > most:
-            return True, forgot  # enough for now: many at a time cost less
-        more = await self._defer(connection, queue, most - waiting, [lock for lock, _ in found])
-        return more or bool(found), more or forgot
-
-    async def _defer(self, connection: "AsyncConnection[Any]", queue: str, wanted: int, known: Sequence[str]) -> bool:
-        case_ids = await retry_in_thread(
-            pending.pending_cases,
-            self._job.db,
-            wanted,
-            self._job.clock(),
-            excluding=known,
-            interactive=queue == INTERACTIVE,
-        )
-        if case_ids:
-            jobs = [_job(case_id, queue) for case_id in case_ids]
-            await self.app.job_manager.batch_defer_jobs_async(jobs, connection=connection)
-        return bool(case_ids)
+        """Give out what may be started now, unless another worker is at it; whether there is work."""
+        async with self._connector.pool.connection() as connection, connection.transaction():
+            if not await _mine(connection, _FEED_LOCKS[queue]):
+                return True  # it may give up its turn before it has seen what is new
+            found = list(await self.app.job_manager.list_jobs_async(queue=queue))
+            waiting = sum(job.status == Status.TODO.value for job in found)
+            most = max(LEAST_WAITING, len(found) - waiting)
+            if queue == BATCH and 2 * waiting > most:
+                return True  # enough for now: many at a time cost less
+            case_ids = await retry_in_thread(
+                pending.pending_cases,
+                self._job.db,
+                most - waiting,
+                self._job.clock(),
+                excluding=[str(job.lock) for job in found],
+                interactive=queue == INTERACTIVE,
+            )
+            if case_ids:
+                await self.app.job_manager.batch_defer_jobs_async([_job(case_id, queue) for case_id in case_ids])
+        return bool(found or case_ids)
 
     async def _drop_dead_jobs(self) -> None:
         """Delete the jobs of dead workers: their cases are still pending, so the feeder hands them out again."""
@@ -216,20 +195,6 @@ async def create_engine_tables(conninfo: str) -> None:
         if await found.fetchone() is None:
             await connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(schema)))
             await connection.execute(procrastinate.schema.SchemaManager.get_schema())
-
-
-def _app(conninfo: str) -> tuple[procrastinate.App, EndedJobs]:
-    connector = procrastinate.PsycopgConnector(
-        conninfo=conninfo,
-        kwargs=_options(),
-        connection_class=PatientConnection,
-        pool_factory=pool_of_statements,
-        min_size=2,
-        max_size=10,
-    )
-    app = procrastinate.App(connector=connector)
-    app.job_manager = ended = EndedJobs(connector)
-    return app, ended
 
 
 def _options() -> dict[str, Any]:

@@ -6,11 +6,11 @@ It may be started twice, on any machine, after any crash: runs and outcomes are 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from jobs.agents import Agents
 from jobs.breaker import PASSING, Breaker
@@ -43,6 +43,10 @@ MOST_STARTS = 3
 ALONE_AFTER = 2
 """Starts without an end after which a case runs alone: a case that kills workers then takes no others with it, and
 cases that were merely in flight at the time are not blamed again."""
+UNWATCHED_AFTER, UNWATCHED_EVERY_S = timedelta(seconds=20), 1.0
+"""When nobody has watched a single text for so long it is let go of: an open page reports every two seconds; on a busy
+machine or a bad line ten seconds without a report were seen.
+"""
 LOOK_EVERY_S = 0.5
 """How often a running wave checks whether its batch was cancelled: a limit on calls may delay the wave for minutes."""
 
@@ -201,6 +205,13 @@ class ScreeningJob:
             return None
         self.due_again[0] = max(self.due_again[0], time.monotonic() + seconds + 1)
         return timedelta(seconds=seconds)
+
+    async def withdraw_unwatched(self, running: "Mapping[str, asyncio.Task[Any]]") -> None:
+        """Withdraw single texts that nobody watches; another process that runs one notices after its next wave."""
+        for case_id in await retry_in_thread(live.find_unwatched, self.db, self.clock(), UNWATCHED_AFTER):
+            await retry_in_thread(live.withdraw, self.db, case_id, self.clock())
+            if task := running.get(case_id):
+                task.cancel()
 
     @property
     def retries_soon(self) -> bool:
