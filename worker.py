@@ -15,17 +15,16 @@ from jobs import garbage, logs
 from jobs.agents import Agents
 from jobs.comparing import ComparisonRunner
 from jobs.local import AlreadyRunning, LocalRunner, only_worker
-from jobs.model_at_start import ModelAtStart
+from jobs.model_health import ModelAtStart, Preflights
 from jobs.notifications import Notifier
 from jobs.overnight import OvernightRunner
 from jobs.patience import DATABASE_THREADS
 from jobs.port import Runner, WorkerEnded, system_clock, worker_name
-from jobs.preflights import Preflights
 from jobs.screening_job import ScreeningJob
 from jobs.shared_limit import limited_agents
 from screening.settings import Settings
 from storage.database import Database, passing_fault
-from storage.site.heartbeats import processes
+from storage.site.processes import processes
 
 STOPS_WITHIN_S = 8.0
 

@@ -31,9 +31,8 @@ from screening.settings import Settings
 from screening.text.display import file_label
 from storage.batches.batch_state import UnknownBatch
 from storage.batches.batches import progress
-from storage.batches.exports import export_results
 from storage.batches.intake import IntakeClosed, count_not_screened, unread_columns
-from storage.batches.results import Result
+from storage.batches.results import Result, export_results
 from storage.database import Database
 from storage.review import program_texts
 from storage.review.program_texts import KeyUsed, ProgramText, UnknownText

@@ -30,9 +30,9 @@ from jobs.agents import Agents
 from jobs.garbage import spare_loaded_objects
 from jobs.intake import configuration
 from jobs.local import LocalRunner
+from jobs.model_health import Preflights
 from jobs.patience import DATABASE_THREADS
 from jobs.port import Runner, system_clock
-from jobs.preflights import Preflights
 from jobs.procrastinate import ProcrastinateRunner
 from jobs.screening_job import ScreeningJob
 from screening.datasets.rows import NewCase

@@ -18,10 +18,9 @@ from screening.settings import Settings
 from screening.words import count_of
 from storage.batches import batch_state, batches
 from storage.batches.batches import Progress, find_batch
-from storage.batches.exports import export_rejected, export_results
-from storage.batches.results import Result
+from storage.batches.counts import PENDING
+from storage.batches.results import Result, export_rejected, export_results
 from storage.database import Database
-from storage.kinds import PENDING
 
 
 def cancel(db: Database, by: Acting, batch_id: str) -> None:

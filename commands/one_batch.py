@@ -5,12 +5,11 @@ import sys
 from collections.abc import Callable
 
 from jobs.agents import Agents
-from jobs.breaker import Breaker
 from jobs.local import AlreadyRunning, LocalRunner, only_worker
+from jobs.model_health import Breaker, Preflights
 from jobs.overnight import OvernightRunner
 from jobs.patience import retry_in_thread
 from jobs.port import Runner, system_clock, worker_name
-from jobs.preflights import Preflights
 from jobs.procrastinate import ProcrastinateRunner
 from jobs.screening_job import ScreeningJob
 from jobs.shared_limit import limited_agents

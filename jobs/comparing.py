@@ -10,16 +10,15 @@ from datetime import datetime
 from typing import TypeVar
 
 from jobs.agents import Agents
-from jobs.holding import held
-from jobs.patience import retry_in_thread
-from jobs.preflights import Preflights
+from jobs.model_health import Preflights
+from jobs.patience import held, pause_after, retry_in_thread
 from screening.pipeline.draws import Bill, Draw, DrawRequest, DrawSource, LabelDistribution, SamplerError, Usage
 from screening.pipeline.engine import DistributionSource, Screening, guard_for, screen
 from screening.review.actors import SYSTEM
 from storage.batches.batch_state import Caps
 from storage.batches.configurations import Configuration
+from storage.batches.counts import Totals
 from storage.batches.screenings import CaseForScreening
-from storage.batches.tallies import Totals
 from storage.database import Database
 from storage.research.comparing import Compared, Due, UnreadableComparison, keep_compared, lose_calls, next_due
 from storage.research.comparisons import end_comparison
@@ -129,7 +128,7 @@ class ComparisonRunner:
 
     def _put_off(self, case_id: str) -> None:
         times = self._failed.get(case_id, (0, 0.0))[0]
-        self._failed[case_id] = times + 1, time.monotonic() + AGAIN_AFTER_S * 2 ** min(times, 6)
+        self._failed[case_id] = times + 1, time.monotonic() + pause_after(times, AGAIN_AFTER_S, 64 * AGAIN_AFTER_S)
 
     def _cost(self, configuration: Configuration, found: Screening) -> float | None:
         costs = [self.agents.cost_usd(configuration, run.usage, run.node) for run in found.runs]

@@ -1,7 +1,8 @@
 """Storing the rows of a file in a batch: one way for the upload page and the command line."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cache
 from typing import Any
 
@@ -20,7 +21,7 @@ from screening.text.received import KeptFlags, ReceivedText, receive
 from screening.words import count_of
 from storage.batches.batches import NewBatch, create_batch
 from storage.batches.configurations import Configuration, save_configuration
-from storage.batches.intake import add_rows, close_intake, last_row, resume_intake
+from storage.batches.intake import OpenFile, add_rows, close_intake, last_row, open_files, resume_intake, stop_intake
 from storage.batches.pipelines import active_version
 from storage.database import Database
 from storage.settings_store import current
@@ -167,3 +168,34 @@ def fill_batch(
     rows = told(table.rows(receiver(settings), after=last_row(db, batch_id)), tell)
     add_rows(db, batch_id, rows, clock())
     close_intake(db, actor.at(clock()), batch_id)
+
+
+NOBODY = "nobody_takes_in"
+LOOKS = 30
+"""So often nothing more may have come of a file before it counts as given up. Looks, not minutes: while the database is
+away nobody can take anything in, and nobody looks.
+"""
+
+
+@dataclass(slots=True)
+class OpenFiles:
+    """What one process has seen of them. A process that is killed says nothing about its file; this does."""
+
+    _seen: dict[str, tuple[OpenFile, int]] = field(default_factory=dict)
+
+    def look(self, db: Database, now: datetime) -> None:
+        """Record of each file that nobody takes it in, and that somebody does after all."""
+        found = open_files(db)
+        moved = any(file.in_line for batch_id, (file, _) in self._seen.items() if batch_id not in found)
+        for batch_id, file in found.items():
+            before, looks = self._seen.get(batch_id, (file, 0))
+            moved |= file.in_line and file != before
+            stands = file == before and not (file.in_line and moved)  # else it moves, or the line before it does
+            if file.missing is None and stands and looks == LOOKS:
+                stop_intake(db, SYSTEM.at(now), batch_id, NOBODY)
+                file = replace(file, missing=NOBODY)
+            elif file.missing == NOBODY and file.rows > before.rows:
+                resume_intake(db, SYSTEM.at(now), batch_id)
+                file = replace(file, missing=None)
+            self._seen[batch_id] = file, looks + 1 if stands else 1
+        self._seen = {batch_id: self._seen[batch_id] for batch_id in found}

@@ -15,16 +15,16 @@ from time import monotonic, thread_time
 from typing import Any, Literal
 
 from jobs import audit_anchors, notifications_service, notifications_webhook
+from jobs.intake import OpenFiles
 from jobs.notifications_webhook import NotSent
-from jobs.open_intakes import OpenFiles
 from jobs.patience import tell
 from jobs.port import Clock
 from screening.settings import Settings
-from storage.batches import open_intakes, unscreened
+from storage.batches import intake, unscreened
 from storage.database import Database, passing_fault
 from storage.review import erasure
 from storage.settings_store import current
-from storage.site import duties, faults, heartbeats, notices, outbox
+from storage.site import faults, notices, outbox, processes
 from storage.site.outbox import Message, Notice
 from storage.site.recipients import Kind
 
@@ -141,7 +141,7 @@ class Notifier:
         that a fault keeps from being screened into the inbox (a dead worker cannot).
         """
         for work, every_s in (
-            (self._beat, heartbeats.BEAT_EVERY_S),
+            (self._beat, processes.BEAT_EVERY_S),
             (self.round, LOOK_EVERY_S),
             (self._bring_in, BRING_IN_EVERY_S),
         ):
@@ -151,8 +151,8 @@ class Notifier:
         """Ask the threads to end, and give up the duty; messages not sent by then stay in the outbox."""
         self._stopping.set()
         with suppress(Exception):
-            heartbeats.end(self.db, self.name)
-            duties.leave(self.db, DUTY, self.name, self.clock())
+            processes.end(self.db, self.name)
+            processes.leave(self.db, DUTY, self.name, self.clock())
 
     def _again(self, work: Callable[[], object], every_s: float) -> None:
         """Do the work again and again; a fault in it is logged and ends nothing."""
@@ -167,7 +167,7 @@ class Notifier:
             self._stopping.wait(every_s)
 
     def _beat(self) -> None:
-        heartbeats.beat(self.db, self.name, self.kind, self.clock())
+        processes.beat(self.db, self.name, self.kind, self.clock())
 
     def _bring_in(self) -> None:
         unscreened.bring_in(self.db, self.clock())
@@ -215,7 +215,7 @@ class Notifier:
     def _expire(self, now: datetime) -> None:
         """At intervals, close the batches of days that are over, and delete what is older than the settings allow."""
         if self._expiry_due.begins(now):  # also where it fails: that must not end every round before somebody is told
-            open_intakes.close_past_days(self.db, now)
+            intake.close_past_days(self.db, now)
             if erasure.expire(self.db, now).get("texts") == erasure.AT_ONCE:
                 self._expiry_due.end()  # there may be more
 
@@ -234,7 +234,7 @@ class Notifier:
     def _has_duty(self, now: datetime) -> bool:
         """Whether this process has the duty; asked of the database only from time to time, because asking writes."""
         if self._duty_due.begins(now):
-            self._mine = duties.take(self.db, DUTY, self.name, now, HELD_FOR)
+            self._mine = processes.take(self.db, DUTY, self.name, now, HELD_FOR)
             self._duty_due.every = HELD_FOR / 3 if self._mine else NOT_MINE_FOR
         return self._mine
 
@@ -264,7 +264,7 @@ class Notifier:
         if not self._monitors_due.begins(now):
             return ()
         with self.db.read() as conn:
-            well = heartbeats.live_workers(conn, now) > 0
+            well = processes.live_workers(conn, now) > 0
         return outbox.monitors(self.db) if well else ()
 
     def _tell_monitor(self, recipient_id: str, address: str, now: datetime) -> None:

@@ -11,22 +11,20 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from jobs.agents import Agents
-from jobs.breaker import PASSING
-from jobs.holding import held
+from jobs.model_health import PASSING, Preflights
 from jobs.overnight_cases import HALF, OvernightCases
 from jobs.overnight_sending import Sending
-from jobs.patience import retry_in_thread
+from jobs.patience import held, retry_in_thread
 from jobs.port import Clock
-from jobs.preflights import Preflights
 from screening.models.batches import ServiceBatch
 from screening.pipeline.draws import SamplerError, Usage
 from screening.review.actors import SYSTEM
-from storage.batches import batch_state, batches, overnight, overnight_costs
+from storage.batches import batch_state, batches, overnight
 from storage.batches.configurations import Configuration, load_configuration
 from storage.batches.overnight import DrawWanted, HandedIn
 from storage.database import Database, passing_fault
 from storage.settings_store import is_stopped
-from storage.site import duties
+from storage.site import processes
 
 POLL_S = 30.0
 DUTY = "overnight"
@@ -90,7 +88,7 @@ class OvernightRunner:
                 yield mine
         finally:
             if mine:
-                await retry_in_thread(duties.leave, self.db, DUTY, self.worker, self.clock())
+                await retry_in_thread(processes.leave, self.db, DUTY, self.worker, self.clock())
 
     async def _advance(self, batch_id: str) -> bool:
         """Advance one batch; whether it made a step. A fault that does not pass by itself pauses it, and no other."""
@@ -120,7 +118,7 @@ class OvernightRunner:
         ):
             for case_id in await retry_in_thread(overnight.open_cases, self.db, batch_id):
                 await self.cases.give_to_a_person(case_id)
-            await retry_in_thread(overnight_costs.lose_unused, self.db, batch_id, self.clock())
+            await retry_in_thread(overnight.lose_unused, self.db, batch_id, self.clock())
 
     async def _step(self, batch_id: str, made: Configuration) -> bool:
         opened = await retry_in_thread(overnight.open_ones, self.db, batch_id)
@@ -142,7 +140,7 @@ class OvernightRunner:
     async def _close(self, batch_id: str) -> None:
         """Count what a cancelled batch bought for nothing, once a process."""
         if batch_id not in self.closed:
-            await retry_in_thread(overnight_costs.lose_unused, self.db, batch_id, self.clock())
+            await retry_in_thread(overnight.lose_unused, self.db, batch_id, self.clock())
             self.closed.add(batch_id)
 
     async def _match(self, sending: Sending, batch_id: str, opened: Sequence[HandedIn]) -> list[ServiceBatch]:
@@ -171,7 +169,7 @@ class OvernightRunner:
 
     async def _cap_in_the_way(self, sending: Sending, batch_id: str, wanted: Sequence[DrawWanted]) -> str | None:
         """The cap that this round would exceed, counting all that was bought; an unknown cost exceeds every cap."""
-        spent = await retry_in_thread(overnight_costs.spending, self.db, batch_id)
+        spent = await retry_in_thread(overnight.spending, self.db, batch_id)
         if spent.caps.max_calls is not None and spent.asked + len(wanted) > spent.caps.max_calls:
             return "max_calls"
         if spent.caps.max_cost_usd is None:
@@ -186,5 +184,5 @@ class OvernightRunner:
     async def _usual_usage(self, sending: Sending, batch_id: str, wanted: Sequence[DrawWanted]) -> Usage:
         """What one call takes, about, before there is an answer to go by."""
         nodes = [sending.made.pipeline.node(name) for name in {draw.node for draw in wanted}]
-        characters = await retry_in_thread(overnight_costs.mean_characters, self.db, batch_id)
+        characters = await retry_in_thread(overnight.mean_characters, self.db, batch_id)
         return sending.service.usual_usage(nodes, characters)

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from jobs.agents import Agents
-from jobs.first_answers import FirstAnswers
+from jobs.model_health import FirstAnswers
 from jobs.patience import retry_in_thread
 from jobs.port import Clock
 from screening.pipeline.draws import TOO_LONG, Draw, DrawRequest, SamplerError, Usage
 from screening.pipeline.engine import NodeRun, Reason, Screening, guard_for, screen, to_a_human
 from screening.statistics.rounds import next_wave, rounds_left
-from storage.batches import overnight, overnight_costs, screenings
+from storage.batches import overnight, screenings
 from storage.batches.overnight import CaseAnswers, DrawWanted
 from storage.batches.pending import record_error
 from storage.batches.runs import EndedRun
@@ -148,7 +148,7 @@ class OvernightCases:
         await retry_in_thread(record_error, self.db, case_id, kind, message, self.clock())
 
     def _conclude(self, case: CaseForScreening, found: Screening) -> None:
-        kept = overnight_costs.costs_of(self.db, case.case_id)
+        kept = overnight.costs_of(self.db, case.case_id)
         cost = None if None in kept else sum(one or 0.0 for one in kept)
         screenings.commit_outcome(self.db, case.case_id, found, cost, case.configuration.version, self.clock())
 

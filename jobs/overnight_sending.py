@@ -5,7 +5,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import timedelta
 
-from jobs.breaker import PASSING
+from jobs.model_health import PASSING
 from jobs.patience import retry_in_thread
 from jobs.port import Clock
 from screening.models.batches import Asked, MessageBatches, ServiceBatch

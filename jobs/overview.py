@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from screening.review.actors import Actor
 from storage.batches.batches import find_batch
 from storage.batches.configurations import load_configuration
-from storage.batches.spent import NodeCost, cost_by_node
-from storage.batches.ways import Ways, count_ways
+from storage.batches.costs import NodeCost, cost_by_node
+from storage.batches.results import Ways, count_ways
 from storage.database import Database
 
 

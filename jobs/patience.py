@@ -7,11 +7,15 @@ does not pass is raised, for a person to see.
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from contextvars import copy_context
+from datetime import timedelta
 from typing import ParamSpec, TypeVar
 
-from storage.database import Fault, passing_fault
+from jobs.port import Clock
+from storage.database import Database, Fault, passing_fault
+from storage.site import processes
 
 DATABASE_THREADS = 4
 """Commits of different cases wait for the disk side by side; more would only wait for each other, and for the
@@ -38,12 +42,21 @@ def tell(fault: Fault, now: float) -> None:
         _told[fault] = now
 
 
+def pause_after(tries: int, first: float, longest: float) -> float:
+    """Seconds to wait before the next try: each pause is twice the one before.
+
+    >>> [pause_after(tries, 1.0, 30.0) for tries in (0, 1, 4, 5, 10**6)]
+    [1.0, 2.0, 16.0, 30.0, 30.0]
+    """
+    return min(longest, first * 2.0 ** min(tries, 60))
+
+
 class Patience:
     """How long one piece of work waits between its attempts, and when it gives up."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, *, most_lost: int = LOST) -> None:
         self._clock, self._most_lost = clock, most_lost
-        self._wait_s = FIRST_WAIT_S
+        self._tries = 0
         self._began: float | None = None
         self._lost = 0
 
@@ -61,8 +74,8 @@ class Patience:
         if self._lost >= self._most_lost or (fault is Fault.STATEMENT and now - self._began > LASTS_S):
             return None
         tell(fault, now)
-        wait_s, self._wait_s = self._wait_s, min(LONGEST_WAIT_S, 2 * self._wait_s)
-        return wait_s
+        self._tries += 1
+        return pause_after(self._tries - 1, FIRST_WAIT_S, LONGEST_WAIT_S)
 
 
 async def retry_in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -100,3 +113,31 @@ def retry(work: Callable[[], T], *, most_lost: int) -> T:
             if wait_s is None:
                 raise
             time.sleep(wait_s)
+
+
+LASTS = timedelta(seconds=20)
+"""After a process that died over it, another takes it up so much later."""
+
+
+@asynccontextmanager
+async def held(db: Database, duty: str, worker: str, clock: Clock) -> AsyncIterator[bool]:
+    """Whether this worker does it; then nobody else does until the end, and for `LASTS` after it."""
+
+    async def take() -> bool:
+        return await retry_in_thread(processes.take, db, duty, worker, clock(), LASTS)
+
+    async def hold() -> None:
+        while True:
+            await asyncio.sleep(LASTS.total_seconds() / 4)
+            await take()
+
+    if not await take():
+        yield False
+        return
+    holding = asyncio.create_task(hold())
+    try:
+        yield True
+    finally:
+        holding.cancel()
+        with suppress(asyncio.CancelledError):
+            await holding

@@ -103,12 +103,21 @@ class ProcrastinateRunner:
         return [*workers, self._listen(), *feeders, self._drop_dead_jobs(), self._withdraw_unwatched()]
 
     async def _listen(self) -> None:
-        """Wakes the feeders when the database tells of new work."""
+        """Wakes the feeders when the database tells of new work. The event loop hears of the socket by itself; the
+        library's own waiting looks at it ten times a second.
+        """
+        loop = asyncio.get_running_loop()
         async with await AsyncConnection.connect(self._job.db.conninfo, autocommit=True, **_ALIVE) as connection:
             await connection.execute(SQL("LISTEN {}").format(Identifier(NEW_WORK)))
-            self._wake()
-            async for _ in connection.notifies():
+            while True:
                 self._wake()
+                told = asyncio.Event()
+                loop.add_reader(connection.fileno(), told.set)
+                try:
+                    await told.wait()
+                finally:
+                    loop.remove_reader(connection.fileno())
+                await connection.execute("SELECT 1")  # takes in what was told, and fails where nobody is there any more
 
     def _wake(self) -> None:
         for told in self._told.values():

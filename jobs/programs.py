@@ -16,8 +16,7 @@ from jobs.port import Clock
 from screening.datasets.rows import NewCase
 from screening.review.actors import SYSTEM
 from screening.settings import Settings
-from storage.batches.intake import Target, close_intake, target_of
-from storage.batches.open_intakes import TEXT_BY_TEXT
+from storage.batches.intake import TEXT_BY_TEXT, Target, close_intake, target_of
 from storage.database import Database
 from storage.review import program_texts
 from storage.review.program_texts import Told

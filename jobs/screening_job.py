@@ -13,11 +13,9 @@ from functools import partial
 from typing import Any, TypeVar
 
 from jobs.agents import Agents
-from jobs.breaker import PASSING, Breaker
-from jobs.first_answers import FirstAnswers
+from jobs.model_health import PASSING, Breaker, FirstAnswers, Preflights
 from jobs.patience import retry_in_thread
 from jobs.port import Clock
-from jobs.preflights import Preflights
 from jobs.spend_guard import CaseSpend, Permission, SpendGuard
 from screening.models.canaries import other_names
 from screening.pipeline.draws import (
@@ -31,7 +29,7 @@ from screening.pipeline.draws import (
     encode_draws,
 )
 from screening.pipeline.engine import DistributionSource, NodeRun, Reason, Screening, guard_for, screen, to_a_human
-from storage.batches import live, pending, screenings
+from storage.batches import pending, screenings, single_texts
 from storage.batches.configurations import Configurations
 from storage.batches.pending import record_error, record_interruption
 from storage.batches.runs import EndedRun
@@ -208,8 +206,8 @@ class ScreeningJob:
 
     async def withdraw_unwatched(self, running: "Mapping[str, asyncio.Task[Any]]") -> None:
         """Withdraw single texts that nobody watches; another process that runs one notices after its next wave."""
-        for case_id in await retry_in_thread(live.find_unwatched, self.db, self.clock(), UNWATCHED_AFTER):
-            await retry_in_thread(live.withdraw, self.db, case_id, self.clock())
+        for case_id in await retry_in_thread(single_texts.find_unwatched, self.db, self.clock(), UNWATCHED_AFTER):
+            await retry_in_thread(single_texts.withdraw, self.db, case_id, self.clock())
             if task := running.get(case_id):
                 task.cancel()
 
@@ -316,7 +314,7 @@ class _NodeProgress:
         if not self.case.interactive:
             return
         where = (self.case.case_id, request.node, request.variant)
-        if not await retry_in_thread(live.update_live, self.job.db, *where, codes, self.job.clock()):
+        if not await retry_in_thread(single_texts.update_live, self.job.db, *where, codes, self.job.clock()):
             raise Withdrawn  # nobody watches any more
 
     async def commit(self, run: NodeRun) -> None:

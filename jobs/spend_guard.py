@@ -14,10 +14,10 @@ from enum import StrEnum
 from jobs.port import system_clock
 from screening.pipeline.draws import Bill
 from storage.batches.batch_state import STOPPED, BatchState, Caps, Standing
+from storage.batches.counts import Totals
 from storage.batches.screenings import batch_standing
-from storage.batches.tallies import Totals
 from storage.database import Database
-from storage.site.heartbeats import live_workers
+from storage.site.processes import live_workers
 
 FRESH_S = 0.2
 """Seconds within which a pause, a cancellation or a reached cap is noticed."""

@@ -20,7 +20,7 @@ from screening.review.triage import Tier
 from storage.batches.batches import list_batches
 from storage.review.queue import counts, first_due_by_tier
 from storage.review.reports import count_cases_read
-from storage.site.at_work import at_work
+from storage.site.faults import at_work
 from storage.site.recipients import told_of_urgent
 
 POLL_S, CLAIMS_S = 5.0, 30.0

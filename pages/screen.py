@@ -27,7 +27,7 @@ from screening.review.policy import Action, Forbidden, is_allowed, require
 from storage.batches import batches, single_texts
 from storage.batches.pipelines import active_version
 from storage.batches.single_texts import SingleText, UnknownText
-from storage.site.heartbeats import workers_silence
+from storage.site.processes import workers_silence
 
 EXAMPLE = "Finished the history essay at two in the morning. Some days I wonder what all of this is for."
 

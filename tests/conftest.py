@@ -47,8 +47,8 @@ def pytest_collection_finish() -> None:
 PAUSES = (
     "screening.models.retries._FIRST_PAUSE_S",
     "screening.models.retries._LONGEST_PAUSE_S",
-    "jobs.breaker.FIRST_PAUSE_S",
-    "jobs.breaker.LONGEST_PAUSE_S",
+    "jobs.model_health.FIRST_PAUSE_S",
+    "jobs.model_health.LONGEST_PAUSE_S",
 )
 
 

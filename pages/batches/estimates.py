@@ -17,7 +17,7 @@ from screening.review.reach import Reach
 from screening.settings import Settings
 from screening.words import count_of
 from storage.batches.batches import BatchSummary
-from storage.batches.spent import Spent
+from storage.batches.costs import Spent
 
 ASSUMED = (0.9, 0.05, 0.05)
 """How an agent that is fairly sure of a label answers: that label nine times in ten. For sites without a batch yet."""

@@ -38,8 +38,8 @@ from screening.review.policy import Action, require
 from screening.review.reach import Reach
 from screening.words import count_of
 from storage.batches.batches import list_batches
+from storage.batches.costs import recent_spending
 from storage.batches.pipelines import active_version
-from storage.batches.spent import recent_spending
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample.csv"
 REACH_WORDS = {

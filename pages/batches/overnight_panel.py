@@ -9,8 +9,7 @@ from screening.pipeline.config import PipelineConfig
 from screening.settings import Settings
 from screening.words import count_of
 from storage.batches.batch_state import BatchState
-from storage.batches.overnight import is_overnight
-from storage.batches.overnight_progress import OvernightProgress, overnight_progress
+from storage.batches.overnight import OvernightProgress, is_overnight, overnight_progress
 
 
 def choose_overnight(pipeline: PipelineConfig, accepted: int, referenced: int) -> bool:

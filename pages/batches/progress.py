@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from jobs.open_intakes import NOBODY
+from jobs.intake import NOBODY
 from jobs.overview import Overview, batch_overview
 from pages.batches.estimates import duration
 from pages.batches.intake_runs import Stopped, intake_runs
@@ -34,14 +34,12 @@ from screening.words import count_of
 from storage.batches.batch_state import ACTIVE, STOPPED, BatchState
 from storage.batches.batches import BatchSummary, Progress, progress
 from storage.batches.configurations import load_configuration
-from storage.batches.exports import export_rejected, export_results
-from storage.batches.results import Result
-from storage.batches.spent import NodeCost
-from storage.batches.ways import Ways
+from storage.batches.costs import NodeCost
+from storage.batches.results import Result, Ways, export_rejected, export_results
 from storage.database import Database
 from storage.research.standing import batch_now
 from storage.site import faults
-from storage.site.heartbeats import worker_lives
+from storage.site.processes import worker_lives
 
 _NEED_WORKER = ACTIVE - {BatchState.ROWS_MISSING}
 ENDED = frozenset({BatchState.FINISHED, BatchState.CANCELLED})

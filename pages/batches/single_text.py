@@ -44,7 +44,7 @@ from storage.batches.batches import NewBatch
 from storage.batches.configurations import Configuration, save_configuration
 from storage.batches.single_texts import SingleText, submit
 from storage.database import Database
-from storage.site.heartbeats import Silence
+from storage.site.processes import Silence
 
 NAME = "Single text"
 PATIENCE_S = 4

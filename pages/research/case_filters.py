@@ -14,8 +14,8 @@ from screening.labels import Label, Outcome
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from screening.text.display import visible
+from storage.batches.counts import IN_REVIEW, PENDING
 from storage.database import Database
-from storage.kinds import IN_REVIEW, PENDING
 from storage.research.cells import cell_choices, groups, shown_kinds
 from storage.research.listed import Cell, Sort
 from storage.research.standing import batch_now

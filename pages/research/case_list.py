@@ -23,9 +23,9 @@ from screening.review.actors import Actor
 from screening.review.policy import Action, Forbidden, is_allowed
 from screening.text.display import visible
 from screening.words import count_of
+from storage.batches.counts import IN_REVIEW
 from storage.database import Database
 from storage.erased import is_erased_now
-from storage.kinds import IN_REVIEW
 from storage.research.case_tags import add_remark, add_tag, remarks, remove_tag, tag_counts
 from storage.research.cells import CaseInCell, CellPage, cell_page, control_cases, listed_case, reveal_text_starts
 from storage.research.listed import Cell

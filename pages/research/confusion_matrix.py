@@ -10,7 +10,7 @@ from pandas.io.formats.style import Styler
 from pages.ui.widgets import results_address
 from screening.labels import Label, Outcome
 from screening.statistics.metrics import Metrics, Proportion, from_counts
-from storage.kinds import PENDING
+from storage.batches.counts import PENDING
 from storage.research.confusion import Confusions, Labels
 
 Counts = Mapping[tuple[str, str], int]

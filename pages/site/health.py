@@ -24,8 +24,7 @@ from screening.pipeline.config import PipelineConfig
 from screening.settings import Settings
 from storage.database import passing_fault
 from storage.review.reports import ErrorCounts, require_ready
-from storage.site.at_work import AtWork
-from storage.site.faults import Fault
+from storage.site.faults import AtWork, Fault
 
 LOOK_EVERY_S = 3.0
 PROBE_BYTES = 8_192

@@ -20,8 +20,8 @@ from screening.labels import Outcome
 from screening.pipeline.config import PipelineConfig
 from screening.review.actors import Actor
 from storage.batches.batches import Progress
+from storage.batches.counts import PENDING
 from storage.database import Database
-from storage.kinds import PENDING
 from storage.settings_store import SettingsVersion, SiteSettings, StaleSettings, change, current
 
 if TYPE_CHECKING:

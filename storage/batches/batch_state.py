@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, exists, 
 
 from screening.review.actors import Acting
 from storage import audit_log
-from storage.batches.tallies import Totals, totals
+from storage.batches.counts import Totals, totals
 from storage.schema import batches, pending_cases
 
 

@@ -11,7 +11,7 @@ from screening.review.actors import SYSTEM, Acting, Actor
 from screening.review.policy import Action, require
 from screening.review.reach import Reach
 from storage import audit_log
-from storage.batches import tallies
+from storage.batches import counts
 from storage.batches.batch_state import (
     ACTIVE,
     CAP_REACHED,
@@ -128,7 +128,7 @@ def create_batch(db: Database, by: Acting, new: NewBatch, entropy: Entropy | Non
             pressed = (batches.c.created_by == by.id, batches.c.kind == new.kind)
             known = select(batches.c.id).where(*pressed, batches.c.submission == new.submission)
             return str(conn.execute(known).scalar_one())
-        tallies.open_tallies(conn, batch_id)
+        counts.open_tallies(conn, batch_id)
         detail: dict[str, Any] = {
             "kind": new.kind,
             "configuration": new.configuration_version,

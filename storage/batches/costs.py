@@ -1,14 +1,17 @@
 """What the agents cost, day by day."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
+from math import sqrt
 
-from sqlalchemy import BigInteger, case, func, select, type_coerce, union_all
+from sqlalchemy import BigInteger, Connection, Float, case, cast, func, select, type_coerce, union_all
 
-from screening.review.actors import Acting
+from screening.pipeline.config import version_of
+from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from storage.database import Database
-from storage.schema import comparison_outcomes, node_runs
+from storage.schema import batches, cases, comparison_outcomes, configurations, node_runs, screenings
 
 _DAY_US = 86_400_000_000
 
@@ -55,6 +58,118 @@ def daily_costs(db: Database, by: Acting, days: int = 30, zone: tzinfo = UTC) ->
             tokens=int(row.tokens),
             cost_usd=float(row.cost_usd),
             unpriced_calls=int(row.unpriced_calls),
+        )
+        for row in rows
+    )
+
+
+LAST = 5
+"""Batches that an expectation rests on."""
+NORMAL = 1.959963984540054
+"""The 0.975 quantile of the standard normal distribution."""
+_ASKED = screenings.c.calls > 0
+"""Texts that cannot be screened take no call, and no estimate counts on one for them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """Of ``texts`` settled texts that agents were asked about: calls a text, their standard deviation, and dollars a
+    call (None: not known).
+    """
+
+    batches: int
+    texts: int
+    calls: float
+    spread: float
+    usd_a_call: float | None
+
+    def interval(self, texts: int) -> tuple[float, float]:
+        """Where the calls of so many further texts of the same kind lie in 95 of 100 such batches (normal
+        approximation): the mean is itself known from ``texts`` only.
+
+        >>> Spent(batches=1, texts=100, calls=10.0, spread=5.0, usd_a_call=None).interval(100)
+        (861.4096175650322, 1138.5903824349678)
+        """
+        half = NORMAL * self.spread * sqrt(texts + texts**2 / self.texts)
+        return max(0.0, texts * self.calls - half), texts * self.calls + half
+
+
+def recent_spending(db: Database, actor: Actor, pipeline: str) -> Spent | None:
+    """Over the last batches with this version of a pipeline; None where none of them has settled a text.
+    Raises Forbidden.
+    """
+    require(actor, Action.VIEW_BATCHES)
+    with db.read() as conn:
+        ids = _last_batches(conn, pipeline)
+        of_these = screenings.c.batch_id.in_(ids) & _ASKED
+        calls = cast(screenings.c.calls, Float)
+        sums = select(func.count(), func.sum(calls), func.sum(calls * calls)).where(of_these)
+        texts, total, squares = conn.execute(sums).one()
+        if not texts:
+            return None
+        price = _usd_a_call(conn, ids)
+    mean = total / texts
+    spread = sqrt(max(0.0, squares - texts * mean**2) / (texts - 1)) if texts > 1 else mean
+    return Spent(batches=len(ids), texts=texts, calls=mean, spread=spread, usd_a_call=price)
+
+
+def _last_batches(conn: Connection, pipeline: str) -> Sequence[str]:
+    """The newest batches of files that were screened with it."""
+    table = batches.c
+    recent = select(table.id, table.configuration).where(table.kind == "batch").order_by(table.created_at.desc())
+    found = conn.execute(recent.limit(200)).all()
+    versions = {row.configuration for row in found}
+    bodies = conn.execute(select(configurations).where(configurations.c.version.in_(versions)))
+    same = {row.version for row in bodies if version_of(row.body["pipeline"]) == pipeline}
+    with_it = (row.id for row in found if row.configuration in same)
+    settled = select(screenings.c.batch_id).distinct().where(screenings.c.batch_id.in_(list(with_it)), _ASKED)
+    known = set(conn.execute(settled).scalars())
+    return [row.id for row in found if row.id in known][:LAST]
+
+
+def _usd_a_call(conn: Connection, ids: Collection[str]) -> float | None:
+    run = node_runs.c
+    unpriced = func.sum(case((run.cost_usd.is_(None), run.calls), else_=0))
+    sums = select(func.sum(run.calls), func.sum(run.cost_usd), unpriced).join(cases, cases.c.id == run.case_id)
+    calls, cost, unknown = conn.execute(sums.where(cases.c.batch_id.in_(ids))).one()
+    return None if not calls or unknown else float(cost) / int(calls)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeCost:
+    """What one agent has used in a batch; ``cached`` are the input tokens that were read from the cache, ``cost_usd``
+    is None where part of it is not known.
+    """
+
+    node: str
+    texts: int
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cached: int
+    cost_usd: float | None
+
+
+def cost_by_node(db: Database, actor: Actor, batch_id: str) -> tuple[NodeCost, ...]:
+    """Agent by agent. Raises Forbidden."""
+    require(actor, Action.VIEW_BATCHES)
+    run = node_runs.c
+    counts = {
+        "texts": func.count(run.case_id.distinct()),
+        "calls": func.sum(run.calls),
+        "input_tokens": func.sum(run.input_tokens),
+        "output_tokens": func.sum(run.output_tokens),
+        "cached": func.sum(run.cache_read_tokens),
+    }
+    unpriced = func.sum(case((run.cost_usd.is_(None), 1), else_=0)).label("unpriced")
+    cost = func.sum(run.cost_usd).label("cost_usd")
+    query = select(run.node, *(column.label(name) for name, column in counts.items()), cost, unpriced)
+    rows = db.rows(query.where(run.batch_id == batch_id).group_by(run.node).order_by(run.node))
+    return tuple(
+        NodeCost(
+            node=row.node,
+            **{name: int(row._mapping[name]) for name in counts},
+            cost_usd=None if row.unpriced else float(row.cost_usd),
         )
         for row in rows
     )

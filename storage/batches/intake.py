@@ -4,7 +4,7 @@ thousand."""
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
@@ -16,14 +16,13 @@ from screening.review.policy import Action, require
 from screening.statistics.verification.audit import audit_coin
 from screening.text.received import ReceivedText
 from storage import audit_log
-from storage.batches import tallies
-from storage.batches.batch_state import UnknownBatch, batch_row, change
-from storage.batches.tallies import totals
+from storage.batches import counts
+from storage.batches.batch_state import TAKES_ROWS, Standing, UnknownBatch, batch_row, change, standings
+from storage.batches.counts import PENDING, Kind, add_kinds, totals
 from storage.batches.text_pages import text_page
 from storage.clock import shared_now
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.kinds import PENDING, Kind, add_kinds
 from storage.schema import batches, cases, live_runs, pending_cases, rejected_rows
 
 CHUNK = 250
@@ -218,7 +217,7 @@ def _insert(conn: Connection, target: Target, part: Sequence[NewCase | RejectedR
         conn.execute(insert(live_runs), [{"case_id": row["id"], **live} for row in accepted])
     if refused:
         conn.execute(insert(rejected_rows), refused)
-    tallies.add(conn, target.batch_id, 0, tallies.Totals(accepted=len(accepted), rejected=len(refused)))
+    counts.add(conn, target.batch_id, 0, counts.Totals(accepted=len(accepted), rejected=len(refused)))
     waiting_for = Counter(Kind(outcome=PENDING, reference=row["reference"]) for row in accepted)
     add_kinds(conn, target.batch_id, 0, waiting_for)
     if accepted:
@@ -273,3 +272,49 @@ def _rejected_row(target: Target, row: RejectedRow) -> dict[str, Any]:
         "detail": row.detail,
         "original_json": row.original_json,
     }
+
+
+TEXT_BY_TEXT = "API"
+"""The format of a batch that is no file: a program hands its texts in one by one, a batch a day."""
+_DAY_OVER = timedelta(days=2)
+"""After this nothing comes into the batch of a day, wherever on the earth the day began."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenFile:
+    """How many rows of a file have come in, and the code of why no more are taken in; None while they are. Those of
+    programs are ``in_line``: their service takes in one after another.
+    """
+
+    rows: int
+    missing: str | None
+    in_line: bool = False
+
+
+def open_files(db: Database) -> dict[str, OpenFile]:
+    """The batches of files that are not in to their end, in the order in which they were begun."""
+    with db.read() as conn:
+        files = [one for one in _open_batches(conn) if one.intake.get("format") != TEXT_BY_TEXT]
+        found = standings(conn, [one.id for one in files], count_failed=False)
+    return {one.id: _open_file(found[one.id], in_line="program" in one.intake) for one in files}
+
+
+def _open_file(found: Standing, *, in_line: bool) -> OpenFile:
+    rows = found.totals.accepted + found.totals.rejected
+    return OpenFile(rows=rows, missing=found.rows_missing, in_line=in_line)
+
+
+def close_past_days(db: Database, now: datetime) -> None:
+    """Close what a program handed in on a day that is over: one that hands in nothing more closes none itself."""
+    with db.read() as conn:
+        past = [one for one in _open_batches(conn) if now - one.created_at > _DAY_OVER]
+    for one in past:
+        if one.intake.get("format") == TEXT_BY_TEXT:
+            close_intake(db, SYSTEM.at(now), one.id)
+
+
+def _open_batches(conn: Connection) -> Sequence[Row[Any, Any, Any]]:
+    """Those that take rows, with what was announced of them, in the order in which they were begun."""
+    batch = batches.c
+    query = select(batch.id, batch.intake, batch.created_at).where(batch.kind == "batch", TAKES_ROWS)
+    return conn.execute(query.order_by(batch.created_at, batch.id)).all()

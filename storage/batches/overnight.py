@@ -6,17 +6,17 @@ written only where there is none, and a round is planned only when the one befor
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
+from math import ceil
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, func, insert, select, update
+from sqlalchemy import Connection, Row, Select, and_, exists, func, insert, select, update
 
 from screening.pipeline.draws import Answer, Draw, Usage, decode_draws, unusable
 from screening.pipeline.engine import MAIN
-from storage.batches.batch_state import standing, was_cancelled
-from storage.batches.overnight_costs import lose_unused_in
-from storage.batches.pending import batches_with_ready_cases
+from storage.batches.batch_state import Caps, standing, was_cancelled
+from storage.batches.pending import batches_with_ready_cases, keep_error
 from storage.database import Database, insert_once, record
 from storage.identifiers import new_id
 from storage.schema import (
@@ -28,6 +28,7 @@ from storage.schema import (
     message_requests,
     node_runs,
     pending_cases,
+    screenings,
 )
 from storage.settings_store import current_in
 
@@ -331,3 +332,151 @@ def record_match(db: Database, service_id: str, custom_id: str | None, requests:
             return
         found = {"batch_id": row.batch_id if row else None, "duplicates": requests if row else 0}
         insert_once(conn, message_copies, {"service_id": service_id, **found})
+
+
+_of, _asked = message_batches.c, message_requests.c
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spending:
+    """The caps of a batch; how many answers were ``asked`` for without those that failed; how many came, for ``usage``
+    in all; and ``copies`` of them that the service made and charged a second time.
+    """
+
+    caps: Caps
+    asked: int
+    answers: int
+    copies: int
+    usage: Usage
+
+    @property
+    def mean_usage(self) -> Usage | None:
+        """The tokens of one answer, rounded up; None before any were counted."""
+        if not self.usage.input_tokens:
+            return None
+        return Usage(**{name: ceil(tokens / self.answers) for name, tokens in asdict(self.usage).items()})
+
+
+def spending(db: Database, batch_id: str) -> Spending:
+    """What the batch may spend and has spent. Raises UnknownBatch."""
+    tokens = [field.name for field in fields(Usage)]
+    sums = [func.coalesce(func.sum(_asked[name]), 0).label(name) for name in tokens]
+    asked = func.count().filter(_asked.error.is_(None)).label("asked")
+    with db.read() as conn:
+        row = conn.execute(_requests_of(batch_id, asked, func.count(_asked.code).label("answers"), *sums)).one()
+        twice = select(func.sum(message_copies.c.duplicates)).where(message_copies.c.batch_id == batch_id)
+        copies = int(conn.execute(twice).scalar() or 0)
+        caps = standing(conn, batch_id, count_failed=False).caps
+    usage = Usage(**{name: int(getattr(row, name)) for name in tokens})
+    return Spending(caps=caps, asked=row.asked, answers=row.answers, copies=copies, usage=usage)
+
+
+def mean_characters(db: Database, batch_id: str) -> float:
+    """Characters that agents are shown of a case of this batch; 0 without any case."""
+    text, reply = func.coalesce(cases.c.model_text, cases.c.text), func.coalesce(cases.c.model_reply, cases.c.reply)
+    shown = func.length(text) + func.coalesce(func.length(reply), 0)
+    with db.read() as conn:
+        return float(conn.execute(select(func.avg(shown)).where(cases.c.batch_id == batch_id)).scalar() or 0.0)
+
+
+def costs_of(db: Database, case_id: str) -> list[float | None]:
+    """The cost of each committed run of a case."""
+    return db.values(select(node_runs.c.cost_usd).where(node_runs.c.case_id == case_id))
+
+
+def lose_unused(db: Database, batch_id: str, now: datetime) -> None:
+    """Count as lost what was bought for agents that will not end: their case has its outcome, or the batch was
+    cancelled. What was counted before is not counted again.
+    """
+    with db.write() as conn:
+        lose_unused_in(conn, batch_id, now)
+
+
+def lose_unused_in(conn: Connection, batch_id: str, now: datetime) -> None:
+    """As `lose_unused`, in the caller's transaction."""
+    known = _count_lost(conn, batch_id)
+    for case_id, count in _count_unused(conn, batch_id).items():
+        if count > (before := known.get(case_id, 0)):
+            keep_error(conn, case_id, "withdrawn", "broken off in the middle of a node", count - before, now)
+
+
+def _count_unused(conn: Connection, batch_id: str) -> Mapping[str, int]:
+    run = node_runs.c
+    used = exists().where(run.case_id == _asked.case_id, run.node == _asked.node, run.variant == _asked.variant)
+    query = _requests_of(batch_id, _asked.case_id, func.count().label("answers")).where(_asked.code.is_not(None), ~used)
+    if not was_cancelled(conn, batch_id):
+        query = query.where(exists().where(screenings.c.case_id == _asked.case_id))
+    return {row.case_id: row.answers for row in conn.execute(query.group_by(_asked.case_id))}
+
+
+def _count_lost(conn: Connection, batch_id: str) -> Mapping[str, int]:
+    """Lost calls of each case that were counted already."""
+    calls = func.sum(case_errors.c.calls).label("calls")
+    query = select(case_errors.c.case_id, calls).join(cases, cases.c.id == case_errors.c.case_id)
+    rows = conn.execute(query.where(cases.c.batch_id == batch_id).group_by(case_errors.c.case_id))
+    return {row.case_id: int(row.calls) for row in rows}
+
+
+def _requests_of(batch_id: str, *columns: Any) -> Select[Any]:
+    joined = select(*columns).select_from(message_requests).join(message_batches, _of.id == _asked.message_batch)
+    return joined.where(_of.batch_id == batch_id)
+
+
+_of, _asked = message_batches.c, message_requests.c
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OvernightProgress:
+    """How far an overnight batch is: the round under way (0 before the first), its requests and how many of them the
+    service has worked off, rounds left after it (None: not known), answers bought, those no rule needed, those that
+    came twice, requests that failed and were or will be asked again.
+    """
+
+    round: int
+    requests: int
+    processed: int
+    rounds_left: int | None
+    answers: int
+    unneeded: int
+    duplicates: int
+    failed: int
+    under_way: bool
+
+
+def overnight_progress(db: Database, batch_id: str) -> OvernightProgress:
+    """How far it is, from the tables."""
+    with db.read() as conn:
+        rows = conn.execute(select(message_batches).where(_of.batch_id == batch_id)).all()
+        joined = select(func.count(_asked.code), func.count(_asked.error)).join(
+            message_batches, _of.id == _asked.message_batch
+        )
+        answers, failed = conn.execute(joined.where(_of.batch_id == batch_id)).one()
+        duplicates = select(func.sum(message_copies.c.duplicates)).where(message_copies.c.batch_id == batch_id)
+        twice = conn.execute(duplicates).scalar() or 0
+        unneeded = _count_unneeded(conn, batch_id)
+    last = max((row.round for row in rows), default=0)
+    latest = [row for row in rows if row.round == last]
+    return OvernightProgress(
+        round=last,
+        requests=sum(row.requests for row in latest),
+        processed=sum(row.processed for row in latest),
+        rounds_left=latest[0].rounds_left if latest else None,
+        answers=int(answers),
+        unneeded=unneeded,
+        duplicates=int(twice),
+        failed=int(failed),
+        under_way=any(row.ended_at is None for row in latest),
+    )
+
+
+def _count_unneeded(conn: Connection, batch_id: str) -> int:
+    """Answers beyond where their node ended."""
+    run = node_runs.c
+    beyond = (
+        select(func.count())
+        .select_from(message_requests)
+        .join(message_batches, _of.id == _asked.message_batch)
+        .join(node_runs, and_(run.case_id == _asked.case_id, run.node == _asked.node, run.variant == _asked.variant))
+        .where(_of.batch_id == batch_id, _asked.code.is_not(None), _asked.number >= run.calls)
+    )
+    return int(conn.execute(beyond).scalar_one())

@@ -2,8 +2,9 @@
 
 import heapq
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 
 from sqlalchemy import (
@@ -13,6 +14,7 @@ from sqlalchemy import (
     Row,
     ScalarSelect,
     Select,
+    Update,
     bindparam,
     delete,
     func,
@@ -23,9 +25,10 @@ from sqlalchemy import (
 )
 
 from screening.review.actors import SYSTEM
-from storage.batches import tallies
+from storage.batches import counts
 from storage.batches.batch_state import standing, standings
 from storage.batches.batches import pause_in
+from storage.batches.counts import Kind
 from storage.clock import shared_now
 from storage.database import Database
 from storage.schema import batches, case_errors, case_starts, cases
@@ -147,7 +150,7 @@ def keep_error(
     place = _place(conn, case_id)
     error = {"kind": kind[:LONGEST_KIND], "message": message[:LONGEST_MESSAGE], "calls": calls, "at": now}
     conn.execute(insert(case_errors), {"case_id": case_id, **error})
-    tallies.add(conn, place.batch_id, place.row, tallies.Totals(lost_calls=calls))
+    counts.add(conn, place.batch_id, place.row, counts.Totals(lost_calls=calls))
     return place
 
 
@@ -279,3 +282,34 @@ _DUE = _READY.where(
         _waiting.not_before > bindparam("beyond"),
     )
 )
+
+
+def end_case(conn: Connection, case: Row[Any], more: counts.Totals, moved: Mapping[Kind, int], now: datetime) -> None:
+    """Close the case's starts, take it out of what waits, and add to its batch's sums and kinds; all in the caller's
+    transaction.
+    """
+    values = {
+        "one": case.id,
+        "now": now,
+        **counts.sum_values(case.batch_id, case.row, more),
+        **counts.kind_values(case.batch_id, case.row, moved),
+    }
+    if conn.dialect.name == "postgresql":
+        conn.execute(_at_once(len(moved)), values)
+        return
+    for statement in (
+        END_STARTS,
+        TAKE_OUT,
+        counts.sum_statement(),
+        counts.kind_statement(conn.dialect.name, len(moved)),
+    ):
+        conn.execute(statement, values)
+
+
+@cache
+def _at_once(count: int) -> Update:
+    """All four in one round trip to the server, which is most of what each of them takes here. They are of four tables
+    and none needs what another does.
+    """
+    others = (END_STARTS.cte("ended"), TAKE_OUT.cte("taken"), counts.kind_statement("postgresql", count).cte("counted"))
+    return counts.sum_statement().add_cte(*others)

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, insert, select, update
 
 from screening.models.canaries import Probed
 from screening.review.actors import Acting
 from screening.review.policy import Action, require
 from storage.audit_log import append, serialise
 from storage.database import Database, record
-from storage.schema import preflight_overrides, preflights
+from storage.schema import preflights
 
 LEAST_REASON = 20
 """Characters of a reason: it is read by whoever asks later why this model was allowed."""
@@ -75,19 +75,14 @@ def override(db: Database, by: Acting, configuration: str, reason: str) -> None:
         found = _latest(conn, configuration)
         if found is None or found.allows:
             raise NothingToOverride("there is no failed try of this configuration to override")
-        conn.execute(
-            insert(preflight_overrides), {"preflight_id": found.id, "by": by.id, "reason": reason, "at": by.now}
-        )
+        allowed = {"overridden_by": by.id, "reason": reason, "overridden_at": by.now}
+        conn.execute(update(preflights).where(preflights.c.id == found.id).values(allowed))
         append(conn, by, "preflight_overridden", configuration, {"preflight": found.id})
 
 
 def _latest(conn: Connection, configuration: str) -> Preflight | None:
     row: Any = conn.execute(
-        select(preflights, preflight_overrides.c.by, preflight_overrides.c.reason)
-        .outerjoin(preflight_overrides, preflight_overrides.c.preflight_id == preflights.c.id)
-        .where(preflights.c.configuration == configuration)
-        .order_by(preflights.c.id.desc())
-        .limit(1)
+        select(preflights).where(preflights.c.configuration == configuration).order_by(preflights.c.id.desc()).limit(1)
     ).first()
     if row is None:
         return None
@@ -96,6 +91,5 @@ def _latest(conn: Connection, configuration: str) -> Preflight | None:
         row,
         passed=bool(row.passed),
         ends={name: (end[0], end[1]) for name, end in row.ends.items()},
-        overridden_by=row.by,
         other_names=tuple(row.other_names or ()),
     )

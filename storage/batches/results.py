@@ -7,12 +7,18 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, exists, func, null, select
 from sqlalchemy import case as sql_case
 
-from screening.review.actors import SYSTEM, Acting
+from screening.datasets.rows import RejectedRow
+from screening.labels import OUTCOMES, Label
+from screening.pipeline.config import PipelineConfig
+from screening.pipeline.engine import MAIN, Reason
+from screening.review.actors import SYSTEM, Acting, Actor
 from screening.review.policy import Action, require
 from storage.accepted import accepted_label
+from storage.audit_log import append
 from storage.batches.configurations import contract_words, pipeline_bound
+from storage.batches.counts import IN_REVIEW, PENDING, Kind, kinds
+from storage.batches.intake import read_rejected
 from storage.database import Database
-from storage.kinds import IN_REVIEW, PENDING
 from storage.schema import (
     batches,
     case_errors,
@@ -179,3 +185,83 @@ def _result(row: Row[Any], so_far: _SoFar, noted: Mapping[str, tuple[str, ...]],
     elif row.outcome is None:
         fields |= {"outcome": PENDING, "calls": so_far.calls, "cost_usd": so_far.cost_usd}
     return Result(**fields, error=so_far.error, tags=noted.get("tags", ()), remarks=noted.get("remarks", ()))
+
+
+_OF_THE_RULE = {Reason.IDENTIFIED, Reason.ESCALATED, Reason.EXHAUSTED, Reason.CURTAILED}
+_ABSTAINED = {Reason.EXHAUSTED, Reason.CURTAILED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ways:
+    """``asked`` counts cases by agent. ``taken`` counts them by agent and label, None for a case it did not settle.
+
+    ``kept_back`` went to a clinician for what stands in the text or for a fault, on no way of the pipeline.
+    """
+
+    asked: Mapping[str, int]
+    taken: Mapping[tuple[str, Label | None], int]
+    kept_back: int
+
+
+def count_ways(db: Database, actor: Actor, batch_id: str, pipeline: PipelineConfig) -> Ways:
+    """The counts of now. Raises Forbidden."""
+    require(actor, Action.VIEW_BATCHES)
+    with db.read() as conn:
+        asked, onward = _runs(conn, batch_id, pipeline)
+        ended, kept_back = _ends(kinds(conn, batch_id), pipeline)
+    return Ways(asked=asked, taken=onward | ended, kept_back=kept_back)
+
+
+def _runs(
+    conn: Connection, batch_id: str, pipeline: PipelineConfig
+) -> tuple[dict[str, int], dict[tuple[str, Label | None], int]]:
+    """How many cases each agent was asked about, and the ways that lead from one agent to another."""
+    run = node_runs.c
+    query = select(run.node, run.label, func.count()).where(run.batch_id == batch_id, run.variant == MAIN)
+    asked: dict[str, int] = {}
+    onward: dict[tuple[str, Label | None], int] = {}
+    for name, said, count in conn.execute(query.group_by(run.node, run.label)):
+        label = None if said is None else Label(said)
+        asked[name] = asked.get(name, 0) + count
+        if pipeline.node(name).target(label) not in OUTCOMES:
+            onward[name, label] = count
+    return asked, onward
+
+
+def _ends(known: Mapping[Kind, int], pipeline: PipelineConfig) -> tuple[dict[tuple[str, Label | None], int], int]:
+    """The ways that lead to an outcome, and how many cases went to a clinician beside them."""
+    ended: dict[tuple[str, Label | None], int] = {}
+    kept_back = 0
+    for kind, count in known.items():
+        if kind.outcome == PENDING:
+            continue
+        if kind.node is None or kind.reason not in _OF_THE_RULE:
+            kept_back += count
+            continue
+        name, routes = kind.node, pipeline.node(kind.node).routes
+        label = None if kind.reason in _ABSTAINED else next(each for each in Label if routes[each] == kind.outcome)
+        ended[name, label] = ended.get((name, label), 0) + count
+    return ended, kept_back
+
+
+def export_results(
+    db: Database, by: Acting, batch_id: str, *, after: int = 0, again: bool = False, hide: bool | None = None
+) -> Iterator[Result]:
+    """`results` to take away; ``again`` for more of a file that is in the log. Raises Forbidden at once."""
+    if by.actor != SYSTEM:
+        require(by.actor, Action.VIEW_RESULTS)
+    if not again:
+        _log(db, by, batch_id, "results")
+    return results(db, by, batch_id, after=after, hide=hide)
+
+
+def export_rejected(db: Database, by: Acting, batch_id: str) -> Iterator[RejectedRow]:
+    """`rejected` to take away: these rows hold the texts as they came. Raises Forbidden at once."""
+    require(by.actor, Action.VIEW_RESULTS)
+    _log(db, by, batch_id, "rejected")
+    return read_rejected(db, by.actor, batch_id)
+
+
+def _log(db: Database, by: Acting, batch_id: str, kind: str) -> None:
+    with db.write() as conn:
+        append(conn, by, "exported", batch_id, {"kind": kind})

@@ -12,7 +12,7 @@ from screening.labels import Label
 from screening.pipeline.draws import Answer, Draw, Usage, decode_draws, encode_draws, read_distribution, unusable
 from screening.pipeline.engine import NodeRun
 from screening.stopping.rules import Ended, Verdict
-from storage.batches.tallies import Totals
+from storage.batches.counts import Totals
 from storage.database import record
 from storage.schema import node_runs
 

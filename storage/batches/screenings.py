@@ -20,16 +20,15 @@ from screening.statistics.verification import audit_coin
 from screening.stopping.rules import Ended
 from screening.text.flags import REFUSES_SAFE, Flag
 from storage.audit_log import append
-from storage.batches import tallies
+from storage.batches import counts
 from storage.batches.batch_state import Standing, standing
 from storage.batches.case_texts import SHOWN_TO_AGENTS, text_to_send
 from storage.batches.configurations import Configuration, Configurations, load_configuration
-from storage.batches.ending import end_case
+from storage.batches.counts import PENDING, Kind
 from storage.batches.entries import settle
-from storage.batches.pending import UnknownCase, begin_start, end_starts, keep_error, unended_count
+from storage.batches.pending import UnknownCase, begin_start, end_case, end_starts, keep_error, unended_count
 from storage.batches.runs import EndedRun, gap_of, run_of, run_row, runs_of, same_run
 from storage.database import Database, insert_once
-from storage.kinds import PENDING, Kind
 from storage.schema import (
     batches,
     case_errors,
@@ -138,7 +137,7 @@ def commit_run(db: Database, case_id: str, ended: EndedRun) -> bool:
         case = _case(conn, case_id)
         if not insert_once(conn, node_runs, run_row(case, ended)):
             return _stands(conn, case_id, ended)
-        tallies.add(conn, case.batch_id, case.row, ended.totals)
+        counts.add(conn, case.batch_id, case.row, ended.totals)
         _vouch_for_late_run(conn, case_id, ended.ended_at)
         end_starts(conn, case_id, ended.ended_at)  # it moves on: no start so far killed its worker by what comes next
         return True
@@ -192,13 +191,13 @@ def commit_end(
         inserted = last is not None and insert_once(conn, node_runs, run_row(case, last))
         if last is not None and not inserted and not _stands(conn, case_id, last):
             return End.RUN_LOST
-        spent = last.totals if last is not None and inserted else tallies.Totals()
+        spent = last.totals if last is not None and inserted else counts.Totals()
         # Runs come in order: where the first was inserted just now, there is no other.
         alone = inserted and last is not None and last.position == 0
         committed = screening.runs[:1] if alone else runs_of(conn, case_id)
         row = _screening_row(screening, cost_usd, configuration_version, now) | _place(screening, case)
         if not _follows_from(committed, screening) or not _insert_outcome(conn, case, screening, row, spent, settings):
-            tallies.add(conn, case.batch_id, case.row, spent)
+            counts.add(conn, case.batch_id, case.row, spent)
             if inserted:
                 _vouch_for_late_run(conn, case_id, now)
             return End.NOT_OURS  # its start stays without an end: a case on which this keeps happening goes to a human
@@ -210,7 +209,7 @@ def _insert_outcome(
     case: Row[Any],
     screening: Screening,
     row: Mapping[str, Any],
-    spent: tallies.Totals,
+    spent: counts.Totals,
     settings: SiteSettings,
 ) -> bool:
     """Insert the outcome with all that follows from it; False, and nothing is changed, where the case has one."""
@@ -224,7 +223,7 @@ def _insert_outcome(
     if not insert_once(conn, screenings, {"case_id": case.id, "batch_id": case.batch_id, **row, **toss}):
         return False
     kinds = {Kind(outcome=PENDING, reference=case.reference): -1, _kind(screening, case): 1}
-    end_case(conn, case, spent + tallies.one_outcome(screening.outcome, now), kinds, now)
+    end_case(conn, case, spent + counts.one_outcome(screening.outcome, now), kinds, now)
     label = None if screening.outcome is Outcome.HUMAN_REVIEW else Label(screening.outcome.value)
     placement = _placement(screening, case, settings, audited=audited)
     entered = settle(conn, case.id, placement, label, now, settings)

@@ -1,13 +1,13 @@
 """One text that a person submits and watches: handed in, looked at by whoever handed it in, stopped by them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, bindparam, exists, select
+from sqlalchemy import Connection, Row, Select, bindparam, delete, exists, select, update
 
 from screening.datasets.rows import NewCase
 from screening.labels import Outcome
@@ -17,13 +17,15 @@ from screening.pipeline.engine import NodeRun, Reason
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, Forbidden
 from screening.text.conversation import Thread, thread_of
-from storage.batches import batches, intake, live
+from storage.batches import batches, intake
 from storage.batches.batch_state import BatchState, standing
 from storage.batches.batches import NewBatch
 from storage.batches.configurations import Configuration, Configurations
 from storage.batches.intake import IntakeClosed
+from storage.batches.pending import end_starts, keep_error, park, waiting_single_texts
 from storage.batches.runs import runs_of
-from storage.database import Database
+from storage.clock import shared_now
+from storage.database import Database, insert_into
 from storage.schema import batches as batches_table
 from storage.schema import case_errors, case_starts, cases, live_runs, pending_cases, screenings
 from storage.visibility import is_in_review
@@ -139,7 +141,7 @@ def watch(db: Database, by: Acting, case_id: str) -> None:
     """Record that the submitter is still watching. Raises UnknownText, Forbidden."""
     with db.read() as conn:
         _own_row(conn, by.actor, case_id)
-    live.record_viewer(db, case_id, by.now)
+    record_viewer(db, case_id, by.now)
 
 
 def stop(db: Database, by: Acting, case_id: str) -> None:
@@ -147,7 +149,7 @@ def stop(db: Database, by: Acting, case_id: str) -> None:
     with db.read() as conn:
         row = _own_row(conn, by.actor, case_id)
     batches.cancel(db, by, row.batch_id)
-    live.forget_viewer(db, case_id, by.now)  # the worker lets go at once of what nobody watches
+    forget_viewer(db, case_id, by.now)  # the worker lets go at once of what nobody watches
 
 
 def _own_row(conn: Connection, actor: Actor, case_id: str) -> Row[Any]:
@@ -202,3 +204,84 @@ def _last_error(conn: Connection, case_id: str) -> str | None:
     table = case_errors.c
     query = select(table.kind).where(table.case_id == case_id).order_by(table.id.desc()).limit(1)
     return conn.execute(query).scalar()
+
+
+_NEVER = datetime.fromtimestamp(0, UTC)
+
+
+def update_live(db: Database, case_id: str, node: str, variant: str, codes: str, now: datetime) -> bool:
+    """Show these draws (as `encode_draws` writes them) as what the node has drawn so far.
+
+    False, and nothing is shown, when the case was withdrawn meanwhile: whoever draws should stop.
+    """
+    table = live_runs.c
+    waits = select(pending_cases.c.ready_at).where(pending_cases.c.case_id == case_id)
+    with db.write() as conn:
+        if conn.execute(waits).scalar() is None:
+            return False
+        draws = conn.execute(select(table.draws).where(table.case_id == case_id)).scalar() or {}
+        shown = {"node": node, "draws": {**draws, f"{node}/{variant}": codes}, "updated_at": now}
+        _insert_or_change(conn, {"case_id": case_id, "viewer_seen_at": shared_now(conn, now), **shown}, shown)
+    return True
+
+
+def record_viewer(db: Database, case_id: str, now: datetime) -> None:
+    """Record that somebody is watching this case."""
+    with db.write() as conn:
+        _note_viewer(conn, case_id, shared_now(conn, now), now)
+
+
+def record_viewers(db: Database, case_ids: Sequence[str], now: datetime) -> None:
+    """Record that somebody still watches each of these cases; nothing of one that they left or that was withdrawn."""
+    table = live_runs.c
+    with db.write() as conn:
+        watched = update(live_runs).where(table.case_id.in_(case_ids), table.viewer_seen_at > _NEVER)
+        conn.execute(watched.values(viewer_seen_at=shared_now(conn, now)))
+
+
+def forget_viewer(db: Database, case_id: str, now: datetime) -> None:
+    """Note that nobody watches this case any more: `find_unwatched` has it at once."""
+    with db.write() as conn:
+        _note_viewer(conn, case_id, _NEVER, now)
+
+
+def find_unwatched(db: Database, now: datetime, after: timedelta) -> list[str]:
+    """Single texts still to be decided that nobody has watched for longer than ``after``.
+
+    Who watches and who asks may be on two machines: on PostgreSQL its clock counts for both, not their ``now``.
+    """
+    with db.read() as conn:
+        if not (texts := waiting_single_texts(conn)):
+            return []
+        return list(conn.execute(_UNSEEN, {"texts": texts, "since": shared_now(conn, now) - after}).scalars())
+
+
+_UNSEEN = (
+    select(live_runs.c.case_id)
+    .join(pending_cases, pending_cases.c.case_id == live_runs.c.case_id)
+    .where(
+        pending_cases.c.batch_id.in_(bindparam("texts", expanding=True)),
+        pending_cases.c.ready_at.is_not(None),
+        live_runs.c.viewer_seen_at < bindparam("since"),
+    )
+)
+
+
+def withdraw(db: Database, case_id: str, now: datetime) -> None:
+    """Stop working on a case that nobody watches: it stays pending with that reason, until a retry request."""
+    with db.write() as conn:
+        keep_error(conn, case_id, "unwatched", "nobody watched this text any more", 0, now)
+        end_starts(conn, case_id, now)
+        park(conn, case_id)
+        conn.execute(delete(live_runs).where(live_runs.c.case_id == case_id))
+
+
+def _note_viewer(conn: Connection, case_id: str, at: datetime, now: datetime) -> None:
+    row: dict[str, Any] = {"case_id": case_id, "node": None, "draws": {}, "updated_at": now, "viewer_seen_at": at}
+    _insert_or_change(conn, row, {"viewer_seen_at": at})
+
+
+def _insert_or_change(conn: Connection, row: Mapping[str, Any], change: Mapping[str, Any]) -> None:
+    """The row where there is none, else the change: who watches and who draws may both be the first."""
+    statement = insert_into(conn, live_runs).values(dict(row))
+    conn.execute(statement.on_conflict_do_update(index_elements=["case_id"], set_=dict(change)))

@@ -16,8 +16,8 @@ from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, is_allowed, require
 from storage.accepted import accepted_label
 from storage.audit_log import append
+from storage.batches.counts import IN_REVIEW, PENDING, Kind, kinds
 from storage.database import Database
-from storage.kinds import IN_REVIEW, PENDING, Kind, kinds
 from storage.research.listed import MOST_LISTED, Cell, listed_ids, sorts_by_outcome, tells_outcome
 from storage.schema import case_tags, cases, inbox_entries, screenings
 from storage.visibility import hidden_from, is_in_review, record_shown

@@ -22,8 +22,8 @@ from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.statistics.metrics import NONE, REFERENCES, Codes, Integers
 from storage.accepted import is_accepted, order_given
+from storage.batches.counts import kind_of
 from storage.database import Database
-from storage.kinds import kind_of
 from storage.research.listed import MOST_LISTED
 from storage.research.recorded_draws import Recording, recording
 from storage.research.reliability import SEVERAL

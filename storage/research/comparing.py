@@ -11,8 +11,8 @@ from screening.pipeline.draws import Usage
 from screening.pipeline.engine import Screening
 from storage.batches.batch_state import Caps
 from storage.batches.configurations import UnreadableConfiguration, load_configuration
+from storage.batches.counts import Totals
 from storage.batches.screenings import CaseForScreening, case_of
-from storage.batches.tallies import Totals
 from storage.database import Database, insert_once
 from storage.erased import was_erased
 from storage.research.comparisons import spendings

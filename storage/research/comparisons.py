@@ -28,7 +28,7 @@ from screening.review.policy import Action, is_allowed, require
 from storage.accepted import accepted_label
 from storage.audit_log import append
 from storage.batches.batch_state import CAP_REACHED, Caps
-from storage.batches.tallies import Totals
+from storage.batches.counts import Totals
 from storage.database import Database, record
 from storage.erased import was_erased
 from storage.identifiers import new_id

@@ -11,8 +11,8 @@ from screening.labels import Label
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from storage.accepted import accepted_labels
+from storage.batches.counts import PENDING, kinds
 from storage.database import Database
-from storage.kinds import PENDING, kinds
 from storage.schema import cases, screenings
 
 Labels = Literal["original", "adjudicated"]

@@ -15,8 +15,8 @@ from sqlalchemy import ColumnElement, Connection, Select, exists, false, select,
 from screening.labels import Label
 from screening.pipeline.engine import MAIN
 from storage.accepted import accepted_labels, is_accepted
+from storage.batches.counts import IN_REVIEW, PENDING, Kind, kinds
 from storage.database import begins
-from storage.kinds import IN_REVIEW, PENDING, Kind, kinds
 from storage.research.confusion import Labels
 from storage.schema import case_tags, cases, inbox_entries, node_runs, pending_cases, screenings
 from storage.visibility import is_in_review

@@ -28,8 +28,8 @@ from storage.schema import (
     ratings,
 )
 from storage.settings_store import current_in
-from storage.site import duties, faults, heartbeats
-from storage.site.heartbeats import Process
+from storage.site import faults, processes
+from storage.site.processes import Process
 
 _entry = inbox_entries.c
 
@@ -325,7 +325,7 @@ def figures(db: Database, now: datetime, errors: ErrorCounts) -> Figures:
             unpriced_calls=int(sums[2] or 0),
             cost_usd=float(sums[3] or 0),
             errors=errors.counts(conn),
-            processes=tuple(heartbeats.processes(conn, now)),
+            processes=tuple(processes.processes(conn, now)),
             faults=frozenset(one.fault.value for one in faults.open_faults_in(conn)),
             first_looks=tier_shifts(conn, now - DAY, now),
         )
@@ -338,7 +338,7 @@ def require_ready(db: Database, now: datetime) -> None:
     """Return where the database answers, has its tables, and keeps what is written to it. Raises whatever is wrong."""
     with db.read() as conn:
         conn.execute(select(pending_cases.c.case_id).limit(1)).first()
-    duties.take(db, "ready", "whoever asks", now, timedelta())
+    processes.take(db, "ready", "whoever asks", now, timedelta())
 
 
 def _found_by_tier(conn: Connection, query: Select[Any]) -> dict[Tier, int]:

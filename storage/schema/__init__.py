@@ -17,7 +17,6 @@ from storage.schema.engine import (
     case_starts,
     live_runs,
     node_runs,
-    preflight_overrides,
     preflights,
     screenings,
 )
@@ -106,7 +105,6 @@ __all__ = [
     "pipeline_activations",
     "pipeline_versions",
     "preferences",
-    "preflight_overrides",
     "preflights",
     "process_heartbeats",
     "program_texts",

@@ -51,7 +51,7 @@ screenings = Table(
     Column("audit_probability", Float, nullable=False, default=0.0, server_default="0"),  # what the coin was held to
     Column("audited", Boolean, nullable=False, default=False, server_default=false()),  # the coin lay below it
     Column("completed_at", Moment, nullable=False),
-    # for lists, which are flat in the rows of a batch: `storage.kinds`, the case's row, and how far the most
+    # for lists, which are flat in the rows of a batch: `storage.batches.counts`, the case's row, and how far the most
     # frequent answer of the agent that ended it lay ahead of the second, as a share of its answers
     Column("kind", String(100)),
     Column("row", BigInteger),
@@ -88,17 +88,11 @@ preflights = Table(
     Column("ends", JSON, nullable=False),  # {probe: [outcome, reason]}
     Column("other_names", JSON),  # under which answers came that did not count; None: tried before this was kept
     Column("at", Moment, nullable=False),
+    Column("overridden_by", Id),  # an administrator, who allowed it in writing although it failed
+    Column("reason", Text),
+    Column("overridden_at", Moment),
 )
 Index("ix_preflights_configuration", preflights.c.configuration, preflights.c.id)
-
-preflight_overrides = Table(
-    "preflight_overrides",
-    metadata,
-    Column("preflight_id", BigInteger, ForeignKey("preflights.id"), primary_key=True, autoincrement=False),
-    Column("by", Id, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("at", Moment, nullable=False),
-)
 
 case_starts = Table(
     "case_starts",

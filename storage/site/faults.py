@@ -9,7 +9,8 @@ from sqlalchemy import Connection, and_, exists, func, insert, select, update
 
 from storage.database import Database
 from storage.schema import Moment, batches, case_errors, node_runs, pending_cases, site_faults
-from storage.site import heartbeats
+from storage.site import processes
+from storage.site.processes import Silence, live_workers, workers_silence_in
 
 NOT_THE_MODEL = frozenset(
     {
@@ -89,13 +90,13 @@ def _find(conn: Connection, known: Mapping[Fault, datetime], now: datetime) -> d
 
 def _no_worker(conn: Connection, now: datetime, *, lasts: bool) -> bool:
     """Once it began a worker alone ends it: signs of life are forgotten after a week, and batches are cancelled."""
-    if heartbeats.live_workers(conn, now):
+    if processes.live_workers(conn, now):
         return False
     if lasts:
         return True
-    long_ago = now - heartbeats.DEAD_AFTER
+    long_ago = now - processes.DEAD_AFTER
     waits = exists(select(pending_cases.c.case_id).where(pending_cases.c.ready_at < long_ago))
-    return heartbeats.newest_worker_beat(conn) is not None or bool(conn.execute(select(waits)).scalar())
+    return processes.newest_worker_beat(conn) is not None or bool(conn.execute(select(waits)).scalar())
 
 
 def _no_model(conn: Connection, since: datetime | None, now: datetime) -> bool:
@@ -112,3 +113,29 @@ def _no_model(conn: Connection, since: datetime | None, now: datetime) -> bool:
     errors = conn.execute(select(func.count()).select_from(case_errors).where(failed)).scalar_one()
     causes = conn.execute(select(batches.c.paused_why).where(*paused)).scalars()
     return errors >= ERRORS_THAT_TELL or any(cause not in NOT_THE_MODEL for cause in causes)
+
+
+_LAST = select(func.max(node_runs.c.ended_at, type_=Moment))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtWork:
+    """Workers that count as alive, whether none of them answers any more, the faults that last, and when an agent last
+    ended its work on a text; None where that never was.
+    """
+
+    workers: int
+    silence: Silence | None
+    faults: tuple[Lasting, ...]
+    finished: datetime | None
+
+
+def at_work(db: Database, now: datetime) -> AtWork:
+    """As it is now."""
+    with db.read() as conn:
+        return AtWork(
+            workers=live_workers(conn, now),
+            silence=workers_silence_in(conn, now),
+            faults=open_faults_in(conn),
+            finished=conn.execute(_LAST).scalar(),
+        )

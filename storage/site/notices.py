@@ -9,23 +9,23 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, literal, not_, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, literal, not_, or_, select
 
+from screening.review.rating_form import Disposition
 from screening.review.triage import Tier
 from storage.clock import shared_now
 from storage.database import Database, insert_into
 from storage.first_looks import is_unseen, was_seen_after
-from storage.schema import case_notices, inbox_entries
+from storage.schema import case_notices, follow_ups, inbox_entries
 from storage.settings_store import current_in
-from storage.site import faults, late_follow_ups
+from storage.site import faults
 from storage.site.faults import Fault
-from storage.site.late_follow_ups import FOLLOW_UP
 from storage.site.outbox import CLOCKS_AGREE_WITHIN, Notice, tell
 from storage.site.recipients import Recipient, active_recipients, is_told
 
 AT_ONCE = 1_000
 """Cases told of in one transaction: the next look tells of the rest."""
-ARRIVED, OVERDUE = "arrived", "overdue"
+ARRIVED, OVERDUE, FOLLOW_UP = "arrived", "overdue", "follow_up"
 EVENTS = (ARRIVED, OVERDUE, FOLLOW_UP)
 _entry, _notice = inbox_entries.c, case_notices.c
 
@@ -66,7 +66,7 @@ def still_so(db: Database, notice: Notice, now: datetime) -> Notice | None:
 def _count(event: str, tier: Tier, most: int, now: datetime) -> Select[int]:
     """Of how many cases of the tier there is that to tell, at most so many."""
     if event == FOLLOW_UP:
-        return late_follow_ups.count_late(now, tier, most)
+        return _count_late_follow_ups(now, tier, most)
     some = select(_entry.case_id).where(_entry.closed_at.is_(None), _entry.tier == tier, *_waits(event, now))
     return select(func.count()).select_from(some.limit(most).subquery())
 
@@ -82,7 +82,7 @@ def _queries(event: str, recipients: Sequence[Recipient], now: datetime, before:
     """The cases to tell of, each with its tier and the place of the on-call order that was reached."""
     if event == FOLLOW_UP:
         last = max((one.step for one in recipients if is_told(one, FOLLOW_UP, None)), default=0)
-        return (late_follow_ups.to_tell(now, before, last),)
+        return (_late_follow_ups(now, before, last),)
     return _to_tell(event, now), _to_repeat(event, now, before)
 
 
@@ -190,3 +190,32 @@ def tell_fault(conn: Connection, recipients: Iterable[Recipient], what: str, now
 def _tell(conn: Connection, recipients: Iterable[Recipient], notice: Notice, now: datetime) -> None:
     for recipient in recipients:
         tell(conn, recipient, notice, now)
+
+
+_one, _notice = follow_ups.c, case_notices.c
+_tier = func.min(case((_one.disposition == Disposition.CONTACT_NOW.value, Tier.P0.value), else_=Tier.P1.value))
+"""An urgent one is told like a P0 case, any other like a P1 case."""
+
+
+def _late_follow_ups(now: datetime, before: datetime, last: int) -> Select[Any]:
+    """Cases with such a one, each with the place of the on-call order that was reached: 0 where one became overdue
+    since that was told, or that was told by a clock that ran ahead. Those of which all places up to the ``last`` were
+    told, or one after ``before``, are left out: who acts just now is not told every few minutes.
+    """
+    ahead = _notice.at > now + CLOCKS_AGREE_WITHIN
+    new = or_(_notice.case_id.is_(None), _notice.at < func.max(_one.due_at), ahead)
+    step = case((new, 0), else_=_notice.step).label("step")
+    told = and_(_notice.case_id == _one.case_id, _notice.event == FOLLOW_UP)
+    late = select(_one.case_id, _tier.label("tier"), step).outerjoin(case_notices, told).where(*_late(now))
+    by_case = late.group_by(_one.case_id, _notice.case_id, _notice.at, _notice.step)
+    return by_case.having(or_(new, and_(_notice.at <= before, _notice.step < last))).order_by(_tier)
+
+
+def _count_late_follow_ups(now: datetime, tier: Tier, most: int) -> Select[int]:
+    """How many cases have one that is told as of this tier, at most so many."""
+    cases = select(_one.case_id).where(*_late(now)).group_by(_one.case_id).having(_tier == tier.value).limit(most)
+    return select(func.count()).select_from(cases.subquery())
+
+
+def _late(now: datetime) -> tuple[Any, ...]:
+    return _one.closed_at.is_(None), _one.due_at <= now

@@ -4,7 +4,15 @@ import asyncio
 
 import pytest
 
-from jobs.breaker import FIRST_PAUSE_S, LASTS_S, LONGEST_PAUSE_S, MOST_FAILURES, OPENS_AFTER, WATCHED_FAILURES, Breaker
+from jobs.model_health import (
+    FIRST_PAUSE_S,
+    LASTS_S,
+    LONGEST_PAUSE_S,
+    MOST_FAILURES,
+    OPENS_AFTER,
+    WATCHED_FAILURES,
+    Breaker,
+)
 from storage.batches.pending import LONGEST_PUT_OFF
 
 

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from jobs.agents import Agents
-from jobs.first_answers import FIRST_CASES, FirstAnswers
 from jobs.local import LocalRunner
+from jobs.model_health import FIRST_CASES, FirstAnswers
 from jobs.port import system_clock
 from jobs.screening_job import ScreeningJob
 from screening.labels import Label, Outcome

@@ -13,11 +13,11 @@ from sqlalchemy import func, select
 
 from jobs.uploads import Upload
 from screening.review.actors import LOCAL_USER
-from storage.batches import tallies
+from storage.batches import counts
 from storage.batches.batches import Progress, progress
+from storage.batches.counts import kinds
 from storage.batches.intake import read_rejected, takes_rows
 from storage.database import Database
-from storage.kinds import kinds
 from storage.schema import case_starts, cases, inbox_entries, node_runs, pending_cases, screenings
 from tests.free_port import free_port
 from tests.jobs.files import hand_over, settings, write_posts
@@ -158,7 +158,7 @@ def _each_row_once(db: Database, batch_id: str, accepted: int) -> None:
         assert not _ids(conn, pending_cases.c.case_id)
         to_people = select(screenings.c.case_id).where(screenings.c.outcome == "human_review")
         assert set(conn.execute(to_people).scalars()) <= set(_ids(conn, inbox_entries.c.case_id))
-        assert recount(conn, batch_id) == tallies.totals(conn, [batch_id])[batch_id]
+        assert recount(conn, batch_id) == counts.totals(conn, [batch_id])[batch_id]
         assert recount_kinds(conn, batch_id) == kinds(conn, batch_id)
         reasons = Counter(conn.execute(select(screenings.c.reason)).scalars())
     assert reasons["repeated_failure"] <= accepted * 0.05, f"kills from outside are blamed on the cases: {reasons}"

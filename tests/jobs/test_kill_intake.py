@@ -11,10 +11,10 @@ from sqlalchemy import func, select
 from jobs.uploads import Upload
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
-from storage.batches import tallies
+from storage.batches import counts
+from storage.batches.counts import kinds
 from storage.batches.intake import last_row, read_rejected, takes_rows
 from storage.database import Database
-from storage.kinds import kinds
 from storage.schema import audit_events, cases, pending_cases
 from tests.jobs.files import hand_over, settings, write_posts
 from tests.jobs.processes import wait_for
@@ -116,7 +116,7 @@ def _each_row_once(db: Database, upload: Upload) -> None:
     with db.read() as conn:
         found = conn.execute(select(cases.c.row, cases.c.external_id, cases.c.text).order_by(cases.c.row)).all()
         pending = set(conn.execute(select(pending_cases.c.row)).scalars())
-        assert recount(conn, batch_id) == tallies.totals(conn, [batch_id])[batch_id]
+        assert recount(conn, batch_id) == counts.totals(conn, [batch_id])[batch_id]
         assert recount_kinds(conn, batch_id) == kinds(conn, batch_id)
         audited = conn.execute(select(audit_events.c.action, func.count()).group_by("action")).all()
     rows = [row.row for row in found]

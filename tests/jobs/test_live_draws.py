@@ -11,7 +11,7 @@ from screening.labels import Label
 from screening.pipeline.draws import Draw, DrawRequest, DrawSource, encode_draws
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
-from storage.batches import live, single_texts
+from storage.batches import single_texts
 from storage.batches.configurations import Configuration
 from storage.database import Database
 from storage.schema import cases
@@ -41,7 +41,7 @@ async def test_the_finished_start_of_a_wave_is_shown_before_the_wave_ends(db: Da
     case_id = db.value(select(cases.c.id))
 
     def shown() -> str:
-        live.record_viewer(db, case_id, system_clock())
+        single_texts.record_viewer(db, case_id, system_clock())
         return "".join(single_texts.look(db, LOCAL_USER, case_id).draws.values())
 
     assert not single_texts.look(db, LOCAL_USER, case_id).started

@@ -8,11 +8,10 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import insert, select, update
 
-from jobs import model_at_start
+from jobs import model_health
 from jobs.agents import Agents
-from jobs.model_at_start import ModelAtStart
+from jobs.model_health import ModelAtStart, Preflights
 from jobs.port import system_clock
-from jobs.preflights import Preflights
 from screening.pipeline.config import PipelineConfig, preset
 from screening.settings import Settings
 from storage.batches import preflights
@@ -37,9 +36,9 @@ REASON = "Tried in the lab with the vendor, ticket 12."
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Asks again, and tells, sooner than a site waits for it."""
-    monkeypatch.setattr(model_at_start, "FIRST_PAUSE_S", 0.2)
-    monkeypatch.setattr(model_at_start, "LONGEST_PAUSE_S", 0.4)
-    monkeypatch.setattr(model_at_start, "TOLD_AFTER_S", 1.0)
+    monkeypatch.setattr(model_health, "START_PAUSE_S", 0.2)
+    monkeypatch.setattr(model_health, "LONGEST_PAUSE_S", 0.4)
+    monkeypatch.setattr(model_health, "TOLD_AFTER_S", 1.0)
 
 
 def settings_of(url: str, **more: object) -> Settings:

@@ -5,8 +5,8 @@ from sqlalchemy import func, select
 
 from jobs.agents import Agents
 from jobs.intake import configuration
+from jobs.model_health import Preflights
 from jobs.port import system_clock
-from jobs.preflights import Preflights
 from jobs.screening_job import ScreeningJob
 from pages.ui.live_configuration import facts
 from screening.datasets.rows import NewCase

@@ -33,7 +33,7 @@ from storage.review import claims, follow_ups, inbox
 from storage.review.evidence import reveal_text
 from storage.schema import audit_events, batches, case_errors, inbox_entries, notification_recipients, notifications
 from storage.settings_store import SiteSettings, change
-from storage.site import faults, heartbeats, notices, outbox
+from storage.site import faults, notices, outbox, processes
 from storage.site.recipients import Event, Kind, NewRecipient, Recipient, add_recipient, list_recipients, set_active
 from tests.databases import write
 from tests.free_port import free_port
@@ -64,7 +64,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     still, a look that takes long on a busy machine must not put the next one off.
     """
     monkeypatch.setattr("jobs.notifications.LONG_S", 60.0)
-    for module in ("storage.site.notices", "storage.site.duties", "storage.site.heartbeats"):
+    for module in ("storage.site.notices", "storage.site.processes", "storage.site.processes"):
         monkeypatch.setattr(f"{module}.shared_now", lambda _conn, now: now)
     return Clock()
 
@@ -85,14 +85,14 @@ def look_often(db: Database, one: Notifier, clock: Clock, times: int, every: tim
     """So many rounds of a process that lives, one ``every`` so long; how many messages each of them sent."""
     sent = []
     for _ in range(times):
-        heartbeats.beat(db, "one", "worker", clock.now)
+        processes.beat(db, "one", "worker", clock.now)
         sent.append(one.round())
         clock.now += every
     return sent
 
 
 def test_nothing_is_told_before_somebody_was_added(db: Database, clock: Clock) -> None:
-    heartbeats.beat(db, "one", "worker", NOW)
+    processes.beat(db, "one", "worker", NOW)
     fill(db, (Tier.P0,))
     assert notifier(db, clock).round() == 0
     assert db.rows(select(notifications)) == []
@@ -101,7 +101,7 @@ def test_nothing_is_told_before_somebody_was_added(db: Database, clock: Clock) -
 def test_a_p0_case_is_told_signed_and_without_anything_of_it(db: Database, clock: Clock, receiver: Receiver) -> None:
     _made, secret = webhook(db, receiver.address)
     change(db, LOCAL_USER.at(NOW), SiteSettings(public_address="https://site.example"), 0)
-    heartbeats.beat(db, "one", "worker", NOW)
+    processes.beat(db, "one", "worker", NOW)
     (case_id,) = fill(db, (Tier.P0,))
     assert notifier(db, clock).round() == 1
     ((headers, body),) = receiver.received
@@ -120,7 +120,7 @@ def test_a_p0_case_is_told_signed_and_without_anything_of_it(db: Database, clock
 def test_a_fault_in_what_is_done_once_an_hour_keeps_nobody_from_being_told(
     db: Database, clock: Clock, receiver: Receiver
 ) -> None:
-    heartbeats.beat(db, "one", "worker", NOW)
+    processes.beat(db, "one", "worker", NOW)
     webhook(db, receiver.address)
     fill(db, (Tier.P0,))
     one = notifier(db, clock)
@@ -134,17 +134,17 @@ def test_a_fault_in_what_is_done_once_an_hour_keeps_nobody_from_being_told(
 
 def test_a_flood_is_one_message_an_interval_with_counts(db: Database, clock: Clock, receiver: Receiver) -> None:
     webhook(db, receiver.address)
-    heartbeats.beat(db, "one", "worker", NOW)
+    processes.beat(db, "one", "worker", NOW)
     one = notifier(db, clock)
     fill(db, (Tier.P0,) * 3)
     assert one.round() == 1
     for _ in range(3):
         clock.now += timedelta(seconds=15)
-        heartbeats.beat(db, "one", "worker", clock.now)
+        processes.beat(db, "one", "worker", clock.now)
         fill(db, (Tier.P0,) * 100)
         assert one.round() == 0, "the minute is not over"
     clock.now += timedelta(seconds=20)
-    heartbeats.beat(db, "one", "worker", clock.now)
+    processes.beat(db, "one", "worker", clock.now)
     assert one.round() == 1
     assert [body["count"] for body in receiver.bodies] == [3, 300]
     assert one.round() == 0
@@ -159,17 +159,17 @@ def test_the_next_in_the_order_is_told_of_what_nobody_opens(db: Database, clock:
     assert look_often(db, one, clock, 4, 3 * MINUTE) == [1, 0, 1, 0], "at once the first; after five minutes the last"
     claimed = claims.claim(db, SENIOR.at(clock.now), case_id)
     clock.now += 3 * MINUTE
-    heartbeats.beat(db, "one", "worker", clock.now)
+    processes.beat(db, "one", "worker", clock.now)
     assert one.round() == 1, "claimed is not opened: the last responder is told again"
     reveal_text(db, SENIOR.at(clock.now), case_id, claimed.token)
     clock.now += 20 * MINUTE
-    heartbeats.beat(db, "one", "worker", clock.now)
+    processes.beat(db, "one", "worker", clock.now)
     assert one.round() == 0, "opened: nobody is told again"
 
 
 def test_a_case_that_becomes_urgent_is_told_again(db: Database, clock: Clock, receiver: Receiver) -> None:
     webhook(db, receiver.address)
-    heartbeats.beat(db, "one", "worker", NOW)
+    processes.beat(db, "one", "worker", NOW)
     (case_id,) = fill(db, (Tier.P1,))
     one = notifier(db, clock)
     assert one.round() == 1
@@ -184,14 +184,14 @@ def test_overdue_cases_are_told_once_and_wait_for_quiet_hours_to_end(
     webhook(db, receiver.address, events=frozenset({Event.OVERDUE}), quiet=(8 * 60, 14 * 60))
     fill(db, (Tier.P2, Tier.P2), entered_at=[NOW - timedelta(hours=5)] * 2)  # due at 8:00; it is 9:00
     one = notifier(db, clock)
-    heartbeats.beat(db, "one", "worker", clock.now)
+    processes.beat(db, "one", "worker", clock.now)
     assert one.round() == 0
     clock.now += timedelta(hours=5, minutes=1)
-    heartbeats.beat(db, "one", "worker", clock.now)
+    processes.beat(db, "one", "worker", clock.now)
     assert one.round() == 1
     assert [(body["event"], body["count"]) for body in receiver.bodies] == [("overdue", 2)]
     clock.now += timedelta(hours=2)
-    heartbeats.beat(db, "one", "worker", clock.now)
+    processes.beat(db, "one", "worker", clock.now)
     assert one.round() == 0
 
 
@@ -200,7 +200,7 @@ def open_and_give_back(db: Database, one: Notifier, clock: Clock, case_id: str, 
     claimed = claims.claim(db, SENIOR.at(clock.now), case_id)
     reveal_text(db, SENIOR.at(clock.now), case_id, claimed.token)
     clock.now += after
-    heartbeats.beat(db, "one", "worker", clock.now)
+    processes.beat(db, "one", "worker", clock.now)
     assert one.round() == 0, "somebody has it open"
     inbox.release(db, SENIOR.at(clock.now), case_id, claimed.token, "called away")
 
@@ -224,13 +224,13 @@ def test_an_urgent_case_that_is_opened_after_it_was_told_as_overdue_and_given_ba
     webhook(db, receiver.address, events=frozenset({Event.OVERDUE}))
     one = notifier(db, clock)
     urgent, other = fill(db, (Tier.P0, Tier.P2), entered_at=[NOW - timedelta(hours=5)] * 2)
-    heartbeats.beat(db, "one", "worker", clock.now)
+    processes.beat(db, "one", "worker", clock.now)
     assert one.round() == 2, "each tier by itself"
     for case_id in (urgent, other):
         clock.now += 2 * MINUTE
         open_and_give_back(db, one, clock, case_id, 2 * MINUTE)
         clock.now += 20 * MINUTE
-        heartbeats.beat(db, "one", "worker", clock.now)
+        processes.beat(db, "one", "worker", clock.now)
         assert one.round() == 1 and one.round() == 0, "once for each time"
     assert [body["tier"] for body in receiver.bodies[2:]] == ["P0", "P0"], "what is less urgent is told once"
 
@@ -343,12 +343,12 @@ def test_dead_workers_and_a_silent_model_are_told_and_their_end_too(
 ) -> None:
     webhook(db, receiver.address)
     one = notifier(db, clock)
-    heartbeats.beat(db, "two", "worker", clock.now)
+    processes.beat(db, "two", "worker", clock.now)
     (case_id,) = fill(db, (Tier.P3,))
     assert one.round() == 0
     clock.now += 2 * MINUTE
     assert one.round() == 1
-    heartbeats.beat(db, "two", "worker", clock.now)
+    processes.beat(db, "two", "worker", clock.now)
     with db.write() as conn:
         errors = [{"case_id": case_id, "kind": "connection", "message": "", "calls": 0, "at": clock.now}] * 3
         conn.execute(case_errors.insert(), errors)
@@ -358,15 +358,15 @@ def test_dead_workers_and_a_silent_model_are_told_and_their_end_too(
 
 
 def test_a_worker_alone_ends_the_fault_that_none_runs(db: Database, clock: Clock) -> None:
-    heartbeats.beat(db, "two", "worker", clock.now)
+    processes.beat(db, "two", "worker", clock.now)
     clock.now += 2 * MINUTE
     one = notifier(db, clock)
     one.round()
     clock.now += timedelta(days=8)
-    heartbeats.beat(db, "an app", "app", clock.now)  # with it the dead worker's last sign of life is forgotten
+    processes.beat(db, "an app", "app", clock.now)  # with it the dead worker's last sign of life is forgotten
     one.round()
     assert [lasting.fault for lasting in faults.open_faults(db)] == [faults.Fault.WORKERS]
-    heartbeats.beat(db, "three", "worker", clock.now)
+    processes.beat(db, "three", "worker", clock.now)
     clock.now += MINUTE / 3
     one.round()
     assert faults.open_faults(db) == ()
@@ -388,7 +388,7 @@ def test_a_fault_that_is_over_before_it_could_be_told_is_told_as_over_alone(
 ) -> None:
     webhook(db, receiver.address, events=frozenset({Event.FAULT}))
     one = notifier(db, clock)
-    heartbeats.beat(db, "two", "worker", clock.now)
+    processes.beat(db, "two", "worker", clock.now)
     receiver.answers = [500] * 3
     for _ in range(3):  # no worker lives, and the channel is down
         clock.now += 2 * MINUTE
@@ -398,7 +398,7 @@ def test_a_fault_that_is_over_before_it_could_be_told_is_told_as_over_alone(
     receiver.answers = [500]
     clock.now += 10 * MINUTE
     assert one.round() == 0
-    heartbeats.beat(db, "two", "worker", clock.now)
+    processes.beat(db, "two", "worker", clock.now)
     receiver.answers = [500]
     assert one.round() == 0, "over, and not told"
     clock.now += 10 * MINUTE
@@ -409,16 +409,16 @@ def test_a_fault_that_is_over_before_it_could_be_told_is_told_as_over_alone(
 def test_a_file_that_nobody_takes_in_is_told_and_its_end_too(db: Database, clock: Clock, receiver: Receiver) -> None:
     webhook(db, receiver.address)
     one = notifier(db, clock)
-    heartbeats.beat(db, "two", "worker", clock.now)
+    processes.beat(db, "two", "worker", clock.now)
     batch_id = batch(db, closed=False)
     stop_intake(db, LOCAL_USER.at(clock.now), batch_id, "file_refused")
     assert [one.round(), one.round()] == [1, 0]
     clock.now += MINUTE
-    heartbeats.beat(db, "two", "worker", clock.now)
+    processes.beat(db, "two", "worker", clock.now)
     assert one.round() == 0, "told once"
     resume_intake(db, LOCAL_USER.at(clock.now), batch_id)
     clock.now += MINUTE
-    heartbeats.beat(db, "two", "worker", clock.now)
+    processes.beat(db, "two", "worker", clock.now)
     assert one.round() == 1
     assert [body["fault"] for body in receiver.bodies] == ["files", "files_over"]
 
@@ -430,7 +430,7 @@ def test_a_file_whose_process_is_gone_is_told_after_a_quarter_of_an_hour(
     one, batch_id = notifier(db, clock), batch(db, closed=False)
     sent = []
     for _ in range(34):
-        heartbeats.beat(db, "two", "worker", clock.now)
+        processes.beat(db, "two", "worker", clock.now)
         sent.append(one.round())
         clock.now += MINUTE / 2
     assert (sum(sent[:30]), sum(sent)) == (0, 1)
@@ -443,12 +443,12 @@ def test_one_process_at_a_time_sends_and_another_follows_when_it_dies(
 ) -> None:
     webhook(db, receiver.address)
     first, second = notifier(db, clock, "one"), notifier(db, clock, "two")
-    heartbeats.beat(db, "one", "worker", clock.now)
+    processes.beat(db, "one", "worker", clock.now)
     assert (first.round(), second.round()) == (0, 0)
     fill(db, (Tier.P0,))
     assert second.round() == 0, "the other has the duty"
     clock.now += 2 * MINUTE
-    heartbeats.beat(db, "two", "worker", clock.now)
+    processes.beat(db, "two", "worker", clock.now)
     assert second.round() == 1
 
 
@@ -458,18 +458,18 @@ def test_after_a_clock_that_ran_ahead_was_set_right_people_are_told_at_once(
     """Neither the duty of a process that is gone, nor a message, nor its own pauses wait for what the clock named."""
     webhook(db, receiver.address, events=frozenset({Event.ARRIVED_P0}))
     clock.now += 60 * MINUTE
-    heartbeats.beat(db, "gone", "worker", clock.now)
+    processes.beat(db, "gone", "worker", clock.now)
     gone, stays = notifier(db, clock, "gone"), notifier(db, clock, "one")
     fill(db, (Tier.P0,))
     assert (gone.round(), stays.round()) == (1, 0)
     fill(db, (Tier.P0,))  # within the interval
     assert gone.round() == 0
     clock.now = NOW + MINUTE
-    heartbeats.beat(db, "one", "worker", clock.now)
+    processes.beat(db, "one", "worker", clock.now)
     assert stays.round() == 1
     fill(db, (Tier.P0,))
     clock.now += 2 * MINUTE
-    heartbeats.beat(db, "one", "worker", clock.now)
+    processes.beat(db, "one", "worker", clock.now)
     assert stays.round() == 1
     assert [json.loads(body)["count"] for _, body in receiver.received] == [1, 2, 1], "the first still waits"
 
@@ -488,10 +488,10 @@ def test_the_next_in_the_order_is_told_in_time_though_a_clock_had_run_ahead(
 
 
 def test_a_dead_worker_s_sign_of_life_from_the_future_is_none(db: Database, clock: Clock) -> None:
-    heartbeats.beat(db, "gone", "worker", NOW + 60 * MINUTE)
-    assert not heartbeats.worker_lives(db, NOW) and heartbeats.workers_silence(db, NOW) is not None
+    processes.beat(db, "gone", "worker", NOW + 60 * MINUTE)
+    assert not processes.worker_lives(db, NOW) and processes.workers_silence(db, NOW) is not None
     with db.read() as conn:
-        assert [one.alive for one in heartbeats.processes(conn, NOW)] == [False]
+        assert [one.alive for one in processes.processes(conn, NOW)] == [False]
         assert faults.changes(conn, NOW)[0] == {faults.Fault.WORKERS}
 
 
@@ -516,13 +516,13 @@ def test_a_message_whose_sender_was_killed_over_it_is_sent_by_the_next(
     fill(db, (Tier.P0,))
     notices.collect(db, clock.now)
     (message,) = outbox.take_due(db, clock.now)
-    heartbeats.beat(db, "two", "worker", clock.now)
+    processes.beat(db, "two", "worker", clock.now)
     body = {"id": message.id}
     post(message.target, message.secret, message.id, body, int(clock.now.timestamp()), private=True)
     second = notifier(db, clock, "two")
     assert second.round() == 0, "it may be on its way"
     clock.now += MINUTE
-    heartbeats.beat(db, "two", "worker", clock.now)
+    processes.beat(db, "two", "worker", clock.now)
     assert (second.round(), second.round()) == (1, 0)
     assert [headers["Idempotency-Key"] for headers, _body in receiver.received] == [message.id] * 2
 
@@ -534,12 +534,12 @@ def test_where_looking_takes_long_it_is_done_less_often(
     monkeypatch.setattr("jobs.notifications.LONG_S", 0.0)
     monkeypatch.setattr("jobs.notifications.RESTS", 1_000)
     one = notifier(db, clock)
-    heartbeats.beat(db, "one", "worker", clock.now)
+    processes.beat(db, "one", "worker", clock.now)
     assert one.round() == 0
     fill(db, (Tier.P0,))
     assert one.round() == 0, "it has just looked"
     clock.now += 20 * MINUTE
-    heartbeats.beat(db, "one", "worker", clock.now)
+    processes.beat(db, "one", "worker", clock.now)
     assert one.round() > 0
 
 
@@ -551,14 +551,14 @@ def test_a_monitor_hears_every_minute_and_not_without_a_worker(db: Database, clo
     assert receiver.received == []
     for seconds in (61, 30, 31):
         clock.now += timedelta(seconds=seconds)
-        heartbeats.beat(db, "one", "worker", clock.now)
+        processes.beat(db, "one", "worker", clock.now)
         one.round()
     assert receiver.bodies == [{"status": "ok"}] * 2
 
 
 def test_the_test_button_sends_one_message(db: Database, clock: Clock, receiver: Receiver) -> None:
     made, _ = webhook(db, receiver.address)
-    heartbeats.beat(db, "one", "worker", NOW)
+    processes.beat(db, "one", "worker", NOW)
     outbox.send_test(db, LOCAL_USER.at(NOW), made.id)
     assert notifier(db, clock).round() == 1
     assert receiver.bodies[0]["event"] == "test" and receiver.bodies[0]["tier"] is None
@@ -570,7 +570,7 @@ def test_a_mail_goes_out_over_a_real_smtp_server(db: Database, clock: Clock) -> 
         assert shown.startswith("mailto://127.0.0.1")
         new = NewRecipient(name="ward", kind=Kind.SERVICE, target=mailbox.address, shown=shown)
         add_recipient(db, LOCAL_USER.at(NOW), new)
-        heartbeats.beat(db, "one", "worker", NOW)
+        processes.beat(db, "one", "worker", NOW)
         (case_id,) = fill(db, (Tier.P0,))
         assert notifier(db, clock).round() == 1
         (mail,) = mailbox.mails
@@ -727,20 +727,20 @@ def test_what_somebody_opened_before_it_was_sent_is_not_told(db: Database, clock
     webhook(db, receiver.address, events=frozenset({Event.ARRIVED_P0, Event.ARRIVED_P1}), quiet=(8 * 60, 14 * 60))
     one = notifier(db, clock)
     first, second = fill(db, (Tier.P1, Tier.P1))
-    heartbeats.beat(db, "one", "worker", clock.now)
+    processes.beat(db, "one", "worker", clock.now)
     assert one.round() == 0, "quiet hours"
     _open(db, first, clock)
     clock.now += timedelta(hours=6)
-    heartbeats.beat(db, "one", "worker", clock.now)
+    processes.beat(db, "one", "worker", clock.now)
     assert one.round() == 1 and receiver.bodies[-1]["count"] == 1
     clock.now += timedelta(hours=18)  # quiet again; a third comes in
     (third,) = fill(db, (Tier.P1,), entered_at=[clock.now])
-    heartbeats.beat(db, "one", "worker", clock.now)
+    processes.beat(db, "one", "worker", clock.now)
     one.round()
     for opened in (second, third):
         _open(db, opened, clock)
     clock.now += timedelta(hours=8)
-    heartbeats.beat(db, "one", "worker", clock.now)
+    processes.beat(db, "one", "worker", clock.now)
     assert one.round() == 0 and len(receiver.bodies) == 1, "nothing is left to tell of"
     (urgent,) = fill(db, (Tier.P0,), entered_at=[clock.now])
     assert one.round() == 1 and receiver.bodies[-1]["tier"] == "P0"
@@ -760,7 +760,7 @@ def test_what_is_urgent_is_tried_again_every_minute_and_the_rest_not_in_quiet_ho
     one = notifier(db, clock)
     fill(db, (Tier.P0, Tier.P1))
     for _ in range(12):
-        heartbeats.beat(db, "one", "worker", clock.now)
+        processes.beat(db, "one", "worker", clock.now)
         one.round()
         waits = select(notifications.c.tier, notifications.c.not_before).where(notifications.c.given_up_at.is_(None))
         again = {row.tier: row.not_before for row in db.rows(waits)}
@@ -778,12 +778,12 @@ def test_a_channel_that_was_down_for_hours_brings_one_message_and_keeps_no_other
     one = notifier(db, clock)
     fill(db, (Tier.P0,) * 10)
     for _ in range(12):
-        heartbeats.beat(db, "one", "worker", clock.now)
+        processes.beat(db, "one", "worker", clock.now)
         assert one.round() == 0
         clock.now += 5 * MINUTE
     webhook(db, receiver.address + "/well", events=frozenset({Event.ARRIVED_P1}))
     fill(db, (Tier.P1,), entered_at=[clock.now])
-    heartbeats.beat(db, "one", "worker", clock.now)
+    processes.beat(db, "one", "worker", clock.now)
     assert one.round() == 2
     assert sorted((body["tier"], body["count"]) for body in receiver.bodies[12:]) == [("P0", 10), ("P1", 1)]
 
@@ -800,7 +800,7 @@ def test_those_tried_least_are_sent_first(db: Database, clock: Clock, receiver: 
         one.round()
     clock.now += MINUTE
     fill(db, (Tier.P1,), entered_at=[clock.now])
-    heartbeats.beat(db, "one", "worker", clock.now)
+    processes.beat(db, "one", "worker", clock.now)
     one.round()
     assert "P1" in {body["tier"] for body in receiver.bodies[12:]}
 

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.intake import fill_batch
-from jobs.open_intakes import LOOKS, NOBODY, OpenFiles
+from jobs.intake import LOOKS, NOBODY, OpenFiles, fill_batch
 from screening.datasets.reader import read_table
 from screening.datasets.rows import NewCase
 from screening.review.actors import LOCAL_USER
@@ -15,8 +14,15 @@ from screening.text.received import receive
 from storage.batches import batches
 from storage.batches.batch_state import BatchState
 from storage.batches.configurations import save_configuration
-from storage.batches.intake import add_rows, close_intake, stop_intake
-from storage.batches.open_intakes import TEXT_BY_TEXT, OpenFile, close_past_days, open_files
+from storage.batches.intake import (
+    TEXT_BY_TEXT,
+    OpenFile,
+    add_rows,
+    close_intake,
+    close_past_days,
+    open_files,
+    stop_intake,
+)
 from storage.database import Database
 from tests.storage.batch_of import CONFIGURATION, NOW, batch
 

@@ -31,7 +31,7 @@ from storage.batches.batch_state import BatchState
 from storage.batches.batches import NewBatch, create_batch
 from storage.batches.configurations import save_configuration
 from storage.batches.intake import add_rows, close_intake
-from storage.batches.overnight_progress import overnight_progress
+from storage.batches.overnight import overnight_progress
 from storage.batches.pending import pending_cases
 from storage.batches.runs import runs_of
 from storage.batches.screenings import case_of, case_row

@@ -13,8 +13,7 @@ from screening.review.actors import LOCAL_USER, Acting
 from storage.batches import batches, overnight
 from storage.batches.batch_state import BatchState, Caps
 from storage.batches.configurations import Configuration
-from storage.batches.overnight_costs import spending
-from storage.batches.overnight_progress import overnight_progress
+from storage.batches.overnight import overnight_progress, spending
 from storage.batches.unscreened import standstills
 from storage.database import Database
 from storage.schema import batches as table

@@ -7,11 +7,11 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import Select, select
 
-from jobs import preflights as trying
+from jobs import model_health
 from jobs.agents import Agents
 from jobs.local import LocalRunner
+from jobs.model_health import Preflights
 from jobs.port import system_clock
-from jobs.preflights import Preflights
 from jobs.screening_job import ScreeningJob
 from screening.models.canaries import ALL, UNSAFE, Probed
 from screening.pipeline.config import preset
@@ -137,7 +137,7 @@ async def test_a_recent_pass_is_not_tried_again_and_a_failure_is_noticed_whoever
         stub.plan = StubPlan(fails_probes=True)
         assert not await others.try_configuration(made, 0)
         await tries.require(made, 0)  # relied on for some seconds more
-        monkeypatch.setattr(trying, "LOOK_AGAIN_S", 0.0)
+        monkeypatch.setattr(model_health, "LOOK_AGAIN_S", 0.0)
         for _ in range(2):
             with pytest.raises(SamplerError, match="allow it in writing"):
                 await tries.require(made, 0)

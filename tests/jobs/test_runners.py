@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 from jobs.port import system_clock
 from jobs.procrastinate import engine_schema
 from screening.review.actors import LOCAL_USER
-from storage.batches import live, single_texts
+from storage.batches import single_texts
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import batch_state, cancel, pause, progress, resume
 from storage.database import Database
@@ -101,7 +101,7 @@ async def test_a_text_that_nobody_watches_is_let_go_of_in_the_middle_of_a_wave(d
     case_id = db.value(select(cases.c.id).where(cases.c.batch_id == single))
     async with running(db, agents(60)):
         await until(lambda: _started(db, case_id))
-        live.forget_viewer(db, case_id, system_clock())
+        single_texts.forget_viewer(db, case_id, system_clock())
         took = await until(lambda: _unended(db) == 0 and single_texts.look(db, LOCAL_USER, case_id).error is not None)
     assert single_texts.look(db, LOCAL_USER, case_id).error == "unwatched" and took < 30
     assert _count(db, case_errors) == 1 and _count(db, live_runs) == 0
@@ -113,7 +113,7 @@ async def test_another_process_lets_go_of_it_when_its_wave_is_in(db: Database) -
     held_back = HeldBack()
     async with running(db, held_back):
         await asyncio.wait_for(held_back.asked.wait(), 60)
-        live.withdraw(db, case_id, system_clock())  # as another worker would
+        single_texts.withdraw(db, case_id, system_clock())  # as another worker would
         held_back.go.set()
         other = batch(db, 1, kind="interactive")
         await until(lambda: _done(db, other) and _unended(db) == 0)

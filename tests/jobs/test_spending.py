@@ -18,7 +18,7 @@ from screening.pipeline.draws import Draw, DrawRequest, DrawSource, SamplerError
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from screening.text.received import receive
-from storage.batches import batches, intake, tallies
+from storage.batches import batches, counts, intake
 from storage.batches.batch_state import BatchState, Caps
 from storage.batches.batches import change_caps, progress, retry_failed
 from storage.batches.configurations import Configuration
@@ -94,9 +94,9 @@ def _unended(db: Database) -> int:
     return db.value(select(func.count()).where(case_starts.c.ended_at.is_(None)))
 
 
-def _totals(db: Database, batch_id: str) -> tallies.Totals:
+def _totals(db: Database, batch_id: str) -> counts.Totals:
     with db.read() as conn:
-        return tallies.totals(conn, [batch_id])[batch_id]
+        return counts.totals(conn, [batch_id])[batch_id]
 
 
 def _require_accounted(db: Database, batch_id: str, calls: int) -> None:

@@ -100,7 +100,7 @@ MODULES = {
     "storage/review/follow_ups.py": [f"{STORAGE}/review/test_follow_ups.py"],
     "storage/batches/pending.py": [f"{STORAGE}/batches/test_pending.py"],
     "storage/batches/call_limits.py": [f"{STORAGE}/batches/test_call_limits.py"],
-    "storage/batches/tallies.py": [
+    "storage/batches/counts.py": [
         f"{STORAGE}/batches/test_{each}.py" for each in ("tallies", "batch_states", "pending")
     ],
 }

@@ -10,9 +10,9 @@ from screening.review.rating_form import RatingForm, RatingLabel
 from screening.review.triage import TARGETS, Tier, second_reading_coin
 from storage import audit_rows
 from storage.audit_log import append
+from storage.batches.counts import Kind, add_kinds
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.kinds import Kind, add_kinds
 from storage.review import claims, inbox
 from storage.review.ratings import Receipt, submit_rating
 from storage.schema import accounts, batches, cases, configurations, inbox_entries, node_runs, screenings

@@ -1,10 +1,9 @@
-"""A batch's running sums, derived anew from the facts alone: the oracle of `storage.batches.tallies` and `kinds`."""
+"""A batch's running sums, derived anew from the facts alone: the oracle of `storage.batches.counts` and `kinds`."""
 
 from sqlalchemy import Connection, case, func, select
 
 from screening.labels import Outcome
-from storage.batches.tallies import Totals
-from storage.kinds import PENDING, Kind
+from storage.batches.counts import PENDING, Kind, Totals
 from storage.schema import case_errors, cases, node_runs, rejected_rows, screenings
 
 
@@ -39,7 +38,7 @@ def recount(conn: Connection, batch_id: str) -> Totals:
 
 
 def recount_kinds(conn: Connection, batch_id: str) -> dict[Kind, int]:
-    """The counts of `storage.kinds` from the facts."""
+    """The counts of `storage.batches.counts` from the facts."""
     ended = screenings.c
     query = select(cases.c.reference, ended.outcome, ended.node, ended.reason, func.count().label("cases"))
     joined = query.outerjoin(screenings, ended.case_id == cases.c.id).where(cases.c.batch_id == batch_id)

@@ -25,14 +25,14 @@ from screening.pipeline.draws import Answer, Draw, DrawRequest, DrawSource, Samp
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from screening.text.received import receive
-from storage.batches import batches, live
+from storage.batches import batches, single_texts
 from storage.batches.batch_state import STOPPED, BatchCancelled, BatchState, Caps
 from storage.batches.batches import NewBatch, Progress, create_batch, progress
 from storage.batches.configurations import Configuration, save_configuration
+from storage.batches.counts import kinds, totals
 from storage.batches.intake import IntakeClosed, add_rows, close_intake, resume_intake, stop_intake
 from storage.batches.pending import pending_cases
 from storage.database import Database
-from storage.kinds import kinds
 from storage.schema import cases, inbox_entries, node_runs, screenings
 from storage.schema import pending_cases as waiting
 from tests.databases import copy_of, postgresql_database
@@ -257,7 +257,7 @@ class Batches(RuleBasedStateMachine):
         batch_id, made = self._batch(pick)
         if made.single:
             for case_id in self.db.values(select(waiting.c.case_id).where(waiting.c.batch_id == batch_id)):
-                live.withdraw(self.db, case_id, self.now)
+                single_texts.withdraw(self.db, case_id, self.now)
 
     @rule(minutes=st.sampled_from([-20, 0.1, 2, 300]))
     def clock(self, minutes: float) -> None:
@@ -369,7 +369,7 @@ class Batches(RuleBasedStateMachine):
                 assert facts.calls + facts.lost_calls == self.saw[made.seed] - made.died_with
                 told = self._progress(batch_id)
                 assert (told.calls, told.lost_calls) == (facts.calls + facts.lost_calls, facts.lost_calls)
-                assert (told.safe, told.unsafe, told.human_review) == (facts.safe, facts.unsafe, facts.human_review)
+                assert totals(conn, [batch_id])[batch_id] == facts
                 assert kinds(conn, batch_id) == recount_kinds(conn, batch_id)
 
     @invariant()

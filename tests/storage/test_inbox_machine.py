@@ -28,8 +28,8 @@ from screening.review.reach import Reach
 from screening.review.triage import Tier
 from storage.audit_log import append
 from storage.batches.batches import progress
+from storage.batches.counts import kinds
 from storage.database import Database
-from storage.kinds import kinds
 from storage.review import adjudication, claims, erasure, inbox
 from storage.review.adjudication import Method, ReasonNeeded, StaleVersion
 from storage.review.claims import Claim, LeaseLost, NotAvailable

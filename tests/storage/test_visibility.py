@@ -21,10 +21,9 @@ from screening.review.rating_form import RatingLabel
 from screening.review.reach import Reach
 from screening.text.received import receive
 from storage.batches.batches import find_batch, list_batches
+from storage.batches.costs import cost_by_node
 from storage.batches.intake import add_rows, close_intake
-from storage.batches.results import results
-from storage.batches.spent import cost_by_node
-from storage.batches.ways import count_ways
+from storage.batches.results import count_ways, results
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.research.cells import cell_page, listed_case, shown_kinds

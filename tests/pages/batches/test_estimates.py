@@ -15,7 +15,7 @@ from screening.pipeline.files import load_prompts
 from screening.review.reach import Reach
 from screening.settings import Settings
 from storage.batches.batches import list_batches
-from storage.batches.spent import Spent
+from storage.batches.costs import Spent
 from storage.database import Database
 from tests.storage.batch_of import batch, decide, waiting
 from tests.storage.inbox_cases import RESEARCHER

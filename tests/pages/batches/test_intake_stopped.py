@@ -9,7 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Button
 
-from jobs.open_intakes import NOBODY
+from jobs.intake import NOBODY
 from pages.batches.intake_runs import intake_runs
 from screening.review.actors import LOCAL_USER, SYSTEM
 from storage.batches import batches

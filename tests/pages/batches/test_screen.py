@@ -21,11 +21,11 @@ from screening.review.actors import LOCAL_USER
 from screening.text.conversation import Judged, Question
 from storage import settings_store
 from storage.audit_log import events
-from storage.batches import live, single_texts
+from storage.batches import single_texts
 from storage.batches.batches import pause, resume
 from storage.database import Database
 from storage.schema import batches, cases
-from storage.site.heartbeats import Silence, beat
+from storage.site.processes import Silence, beat
 from tests.pages.conftest import Opener
 from tests.pages.working import work
 from tests.storage.inbox_cases import ADMIN, RESEARCHER
@@ -115,7 +115,7 @@ def test_stop_leaves_the_text_undecided(open_page: Opener, page_database: Databa
     page = _submit(open_page("screen"), "Some days are hard.")
     _stop(page).click().run()
     assert "Stopped" in _shown(page) and "Labelled" not in _shown(page)
-    live.withdraw(page_database, _case(page), system_clock())  # as a worker in the midst of it does
+    single_texts.withdraw(page_database, _case(page), system_clock())  # as a worker in the midst of it does
     work(page_database)
     page.run()
     assert "Stopped" in _shown(page)
@@ -123,7 +123,7 @@ def test_stop_leaves_the_text_undecided(open_page: Opener, page_database: Databa
 
 def test_a_text_that_was_let_go_of_is_taken_up_by_its_open_page(open_page: Opener, page_database: Database) -> None:
     page = _submit(open_page("screen"), "The weather was nice and we walked to the lake.")
-    live.withdraw(page_database, _case(page), system_clock())
+    single_texts.withdraw(page_database, _case(page), system_clock())
     work(page_database)
     assert "Labelled" not in _shown(page)
     page.run()
@@ -163,7 +163,7 @@ def test_a_text_that_an_administrator_paused_says_so(open_page: Opener, page_dat
 def test_what_keeps_answers_from_coming_is_said_with_the_moment(open_page: Opener, page_database: Database) -> None:
     case_id = _case(_submit(open_page("screen"), "A quiet day."))
     began = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
-    live.update_live(page_database, case_id, "worker", "main", "SE", began)
+    single_texts.update_live(page_database, case_id, "worker", "main", "SE", began)
 
     def said(seconds: float, silence: Silence | None = None) -> str:
         single = single_texts.look(page_database, LOCAL_USER, case_id)
@@ -179,7 +179,7 @@ def test_nobody_else_is_shown_anything_of_a_text_and_the_refusal_is_kept(
     open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case_id = _case(_submit(open_page("screen"), "A quiet day."))
-    live.update_live(page_database, case_id, "worker", "main", "UUUU", system_clock())
+    single_texts.update_live(page_database, case_id, "worker", "main", "UUUU", system_clock())
     monkeypatch.setattr(context, "actor", lambda: RESEARCHER)
     page = open_page("screen", case=case_id)
     assert "Ready" in _shown(page) and "quiet day" not in _shown(page) and "4</b> of" not in _shown(page)

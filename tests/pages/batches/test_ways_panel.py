@@ -3,7 +3,7 @@
 from pages.batches.progress import ways_html
 from screening.labels import Label
 from screening.pipeline.config import preset
-from storage.batches.ways import Ways
+from storage.batches.results import Ways
 
 FOUND = Ways(
     asked={"worker": 1_000, "risk": 90},

@@ -23,10 +23,9 @@ from screening.statistics.agreement import Coefficient
 from storage.database import Database
 from storage.review.queue import counts
 from storage.review.reports import TierShift
-from storage.site.at_work import at_work
-from storage.site.faults import Fault, begin
-from storage.site.heartbeats import beat
+from storage.site.faults import Fault, at_work, begin
 from storage.site.outbox import record_state
+from storage.site.processes import beat
 from storage.site.recipients import Event, Kind, NewRecipient, add_recipient
 from tests.pages.conftest import Opener, words_on
 from tests.storage.batch_of import NOW, batch, decide, waiting

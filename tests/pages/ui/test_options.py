@@ -12,7 +12,7 @@ from streamlit.testing.v1.element_tree import Selectbox
 from pages.research.choices import batch_titles
 from pages.ui.widgets import unique_labels
 from screening.review.actors import LOCAL_USER, Actor, Role
-from storage.batches import tallies
+from storage.batches import counts
 from storage.batches.batches import list_batches
 from storage.database import Database
 from storage.identifiers import new_id
@@ -99,7 +99,7 @@ def test_agreement_in_the_older_of_two_batches_of_one_name(open_page: Opener, pa
     with page_database.write() as conn:
         found = {row.id: row.batch_id for row in conn.execute(select(cases.c.id, cases.c.batch_id))}
         for batch_id in found.values():
-            tallies.open_tallies(conn, batch_id)
+            counts.open_tallies(conn, batch_id)
     page = open_page("agreement")
     page = _box(page, "Batch").set_value(found[older]).run()
     assert page.metric[0].value == "1"

@@ -19,7 +19,7 @@ from storage.database import Database
 from storage.schema import pending_cases
 from storage.settings_store import SiteSettings
 from storage.site import faults
-from storage.site.heartbeats import beat
+from storage.site.processes import beat
 from tests.databases import write
 from tests.jobs.running import batch, open_batch_of
 from tests.pages.conftest import Opener

@@ -17,8 +17,8 @@ from storage.batches.batch_state import (
     standings,
     was_cancelled,
 )
+from storage.batches.counts import Totals
 from storage.batches.pending import record_error
-from storage.batches.tallies import Totals
 from storage.database import Database
 from storage.schema import audit_events, cases
 from tests.storage.batch_of import NOW, batch, decide, waiting

@@ -7,9 +7,8 @@ from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER, SYSTEM, Actor
 from screening.review.policy import Forbidden
 from storage.audit_log import events
-from storage.batches.exports import export_rejected, export_results
 from storage.batches.intake import add_rows, read_rejected
-from storage.batches.results import results
+from storage.batches.results import export_rejected, export_results, results
 from storage.database import Database
 from storage.research.case_tags import add_remark, add_tag
 from tests.storage.batch_of import LATER, NOW, batch, decide, waiting

@@ -11,7 +11,7 @@ from screening.labels import Label
 from screening.pipeline.draws import LabelDistribution
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Forbidden
-from storage.batches import live, single_texts
+from storage.batches import single_texts
 from storage.batches.pending import pending_cases as take
 from storage.clock import shared_now
 from storage.database import Database, insert_into
@@ -38,9 +38,9 @@ def test_nothing_is_watched_for_ever(db: Database) -> None:
     for case_id in (gone, watched):
         _age(db, case_id, AFTER * 2)
     single_texts.watch(db, LOCAL_USER.at(NOW), watched)
-    assert live.find_unwatched(db, NOW, AFTER) == [gone]
-    live.withdraw(db, gone, NOW)
-    assert live.find_unwatched(db, NOW, AFTER) == []
+    assert single_texts.find_unwatched(db, NOW, AFTER) == [gone]
+    single_texts.withdraw(db, gone, NOW)
+    assert single_texts.find_unwatched(db, NOW, AFTER) == []
     assert take(db, 10, interactive=True) == [watched]
     with db.read() as conn:
         assert conn.execute(select(func.count()).where(pending_cases.c.case_id == gone)).scalar() == 1
@@ -53,25 +53,25 @@ def test_those_who_watch_are_noted_together_and_who_left_is_not_brought_back(db:
     for case_id in (watched, other):
         _age(db, case_id, AFTER * 2)
     single_texts.stop(db, LOCAL_USER.at(NOW), left)
-    live.withdraw(db, other, NOW)
-    live.record_viewers(db, [watched, other, left], NOW)
-    assert live.find_unwatched(db, NOW, AFTER) == [left]
+    single_texts.withdraw(db, other, NOW)
+    single_texts.record_viewers(db, [watched, other, left], NOW)
+    assert single_texts.find_unwatched(db, NOW, AFTER) == [left]
     assert set(db.values(select(live_runs.c.case_id))) == {watched, left}
 
 
 def test_a_text_that_was_stopped_is_let_go_of_at_once(db: Database) -> None:
     batch(db, ["a text"], kind="interactive")
     (case_id,) = waiting(db)
-    assert live.find_unwatched(db, NOW, AFTER) == []
+    assert single_texts.find_unwatched(db, NOW, AFTER) == []
     single_texts.stop(db, LOCAL_USER.at(NOW), case_id)
-    assert live.find_unwatched(db, NOW, AFTER) == [case_id]
+    assert single_texts.find_unwatched(db, NOW, AFTER) == [case_id]
 
 
 def test_what_is_watched_is_found_without_passing_the_cases_of_files(db: Database) -> None:
     file = batch(db, ["in a file"] * 5)
     single = batch(db, ["a text"], kind="interactive")
     with statements() as sent:
-        assert live.find_unwatched(db, NOW, AFTER) == []
+        assert single_texts.find_unwatched(db, NOW, AFTER) == []
     (search,) = [(text, values) for text, values in sent if "viewer_seen_at" in text]
     assert single in values_of([search]) and file not in values_of([search])
     assert "ix_pending_cases_ready" in plan(db, *search)
@@ -83,10 +83,10 @@ def test_machines_need_not_agree_on_the_time_to_know_what_is_watched(postgresql_
     app, worker = true + ahead, true - ahead
     for tell in ("handed in", "watched", "drawn"):
         case_id = _told(db, tell, app)
-        assert live.find_unwatched(db, worker, AFTER) == [], tell
+        assert single_texts.find_unwatched(db, worker, AFTER) == [], tell
         _age(db, case_id, AFTER * 2)
-        assert live.find_unwatched(db, worker, AFTER) == [case_id], tell
-        live.withdraw(db, case_id, worker)
+        assert single_texts.find_unwatched(db, worker, AFTER) == [case_id], tell
+        single_texts.withdraw(db, case_id, worker)
 
 
 def _told(db: Database, tell: str, now: datetime) -> str:
@@ -96,9 +96,9 @@ def _told(db: Database, tell: str, now: datetime) -> str:
     if tell != "handed in":
         write(db, live_runs.delete())
     if tell == "watched":
-        live.record_viewer(db, case_id, now)
+        single_texts.record_viewer(db, case_id, now)
     if tell == "drawn":
-        live.update_live(db, case_id, "worker", "main", "EE", now)
+        single_texts.update_live(db, case_id, "worker", "main", "EE", now)
     return case_id
 
 
@@ -111,9 +111,9 @@ def test_on_one_machine_the_clock_is_the_callers(db: Database) -> None:
 def test_the_live_view_shows_the_draws_so_far_to_whoever_submitted_it(db: Database) -> None:
     batch(db, ["a text"], kind="interactive")
     (case_id,) = waiting(db)
-    live.update_live(db, case_id, "worker", "main", "EE", NOW)
-    live.update_live(db, case_id, "worker", "main", "EEE?", NOW)
-    live.update_live(db, case_id, "risk", "main", "S", LATER)
+    single_texts.update_live(db, case_id, "worker", "main", "EE", NOW)
+    single_texts.update_live(db, case_id, "worker", "main", "EEE?", NOW)
+    single_texts.update_live(db, case_id, "risk", "main", "S", LATER)
     assert single_texts.look(db, LOCAL_USER, case_id).draws == {"worker/main": "EEE?", "risk/main": "S"}
     senior = Actor(id="sue", name="Sue", roles=frozenset(Role))
     with pytest.raises(Forbidden):  # whatever their roles: they may have to read it blind
@@ -136,7 +136,7 @@ def test_whoever_draws_and_whoever_watches_may_both_be_the_first_to_say_so(postg
     write(db, live_runs.delete())
     shown: list[bool] = []
     drawing = threading.Thread(
-        target=lambda: shown.append(live.update_live(db, case_id, "worker", "main", "EE", LATER))
+        target=lambda: shown.append(single_texts.update_live(db, case_id, "worker", "main", "EE", LATER))
     )
     with db.write() as conn:
         conn.execute(insert_into(conn, live_runs).values({"case_id": case_id, **WATCHED}))

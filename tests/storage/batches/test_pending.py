@@ -11,7 +11,7 @@ from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER, SYSTEM, Actor, Role
 from screening.review.policy import Forbidden
 from screening.text.received import receive
-from storage.batches import batches, live, single_texts
+from storage.batches import batches, single_texts
 from storage.batches.batch_state import BatchCancelled, BatchState, Caps
 from storage.batches.batches import batch_state, change_caps, progress, retry_failed
 from storage.batches.intake import add_rows
@@ -166,7 +166,7 @@ def test_a_failed_case_waits_for_a_retry_request_and_stays_pending(db: Database)
 def test_work_is_looked_for_past_all_that_waits_for_a_person(db: Database) -> None:
     abandoned = [batch(db, ["a text"], kind="interactive") for _ in range(3)]
     for case_id in waiting(db):
-        live.withdraw(db, case_id, NOW)
+        single_texts.withdraw(db, case_id, NOW)
     file = batch(db, TEXTS)
     with statements() as sent:
         assert len(waiting(db)) == 6

@@ -10,11 +10,11 @@ from screening.review.actors import LOCAL_USER, Actor
 from screening.review.reach import Reach
 from screening.review.triage import Tier
 from storage.batches.batches import find_batch, progress
+from storage.batches.counts import IN_REVIEW
 from storage.batches.results import results
 from storage.batches.unscreened import bring_in
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.kinds import IN_REVIEW
 from storage.research.reading_table import readings_by_tier
 from storage.review.claims import claim_next
 from storage.review.ratings import my_rating, submit_rating

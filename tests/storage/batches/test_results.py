@@ -14,10 +14,10 @@ from storage.batches import results as results_module
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import list_batches, progress
 from storage.batches.configurations import save_configuration
+from storage.batches.counts import IN_REVIEW
 from storage.batches.pending import record_error
 from storage.batches.results import Result, results
 from storage.database import Database
-from storage.kinds import IN_REVIEW
 from storage.research.confusion import confusion
 from storage.review import claims, inbox
 from storage.review.ratings import submit_rating

@@ -14,7 +14,7 @@ from screening.pipeline.engine import Reason
 from screening.review.actors import LOCAL_USER
 from screening.review.triage import Tier, Why, audit_placement
 from screening.text.received import receive
-from storage.batches import tallies
+from storage.batches import counts
 from storage.batches.batches import progress
 from storage.batches.intake import add_rows
 from storage.batches.pending import UnknownCase
@@ -217,7 +217,7 @@ def test_the_sums_are_those_of_the_facts(db: Database) -> None:
     for number, case_id in enumerate(waiting(db)[:9]):
         decide(db, case_id, list(Outcome)[number % 3], None if number == 4 else 0.25)
     with db.read() as conn:
-        summed, counted = tallies.totals(conn, [batch_id])[batch_id], recount(conn, batch_id)
+        summed, counted = counts.totals(conn, [batch_id])[batch_id], recount(conn, batch_id)
     assert summed == counted
     assert (summed.safe, summed.unsafe, summed.human_review, summed.pending) == (3, 3, 3, 3)
     assert (summed.calls, summed.unpriced_calls, summed.cost_usd) == (54, 6, 2.0)
@@ -228,8 +228,8 @@ def test_the_last_outcome_is_the_latest_in_whatever_order_they_are_committed(db:
     batch_id = batch(db, ["one text"])
     with db.write() as conn:
         for moment in (NOW, LATER, NOW):
-            tallies.add(conn, batch_id, 1, tallies.one_outcome(Outcome.SAFE, moment))
-        assert tallies.totals(conn, [batch_id])[batch_id].last_completed_at == LATER
+            counts.add(conn, batch_id, 1, counts.one_outcome(Outcome.SAFE, moment))
+        assert counts.totals(conn, [batch_id])[batch_id].last_completed_at == LATER
 
 
 def test_a_case_whose_outcome_never_fits_its_runs_is_not_tried_for_ever(db: Database) -> None:

@@ -7,7 +7,7 @@ from sqlalchemy import select, update
 from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER
 from storage.batches.batches import list_batches
-from storage.batches.spent import cost_by_node, recent_spending
+from storage.batches.costs import cost_by_node, recent_spending
 from storage.database import Database
 from storage.schema import screenings
 from tests.databases import write

@@ -11,7 +11,7 @@ from screening.review.actors import LOCAL_USER
 from screening.review.reach import Reach
 from screening.text.received import receive
 from storage.audit_log import events
-from storage.batches import live, unscreened
+from storage.batches import single_texts, unscreened
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import cancel, pause, retry_failed
 from storage.batches.intake import add_rows, close_intake, resume_intake, stop_intake
@@ -19,7 +19,7 @@ from storage.batches.pending import record_error
 from storage.batches.unscreened import NO_PROGRESS, NO_WORKER, Standstill, bring_in, files_halted_since, standstills
 from storage.database import Database
 from storage.schema import cases, inbox_entries
-from storage.site.heartbeats import beat
+from storage.site.processes import beat
 from tests.storage.batch_of import NOW, batch, commit_run, run
 from tests.storage.inbox_cases import ADMIN, MINUTE
 from tests.storage.statements import statements
@@ -63,7 +63,7 @@ def test_what_failed_by_itself_is_counted_by_its_last_error_over_all_batches(db:
         _fail(db, case_id, at=NOW + SECOND)
     _fail(db, gone[0])
     cancel(db, LOCAL_USER.at(NOW), cancelled)
-    live.withdraw(db, left[0], NOW)
+    single_texts.withdraw(db, left[0], NOW)
     assert standstills(db, LATE) == (
         Standstill(batch_id=None, cause="server_error", since=NOW + SECOND, waiting=3),
         Standstill(batch_id=None, cause="timeout", since=NOW + 2 * SECOND, waiting=1),

@@ -2,7 +2,7 @@
 
 from sqlalchemy import select
 
-from storage.batches import live, tallies
+from storage.batches import counts, single_texts
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import progress
 from storage.batches.configurations import Configurations
@@ -34,7 +34,7 @@ def test_a_case_given_back_is_ready_again_and_what_it_cost_counts_towards_the_ca
     give_back(db, _started(db, case_id), LATER, calls=1)
     assert (progress(db, batch_id).why, waiting(db)) == ("max_calls", [])
     with db.read() as conn:
-        assert recount(conn, batch_id) == tallies.totals(conn, [batch_id])[batch_id]
+        assert recount(conn, batch_id) == counts.totals(conn, [batch_id])[batch_id]
 
 
 def test_nothing_lost_is_no_error(db: Database) -> None:
@@ -48,6 +48,6 @@ def test_what_a_case_waits_for_a_retry_with_stays_its_last_error(db: Database) -
     batch(db, ["a text"], kind="interactive")
     (case_id,) = waiting(db)
     case = _started(db, case_id)
-    live.withdraw(db, case_id, LATER)
+    single_texts.withdraw(db, case_id, LATER)
     give_back(db, case, LATER, calls=3)
     assert _errors(db) == [("unwatched", 0), ("unwatched", 3)] and waiting(db) == []

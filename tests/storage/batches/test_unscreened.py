@@ -13,14 +13,13 @@ from screening.review.triage import TARGETS, Tier
 from storage.batches.batch_state import BatchState, Caps
 from storage.batches.batches import batch_state, cancel, change_caps, pause, resume, retry_failed
 from storage.batches.configurations import load_configuration
+from storage.batches.costs import cost_by_node
+from storage.batches.counts import IN_REVIEW, PENDING
 from storage.batches.pending import record_error
-from storage.batches.results import results
-from storage.batches.spent import cost_by_node
+from storage.batches.results import count_ways, results
 from storage.batches.unscreened import NO_PROGRESS, NO_WORKER, PAUSED, bring_in, standstills
-from storage.batches.ways import count_ways
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.kinds import IN_REVIEW, PENDING
 from storage.research.reliability import audit_sample
 from storage.review.claims import claim_next
 from storage.review.evidence import reveal_text
@@ -28,7 +27,7 @@ from storage.review.inbox import release
 from storage.review.ratings import submit_rating
 from storage.schema import audit_events, batches, cases, inbox_entries, unblindings
 from storage.settings_store import SiteSettings, change
-from storage.site.heartbeats import beat
+from storage.site.processes import beat
 from tests.databases import write
 from tests.storage.batch_of import CONFIGURATION, NOW, batch, commit, commit_run, decide, run, screening, waiting
 from tests.storage.inbox_cases import ADMIN, ANN, BO, SENIOR, form, register

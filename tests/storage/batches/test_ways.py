@@ -7,7 +7,7 @@ from screening.pipeline.engine import Reason
 from screening.review.actors import LOCAL_USER
 from storage.batches.batches import find_batch
 from storage.batches.configurations import load_configuration
-from storage.batches.ways import Ways, count_ways
+from storage.batches.results import Ways, count_ways
 from storage.database import Database
 from storage.review.worklist import request_second_looks
 from storage.schema import screenings

@@ -8,8 +8,8 @@ from screening.labels import Outcome
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from storage.accepted import is_accepted, order_given
+from storage.batches.counts import PENDING
 from storage.database import Database
-from storage.kinds import PENDING
 from storage.schema import adjudications, cases, screenings
 from storage.visibility import is_in_review
 

@@ -11,9 +11,9 @@ from screening.pipeline.engine import Reason
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Forbidden
 from screening.text.received import receive
+from storage.batches.counts import kinds
 from storage.batches.intake import add_rows
 from storage.database import Database
-from storage.kinds import kinds
 from storage.research.case_tags import add_tag
 from storage.research.cells import cell_choices, cell_page, control_cases, groups, reveal_text_starts
 from storage.research.confusion import confusion

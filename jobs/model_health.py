@@ -1,0 +1,330 @@
+"""Whether the model works: tried before it is used, left alone while it gives no answers, and asked no further where
+its first answers are none.
+"""
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from jobs.agents import Agents
+from jobs.intake import configuration, usual_pipeline
+from jobs.patience import pause_after, retry_in_thread
+from jobs.port import Clock
+from screening.models.canaries import other_names, probe
+from screening.pipeline.draws import Draw, SamplerError
+from screening.pipeline.engine import Reason, Screening, unusable_draws
+from screening.settings import Settings
+from storage.batches import preflights
+from storage.batches.configurations import Configuration
+from storage.batches.preflights import Preflight
+from storage.database import Database
+from storage.settings_store import settings_now
+from storage.site import faults, notices
+from storage.site.faults import Fault
+
+PASSING = frozenset({"connection", "deadline", "overloaded", "rate_limited", "server_error", "timeout"})
+"""Kinds of a sampler's error that pass by themselves: 429, 5xx, 529, time-outs and lost connections."""
+OPENS_AFTER = 3
+"""Failures in a row, of any cases, without an answer in between, after which calls are held back."""
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
+MOST_FAILURES, LASTS_S = 8, 900.0
+"""A case that fails this often and for this many seconds while others are answered goes to a person."""
+WATCHED_FAILURES = 4
+"""The same for a text that somebody waits for: they learn after a few seconds that it failed, and may try again."""
+
+
+@dataclass(slots=True)
+class _Failing:
+    """A case that keeps failing: how often, since when, and the number of answers there had been by then."""
+
+    since: float
+    answers: int
+    count: int = 0
+
+
+class Breaker:
+    """One for all cases of a process. ``patience_s`` ends the waiting for a service that answers nobody (None: never),
+    where somebody sits at the terminal.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, *, patience_s: float | None = None) -> None:
+        self._clock, self._patience_s = clock, patience_s
+        self._failures, self._answers = 0, 0
+        self._silent_since: float | None = None
+        self._tries, self._until = 0, 0.0
+        self._trying = False
+        self._changed = asyncio.Event()
+        self._cases: dict[str, _Failing] = {}
+
+    @property
+    def open(self) -> bool:
+        """Whether calls to the service are held back now."""
+        return self._failures >= OPENS_AFTER
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait while calls are held back; then one case tries the service, and the others go on once it is answered."""
+        trying = await self._let_through()
+        try:
+            yield
+        finally:
+            if trying:
+                self._trying = False
+                self._wake()
+
+    async def _let_through(self) -> bool:
+        """Whether the case whose turn it is tries a service that was left alone."""
+        while self.open:
+            if (wait_s := self._until - self._clock()) > 0:
+                await self._wait_for_change(wait_s)
+            elif self._trying:
+                await self._wait_for_change(LONGEST_PAUSE_S)
+            else:
+                self._trying = True
+                return True
+        return False
+
+    async def _wait_for_change(self, seconds: float) -> None:
+        changed = self._changed
+        try:
+            async with asyncio.timeout(seconds):
+                await changed.wait()
+        except TimeoutError:
+            return
+
+    def record_answer(self, case_id: str) -> None:
+        """Record that a wave of this case was answered completely."""
+        self._failures, self._silent_since, self._tries = 0, None, 0
+        self._answers += 1
+        self._cases.pop(case_id, None)
+        self._wake()
+
+    def record_failure(self, case_id: str, *, watched: bool = False) -> float | None:
+        """A wave of this case failed in a way that passes: seconds after which the case is taken up again; None where
+        it is a person's turn.
+        """
+        now = self._clock()
+        self._silent_since = now if self._silent_since is None else self._silent_since
+        self._failures += 1
+        if self._failures == OPENS_AFTER or self._trying:
+            self._until = now + pause_after(self._tries, FIRST_PAUSE_S, LONGEST_PAUSE_S)
+            self._tries += 1
+        case = self._cases.setdefault(case_id, _Failing(since=now, answers=self._answers))
+        case.count += 1
+        if self._gives_up(case, now, watched=watched):
+            del self._cases[case_id]
+            return None
+        return pause_after(case.count - 1, FIRST_PAUSE_S, LONGEST_PAUSE_S)
+
+    def _gives_up(self, case: _Failing, now: float, *, watched: bool) -> bool:
+        silent_s = now - (now if self._silent_since is None else self._silent_since)
+        if self._patience_s is not None and silent_s > self._patience_s:
+            return True
+        if watched:
+            return case.count >= WATCHED_FAILURES
+        alone = self._answers > case.answers
+        return alone and case.count >= MOST_FAILURES and now - case.since > LASTS_S
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+
+FIRST_CASES = 3
+"""So many cases without a usable answer, and none with one, pause the batch."""
+
+
+@dataclass(slots=True)
+class FirstAnswers:
+    """What one process has seen of each batch since it began."""
+
+    _without: Counter[str] = field(default_factory=Counter)
+    _usable: set[str] = field(default_factory=set)
+
+    def look_at(self, batch_id: str, result: Screening) -> None:
+        """Takes note of a case. SamplerError, which pauses the batch, at the last of its first cases: a batch that goes
+        on then has as many again.
+        """
+        draws = [draw for run in result.runs for draw in run.draws]
+        if batch_id in self._usable or not draws:
+            return
+        if result.reason is not Reason.NO_ANSWER or unusable_draws(draws) < len(draws):
+            self._usable.add(batch_id)
+            return
+        self._without[batch_id] += 1
+        if self._without[batch_id] >= FIRST_CASES:
+            del self._without[batch_id]
+            raise SamplerError(
+                "no_usable_answer",
+                f"None of the answers to the first {FIRST_CASES} texts was a label: the model does not do as asked.",
+                stops_batch=True,
+            )
+
+
+RECENT = timedelta(hours=1)
+"""A worker that starts within this time of the last try does not try again: a crash loop would pay for each try."""
+LOOK_AGAIN_S = 15.0
+"""How long a pass counts before the tables are read again: another worker may have seen the model fail meanwhile."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class Preflights:
+    """Tries each configuration once a process, unless somebody did so a moment before its start; one at a time."""
+
+    db: Database
+    agents: Agents
+    clock: Clock
+    _allowed: dict[str, float] = field(default_factory=dict)  # what may be used, and when the tables said so
+    _settled: set[str] = field(default_factory=set)  # what needs no further try by this process
+    _doubted: set[tuple[str, str]] = field(default_factory=set)
+    _one: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def require(self, configuration: Configuration, seed: int) -> None:
+        """Returns when the configuration may be screened with: this process tried it, or it was tried a moment before.
+        SamplerError that pauses the batch where it failed; the service's own error where it cannot be asked, which is
+        no failure and comes again by itself.
+        """
+        version = configuration.preflight_key
+        if configuration.sampler.get("sampler") == "simulated" or await self._is_allowed(version):
+            return
+        async with self._one:
+            if version in self._allowed:
+                return
+            found = await self._newest(configuration, seed, anew=version not in self._settled)
+            if not found.allows:
+                told = f"{found.message} An administrator can allow it in writing (Settings)."
+                raise SamplerError("preflight_failed", told, stops_batch=True)
+            self._allowed[version] = time.monotonic()
+
+    async def _is_allowed(self, version: str) -> bool:
+        """Whether it is known to be allowed, which one case in a while looks up again for all."""
+        if version in self._allowed and time.monotonic() - self._allowed[version] > LOOK_AGAIN_S:
+            self._allowed[version] = time.monotonic()
+            found = await retry_in_thread(preflights.latest, self.db, version)
+            if found is None or not found.allows:
+                self._allowed.pop(version, None)
+        return version in self._allowed
+
+    async def doubt(self, configuration: Configuration, seed: int, draws: Iterable[Draw]) -> None:
+        """Try the model again where these draws came under another name than it is asked for, once for each name:
+        behind the address is another model than the one that was tried. SamplerError as `require` raises it.
+        """
+        version = configuration.preflight_key
+        async with self._one:
+            fresh = {(version, name) for name in other_names(draws)} - self._doubted
+            if not fresh:
+                return
+            log.warning("a model answered under another name than it is asked for: it is tried again")
+            await self.try_configuration(configuration, seed)
+            self._doubted |= fresh
+        await self.require(configuration, seed)
+
+    async def try_configuration(self, configuration: Configuration, seed: int) -> bool:
+        """Try it now and keep what came of it; whether it passed. SamplerError when it cannot be asked. Nothing that
+        was known of it before counts from the first probe on.
+        """
+        version = configuration.preflight_key
+        self._allowed.pop(version, None)
+        self._settled.discard(version)
+        found = await probe(self.agents.sampler(configuration, seed), configuration.pipeline)
+        await retry_in_thread(preflights.keep, self.db, version, found, self.clock())
+        log.log(logging.INFO if found.passed else logging.ERROR, "preflight: %s", found.message)
+        return found.passed
+
+    async def at_start(self, configuration: Configuration, seed: int) -> bool:
+        """Try what texts are screened with now, also where it passed before: the server behind it may have changed.
+        Whether texts may be screened with it. SamplerError while it cannot be asked.
+        """
+        async with self._one:
+            return (await self._newest(configuration, seed, anew=True)).allows
+
+    async def _newest(self, configuration: Configuration, seed: int, *, anew: bool) -> Preflight:
+        """The latest try; it is made now where there was none and, with ``anew``, where the last one is old.
+        SamplerError when it cannot be asked.
+        """
+        key = configuration.preflight_key
+        while (found := await retry_in_thread(preflights.latest, self.db, key)) is None or (
+            anew and self._is_old(found)
+        ):
+            await self.try_configuration(configuration, seed)
+            anew = False
+        self._settled.add(key)
+        return found
+
+    def _is_old(self, found: Preflight) -> bool:
+        """Whether the try is too old to tell which model answers now; an administrator's permission does not age."""
+        return found.overridden_by is None and abs(self.clock() - found.at) > RECENT
+
+
+START_PAUSE_S = 5.0
+TOLD_AFTER_S = 12.0
+"""A fault that may pass by itself has so long to do so: most are over at the second try."""
+NO_LABEL, FAILED_PROBES, UNFORESEEN = "no_usable_answer", "preflight_failed", "internal_error"
+
+
+@dataclass(slots=True, kw_only=True)
+class ModelAtStart:
+    """One worker's part in it: what it finds is the site's fault `Fault.MODEL`, which ended nodes end as well."""
+
+    settings: Settings
+    db: Database
+    agents: Agents
+    preflights: Preflights
+    clock: Clock
+    _said: set[str] = field(default_factory=set)
+
+    async def until_it_answers(self) -> None:
+        """Returns when texts can be screened: the models answer here, or cases say so."""
+        began, tries, told = time.monotonic(), 0, False
+        while (problem := await self._problem()) is not None:
+            if told and not await retry_in_thread(faults.lasts, self.db, Fault.MODEL):
+                return
+            may_pass = problem in PASSING or problem == NO_LABEL
+            soon = may_pass and time.monotonic() - began < TOLD_AFTER_S
+            if not (told or soon or problem in faults.NOT_THE_MODEL):
+                await retry_in_thread(self._keep, down=True)
+                told = True
+            await asyncio.sleep(pause_after(tries, START_PAUSE_S, LONGEST_PAUSE_S))
+            tries += 1
+        await retry_in_thread(self._keep, down=False)
+
+    async def _problem(self) -> str | None:
+        """What keeps texts from being screened, as a kind of error; None where nothing does."""
+        if self.settings.simulated:
+            return None
+        try:
+            asked = await self._configuration()
+            for found in await self.agents.preflight(asked):
+                self._log(found.message, well=found.ok)
+                if not found.ok:
+                    return found.kind or NO_LABEL
+            return None if await self.preflights.at_start(asked, self.settings.seed) else FAILED_PROBES
+        except SamplerError as error:
+            self._log(str(error), well=False)
+            return error.kind
+        except Exception as error:  # what is not foreseen must not end this in silence
+            self._log(f"{type(error).__name__}, which no code foresees", well=False)
+            return UNFORESEEN
+
+    async def _configuration(self) -> Configuration:
+        """What texts are screened with now."""
+        pipeline = await retry_in_thread(usual_pipeline, self.db, self.settings)
+        known = await retry_in_thread(settings_now, self.db, self.settings)
+        async with aclosing(Agents(known)) as described:
+            return configuration(known, described, pipeline)
+
+    def _log(self, message: str, *, well: bool) -> None:
+        """Once for each message: while a service is away it is asked every half minute."""
+        if message not in self._said:
+            log.log(logging.INFO if well else logging.ERROR, "preflight: %s", message)
+            self._said.add(message)
+
+    def _keep(self, *, down: bool) -> None:
+        notices.keep_fault(self.db, Fault.MODEL, self.clock(), down=down)
