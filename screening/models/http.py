@@ -11,18 +11,31 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any, ClassVar, Protocol, Self, TypeVar, assert_never
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 
 from screening.models.canaries import HARMLESS, preflight_of_answer, preflight_of_error
 from screening.models.limits import AdaptiveLimit, Limiter, RateGate, at_most
-from screening.models.retries import Attempts, CallCounts, Ledger, Response
+from screening.models.retries import AttemptFailed, Attempts, CallCounts, Ledger, Response
 from screening.models.settings import Dialect, ModelSettings, dialect
-from screening.models.wire import Expected, PreparedCall, SeenIds, cache_notes, prepare_call
+from screening.models.wire import (
+    FORMATS,
+    Expected,
+    PreparedCall,
+    SeenIds,
+    WireFormat,
+    cache_notes,
+    prepare_call,
+    read_bounded,
+)
 from screening.pipeline.cost import cost_usd
 from screening.pipeline.draws import Draw, DrawRequest, Preflight, SamplerError, Usage
 from screening.pipeline.files import PromptSet
 
+if TYPE_CHECKING:
+    import aiohttp
+
 FIRST_NODE = "worker"
+CHUNK_BYTES = 16_384
 T = TypeVar("T")
 
 
@@ -213,6 +226,70 @@ class ModelSampler:
         return draw
 
 
+class HttpAdapter:
+    """One POST in a `WireFormat`. Plain HTTP instead of a vendor's library: that one adds retries and headers of its
+    own, and what is needed of it here is one request whose body must be read within bounds.
+
+    ValueError without a server, since no format has an address of its own, or for an unknown format.
+    """
+
+    def __init__(self, settings: ModelSettings, wire_format: WireFormat | None = None) -> None:
+        if settings.base_url is None:
+            raise ValueError(f"{settings.protocol} needs a base URL")
+        found = wire_format or FORMATS.get(settings.protocol)
+        if found is None:
+            raise ValueError(f"no wire format is called {settings.protocol}")
+        self.name: str = settings.protocol
+        self.format = found
+        self._settings = settings
+        self._url = f"{settings.base_url.rstrip('/').removesuffix('/v1')}{found.path}"
+        self._session: aiohttp.ClientSession | None = None
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    def describe(self) -> Mapping[str, object]:
+        """Nothing beyond its name."""
+        return {}
+
+    async def send(self, call: PreparedCall, attempt: int) -> Response:
+        """One request and its reply, as `Adapter` says."""
+        return await self.post(self.format.write(call, self._settings), attempt)
+
+    async def post(self, asked: Mapping[str, object], attempt: int) -> Response:
+        """The body as one request, and what arrived, within bounds."""
+        import aiohttp  # only processes that ask such a server wait for it
+
+        if self._session is None:
+            self._session = aiohttp.ClientSession(auto_decompress=False, timeout=aiohttp.ClientTimeout(total=None))
+        headers = {
+            "authorization": f"Bearer {self._settings.api_key or 'none'}",
+            "accept-encoding": "identity",
+            "x-stainless-retry-count": str(attempt),
+        }
+        try:
+            async with self._session.post(self._url, json=asked, headers=headers, allow_redirects=False) as response:
+                body = await read_bounded(
+                    response.content.iter_chunked(CHUNK_BYTES), response.headers.get("content-encoding")
+                )
+                named = {name.lower(): value for name, value in response.headers.items()}
+                return Response(status=response.status, headers=named, body=body)
+        except aiohttp.ClientError:
+            raise AttemptFailed("connection") from None
+
+    def draw(self, reply: Mapping[str, Any], expected: Expected) -> Draw:
+        """The draw that a reply makes."""
+        return self.format.read(reply, expected)
+
+
+class HttpSampler(ModelSampler):
+    """A model behind a server that speaks one of `FORMATS`."""
+
+    adapter = HttpAdapter
+
+
 def default_gate(settings: ModelSettings, limiter: Limiter | None = None) -> RateGate:
     """A gate for one process; ``limiter``, where given, is shared with others and replaces its own bucket."""
     limit = settings.requests_per_minute
@@ -278,20 +355,15 @@ def _cancel(tasks: Iterable[asyncio.Task[Draw]]) -> None:
 
 def sampler_of(settings: ModelSettings, prompts: PromptSet, *, gate: RateGate | None = None) -> ModelSampler:
     """The sampler for these settings, over the protocol they name; imports its library only when one is made."""
-    match settings.protocol:
-        case "messages":
-            from screening.models.anthropic import AnthropicSampler
+    if settings.protocol == "messages":
+        from screening.models.anthropic import AnthropicSampler
 
-            return AnthropicSampler(settings, prompts, gate=gate)
-        case "chat":
-            from screening.models.chat import ChatSampler
+        return AnthropicSampler(settings, prompts, gate=gate)
+    if settings.protocol == "logprobs":
+        from screening.models.logprobs import LogprobsSampler
 
-            return ChatSampler(settings, prompts, gate=gate)
-        case "logprobs":
-            from screening.models.logprobs import LogprobsSampler
-
-            return LogprobsSampler(settings, prompts, gate=gate)
-    assert_never(settings.protocol)
+        return LogprobsSampler(settings, prompts, gate=gate)
+    return HttpSampler(settings, prompts, gate=gate)
 
 
 async def preflight(settings: ModelSettings, prompts: PromptSet) -> Preflight:

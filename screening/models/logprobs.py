@@ -13,11 +13,10 @@ from dataclasses import replace
 from typing import Any
 
 from screening.labels import LABELS, Label
-from screening.models.chat import ChatAdapter
-from screening.models.http import ModelSampler
+from screening.models.http import HttpAdapter, ModelSampler
 from screening.models.retries import Response
 from screening.models.settings import ModelSettings
-from screening.models.wire import Expected, PreparedCall, completion_choice
+from screening.models.wire import CHAT, Expected, PreparedCall, completion_choice
 from screening.pipeline.draws import Answer, Draw, DrawRequest, LabelDistribution, bare_word
 from screening.pipeline.engine import MAIN
 
@@ -62,15 +61,14 @@ def distribution(tokens: Iterable[Token], words: Mapping[str, Label], temperatur
 NOTHING_KNOWN = LabelDistribution(labels=dict.fromkeys(LABELS, 0.0), unknown=1.0)
 
 
-class LogprobsAdapter(ChatAdapter):
+class LogprobsAdapter(HttpAdapter):
     """Chat completions, and the same with the probabilities of the first tokens."""
-
-    name = "logprobs"
 
     def __init__(self, settings: ModelSettings) -> None:
         if not settings.elsewhere:
             raise ValueError("log probabilities need a server of one's own: set a base URL")
-        super().__init__(settings)
+        super().__init__(settings, CHAT)
+        self.name = "logprobs"
         self._most_unknown = settings.most_unknown
 
     def describe(self) -> Mapping[str, object]:
@@ -79,7 +77,12 @@ class LogprobsAdapter(ChatAdapter):
 
     async def send_for_probabilities(self, call: PreparedCall, attempt: int) -> Response:
         """One request at temperature 1: only some servers apply the temperature to the probabilities they report."""
-        asked = {**self.body(call), "temperature": 1.0, "logprobs": True, "top_logprobs": ASKED_TOKENS}
+        asked = {
+            **self.format.write(call, self._settings),
+            "temperature": 1.0,
+            "logprobs": True,
+            "top_logprobs": ASKED_TOKENS,
+        }
         return await self.post(asked, attempt)
 
     def distribution(self, reply: Mapping[str, Any], expected: Expected, temperature: float) -> LabelDistribution:

@@ -15,7 +15,7 @@ import random
 import re
 import zlib
 from collections import OrderedDict
-from collections.abc import AsyncIterable, Mapping
+from collections.abc import AsyncIterable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NoReturn
@@ -433,3 +433,30 @@ def _system(fixed: str, fresh: str, *, cached: bool) -> list[dict[str, object]]:
     if cached:
         first["cache_control"] = {"type": "ephemeral"}
     return [first, {"type": "text", "text": fresh}]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WireFormat:
+    """What servers of one kind are told and answer over plain HTTP: the body of a request for one draw, and the draw
+    that a reply makes, which is a label only where the reply is what ``Expected`` says.
+    """
+
+    path: str
+    write: Callable[[PreparedCall, ModelSettings], dict[str, object]]
+    read: Callable[[Mapping[str, Any], Expected], Draw]
+
+
+def write_chat(call: PreparedCall, settings: ModelSettings) -> dict[str, object]:
+    """Chat completions as OpenAI defined them, which vLLM, llama.cpp, Ollama and others speak."""
+    system = "\n\n".join(str(block["text"]) for block in call.system)
+    return {
+        "model": settings.model,
+        "max_tokens": settings.max_output_tokens,
+        "messages": [{"role": "system", "content": system}, {"role": "user", "content": call.user}],
+        **call.extra_body,
+    }
+
+
+CHAT = WireFormat(path="/v1/chat/completions", write=write_chat, read=completion_draw)
+FORMATS: dict[str, WireFormat] = {"chat": CHAT}
+"""By the protocol that a setting names; those with a library of their own are not among them."""

@@ -9,8 +9,7 @@ import pytest
 
 from jobs.agents import model_settings, settings_for
 from screening.labels import LABELS, Outcome
-from screening.models.chat import ChatSampler
-from screening.models.http import breaks_off
+from screening.models.http import HttpSampler, breaks_off
 from screening.models.settings import ModelSettings
 from screening.pipeline.config import chain
 from screening.pipeline.draws import Draw, DrawRequest, NodeAgent, ScreenedText, decode_draws, encode_draws
@@ -30,9 +29,9 @@ async def test_calls_under_way_are_broken_off_and_those_behind_them_are_not_made
     plan = StubPlan(weights={"safe": 1.0, "unsafe": 1.0}, seed=4, script=(None, None, None, *[Fault.HANG] * 9))
     async with StubServer(plan) as stub:
         asked = ModelSettings(
-            base_url=stub.url, api_key="k", model="m", requests_per_minute=None, concurrency=1, breaks_off=True
+            protocol="chat", base_url=stub.url, model="m", requests_per_minute=None, concurrency=1, breaks_off=True
         )
-        async with ChatSampler(asked, load_prompts()) as sampler:
+        async with HttpSampler(asked, load_prompts()) as sampler:
             begun = time.monotonic()
             result = await asyncio.wait_for(screen(TEXT, Guard(), SIX, sampler), timeout=20)
         requests = stub.counters.requests

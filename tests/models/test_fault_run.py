@@ -7,7 +7,7 @@ import pytest
 
 from screening.labels import Outcome
 from screening.models.anthropic import AnthropicSampler
-from screening.models.http import SILENT_AFTER
+from screening.models.retries import SILENT_AFTER
 from screening.models.settings import ModelSettings
 from screening.pipeline.config import preset
 from screening.pipeline.draws import Answer, DrawRequest, SamplerError, ScreenedText
