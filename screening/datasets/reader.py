@@ -1,15 +1,16 @@
 """A file as a table: described once, then read row by row, each row accepted or rejected with a reason."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
 from screening.datasets.annotated import decided
-from screening.datasets.arrow import ArrowFiles, find_arrow, read_arrow
+from screening.datasets.arrow import find_arrow, read_arrow
 from screening.datasets.columns import TRANSCRIPT, ColumnMapping
 from screening.datasets.conversations import join_turns
-from screening.datasets.delimited import Layout, find_layout, read_delimited
+from screening.datasets.delimited import find_layout, read_delimited
 from screening.datasets.encoding import Encoding, detect_encoding, open_text
 from screening.datasets.file_profile import FileProfile, UnreadColumns, chosen_mapping, keys_of, survey
 from screening.datasets.inspect_log import is_inspect_log, read_inspect_log
@@ -22,7 +23,7 @@ from screening.datasets.refused import ColumnsUnclear, FileRefused
 from screening.datasets.row_validation import Receive, Row, judge_row
 from screening.datasets.source import FileFormat, Source, is_workbook
 from screening.datasets.turns import is_transcript
-from screening.datasets.workbook import Sheet, find_sheet, read_workbook
+from screening.datasets.workbook import find_sheet, read_workbook
 from screening.labels import Label
 from screening.text.received import receive
 from screening.words import count_of
@@ -38,7 +39,7 @@ class FileReport:
     """
 
     name: str
-    format: FileFormat
+    format: str
     encoding: str | None
     encoding_guessed: bool
     separator: str | None
@@ -155,29 +156,22 @@ def _confirm(label_values: Mapping[str, Label | None]) -> dict[str, Label | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLayout:
-    """How to get at the records of a file."""
+    """How to get at the records of a file: ``read`` gives them from the start. ``columns`` are those of the header;
+    empty for JSON, which has none. ``sheets`` are those of a workbook, ``sheet`` the one that is read.
+    """
 
     source: Source
-    format: FileFormat
+    format: str
+    read: Callable[[], Iterator[Record | BlankLine]]
+    columns: tuple[str, ...] = ()
     encoding: Encoding | None = None
-    delimited: Layout | None = None
-    sheet: Sheet | None = None
-    arrow: ArrowFiles | None = None
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of the header; empty for JSON, which has none."""
-        layout = self.delimited or self.sheet or self.arrow
-        return layout.columns if layout else ()
-
-    @property
-    def sheets(self) -> tuple[str, ...]:
-        """The sheets of a workbook."""
-        return self.sheet.names if self.sheet else ()
+    separator: str | None = None
+    sheet: str | None = None
+    sheets: tuple[str, ...] = ()
 
     def records(self) -> Iterator[Record | BlankLine]:
         """The rows from the start. FileRefused where they are more, or longer, than is read."""
-        for one in _without_descriptions(limited(self._records(), most_characters(self.source))):
+        for one in _without_descriptions(limited(self.read(), most_characters(self.source))):
             if isinstance(one, Record) and one.fields is not None and one.fields.get("answer") is not None:
                 yield replace(one, fields=decided(one.fields))
             else:
@@ -187,22 +181,6 @@ class FileLayout:
         """The rows with their conversations put together, each time they are asked about counted anew."""
         records = self.records() if unread is None else unread.watch(self.records())
         return limited(join_turns(records, mapping), most_characters(self.source), longest=None)
-
-    def _records(self) -> Iterator[Record | BlankLine]:
-        if self.sheet is not None:
-            return read_workbook(self.source, self.sheet)
-        if self.arrow is not None:
-            return read_arrow(self.arrow)
-        if self.format is FileFormat.INSPECT_LOG:
-            return read_inspect_log(self.source)
-        if self.encoding is None:
-            raise ValueError("a text file is read with an encoding")
-        if self.format is FileFormat.TRANSCRIPT:
-            with open_text(self.source, self.encoding) as text:
-                return iter([Record(1, 1, {TRANSCRIPT: text.read(CELL_LIMIT + 1)})])
-        if self.delimited is not None:
-            return read_delimited(self.source, self.encoding, self.delimited)
-        return read_json(self.source, self.encoding, self.format)
 
 
 def _without_descriptions(records: Iterator[Record | BlankLine]) -> Iterator[Record | BlankLine]:
@@ -238,31 +216,73 @@ def _description(record: Record) -> Record:
     )
 
 
+Reader = Callable[[Source, str | None], FileLayout | None]
+"""Finds how the rows of a file are read, of a workbook those of the sheet named; None for a file of another kind."""
+
+
 def file_layout(source: Source, sheet: str | None = None) -> FileLayout:
     """What kind of file it is and how its rows are found. FileRefused for what is not read."""
-    if (arrow := find_arrow(source)) is not None:
-        layout = FileLayout(source=source, format=arrow.format, arrow=arrow)
-    elif is_inspect_log(source):
-        layout = FileLayout(source=source, format=FileFormat.INSPECT_LOG)
-    elif is_workbook(source):
-        return FileLayout(source=source, format=FileFormat.WORKBOOK, sheet=find_sheet(source, sheet))
-    else:
-        layout = _text_layout(source)
-    if sheet is not None:
+    layout = next(layout for reader in READERS if (layout := reader(source, sheet)) is not None)
+    if sheet is not None and not layout.sheets:
         raise FileRefused(f"This is {layout.format}, not a workbook: it has no sheet {sheet!r}.")
     return layout
 
 
-def _text_layout(source: Source) -> FileLayout:
+def _arrow_layout(source: Source, _sheet: str | None) -> FileLayout | None:
+    found = find_arrow(source)
+    if found is None:
+        return None
+    return FileLayout(source=source, format=found.format, read=partial(read_arrow, found), columns=found.columns)
+
+
+def _inspect_layout(source: Source, _sheet: str | None) -> FileLayout | None:
+    if not is_inspect_log(source):
+        return None
+    return FileLayout(source=source, format=FileFormat.INSPECT_LOG, read=partial(read_inspect_log, source))
+
+
+def _workbook_layout(source: Source, sheet: str | None) -> FileLayout | None:
+    if not is_workbook(source):
+        return None
+    found = find_sheet(source, sheet)
+    return FileLayout(
+        source=source,
+        format=FileFormat.WORKBOOK,
+        read=partial(read_workbook, source, found),
+        columns=found.columns,
+        sheet=found.name,
+        sheets=found.names,
+    )
+
+
+def _text_layout(source: Source, _sheet: str | None) -> FileLayout:
     encoding = detect_encoding(source)
     with open_text(source, encoding) as text:
         if is_transcript(next((line for line in iter(lambda: text.readline(CELL_LIMIT), "") if line.strip()), "")):
-            return FileLayout(source=source, format=FileFormat.TRANSCRIPT, encoding=encoding)
+            read = partial(_read_transcript, source, encoding)
+            return FileLayout(source=source, format=FileFormat.TRANSCRIPT, read=read, encoding=encoding)
     kind = json_format(source, encoding)
     if kind is not None:
-        return FileLayout(source=source, format=kind, encoding=encoding)
+        read_rows = partial(read_json, source, encoding, kind)
+        return FileLayout(source=source, format=kind, read=read_rows, encoding=encoding)
     layout = find_layout(source, encoding)
-    return FileLayout(source=source, format=FileFormat.DELIMITED, encoding=encoding, delimited=layout)
+    return FileLayout(
+        source=source,
+        format=FileFormat.DELIMITED,
+        read=partial(read_delimited, source, encoding, layout),
+        columns=layout.columns,
+        encoding=encoding,
+        separator=layout.separator,
+    )
+
+
+def _read_transcript(source: Source, encoding: Encoding) -> Iterator[Record | BlankLine]:
+    with open_text(source, encoding) as text:
+        yield Record(1, 1, {TRANSCRIPT: text.read(CELL_LIMIT + 1)})
+
+
+READERS: list[Reader] = [_arrow_layout, _inspect_layout, _workbook_layout, _text_layout]
+"""Asked in this order; the last one reads every text, and the one before it refuses what holds none."""
 
 
 def columns_of(source: Source, sheet: str | None = None) -> tuple[str, ...]:
@@ -272,14 +292,14 @@ def columns_of(source: Source, sheet: str | None = None) -> tuple[str, ...]:
 
 
 def _report(name: str, layout: FileLayout, found: FileProfile, labels: Mapping[str, Label | None]) -> FileReport:
-    encoding, delimited = layout.encoding, layout.delimited
+    encoding = layout.encoding
     return FileReport(
         name=name,
         format=layout.format,
         encoding=encoding.name if encoding else None,
         encoding_guessed=bool(encoding and encoding.guessed),
-        separator=delimited.separator if delimited else None,
-        sheet=layout.sheet.name if layout.sheet else None,
+        separator=layout.separator,
+        sheet=layout.sheet,
         sheets=layout.sheets,
         columns=found.columns,
         mapping=found.mapping,
@@ -297,14 +317,14 @@ def _report(name: str, layout: FileLayout, found: FileProfile, labels: Mapping[s
 
 
 def _warnings(layout: FileLayout, found: FileProfile) -> Iterator[str]:
-    encoding, sheet = layout.encoding, layout.sheet
+    encoding = layout.encoding
     if encoding and encoding.guessed:
         yield f"The file is not UTF-8; it was read as {encoding.name}, which is a guess. Look at a few accents."
     if encoding and encoding.unreadable_bytes:
         bytes_ = count_of(encoding.unreadable_bytes, "byte is", "bytes are")
         yield f"{bytes_} not UTF-8; the texts with such bytes are marked unreadable."
-    if sheet and len(sheet.names) > 1:
-        yield f"Only sheet {sheet.names.index(sheet.name) + 1} of {len(sheet.names)} is read."
+    if layout.sheet is not None and len(layout.sheets) > 1:
+        yield f"Only sheet {layout.sheets.index(layout.sheet) + 1} of {len(layout.sheets)} is read."
     if found.listed and not found.mapping.lists:
         rows = count_of(found.listed, "row")
         yield f"In {rows} the text is a list of strings or turns, screened as it stands in the file."
@@ -357,7 +377,7 @@ def _of_conversations(mapping: ColumnMapping) -> dict[str, Any]:
 def describe_reading(report: FileReport) -> dict[str, Any]:
     """How the file was read, as data kept with its batch."""
     return {
-        "format": str(report.format),
+        "format": report.format,
         "encoding": report.encoding,
         "separator": report.separator,
         "text_column": ", ".join(report.mapping.text_columns()),

@@ -4,22 +4,24 @@ import csv
 import gzip
 import io
 import json
+import re
 import tracemalloc
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from openpyxl import Workbook
 
+from screening.datasets import reader
 from screening.datasets.columns import ColumnMapping, propose_mapping
 from screening.datasets.known import KnownDataset
-from screening.datasets.reader import read_table
-from screening.datasets.records import Reason
+from screening.datasets.reader import FileLayout, read_table
+from screening.datasets.records import BlankLine, Reason, Record
 from screening.datasets.refused import ColumnsUnclear, FileRefused
 from screening.datasets.rows import NewCase, RejectedRow, rejected_csv
-from screening.datasets.source import FileFormat
+from screening.datasets.source import FileFormat, Source
 from screening.labels import Label
 from screening.settings import FILE_LIMITS
 from screening.text.flags import Flag
@@ -447,3 +449,38 @@ def test_json_lines_that_end_in_commas_are_refused_with_what_is_wrong_with_them(
     with pytest.raises(FileRefused, match="in line 1 more follows the JSON object on its line"):
         read_table(b'{"id": 1, "text": "a"},\n{"id": 2, "text": "b"},\n')
     assert accepted(b'{\n"data": [{"id": 1, "text": "a"}]\n}') == {"1": "a"}
+
+
+def subtitles(source: Source, _sheet: str | None) -> FileLayout | None:
+    """The exercise of docs/architecture.md: what begins with "1" and a time is a file of subtitles, a row each."""
+    content = (source if isinstance(source, bytes) else source.read_bytes()).decode("utf-8", "replace")
+    if not re.match(r"1\n\d\d:\d\d:\d\d,\d{3} --> ", content):
+        return None
+
+    def read() -> Iterator[Record | BlankLine]:
+        line = 1
+        for row, block in enumerate(content.strip().split("\n\n"), start=1):
+            number, _time, *said = block.split("\n")
+            yield Record(row, line, {"id": number, "text": "\n".join(said)})
+            line += len(said) + 3
+
+    return FileLayout(source=source, format="subtitles", read=read, columns=("id", "text"))
+
+
+def test_a_new_file_format_is_one_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = (
+        b"1\n00:00:01,000 --> 00:00:02,000\nhello\nthere\n\n2\n00:00:03,000 --> 00:00:04,000\n\n\n"
+        b"3\n00:00:05,000 --> 00:00:06,000\nI want to\ndie tonight\n"
+    )
+    with pytest.raises(ColumnsUnclear):
+        read_table(content)
+    monkeypatch.setattr(reader, "READERS", [subtitles, *reader.READERS])
+    table = read_table(content)
+    assert (table.report.format, table.report.mapping.text, table.report.mapping.id) == ("subtitles", "text", "id")
+    first, last = (row for row in table.rows() if isinstance(row, NewCase))
+    assert (first.external_id, first.text.stored) == ("1", "hello\nthere")
+    assert Flag.STATED_IMMINENT in last.text.flags
+    assert [row.reason for row in table.rows() if isinstance(row, RejectedRow)] == [Reason.EMPTY_TEXT]
+    with pytest.raises(FileRefused, match="not a workbook"):
+        read_table(content, sheet="1")
+    assert read_table(b"id,text\n1,soup\n").report.format is FileFormat.DELIMITED
