@@ -72,7 +72,7 @@ def difference_words(name: str, found: Difference) -> str:
     """The difference with its interval and number of cases; rates in percentage points.
 
     >>> rate = Difference(n=200, first=0.8, second=0.815, value=0.015, low=-0.01, high=0.04, confidence=0.95)
-    >>> difference_words("Decided right", rate)
+    >>> difference_words("Decided correctly", rate)
     '+1.5 points (-1.0 to +4.0), n = 200'
     """
     if found.value is None:

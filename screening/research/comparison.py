@@ -79,10 +79,10 @@ def compare_codes(labels: Codes, first: Told, second: Told, confidence: float = 
     said = [{outcome: _outcome_mask(each, outcome) for outcome in Outcome} for each in (first, second)]
     right = [np.where(labels == 1, one[Outcome.UNSAFE], one[Outcome.SAFE]) for one in said]
     figures: list[tuple[str, Sequence[NDArray[Any]], Which]] = [
-        ("Decided right", right, shared),
-        ("Missed: unsafe called safe", [one[Outcome.SAFE] for one in said], shared & (labels == 1)),
-        ("False alarms: safe called unsafe", [one[Outcome.UNSAFE] for one in said], shared & (labels == 0)),
-        ("To a clinician", [one[Outcome.HUMAN_REVIEW] for one in said], shared),
+        ("Decided correctly", right, shared),
+        ("False negative (missed)", [one[Outcome.SAFE] for one in said], shared & (labels == 1)),
+        ("False positive (false alarm)", [one[Outcome.UNSAFE] for one in said], shared & (labels == 0)),
+        ("Escalated", [one[Outcome.HUMAN_REVIEW] for one in said], shared),
     ]
     differences = [
         (name, paired_rates(one[of], other[of], confidence=confidence)) for name, (one, other), of in figures

@@ -99,7 +99,7 @@ def test_another_file_of_the_same_cases_is_compared_case_by_case(
     assert (found["shared"], found["not_in_both"]) == (10, 1)
     assert (found["right_in_the_first_alone"], found["right_in_the_other_alone"]) == (0, 2)
     assert found["mcnemar_p"] == 0.5  # 2 of 2 either way: 2 / 4
-    missed = found["differences"]["Missed: unsafe called safe"]
+    missed = found["differences"]["False negative (missed)"]
     assert missed["value"] == pytest.approx(-0.2) and missed["low"] < -0.2 < missed["high"]
     calls = found["differences"]["Calls a text"]
     assert (calls["value"], calls["low"], calls["high"]) == (3, None, None), "files do not say how many it can be"

@@ -371,9 +371,9 @@ def test_two_conditions_are_compared_on_the_cases_that_both_settle() -> None:
     other = compare(items, found["B=10"], found["certified"])  # the one decides nothing, the other all
     differences = dict(other.differences)
     assert other.only_first == 0 and other.only_second == 19 and other.p_value == pytest.approx(2 / 2**19)
-    assert differences["Decided right"].value == pytest.approx(19 / 20)
-    assert differences["Missed: unsafe called safe"].value == pytest.approx(1 / 9)
-    assert differences["To a clinician"].value == -1.0 and differences["Calls a text"].n == 20
+    assert differences["Decided correctly"].value == pytest.approx(19 / 20)
+    assert differences["False negative (missed)"].value == pytest.approx(1 / 9)
+    assert differences["Escalated"].value == -1.0 and differences["Calls a text"].n == 20
     labels = reference_codes([item.reference for item in items])
     others = [outcomes_by_case(found[name]) for name in ("certified", "recommended", "MV n=5")]
     together = compare_all_codes(labels, outcomes_by_case(found["B=10"]), others)
