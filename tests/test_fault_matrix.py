@@ -51,7 +51,7 @@ from tests.storage.batch_of import NOW, batch, decide, waiting
 from tests.storage.inbox_cases import ADMIN, ANN, BO, RESEARCHER, SENIOR, form, register, vouch
 
 TOKEN, LATER, TARGET = "t" * 32, NOW + timedelta(minutes=1), "mailtos://name:password@smtp.example.org?to=w@example.org"
-SUMS = {"inbox_tallies": ("tier", "reading", "open"), "kind_tallies": ("batch_id", "kind", "cases")}
+SUMS = {"kind_tallies": ("batch_id", "kind", "cases")}
 """Tables whose rows are parts of a sum: it does not matter how many there are."""
 WRITES = ("INSERT", "UPDATE", "DELETE")
 Ids = Mapping[str, str]
