@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
-import pytest
 from sqlalchemy import Connection, select
 from sqlalchemy.exc import DBAPIError
 
@@ -42,17 +41,6 @@ class Losing(Database):
         if self.writes == self.lost or (self.lasting and self.writes > self.lost):
             driver: Any = connection.connection.driver_connection
             driver.close()
-
-
-@pytest.mark.parametrize("lost", [1, 2, 3], ids=["begun", "first write after", "second write after"])
-async def test_a_lost_connection_costs_nothing(postgresql_db: Database, postgresql_url: str, lost: int) -> None:
-    batch_id = batch(postgresql_db, 1)
-    (case_id,) = pending_cases(postgresql_db, 1)
-    with closing(Losing(postgresql_url)) as losing:
-        losing.lost = lost
-        await ScreeningJob(db=losing, agents=agents(), clock=system_clock, worker="w").screen_case(case_id)
-    left = progress(postgresql_db, batch_id)
-    assert (left.pending, left.failed, left.lost_calls) == (0, 0, 0)
 
 
 async def test_a_case_over_which_connections_keep_being_lost_goes_to_a_human(

@@ -20,7 +20,7 @@ from storage.database import Database
 from storage.review.reports import ErrorCounts
 from storage.site import processes
 from tests.free_port import free_port
-from tests.jobs.test_passing_faults import Full
+from tests.jobs.test_passing_faults import Unwritable
 from tests.storage.inbox_cases import MINUTE, NOW, fill
 
 
@@ -53,10 +53,10 @@ def test_it_is_not_ready_while_nothing_can_be_written(
     client: TestClient, page_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(health, "LOOK_EVERY_S", 0.0)
-    full = Full(f"sqlite:///{page_database.file}")
+    full = Unwritable(f"sqlite:///{page_database.file}")
     monkeypatch.setattr(context, "database", lambda: full)
     for state, status in ((False, 200), (True, 503), (False, 200)):
-        full.full = state
+        full.refusing = "PRAGMA max_page_count=1" if state else None
         assert client.get("/readyz").status_code == status
     full.close()
 
