@@ -28,6 +28,8 @@ FIRST, SHOWN = 6, 160
 """Rows that are shown before anything starts, and how many characters of each text."""
 
 CHECKS_KEPT, REDRAWN_S = 8, 0.3
+DRAWN_FROM = 100
+"""From so many rows on a bar is drawn before the first one: reading the lists takes a second."""
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 REASON_WORDS: Mapping[Reason, str] = {
@@ -236,9 +238,14 @@ class Progress:
 
     def __init__(self, rows: int) -> None:
         self._rows, self._drawn = max(rows, 1), monotonic()
+        if rows > DRAWN_FROM:
+            self._draw(0)
 
     def tell(self, row: int) -> None:
         """Draw anew, unless it was drawn just now."""
         if monotonic() - self._drawn > REDRAWN_S:
             self._drawn = monotonic()
-            st.progress(min(row / self._rows, 1.0), text=f"Checking the texts: {row:,} of {self._rows:,}")
+            self._draw(row)
+
+    def _draw(self, row: int) -> None:
+        st.progress(min(row / self._rows, 1.0), text=f"Checking the texts: {row:,} of {self._rows:,}")
