@@ -37,11 +37,11 @@ def begin(pipeline: PipelineConfig) -> None:
 
 def start_from() -> None:
     """Choose what the draft begins with."""
-    words = {name: f"{name} (comes with the program)" for name in shipped_pipelines()}
-    words |= {key: one.title + (" (in force)" if one == active else "") for key, one in kept.items()}
+    words = {name: f"{name} (built-in)" for name in shipped_pipelines()}
+    words |= {key: one.title + (" (active)" if one == active else "") for key, one in kept.items()}
     names = [*kept, *shipped_pipelines()]
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        chosen = st.selectbox("Begin with", names, format_func=words.__getitem__, key="pipeline_from")
+        chosen = st.selectbox("Start from", names, format_func=words.__getitem__, key="pipeline_from")
         if st.button("Open", icon=":material/edit:", key="pipeline_open"):
             begin(kept[chosen].pipeline if chosen in kept else shipped_pipelines()[chosen])
             st.rerun()
@@ -58,7 +58,7 @@ def facts(pipeline: PipelineConfig) -> None:
     st.text(
         f"At most {once:,} calls a text, {twice:,} where it is looked at "
         f"twice. A thousand such texts at the worst, at list price: {paid}. "
-        f"Naming anywhere on the longest way a label that is not the agent's own usual answer: {said}."
+        f"Overall error bound along the longest path: {said}."
     )
     whole_way_panel(pipeline, "pipeline")
     if read_off:
@@ -76,7 +76,7 @@ def preview(draft: Draft) -> PipelineConfig | None:
     st.html(diagram_html(pipeline, marks))
     facts(pipeline)
     changed = differences(usual, pipeline)
-    with st.expander(f"Difference to what is in force ({literal(usual.name)}): {count_of(len(changed), 'line')}"):
+    with st.expander(f"Difference to the active pipeline ({literal(usual.name)}): {count_of(len(changed), 'line')}"):
         st.code("\n".join(changed) or "None.", language="diff", wrap_lines=True)
     whole = prompts_panel(usual, pipeline, prompts)
     made = check_before(Action.VIEW_SETTINGS, lambda: write_pipeline(pipeline))
@@ -99,7 +99,7 @@ def save(pipeline: PipelineConfig) -> None:
             return
         seen[pipeline.name] = made.number
         nothing = f"Nothing differs from {literal(made.title)}: nothing was saved."
-        new = f"Saved: {literal(made.title)}. It screens nothing until it is put in force."
+        new = f"Saved: {literal(made.title)}. Not used until you activate it."
         st.session_state["pipeline_saved"] = new if made.at == by.now else nothing
         st.rerun()
     with st.container():  # beside the button: the head of the page is out of sight there

@@ -81,27 +81,27 @@ def cost_panel() -> None:
 
 
 st.title("Settings")
-names = ["Live configuration", "Site", "Stop", "Model card"]
+names = ["Current model", "Site", "Pause AI", "Model card"]
 if is_allowed(person, Action.CHANGE_SETTINGS):
     names.insert(2, "Notifications")
 if is_allowed(person, Action.MANAGE_ACCOUNTS):
-    names[-1:-1] = ["Accounts", "Programs"]
+    names[-1:-1] = ["Accounts", "API clients"]
 if is_allowed(person, Action.ERASE):
     names.insert(-1, "Erasure")
 for tab, name in zip(st.tabs(names), names, strict=True):
     with tab:
         st.header(name)
-        if name == "Live configuration":
+        if name == "Current model":
             configuration_panel()
         elif name == "Site":
             settings_form(db, person)
-            st.subheader("Plan of the audit")
+            st.subheader("Audit plan")
             plan_panel(db, person)
             st.subheader("For the reliability report")
             study_panel(db, person)
             st.subheader("Versions")
             versions(db, person)
-        elif name == "Stop":
+        elif name == "Pause AI":
             stop_panel(db, person, context.site())
         elif name == "Notifications":
             notifications_panel(db, person)
@@ -109,7 +109,7 @@ for tab, name in zip(st.tabs(names), names, strict=True):
             erasure_panel(db, person)
         elif name == "Accounts":
             accounts_panel(db, person)
-        elif name == "Programs":
+        elif name == "API clients":
             programs_panel(db, person)
         else:
             card_panel(db, person, settings, configuration)

@@ -17,13 +17,13 @@ from screening.stopping.certificates import CERTIFICATES, Certificate, Certified
 from screening.stopping.rules import DEFAULT_CONTRACT
 
 RULE_WORDS = {
-    "certified-mixture": "Pooled draws, certified (recommended)",
-    "pairwise-mixture": "Pooled draws, Ville's bound",
+    "certified-mixture": "Certified (recommended)",
+    "pairwise-mixture": "Pairwise, Ville's bound",
     "successive-elimination": "Paper: Algorithm 1",
     "majority-vote": "Majority vote (no error bound)",
 }
 ROLES = {"worker": "Worker", "risk": "Risk", "legal": "Legal"}
-ABSTAINS = {"human_review": "goes to a clinician", "next": "goes where escalate goes"}
+ABSTAINS = {"human_review": "escalate to a clinician", "next": "goes where escalate goes"}
 PROTOCOLS = {
     "messages": "Messages API",
     "chat": "chat completions",
@@ -79,12 +79,12 @@ def _agent(node: Mapping[str, Any], prompts: PromptSet, servers: Mapping[str, Mo
         index=named.index(node.get("server")),
     )  # fmt: skip
     role = right.selectbox(
-        "Simulated agents play", [None, *ROLES], format_func=lambda one: ROLES.get(one, "what its name says"),
+        "Demo behavior", [None, *ROLES], format_func=lambda one: ROLES.get(one, "by name"),
         index=[None, *ROLES].index(node.get("role")), key=f"{key}_role",
     )  # fmt: skip
     protocol = st.selectbox(
-        "How its server is spoken to", [None, *PROTOCOLS],
-        format_func=lambda one: PROTOCOLS.get(one, "as the settings say"),
+        "API style", [None, *PROTOCOLS],
+        format_func=lambda one: PROTOCOLS.get(one, "default"),
         index=[None, *PROTOCOLS].index(node.get("protocol")), key=f"{key}_protocol",
     )  # fmt: skip
     return {
@@ -143,7 +143,7 @@ def _certified_fields(rule: Mapping[str, Any], place: DeltaGenerator, key: str) 
     shown = DEFAULT_CONTRACT if held is None else held.contract
     chosen = contracts[
         st.selectbox(
-            "What is promised", list(contracts), index=list(contracts.values()).index(shown), key=f"{key}_contract"
+            "Error guarantee", list(contracts), index=list(contracts.values()).index(shown), key=f"{key}_contract"
         )
     ]
     most = max(
@@ -170,7 +170,7 @@ def _routes(node: Mapping[str, Any], draft: Draft, key: str) -> dict[str, Any]:
             f"{label.value} →", options, index=options.index(target) if target in options else 0,
             format_func=lambda one: titles.get(one, one), key=f"{key}_to_{label.value}_{len(options)}",
         )  # fmt: skip
-    abstains = st.selectbox("What it does not settle", list(ABSTAINS), format_func=ABSTAINS.__getitem__,
+    abstains = st.selectbox("If undecided", list(ABSTAINS), format_func=ABSTAINS.__getitem__,
                             index=list(ABSTAINS).index(node["on_abstain"]), key=f"{key}_abstain")  # fmt: skip
     return {"routes": routes, "on_abstain": abstains}
 
@@ -178,9 +178,7 @@ def _routes(node: Mapping[str, Any], draft: Draft, key: str) -> dict[str, Any]:
 def _rearrange(draft: Draft, name: str, key: str) -> Draft:
     """The draft after "add" or "remove" was pressed; else as it is."""
     st.divider()
-    title = st.text_input(
-        "A further agent after this one", placeholder="Cultural context", max_chars=30, key=f"{key}_new"
-    )
+    title = st.text_input("Add agent after this one", placeholder="Cultural context", max_chars=30, key=f"{key}_new")
     with st.container(horizontal=True):
         add = st.button("Add agent", icon=":material/add:", key=f"{key}_add", disabled=not title.strip())
         out = st.button(

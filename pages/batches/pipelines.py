@@ -29,7 +29,7 @@ from storage.batches.pipelines import PipelineVersion
 
 PRESETS: dict[Preset, str] = {
     "certified": "Standard (recommended)",
-    "recommended": "Pooled draws, Ville's bound",
+    "recommended": "Pairwise, Ville's bound",
     "paper": "Paper: Algorithm 1",
 }
 MIXES: Mapping[str, Mix] = {

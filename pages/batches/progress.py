@@ -67,7 +67,7 @@ def progress_html(found: Progress, *, held: str | None = None) -> str:
 def find_hold(db: Database, now: datetime) -> str | None:
     """What keeps every batch of the site from going on at this moment, in words."""
     if not worker_lives(db, now):
-        return "Screening is down: no worker is running"
+        return "Screening is down: no background service is running"
     return "The AI model gives no usable answers" if faults.lasts(db, faults.Fault.MODEL) else None
 
 

@@ -42,7 +42,7 @@ def prompts_panel(before: PipelineConfig, after: PipelineConfig, prompts: Prompt
         st.error(f"{str(missing)[:1].upper()}{str(missing)[1:]}.", icon=":material/block:")
         return False
     changed = sum(bool(one.changed) for one in found)
-    with st.expander(f"Prompts: {changed} of {len(found)} differ from what is in force ({literal(before.name)})"):
+    with st.expander(f"Prompts: {changed} of {len(found)} differ from the active pipeline ({literal(before.name)})"):
         for one in found:
             st.text(one.words)
             if one.changed:

@@ -153,7 +153,7 @@ def status_html(
     """
     title, colour, sentences = _status(single, now, silence)
     worried = single.outcome is not None and single.outcome is not Outcome.SAFE
-    more = [f"If you are worried about somebody: {help_text}"] if worried else []
+    more = [f"Worried about someone? {help_text}"] if worried else []
     return _status_html(title, colour, [*sentences, *more], _inbox_html(single, link=may_read), given=" sl-given")
 
 
@@ -184,9 +184,9 @@ def _status(single: SingleText, now: datetime, silence: Silence | None) -> tuple
     if single.state is BatchState.PAUSED:
         return STATE_WORDS[single.state], "quiet", ["Somebody paused it; it goes on when it is resumed."]
     if silence is not None:
-        return "○ No worker is answering", "quiet", [silence_sentence(silence)]
+        return "○ Screening is down", "quiet", [silence_sentence(silence)]
     if not single.started and (now - single.submitted_at).total_seconds() > PATIENCE_S:
-        return "○ Waiting for the worker", "quiet", ["It starts as soon as the worker process is free or running."]
+        return "○ Waiting to start", "quiet", ["It starts as soon as the background service is free."]
     return "● Asking the agents", "open", [*_waiting_sentences(single, now), *found_sentences(single)]
 
 
@@ -202,10 +202,11 @@ def silence_sentence(silence: Silence) -> str:
     """That nothing comes for want of a worker, and what becomes of the text.
 
     >>> silence_sentence(Silence(since=None))
-    'None is running. The text is kept, undecided; it is taken up as soon as a worker runs.'
+    'No background service is running. Your text is saved and will be screened when service resumes.'
     """
-    known = silence.since and f"The last sign of life came at {local_time(silence.since, silence.since)}."
-    return f"{known or 'None is running.'} The text is kept, undecided; it is taken up as soon as a worker runs."
+    known = silence.since and f"No response since {local_time(silence.since, silence.since)}."
+    known = known or "No background service is running."
+    return f"{known} Your text is saved and will be screened when service resumes."
 
 
 def outcome_sentences(single: SingleText) -> list[str]:

@@ -22,7 +22,7 @@ BY_WORDS = {
     By.GROUP: "All cases of this group",
 }
 KEPT = (
-    ("keep_texts_days", "Texts, after they were settled or abandoned"),
+    ("keep_texts_days", "Texts, after they were decided or abandoned"),
     ("keep_drafts_days", "Drafts"),
     ("keep_rejected_days", "Rejected rows"),
     ("keep_messages_days", "Sent messages"),
@@ -33,9 +33,9 @@ KEPT = (
 def erasure_panel(db: Database, person: Actor) -> None:
     """Requests that wait, the form, and the times."""
     st.caption(
-        "Text, reply, ids of the file, marks, notes and drafts go for good, and the case leaves the inbox. Its hash, "
-        "its labels and numbers and the audit log stay; exports say [erased]. Files exported before, and backups, "
-        "still hold it."
+        "Text, reply, IDs, highlights, notes and drafts are permanently deleted and the case is removed from the "
+        "queue. Its hash, its labels and numbers and the audit log stay; exports say [erased]. Files exported before, "
+        "and backups, still hold it."
     )
     if said := st.session_state.pop("erasure_said", None):
         st.success(said)
@@ -51,7 +51,7 @@ def _request(db: Database, person: Actor, request: erasure.Request) -> None:
         st.text(f"Asked for on {local_time(request.requested_at)}: {visible(request.reason)}")
         with st.container(horizontal=True):
             mine = request.requested_by == person.id
-            if st.button("Erase for good", key=f"confirm_{request.id}", disabled=mine, type="primary"):
+            if st.button("Delete permanently", key=f"confirm_{request.id}", disabled=mine, type="primary"):
                 _try(lambda: erasure.confirm(db, person.at(context.now()), request.id))
             if st.button("Withdraw", key=f"withdraw_{request.id}"):
                 _try(lambda: erasure.withdraw(db, person.at(context.now()), request.id))
@@ -67,7 +67,7 @@ def _form(db: Database, person: Actor) -> None:
         value = right.text_input("Id or group", key="erase_value")
         reason = st.text_input("Reason", key="erase_reason", max_chars=1_000, help="Who asked for it, and when.")
         times = st.session_state.get("erased_times", 0)  # said anew each time
-        sure = st.checkbox("I have looked at the number of cases. This cannot be undone.", key=f"erase_sure_{times}")
+        sure = st.checkbox("I have checked the number of cases. This cannot be undone.", key=f"erase_sure_{times}")
         with st.container(horizontal=True):
             looked = st.form_submit_button("Show how many")
             pressed = st.form_submit_button("Erase", type="primary")
@@ -132,11 +132,14 @@ def _retention(db: Database, person: Actor) -> None:
                 disabled=not may, help="Empty: kept.",
             )  # fmt: skip
         filled["erasure_by_two"] = st.checkbox(
-            "Erasing takes two people", shown.settings.erasure_by_two, key=f"by_two_v{shown.version}", disabled=not may
+            "Require two people to delete",
+            shown.settings.erasure_by_two,
+            key=f"by_two_v{shown.version}",
+            disabled=not may,
         )
         pressed = st.form_submit_button("Save times", disabled=not may, key="retention_save")
     save_when_pressed(db, person, "retention_save", shown, filled, pressed=pressed)
-    if st.button("Dry run: what is past its time"):
+    if st.button("Preview expired data"):
         gone = erasure.would_go(db, person.at(context.now()))
         told = ", ".join(f"{count:,} {name}" for name, count in gone.items() if count)
-        st.info(f"Past their time now: {told}." if told else "Nothing is past its time, or no time is set.")
+        st.info(f"Expired now: {told}." if told else "Nothing has expired, or no time is set.")

@@ -19,7 +19,7 @@ def accounts_panel(db: Database, person: Actor) -> None:
     """One person at a time, chosen by name."""
     found = {account.id: account for account in list_accounts(db, person)}
     if not found:
-        st.info("Nobody has an account: without sign-in there is one local user, who may do everything.")
+        st.info("Single-user mode: no sign-in configured. The local user has full access.")
         return
     if words := _no_senior_words(db, person, found):
         st.warning(words, icon=":material/gavel:")
@@ -37,7 +37,7 @@ def _no_senior_words(db: Database, person: Actor, found: Mapping[str, Account]) 
     disputed = counts(db, person.at(context.now())).disputed
     if not disputed or any(Role.SENIOR in each.roles for each in found.values() if each.active):
         return ""
-    return f"{count_of(disputed, 'case waits', 'cases wait')} for a senior to decide, and no account has that role."
+    return f"{count_of(disputed, 'disagreement needs', 'disagreements need')} a senior reviewer; none is set up."
 
 
 def _titles(found: Mapping[str, Account]) -> dict[str, str]:

@@ -20,10 +20,10 @@ from storage.site import faults, outbox, recipients
 from storage.site.recipients import Event, Kind, NewRecipient, Recipient
 
 EVENT_WORDS = {
-    Event.ARRIVED_P0: "P0 arrives",
-    Event.ARRIVED_P1: "P1 arrives",
-    Event.OVERDUE: "Overdue cases and follow-ups",
-    Event.FAULT: "Model, workers, a file or the audit anchor at fault",
+    Event.ARRIVED_P0: "new P0",
+    Event.ARRIVED_P1: "new P1",
+    Event.OVERDUE: "overdue cases and follow-ups",
+    Event.FAULT: "system failures",
 }
 KIND_WORDS = {
     Kind.SERVICE: "Mail, chat, pager or SMS",
@@ -31,24 +31,22 @@ KIND_WORDS = {
     Kind.MONITOR: "Outside monitor (heartbeat)",
 }
 FAULT_WORDS = {
-    faults.Fault.WORKERS: "No worker is running",
+    faults.Fault.WORKERS: "Screening is down: no background service is running",
     faults.Fault.MODEL: "The model gives no usable answers",
-    faults.Fault.FILES: "Rows of a file are missing and nobody takes them in",
-    faults.Fault.ANCHOR: "The anchor of the audit log could not be written",
+    faults.Fault.FILES: "Part of a file was not imported",
+    faults.Fault.ANCHOR: "The external checkpoint of the audit log could not be written",
 }
 
 
 def notifications_panel(db: Database, person: Actor) -> None:
     """The recipients, each with its state and a test, and the form for a new one."""
     st.caption(
-        "A message holds a tier, a number and a link: never a text, a label, or the id of a case or a person. "
+        "A message holds a priority, a number and a link: never a text, a label, or the id of a case or a person. "
         "Only those listed here are told anything."
     )
     found = recipients.list_recipients(db, person)
     if not found:
-        st.info(
-            "Nobody is told of urgent cases: they are seen in the inbox alone.", icon=":material/notifications_off:"
-        )
+        st.warning("No one is notified of urgent cases. Add a recipient.", icon=":material/notifications_off:")
     for lasting in faults.open_faults(db):
         since = f"{local_time(lasting.began_at)}"
         st.warning(f"{FAULT_WORDS[lasting.fault]} since {since}.", icon=":material/warning:")
@@ -94,7 +92,7 @@ def _recipient(db: Database, person: Actor, one: Recipient) -> None:
 
 def _facts(one: Recipient) -> str:
     told = ", ".join(EVENT_WORDS[event] for event in Event if event in one.events)
-    facts = [] if one.kind is Kind.MONITOR else [told or "told of nothing"]
+    facts = [] if one.kind is Kind.MONITOR else [told or "notified of nothing"]
     if one.quiet is not None:
         facts.append("quiet " + " to ".join(f"{minute // 60:02}:{minute % 60:02}" for minute in one.quiet))
     facts.append(f"last try {local_time(one.tried_at)}" if one.tried_at else "never tried")
@@ -172,13 +170,14 @@ def _when(db: Database, person: Actor) -> None:
         columns = st.columns(5)
         minutes = [
             number_field(
-                column, f"{tier.name}: at most one in minutes", 1.0, 1_440.0, float(value), 1.0, "%g",
+                column, f"{tier.name}: at most one every N min", 1.0, 1_440.0, float(value), 1.0, "%g",
                 key=f"notify_{tier.name}_{key}",
             )
             for column, tier, value in zip(columns, Tier, now.notify_minutes, strict=False)
         ]  # fmt: skip
         after = number_field(
-            columns[4], "Next in order after minutes", 1.0, 240.0, float(now.notify_next_after_minutes), 1.0, "%g",
+            columns[4], "Escalate to next on call after N min",
+            1.0, 240.0, float(now.notify_next_after_minutes), 1.0, "%g",
             key=f"notify_after_{key}",
         )  # fmt: skip
         left, right = st.columns([3, 1])

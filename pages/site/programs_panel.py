@@ -17,22 +17,22 @@ from storage.settings_store import accept_model_name
 from storage.site.programs import MOST_PER_MINUTE, Made, Program, Scope, list_programs, make_program, revoke_program
 
 SCOPE_WORDS = {
-    Scope.SUBMIT: "hand in texts, see how far its own are",
-    Scope.OUTCOMES: "fetch the label of its own once settled",
-    Scope.BATCHES: "hand in files",
+    Scope.SUBMIT: "submit texts and see their progress",
+    Scope.OUTCOMES: "read the final labels of its own texts",
+    Scope.BATCHES: "upload files",
 }
 
 
 def programs_panel(db: Database, person: Actor) -> None:
     """All programs, and the form for a new one."""
     st.caption(
-        "A program sends texts to /api/v1 with its token (served by the command api: docs/api.md). It is told a label "
-        "once a case is settled, and nothing of it while people still have to read the case."
+        "API clients send texts to /api/v1 with their token (served by the command api: docs/api.md). They receive a "
+        "label once the case is final, and nothing of it while clinicians still have to review the case."
     )
     _say()
     found = list_programs(db, person)
     if not found:
-        st.info("No program may hand in texts.", icon=":material/key_off:")
+        st.info("No API client yet.", icon=":material/key_off:")
     for one in found:
         _one(db, person, one)
     _add(db, person)
@@ -42,7 +42,7 @@ def _say() -> None:
     made: Made | None = st.session_state.pop("program_made", None)
     if made is None:
         return
-    st.success("The program's token. It is shown once and not kept:")
+    st.success("The client's token. It is shown once and not kept:")
     st.code(made.token, language=None)
     if made.webhook_secret is not None:
         st.write("The secret that signs what its webhook is told. It is shown once:")
@@ -55,7 +55,7 @@ def _one(db: Database, person: Actor, one: Program) -> None:
         scopes = ", ".join(SCOPE_WORDS[scope] for scope in Scope if scope in one.scopes)
         st.caption(f"May {scopes}; {one.per_minute:,} requests a minute; made {local_time(one.created_at)}.")
         if one.webhook is not None:
-            st.text(f"Told what is settled: {visible(one.webhook)}")
+            st.text(f"Notified of final labels: {visible(one.webhook)}")
         if one.revoked_at is not None:
             st.caption(f"Revoked {local_time(one.revoked_at)}.")
         elif st.button("Revoke the token", key=f"revoke_program_{one.id}", icon=":material/key_off:"):
@@ -65,12 +65,12 @@ def _one(db: Database, person: Actor, one: Program) -> None:
 
 def _add(db: Database, person: Actor) -> None:
     with st.form("new_program", clear_on_submit=False):
-        st.markdown("**A new program**")
+        st.markdown("**New API client**")
         name = st.text_input("Name", max_chars=100)
         scopes = st.multiselect("May", list(Scope), [Scope.SUBMIT, Scope.OUTCOMES], format_func=SCOPE_WORDS.__getitem__)
         per_minute = st.number_input("Requests a minute", min_value=1, max_value=MOST_PER_MINUTE, value=600)
-        webhook = st.text_input("Webhook (https), told what is settled", placeholder="none")
-        if not st.form_submit_button("Make a token", icon=":material/key:"):
+        webhook = st.text_input("Webhook (https), notified of final labels", placeholder="none")
+        if not st.form_submit_button("Create token", icon=":material/key:"):
             return
     try:
         if webhook.strip():
@@ -84,7 +84,7 @@ def _add(db: Database, person: Actor) -> None:
     st.rerun()
 
 
-PENDING = "The worker has not tried this configuration on the probes yet. It does so before the first text."
+PENDING = "The model has not been tested on the probes yet. The background service does so before the first text."
 
 
 def preflight_panel(db: Database, person: Actor, configuration: Configuration) -> None:
@@ -100,7 +100,7 @@ def preflight_panel(db: Database, person: Actor, configuration: Configuration) -
     with st.expander("Each probe"):
         st.dataframe([_row(name, found) for name in ALL if name in found.ends], hide_index=True, alt="Probes")
     if found.overridden_by is not None:
-        st.warning("An administrator allowed this configuration all the same. The reason is kept with it.")
+        st.warning("Approved by an administrator despite failed checks. The reason is kept with it.")
         st.text(found.reason or "")
     elif not found.passed:
         st.caption("Batches with this configuration are paused until the model passes or an administrator allows it.")

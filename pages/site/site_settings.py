@@ -35,9 +35,9 @@ class Number:
 
 
 NUMBERS = (
-    Number(name="lease_minutes", label="Lease on a case, minutes", low=1, high=240),
-    Number(name="idle_minutes", label="Sign-in ends after idle minutes", low=1, high=1_440),
-    Number(name="absolute_minutes", label="Sign-in ends after minutes in all", low=5, high=10_080),
+    Number(name="lease_minutes", label="Case lock (minutes)", low=1, high=240),
+    Number(name="idle_minutes", label="Sign-in ends when idle for (min)", low=1, high=1_440),
+    Number(name="absolute_minutes", label="Sign-in ends in any case after (min)", low=5, high=10_080),
     Number(name="break_after_texts", label="Break prompt after texts opened", low=1, high=500),
 )
 
@@ -55,7 +55,7 @@ def settings_form(db: Database, person: Actor) -> None:
 def _fields(shown: SettingsVersion, *, disabled: bool) -> dict[str, object]:
     now, key = shown.settings, f"v{shown.version}"
     filled: dict[str, object] = {}
-    st.markdown("**Targets for the first human look, minutes**")
+    st.markdown("**Response-time targets (minutes)**")
     targets = [
         number_field(
             column, tier.name, 1.0, 43_200.0, float(minutes), 1.0, "%g", key=f"{tier.name}_{key}", disabled=disabled
@@ -80,15 +80,15 @@ def _fields(shown: SettingsVersion, *, disabled: bool) -> dict[str, object]:
         )
     left, middle, right = st.columns([1, 1, 2])
     filled["second_reading_rate"] = left.number_input(
-        "Share read twice at random", 0.0, 1.0, now.second_reading_rate, 0.01, "%g", key=f"rate_{key}",
-        disabled=disabled, help="How far readers agree is computed from these readings alone.",
+        "Share randomly double-reviewed", 0.0, 1.0, now.second_reading_rate, 0.01, "%g", key=f"rate_{key}",
+        disabled=disabled, help="Inter-rater agreement is computed from these reviews alone.",
     )  # fmt: skip
     filled["unsure_at"] = middle.number_input(
         "Low confidence: at or below", 1, 5, now.unsure_at, key=f"unsure_{key}", disabled=disabled
     )
     filled["second_reading_rules"] = tuple(
         right.multiselect(
-            "Always reviewed twice", list(SecondReadingRule), list(now.second_reading_rules),
+            "Always second-review", list(SecondReadingRule), list(now.second_reading_rules),
             format_func=lambda rule: RULE_WORDS[rule], key=f"rules_{key}", disabled=disabled,
         )
     )  # fmt: skip
@@ -112,7 +112,7 @@ def _fields(shown: SettingsVersion, *, disabled: bool) -> dict[str, object]:
         "Intended use", now.intended_use, max_chars=1_000, key=f"use_{key}", disabled=disabled
     )
     filled["guideline"] = st.text_area(
-        "Guideline for readers", now.guideline, 140, 8_000, key=f"guideline_{key}", disabled=disabled,
+        "Guideline for reviewers", now.guideline, 140, 8_000, key=f"guideline_{key}", disabled=disabled,
         help="Plain text, shown as it is beside what the labels mean (G on the inbox).",
     )  # fmt: skip
     return filled
@@ -122,7 +122,7 @@ def versions(db: Database, person: Actor) -> None:
     """Every version with what it changed, the newest first."""
     found = list(history(db, person))
     if not found:
-        st.caption("Nobody has changed anything: the defaults are in force.")
+        st.caption("Never changed: the defaults are active.")
         return
     before = [*found[1:], SettingsVersion(version=0, settings=SiteSettings())]
     rows = [
@@ -154,7 +154,7 @@ def _show(value: object) -> str:
 
 def reach_fields(now: SiteSettings, key: str, *, disabled: bool) -> dict[str, object]:
     """What becomes of what is called unsafe or cannot be screened, as the form gives it."""
-    st.markdown("**What reaches a person**")
+    st.markdown("**What is sent to review**")
     minutes, share = st.columns(2)
     overnight = st.checkbox(
         "Research files may be screened overnight by message batches", now.overnight_allowed, key=f"overnight_{key}",
@@ -163,14 +163,14 @@ def reach_fields(now: SiteSettings, key: str, *, disabled: bool) -> dict[str, ob
     return {
         "overnight_allowed": overnight,
         "unscreened_minutes": number_field(
-            minutes, "Not screened: to the inbox after minutes", 1.0, 1_440.0, float(now.unscreened_minutes), 1.0,
+            minutes, "Send unscreened texts to review after (min)", 1.0, 1_440.0, float(now.unscreened_minutes), 1.0,
             format="%g", key=f"unscreened_{key}", disabled=disabled,
-            help="Where a fault keeps a text from being screened and its batch has texts called unsafe read.",
+            help="Where a fault keeps a text from being screened and its upload has unsafe texts reviewed.",
         ),
         "audit_urgent_share": round(
             share.number_input(
-                "Share of audit samples shown as P1", 0.0, 1.0, now.audit_urgent_share, 0.05, format="%.3f",
-                key=f"urgent_{key}", disabled=disabled, help="So that P1 does not mean: called unsafe.",
+                "Share of quality checks disguised as P1", 0.0, 1.0, now.audit_urgent_share, 0.05, format="%.3f",
+                key=f"urgent_{key}", disabled=disabled, help="So that P1 does not always mean: labeled unsafe.",
             ),
             3,
         ),

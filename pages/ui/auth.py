@@ -38,7 +38,7 @@ LONGEST_SUBJECT = 255
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
-KEPT = "What said that it was saved is saved; what you had filled in otherwise is kept as a draft."
+KEPT = "Anything marked saved is saved. The rest is kept as a draft."
 _TAKEN = "role_taken"
 """Session key of the roles that were taken from them while they worked."""
 
@@ -179,7 +179,7 @@ def again_html(address: str, query: Mapping[str, str]) -> str:
 def without_role(person: Actor) -> None:
     """What somebody sees who has signed in and whom no administrator has given a role, or from whom it was taken."""
     st.title("Second Look")
-    words = f"Your role was taken away. {KEPT}" if taken_roles() else "You are signed in, and your account has no role."
+    words = f"Your access was removed. {KEPT}" if taken_roles() else "You are signed in, and your account has no role."
     st.info(words, icon=":material/badge:")
     st.text(visible(person.name))
     st.write("An administrator of this site grants roles on the Settings page. Your account is known there as:")

@@ -112,7 +112,7 @@ async def _serve(request: Request) -> Response:
     except Forbidden:
         return PlainTextResponse("Your role does not let you have this file.", status_code=403)
     except FileNotFoundError:
-        return PlainTextResponse("What this file is made from was put away: open the page again.", status_code=410)
+        return PlainTextResponse("This link has expired. Reload the page.", status_code=410)
     name = _ascii(offer.file.name)
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
     return StreamingResponse(parts, media_type=offer.file.media_type, headers=headers)

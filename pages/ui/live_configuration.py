@@ -55,17 +55,18 @@ def facts(configuration: Configuration, settings: Settings) -> list[tuple[str, s
         ("Calls per minute, at most", f"{settings.requests_per_minute:,} over all workers"),
         ("Calls in flight, at most", f"{settings.concurrency:,} over all workers"),
         ("Longest wait", f"{settings.call_timeout_s:g} s for an answer, {settings.node_deadline_s:g} s for a wave"),
-        ("Calls under way", _under_way(settings)),
-        ("Texts", f"up to {settings.max_text_characters:,} characters; safe only in: {', '.join(settings.languages)}"),
+        ("In-flight requests", _under_way(settings)),
+        ("Longest text", f"{settings.max_text_characters:,} characters"),
+        ("“Safe” allowed only for", ", ".join(settings.languages)),
         ("Masking", MASKED if settings.mask_before_sending else "off: the model is shown the texts as they are"),
-        ("Audit sample", f"{settings.audit_rate:.0%} of automatic decisions are read by clinicians, unmarked"),
+        ("Audit sample", f"{settings.audit_rate:.0%} of AI decisions are reviewed by clinicians, unmarked"),
     ]
 
 
 def _under_way(settings: Settings) -> str:
     if settings.simulated or not model_settings(settings).breaks_off:
-        return "left to finish, also where their answers no longer matter: a service bills them"
-    return "broken off once their answers no longer matter: the server is taken for one that bills nothing"
+        return "always completed (they are billed)"
+    return "stopped once their answers no longer matter: the server bills nothing"
 
 
 def _value(name: str, value: object) -> str:

@@ -261,13 +261,13 @@ WORDS: Mapping[Fault, str] = {
     Fault.READ_ONLY: "The database cannot be written: its disk is read-only.",
     Fault.DAMAGED: "The database is damaged: call whoever runs this site. The last backup has to be restored.",
 }
-SAVED = "What said that it was saved is saved; what you pressed last may not be."
+SAVED = "Anything marked saved is saved. Your last action may not be."
 BY_ITSELF = "What this page shows may be out of date. It tries again by itself."
 AGAIN = "Try again in a moment."
-OURS = "This page met a fault of the program."
+OURS = "Something went wrong."
 NUMBER = "Load the page again. If it fails again, give this number to whoever runs this site:"
-ANOTHER = "It is in force: an administrator puts another one in force on the page Pipelines."
-ELSEWHERE = "What was screened with it stands in Results, Errors and the exports."
+ANOTHER = "It is the active one: an administrator activates another on the page Pipelines."
+ELSEWHERE = "What was screened with it is in Results, Misclassified and the exports."
 NOTICED = "noticed"
 """In the session once its page has its notice."""
 

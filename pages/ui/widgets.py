@@ -162,7 +162,7 @@ def _save(db: Database, person: Actor, button: str, shown: SiteSettings, filled:
         st.error(f"Not saved: {name} is empty, too long or out of range.")
     else:
         del st.session_state[f"{button}_shown"]
-        st.session_state[f"{button}_said"] = f"Version {version.version} is in force."
+        st.session_state[f"{button}_said"] = f"Version {version.version} is active."
         st.rerun()
 
 

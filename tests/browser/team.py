@@ -71,6 +71,6 @@ def give_roles(page: Page, team: Mapping[str, str]) -> None:
 def have_everything_read_twice(page: Page) -> None:
     """A site setting, by its form; the page shows the settings already."""
     page.get_by_role("tab", name="Site").click()
-    page.get_by_role("spinbutton", name="Share read twice at random").fill("1")
+    page.get_by_role("spinbutton", name="Share randomly double-reviewed").fill("1")
     page.get_by_role("button", name="Save as a new version").click()
-    expect(page.get_by_text(re.compile(r"Version \d+ is in force\."))).to_be_visible()
+    expect(page.get_by_text(re.compile(r"Version \d+ is active\."))).to_be_visible()

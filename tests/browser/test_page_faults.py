@@ -71,7 +71,7 @@ def test_a_fault_of_the_program_is_told_with_a_number_that_the_log_has(page: Pag
     with psycopg.connect(running_app.database_url, autocommit=True) as inside:
         inside.execute("ALTER TABLE audit_events RENAME TO audit_events_away")
         page.goto("/audit")
-        said = page.get_by_text("This page met a fault of the program.")
+        said = page.get_by_text("Something went wrong.")
         expect(said).to_be_visible()
         inside.execute("ALTER TABLE audit_events_away RENAME TO audit_events")
     number = re.search(r"runs this site: ([0-9a-f]{6})\.", said.inner_text())

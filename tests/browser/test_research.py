@@ -131,7 +131,7 @@ def test_a_plan_fixed_on_the_settings_page_is_the_one_claimed_by(page: Page, bat
     needed = page.get_by_test_id("stMetric").filter(has_text="Reviewed unsafe texts needed")
     expect(needed).to_contain_text("124")
     page.get_by_role("button", name="Lock plan").click()
-    expect(page.get_by_text("is in force.")).to_be_visible()
+    expect(page.get_by_text("is active.")).to_be_visible()
     screenshot(page, "settings-plan")
     assert violations(page) == []
     page.goto("/reliability")

@@ -18,7 +18,7 @@ from tests.storage.inbox_cases import ADMIN, ANN, BO, NOW, fill, form, register,
 
 pytestmark = pytest.mark.browser
 
-TABS = ("Live configuration", "Site", "Stop", "Accounts", "Programs", "Model card")
+TABS = ("Current model", "Site", "Pause AI", "Accounts", "API clients", "Model card")
 
 
 def _read_twice(db: Database, cases: int) -> None:

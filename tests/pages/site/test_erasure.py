@@ -76,7 +76,7 @@ def test_with_two_people_the_request_waits_and_nobody_confirms_their_own(
     asked = erasure.erase(page_database, LOCAL_USER.at(NOW), Selection(by=By.CASE, value=case_id), "letter")
     page = open_page("settings")
     assert page.button(key=f"confirm_{asked.waits_for}").disabled
-    page = _press(page, "Dry run: what is past its time")
-    assert any("Nothing is past its time" in one.value for one in page.info) and not page.exception
+    page = _press(page, "Preview expired data")
+    assert any("Nothing has expired" in one.value for one in page.info) and not page.exception
     page.button(key=f"withdraw_{asked.waits_for}").click().run()
     assert erasure.open_requests(page_database, LOCAL_USER) == ()

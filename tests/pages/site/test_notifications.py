@@ -30,7 +30,7 @@ def _fill(page: AppTest, target: str, kind: Kind = Kind.WEBHOOK) -> AppTest:
 def test_without_recipients_the_page_says_that_nobody_is_told(open_page: Opener) -> None:
     page = open_page("settings")
     assert not page.exception
-    assert "Nobody is told of urgent cases" in " ".join(one.value for one in page.info)
+    assert "No one is notified of urgent cases" in " ".join(one.value for one in page.warning)
 
 
 def test_a_webhook_is_added_its_secret_shown_once_and_a_test_waits(open_page: Opener, page_database: Database) -> None:

@@ -19,12 +19,12 @@ def _said(page: AppTest) -> str:
 def _make(page: AppTest, name: str, webhook: str = "") -> AppTest:
     [one for one in page.text_input if one.label == "Name"][-1].set_value(name)  # accounts have one as well
     next(one for one in page.text_input if one.label.startswith("Webhook")).set_value(webhook)
-    return next(one for one in page.button if one.label == "Make a token").click().run()
+    return next(one for one in page.button if one.label == "Create token").click().run()
 
 
 def test_a_token_is_shown_once_works_and_is_revoked(open_page: Opener, page_database: Database) -> None:
     page = open_page("settings")
-    assert "No program may hand in texts." in _said(page)
+    assert "No API client yet." in _said(page)
     page = _make(page, "<b>Intake</b>")
     assert "shown once" in _said(page) and "<b>Intake</b>" in _said(page)
     (token,) = (one.value for one in page.code if one.value.startswith("sl_"))

@@ -59,7 +59,7 @@ def test_a_save_is_a_version_that_says_what_changed(open_page: Opener, page_data
     page.text_input(key="help_v0").set_value("Call the ward.")
     page.text_area(key="break_v0").set_value("Tea?")
     page = _press(page, "Save as a new version")
-    assert not page.exception and page.success[0].value == "Version 1 is in force."
+    assert not page.exception and page.success[0].value == "Version 1 is active."
     assert settings_store.current(page_database).settings.lease_minutes == 20
     assert settings_store.current(page_database).settings.break_wording == "Tea?"
     assert "lease minutes: 15 → 20" in page.dataframe[0].value["Changed"][0]
@@ -94,7 +94,7 @@ def test_an_administrator_fixes_the_plan_and_sees_what_it_takes(open_page: Opene
     assert needed.value == "104"
     assert settings_store.current(page_database).version == 0, "nothing is changed before it is fixed"
     page = _press(page, "Lock plan")
-    assert not page.exception and page.success[0].value == "Version 1 is in force."
+    assert not page.exception and page.success[0].value == "Version 1 is active."
     plan = settings_store.audit_plan(page_database)
     assert (plan.at_most, plan.confidence, plan.allowed_misses, plan.changes) == (0.045, 0.95, 1, 1)
     changed = next(frame.value for frame in page.dataframe if "Changed" in frame.value.columns)["Changed"][0]
@@ -156,7 +156,7 @@ def test_what_somebody_else_changed_meanwhile_stays_and_what_was_typed_is_saved(
     page.number_input(key="lease_minutes_v0").set_value(20.0)
     settings_store.change(page_database, LOCAL_USER.at(NOW), SiteSettings(idle_minutes=7, audit_at_most=0.02), 0)
     page = _press(page, "Save as a new version")
-    assert [one.value for one in page.success] == ["Version 2 is in force."]
+    assert [one.value for one in page.success] == ["Version 2 is active."]
     found = settings_store.current(page_database).settings
     assert (found.lease_minutes, found.idle_minutes, found.audit_at_most) == (20, 7, 0.02)
     assert page.number_input(key="idle_minutes_v2").value == 7
@@ -204,7 +204,7 @@ def test_administrators_are_told_of_cases_that_wait_for_a_senior_where_nobody_is
     fill(page_database)
     read(page_database, ANN, form("unsafe"), "a", ask=True)
     read(page_database, BO, form("safe"), "b")
-    words = "1 case waits for a senior to decide, and no account has that role."
+    words = "1 disagreement needs a senior reviewer; none is set up."
     assert words in [each.value for each in open_page("settings").warning]
     register(page_database, SENIOR)
     assert words not in [each.value for each in open_page("settings").warning]

@@ -135,7 +135,7 @@ def test_rejected_rows_of_a_file_that_was_put_away_are_gone_and_say_so(
     assert [(row["row"], row["reason"]) for row in rows] == [("2", "duplicate")]
     uploads.discard(kept)
     answer = _client().get(address)
-    assert (answer.status_code, answer.text) == (410, "What this file is made from was put away: open the page again.")
+    assert (answer.status_code, answer.text) == (410, "This link has expired. Reload the page.")
 
 
 def test_rejected_rows_of_a_file_are_for_whoever_may_begin_a_batch(

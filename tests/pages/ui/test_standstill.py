@@ -56,7 +56,7 @@ def test_it_says_what_broke_since_when_how_many_wait_and_what_to_press(one: Stan
 
 def test_causes_are_added_up_each_in_one_paragraph() -> None:
     html = banner_html(banner_lines([still(NO_WORKER, waiting=120), still(NO_WORKER, waiting=1)], SITE, NOW))
-    assert "121 texts are" in html and html.count("No worker is running") == 1
+    assert "121 texts are" in html and html.count("No background service is running") == 1
     assert banner_html(banner_lines([], SITE, NOW)) == ""
 
 
@@ -118,10 +118,10 @@ def test_a_batch_without_a_living_worker_or_a_model_that_answers_says_so(
     open_page: Opener, page_database: Database
 ) -> None:
     batch_id = batch(page_database, 2)
-    assert "no worker is running" in _all(open_page("batches", batch=batch_id))
+    assert "no background service is running" in _all(open_page("batches", batch=batch_id))
     beat(page_database, "w1", "worker", system_clock())
     shown = _all(open_page("batches", batch=batch_id))
-    assert "Running" in shown and "no worker is running" not in shown
+    assert "Running" in shown and "no background service is running" not in shown
     with page_database.write() as conn:
         faults.begin(conn, faults.Fault.MODEL, system_clock())
     assert "Running" not in (shown := _all(open_page("batches", batch=batch_id)))
