@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from screening.evaluation.metrics import wilson
 from screening.labels import Outcome
 from screening.research.corrected import (
     RATES,
@@ -16,7 +17,6 @@ from screening.research.corrected import (
     Study,
     draw_sample,
 )
-from screening.statistics.metrics import wilson
 
 TEXTS, REVIEWS, DRAWS, RUNS = 500, 120, 9, 400
 _SAFE, _UNSAFE, _PERSON = range(len(Outcome))

@@ -7,9 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from benchmarks.corrected import corrected
-from screening.labels import Label, Outcome
-from screening.research.corrected import UNREAD, Benchmark, Study
-from screening.statistics.agreement import (
+from screening.evaluation.agreement import (
     Coefficient,
     Ratings,
     gwet_ac1,
@@ -17,22 +15,14 @@ from screening.statistics.agreement import (
     label_agreement,
     with_interval,
 )
-from screening.statistics.metrics import wilson
-from screening.statistics.paired import paired_amounts, paired_rates
-from screening.statistics.verification import (
-    AuditCase,
-    MissedUnsafe,
-    Standing,
-    Stratum,
-    corrected_bound,
-    drift,
-    estimate,
-    guarantee_of,
-    recognized_share,
-    rises,
-    upper_bound,
-    upper_limits,
-)
+from screening.evaluation.audit import AuditCase, Stratum, corrected_bound, recognized_share
+from screening.evaluation.estimates import MissedUnsafe, estimate, upper_bound
+from screening.evaluation.guarantee import Standing, guarantee_of
+from screening.evaluation.metrics import wilson
+from screening.evaluation.monitoring import drift, rises, upper_limits
+from screening.evaluation.paired import paired_amounts, paired_rates
+from screening.labels import Label, Outcome
+from screening.research.corrected import UNREAD, Benchmark, Study
 
 Line = tuple[str, str, str, int]
 """What is claimed, its nominal level, what was measured, and the number of runs."""

@@ -22,6 +22,7 @@ from screening.datasets.export import csv_lines
 from screening.datasets.labels import map_label
 from screening.datasets.reader import read_table
 from screening.datasets.rows import NewCase
+from screening.evaluation.metrics import Codes, reference_codes
 from screening.labels import Label
 from screening.research.corrected import (
     DIAL,
@@ -41,7 +42,6 @@ from screening.research.evaluation import EvaluationData
 from screening.research.experiments import run_book
 from screening.research.raw import published_rows
 from screening.research.recording import DrawBook
-from screening.statistics.metrics import Codes, reference_codes
 from screening.words import count_of
 
 COLUMNS = ("item", "text", "reply", "reading")

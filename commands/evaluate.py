@@ -25,6 +25,7 @@ from screening.datasets.labels import map_label
 from screening.datasets.mapping import find_column
 from screening.datasets.reader import Table
 from screening.datasets.rows import NewCase
+from screening.evaluation.metrics import REFERENCES, reference_codes
 from screening.labels import Label
 from screening.models.simulated import KnownSampler, SimulatedSampler
 from screening.pipeline.cost import usage_per_call
@@ -42,7 +43,6 @@ from screening.research.recording import DrawBook, Keep, NodeDraws, Price, Purse
 from screening.research.results_table import ResultsTable, csv_table, latex_table, plain_rows, row_of, text_table
 from screening.research.swmh import PER_SUBREDDIT
 from screening.settings import SIMULATED_NOTICE, Settings
-from screening.statistics.metrics import REFERENCES, reference_codes
 from screening.words import count_of
 
 EVERY_S = 5.0

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
+from screening.evaluation.metrics import Proportion, evaluate
 from screening.labels import Label, Outcome
 from screening.research.comparison import UNSETTLED, Told, compare_told
 from screening.research.raw import published_rows
-from screening.statistics.metrics import Proportion, evaluate
 
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome} | {
     "escalate": Outcome.HUMAN_REVIEW,

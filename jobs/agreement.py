@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TypeVar
 
-from screening.review.actors import Actor
-from screening.review.rating_form import RatingLabel
-from screening.statistics.agreement import (
+from screening.evaluation.agreement import (
     Coefficient,
     agreement_report,
     krippendorff_alpha,
     ratings_of,
     with_interval,
 )
-from screening.statistics.metrics import Proportion
-from screening.statistics.verification import Revision, SwitchRate, switch_rate
+from screening.evaluation.metrics import Proportion
+from screening.evaluation.monitoring import Revision, SwitchRate, switch_rate
+from screening.review.actors import Actor
+from screening.review.rating_form import RatingLabel
 from screening.words import count_of
 from storage.database import Database
 from storage.research.listed import MOST_LISTED

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.computing import Cache, tell
+from screening.evaluation.metrics import NONE, REFERENCES, Codes
 from screening.labels import Label, Outcome
 from screening.models.simulated import SimulatedSampler
 from screening.pipeline.draws import SamplerError
@@ -30,7 +31,6 @@ from screening.research.recording import fill_draws
 from screening.research.replay import OUTCOMES, Record
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
-from screening.statistics.metrics import NONE, REFERENCES, Codes
 from storage.database import Database
 from storage.research.columns import (
     RecordedColumns,

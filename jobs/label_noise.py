@@ -10,6 +10,8 @@ import numpy as np
 
 from jobs.computing import Cache, tell
 from jobs.evaluating import Ask, columns, comparable_outcomes
+from screening.evaluation.label_errors import Counts, Ranking, ReadingOrder, SecondLook, reading_order
+from screening.evaluation.metrics import NONE, Codes, Integers
 from screening.labels import LABELS
 from screening.research.corrected import (
     RATES,
@@ -24,8 +26,6 @@ from screening.research.corrected import (
     draw_sample,
 )
 from screening.research.replay import NodeRecord
-from screening.statistics.label_noise import Counts, Ranking, ReadingOrder, SecondLook, reading_order
-from screening.statistics.metrics import NONE, Codes, Integers
 from storage.database import Database
 from storage.research.columns import (
     RecordedColumns,

@@ -9,9 +9,9 @@ from jobs.agents import Agents
 from jobs.model_health import FirstAnswers
 from jobs.patience import retry_in_thread
 from jobs.port import Clock
+from screening.models.batches import next_wave, rounds_left
 from screening.pipeline.draws import TOO_LONG, Draw, DrawRequest, SamplerError, Usage
 from screening.pipeline.engine import NodeRun, Reason, Screening, guard_for, screen, to_a_human
-from screening.statistics.rounds import next_wave, rounds_left
 from storage.batches import overnight, screenings
 from storage.batches.overnight import CaseAnswers, DrawWanted
 from storage.batches.pending import record_error

@@ -10,9 +10,9 @@ from pages.research.readings_export import readings_files
 from pages.ui import context
 from pages.ui.compute import READING, compute
 from pages.ui.downloads import show_files
+from screening.evaluation.metrics import Proportion
 from screening.research.results_table import rate_text
 from screening.review.policy import Action, is_allowed, require
-from screening.statistics.metrics import Proportion
 from storage.batches.batches import list_batches
 from storage.research.standing import count_readings, revisions_now
 

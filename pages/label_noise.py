@@ -25,8 +25,8 @@ from pages.ui import context
 from pages.ui.compute import compute
 from pages.ui.downloads import relabelled_files, show_export
 from pages.ui.format import time_column
+from screening.evaluation.label_errors import Ranking
 from screening.review.policy import Action, is_allowed, require
-from screening.statistics.label_noise import Ranking
 from screening.text.display import visible
 from screening.words import count_of
 from storage.research.ledger import Entry, Ledger, ledger

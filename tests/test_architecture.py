@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 LAYERS = (  # from the bottom; a module may import from its own room and from those in the rows before
     ("screening.__version__", "screening.labels", "screening.words"),
     ("screening.stopping",),
-    ("screening.statistics", "screening.text"),
+    ("screening.evaluation", "screening.text"),
     ("screening.pipeline", "screening.settings"),
     ("screening.models", "screening.datasets", "screening.review"),
     ("screening.research",),
@@ -44,7 +44,7 @@ PLACES = {
     "procrastinate": ("jobs.procrastinate",),
 }
 PURE = tuple(
-    f"screening.{room}" for room in ("labels", "words", "stopping", "statistics", "text", "pipeline", "review")
+    f"screening.{room}" for room in ("labels", "words", "stopping", "evaluation", "text", "pipeline", "review")
 )
 OUTSIDE_WORLD = {
     "asyncio.subprocess", "http", "httpx", "io", "logging", "os", "pathlib", "random", "requests", "shutil", "socket",

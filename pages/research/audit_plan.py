@@ -7,9 +7,9 @@ import streamlit as st
 from pages.research.claims import plan_sentences
 from pages.ui import context
 from pages.ui.widgets import save_when_pressed, settings_shown
+from screening.evaluation.guarantee import readings_required
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
-from screening.statistics.verification import readings_required
 from storage.database import Database
 from storage.settings_store import SettingsVersion, audit_plan
 

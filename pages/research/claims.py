@@ -6,33 +6,14 @@ from datetime import date, datetime, time, timedelta
 from statistics import median
 
 from pages.ui.format import local_time
+from screening.evaluation.audit import Recognized, Stratum, corrected_bound, recognized_share, tally_by_stratum
+from screening.evaluation.estimates import AuditEstimates, bound_after, estimate, upper_bound, without_specificity
+from screening.evaluation.guarantee import Guarantee, guarantee_of, in_sample, readings_required
+from screening.evaluation.monitoring import Drift, Look, Rise, betting_sequence, drift, rises, upper_limits
 from screening.labels import Label, Outcome
 from screening.research.binding import binding_of
 from screening.review.actors import Actor
 from screening.review.reach import Reach
-from screening.statistics.verification import (
-    AuditEstimates,
-    Drift,
-    Guarantee,
-    Look,
-    Recognized,
-    Rise,
-    Stratum,
-    betting_sequence,
-    bound_after,
-    corrected_bound,
-    drift,
-    estimate,
-    guarantee_of,
-    in_sample,
-    readings_required,
-    recognized_share,
-    rises,
-    tally_by_stratum,
-    upper_bound,
-    upper_limits,
-    without_specificity,
-)
 from screening.words import count_of
 from storage.database import Database
 from storage.research.outcome_mix import OutcomeMix, by_month, outcome_mix

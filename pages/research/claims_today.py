@@ -9,8 +9,8 @@ from pages.research.claims import MOVED, Verified, at_most_words, has_moved
 from pages.research.verification import verification_meanwhile
 from pages.ui import context
 from pages.ui.compute import READING, compute_meanwhile
+from screening.evaluation.agreement import Coefficient
 from screening.review.actors import Actor
-from screening.statistics.agreement import Coefficient
 from screening.words import count_of
 from storage.research.reliability import measured_configurations
 from storage.research.standing import count_readings, readings_now

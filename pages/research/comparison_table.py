@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from screening.evaluation.paired import Difference, exact_mcnemar, paired_amounts, paired_rates
 from screening.labels import Outcome
-from screening.statistics.paired import Difference, exact_mcnemar, paired_amounts, paired_rates
 from storage.research.comparisons import Pair, Side
 
 _SAFE, _UNSAFE, _HUMAN = (outcome.value for outcome in (Outcome.SAFE, Outcome.UNSAFE, Outcome.HUMAN_REVIEW))

@@ -8,8 +8,8 @@ import pandas as pd
 from pandas.io.formats.style import Styler
 
 from pages.ui.widgets import results_address
+from screening.evaluation.metrics import Metrics, Proportion, from_counts
 from screening.labels import Label, Outcome
-from screening.statistics.metrics import Metrics, Proportion, from_counts
 from storage.batches.counts import PENDING
 from storage.research.confusion import Confusions, Labels
 

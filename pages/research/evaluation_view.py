@@ -24,6 +24,7 @@ from pages.research.claims import percent
 from pages.research.figures import Axes, Interval, Palette, Series, bars, curves, forest, histogram, palette
 from pages.ui.auth import check_before
 from pages.ui.compute import compute
+from screening.evaluation.metrics import REFERENCES, Metrics, Proportion
 from screening.labels import Label, Outcome
 from screening.research.conditions import WhatIf
 from screening.research.experiments import Measured, frontier
@@ -40,7 +41,6 @@ from screening.research.results_table import (
 )
 from screening.review.policy import Action
 from screening.review.reach import Reach
-from screening.statistics.metrics import REFERENCES, Metrics, Proportion
 from screening.words import count_of
 from storage.database import Database
 from storage.research.listed import Cell

@@ -25,15 +25,10 @@ from pages.research.evaluation_view import how_to_read
 from pages.research.figures import Axes, Series, curves, palette
 from pages.research.stard import flow
 from pages.ui.labels import OUTCOME_WORDS
+from screening.evaluation.estimates import WeightedRate
+from screening.evaluation.guarantee import Binding, Standing, plan_readings, readings_required
+from screening.evaluation.monitoring import SwitchRate
 from screening.research.results_table import rate_text
-from screening.statistics.verification import (
-    Binding,
-    Standing,
-    SwitchRate,
-    WeightedRate,
-    plan_readings,
-    readings_required,
-)
 from screening.words import count_of
 from storage.research.outcome_mix import REFERENCE
 

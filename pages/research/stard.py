@@ -23,10 +23,12 @@ from pages.research.claims import (
 )
 from pages.research.study_panel import answers
 from pages.ui.format import local_time
+from screening.evaluation.audit import Stratum
+from screening.evaluation.estimates import WeightedRate
+from screening.evaluation.guarantee import Binding
+from screening.evaluation.metrics import Proportion
 from screening.labels import Outcome
 from screening.research.results_table import rate_text
-from screening.statistics.metrics import Proportion
-from screening.statistics.verification import Binding, Stratum, WeightedRate
 from screening.words import count_of
 from storage.settings_store import SiteSettings
 

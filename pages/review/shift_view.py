@@ -5,10 +5,10 @@ from datetime import datetime, timedelta
 import streamlit as st
 
 from pages.ui import context
+from screening.evaluation.metrics import Proportion
 from screening.research.results_table import rate_text
 from screening.review.actors import Acting, Actor
 from screening.review.triage import Tier
-from screening.statistics.metrics import Proportion
 from storage.review.reports import Left, Shift, TierShift, shift_of
 
 COLUMNS = ("Priority", "Arrived", "First reviewed", "Overdue", "Median wait", "90th percentile wait", "Within target",

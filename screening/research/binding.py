@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
+from screening.evaluation.guarantee import Binding
 from screening.review.rating_form import FORM_VERSION
-from screening.statistics.verification import Binding
 
 _PROMPTS = ("prompts", "lexicon")
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from screening.evaluation.metrics import Codes, reference_codes
+from screening.evaluation.paired import Difference, exact_mcnemar, paired_amounts, paired_rates
 from screening.labels import Label, Outcome
 from screening.research.experiments import ConditionResult
 from screening.research.recording import Item
-from screening.statistics.metrics import Codes, reference_codes
-from screening.statistics.paired import Difference, exact_mcnemar, paired_amounts, paired_rates
 
 CALLS = "Calls a text"
 

@@ -23,10 +23,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from screening.evaluation.metrics import REFERENCES, Codes, Integers
 from screening.labels import LABELS, Label, Outcome
 from screening.research.replay import NodeRecord
-from screening.statistics import special
-from screening.statistics.metrics import REFERENCES, Codes, Integers
+from screening.stopping import special
 
 Floats = NDArray[np.float64]
 Rate = Literal["accuracy", "fnr", "fpr"]

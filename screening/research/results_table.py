@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from screening.datasets.export import csv_lines
-from screening.statistics.metrics import Metrics, Proportion
+from screening.evaluation.metrics import Metrics, Proportion
 from screening.words import count_of
 
 NOTHING_DECIDED = "none: 0 of 0"

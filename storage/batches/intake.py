@@ -11,9 +11,9 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, insert, select
 
 from screening.datasets.rows import NewCase, RejectedRow
+from screening.evaluation.audit import audit_coin
 from screening.review.actors import SYSTEM, Acting, Actor
 from screening.review.policy import Action, require
-from screening.statistics.verification.audit import audit_coin
 from screening.text.received import ReceivedText
 from storage import audit_log
 from storage.batches import counts

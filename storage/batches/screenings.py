@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, exists, select
 
+from screening.evaluation.audit import audit_coin
 from screening.labels import Label, Outcome
 from screening.pipeline.config import PipelineConfig
 from screening.pipeline.draws import ScreenedText
@@ -16,7 +17,6 @@ from screening.pipeline.engine import MAIN, NodeRun, Reason, Screening, to_a_hum
 from screening.review.actors import SYSTEM
 from screening.review.reach import Reach
 from screening.review.triage import Placement, audit_placement, tier_for
-from screening.statistics.verification import audit_coin
 from screening.stopping.rules import Ended
 from screening.text.flags import REFUSES_SAFE, Flag
 from storage.audit_log import append

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Connection, Text, and_, case, cast, func, select
 
+from screening.evaluation.metrics import NONE, REFERENCES, Codes, Integers
 from screening.labels import Label, Outcome
 from screening.pipeline.engine import MAIN, Guard, guard_for
 from screening.research.corrected import INCONCLUSIVE, UNREAD
@@ -20,7 +21,6 @@ from screening.research.experiments import Drawn
 from screening.research.replay import OUTCOMES, NodeRecord, Record, node_record, number_sequences
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
-from screening.statistics.metrics import NONE, REFERENCES, Codes, Integers
 from storage.accepted import is_accepted, order_given
 from storage.batches.counts import kind_of
 from storage.database import Database

@@ -8,13 +8,13 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
 
+from screening.evaluation.audit import AuditCase, audit_coin
+from screening.evaluation.metrics import Proportion
 from screening.labels import Label, Outcome
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.review.reach import Reach
 from screening.review.triage import Tier
-from screening.statistics.metrics import Proportion
-from screening.statistics.verification import AuditCase, audit_coin
 from storage.database import Database
 from storage.schema import adjudications, batch_tallies, batches, configurations, inbox_entries, ratings, screenings
 

@@ -39,7 +39,7 @@ AT_FIRST, IN_THE_END = "not mutmut and not nothing_served", "not mutmut"
 FAILED, NOT_COLLECTED = 1, 2
 """What pytest ends with where a test fails, and where a module cannot be read."""
 SEED = 0
-STOPPING, STATISTICS, PIPELINE, STORAGE = "tests/stopping", "tests/statistics", "tests/pipeline", "tests/storage"
+STOPPING, EVALUATION, PIPELINE, STORAGE = "tests/stopping", "tests/evaluation", "tests/pipeline", "tests/storage"
 LOGPROBS, REPLAY = "tests/models/test_logprobs.py", "tests/research/test_replay.py"
 
 MODULES = {
@@ -48,25 +48,19 @@ MODULES = {
     "screening/stopping/certificates.py": [f"{STOPPING}/test_certificates.py"],
     "screening/stopping/operating_characteristics.py": [f"{STOPPING}/test_operating_characteristics.py"],
     "screening/stopping/theory.py": [f"{STOPPING}/test_theory.py"],
-    "screening/statistics/metrics.py": [f"{STATISTICS}/test_metrics.py"],
-    "screening/statistics/agreement.py": [f"{STATISTICS}/test_agreement.py"],
-    "screening/statistics/label_noise.py": [f"{STATISTICS}/test_label_noise.py"],
-    "screening/statistics/paired.py": [f"{STATISTICS}/test_paired.py"],
-    "screening/statistics/rounds.py": [f"{STATISTICS}/test_rounds.py"],
-    "screening/statistics/verification/audit.py": [
-        f"{STATISTICS}/test_verification_{each}.py" for each in ("audit", "guarantee")
+    "screening/evaluation/metrics.py": [f"{EVALUATION}/test_metrics.py"],
+    "screening/evaluation/agreement.py": [f"{EVALUATION}/test_agreement.py"],
+    "screening/evaluation/label_errors.py": [f"{EVALUATION}/test_label_noise.py"],
+    "screening/evaluation/paired.py": [f"{EVALUATION}/test_paired.py"],
+    "screening/evaluation/audit.py": [f"{EVALUATION}/test_verification_{each}.py" for each in ("audit", "guarantee")],
+    "screening/evaluation/estimates.py": [
+        f"{EVALUATION}/test_verification_{each}.py" for each in ("audit", "weighted")
     ],
-    "screening/statistics/verification/weighted.py": [
-        f"{STATISTICS}/test_verification_{each}.py" for each in ("audit", "weighted")
+    "screening/evaluation/guarantee.py": [
+        f"{EVALUATION}/test_verification_{each}.py" for each in ("claims", "guarantee")
     ],
-    "screening/statistics/verification/guarantee.py": [
-        f"{STATISTICS}/test_verification_{each}.py" for each in ("claims", "guarantee")
-    ],
-    "screening/statistics/verification/betting.py": [
-        f"{STATISTICS}/test_verification_{each}.py" for each in ("change", "claims")
-    ],
-    "screening/statistics/verification/change.py": [
-        f"{STATISTICS}/test_verification_{each}.py" for each in ("change", "claims")
+    "screening/evaluation/monitoring.py": [
+        f"{EVALUATION}/test_verification_{each}.py" for each in ("change", "claims")
     ],
     "screening/pipeline/cost.py": [f"{PIPELINE}/test_cost.py"],
     "screening/pipeline/draws.py": [

@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks.corrected import REVIEWS, TEXTS, make_benchmark, read_texts, truth_of
 from jobs.label_noise import corrected
+from screening.evaluation.metrics import wilson
 from screening.research.corrected import (
     INCONCLUSIVE,
     RATES,
@@ -16,7 +17,6 @@ from screening.research.corrected import (
     Study,
     draw_sample,
 )
-from screening.statistics.metrics import wilson
 from storage.research.columns import Reviews
 
 

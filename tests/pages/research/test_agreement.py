@@ -9,10 +9,10 @@ from streamlit.testing.v1 import AppTest
 
 from jobs.agreement import measure_agreement, tally_switches
 from pages.research import agreement_view as view
+from screening.evaluation.metrics import Proportion
 from screening.research.results_table import rate_text
 from screening.review.policy import Forbidden
 from screening.review.triage import Tier
-from screening.statistics.metrics import Proportion
 from storage.audit_log import events
 from storage.database import Database
 from storage.research.reading_table import ReadingTable, Switch, export_readings, reading_table

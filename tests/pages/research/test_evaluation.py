@@ -12,6 +12,7 @@ from jobs import evaluating
 from jobs.evaluating import Ask, experiment
 from pages.research.evaluation_view import Load, results_frame, sweep_counts, table_of, what_if_figures
 from pages.ui.downloads import as_data_card
+from screening.evaluation.metrics import from_counts
 from screening.labels import Label
 from screening.pipeline.draws import ScreenedText
 from screening.research.conditions import Condition, WhatIf, budget_conditions
@@ -21,7 +22,6 @@ from screening.research.replay import Record
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Forbidden
 from screening.review.reach import Reach
-from screening.statistics.metrics import from_counts
 from storage.batches.batches import cancel
 from storage.database import Database
 from storage.identifiers import new_id

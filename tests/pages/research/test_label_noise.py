@@ -12,10 +12,10 @@ from sqlalchemy import select, update
 from jobs.evaluating import Ask
 from jobs.label_noise import controls, count_relabelled, measure_corrected, order_labels, rank_labels
 from pages.ui.downloads import as_data_card, as_jsonl
+from screening.evaluation.label_errors import Ranking
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.rating_form import RatingLabel
-from screening.statistics.label_noise import Ranking
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.research.ledger import ledger

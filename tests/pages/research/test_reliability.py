@@ -13,12 +13,13 @@ from pages.research.claims import beyond_sentence, missed_sequence, plan_sentenc
 from pages.research.reliability_view import binding_html
 from pages.research.stard import Study, flow, missed_sentence, report_html
 from pages.ui.labels import OUTCOME_WORDS
+from screening.evaluation.audit import AuditCase, Stratum
+from screening.evaluation.guarantee import Binding, Standing
+from screening.evaluation.metrics import Proportion
 from screening.labels import Label, Outcome
 from screening.research.binding import binding_of
 from screening.review.actors import LOCAL_USER
 from screening.review.reach import Reach
-from screening.statistics.metrics import Proportion
-from screening.statistics.verification import AuditCase, Binding, Standing, Stratum
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.research.outcome_mix import REFERENCE, OutcomeMix

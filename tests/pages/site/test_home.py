@@ -14,12 +14,12 @@ from pages.review.shift_view import first_look_words
 from pages.site.health import agents_words, status_lines
 from pages.ui import context, http
 from pages.ui.shell import ENTRIES, GROUPS, pages_for
+from screening.evaluation.agreement import Coefficient
 from screening.labels import Outcome
 from screening.pipeline.config import Preset, preset
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.triage import Tier
 from screening.settings import Settings
-from screening.statistics.agreement import Coefficient
 from storage.database import Database
 from storage.review.queue import counts
 from storage.review.reports import TierShift

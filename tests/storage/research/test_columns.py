@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from sqlalchemy import select, update
 
+from screening.evaluation.metrics import outcome_codes, reference_codes
 from screening.labels import Label, Outcome
 from screening.pipeline.engine import Reason
 from screening.research.experiments import Drawn, encode_items
 from screening.review.actors import LOCAL_USER, Actor
 from screening.review.policy import Forbidden
 from screening.review.rating_form import RatingLabel
-from screening.statistics.metrics import outcome_codes, reference_codes
 from storage.batches.batch_state import UnknownBatch
 from storage.database import Database
 from storage.identifiers import new_id

@@ -3,13 +3,15 @@
 import pytest
 from sqlalchemy import insert
 
+from screening.evaluation.audit import tally_by_stratum
+from screening.evaluation.estimates import estimate
+from screening.evaluation.guarantee import guarantee_of
 from screening.labels import Label, Outcome
 from screening.pipeline.engine import Reason
 from screening.review.actors import LOCAL_USER, Actor
 from screening.review.policy import Forbidden
 from screening.review.rating_form import RatingLabel
 from screening.review.reach import Reach
-from screening.statistics.verification import estimate, guarantee_of, tally_by_stratum
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.research.outcome_mix import Settled, outcome_mix, settled_cases

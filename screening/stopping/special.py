@@ -3,7 +3,7 @@
 SciPy is imported when the first of them is asked for. That takes longer than a page takes to be drawn, and app, worker
 and command line begin without any.
 
->>> from screening.statistics import special
+>>> from screening.stopping import special
 >>> round(float(special.betainc(1, 3, 0.5)), 4)
 0.875
 """

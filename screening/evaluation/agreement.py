@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from screening.statistics import special
+from screening.stopping import special
 
 MISSING = -1
 """Code of a rating that was not given."""

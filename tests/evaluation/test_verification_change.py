@@ -7,10 +7,19 @@ import numpy as np
 import pytest
 from scipy.stats import beta, fisher_exact
 
-from screening.statistics.metrics import Proportion
-from screening.statistics.verification import betting_sequence, drift, rises, upper_limits
-from screening.statistics.verification.betting import MOST_STAKE, Look, bets, log_capitals
-from screening.statistics.verification.change import RATIOS, Drift
+from screening.evaluation.metrics import Proportion
+from screening.evaluation.monitoring import (
+    MOST_STAKE,
+    RATIOS,
+    Drift,
+    Look,
+    bets,
+    betting_sequence,
+    drift,
+    log_capitals,
+    rises,
+    upper_limits,
+)
 
 VALUES = Random(3).choices([0.0, 0.3, 1.0], [4, 1, 1], k=60)
 

@@ -130,7 +130,9 @@ def reading_order(references: Codes, draws: Mapping[str, Counts], ranking: Ranki
 
 
 def _evidence(given: Integers, counts: Counts) -> Floats:
-    """`contradiction` of one node, each pair of counts looked up once; 0.0 where it was not asked, as ln E(0, 0) is."""
+    """ln E of one node (the stopping rule's own) that the opposite label is given more often than the reference, each
+    pair of counts looked up once; 0.0 where it was not asked, as ln E(0, 0) is. Nodes draw independently: it adds.
+    """
     columns = np.array([LABELS.index(side) for side in _SIDES])
     cases = np.arange(len(given))
     pairs = np.stack([counts[cases, columns[1 - given]], counts[cases, columns[given]]], axis=1).astype(np.int64)
@@ -138,23 +140,6 @@ def _evidence(given: Integers, counts: Counts) -> Floats:
     found, which = np.unique(pairs @ np.array([wide, 1]), return_inverse=True)
     values = np.array([log_evidence(int(pair) // wide, int(pair) % wide) for pair in found], dtype=np.float64)
     return np.asarray(values[which])
-
-
-def contradiction(reference: Label, nodes: NodeDraws) -> float:
-    """ln E, summed over nodes, that the opposite label is given more often than the reference.
-
-    Each node's E is the stopping rule's own evidence; nodes draw independently, so their logarithms add. 0.0 without
-    nodes; ValueError for a reference other than safe or unsafe.
-
-    >>> round(contradiction(Label.SAFE, {"worker": {Label.UNSAFE: 6}}), 2)  # ln 40.126
-    3.69
-    """
-    opposite = _opposite(reference)
-    return sum(log_evidence(counts.get(opposite, 0), counts.get(reference, 0)) for counts in nodes.values())
-
-
-def _opposite(reference: Label) -> Label:
-    return _SIDES[1 - _SIDES.index(reference)]
 
 
 def _confident_learning(

@@ -6,14 +6,20 @@ from math import exp
 import numpy as np
 import pytest
 
+from screening.evaluation import label_errors
+from screening.evaluation.label_errors import Ranking, ReadingOrder
+from screening.evaluation.metrics import reference_codes
 from screening.labels import LABELS, Label
-from screening.statistics import label_noise
-from screening.statistics.label_noise import Ranking, ReadingOrder, contradiction
-from screening.statistics.metrics import reference_codes
 from screening.stopping.evidence import log_evidence
 
 S, U, E = Label.SAFE, Label.UNSAFE, Label.ESCALATE
 NODES = ("worker", "risk")
+
+
+def contradiction(reference, nodes):
+    """ln E, summed over nodes, that the opposite label is given more often than the reference."""
+    opposite = U if reference is S else S
+    return sum(log_evidence(counts.get(opposite, 0), counts.get(reference, 0)) for counts in nodes.values())
 
 
 def reading_order(references, draws, ranking=Ranking.EVIDENCE) -> ReadingOrder:
@@ -24,7 +30,7 @@ def reading_order(references, draws, ranking=Ranking.EVIDENCE) -> ReadingOrder:
         )
         for node in NODES
     }
-    return label_noise.reading_order(reference_codes(references), counted, ranking)
+    return label_errors.reading_order(reference_codes(references), counted, ranking)
 
 
 def planted(seed: int, cases: int = 300, wrong: int = 20) -> tuple[list[Label], list[dict[str, dict[Label, int]]]]:
@@ -68,11 +74,17 @@ def test_a_label_that_occurs_once_is_ranked_without_a_warning(references):
 
 
 def test_the_evidence_is_the_stopping_rules_own_and_adds_over_nodes():
-    one = contradiction(S, {"worker": {U: 6}})
-    assert exp(one) == pytest.approx(40.126, abs=1e-3)  # E(6, 0)
-    two = contradiction(S, {"worker": {U: 6}, "risk": {U: 8, S: 1, E: 3}})
-    assert exp(two) == pytest.approx(40.126 * 8.7405, rel=1e-4)  # E(6, 0) · E(8, 1): escalate takes no side
-    assert contradiction(U, {"worker": {U: 6}}) == log_evidence(0, 6) < 0 == contradiction(U, {"worker": {E: 3}})
+    def evidence(reference, draws):
+        return next(
+            look.evidence
+            for look in reading_order([reference, S, U], [draws, {"worker": {S: 1}}, {"worker": {U: 1}}]).looks
+            if look.case == 0
+        )
+
+    assert exp(evidence(S, {"worker": {U: 6}})) == pytest.approx(40.126, abs=1e-3)  # E(6, 0)
+    # E(6, 0) · E(8, 1): escalate takes no side
+    assert exp(evidence(S, {"worker": {U: 6}, "risk": {U: 8, S: 1, E: 3}})) == pytest.approx(40.126 * 8.7405, rel=1e-4)
+    assert evidence(U, {"worker": {E: 3}}) == 0
 
 
 def test_more_draws_against_the_reference_come_first_and_ties_keep_their_order():

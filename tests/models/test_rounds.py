@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from screening.statistics.rounds import FEWEST_DRAWN, FEWEST_TIMES, next_wave, rounds_left
+from screening.models.batches import FEWEST_DRAWN, FEWEST_TIMES, next_wave, rounds_left
 
 
 def cheapest(times: list[int], drawn: int, least: int, price: float) -> float:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from screening.statistics import special
-from screening.statistics.metrics import wilson
-from screening.statistics.verification.betting import mean_limits
+from screening.evaluation.metrics import wilson
+from screening.evaluation.monitoring import mean_limits
+from screening.stopping import special
 
 Figures = Sequence[float] | NDArray[np.number] | NDArray[np.bool_]
 """One figure of each case."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import t
 from sklearn.metrics import cohen_kappa_score
 
-from screening.statistics.agreement import (
+from screening.evaluation.agreement import (
     agreement_report,
     cohen_kappa,
     gwet_ac1,

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screening.labels import Label, Outcome
-from screening.statistics.metrics import (
+from screening.evaluation.metrics import (
     NONE,
     Columns,
     Metrics,
@@ -17,6 +16,7 @@ from screening.statistics.metrics import (
     reference_codes,
     wilson,
 )
+from screening.labels import Label, Outcome
 
 # condition, (N, safe decided, FP, unsafe decided, FN), printed accuracy, FPR, FNR, escalation
 PAPER = [

@@ -9,17 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
+from screening.evaluation.audit import AuditCase, Stratum, audit_coin, strata_of
+from screening.evaluation.estimates import bound_after, estimate, upper_bound
 from screening.labels import Label, Outcome
-from screening.statistics.verification import (
-    AuditCase,
-    Stratum,
-    audit_coin,
-    bound_after,
-    estimate,
-    rule_of_three,
-    strata_of,
-    upper_bound,
-)
 
 SAFE, UNSAFE, HUMAN = Outcome.SAFE, Outcome.UNSAFE, Outcome.HUMAN_REVIEW
 
@@ -141,8 +133,8 @@ def test_a_full_reading_has_the_plain_exact_interval():
 
 @pytest.mark.parametrize("n", [59, 100, 1000])
 def test_no_miss_bounds_the_rate_by_three_over_n(n):
-    assert upper_bound(0, n) == pytest.approx(1 - 0.05 ** (1 / n)) and upper_bound(0, n) <= rule_of_three(n)
-    assert rule_of_three(0) is None and upper_bound(0, 0) == 1.0
+    assert upper_bound(0, n) == pytest.approx(1 - 0.05 ** (1 / n)) and upper_bound(0, n) <= 3 / n
+    assert upper_bound(0, 0) == 1.0
 
 
 @given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 400), st.integers(40, 300))

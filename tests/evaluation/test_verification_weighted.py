@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.stats import beta, chi2
 
+from screening.evaluation.audit import Stratum
+from screening.evaluation.estimates import bound_after, estimate, upper_bound, without_specificity
+from screening.evaluation.metrics import Proportion
 from screening.labels import Outcome
-from screening.statistics.metrics import Proportion
-from screening.statistics.verification import Stratum, bound_after, estimate, upper_bound
-from screening.statistics.verification.weighted import rule_of_three, without_specificity
 
 SAFE, UNSAFE, HUMAN = Outcome.SAFE, Outcome.UNSAFE, Outcome.HUMAN_REVIEW
 Counted = tuple[int, int, int]
@@ -338,6 +338,5 @@ def test_the_bound_after_counts_the_inconclusive_as_missed_and_stops_when_all_is
 
 
 def test_bounds_are_no_more_than_certain() -> None:
-    assert (rule_of_three(1), rule_of_three(2), rule_of_three(4)) == (1.0, 1.0, 0.75)
     all_missed = [stratum(SAFE, 9, 3, 3, "a", probability=0.2), stratum(SAFE, 9, 3, 3, "b", probability=0.4)]
     assert estimate(all_missed).missed.at_most_per_thousand == 1000.0

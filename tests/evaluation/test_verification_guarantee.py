@@ -4,9 +4,8 @@ from dataclasses import asdict
 
 import pytest
 
-from screening.labels import Label, Outcome
-from screening.statistics.verification import (
-    AuditCase,
+from screening.evaluation.audit import AuditCase
+from screening.evaluation.guarantee import (
     Binding,
     Guarantee,
     Standing,
@@ -15,6 +14,7 @@ from screening.statistics.verification import (
     plan_readings,
     readings_required,
 )
+from screening.labels import Label, Outcome
 
 SAFE, UNSAFE = Label.SAFE, Label.UNSAFE
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from screening.evaluation.audit import AuditCase
 from screening.labels import Label, Outcome
-from screening.statistics import special
-from screening.statistics.verification.audit import AuditCase
+from screening.stopping import special
 from screening.words import count_of
 
 

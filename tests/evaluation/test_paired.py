@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from screening.statistics.metrics import wilson
-from screening.statistics.paired import exact_mcnemar, paired_amounts, paired_rates
+from screening.evaluation.metrics import wilson
+from screening.evaluation.paired import exact_mcnemar, paired_amounts, paired_rates
 
 
 def test_mcnemar_is_the_binomial_of_the_pairs_that_part() -> None:

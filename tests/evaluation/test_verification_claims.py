@@ -8,25 +8,20 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from screening.labels import Label, Outcome
-from screening.statistics.metrics import Proportion
-from screening.statistics.verification import (
-    AuditCase,
-    Binding,
-    Guarantee,
+from screening.evaluation.audit import AuditCase, recognized_share
+from screening.evaluation.guarantee import Binding, Guarantee, Standing, guarantee_of, plan_readings, readings_required
+from screening.evaluation.metrics import Proportion
+from screening.evaluation.monitoring import (
+    RATIOS,
     Revision,
-    Standing,
+    bets,
     betting_sequence,
     drift,
-    guarantee_of,
-    plan_readings,
-    readings_required,
-    recognized_share,
+    log_capitals,
     switch_rate,
     upper_limits,
 )
-from screening.statistics.verification.betting import bets, log_capitals
-from screening.statistics.verification.change import RATIOS
+from screening.labels import Label, Outcome
 from screening.stopping.evidence import clopper_pearson
 
 # --- looking every day

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import hypot
 
+from screening.evaluation.audit import Stratum
+from screening.evaluation.metrics import Proportion
 from screening.labels import Label, Outcome
-from screening.statistics import special
-from screening.statistics.metrics import Proportion
-from screening.statistics.verification.audit import Stratum
+from screening.stopping import special
 from screening.stopping.evidence import clopper_pearson
 
 UNSEEN_SHARE = 0.01
@@ -229,15 +229,10 @@ def upper_bound(hits: int, n: int, confidence: float = 0.95) -> float:
     With no hit it is close to the rule of three, 3/n (Hanley and Lippman-Hand 1983,
     doi:10.1001/jama.1983.03330370053031).
 
-    >>> round(upper_bound(0, 300), 5), rule_of_three(300)  # 1 - 0.05 ** (1 / 300)
-    (0.00994, 0.01)
+    >>> round(upper_bound(0, 300), 5)  # 1 - 0.05 ** (1 / 300)
+    0.00994
     """
     return clopper_pearson(hits, n, 2 * (1 - confidence)).high
-
-
-def rule_of_three(n: int) -> float | None:
-    """3/n, the 95 % upper bound of a rate after no hit in n; None when n is 0."""
-    return min(1.0, 3 / n) if n else None
 
 
 def _rate(kept: Sequence[_Pool], lost: Sequence[_Pool], confidence: float) -> WeightedRate:
