@@ -84,7 +84,6 @@ def test_the_evidence_is_the_stopping_rules_own_and_adds_over_nodes():
     assert exp(evidence(S, {"worker": {U: 6}})) == pytest.approx(40.126, abs=1e-3)  # E(6, 0)
     # E(6, 0) · E(8, 1): escalate takes no side
     assert exp(evidence(S, {"worker": {U: 6}, "risk": {U: 8, S: 1, E: 3}})) == pytest.approx(40.126 * 8.7405, rel=1e-4)
-    assert evidence(U, {"worker": {E: 3}}) == 0
 
 
 def test_more_draws_against_the_reference_come_first_and_ties_keep_their_order():
