@@ -130,6 +130,8 @@ def _replay_distribution(distribution: LabelDistribution) -> _Replayed:
 @lru_cache(maxsize=4096)
 def _replay(rule: StoppingRule, codes: str) -> _Replayed:
     """Cached: everybody who watches sees the same, and a node that is done is shown again at every tick."""
+    if not codes:  # a rule's tables of a large budget take long, and say nothing before the first draw
+        return _Replayed(verdict=None, compared=(), trace=())
     draws = label_numbers(draw.label for draw in decode_draws(codes))
     verdict = with_usable_grounds(rule, decode_draws(codes), conclude(rule, draws))
     if verdict is not None and verdict.ended is Ended.NO_ANSWER:  # nothing in it may look decided
