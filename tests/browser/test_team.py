@@ -9,12 +9,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from screening.review.actors import LOCAL_USER
 from screening.review.triage import second_reading_coin
@@ -34,6 +34,7 @@ from tests.browser.desk import (
 )
 from tests.browser.signed_in_site import open_id_provider, sign_in, signed_in_site
 from tests.browser.team import Person, browser_of, give_roles, have_everything_read_twice
+from tests.databases import write
 
 pytestmark = pytest.mark.browser
 
@@ -132,6 +133,8 @@ def test_two_read_one_decides_and_nobody_sees_too_early(team: dict[str, Person],
     _finishes(ann.page)
     _gives_back(bo.page)
     _is_out_of_reach(bo, case_id, text, batch_id)
+    others = update(inbox_entries).where(inbox_entries.c.case_id != case_id)
+    write(db, others.values(due_at=datetime.now(UTC) + timedelta(days=2)))  # its second review is the next one due
     assert next_case(bo.page) == case_id
     expect(bo.page.get_by_role("group", name="Label").locator("input:checked")).to_have_count(0)
     assert bo.was_sent(text) and not bo.was_sent(ANNS_NOTE, *ENGINE)
