@@ -122,7 +122,9 @@ def test_errors_and_evaluation_count_the_same_cases(page_database: Database) -> 
     guards = guards_in(page_database, LOCAL_USER, batch_id, found.batch.rows)
     bare, guarded = (found.drawn.measure(rules, each) for each in (None, guards))
     assert bare.metrics.confusion != guarded.metrics.confusion
-    assert guarded.metrics.confusion == own.metrics.confusion and guarded.metrics.calls == own.metrics.calls
+    assert guarded.metrics.confusion == own.metrics.confusion
+    # a run may have paid for draws after the first that left no hope; its replay does not count them
+    assert 0.9 * own.metrics.calls < guarded.metrics.calls <= own.metrics.calls
 
 
 def test_a_sweep_says_how_many_texts_each_point_is_of() -> None:
