@@ -12,15 +12,12 @@ ROW = re.compile(r"^\| (?P<name>[^|]+) \| (?P<value>[^|]+) \| (?P<aim>[^|]*) \| 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """What was measured; ``aim`` is the most it may be, or the least where ``at_least``; ``note`` says what belongs to
-    it.
-    """
+    """What was measured; ``aim`` is the most it may be; ``note`` says what belongs to it."""
 
     name: str
     value: float
     unit: str = ""
     aim: float | None = None
-    at_least: bool = False
     note: str = ""
 
     @property
@@ -28,7 +25,7 @@ class Figure:
         """In words; empty where nothing is aimed at."""
         if self.aim is None:
             return NO_AIM
-        return MET if (self.value >= self.aim if self.at_least else self.value <= self.aim) else NOT_MET
+        return MET if self.value <= self.aim else NOT_MET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,14 +45,14 @@ def row(figure: Figure) -> Row:
     """
     >>> print(row(Figure(name="poll", value=2.4, unit="ms", aim=5)))
     | poll | 2.40 ms | ≤ 5 ms | met |
-    >>> print(row(Figure(name="of the bare loop", value=0.5, aim=0.85, at_least=True, note="2 workers")))
-    | of the bare loop | 0.50 (2 workers) | ≥ 0.85 | NOT MET |
+    >>> print(row(Figure(name="of the bare loop", value=0.5, aim=0.35, note="2 workers")))
+    | of the bare loop | 0.50 (2 workers) | ≤ 0.35 | NOT MET |
     >>> print(row(Figure(name="rows a second", value=12345.6)))
     | rows a second | 12,346 |  |  |
     """
     unit = f" {figure.unit}" if figure.unit else ""
     note = f" ({figure.note})" if figure.note else ""
-    aim = "" if figure.aim is None else f"{'≥' if figure.at_least else '≤'} {figure.aim:,g}{unit}"
+    aim = "" if figure.aim is None else f"≤ {figure.aim:,g}{unit}"
     return Row(name=figure.name, value=f"{number(figure.value)}{unit}{note}", aim=aim, met=figure.met)
 
 
