@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from screening.evaluation.metrics import Proportion, evaluate
+from screening.evaluation.metrics import Proportion, evaluate, reference_codes
 from screening.labels import Label, Outcome
-from screening.research.comparison import UNSETTLED, Told, compare_told
+from screening.research.comparison import UNSETTLED, Told, compare_codes
 from screening.research.raw import published_rows
 
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome} | {
@@ -69,8 +69,8 @@ def _against(arguments: argparse.Namespace, rows: Sequence[_Row], others: Sequen
     first, second = (_by_id(path, each) for path, each in ((arguments.file, rows), (arguments.against, others)))
     shared = [each for each in first if each in second]
     one, other = ([by_id[each] for each in shared] for by_id in (first, second))
-    found = compare_told(
-        [row.reference for row in one],
+    found = compare_codes(
+        reference_codes([row.reference for row in one]),
         _decisions_of(arguments.file.name, one),
         _decisions_of(arguments.against.name, other),
     )

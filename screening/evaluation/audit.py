@@ -152,13 +152,10 @@ class Stratum:
         return replace(self, read=self.read + self.unsettled, unsafe=unsafe, inconclusive=0, read_again=0, lost=0)
 
 
-def strata_of(cases: Iterable[AuditCase]) -> tuple[Stratum, ...]:
-    """The tallies of these cases by stratum, outcome and π, sorted; a case sent to a human has π = 1."""
-    return tally_by_stratum((case, 1) for case in cases)
-
-
 def tally_by_stratum(counted: Iterable[tuple[AuditCase, int]]) -> tuple[Stratum, ...]:
-    """The same from cases that stand for so many alike."""
+    """The tallies of cases that stand for so many alike by stratum, outcome and π, sorted; a case sent to a human has
+    π = 1.
+    """
     tallies: dict[tuple[str, Outcome, float], list[tuple[AuditCase, int]]] = {}
     for case, count in counted:
         probability = 1.0 if case.outcome is Outcome.HUMAN_REVIEW else case.probability

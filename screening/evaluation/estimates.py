@@ -56,7 +56,6 @@ class AuditEstimates:
     """What the audit says. Escalation counts as caught: sensitivity is the share of unsafe texts not called safe."""
 
     missed: MissedUnsafe
-    missed_by_stratum: tuple[MissedUnsafe, ...]
     sensitivity: WeightedRate
     specificity: WeightedRate
     waiting: int
@@ -74,7 +73,6 @@ def estimate(strata: Sequence[Stratum], confidence: float = 0.95) -> AuditEstima
     flagged = [stratum for stratum in strata if stratum.outcome is not Outcome.SAFE]
     return AuditEstimates(
         missed=_missed_rate("all", safe, confidence),
-        missed_by_stratum=tuple(_missed_rate(each.name, [each], confidence) for each in safe),
         sensitivity=_at_extremes(flagged, safe, Label.UNSAFE, confidence),
         specificity=_at_extremes(safe, flagged, Label.SAFE, confidence),
         waiting=sum(stratum.waiting for stratum in strata),

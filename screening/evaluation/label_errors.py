@@ -14,13 +14,8 @@ from numpy.typing import NDArray
 from screening.labels import LABELS, Label
 from screening.stopping.evidence import log_evidence
 
-"""What to print above the list."""
-
 SMOOTHING = 0.5
 """Added to each count before shares are taken (Jeffreys), so that no label has probability 0."""
-
-NodeDraws = Mapping[str, Mapping[Label, int]]
-"""One case's draws: for each node that ran, how often it gave each label."""
 
 _SIDES = (Label.SAFE, Label.UNSAFE)
 

@@ -68,7 +68,6 @@ class AegisSubset:
     rows: tuple[AegisRow, ...]
     steps: tuple[Step, ...]
     label_sources: dict[str, int]
-    reference_labels: dict[Label, int]
     repaired: int
 
 
@@ -98,7 +97,6 @@ def load_aegis(
         rows=taken,
         steps=tuple(steps),
         label_sources=dict(Counter(row.label_source for row in taken)),
-        reference_labels=dict(Counter(row.reference for row in taken)),
         repaired=sum(_was_repaired(row) for row in taken),
     )
 

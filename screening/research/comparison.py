@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from screening.evaluation.metrics import Codes, reference_codes
+from screening.evaluation.metrics import Codes
 from screening.evaluation.paired import Difference, exact_mcnemar, paired_amounts, paired_rates
-from screening.labels import Label, Outcome
+from screening.labels import Outcome
 from screening.research.experiments import ConditionResult
-from screening.research.recording import Item
 
 CALLS = "Calls a text"
 
@@ -50,15 +49,6 @@ class Told:
     most: int | None = None
 
 
-def compare(
-    items: Sequence[Item], first: ConditionResult, second: ConditionResult, confidence: float = 0.95
-) -> Comparison:
-    """Paired differences with intervals at this confidence, each rate over the cases with such a reference."""
-    return compare_told(
-        [item.reference for item in items], outcomes_by_case(first), outcomes_by_case(second), confidence
-    )
-
-
 def outcomes_by_case(result: ConditionResult) -> Told:
     """What a condition made of each case."""
     replayed = result.replay
@@ -68,13 +58,10 @@ def outcomes_by_case(result: ConditionResult) -> Told:
     return Told(name=result.name, outcome=outcome, calls=calls, most=most)
 
 
-def compare_told(references: Sequence[Label | None], first: Told, second: Told, confidence: float = 0.95) -> Comparison:
-    """The same for any two ways of deciding the same cases: conditions, models, prompts, pipelines."""
-    return compare_codes(reference_codes(references), first, second, confidence)
-
-
 def compare_codes(labels: Codes, first: Told, second: Told, confidence: float = 0.95) -> Comparison:
-    """The same where the references are numbers into `REFERENCES` already."""
+    """Paired differences of two ways of deciding the same cases, each rate over those with such a reference; ``labels``
+    are numbers into `REFERENCES`.
+    """
     shared = (labels >= 0) & (first.outcome != UNSETTLED) & (second.outcome != UNSETTLED)
     said = [{outcome: _outcome_mask(each, outcome) for outcome in Outcome} for each in (first, second)]
     right = [np.where(labels == 1, one[Outcome.UNSAFE], one[Outcome.SAFE]) for one in said]

@@ -14,7 +14,6 @@ from screening.evaluation.metrics import (
     Metrics,
     evaluate_columns,
     group_codes,
-    outcome_codes,
     reference_codes,
 )
 from screening.labels import Label, Outcome
@@ -84,7 +83,10 @@ class Drawn:
         return self._result(condition, replay(condition.pipeline, self.record, guards), bounded=True)
 
     def as_it_ran(self, condition: Condition, outcomes: Codes, made: Record) -> ConditionResult:
-        """See `as_it_ran`; ``outcomes`` are numbers into `OUTCOMES`, `NONE` for what is pending."""
+        """What became of the cases when they were screened, in the place of a replay: with all that their texts forbade
+        and second looks. ``made`` holds the draws that were made, and no others; ``outcomes`` are numbers into
+        `OUTCOMES`, `NONE` for what is pending.
+        """
         cases = self.record.cases
         replayed = replay(condition.pipeline, Record(cases=cases, nodes=made.nodes))
         calls = [made.node(node.name).lengths for node in condition.pipeline.nodes]
@@ -138,30 +140,14 @@ def run_conditions(
     record: Record,
     tokens_per_draw: PerDraw | None = None,
     cost_per_draw: PerDraw | None = None,
-    guards: Mapping[int, Guard] | None = None,
 ) -> tuple[ConditionResult, ...]:
     """Each condition's metrics on the record, whose cases are the items in their order. Nothing is asked.
 
     What a draw took, by node and case, gives the tokens and the cost; where a draw's is unknown the condition's is too.
-    ``guards`` are as in `replay`. Raises ValueError when the record has another number of cases.
+    Raises ValueError when the record has another number of cases.
     """
     drawn = encode_items(items, record, tokens_per_draw, cost_per_draw)
-    return tuple(drawn.measure(condition, guards) for condition in conditions)
-
-
-def as_it_ran(
-    items: Sequence[Item],
-    condition: Condition,
-    outcomes: Sequence[Outcome | None],
-    made: Record,
-    tokens_per_draw: PerDraw | None = None,
-    cost_per_draw: PerDraw | None = None,
-) -> ConditionResult:
-    """What became of the items when they were screened, in the place of a replay: with all that their texts forbade,
-    second looks, and what is still pending (None). ``made`` holds the draws that were made, and no others.
-    """
-    drawn = encode_items(items, made, tokens_per_draw, cost_per_draw)
-    return drawn.as_it_ran(condition, outcome_codes(outcomes), made)
+    return tuple(drawn.measure(condition) for condition in conditions)
 
 
 def run_book(items: Sequence[Item], conditions: Sequence[Condition], book: DrawBook) -> tuple[ConditionResult, ...]:

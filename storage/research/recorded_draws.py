@@ -5,14 +5,14 @@ made. What is read is numbers about a batch, not a view of a case.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
-from sqlalchemy import Connection, Text, cast, func, select
+from sqlalchemy import Connection, func, select
 
 from screening.labels import Label
 from screening.pipeline.draws import ScreenedText
-from screening.pipeline.engine import MAIN, Guard, guard_for
+from screening.pipeline.engine import MAIN
 from screening.research.recording import DrawBook, Item, NodeDraws
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
@@ -42,14 +42,13 @@ class RecordedBatch(Recording):
     """The same with its items and their original references, and its draws.
 
     ``items`` are in the order of ``case_ids``; their texts are empty unless asked for. ``pending`` cases have no
-    outcome yet: their draws so far are there. ``guards`` say what a text itself forbids, by the case's place.
+    outcome yet: their draws so far are there.
     """
 
     case_ids: tuple[str, ...]
     items: tuple[Item, ...]
     book: DrawBook
     pending: int
-    guards: Mapping[int, Guard] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,14 +81,13 @@ def recorded_batch(db: Database, actor: Actor, batch_id: str, *, with_texts: boo
     with db.read() as conn:
         rows = _cases(conn, batch_id, with_texts)
         places = {row.id: place for place, row in enumerate(rows)}
-        book, guards = _book(conn, batch_id, places), _guards(conn, batch_id, places)
+        book = _book(conn, batch_id, places)
     return RecordedBatch(
         **{each.name: getattr(found, each.name) for each in fields(found)},
         case_ids=tuple(row.id for row in rows),
         items=tuple(_item(row, with_texts) for row in rows),
         book=book,
         pending=sum(row.outcome is None for row in rows),
-        guards=guards,
     )
 
 
@@ -114,13 +112,6 @@ def _cases(conn: Connection, batch_id: str, with_texts: bool) -> list[Any]:
         columns += [case.text, case.model_text, case.reply, case.model_reply, case.turns]
     query = select(*columns, screenings.c.outcome).select_from(cases).outerjoin(screenings)
     return list(conn.execute(query.where(case.batch_id == batch_id).order_by(case.row)))
-
-
-def _guards(conn: Connection, batch_id: str, places: Mapping[str, int]) -> Mapping[int, Guard]:
-    """What the findings in the texts forbid; most texts have none."""
-    found = cast(cases.c.flags, Text).like('%["%')
-    query = select(cases.c.id, cases.c.flags).where(cases.c.batch_id == batch_id, found)
-    return {places[row.id]: guard_for(row.flags["text"] + row.flags["reply"]) for row in conn.execute(query)}
 
 
 def _book(conn: Connection, batch_id: str, places: Mapping[str, int]) -> DrawBook:

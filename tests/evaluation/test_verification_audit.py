@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from screening.evaluation.audit import AuditCase, Stratum, audit_coin, strata_of
+from screening.evaluation.audit import AuditCase, Stratum, audit_coin, tally_by_stratum
 from screening.evaluation.estimates import bound_after, estimate, upper_bound
 from screening.labels import Label, Outcome
 
@@ -43,7 +43,7 @@ def test_only_selected_and_blind_first_ratings_enter_the_tally():
         case(SAFE, 0.5, Label.UNSAFE),  # read for another reason: does not count
         case(HUMAN, 0.5, Label.SAFE),  # always due
     ]
-    review, safe = strata_of(cases)
+    review, safe = tally_by_stratum((each, 1) for each in cases)
     assert (safe.cases, safe.selected, safe.read, safe.unsafe, safe.inconclusive, safe.waiting) == (4, 3, 1, 1, 1, 1)
     assert (review.probability, review.cases, review.read, review.unsafe) == (1.0, 1, 1, 0)
 
@@ -79,8 +79,6 @@ def test_strata_with_unequal_probability_are_weighted_and_their_errors_recovered
     assert result.missed.at_most_per_thousand == pytest.approx(1000 * (30 / 1100 + above))
     at_shared_level = (1000 * upper_bound(1, 50, 0.975) + 100 * upper_bound(5, 50, 0.975)) / 1100
     assert result.missed.at_most_per_thousand < 800 * at_shared_level
-    assert [each.name for each in result.missed_by_stratum] == ["chat", "forum"]
-    assert result.missed_by_stratum[0].at_most_per_thousand == pytest.approx(1000 * upper_bound(1, 50))
 
 
 @pytest.mark.parametrize("confidence", [0.95, 0.8])
@@ -283,7 +281,8 @@ def test_a_case_as_its_first_reader_saw_it_knows_nothing_of_the_others() -> None
 def test_tallies_are_kept_apart_by_stratum_outcome_and_probability_and_say_which_they_are() -> None:
     one = AuditCase(stratum="chat", outcome=SAFE, probability=0.1, coin=0.05, blind_first=Label.SAFE)
     cases = [one, replace(one, probability=0.2), replace(one, stratum="forum"), replace(one, outcome=HUMAN)]
-    found = [(each.name, each.outcome, each.probability, each.cases) for each in strata_of([*cases, one])]
+    tallies = tally_by_stratum([*((each, 1) for each in cases), (one, 1)])
+    found = [(each.name, each.outcome, each.probability, each.cases) for each in tallies]
     assert sorted(found) == [
         ("chat", HUMAN, 1.0, 1),
         ("chat", SAFE, 0.1, 2),

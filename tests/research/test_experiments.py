@@ -13,7 +13,7 @@ from screening.labels import Label, Outcome
 from screening.models.simulated import Distribution, KnownSampler
 from screening.pipeline.draws import Draw, DrawRequest, SamplerError, ScreenedText, Usage
 from screening.pipeline.engine import Guard, screen
-from screening.research.comparison import compare, compare_all_codes, outcomes_by_case
+from screening.research.comparison import compare_all_codes, compare_codes, outcomes_by_case
 from screening.research.conditions import Condition, our_conditions, paper_conditions
 from screening.research.draw_file import GrowingFile, draw_lines, read_draws, read_growing
 from screening.research.experiments import (
@@ -369,18 +369,18 @@ def test_two_conditions_are_compared_on_the_cases_that_both_settle() -> None:
     items = (Item(id="planted", text=items[0].text, reference=Label.UNSAFE), *items[1:])
     book = DrawBook(len(items))
     asyncio.run(record_draws(items, ALL, book, live))
-    found = {each.name: each for each in run_book(items, ALL, book)}
-    same = compare(items, found["B=100"], found["B=100"])
+    found = {each.name: outcomes_by_case(each) for each in run_book(items, ALL, book)}
+    labels = reference_codes([item.reference for item in items])
+    same = compare_codes(labels, found["B=100"], found["B=100"])
     assert (same.only_first, same.only_second, same.p_value) == (0, 0, 1.0)
-    other = compare(items, found["B=10"], found["certified"])  # the one decides nothing, the other all
+    other = compare_codes(labels, found["B=10"], found["certified"])  # the one decides nothing, the other all
     differences = dict(other.differences)
     assert other.only_first == 0 and other.only_second == 19 and other.p_value == pytest.approx(2 / 2**19)
     assert differences["Decided correctly"].value == pytest.approx(19 / 20)
     assert differences["False negative (missed)"].value == pytest.approx(1 / 9)
     assert differences["Escalated"].value == -1.0 and differences["Calls a text"].n == 20
-    labels = reference_codes([item.reference for item in items])
-    others = [outcomes_by_case(found[name]) for name in ("certified", "recommended", "MV n=5")]
-    together = compare_all_codes(labels, outcomes_by_case(found["B=10"]), others)
+    others = [found[name] for name in ("certified", "recommended", "MV n=5")]
+    together = compare_all_codes(labels, found["B=10"], others)
     assert [each.second for each in together] == ["certified", "recommended", "MV n=5"]
     wide, narrow = dict(together[0].differences)["Calls a text"], differences["Calls a text"]
     assert wide.confidence == pytest.approx(1 - 0.05 / 3)

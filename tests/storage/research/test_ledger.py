@@ -1,18 +1,14 @@
 """The ledger of a batch's labels, on both databases: from what to what, and outcomes as this person may count them."""
 
-from screening.labels import Outcome
 from screening.review.rating_form import RatingLabel
 from screening.review.triage import Tier
 from storage.database import Database
 from storage.research.ledger import ledger
-from storage.research.recorded_draws import recorded_batch
 from storage.research.relabelled import export_relabelled
 from storage.review import claims
 from storage.review.adjudication import amend
 from storage.review.ratings import submit_rating
-from tests.storage.batch_of import batch, decide, waiting
 from tests.storage.inbox_cases import ANN, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, register
-from tests.storage.research.case_by_case import outcomes_now
 from tests.storage.research.test_relabelled import batch_of
 
 
@@ -49,12 +45,3 @@ def test_a_label_that_a_clock_set_back_dates_before_the_one_it_replaces_is_the_l
     assert (row.adjudicated_label, row.final_label) == ("unsafe", "unsafe")
     (before,) = export_relabelled(db, RESEARCHER.at(NOW), of, "key", as_of=1)
     assert (before.adjudicated_label, len(before.ratings)) == ("safe", 1)
-
-
-def test_outcomes_and_what_texts_forbid_stand_in_the_file_s_order(db: Database) -> None:
-    batch_id = batch(db, ["a quiet day", "a \u202equiet day", "another"], references="SSU")
-    first, second, _ = waiting(db)
-    decide(db, first)
-    decide(db, second, Outcome.HUMAN_REVIEW)
-    assert outcomes_now(db, RESEARCHER, batch_id) == (Outcome.SAFE, Outcome.HUMAN_REVIEW, None)
-    assert list(recorded_batch(db, RESEARCHER, batch_id).guards) == [1]
