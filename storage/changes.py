@@ -4,7 +4,7 @@ import sqlite3
 from pathlib import Path
 
 NEW_WORK = "second_look_work"
-"""What PostgreSQL tells (`storage.schema.triggers`): a case became ready, or something was done to a batch that may
+"""What PostgreSQL tells (`storage.schema.intake`): a case became ready, or something was done to a batch that may
 let its cases go on.
 """
 

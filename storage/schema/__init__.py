@@ -1,26 +1,28 @@
 """The tables. Rows are facts that are inserted and never edited; what can be derived is not stored.
 
 A case is pending while it has no row in ``screenings``; it is open in the inbox while it has a row in
-``inbox_entries`` that is not closed. Only leases, drafts, live runs, sessions and settings change in place,
-and two indexes made of rows, in the same transaction as the facts they follow: ``pending_cases``, ``batch_tallies``.
-A reading that its reader takes back at once is moved to ``readings_taken_back``, with what it brought about undone.
 ``inbox_entries`` that is not closed. Only leases, drafts, live runs, sessions, settings, heartbeats and messages on
 their way out change in place, and two indexes made of rows, in the same transaction as the facts they follow:
 ``pending_cases``, ``batch_tallies``.
+A reading that its reader takes back at once is moved to ``readings_taken_back``, with what it brought about undone.
 """
 
-from storage.schema import triggers  # noqa: F401 - made with the tables
 from storage.schema.columns import BigId, Id, Moment, StorableText, metadata
-from storage.schema.comparisons import comparison_outcomes, comparisons
 from storage.schema.engine import (
     case_errors,
     case_starts,
+    comparison_outcomes,
+    comparisons,
     live_runs,
+    message_batches,
+    message_copies,
+    message_requests,
     node_runs,
+    pipeline_activations,
+    pipeline_versions,
     preflights,
     screenings,
 )
-from storage.schema.erasure import erased_cases, erasure_requests
 from storage.schema.intake import (
     batch_tallies,
     batches,
@@ -38,15 +40,15 @@ from storage.schema.notifications import (
     process_heartbeats,
     site_faults,
 )
-from storage.schema.overnight import message_batches, message_copies, message_requests
-from storage.schema.pipelines import pipeline_activations, pipeline_versions
-from storage.schema.programs import program_texts, programs
-from storage.schema.research import case_remarks, case_tags
 from storage.schema.review import (
     acknowledgements,
     adjudications,
     case_notes,
+    case_remarks,
+    case_tags,
     drafts,
+    erased_cases,
+    erasure_requests,
     follow_ups,
     inbox_entries,
     ratings,
@@ -60,6 +62,8 @@ from storage.schema.site import (
     audit_events,
     call_limits,
     preferences,
+    program_texts,
+    programs,
     sessions,
     settings_versions,
 )

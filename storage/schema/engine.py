@@ -1,6 +1,23 @@
-"""What the engine did: node runs with every draw, outcomes, starts, errors, live views."""
+"""What the engine did: node runs with every draw, outcomes, starts, errors, live views, overnight message batches,
+comparisons; and a site's own pipelines, whose versions are never overwritten.
+"""
 
-from sqlalchemy import JSON, BigInteger, Boolean, Column, Float, ForeignKey, Index, Integer, String, Table, Text, false
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    false,
+)
 
 from storage.schema.columns import BigId, Id, Moment, StorableText, case_id, metadata
 
@@ -124,3 +141,107 @@ live_runs = Table(
     Column("updated_at", Moment, nullable=False),
     Column("viewer_seen_at", Moment, nullable=False),
 )
+
+pipeline_versions = Table(
+    "pipeline_versions",
+    metadata,
+    Column("name", String(60), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),  # from 1, by name
+    Column("version", String(64), nullable=False),  # hash of the body, as every screening names it
+    Column("body", JSON, nullable=False),
+    Column("note", StorableText, nullable=False),
+    Column("by", String(64), nullable=False),
+    Column("at", Moment, nullable=False),
+)
+
+pipeline_activations = Table(
+    "pipeline_activations",
+    metadata,
+    Column("id", BigId, primary_key=True, autoincrement=True),
+    Column("name", String(60), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("reason", StorableText, nullable=False),
+    Column("comparison", JSON),  # the figures it was decided on; None: the reason says why there are none
+    Column("by", String(64), nullable=False),
+    Column("at", Moment, nullable=False),
+    ForeignKeyConstraint(["name", "number"], ["pipeline_versions.name", "pipeline_versions.number"]),
+)
+
+message_batches = Table(
+    "message_batches",
+    metadata,
+    Column("id", Id, primary_key=True),  # begins the custom id of each of its requests
+    Column("batch_id", Id, ForeignKey("batches.id"), nullable=False),
+    Column("round", Integer, nullable=False),
+    Column("part", Integer, nullable=False),  # of a round too large for one
+    Column("seed", String(32), nullable=False),  # from which random numbers and code words come
+    Column("requests", Integer, nullable=False),
+    Column("rounds_left", Integer),  # after this one, about; None: not known
+    Column("service_id", Text),  # None: not known to have been sent
+    Column("processed", Integer, nullable=False, default=0),
+    Column("created_at", Moment, nullable=False),
+    Column("ended_at", Moment),  # every request has its answer or its failure
+    UniqueConstraint("batch_id", "round", "part"),
+)
+
+message_requests = Table(
+    "message_requests",
+    metadata,
+    Column("custom_id", String(64), primary_key=True),
+    Column("message_batch", Id, ForeignKey("message_batches.id"), nullable=False, index=True),
+    case_id(index=True),
+    Column("node", String(32), nullable=False),
+    Column("variant", String(16), nullable=False),
+    Column("number", Integer, nullable=False),  # of the draw, from 0
+    Column("code", String(1)),  # the draw
+    Column("raw", StorableText),  # of an answer that was no label
+    Column("reply_id", StorableText),
+    Column("error", String(40)),
+    Column("input_tokens", BigInteger, nullable=False, default=0),
+    Column("output_tokens", BigInteger, nullable=False, default=0),
+    Column("cache_read_tokens", BigInteger, nullable=False, default=0),
+    Column("cache_write_tokens", BigInteger, nullable=False, default=0),
+)
+
+# Other batches on the account that were looked into: not ours, or the same requests once more.
+message_copies = Table(
+    "message_copies",
+    metadata,
+    Column("service_id", String(100), primary_key=True),
+    Column("batch_id", Id, ForeignKey("batches.id")),  # None: not ours
+    Column("duplicates", Integer, nullable=False),
+)
+
+comparisons = Table(
+    "comparisons",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("batch_id", Id, ForeignKey("batches.id"), nullable=False),  # whose decided cases are screened again
+    Column("configuration", String(64), ForeignKey("configurations.version"), nullable=False),
+    Column("name", StorableText, nullable=False),
+    Column("most_cases", Integer, nullable=False),
+    Column("max_calls", BigInteger),  # caps; None is no cap
+    Column("max_cost_usd", Float),
+    Column("lost_calls", BigInteger, nullable=False, default=0, server_default="0"),  # made, but of no outcome
+    Column("created_by", String(64), nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("ended_at", Moment),  # stopped by a person, or given up
+    Column("ended_why", String(40)),
+)
+
+comparison_outcomes = Table(
+    "comparison_outcomes",
+    metadata,
+    Column("comparison_id", Id, ForeignKey("comparisons.id"), primary_key=True),
+    case_id(primary_key=True),
+    Column("outcome", String(16), nullable=False),
+    Column("node", String(32)),
+    Column("reason", String(32), nullable=False),
+    Column("calls", Integer, nullable=False),
+    Column("tokens", BigInteger, nullable=False, default=0, server_default="0"),
+    Column("cost_usd", Float),
+    Column("seconds", Float, nullable=False),
+    Column("draws", JSON, nullable=False),  # {"node/variant": one code per draw in request order}
+    Column("at", Moment, nullable=False),
+)
+Index("ix_comparison_outcomes_at", comparison_outcomes.c.at)

@@ -1,6 +1,7 @@
 """What came in: configurations, batches, their rows and their cases."""
 
 from sqlalchemy import (
+    DDL,
     JSON,
     BigInteger,
     Boolean,
@@ -12,6 +13,7 @@ from sqlalchemy import (
     String,
     Table,
     UniqueConstraint,
+    event,
     false,
 )
 
@@ -158,3 +160,18 @@ kind_tallies = Table(
     Column("kind", String(100), primary_key=True),
     Column("cases", BigInteger, nullable=False),
 )
+
+# A sign of new work, which PostgreSQL gives by a trigger made with the tables (`metadata.create_all`).
+_POSTGRESQL = (
+    """CREATE FUNCTION second_look_tell_work() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  PERFORM pg_notify('second_look_work', '');
+  RETURN NULL;
+END $$""",
+    "CREATE TRIGGER tell_ready AFTER INSERT OR UPDATE OF ready_at ON pending_cases "
+    "FOR EACH STATEMENT EXECUTE FUNCTION second_look_tell_work()",
+    "CREATE TRIGGER tell_batch AFTER UPDATE ON batches FOR EACH STATEMENT EXECUTE FUNCTION second_look_tell_work()",
+)
+
+for _statement in _POSTGRESQL:
+    made = DDL(_statement).execute_if(dialect="postgresql")  # type: ignore[no-untyped-call]
+    event.listen(metadata, "after_create", made)

@@ -201,3 +201,46 @@ acknowledgements = Table(
     Column("by", String(64), nullable=False),
     Column("at", Moment, nullable=False),
 )
+
+erasure_requests = Table(
+    "erasure_requests",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("kind", String(16), nullable=False),  # case | external_id | group
+    Column("value", StorableText, nullable=False),  # a hash of it once it is done
+    Column("reason", StorableText, nullable=False),
+    Column("requested_by", String(64), nullable=False),
+    Column("requested_at", Moment, nullable=False),
+    Column("done_by", String(64)),
+    Column("done_at", Moment),
+    Column("withdrawn_at", Moment),
+    Column("cases", Integer),  # how many were erased
+)
+
+erased_cases = Table(
+    "erased_cases",
+    metadata,
+    case_id(primary_key=True),
+    Column("request_id", Id),  # None: its time had come
+    Column("at", Moment, nullable=False, index=True),
+)
+
+case_tags = Table(
+    "case_tags",
+    metadata,
+    case_id(primary_key=True),
+    Column("tag", String(40), primary_key=True),
+    Column("by", String(64), nullable=False),
+    Column("at", Moment, nullable=False),
+)
+Index("ix_case_tags_tag", case_tags.c.tag, case_tags.c.case_id)
+
+case_remarks = Table(
+    "case_remarks",
+    metadata,
+    Column("id", BigId, primary_key=True, autoincrement=True),
+    case_id(index=True),
+    Column("author", String(64), nullable=False),
+    Column("remark", StorableText, nullable=False),
+    Column("at", Moment, nullable=False),
+)
