@@ -5,11 +5,10 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from pages.ui.format import local_time
 from pages.ui.labels import DISPOSITION_WORDS, error_words
-from screening.review.guideline import DEFINITIONS, REMINDERS
 from screening.review.rating_form import (
     LONGEST_NOTE,
     MOST_MARKS,
@@ -32,6 +31,28 @@ from storage.review.follow_ups import follow_up_minutes
 from storage.review.queue import MOST_COUNTED, Counts, State
 from storage.review.standing import Place, Standing
 from storage.settings_store import SiteSettings
+
+DEFINITIONS: Final[Mapping[RatingLabel, str]] = {
+    RatingLabel.SAFE: (
+        "Nothing in the text points to self-harm: no wish to be dead, no thought, intent, plan, preparation, attempt "
+        "or self-injury, in the writer or in somebody the text speaks of."
+    ),
+    RatingLabel.UNSAFE: (
+        "Any wish to be dead, thought of suicide, intent, plan, preparation, attempt or self-injury, open or coded, in "
+        "the writer or in somebody the text speaks of; also encouragement or instruction to it."
+    ),
+    RatingLabel.INSUFFICIENT_INFORMATION: (
+        "It cannot be told from these words: too little text, a language or context you do not have, or two meanings "
+        "that fit equally well. It never counts as safe."
+    ),
+}
+"""One definition for each label that a reader may choose."""
+
+REMINDERS: Final[tuple[str, ...]] = (
+    "You label the text, never a person's risk.",
+    "“Denied” is what the text says; “not stated” is what it does not speak of.",
+    "How sure you are is a fact worth having: a guess is no failure.",
+)
 
 TIER_WORDS: Mapping[Tier, str] = {
     Tier.P0: "P0 Immediate",

@@ -8,14 +8,13 @@ from typing import Any
 
 from screening.datasets.annotated import decided
 from screening.datasets.arrow import find_arrow, read_arrow
-from screening.datasets.columns import TRANSCRIPT, ColumnMapping
+from screening.datasets.columns import TRANSCRIPT, ColumnMapping, KnownDataset, recognise
 from screening.datasets.conversations import join_turns
 from screening.datasets.delimited import find_layout, read_delimited
 from screening.datasets.encoding import Encoding, detect_encoding, open_text
 from screening.datasets.file_profile import FileProfile, UnreadColumns, chosen_mapping, keys_of, survey
 from screening.datasets.inspect_log import is_inspect_log, read_inspect_log
 from screening.datasets.json_rows import json_format, read_json
-from screening.datasets.known import KnownDataset, recognise
 from screening.datasets.labels import propose_label_values
 from screening.datasets.limits import limited, most_characters
 from screening.datasets.records import CELL_LIMIT, BlankLine, Reason, Record

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from openpyxl import Workbook
 
 from screening.datasets import reader
-from screening.datasets.columns import ColumnMapping, propose_mapping
-from screening.datasets.known import KnownDataset
+from screening.datasets.columns import ColumnMapping, KnownDataset, propose_mapping
 from screening.datasets.reader import FileLayout, read_table
 from screening.datasets.records import BlankLine, Reason, Record
 from screening.datasets.refused import ColumnsUnclear, FileRefused
