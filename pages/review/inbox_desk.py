@@ -77,10 +77,6 @@ class Desk:
     near: tuple[NearText, ...] = ()
     asked: bool = False
 
-    def is_lost(self, now: datetime) -> bool:
-        """Whether the case is not read and its lease has ended."""
-        return self.mine is None and (self.claim is None or self.claim.expires_at <= now)
-
     @property
     def only_named(self) -> bool:
         """Whether only the address names the case: this person neither holds it nor has read it."""

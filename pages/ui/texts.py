@@ -8,8 +8,6 @@ from html import escape
 from typing import Any
 from urllib.parse import urlsplit
 
-import streamlit as st
-
 from screening.text.conversation import SENT, PlacedTurn, Question, Role, Thread
 from screening.text.display import shown_offset, visible
 from screening.text.risk_statements import RiskStatement, StatementKind, risk_statements
@@ -103,11 +101,6 @@ def text_html(text: str, *, label: str = "", max_height_px: int = 320, phrases: 
         f'aria-label="{escape(label or "Text", quote=True)}" style="max-height:{max_height_px}px">'
         f"{marked_html(text, phrases)}</div>"
     )
-
-
-def show_text(text: str, *, label: str = "", max_height_px: int = 320) -> None:
-    """Show the text on the page, escaped."""
-    st.html(text_html(text, label=label, max_height_px=max_height_px))
 
 
 ROLE_WORDS = {Role.USER: "User", Role.ASSISTANT: "Assistant", Role.SYSTEM: "System", Role.TOOL: "Tool"}

@@ -26,7 +26,7 @@ from storage.batches.batch_state import (
     standings,
 )
 from storage.database import Database, insert_once
-from storage.identifiers import Entropy, new_id
+from storage.identifiers import new_id
 from storage.schema import batches, pending_cases, screenings
 
 RATE_WINDOW = timedelta(seconds=60)
@@ -113,12 +113,12 @@ class BatchSummary:
     progress: Progress
 
 
-def create_batch(db: Database, by: Acting, new: NewBatch, entropy: Entropy | None = None) -> str:
+def create_batch(db: Database, by: Acting, new: NewBatch) -> str:
     """Begin a batch that takes in rows, and return its id; with a submission known before, that one's. Raises
     Forbidden.
     """
     require(by.actor, Action.SCREEN_TEXT if new.kind == "interactive" else Action.CREATE_BATCH)
-    batch_id = new_id(by.now, entropy) if entropy else new_id(by.now)
+    batch_id = new_id(by.now)
     row = asdict(new)
     row |= {"id": batch_id, "configuration": row.pop("configuration_version"), "intake": dict(new.intake)}
     row["reach"] = new.reach.value

@@ -1,13 +1,13 @@
 """One text that a person submits and watches: handed in, looked at by whoever handed it in, stopped by them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, bindparam, delete, exists, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, delete, exists, select
 
 from screening.datasets.rows import NewCase
 from screening.labels import Outcome
@@ -229,14 +229,6 @@ def record_viewer(db: Database, case_id: str, now: datetime) -> None:
     """Record that somebody is watching this case."""
     with db.write() as conn:
         _note_viewer(conn, case_id, shared_now(conn, now), now)
-
-
-def record_viewers(db: Database, case_ids: Sequence[str], now: datetime) -> None:
-    """Record that somebody still watches each of these cases; nothing of one that they left or that was withdrawn."""
-    table = live_runs.c
-    with db.write() as conn:
-        watched = update(live_runs).where(table.case_id.in_(case_ids), table.viewer_seen_at > _NEVER)
-        conn.execute(watched.values(viewer_seen_at=shared_now(conn, now)))
 
 
 def forget_viewer(db: Database, case_id: str, now: datetime) -> None:

@@ -408,13 +408,12 @@ _THIRD = (
     .where(is_open(), LATER_READING, _entry.reading == "third")
     .order_by(_entry.routine, _entry.due_at, _entry.case_id)
     .limit(bindparam("most", type_=Integer))
-    .offset(bindparam("first", type_=Integer))
 )
 """Written once: every open inbox of a senior asks every few seconds."""
 
 
-def disagreements(db: Database, actor: Actor, limit: int = 50, offset: int = 0) -> tuple[Disagreement, ...]:
+def disagreements(db: Database, actor: Actor, limit: int = 50) -> tuple[Disagreement, ...]:
     """The cases that wait for a senior, most urgent first. Raises Forbidden."""
     require(actor, Action.ADJUDICATE)
-    rows = db.rows(_THIRD, {"reader": actor.id, "most": limit, "first": offset})
+    rows = db.rows(_THIRD, {"reader": actor.id, "most": limit})
     return tuple(record(Disagreement, row, tier=Tier(row.tier), read_by_me=bool(row.mine)) for row in rows)

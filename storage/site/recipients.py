@@ -161,11 +161,9 @@ def list_recipients(db: Database, actor: Actor) -> tuple[Recipient, ...]:
         return _recipients(conn)
 
 
-def active_recipients(
-    conn: Connection, kinds: Collection[Kind] = (Kind.SERVICE, Kind.WEBHOOK)
-) -> tuple[Recipient, ...]:
+def active_recipients(conn: Connection) -> tuple[Recipient, ...]:
     """Those that are told, in the on-call order, inside the caller's transaction."""
-    return tuple(one for one in _recipients(conn) if one.active and one.kind in kinds)
+    return tuple(one for one in _recipients(conn) if one.active and one.kind in (Kind.SERVICE, Kind.WEBHOOK))
 
 
 def told_of_urgent(db: Database) -> tuple[Recipient, ...]:

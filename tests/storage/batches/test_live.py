@@ -46,19 +46,6 @@ def test_nothing_is_watched_for_ever(db: Database) -> None:
         assert conn.execute(select(func.count()).where(pending_cases.c.case_id == gone)).scalar() == 1
 
 
-def test_those_who_watch_are_noted_together_and_who_left_is_not_brought_back(db: Database) -> None:
-    batch(db, ["a", "b"], kind="interactive")
-    batch(db, ["c"], kind="interactive")
-    watched, other, left = take(db, 3, interactive=True)
-    for case_id in (watched, other):
-        _age(db, case_id, AFTER * 2)
-    single_texts.stop(db, LOCAL_USER.at(NOW), left)
-    single_texts.withdraw(db, other, NOW)
-    single_texts.record_viewers(db, [watched, other, left], NOW)
-    assert single_texts.find_unwatched(db, NOW, AFTER) == [left]
-    assert set(db.values(select(live_runs.c.case_id))) == {watched, left}
-
-
 def test_a_text_that_was_stopped_is_let_go_of_at_once(db: Database) -> None:
     batch(db, ["a text"], kind="interactive")
     (case_id,) = waiting(db)
