@@ -25,6 +25,7 @@ from screening.research.conditions import (
     our_conditions,
     paper_conditions,
 )
+from screening.research.draw_file import draw_lines
 from screening.research.evaluation import SUICIDE_WATCH
 from screening.research.experiments import Drawn, Measured, consistent_misses, deciding, encode_items, gap_counts
 from screening.research.recording import fill_draws
@@ -233,6 +234,14 @@ def try_setting(db: Database, ask: Ask, trial: WhatIf) -> Measured:
     found = experiment(db, ask)
     guards = guards_in(db, ask.actor, ask.batch_id, found.batch.rows)
     return found.drawn.measure(Condition(name="what-if", pipeline=trial.pipeline()), guards).summary
+
+
+def draw_file(db: Database, ask: Ask) -> str:
+    """The recorded draws as `evaluate --draws` reads them, so that it asks for the missing ones alone. No text is in
+    it, and it is given to who may see results.
+    """
+    found = recorded_batch(db, ask.actor, ask.batch_id)
+    return "".join(draw_lines(found.book, found.items))
 
 
 def count_gaps(db: Database, ask: Ask) -> tuple[str, tuple[tuple[float, int], ...]]:

@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping
 
 import streamlit as st
 
-from jobs.evaluating import Evaluated, ask_of, evaluate_batch
+from jobs.evaluating import Ask, Evaluated, ask_of, draw_file, evaluate_batch
 from pages.research import evaluation_view as view
 from pages.research.choices import choose_batch, provenance, show_open
 from pages.research.comparison_view import show_comparison
 from pages.research.corrected_view import show_corrected
 from pages.ui import context
+from pages.ui.auth import check_before
 from pages.ui.compute import compute
 from screening.research.evaluation import SUICIDE_WATCH
 from screening.research.experiments import Measured
@@ -43,14 +44,20 @@ def _notes(found: Evaluated, batch: BatchSummary) -> None:
         st.info(f"{when}: {count_of(pending, 'text')} of this batch.")
 
 
-def _show_unsettled(results: tuple[Measured, ...]) -> None:
+def _show_unsettled(ask: Ask, results: tuple[Measured, ...]) -> None:
+    """Which conditions lack draws, and the way to record them: the batch's own draws, and the command that goes on."""
     short = [f"{each.name}: {each.unsettled:,}" for each in results if each.unsettled]
-    if short:
-        st.warning(
-            f"Too few responses were recorded to settle some texts under every condition ({', '.join(short)}). These "
-            "conditions show limits instead of rates. `python -m screening evaluate` on the file records what is "
-            "missing, and says what that costs before it begins."
-        )
+    if not short:
+        return
+    st.warning(
+        f"Too few responses were recorded to settle some texts under every condition ({', '.join(short)}). These "
+        "conditions show limits instead of rates. To record what is missing, download the recorded responses and run "
+        "the command on the uploaded file: it asks for the missing ones only, and says how many calls and dollars that "
+        "takes before it begins (`--max-usd` sets a limit)."
+    )
+    st.code("python -m screening evaluate FILE --format csv --draws draws.jsonl --record all.jsonl", language="sh")
+    data = check_before(Action.VIEW_RESULTS, lambda: draw_file(db, ask))
+    st.download_button("Recorded responses", data=data, file_name="draws.jsonl", on_click="ignore")
 
 
 st.title("Evaluation")
@@ -70,7 +77,7 @@ _notes(found, chosen)
 if labels == "adjudicated":
     show_corrected(db, ask)
     st.stop()
-_show_unsettled(found.results[:-1])
+_show_unsettled(ask, found.results[:-1])
 subset = SUICIDE_WATCH if found.of_subset else None
 parts: Mapping[str, Callable[[], None]] = {
     "Results": lambda: view.show_results(view.table_of(found, subset)),

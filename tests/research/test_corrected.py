@@ -1,6 +1,7 @@
 """Corrected evaluation: what is read of everything is exact, and limits hold what nobody read as often as they say."""
 
 from itertools import product
+from math import comb
 
 import numpy as np
 import pytest
@@ -155,10 +156,23 @@ def _site(rng: np.random.Generator, texts: int = 500) -> tuple[np.ndarray, ...]:
     return truth, references, told, against, picked
 
 
-@pytest.mark.parametrize("drawn", [25, 100])
-def test_few_reviews_cover_the_truth_where_mixing_labels_does_not(drawn: int) -> None:
+def _fewest(runs: int, nominal: float = 0.94) -> int:
+    """How many of these runs limits of the nominal level hold at least, but for one time in twenty.
+
+    Limits of .94 hold 275 of 300; those of .90 hold so many in about one time in five, those of .88 in one of 40.
+    """
+    tail = 0.0
+    for held in range(runs + 1):
+        tail += comb(runs, held) * nominal**held * (1 - nominal) ** (runs - held)
+        if tail > 0.05:
+            return held
+    return runs
+
+
+@pytest.mark.parametrize(("drawn", "runs"), [(25, 80), (100, 300)])
+def test_few_reviews_cover_the_truth_where_mixing_labels_does_not(drawn: int, runs: int) -> None:
     """500 texts, 25 picked off the list and some drawn: mixed with unread labels a Wilson interval covers in 3%."""
-    rng, runs, mixed, covered, widths = np.random.default_rng(8), 80, 0, dict.fromkeys("afpw", 0), []
+    rng, mixed, covered, widths = np.random.default_rng(8), 0, dict.fromkeys("afpw", 0), []
     for _ in range(runs):
         truth, references, told, against, picked = _site(rng)
         chosen = picked.copy()
@@ -178,12 +192,12 @@ def test_few_reviews_cover_the_truth_where_mixing_labels_does_not(drawn: int) ->
             covered[key] += one.low - 1e-9 <= value <= one.high + 1e-9  # type: ignore[operator]
         widths.append(found.rates["accuracy"]["it"].width)
     assert mixed / runs < 0.5
-    assert min(covered.values()) / runs >= 0.9, covered  # two standard errors below 95%
+    assert min(covered.values()) >= _fewest(runs), covered
     assert np.mean(widths) < (0.35 if drawn == 25 else 0.12)
 
 
 def test_reviewers_who_overlook_a_fifth_leave_the_truth_within_the_limits() -> None:
-    rng, covered, runs = np.random.default_rng(9), 0, 80
+    rng, covered, runs = np.random.default_rng(9), 0, 200
     for _ in range(runs):
         truth, references, told, against, picked = _site(rng)
         chosen = picked.copy()
@@ -192,13 +206,13 @@ def test_reviewers_who_overlook_a_fifth_leave_the_truth_within_the_limits() -> N
         found = corrected(references, {"it": told}, 1.0 * against, _reviews(said, picked), sensitivity=0.8)
         unsafe, one = (told != HUMAN) & (truth == 1), found.rates["fnr"]["it"]
         covered += one.low <= float((told == 0)[unsafe].mean()) <= one.high  # type: ignore[operator]
-    assert covered / runs >= 0.94
+    assert covered >= _fewest(runs)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("together", [0.1, 0.5])
 def test_limits_hold_as_often_as_they_say(together: float) -> None:
-    random, runs, held = np.random.default_rng(11), 60, dict.fromkeys((*RATES, "wrong", "differences"), 0)
+    random, runs, held = np.random.default_rng(11), 200, dict.fromkeys((*RATES, "wrong", "differences"), 0)
     for run in range(runs):
         unsafe, benchmark = make_benchmark(random, together)
         study = Study(benchmark=benchmark, readings=read_texts(draw_sample(benchmark, REVIEWS, run), unsafe))
@@ -212,4 +226,4 @@ def test_limits_hold_as_often_as_they_say(together: float) -> None:
         for name, found, truth in pairs:
             assert found.low is not None and found.high is not None
             held[name] += found.low - 1e-9 <= truth <= found.high + 1e-9
-    assert min(held.values()) >= 0.88 * runs  # 2.5 standard errors below 95%
+    assert min(held.values()) >= _fewest(runs), held

@@ -2,12 +2,15 @@
 
 import csv
 import io
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from sqlalchemy import func, select, update
 
+from commands.__main__ import main
 from jobs import evaluating
 from jobs.evaluating import Ask, experiment
 from pages.research.evaluation_view import Load, results_frame, sweep_counts, table_of, what_if_figures
@@ -16,6 +19,7 @@ from screening.evaluation.metrics import from_counts
 from screening.labels import Label
 from screening.pipeline.draws import ScreenedText
 from screening.research.conditions import Condition, WhatIf, budget_conditions
+from screening.research.draw_file import read_draws
 from screening.research.experiments import run_conditions
 from screening.research.recording import Item
 from screening.research.replay import Record
@@ -27,7 +31,7 @@ from storage.database import Database
 from storage.identifiers import new_id
 from storage.research.columns import guards_in
 from storage.research.confusion import confusion
-from storage.research.recorded_draws import recording_state
+from storage.research.recorded_draws import recorded_batch, recording_state
 from storage.research.relabelled import export_relabelled
 from storage.research.standing import batch_now
 from storage.review.claims import claim_next
@@ -88,6 +92,46 @@ def test_where_few_draws_were_recorded_there_are_limits_and_no_comparison(
             assert app.selectbox(key="compare_one").value == "single-agent"
             assert "B=100" not in app.selectbox(key="compare_other").options
             assert "n = 4" in " ".join(app.dataframe[0].value.astype(str).to_numpy().ravel())
+
+
+def test_the_missing_draws_alone_are_asked_for_with_the_batch_s_own_file(
+    page_database: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The file of the page, and the command that it names, on the file that was uploaded."""
+    rows = sample_rows(every=16)
+    batch_id = screened(page_database, rows)
+    source, draws, whole = tmp_path / "rows.csv", tmp_path / "draws.jsonl", tmp_path / "all.jsonl"
+    source.write_bytes(rows)
+    draws.write_text(evaluating.draw_file(page_database, asked(page_database, batch_id)))
+    found = recorded_batch(page_database, LOCAL_USER, batch_id)
+    options = ["--draws", str(draws), "--record", str(whole), "--sampler", "simulated", "--conditions", "all"]
+    assert main(["evaluate", str(source), "--format", "csv", *options, "--json"]) == 0
+    printed = capsys.readouterr()
+    assert not any(row["unsettled"] for row in json.loads(printed.out)["conditions"])
+    with whole.open() as lines:
+        after = read_draws(lines, found.items)
+    assert after.draws > found.book.draws > 0
+    assert f"{after.draws - found.book.draws:,} draws fetched" in printed.err
+    for key, one in found.book.nodes.items():
+        assert after.nodes[key].codes.startswith(one.codes)
+
+
+def test_paid_calls_are_one_number_also_where_a_batch_went_past_the_first_hopeless_draw(
+    page_database: Database, batch_id: str
+) -> None:
+    """What the batch did counts all that was paid; its rule replayed counts to the first hopeless draw."""
+    found = evaluating.evaluate_batch(page_database, asked(page_database, batch_id))
+    run = node_runs.c
+    with page_database.read() as conn:
+        runs = conn.execute(select(run.draws, run.calls, run.ended).where(run.batch_id == batch_id)).all()
+        stored = conn.execute(select(func.sum(screenings.c.calls))).scalar_one()
+    assert any(one.ended == "curtailed" for one in runs) and all(one.calls == len(one.draws) for one in runs)
+    paid = sum(one.calls for one in runs)
+    assert paid == stored == found.results[-1].metrics.calls
+    assert paid == recording_state(page_database, LOCAL_USER, batch_id).calls
+    drawn = experiment(page_database, asked(page_database, batch_id))
+    replayed = drawn.drawn.measure(drawn.own).metrics.calls
+    assert replayed is not None and replayed < paid
 
 
 def _read(db: Database, most: int) -> None:
