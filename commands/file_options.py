@@ -33,7 +33,7 @@ def add_mapping_options(parser: argparse.ArgumentParser) -> None:
         words = f"the {role}{ROLE_WORDS.get(role, ' (an empty NAME: none)')}"
         of_file.add_argument(f"--{role}-column", default=None, metavar="NAME", help=words)
     of_file.add_argument(
-        "--unread-column", action="append", metavar="NAME", help="a column of sentences that stays unread, on purpose"
+        "--unread-column", action="append", metavar="NAME", help="a column that stays unread, on purpose"
     )
     of_file.add_argument("--labels", default=None, metavar="A=unsafe,B=safe,C=none", help="values of the label column")
     of_file.add_argument("--join-lists", action="store_true", help="join texts that are lists of strings")

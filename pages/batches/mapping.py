@@ -113,7 +113,7 @@ def confirm_columns(
         conversation = choose_conversation(columns, begun_with.conversation if begun_with else None, suffix)
         rest = [one for one in columns if one not in {*texts, *chosen.values()}]
         unread = st.multiselect(
-            "Columns of sentences that stay unread",
+            "Columns that stay unread",
             rest,
             default=[one for one in proposed.unread if one in rest] if proposed else [],
             format_func=shown.__getitem__,

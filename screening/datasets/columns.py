@@ -52,6 +52,10 @@ TRANSCRIPT = "transcript"
 _DERIVED = ("cleaned text",)
 _SCREENED = ("text", "reply")
 _PLACE = re.compile(r"(.+) \((?:column \d+|question [^()]*)\)")
+_RATING = re.compile(
+    r"\b(?:(?:un)?safe|suicid|risk|harm|self harm|label|severity|ideation|rating|flagged|ground truth|gold)"
+    r"|\b(?:rater|annotator|coder|judge|reviewer|expert) ?\d"
+)
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -216,6 +220,15 @@ def names_people(column: str) -> bool:
     (True, False, False)
     """
     return _known_as(column) in PEOPLE
+
+
+def names_a_rating(column: str) -> bool:
+    """Whether the name is that of a label, though no known one.
+
+    >>> names_a_rating("is_safe"), names_a_rating("rater1"), names_a_rating("annotator")
+    (True, True, False)
+    """
+    return _RATING.search(_known_as(column)) is not None
 
 
 def is_known(column: str) -> bool:

@@ -3,7 +3,9 @@
 import codecs
 import io
 import re
+import unicodedata
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from screening.datasets.refused import FileRefused
@@ -32,6 +34,8 @@ _LEGACY = [
     "euc_kr",
 ]
 _MOSTLY_ASCII = 0.05
+_SHIFTED = re.compile(rb"\+(?:[AB]|I[A-D])[A-Za-z0-9+/]{1,400}(?:-|(?![A-Za-z0-9+/]))")
+"""Letters and punctuation as UTF-7 writes them in ASCII: ``caf+AOk-``."""
 _ESCAPED = re.compile("[\udc80-\udcff]")
 _ENCODED_SURROGATE = re.compile("\udced[\udca0-\udcbf][\udc80-\udcbf]")
 _OTHER = re.compile("[^\x00-\x7f\udc80-\udcff]")
@@ -63,6 +67,8 @@ def detect_encoding(source: Source) -> Encoding:
     if marked and marked != "utf-8-sig":
         return _check(source, Encoding(name=marked))
     fitting, escaped = _count_utf8(source)
+    if fitting == escaped == 0 and (shifted := _utf7(source)):
+        raise FileRefused(f"The text is in UTF-7 ({shifted} in it is a letter or a mark). Save it as UTF-8.")
     if marked or escaped == 0 or escaped <= fitting:
         return Encoding(name=marked or "utf-8", unreadable_bytes=escaped)
     return _check(source, Encoding(name=_guess(source), guessed=True))
@@ -80,6 +86,19 @@ def _guess_utf16(head: bytes) -> str | None:
         return "utf-16-le"
     if pairs and head[::2].count(0) > 0.4 * pairs and head[1::2].count(0) < 0.1 * pairs:
         return "utf-16-be"
+    return None
+
+
+def _utf7(source: Source) -> str | None:
+    """The first part of an ASCII file that only UTF-7 writes, which spells no ASCII so."""
+    for chunk in _chunks(source):
+        for found in _SHIFTED.findall(chunk):
+            with suppress(UnicodeDecodeError):
+                said = found.decode("utf-7")
+                if all("\x7f" < one < "\u2100" and unicodedata.category(one)[0] in "LMPSZ" for one in said) and (
+                    len(said) > 1 or (not found.strip(b"-").isupper() and not "\u017f" < said < "\u2000")
+                ):  # one sign may be a word in capitals: REST+API
+                    return str(found[:20], "ascii")
     return None
 
 

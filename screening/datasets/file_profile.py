@@ -16,13 +16,14 @@ from screening.datasets.columns import (
     ColumnMapping,
     Shape,
     is_derived,
+    names_a_rating,
     normalised_name,
     of_a_person,
     propose_mapping,
     rivals,
 )
 from screening.datasets.conversations import ConversationCell, RefusedTurns
-from screening.datasets.labels import label_of
+from screening.datasets.labels import label_of, map_label
 from screening.datasets.listed import holds_turns, join_list, parts_of
 from screening.datasets.records import (
     COLUMN_LIMIT,
@@ -51,6 +52,8 @@ _DIGEST = 8
 LOOKED_AT = 20_000
 """Characters of an unread cell that are looked through."""
 SENTENCES_COUNTED = 200
+FEW_VALUES = 10
+"""Most different values of a column that may be an unknown label."""
 _SAY_CUT = ("truncated", "is_truncated", "text_truncated")
 _BETWEEN_PARTS = re.compile("[,;|/]")
 _ROUNDED = re.compile(r"\d(?:[.,]\d+)?E\+\d{1,3}", re.IGNORECASE)
@@ -122,6 +125,9 @@ class UnreadColumns:
         self._filled: Counter[str] = Counter()
         self._sentences: dict[str, Counter[int]] = {name: Counter() for name in self._looked_at}
         self._stated: set[str] = set()
+        reading = mapping.conversation
+        labeled = mapping.label is not None or (reading is not None and reading.reply_label is not None)
+        self._values: dict[str, set[str]] = {} if labeled else {name: set() for name in self._looked_at}
 
     def watch(self, records: Iterable[Record | BlankLine]) -> Iterator[Record | BlankLine]:
         """The same records."""
@@ -134,6 +140,8 @@ class UnreadColumns:
 
     def _look(self, name: str, cell: str) -> None:
         self._filled[name] += 1
+        if (values := self._values.get(name)) is not None and len(values) <= FEW_VALUES:
+            values.add((label_of(cell) or "").strip().casefold())
         seen = self._sentences[name]
         if not isinstance(cell, NestedValue) and len(seen) < SENTENCES_COUNTED and is_sentence(cell):
             seen[hash(cell)] += 1
@@ -141,7 +149,7 @@ class UnreadColumns:
             self._stated.add(name)
 
     def require_known(self, columns: tuple[str, ...]) -> None:
-        """ColumnsUnclear where one holds sentences, or an outright statement of risk."""
+        """ColumnsUnclear where one holds sentences or an outright statement of risk, or looks like the label."""
         asked = [name for name in self._looked_at if name in self._stated or self._holds_sentences(name)]
         if asked:
             named = ", ".join(asked)
@@ -151,11 +159,27 @@ class UnreadColumns:
                 columns=columns,
             )
 
+        if labels := [name for name, values in self._values.items() if _looks_like_label(name, values)]:
+            raise ColumnsUnclear(
+                f"{count_of(len(labels), 'column')} could be the label, and would not be read: {', '.join(labels)}. "
+                f"Say which is the label (--label-column), or that it stays unread. "
+                f"{HOW_TO_SAY.format(option='unread', name=labels[0])}",
+                columns=columns,
+            )
+
     def _holds_sentences(self, name: str) -> bool:
         """Whether a fifth of its cells are sentences, and they are not the same few over and over."""
         seen = self._sentences[name]
         found = seen.total()
         return len(seen) >= SENTENCES_COUNTED or (5 * found >= self._filled[name] > 0 < found <= 3 * len(seen))
+
+
+def _looks_like_label(name: str, values: set[str]) -> bool:
+    """Whether all that stands in it is safe or unsafe, or its name says that it rates and its values are few."""
+    filled = values - {""}
+    if not filled or len(values) > FEW_VALUES:
+        return False
+    return all(map_label(one) for one in filled) or names_a_rating(name)
 
 
 def is_sentence(cell: str) -> bool:

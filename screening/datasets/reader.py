@@ -1,5 +1,6 @@
 """A file as a table: described once, then read row by row, each row accepted or rejected with a reason."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -182,13 +183,20 @@ class FileLayout:
         return limited(join_turns(records, mapping), most_characters(self.source), longest=None)
 
 
+_UNIT = re.compile(
+    r"\([^()]{1,20}\)|free text|text|string|str|varchar|object|int(?:eger|64)?|float(?:64)?|number"
+    r"|bool(?:ean)?|date(?:time)?",
+    re.IGNORECASE,
+)
+
+
 def _without_descriptions(records: Iterator[Record | BlankLine]) -> Iterator[Record | BlankLine]:
     """The records, of which the first ones are no rows where they say what the columns are, as survey tools write."""
     first = list(islice(records, 2))
     about = [one for one in first if isinstance(one, Record) and one.fields is not None]
     if len(about) == 2 and _import_ids(about[1]):
         first = [_description(one) for one in about]
-    elif about and _kinds_of_answer(about[0]):
+    elif about and (_kinds_of_answer(about[0]) or _units(about[0])):
         first = [_description(about[0]), *first[1:]] if first[0] is about[0] else first
     yield from first
     yield from records
@@ -206,6 +214,12 @@ def _kinds_of_answer(record: Record) -> bool:
     said = {cell for cell in cells if cell}
     kinds = {"Response", "Open-Ended Response"}
     return bool(said & kinds) and (not cells[0] or said <= kinds | {"Other (please specify)"})
+
+
+def _units(record: Record) -> bool:
+    """Whether it says of each column what it is measured in: ``(text)``, ``(0/1)``, ``string``."""
+    said = [cell.strip() for cell in (record.fields or {}).values() if cell and cell.strip()]
+    return len(said) > 1 and all(_UNIT.fullmatch(cell) for cell in said)
 
 
 def _description(record: Record) -> Record:

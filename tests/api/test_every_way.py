@@ -1,0 +1,150 @@
+"""A file is read, rejected or refused in the same way on the page, by the command and through the API."""
+
+import argparse
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from commands.file_options import add_mapping_options, mapped_table
+from jobs.intake import receiver
+from pages.batches.file_check import check, profile, read_mapped
+from screening.datasets.columns import ColumnMapping, ConversationReading, Shape
+from screening.datasets.mapping import FileMapping, mapping_json, read_mapping
+from screening.datasets.reader import Table
+from screening.datasets.refused import FileRefused
+from screening.datasets.rows import NewCase
+from screening.labels import Label
+from screening.settings import Settings
+from screening.text.conversation import Role
+from storage.database import Database
+from storage.schema import cases
+from tests.api.test_api import Site
+
+FIELD = Path(__file__).parent.parent / "fixtures" / "field"
+SPEAKERS = (("Reed", Role.USER), ("Moss", Role.ASSISTANT))
+
+
+def said(text: str, shape: Shape | None = None, labels: dict[str, Label | None] | None = None, **more: str) -> str:
+    """A mapping as it is kept."""
+    reading = ConversationReading(shape=shape, speakers=SPEAKERS) if shape else None
+    columns = ColumnMapping(text=text, conversation=reading, **more)  # type: ignore[arg-type]
+    return mapping_json(FileMapping(columns=columns, labels=labels or {}))
+
+
+TALK = said("transcript", Shape.TRANSCRIPT, id="id")
+CATEGORY = said("text", labels={"0": Label.SAFE, "1": Label.UNSAFE}, id="id", label="category")
+YES_NO = said("text", labels={"No, not at all": Label.SAFE, "Yes, in the past month": Label.UNSAFE}, label="label")
+S, U = "safe", "unsafe"
+
+Read = tuple[int, int, list[str | None]] | str
+"""Accepted, rejected, labels of the accepted ones; or words of the refusal."""
+
+TABLE: list[tuple[str | bytes, str | None, Read]] = [
+    ("f03_cut.jsonl", None, (1, 0, [None])),
+    ("f03_removed_body.jsonl", None, (0, 2, [])),
+    ("f03_turns.jsonl", said("messages", Shape.MESSAGES, id="id"), (0, 2, [])),
+    ("f04_transcripts.csv", TALK, (1, 1, [None])),
+    ("f05_hf_classlabel.parquet", None, (3, 0, [S, U, S])),
+    ("f06_plain60.csv", None, (60, 0, [None] * 60)),
+    ("f07_label_lists.jsonl", None, (4, 0, [S, U, None, None])),
+    ("f08_qualtrics.csv", None, "text"),
+    ("f08_qualtrics.csv", said("Q3_TEXT", id="ResponseId"), (2, 2, [None, None])),
+    ("f09_ls_min.json", None, (2, 1, [None, S])),
+    ("f09_ls_two_questions.json", None, "could be the label"),
+    ("f09_ls_two_questions.json", said("text", label="label (question risk)"), (1, 0, [S])),
+    ("f10_prodigy.jsonl", None, (3, 0, [None, U, None])),
+    ("f11_columns.csv", None, (1, 0, [None])),
+    ("f12_labels.csv", YES_NO, (2, 0, [S, U])),
+    ("f13_spark.csv", None, "backslash"),
+    ("f15_category.csv", CATEGORY, (3, 0, [S, U, S])),
+    ("f16_whatsapp_ios.txt", None, "'Reed' speaks"),
+    ("f16_whatsapp_ios.txt", said("transcript", Shape.TRANSCRIPT), (1, 0, [None])),
+    ("f18_rounded_ids.csv", None, (3, 0, [None] * 3)),
+    ("id,text\n1,caf\u00e9 tonight\n".encode("utf-7"), None, "UTF-7"),
+    (b"id,text,label\n(n),(text),(0/1)\n1,soup,safe\n", None, (1, 1, [S])),
+    (b"id,text,score\nint,string,float\n1,soup,2\n", None, (1, 1, [None])),
+    *[(f"id,text,{name}\n1,soup,{a}\n2,rain,{b}\n".encode(), None, f"could be the label, and would not be read: {name}")
+      for name, a, b in (("suicidal", 0, 1), ("is_safe", "yes", "no"), ("rater1", 1, 0), ("x", "safe", "unsafe"))],
+    (b"id,text,kind,phone\n1,me+you-all,a,+4471-2\n2,REST+API and ribs+BBQ-,b,1\n", None, (2, 0, [None, None])),
+]  # fmt: skip
+
+
+@pytest.fixture
+def site(db: Database, tmp_path: Path) -> Iterator[Site]:
+    made = Site(db, tmp_path / "data")
+    yield made
+    made.close()
+
+
+def by_page(path: Path, kept: FileMapping) -> Read:
+    try:
+        if kept.columns is None:
+            table = profile(path, path.name, None)
+            if isinstance(table, FileRefused):
+                raise table
+        else:
+            table = read_mapped(path, path.name, None, kept.columns)
+    except FileRefused as refused:
+        return str(refused)
+    found = check(table, _receive)
+    assert found.accepted == sum(isinstance(row, NewCase) for row in table.rows(_receive))
+    return of_table(table.with_labels(kept.labels))
+
+
+def by_command(path: Path, saved: Path | None) -> Read:
+    parser = argparse.ArgumentParser()
+    add_mapping_options(parser)
+    try:
+        return of_table(mapped_table(path, path.name, parser.parse_args(["--mapping", str(saved)] if saved else [])))
+    except FileRefused as refused:
+        return str(refused)
+
+
+def by_api(site: Site, content: bytes, mapping: str | None) -> Read:
+    made = site.made()
+    headers = {"Authorization": f"Bearer {made.token}", "Idempotency-Key": "file"}
+    params = {} if mapping is None else {"mapping": mapping}
+    answer = site.client.post("/api/v1/batches", params=params, headers=headers, content=content)
+    if answer.status_code == 422:
+        return str(answer.json()["error"])
+    assert answer.status_code == 202, answer.text
+    for _ in range(400):
+        found = site.get(made, f"batches/{answer.json()['id']}")[1]
+        if found["state"] != "taking_in":
+            break
+        time.sleep(0.02)
+    with site.db.read() as connection:
+        labels = connection.scalars(select(cases.c.reference).order_by(cases.c.row)).all()
+    return found["accepted"], found["rejected"], list(labels)
+
+
+def of_table(table: Table) -> Read:
+    rows = list(table.rows(_receive))
+    taken = [row for row in rows if isinstance(row, NewCase)]
+    return len(taken), len(rows) - len(taken), [row.reference and row.reference.value for row in taken]
+
+
+_receive = receiver(Settings())
+
+
+@pytest.mark.parametrize(("file", "mapping", "owed"), TABLE)
+def test_every_file_is_read_alike_on_page_by_command_and_through_the_api(
+    site: Site, tmp_path: Path, file: str | bytes, mapping: str | None, owed: Read
+) -> None:
+    path, saved = FIELD / str(file), None
+    if isinstance(file, bytes):
+        path = tmp_path / "invented"
+        path.write_bytes(file)
+    if mapping is not None:
+        saved = tmp_path / "mapping.json"
+        saved.write_text(mapping)
+    kept = FileMapping() if mapping is None else read_mapping(mapping)
+    every = by_page(path, kept), by_command(path, saved), by_api(site, path.read_bytes(), mapping)
+    for found in every:
+        if isinstance(owed, str):
+            assert isinstance(found, str) and owed in found
+        else:
+            assert found == owed
