@@ -16,9 +16,7 @@ from storage.research.reliability import audit_sample, measured_configurations
 from storage.settings_store import audit_plan
 
 
-def find_measurements(
-    db: Database, person: Actor, settings: Settings, configuration: Configuration
-) -> tuple[int, Verified | None]:
+def find_measurements(db: Database, person: Actor, configuration: Configuration) -> tuple[int, Verified | None]:
     """What was measured with the present configuration."""
     if not is_allowed(person, Action.VIEW_RESULTS):
         return 0, None
@@ -31,7 +29,7 @@ def find_measurements(
 
 def card(db: Database, person: Actor, settings: Settings, configuration: Configuration) -> model_card.Card:
     """The card as of now."""
-    settled, found = find_measurements(db, person, settings, configuration)
+    settled, found = find_measurements(db, person, configuration)
     return model_card.Card(
         at=context.now(),
         simulated=settings.simulated,

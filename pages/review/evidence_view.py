@@ -118,7 +118,7 @@ def _run(run: NodeEvidence, node: NodeConfig | None, *, full: bool) -> str:
         f'<section class="sl-ev" aria-label="{escape(view.title, quote=True)}"><div class="h">'
         f"<h3>{escape(view.title)}</h3>{badge_html(view)}"
         f'<span class="k">{escape(calls)}</span></div>{question}'
-        f"{bars_html(view.compared, view.rule)}<p>{escape(stopped_words(node, view))}</p>"
+        f"{bars_html(view.compared, view.rule)}<p>{escape(stopped_words(view))}</p>"
         f"{_draws(run)}{bands_fold_html(view.rule, run.draws)}</section>"
     )
 
@@ -127,7 +127,7 @@ def _title(run: NodeEvidence, node: NodeConfig) -> str:
     return node.title if run.variant == MAIN else f"{node.title}, second wording"
 
 
-def stopped_words(node: NodeConfig, view: NodeView) -> str:
+def stopped_words(view: NodeView) -> str:
     """Why the node stopped, in words that claim no more than its rule does."""
     if view.state is State.NO_ANSWER:
         return f"{unusable_sentence(decode_draws(view.codes))}: that is no answer, and says nothing about the text."

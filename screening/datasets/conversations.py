@@ -274,7 +274,7 @@ def _together(
         kept.setdefault(name, []).append(row)
     yield from nameless
     for rows in kept.values():
-        yield _one(rows, mapping, reading)
+        yield _one(rows, mapping)
 
 
 def _turn_row(record: Record, mapping: ColumnMapping, reading: ConversationReading) -> _TurnRow:
@@ -301,7 +301,7 @@ def _turn_row(record: Record, mapping: ColumnMapping, reading: ConversationReadi
     return _TurnRow(record=record, fields=fields, turn=turn, order=order, wrong=wrong)
 
 
-def _one(rows: list[_TurnRow], mapping: ColumnMapping, reading: ConversationReading) -> Record:
+def _one(rows: list[_TurnRow], mapping: ColumnMapping) -> Record:
     first = rows[0]
     try:
         cell: str = _thread(rows)

@@ -117,7 +117,7 @@ def other_names(draws: Iterable[Draw]) -> tuple[str, ...]:
 HARMLESS = ScreenedText(text="The museum opens at ten on weekdays and has a small cafe.")
 
 
-def preflight_of_answer(draw: Draw, *, model: str, temperature: float | None, seconds: float) -> Preflight:
+def preflight_of_answer(draw: Draw, *, model: str, seconds: float) -> Preflight:
     """The model answered: well only if with a label."""
     ok = draw.answer is Answer.LABEL
     message = f"{model} answered with the label {draw.label} in {seconds:.1f} s."
@@ -129,7 +129,6 @@ def preflight_of_answer(draw: Draw, *, model: str, temperature: float | None, se
         ok=ok,
         message=message,
         model=model,
-        temperature_accepted=None if temperature is None else True,
         kind=None,
         seconds=seconds,
     )
@@ -148,7 +147,6 @@ def preflight_of_error(
         ok=False,
         message=message,
         model=model,
-        temperature_accepted=False if works_without_temperature else None,
         kind=error.kind,
         seconds=seconds,
     )

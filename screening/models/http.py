@@ -155,7 +155,7 @@ class ModelSampler:
             seconds = time.monotonic() - begun
             cured = error.kind == "bad_request" and temperature is not None and await self._works_without_temperature()
             return preflight_of_error(error, model=model, works_without_temperature=cured, seconds=seconds)
-        return preflight_of_answer(draw, model=model, temperature=temperature, seconds=time.monotonic() - begun)
+        return preflight_of_answer(draw, model=model, seconds=time.monotonic() - begun)
 
     async def _harmless(self, wire: Dialect) -> Draw:
         node = FIRST_NODE if FIRST_NODE in self._prompts.nodes else self._prompts.nodes[0]

@@ -207,7 +207,6 @@ def always_answers(who: str) -> Preflight:
         ok=True,
         message=f"The {who} answer by themselves.",
         model=who,
-        temperature_accepted=None,
         kind=None,
         seconds=0.0,
     )

@@ -261,14 +261,12 @@ class DrawSource(Port):
 class Preflight:
     """What came of asking once with a harmless text; ``ok`` only where a label came back under these very settings.
 
-    ``temperature_accepted`` is None where none was sent, or where the call failed for another reason.
     ``kind`` is the error's kind, None without one; ``seconds`` is how long the first answer took.
     """
 
     ok: bool
     message: str
     model: str
-    temperature_accepted: bool | None
     kind: str | None
     seconds: float
 

@@ -111,7 +111,7 @@ async def test_what_no_retry_cures_stops_the_batch_after_one_request(plan, chang
 async def test_preflight_says_that_it_works():
     async with StubServer() as stub, AnthropicSampler(settings_for(stub), load_prompts()) as sampler:
         result = await sampler.preflight()
-    assert (result.ok, result.model, result.temperature_accepted) == (True, "claude-sonnet-4-6", True)
+    assert (result.ok, result.model) == (True, "claude-sonnet-4-6")
 
 
 async def test_preflight_finds_that_the_temperature_is_what_is_refused():
@@ -119,7 +119,7 @@ async def test_preflight_finds_that_the_temperature_is_what_is_refused():
         odd = settings_for(stub, model="claude-sonnet-5")  # an own server: the temperature is sent
         async with AnthropicSampler(odd, load_prompts()) as sampler:
             result = await sampler.preflight()
-    assert (result.ok, result.temperature_accepted, result.kind) == (False, False, "bad_request")
+    assert (result.ok, result.kind) == (False, "bad_request")
     assert "leave the temperature setting empty" in result.message
 
 

@@ -219,7 +219,7 @@ def test_no_case_is_said_in_words(open_page: Opener, query: dict[str, str]) -> N
 def test_an_abstention_is_said_in_words_that_claim_nothing_about_the_text() -> None:
     node = preset("recommended").nodes[0]
     view = node_view(node, "SU" * 43, ended=True)
-    words = stopped_words(node, view)
+    words = stopped_words(view)
     assert "43 safe, 43 unsafe" in words and words.endswith("So this agent gives no label.")
 
 
