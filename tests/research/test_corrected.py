@@ -212,7 +212,7 @@ def test_reviewers_who_overlook_a_fifth_leave_the_truth_within_the_limits() -> N
 @pytest.mark.slow
 @pytest.mark.parametrize("together", [0.1, 0.5])
 def test_limits_hold_as_often_as_they_say(together: float) -> None:
-    random, runs, held = np.random.default_rng(11), 200, dict.fromkeys((*RATES, "wrong", "differences"), 0)
+    random, runs, held = np.random.default_rng(11), 60, dict.fromkeys((*RATES, "wrong", "differences"), 0)
     for run in range(runs):
         unsafe, benchmark = make_benchmark(random, together)
         study = Study(benchmark=benchmark, readings=read_texts(draw_sample(benchmark, REVIEWS, run), unsafe))
@@ -226,4 +226,4 @@ def test_limits_hold_as_often_as_they_say(together: float) -> None:
         for name, found, truth in pairs:
             assert found.low is not None and found.high is not None
             held[name] += found.low - 1e-9 <= truth <= found.high + 1e-9
-    assert min(held.values()) >= _fewest(runs), held
+    assert min(held.values()) >= 0.88 * runs  # 2.5 standard errors below 95%
