@@ -66,8 +66,8 @@ def detect_encoding(source: Source) -> Encoding:
     marked = next((name for mark, name in _MARKS if head.startswith(mark)), None) or _guess_utf16(head)
     if marked and marked != "utf-8-sig":
         return _check(source, Encoding(name=marked))
-    fitting, escaped = _count_utf8(source)
-    if fitting == escaped == 0 and (shifted := _utf7(source)):
+    fitting, escaped, shifted = _count_utf8(source)
+    if fitting == escaped == 0 and shifted:
         raise FileRefused(f"The text is in UTF-7 ({shifted} in it is a letter or a mark). Save it as UTF-8.")
     if marked or escaped == 0 or escaped <= fitting:
         return Encoding(name=marked or "utf-8", unreadable_bytes=escaped)
@@ -89,29 +89,30 @@ def _guess_utf16(head: bytes) -> str | None:
     return None
 
 
-def _utf7(source: Source) -> str | None:
-    """The first part of an ASCII file that only UTF-7 writes, which spells no ASCII so."""
-    for chunk in _chunks(source):
-        for found in _SHIFTED.findall(chunk):
-            with suppress(UnicodeDecodeError):
-                said = found.decode("utf-7")
-                if all("\x7f" < one < "\u2100" and unicodedata.category(one)[0] in "LMPSZ" for one in said) and (
-                    len(said) > 1 or (not found.strip(b"-").isupper() and not "\u017f" < said < "\u2000")
-                ):  # one sign may be a word in capitals: REST+API
-                    return str(found[:20], "ascii")
+def _utf7(chunk: bytes) -> str | None:
+    """The first part of ASCII that only UTF-7 writes, which spells no ASCII so."""
+    for found in _SHIFTED.findall(chunk):
+        with suppress(UnicodeDecodeError):
+            said = found.decode("utf-7")
+            if all("\x7f" < one < "\u2100" and unicodedata.category(one)[0] in "LMPSZ" for one in said) and (
+                len(said) > 1 or (not found.strip(b"-").isupper() and not "\u017f" < said < "\u2000")
+            ):  # one sign may be a word in capitals: REST+API
+                return str(found[:20], "ascii")
     return None
 
 
-def _count_utf8(source: Source) -> tuple[int, int]:
-    """How many characters beyond ASCII are UTF-8, and how many bytes are not."""
+def _count_utf8(source: Source) -> tuple[int, int, str | None]:
+    """How many characters beyond ASCII are UTF-8, how many bytes are not, and what only UTF-7 writes."""
     fitting = escaped = 0
+    shifted: str | None = None
     decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
     for chunk in _chunks(source):
+        shifted = shifted or _utf7(chunk)
         if not (text := decoder.decode(chunk)).isascii():
             surrogates = len(_ENCODED_SURROGATE.findall(text))
             fitting += len(_OTHER.findall(text)) + 3 * surrogates
             escaped += len(_ESCAPED.findall(text))
-    return fitting, escaped + len(_ESCAPED.findall(decoder.decode(b"", final=True)))
+    return fitting, escaped + len(_ESCAPED.findall(decoder.decode(b"", final=True))), shifted
 
 
 def _chunks(source: Source) -> Iterator[bytes]:
