@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 _FAULTS = {
     "workers": "No worker is running: nothing is screened.",
     "model": "The model gives no usable answers: nothing is screened.",
-    "files": "Rows of a file are missing and nobody takes them in.",
+    "files": "Part of a file was not imported. Those texts are not screened or reviewed.",
     "anchor": "The anchor of the audit log could not be written to its second place.",
 }
 

@@ -63,6 +63,6 @@ how_to_read(
     "- *First reviewed*: of the cases that arrived in the period, those opened by its end. *Overdue*: opened after "
     "their target, or not at all when it passed. *Within target*: of the cases opened or past their target.\n"
     "- *Reviews* and *Transferred* are those made in the period, whenever the case arrived.\n"
-    "- *Open at end*: all that nobody had closed by then, whenever it arrived.\n- To print, use the browser's own "
-    "command (Ctrl+P).",
+    "- *Open at end*: all that nobody had closed by then, whenever it arrived.\n- To print, press "
+    "Ctrl+P.",
 )

@@ -75,10 +75,8 @@ def choose(settings: Settings, own: PipelineVersion | None, key: str) -> Choice:
         index=0 if own else list(words).index(settings.preset),
         format_func=words.__getitem__,
         key=f"{key}_preset",
-        help="Pooled draws: every answer informs all labels. Certified: evidence levels calibrated and proven for "
-        "the budget, beyond every certificate Ville's bound; for each mix-up by itself: none above 0.025, about a "
-        "fifth more calls. Ville's bound: the rule as sites used it before, safe held to 0.001 against unsafe only. "
-        "Paper: successive elimination, twelve times the calls.",
+        help="When an agent has asked its model often enough. They differ in the error bound and in how many "
+        "responses it takes; *Paper* takes about twelve times as many. See Methods.",
     )
     if own and chosen == OWN:
         st.caption("Its error bounds and limits are part of the pipeline: see Pipelines.")

@@ -285,7 +285,7 @@ def show_what_if(ask: Ask, evaluated: Evaluated, audit_rate: float, reach: Reach
     trial = WhatIf(
         safe_given_unsafe=one.select_slider("δ for unsafe labeled safe", LEVELS, 0.001),
         other_errors=two.select_slider("δ for every other error", LEVELS, 0.025),
-        budget=three.slider("Calls per agent at most", 6, 150, 100),
+        budget=three.slider("Max responses per agent", 6, 150, 100),
         abstentions_go_on=one.toggle("If undecided, try the next agent"),
         confirm_safe=two.toggle('Require a second agent to confirm "safe"'),
     )

@@ -118,7 +118,7 @@ def missed_sentence(found: Verified) -> str:
     """The estimate and its bound in words."""
     missed = found.estimates.missed
     if not found.at_most:
-        return f"not yet: nothing of {count_of(found.called_safe, 'text')} called safe has been read for the plan"
+        return f"not yet: nothing of {count_of(found.called_safe, 'text')} labeled safe has been checked by a reviewer"
     bound = f"{at_most_words(found)} at 95% confidence at every look together"
     return (
         f"estimated {per_thousand(missed.per_thousand)}, {f'no bound: {MOVED}' if has_moved(found) else bound} "
@@ -194,7 +194,7 @@ def _spectrum(found: Verified, severities: Mapping[int | None, int]) -> Iterable
         levels = sorted(severities, key=lambda level: -1 if level is None else level)
         yield _table((_level(level), f"{severities[level]:,}") for level in levels)
     else:
-        yield "<p>No audited text has been read as unsafe yet.</p>"
+        yield "<p>No checked text has been reviewed as unsafe yet.</p>"
     yield "<h2>Texts without risk (STARD 21b)</h2>"
     yield "<p>Not told apart: the form asks for no other condition of whoever wrote a text.</p>"
     yield "<h2>From the outcome to its reading (STARD 22)</h2>"

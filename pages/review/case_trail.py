@@ -181,7 +181,7 @@ def _record(
 METHOD_WORDS = {
     Method.SINGLE: "one review",
     Method.AGREEMENT: "two reviews agree",
-    Method.SENIOR: "a senior decided",
+    Method.SENIOR: "senior adjudication",
     Method.DISCUSSION: "consensus discussion",
     Method.AMENDMENT: "changed",
 }

@@ -42,11 +42,11 @@ DEFINITIONS: Final[Mapping[RatingLabel, str]] = {
         "the writer or in somebody the text speaks of; also encouragement or instruction to it."
     ),
     RatingLabel.INSUFFICIENT_INFORMATION: (
-        "It cannot be told from these words: too little text, a language or context you do not have, or two meanings "
-        "that fit equally well. It never counts as safe."
+        "Cannot be determined from this text: too short, an unfamiliar language, missing context, or two meanings that "
+        "fit equally well. Never counts as safe."
     ),
 }
-"""One definition for each label that a reader may choose."""
+"""One definition for each label that a reviewer may choose."""
 
 REMINDERS: Final[tuple[str, ...]] = (
     "You label the text, never a person's risk.",
@@ -68,7 +68,7 @@ WHY_WORDS: Mapping[str, str] = {
     "person_needed": "AI undecided, needs a clinician",
     "unsettled": "Awaiting review",
     "addresses_model": "May address the AI",
-    "not_screenable": "Could not be screened: length, language or characters",
+    "not_screenable": "Not screened: length, language or characters",
     "failed": "Screening failed",
     "not_screened": "Not screened",
 }
@@ -80,7 +80,7 @@ STATE_WORDS: Mapping[State, str] = {
     State.READ: "awaiting second review",
     State.SENIOR: "awaiting a senior",
     State.RESERVED: "on hold or transferred",
-    State.SKIPPED: "skipped by you",
+    State.SKIPPED: "skipped",
 }
 
 LABEL_WORDS: Mapping[RatingLabel, str] = {

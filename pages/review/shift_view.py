@@ -68,7 +68,7 @@ def first_look_words(found: TierShift) -> tuple[str, str, str]:
     if (within := within_target(found)) is None:
         return name, "not yet", "no P0 case was reviewed or overdue"
     value = wait_words(found.median) if found.looked_at else "none reviewed"
-    return name, value, f"median of {found.looked_at:,} · within its target {rate_text(within)}"
+    return name, value, f"median of {found.looked_at:,} · on time: {rate_text(within)}"
 
 
 @st.cache_data(max_entries=2, show_spinner=False)

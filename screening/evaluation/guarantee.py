@@ -74,7 +74,7 @@ class Guarantee:
             due = f", {count_of(self.waiting, 'reading')} of the sample still due" if self.waiting else ""
             unclear = count_of(self.inconclusive_safe, "called safe is", "called safe are")
             also = due + (f", {unclear} inconclusive and may be misses" if self.inconclusive_safe else "")
-            also += f", {self.lost_safe:,} called safe can no longer be read blind" if self.lost_safe else ""
+            also += f", {self.lost_safe:,} labeled safe can no longer be reviewed blinded" if self.lost_safe else ""
             return f"cannot be guaranteed yet: {self.read} of {self.readings_required}{also}"
         if self.standing is Standing.FAILED:
             return (

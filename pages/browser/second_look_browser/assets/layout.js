@@ -24,7 +24,7 @@ export class Layout {
     this.who = make("span", { class: "sld-who" });
     this.alert = make("p", { class: "sld-alert", role: "alert" });
     this.receipt = make("div", { class: "sld-receipt", role: "status" });
-    this.points = make("ul", { class: "sld-points", "aria-label": "What does not fit together" });
+    this.points = make("ul", { class: "sld-points", "aria-label": "Disagreement" });
     this.drafted = make("p", { class: "sld-drafted" });
     this.formPlace = make("div", { class: "sld-formplace" });
     this.bar = make("div", { class: "sld-bar" });
