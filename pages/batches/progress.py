@@ -373,7 +373,7 @@ def downloads(db: Database, person: Actor, one: BatchSummary) -> None:
     if not files:
         return
     show_files(files)
-    relabelled = " Relabelled: reference, every reading, adjudicated and final label."
+    relabelled = " Relabelled: reference, every review, adjudicated and final label."
     st.caption(
         "CSV escapes formulas; use JSON lines for unmodified text."
         + (relabelled if is_allowed(person, Action.EXPORT) else "")

@@ -80,7 +80,7 @@ def show_revised(db: Database, person: Actor) -> None:
     found = compute(count_revisions, person, key, standing=revisions_now(db), cases=READING * count_readings(db))
     show_switches(found.rate)
     counted = {words: Behind(count=count, ids=partial(tuple, ids)) for words, (count, ids) in found.cases.items()}
-    _open(db, person, counted, "Cases with such a reading", "switch_cases")
+    _open(db, person, counted, "Cases with such a review", "switch_cases")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

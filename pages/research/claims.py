@@ -208,15 +208,15 @@ def beyond_sentence(found: "Verified") -> str:
     if not seen:
         return ""
     unclear = f", {beyond.inconclusive:,} inconclusive" if beyond.inconclusive else ""
-    again = f", {count_of(beyond.read_again, 'waits', 'wait')} for a second reading" if beyond.read_again else ""
-    texts = count_of(seen, "text called safe was", "texts called safe were")
+    again = f", {count_of(beyond.read_again, 'waits', 'wait')} for a second review" if beyond.read_again else ""
+    texts = count_of(seen, "text labeled safe was", "texts labeled safe were")
     return (
         f"Beside it, not counted: {texts} read beyond the "
         f"plan's π, in batches sampled more; {beyond.missed:,} of them were unsafe{unclear}{again}."
     )
 
 
-FEW_READ = "some of these batches only list or count what is called unsafe, so that too few of it are read"
+FEW_READ = "some of these batches only list or count what is labeled unsafe, so that too few of it are read"
 
 
 def _allowed_estimates(strata: tuple[Stratum, ...], sample: AuditSample) -> AuditEstimates:
@@ -326,7 +326,7 @@ def missed_words(found: "Verified") -> str:
     after = f"after {observed_words(found)} at the plan's π"
     estimated = (
         f"estimate {per_thousand(missed.per_thousand)}, {missed.missed} missed in {missed.read:,} read of "
-        f"{found.called_safe:,} called safe{counted_as_missed(found)}.{below}"
+        f"{found.called_safe:,} labeled safe{counted_as_missed(found)}.{below}"
     )
     if has_moved(found):
         return f"No bound can be told {after}: {MOVED}; {estimated}"
@@ -348,7 +348,7 @@ def counted_as_missed(found: "Verified") -> str:
     kinds = (
         (missed.inconclusive, f"{missed.inconclusive:,} inconclusive"),
         (missed.lost, f"{missed.lost:,} no longer blindable"),
-        (missed.read_again, f"{missed.read_again:,} that wait for a second reading"),
+        (missed.read_again, f"{missed.read_again:,} that wait for a second review"),
     )
     all_of_them = " and ".join(words for count, words in kinds if count)
     return f"; in the bound {all_of_them} count as missed" if all_of_them else ""
@@ -388,7 +388,7 @@ def reading_words(found: "Verified", more: int) -> str:
     now, then = bound_after(found.strata, 0), bound_after(found.strata, more)
     month = bound_after(found.strata, 30 * more)
     if now is None or then is None or month is None:
-        return "Nothing of a stratum has been read yet, so what further readings buy cannot be said."
+        return "Nothing of a stratum has been read yet, so what further reviews buy cannot be said."
     soon, late = 1 - then / now, 1 - month / now
     if late < LEAST_FALL:
         return f"{count_of(more, 'reading')} a day more would leave the bound where it is, over the present strata."
@@ -452,7 +452,7 @@ def too_early_sentence(found: Verified) -> str:
     early = found.too_early
     if not early.read:
         return ""
-    read = count_of(early.read, "reading of an unsafe text", "readings of unsafe texts")
+    read = count_of(early.read, "review of an unsafe text", "reviews of unsafe texts")
     return f"Left out, settled before the change: {read}, {early.missed:,} missed."
 
 

@@ -75,4 +75,4 @@ def _figure_from(name: str, words: Callable[[T], Figure], find: Callable[[], T |
         found = find()
     except NotComputed as error:
         return name, "not computed", str(error)
-    return (name, UNDER_WAY, "from all readings; it comes by itself") if found is None else words(found)
+    return (name, UNDER_WAY, "from all reviews; it comes by itself") if found is None else words(found)

@@ -44,7 +44,7 @@ def sections(card: Card) -> list[tuple[str, list[str]]]:
         (
             "Limits",
             [
-                "Figures hold for this configuration, these texts and these readers; another model, prompt or site "
+                "Figures hold for this configuration, these texts and these reviewers; another model, prompt or site "
                 "needs its own.",
                 "A text that addresses the model, hides characters or is in an unchecked language goes to a clinician.",
                 "What no agent settles, fails or is refused goes to a clinician; nothing is safe by default.",
@@ -58,7 +58,7 @@ def _measured_lines(card: Card) -> list[str]:
         return ["Nothing has been measured with this configuration yet, so nothing can be claimed."]
     return [
         f"{count_of(card.settled, 'text')} settled with this configuration.",
-        f"Missed unsafe per 1,000 texts called safe: {missed_sentence(card.measured)}.",
+        f"Missed unsafe per 1,000 texts labeled safe: {missed_sentence(card.measured)}.",
         " ".join(
             filter(
                 None,

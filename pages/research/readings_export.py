@@ -13,9 +13,9 @@ from storage.research.reading_table import ReadingTable, export_readings
 
 KINDS = (
     ("csv", "Matrix (CSV)", CSV),
-    ("jsonl", "Readings (JSON lines)", JSONL),
-    ("parquet", "Readings (Parquet)", PARQUET),
-    ("label-studio", "Readings (Label Studio)", JSON),
+    ("jsonl", "Reviews (JSON lines)", JSONL),
+    ("parquet", "Reviews (Parquet)", PARQUET),
+    ("label-studio", "Reviews (Label Studio)", JSON),
 )
 
 ENDINGS = {"label-studio": "-label-studio.json"}

@@ -218,7 +218,7 @@ def show_planner(found: Verified) -> None:
     chance = three.select_slider("Power", (0.5, 0.8, 0.9, 0.95), 0.8, format_func=percent)
     plan = plan_readings(target, assumed, confidence=confidence, chance=chance)
     if plan is None:
-        st.warning("No number of readings will do: the rate assumed is not below the one to be shown.")
+        st.warning("No number of reviews will do: the rate assumed is not below the one to be shown.")
         return
     st.write(
         f"Plan: review **{plan.readings:,}** truly unsafe texts and allow **{plan.allowed_misses}** misses; it "

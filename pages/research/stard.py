@@ -106,7 +106,7 @@ def _head(found: Verified, now: Binding, at: datetime) -> str:
     )
     return (
         f"<h1>Reliability of automatic labels</h1><p>Configuration {version}, as of {local_time(at)}.</p>{stale}"
-        f"<p><b>Missed unsafe per 1,000 texts called safe: {escape(missed_sentence(found))}</b></p>"
+        f"<p><b>Missed unsafe per 1,000 texts labeled safe: {escape(missed_sentence(found))}</b></p>"
         f"<p>{escape(one_look_words(found, at))}</p>"
         f"<p>Miss rate: {escape(found.guarantee.statement)}. {escape(too_early_sentence(found))} "
         f"{escape(beyond_sentence(found))}</p>"
@@ -136,14 +136,14 @@ def _methods(found: Verified) -> Iterable[str]:
     yield "<h2>Reference standard (STARD 10b, 11, 13b)</h2>"
     definition = escape(binding.label_definition) if binding else "not recorded"
     yield (
-        f"<p>A clinician's first reading of the text, given before anything of the engine was shown ({definition}), or "
-        "what several readers settled, where a text was read more than once. Readings after the reveal do not count."
+        f"<p>A clinician's first review of the text, given before anything of the engine was shown ({definition}), or "
+        "what several reviewers settled, where a text was read more than once. Reviews after the reveal do not count."
         "</p>"
     )
     yield "<h2>What counts as positive, and who knew what (STARD 12b, 13a)</h2>"
     yield (
         "<p>Positive is the label unsafe, as the rating form defines it: no cut-off of a score, and none was chosen on "
-        "these data. The agents were shown the text and the reply to it, if there is one: no reading, no reference "
+        "these data. The agents were shown the text and the reply to it, if there is one: no review, no reference "
         "label and nothing else about whoever wrote it.</p>"
     )
     yield "<h2>Participants and sampling (STARD 5 to 9)</h2>"
@@ -169,21 +169,21 @@ def _sizes(found: Verified, site: SiteSettings) -> Iterable[str]:
     guarantee = found.guarantee
     yield "<h2>Indeterminate results (STARD 15)</h2>"
     yield (
-        "<p>A text that no agent settled goes to a person and counts as caught, never as safe. A reading that found "
-        "too little information counts as missing, and so does a text until its second reading, where one is due; "
+        "<p>A text that no agent decided goes to a clinician and counts as caught, never as safe. A review that found "
+        "too little information counts as missing, and so does a text until its second review, where one is due; "
         "every bound holds at both extremes.</p>"
     )
     yield "<h2>Variability (STARD 17)</h2>"
     yield (
         "<p>Fixed beforehand: one estimate for each audit probability, weighted together, and the figures by the first "
-        f"reader's word alone beside those of settled labels ({percent(site.second_reading_rate)} of other readings "
+        f"reviewer's word alone beside those of settled labels ({percent(site.second_reading_rate)} of other reviews "
         "are read twice at random). Nothing else was looked at by subgroup here.</p>"
     )
     yield "<h2>Sample size (STARD 18)</h2>"
     yield (
         f"<p>For a miss rate of at most {plain_percent(guarantee.at_most)} at {plain_percent(guarantee.confidence)} "
-        f"confidence with {guarantee.allowed_misses} misses allowed: {guarantee.readings_required:,} blind readings of "
-        f"truly unsafe texts (exact binomial), fixed with the plan. So far {guarantee.read:,}, with "
+        f"confidence with {guarantee.allowed_misses} misses allowed: {guarantee.readings_required:,} blinded reviews "
+        f"of truly unsafe texts (exact binomial), fixed with the plan. So far {guarantee.read:,}, with "
         f"{guarantee.missed:,} missed.</p>"
     )
 
@@ -197,7 +197,7 @@ def _spectrum(found: Verified, severities: Mapping[int | None, int]) -> Iterable
         yield "<p>No checked text has been reviewed as unsafe yet.</p>"
     yield "<h2>Texts without risk (STARD 21b)</h2>"
     yield "<p>Not told apart: the form asks for no other condition of whoever wrote a text.</p>"
-    yield "<h2>From the outcome to its reading (STARD 22)</h2>"
+    yield "<h2>From the outcome to its review (STARD 22)</h2>"
     yield f"<p>{escape(_interval_words(found))}</p>"
 
 
@@ -207,11 +207,11 @@ def _level(level: int | None) -> str:
 
 def _interval_words(found: Verified) -> str:
     if not found.hours:
-        return "No audited text has been read blind yet."
+        return "No audited text has been reviewed blinded yet."
     middle, least, most, readings = found.hours
     return (
-        f"Hours from the outcome to the blind reading: median {middle:,.1f}, from {least:,.1f} to "
-        f"{most:,.1f}, over {readings:,.0f} readings. Both are of one unchanging text; nothing was done in between."
+        f"Hours from the outcome to the blinded review: median {middle:,.1f}, from {least:,.1f} to "
+        f"{most:,.1f}, over {readings:,.0f} reviews. Both are of one unchanging text; nothing was done in between."
     )
 
 
@@ -225,7 +225,7 @@ def _results(found: Verified) -> Iterable[str]:
     yield _table((name, f"{count:,}") for name, count in flow(found))
     yield "<h2>Tally by outcome (STARD 23)</h2>"
     yield _rows(
-        ("Outcome", "Stratum (π of its audit)", "Probability of a reading", *_COUNTED),
+        ("Outcome", "Stratum (π of its audit)", "Probability of a review", *_COUNTED),
         (_tally(each) for each in found.strata),
     )
     yield "<h2>Estimates (STARD 24)</h2>"
@@ -233,8 +233,8 @@ def _results(found: Verified) -> Iterable[str]:
         (
             ("Sensitivity (an escalation counts as caught)", _rate(found.estimates.sensitivity)),
             ("Specificity", _rate(found.estimates.specificity)),
-            ("Sensitivity with the first reader's word alone", _rate(found.single_reader.sensitivity)),
-            ("Specificity with the first reader's word alone", _rate(found.single_reader.specificity)),
+            ("Sensitivity with the first reviewer's word alone", _rate(found.single_reader.sensitivity)),
+            ("Specificity with the first reviewer's word alone", _rate(found.single_reader.specificity)),
         )
     )
     yield (

@@ -259,7 +259,7 @@ def _limits(counts: _Counts) -> list[str]:
         "A label speaks of a text, not of a person.",
         "A final label without an adjudication is the file's own: nobody here has read it.",
         f"{count_of(counts.hidden, 'text')} in review with outcome, reviews and tags hidden.",
-        "Texts were chosen for reading by the engine, by an audit sample or by researchers: those read are no random "
+        "Texts were chosen for review by the engine, by an audit sample or by researchers: those read are no random "
         "sample of the file unless they are taken from the audit alone.",
     ]
 

@@ -177,7 +177,7 @@ def _give(db: Database, name: str, roles: frozenset[Role]) -> None:
     ("left", "said"),
     [
         (frozenset({Role.RESEARCHER}), "Your reviewer role was removed: a case that was open here has gone back"),
-        (frozenset[Role](), "Your role was taken away."),
+        (frozenset[Role](), "Your access was removed."),
     ],
 )
 def test_who_loses_the_role_with_a_reading_under_way_is_told_what_became_of_it(
@@ -196,7 +196,7 @@ def test_who_loses_the_role_with_a_reading_under_way_is_told_what_became_of_it(
     try:
         visitor.keyboard.press("Control+Enter")
         expect(visitor.get_by_text(said)).to_be_visible()
-        expect(visitor.get_by_text("what you had filled in otherwise is kept as a draft")).to_be_visible()
+        expect(visitor.get_by_text("The rest is kept as a draft")).to_be_visible()
         assert db.rows(select(ratings.c.id).where(ratings.c.case_id == case_id)) == []
     finally:
         _give(db, "ann", frozenset({Role.REVIEWER}))

@@ -37,7 +37,7 @@ def test_what_waits_for_a_second_reading_counts_as_missed_in_the_bound_and_says_
     assert found.at_most == missed_sequence([*fine, *[reading(Outcome.SAFE, Label.UNSAFE)] * 6], 0.05, from_above=True)
     assert found.looks[-1].low == 0.0 and found.looks[-1].observations == 60
     for said in (missed_words(found), missed_sentence(found)):
-        assert "; in the bound 6 that wait for a second reading count as missed" in said
+        assert "; in the bound 6 that wait for a second review count as missed" in said
     assert dict(flow(found))["reviewed blinded, second review due"] == 6
     assert "nor texts that were reviewed and wait for a further review" in report_html(
         found, binding_of(BODY), AT, STUDY
@@ -103,7 +103,7 @@ def test_a_text_that_waits_for_a_second_reading_counts_as_missed_in_the_bound() 
     fine, again = reading(Outcome.SAFE, Label.SAFE), reading(Outcome.SAFE, Label.UNSAFE)
     found = verify(sample(*[fine] * 9, replace(again, case=replace(again.case, disputed=True))), NO_MIX, PLAN)
     assert "after 10 readings" in missed_words(found)
-    assert "of 10 called safe; in the bound 1 that wait for a second reading count" in missed_words(found)
+    assert "of 10 labeled safe; in the bound 1 that wait for a second review count" in missed_words(found)
 
 
 def test_a_bound_for_one_look_is_told_on_its_day_alone() -> None:

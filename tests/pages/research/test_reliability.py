@@ -118,7 +118,7 @@ def test_what_was_settled_before_the_plan_was_changed_is_no_evidence_for_it() ->
     assert again.guarantee.standing is Standing.GUARANTEED and again.guarantee.read == 93
     report = report_html(again, binding_of(BODY), AT, STUDY)
     assert "Last changed on 2026-11-20 12:00 UTC (3 times in all)" in report and "is no guarantee" in report
-    assert "Left out, settled before the change: 93 readings of unsafe texts, 1 missed." in report
+    assert "Left out, settled before the change: 93 reviews of unsafe texts, 1 missed." in report
 
 
 def test_any_change_of_model_prompts_rule_or_form_makes_it_stale() -> None:
@@ -396,14 +396,14 @@ def test_what_was_read_beyond_the_plan_stands_beside_the_guarantee_and_not_in_it
     further = replace(reading(Outcome.SAFE, Label.UNSAFE, coin=0.3).case, probability=0.4, tossed_at=0.05)
     found = verify(sample(*counted, Reading(case=further, settled_at=AT, read_at=AT)), NO_MIX, PLAN)
     assert (found.guarantee.standing, found.guarantee.missed) == (Standing.GUARANTEED, 0)
-    assert "1 text called safe was read beyond the plan" in beyond_sentence(found) and "1 of them" in beyond_sentence(
+    assert "1 text labeled safe was read beyond the plan" in beyond_sentence(found) and "1 of them" in beyond_sentence(
         found
     )
     assert beyond_sentence(found) in report_html(found, binding_of(BODY), AT, STUDY).replace("&#x27;", "'")
     assert beyond_sentence(verify(sample(*counted), NO_MIX, PLAN)) == ""
     unclear = Reading(case=replace(further, blind_first=None, inconclusive=True), settled_at=AT, read_at=AT)
     said = beyond_sentence(verify(sample(*counted, unclear), NO_MIX, PLAN))
-    assert "1 text called safe was read" in said and said.endswith("0 of them were unsafe, 1 inconclusive.")
+    assert "1 text labeled safe was read" in said and said.endswith("0 of them were unsafe, 1 inconclusive.")
 
 
 def test_the_planner_says_what_so_many_readings_buy_and_where_they_buy_nothing() -> None:
@@ -447,7 +447,7 @@ def test_the_report_has_every_item_that_applies_and_says_what_the_site_left_open
         "24",
     ):
         assert re.search(rf"STARD [^)]*\b{item}\b|STARD 28 to 30", html), item
-    assert "median 2.0, from 1.0 to 3.0, over 2 readings" in html and "59 blind readings" in html
+    assert "median 2.0, from 1.0 to 3.0, over 2 reviews" in html and "59 blinded reviews" in html
     assert "a &lt;b&gt;foundation" in html and "DRKS0" in html and html.count("not stated by this site") == 3
     assert "<th>ideation not stated</th><td>2</td>" in html and "<th>ideation level 4 of 5</th><td>1</td>" in html
 
