@@ -108,7 +108,7 @@ def why_words(why: str, *, settled: bool = False) -> str:
     """Why a case has its tier; a reason without words of its own is shown as it is.
 
     >>> why_words("unsettled"), why_words("not_screened:no_worker")
-    ('Awaiting review', 'Not screened: no worker is running')
+    ('Awaiting review', 'Not screened: no background service is running')
 
     ``settled``: the engine's view is shown beside it, and the engine had decided. Until then such a case is given the
     reason of those that were not settled, so that nothing gives it away.

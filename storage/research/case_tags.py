@@ -106,4 +106,4 @@ def _require(conn: Connection, actor: Actor, case_id: str) -> None:
 
 def _require_held(conn: Connection, case_id: str) -> None:
     if is_erased(conn, case_id):
-        raise ValueError("what this case held was erased: nothing more is noted of it")
+        raise ValueError("what this case held was deleted: nothing more is noted of it")

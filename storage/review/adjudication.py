@@ -362,7 +362,7 @@ def amend(db: Database, by: Acting, case_id: str, label: RatingLabel, reason: st
         if entry is None or entry.closed_at is None:
             raise NotAvailable("only a closed case can be amended")
         if is_erased(conn, case_id):
-            raise NotAvailable("what this case held was erased: nothing more is decided on it")
+            raise NotAvailable("what this case held was deleted: nothing more is decided on it")
         last = versions_in(conn, case_id)[-1]
         if last.version == based_on + 1 and _is_same(last, by, label, Method.AMENDMENT, reason):
             return last

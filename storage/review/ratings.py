@@ -143,7 +143,7 @@ def revise(db: Database, by: Acting, case_id: str, form: RatingForm, reason: str
     """A new version of the actor's own reading, usually after the reveal; the earlier versions stay.
 
     No lease is needed for one's own reading. Raises Forbidden when they have none, ReasonNeeded, DispositionNeeded, and
-    NotAvailable when what the case held was erased.
+    NotAvailable when what the case held was deleted.
     """
     if not reason.strip():
         raise ReasonNeeded("enter a reason for the change")
@@ -357,7 +357,7 @@ def _require_untouched(conn: Connection, row: Any, case_id: str, now: datetime) 
     if row.case_id != case_id or over:
         raise TooLate("the time to take it back is over")
     if is_erased(conn, case_id):
-        raise TooLate("what this case held was erased")
+        raise TooLate("what this case held was deleted")
     mine = ratings.c.case_id == case_id, ratings.c.reviewer == row.reviewer, ratings.c.version > 1
     if conn.execute(select(exists().where(*mine))).scalar():
         raise TooLate("you have changed your review since")

@@ -96,7 +96,7 @@ def _open_batch(database: Database, intake: Mapping[str, Any], why: str) -> str:
 def test_of_a_process_that_is_gone_nothing_is_promised(open_page: Opener, page_database: Database) -> None:
     batch_id = _open_batch(page_database, {"sha256": "0"}, NOBODY)
     shown = _shown(open_page("batches", batch=batch_id))
-    assert "No row came for a quarter of an hour" in shown and "--resume" in shown
+    assert "upload stalled for 15 min" in shown and "--resume" in shown
     assert "file is kept" not in shown and "If nobody has the file any more, cancel the batch." in shown
     assert "the app that has the file" not in shown, "a command read it"
     uploaded = _shown(open_page("batches", batch=_open_batch(page_database, {}, NOBODY)))

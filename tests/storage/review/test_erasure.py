@@ -123,12 +123,12 @@ def test_what_was_erased_is_stored_in_no_words_anew_and_read_by_nobody_again(db:
     with pytest.raises(LeaseLost):
         submit_rating(db, SENIOR.at(NOW), in_hand, taken.token, filled, "b" * 32)
     save_draft(db, BO.at(NOW), in_hand, {"note": WORD})
-    with pytest.raises(NotAvailable, match="was erased"):
+    with pytest.raises(NotAvailable, match="was deleted"):
         revise(db, SENIOR.at(NOW), read, filled, WORD, "c" * 32)
-    with pytest.raises(NotAvailable, match="was erased"):
+    with pytest.raises(NotAvailable, match="was deleted"):
         amend(db, SENIOR.at(NOW), read, RatingLabel.SAFE, WORD, 1)
     for note in (add_tag, add_remark):
-        with pytest.raises(ValueError, match="was erased"):
+        with pytest.raises(ValueError, match="was deleted"):
             note(db, RESEARCHER.at(NOW), read, WORD)
     assert request_second_looks(db, SENIOR.at(NOW), [read, in_hand]).erased == 2
     assert WORD not in everything(db) and claims.claim_next(db, BO.at(NOW)) is None

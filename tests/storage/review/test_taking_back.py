@@ -158,7 +158,7 @@ def test_what_was_changed_or_erased_is_not_taken_back_and_the_words_say_so(db: D
     given = _read(db, erased)
     with db.write() as conn:
         erase_rows(conn, [erased], None, NOW + SECOND)
-    with pytest.raises(TooLate, match="was erased"):
+    with pytest.raises(TooLate, match="was deleted"):
         take_back(db, ANN.at(NOW + 2 * SECOND), erased, given)
     assert load_draft(db, ANN, erased) is None and claims.claim_next(db, BO.at(NOW + 3 * SECOND)) is None
 
