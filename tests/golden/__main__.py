@@ -60,7 +60,7 @@ def outcomes() -> str:
 
 def files() -> str:
     """What is accepted and rejected of each awkward file, row by row with the reason, or why it is refused."""
-    found = {}
+    found: dict[str, object] = {}
     for path in sorted(path for folder in ("bad_csv", "field") for path in (FIXTURES / folder).glob("*")):
         try:
             rows = list(read_table(path, path.name).rows())
@@ -71,7 +71,12 @@ def files() -> str:
             f"{row.row} {row.external_id} {row.reference}" if isinstance(row, NewCase) else f"{row.row} {row.reason}"
             for row in rows[:40]
         ]
-    return json.dumps(found, indent=1, ensure_ascii=True, sort_keys=True) + "\n"
+    return _lines(found)
+
+
+def _lines(found: dict[str, object]) -> str:
+    """One line an entry, so that a change is a line to review."""
+    return "".join(f"{json.dumps({name: found[name]}, sort_keys=True)}\n" for name in sorted(found))
 
 
 def _said(*arguments: str) -> str:
@@ -93,7 +98,8 @@ def description() -> str:
         db = Database(f"sqlite:///{folder}/site.db")
         described = create_app(db, Settings(_env_file=None), lambda: datetime.now(UTC)).openapi()
         db.close()
-    return json.dumps(described, indent=1, sort_keys=True) + "\n"
+    schemas = described.pop("components")["schemas"]
+    return _lines(described.pop("paths") | schemas | described)
 
 
 def day() -> str:
@@ -114,9 +120,9 @@ def day() -> str:
 
 GOLDEN: dict[str, Callable[[], str]] = {
     "outcomes.csv": outcomes,
-    "files.json": files,
+    "files.jsonl": files,
     "table.txt": table,
-    "openapi.json": description,
+    "openapi.jsonl": description,
     "day.jsonl": day,
 }
 
