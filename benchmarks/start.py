@@ -1,10 +1,10 @@
-"""From `make run` on a ready environment to the first paint, and what the imports of app and worker take.
+"""From `make run` on a ready environment to the first paint.
 
     python -m benchmarks.start [--rounds 3]
 
 The clock starts with `serve.py`, which is what `make run` runs; the database is there already. Painted is when a
 Chromium that comes as soon as somebody answers shows the site's notice: one that tries again and again would take a
-good part of the processor from what it waits for. Imports are measured in processes of their own.
+good part of the processor from what it waits for.
 """
 
 import argparse
@@ -26,8 +26,7 @@ from tests.browser.find import find_browser
 from tests.free_port import free_port
 
 FIRST_PAINT = "from the start to the first paint"
-AIM_PAINT_S, AIM_IMPORTS_S = 4.0, 2.85
-"""Imports took 5.7 s of processor time together: half of that."""
+AIM_PAINT_S = 4.0
 
 
 def main() -> None:
@@ -36,10 +35,6 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=3)
     rounds = options.parse_args().rounds
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # a ready environment has been started before
-    imports("app, worker")
-    app, worker = (median(imports(module) for _ in range(rounds)) for module in ("app", "worker"))
-    each = f"app {app:.2f} s, worker {worker:.2f} s of processor time"
-    tell(Figure(name="imports of app and worker", value=app + worker, unit="s", aim=AIM_IMPORTS_S, note=each))
     browser = find_browser()
     if browser is None:
         leave_out(FIRST_PAINT, "no Chromium here")
@@ -48,13 +43,6 @@ def main() -> None:
     paint, used = (median(times) for times in zip(*found, strict=True))
     note = f"{used:.2f} s of processor time of app and worker"
     tell(Figure(name=FIRST_PAINT, value=paint, unit="s", aim=AIM_PAINT_S, note=note))
-
-
-def imports(module: str) -> float:
-    """Seconds of processor time of a process that imports it and nothing else."""
-    code = f"import time, {module}; print(time.process_time())"
-    ran = subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=ROOT, capture_output=True, check=True)
-    return float(ran.stdout.split()[-1])
 
 
 def time_first_paint(browser: str) -> tuple[float, float]:

@@ -433,6 +433,9 @@ def add_import_draws(subcommands: "argparse._SubParsersAction[argparse.ArgumentP
 
 def run_import_draws(arguments: argparse.Namespace) -> int:
     """Write one line a row and node; ValueError, naming the place, for what cannot be a draw, and nothing written."""
+    if arguments.draw_columns:  # read as draws, so nobody is asked whether one is the label
+        names = [name.strip() for name in arguments.draw_columns.split(",")]
+        arguments.unread_column = [*(arguments.unread_column or ()), *names]
     table = mapped_table(arguments.file, arguments.file.name, arguments)
     given = draw_labels(arguments.draw_labels)
     lines = list(

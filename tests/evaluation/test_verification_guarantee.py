@@ -44,7 +44,7 @@ def test_a_reading_that_is_lost_may_be_a_miss_where_called_safe_and_else_keeps_n
     assert (found.waiting, found.lost_safe, found.standing) == (0, 0, Standing.GUARANTEED)
     missed = [*caught, *lost, case(Outcome.SAFE, None, unreadable=True)]
     assert guarantee_of(missed, floor=0.2).statement == (
-        "cannot be guaranteed yet: 59 of 59, 1 called safe can no longer be read blind"
+        "cannot be guaranteed yet: 59 of 59, 1 labeled safe can no longer be reviewed blinded"
     )
     allowed = guarantee_of([*missed, *[caught[0]] * 34], floor=0.2, allowed_misses=1)
     assert (allowed.read, allowed.standing) == (93, Standing.GUARANTEED)

@@ -197,7 +197,7 @@ def test_only_what_is_closed_is_amended(db: Database, case_id: str) -> None:
 def test_what_was_erased_has_no_label_to_amend(db: Database, case_id: str) -> None:
     with db.write() as conn:
         erase_rows(conn, [case_id], None, NOW)
-    with pytest.raises(NotAvailable, match="erased"):
+    with pytest.raises(NotAvailable, match="deleted"):
         amend(db, SENIOR.at(later(1)), case_id, SAFE, "why", 0)
 
 
