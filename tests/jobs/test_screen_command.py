@@ -42,7 +42,9 @@ def test_a_run_that_was_killed_while_rows_came_in_goes_on(
     arguments = ["screen", str(tmp_path / "posts.csv"), "--out", str(out), "--sampler", "simulated", "--json"]
     arguments += ["--database", database_url]
 
-    def dies(db: Database, actor: Actor, batch_id: str, table: Table, settings: Settings, clock: Clock) -> None:
+    def dies(
+        db: Database, _by: Actor, batch_id: str, table: Table, settings: Settings, clock: Clock, _: object
+    ) -> None:
         add_rows(db, batch_id, islice(table.rows(receiver(settings)), 20), clock())
         raise KeyboardInterrupt
 
