@@ -5,11 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.datasets.attack_files import ATTACKS
 
 MOST_MB = 600
 
 
+@pytest.mark.slow
 def test_no_attack_takes_memory_and_each_is_refused(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.datasets.attack_files"]
     subprocess.run([*command, "make", str(tmp_path)], check=True)
