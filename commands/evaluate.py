@@ -342,7 +342,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--database",
         default=None,
         metavar="URL",
-        help="keep the draws here, as a batch that the pages show; what it leaves to a person enters that inbox",
+        help="keep the draws here, as a batch that the pages show; what it escalates enters that review queue",
     )
     parser.add_argument("--seed", type=int, default=None, help="seed of the simulated agents")
 
@@ -355,7 +355,7 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
         "--conditions",
         default="all",
         help="paper, ours, all, or names separated by commas; also B=60, MV n=7, and 'B=100 early', where what one "
-        "agent leaves undecided goes to a person at once",
+        "agent leaves undecided is escalated at once",
     )
     parser.add_argument(
         "--pipeline",
@@ -376,7 +376,7 @@ def chosen_conditions(words: str, pipelines: Sequence[Path] = ()) -> tuple[Condi
     """The conditions meant, in the table's order, then those of pipeline files; ValueError for an unknown name.
 
     Beside the table's names any budget of Algorithm 1 (``B=60``), any vote (``MV n=7``), and, with `` early`` after a
-    budget, the paper's proposal that an abstention goes to a person at once.
+    budget, the paper's proposal that an abstention is escalated at once.
 
     >>> [condition.name for condition in chosen_conditions("B=75,MV n=3,B=60 early")]
     ['MV n=3', 'B=75', 'B=60 early']

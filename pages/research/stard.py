@@ -150,7 +150,7 @@ def _methods(found: Verified) -> Iterable[str]:
     yield (
         "<p>Every text that the engine decided drew a recorded coin when it came in. When it was settled the coin was "
         "held against the probability recorded for its batch; those selected entered the same inbox as all others, "
-        "unmarked. Every text left to a person was due to be read.</p>"
+        "unmarked. Every escalated text was due to be reviewed.</p>"
     )
 
 

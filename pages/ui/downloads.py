@@ -251,7 +251,7 @@ def _sections(counts: _Counts, first: RelabelledRow) -> Iterator[tuple[str, list
 
 
 def _bound_words(value: float | None) -> str:
-    return "no bound for the whole way" if value is None else f"the whole way: any wrong label at most {value:g}"
+    return "no bound for the whole pipeline" if value is None else f"whole pipeline: any wrong label at most {value:g}"
 
 
 def _limits(counts: _Counts) -> list[str]:
