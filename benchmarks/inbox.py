@@ -75,7 +75,7 @@ def _begin_batch(db: Database) -> None:
 def _case(row: int) -> dict[str, object]:
     return {
         "id": f"{row:032d}", "batch_id": "bench", "row": row, "external_id": str(row), "text": LONG_TEXT,
-        "text_sha256": "0" * 64, "flags": [], "priority": 1, "created_at": NOW,
+        "text_sha256": "0" * 64, "flags": [], "created_at": NOW,
     }  # fmt: skip
 
 

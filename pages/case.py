@@ -15,11 +15,10 @@ from pages.ui.texts import flagged_phrases, texts_html, where_html
 from pages.ui.widgets import keep_typed
 from screening.review.policy import Action, Forbidden, is_allowed, require
 from storage.batches import batches
-from storage.erased import is_erased_now
 from storage.research.listed import Cell
 from storage.review import adjudication, ratings
 from storage.review.evidence import CaseFile, CaseText, Evidence, reveal_case_file, reveal_evidence, reveal_text
-from storage.visibility import NotYetRated, Unread
+from storage.visibility import NotYetRated, Unread, is_erased_now
 
 here = Here(db=context.database(), person=context.actor(), site=context.site(), now=context.now())
 key = context.settings().pseudonym_secret

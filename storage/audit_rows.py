@@ -19,7 +19,6 @@ from storage.schema import (
     adjudications,
     batches,
     cases,
-    erased_cases,
     inbox_entries,
     node_runs,
     notification_recipients,
@@ -57,7 +56,7 @@ KINDS: Mapping[Table, Kind] = {
         columns=(
             *("batch_id", "row", "external_id", "text", "text_original_json", "text_sha256", "model_text"),
             *("reply", "reply_original_json", "reply_sha256", "model_reply", "flags", "reference", "reference_value"),
-            *("group_name", "turns", "where_to_act", "audit_probability", "audited"),
+            *("group_name", "turns", "where_to_act", "audit_probability", "erased_at", "erasure_request"),
         ),
     ),
     screenings: Kind(
@@ -81,7 +80,6 @@ KINDS: Mapping[Table, Kind] = {
     adjudications: Kind(
         subject=adjudications.c.case_id, columns=("version", "label", "method", "by", "rating_ids", "at")
     ),
-    erased_cases: Kind(subject=erased_cases.c.case_id, columns=("request_id", "at")),
     batches: Kind(
         subject=batches.c.id,
         columns=("kind", "configuration", "seed", "audit_rate", "reach", "research_order", "created_by"),

@@ -1,4 +1,4 @@
-"""Who may see what the AI made of a case whose review is still to come, and who has seen it.
+"""Who may see what of a case: the one module of these predicates, for lists, counts, files and pages alike.
 
 Lists, files and pages of cases show outcomes; a person may hide those of cases in review. What they were shown all the
 same is written down, and their review of it is then not blinded. The desk shows nothing of the AI before the save.
@@ -6,8 +6,23 @@ same is written down, and their review of it is then not blinded. The desk shows
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Text, and_, cast, exists, false, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    ScalarSelect,
+    Select,
+    Text,
+    and_,
+    cast,
+    exists,
+    false,
+    func,
+    literal,
+    or_,
+    select,
+)
 
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER, SYSTEM, Acting, Actor
@@ -190,3 +205,64 @@ def see_readings(conn: Connection, by: Acting, case_id: str) -> None:
     if entry.closed_at is None and not (entry.reading == "third" and is_allowed(by.actor, Action.ADJUDICATE)):
         raise Unread("the reviews so far are shown once you have reviewed the case")
     unblind(conn, by.id, [case_id], by.now)
+
+
+def was_erased(case_id: ColumnElement[str]) -> ColumnElement[bool]:
+    """The condition that a case was erased: it holds nothing any more, and nobody reads it again."""
+    its = cases.alias()
+    return exists().where(its.c.id == case_id, its.c.erased_at.is_not(None)).correlate_except(its)
+
+
+def is_erased(conn: Connection, case_id: str) -> bool:
+    """Whether this one was."""
+    return bool(conn.execute(select(was_erased(literal(case_id)))).scalar())
+
+
+def is_erased_now(db: Database, case_id: str) -> bool:
+    """The same, for a page that keeps the text of a case from one run to the next."""
+    with db.read() as conn:
+        return is_erased(conn, case_id)
+
+
+def accepted_label(case_id: ColumnElement[str]) -> ScalarSelect[Any]:
+    """The latest adjudication's label; NULL without one, and while the case is open again: its next reader is blind
+    to what the readers before them said.
+    """
+    made = adjudications.alias().c  # whatever the query itself joins
+    return (
+        select(made.label)
+        .where(made.case_id == case_id, ~is_in_review(made.case_id))
+        .order_by(made.version.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
+
+
+def accepted_labels(batch_id: str) -> Select[Any]:
+    """The accepted label of each case of a batch that has one: `accepted_label`, each adjudication looked at once."""
+    made = adjudications.c
+    latest = (
+        select(made.case_id, func.max(made.version).label("version"))
+        .join(cases, cases.c.id == made.case_id)
+        .where(cases.c.batch_id == batch_id)
+        .group_by(made.case_id)
+        .subquery()
+        .c
+    )
+    same = and_(made.case_id == latest.case_id, made.version == latest.version)
+    return select(made.case_id, made.label).join(latest.case_id.table, same).where(~is_in_review(made.case_id))
+
+
+def is_accepted(case_id: ColumnElement[str]) -> ColumnElement[bool]:
+    """The condition that a case has an accepted label."""
+    made = adjudications.alias().c
+    return and_(exists().where(made.case_id == case_id), ~is_in_review(case_id))
+
+
+def order_given() -> tuple[ColumnElement[Any], ...]:
+    """The order in which labels were accepted: by their moments, and never one of a case before an earlier one of the
+    same, whatever a clock that was set back has made of the moments.
+    """
+    made = adjudications.c
+    latest = func.max(made.at).over(partition_by=made.case_id, order_by=made.version)
+    return latest, made.case_id, made.version

@@ -22,7 +22,7 @@ LAYERS = (  # from the bottom; a module may import from its own room and from th
     ("storage.audit_rows",),
     ("storage.audit_log",),
     ("storage.settings_store", "storage.visibility"),
-    ("storage.accepted", "storage.erased", "storage.first_looks", "storage.batches.counts"),
+    ("storage.batches.counts",),
     ("storage.site",),
     ("storage.batches",),
     ("storage.review",),

@@ -25,14 +25,13 @@ from screening.text.display import visible
 from screening.words import count_of
 from storage.batches.counts import IN_REVIEW
 from storage.database import Database
-from storage.erased import is_erased_now
 from storage.research.case_tags import add_remark, add_tag, remarks, remove_tag, tag_counts
 from storage.research.cells import CaseInCell, CellPage, cell_page, control_cases, listed_case, reveal_text_starts
 from storage.research.listed import Cell
 from storage.review.claims import NotAvailable, claim
 from storage.review.evidence import CaseText, reveal_text
 from storage.review.worklist import MOST, SecondLooks, request_second_looks
-from storage.visibility import choose_hiding, hides_in_review
+from storage.visibility import choose_hiding, hides_in_review, is_erased_now
 
 PAGE, QUICK_TAGS = 25, 5
 HIDE, SAID = "hide_in_review", "sent_to_review"

@@ -17,7 +17,6 @@ from screening.review.policy import Forbidden
 from screening.review.rating_form import RatingForm
 from screening.review.triage import Tier
 from storage.database import Database
-from storage.erased import ERASED, is_erased_now
 from storage.review import claims, inbox, ratings
 from storage.review.adjudication import has_asked
 from storage.review.claims import Claim, LeaseLost
@@ -26,7 +25,9 @@ from storage.review.evidence import CaseText, Evidence, NearText, Opened, open_n
 from storage.review.queue import counts
 from storage.review.ratings import Rating, take_back
 from storage.review.standing import Place, Standing, standing
+from storage.schema import ERASED
 from storage.settings_store import SiteSettings
+from storage.visibility import is_erased_now
 
 _DESK = "inbox_desk"
 _MEMORY = "inbox_memory"

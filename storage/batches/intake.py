@@ -11,7 +11,6 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, insert, select
 
 from screening.datasets.rows import NewCase, RejectedRow
-from screening.evaluation.audit import audit_coin
 from screening.review.actors import SYSTEM, Acting, Actor
 from screening.review.policy import Action, require
 from screening.text.received import ReceivedText
@@ -239,9 +238,7 @@ def _case_row(target: Target, case: NewCase, now: datetime) -> dict[str, Any]:
         "turns": None if case.thread is None else case.thread.as_json(),
         "where_to_act": case.where,
         "not_screened": case.not_screened,
-        "priority": 0 if target.interactive else 1,
         "audit_probability": target.audit_rate,
-        "audited": audit_coin(target.seed, case_id) < target.audit_rate,
         "created_at": now,
     }
 

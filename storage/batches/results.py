@@ -13,7 +13,6 @@ from screening.pipeline.config import PipelineConfig
 from screening.pipeline.engine import MAIN, Reason
 from screening.review.actors import SYSTEM, Acting, Actor
 from screening.review.policy import Action, require
-from storage.accepted import accepted_label
 from storage.audit_log import append
 from storage.batches.configurations import contract_words, pipeline_bound
 from storage.batches.counts import IN_REVIEW, PENDING, Kind, kinds
@@ -30,7 +29,7 @@ from storage.schema import (
     node_runs,
     screenings,
 )
-from storage.visibility import hidden_from, is_in_review, record_shown
+from storage.visibility import accepted_label, hidden_from, is_in_review, record_shown
 
 PAGE = 1_000
 

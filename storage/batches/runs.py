@@ -54,7 +54,6 @@ def run_row(case: Row[Any], ended: EndedRun) -> dict[str, Any]:
         "calls": run.calls,
         "lost_calls": ended.lost_calls,
         "distribution": run.distribution and run.distribution.code,
-        "distribution_gap": run.distribution and run.distribution.gap,
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
         "cache_read_tokens": usage.cache_read_tokens,

@@ -11,8 +11,8 @@ from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from storage.audit_log import append
 from storage.database import Database, insert_into
-from storage.erased import is_erased
 from storage.schema import case_remarks, case_tags, cases
+from storage.visibility import is_erased
 
 TAG_LIMIT, REMARK_LIMIT = 40, 4_000
 _SPACE = re.compile(r"\s+")

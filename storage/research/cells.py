@@ -14,13 +14,12 @@ from sqlalchemy import Connection, func, select
 from screening.labels import Label
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, is_allowed, require
-from storage.accepted import accepted_label
 from storage.audit_log import append
 from storage.batches.counts import IN_REVIEW, PENDING, Kind, kinds
 from storage.database import Database
 from storage.research.listed import MOST_LISTED, Cell, listed_ids, sorts_by_outcome, tells_outcome
 from storage.schema import case_tags, cases, inbox_entries, screenings
-from storage.visibility import hidden_from, is_in_review, record_shown
+from storage.visibility import accepted_label, hidden_from, is_in_review, record_shown
 
 MOST_CHOICES = 200
 _DECIDED = frozenset((Label.SAFE.value, Label.UNSAFE.value))

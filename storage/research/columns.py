@@ -21,13 +21,13 @@ from screening.research.experiments import Drawn
 from screening.research.replay import OUTCOMES, NodeRecord, Record, node_record, number_sequences
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
-from storage.accepted import is_accepted, order_given
 from storage.batches.counts import kind_of
 from storage.database import Database
 from storage.research.listed import MOST_LISTED
 from storage.research.recorded_draws import Recording, recording
 from storage.research.reliability import SEVERAL
 from storage.schema import adjudications, cases, inbox_entries, node_runs, ratings, screenings
+from storage.visibility import is_accepted, order_given
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -14,9 +14,9 @@ from storage.batches.configurations import UnreadableConfiguration, load_configu
 from storage.batches.counts import Totals
 from storage.batches.screenings import CaseForScreening, case_of
 from storage.database import Database, insert_once
-from storage.erased import was_erased
 from storage.research.comparisons import spendings
 from storage.schema import batches, cases, comparison_outcomes, comparisons, screenings
+from storage.visibility import was_erased
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

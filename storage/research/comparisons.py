@@ -25,15 +25,13 @@ from sqlalchemy import (
 
 from screening.review.actors import SYSTEM, Acting, Actor
 from screening.review.policy import Action, is_allowed, require
-from storage.accepted import accepted_label
 from storage.audit_log import append
 from storage.batches.batch_state import CAP_REACHED, Caps
 from storage.batches.counts import Totals
 from storage.database import Database, record
-from storage.erased import was_erased
 from storage.identifiers import new_id
 from storage.schema import batches, cases, comparison_outcomes, comparisons, node_runs, screenings
-from storage.visibility import hidden_from
+from storage.visibility import accepted_label, hidden_from, was_erased
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

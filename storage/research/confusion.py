@@ -10,10 +10,10 @@ from sqlalchemy import Connection, Select, func, select
 from screening.labels import Label
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
-from storage.accepted import accepted_labels
 from storage.batches.counts import PENDING, kinds
 from storage.database import Database
 from storage.schema import cases, screenings
+from storage.visibility import accepted_labels
 
 Labels = Literal["original", "adjudicated"]
 _DECIDABLE = (Label.SAFE.value, Label.UNSAFE.value)

@@ -10,10 +10,9 @@ from sqlalchemy import ColumnElement, Select, and_, func, select
 from screening.review.actors import Acting
 from screening.review.policy import Action, require
 from screening.review.pseudonyms import pseudonym
-from storage.accepted import order_given
 from storage.database import Database
 from storage.schema import adjudications, cases
-from storage.visibility import hidden_from, record_shown
+from storage.visibility import hidden_from, order_given, record_shown
 
 MOST_ENTRIES = 10_000
 

@@ -14,12 +14,11 @@ from sqlalchemy import ColumnElement, Connection, Select, exists, false, select,
 
 from screening.labels import Label
 from screening.pipeline.engine import MAIN
-from storage.accepted import accepted_labels, is_accepted
 from storage.batches.counts import IN_REVIEW, PENDING, Kind, kinds
 from storage.database import begins
 from storage.research.confusion import Labels
 from storage.schema import case_tags, cases, inbox_entries, node_runs, pending_cases, screenings
-from storage.visibility import is_in_review
+from storage.visibility import accepted_labels, is_accepted, is_in_review
 
 MOST_LISTED = 10_000
 """Cases of a list that are counted, paged and sorted; beyond that it is narrowed or read in the file's order."""

@@ -14,7 +14,6 @@ from screening.research.binding import model_words, pipeline_version, prompt_ver
 from screening.review.actors import Acting
 from screening.review.policy import Action, require
 from screening.review.pseudonyms import pseudonym
-from storage.accepted import accepted_label, order_given
 from storage.audit_log import append
 from storage.batches.case_texts import text_as_received
 from storage.batches.configurations import pipeline_bound
@@ -23,7 +22,7 @@ from storage.database import Database
 from storage.review.adjudication import Adjudication, Method, versions_of
 from storage.review.ratings import Rating, ratings_in
 from storage.schema import adjudications, batches, case_tags, cases, configurations, ratings, screenings
-from storage.visibility import hidden_from, is_in_review, record_shown
+from storage.visibility import accepted_label, hidden_from, is_in_review, order_given, record_shown
 
 _CASE = cases.c
 _OF_A_CASE = (_CASE.id, _CASE.row, _CASE.external_id, _CASE.reference, _CASE.reference_value, _CASE.group_name)

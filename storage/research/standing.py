@@ -10,7 +10,7 @@ from storage.schema import (
     adjudications,
     batch_tallies,
     batches,
-    erased_cases,
+    cases,
     inbox_entries,
     ratings,
     readings_taken_back,
@@ -67,8 +67,9 @@ def _readings(conn: Connection) -> tuple[Any, ...]:
     """How many there are of each kind: a case closes with a label, opens again by a request or what is taken back, and
     enters by an outcome or otherwise. Not the last moment of each: a clock that was set back makes none later.
     """
-    kinds = (ratings, adjudications, readings_taken_back, erased_cases, second_reading_requests)
+    kinds = (ratings, adjudications, readings_taken_back, second_reading_requests)
     counted = [select(func.count()).select_from(table) for table in kinds]
+    counted.append(select(func.count()).select_from(cases).where(cases.c.erased_at.is_not(None)))
     counted.append(select(func.count()).select_from(inbox_entries).where(ENTERED_OTHERWISE))
     return tuple(conn.execute(one).scalar() for one in counted)
 

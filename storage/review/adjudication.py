@@ -16,7 +16,6 @@ from screening.review.triage import Tier, floor, second_reading_coin
 from storage.audit_log import append
 from storage.batches.entries import open_again
 from storage.database import Database, record
-from storage.erased import is_erased
 from storage.review.claims import UNASSIGNED, NotAvailable, has_lease, is_open
 from storage.review.follow_ups import open_second_reading
 from storage.review.program_texts import tell_again
@@ -32,7 +31,7 @@ from storage.schema import (
 )
 from storage.schema.review import LATER_READING
 from storage.settings_store import SecondReadingRule, SiteSettings
-from storage.visibility import see_readings
+from storage.visibility import is_erased, see_readings
 
 
 class Why(StrEnum):

@@ -23,6 +23,8 @@ from sqlalchemy import (
     bindparam,
     case,
     false,
+    func,
+    literal,
     or_,
     select,
     true,
@@ -272,7 +274,7 @@ def claim_next_in(
     """As `claim_next`, inside the caller's transaction; ``action`` is what the audit log calls it."""
     for among in by_urgency(conn, by, tiers, batch):
         due_next = _entry.case_id == next_free(by.actor, by.now, among, batch)
-        if (taken := _take(conn, due_next, by, lease, token)) is not None:
+        if (taken := _take(conn, due_next, by, lease, token, action)) is not None:
             append(conn, by, action, taken.case_id, {"tier": int(taken.tier)})
             return taken
     return None
@@ -312,7 +314,7 @@ def claim_in(conn: Connection, by: Acting, case_id: str, lease: timedelta, token
         raise NotAvailable("two reviewers disagree: a senior decides")
     if row.closed_at is not None:
         raise NotAvailable("this case is closed")
-    taken = _take(conn, and_(_entry.case_id == case_id, is_open(), free), by, lease, token)
+    taken = _take(conn, and_(_entry.case_id == case_id, is_open(), free), by, lease, token, action)
     if taken is None:
         raise NotAvailable("this case is assigned to somebody else, or this review is not yours")
     append(conn, by, action, case_id, {"tier": int(taken.tier), "named": True})
@@ -330,18 +332,22 @@ def _owner(conn: Connection, by: Acting, row: Any) -> str | None:
     return conn.execute(claimed.order_by(event.seq.desc()).limit(1)).scalar()
 
 
-def _take(conn: Connection, which: ColumnElement[bool], by: Acting, lease: timedelta, token: str) -> Claim | None:
-    row = conn.execute(
-        update(inbox_entries)
-        .where(which)
-        .values(
-            assignee=by.id,
-            assigned_by=by.id,
-            assigned_until=by.now + lease,
-            lease_token=token,
-        )
-        .returning(*_NAMED)
-    ).first()
+def opened(now: datetime) -> dict[str, Any]:
+    """What an entry says once whoever has the case has its text before them."""
+    return {"first_opened_at": func.coalesce(_entry.first_opened_at, literal(now, Moment)), "last_opened_at": now}
+
+
+def _take(
+    conn: Connection, which: ColumnElement[bool], by: Acting, lease: timedelta, token: str, action: str
+) -> Claim | None:
+    theirs = {
+        "assignee": by.id,
+        "assigned_by": by.id,
+        "assigned_until": by.now + lease,
+        "lease_token": token,
+        **(opened(by.now) if action == OPENED else {}),
+    }
+    row = conn.execute(update(inbox_entries).where(which).values(theirs).returning(*_NAMED)).first()
     return None if row is None else _claim(row)
 
 

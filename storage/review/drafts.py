@@ -11,10 +11,9 @@ from sqlalchemy import BindParameter, Connection, Select, String, and_, bindpara
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from storage.database import Database, insert_into, record
-from storage.erased import is_erased
 from storage.review.claims import holds
 from storage.schema import accounts, case_notes, cases, drafts, inbox_entries, ratings
-from storage.visibility import has_rated
+from storage.visibility import has_rated, is_erased
 
 OPINIONS = ("second_opinion",)
 """Kinds of notes that may give a reading away: shown only to whoever has read the case."""

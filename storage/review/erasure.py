@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
@@ -18,6 +18,7 @@ from sqlalchemy import (
     Table,
     Update,
     and_,
+    case,
     delete,
     exists,
     false,
@@ -35,57 +36,31 @@ from storage.audit_log import append
 from storage.audit_rows import Rows
 from storage.batches.batch_state import TAKES_ROWS
 from storage.database import Database, record
-from storage.erased import ERASED, was_erased
 from storage.identifiers import new_id
-from storage.review import program_texts
 from storage.review.claims import UNASSIGNED
 from storage.review.worklist import is_listed
 from storage.schema import (
+    ERASED,
     acknowledgements,
-    adjudications,
     audit_events,
     batches,
-    case_errors,
-    case_notes,
-    case_remarks,
-    case_tags,
     cases,
     drafts,
-    erased_cases,
     erasure_requests,
     follow_ups,
     inbox_entries,
-    live_runs,
-    message_requests,
-    node_runs,
+    metadata,
     notifications,
     pending_cases,
-    ratings,
-    readings_taken_back,
     rejected_rows,
     screenings,
     sessions,
 )
 from storage.settings_store import SiteSettings, current, current_in
+from storage.visibility import was_erased
 
 AT_ONCE = 500
 """Texts erased by one statement, and in one round of retention: the next round goes on."""
-_WRITTEN = ("note", "marks")
-"""Of a reading's fields: what its reader wrote, or took out of the text."""
-_GONE: Final[Mapping[str, Any]] = {
-    "external_id": ERASED,
-    "text": ERASED,
-    "text_original_json": None,
-    "model_text": None,
-    "reply": None,
-    "reply_original_json": None,
-    "model_reply": None,
-    "reference_value": None,
-    "group_name": None,
-    "turns": None,
-    "where_to_act": None,
-    "not_screened": None,
-}
 _request, _row = erasure_requests.c, rejected_rows.c
 
 
@@ -196,21 +171,44 @@ def erase_rows(conn: Connection, ids: Sequence[str], request_id: str | None, now
     refused = 0
     for some in _parts(ids):
         refused += _blank(conn, are_refused_beside(some))
-        conn.execute(update(cases).where(cases.c.id.in_(some)).values(_GONE))
         _forget_file_names(conn, select(cases.c.batch_id).where(cases.c.id.in_(some)))
-        _empty(conn, some)
         closed = {"closed_at": now, **UNASSIGNED}
         open_now = inbox_entries.c.case_id.in_(some), inbox_entries.c.closed_at.is_(None)
         conn.execute(update(inbox_entries).where(*open_now).values(closed))
-        program_texts.forget_keys(conn, some)  # after the entries, as a reading that closes one takes both
-        rows = [{"case_id": case_id, "request_id": request_id, "at": now} for case_id in some]
-        conn.execute(insert(erased_cases), rows)
+        for name in sorted(metadata.tables):  # in one order, as a review that closes a case takes the same rows
+            _empty(conn, metadata.tables[name], some)
+        conn.execute(update(cases).where(cases.c.id.in_(some)).values(erased_at=now, erasure_request=request_id))
     return refused
+
+
+def _empty(conn: Connection, table: Table, ids: Sequence[str]) -> None:
+    """Delete or blank what people and models wrote about these cases, as the columns say (`schema.columns.erased_as`);
+    refused rows and names of files are no case's.
+    """
+    if (case_id := table.c.get("id" if table is cases else "case_id")) is None:
+        return
+    its = case_id.in_(ids)
+    if "erase" in table.info:
+        conn.execute(delete(table).where(its))
+        return
+    left = {column: column.info["erase"] for column in table.columns if "erase" in column.info}
+    blank = {
+        column: case((column.is_not(None), value)) if column.nullable and value is not None else value
+        for column, value in left.items()
+        if not callable(value)
+    }
+    if blank:
+        conn.execute(update(table).where(its).values(blank))
+    key = tuple(table.primary_key.columns)
+    for column in left.keys() - blank.keys():
+        for row in conn.execute(select(column, *key).where(its)).all():
+            this = (one == value for one, value in zip(key, row[1:], strict=True))
+            conn.execute(update(table).where(*this).values({column: left[column](row[0])}))
 
 
 def emptied(ids: Sequence[str]) -> Rows:
     """What `erase_rows` changed that the audit log has digests of: the event of the erasure has the new ones."""
-    return {cases: ids, erased_cases: ids, inbox_entries: ids}
+    return {cases: ids, inbox_entries: ids}
 
 
 def _parts(ids: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -222,28 +220,6 @@ def _forget_file_names(conn: Connection, batch_ids: SelectBase) -> None:
     for found in conn.execute(select(batches.c.id, batches.c.intake).where(batches.c.id.in_(batch_ids))).all():
         told = found.intake | {name: None for name in ("sheet", "warnings") if name in found.intake}
         conn.execute(update(batches).where(batches.c.id == found.id).values(name=ERASED, intake=told))
-
-
-def _empty(conn: Connection, ids: Sequence[str]) -> None:
-    """Delete or blank what people and models wrote about these cases in other tables."""
-    conn.execute(delete(drafts).where(drafts.c.case_id.in_(ids)))
-    conn.execute(delete(case_remarks).where(case_remarks.c.case_id.in_(ids)))
-    conn.execute(delete(case_tags).where(case_tags.c.case_id.in_(ids)))
-    conn.execute(delete(live_runs).where(live_runs.c.case_id.in_(ids)))
-    conn.execute(update(node_runs).where(node_runs.c.case_id.in_(ids)).values(unusable={}))
-    conn.execute(update(message_requests).where(message_requests.c.case_id.in_(ids)).values(raw=None, reply_id=None))
-    conn.execute(update(case_errors).where(case_errors.c.case_id.in_(ids)).values(message=""))
-    conn.execute(update(case_notes).where(case_notes.c.case_id.in_(ids)).values(note=""))
-    written = follow_ups.c.case_id.in_(ids), follow_ups.c.note.is_not(None)
-    conn.execute(update(follow_ups).where(*written).values(note=""))
-    for table in (ratings, adjudications):
-        given = table.c.case_id.in_(ids), table.c.reason.is_not(None)
-        conn.execute(update(table).where(*given).values(reason=ERASED))
-    for table in (ratings, readings_taken_back):
-        (key,) = table.primary_key.columns
-        for found in conn.execute(select(key, table.c.fields).where(table.c.case_id.in_(ids))).all():
-            kept = {name: value for name, value in found.fields.items() if name not in _WRITTEN}
-            conn.execute(update(table).where(key == found[0]).values(fields=kept))
 
 
 def _carry_out(conn: Connection, by: Acting, request_id: str, which: Selection, ids: Sequence[str]) -> Erasure:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, String, and_, bindparam, select
+from sqlalchemy import ColumnElement, Connection, Select, String, and_, bindparam, select, update
 
 from screening.datasets.columns import names_people
 from screening.review.actors import Acting
@@ -16,7 +16,7 @@ from storage.audit_log import append
 from storage.batches.batch_state import was_cancelled
 from storage.batches.case_texts import text_for_agents
 from storage.database import Database, record
-from storage.review.claims import LEASE, OPENED, Claim, claim_in, claim_next_in, is_open, new_token
+from storage.review.claims import LEASE, OPENED, Claim, claim_in, claim_next_in, is_leased, is_open, new_token, opened
 from storage.review.drafts import Note, notes_of_unread
 from storage.schema import (
     batches,
@@ -107,7 +107,9 @@ def reveal_text(db: Database, by: Acting, case_id: str, token: str | None = None
 
 def reveal_text_in(conn: Connection, by: Acting, case_id: str) -> CaseText:
     """The same inside the caller's transaction, which knows that the actor may see it. Raises KeyError."""
-    found = text_in(conn, case_id)
+    found, entry = text_in(conn, case_id), inbox_entries.c
+    theirs = entry.case_id == case_id, entry.assignee == by.id, is_leased(by.now), is_open()
+    conn.execute(update(inbox_entries).where(*theirs).values(opened(by.now)))
     append(conn, by, "text_viewed", case_id, {})
     return found
 

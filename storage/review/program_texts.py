@@ -2,7 +2,6 @@
 people still have to read blind.
 """
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,15 +13,14 @@ from sqlalchemy import Connection, Select, Update, exists, func, insert, or_, se
 from screening.datasets.rows import NewCase
 from screening.labels import Outcome
 from screening.review.reach import Reach
-from storage.accepted import accepted_label
 from storage.audit_log import append
 from storage.batches.batch_state import TAKES_ROWS, UnknownBatch, is_cancelled
 from storage.batches.intake import Target, add_case
 from storage.database import Database, record
-from storage.erased import was_erased
 from storage.schema import adjudications, batches, cases, pending_cases, program_texts, programs, screenings
+from storage.schema.site import hash_of_key
 from storage.site.programs import Program, require_in_force
-from storage.visibility import is_in_review
+from storage.visibility import accepted_label, is_in_review, was_erased
 
 LOOK_AGAIN = timedelta(seconds=20)
 LONGEST_WAIT = timedelta(hours=6)
@@ -103,24 +101,13 @@ def hand_in(
 
 
 def _find_text(conn: Connection, program: Program, key: str, content_sha256: str) -> str | None:
-    its = _text.program_id == program.id, _text.key.in_((key, _hash_of(key)))
+    its = _text.program_id == program.id, _text.key.in_((key, hash_of_key(key)))
     row = conn.execute(select(program_texts).where(*its)).first()
     if row is None:
         return None
     if row.content_sha256 != content_sha256:
         raise KeyUsed(key)
     return str(row.case_id)
-
-
-def forget_keys(conn: Connection, case_ids: Sequence[str]) -> None:
-    """Keep only a hash of the keys of these texts, in the transaction that erases them: a key may be a name."""
-    for row in conn.execute(select(_text.case_id, _text.key).where(_text.case_id.in_(case_ids))).all():
-        conn.execute(update(program_texts).where(_text.case_id == row.case_id).values(key=_hash_of(row.key)))
-
-
-def _hash_of(key: str) -> str:
-    """What stands in the place of a key once its text is erased: no key that a program sends looks like it."""
-    return f"sha256={hashlib.sha256(key.encode()).hexdigest()}"
 
 
 def hand_out(db: Database, program: Program, case_id: str, now: datetime, *, outcome: bool) -> ProgramText:

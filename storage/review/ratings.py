@@ -15,7 +15,6 @@ from screening.review.rating_form import FORM_VERSION, Disposition, RatingForm, 
 from screening.review.triage import Tier
 from storage.audit_log import append
 from storage.database import Database, record
-from storage.erased import is_erased
 from storage.review.adjudication import Method, Next, ReasonNeeded, resettle, settle, versions_in
 from storage.review.claims import (
     KEPT,
@@ -42,7 +41,7 @@ from storage.schema import (
     unblindings,
 )
 from storage.settings_store import SiteSettings, current_in
-from storage.visibility import is_blind, see_readings
+from storage.visibility import is_blind, is_erased, see_readings
 
 _entry = inbox_entries.c
 

@@ -15,7 +15,6 @@ from screening.review.policy import Action, require
 from screening.review.triage import Tier
 from storage.audit_log import append
 from storage.database import Database
-from storage.first_looks import first_look
 from storage.schema import (
     Moment,
     audit_events,
@@ -132,9 +131,8 @@ def _remaining_by_tier(conn: Connection, end: datetime) -> Mapping[Tier, Left]:
 
 
 def _arrivals(conn: Connection, begin: datetime, end: datetime, tiers: Sequence[Tier]) -> Sequence[Any]:
-    looked = first_look(_entry.case_id).label("looked_at")
     due = func.coalesce(_entry.first_due_at, _entry.due_at).label("due_at")
-    query = select(_entry.tier, _entry.entered_at, due, looked)
+    query = select(_entry.tier, _entry.entered_at, due, _entry.first_opened_at)
     inside = _entry.tier.in_(tiers), _entry.entered_at >= begin, _entry.entered_at < end
     return conn.execute(query.where(*inside)).all()
 
@@ -146,9 +144,9 @@ def _by_tier(conn: Connection, query: Any, table: Any, begin: datetime, end: dat
 
 
 def _tier(tier: Tier, rows: Sequence[Any], read: int, handed_over: int, end: datetime) -> TierShift:
-    looked = [row for row in rows if row.looked_at is not None and row.looked_at < end]
-    waited = sorted(row.looked_at - row.entered_at for row in looked)
-    late = sum(row.looked_at > row.due_at for row in looked)
+    looked = [row for row in rows if row.first_opened_at is not None and row.first_opened_at < end]
+    waited = sorted(row.first_opened_at - row.entered_at for row in looked)
+    late = sum(row.first_opened_at > row.due_at for row in looked)
     seen = {id(row) for row in looked}
     never = sum(row.due_at < end for row in rows if id(row) not in seen)
     told_from = len(looked) + never

@@ -10,11 +10,11 @@ from screening.review.actors import Acting
 from screening.review.policy import Action, require
 from screening.review.rating_form import RatingLabel
 from storage.database import Database
-from storage.erased import was_erased
 from storage.review.adjudication import Next
 from storage.review.claims import has_lease, is_kept_in
 from storage.review.follow_ups import FollowUp, open_of
 from storage.schema import inbox_entries, ratings
+from storage.visibility import was_erased
 
 
 class Place(StrEnum):

@@ -14,10 +14,9 @@ from screening.review.triage import audit_placement
 from storage.audit_log import append
 from storage.batches.entries import enter
 from storage.database import Database, insert_once
-from storage.erased import was_erased
 from storage.schema import acknowledgements, batches, cases, inbox_entries, screenings
 from storage.settings_store import current_in
-from storage.visibility import is_in_review, unblind
+from storage.visibility import is_in_review, unblind, was_erased
 
 MOST = 500
 """Cases that one press may acknowledge, or send."""

@@ -7,7 +7,7 @@ their way out change in place, and two indexes made of rows, in the same transac
 A reading that its reader takes back at once is moved to ``readings_taken_back``, with what it brought about undone.
 """
 
-from storage.schema.columns import BigId, Id, Moment, StorableText, metadata
+from storage.schema.columns import ERASED, BigId, Id, Moment, StorableText, metadata
 from storage.schema.engine import (
     case_errors,
     case_starts,
@@ -47,7 +47,6 @@ from storage.schema.review import (
     case_remarks,
     case_tags,
     drafts,
-    erased_cases,
     erasure_requests,
     follow_ups,
     inbox_entries,
@@ -69,6 +68,7 @@ from storage.schema.site import (
 )
 
 __all__ = [
+    "ERASED",
     "BigId",
     "Id",
     "Moment",
@@ -92,7 +92,6 @@ __all__ = [
     "configurations",
     "drafts",
     "duties",
-    "erased_cases",
     "erasure_requests",
     "follow_ups",
     "inbox_entries",

@@ -2,7 +2,7 @@
 
 import re
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
@@ -17,6 +17,9 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
 )
+
+ERASED: Final = "[erased]"
+"""What stands where a text or an id stood."""
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
@@ -59,6 +62,16 @@ class StorableText(TypeDecorator[str]):
     def process_result_value(self, value: Any, dialect: Dialect) -> str | None:
         return None if value is None else str(value)
 
+
+def erased_as(value: Any) -> dict[str, Any]:
+    """``info`` of a column that holds what people or models wrote: what stands there once its case was erased, a value
+    or what a function leaves of it; nothing stays nothing.
+    """
+    return {"erase": value}
+
+
+GOES_WITH_ITS_CASE: Final = {"erase": "rows"}
+"""``info`` of a table whose rows are deleted when their case is erased."""
 
 Id = String(32)
 BigId = BigInteger().with_variant(Integer, "sqlite")

@@ -19,7 +19,7 @@ from sqlalchemy import (
     false,
 )
 
-from storage.schema.columns import BigId, Id, Moment, StorableText, case_id, metadata
+from storage.schema.columns import GOES_WITH_ITS_CASE, BigId, Id, Moment, StorableText, case_id, erased_as, metadata
 
 node_runs = Table(
     "node_runs",
@@ -29,12 +29,12 @@ node_runs = Table(
     Column("node", String(32), nullable=False),
     Column("variant", String(16), nullable=False),
     Column("draws", Text, nullable=False),  # one code per draw in request order
-    Column("unusable", JSON, nullable=False),  # {draw number: raw text of an answer that was no label}
+    # {draw number: raw text of an answer that was no label}
+    Column("unusable", JSON, nullable=False, info=erased_as({})),
     Column("label", String(16)),
     Column("ended", String(16), nullable=False),
     Column("calls", Integer, nullable=False),
     Column("distribution", Text),  # the server's probabilities as one code; without draws the ground of the verdict
-    Column("distribution_gap", Float),  # lead of its most probable label over the second
     Column("input_tokens", BigInteger, nullable=False),
     Column("output_tokens", BigInteger, nullable=False),
     Column("cache_read_tokens", BigInteger, nullable=False),
@@ -127,7 +127,7 @@ case_errors = Table(
     Column("id", BigId, primary_key=True, autoincrement=True),
     case_id(index=True),
     Column("kind", String(40), nullable=False),
-    Column("message", StorableText, nullable=False),  # never message text
+    Column("message", StorableText, nullable=False, info=erased_as("")),  # never message text
     Column("calls", Integer, nullable=False, default=0),  # calls made whose draws did not count
     Column("at", Moment, nullable=False),
 )
@@ -140,6 +140,7 @@ live_runs = Table(
     Column("draws", JSON, nullable=False),  # {"node/variant": codes so far}
     Column("updated_at", Moment, nullable=False),
     Column("viewer_seen_at", Moment, nullable=False),
+    info=GOES_WITH_ITS_CASE,
 )
 
 pipeline_versions = Table(
@@ -194,8 +195,8 @@ message_requests = Table(
     Column("variant", String(16), nullable=False),
     Column("number", Integer, nullable=False),  # of the draw, from 0
     Column("code", String(1)),  # the draw
-    Column("raw", StorableText),  # of an answer that was no label
-    Column("reply_id", StorableText),
+    Column("raw", StorableText, info=erased_as(None)),  # of an answer that was no label
+    Column("reply_id", StorableText, info=erased_as(None)),
     Column("error", String(40)),
     Column("input_tokens", BigInteger, nullable=False, default=0),
     Column("output_tokens", BigInteger, nullable=False, default=0),

@@ -17,7 +17,7 @@ from sqlalchemy import (
     false,
 )
 
-from storage.schema.columns import Id, Moment, StorableText, case_id, metadata, partial_index
+from storage.schema.columns import ERASED, Id, Moment, StorableText, case_id, erased_as, metadata, partial_index
 
 configurations = Table(
     "configurations",
@@ -76,26 +76,29 @@ cases = Table(
     Column("id", Id, primary_key=True),
     Column("batch_id", Id, ForeignKey("batches.id"), nullable=False),
     Column("row", BigInteger, nullable=False),
-    Column("external_id", StorableText, nullable=False),
-    Column("text", StorableText, nullable=False),  # as received, escaped where a database cannot hold it
-    Column("text_original_json", StorableText),  # the exact text when it could not be stored as it was
+    Column("external_id", StorableText, nullable=False, info=erased_as(ERASED)),
+    # as received, escaped where a database cannot hold it; beside it then the exact text
+    Column("text", StorableText, nullable=False, info=erased_as(ERASED)),
+    Column("text_original_json", StorableText, info=erased_as(None)),
     Column("text_sha256", String(64), nullable=False),
-    Column("model_text", StorableText),  # the normalised copy, None where equal to text
-    Column("reply", StorableText),
-    Column("reply_original_json", StorableText),
+    Column("model_text", StorableText, info=erased_as(None)),  # the normalised copy, None where equal to text
+    Column("reply", StorableText, info=erased_as(None)),
+    Column("reply_original_json", StorableText, info=erased_as(None)),
     Column("reply_sha256", String(64)),
-    Column("model_reply", StorableText),
+    Column("model_reply", StorableText, info=erased_as(None)),
     Column("flags", JSON, nullable=False),
     Column("reference", String(16)),  # safe | unsafe | NULL
-    Column("reference_value", StorableText),  # as given in the file
-    Column("group_name", StorableText),
-    Column("turns", JSON(none_as_null=True)),  # of a conversation: where its turns stand in the text, who is judged
-    Column("not_screened", StorableText),  # why the row would be rejected if it did not state a risk: people see it
-    Column("where_to_act", StorableText),  # a link or contact reference of the site's own system
-    Column("priority", Integer, nullable=False),  # 0 interactive, 1 batch
+    Column("reference_value", StorableText, info=erased_as(None)),  # as given in the file
+    Column("group_name", StorableText, info=erased_as(None)),
+    # of a conversation: where its turns stand in the text, who is judged
+    Column("turns", JSON(none_as_null=True), info=erased_as(None)),
+    # why the row would be rejected if it did not state a risk: people see it
+    Column("not_screened", StorableText, info=erased_as(None)),
+    Column("where_to_act", StorableText, info=erased_as(None)),  # a link or contact reference of the site's own system
     Column("audit_probability", Float, nullable=False, default=0.0),
-    Column("audited", Boolean, nullable=False, default=False),  # the coin, thrown at ingest
     Column("created_at", Moment, nullable=False),
+    Column("erased_at", Moment),
+    Column("erasure_request", Id),  # None: its time had come
     UniqueConstraint("batch_id", "row"),
 )
 
@@ -103,6 +106,7 @@ cases = Table(
 Index("ix_cases_named", cases.c.batch_id, cases.c.external_id, postgresql_ops={"external_id": "text_pattern_ops"})
 Index("ix_cases_reference", cases.c.batch_id, cases.c.reference, cases.c.row)
 Index("ix_cases_external_id", cases.c.external_id, postgresql_ops={"external_id": "text_pattern_ops"})
+partial_index("ix_cases_erased", cases.c.erased_at, where=cases.c.erased_at.is_not(None))
 _grouped = cases.c.group_name.is_not(None)
 partial_index(
     "ix_cases_group",

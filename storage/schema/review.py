@@ -1,5 +1,7 @@
 """What clinicians did: inbox entries with their leases, ratings, adjudications."""
 
+from typing import Any
+
 from sqlalchemy import (
     JSON,
     Boolean,
@@ -16,7 +18,24 @@ from sqlalchemy import (
     or_,
 )
 
-from storage.schema.columns import BigId, Id, Moment, StorableText, case_id, metadata, partial_index
+from storage.schema.columns import (
+    ERASED,
+    GOES_WITH_ITS_CASE,
+    BigId,
+    Id,
+    Moment,
+    StorableText,
+    case_id,
+    erased_as,
+    metadata,
+    partial_index,
+)
+
+
+def without_words(fields: dict[str, Any]) -> dict[str, Any]:
+    """A review's fields without what its reviewer wrote, or took out of the text: what is coded stays."""
+    return {name: value for name, value in fields.items() if name not in ("note", "marks")}
+
 
 inbox_entries = Table(
     "inbox_entries",
@@ -37,6 +56,9 @@ inbox_entries = Table(
     Column("assigned_by", String(64)),
     Column("assigned_until", Moment),
     Column("lease_token", String(64)),
+    # when whoever had it then first had its text before them, and when that last happened
+    Column("first_opened_at", Moment),
+    Column("last_opened_at", Moment),
     Column("closed_at", Moment),  # set in the transaction that adjudicates: keeps the claim query flat
     # a researcher asked for its review: picked it, drew it from all that were not picked (drawn), or had it mixed in
     # from the cells beside (control), with this probability; None where nobody asked
@@ -82,7 +104,7 @@ case_notes = Table(
     Column("author", String(64), nullable=False),
     Column("kind", String(16), nullable=False),  # hold | hand_over | release | skip | second_opinion
     Column("handed_to", String(64)),
-    Column("note", StorableText, nullable=False),
+    Column("note", StorableText, nullable=False, info=erased_as("")),
     Column("at", Moment, nullable=False),
 )
 
@@ -103,6 +125,7 @@ drafts = Table(
     Column("reviewer", String(64), primary_key=True),
     Column("body", JSON, nullable=False),
     Column("updated_at", Moment, nullable=False),
+    info=GOES_WITH_ITS_CASE,
 )
 
 ratings = Table(
@@ -117,8 +140,8 @@ ratings = Table(
     Column("tier", Integer),  # that was shown with it; None in readings of earlier versions
     Column("label", String(24), nullable=False),  # safe | unsafe | insufficient_information
     Column("certainty", Integer, nullable=False),
-    Column("fields", JSON, nullable=False),
-    Column("reason", StorableText),  # of a revision
+    Column("fields", JSON, nullable=False, info=erased_as(without_words)),
+    Column("reason", StorableText, info=erased_as(ERASED)),  # of a revision
     Column("at", Moment, nullable=False),
     UniqueConstraint("case_id", "reviewer", "version"),
 )
@@ -135,7 +158,7 @@ readings_taken_back = Table(  # moved here from ratings within half a minute, be
     Column("label", String(24), nullable=False),
     Column("certainty", Integer, nullable=False),
     Column("blind", Boolean, nullable=False),
-    Column("fields", JSON, nullable=False),
+    Column("fields", JSON, nullable=False, info=erased_as(without_words)),
     Column("at", Moment, nullable=False),
 )
 
@@ -167,7 +190,7 @@ adjudications = Table(
     Column("label", String(24), nullable=False),
     Column("method", String(24), nullable=False),  # single | agreement | senior | discussion | amendment
     Column("by", String(64), nullable=False),
-    Column("reason", StorableText),
+    Column("reason", StorableText, info=erased_as(ERASED)),
     Column("rating_ids", JSON, nullable=False),
     Column("at", Moment, nullable=False),
 )
@@ -187,7 +210,7 @@ follow_ups = Table(
     Column("closed_at", Moment),
     Column("closed_by", String(64)),
     Column("how", String(16)),  # done | handed_on, to somebody outside this program
-    Column("note", StorableText),
+    Column("note", StorableText, info=erased_as("")),
 )
 _UNDONE = follow_ups.c.closed_at.is_(None)
 partial_index("ix_follow_ups_open", follow_ups.c.case_id, follow_ups.c.disposition, unique=True, where=_UNDONE)
@@ -217,14 +240,6 @@ erasure_requests = Table(
     Column("cases", Integer),  # how many were erased
 )
 
-erased_cases = Table(
-    "erased_cases",
-    metadata,
-    case_id(primary_key=True),
-    Column("request_id", Id),  # None: its time had come
-    Column("at", Moment, nullable=False, index=True),
-)
-
 case_tags = Table(
     "case_tags",
     metadata,
@@ -232,6 +247,7 @@ case_tags = Table(
     Column("tag", String(40), primary_key=True),
     Column("by", String(64), nullable=False),
     Column("at", Moment, nullable=False),
+    info=GOES_WITH_ITS_CASE,
 )
 Index("ix_case_tags_tag", case_tags.c.tag, case_tags.c.case_id)
 
@@ -243,4 +259,5 @@ case_remarks = Table(
     Column("author", String(64), nullable=False),
     Column("remark", StorableText, nullable=False),
     Column("at", Moment, nullable=False),
+    info=GOES_WITH_ITS_CASE,
 )

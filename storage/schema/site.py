@@ -1,5 +1,7 @@
 """Who may act, what was done, and how the site is set."""
 
+import hashlib
+
 from sqlalchemy import (
     JSON,
     BigInteger,
@@ -15,7 +17,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from storage.schema.columns import BigId, Id, Moment, StorableText, case_id, metadata, partial_index
+from storage.schema.columns import BigId, Id, Moment, StorableText, case_id, erased_as, metadata, partial_index
 
 audit_events = Table(
     "audit_events",
@@ -81,6 +83,12 @@ call_limits = Table(
     Column("holders", JSON, nullable=False),  # {worker: [places it holds, until when]}
 )
 
+
+def hash_of_key(key: str) -> str:
+    """What stands in the place of a key once its text is erased: no key that a program sends looks like it."""
+    return f"sha256={hashlib.sha256(key.encode()).hexdigest()}"
+
+
 programs = Table(
     "programs",
     metadata,
@@ -103,7 +111,7 @@ program_texts = Table(
     metadata,
     case_id(primary_key=True),
     Column("program_id", Id, ForeignKey("programs.id"), nullable=False),
-    Column("key", String(100), nullable=False),  # the idempotency key; a hash of it once the text is erased
+    Column("key", String(100), nullable=False, info=erased_as(hash_of_key)),  # the idempotency key: it may be a name
     Column("content_sha256", String(64), nullable=False),
     Column("tell_at", Moment),
     Column("tries", Integer, nullable=False, default=0, server_default="0"),

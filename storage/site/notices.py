@@ -15,7 +15,6 @@ from screening.review.rating_form import Disposition
 from screening.review.triage import Tier
 from storage.clock import shared_now
 from storage.database import Database, insert_into
-from storage.first_looks import is_unseen, was_seen_after
 from storage.schema import case_notices, follow_ups, inbox_entries
 from storage.settings_store import current_in
 from storage.site import faults
@@ -106,7 +105,7 @@ def _is_new_again(event: str) -> ColumnElement[bool]:
     risen = _notice.tier > _entry.tier
     if event == ARRIVED:
         return risen
-    return or_(risen, and_(_entry.tier <= Tier.P1, was_seen_after(_entry.case_id, _notice.at)))
+    return or_(risen, and_(_entry.tier <= Tier.P1, _entry.last_opened_at > _notice.at))
 
 
 def _waits(event: str, now: datetime) -> tuple[ColumnElement[bool], ...]:
@@ -114,7 +113,7 @@ def _waits(event: str, now: datetime) -> tuple[ColumnElement[bool], ...]:
     told of a case that nobody has read and nobody has open, so also of one that was opened and given back.
     """
     if event == ARRIVED:
-        return (is_unseen(_entry.case_id),)
+        return (_entry.first_opened_at.is_(None),)
     free = or_(_entry.lease_token.is_(None), _entry.assigned_until <= now)
     return _entry.due_at <= now, _entry.reading == "first", free
 

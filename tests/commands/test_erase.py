@@ -7,8 +7,8 @@ import pytest
 from commands.__main__ import main
 from screening.review.actors import LOCAL_USER
 from storage.database import Database
-from storage.erased import ERASED
 from storage.review.evidence import reveal_text
+from storage.schema import ERASED
 from storage.settings_store import SiteSettings, change
 from tests.storage.batch_of import batch, decide, waiting
 from tests.storage.inbox_cases import NOW

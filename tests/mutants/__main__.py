@@ -74,10 +74,9 @@ MODULES = {
     "screening/pipeline/config.py": [f"{PIPELINE}/test_pipeline.py", f"{PIPELINE}/test_whole_way.py"],
     "screening/pipeline/files.py": [f"{PIPELINE}/test_pipeline_file.py", f"{PIPELINE}/test_prompting.py"],
     "storage/visibility.py": [
-        f"{STORAGE}/test_visibility.py",
+        *(f"{STORAGE}/test_{each}.py" for each in ("visibility", "accepted")),
         *(f"{STORAGE}/review/test_{each}.py" for each in ("served", "evidence", "adjudication")),
     ],
-    "storage/accepted.py": [f"{STORAGE}/test_accepted.py"],
     "storage/batches/batch_state.py": [f"{STORAGE}/batches/test_{each}.py" for each in ("batch_states", "pending")],
     "storage/batches/entries.py": [f"{STORAGE}/batches/test_{each}.py" for each in ("unscreened", "reach")],
     "storage/batches/pipelines.py": [f"{STORAGE}/batches/test_pipelines.py"],
@@ -103,6 +102,7 @@ DECIDING = {
     "storage/visibility.py": [
         "is_blind", "is_yet_to_review", "is_in_review", "has_rated", "hides_in_review", "hidden_from", "record_shown",
         "reveal", "_was_listed", "see_readings", "_remember",
+        "accepted_label", "accepted_labels", "is_accepted", "order_given",
     ],
     "storage/batches/pipelines.py": ["keep_version", "activate", "active_version", "_last_activation", "_newest"],
     "storage/batches/unscreened.py": [

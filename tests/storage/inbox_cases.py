@@ -136,9 +136,7 @@ def _case(case_id: str, batch: str, row: int) -> dict[str, object]:
         "flags": {"text": [], "reply": []},
         "reference": "safe",
         "reference_value": "no",
-        "priority": 1,
         "audit_probability": 0.0,
-        "audited": False,
         "created_at": NOW,
     }
 

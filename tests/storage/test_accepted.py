@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from sqlalchemy import insert, select, update
 
 from screening.review.triage import Tier
-from storage.accepted import accepted_label, accepted_labels, is_accepted
 from storage.database import Database
 from storage.schema import adjudications, cases, inbox_entries
+from storage.visibility import accepted_label, accepted_labels, is_accepted
 from tests.storage.inbox_cases import NOW, fill
 
 

@@ -287,7 +287,7 @@ TAMPERED = {
     "what was found in a text": """UPDATE cases SET flags = '{"text": ["a"], "reply": []}'""",
     "the original label": "UPDATE cases SET reference = 'unsafe'",
     "a text that was put where one was erased": "UPDATE cases SET text = 'so' WHERE text = '[erased]'",
-    "a text erased by hand": f"INSERT INTO erased_cases (case_id, at) SELECT {_SECOND}, 1",
+    "a text erased by hand": f"UPDATE cases SET erased_at = 1 WHERE id = {_SECOND}",
     "a case that waits to be screened": "DELETE FROM pending_cases",
     "an outcome": "UPDATE screenings SET outcome = 'safe' WHERE outcome = 'unsafe'",
     "an outcome that is gone": f"DELETE FROM screenings WHERE case_id = {_SECOND}",

@@ -233,7 +233,7 @@ def test_a_single_text_with_a_reply_is_stored_as_a_files_row_is(
     options = ["--out", str(tmp_path / "out.jsonl"), "--database", os.environ["DATABASE_URL"]]
     assert main(["screen", str(rows), *options]) == 0
     names = ("text", "model_text", "flags", "reply", "model_reply", "reply_sha256", "reply_original_json")
-    single, row = (each._mapping for each in page_database.rows(select(cases).order_by(cases.c.priority)))
+    single, row = (each._mapping for each in page_database.rows(select(cases).order_by(cases.c.created_at)))
     assert {name: single[name] for name in names} == {name: row[name] for name in names}
     assert set(single["flags"]["reply"]) >= {"suspected_injection", "bidi_control"} and not single["flags"]["text"]
 

@@ -14,13 +14,12 @@ from screening.review.actors import LOCAL_USER
 from screening.review.rating_form import RatingLabel
 from storage.batches.batches import cancel
 from storage.database import Database
-from storage.erased import ERASED
 from storage.identifiers import new_id
 from storage.review import claims, inbox, ratings
 from storage.review.adjudication import amend
 from storage.review.erasure import erase_rows
 from storage.review.evidence import Evidence, NodeEvidence
-from storage.schema import case_errors, cases, pending_cases, screenings, unblindings
+from storage.schema import ERASED, case_errors, cases, pending_cases, screenings, unblindings
 from storage.visibility import choose_hiding
 from tests.pages.conftest import ROOT, Opener
 from tests.storage.inbox_cases import NOW, RESEARCHER, SENIOR, fill, form, register

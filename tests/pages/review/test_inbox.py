@@ -22,7 +22,6 @@ from storage import settings_store
 from storage.audit_log import events
 from storage.batches.entries import settle
 from storage.database import Database
-from storage.erased import ERASED
 from storage.identifiers import new_id
 from storage.review import adjudication, claims, inbox, ratings
 from storage.review.adjudication import Next
@@ -30,7 +29,7 @@ from storage.review.drafts import load_draft
 from storage.review.erasure import erase_rows
 from storage.review.queue import Counts, State, counts
 from storage.review.standing import Follows
-from storage.schema import cases, inbox_entries, unblindings
+from storage.schema import ERASED, cases, inbox_entries, unblindings
 from storage.schema import ratings as ratings_table
 from storage.settings_store import SiteSettings
 from tests.databases import write

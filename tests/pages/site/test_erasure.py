@@ -7,10 +7,10 @@ from streamlit.testing.v1 import AppTest
 from screening.review.actors import LOCAL_USER
 from storage.audit_log import append
 from storage.database import Database
-from storage.erased import ERASED
 from storage.review import erasure
 from storage.review.erasure import By, Selection
 from storage.review.evidence import reveal_text
+from storage.schema import ERASED
 from storage.settings_store import current
 from tests.pages.conftest import Opener
 from tests.storage.batch_of import batch, decide, waiting

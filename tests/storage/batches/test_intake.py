@@ -149,16 +149,3 @@ def test_nobody_fills_or_closes_what_is_not_theirs(db: Database) -> None:
     with pytest.raises(UnknownBatch):
         add_rows(db, "0" * 32, [_case(1)], NOW)
     assert not takes_rows(db, "0" * 32) and last_row(db, "0" * 32) == 0
-
-
-def test_the_audit_coin_falls_at_its_rate_and_is_kept(db: Database) -> None:
-    batch_id = batch(db, [f"text number {number}" for number in range(400)], audit_rate=0.25)
-    rows = db.rows(select(cases.c.audited, cases.c.audit_probability).where(cases.c.batch_id == batch_id))
-    assert {row.audit_probability for row in rows} == {0.25}
-    # Binomial(400, 1/4): mean 100, standard deviation 8.7; seven of them are beyond chance
-    assert 39 <= sum(row.audited for row in rows) <= 161
-
-
-def test_without_an_audit_rate_nothing_is_audited(db: Database) -> None:
-    batch(db, ["some text"] * 50)
-    assert not any(db.values(select(cases.c.audited)))

@@ -7,11 +7,10 @@ from sqlalchemy import func, select
 from screening.labels import Outcome
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
-from storage.accepted import is_accepted, order_given
 from storage.batches.counts import PENDING
 from storage.database import Database
 from storage.schema import adjudications, cases, screenings
-from storage.visibility import is_in_review
+from storage.visibility import is_accepted, is_in_review, order_given
 
 
 def outcomes_now(db: Database, actor: Actor, batch_id: str) -> tuple[Outcome | None, ...]:
@@ -30,7 +29,7 @@ def cases_in_review(db: Database, batch_id: str) -> frozenset[str]:
 
 
 def adjudicated_labels(db: Database, actor: Actor, batch_id: str, version: int | None = None) -> Mapping[str, str]:
-    """Each case's accepted label (see `storage.accepted`) as of the first ``version`` adjudications of the batch, or of
+    """Each case's accepted label as of the first ``version`` adjudications of the batch, or of
     all. Version 0 is the file as it came.
     """
     require(actor, Action.VIEW_RESULTS)

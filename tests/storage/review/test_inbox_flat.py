@@ -86,7 +86,7 @@ def _wait(db: Database, number: int, only: Tier | None = None) -> None:
 
 
 def _case(row: int, batch: str) -> dict[str, Any]:
-    fixed = {"text": "waits", "text_sha256": "0" * 64, "flags": [], "priority": 1, "created_at": NOW}
+    fixed = {"text": "waits", "text_sha256": "0" * 64, "flags": [], "created_at": NOW}
     return {"id": f"{row:032d}", "batch_id": batch, "row": row, "external_id": f"post-{row}", **fixed}
 
 

@@ -6,13 +6,12 @@ from sqlalchemy import select
 from screening.review.policy import Forbidden
 from screening.review.triage import Tier
 from storage.database import Database
-from storage.first_looks import first_look
 from storage.review import claims, inbox
 from storage.review.drafts import notes
 from storage.review.evidence import open_named, open_next, reveal_text
 from storage.review.queue import counts, queue
 from storage.review.reports import exposure
-from storage.schema import audit_events, cases
+from storage.schema import audit_events, cases, inbox_entries
 from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, SENIOR, fill
 from tests.storage.statements import statements
 
@@ -38,7 +37,7 @@ def test_it_is_claim_text_and_notes_in_one_transaction(db: Database) -> None:
     assert claims.my_claims(db, BO.at(NOW)) == (opened.claim,)
     assert opened.text == reveal_text(db, BO.at(NOW), first, opened.claim.token)
     assert opened.left == notes(db, BO.at(NOW), first, opened.claim.token)
-    assert db.value(select(first_look(cases.c.id)).where(cases.c.id == first)) == NOW
+    assert db.value(select(inbox_entries.c.first_opened_at).where(inbox_entries.c.case_id == first)) == NOW
     assert exposure(db, BO.at(NOW), NOW - MINUTE).texts == 1
     other = open_next(db, ANN.at(NOW), tiers=[Tier.P1])
     assert other is not None and other.claim.case_id == second

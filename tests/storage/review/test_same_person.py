@@ -5,9 +5,8 @@ from sqlalchemy import select, update
 
 from screening.review.triage import Tier
 from storage.database import Database
-from storage.first_looks import first_look
 from storage.review.evidence import EACH_WAY, near_texts, open_next, show
-from storage.schema import batches, cases
+from storage.schema import batches, cases, inbox_entries
 from tests.databases import write
 from tests.storage.inbox_cases import ANN, NOW, SENIOR, fill
 from tests.storage.statements import plan, statements
@@ -43,7 +42,9 @@ def test_a_group_of_topics_is_not_a_person(db: Database, column: str | None, sho
     ids = _of_people(db, "aa", column)
     opened = open_next(db, ANN.at(NOW))
     assert opened is not None and len(opened.near) == shown
-    assert db.value(select(first_look(cases.c.id)).where(cases.c.id == ids[1])) is None, "no look at its own case"
+    assert db.value(select(inbox_entries.c.first_opened_at).where(inbox_entries.c.case_id == ids[1])) is None, (
+        "no look at its own case"
+    )
 
 
 def test_they_are_found_by_an_index(db: Database) -> None:
