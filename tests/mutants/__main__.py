@@ -82,13 +82,11 @@ MODULES = {
     "storage/batches/pipelines.py": [f"{STORAGE}/batches/test_pipelines.py"],
     "storage/batches/unscreened.py": [f"{STORAGE}/batches/test_{each}.py" for each in ("unscreened", "standstills")],
     "storage/research/relabelled.py": [f"{STORAGE}/research/test_relabelled.py"],
-    "storage/review/inbox.py": [f"{STORAGE}/review/test_{each}.py" for each in ("assigning", "inbox")],
-    "storage/review/claims.py": [f"{STORAGE}/review/test_{each}.py" for each in ("claims", "inbox")],
+    "storage/review/inbox.py": [f"{STORAGE}/review/test_{each}.py" for each in ("claims",)],
+    "storage/review/claims.py": [f"{STORAGE}/review/test_{each}.py" for each in ("claims",)],
     "storage/review/worklist.py": [f"{STORAGE}/review/test_second_looks.py"],
     "storage/batches/screenings.py": [f"{STORAGE}/batches/test_{each}.py" for each in ("screenings", "reach")],
-    "storage/review/adjudication.py": [
-        f"{STORAGE}/review/test_{each}.py" for each in ("adjudication", "decided_again", "doubtful_safe")
-    ],
+    "storage/review/adjudication.py": [f"{STORAGE}/review/test_{each}.py" for each in ("adjudication",)],
     "storage/review/ratings.py": [f"{STORAGE}/review/test_taking_back.py"],
     "storage/review/follow_ups.py": [f"{STORAGE}/review/test_follow_ups.py"],
     "storage/batches/pending.py": [f"{STORAGE}/batches/test_pending.py"],

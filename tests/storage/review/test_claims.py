@@ -1,23 +1,58 @@
-"""Who may take which case, by the next one or by name, and what a claim says and ends."""
+"""Who may take which case, by the next one or by name; leases; every way a case changes hands; honest counts."""
 
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import event, select, update
 
+from screening.review.actors import Actor, Role
 from screening.review.policy import Forbidden
 from screening.review.triage import TARGETS, Tier
 from storage.database import Database
 from storage.review import claims, inbox
-from storage.review.claims import LEASE, LeaseLost, NotAvailable
-from storage.review.queue import State, queue
+from storage.review.claims import LEASE, SNOOZE, Claim, LeaseLost, NotAvailable
+from storage.review.drafts import notes
+from storage.review.inbox import MOST, RESERVATION, RESERVATIONS, NoteNeeded, assign
+from storage.review.queue import State, counts, queue, reserved_cases
 from storage.review.ratings import submit_rating
-from storage.schema import audit_events, inbox_entries
+from storage.review.standing import Place, Standing, standing
+from storage.schema import accounts, audit_events, case_notes, inbox_entries, second_reading_requests, skips
 from tests.databases import write
-from tests.storage.inbox_cases import ANN, BO, CY, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, person, read, register
+from tests.storage.inbox_cases import (
+    ADMIN,
+    ANN,
+    BO,
+    CY,
+    MINUTE,
+    NOW,
+    RESEARCHER,
+    SENIOR,
+    fill,
+    form,
+    person,
+    read,
+    register,
+)
 
-HELEN = person("helen", *SENIOR.roles)
+HELEN = person("helen", Role.SENIOR)
+BEFORE = -timedelta(microseconds=1)
+ASIDE = {"assignee": "ann", "assigned_by": "ann"}
+GIVEN = {"assignee": "bo", "assigned_by": "sue"}
+HELD = {"assignee": "ann", "assigned_by": "ann", "lease_token": "t"}
+
+
+@pytest.fixture(autouse=True)
+def people(db: Database) -> None:
+    """All of them have accounts."""
+    register(db, ANN, BO, CY, SENIOR, HELEN, ADMIN)
+
+
+def take(db: Database, who: Actor = ANN, now: datetime = NOW, **options: Any) -> Claim:
+    claim = claims.claim_next(db, who.at(now), **options)
+    assert claim is not None
+    return claim
 
 
 def put(db: Database, case_id: str, **values: object) -> None:
@@ -26,163 +61,372 @@ def put(db: Database, case_id: str, **values: object) -> None:
 
 
 def entry(db: Database, case_id: str) -> Any:
-    """The case's entry."""
     return db.row(select(inbox_entries).where(inbox_entries.c.case_id == case_id))
 
 
-def test_a_claim_says_what_the_entry_says_and_ends_what_it_was_kept_for(db: Database) -> None:
-    (case_id,) = fill(db, [Tier.P1])
-    put(db, case_id, why="unscreened", cause="server_error", assigned_by="bo", assignee="ann")
-    put(db, case_id, assigned_until=NOW + MINUTE)
-    found = claims.claim_next(db, ANN.at(NOW), lease=5 * MINUTE, token=lambda: "t" * 64)
-    assert found is not None
-    assert (found.case_id, found.token, found.expires_at) == (case_id, "t" * 64, NOW + 5 * MINUTE)
-    assert (found.tier, found.why) == (Tier.P1, "unscreened:server_error")
-    assert (found.entered_at, found.due_at) == (NOW, NOW + TARGETS[Tier.P1])
-    now = entry(db, case_id)
-    assert (now.assignee, now.lease_token, now.assigned_until) == ("ann", "t" * 64, NOW + 5 * MINUTE)
-    assert now.assigned_by == "ann"
+def may_claim(db: Database, who: Actor, case_id: str, now: datetime = NOW) -> bool:
+    """Whether they are given a case that they name."""
+    try:
+        return claims.claim(db, who.at(now), case_id).case_id == case_id
+    except (Forbidden, NotAvailable):
+        return False
 
 
-def test_without_another_wish_a_claim_lasts_a_quarter_of_an_hour_and_has_a_token_of_its_own(db: Database) -> None:
-    fill(db, [Tier.P2, Tier.P2])
-    one, two = claims.claim_next(db, ANN.at(NOW)), claims.claim_next(db, ANN.at(NOW))
-    assert one is not None and two is not None
-    assert one.expires_at == two.expires_at == NOW + LEASE == NOW + timedelta(minutes=15)
-    assert one.token != two.token and len(one.token) == 64
-    assert claims.renew(db, ANN.at(NOW + MINUTE), one.case_id, one.token).expires_at == NOW + 16 * MINUTE
+def test_p0_comes_first_then_the_earliest_deadline(db: Database) -> None:
+    tiers = [Tier.P3, Tier.P1, Tier.P0, Tier.P2, Tier.P0]
+    entered = [NOW - timedelta(days=2), NOW, NOW + MINUTE, NOW, NOW]  # the P3 case is overdue since yesterday
+    ids = fill(db, tiers, entered_at=entered)
+    assert [take(db).case_id for _ in ids] == [ids[4], ids[2], ids[0], ids[1], ids[3]]
+    assert claims.claim_next(db, ANN.at(NOW)) is None
 
 
-def test_of_several_tiers_the_case_due_first_is_given_and_p0_before_all(db: Database) -> None:
+def test_a_filter_gives_only_its_tiers(db: Database) -> None:
     ids = fill(db, [Tier.P3, Tier.P2, Tier.P0, Tier.P1], entered_at=[NOW - timedelta(days=30), NOW, NOW, NOW])
     assert claims.claim_next(db, ANN.at(NOW), tiers=[]) is None
-    for tiers, expected in (
-        ([Tier.P1, Tier.P2, Tier.P1], ids[3]),
-        ([Tier.P2, Tier.P3], ids[0]),
-        ([Tier.P2, Tier.P0], ids[2]),
-        ([Tier.P0, Tier.P2], ids[1]),
-    ):
-        found = claims.claim_next(db, ANN.at(NOW), tiers=tiers)
-        assert found is not None and found.case_id == expected
+    for chosen in ([], [Tier.P1], [Tier.P0, Tier.P3], None):
+        found = db.values(select(inbox_entries.c.case_id).where(claims.in_tiers(chosen)))
+        wanted = (
+            range(4) if chosen is None else ({Tier.P3: 0, Tier.P2: 1, Tier.P0: 2, Tier.P1: 3}[one] for one in chosen)
+        )
+        assert set(found) == {ids[place] for place in wanted}
+    for tiers, place in (([Tier.P1, Tier.P2, Tier.P1], 3), ([Tier.P2, Tier.P3], 0), ([Tier.P2, Tier.P0], 2)):
+        assert take(db, tiers=tiers).case_id == ids[place]
+    assert claims.claim_next(db, BO.at(NOW), tiers=[Tier.P3, Tier.P1]) is None
 
 
-def test_nobody_is_given_what_they_have_read_by_the_next_one_or_by_name(db: Database) -> None:
-    register(db, ANN, BO, SENIOR, HELEN)
+def test_a_claim_says_what_the_entry_says_and_the_log_how_it_was_taken(db: Database) -> None:
+    first, second = fill(db, [Tier.P1, Tier.P2])
+    put(db, first, why="unscreened", cause="server_error", **ASIDE, assigned_until=NOW + BEFORE)
+    found = take(db, lease=5 * MINUTE, token=lambda: "t" * 64)
+    assert (found.case_id, found.token, found.expires_at) == (first, "t" * 64, NOW + 5 * MINUTE)
+    assert (found.tier, found.why) == (Tier.P1, "unscreened:server_error")
+    assert (found.entered_at, found.due_at) == (NOW, NOW + TARGETS[Tier.P1])
+    now = entry(db, first)
+    assert (now.assignee, now.assigned_by, now.lease_token) == ("ann", "ann", "t" * 64)
+    other = claims.claim(db, SENIOR.at(NOW), second)
+    assert (other.expires_at, len(other.token)) == (NOW + LEASE, 64) and LEASE == 15 * MINUTE
+    logged = db.rows(select(audit_events).order_by(audit_events.c.seq))
+    assert [(row.action, row.actor, row.subject, row.details) for row in logged] == [
+        ("claimed", "ann", first, '{"tier":1}'),
+        ("claimed", "sue", second, '{"named":true,"tier":2}'),
+    ]
+
+
+def test_an_expired_lease_is_free_again_and_a_token_is_worth_nothing_in_other_hands(db: Database) -> None:
+    case_id, other = fill(db, [Tier.P1, Tier.P2])
+    first, two = take(db), take(db, CY)
+    for who, which, token in ((BO, case_id, first.token), (ANN, case_id, two.token), (ANN, other, two.token)):
+        with pytest.raises(LeaseLost):
+            claims.renew(db, who.at(NOW), which, token)
+    assert claims.my_claims(db, ANN.at(NOW)) == (first,) and claims.my_claims(db, BO.at(NOW)) == ()
+    over = first.expires_at
+    assert claims.claim_next(db, BO.at(over + BEFORE)) is None
+    second = take(db, BO, over)
+    assert second.case_id == case_id and second.token != first.token and not may_claim(db, ANN, case_id, over)
+    steps: list[Callable[..., object]] = [claims.renew, inbox.release, inbox.ask_second_opinion]
+    for step in steps:
+        with pytest.raises(LeaseLost):
+            step(db, ANN.at(over), case_id, first.token)
+    assert claims.renew(db, BO.at(over + MINUTE), case_id, second.token).expires_at == over + MINUTE + LEASE
+    put(db, case_id, closed_at=NOW)
+    with pytest.raises(LeaseLost):
+        claims.renew(db, BO.at(over + MINUTE), case_id, second.token)
+    with pytest.raises(LeaseLost):
+        submit_rating(db, BO.at(over + MINUTE), case_id, second.token, form(), "a" * 32)
+    assert claims.my_claims(db, BO.at(over + MINUTE)) == ()
+
+
+@pytest.mark.parametrize(
+    ("values", "who", "now", "named", "given"),
+    [
+        ({}, ANN, NOW, False, True),
+        ({}, SENIOR, NOW, True, True),
+        ({}, RESEARCHER, NOW, False, None),
+        (HELD, SENIOR, NOW + MINUTE + BEFORE, False, False),
+        (HELD, SENIOR, NOW + MINUTE, True, True),
+        (HELD, ANN, NOW + MINUTE, True, True),  # who held it last takes it up again
+        (ASIDE, ANN, NOW, True, False),
+        (ASIDE, BO, NOW, False, False),
+        (ASIDE, BO, NOW + MINUTE + BEFORE, False, False),
+        (ASIDE, BO, NOW + MINUTE, False, True),
+        (GIVEN, BO, NOW, True, True),
+        (GIVEN, ANN, NOW, False, False),
+        (GIVEN, SENIOR, NOW, True, False),
+        (GIVEN, ANN, NOW + MINUTE, False, True),
+        ({"closed_at": NOW}, SENIOR, NOW, False, False),
+        ({"reading": "third"}, CY, NOW, False, False),
+        ({"reading": "third", "assignee": "cy", "assigned_by": "sue"}, CY, NOW, False, False),
+        ({"reading": "third"}, SENIOR, NOW, True, True),
+    ],
+)
+def test_who_is_given_a_case_by_name_and_by_the_next_one(
+    db: Database, values: dict[str, object], who: Actor, now: datetime, named: bool, given: bool | None
+) -> None:
+    """It was assigned so until a minute after; ``given`` None: refused."""
+    (case_id,) = fill(db)
+    until = {"assigned_until": NOW + MINUTE} if "assignee" in values else {}
+    for by_name in (True, False):
+        put(db, case_id, **{**claims.UNASSIGNED, **values, **until})
+        if by_name:
+            assert may_claim(db, who, case_id, now) is named
+        elif given is None:
+            with pytest.raises(Forbidden):
+                claims.claim_next(db, who.at(now))
+        else:
+            assert (claims.claim_next(db, who.at(now)) is not None) is given
+    assert not may_claim(db, who, "no such case")
+
+
+def test_nobody_is_given_what_they_have_reviewed(db: Database) -> None:
     (case_id,) = fill(db)
     read(db, SENIOR, form("unsafe", 2), "a", ask=True)
     assert claims.claim_next(db, SENIOR.at(NOW)) is None
     with pytest.raises(NotAvailable, match="not yours"):
         claims.claim(db, SENIOR.at(NOW), case_id)
-    assert claims.claim(db, HELEN.at(NOW), case_id).case_id == case_id
-
-
-def test_what_two_readers_disagree_on_is_for_a_senior_however_it_came(db: Database) -> None:
-    register(db, ANN, BO, CY, SENIOR)
-    (case_id,) = fill(db)
-    read(db, ANN, form("unsafe", 4), "a", ask=True)
-    read(db, BO, form("safe", 4), "b")
-    assert claims.claim_next(db, CY.at(NOW)) is None
-    put(db, case_id, assignee="cy", assigned_by="sue", assigned_until=NOW + MINUTE)
-    assert claims.claim_next(db, CY.at(NOW)) is None
-    with pytest.raises(NotAvailable, match="a senior decides"):
-        claims.claim(db, CY.at(NOW), case_id)
-    put(db, case_id, assignee=None, assigned_by=None, assigned_until=None)
-    found = claims.claim_next(db, SENIOR.at(NOW))
-    assert found is not None and found.case_id == case_id
-
-
-def test_a_reviewer_names_a_case_only_where_it_was_handed_to_them_or_was_theirs(db: Database) -> None:
-    ours, theirs, free = fill(db, [Tier.P2] * 3)
-    put(db, ours, assignee="ann", assigned_by="sue", assigned_until=NOW + MINUTE)
-    put(db, theirs, assignee="bo", assigned_by="sue", assigned_until=NOW + MINUTE)
-    for other in (theirs, free):
-        with pytest.raises(Forbidden):
-            claims.claim(db, ANN.at(NOW), other)
-    assert claims.claim(db, ANN.at(NOW), ours).case_id == ours
-    for who in (ANN, RESEARCHER):
-        with pytest.raises((Forbidden, NotAvailable)):
-            claims.claim(db, who.at(NOW), "no such case")
-    for step in (claims.claim_next, claims.my_claims):
-        with pytest.raises(Forbidden):
-            step(db, RESEARCHER.at(NOW))
+    assert may_claim(db, HELEN, case_id)
 
 
 def test_who_held_a_case_last_takes_it_up_again_where_it_went_back_from_under_them(db: Database) -> None:
     """As the case of a machine that slept does; unless somebody had it since, or it is kept for them."""
-    (case_id,) = fill(db, [Tier.P2])
-    register(db, ANN, BO)
+    (case_id,) = fill(db)
     for _ in range(2):
-        claims.claim_next(db, ANN.at(NOW))
+        take(db)
         inbox.release_all(db, ANN.at(NOW))
-        with pytest.raises(Forbidden):
-            claims.claim(db, BO.at(NOW), case_id)
+        assert not may_claim(db, BO, case_id)
         held = claims.claim(db, ANN.at(NOW), case_id)
         inbox.hand_over(db, ANN.at(NOW), case_id, held.token, "bo", "yours")
-        with pytest.raises(Forbidden):
-            claims.claim(db, ANN.at(NOW), case_id)
-        assert claims.claim_next(db, BO.at(NOW)) is not None
+        assert not may_claim(db, ANN, case_id)
+        take(db, BO)
         inbox.release_all(db, BO.at(NOW))
+        assert not may_claim(db, ANN, case_id)
+
+
+WAYS: dict[str, Callable[..., Any]] = {
+    "release": inbox.release,
+    "skip": inbox.skip,
+    "hold": inbox.hold,
+    "decline": inbox.decline,
+    "transfer": lambda db, by, case_id, token, note: inbox.hand_over(db, by, case_id, token, BO.id, note),
+}
+
+
+@pytest.mark.parametrize(
+    ("way", "tier", "who", "back"),
+    [
+        ("release", Tier.P0, ANN, timedelta()),
+        ("release", Tier.P0, BO, timedelta()),
+        ("skip", Tier.P1, ANN, SNOOZE),
+        ("skip", Tier.P2, BO, timedelta()),
+        ("hold", Tier.P0, ANN, RESERVATIONS[Tier.P0]),
+        ("hold", Tier.P2, BO, RESERVATION),
+        ("decline", Tier.P2, ANN, None),
+        ("decline", Tier.P0, BO, timedelta()),
+        ("transfer", Tier.P2, ANN, RESERVATION),
+        ("transfer", Tier.P2, BO, timedelta()),
+        ("transfer", Tier.P1, CY, RESERVATIONS[Tier.P1]),
+    ],
+)
+def test_who_gets_a_case_that_was_left_and_when(
+    db: Database, way: str, tier: Tier, who: Actor, back: timedelta | None
+) -> None:
+    """Ann leaves it; whom it comes to at once, after a while (``back``) or never. P0 and P1 need a note."""
+    (case_id,) = fill(db, [tier])
+    claim = take(db)
+    if tier <= Tier.P1 and way != "decline":
+        with pytest.raises(NoteNeeded):
+            WAYS[way](db, ANN.at(NOW), case_id, claim.token, "  ")
+        assert claims.my_claims(db, ANN.at(NOW)) == (claim,), "a refused step changes nothing"
+    until = WAYS[way](db, ANN.at(NOW), case_id, claim.token, "" if way == "decline" else "seen")
+    note = db.row(select(case_notes))
+    assert (note.author, note.note) == ("ann", "declined" if way == "decline" else "seen")
+    kept = {"hold": ANN, "transfer": BO}.get(way)
+    for each in (ANN, BO):
+        assert [one.case_id for one in reserved_cases(db, each.at(NOW))] == ([case_id] if each is kept else [])
+    if kept is not None:
+        assert counts(db, CY.at(NOW)).reserved_until == until
+        other = BO if kept is ANN else ANN
+        assert standing(db, kept.at(NOW), case_id, claim.token) == Standing(place=Place.KEPT, until=until)
+        assert standing(db, other.at(NOW), case_id, None).place is Place.TAKEN
+        assert standing(db, other.at(until), case_id, None).place is Place.FREE
+    if back is None:
+        assert claims.claim_next(db, who.at(NOW + timedelta(days=30))) is None
+        return
+    if back:
+        assert claims.claim_next(db, who.at(NOW + back + BEFORE)) is None
+    assert take(db, who, NOW + back).case_id == case_id
+
+
+def _declined(db: Database, case_id: str) -> None:
+    write(db, skips.insert().values(case_id=case_id, reviewer="bo", reason="not_me", at=NOW))
+
+
+def _skipped(db: Database, case_id: str) -> None:
+    write(db, skips.insert().values(case_id=case_id, reviewer="bo", reason="skip", at=NOW))
+
+
+def _reviewed(db: Database, case_id: str) -> None:
+    read(db, BO, form(), "b", ask=True)
+
+
+def _nothing(db: Database, case_id: str) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("values", "before", "to", "refusal"),
+    [
+        ({}, _nothing, BO, ""),
+        (HELD, _nothing, BO, "was taken meanwhile"),
+        (ASIDE, _nothing, BO, "was put on hold by its reviewer"),
+        (GIVEN, _nothing, CY, ""),  # what was given is given again
+        ({"closed_at": NOW}, _nothing, BO, "is closed"),
+        ({"reading": "third"}, _nothing, BO, "is a senior's to decide"),
+        ({"reading": "third"}, _nothing, HELEN, ""),
+        ({}, _reviewed, BO, "was reviewed by them already"),
+        ({}, _reviewed, CY, ""),
+        ({}, _declined, BO, "was declined by them"),
+        ({}, _declined, CY, ""),
+        ({}, _skipped, BO, ""),  # a skip is no refusal
+    ],
+)
+def test_what_a_senior_gives_to_whom_and_what_is_refused_in_words(
+    db: Database, values: dict[str, object], before: Callable[..., None], to: Actor, refusal: str
+) -> None:
+    (case_id,) = fill(db)
+    before(db, case_id)
+    until = {"assigned_until": NOW} if "assignee" in values else {}
+    if values:
+        put(db, case_id, **values, **until)
+    found = assign(db, SENIOR.at(NOW + BEFORE if until else NOW), [case_id, "0" * 32], to.id)
+    assert found.given == (() if refusal else (case_id,))
+    assert dict(found.refused) == ({case_id: refusal} if refusal else {}) | {"0" * 32: "is closed"}
+    if until:
+        assert assign(db, SENIOR.at(NOW), [case_id], to.id).given == (case_id,), "until its moment"
+    if found.given or until:
+        now = entry(db, case_id)
+        assert (now.assigned_by, now.assignee, now.lease_token) == ("sue", to.id, None)
+        assert now.assigned_until == NOW + RESERVATION
+        logged = db.rows(select(audit_events).where(audit_events.c.action == "assigned"))
+        assert {(row.subject, row.actor) for row in logged} == {(case_id, "sue")}
+
+
+def test_the_same_refusals_hold_where_a_reviewer_transfers_and_tell_nothing(db: Database) -> None:
+    """The case stays in these hands, with nothing said that tells who reviewed it."""
+    declined, third = fill(db, [Tier.P0, Tier.P2])
+    inbox.decline(db, CY.at(NOW), declined, take(db, CY).token)
+    read(db, ANN, form(), "1", ask=True)
+    second = take(db, BO)
+    for to in (ANN, CY):
+        with pytest.raises(NotAvailable, match=r"^that person cannot take this case$"):
+            inbox.hand_over(db, BO.at(NOW), declined, second.token, to.id, "the end of my shift")
+    for nobody in ("nobody", ADMIN.id, BO.id):
+        with pytest.raises(NotAvailable):
+            inbox.hand_over(db, BO.at(NOW), declined, second.token, nobody, "note")
+    assert claims.renew(db, BO.at(NOW), declined, second.token).case_id == declined
+    assert db.rows(select(case_notes.c.id).where(case_notes.c.kind == "hand_over")) == []
+    put(db, third, reading="third")
+    held = claims.claim(db, SENIOR.at(NOW), third)
+    with pytest.raises(NotAvailable):
+        inbox.hand_over(db, SENIOR.at(NOW), third, held.token, CY.id, "note")
+    inbox.hand_over(db, SENIOR.at(NOW), third, held.token, HELEN.id, "the end of my shift")
+    assert take(db, HELEN).case_id == third
+
+
+def test_who_may_give_and_to_whom_and_how_many(db: Database) -> None:
+    ids = fill(db)
+    for who in (ANN, ADMIN):
         with pytest.raises(Forbidden):
-            claims.claim(db, ANN.at(NOW), case_id)
+            assign(db, who.at(NOW), ids, BO.id)
+    unknown = [f"{n:032d}" for n in range(MOST)]
+    for wrong in ([], [*unknown, *ids]):
+        with pytest.raises(ValueError, match="choose 1 to"):
+            assign(db, SENIOR.at(NOW), wrong, BO.id)
+    assert len(assign(db, SENIOR.at(NOW), [*unknown, *unknown], BO.id).refused) == MOST, "each once"
+    write(db, update(accounts).where(accounts.c.id == BO.id).values(active=False))
+    for to in (ADMIN.id, SENIOR.id, BO.id, "nobody"):
+        with pytest.raises(NotAvailable):
+            assign(db, SENIOR.at(NOW), ids, to)
 
 
-def test_by_name_a_senior_takes_a_reserved_case_but_none_that_is_in_hands(db: Database) -> None:
-    reserved, held = fill(db, [Tier.P2] * 2)
-    put(db, reserved, assignee="bo", assigned_by="ann", assigned_until=NOW + MINUTE)
-    put(db, held, assignee="ann", lease_token="t" * 64, assigned_until=NOW + MINUTE)
-    assert claims.claim(db, SENIOR.at(NOW), reserved).case_id == reserved
-    with pytest.raises(NotAvailable, match="assigned to somebody else"):
-        claims.claim(db, SENIOR.at(NOW + MINUTE - timedelta(microseconds=1)), held)
-    assert claims.claim(db, SENIOR.at(NOW + MINUTE), held).case_id == held
-    mine = claims.claim(db, SENIOR.at(NOW + MINUTE), held)
-    assert mine.token != "t" * 64, "one's own case is taken up again under a new token"
+def test_where_a_case_stands(db: Database) -> None:
+    [case_id] = fill(db)
+    assert standing(db, ANN.at(NOW), case_id, None).place is Place.FREE
+    first = take(db, BO)
+    assert standing(db, ANN.at(NOW), case_id, None).place is Place.TAKEN
+    assert standing(db, BO.at(NOW), case_id, first.token).place is Place.HELD
+    assert standing(db, BO.at(NOW), case_id, "other").place is Place.ELSEWHERE
+    assert standing(db, BO.at(NOW + LEASE), case_id, first.token).place is Place.FREE
+    submit_rating(db, BO.at(NOW), case_id, first.token, form("safe", 5), "a" * 32)
+    assert standing(db, ANN.at(NOW), case_id, None) == Standing(place=Place.CLOSED, closed=True)
 
 
-def test_a_reservation_ends_at_its_moment_and_keeps_its_reader_away_too(db: Database) -> None:
+def test_signing_out_gives_everything_back(db: Database) -> None:
+    fill(db, [Tier.P0, Tier.P2, Tier.P2])
+    take(db), take(db)
+    assert inbox.release_all(db, ANN.at(NOW)) == 2 and counts(db, BO.at(NOW)).free == 3
+
+
+def test_a_second_opinion_that_is_asked_for_twice_is_asked_for_once(db: Database) -> None:
     (case_id,) = fill(db)
-    put(db, case_id, assigned_by="ann", assignee="ann", assigned_until=NOW + MINUTE)
-    assert [claims.claim_next(db, who.at(NOW)) for who in (ANN, BO)] == [None, None]
-    put(db, case_id, assigned_by="sue", assignee="bo")
-    assert claims.claim_next(db, ANN.at(NOW + MINUTE - timedelta(microseconds=1))) is None
-    found = claims.claim_next(db, ANN.at(NOW + MINUTE))
-    assert found is not None and found.case_id == case_id
+    token = take(db).token
+    for note in ("", "the slang", " the slang", "the slang", "and the reply"):
+        inbox.ask_second_opinion(db, ANN.at(NOW), case_id, token, note)
+    assert db.values(select(second_reading_requests.c.asked_by)) == ["ann"]
+    assert db.values(select(case_notes.c.note).order_by(case_notes.c.id)) == ["the slang", "and the reply"]
 
 
-def test_a_lease_is_over_once_its_case_is_closed(db: Database) -> None:
-    (case_id,) = fill(db)
-    found = claims.claim_next(db, ANN.at(NOW))
-    assert found is not None
-    put(db, case_id, closed_at=NOW)
-    assert claims.my_claims(db, ANN.at(NOW)) == ()
-    with pytest.raises(LeaseLost):
-        claims.renew(db, ANN.at(NOW), case_id, found.token)
-    with pytest.raises(LeaseLost):
-        submit_rating(db, ANN.at(NOW), case_id, found.token, form(), "a" * 32)
+def test_a_note_reaches_the_next_reader_but_never_a_blind_second_one(db: Database) -> None:
+    (case_id,) = fill(db, [Tier.P1])
+    inbox.release(db, ANN.at(NOW), case_id, take(db).token, "not my language")
+    token = take(db, BO).token
+    told = [(note.author_name, note.kind, note.note) for note in notes(db, BO.at(NOW), case_id, token)]
+    assert told == [("Ann", "release", "not my language")]
+    inbox.ask_second_opinion(db, BO.at(NOW), case_id, token, "unsafe, I think")
+    submit_rating(db, BO.at(NOW), case_id, token, form(), "1" * 32)
+    with pytest.raises(Forbidden):
+        notes(db, CY.at(NOW), case_id, token)
+    second = take(db, CY)
+    assert [note.note for note in notes(db, CY.at(NOW), case_id, second.token)] == ["not my language"]
+    assert [note.author_name for note in notes(db, BO.at(NOW), case_id)] == ["Ann", "Bo"]
 
 
-def test_a_case_is_ones_own_in_a_list_only_while_the_lease_lasts(db: Database) -> None:
-    (case_id,) = fill(db)
-    claims.claim(db, SENIOR.at(NOW), case_id)
-    moments = (NOW + LEASE - timedelta(microseconds=1), NOW + LEASE)
-    assert [row.state for at in moments for row in queue(db, SENIOR.at(at))] == [State.MINE, State.FREE]
-    assert [row.state for row in queue(db, HELEN.at(NOW))] == [State.HELD]
+def test_an_empty_inbox_says_why(db: Database) -> None:
+    fill(db, [Tier.P0, Tier.P0, Tier.P1, *[Tier.P3] * 12])
+    leases = [take(db, who, NOW + MINUTE * index) for index, who in enumerate((BO, CY, BO))]
+    seen = counts(db, ANN.at(NOW + 3 * MINUTE), tiers=[Tier.P0, Tier.P1])
+    assert (seen.free, seen.held, seen.outside_filter, seen.open) == (0, 3, 12, 15)
+    assert seen.held_until == leases[0].expires_at
+    assert counts(db, ANN.at(NOW)).free_by_tier == {Tier.P0: 0, Tier.P1: 0, Tier.P2: 0, Tier.P3: 12}
 
 
-def test_a_filter_of_several_tiers_has_all_of_them_and_none_has_none(db: Database) -> None:
-    tiers = [Tier.P3, Tier.P1, Tier.P0]
-    ids = dict(zip(tiers, fill(db, tiers), strict=True))
-    for chosen in ([], [Tier.P1], [Tier.P0, Tier.P3], None):
-        found = db.values(select(inbox_entries.c.case_id).where(claims.in_tiers(chosen)))
-        assert set(found) == {ids[tier] for tier in (tiers if chosen is None else chosen)}
+def test_the_states_of_a_list_are_those_of_the_counts(db: Database) -> None:
+    """That they are the same after whatever people do is the inbox machine's to prove; here each state once."""
+    ids = fill(db, [Tier.P2] * 7)
+    until = {"assigned_until": NOW + LEASE}
+    put(db, ids[0], **ASIDE, **until)
+    put(db, ids[1], **HELD | {"assignee": "sue"}, **until)
+    put(db, ids[2], **HELD, **until)
+    put(db, ids[3], reading="third")
+    inbox.skip(db, SENIOR.at(NOW), ids[4], claims.claim(db, SENIOR.at(NOW), ids[4]).token)
+    claims.claim(db, SENIOR.at(NOW), ids[5])
+    inbox.ask_second_opinion(db, SENIOR.at(NOW), ids[5], held := claims.my_claims(db, SENIOR.at(NOW))[-1].token)
+    submit_rating(db, SENIOR.at(NOW), ids[5], held, form(), "a" * 32)
+    wanted = [State.RESERVED, State.MINE, State.HELD, State.FREE, State.SKIPPED, State.READ, State.FREE]
+    listed = queue(db, SENIOR.at(NOW))
+    assert {row.case_id: row.state for row in listed} == dict(zip(ids, wanted, strict=True))
+    assert dict(counts(db, SENIOR.at(NOW)).by_state) == {state: wanted.count(state) for state in State}
+    assert counts(db, CY.at(NOW)).by_state[State.SENIOR] == 1
+    assert [row.case_id for row in queue(db, SENIOR.at(NOW), limit=2, offset=1)] == [row.case_id for row in listed[1:3]]
+    over = {row.case_id: row.state for row in queue(db, SENIOR.at(NOW + LEASE))}
+    assert [over[case_id] for case_id in ids[:3]] == [State.FREE] * 3, "a lease and a reservation end"
+    for who in (ANN, RESEARCHER):
+        with pytest.raises(Forbidden):
+            queue(db, who.at(NOW))
 
 
-def test_the_audit_log_tells_how_a_case_was_taken(db: Database) -> None:
-    first, second = fill(db, [Tier.P2] * 2)
-    assert claims.claim(db, SENIOR.at(NOW), second).case_id == second
-    assert claims.claim_next(db, ANN.at(NOW)) is not None
-    logged = db.rows(select(audit_events).order_by(audit_events.c.seq))
-    told = [(row.action, row.actor, row.subject, row.details) for row in logged]
-    assert told == [
-        ("claimed", "sue", second, '{"named":true,"tier":2}'),
-        ("claimed", "ann", first, '{"tier":2}'),
-    ]
+def test_lists_and_counts_never_touch_the_text(db: Database) -> None:
+    fill(db, [Tier.P2] * 3)
+    statements: list[str] = []
+    event.listen(db._engine, "before_cursor_execute", lambda *args: statements.append(args[2]))
+    queue(db, SENIOR.at(NOW)), counts(db, ANN.at(NOW)), take(db)
+    assert statements
+    assert not [line for line in statements if "cases.text" in line or ".reply" in line or "model_text" in line]

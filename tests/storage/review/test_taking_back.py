@@ -170,18 +170,6 @@ def test_nobody_takes_back_what_somebody_else_read(db: Database) -> None:
         take_back(db, BO.at(NOW + SECOND), case_id, given)
 
 
-def test_where_a_case_stands(db: Database) -> None:
-    [case_id] = fill(db)
-    assert standing(db, ANN.at(NOW), case_id, None).place is Place.FREE
-    first = claims.claim_next(db, BO.at(NOW))
-    assert first is not None and standing(db, ANN.at(NOW), case_id, None).place is Place.TAKEN
-    assert standing(db, BO.at(NOW), case_id, first.token).place is Place.HELD
-    assert standing(db, BO.at(NOW), case_id, "other").place is Place.ELSEWHERE
-    assert standing(db, BO.at(NOW + 16 * MINUTE), case_id, first.token).place is Place.FREE
-    ratings.submit_rating(db, BO.at(NOW), case_id, first.token, form("safe", 5), new_id(NOW))
-    assert standing(db, ANN.at(NOW), case_id, None) == Standing(place=Place.CLOSED, closed=True)
-
-
 def test_my_readings_say_what_became_of_them(db: Database) -> None:
     register(db, ANN, BO)
     plain, waiting = fill(db, [Tier.P2, Tier.P3])
