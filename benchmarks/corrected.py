@@ -1,12 +1,10 @@
-"""Coverage of the corrected figures (screening/research/corrected.py), for `make simulate`."""
+"""Coverage of the corrected figures (screening/evaluation/corrected.py), for `make simulate`."""
 
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from screening.evaluation.metrics import wilson
-from screening.labels import Outcome
-from screening.research.corrected import (
+from screening.evaluation.corrected import (
     RATES,
     READ_SAFE,
     READ_UNSAFE,
@@ -17,6 +15,8 @@ from screening.research.corrected import (
     Study,
     draw_sample,
 )
+from screening.evaluation.metrics import wilson
+from screening.labels import Outcome
 
 TEXTS, REVIEWS, DRAWS, RUNS = 500, 120, 9, 400
 _SAFE, _UNSAFE, _PERSON = range(len(Outcome))

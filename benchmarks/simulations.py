@@ -16,13 +16,13 @@ from screening.evaluation.agreement import (
     with_interval,
 )
 from screening.evaluation.audit import AuditCase, Stratum, corrected_bound, recognized_share
+from screening.evaluation.corrected import UNREAD, Benchmark, Study
 from screening.evaluation.estimates import MissedUnsafe, estimate, upper_bound
 from screening.evaluation.guarantee import Standing, guarantee_of
 from screening.evaluation.metrics import wilson
 from screening.evaluation.monitoring import drift, rises, upper_limits
 from screening.evaluation.paired import paired_amounts, paired_rates
 from screening.labels import Label, Outcome
-from screening.research.corrected import UNREAD, Benchmark, Study
 
 Line = tuple[str, str, str, int]
 """What is claimed, its nominal level, what was measured, and the number of runs."""

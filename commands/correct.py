@@ -22,9 +22,7 @@ from screening.datasets.export import csv_lines
 from screening.datasets.labels import map_label
 from screening.datasets.reader import read_table
 from screening.datasets.rows import NewCase
-from screening.evaluation.metrics import Codes, reference_codes
-from screening.labels import Label
-from screening.research.corrected import (
+from screening.evaluation.corrected import (
     DIAL,
     INCONCLUSIVE,
     RATES,
@@ -38,10 +36,11 @@ from screening.research.corrected import (
     contradicted_share,
     draw_sample,
 )
-from screening.research.evaluation import EvaluationData
-from screening.research.experiments import run_book
-from screening.research.raw import published_rows
-from screening.research.recording import DrawBook
+from screening.evaluation.experiments import run_book
+from screening.evaluation.metrics import Codes, reference_codes
+from screening.evaluation.public_datasets import EvaluationData, published_rows
+from screening.evaluation.recording import DrawBook
+from screening.labels import Label
 from screening.words import count_of
 
 COLUMNS = ("item", "text", "reply", "reading")

@@ -25,23 +25,28 @@ from screening.datasets.labels import map_label
 from screening.datasets.mapping import find_column
 from screening.datasets.reader import Table
 from screening.datasets.rows import NewCase
+from screening.evaluation.capsule import PRINTED, beside_paper, figures, hashes, marked, marked_latex
+from screening.evaluation.conditions import Condition, named_condition, our_conditions, paper_conditions
+from screening.evaluation.draw_file import DrawLine, GrowingFile, draw_lines, read_draws, read_growing
+from screening.evaluation.experiments import ConditionResult, consistent_misses, deciding, run_book
+from screening.evaluation.imported_answers import answers_in
 from screening.evaluation.metrics import REFERENCES, reference_codes
+from screening.evaluation.public_datasets import (
+    PER_SUBREDDIT,
+    EvaluationData,
+    LabelOf,
+    Screened,
+    announcement,
+    load_evaluation,
+    rows_beside,
+)
+from screening.evaluation.recording import DrawBook, Keep, NodeDraws, Price, Purse, record_draws
+from screening.evaluation.tables import ResultsTable, csv_table, latex_table, plain_rows, row_of, text_table
 from screening.labels import Label
 from screening.models.simulated import KnownSampler, SimulatedSampler
 from screening.pipeline.cost import usage_per_call
 from screening.pipeline.draws import Draw, DrawSource, encode_draws
 from screening.pipeline.files import load_prompts, read_pipeline
-from screening.research.aegis import LabelOf, Screened
-from screening.research.answers_elsewhere import answers_in
-from screening.research.capsule import PRINTED, beside_paper, figures, hashes, marked, marked_latex
-from screening.research.conditions import Condition, named_condition, our_conditions, paper_conditions
-from screening.research.draw_file import DrawLine, GrowingFile, draw_lines, read_draws, read_growing
-from screening.research.evaluation import EvaluationData, announcement, load_evaluation
-from screening.research.experiments import ConditionResult, consistent_misses, deciding, run_book
-from screening.research.raw import rows_beside
-from screening.research.recording import DrawBook, Keep, NodeDraws, Price, Purse, record_draws
-from screening.research.results_table import ResultsTable, csv_table, latex_table, plain_rows, row_of, text_table
-from screening.research.swmh import PER_SUBREDDIT
 from screening.settings import SIMULATED_NOTICE, Settings
 from screening.words import count_of
 

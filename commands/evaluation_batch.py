@@ -7,11 +7,10 @@ from commands.one_batch import screen_batch
 from jobs.agents import Agents
 from jobs.intake import BatchRequest, open_batch
 from jobs.port import system_clock
-from screening.datasets.rows import NewCase
+from screening.evaluation.conditions import BUDGETS, PAPER_DELTA
+from screening.evaluation.public_datasets import EvaluationData, renumbered
+from screening.evaluation.recording import DrawBook
 from screening.pipeline.config import chain
-from screening.research.conditions import BUDGETS, PAPER_DELTA
-from screening.research.evaluation import EvaluationData
-from screening.research.recording import DrawBook
 from screening.review.actors import LOCAL_USER
 from screening.review.reach import Reach
 from screening.settings import Settings
@@ -45,19 +44,6 @@ def _take_in(db: Database, data: EvaluationData, settings: Settings, agents: Age
     intake = {"provenance": data.provenance, "steps": [list(step) for step in data.steps], **data.sample}
     request = BatchRequest(name=data.title, pipeline=RECORDING, reach=Reach.COUNT, intake=intake)
     batch_id = open_batch(db, LOCAL_USER, request, settings, agents, system_clock)
-    rows = (
-        NewCase(
-            row=row,
-            external_id=item.id,
-            text=one.text,
-            reply=one.reply,
-            thread=one.thread,
-            reference=item.reference,
-            reference_value=item.reference.value if item.reference else None,
-            group=item.group,
-        )
-        for row, (item, one) in enumerate(zip(data.items, data.received, strict=True), start=1)
-    )
-    add_rows(db, batch_id, rows, system_clock())
+    add_rows(db, batch_id, renumbered(data.rows), system_clock())
     close_intake(db, LOCAL_USER.at(system_clock()), batch_id)
     return batch_id

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from screening.evaluation.metrics import Proportion, evaluate, reference_codes
+from screening.evaluation.paired import UNSETTLED, Told, compare_codes
+from screening.evaluation.public_datasets import published_rows
 from screening.labels import Label, Outcome
-from screening.research.comparison import UNSETTLED, Told, compare_codes
-from screening.research.raw import published_rows
 
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome} | {
     "escalate": Outcome.HUMAN_REVIEW,

@@ -12,12 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.computing import Cache, tell
-from screening.evaluation.metrics import NONE, REFERENCES, Codes
-from screening.labels import Label, Outcome
-from screening.models.simulated import SimulatedSampler
-from screening.pipeline.draws import SamplerError
-from screening.research.comparison import Comparison, Told, compare_all_codes, compare_codes, outcomes_by_case
-from screening.research.conditions import (
+from screening.evaluation.conditions import (
     BUDGETS,
     Condition,
     WhatIf,
@@ -25,11 +20,16 @@ from screening.research.conditions import (
     our_conditions,
     paper_conditions,
 )
-from screening.research.draw_file import draw_lines
-from screening.research.evaluation import SUICIDE_WATCH
-from screening.research.experiments import Drawn, Measured, consistent_misses, deciding, encode_items, gap_counts
-from screening.research.recording import fill_draws
-from screening.research.replay import OUTCOMES, Record
+from screening.evaluation.draw_file import draw_lines
+from screening.evaluation.experiments import Drawn, Measured, consistent_misses, deciding, encode_items, gap_counts
+from screening.evaluation.metrics import NONE, REFERENCES, Codes
+from screening.evaluation.paired import Comparison, Told, compare_all_codes, compare_codes, outcomes_by_case
+from screening.evaluation.public_datasets import SUICIDE_WATCH
+from screening.evaluation.recording import fill_draws
+from screening.evaluation.replay import OUTCOMES, Record
+from screening.labels import Label, Outcome
+from screening.models.simulated import SimulatedSampler
+from screening.pipeline.draws import SamplerError
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from storage.database import Database

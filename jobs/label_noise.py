@@ -10,10 +10,7 @@ import numpy as np
 
 from jobs.computing import Cache, tell
 from jobs.evaluating import Ask, columns, comparable_outcomes
-from screening.evaluation.label_errors import Counts, Ranking, ReadingOrder, SecondLook, reading_order
-from screening.evaluation.metrics import NONE, Codes, Integers
-from screening.labels import LABELS
-from screening.research.corrected import (
+from screening.evaluation.corrected import (
     RATES,
     UNREAD,
     Benchmark,
@@ -25,7 +22,10 @@ from screening.research.corrected import (
     contradicted_share,
     draw_sample,
 )
-from screening.research.replay import NodeRecord
+from screening.evaluation.label_errors import Counts, Ranking, ReadingOrder, SecondLook, reading_order
+from screening.evaluation.metrics import NONE, Codes, Integers
+from screening.evaluation.replay import NodeRecord
+from screening.labels import LABELS
 from storage.database import Database
 from storage.research.columns import (
     RecordedColumns,

@@ -11,7 +11,7 @@ from pages.ui import context
 from pages.ui.compute import READING, compute
 from pages.ui.downloads import show_files
 from screening.evaluation.metrics import Proportion
-from screening.research.results_table import rate_text
+from screening.evaluation.tables import rate_text
 from screening.review.policy import Action, is_allowed, require
 from storage.batches.batches import list_batches
 from storage.research.standing import count_readings, revisions_now

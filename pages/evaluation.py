@@ -12,8 +12,8 @@ from pages.research.corrected_view import show_corrected
 from pages.ui import context
 from pages.ui.auth import check_before
 from pages.ui.compute import compute
-from screening.research.evaluation import SUICIDE_WATCH
-from screening.research.experiments import Measured
+from screening.evaluation.experiments import Measured
+from screening.evaluation.public_datasets import SUICIDE_WATCH
 from screening.review.policy import Action, require
 from screening.review.reach import Reach
 from screening.words import count_of

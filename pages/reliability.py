@@ -12,7 +12,7 @@ from pages.research.verification import verification
 from pages.ui import context
 from pages.ui.auth import check_before
 from pages.ui.format import seen_from, zone_name
-from screening.research.binding import binding_of
+from screening.evaluation.guarantee import binding_of
 from screening.review.policy import Action, require
 from screening.words import count_of
 from storage.research.reliability import MeasuredConfiguration, measured_configurations, priorities_shown, severities

@@ -9,7 +9,7 @@ from jobs.agreement import Pair, Switching
 from pages.research.figures import Axes, Interval, forest, palette
 from screening.datasets.export import csv_lines, jsonl_lines
 from screening.evaluation.agreement import Coefficient
-from screening.research.results_table import rate_text
+from screening.evaluation.tables import rate_text
 from screening.words import count_of
 from storage.research.reading_table import ReadingTable
 

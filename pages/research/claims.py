@@ -8,10 +8,9 @@ from statistics import median
 from pages.ui.format import local_time
 from screening.evaluation.audit import Recognized, Stratum, corrected_bound, recognized_share, tally_by_stratum
 from screening.evaluation.estimates import AuditEstimates, bound_after, estimate, upper_bound, without_specificity
-from screening.evaluation.guarantee import Guarantee, guarantee_of, in_sample, readings_required
+from screening.evaluation.guarantee import Guarantee, binding_of, guarantee_of, in_sample, readings_required
 from screening.evaluation.monitoring import Drift, Look, Rise, betting_sequence, drift, rises, upper_limits
 from screening.labels import Label, Outcome
-from screening.research.binding import binding_of
 from screening.review.actors import Actor
 from screening.review.reach import Reach
 from screening.words import count_of

@@ -9,8 +9,7 @@ from jobs.evaluating import Ask, Evaluated, compare_conditions
 from pages.research.evaluation_view import how_to_read, show_left_out
 from pages.research.figures import Axes, Interval, forest, palette
 from pages.ui.compute import compute
-from screening.evaluation.paired import Difference
-from screening.research.comparison import Comparison
+from screening.evaluation.paired import Comparison, Difference
 
 
 def show_comparison(ask: Ask, evaluated: Evaluated) -> None:

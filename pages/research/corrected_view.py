@@ -12,8 +12,8 @@ from pages.research.case_list import SAID, sent_words, show_sent
 from pages.research.evaluation_view import how_to_read
 from pages.ui import context
 from pages.ui.compute import compute
-from screening.research.corrected import Estimate, Rate
-from screening.research.results_table import NOTHING_DECIDED
+from screening.evaluation.corrected import Estimate, Rate
+from screening.evaluation.tables import NOTHING_DECIDED
 from screening.review.policy import Action, is_allowed
 from storage.database import Database
 from storage.review.worklist import MOST, request_second_looks

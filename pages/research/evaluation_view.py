@@ -24,11 +24,10 @@ from pages.research.claims import percent
 from pages.research.figures import Axes, Interval, Palette, Series, bars, curves, forest, histogram, palette
 from pages.ui.auth import check_before
 from pages.ui.compute import compute
+from screening.evaluation.conditions import WhatIf
+from screening.evaluation.experiments import Measured, frontier
 from screening.evaluation.metrics import REFERENCES, Metrics, Proportion
-from screening.labels import Label, Outcome
-from screening.research.conditions import WhatIf
-from screening.research.experiments import Measured, frontier
-from screening.research.results_table import (
+from screening.evaluation.tables import (
     NOTHING_DECIDED,
     ResultsTable,
     TableRow,
@@ -39,6 +38,7 @@ from screening.research.results_table import (
     rate_text,
     row_of,
 )
+from screening.labels import Label, Outcome
 from screening.review.policy import Action
 from screening.review.reach import Reach
 from screening.words import count_of

@@ -28,7 +28,7 @@ from pages.ui.labels import OUTCOME_WORDS
 from screening.evaluation.estimates import WeightedRate
 from screening.evaluation.guarantee import Binding, Standing, plan_readings, readings_required
 from screening.evaluation.monitoring import SwitchRate
-from screening.research.results_table import rate_text
+from screening.evaluation.tables import rate_text
 from screening.words import count_of
 from storage.research.outcome_mix import REFERENCE
 

@@ -27,8 +27,8 @@ from screening.evaluation.audit import Stratum
 from screening.evaluation.estimates import WeightedRate
 from screening.evaluation.guarantee import Binding
 from screening.evaluation.metrics import Proportion
+from screening.evaluation.tables import rate_text
 from screening.labels import Outcome
-from screening.research.results_table import rate_text
 from screening.words import count_of
 from storage.settings_store import SiteSettings
 

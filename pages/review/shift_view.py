@@ -6,7 +6,7 @@ import streamlit as st
 
 from pages.ui import context
 from screening.evaluation.metrics import Proportion
-from screening.research.results_table import rate_text
+from screening.evaluation.tables import rate_text
 from screening.review.actors import Acting, Actor
 from screening.review.triage import Tier
 from storage.review.reports import Left, Shift, TierShift, shift_of

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Connection, Text, and_, case, cast, func, select
 
+from screening.evaluation.corrected import INCONCLUSIVE, UNREAD
+from screening.evaluation.experiments import Drawn
 from screening.evaluation.metrics import NONE, REFERENCES, Codes, Integers
+from screening.evaluation.replay import OUTCOMES, NodeRecord, Record, node_record, number_sequences
 from screening.labels import Label, Outcome
 from screening.pipeline.engine import MAIN, Guard, guard_for
-from screening.research.corrected import INCONCLUSIVE, UNREAD
-from screening.research.experiments import Drawn
-from screening.research.replay import OUTCOMES, NodeRecord, Record, node_record, number_sequences
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from storage.batches.counts import kind_of

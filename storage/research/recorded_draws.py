@@ -10,10 +10,10 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select
 
+from screening.evaluation.recording import DrawBook, Item, NodeDraws
 from screening.labels import Label
 from screening.pipeline.draws import ScreenedText
 from screening.pipeline.engine import MAIN
-from screening.research.recording import DrawBook, Item, NodeDraws
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from storage.batches.batch_state import batch_row

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, select
 
-from screening.research.binding import model_words, pipeline_version, prompt_version, rule_words
+from screening.evaluation.guarantee import model_words, pipeline_version, prompt_version, rule_words
 from screening.review.actors import Acting
 from screening.review.policy import Action, require
 from screening.review.pseudonyms import pseudonym

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from commands.__main__ import main
+from screening.evaluation.imported_answers import answers_in
 from screening.labels import Label
-from screening.research.answers_elsewhere import answers_in
 
 HEADER = "id,text,label,gpt,claude,llama\n"
 ROWS = (

@@ -18,10 +18,10 @@ from commands.__main__ import main
 from screening.datasets.reader import read_table
 from screening.datasets.refused import FileRefused
 from screening.datasets.rows import NewCase
+from screening.evaluation.conditions import our_conditions, paper_conditions
+from screening.evaluation.library import DRAWS, screen_texts
 from screening.pipeline.config import PipelineConfig, preset
 from screening.pipeline.files import read_pipeline
-from screening.research.conditions import our_conditions, paper_conditions
-from screening.research.library import DRAWS, screen_texts
 from screening.settings import Settings
 from storage.database import Database
 from storage.schema import audit_events

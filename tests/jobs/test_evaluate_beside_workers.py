@@ -14,7 +14,7 @@ from commands.evaluation_batch import record_as_batch
 from jobs.local import only_worker
 from jobs.port import worker_name
 from jobs.shared_limit import PLACES, RATE
-from screening.research.evaluation import EvaluationData, load_evaluation
+from screening.evaluation.public_datasets import EvaluationData, load_evaluation
 from screening.settings import Settings
 from storage.database import Database
 from storage.schema import call_limits, case_starts

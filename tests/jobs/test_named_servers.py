@@ -10,9 +10,9 @@ from jobs.port import system_clock
 from jobs.screening_job import ScreeningJob
 from pages.ui.live_configuration import facts
 from screening.datasets.rows import NewCase
+from screening.evaluation.guarantee import model_words
 from screening.pipeline.config import PipelineConfig, preset
 from screening.pipeline.draws import SamplerError
-from screening.research.binding import model_words
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from screening.text.received import receive

@@ -40,7 +40,7 @@ FAILED, NOT_COLLECTED = 1, 2
 """What pytest ends with where a test fails, and where a module cannot be read."""
 SEED = 0
 STOPPING, EVALUATION, PIPELINE, STORAGE = "tests/stopping", "tests/evaluation", "tests/pipeline", "tests/storage"
-LOGPROBS, REPLAY = "tests/models/test_logprobs.py", "tests/research/test_replay.py"
+LOGPROBS, REPLAY = "tests/models/test_logprobs.py", "tests/evaluation/test_replay.py"
 
 MODULES = {
     "screening/stopping/evidence.py": [f"{STOPPING}/test_rules.py", f"{STOPPING}/test_theory.py"],

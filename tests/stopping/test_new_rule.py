@@ -8,12 +8,12 @@ import pytest
 
 from commands.__main__ import main
 from pages.ui.engine_view import State, node_view
+from screening.evaluation.replay import Record, replay
 from screening.labels import Label, Outcome
 from screening.pipeline.config import RULES, chain
 from screening.pipeline.draws import ScreenedText, decode_draws
 from screening.pipeline.engine import Guard, screen
 from screening.pipeline.files import read_pipeline, write_pipeline
-from screening.research.replay import Record, replay
 from screening.stopping.rules import NO_DRAW, Draws, Integers, StoppingRule, first_named
 
 

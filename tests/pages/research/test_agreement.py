@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 from jobs.agreement import measure_agreement, tally_switches
 from pages.research import agreement_view as view
 from screening.evaluation.metrics import Proportion
-from screening.research.results_table import rate_text
+from screening.evaluation.tables import rate_text
 from screening.review.policy import Forbidden
 from screening.review.triage import Tier
 from storage.audit_log import events

@@ -19,9 +19,9 @@ from pages.research.claims import (
 )
 from pages.research.model_card import Card, markdown
 from pages.research.stard import flow, missed_sentence, report_html
+from screening.evaluation.guarantee import binding_of
 from screening.evaluation.monitoring import upper_limits
 from screening.labels import Label, Outcome
-from screening.research.binding import binding_of
 from screening.review.actors import LOCAL_USER
 from storage.database import Database
 from storage.settings_store import SiteSettings, change, current

@@ -15,14 +15,14 @@ from jobs import evaluating
 from jobs.evaluating import Ask, experiment
 from pages.research.evaluation_view import Load, results_frame, sweep_counts, table_of, what_if_figures
 from pages.ui.downloads import as_data_card
+from screening.evaluation.conditions import Condition, WhatIf, budget_conditions
+from screening.evaluation.draw_file import read_draws
+from screening.evaluation.experiments import run_conditions
 from screening.evaluation.metrics import from_counts
+from screening.evaluation.recording import Item
+from screening.evaluation.replay import Record
 from screening.labels import Label
 from screening.pipeline.draws import ScreenedText
-from screening.research.conditions import Condition, WhatIf, budget_conditions
-from screening.research.draw_file import read_draws
-from screening.research.experiments import run_conditions
-from screening.research.recording import Item
-from screening.research.replay import Record
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Forbidden
 from screening.review.reach import Reach

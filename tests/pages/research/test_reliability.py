@@ -14,10 +14,9 @@ from pages.research.reliability_view import binding_html
 from pages.research.stard import Study, flow, missed_sentence, report_html
 from pages.ui.labels import OUTCOME_WORDS
 from screening.evaluation.audit import AuditCase, Stratum
-from screening.evaluation.guarantee import Binding, Standing
+from screening.evaluation.guarantee import Binding, Standing, binding_of
 from screening.evaluation.metrics import Proportion
 from screening.labels import Label, Outcome
-from screening.research.binding import binding_of
 from screening.review.actors import LOCAL_USER
 from screening.review.reach import Reach
 from storage.database import Database

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from sqlalchemy import select, update
 
+from screening.evaluation.experiments import Drawn, encode_items
 from screening.evaluation.metrics import outcome_codes, reference_codes
 from screening.labels import Label, Outcome
 from screening.pipeline.engine import Reason, guard_for
-from screening.research.experiments import Drawn, encode_items
 from screening.review.actors import LOCAL_USER, Actor
 from screening.review.policy import Forbidden
 from screening.review.rating_form import RatingLabel

@@ -2,9 +2,9 @@
 
 import pytest
 
+from screening.evaluation.conditions import our_conditions
+from screening.evaluation.experiments import run_book
 from screening.labels import Label, Outcome
-from screening.research.conditions import our_conditions
-from screening.research.experiments import run_book
 from screening.review.actors import LOCAL_USER, Role
 from screening.review.policy import Forbidden
 from screening.review.rating_form import RatingLabel

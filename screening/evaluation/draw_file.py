@@ -10,8 +10,8 @@ from typing import Self, TextIO
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from screening.evaluation.recording import DrawBook, Item, NodeDraws
 from screening.pipeline.draws import decode_draws
-from screening.research.recording import DrawBook, Item, NodeDraws
 
 
 class DrawLine(BaseModel):

@@ -8,15 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from screening.evaluation.metrics import evaluate, reference_codes
-from screening.labels import Label, Outcome
-from screening.models.simulated import Distribution, KnownSampler
-from screening.pipeline.draws import Draw, DrawRequest, SamplerError, ScreenedText, Usage
-from screening.pipeline.engine import Guard, screen
-from screening.research.comparison import compare_all_codes, compare_codes, outcomes_by_case
-from screening.research.conditions import Condition, our_conditions, paper_conditions
-from screening.research.draw_file import GrowingFile, draw_lines, read_draws, read_growing
-from screening.research.experiments import (
+from screening.evaluation.conditions import Condition, our_conditions, paper_conditions
+from screening.evaluation.draw_file import GrowingFile, draw_lines, read_draws, read_growing
+from screening.evaluation.experiments import (
     ConditionResult,
     consistent_misses,
     deciding,
@@ -25,8 +19,14 @@ from screening.research.experiments import (
     run_book,
     run_conditions,
 )
-from screening.research.recording import DrawBook, Item, NodeDraws, Purse, find_unsettled, record_draws
-from screening.research.replay import Record, replay
+from screening.evaluation.metrics import evaluate, reference_codes
+from screening.evaluation.paired import compare_all_codes, compare_codes, outcomes_by_case
+from screening.evaluation.recording import DrawBook, Item, NodeDraws, Purse, find_unsettled, record_draws
+from screening.evaluation.replay import Record, replay
+from screening.labels import Label, Outcome
+from screening.models.simulated import Distribution, KnownSampler
+from screening.pipeline.draws import Draw, DrawRequest, SamplerError, ScreenedText, Usage
+from screening.pipeline.engine import Guard, screen
 from screening.stopping.rules import Ended
 
 ALL = (*paper_conditions(), *our_conditions())

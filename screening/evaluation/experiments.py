@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from screening.evaluation.conditions import Condition
 from screening.evaluation.metrics import (
     REFERENCES,
     Codes,
@@ -16,11 +17,10 @@ from screening.evaluation.metrics import (
     group_codes,
     reference_codes,
 )
+from screening.evaluation.recording import DrawBook, Item
+from screening.evaluation.replay import OUTCOMES, Record, Replay, replay
 from screening.labels import Label, Outcome
 from screening.pipeline.engine import Guard
-from screening.research.conditions import Condition
-from screening.research.recording import DrawBook, Item
-from screening.research.replay import OUTCOMES, Record, Replay, replay
 
 PerDraw = Mapping[str, Sequence[float | None]]
 """What one draw took, by node and case; None where it is unknown."""

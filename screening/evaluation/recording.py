@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
+from screening.evaluation.conditions import Condition
+from screening.evaluation.replay import Record, replay
 from screening.labels import Label
 from screening.pipeline.draws import (
     Bill,
@@ -18,8 +20,6 @@ from screening.pipeline.draws import (
     encode_draws,
 )
 from screening.pipeline.engine import Guard, screen
-from screening.research.conditions import Condition
-from screening.research.replay import Record, replay
 
 Price = Callable[[Usage], float | None]
 """Dollars for so many tokens; None where the price is not known."""

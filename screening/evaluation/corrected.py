@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from screening.evaluation.metrics import REFERENCES, Codes, Integers
+from screening.evaluation.replay import NodeRecord
 from screening.labels import LABELS, Label, Outcome
-from screening.research.replay import NodeRecord
 from screening.stopping import special
 
 Floats = NDArray[np.float64]

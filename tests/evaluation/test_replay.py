@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from screening.evaluation.conditions import Condition, our_conditions, paper_conditions
+from screening.evaluation.replay import Record, replay
 from screening.labels import LABELS, Label, Outcome
 from screening.pipeline.config import NodeConfig, PipelineConfig, chain
 from screening.pipeline.draws import Answer, Draw, DrawRequest, ScreenedText, decode_draws, encode_draws, unusable
 from screening.pipeline.engine import Guard, Screening, screening_steps
-from screening.research.conditions import Condition, our_conditions, paper_conditions
-from screening.research.replay import Record, replay
 from screening.stopping.rules import (
     Ended,
     MajorityVote,
@@ -219,7 +219,7 @@ def test_sequences_drawn_twice_and_run_a_few_at_a_time_give_what_each_case_gives
     alone = [
         replay(condition.pipeline, Record.from_codes({n: [one[c]] for n, one in codes.items()})) for c in range(80)
     ]
-    monkeypatch.setattr("screening.research.replay.AT_ONCE", 7)
+    monkeypatch.setattr("screening.evaluation.replay.AT_ONCE", 7)
     record = Record.from_codes(codes)
     together = replay(condition.pipeline, record)
     assert len(record.nodes["worker"].sizes) <= 25

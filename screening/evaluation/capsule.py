@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape
 
 from screening.datasets.export import csv_lines
 from screening.evaluation.metrics import wilson
-from screening.research.results_table import ResultsTable, TableRow, escape_latex, latex_table
+from screening.evaluation.tables import ResultsTable, TableRow, escape_latex, latex_table
 
 Interval = tuple[float, float, float]
 """A share with its limits, as printed."""

@@ -8,8 +8,7 @@ import pytest
 
 from benchmarks.corrected import REVIEWS, TEXTS, make_benchmark, read_texts, truth_of
 from jobs.label_noise import corrected
-from screening.evaluation.metrics import wilson
-from screening.research.corrected import (
+from screening.evaluation.corrected import (
     INCONCLUSIVE,
     RATES,
     UNREAD,
@@ -18,6 +17,7 @@ from screening.research.corrected import (
     Study,
     draw_sample,
 )
+from screening.evaluation.metrics import wilson
 from storage.research.columns import Reviews
 
 

@@ -8,14 +8,14 @@ from typing import Any, Literal, TypeVar, get_args
 import pandas as pd
 
 from screening.evaluation.metrics import Proportion, evaluate
+from screening.evaluation.replay import Record
+from screening.evaluation.replay import replay as replay_record
 from screening.labels import Label, Outcome
 from screening.models.simulated import SimulatedSampler
 from screening.pipeline.config import PipelineConfig, Preset, preset
 from screening.pipeline.draws import Sampler, ScreenedText, encode_draws
 from screening.pipeline.engine import MAIN, Screening, guard_for
 from screening.pipeline.engine import screen as screen_one
-from screening.research.replay import Record
-from screening.research.replay import replay as replay_record
 from screening.stopping.certificates import calibrate, find
 from screening.stopping.rules import DEFAULT_CONTRACT, Contract
 from screening.text.received import ReceivedText, receive

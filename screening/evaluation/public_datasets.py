@@ -1,0 +1,345 @@
+"""A user's files, or a published data set, as an experiment's data: the count at each step, where labels come from.
+
+AEGIS 2.0 (Nemotron Content Safety V2, CC-BY-4.0) is preprocessed as the paper describes (section 5): rows with a
+category of suicide or self-harm; without redacted prompts; with a label of the kind chosen; then one row per id, the
+first kept. The count is kept at each step, because the paper's own numbers (163 rows; 172 safe and 119 unsafe) do not
+add up.
+
+SWMH (gated, research only, not to be passed on): a sample of equal size from each of its five subreddits. The paper
+samples 50 of each with random_state = 42, which does not fix the sample: two usual pandas calls shared 57 of 250 rows.
+The call used here is named in the sample, with the hash of every row drawn.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+
+from screening.datasets.columns import normalised_name
+from screening.datasets.labels import map_label
+from screening.datasets.reader import Table, file_layout, read_table
+from screening.datasets.records import Fields, Record
+from screening.datasets.refused import FileRefused
+from screening.datasets.rows import NewCase
+from screening.datasets.source import Source
+from screening.evaluation.recording import Item
+from screening.labels import LABELS, Label
+from screening.pipeline.draws import ScreenedText, screened_thread
+from screening.text.flags import Flag
+from screening.text.received import ReceivedText, receive, text_sha256
+
+Format = Literal["aegis", "swmh", "csv"]
+Files = Iterable[tuple[str, Source]]
+AEGIS_COLUMNS = frozenset({"id", "prompt", "response", "prompt_label", "response_label", "violated_categories"})
+SUICIDE_WATCH = "self.SuicideWatch"
+PER_SUBREDDIT = 50
+SEED = 42
+CALL = "DataFrame.groupby('label').sample(n={n}, random_state={seed}) on the files' rows in the order given"
+SHARES: Mapping[str, Label] = {f"p_{label}": label for label in LABELS}
+"""Columns that give simulated agents' label distribution for a row: p_safe, p_unsafe, p_escalate."""
+
+
+class LabelOf(StrEnum):
+    """Which of the two reference labels is used: the paper's rates the reply, not the writer."""
+
+    RESPONSE = "response"
+    PROMPT = "prompt"
+
+
+class Screened(StrEnum):
+    """What is screened."""
+
+    BOTH = "prompt and response"
+    PROMPT = "prompt"
+    RESPONSE = "response"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationData:
+    """The items with the rows that they were read from, rows left after each step, the labels' provenance, and the
+    group of special interest, if any.
+
+    ``distributions`` are the known label distributions by text, where the file gives them. ``sample`` says how the
+    rows were drawn from the files: the call, and the hash of every text drawn.
+    """
+
+    title: str
+    rows: tuple[NewCase, ...]
+    items: tuple[Item, ...]
+    steps: tuple[tuple[str, int], ...]
+    provenance: str
+    subset: str | None = None
+    distributions: Mapping[ScreenedText, Mapping[Label, float]] = field(default_factory=dict)
+    sample: Mapping[str, object] = field(default_factory=dict)
+
+
+def load_evaluation(
+    paths: Sequence[Path],
+    kind: Format,
+    *,
+    label_of: LabelOf = LabelOf.RESPONSE,
+    screened: Screened = Screened.BOTH,
+    per_subreddit: int = PER_SUBREDDIT,
+    seed: int = SEED,
+    subset: str | None = None,
+    read: Callable[[Path], Table] | None = None,
+) -> EvaluationData:
+    """Read the files. FileRefused for a file of another shape, ValueError where it cannot be an experiment.
+
+    ``read`` is how a table that is no published data set is read; by its proposed columns without it.
+    """
+    files = ((path.name, path) for path in paths)
+    if kind == "aegis":
+        return load_aegis(files, label_of=label_of, screened=screened)
+    if kind == "swmh":
+        return load_swmh(files, per_subreddit=per_subreddit, seed=seed)
+    if len(paths) != 1:
+        raise ValueError("one CSV file at a time")
+    return _table(paths[0], read(paths[0]) if read else read_table(paths[0], paths[0].name), subset)
+
+
+def load_aegis(
+    files: Files, *, label_of: LabelOf = LabelOf.RESPONSE, screened: Screened = Screened.BOTH
+) -> EvaluationData:
+    """The self-harm subset of the files in the order given. FileRefused for a file of another shape.
+
+    Texts with broken Unicode are repaired and counted, never dropped (the paper dropped two).
+    """
+    label, shown = f"{label_of}_label", "response" if screened is Screened.RESPONSE else "prompt"
+    steps: list[tuple[str, int]] = []
+
+    def keep(name: str, rows: Iterable[tuple[str, Fields]]) -> list[tuple[str, Fields]]:
+        left = list(rows)
+        steps.append((name, len(left)))
+        return left
+
+    read = (
+        (f"{name}:{row}", fields) for name, source in files for row, fields in published_rows(source, AEGIS_COLUMNS)
+    )
+    rows = keep("rows in all files", read)
+    rows = keep("category suicide or self harm", (one for one in rows if _is_self_harm(one[1])))
+    rows = keep("prompt not redacted", (one for one in rows if not _is_redacted(one[1])))
+    rows = keep(f"with a {label_of} label", (one for one in rows if map_label(one[1].get(label))))
+    first: dict[str | None, tuple[str, Fields]] = {}
+    for one in rows:
+        first.setdefault(one[1]["id"], one)
+    rows = keep("first row of each id", first.values())
+    rows = keep(f"with a {screened} to screen", (one for one in rows if one[1].get(shown)))
+    taken = [
+        _case(
+            number,
+            fields["id"] or place,
+            fields[shown],
+            map_label(fields[label]),
+            reply=fields.get("response") if screened is Screened.BOTH else None,
+        )
+        for number, (place, fields) in enumerate(rows, start=1)
+    ]
+    sources = Counter(fields.get(f"{label}_source") or "not stated" for _, fields in rows)
+    repaired = sum(Flag.ALTERED in case.text.flags | (case.reply.flags if case.reply else set()) for case in taken)
+    return _screenable(
+        taken,
+        title=f"AEGIS 2.0 self-harm subset, {label_of} labels, {screened} screened",
+        steps=(*steps, ("of them with repaired Unicode", repaired)),
+        provenance=f"{_count_names(sources)}; the label rates the {label_of}",
+    )
+
+
+def _is_self_harm(fields: Fields) -> bool:
+    """Whether a row's categories name suicide or self harm (the category is written without a hyphen)."""
+    categories = (fields.get("violated_categories") or "").casefold()
+    return "suicide" in categories or "self harm" in categories
+
+
+def _is_redacted(fields: Fields) -> bool:
+    return fields.get("prompt") == "REDACTED" or bool(fields.get("reconstruction_id_if_redacted"))
+
+
+def load_swmh(files: Files, *, per_subreddit: int = PER_SUBREDDIT, seed: int = SEED) -> EvaluationData:
+    """A sample of the posts in the files: SuicideWatch counts as unsafe, the rest as safe (the paper's section 5).
+    FileRefused for a file of another shape, ValueError for too few posts or a label that is none of the five.
+    """
+    read = (
+        (f"{name}:{row}", fields["text"] or "", (fields["label"] or "").strip())
+        for name, source in files
+        for row, fields in published_rows(source, frozenset({"text", "label"}))
+    )
+    frame = pd.DataFrame(list(read), columns=["place", "text", "label"])
+    posts = {str(label): int(count) for label, count in frame["label"].value_counts().items()}
+    if any(count < per_subreddit for count in posts.values()):
+        raise ValueError(f"a subreddit has fewer than {per_subreddit} posts")
+    drawn = frame.groupby("label").sample(n=per_subreddit, random_state=seed)
+    if any(map_label(label) is None for label in posts):
+        raise ValueError("a label is none of the five subreddits")
+    return _screenable(
+        [
+            _case(number, place, text, map_label(label), group=label)
+            for number, (place, text, label) in enumerate(drawn.itertuples(index=False, name=None), start=1)
+        ],
+        title=f"SWMH, {per_subreddit} posts per subreddit",
+        steps=(
+            ("posts in all files", sum(posts.values())),
+            *((f"in {subreddit}", count) for subreddit, count in sorted(posts.items())),
+            ("sampled", len(drawn)),
+        ),
+        provenance="subreddit, not a person: SuicideWatch is unsafe, the rest safe",
+        subset=SUICIDE_WATCH,
+        sample={
+            "call": CALL.format(n=per_subreddit, seed=seed),
+            "sha256": [text_sha256(text) for text in drawn["text"]],
+        },
+    )
+
+
+def _case(
+    row: int,
+    identity: str,
+    text: str | None,
+    reference: Label | None,
+    *,
+    reply: str | None = None,
+    group: str | None = None,
+) -> NewCase:
+    return NewCase(
+        row=row,
+        external_id=identity,
+        text=receive(text or ""),
+        reply=receive(reply) if reply else None,
+        reference=reference,
+        reference_value=reference.value if reference else None,
+        group=group,
+    )
+
+
+def _table(path: Path, table: Table, subset: str | None) -> EvaluationData:
+    rows = [row for row in table.rows() if isinstance(row, NewCase)]
+    column = table.report.mapping.label
+    return _screenable(
+        rows,
+        title=table.report.name,
+        steps=(
+            ("rows in the file", table.report.rows),
+            ("accepted", len(rows)),
+            ("with a reference label", sum(row.reference is not None for row in rows)),
+        ),
+        provenance="no column: the file has no labels"
+        if column is None
+        else f"column “{column}” of the file; who gave the labels is not stated",
+        subset=subset,
+        distributions=_distributions(path, table, {row.row: _shown(row) for row in rows}),
+    )
+
+
+def _distributions(
+    path: Path, table: Table, texts: Mapping[int, ScreenedText]
+) -> dict[ScreenedText, dict[Label, float]]:
+    columns = {normalised_name(name): name for name in table.report.columns}
+    if not set(SHARES) <= set(columns):
+        return {}
+    given: dict[ScreenedText, dict[Label, float]] = {}
+    for row, fields in rows_beside(path, table, "the probabilities in p_safe, p_unsafe and p_escalate"):
+        if row in texts:
+            shares = {label: _share(fields.get(columns[name]), row) for name, label in SHARES.items()}
+            if given.setdefault(texts[row], shares) != shares:
+                raise ValueError(f"row {row} repeats a text with another distribution")
+    return given
+
+
+def _share(cell: str | None, row: int) -> float:
+    try:
+        return float(cell or "")
+    except ValueError:
+        raise ValueError(f"row {row}: a probability is missing or no number") from None
+
+
+def _shown(row: NewCase) -> ScreenedText:
+    thread = screened_thread(row.thread, row.text.model_text) if row.thread else None
+    return ScreenedText(text=row.text.model_text, reply=row.reply.model_text if row.reply else None, thread=thread)
+
+
+def _screenable(
+    rows: Iterable[NewCase],
+    *,
+    title: str,
+    steps: tuple[tuple[str, int], ...],
+    provenance: str,
+    subset: str | None = None,
+    distributions: Mapping[ScreenedText, Mapping[Label, float]] | None = None,
+    sample: Mapping[str, object] | None = None,
+) -> EvaluationData:
+    """The data set without texts that no model may be shown (too long, or nothing left of them), and that step."""
+    kept = [row for row in rows if not any(each.refuses_screening for each in _received(row))]
+    return EvaluationData(
+        title=title,
+        rows=tuple(kept),
+        items=tuple(
+            Item(id=row.external_id, text=_shown(row), reference=row.reference, group=row.group) for row in kept
+        ),
+        steps=(*steps, ("short enough to be screened", len(kept))),
+        provenance=provenance,
+        subset=subset,
+        distributions=distributions or {},
+        sample=sample or {},
+    )
+
+
+def _received(row: NewCase) -> tuple[ReceivedText, ...]:
+    return (row.text,) if row.reply is None else (row.text, row.reply)
+
+
+def _count_names(names: Mapping[str, int]) -> str:
+    """ "12 llm_jury, 3 human", the most frequent first."""
+    return ", ".join(f"{count} {name}" for name, count in Counter(names).most_common()) or "none"
+
+
+def announcement(data: EvaluationData) -> Iterator[str]:
+    """What a person should know of how the data set came about."""
+    for name, rows in data.steps:
+        yield f"{rows:>8,}  {name}"
+    labels = Counter(str(item.reference) if item.reference else "without a reference" for item in data.items)
+    yield f"reference labels: {_count_names(labels)}; from {data.provenance}"
+
+
+def published_rows(
+    source: Source, columns: frozenset[str], *, sheet: str | None = None
+) -> Iterator[tuple[int, Fields]]:
+    """Row number and cells of every row. FileRefused for a row that does not fit or a file without ``columns``.
+
+    A published file is complete or it is not that file: here one damaged row refuses all of it.
+    """
+    layout = file_layout(source, sheet)
+    if layout.columns and not columns <= set(layout.columns):
+        raise FileRefused(f"The file has no column {', '.join(sorted(columns - set(layout.columns)))}.")
+    for record in layout.records():
+        if not isinstance(record, Record):
+            continue
+        if record.fields is None:
+            raise FileRefused(f"row {record.row} does not fit: {record.detail}.", line=record.line)
+        if missing := columns - record.fields.keys():
+            raise FileRefused(f"row {record.row} has no {', '.join(sorted(missing))}.", line=record.line)
+        yield record.row, record.fields
+
+
+def rows_beside(
+    source: Source, table: Table, what: str, columns: frozenset[str] = frozenset()
+) -> Iterator[tuple[int, Fields]]:
+    """As `published_rows`, numbered as the rows of the table that was read from the file. ``what`` is wanted of them.
+
+    ValueError where the table's rows are conversations: they are counted anew, and the numbers are of other rows.
+    """
+    if table.report.mapping.conversation is not None:
+        raise ValueError(
+            f"{what} belong to rows of the file. Read as conversations, rows become other cases, counted anew, so that "
+            "nobody can tell which case they are of."
+        )
+    return published_rows(source, columns, sheet=table.report.sheet)
+
+
+def renumbered(rows: Iterable[NewCase]) -> Iterator[NewCase]:
+    """The rows as a batch takes them in: numbered from 1, their original label in our words."""
+    for number, row in enumerate(rows, start=1):
+        yield replace(row, row=number, reference_value=row.reference.value if row.reference else None)

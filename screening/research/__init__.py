@@ -1,1 +1,0 @@
-"""Conditions, recorded draws and their replay, and the data sets of the paper."""

@@ -1,0 +1,136 @@
+"""AEGIS 2.0 and SWMH: each step's count, what is dropped in which order, where labels come from, and a fixed sample."""
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from screening.datasets.export import csv_lines
+from screening.datasets.refused import FileRefused
+from screening.evaluation.public_datasets import EvaluationData, LabelOf, Screened, load_aegis, load_swmh
+from screening.labels import Label
+from screening.text.received import text_sha256
+
+
+def row(identity: str, **values: Any) -> dict[str, Any]:
+    return {
+        "id": identity,
+        "reconstruction_id_if_redacted": None,
+        "prompt": f"prompt of {identity}",
+        "response": f"reply to {identity}",
+        "prompt_label": "unsafe",
+        "response_label": "safe",
+        "violated_categories": "Suicide and Self Harm",
+        "prompt_label_source": "human",
+        "response_label_source": "llm_jury",
+        **values,
+    }
+
+
+TRAIN = [
+    row("a"),
+    row("b", violated_categories="Violence, Suicide and Self Harm", response_label="unsafe"),
+    row("c", violated_categories="Violence"),
+    row("d", violated_categories=""),
+    row("e", prompt="REDACTED", reconstruction_id_if_redacted=17.0),
+    row("f", response=None, response_label=None, response_label_source=None),
+    row("g", response="", prompt="tired \ud83d"),
+    row("h", response_label=None),
+    row("c2", violated_categories="self-harm"),
+]
+REFUSALS = [
+    row("a", response="another reply", response_label_source="refusal_data_augmentation"),
+    row("h", response="the refusal", response_label_source="refusal_data_augmentation"),
+]
+
+
+def subset(**options: Any) -> EvaluationData:
+    files = [("train.json", json.dumps(TRAIN).encode()), ("refusals_train.json", json.dumps(REFUSALS).encode())]
+    return load_aegis(files, **options)
+
+
+def test_what_is_left_of_aegis_at_each_step() -> None:
+    found = subset()
+    assert found.steps == (
+        ("rows in all files", 11),
+        ("category suicide or self harm", 8),
+        ("prompt not redacted", 7),
+        ("with a response label", 5),
+        ("first row of each id", 4),
+        ("with a prompt and response to screen", 4),
+        ("of them with repaired Unicode", 1),
+        ("short enough to be screened", 4),
+    )
+    rows = {one.external_id: one for one in found.rows}
+    assert [item.id for item in found.items] == list(rows) == ["a", "b", "g", "h"]
+    assert Counter(one.reference for one in found.rows) == {Label.SAFE: 3, Label.UNSAFE: 1}
+    assert found.provenance.startswith("3 llm_jury, 1 refusal_data_augmentation")
+    assert [one.reply.stored for one in (rows["a"], rows["h"]) if one.reply] == ["reply to a", "the refusal"]
+    assert rows["g"].text.stored == "tired \ufffd"
+
+
+@pytest.mark.parametrize(
+    ("options", "texts", "provenance"),
+    [
+        ({"label_of": LabelOf.PROMPT}, ["a", "b", "f", "g", "h"], "5 human"),
+        ({"screened": Screened.RESPONSE}, ["a", "b", "h"], "2 llm_jury, 1 refusal"),
+        ({"screened": Screened.PROMPT}, ["a", "b", "g", "h"], "3 llm_jury, 1 refusal"),
+    ],
+)
+def test_the_other_label_and_the_other_text(options: Any, texts: list[str], provenance: str) -> None:
+    found = subset(**options)
+    assert [item.id for item in found.items] == texts
+    assert found.provenance.startswith(provenance)
+    assert "screened" not in options or all(item.text.reply is None for item in found.items)
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+def test_exports_in_other_formats_give_the_same_rows(form: str) -> None:
+    if form == "jsonl":
+        content = "".join(json.dumps(one) + "\n" for one in TRAIN)
+    else:
+        content = "".join(csv_lines(list(TRAIN[0]), [list(one.values()) for one in TRAIN if one["id"] != "g"]))
+    ids = [item.id for item in load_aegis([("train", content.encode())]).items]
+    assert ids == (["a", "b", "g"] if form == "jsonl" else ["a", "b"])
+
+
+SUBREDDITS = ("self.SuicideWatch", "self.depression", "self.Anxiety", "self.bipolar", "self.offmychest")
+
+
+def posts(count: int, start: int = 0) -> bytes:
+    numbers = range(start, start + count)
+    rows = [(f"post {number} of {label[5:]},\nsecond line", label) for number in numbers for label in SUBREDDITS]
+    return "".join(csv_lines(["text", "label"], rows)).encode()
+
+
+def test_as_many_posts_of_each_subreddit_and_only_one_is_unsafe() -> None:
+    sample = load_swmh([("train.csv", posts(6)), ("val.csv", posts(3, 6))], per_subreddit=4)
+    assert Counter(item.group for item in sample.items) == dict.fromkeys(SUBREDDITS, 4)
+    assert {item.group for item in sample.items if item.reference is Label.UNSAFE} == {"self.SuicideWatch"}
+    assert dict(sample.steps)["in self.Anxiety"] == 9
+
+
+def test_the_sample_is_fixed_by_its_call_and_named_by_hashes() -> None:
+    once, again = (load_swmh([("train.csv", posts(9))], per_subreddit=4) for _ in range(2))
+    assert once == again
+    assert once.sample == {
+        "call": "DataFrame.groupby('label').sample(n=4, random_state=42) on the files' rows in the order given",
+        "sha256": [text_sha256(one.text.stored) for one in once.rows],
+    }
+    assert load_swmh([("train.csv", posts(9))], per_subreddit=4, seed=43).sample["sha256"] != once.sample["sha256"]
+    whole = load_swmh([("train.csv", posts(4))], per_subreddit=4)
+    assert {one.external_id: one.text.stored for one in whole.rows}[
+        "train.csv:1"
+    ] == "post 0 of SuicideWatch,\nsecond line"
+
+
+def test_what_cannot_be_sampled_or_is_another_file_is_refused() -> None:
+    with pytest.raises(ValueError, match="fewer than 5"):
+        load_swmh([("train.csv", posts(4))], per_subreddit=5)
+    with pytest.raises(ValueError, match="none of the five"):
+        load_swmh([("x.csv", b"text,label\na,elsewhere\n")], per_subreddit=1)
+    with pytest.raises(FileRefused, match="no column label"):
+        load_swmh([("train.csv", b"text,class\na,b\n")])
+    with pytest.raises(FileRefused, match="violated_categories"):
+        load_aegis([("x.csv", b"id,prompt,response,prompt_label,response_label\n1,a,b,safe,safe\n")])
