@@ -40,7 +40,6 @@ PLACES = {
     "streamlit": ("app", "pages"),
     "sqlalchemy": ("storage",),
     "alembic": ("storage",),
-    "anthropic": ("screening.models.anthropic",),
     "procrastinate": ("jobs.procrastinate",),
 }
 PURE = tuple(
