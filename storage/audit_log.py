@@ -18,7 +18,7 @@ from sqlalchemy import Connection, Select, Table, func, insert, select, text
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from storage.audit_key import AuditKey, canonical, micros, site_key
-from storage.audit_rows import Rows, digests
+from storage.audit_rows import Inserted, Rows, digest_of_inserted, digests
 from storage.database import Database
 from storage.schema import accounts, audit_events
 
@@ -93,17 +93,21 @@ def append(
     details: Mapping[str, Detail],
     *tables: Table,
     rows: Rows | None = None,
+    inserted: Mapping[Table, Inserted] | None = None,
 ) -> int:
     """Add one event inside the caller's transaction and return its number. It has digests, which the check of the log
     compares, of the rows that decide something and that the transaction made or changed: those of the subject in
-    ``tables``, or ``rows`` of several subjects.
+    ``tables``, or ``rows`` of several subjects; of the subject's rows that it ``inserted`` whole, without reading them.
 
     Call it last in the transaction: on PostgreSQL the log's lock is held from here to the commit. SQLite's
     writers are already one at a time (BEGIN IMMEDIATE). ValueError for a detail long enough to be a message.
     """
     key = site_key()
     named = {table: (subject,) for table in tables if subject} | dict(rows or {})
-    body = canonical(_check(details) | ({ROWS: digests(conn, named, key)} if named else {}))
+    vouched = digests(conn, named, key)
+    for table, its in (inserted or {}).items():
+        vouched[table.name] = {str(subject): digest_of_inserted(table, str(subject), its, key)}
+    body = canonical(_check(details) | ({ROWS: vouched} if vouched else {}))
     serialise(conn)
     last = conn.execute(_LAST).first()
     seq, previous = (1, GENESIS) if last is None else (last.seq + 1, last.hash)

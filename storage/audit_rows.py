@@ -5,7 +5,7 @@ erasing empties has new digests in the event of the erasure. Words that people w
 """
 
 import sqlite3
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
@@ -33,6 +33,8 @@ from storage.schema import (
 
 Rows = Mapping[Table, Collection[str]]
 """The subjects whose rows of a table an event is about."""
+Inserted = Sequence[Mapping[str, Any]]
+"""All rows that a table has of a subject, as they were given to the database."""
 AT_ONCE = 500
 _CODED = ("subject", "ideation", "intent", "plan", "means", "behaviour", "timeframe", "reason_codes", "disposition")
 """Of a review's fields: what is chosen, not written."""
@@ -114,6 +116,11 @@ _ONE = {table: query.where(KINDS[table].subject == bindparam("subject", type_=St
 """Written once, and for one subject in the way that costs least: screening asks with every outcome."""
 
 
+def digest_of_inserted(table: Table, subject: str, rows: Inserted, key: AuditKey) -> str:
+    """The digest of rows as they were inserted just now: the one that reading them back would give."""
+    return _digest(table, subject, ([row[name] for name in KINDS[table].columns] for row in rows), key)
+
+
 def digests(conn: Connection, rows: Rows, key: AuditKey) -> dict[str, dict[str, str]]:
     """By table and subject, in the caller's transaction; an empty digest where there is no row."""
     found: dict[str, dict[str, str]] = {}
@@ -134,8 +141,12 @@ def digests(conn: Connection, rows: Rows, key: AuditKey) -> dict[str, dict[str, 
 def _digests(table: Table, rows: Any, key: AuditKey) -> Iterator[tuple[str, str]]:
     """Each subject with the digest of its rows, which come in order."""
     for subject, its in groupby(rows, key=lambda row: str(row.of)):
-        content = canonical([table.name, subject, *([_plain(value) for value in row[1:]] for row in its)])
-        yield subject, key.mac(content.encode())[:32]
+        yield subject, _digest(table, subject, (row[1:] for row in its), key)
+
+
+def _digest(table: Table, subject: str, rows: Iterable[Iterable[Any]], key: AuditKey) -> str:
+    content = canonical([table.name, subject, *([_plain(value) for value in row] for row in rows)])
+    return key.mac(content.encode())[:32]
 
 
 def _plain(value: Any) -> Any:

@@ -40,17 +40,22 @@ def enter(
     cause: str | None = None,
     *,
     settings: SiteSettings | None = None,
+    research_order: bool | None = None,
 ) -> bool:
     """Open the case's entry, in the caller's transaction; False, and nothing is changed, where it has one.
 
-    ``cause`` is why it could not be screened, where that is what brings it here; ``settings`` those in force, where
-    the caller knows them.
+    ``cause`` is why it could not be screened, where that is what brings it here; ``settings`` are those in force and
+    ``research_order`` is its batch's, where the caller knows them.
     """
+    if research_order is None:
+        of_batch = select(batches.c.research_order).join(cases, cases.c.batch_id == batches.c.id)
+        research_order = bool(conn.execute(of_batch.where(cases.c.id == case_id)).scalar())
+    settings = settings or current_in(conn).settings
     row = {
         "case_id": case_id,
         "cause": cause,
         "entered_at": now,
-        **_place(conn, case_id, placement, now, settings or current_in(conn).settings),
+        **_place(case_id, placement, now, settings, research_order=research_order),
     }
     return conn.execute(_enter_statement(conn.dialect.name), row).first() is not None
 
@@ -72,6 +77,8 @@ def settle(
     label: Label | None,
     now: datetime,
     settings: SiteSettings,
+    *,
+    research_order: bool,
 ) -> bool:
     """What an outcome does to its case's place in the inbox, in the transaction that stores it; whether it did any.
 
@@ -80,17 +87,19 @@ def settle(
     """
     entry = conn.execute(_ENTRY, {"one": case_id}).first()
     if entry is None:
-        return placement is not None and enter(conn, case_id, placement, now, settings=settings)
+        return placement is not None and enter(
+            conn, case_id, placement, now, settings=settings, research_order=research_order
+        )
     if entry.closed_at is not None:
         _doubt(conn, entry, label, now, settings)
     elif _was_opened(conn, entry):
-        _go_on(conn, entry, placement, now, settings)
+        _go_on(conn, entry, placement, now, settings, research_order=research_order)
     elif placement is None:
         conn.execute(delete(inbox_entries).where(_entry.case_id == case_id))
         append(conn, SYSTEM.at(now), "left_inbox", case_id, {"screened": True})
         return True
     else:
-        changed = _place(conn, case_id, placement, now, settings)
+        changed = _place(case_id, placement, now, settings, research_order=research_order)
         conn.execute(update(inbox_entries).where(_entry.case_id == case_id).values(changed))
     conn.execute(_SETTLE, {"one": case_id})
     return True
@@ -111,18 +120,13 @@ def _urgency(tier: Tier, now: datetime, settings: SiteSettings) -> dict[str, Any
 
 
 def _place(
-    conn: Connection, case_id: str, placement: Placement, now: datetime, settings: SiteSettings
+    case_id: str, placement: Placement, now: datetime, settings: SiteSettings, *, research_order: bool
 ) -> dict[str, Any]:
     """Where the case stands: as placed, or, in a set without living authors, with all others of it at random."""
-    if not _in_research_order(conn, case_id):
+    if not research_order:
         return {"why": placement.why.value, **_urgency(placement.tier, now, settings)}
     target = settings.targets[Tier.P3] * (1 + research_coin(case_id)) / 2
     return {"why": ordinary_why(Tier.P3).value, "tier": int(Tier.P3), "due_at": now + target}
-
-
-def _in_research_order(conn: Connection, case_id: str) -> bool:
-    of_batch = select(batches.c.research_order).join(cases, cases.c.batch_id == batches.c.id)
-    return bool(conn.execute(of_batch.where(cases.c.id == case_id)).scalar())
 
 
 def _was_opened(conn: Connection, entry: Any) -> bool:
@@ -133,13 +137,21 @@ def _was_opened(conn: Connection, entry: Any) -> bool:
     return conn.execute(select(exists().where(*seen))).scalar_one()
 
 
-def _go_on(conn: Connection, entry: Any, placement: Placement | None, now: datetime, settings: SiteSettings) -> None:
+def _go_on(
+    conn: Connection,
+    entry: Any,
+    placement: Placement | None,
+    now: datetime,
+    settings: SiteSettings,
+    *,
+    research_order: bool,
+) -> None:
     """An opened case stays, in words that tell nothing of the outcome; it only ever becomes more urgent.
 
     Whoever holds it at that moment sees it become so: their reading is then not blind.
     """
     tier = Tier(entry.tier)
-    raised = placement is not None and placement.tier < tier and not _in_research_order(conn, entry.case_id)
+    raised = placement is not None and placement.tier < tier and not research_order
     if raised and placement is not None:
         tier = placement.tier
         if entry.lease_token is not None and entry.assigned_until > now:

@@ -188,15 +188,18 @@ def commit_end(
         if settings.stopped and screening.outcome is not Outcome.HUMAN_REVIEW:
             screening = to_a_human(Reason.STOPPED, screening.runs)
         _require_allowed(screening, case)
-        inserted = last is not None and insert_once(conn, node_runs, run_row(case, last))
+        run = None if last is None else run_row(case, last)
+        inserted = run is not None and insert_once(conn, node_runs, run)
         if last is not None and not inserted and not _stands(conn, case_id, last):
             return End.RUN_LOST
         spent = last.totals if last is not None and inserted else counts.Totals()
         # Runs come in order: where the first was inserted just now, there is no other.
-        alone = inserted and last is not None and last.position == 0
-        committed = screening.runs[:1] if alone else runs_of(conn, case_id)
+        only = run if inserted and last is not None and last.position == 0 else None
+        committed = screening.runs[:1] if only else runs_of(conn, case_id)
         row = _screening_row(screening, cost_usd, configuration_version, now) | _place(screening, case)
-        if not _follows_from(committed, screening) or not _insert_outcome(conn, case, screening, row, spent, settings):
+        if not _follows_from(committed, screening) or not _insert_outcome(
+            conn, case, screening, row, spent, settings, only
+        ):
             counts.add(conn, case.batch_id, case.row, spent)
             if inserted:
                 _vouch_for_late_run(conn, case_id, now)
@@ -211,8 +214,11 @@ def _insert_outcome(
     row: Mapping[str, Any],
     spent: counts.Totals,
     settings: SiteSettings,
+    only_run: Mapping[str, Any] | None,
 ) -> bool:
-    """Insert the outcome with all that follows from it; False, and nothing is changed, where the case has one."""
+    """Insert the outcome with all that follows from it; False, and nothing is changed, where the case has one.
+    ``only_run`` is the row of its run, where there is one alone and it was inserted just now.
+    """
     now = row["completed_at"]
     audited = audit_coin(str(case.seed), case.id) < case.audit_probability
     toss = {
@@ -220,15 +226,18 @@ def _insert_outcome(
         "audit_probability": case.audit_probability,
         "audited": audited,
     }
-    if not insert_once(conn, screenings, {"case_id": case.id, "batch_id": case.batch_id, **row, **toss}):
+    outcome = {"case_id": case.id, "batch_id": case.batch_id, **row, **toss}
+    if not insert_once(conn, screenings, outcome):
         return False
     kinds = {Kind(outcome=PENDING, reference=case.reference): -1, _kind(screening, case): 1}
     end_case(conn, case, spent + counts.one_outcome(screening.outcome, now), kinds, now)
     label = None if screening.outcome is Outcome.HUMAN_REVIEW else Label(screening.outcome.value)
     placement = _placement(screening, case, settings, audited=audited)
-    entered = settle(conn, case.id, placement, label, now, settings)
-    decided = (screenings, node_runs, inbox_entries) if entered else (screenings, node_runs)
-    append(conn, SYSTEM.at(now), "decided", case.id, {}, *decided)  # last: nobody else writes from here on
+    entered = settle(conn, case.id, placement, label, now, settings, research_order=case.research_order)
+    inserted = {screenings: [outcome]} | ({node_runs: [only_run]} if only_run else {})
+    read = (*(() if only_run else (node_runs,)), *((inbox_entries,) if entered else ()))
+    # last: nobody else writes from here on
+    append(conn, SYSTEM.at(now), "decided", case.id, {}, *read, inserted=inserted)
     return True
 
 
@@ -241,7 +250,7 @@ def _case(conn: Connection, case_id: str) -> Any:
 @cache
 def _case_query() -> Select[Any]:
     columns = (cases.c[name] for name in ("id", "batch_id", "row", "flags", "reference", "audit_probability"))
-    of_batch = (batches.c.reach, batches.c.seed, LATEST_BODY.label("settings"))
+    of_batch = (batches.c.reach, batches.c.seed, batches.c.research_order, LATEST_BODY.label("settings"))
     query = select(*columns, *of_batch).join(batches, batches.c.id == cases.c.batch_id)
     return query.where(cases.c.id == bindparam("wanted"))
 
