@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from screening.models.batches import MessageBatches
-from screening.models.http import HttpModel, default_gate, sampler_of
+from screening.models.http import ModelSampler, default_gate, sampler_of
 from screening.models.limits import RateGate
 from screening.models.settings import ModelSettings, is_local
 from screening.models.simulated import SimulatedSampler
@@ -137,8 +137,8 @@ class Agents:
     def __init__(self, settings: Settings, gate: RateGate | None = None) -> None:
         self._settings = settings
         self._gate = gate
-        self._models: dict[ModelSettings, HttpModel] = {}
-        self._answering: dict[tuple[NodeAgent, tuple[str, ...] | None], HttpModel] = {}
+        self._models: dict[ModelSettings, ModelSampler] = {}
+        self._answering: dict[tuple[NodeAgent, tuple[str, ...] | None], ModelSampler] = {}
         self._simulated: dict[int, SimulatedSampler] = {}
 
     def describe(self, seed: int) -> Mapping[str, Any]:
@@ -169,7 +169,7 @@ class Agents:
         kept = configuration.sampler.get("servers", {})
         return any(name in now and not _same(told, now[name]) for name, told in kept.items())
 
-    def model_for(self, agent: NodeAgent, names: tuple[str, ...] | None = None) -> HttpModel:
+    def model_for(self, agent: NodeAgent, names: tuple[str, ...] | None = None) -> ModelSampler:
         """The model that answers for a node; one a setting, whoever asks. SamplerError for an unknown server. ``names``
         are those under which its answers count, else the settings'.
         """
@@ -224,7 +224,7 @@ class Agents:
             self._simulated[seed] = SimulatedSampler(seed, latency_s=self._settings.simulated_latency_s)
         return self._simulated[seed]
 
-    def _model(self) -> HttpModel:
+    def _model(self) -> ModelSampler:
         return self.model_for(NodeAgent())
 
 

@@ -40,6 +40,7 @@ PLACES = {
     "streamlit": ("app", "pages"),
     "sqlalchemy": ("storage",),
     "alembic": ("storage",),
+    "anthropic": ("screening.models.anthropic",),
     "procrastinate": ("jobs.procrastinate",),
 }
 PURE = tuple(

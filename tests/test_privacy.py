@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from commands.__main__ import main
 from screening.datasets.reader import read_table
 from screening.datasets.refused import FileRefused
-from screening.models.http import HttpModel
+from screening.models.anthropic import AnthropicSampler
 from screening.models.settings import ModelSettings
 from screening.pipeline.draws import DrawRequest, SamplerError, ScreenedText
 from screening.pipeline.files import load_prompts
@@ -158,7 +158,7 @@ class _Echo(StubServer):
 async def test_a_server_that_repeats_the_text_in_its_error_is_not_quoted(every_log: pytest.LogCaptureFixture) -> None:
     async with _Echo(StubPlan()) as server:
         chosen = ModelSettings(base_url=server.url, api_key="k", requests_per_minute=None)
-        async with HttpModel(chosen, load_prompts()) as sampler:
+        async with AnthropicSampler(chosen, load_prompts()) as sampler:
             request = DrawRequest(node="worker", text=ScreenedText(text=CANARIES[1]), first=0, count=3)
             with pytest.raises(SamplerError) as refused:
                 await sampler.draw(request)

@@ -1,13 +1,17 @@
-"""Draws from a real model: one class, whatever wire format its server speaks; billing, limits and urgency are here."""
+"""Draws from a real model, whatever protocol its server speaks: the whole port around one adapter.
+
+Billing, limits, retries and urgency are here, once. An adapter knows how one request is sent and how its reply reads.
+
+Which sampler speaks a model's protocol: the one place that knows them all.
+"""
 
 import asyncio
-import json
 import random
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 
 from screening.models.canaries import HARMLESS, preflight_of_answer, preflight_of_error
 from screening.models.limits import AdaptiveLimit, Limiter, RateGate, at_most
@@ -18,6 +22,7 @@ from screening.models.wire import (
     Expected,
     PreparedCall,
     SeenIds,
+    WireFormat,
     cache_notes,
     prepare_call,
     read_bounded,
@@ -34,16 +39,39 @@ CHUNK_BYTES = 16_384
 T = TypeVar("T")
 
 
-class HttpModel:
-    """A model behind a server that speaks one of `FORMATS`. Close it (``async with``); it belongs to one event loop.
+class Adapter(Protocol):
+    """One protocol, as far as servers differ in it."""
 
-    Plain HTTP instead of a vendor's library: that one adds retries and headers of its own and takes as long for a
-    request as all else here, and what is needed of it is one request whose body must be read within bounds.
+    name: str
 
-    ``gate`` shares one process's limits between models; ``rng`` makes nonces and code words and is the operating
-    system's unless a test needs to know them. ValueError for a protocol that no format speaks, or whose server must be
-    named and is not.
+    def __init__(self, settings: ModelSettings) -> None: ...
+
+    async def send(self, call: PreparedCall, attempt: int) -> Response:
+        """One request and its reply. AttemptFailed for what did not arrive, UnreadableBody for a body out of bounds."""
+        ...
+
+    def draw(self, reply: Mapping[str, Any], expected: Expected) -> Draw:
+        """The draw that a reply makes."""
+        ...
+
+    def describe(self) -> Mapping[str, object]:
+        """What it adds to a configuration's record."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close its connections."""
+        ...
+
+
+class ModelSampler:
+    """The sampler of one model, with the ``adapter`` that its subclass names. Close it (``async with``); it belongs to
+    one event loop.
+
+    ``gate`` shares one process's limits between samplers; ``rng`` makes nonces and code words and is the
+    operating system's unless a test needs to know them.
     """
+
+    adapter: ClassVar[type[Adapter]]
 
     def __init__(
         self,
@@ -53,13 +81,7 @@ class HttpModel:
         gate: RateGate | None = None,
         rng: random.Random | None = None,
     ) -> None:
-        if (spoken := FORMATS.get(settings.protocol)) is None:
-            raise ValueError(f"no wire format is called {settings.protocol}")
-        if (address := settings.base_url or spoken.home) is None:
-            raise ValueError(f"{settings.protocol} needs a base URL")
-        self._format = spoken
-        self._url = f"{address.rstrip('/').removesuffix('/v1')}{spoken.path}"
-        self._session: aiohttp.ClientSession | None = None
+        self._adapter = type(self).adapter(settings)
         self._settings = settings
         self._prompts = prompts
         self._wire = dialect(settings)
@@ -83,11 +105,7 @@ class HttpModel:
 
     async def aclose(self) -> None:
         """Close the connections; the sampler cannot be used afterwards."""
-        if self._session is not None:
-            await self._session.close()
-
-    def _version(self) -> str | None:
-        return self._format.version and (self._wire.api_version or self._format.version)
+        await self._adapter.aclose()
 
     @property
     def counts(self) -> CallCounts:
@@ -102,10 +120,10 @@ class HttpModel:
         """
         neutral = self._wire.neutral
         return {
-            "sampler": self._format.recorded_as or self._settings.protocol,
+            "sampler": self._adapter.name,
             "model": self._settings.model,
             "temperature": self._wire.temperature,
-            **({"api_version": version} if (version := self._version()) else {}),
+            **self._adapter.describe(),
             "max_output_tokens": self._settings.max_output_tokens,
             "thinking": "disabled",
             **({"answers_as": sorted(self._settings.answering_models)} if self._settings.accepted_names else {}),
@@ -197,44 +215,79 @@ class HttpModel:
     async def _call(self, call: PreparedCall, request: DrawRequest, place: int, begun: set[int]) -> Draw:
         def send(attempt: int) -> Awaitable[Response]:
             begun.add(place)
-            return self._post(self._format.write(call, self._settings), attempt)
+            return self._adapter.send(call, attempt)
 
         self._ledger.count_call()
         reply = await self._attempts.reply(send, request.bill)
-        draw = self._format.read(reply, self._expectation(call))
+        draw = self._adapter.draw(reply, self._expectation(call))
         self._ledger.count_answer(draw.usage)
         if request.bill is not None:
             request.bill.record_answer(place, draw)
         return draw
 
-    async def _post(self, asked: Mapping[str, object], attempt: int) -> Response:
+
+class HttpAdapter:
+    """One POST in a `WireFormat`. Plain HTTP instead of a vendor's library: that one adds retries and headers of its
+    own, and what is needed of it here is one request whose body must be read within bounds.
+
+    ValueError without a server, since no format has an address of its own, or for an unknown format.
+    """
+
+    def __init__(self, settings: ModelSettings, wire_format: WireFormat | None = None) -> None:
+        if settings.base_url is None:
+            raise ValueError(f"{settings.protocol} needs a base URL")
+        found = wire_format or FORMATS.get(settings.protocol)
+        if found is None:
+            raise ValueError(f"no wire format is called {settings.protocol}")
+        self.name: str = settings.protocol
+        self.format = found
+        self._settings = settings
+        self._url = f"{settings.base_url.rstrip('/').removesuffix('/v1')}{found.path}"
+        self._session: aiohttp.ClientSession | None = None
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    def describe(self) -> Mapping[str, object]:
+        """Nothing beyond its name."""
+        return {}
+
+    async def send(self, call: PreparedCall, attempt: int) -> Response:
+        """One request and its reply, as `Adapter` says."""
+        return await self.post(self.format.write(call, self._settings), attempt)
+
+    async def post(self, asked: Mapping[str, object], attempt: int) -> Response:
         """The body as one request, and what arrived, within bounds."""
-        import aiohttp  # only processes that ask a server wait for it
+        import aiohttp  # only processes that ask such a server wait for it
 
         if self._session is None:
-            self._session = aiohttp.ClientSession(
-                auto_decompress=False,
-                timeout=aiohttp.ClientTimeout(total=None),  # `Attempts` ends a call, the gate counts them
-                connector=aiohttp.TCPConnector(limit=0),
-                trust_env=self._format.home is not None,  # no proxy is told what goes to a server of one's own
-            )
+            self._session = aiohttp.ClientSession(auto_decompress=False, timeout=aiohttp.ClientTimeout(total=None))
         headers = {
             "authorization": f"Bearer {self._settings.api_key or 'none'}",
-            "content-type": "application/json",
             "accept-encoding": "identity",
             "x-stainless-retry-count": str(attempt),
-            **({"anthropic-version": version} if (version := self._version()) else {}),
         }
-        body = json.dumps(asked, ensure_ascii=False).encode()
         try:
-            async with self._session.post(self._url, data=body, headers=headers, allow_redirects=False) as response:
-                whole = await read_bounded(
+            async with self._session.post(self._url, json=asked, headers=headers, allow_redirects=False) as response:
+                body = await read_bounded(
                     response.content.iter_chunked(CHUNK_BYTES), response.headers.get("content-encoding")
                 )
                 named = {name.lower(): value for name, value in response.headers.items()}
-                return Response(status=response.status, headers=named, body=whole)
+                return Response(status=response.status, headers=named, body=body)
         except aiohttp.ClientError:
             raise AttemptFailed("connection") from None
+
+    def draw(self, reply: Mapping[str, Any], expected: Expected) -> Draw:
+        """The draw that a reply makes."""
+        return self.format.read(reply, expected)
+
+
+class HttpSampler(ModelSampler):
+    """A model behind a server that speaks one of `FORMATS`."""
+
+    adapter = HttpAdapter
 
 
 def default_gate(settings: ModelSettings, limiter: Limiter | None = None) -> RateGate:
@@ -300,13 +353,17 @@ def _cancel(tasks: Iterable[asyncio.Task[Draw]]) -> None:
         task.cancel()
 
 
-def sampler_of(settings: ModelSettings, prompts: PromptSet, *, gate: RateGate | None = None) -> HttpModel:
-    """The sampler for these settings, over the protocol they name."""
-    if settings.protocol == "logprobs":
-        from screening.models.logprobs import LogprobsModel
+def sampler_of(settings: ModelSettings, prompts: PromptSet, *, gate: RateGate | None = None) -> ModelSampler:
+    """The sampler for these settings, over the protocol they name; imports its library only when one is made."""
+    if settings.protocol == "messages":
+        from screening.models.anthropic import AnthropicSampler
 
-        return LogprobsModel(settings, prompts, gate=gate)
-    return HttpModel(settings, prompts, gate=gate)
+        return AnthropicSampler(settings, prompts, gate=gate)
+    if settings.protocol == "logprobs":
+        from screening.models.logprobs import LogprobsSampler
+
+        return LogprobsSampler(settings, prompts, gate=gate)
+    return HttpSampler(settings, prompts, gate=gate)
 
 
 async def preflight(settings: ModelSettings, prompts: PromptSet) -> Preflight:

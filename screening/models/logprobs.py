@@ -8,19 +8,17 @@ label's share is unknown as well. The second look, whose code words have several
 """
 
 import math
-import random
 from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from screening.labels import LABELS, Label
-from screening.models.http import HttpModel
-from screening.models.limits import RateGate
+from screening.models.http import HttpAdapter, ModelSampler
+from screening.models.retries import Response
 from screening.models.settings import ModelSettings
-from screening.models.wire import Expected, completion_choice
+from screening.models.wire import CHAT, Expected, PreparedCall, completion_choice
 from screening.pipeline.draws import Answer, Draw, DrawRequest, LabelDistribution, bare_word
 from screening.pipeline.engine import MAIN
-from screening.pipeline.files import PromptSet
 
 ASKED_TOKENS = 20
 Token = tuple[str, float]
@@ -63,24 +61,46 @@ def distribution(tokens: Iterable[Token], words: Mapping[str, Label], temperatur
 NOTHING_KNOWN = LabelDistribution(labels=dict.fromkeys(LABELS, 0.0), unknown=1.0)
 
 
-class LogprobsModel(HttpModel):
-    """Chat completions from a server that tells its probabilities; where they say too little it draws."""
+class LogprobsAdapter(HttpAdapter):
+    """Chat completions, and the same with the probabilities of the first tokens."""
 
-    def __init__(
-        self,
-        settings: ModelSettings,
-        prompts: PromptSet,
-        *,
-        gate: RateGate | None = None,
-        rng: random.Random | None = None,
-    ) -> None:
+    def __init__(self, settings: ModelSettings) -> None:
         if not settings.elsewhere:
             raise ValueError("log probabilities need a server of one's own: set a base URL")
-        super().__init__(settings, prompts, gate=gate, rng=rng)
+        super().__init__(settings, CHAT)
+        self.name = "logprobs"
+        self._most_unknown = settings.most_unknown
 
-    def describe(self) -> dict[str, object]:
-        """How much may be unknown, beside what is said of every model."""
-        return {**super().describe(), "most_unknown": self._settings.most_unknown}
+    def describe(self) -> Mapping[str, object]:
+        """How much may be unknown."""
+        return {"most_unknown": self._most_unknown}
+
+    async def send_for_probabilities(self, call: PreparedCall, attempt: int) -> Response:
+        """One request at temperature 1: only some servers apply the temperature to the probabilities they report."""
+        asked = {
+            **self.format.write(call, self._settings),
+            "temperature": 1.0,
+            "logprobs": True,
+            "top_logprobs": ASKED_TOKENS,
+        }
+        return await self.post(asked, attempt)
+
+    def distribution(self, reply: Mapping[str, Any], expected: Expected, temperature: float) -> LabelDistribution:
+        """The distribution in a reply; all of it is unknown where the reply is not what was asked for or has none."""
+        draw = self.draw(reply, expected)
+        positions = _positions(reply)
+        found = NOTHING_KNOWN
+        if draw.answer not in (Answer.MISSHAPEN, Answer.OTHER_MODEL, Answer.REFUSAL) and positions:
+            first, tokens = positions
+            found = _drop_contradicted_label(distribution(tokens, expected.words, temperature), first, draw, expected)
+        return replace(found, most_unknown=self._most_unknown, usage=draw.usage)
+
+
+class LogprobsSampler(ModelSampler):
+    """A model whose server tells its probabilities; where they say too little it draws over chat completions."""
+
+    adapter = LogprobsAdapter
+    _adapter: LogprobsAdapter
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -101,26 +121,15 @@ class LogprobsModel(HttpModel):
         return self._within_deadline(request, lambda: self._read_off(request))
 
     async def _read_off(self, request: DrawRequest) -> LabelDistribution:
-        """One request at temperature 1: only some servers apply the temperature to the probabilities they report."""
         self._ledger.count_call()
         call = self._prepare(request, self._wire)
-        more = {"temperature": 1.0, "logprobs": True, "top_logprobs": ASKED_TOKENS}
-        asked = self._format.write(call, self._settings) | more
-        reply = await self._attempts.reply(lambda attempt: self._post(asked, attempt), request.bill)
-        found = self._told(reply, self._expectation(call))
+        reply = await self._attempts.reply(
+            lambda attempt: self._adapter.send_for_probabilities(call, attempt), request.bill
+        )
+        temperature = 1.0 if self._wire.temperature is None else self._wire.temperature
+        found = self._adapter.distribution(reply, self._expectation(call), temperature)
         self._ledger.count_answer(found.usage)
         return found
-
-    def _told(self, reply: Mapping[str, Any], expected: Expected) -> LabelDistribution:
-        """The distribution in a reply; all of it is unknown where the reply is not what was asked for or has none."""
-        draw = self._format.read(reply, expected)
-        positions = _positions(reply)
-        found = NOTHING_KNOWN
-        if draw.answer not in (Answer.MISSHAPEN, Answer.OTHER_MODEL, Answer.REFUSAL) and positions:
-            first, tokens = positions
-            temperature = 1.0 if self._wire.temperature is None else self._wire.temperature
-            found = _drop_contradicted_label(distribution(tokens, expected.words, temperature), first, draw, expected)
-        return replace(found, most_unknown=self._settings.most_unknown, usage=draw.usage)
 
 
 def _positions(reply: Mapping[str, Any]) -> tuple[str, list[Token]] | None:

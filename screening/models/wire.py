@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import Any, NoReturn
 
 from screening.labels import LABELS, Label
-from screening.models.settings import ANTHROPIC_URL, Dialect, ModelSettings
+from screening.models.settings import Dialect, ModelSettings
 from screening.pipeline.draws import (
     LABEL_WORDS,
     Answer,
@@ -318,18 +318,21 @@ _ANGLES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedCall:
-    """One call: what is sent, the words that count as labels in its answer, and how few tokens any tokenizer makes of
-    what is sent.
-    """
+    """One call, ready for the library: what is sent, and the words that count as labels in its answer."""
 
     system: list[dict[str, object]]
     user: str
     extra_body: dict[str, object]
     words: Mapping[str, Label]
-    least_tokens: int
+
+    @property
+    def least_tokens(self) -> int:
+        """No tokenizer makes markedly fewer of what is sent."""
+        whole = sum(map(least_tokens, [*(str(block["text"]) for block in self.system), self.user]))
+        return whole * 19 // 20
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def least_tokens(text: str) -> int:
     """Fewer tokens than any tokenizer makes of a text: none joins words, or a sign with the space behind it.
 
@@ -347,15 +350,11 @@ def prepare_call(
     nonce = f"{rng.getrandbits(64):016x}"
     fixed = prompts.system(request.node, request.variant, request.agent)
     words = code_words(request.text, rng) if request.variant == SECOND_LOOK else LABEL_WORDS
-    first: dict[str, object] = {"type": "text", "text": fixed}
-    if is_cacheable(fixed, settings):
-        first["cache_control"] = {"type": "ephemeral"}
     return PreparedCall(
-        system=[first, {"type": "text", "text": _fresh(nonce, words, request.text.thread)}],
+        system=_system(fixed, _fresh(nonce, words, request.text.thread), cached=is_cacheable(fixed, settings)),
         user=data_block(request.text, nonce),
         extra_body=sampling_values(wire),
         words=words,
-        least_tokens=(least_tokens(fixed) + least_tokens(_record(request.text))) * 19 // 20,
     )
 
 
@@ -367,14 +366,10 @@ def data_block(text: ScreenedText, nonce: str) -> str:
     {"text": "\u003c/record\u003e"}
     </record-ab12>
     """
-    return f"<record-{nonce}>\n{_record(text)}\n</record-{nonce}>"
-
-
-@lru_cache(maxsize=64)
-def _record(text: ScreenedText) -> str:
     first: dict[str, object] = {"text": _whole(text.text)} if text.thread is None else _turns(text.thread)
     record = first if text.reply is None else {**first, "reply": _whole(text.reply)}
-    return json.dumps(record, ensure_ascii=False).translate(_ANGLES)
+    encoded = json.dumps(record, ensure_ascii=False)
+    return f"<record-{nonce}>\n{encoded.translate(_ANGLES)}\n</record-{nonce}>"
 
 
 def _turns(thread: ScreenedThread) -> dict[str, object]:
@@ -433,33 +428,22 @@ def _fresh(nonce: str, words: Mapping[str, Label], thread: ScreenedThread | None
     return f"{tag}\nCode words of this reading: {meanings}."
 
 
+def _system(fixed: str, fresh: str, *, cached: bool) -> list[dict[str, object]]:
+    first: dict[str, object] = {"type": "text", "text": fixed}
+    if cached:
+        first["cache_control"] = {"type": "ephemeral"}
+    return [first, {"type": "text", "text": fresh}]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireFormat:
-    """What servers of one kind are told and answer: the body of a request for one draw, and the draw that a reply
-    makes, which is a label only where the reply is what ``Expected`` says.
-
-    ``home`` is the service that defined it, asked where no other server is named, at the ``version`` of its header
-    unless the model needs another. ``recorded_as`` is its name in a configuration, where that is not the protocol's.
+    """What servers of one kind are told and answer over plain HTTP: the body of a request for one draw, and the draw
+    that a reply makes, which is a label only where the reply is what ``Expected`` says.
     """
 
     path: str
     write: Callable[[PreparedCall, ModelSettings], dict[str, object]]
     read: Callable[[Mapping[str, Any], Expected], Draw]
-    home: str | None = None
-    version: str | None = None
-    recorded_as: str | None = None
-
-
-def write_message(call: PreparedCall, settings: ModelSettings) -> dict[str, object]:
-    """The Messages API, at Anthropic or at a server of one's own."""
-    return {
-        "model": settings.model,
-        "max_tokens": settings.max_output_tokens,
-        "system": call.system,
-        "messages": [{"role": "user", "content": call.user}],
-        "thinking": {"type": "disabled"},
-        **call.extra_body,
-    }
 
 
 def write_chat(call: PreparedCall, settings: ModelSettings) -> dict[str, object]:
@@ -473,14 +457,6 @@ def write_chat(call: PreparedCall, settings: ModelSettings) -> dict[str, object]
     }
 
 
-MESSAGES = WireFormat(
-    path="/v1/messages",
-    write=write_message,
-    read=message_draw,
-    home=ANTHROPIC_URL,
-    version="2026-10-21",
-    recorded_as="anthropic",
-)
 CHAT = WireFormat(path="/v1/chat/completions", write=write_chat, read=completion_draw)
-FORMATS: dict[str, WireFormat] = {"messages": MESSAGES, "chat": CHAT, "logprobs": CHAT}
-"""By the protocol that a setting names."""
+FORMATS: dict[str, WireFormat] = {"chat": CHAT}
+"""By the protocol that a setting names; those with a library of their own are not among them."""

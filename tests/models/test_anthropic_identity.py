@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from screening.models.http import HttpModel, default_gate, preflight
+from screening.models.anthropic import AnthropicSampler
+from screening.models.http import default_gate, preflight
 from screening.models.settings import ModelSettings, NeutralSampling
 from screening.pipeline.files import PromptSet, load_prompts
 from tests.stub_server import StubPlan, StubServer
@@ -13,7 +14,7 @@ OWN = ModelSettings(base_url="http://models.example.org", api_key="k")
 
 
 async def described(settings: ModelSettings, prompts: PromptSet | None = None) -> dict[str, object]:
-    async with HttpModel(settings, prompts or load_prompts()) as sampler:
+    async with AnthropicSampler(settings, prompts or load_prompts()) as sampler:
         return sampler.describe()
 
 

@@ -7,9 +7,10 @@ import re
 from dataclasses import replace
 
 import pytest
+from anthropic import DefaultAioHttpClient
 
 from screening.labels import Label
-from screening.models.http import HttpModel
+from screening.models.anthropic import AnthropicSampler
 from screening.models.settings import ModelSettings
 from screening.pipeline.draws import Answer, DrawRequest, SamplerError, ScreenedText, Usage, encode_draws
 from screening.pipeline.files import load_prompts
@@ -36,7 +37,7 @@ def wave(count: int, text: ScreenedText = TEXT, **changes) -> DrawRequest:
 
 
 async def test_the_wire_carries_version_temperature_and_ten_tokens():
-    async with StubServer() as stub, HttpModel(settings_for(stub), load_prompts()) as sampler:
+    async with StubServer() as stub, AnthropicSampler(settings_for(stub), load_prompts()) as sampler:
         await sampler.draw(wave(1))
         body, headers = stub.counters.bodies[0], stub.counters.headers[0]
     assert headers["anthropic-version"] == "2023-06-01"
@@ -44,6 +45,8 @@ async def test_the_wire_carries_version_temperature_and_ten_tokens():
     assert (body["model"], body["temperature"], body["max_tokens"]) == ("claude-sonnet-4-6", 0.7, 10)
     assert body["thinking"] == {"type": "disabled"}
     assert "tools" not in body and "stream" not in body
+    assert isinstance(sampler._adapter._client._client, DefaultAioHttpClient)
+    assert sampler._adapter._client.open_telemetry["traces"]["content_mode"] != "content"
 
 
 class _Gathering(StubServer):
@@ -67,7 +70,7 @@ async def test_a_wave_is_concurrent_and_its_draws_come_in_request_order():
     plan = StubPlan(weights={"safe": 0.4, "unsafe": 0.3, "escalate": 0.3})
     async with (
         _Gathering(plan) as stub,
-        HttpModel(settings_for(stub, call_timeout_s=60.0), load_prompts(), rng=random.Random(5)) as sampler,
+        AnthropicSampler(settings_for(stub, call_timeout_s=60.0), load_prompts(), rng=random.Random(5)) as sampler,
     ):
         draws = await sampler.draw(wave(30))
         assert stub.counters.max_in_flight == 30
@@ -78,7 +81,7 @@ async def test_a_wave_is_concurrent_and_its_draws_come_in_request_order():
 
 async def test_every_call_has_a_nonce_of_its_own_and_the_text_as_json():
     text = ScreenedText(text='</record-1> "quoted" <b>', reply="so\nwhat")
-    async with StubServer() as stub, HttpModel(settings_for(stub), load_prompts()) as sampler:
+    async with StubServer() as stub, AnthropicSampler(settings_for(stub), load_prompts()) as sampler:
         await sampler.draw(wave(5, text))
         bodies = list(stub.counters.bodies)
     matches = [
@@ -106,7 +109,7 @@ async def test_every_call_has_a_nonce_of_its_own_and_the_text_as_json():
 )
 async def test_an_unusable_answer_is_an_escalate_draw_and_is_not_asked_again(fault, code, answer):
     plan = StubPlan(script=(fault,))
-    async with StubServer(plan) as stub, HttpModel(settings_for(stub), load_prompts()) as sampler:
+    async with StubServer(plan) as stub, AnthropicSampler(settings_for(stub), load_prompts()) as sampler:
         (draw,) = await sampler.draw(wave(1))
         assert stub.counters.requests == 1
     assert (draw.label, draw.answer, encode_draws([draw])) == (Label.ESCALATE, answer, code)
@@ -122,7 +125,7 @@ async def test_an_unusable_answer_is_an_escalate_draw_and_is_not_asked_again(fau
 async def test_a_transport_fault_is_retried_and_is_no_draw(fault):
     plan = StubPlan(script=(fault,), weights={"unsafe": 1})
     async with StubServer(plan) as stub:
-        async with HttpModel(settings_for(stub, call_timeout_s=patience(fault)), load_prompts()) as sampler:
+        async with AnthropicSampler(settings_for(stub, call_timeout_s=patience(fault)), load_prompts()) as sampler:
             draws = await sampler.draw(wave(1))
         counts = sampler.counts
         assert (stub.counters.requests, stub.counters.retries, stub.counters.answers) == (2, 1, 1)
@@ -142,7 +145,7 @@ async def test_when_retries_are_spent_there_is_an_error_and_the_rest_of_the_wave
     plan = StubPlan(script=(None, fault, None), faults={})
     async with StubServer(plan) as stub:
         quick = settings_for(stub, max_retries=0, call_timeout_s=patience(fault))
-        async with HttpModel(quick, load_prompts()) as sampler:
+        async with AnthropicSampler(quick, load_prompts()) as sampler:
             with pytest.raises(SamplerError) as failure:
                 await sampler.draw(wave(3))
             counts = sampler.counts
@@ -152,7 +155,7 @@ async def test_when_retries_are_spent_there_is_an_error_and_the_rest_of_the_wave
 
 
 async def test_usage_is_summed_and_missing_cache_fields_are_zero():
-    async with StubServer() as stub, HttpModel(settings_for(stub), load_prompts()) as sampler:
+    async with StubServer() as stub, AnthropicSampler(settings_for(stub), load_prompts()) as sampler:
         draws = await sampler.draw(wave(4))
     assert sampler.counts.usage == sum((draw.usage for draw in draws), Usage())
     assert sampler.counts.usage.output_tokens == 12
@@ -161,7 +164,7 @@ async def test_usage_is_summed_and_missing_cache_fields_are_zero():
 
 async def test_no_key_in_any_representation():
     settings = ModelSettings(api_key=KEY)
-    sampler = HttpModel(settings, load_prompts(), rng=random.Random(1))
+    sampler = AnthropicSampler(settings, load_prompts(), rng=random.Random(1))
     try:
         assert KEY not in repr(settings) + repr(sampler) + json.dumps(sampler.describe())
     finally:

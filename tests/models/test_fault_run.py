@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from screening.labels import Outcome
-from screening.models.http import HttpModel
+from screening.models.anthropic import AnthropicSampler
 from screening.models.retries import SILENT_AFTER
 from screening.models.settings import ModelSettings
 from screening.pipeline.config import preset
@@ -55,7 +55,7 @@ async def run_batch(stub: StubServer, count: int, **changes: object):
     async def keep(run: NodeRun) -> None:
         runs.append(run)
 
-    async with HttpModel(settings, load_prompts()) as sampler:
+    async with AnthropicSampler(settings, load_prompts()) as sampler:
 
         async def one(number: int, text: ScreenedText) -> None:
             async with at_once:
@@ -140,7 +140,7 @@ async def test_a_service_that_refuses_everything_is_soon_asked_one_thing_at_a_ti
     waves, count = 30, 10
     async with StubServer(StubPlan(faults={Fault.OVERLOADED: 1.0})) as stub:
         settings = ModelSettings(base_url=stub.url, api_key="k", requests_per_minute=None, concurrency=16)
-        async with HttpModel(settings, load_prompts()) as sampler:
+        async with AnthropicSampler(settings, load_prompts()) as sampler:
             node = load_prompts().nodes[0]
 
             async def ask() -> None:

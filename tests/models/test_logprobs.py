@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from screening.labels import LABELS, Label, Outcome
-from screening.models.logprobs import LogprobsModel, distribution
+from screening.models.logprobs import LogprobsSampler, distribution
 from screening.models.settings import ModelSettings
 from screening.pipeline.config import PipelineConfig, preset
 from screening.pipeline.draws import Bill, DrawRequest, LabelDistribution, SamplerError, ScreenedText, encode_draws
@@ -24,24 +24,18 @@ TEXT = ScreenedText(text="The tram was late again.")
 MODEL = "llama3.1:8b"
 
 
-def sampler_for(stub: StubServer, **changes: object) -> LogprobsModel:
+def sampler_for(stub: StubServer, **changes: object) -> LogprobsSampler:
     settings = ModelSettings(
-        protocol="logprobs",
-        base_url=stub.url,
-        model=MODEL,
-        temperature=None,
-        requests_per_minute=None,
-        max_retries=1,
-        most_unknown=0.1,
+        base_url=stub.url, model=MODEL, temperature=None, requests_per_minute=None, max_retries=1, most_unknown=0.1
     )
-    return LogprobsModel(replace(settings, **changes), load_prompts(), rng=random.Random(1))  # type: ignore[arg-type]
+    return LogprobsSampler(replace(settings, **changes), load_prompts(), rng=random.Random(1))  # type: ignore[arg-type]
 
 
 def wave(count: int, variant: str = "main", bill: Bill | None = None) -> DrawRequest:
     return DrawRequest(node="worker", text=TEXT, first=0, count=count, variant=variant, bill=bill)
 
 
-async def told(sampler: LogprobsModel, bill: Bill | None = None) -> LabelDistribution:
+async def told(sampler: LogprobsSampler, bill: Bill | None = None) -> LabelDistribution:
     asked = sampler.distribution(wave(1, bill=bill))
     assert asked is not None
     return await asked
@@ -212,4 +206,4 @@ async def test_draws_of_the_same_server_are_ordinary_ones():
 
 def test_the_service_itself_offers_no_log_probabilities():
     with pytest.raises(ValueError, match="base URL"):
-        LogprobsModel(ModelSettings(), load_prompts())
+        LogprobsSampler(ModelSettings(), load_prompts())

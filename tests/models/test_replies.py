@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from screening.labels import Label, Outcome
-from screening.models.http import HttpModel
+from screening.models.anthropic import AnthropicSampler
 from screening.models.settings import ModelSettings
 from screening.models.wire import LARGEST_BODY, Expected, SeenIds, UnreadableBody, completion_draw, read_bounded
 from screening.pipeline.config import preset
@@ -36,7 +36,7 @@ def wave(count: int) -> DrawRequest:
 async def drawn(sent: RawReply, count: int = 3, **changes) -> str:
     async with (
         StubServer(StubPlan(raw=sent)) as stub,
-        HttpModel(settings_for(stub, **changes), load_prompts()) as sampler,
+        AnthropicSampler(settings_for(stub, **changes), load_prompts()) as sampler,
     ):
         return encode_draws(await sampler.draw(wave(count)))
 
@@ -45,7 +45,7 @@ async def drawn(sent: RawReply, count: int = 3, **changes) -> str:
 async def test_no_faulty_reply_ends_safe(name):
     async with (
         StubServer(StubPlan(raw=FAULTY[name])) as stub,
-        HttpModel(settings_for(stub), load_prompts()) as sampler,
+        AnthropicSampler(settings_for(stub), load_prompts()) as sampler,
     ):
         try:
             result = await screen(TEXT, Guard(), preset("recommended"), sampler)
@@ -151,7 +151,7 @@ async def test_a_text_too_long_for_the_model_goes_to_a_human(status, text):
     refusal = reply({"error": {"message": text}}, status)
     async with (
         StubServer(StubPlan(raw=refusal)) as stub,
-        HttpModel(settings_for(stub), load_prompts()) as sampler,
+        AnthropicSampler(settings_for(stub), load_prompts()) as sampler,
     ):
         result = await screen(TEXT, Guard(), preset("recommended"), sampler)
     assert (result.outcome, result.reason, result.node) == (Outcome.HUMAN_REVIEW, Reason.TOO_LONG, "worker")
@@ -160,7 +160,7 @@ async def test_a_text_too_long_for_the_model_goes_to_a_human(status, text):
 async def test_another_server_is_asked_one_call_at_a_time_until_it_answers():
     async with (
         StubServer(StubPlan(latency_s=0.02)) as stub,
-        HttpModel(settings_for(stub, adaptive=True, concurrency=8), load_prompts()) as sampler,
+        AnthropicSampler(settings_for(stub, adaptive=True, concurrency=8), load_prompts()) as sampler,
     ):
         await sampler.draw(wave(1))
         assert stub.counters.max_in_flight == 1
@@ -173,7 +173,7 @@ async def test_the_first_call_may_take_as_long_as_loading_a_model_does():
     slow = StubPlan(latency_s=1.2)
     async with StubServer(slow) as stub:
         loading = settings_for(stub, adaptive=True, call_timeout_s=0.5, node_deadline_s=10.0, max_retries=0)
-        async with HttpModel(loading, load_prompts()) as asked:
+        async with AnthropicSampler(loading, load_prompts()) as asked:
             assert encode_draws(await asked.draw(wave(1))) == "S"
             with pytest.raises(SamplerError) as late:
                 await asked.draw(wave(1))
@@ -184,7 +184,7 @@ async def test_a_server_that_answers_nobody_is_not_asked_for_every_call_of_a_wav
     """One call at a time is let through to it: those that wait behind one that failed for good are not sent."""
     async with StubServer(StubPlan(faults={Fault.HANG: 1.0})) as stub:
         silent = settings_for(stub, adaptive=True, call_timeout_s=0.2, node_deadline_s=0.4, max_retries=0)
-        async with HttpModel(silent, load_prompts()) as sampler:
+        async with AnthropicSampler(silent, load_prompts()) as sampler:
             with pytest.raises(SamplerError) as failed:
                 await sampler.draw(wave(11))
     assert failed.value.kind in ("timeout", "deadline") and stub.counters.requests <= 2
@@ -205,7 +205,7 @@ async def test_a_server_that_stands_two_calls_at_once_loses_none_in_the_end():
 
     async with TwoAtOnce() as stub:
         careful = settings_for(stub, adaptive=True, concurrency=16, call_timeout_s=1.0, max_retries=6)
-        async with HttpModel(careful, load_prompts()) as sampler:
+        async with AnthropicSampler(careful, load_prompts()) as sampler:
             draws = await sampler.draw(wave(40))
     assert encode_draws(draws) == "S" * 40
 
@@ -217,7 +217,7 @@ async def test_unusable_answers_are_no_label_of_the_model():
         async def draw(self, request):
             async with (
                 StubServer(StubPlan(raw=reply(message(role="user")))) as stub,
-                HttpModel(settings_for(stub), load_prompts()) as sampler,
+                AnthropicSampler(settings_for(stub), load_prompts()) as sampler,
             ):
                 self.asked += request.count
                 return await sampler.draw(request)
@@ -232,7 +232,7 @@ async def test_unusable_answers_are_no_label_of_the_model():
 async def test_what_is_no_label_is_not_identified(fault):
     async with (
         StubServer(StubPlan(faults={fault: 1.0})) as stub,
-        HttpModel(settings_for(stub), load_prompts()) as sampler,
+        AnthropicSampler(settings_for(stub), load_prompts()) as sampler,
     ):
         result = await screen(TEXT, Guard(), preset("recommended"), sampler)
     assert result.reason is Reason.NO_ANSWER
