@@ -274,11 +274,15 @@ def damaged(url: str) -> Iterator[None]:
     """The file's pages are overwritten, and put back at the end as a restore does."""
     path = Path(url.removeprefix("sqlite:///"))
     whole = path.read_bytes()
-    path.write_bytes(whole[:8_192] + b"x" * (len(whole) - 8_192))
+    with path.open("r+b") as file:  # in place: empty for a moment, it would have no tables
+        file.seek(8_192)
+        file.write(b"x" * (len(whole) - 8_192))
     yield
     for each in path.parent.glob(f"{path.name}-*"):
         each.unlink()
-    path.write_bytes(whole)
+    with path.open("r+b") as file:
+        file.write(whole)
+        file.truncate()
 
 
 FAULTS: dict[str, tuple[Callable[[str], Any], dict[str, set[Fault | None]]]] = {

@@ -17,8 +17,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Literal
 
-import pandas as pd
-
 from screening.datasets.columns import normalised_name
 from screening.datasets.labels import map_label
 from screening.datasets.reader import Table, file_layout, read_table
@@ -163,6 +161,8 @@ def load_swmh(files: Files, *, per_subreddit: int = PER_SUBREDDIT, seed: int = S
     """A sample of the posts in the files: SuicideWatch counts as unsafe, the rest as safe (the paper's section 5).
     FileRefused for a file of another shape, ValueError for too few posts or a label that is none of the five.
     """
+    import pandas as pd  # a quarter of a second that no other command waits for
+
     read = (
         (f"{name}:{row}", fields["text"] or "", (fields["label"] or "").strip())
         for name, source in files

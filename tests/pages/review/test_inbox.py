@@ -308,7 +308,7 @@ def test_a_case_that_becomes_urgent_while_it_is_read_is_shown_as_it_is(
     assert desk(page)["case"]["tier_words"] == "● P2 Same day"
     with page_database.write() as conn:
         placed = Placement(tier=Tier.P0, why=TriageWhy.LIKELY_URGENT)
-        settle(conn, case_id, placed, Label.UNSAFE, _now(), SiteSettings())
+        settle(conn, case_id, placed, Label.UNSAFE, _now(), SiteSettings(), research_order=False)
     shown = desk(ask(page, "look"))
     assert (shown["case"]["tier_words"], shown["case"]["needs_note"]) == ("▲▲ P0 Immediate", True)
     assert shown["said"] == "This case has become more urgent."
