@@ -21,9 +21,17 @@ from screening.evaluation.conditions import (
     paper_conditions,
 )
 from screening.evaluation.draw_file import draw_lines
-from screening.evaluation.experiments import Drawn, Measured, consistent_misses, deciding, encode_items, gap_counts
+from screening.evaluation.experiments import (
+    Drawn,
+    Measured,
+    consistent_misses,
+    deciding,
+    encode_items,
+    gap_counts,
+    outcomes_by_case,
+)
 from screening.evaluation.metrics import NONE, REFERENCES, Codes
-from screening.evaluation.paired import Comparison, Told, compare_all_codes, compare_codes, outcomes_by_case
+from screening.evaluation.paired import Comparison, Told, compare_all_codes, compare_codes
 from screening.evaluation.public_datasets import SUICIDE_WATCH
 from screening.evaluation.recording import fill_draws
 from screening.evaluation.replay import OUTCOMES, Record

@@ -11,7 +11,13 @@ ROOT = Path(__file__).parent.parent
 LAYERS = (  # from the bottom; a module may import from its own room and from those in the rows before
     ("screening.__version__", "screening.labels", "screening.words"),
     ("screening.stopping",),
-    ("screening.text",),
+    (  # the arithmetic of evaluation knows no pipeline, model or file
+        "screening.text",
+        *(f"screening.evaluation.{name}" for name in ("agreement", "label_errors", "metrics")),
+    ),
+    ("screening.evaluation.monitoring",),
+    ("screening.evaluation.audit", "screening.evaluation.paired"),
+    ("screening.evaluation.estimates",),
     ("screening.pipeline", "screening.settings"),
     ("screening.models", "screening.datasets", "screening.review"),
     ("screening.evaluation",),

@@ -17,6 +17,7 @@ from screening.evaluation.metrics import (
     group_codes,
     reference_codes,
 )
+from screening.evaluation.paired import UNSETTLED, Told
 from screening.evaluation.recording import DrawBook, Item
 from screening.evaluation.replay import OUTCOMES, Record, Replay, replay
 from screening.labels import Label, Outcome
@@ -175,6 +176,15 @@ def _sums_per_case(replayed: Replay, per_draw: Mapping[str, NDArray[np.float64]]
 def _sum_in_order(values: NDArray[np.float64]) -> float:
     """One after the other: what was summed case by case before stays the same to the last digit."""
     return float(np.cumsum(values)[-1]) if len(values) else 0.0
+
+
+def outcomes_by_case(result: ConditionResult) -> Told:
+    """What a condition made of each case."""
+    replayed = result.replay
+    outcome = np.where(replayed.settled, replayed.outcome, UNSETTLED).astype(np.int8)
+    calls = replayed.total_calls.astype(np.int32)
+    most = max(int(calls.max(initial=0)), sum(node.rule.budget for node in replayed.pipeline.nodes))
+    return Told(name=result.name, outcome=outcome, calls=calls, most=most)
 
 
 def frontier(results: Sequence[Measured]) -> tuple[Measured, ...]:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from screening.evaluation.experiments import ConditionResult
 from screening.evaluation.metrics import Codes, wilson
 from screening.evaluation.monitoring import mean_limits
 from screening.labels import Outcome
@@ -162,15 +161,6 @@ class Told:
     outcome: NDArray[np.integer]
     calls: NDArray[np.number] | None
     most: int | None = None
-
-
-def outcomes_by_case(result: ConditionResult) -> Told:
-    """What a condition made of each case."""
-    replayed = result.replay
-    outcome = np.where(replayed.settled, replayed.outcome, UNSETTLED).astype(np.int8)
-    calls = replayed.total_calls.astype(np.int32)
-    most = max(int(calls.max(initial=0)), sum(node.rule.budget for node in replayed.pipeline.nodes))
-    return Told(name=result.name, outcome=outcome, calls=calls, most=most)
 
 
 def compare_codes(labels: Codes, first: Told, second: Told, confidence: float = 0.95) -> Comparison:

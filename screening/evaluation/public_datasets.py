@@ -210,7 +210,6 @@ def _case(
         text=receive(text or ""),
         reply=receive(reply) if reply else None,
         reference=reference,
-        reference_value=reference.value if reference else None,
         group=group,
     )
 

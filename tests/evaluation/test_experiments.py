@@ -16,11 +16,12 @@ from screening.evaluation.experiments import (
     deciding,
     frontier,
     gap_counts,
+    outcomes_by_case,
     run_book,
     run_conditions,
 )
 from screening.evaluation.metrics import evaluate, reference_codes
-from screening.evaluation.paired import compare_all_codes, compare_codes, outcomes_by_case
+from screening.evaluation.paired import compare_all_codes, compare_codes
 from screening.evaluation.recording import DrawBook, Item, NodeDraws, Purse, find_unsettled, record_draws
 from screening.evaluation.replay import Record, replay
 from screening.labels import Label, Outcome
