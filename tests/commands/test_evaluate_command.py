@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from openpyxl import Workbook
+from sqlalchemy import select
 
 from commands.__main__ import main
 from pages.ui.downloads import HEADER
@@ -21,6 +22,7 @@ from screening.stopping.rules import MajorityVote
 from storage.batches.batches import list_batches
 from storage.database import Database
 from storage.research.recorded_draws import recorded_batch
+from storage.schema import cases
 from tests.jobs.processes import ROOT, wait_for
 from tests.processes import usual_handlers
 
@@ -263,16 +265,22 @@ def test_swmh_keeps_the_call_and_the_hash_of_every_row_drawn(
 def test_with_a_database_the_draws_are_a_batch_and_the_table_is_the_same(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lines = ["id,text,label", "a,Had soup for lunch and went for a walk.,safe", "b,I want to die tonight.,unsafe"]
-    (tmp_path / "posts.csv").write_text("\n".join([*lines, "c,Nice weather at the lake today.,safe"]) + "\n", "utf-8")
+    lines = [
+        "id,text,label,url",
+        "a,Had soup for lunch and went for a walk.,safe,",
+        "b,I want to die tonight.,unsafe,chat/7",
+    ]
+    (tmp_path / "posts.csv").write_text("\n".join([*lines, "c,Nice weather at the lake today.,safe,"]) + "\n", "utf-8")
     url = f"sqlite:///{tmp_path / 'kept.db'}"
     plain = evaluated(capsys, tmp_path / "posts.csv", "--format", "csv", "--sampler", "simulated")
-    kept = evaluated(capsys, tmp_path / "posts.csv", "--format", "csv", "--sampler", "simulated", "--database", url)
+    place = ("--where-column", "url", "--database", url)
+    kept = evaluated(capsys, tmp_path / "posts.csv", "--format", "csv", "--sampler", "simulated", *place)
     assert kept == plain
     db = Database(url)
     (batch,) = list_batches(db, LOCAL_USER)
     recorded = recorded_batch(db, LOCAL_USER, batch.id)
     assert [item.id for item in recorded.items] == ["a", "b", "c"] and recorded.pending == 0
+    assert db.values(select(cases.c.where_to_act).order_by(cases.c.row)) == [None, "chat/7", None]
     assert recorded.book.draws >= 3 * 72 and "not stated" in recorded.intake["provenance"]
     db.close()
     assert (

@@ -220,7 +220,7 @@ def test_what_contradicts_priority_ai_or_text_is_never_one_persons_word_alone(
 
 
 def test_a_site_with_one_reviewer_is_not_left_waiting_but_for_what_was_asked_for(db: Database) -> None:
-    """What the coin asks for is dropped."""
+    """A second review that was only drawn at random is dropped."""
     site(db, SiteSettings(second_reading_rate=1.0), (ANN, ADMIN, RESEARCHER))
     _, asked = fill(db, [Tier.P1, Tier.P2])
     assert read_next(db, ANN, form("safe", 5), "a").next is CLOSED

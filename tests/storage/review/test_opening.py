@@ -37,8 +37,10 @@ def test_it_is_claim_text_and_notes_in_one_transaction(db: Database) -> None:
     assert claims.my_claims(db, BO.at(NOW)) == (opened.claim,)
     assert opened.text == reveal_text(db, BO.at(NOW), first, opened.claim.token)
     assert opened.left == notes(db, BO.at(NOW), first, opened.claim.token)
-    assert db.value(select(inbox_entries.c.first_opened_at).where(inbox_entries.c.case_id == first)) == NOW
     assert exposure(db, BO.at(NOW), NOW - MINUTE).texts == 1
+    reveal_text(db, BO.at(NOW + MINUTE), first, opened.claim.token)
+    first_and_last = select(inbox_entries.c.first_opened_at, inbox_entries.c.last_opened_at)
+    assert db.rows(first_and_last.where(inbox_entries.c.case_id == first)) == [(NOW, NOW + MINUTE)]
     other = open_next(db, ANN.at(NOW), tiers=[Tier.P1])
     assert other is not None and other.claim.case_id == second
     assert open_next(db, ANN.at(NOW + MINUTE)) is None
