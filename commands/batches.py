@@ -21,6 +21,8 @@ from storage.batches.batches import Progress, find_batch
 from storage.batches.counts import PENDING
 from storage.batches.results import Result, export_rejected, export_results
 from storage.database import Database
+from storage.research.reading_table import export_readings
+from storage.research.relabelled import export_relabelled
 
 
 def cancel(db: Database, by: Acting, batch_id: str) -> None:
@@ -159,30 +161,17 @@ def export(db: Database, arguments: argparse.Namespace) -> None:
 
 
 def _parts(db: Database, arguments: argparse.Namespace) -> Iterator[str] | Iterator[bytes] | Iterator[str | bytes]:
-    now, key = system_clock(), Settings().pseudonym_secret
+    from pages.ui.downloads import RELABELLED, RESULTS, export, export_reviews
+
+    by, key = LOCAL_USER.at(system_clock()), Settings().pseudonym_secret
+    hide = arguments.hide_in_review or None
     if arguments.what == "results":
-        from pages.batches.progress import RESULTS
-
-        return RESULTS[arguments.format](db, LOCAL_USER.at(now), arguments.batch, hide=arguments.hide_in_review or None)
+        return export(RESULTS, export_results(db, by, arguments.batch, hide=hide), arguments.format)
     if arguments.what == "readings":
-        from pages.research.readings_export import as_file
-        from storage.research.reading_table import export_readings
-
-        return as_file(export_readings(db, LOCAL_USER.at(now), key, arguments.batch), arguments.format)
-    from pages.ui.downloads import WRITTEN
-    from storage.research.relabelled import export_relabelled
-
+        return export_reviews(export_readings(db, by, key, arguments.batch), arguments.format)
     text, version = not arguments.without_text, arguments.as_of
-    rows = export_relabelled(
-        db,
-        LOCAL_USER.at(now),
-        arguments.batch,
-        key,
-        with_text=text,
-        as_of=version,
-        hide=arguments.hide_in_review or None,
-    )
-    return WRITTEN[arguments.format](rows)
+    rows = export_relabelled(db, by, arguments.batch, key, with_text=text, as_of=version, hide=hide)
+    return export(RELABELLED, rows, arguments.format)
 
 
 def _version(word: str) -> int:

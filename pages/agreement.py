@@ -3,28 +3,37 @@
 import streamlit as st
 
 from jobs.agreement import measure_agreement
-from pages.research import agreement_view as view
 from pages.research.choices import batch_titles
-from pages.research.evaluation_view import how_to_read
-from pages.research.readings_export import readings_files
+from pages.research.figures import Axes, Interval, forest, palette
 from pages.ui import context
 from pages.ui.compute import READING, compute
-from pages.ui.downloads import show_files
+from pages.ui.downloads import review_files, show_files
+from pages.ui.widgets import how_to_read
+from screening.evaluation.agreement import Coefficient
 from screening.evaluation.metrics import Proportion
 from screening.evaluation.tables import rate_text
 from screening.review.policy import Action, is_allowed, require
+from screening.words import count_of
 from storage.batches.batches import list_batches
 from storage.research.standing import count_readings, revisions_now
+
+MEANINGS = {
+    "Krippendorff α": "the main figure: any number of reviewers, gaps allowed",
+    "Gwet AC1": "does not collapse where one label is rare",
+    "Cohen κ": "for exactly two reviewers",
+    "agreement on unsafe": "positive agreement: one reviewer said unsafe, did another?",
+}
 
 db, person = context.database(), context.actor()
 require(person, Action.VIEW_AGREEMENT)
 key = context.settings().pseudonym_secret
 
 
-def chosen_batch() -> str | None:
-    """A batch's id, None for all of them."""
-    titles = batch_titles(list_batches(db, person, 200))
-    return st.selectbox("Batch", list(titles), index=None, placeholder="All", format_func=titles.__getitem__)
+def interval(found: Coefficient) -> str:
+    """The limits; else "not yet", and why where the value is there."""
+    if found.low is not None and found.high is not None:
+        return f"{found.low:.3f} to {found.high:.3f}"
+    return "not yet" if found.value is None else f"not yet: {found.reason}"
 
 
 st.title("Agreement")
@@ -35,7 +44,8 @@ how_to_read(
     "random*). Cases reviewed twice for other reasons are left out: disagreement is higher there.\n"
     "- Intervals of coefficients: 95% jackknife, on one day. *Not yet* is not zero: the reason stands beside it.",
 )
-batch_id = chosen_batch()
+titles = batch_titles(list_batches(db, person, 200))
+batch_id = st.selectbox("Batch", list(titles), index=None, placeholder="All", format_func=titles.__getitem__)
 found = compute(
     measure_agreement, person, key, batch_id, standing=revisions_now(db), cases=READING * count_readings(db)
 )
@@ -53,11 +63,42 @@ with st.container(horizontal=True):
     st.metric("Randomly double-reviewed", f"{found.at_random:,}")
     st.metric("Double-reviewed for another reason", f"{found.otherwise:,}")
     st.metric("Reviewers", f"{found.readers:,}")
+
 st.header("Coefficients")
-st.html(view.coefficients_html(found.coefficients))
+st.table(
+    [
+        {
+            "Coefficient": each.name,
+            "Value": f"not yet: {each.reason}" if each.value is None else f"{each.value:.3f}",
+            "95% CI": interval(each),
+            "Randomly double-reviewed": f"{each.cases:,}",
+            "What it is": MEANINGS.get(each.name, ""),
+        }
+        for each in found.coefficients
+    ],
+    hide_index=True,
+)
 if found.pairs:
     st.header("By pair of reviewers")
-    view.show_pairs(found.pairs)
+    lines = [
+        Interval(
+            name=f"{each.first} · {each.second}",
+            value=each.same.value,
+            low=each.same.low,
+            high=each.same.high,
+            hover=rate_text(each.same),
+        )
+        for each in found.pairs
+    ]
+    axes = Axes(title="Same label, by pair of reviewers", x="share of texts reviewed by both", y="", y_percent=True)
+    figure = forest(lines, axes, palette(st.context.theme.type))
+    st.plotly_chart(figure, key="agreement_pairs", alt="Share of texts with the same label, by pair of reviewers")
+    texts = sum(each.same.denominator for each in found.pairs)
+    st.caption(
+        f"{count_of(len(found.pairs), 'pair')}, {count_of(texts, 'double review')} of randomly chosen texts, 95% "
+        "Wilson intervals. In order of the pseudonyms: nobody is ranked."
+    )
+
 st.header("By priority shown")
 st.dataframe(
     [
@@ -75,10 +116,18 @@ st.dataframe(
     alt="Blinded first reviews by the priority that was shown",
 )
 st.caption("Priority can bias reviewers, so some quality-check cases are deliberately shown as P1.")
+
 st.header("Label changes after seeing the AI (automation bias)")
-st.html(view.switching_html(found.switching))
+changes = {"Changed their label": found.switching["reference"].switched}
+for against, words in (("adjudicated", "final label"), ("reference", "original label")):
+    changes[f"Incorrect → correct (vs {words})"] = found.switching[against].to_right
+    changes[f"Correct → incorrect (vs {words})"] = found.switching[against].to_wrong
+st.table(
+    [{"After seeing the AI's result": name, "Share, 95% CI": rate_text(share)} for name, share in changes.items()],
+    hide_index=True,
+)
 st.caption("Where one reviewer closed a case alone, the final label is that reviewer's own last one.")
 if is_allowed(person, Action.EXPORT):
     with st.popover("Export", icon=":material/download:"):
-        show_files(readings_files(batch_id))
+        show_files(review_files(batch_id))
         st.caption("Every blinded first review; `at_random` marks the cases that the coefficients are of.")

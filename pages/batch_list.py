@@ -10,7 +10,6 @@ from pages.batches.new_batch import check_file, sample_button, upload_file, uplo
 from pages.batches.overnight_panel import overnight_state
 from pages.batches.progress import (
     ENDED,
-    downloads,
     find_hold,
     find_stopped,
     list_row,
@@ -24,6 +23,7 @@ from pages.research.case_list import hide_switch
 from pages.review.worklist_panel import worklist_panel
 from pages.ui import context
 from pages.ui.auth import poll_session
+from pages.ui.downloads import batch_files
 from pages.ui.format import time_column
 from pages.ui.labels import literal
 from pages.ui.shell import FOLDER
@@ -125,7 +125,7 @@ def show(one: BatchSummary) -> None:
     worklist_panel(db, person, one)
     if is_allowed(person, Action.VIEW_RESULTS):
         hide_switch(db, person)
-    downloads(db, person, one)
+    batch_files(person, one)
 
 
 def review_card(one: BatchSummary) -> None:

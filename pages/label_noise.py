@@ -20,11 +20,11 @@ from pages.research.case_list import (
 )
 from pages.research.choices import choose_batch, provenance, show_open
 from pages.research.corrected_view import show_corrected
-from pages.research.evaluation_view import how_to_read
 from pages.ui import context
 from pages.ui.compute import compute
 from pages.ui.downloads import relabelled_files, show_export
 from pages.ui.format import time_column
+from pages.ui.widgets import how_to_read
 from screening.evaluation.label_errors import Ranking
 from screening.review.policy import Action, is_allowed, require
 from screening.text.display import visible

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from pages.batches.progress import downloads
 from pages.research.case_filters import filters
 from pages.research.case_list import case_list
 from pages.research.choices import batch_titles
 from pages.ui import context
+from pages.ui.downloads import batch_files
 from pages.ui.labels import literal
 from pages.ui.shell import FOLDER
 from pages.ui.widgets import result_links_html
@@ -56,4 +56,4 @@ other_batch(batch, found | {batch.id: batch})
 st.html(result_links_html(batch.id, batch.progress, linked=is_allowed(person, Action.VIEW_RESULTS)))
 case_list(db, person, filters(db, person, Cell(batch_id=batch.id)))
 st.page_link(FOLDER / "batch_list.py", label="Upload progress", query_params={"batch": batch.id})
-downloads(db, person, batch)
+batch_files(person, batch)

@@ -4,11 +4,11 @@ from datetime import UTC, datetime, time, timedelta
 
 import streamlit as st
 
-from pages.research.evaluation_view import how_to_read
 from pages.research.figures import Axes, grouped_bars, palette
 from pages.review.shift_view import follow_up_words, table_html
 from pages.ui import context
 from pages.ui.format import local_time, viewer_zone
+from pages.ui.widgets import how_to_read
 from screening.review.policy import Action, require
 from storage.review.reports import Shift, shift
 

@@ -1,9 +1,7 @@
 """An upload under way: progress, buttons, the paths its texts took, what it cost, and its files."""
 
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
-from functools import partial
 from html import escape
 from typing import Any
 from urllib.parse import urlencode
@@ -17,16 +15,12 @@ from pages.batches.intake_runs import Stopped, intake_runs
 from pages.ui import context
 from pages.ui.charts import NOT_SETTLED, NodeMark, Way, WayMark, diagram_html
 from pages.ui.compute import compute, compute_again
-from pages.ui.downloads import CSV, JSON, JSONL, PARQUET, StreamedFile, relabelled_files, show_files
 from pages.ui.engine_view import money
 from pages.ui.labels import STATE_WORDS, error_words, literal
 from pages.ui.widgets import result_links_html
-from screening.datasets.columnar import Kind, parquet_parts
-from screening.datasets.export import csv_lines, json_array_lines, jsonl_lines, label_studio_task
-from screening.datasets.rows import rejected_csv
 from screening.labels import OUTCOMES, Label
 from screening.pipeline.config import PipelineConfig
-from screening.review.actors import Acting, Actor
+from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from screening.review.reach import Reach
 from screening.text.display import visible
@@ -35,7 +29,7 @@ from storage.batches.batch_state import ACTIVE, STOPPED, BatchState
 from storage.batches.batches import BatchSummary, Progress, progress
 from storage.batches.configurations import load_configuration
 from storage.batches.costs import NodeCost
-from storage.batches.results import Result, Ways, export_rejected, export_results
+from storage.batches.results import Ways
 from storage.database import Database
 from storage.research.standing import batch_now
 from storage.site import faults
@@ -302,96 +296,3 @@ def row(title: str, one: NodeCost) -> dict[str, str]:
         "Tokens out": f"{one.output_tokens:,}",
         "Cost": money(one.cost_usd),
     }
-
-
-Export = Callable[..., Iterator[str | bytes]]
-"""One batch as a file for one person; it is in the audit log before its first line, and raises Forbidden at once.
-``hide`` is for outcomes of cases in review.
-"""
-
-RESULT_KINDS: Mapping[str, Kind] = {
-    "id": "text", "row": "int", "outcome": "text", "node": "text", "reason": "text", "calls": "int",
-    "cost_usd": "float", "delta": "float", "pipeline_delta": "float", "contract": "text", "grounds": "text",
-    "reference": "text", "reference_value": "text", "group": "text", "hidden": "bool", "tags": "text",
-    "remarks": "text", "final_label": "text",
-}  # fmt: skip
-RESULT_COLUMNS = tuple(RESULT_KINDS)
-
-
-def result_fields(result: Result) -> dict[str, object]:
-    """One row of the results; a pending row's reason is its last error, tags and remarks are lists in JSON."""
-    named = {name: getattr(result, name) for name in RESULT_COLUMNS[1:-1]} | {"final_label": result.accepted}
-    noted = {name: json.dumps(getattr(result, name), ensure_ascii=False) for name in ("tags", "remarks")}
-    return {"id": result.external_id, **named, "reason": result.reason or result.error, **noted}
-
-
-def results_csv(db: Database, by: Acting, batch_id: str, *, hide: bool | None = None) -> Iterator[str]:
-    """The results for a spreadsheet."""
-    rows = (list(result_fields(result).values()) for result in export_results(db, by, batch_id, hide=hide))
-    return csv_lines(RESULT_COLUMNS, rows)
-
-
-def results_jsonl(db: Database, by: Acting, batch_id: str, *, hide: bool | None = None) -> Iterator[str]:
-    """The results with nothing changed."""
-    return jsonl_lines(result_fields(result) for result in export_results(db, by, batch_id, hide=hide))
-
-
-def results_parquet(db: Database, by: Acting, batch_id: str, *, hide: bool | None = None) -> Iterator[bytes]:
-    """The results for programs that read columns."""
-    rows = (result_fields(result) for result in export_results(db, by, batch_id, hide=hide))
-    return parquet_parts(RESULT_KINDS, rows)
-
-
-def results_label_studio(db: Database, by: Acting, batch_id: str, *, hide: bool | None = None) -> Iterator[str]:
-    """The results as tasks for Label Studio: the engine's label as a prediction, without texts."""
-    return json_array_lines(_task(result) for result in export_results(db, by, batch_id, hide=hide))
-
-
-def _task(result: Result) -> dict[str, object]:
-    fields = result_fields(result)
-    data = {name: fields[name] for name in ("id", "row", "reference", "group", "outcome", "reason")}
-    predicted = result.outcome if result.outcome in (Label.SAFE, Label.UNSAFE) else None
-    return label_studio_task(result.row, data, {}, predicted)
-
-
-RESULTS: Mapping[str, Export] = {
-    "csv": results_csv, "jsonl": results_jsonl, "parquet": results_parquet, "label-studio": results_label_studio,
-}  # fmt: skip
-"""By the names that the command line has for them."""
-
-
-def rejected_rows_csv(db: Database, by: Acting, batch_id: str) -> Iterator[str]:
-    """The rejected rows of a batch, with row, line and why."""
-    return rejected_csv(export_rejected(db, by, batch_id))
-
-
-def downloads(db: Database, person: Actor, one: BatchSummary) -> None:
-    """A row of links, as far as this person may have the files; nothing where they may have none."""
-    files = list(_result_files(db, one)) if is_allowed(person, Action.VIEW_RESULTS) else []
-    if is_allowed(person, Action.EXPORT):
-        files += relabelled_files(one.id)
-    if not files:
-        return
-    show_files(files)
-    relabelled = " Relabelled: reference, every review, adjudicated and final label."
-    st.caption(
-        "CSV escapes formulas; use JSON lines for unmodified text."
-        + (relabelled if is_allowed(person, Action.EXPORT) else "")
-    )
-
-
-def _result_files(db: Database, one: BatchSummary) -> Iterator[StreamedFile]:
-    made: dict[tuple[str, str, str], Export] = {
-        ("Results (CSV)", "results.csv", CSV): results_csv,
-        ("Results (JSON lines)", "results.jsonl", JSONL): results_jsonl,
-        ("Results (Parquet)", "results.parquet", PARQUET): results_parquet,
-        ("Results (Label Studio)", "results-label-studio.json", JSON): results_label_studio,
-    }
-    if one.progress.rejected:
-        made["Rejected rows", "rejected.csv", CSV] = rejected_rows_csv
-    for (label, name, media_type), lines in made.items():
-        yield StreamedFile(label=label, name=name, media_type=media_type, lines=partial(_make, lines, db, one.id))
-
-
-def _make(lines: Export, db: Database, batch_id: str, who: Actor) -> Iterator[str | bytes]:
-    return lines(db, who.at(context.now()), batch_id)

@@ -6,9 +6,10 @@ import pandas as pd
 import streamlit as st
 
 from jobs.evaluating import Ask, Evaluated, compare_conditions
-from pages.research.evaluation_view import how_to_read, show_left_out
+from pages.research.evaluation_view import show_left_out
 from pages.research.figures import Axes, Interval, forest, palette
 from pages.ui.compute import compute
+from pages.ui.widgets import how_to_read
 from screening.evaluation.paired import Comparison, Difference
 
 

@@ -9,9 +9,9 @@ import streamlit as st
 from jobs.evaluating import Ask
 from jobs.label_noise import Corrected, draw_for_review, measure_corrected
 from pages.research.case_list import SAID, sent_words, show_sent
-from pages.research.evaluation_view import how_to_read
 from pages.ui import context
 from pages.ui.compute import compute
+from pages.ui.widgets import how_to_read
 from screening.evaluation.corrected import Estimate, Rate
 from screening.evaluation.tables import NOTHING_DECIDED
 from screening.review.policy import Action, is_allowed

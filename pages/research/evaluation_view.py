@@ -24,6 +24,7 @@ from pages.research.claims import percent
 from pages.research.figures import Axes, Interval, Palette, Series, bars, curves, forest, histogram, palette
 from pages.ui.auth import check_before
 from pages.ui.compute import compute
+from pages.ui.widgets import how_to_read
 from screening.evaluation.conditions import WhatIf
 from screening.evaluation.experiments import Measured, frontier
 from screening.evaluation.metrics import REFERENCES, Metrics, Proportion
@@ -128,14 +129,6 @@ def _show_forest(table: ResultsTable) -> None:
     missing = [one.name for one in lines if one.low is None]
     nothing = f" Nothing decided: {', '.join(missing)}." if missing else ""
     st.caption(f"95% Wilson intervals, each for itself; dotted: your run. A bar without a square is a limit.{nothing}")
-
-
-def how_to_read(said: str, more: str) -> None:
-    """One sentence below a figure, and how to read it behind a button."""
-    left, right = st.columns([4, 1], vertical_alignment="center")
-    left.caption(said)
-    with right.popover("How to read this", type="tertiary"):
-        st.markdown(more)
 
 
 def show_left_out(evaluated: Evaluated) -> None:

@@ -21,10 +21,10 @@ from pages.research.claims import (
     remaining_words,
     too_early_sentence,
 )
-from pages.research.evaluation_view import how_to_read
 from pages.research.figures import Axes, Series, curves, palette
 from pages.research.stard import flow
 from pages.ui.labels import OUTCOME_WORDS
+from pages.ui.widgets import how_to_read
 from screening.evaluation.estimates import WeightedRate
 from screening.evaluation.guarantee import Binding, Standing, plan_readings, readings_required
 from screening.evaluation.monitoring import SwitchRate

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from enum import Enum
-from functools import partial
 from html import escape
 from itertools import chain
 from typing import Any
@@ -28,11 +27,16 @@ from pages.ui.http import FILES
 from pages.ui.live import Addresses
 from screening.datasets.columnar import Kind, parquet_parts
 from screening.datasets.export import csv_lines, json_array_lines, jsonl_lines, label_studio_task
-from screening.review.actors import Actor
-from screening.review.policy import Forbidden
+from screening.datasets.rows import rejected_csv
+from screening.labels import Label
+from screening.review.actors import Acting, Actor
+from screening.review.policy import Action, Forbidden, is_allowed
 from screening.text.display import visible
 from screening.words import count_of
 from storage.audit_log import record_refusal
+from storage.batches.batches import BatchSummary
+from storage.batches.results import Result, export_rejected, export_results
+from storage.research.reading_table import ReadingTable, export_readings
 from storage.research.relabelled import RelabelledRow, export_relabelled
 from storage.site.accounts import SessionEnded
 
@@ -280,16 +284,160 @@ def _literal(words: str) -> str:
     return "".join(f"\\{letter}" if letter in _MARKUP else letter for letter in visible(words))
 
 
-Written = Iterator[str] | Iterator[bytes]
-HEADER = (
-    *("id", "row", "case_id", "text", "reply", "group", "reference", "reference_value", "provenance", "outcome"),
-    *("ratings", "adjudicated_label", "final_label", "final_source", "hidden", "version", "as_of"),
-    *("model", "prompts", "pipeline", "rule", "pipeline_delta", "configuration", "tags"),
-)
+Parts = Iterator[str] | Iterator[bytes]
+FORMS: Mapping[str, tuple[str, str, str]] = {
+    "csv": ("CSV", ".csv", CSV),
+    "jsonl": ("JSON lines", ".jsonl", JSONL),
+    "parquet": ("Parquet", ".parquet", PARQUET),
+    "label-studio": ("Label Studio", "-label-studio.json", JSON),
+}
+"""By the names that the command line has for them: in words, how a file's name ends, and its media type."""
 
-CSV_HEADER = tuple(name for name in HEADER if name != "provenance")
 
-OTHERS: Mapping[str, Kind] = {"row": "int", "as_of": "int", "hidden": "bool", "pipeline_delta": "float"}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataset:
+    """``columns`` of the flat forms with their kinds, those of ``not_in_csv`` among them; ``row`` makes one dictionary,
+    nested as in JSON, of what storage gives; ``task`` gives fields, annotations by reviewer and prediction of its task.
+    """
+
+    columns: Mapping[str, Kind]
+    row: Callable[[Any], dict[str, Any]]
+    task: Callable[[Any], tuple[Sequence[str], Mapping[str, str], str | None]]
+    not_in_csv: frozenset[str] = frozenset()
+
+
+def export(kind: Dataset, content: Iterable[Any], form: str) -> Parts:
+    """The content as a file of this form. A spreadsheet's formulas are neutralized in CSV; parts are JSON in one cell.
+
+    JSON lines hold everything as it is.
+    """
+    if form == "label-studio":
+        return json_array_lines(_task(kind, one) for one in content)
+    rows = map(kind.row, content)
+    if form == "jsonl":
+        return jsonl_lines(rows)
+    names = [name for name in kind.columns if form != "csv" or name not in kind.not_in_csv]
+    flat = ({name: _flat(name, row[name]) for name in names} for row in rows)
+    if form == "csv":
+        return csv_lines(names, (list(row.values()) for row in flat))
+    return parquet_parts(kind.columns, flat)
+
+
+def _task(kind: Dataset, one: Any) -> dict[str, object]:
+    row, (names, labels, predicted) = kind.row(one), kind.task(one)
+    return label_studio_task(one.row, {name: row[name] for name in names}, labels, predicted)
+
+
+def _flat(name: str, value: Any) -> Any:
+    if name == "tags" and isinstance(value, list):
+        return ", ".join(value)
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it."""
+    match value:
+        case datetime():
+            return value.isoformat()
+        case Enum():
+            return value.value
+        case Mapping():
+            return {str(key): _plain(each) for key, each in value.items()}
+        case tuple() | list():
+            return [_plain(each) for each in value]
+    return value
+
+
+def _columns(names: str, **others: Kind) -> dict[str, Kind]:
+    return {name: others.get(name, "text") for name in names.split()}
+
+
+def _result(one: Result) -> dict[str, Any]:
+    """A pending row's reason is its last error; tags and remarks are lists in JSON."""
+    named = {name: getattr(one, name, None) for name in RESULTS.columns}
+    noted = {name: json.dumps(getattr(one, name), ensure_ascii=False) for name in ("tags", "remarks")}
+    return named | {"id": one.external_id, "reason": one.reason or one.error, "final_label": one.accepted} | noted
+
+
+def _corrected(one: RelabelledRow) -> dict[str, Any]:
+    found = {name: _plain(value) for name, value in asdict(one).items()}
+    return {"id": found.pop("external_id"), **found}
+
+
+RESULTS = Dataset(
+    columns=_columns(
+        "id row outcome node reason calls cost_usd delta pipeline_delta contract grounds reference reference_value "
+        "group hidden tags remarks final_label",
+        row="int", calls="int", cost_usd="float", delta="float", pipeline_delta="float", hidden="bool",
+    ),
+    row=_result,
+    task=lambda one: (
+        ("id", "row", "reference", "group", "outcome", "reason"),
+        {},
+        one.outcome if one.outcome in (Label.SAFE, Label.UNSAFE) else None,
+    ),
+)  # fmt: skip
+RELABELLED = Dataset(
+    columns=_columns(
+        "id row case_id text reply group reference reference_value provenance outcome ratings adjudicated_label "
+        "final_label final_source hidden version as_of model prompts pipeline rule pipeline_delta configuration tags",
+        row="int", as_of="int", hidden="bool", pipeline_delta="float",
+    ),
+    row=_corrected,
+    task=lambda one: (
+        ("id", "text", "reply", "group", "reference", "final_label", "final_source"),
+        {rating.reader: rating.label for rating in one.ratings},
+        one.outcome,
+    ),
+    not_in_csv=frozenset({"provenance"}),  # where the labels come from is in the data card
+)  # fmt: skip
+
+
+REVIEWS = _columns("case_id id reader label certainty ideation reading at_random", certainty="int", ideation="int")
+
+
+def export_reviews(table: ReadingTable, form: str) -> Parts:
+    """The blinded first reviews: in CSV a line a case and a column a reviewer, empty where one gave none; in Parquet a
+    row a case and reviewer; else an entry a case with all its reviews. Never a text.
+    """
+    if form == "csv":
+        head = ["case_id", "id", *table.readers, "at_random"]
+        lines = zip(table.case_ids, table.external_ids, table.labels, table.at_random, strict=True)
+        return csv_lines(head, ([case_id, own, *said, str(chosen).lower()] for case_id, own, said, chosen in lines))
+    rows = _reviews(table)
+    if form == "jsonl":
+        return jsonl_lines(named | {"readings": said} for named, said in rows)
+    if form == "parquet":
+        flat = (named | {"reader": reader} | one for named, said in rows for reader, one in said.items())
+        return parquet_parts(REVIEWS | {"at_random": "bool"}, flat)
+    return json_array_lines(
+        label_studio_task(number, named, {reader: one["label"] for reader, one in said.items()}, None)
+        for number, (named, said) in enumerate(rows, start=1)
+    )
+
+
+def _reviews(table: ReadingTable) -> Iterator[tuple[dict[str, Any], dict[str, dict[str, Any]]]]:
+    """Of each case what names it, and its reviews by reviewer."""
+    parts = {"label": table.labels, "certainty": table.certainties, "ideation": table.ideation, "reading": table.turns}
+    for number, case_id in enumerate(table.case_ids):
+        said = {
+            reader: {name: grid[number][column] for name, grid in parts.items()}
+            for column, reader in enumerate(table.readers)
+            if table.labels[number][column] is not None
+        }
+        yield {"case_id": case_id, "id": table.external_ids[number], "at_random": table.at_random[number]}, said
+
+
+def _offered(title: str, stem: str, made: Callable[[str, Acting], Parts]) -> list[StreamedFile]:
+    """A file of each form, made for whoever asks."""
+
+    def parts(form: str) -> Callable[[Actor], Parts]:
+        return lambda who: made(form, who.at(context.now()))
+
+    return [
+        StreamedFile(label=f"{title} ({words})", name=f"{stem}{ending}", media_type=media, lines=parts(form))
+        for form, (words, ending, media) in FORMS.items()
+    ]
 
 
 def relabelled_files(batch_id: str, *, with_text: bool = True, as_of: int | None = None) -> list[StreamedFile]:
@@ -298,87 +446,46 @@ def relabelled_files(batch_id: str, *, with_text: bool = True, as_of: int | None
     """
     key = context.settings().pseudonym_secret
 
-    def lines(written: Callable[[Iterable[RelabelledRow]], Written], who: Actor) -> Written:
-        now = context.now()
-        rows = export_relabelled(context.database(), who.at(now), batch_id, key, with_text=with_text, as_of=as_of)
-        return written(rows)
+    def rows(by: Acting) -> Iterator[RelabelledRow]:
+        return export_relabelled(context.database(), by, batch_id, key, with_text=with_text, as_of=as_of)
 
     stem = f"relabelled-{batch_id[:12]}" + ("" if as_of is None else f"-as-of-{as_of}")
-    return [
-        StreamedFile(
-            label=f"Relabelled ({words})", name=f"{stem}{ending}", media_type=media, lines=partial(lines, made)
-        )
-        for words, ending, media, made in KINDS
-    ]
+    card = StreamedFile(
+        label="Relabelled (data card)",
+        name=f"{stem}-data-card.md",
+        media_type=MARKDOWN,
+        lines=lambda who: as_data_card(rows(who.at(context.now()))),
+    )
+    return [*_offered("Relabelled", stem, lambda form, by: export(RELABELLED, rows(by), form)), card]
 
 
-def as_csv(rows: Iterable[RelabelledRow]) -> Iterator[str]:
-    """One line a case; the ratings stand in one cell as JSON, formulas neutralised. Where the labels come from is in
-    the data card.
-    """
-    return csv_lines(CSV_HEADER, map(_cells, rows))
+def review_files(batch_id: str | None) -> list[StreamedFile]:
+    """The files of one batch's blinded first reviews, of all with None."""
+    key = context.settings().pseudonym_secret
+    return _offered(
+        "Reviews",
+        "readings",
+        lambda form, by: export_reviews(export_readings(context.database(), by, key, batch_id), form),
+    )
 
 
-def as_jsonl(rows: Iterable[RelabelledRow]) -> Iterator[str]:
-    """One JSON object a case, with everything that the row holds."""
-    return jsonl_lines(map(_plain_row, rows))
-
-
-def as_parquet(rows: Iterable[RelabelledRow]) -> Iterator[bytes]:
-    """One row a case; ratings and provenance stand in one column each as JSON."""
-    return parquet_parts({name: OTHERS.get(name, "text") for name in HEADER}, map(_flat, rows))
-
-
-def as_label_studio(rows: Iterable[RelabelledRow]) -> Iterator[str]:
-    """Tasks for Label Studio: one annotation a reader, the engine's outcome as a prediction."""
-    return json_array_lines(map(_task, rows))
-
-
-def _task(row: RelabelledRow) -> dict[str, object]:
-    plain = _plain_row(row)
-    data = {name: plain[name] for name in ("id", "text", "reply", "group", "reference", "final_label", "final_source")}
-    latest = {one.reader: one.label for one in row.ratings}
-    return label_studio_task(row.row, data, latest, row.outcome)
-
-
-def _cells(row: RelabelledRow) -> list[object]:
-    plain = _flat(row)
-    return [plain[name] for name in CSV_HEADER]
-
-
-def _flat(row: RelabelledRow) -> dict[str, object]:
-    """The row with what has parts as JSON."""
-    plain = _plain_row(row)
-    for name in ("ratings", "provenance"):
-        plain[name] = json.dumps(plain[name], ensure_ascii=False)
-    return plain | {"tags": ", ".join(row.tags)}
-
-
-def _plain_row(row: RelabelledRow) -> dict[str, object]:
-    found = {name: _plain(value) for name, value in asdict(row).items()}
-    return {"id": found.pop("external_id"), **found}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(each) for each in value]
-    return value
-
-
-KINDS: tuple[tuple[str, str, str, Callable[[Iterable[RelabelledRow]], Written]], ...] = (
-    ("CSV", ".csv", CSV, as_csv),
-    ("JSON lines", ".jsonl", JSONL, as_jsonl),
-    ("Parquet", ".parquet", PARQUET, as_parquet),
-    ("Label Studio", "-label-studio.json", JSON, as_label_studio),
-    ("data card", "-data-card.md", MARKDOWN, as_data_card),
-)
-WRITTEN: Mapping[str, Callable[[Iterable[RelabelledRow]], Written]] = {
-    "csv": as_csv, "jsonl": as_jsonl, "parquet": as_parquet, "label-studio": as_label_studio,
-}  # fmt: skip
-"""By the names that the command line has for them."""
+def batch_files(person: Actor, one: BatchSummary) -> None:
+    """A row of links, as far as this person may have the files; nothing where they may have none."""
+    files, db = list[StreamedFile](), context.database()
+    if is_allowed(person, Action.VIEW_RESULTS):
+        files = _offered("Results", "results", lambda form, by: export(RESULTS, export_results(db, by, one.id), form))
+        if one.progress.rejected:
+            files.append(
+                StreamedFile(
+                    label="Rejected rows",
+                    name="rejected.csv",
+                    media_type=CSV,
+                    lines=lambda who: rejected_csv(export_rejected(db, who.at(context.now()), one.id)),
+                )
+            )
+    if may_export := is_allowed(person, Action.EXPORT):
+        files += relabelled_files(one.id)
+    if files:
+        show_files(files)
+        relabelled = " Relabelled: reference, every review, adjudicated and final label." if may_export else ""
+        st.caption(f"CSV escapes formulas; use JSON lines for unmodified text.{relabelled}")

@@ -194,3 +194,11 @@ def forget_typed(key: str) -> None:
 @lru_cache(maxsize=1)
 def _component() -> "ComponentRenderer":
     return st.components.v2.component("second-look-browser.typed", js="typed.js")
+
+
+def how_to_read(said: str, more: str) -> None:
+    """One sentence below a figure, and how to read it behind a button."""
+    left, right = st.columns([4, 1], vertical_alignment="center")
+    left.caption(said)
+    with right.popover("How to read this", type="tertiary"):
+        st.markdown(more)

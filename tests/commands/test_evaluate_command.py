@@ -14,7 +14,7 @@ from openpyxl import Workbook
 from sqlalchemy import select
 
 from commands.__main__ import main
-from pages.ui.downloads import HEADER
+from pages.ui.downloads import RELABELLED
 from screening.pipeline.config import chain
 from screening.pipeline.files import write_pipeline
 from screening.review.actors import LOCAL_USER
@@ -151,7 +151,7 @@ def test_what_it_may_cost_is_told_first_and_nobody_is_asked_beyond_it(
 
 def test_a_relabelled_data_set_is_read_by_its_final_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [
-        ",".join(HEADER),
+        ",".join(RELABELLED.columns),
         "c1,1,k1,A text,,g,safe,safe,file,safe,,unsafe,unsafe,clinician,False,v1,2026,m,p,x,r,0.05,c,",
         "c2,2,k2,A second text,,g,safe,safe,file,safe,,,safe,file,False,v1,2026,m,p,x,r,0.05,c,",
     ]

@@ -5,7 +5,7 @@ import json
 
 import pandas as pd
 
-from pages.ui.downloads import as_label_studio, as_parquet
+from pages.ui.downloads import RELABELLED, export
 from screening.datasets.columnar import parquet_parts
 from screening.datasets.reader import read_table
 from screening.datasets.rows import NewCase
@@ -42,10 +42,10 @@ def relabelled() -> RelabelledRow:
 
 
 def test_the_relabelled_rows_are_read_back_by_pandas_and_by_this_reader() -> None:
-    frame = pd.read_parquet(io.BytesIO(b"".join(as_parquet([relabelled()]))))
+    frame = pd.read_parquet(io.BytesIO(b"".join(export(RELABELLED, [relabelled()], "parquet"))))
     assert frame["text"][0] == "=a day" and frame["row"][0] == 3
     assert json.loads(frame["ratings"][0])[0]["reader"] == "R1"
-    tasks = "".join(as_label_studio([relabelled()]))
+    tasks = "".join(export(RELABELLED, [relabelled()], "label-studio"))
     assert json.loads(tasks)[0]["predictions"][0]["result"][0]["value"] == {"choices": ["safe"]}
     (row,) = read_table(tasks.encode()).rows()
     assert isinstance(row, NewCase)

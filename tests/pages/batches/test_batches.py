@@ -11,7 +11,7 @@ from streamlit.testing.v1.element_tree import Button, Radio
 
 from pages.batches.intake_runs import intake_runs
 from pages.batches.pipelines import WHY_LEFT
-from pages.batches.progress import results_csv, results_jsonl
+from pages.ui.downloads import RESULTS, export
 from screening.labels import Outcome
 from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER, Actor
@@ -21,7 +21,7 @@ from storage.batches.batch_state import BatchState
 from storage.batches.configurations import load_configuration
 from storage.batches.pending import record_error
 from storage.batches.pipelines import activate, keep_version
-from storage.batches.results import results
+from storage.batches.results import export_results, results
 from storage.database import Database
 from storage.schema import cases
 from tests.pages.conftest import Opener, choose_rows, words_on
@@ -46,6 +46,11 @@ def _bad(open_page: Opener, name: str) -> AppTest:
 
 def _button(page: AppTest, label: str) -> Button:
     return next(button for button in page.button if button.label.startswith(label))
+
+
+def _exported(db: Database, batch_id: str, form: str) -> list[str]:
+    parts = export(RESULTS, export_results(db, LOCAL_USER.at(NOW), batch_id), form)
+    return [part if isinstance(part, str) else part.decode() for part in parts]
 
 
 def _labels(page: AppTest) -> list[str]:
@@ -183,16 +188,16 @@ def test_files_leave_out_what_is_in_review_where_the_switch_hides_it(
     page = open_page("batches", batch=batch_id)
     page.toggle(key="hide_in_review").set_value(True).run()
     assert not page.exception
-    lines = list(csv.DictReader(results_csv(page_database, LOCAL_USER.at(NOW), batch_id)))
+    lines = list(csv.DictReader(_exported(page_database, batch_id, "csv")))
     hidden = lines[0]
     known = ("\ufeff" + '"id"', "row", "reference", "outcome")
     assert [hidden[name] for name in known] == ["p1", "1", "safe", "in review"]
     assert {hidden[name] for name in ("node", "reason", "calls", "cost_usd", "delta")} == {""}
     assert [(one["outcome"], one["calls"], one["hidden"]) for one in lines[1:]] == [("safe", "6", "False")] * 2
-    twin = [json.loads(line) for line in results_jsonl(page_database, LOCAL_USER.at(NOW), batch_id)]
+    twin = [json.loads(line) for line in _exported(page_database, batch_id, "jsonl")]
     assert (twin[0]["outcome"], twin[0]["calls"], twin[0]["hidden"]) == ("in review", None, True)
     page.toggle(key="hide_in_review").set_value(False).run()
-    twin = [json.loads(line) for line in results_jsonl(page_database, LOCAL_USER.at(NOW), batch_id)]
+    twin = [json.loads(line) for line in _exported(page_database, batch_id, "jsonl")]
     assert (twin[0]["outcome"], twin[0]["calls"], twin[0]["hidden"]) == ("human_review", 6, False)
 
 

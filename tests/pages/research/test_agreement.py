@@ -5,10 +5,9 @@ import io
 import json
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from jobs.agreement import measure_agreement, tally_switches
-from pages.research import agreement_view as view
+from pages.ui.downloads import export_reviews
 from screening.evaluation.metrics import Proportion
 from screening.evaluation.tables import rate_text
 from screening.review.policy import Forbidden
@@ -21,10 +20,6 @@ from storage.review.ratings import submit_rating
 from storage.settings_store import SiteSettings, change
 from tests.pages.conftest import Opener
 from tests.storage.inbox_cases import ADMIN, ANN, BO, NOW, RESEARCHER, SENIOR, fill, form, register
-
-
-def _shown(page: AppTest) -> str:
-    return " ".join(element.proto.body for element in page.get("html"))
 
 
 def _read_twice(db: Database, cases: int) -> None:
@@ -64,8 +59,8 @@ def test_figures_come_with_cases_and_reasons(open_page: Opener, page_database: D
     page = open_page("agreement")
     assert not page.exception
     assert [metric.value for metric in page.metric] == ["4", "4", "0", "2"]
-    shown = _shown(page)
-    assert "Krippendorff α" in shown and "Gwet AC1" in shown and "Cohen κ" in shown
+    names = list(page.table[0].value["Coefficient"])
+    assert names[:3] == ["Krippendorff α", "Gwet AC1", "Cohen κ"]
     (tier,) = page.dataframe[0].value.to_dict("records")
     assert tier["Share unsafe, 95% CI"] == rate_text(Proportion(tier["Unsafe"], 8))
     (pair,) = measure_agreement(page_database, SENIOR, "key", None).pairs
@@ -94,10 +89,10 @@ TABLE = ReadingTable(
 
 
 def test_the_files_hold_every_reading_and_leave_gaps_empty() -> None:
-    rows = list(csv.reader(io.StringIO("".join(view.as_csv(TABLE)).removeprefix("\ufeff"))))
+    rows = list(csv.reader(io.StringIO("".join(export_reviews(TABLE, "csv")).removeprefix("\ufeff"))))
     head = ["case_id", "id", "reader-1", "reader-2", "at_random"]
     assert rows == [head, ["a", "7", "safe", "unsafe", "true"], ["b", "8", "", "safe", "false"]]
-    lines = [json.loads(line) for line in view.as_jsonl(TABLE)]
+    lines = [json.loads(line) for line in export_reviews(TABLE, "jsonl")]
     reading = {"label": "safe", "certainty": 1, "ideation": 0, "reading": "first"}
     assert lines[1] == {"case_id": "b", "id": "8", "at_random": False, "readings": {"reader-2": reading}}
 

@@ -10,7 +10,8 @@ from sqlalchemy import select, update
 from streamlit.testing.v1 import AppTest
 
 from pages.research.case_list import COUNTS_AS_SEEN
-from pages.ui import context, downloads
+from pages.ui import context
+from pages.ui.downloads import RELABELLED, export
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER
 from storage.database import Database
@@ -180,11 +181,11 @@ def rows(page_database: Database) -> Iterator[list[relabelled.RelabelledRow]]:
 
 
 def test_the_csv_runs_no_formula_and_the_jsonl_loses_nothing(rows: list[relabelled.RelabelledRow]) -> None:
-    text = "".join(downloads.as_csv(rows)).removeprefix("\ufeff")
+    text = "".join(export(RELABELLED, rows, "csv")).removeprefix("\ufeff")
     found = list(csv.DictReader(io.StringIO(text)))
     assert [row["id"] for row in found] == ["p1", "p2", "p3", "p4", "p5"]
     assert found[1]["text"] == "'=cmd" and found[1]["final_source"] == "reference"
-    lines = list(downloads.as_jsonl(rows))
+    lines = list(export(RELABELLED, rows, "jsonl"))
     assert [json.loads(line)["text"] for line in lines] == TEXTS
     assert json.loads(lines[0])["ratings"] == []
 
@@ -193,7 +194,7 @@ def test_a_text_that_no_database_can_hold_comes_back_exactly(page_database: Data
     strange = "cut \ud83d off \x00 here"
     batch_id = batch(page_database, [strange])
     rows = export_relabelled(page_database, LOCAL_USER.at(LATER), batch_id, "key")
-    (line,) = downloads.as_jsonl(rows)
+    (line,) = export(RELABELLED, rows, "jsonl")
     assert json.loads(line)["text"] == strange
 
 

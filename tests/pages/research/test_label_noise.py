@@ -11,7 +11,7 @@ from sqlalchemy import select, update
 
 from jobs.evaluating import Ask
 from jobs.label_noise import controls, count_relabelled, measure_corrected, order_labels, rank_labels
-from pages.ui.downloads import as_data_card, as_jsonl
+from pages.ui.downloads import RELABELLED, as_data_card, export
 from screening.evaluation.label_errors import Ranking
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER, Actor, Role
@@ -97,7 +97,7 @@ def test_the_relabelled_data_set_corrects_what_was_adjudicated(page_database: Da
         "nothing was drawn at random"
     )
     rows = export_relabelled(page_database, LOCAL_USER.at(datetime.now(UTC)), batch.batch_id, "key", with_text=False)
-    lines = [json.loads(line) for line in as_jsonl(rows)]
+    lines = [json.loads(line) for line in export(RELABELLED, rows, "jsonl")]
     assert len(lines) == 120 and all(line["text"] is None for line in lines)
     final = {line["id"]: (line["reference"], line["final_label"], line["final_source"]) for line in lines}
     assert all(final[identity] == ("unsafe", "safe", "one reviewer") for identity in fixed)

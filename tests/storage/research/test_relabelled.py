@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import insert, select, update
 
-from pages.ui.downloads import HEADER, as_data_card, as_jsonl
+from pages.ui.downloads import RELABELLED, as_data_card, export
 from screening.pipeline.config import chain_bound
 from screening.review.actors import Role
 from screening.review.policy import Forbidden
@@ -180,7 +180,8 @@ def test_a_row_has_the_bound_of_the_whole_way_it_was_screened_on(db: Database) -
     first, pending = export_relabelled(db, RESEARCHER.at(NOW), found, KEY)
     assert first.pipeline_delta == chain_bound(CONFIGURATION.pipeline) is not None
     assert pending.pipeline_delta is None, "it was not screened yet"
-    assert "pipeline_delta" in HEADER and json.loads(next(as_jsonl([first])))["pipeline_delta"] == first.pipeline_delta
+    assert "pipeline_delta" in RELABELLED.columns
+    assert json.loads("".join(export(RELABELLED, [first], "jsonl")))["pipeline_delta"] == first.pipeline_delta
     assert f"any wrong label at most {first.pipeline_delta:g}" in "".join(as_data_card([first]))
     said = replace(first, provenance={"provenance": "a jury", "labels": {"1": "unsafe", "0": "safe"}})
     assert "- From: a jury; “1” read as unsafe; “0” read as safe\n" in "".join(as_data_card([said]))
