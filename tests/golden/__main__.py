@@ -1,5 +1,6 @@
 """Writes the golden files; `tests/test_golden.py` compares them."""
 
+import hashlib
 import io
 import json
 import sys
@@ -9,20 +10,25 @@ from contextlib import redirect_stderr, redirect_stdout
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pandas as pd
 from sqlalchemy import select
 
 from api.app import create_app
 from commands.__main__ import main
+from screening.datasets.columns import ColumnMapping, ConversationReading, Shape
 from screening.datasets.reader import read_table
 from screening.datasets.refused import FileRefused
-from screening.datasets.rows import NewCase
+from screening.datasets.row_validation import Row
+from screening.datasets.rows import RejectedRow
 from screening.evaluation.conditions import our_conditions, paper_conditions
 from screening.evaluation.library import DRAWS, screen_texts
 from screening.pipeline.config import PipelineConfig, preset
 from screening.pipeline.files import read_pipeline
 from screening.settings import Settings
+from screening.text.conversation import Judged, Role
+from screening.text.received import original_text
 from storage.database import Database
 from storage.schema import audit_events
 
@@ -58,20 +64,60 @@ def outcomes() -> str:
     return pd.DataFrame(lines).to_csv(index=False, lineterminator="\n")
 
 
+def _talks(shape: Shape, text: str, name: str | None = None, **said: Any) -> ColumnMapping:
+    return ColumnMapping(text=text, id=name, conversation=ConversationReading(shape=shape, **said))
+
+
+SPEAKERS = (("Reed", Role.USER), ("Moss", Role.ASSISTANT))
+READ_SO: dict[str, ColumnMapping] = {
+    "f03_turns.jsonl": _talks(Shape.MESSAGES, "messages", "id", judged=Judged.EACH_USER),
+    "f04_transcripts.csv": _talks(Shape.TRANSCRIPT, "transcript", judged=Judged.WHOLE, speakers=SPEAKERS),
+    "f09_ls_two_questions.json": ColumnMapping(text="text", id="id", label="label (question risk)"),
+    "f08_qualtrics.csv": ColumnMapping(text="Q3_TEXT", id="ResponseId"),
+    "f16_whatsapp_ios.txt": _talks(Shape.TRANSCRIPT, "transcript", judged=Judged.EACH_USER, speakers=SPEAKERS),
+}
+"""Files that are not read unless a person says how."""
+
+
 def files() -> str:
-    """What is accepted and rejected of each awkward file, row by row with the reason, or why it is refused."""
+    """What is accepted and rejected of each awkward file, row by row with its text or the reason, and what is said of
+    the file, or why it is refused.
+    """
     found: dict[str, object] = {}
     for path in sorted(path for folder in ("bad_csv", "field") for path in (FIXTURES / folder).glob("*")):
-        try:
-            rows = list(read_table(path, path.name).rows())
-        except FileRefused as refused:
-            found[path.name] = str(refused)
-            continue
-        found[path.name] = [
-            f"{row.row} {row.external_id} {row.reference}" if isinstance(row, NewCase) else f"{row.row} {row.reason}"
-            for row in rows[:40]
-        ]
+        found[path.name] = _read(path, None)
+        if path.name in READ_SO:
+            found[f"{path.name} as said"] = _read(path, READ_SO[path.name])
     return _lines(found)
+
+
+def _read(path: Path, mapping: ColumnMapping | None) -> object:
+    try:
+        table = read_table(path, path.name, mapping=mapping)
+        rows = list(table.rows())
+    except FileRefused as refused:
+        return str(refused)
+    read = [*table.report.warnings, *(_row(row) for row in rows[:40])]
+    return [*read, _digest([_row(row) for row in rows[40:]])] if len(rows) > 40 else read
+
+
+def _row(row: Row) -> str:
+    """The row with its text; what does not fit a line, and what else is kept of it, as a digest."""
+    if isinstance(row, RejectedRow):
+        return f"{row.row} {row.reason} {_digest([row.line, row.external_id, row.detail, row.original_json])}"
+    turns = (
+        [(turn.role, turn.start, turn.end, turn.judged, turn.at, turn.id) for turn in row.thread.turns]
+        if (row.thread)
+        else []
+    )
+    kept = [row.text.stored, row.text.model_text, original_text(row.text), sorted(row.text.flags), turns]
+    beside = [row.reply and row.reply.stored, row.reference_value, row.group, row.where, row.not_screened]
+    text = row.text.stored if len(row.text.stored) <= 60 else f"{row.text.stored[:60]}…"
+    return f"{row.row} {row.external_id} {row.reference} {_digest(kept + beside)} {text}"
+
+
+def _digest(kept: object) -> str:
+    return hashlib.blake2b(json.dumps(kept).encode(), digest_size=4).hexdigest()
 
 
 def _lines(found: dict[str, object]) -> str:
