@@ -24,9 +24,10 @@ from screening.review.policy import Action, Forbidden, is_allowed
 from screening.text.display import visible
 from screening.words import count_of
 from storage.batches.counts import IN_REVIEW
+from storage.batches.results import Result
 from storage.database import Database
 from storage.research.case_tags import add_remark, add_tag, remarks, remove_tag, tag_counts
-from storage.research.cells import CaseInCell, CellPage, cell_page, control_cases, listed_case, reveal_text_starts
+from storage.research.cells import CellPage, cell_page, control_cases, listed_case, reveal_text_starts
 from storage.research.listed import Cell
 from storage.review.claims import NotAvailable, claim
 from storage.review.evidence import CaseText, reveal_text
@@ -160,13 +161,13 @@ def _open_chosen(name: str, case_ids: Sequence[str]) -> None:
         open_case(case_ids[rows[0]])
 
 
-def _row(case: CaseInCell, start: str | None, *, outcomes: bool) -> dict[str, object]:
+def _row(case: Result, start: str | None, *, outcomes: bool) -> dict[str, object]:
     row: dict[str, object] = {"Row": case.row, "ID": visible(case.external_id)}
     if start is not None:
         row["Text begins"] = start
     if not outcomes:
         return row | {"Group": visible(case.group or "")}
-    source = "reviewers" if case.adjudicated else "file"
+    source = "reviewers" if case.accepted is not None else "file"
     return row | {
         "Original label": case.reference,
         "Outcome": outcome_words(case.outcome),
@@ -177,7 +178,7 @@ def _row(case: CaseInCell, start: str | None, *, outcomes: bool) -> dict[str, ob
         "Final label": IN_REVIEW if case.in_review else (case.accepted or "").replace("_", " "),
         "Group": visible(case.group or ""),
         "In the file": visible(case.reference_value or ""),
-        "Labeled by": "" if case.reference is None and not case.adjudicated else source,
+        "Labeled by": "" if case.reference is None and case.accepted is None else source,
         "Tags": ", ".join(map(visible, case.tags)),
     }
 
@@ -233,7 +234,7 @@ def reader(db: Database, person: Actor, ids: Sequence[str], case_id: str) -> Non
             _comments(db, person, case)
 
 
-def facts_html(case: CaseInCell) -> str:
+def facts_html(case: Result) -> str:
     """The original label with the file's own value, the final label, and how the agents ended, in a line."""
     value = f" ({escape(visible(case.reference_value))}, file)" if case.reference_value else ""
     facts = [f"Original label <b>{escape(case.reference or 'none')}</b>{value}"]
@@ -251,7 +252,7 @@ def facts_html(case: CaseInCell) -> str:
     return " · ".join(facts)
 
 
-def _steps(ids: Sequence[str], case: CaseInCell) -> None:
+def _steps(ids: Sequence[str], case: Result) -> None:
     at = ids.index(case.case_id)
     before, after = (ids[at - 1] if at else None), (ids[at + 1] if at + 1 < len(ids) else None)
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -264,7 +265,7 @@ def _steps(ids: Sequence[str], case: CaseInCell) -> None:
         st.button("Close", key="reader_close", on_click=open_case, args=(None,))
 
 
-def _text(db: Database, person: Actor, case: CaseInCell) -> None:
+def _text(db: Database, person: Actor, case: Result) -> None:
     """Each text is read, and logged, once a visit, and once more after it was erased."""
     kept = f"reader_texts_{is_erased_now(db, case.case_id)}"
     seen: dict[str, CaseText | None] = st.session_state.setdefault(kept, {})
@@ -281,7 +282,7 @@ def _text(db: Database, person: Actor, case: CaseInCell) -> None:
     st.html(texts_html(text.text, text.thread, text.reply, label="Text"))
 
 
-def _tags(db: Database, person: Actor, case: CaseInCell) -> None:
+def _tags(db: Database, person: Actor, case: Result) -> None:
     def add(words: str) -> None:
         try:
             add_tag(db, person.at(context.now()), case.case_id, words)
@@ -310,7 +311,7 @@ def _tags(db: Database, person: Actor, case: CaseInCell) -> None:
                 st.rerun()
 
 
-def _comments(db: Database, person: Actor, case: CaseInCell) -> None:
+def _comments(db: Database, person: Actor, case: Result) -> None:
     def add() -> None:
         """Save it, or say why not and show what was written: the field is empty by then, or gone with the case."""
         words = str(st.session_state[f"new_comment_{case.case_id}"])

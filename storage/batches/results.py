@@ -1,10 +1,10 @@
-"""What became of each row of a batch, in the file's order, read a page at a time."""
+"""What became of each case: one row and one join, for whole batches as for lists of cases."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, exists, func, null, select
+from sqlalchemy import Column, ColumnElement, Connection, exists, func, null, select
 from sqlalchemy import case as sql_case
 
 from screening.datasets.rows import RejectedRow
@@ -39,8 +39,9 @@ class Result:
     """One accepted row. ``outcome`` is an outcome's value or ``pending``; ``calls`` and ``cost_usd`` are those of its
     committed runs, so far. ``error`` is the kind of the last error of a row that is pending.
 
-    ``grounds`` says what a settled row rests on (None where no agent was asked): where part of it was read off from
-    probabilities no error level holds, and ``delta`` is None.
+    ``gap`` is how far the most frequent answer of the agent that ended the case lay ahead of the second, as a share of
+    its draws; ``grounds`` says what a settled row rests on. Both are None where no agent was asked; where part was read
+    off from probabilities no error level holds, and ``delta`` is None.
 
     ``in_review`` cases are open in the inbox. ``hidden`` marks one of them of which whoever asks hides the outcome: it
     is ``in review``, and nothing else that the AI made of it is given, nor the ``tags`` and ``remarks`` of researchers.
@@ -48,10 +49,12 @@ class Result:
     ``accepted`` is the label that people accepted, the final one; None without one and while it is in review.
 
     ``delta`` bounds errors on the way that the text took, ``pipeline_delta`` on any way through the batch's pipeline;
-    None where an agent has no bound. ``contract`` says in words which errors that bounds.
+    None where an agent has no bound. ``contract`` says in words which errors that bounds. `results` alone gives these
+    two.
     """
 
     case_id: str
+    batch_id: str
     row: int
     external_id: str
     outcome: str
@@ -60,29 +63,22 @@ class Result:
     calls: int | None
     cost_usd: float | None
     delta: float | None
-    pipeline_delta: float | None
-    contract: str | None
+    gap: float | None
     grounds: str | None
     reference: str | None
     reference_value: str | None
     group: str | None
     error: str | None
-    accepted: str | None = None
-    in_review: bool = False
-    hidden: bool = False
-    tags: tuple[str, ...] = ()
-    remarks: tuple[str, ...] = ()
+    accepted: str | None
+    in_review: bool
+    hidden: bool
+    tags: tuple[str, ...]
+    remarks: tuple[str, ...]
+    pipeline_delta: float | None = None
+    contract: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _SoFar:
-    calls: int = 0
-    cost_usd: float | None = None
-    error: str | None = None
-
-
-_NOTHING = _SoFar()
-_OF_THE_ENGINE = ("node", "reason", "calls", "cost_usd", "delta", "grounds")
+_OF_ENGINE = ("node", "reason", "calls", "cost_usd", "delta", "gap", "grounds")
 DRAWS, PROBABILITIES = "draws", "probabilities"
 """What an outcome rests on: answers drawn by a stopping rule, or a server's own probabilities read off in one call."""
 
@@ -98,41 +94,51 @@ def results(db: Database, by: Acting, batch_id: str, *, after: int = 0, hide: bo
     last, bound = after, _bound(db, batch_id)
     while True:
         with db.read() as conn:
-            page = _page(conn, hidden_from(conn, by.actor, cases.c.id, hide), batch_id, last)
-            so_far = _so_far(conn, [row.case_id for row in page if row.outcome is None and not row.hidden])
-            noted = _tags_and_remarks(conn, [row.case_id for row in page if not row.hidden])
+            hidden = hidden_from(conn, by.actor, cases.c.id, hide)
+            next_ones = (cases.c.batch_id == batch_id, cases.c.row > last)
+            page = read_results(conn, hidden, *next_ones, most=PAGE)
         record_shown(db, by, [row.case_id for row in page if row.in_review and not row.hidden])
         for row in page:
-            yield _result(row, so_far.get(row.case_id, _NOTHING), noted.get(row.case_id, {}), bound)
+            yield replace(row, **bound)
         if len(page) < PAGE:
             return
         last = page[-1].row
+
+
+def read_results(
+    conn: Connection, hidden: ColumnElement[bool], *chosen: ColumnElement[bool], most: int | None = None
+) -> list[Result]:
+    """The cases chosen, in the order of their rows; of one that is ``hidden`` only what its file says. Whoever shows
+    them asks first whether they may be seen, and writes down what is shown of cases in review.
+    """
+    case, ended = cases.c, screenings.c
+    columns: tuple[ColumnElement[Any], ...] = (
+        case.id.label("case_id"), case.batch_id, case.row, case.external_id, case.reference, case.reference_value,
+        case.group_name.label("group"), ended.outcome, *(ended[name] for name in _OF_ENGINE if name != "grounds"),
+        _grounds(), accepted_label(case.id).label("accepted"), is_in_review(case.id).label("in_review"),
+        hidden.label("hidden"),
+    )  # fmt: skip
+    query = select(*columns).select_from(cases).outerjoin(screenings, ended.case_id == case.id).where(*chosen)
+    rows = conn.execute(query.order_by(case.row).limit(most)).all()
+    so_far = _so_far(conn, [row.case_id for row in rows if row.outcome is None and not row.hidden])
+    open_to_all = [row.case_id for row in rows if not row.hidden]
+    tags, remarks = noted(conn, case_tags.c.tag, open_to_all), noted(conn, case_remarks.c.remark, open_to_all)
+    found = []
+    for row in rows:
+        fields = dict(row._mapping) | {"in_review": bool(row.in_review), "hidden": bool(row.hidden), "error": None}
+        if row.hidden:
+            fields |= dict.fromkeys(_OF_ENGINE) | {"outcome": IN_REVIEW}
+        elif row.outcome is None:
+            calls, cost_usd, error = so_far.get(row.case_id, (0, None, None))
+            fields |= {"outcome": PENDING, "calls": calls, "cost_usd": cost_usd, "error": error}
+        found.append(Result(**fields, tags=tags.get(row.case_id, ()), remarks=remarks.get(row.case_id, ())))
+    return found
 
 
 def count_in_review(db: Database, batch_id: str) -> int:
     """How many cases of a batch are open in the inbox."""
     entry = inbox_entries.c
     return int(db.value(select(func.count()).where(entry.batch_id == batch_id, entry.closed_at.is_(None))))
-
-
-def _page(conn: Connection, hidden: ColumnElement[bool], batch_id: str, last: int) -> Sequence[Row[Any]]:
-    case, ended = cases.c, screenings.c
-    columns: list[ColumnElement[Any]] = [
-        case.id.label("case_id"),
-        *(case.row, case.external_id, case.reference, case.reference_value, case.group_name.label("group")),
-        *(ended.outcome, ended.node, ended.reason, ended.calls, ended.cost_usd, ended.delta),
-        _grounds(),
-        accepted_label(case.id).label("accepted"),
-        is_in_review(case.id).label("in_review"),
-        hidden.label("hidden"),
-    ]
-    query = select(*columns)
-    of_batch = (
-        query.select_from(cases)
-        .outerjoin(screenings, screenings.c.case_id == cases.c.id)
-        .where(case.batch_id == batch_id, case.row > last)
-    )
-    return conn.execute(of_batch.order_by(case.row).limit(PAGE)).all()
 
 
 def _grounds() -> ColumnElement[Any]:
@@ -142,21 +148,18 @@ def _grounds() -> ColumnElement[Any]:
     return sql_case((read_off, PROBABILITIES), (asked, DRAWS), else_=null()).label("grounds")
 
 
-def _so_far(conn: Connection, case_ids: Sequence[str]) -> dict[str, _SoFar]:
-    """What pending cases have used so far, and their last errors."""
+def _so_far(conn: Connection, case_ids: Sequence[str]) -> dict[str, tuple[int, float | None, str | None]]:
+    """The calls and the cost of pending cases so far, and the kind of their last error."""
     run, error = node_runs.c, case_errors.c
     spent = select(run.case_id, func.sum(run.calls).label("calls"), func.sum(run.cost_usd).label("cost_usd"))
     of_runs = conn.execute(spent.where(run.case_id.in_(case_ids)).group_by(run.case_id))
     used = {row.case_id: (int(row.calls), row.cost_usd) for row in of_runs}
     last = select(func.max(error.id)).where(error.case_id.in_(case_ids)).group_by(error.case_id)
     kinds = {row.case_id: row.kind for row in conn.execute(select(error.case_id, error.kind).where(error.id.in_(last)))}
-    return {
-        case_id: _SoFar(calls=used.get(case_id, (0, None))[0], cost_usd=used.get(case_id, (0, None))[1], error=kind)
-        for case_id, kind in ((case_id, kinds.get(case_id)) for case_id in used.keys() | kinds.keys())
-    }
+    return {case_id: (*used.get(case_id, (0, None)), kinds.get(case_id)) for case_id in used.keys() | kinds.keys()}
 
 
-def _bound(db: Database, batch_id: str) -> dict[str, object]:
+def _bound(db: Database, batch_id: str) -> dict[str, Any]:
     of_batch = select(configurations.c.body).join(batches, batches.c.configuration == configurations.c.version)
     with db.read() as conn:
         body = conn.execute(of_batch.where(batches.c.id == batch_id)).scalar()
@@ -164,26 +167,13 @@ def _bound(db: Database, batch_id: str) -> dict[str, object]:
     return {"pipeline_delta": bound, "contract": contract_words(body or {}, bound)}
 
 
-def _tags_and_remarks(conn: Connection, case_ids: Sequence[str]) -> dict[str, dict[str, tuple[str, ...]]]:
-    """The tags and remarks of those of these cases that have some."""
-    tag, remark = case_tags.c, case_remarks.c
-    tags = select(tag.case_id, tag.tag.label("said")).where(tag.case_id.in_(case_ids)).order_by(tag.tag)
-    remarks = select(remark.case_id, remark.remark.label("said")).where(remark.case_id.in_(case_ids))
-    found: dict[str, dict[str, tuple[str, ...]]] = {}
-    for name, query in (("tags", tags), ("remarks", remarks.order_by(remark.id))):
-        for row in conn.execute(query):
-            of_case = found.setdefault(row.case_id, {})
-            of_case[name] = (*of_case.get(name, ()), row.said)
+def noted(conn: Connection, said: Column[str], case_ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The tags or remarks of those of these cases that have some."""
+    of, found = said.table.c, dict[str, tuple[str, ...]]()
+    query = select(of.case_id, said.label("said")).where(of.case_id.in_(case_ids))
+    for row in conn.execute(query.order_by(of.tag if "tag" in of else of.id)):
+        found[row.case_id] = (*found.get(row.case_id, ()), row.said)
     return found
-
-
-def _result(row: Row[Any], so_far: _SoFar, noted: Mapping[str, tuple[str, ...]], bound: Mapping[str, Any]) -> Result:
-    fields = dict(row._mapping) | {"in_review": bool(row.in_review), "hidden": bool(row.hidden), **bound}
-    if row.hidden:
-        fields |= dict.fromkeys(_OF_THE_ENGINE) | {"outcome": IN_REVIEW}
-    elif row.outcome is None:
-        fields |= {"outcome": PENDING, "calls": so_far.calls, "cost_usd": so_far.cost_usd}
-    return Result(**fields, error=so_far.error, tags=noted.get("tags", ()), remarks=noted.get("remarks", ()))
 
 
 _OF_THE_RULE = {Reason.IDENTIFIED, Reason.ESCALATED, Reason.EXHAUSTED, Reason.CURTAILED}

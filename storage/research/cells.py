@@ -9,52 +9,21 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import ColumnElement, Connection, func, select, true
 
 from screening.labels import Label
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, is_allowed, require
 from storage.audit_log import append
-from storage.batches.counts import IN_REVIEW, PENDING, Kind, kinds
+from storage.batches.counts import Kind, kinds
+from storage.batches.results import Result, read_results
 from storage.database import Database
 from storage.research.listed import MOST_LISTED, Cell, listed_ids, sorts_by_outcome, tells_outcome
 from storage.schema import case_tags, cases, inbox_entries, screenings
-from storage.visibility import accepted_label, hidden_from, is_in_review, record_shown
+from storage.visibility import hidden_from, record_shown
 
 MOST_CHOICES = 200
 _DECIDED = frozenset((Label.SAFE.value, Label.UNSAFE.value))
-_OF_ENGINE = ("node", "reason", "calls", "cost_usd", "gap")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaseInCell:
-    """One case of a list. ``gap`` is how far the most frequent answer of the node that ended the case lay ahead of
-    the second, as a share of its draws; None where no agent was asked. ``hidden`` marks a case in review of which this
-    person hides the outcome: that is ``in review``, and nothing else of the AI is given.
-    """
-
-    case_id: str
-    batch_id: str
-    row: int
-    external_id: str
-    outcome: str
-    node: str | None
-    reason: str | None
-    calls: int | None
-    cost_usd: float | None
-    group: str | None
-    gap: float | None
-    reference: str | None
-    reference_value: str | None
-    accepted: str | None
-    in_review: bool
-    hidden: bool
-    tags: tuple[str, ...] = ()
-
-    @property
-    def adjudicated(self) -> bool:
-        """Whether clinicians accepted a label for it."""
-        return self.accepted is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +32,7 @@ class CellPage:
     where there are others. ``hidden`` further ones are in review, and this person hides what became of those.
     """
 
-    cases: tuple[CaseInCell, ...]
+    cases: tuple[Result, ...]
     ids: tuple[str, ...]
     hidden: int
     more: bool = False
@@ -85,13 +54,15 @@ def cell_page(
         return _names_alone(db, by.actor, wanted, limit, offset)
     with db.read() as conn:
         ids = listed_ids(conn, wanted)
-        hidden = _hidden_ones(conn, by.actor, ids, hide)
+        is_hidden = hidden_from(conn, by.actor, cases.c.id, hide)
+        hidden_ones = select(cases.c.id).where(cases.c.id.in_(ids), is_hidden).order_by(cases.c.row, cases.c.id)
+        hidden = dict.fromkeys(conn.execute(hidden_ones).scalars())
         known = [case_id for case_id in ids if case_id not in hidden]
         left_out = len(hidden) if tells_outcome(wanted) else 0
         if left_out or sorts_by_outcome(wanted):
             ids = (*known, *(() if left_out else hidden))
         shown = ids[offset : min(offset + limit, MOST_LISTED)]
-        found = _cases(conn, shown, hidden)
+        found = _cases(conn, shown, is_hidden)
     record_shown(db, by, [case.case_id for case in found if case.in_review and not case.hidden])
     return CellPage(cases=found, ids=ids[:MOST_LISTED], hidden=left_out, more=len(ids) > MOST_LISTED)
 
@@ -103,7 +74,7 @@ def _names_alone(db: Database, actor: Actor, wanted: Cell, limit: int, offset: i
     require(actor, Action.VIEW_BATCHES if plain else Action.VIEW_RESULTS)
     with db.read() as conn:
         ids = listed_ids(conn, wanted)
-        found = _cases(conn, ids[offset : min(offset + limit, MOST_LISTED)], dict.fromkeys(ids))
+        found = _cases(conn, ids[offset : min(offset + limit, MOST_LISTED)], true())
     bare = tuple(
         replace(case, outcome="", reference=None, reference_value=None, accepted=None, in_review=False)
         for case in found
@@ -111,20 +82,13 @@ def _names_alone(db: Database, actor: Actor, wanted: Cell, limit: int, offset: i
     return CellPage(cases=bare, ids=ids[:MOST_LISTED], hidden=0, more=len(ids) > MOST_LISTED)
 
 
-def listed_case(db: Database, by: Acting, case_id: str, *, hide: bool | None = None) -> CaseInCell | None:
+def listed_case(db: Database, by: Acting, case_id: str, *, hide: bool | None = None) -> Result | None:
     """One case as lists show it to this person; None for one there is not. Raises Forbidden."""
     require(by.actor, Action.VIEW_RESULTS)
     with db.read() as conn:
-        found = _cases(conn, [case_id], _hidden_ones(conn, by.actor, [case_id], hide))
+        found = _cases(conn, [case_id], hidden_from(conn, by.actor, cases.c.id, hide))
     record_shown(db, by, [case.case_id for case in found if case.in_review and not case.hidden])
     return found[0] if found else None
-
-
-def _hidden_ones(conn: Connection, actor: Actor, ids: Sequence[str], hide: bool | None) -> Mapping[str, None]:
-    """Those of these cases of which this person hides what became of them, in the file's order."""
-    hidden = hidden_from(conn, actor, cases.c.id, hide)
-    found = select(cases.c.id).where(cases.c.id.in_(ids), hidden).order_by(cases.c.row, cases.c.id)
-    return dict.fromkeys(conn.execute(found).scalars())
 
 
 def shown_kinds(db: Database, actor: Actor, batch_id: str) -> Mapping[Kind, int]:
@@ -194,29 +158,10 @@ def reveal_text_starts(db: Database, by: Acting, case_ids: Sequence[str], charac
     return {row.id: row.beginning for row in rows}
 
 
-def _cases(conn: Connection, ids: Sequence[str], hidden: Mapping[str, None]) -> tuple[CaseInCell, ...]:
-    """What is shown of these cases, in their order: of a hidden one only what its file says."""
-    ended = screenings.c
-    columns = (
-        cases.c.id.label("case_id"), cases.c.batch_id, cases.c.row, cases.c.external_id,
-        cases.c.group_name.label("group"), cases.c.reference, cases.c.reference_value,
-        func.coalesce(ended.outcome, PENDING).label("outcome"), *(ended[name] for name in _OF_ENGINE),
-        accepted_label(cases.c.id).label("accepted"), is_in_review(cases.c.id).label("in_review"),
-    )  # fmt: skip
-    query = select(*columns).where(cases.c.id.in_(ids)).outerjoin(screenings, ended.case_id == cases.c.id)
-    rows = {row.case_id: dict(row._mapping) for row in conn.execute(query)}
-    tags: dict[str, list[str]] = {}
-    tagged = select(case_tags.c.case_id, case_tags.c.tag).where(case_tags.c.case_id.in_(ids)).order_by(case_tags.c.tag)
-    for row in conn.execute(tagged):
-        tags.setdefault(row.case_id, []).append(row.tag)
-    for case_id in (one for one in hidden if one in rows):
-        rows[case_id] |= {"outcome": IN_REVIEW, **dict.fromkeys(_OF_ENGINE)}
-        tags.pop(case_id, None)
-    return tuple(
-        CaseInCell(**rows[case_id], hidden=case_id in hidden, tags=tuple(tags.get(case_id, ())))
-        for case_id in ids
-        if case_id in rows
-    )
+def _cases(conn: Connection, ids: Sequence[str], hidden: ColumnElement[bool]) -> tuple[Result, ...]:
+    """What is shown of these cases, in their order."""
+    found = {one.case_id: one for one in read_results(conn, hidden, cases.c.id.in_(ids))}
+    return tuple(found[case_id] for case_id in ids if case_id in found)
 
 
 def control_cases(

@@ -17,6 +17,7 @@ from screening.review.pseudonyms import pseudonym
 from storage.audit_log import append
 from storage.batches.case_texts import text_as_received
 from storage.batches.configurations import pipeline_bound
+from storage.batches.results import noted
 from storage.batches.text_pages import text_page
 from storage.database import Database
 from storage.review.adjudication import Adjudication, Method, versions_of
@@ -192,7 +193,9 @@ def _rows(db: Database, by: Acting, batch_id: str, export: _Export) -> Iterator[
             hidden = hidden_from(conn, by.actor, cases.c.id, export.hide)
             chunk = _chunk(conn, hidden, batch_id, last, with_text=export.with_text)
             ids = [row.id for row in chunk]
-            beside = _Beside(readings=ratings_in(conn, ids), versions=versions_of(conn, ids), tags=_tags(conn, ids))
+            beside = _Beside(
+                readings=ratings_in(conn, ids), versions=versions_of(conn, ids), tags=noted(conn, case_tags.c.tag, ids)
+            )
             _meet(conn, export, {row.configuration for row in chunk if row.configuration is not None})
         record_shown(db, by, [row.id for row in chunk if row.in_review and not row.hidden])
         for row in chunk:
@@ -200,14 +203,6 @@ def _rows(db: Database, by: Acting, batch_id: str, export: _Export) -> Iterator[
             last = row.row
         if not chunk:
             return
-
-
-def _tags(conn: Connection, case_ids: Sequence[str]) -> Mapping[str, Sequence[str]]:
-    found: dict[str, list[str]] = {}
-    query = select(case_tags.c.case_id, case_tags.c.tag).where(case_tags.c.case_id.in_(case_ids))
-    for row in conn.execute(query.order_by(case_tags.c.tag)):
-        found.setdefault(row.case_id, []).append(row.tag)
-    return found
 
 
 def _meet(conn: Connection, export: _Export, versions: set[str]) -> None:

@@ -138,7 +138,9 @@ def test_every_count_is_what_the_ai_did_for_everybody_and_in_every_state(db: Dat
 
 def _listed(db: Database, who: Actor, batch_id: str) -> dict[str, Any]:
     """Every list of cases and the file, without ids that are made at random."""
-    found: dict[str, Any] = {"results": [replace(one, case_id="") for one in results(db, who.at(LATER), batch_id)]}
+    found: dict[str, Any] = {
+        "results": [replace(one, case_id="", batch_id="") for one in results(db, who.at(LATER), batch_id)]
+    }
     of_all, order = Cell(batch_id=batch_id), {case_id: row for row, case_id in enumerate(_ids(db, batch_id))}
     cells = [
         replace(of_all, reference=reference, outcome=str(outcome), labels=labels, group=group)  # type: ignore[arg-type]
@@ -350,7 +352,7 @@ def test_a_label_taken_back_stands_nowhere_until_it_is_decided_again(db: Databas
         "reference",
     )
     here = Cell(batch_id=batch_id, reference="safe", outcome="human_review")
-    assert [case.adjudicated for case in cell_page(db, own.at(NOW), here).cases] == [False]
+    assert [case.accepted is not None for case in cell_page(db, own.at(NOW), here).cases] == [False]
     _read(db, BO, case_id, "safe")
     assert adjudicated_labels(db, SENIOR, batch_id) == {}, "Ann's first word was another"
     adjudicate(db, SENIOR.at(LATER), case_id, RatingLabel.SAFE, "a quotation")
