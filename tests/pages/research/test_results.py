@@ -160,7 +160,7 @@ def test_what_is_hidden_shows_its_text_and_nothing_else(open_page: Opener, page_
 def test_what_is_not_told_of_a_case_is_an_empty_cell(open_page: Opener, page_database: Database) -> None:
     """Without words for it the browser writes None."""
     page = open_page("results", batch=decided(page_database))
-    assert page.dataframe[0].value["Responses"].isna().any() and page.dataframe[0].proto.placeholder == ""
+    assert page.dataframe[0].value["Margin"].isna().any() and page.dataframe[0].proto.placeholder == ""
     assert page.dataframe[0].proto.HasField("placeholder")
 
 
