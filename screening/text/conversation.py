@@ -130,12 +130,19 @@ def receive_conversation(
     if flags & REFUSES_SCREENING:
         model_text = ""
     spans = dict(zip(sent, shown, strict=True)) if model_text else {}
-    thread = Thread(
-        question=question,
-        turns=tuple(
-            _placed_turn(turn, places[at], spans.get(at), judged=at in judged) for at, turn in enumerate(turns)
-        ),
-    )  # fmt: skip
+    placed = tuple(
+        PlacedTurn(
+            role=turn.role,
+            named=named,
+            start=start,
+            end=end,
+            shown=spans[at][1:] if at in spans else None,
+            judged=at in judged,
+            at=turn.at,
+            id=turn.id,
+        )
+        for at, (turn, (named, start, end)) in enumerate(zip(turns, places, strict=True))
+    )
     raw, _ = _join_turns([(turn.role, turn.text) for turn in turns])
     whole = ReceivedText(
         stored=stored,
@@ -144,7 +151,7 @@ def receive_conversation(
         model_text=model_text,
         flags=flags,
     )
-    return whole, thread
+    return whole, Thread(question=question, turns=placed)
 
 
 def _places_to_send(
@@ -167,22 +174,6 @@ def _join_turns(turns: Sequence[tuple[Role, str]]) -> tuple[str, list[tuple[int,
         parts.append(f"{name}{words}")
         length += len(parts[-1]) + len(_BETWEEN)
     return _BETWEEN.join(parts), places
-
-
-def _placed_turn(
-    turn: Turn, place: tuple[int, int, int], shown: tuple[int, int, int] | None, *, judged: bool
-) -> PlacedTurn:
-    named, start, end = place
-    return PlacedTurn(
-        role=turn.role,
-        named=named,
-        start=start,
-        end=end,
-        shown=None if shown is None else shown[1:],
-        judged=judged,
-        at=turn.at,
-        id=turn.id,
-    )
 
 
 def _flags(

@@ -1,8 +1,75 @@
-"""Text as a person may look at it: what would be invisible is marked, or all of it is masked."""
+"""Characters that show nothing or change how others are shown, and a text with these marked for people to see."""
 
 import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
 
-from screening.text.characters import code_point, invisibles
+
+class Kind(StrEnum):
+    """What an invisible character is."""
+
+    SOFT_HYPHEN = "soft_hyphen"
+    ZERO_WIDTH = "zero_width"
+    BIDI = "bidi"
+    CONTROL = "control"
+    PAYLOAD = "payload"
+    """Tag characters and variation selectors outside emoji: a channel for text nobody sees."""
+
+
+_BASE = (
+    "[\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u245f\u24c2\u2500-\u2bff"
+    "\u3030\u303d\u3297\u3299\U0001f000-\U0001f12f\U0001f18e-\U0001faff]"
+)
+_ONE = f"{_BASE}[\ufe0e\ufe0f]?[\U0001f3fb-\U0001f3ff]?"
+_FLAG = (
+    "\U0001f3f4\U000e0067\U000e0062"
+    "(?:\U000e0065\U000e006e\U000e0067|\U000e0073\U000e0063\U000e0074|\U000e0077\U000e006c\U000e0073)\U000e007f"
+)
+EMOJI = f"{_FLAG}|[0-9#*]\ufe0f?\u20e3|{_ONE}(?:\u200d{_ONE})*"
+"""Emoji as a regular expression: here, and only here, joiners, selectors and tags are part of the writing."""
+
+_CLASSES = {
+    Kind.SOFT_HYPHEN: "\u00ad",
+    Kind.ZERO_WIDTH: (
+        "\u200b-\u200e\u2060-\u2065\ufeff\u180b-\u180f\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\u2800"
+        "\ufff9-\ufffb\U0001d173-\U0001d17a\U0001bca0-\U0001bca3\u206a-\u206f"
+    ),
+    Kind.BIDI: "\u200f\u061c\u202a-\u202e\u2066-\u2069",
+    Kind.CONTROL: "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029",
+    Kind.PAYLOAD: "\ufe00-\ufe0f\U000e0000-\U000e0fff",
+}
+_SCAN = re.compile(f"(?P<emoji>{EMOJI})|" + "|".join(f"(?P<{kind}>[{members}])" for kind, members in _CLASSES.items()))
+_PLAIN_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+
+
+@dataclass(frozen=True, slots=True)
+class Invisible:
+    """One character that shows nothing, at its position."""
+
+    position: int
+    character: str
+    kind: Kind
+
+
+def invisibles(text: str) -> Iterator[Invisible]:
+    """Every invisible character of ``text`` in order, except those that belong to an emoji.
+
+    >>> [found.kind.value for found in invisibles("d\\xadie\\u202e")]
+    ['soft_hyphen', 'bidi']
+    """
+    if text.isascii() and not _PLAIN_CONTROL.search(text):
+        return
+    for match in _SCAN.finditer(text):
+        if match.lastgroup != "emoji" and match.lastgroup is not None:
+            yield Invisible(match.start(), match.group(), Kind(match.lastgroup))
+
+
+def is_mark(character: str) -> bool:
+    """Whether it is a combining mark that takes no place of its own."""
+    return unicodedata.category(character) in {"Mn", "Me"}
+
 
 _MARKED = re.compile("\r(?!\n)|[\ud800-\udfff]")
 
@@ -67,4 +134,4 @@ def _to_mark(text: str) -> dict[int, str]:
 
 
 def _marker(character: str) -> str:
-    return f"⟨{code_point(character)}⟩"
+    return f"⟨U+{ord(character):04X}⟩"

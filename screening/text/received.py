@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from screening.text.characters import EMOJI, Invisible, Kind, invisibles, is_mark
+from screening.text.display import EMOJI, Invisible, Kind, invisibles, is_mark
 from screening.text.flags import REFUSES_SCREENING, Detector, Flag
 from screening.text.language import VALIDATED_LANGUAGES, is_supported
 from screening.text.obfuscation import is_obfuscated

@@ -7,9 +7,8 @@ import time
 import pytest
 
 from screening.text.injection import injection_flags
-from screening.text.lexicon import Lexicon, Readings
+from screening.text.lexicon import Lexicon, Readings, alternatives, required_words
 from screening.text.received import KeptFlags, receive
-from screening.text.required import alternatives, required_words
 from screening.text.risk_statements import risk_statements
 from tests.injection.ordinary import ORDINARY
 from tests.injection.suite import read_probes
