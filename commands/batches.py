@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, TextIO
 
 from jobs.port import system_clock
 from jobs.uploads import discard_files_of
+from pages.ui.format import duration, money
 from screening.datasets.export import jsonl_lines
 from screening.datasets.rows import rejected_csv
 from screening.review.actors import LOCAL_USER, Acting
@@ -103,13 +104,7 @@ def _as_json(batch_id: str, name: str | None, found: Progress) -> dict[str, Any]
 
 
 def _description(found: Progress) -> list[str]:
-    """The parts of a line a person reads.
-
-    >>> _duration(3_725.0), _duration(40.2)
-    ('1 h 2 min', '40 s')
-    """
     decided = found.accepted - found.pending
-    cost = "cost unknown" if found.cost_usd is None else f"${found.cost_usd:.2f}"
     parts = [
         f"{found.state}" + (f" ({found.why})" if found.why else ""),
         f"{decided:,} of {found.accepted:,} done: {found.safe:,} safe, {found.unsafe:,} unsafe, "
@@ -117,18 +112,11 @@ def _description(found: Progress) -> list[str]:
         f"{found.failed:,} failed" if found.failed else "",
         f"{count_of(found.rejected, 'row')} rejected" if found.rejected else "",
         count_of(found.calls, "call"),
-        cost,
+        money(found.cost_usd),
         f"{found.rate:.1f} a second" if found.rate and found.pending else "",
     ]
     left = found.seconds_left
-    return [*parts, f"{_duration(left)} left" if left and found.pending else ""]
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes = int(seconds // 60)
-    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
+    return [*parts, f"{duration(left)} left" if left and found.pending else ""]
 
 
 WHAT, FORMATS = ("relabelled", "results", "readings"), ("csv", "jsonl", "parquet", "label-studio")

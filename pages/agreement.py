@@ -8,10 +8,10 @@ from pages.research.figures import Axes, Interval, forest, palette
 from pages.ui import context
 from pages.ui.compute import READING, compute
 from pages.ui.downloads import review_files, show_files
+from pages.ui.format import rate
 from pages.ui.widgets import how_to_read
 from screening.evaluation.agreement import Coefficient
 from screening.evaluation.metrics import Proportion
-from screening.evaluation.tables import rate_text
 from screening.review.policy import Action, is_allowed, require
 from screening.words import count_of
 from storage.batches.batches import list_batches
@@ -86,7 +86,7 @@ if found.pairs:
             value=each.same.value,
             low=each.same.low,
             high=each.same.high,
-            hover=rate_text(each.same),
+            hover=rate(each.same),
         )
         for each in found.pairs
     ]
@@ -108,7 +108,7 @@ st.dataframe(
             "Unsafe": one.labels.get("unsafe", 0),
             "Safe": one.labels.get("safe", 0),
             "Insufficient information": one.labels.get("insufficient_information", 0),
-            "Share unsafe, 95% CI": rate_text(Proportion(one.labels.get("unsafe", 0), one.total)),
+            "Share unsafe, 95% CI": rate(Proportion(one.labels.get("unsafe", 0), one.total)),
         }
         for one in found.tiers
     ],
@@ -123,7 +123,7 @@ for against, words in (("adjudicated", "final label"), ("reference", "original l
     changes[f"Incorrect → correct (vs {words})"] = found.switching[against].to_right
     changes[f"Correct → incorrect (vs {words})"] = found.switching[against].to_wrong
 st.table(
-    [{"After seeing the AI's result": name, "Share, 95% CI": rate_text(share)} for name, share in changes.items()],
+    [{"After seeing the AI's result": name, "Share, 95% CI": rate(share)} for name, share in changes.items()],
     hide_index=True,
 )
 st.caption("Where one reviewer closed a case alone, the final label is that reviewer's own last one.")

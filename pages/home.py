@@ -7,12 +7,12 @@ import streamlit as st
 from pages.batches.new_batch import sample_button
 from pages.batches.progress import batch_line
 from pages.research.claims_today import Figure, agreement_figure, is_awaited, missed_figure
-from pages.review.inbox_words import TIER_WORDS, late_words, number_words, read_words, span_words
+from pages.review.inbox_words import TIER_WORDS, late_words, number_words, read_words
 from pages.review.shift_view import first_look_figure
 from pages.site.health import agents_words, status_lines
 from pages.ui import context
 from pages.ui.auth import poll_session
-from pages.ui.format import last_midnight
+from pages.ui.format import duration, last_midnight
 from pages.ui.labels import literal
 from pages.ui.shell import FOLDER
 from screening.review.policy import Action, is_allowed
@@ -52,9 +52,9 @@ def urgent() -> None:
             words = ", ".join(TIER_WORDS[tier] for tier in tiers)
             place.markdown(f"### :{color if number else 'gray'}[{number_words(number)}]\n{words}")
             if first is not None and first <= now:
-                place.markdown(f":red[**{late_words(max(late, 1))}, oldest by {span_words(now - first)}**]")
+                place.markdown(f":red[**{late_words(max(late, 1))}, oldest by {duration(now - first, least=60)}**]")
             elif first is not None:
-                place.caption(f"first due in {span_words(first - now)}")
+                place.caption(f"first due in {duration(first - now, least=60)}")
     if is_allowed(person, Action.CLAIM_NEXT):
         st.caption(f"{read_words(count_cases_read(db, person, last_midnight(now)))}.")
 

@@ -12,7 +12,7 @@ from pages.research.comparison_panel import comparison_panel
 from pages.ui import context
 from pages.ui.auth import check_before
 from pages.ui.charts import NodeMark, diagram_html
-from pages.ui.engine_view import money
+from pages.ui.format import money
 from pages.ui.labels import PROBABILITIES_MEANING, literal, sentence
 from pages.ui.widgets import known_models_or_refuse
 from screening.pipeline.config import PipelineConfig, chain_bound, most_calls

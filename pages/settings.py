@@ -12,8 +12,7 @@ from pages.site.programs_panel import preflight_panel, programs_panel
 from pages.site.site_settings import settings_form, versions
 from pages.ui import context
 from pages.ui import live_configuration as live
-from pages.ui.engine_view import money
-from pages.ui.format import viewer_zone
+from pages.ui.format import money, viewer_zone
 from pages.ui.shell import stop_panel
 from screening.pipeline.draws import Preflight
 from screening.review.policy import Action, is_allowed, require

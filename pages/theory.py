@@ -4,9 +4,9 @@ import pandas as pd
 import streamlit as st
 
 from pages.research import theory_numbers as theory
-from pages.research.claims import percent
 from pages.research.figures import Axes, curves, palette
 from pages.ui.compute import compute_numbers
+from pages.ui.format import percent
 from screening.stopping.operating_characteristics import SIMULATED
 from screening.stopping.theory import Schedule, expected_wrong_commits
 

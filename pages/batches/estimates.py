@@ -7,7 +7,7 @@ import pandas as pd
 
 from jobs.agents import reads_off
 from pages.batches.file_check import Check
-from pages.ui.engine_view import money
+from pages.ui.format import duration, money
 from screening.labels import LABELS, Label
 from screening.pipeline.config import PipelineConfig, most_calls, whole_way
 from screening.pipeline.cost import estimate, usage_per_call
@@ -115,20 +115,6 @@ def _per_call(found: Check, pipeline: PipelineConfig, settings: Settings) -> Usa
     return usage_per_call(load_prompts(settings.prompts_directory), pipeline.nodes, characters)
 
 
-def duration(seconds: float | None) -> str:
-    """Seconds in words a person plans by.
-
-    >>> duration(None), duration(40), duration(600), duration(9000), duration(260_000)
-    ('no rate limit', '40 s', '10 min', '2.5 h', '3.0 days')
-    """
-    if seconds is None:
-        return "no rate limit"
-    for limit, unit, word in ((90, 1, "s"), (5400, 60, "min")):
-        if seconds < limit:
-            return f"{seconds / unit:.0f} {word}"
-    return f"{seconds / 3600:.1f} h" if seconds < 172_800 else f"{seconds / 86_400:.1f} days"
-
-
 def estimate_table(estimated: BatchEstimate) -> pd.DataFrame:
     """Expected and at most, as they are shown; where runs tell, with the range of 95 of 100 such batches."""
     expected, low, high, most = estimated.expected, estimated.low, estimated.high, estimated.worst
@@ -141,7 +127,7 @@ def estimate_table(estimated: BatchEstimate) -> pd.DataFrame:
         for name, way in ways.items():
             if way(low) != way(high):
                 rows[name][0] += f" ({way(low)} to {way(high)})"
-    rows["Time"] = [duration(expected.seconds), duration(most.seconds)]
+    rows["Time"] = ["no rate limit" if one.seconds is None else duration(one.seconds) for one in (expected, most)]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=["Expected", "At most"])
     table.index.name = "Estimate"
     return table

@@ -10,12 +10,11 @@ import streamlit as st
 
 from jobs.intake import NOBODY
 from jobs.overview import Overview, batch_overview
-from pages.batches.estimates import duration
 from pages.batches.intake_runs import Stopped, intake_runs
 from pages.ui import context
 from pages.ui.charts import NOT_SETTLED, NodeMark, Way, WayMark, diagram_html
 from pages.ui.compute import compute, compute_again
-from pages.ui.engine_view import money
+from pages.ui.format import duration, money
 from pages.ui.labels import STATE_WORDS, error_words, literal
 from pages.ui.widgets import result_links_html
 from screening.labels import OUTCOMES, Label

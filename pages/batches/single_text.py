@@ -13,8 +13,8 @@ from jobs.intake import receiver
 from pages.batches.mapping import ASKED, JUDGED, speakers_of
 from pages.ui import context
 from pages.ui.charts import way_html
-from pages.ui.engine_view import budget_html, evidence_sentence, live_html, node_views
-from pages.ui.format import local_time
+from pages.ui.engine_view import evidence_sentence, live_html, node_views
+from pages.ui.format import local_time, money
 from pages.ui.labels import (
     DELTA_MEANING,
     FLAG_WORDS,
@@ -128,7 +128,18 @@ def _spent_html(single: SingleText, now: datetime) -> str:
     cost = single.cost_usd if single.completed_at else 0.0 if _is_simulated(single.configuration) else None
     flagged = any(found & SECOND_LOOK for found in single.flags.values())
     most = most_calls(single.pipeline, flagged=flagged, read_off=_may_ask_probabilities(single.configuration))
-    return budget_html(single.calls, most, cost_usd=cost, seconds=seconds)
+    return _budget_html(single.calls, most, cost_usd=cost, seconds=seconds)
+
+
+def _budget_html(calls: int, budget: int, *, cost_usd: float | None, seconds: float | None) -> str:
+    share = min(100.0, 100 * calls / budget) if budget else 0.0
+    time = f" · {seconds:.0f} s" if seconds is not None else ""
+    return (
+        f'<div class="sl-live sl-budget"><div class="w">'
+        f"<div><b>{calls}</b> of at most {budget} calls{time}</div>"
+        f"<span>{escape(money(cost_usd))}</span></div>"
+        f'<div class="sl-bar" aria-hidden="true"><i style="width:{share:.1f}%"></i></div></div>'
+    )
 
 
 def _way_html(single: SingleText) -> str:
@@ -139,7 +150,7 @@ def empty_html(pipeline: PipelineConfig) -> tuple[str, str, str]:
     """The same three places before anything is asked."""
     ready = _status_html("○ Ready", "quiet", ["Each AI agent is queried repeatedly until one answer clearly leads."])
     nodes = live_html(node_views(pipeline, {}, ended=False), ended=False)
-    budget = budget_html(0, most_calls(pipeline, flagged=True), cost_usd=0.0, seconds=None)
+    budget = _budget_html(0, most_calls(pipeline, flagged=True), cost_usd=0.0, seconds=None)
     return ready, budget, way_html(pipeline, {}, ended=False) + nodes + _MEANING
 
 

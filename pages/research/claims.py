@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from statistics import median
 
-from pages.ui.format import local_time
+from pages.ui.format import local_time, per_thousand, percent, plain_percent
 from screening.evaluation.audit import Recognized, Stratum, corrected_bound, recognized_share, tally_by_stratum
 from screening.evaluation.estimates import AuditEstimates, bound_after, estimate, upper_bound, without_specificity
 from screening.evaluation.guarantee import Guarantee, binding_of, guarantee_of, in_sample, readings_required
@@ -268,24 +268,6 @@ def _looks(n: int) -> list[int]:
     return sorted({max(1, round(n * step / MOST_LOOKS)) for step in range(1, MOST_LOOKS + 1)}) if n else []
 
 
-def per_thousand(value: float | None) -> str:
-    """ "12.3", or "not yet"; what is above 0 and below 1,000 is never rounded to either.
-
-    >>> per_thousand(12.34), per_thousand(0.04), per_thousand(999.97), per_thousand(None)
-    ('12.3', 'under 0.1', 'over 999.9', 'not yet')
-    """
-    return "not yet" if value is None else _in_tenths(value, 1000)
-
-
-def _in_tenths(value: float, whole: int, unit: str = "") -> str:
-    """To tenths; what is not 0 or the whole is not shown as if it were."""
-    if 0 < value < 0.05:
-        return f"under 0.1{unit}"
-    if whole - 0.05 <= value < whole:
-        return f"over {whole - 0.1:,.1f}{unit}"
-    return f"{value:,.1f}{unit}"
-
-
 def at_most(value: float) -> str:
     """A bound per 1,000, of which no rounding makes 0.
 
@@ -402,24 +384,6 @@ LEAST_FALL = 0.005
 """A share of the bound that is told as falling."""
 
 
-def percent(value: float | None) -> str:
-    """ "85.0%", or "not yet"; what is above 0 and below 1 is never rounded to either.
-
-    >>> percent(0.85), percent(0.9997), percent(0.0003), percent(1.0), percent(None)
-    ('85.0%', 'over 99.9%', 'under 0.1%', '100.0%', 'not yet')
-    """
-    return "not yet" if value is None else _in_tenths(100 * value, 100, "%")
-
-
-def plain_percent(value: float) -> str:
-    """A share of a plan in percent, to the thousandths that a plan may have.
-
-    >>> plain_percent(0.05), plain_percent(0.999), plain_percent(0.125)
-    ('5%', '99.9%', '12.5%')
-    """
-    return f"{100 * value:g}%"
-
-
 def plan_sentences(plan: AuditPlan) -> tuple[str, str]:
     """The plan with the readings it needs, and since when it stands."""
     needed = readings_required(plan.at_most, plan.allowed_misses, plan.confidence)
@@ -453,10 +417,3 @@ def too_early_sentence(found: Verified) -> str:
         return ""
     read = count_of(early.read, "review of an unsafe text", "reviews of unsafe texts")
     return f"Left out, settled before the change: {read}, {early.missed:,} missed."
-
-
-def interval(low: float | None, high: float | None) -> str:
-    """The limits in words, or that there are none."""
-    if low is None or high is None:
-        return "no interval"
-    return f"95% CI {percent(low)} to {percent(high)}"

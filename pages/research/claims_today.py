@@ -9,13 +9,14 @@ from pages.research.claims import MOVED, Verified, at_most_words, has_moved
 from pages.research.verification import verification_meanwhile
 from pages.ui import context
 from pages.ui.compute import READING, compute_meanwhile
+from pages.ui.format import NOT_YET
 from screening.evaluation.agreement import Coefficient
 from screening.review.actors import Actor
 from screening.words import count_of
 from storage.research.reliability import measured_configurations
 from storage.research.standing import count_readings, readings_now
 
-NOT_YET, UNDER_WAY = "not yet", "being computed"
+UNDER_WAY = "being computed"
 MISSED, AGREE = "Missed cases per 1,000 labeled safe", "Inter-rater agreement (Krippendorff's α)"
 T = TypeVar("T")
 Figure = tuple[str, str, str]

@@ -10,7 +10,7 @@ from pages.research.case_list import hide_switch
 from pages.research.choices import choose_batch
 from pages.research.comparison_table import agreement, differing_pairs, lines
 from pages.ui import context
-from pages.ui.engine_view import money
+from pages.ui.format import money
 from pages.ui.labels import OUTCOME_WORDS, error_words
 from pages.ui.shell import FIRST_STEPS
 from pages.ui.widgets import case_link, known_models_or_refuse, list_key

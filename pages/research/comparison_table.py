@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pages.ui.format import difference
 from screening.evaluation.paired import Difference, exact_mcnemar, paired_amounts, paired_rates
 from screening.labels import Outcome
 from storage.research.comparisons import Pair, Side
@@ -26,13 +27,12 @@ class Line:
         """The row as text; without a pair it says what is missing."""
         found, rate = self.difference, self.p is not None
         if found.value is None or found.first is None or found.second is None:
-            return {"Figure": self.words, "Decided": "–", "Tried": "–", "Difference": "not yet: 0 cases", "n": "0"}
+            return {"Figure": self.words, "Decided": "–", "Tried": "–", "Difference": difference(found, share=rate)}
         return {
             "Figure": self.words,
             "Decided": _amount(found.first, rate),
             "Tried": _amount(found.second, rate),
-            "Difference": _interval(found, rate),
-            "n": f"{found.n:,}",
+            "Difference": difference(found, share=rate),
         } | ({"p (McNemar)": f"{self.p:.3f}" if self.p >= 0.001 else "< 0.001"} if self.p is not None else {})
 
 
@@ -99,9 +99,3 @@ def _figures(pairs: Sequence[Pair], figure: Figure) -> tuple[list[float], list[f
 
 def _amount(value: float, rate: bool) -> str:
     return f"{100 * value:.1f}%" if rate else f"{value:.4g}"
-
-
-def _interval(found: Difference, rate: bool) -> str:
-    scale, unit = (100.0, " points") if rate else (1.0, "")
-    value, low, high = (scale * (number or 0.0) for number in (found.value, found.low, found.high))
-    return f"{value:+.1f}{unit} ({low:+.1f} to {high:+.1f})" if rate else f"{value:+.3g}"

@@ -9,6 +9,7 @@ from jobs.evaluating import Ask, Evaluated, compare_conditions
 from pages.research.evaluation_view import show_left_out
 from pages.research.figures import Axes, Interval, forest, palette
 from pages.ui.compute import compute
+from pages.ui.format import difference
 from pages.ui.widgets import how_to_read
 from screening.evaluation.paired import Comparison, Difference
 
@@ -24,7 +25,7 @@ def show_comparison(ask: Ask, evaluated: Evaluated) -> None:
     first = left.selectbox("Condition", names, index=one, key="compare_one")
     second = right.selectbox("Compared with it", names, index=len(names) - 1, key="compare_other")
     found, others = compute(compare_conditions, ask, names, first, second, cases=ask.state.accepted)
-    rows = [{"": name, f"{second} less {first}": difference_words(name, each)} for name, each in found.differences]
+    rows = [{"": name, f"{second} less {first}": _difference(name, each)} for name, each in found.differences]
     st.dataframe(pd.DataFrame(rows), hide_index=True)
     how_to_read(
         f'Only "{second}" correct: {found.only_second:,}; only "{first}" correct: {found.only_first:,} '
@@ -48,13 +49,12 @@ def _show_forest(first: str, others: Sequence[Comparison]) -> None:
     """One paired difference of all conditions to the first, with intervals that hold together."""
     names = [name for name, _ in others[0].differences]
     chosen = st.segmented_control("Figure", names, default=names[0], required=True, key="difference_figure")
-    lines = []
+    lines, percent = [], not chosen.startswith("Calls")
     for each in others:
         found = dict(each.differences).get(chosen)
         if found is not None and found.value is not None:
-            hover = f"{each.second}: {difference_words(chosen, found)}"
+            hover = f"{each.second}: {_difference(chosen, found)}"
             lines.append(Interval(name=each.second, value=found.value, low=found.low, high=found.high, hover=hover))
-    percent = not chosen.startswith("Calls")
     axes = Axes(title=f"{chosen}: less {first}", x="difference", y="", y_percent=percent)
     figure = forest(lines, axes, palette(st.context.theme.type), reference=0.0)
     st.plotly_chart(figure, key="differences", alt=f"Paired differences to {first} with intervals that hold together")
@@ -65,19 +65,8 @@ def _p_words(p: float) -> str:
 
 
 def _line(found: Comparison) -> dict[str, str]:
-    return {"Condition": found.second} | {name: difference_words(name, each) for name, each in found.differences}
+    return {"Condition": found.second} | {name: _difference(name, each) for name, each in found.differences}
 
 
-def difference_words(name: str, found: Difference) -> str:
-    """The difference with its interval and number of cases; rates in percentage points.
-
-    >>> rate = Difference(n=200, first=0.8, second=0.815, value=0.015, low=-0.01, high=0.04, confidence=0.95)
-    >>> difference_words("Decided correctly", rate)
-    '+1.5 points (-1.0 to +4.0), n = 200'
-    """
-    if found.value is None:
-        return "not yet: 0 such texts"
-    scale, unit = (1, "") if name.startswith("Calls") else (100, " points")
-    if found.low is None or found.high is None:
-        return f"{scale * found.value:+.1f}{unit}, n = {found.n:,}"
-    return f"{scale * found.value:+.1f}{unit} ({scale * found.low:+.1f} to {scale * found.high:+.1f}), n = {found.n:,}"
+def _difference(name: str, found: Difference) -> str:
+    return difference(found, share=not name.startswith("Calls"))

@@ -20,10 +20,10 @@ from jobs.evaluating import (
 )
 from pages.research.case_list import case_list
 from pages.research.choices import provenance
-from pages.research.claims import percent
 from pages.research.figures import Axes, Interval, Palette, Series, bars, curves, forest, histogram, palette
 from pages.ui.auth import check_before
 from pages.ui.compute import compute
+from pages.ui.format import percent
 from pages.ui.widgets import how_to_read
 from screening.evaluation.conditions import WhatIf
 from screening.evaluation.experiments import Measured, frontier

@@ -11,10 +11,7 @@ from pages.research.claims import (
     at_most,
     at_most_words,
     beyond_sentence,
-    interval,
     missed_words,
-    percent,
-    plain_percent,
     plan_sentences,
     range_rows,
     reading_words,
@@ -23,12 +20,12 @@ from pages.research.claims import (
 )
 from pages.research.figures import Axes, Series, curves, palette
 from pages.research.stard import flow
+from pages.ui.format import NOT_YET, interval, percent, plain_percent, rate
 from pages.ui.labels import OUTCOME_WORDS
 from pages.ui.widgets import how_to_read
 from screening.evaluation.estimates import WeightedRate
-from screening.evaluation.guarantee import Binding, Standing, plan_readings, readings_required
+from screening.evaluation.guarantee import Binding, Guarantee, Standing, plan_readings, readings_required
 from screening.evaluation.monitoring import SwitchRate
-from screening.evaluation.tables import rate_text
 from screening.words import count_of
 from storage.research.outcome_mix import REFERENCE
 
@@ -39,17 +36,17 @@ def show_claims(found: Verified, now: Binding, second_rate: float) -> None:
     with first:
         st.metric("Missed cases per 1,000 labeled safe", at_most_words(found) if found.at_most else NOT_YET)
         st.caption(f"{COUNTS_WHAT_REVIEWERS_SAY} {missed_words(found)}")
-    for cell, name, rate in (
+    for cell, name, kind in (
         (second, "Sensitivity, weighted", "sensitivity"),
         (third, "Specificity, weighted", "specificity"),
     ):
         with cell:
-            settled: WeightedRate = getattr(found.estimates, rate)
+            settled: WeightedRate = getattr(found.estimates, kind)
             st.metric(name, NOT_YET if settled.value is None else percent(settled.value))
-            single: WeightedRate = getattr(found.single_reader, rate)
+            single: WeightedRate = getattr(found.single_reader, kind)
             first_word = f" By the first review alone: {percent(single.value)}, "
             alone = "" if single.value is None else f"{first_word}{interval(single.low, single.high)}."
-            st.caption(f"{_rate_words(name, settled, found)}{alone}")
+            st.caption(f"{_rate_words(name, settled, found.guarantee)}{alone}")
     if found.estimates.sensitivity.value is not None or found.estimates.specificity.value is not None:
         st.caption(ONE_LOOK)
     st.caption(remaining_words(second_rate))
@@ -57,7 +54,6 @@ def show_claims(found: Verified, now: Binding, second_rate: float) -> None:
     _show_guarantee(found, now)
 
 
-NOT_YET = "not yet"
 RECOGNIZE = "Of unsafe texts, reviewers recognize"
 COUNTS_WHAT_REVIEWERS_SAY = "Counts what reviewers would call unsafe, on average over the whole period."
 
@@ -93,15 +89,14 @@ ONE_LOOK = (
 )
 
 
-def _rate_words(name: str, rate: WeightedRate, found: Verified) -> str:
+def _rate_words(name: str, found: WeightedRate, plan: Guarantee) -> str:
     """The interval; before there is one, why, and of sensitivity how far the readings are on the way to the plan."""
-    if rate.value is None:
-        plan = found.guarantee
+    if found.value is None:
         if not name.startswith("Sensitivity"):
             return "Not enough reviews yet."
         return f"Not enough reviews of unsafe texts yet ({plan.read:,} of {plan.readings_required:,})."
-    naive = f"Unweighted, not to be used: {rate_text(rate.naive)}."
-    return f"{interval(rate.low, rate.high)}. {naive}"
+    naive = f"Unweighted, not to be used: {rate(found.naive)}."
+    return f"{interval(found.low, found.high)}. {naive}"
 
 
 def _show_guarantee(found: Verified, now: Binding) -> None:
@@ -238,9 +233,9 @@ def show_switches(found: SwitchRate) -> None:
         st.info("No closed case yet whose reviewer saw the AI's result after a blinded first review.")
         return
     rows = [
-        ("changed after seeing the AI", rate_text(found.switched)),
-        ("correct → incorrect (harm)", rate_text(found.right_to_wrong)),
-        ("incorrect → correct (help)", rate_text(found.wrong_to_right)),
+        ("changed after seeing the AI", rate(found.switched)),
+        ("correct → incorrect (harm)", rate(found.right_to_wrong)),
+        ("incorrect → correct (help)", rate(found.wrong_to_right)),
     ]
     st.dataframe(pd.DataFrame(rows, columns=["Label", "Share, 95% CI"]), hide_index=True)
     st.caption(
@@ -254,8 +249,8 @@ def show_drift(found: Verified) -> None:
     rows = [
         {
             "Share": name,
-            "Before": rate_text(made[-1].before),
-            "Last": f"{rate_text(made[-1].recent)}, {count_of(made[-1].months, 'month')}",
+            "Before": rate(made[-1].before),
+            "Last": f"{rate(made[-1].recent)}, {count_of(made[-1].months, 'month')}",
             "p": f"{made[-1].p:.2g}",
             "Finding": "▲ risen" if made[-1].found else "▲ risen earlier" if any(r.found for r in made) else "none",
         }
@@ -284,8 +279,8 @@ def _show_mix(found: Verified) -> None:
     rows = [
         {
             "End": share.name,
-            "Reference": rate_text(share.reference),
-            "Since": rate_text(share.since),
+            "Reference": rate(share.reference),
+            "Since": rate(share.since),
             "Evidence that it moved": f"{share.evidence:,.2f}",
         }
         for share in moved.shares

@@ -13,21 +13,16 @@ from pages.research.claims import (
     beyond_sentence,
     counted_as_missed,
     has_moved,
-    interval,
     one_look_words,
-    per_thousand,
-    percent,
-    plain_percent,
     plan_sentences,
     too_early_sentence,
 )
 from pages.research.study_panel import answers
-from pages.ui.format import local_time
+from pages.ui.format import interval, local_time, per_thousand, percent, plain_percent, rate
 from screening.evaluation.audit import Stratum
 from screening.evaluation.estimates import WeightedRate
 from screening.evaluation.guarantee import Binding
 from screening.evaluation.metrics import Proportion
-from screening.evaluation.tables import rate_text
 from screening.labels import Outcome
 from screening.words import count_of
 from storage.settings_store import SiteSettings
@@ -162,7 +157,7 @@ def _priorities(shown: Mapping[bool, Proportion]) -> Iterable[str]:
     )
     words = {True: "reviewed as P0 or P1, of them escalated or labeled unsafe by the AI", False: "the same as P2 or P3"}
     if any(each.denominator for each in shown.values()):
-        yield _table((words[urgent], rate_text(each)) for urgent, each in shown.items())
+        yield _table((words[urgent], rate(each)) for urgent, each in shown.items())
 
 
 def _sizes(found: Verified, site: SiteSettings) -> Iterable[str]:

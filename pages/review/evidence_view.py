@@ -15,9 +15,9 @@ from pages.ui.engine_view import (
     distribution_words,
     evidence_sentence,
     legend_html,
-    money,
     node_view,
 )
+from pages.ui.format import money
 from pages.ui.labels import OUTCOME_WORDS, REASON_WORDS
 from screening.labels import Label, Outcome
 from screening.pipeline.config import NodeConfig, PipelineConfig

@@ -19,7 +19,6 @@ from pages.review.inbox_words import (
     late_words,
     list_name,
     read_words,
-    span_words,
     state_words,
     waiting_words,
     why_words,
@@ -27,7 +26,7 @@ from pages.review.inbox_words import (
 from pages.ui import context
 from pages.ui.auth import Unidentified
 from pages.ui.context import singleton
-from pages.ui.format import last_midnight, local_time
+from pages.ui.format import duration, last_midnight, local_time
 from pages.ui.http import LIVE
 from pages.ui.live import Seat, Seats
 from pages.ui.shell import standstill_lines
@@ -219,7 +218,7 @@ def _row(row: Waiting, now: datetime, *, named: bool) -> Mapping[str, Any]:
         "left": due_words(row.due_at, now),
         "late": row.due_at <= now,
         "why": why_words(row.why),
-        "age": f"{span_words(now - row.entered_at)} in queue",
+        "age": f"{duration(now - row.entered_at, least=60)} in queue",
         "state": state_words(row.state),
         "mine": row.state is State.MINE,
         "free": named and row.state in _TAKEABLE,

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from functools import cache
 from typing import Any, Final
 
-from pages.ui.format import local_time
+from pages.ui.format import duration, local_time
 from pages.ui.labels import DISPOSITION_WORDS, error_words
 from screening.review.rating_form import (
     LONGEST_NOTE,
@@ -164,20 +164,6 @@ def state_words(state: State) -> str:
     return short.get(state, state.value)
 
 
-def span_words(span: timedelta) -> str:
-    """A length of time in its largest unit, rounded down.
-
-    >>> [span_words(timedelta(minutes=m)) for m in (0.5, 59, 61, 60 * 49)]
-    ['<1 min', '59 min', '1 h', '2 d']
-    """
-    minutes = int(span.total_seconds() // 60)
-    if minutes < 1:
-        return "<1 min"
-    if minutes < 60:
-        return f"{minutes} min"
-    return f"{minutes // 60} h" if minutes < 60 * 48 else f"{minutes // (60 * 24)} d"
-
-
 def due_words(due_at: datetime, now: datetime) -> str:
     """Time left to the target, or how far it is passed.
 
@@ -186,7 +172,8 @@ def due_words(due_at: datetime, now: datetime) -> str:
     >>> due_words(at + timedelta(minutes=5), at), due_words(at, at + timedelta(hours=2))
     ('due in 5 min', 'overdue 2 h')
     """
-    return f"due in {span_words(due_at - now)}" if due_at > now else f"overdue {span_words(now - due_at)}"
+    words = duration(abs(due_at - now), least=60)
+    return f"due in {words}" if due_at > now else f"overdue {words}"
 
 
 def counts_words(counts: Counts) -> str:

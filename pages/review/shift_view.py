@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 import streamlit as st
 
 from pages.ui import context
+from pages.ui.format import duration, rate
 from screening.evaluation.metrics import Proportion
-from screening.evaluation.tables import rate_text
 from screening.review.actors import Acting, Actor
 from screening.review.triage import Tier
 from storage.review.reports import Left, Shift, TierShift, shift_of
@@ -28,10 +28,10 @@ def table_html(found: Shift) -> str:
 
 def _cells(one: TierShift, left: Left) -> str:
     within = within_target(one)
-    share = "–" if within is None else rate_text(within)
+    share = "–" if within is None else rate(within)
     arrived = (one.arrived, one.looked_at, one.overdue)
     done = (one.read, one.handed_over, left.open, left.late)
-    waits = (wait_words(one.median), wait_words(one.p90), share)
+    waits = (*("–" if wait is None else duration(wait) for wait in (one.median, one.p90)), share)
     cells = [*(f"{count:,}" for count in arrived), *waits, *(f"{count:,}" for count in done)]
     return "".join(f"<td>{cell}</td>" for cell in cells)
 
@@ -41,20 +41,6 @@ def within_target(found: TierShift) -> Proportion | None:
     if found.within_target is None:
         return None
     return Proportion(round(found.within_target * found.told_from), found.told_from)
-
-
-def wait_words(wait: timedelta | None) -> str:
-    """A wait in words; a dash where nobody waited.
-
-    >>> wait_words(timedelta(seconds=95)), wait_words(timedelta(hours=3, minutes=20)), wait_words(None)
-    ('1 min 35 s', '3 h 20 min', '–')
-    """
-    if wait is None:
-        return "–"
-    seconds = round(wait.total_seconds())
-    if seconds < 3_600:
-        return f"{seconds // 60} min {seconds % 60} s"
-    return f"{seconds // 3_600} h {seconds % 3_600 // 60} min"
 
 
 def first_look_figure(by: Acting) -> tuple[str, str, str]:
@@ -67,8 +53,8 @@ def first_look_words(found: TierShift) -> tuple[str, str, str]:
     name = f"Median time to first review, P0, {LATELY.days} days"
     if (within := within_target(found)) is None:
         return name, "not yet", "no P0 case was reviewed or overdue"
-    value = wait_words(found.median) if found.looked_at else "none reviewed"
-    return name, value, f"median of {found.looked_at:,} · on time: {rate_text(within)}"
+    value = duration(found.median) if found.looked_at and found.median is not None else "none reviewed"
+    return name, value, f"median of {found.looked_at:,} · on time: {rate(within)}"
 
 
 @st.cache_data(max_entries=2, show_spinner=False)

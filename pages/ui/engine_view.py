@@ -439,31 +439,6 @@ def live_html(views: Sequence[NodeView], *, ended: bool) -> str:
     return f'<div class="sl-live">{rows}{legend_html(sampled, read_off=len(sampled) < len(views))}</div>'
 
 
-def budget_html(calls: int, budget: int, *, cost_usd: float | None, seconds: float | None) -> str:
-    """Calls used of the most there can be, what they cost and how long it has taken."""
-    share = min(100.0, 100 * calls / budget) if budget else 0.0
-    time = f" · {seconds:.0f} s" if seconds is not None else ""
-    return (
-        f'<div class="sl-live sl-budget"><div class="w">'
-        f"<div><b>{calls}</b> of at most {budget} calls{time}</div>"
-        f"<span>{escape(money(cost_usd))}</span></div>"
-        f'<div class="sl-bar" aria-hidden="true"><i style="width:{share:.1f}%"></i></div></div>'
-    )
-
-
-def money(cost_usd: float | None) -> str:
-    """An amount in US dollars; unknown is not free.
-
-    >>> money(None), money(0.0), money(0.00042), money(12.345)
-    ('cost unknown', 'no cost', '$0.0004', '$12.35')
-    """
-    if cost_usd is None:
-        return "cost unknown"
-    if cost_usd == 0:
-        return "no cost"
-    return f"${cost_usd:,.2f}" if cost_usd >= 1 else f"${cost_usd:.4f}"
-
-
 def badge_html(view: NodeView) -> str:
     """The node's state in words with its mark; colour only repeats it."""
     words = f"Answered: {view.label}" if view.state is State.IDENTIFIED else view.state.value

@@ -1,20 +1,140 @@
-"""Times as the viewer reads them: in the zone that their browser says. Stored and sorted, all times are UTC."""
+"""Every number on pages and in commands: shares with n and interval, differences, money, durations, and times in the
+zone that the viewer's browser says. Stored and sorted, all times are UTC.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-import streamlit as st
-from streamlit.elements.lib.column_types import ColumnConfig
-from streamlit.runtime.scriptrunner import get_script_run_ctx
+from screening.evaluation.metrics import Proportion
+from screening.evaluation.paired import Difference
+
+if TYPE_CHECKING:
+    from streamlit.elements.lib.column_types import ColumnConfig
+
+NOT_YET = "not yet"
 
 _OF_A_SEAT = ContextVar[str | None]("zone", default=None)
 
 
+def percent(value: float | None) -> str:
+    """What is above 0 and below 1 is never rounded to either.
+
+    >>> percent(0.85), percent(0.9997), percent(0.0003), percent(1.0), percent(None)
+    ('85.0%', 'over 99.9%', 'under 0.1%', '100.0%', 'not yet')
+    """
+    return NOT_YET if value is None else _in_tenths(100 * value, 100, "%")
+
+
+def per_thousand(value: float | None) -> str:
+    """What is above 0 and below 1,000 is never rounded to either.
+
+    >>> per_thousand(12.34), per_thousand(0.04), per_thousand(999.97), per_thousand(None)
+    ('12.3', 'under 0.1', 'over 999.9', 'not yet')
+    """
+    return NOT_YET if value is None else _in_tenths(value, 1000)
+
+
+def _in_tenths(value: float, whole: int, unit: str = "") -> str:
+    if 0 < value < 0.05:
+        return f"under 0.1{unit}"
+    if whole - 0.05 <= value < whole:
+        return f"over {whole - 0.1:,.1f}{unit}"
+    return f"{value:,.1f}{unit}"
+
+
+def plain_percent(value: float) -> str:
+    """A share that somebody set, to the thousandths it may have.
+
+    >>> plain_percent(0.05), plain_percent(0.999), plain_percent(0.125)
+    ('5%', '99.9%', '12.5%')
+    """
+    return f"{100 * value:g}%"
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """The 95% limits, or that there are none."""
+    return "no interval" if low is None or high is None else f"95% CI {percent(low)} to {percent(high)}"
+
+
+def rate(found: Proportion | None) -> str:
+    """A share as its counts and 95% interval; where some are unsettled, the limits that hold whatever becomes of them.
+
+    >>> rate(Proportion(12, 15)), rate(Proportion(0, 0)), rate(None)
+    ('12 of 15 (95% CI 55-93%)', 'not yet: 0 of 0', 'not yet: 0 of 0')
+    >>> rate(Proportion(997, 1000)), rate(Proportion(21, 21, unsettled=173))
+    ('997 of 1,000 (95% CI 99.1-99.9%)', 'not known: 173 unsettled; 7.2-100.0%')
+    """
+    if found is None or found.low is None or found.high is None:
+        return f"{NOT_YET}: 0 of 0"
+    limits = (100 * found.low, 100 * found.high)
+    many = found.denominator + found.unsettled >= 100
+    tenths = int(many or any(0 < limit < 0.5 or 99.5 <= limit < 100 for limit in limits))  # none looks like 0 or all
+    words = f"{limits[0]:.{tenths}f}-{limits[1]:.{tenths}f}%"
+    if found.value is None:
+        return f"not known: {found.unsettled:,} unsettled; {words}"
+    return f"{found.numerator:,} of {found.denominator:,} (95% CI {words})"
+
+
+def difference(found: Difference, *, share: bool) -> str:
+    """A signed difference with its 95% interval and n; a ``share`` in percentage points.
+
+    >>> made = Difference(n=200, first=0.8, second=0.815, value=0.015, low=-0.01, high=0.04, confidence=0.95)
+    >>> difference(made, share=True), difference(made, share=False)
+    ('+1.5 points (-1.0 to +4.0), n = 200', '+0.015 (-0.01 to +0.04), n = 200')
+    """
+    if found.value is None:
+        return f"{NOT_YET}: n = 0"
+
+    def signed(value: float) -> str:
+        return f"{100 * value:+.1f}" if share else f"{value:+.3g}"
+
+    words = signed(found.value) + (" points" if share else "")
+    if found.low is not None and found.high is not None:
+        words += f" ({signed(found.low)} to {signed(found.high)})"
+    return f"{words}, n = {found.n:,}"
+
+
+def money(cost_usd: float | None) -> str:
+    """An amount in US dollars; unknown is not free.
+
+    >>> money(None), money(0.0), money(0.00042), money(12.345)
+    ('cost unknown', 'no cost', '$0.0004', '$12.35')
+    """
+    if cost_usd is None:
+        return "cost unknown"
+    if cost_usd == 0:
+        return "no cost"
+    return f"${cost_usd:,.2f}" if cost_usd >= 1 else f"${cost_usd:.4f}"
+
+
+def duration(span: timedelta | float, *, least: int = 1) -> str:
+    """A length of time (a number is of seconds) in its two largest units, rounded down; seconds count below ten
+    minutes. ``least`` is 60 where it goes on while it is shown: whole minutes then.
+
+    >>> duration(40), duration(95), duration(600), duration(9_000), duration(timedelta(days=3, minutes=1))
+    ('40 s', '1 min 35 s', '10 min', '2 h 30 min', '3 d')
+    >>> [duration(seconds, least=60) for seconds in (59, 95, 3_660)]
+    ['<1 min', '1 min', '1 h 1 min']
+    """
+    seconds = int(span.total_seconds() if isinstance(span, timedelta) else span)
+    if seconds < least:
+        return "<1 min" if least > 1 else "0 s"
+    if least > 1 or seconds >= 600:
+        seconds -= seconds % 60
+    parts = ((seconds // 86_400, "d"), (seconds // 3_600 % 24, "h"), (seconds // 60 % 60, "min"), (seconds % 60, "s"))
+    first = next(place for place, (number, _) in enumerate(parts) if number)
+    return " ".join(f"{number} {unit}" for number, unit in parts[first : first + 2] if number)
+
+
 def zone_name() -> str | None:
     """The viewer's zone; None where no browser says one."""
+    import streamlit as st  # here: a command that only shows numbers starts without it
+    from streamlit.runtime.scriptrunner import get_script_run_ctx
+
     return _OF_A_SEAT.get() or (st.context.timezone if get_script_run_ctx(suppress_warning=True) else None)
 
 
@@ -55,8 +175,10 @@ def last_midnight(now: datetime) -> datetime:
     return now.astimezone(viewer_zone()).replace(hour=0, minute=0, second=0, microsecond=0).astimezone(UTC)
 
 
-def time_column(label: str, *, seconds: bool = False) -> ColumnConfig:
+def time_column(label: str, *, seconds: bool = False) -> "ColumnConfig":
     """A column of moments in a table, sorted as moments and shown in the viewer's zone."""
+    import streamlit as st
+
     zone = viewer_zone()
     words = f"{label} (UTC)" if zone is UTC else label
     return st.column_config.DatetimeColumn(

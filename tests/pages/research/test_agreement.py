@@ -8,8 +8,8 @@ import pytest
 
 from jobs.agreement import measure_agreement, tally_switches
 from pages.ui.downloads import export_reviews
+from pages.ui.format import rate
 from screening.evaluation.metrics import Proportion
-from screening.evaluation.tables import rate_text
 from screening.review.policy import Forbidden
 from screening.review.triage import Tier
 from storage.audit_log import events
@@ -62,7 +62,7 @@ def test_figures_come_with_cases_and_reasons(open_page: Opener, page_database: D
     names = list(page.table[0].value["Coefficient"])
     assert names[:3] == ["Krippendorff α", "Gwet AC1", "Cohen κ"]
     (tier,) = page.dataframe[0].value.to_dict("records")
-    assert tier["Share unsafe, 95% CI"] == rate_text(Proportion(tier["Unsafe"], 8))
+    assert tier["Share unsafe, 95% CI"] == rate(Proportion(tier["Unsafe"], 8))
     (pair,) = measure_agreement(page_database, SENIOR, "key", None).pairs
     assert pair.same == Proportion(4, 4) and page.get("plotly_chart")
 

@@ -1,7 +1,6 @@
 """The figures of a comparison: rates against reference labels, amounts, and what is said where there is nothing."""
 
 from pages.research.comparison_table import agreement, differing_pairs, lines
-from pages.research.comparison_view import difference_words
 from storage.research.comparisons import Pair, Side
 
 
@@ -32,20 +31,19 @@ def test_rates_are_over_the_cases_with_that_reference_and_amounts_over_all() -> 
     assert cost.difference.n == 4  # a side without a known price is no pair
     assert (slow.difference.first, slow.difference.second, slow.difference.value) == (2.0, 1.0, -1.0)
     assert human.cells["Difference"].startswith("-20.0 points (")
-    assert calls.cells["Difference"] == "-4"
-    assert slow.cells["Difference"] == "-1"
-    assert difference_words("Calls a text", calls.difference) == "-4.0, n = 5"
+    assert calls.cells["Difference"] == "-4, n = 5"
+    assert slow.cells["Difference"] == "-1, n = 5"
 
 
 def test_agents_that_cost_nothing_have_no_interval_of_shares_about_their_cost() -> None:
     free = Side(outcome="safe", calls=1, cost_usd=0.0, seconds=1.0)
     pairs = [Pair(case_id=str(n), external_id=str(n), reference="safe", first=free, second=free) for n in range(12)]
     *_, calls, cost, _ = lines(pairs)
-    assert (cost.cells["Difference"], calls.cells["Difference"]) == ("+0",) * 2
+    assert (cost.cells["Difference"], calls.cells["Difference"]) == ("+0, n = 12",) * 2
 
 
 def test_without_cases_it_says_not_yet() -> None:
-    assert {line.cells["Difference"] for line in lines(())} == {"not yet: 0 cases"}
+    assert {line.cells["Difference"] for line in lines(())} == {"not yet: n = 0"}
     assert differing_pairs(()) == ()
 
 

@@ -41,7 +41,7 @@ def test_a_share_that_is_not_all_is_not_told_as_all() -> None:
             begin=NOW, end=NOW, tiers=(one,), left=left, follow_ups_opened=0, follow_ups_closed=0, follow_ups_overdue=0
         )
     )
-    assert "<td>99.7% (95% CI 99.1-99.9%, 997 of 1,000)</td>" in shown
+    assert "<td>997 of 1,000 (95% CI 99.1-99.9%)</td>" in shown
 
 
 def test_a_period_that_is_not_over_is_counted_as_far_as_it_has_passed(

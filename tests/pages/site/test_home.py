@@ -119,8 +119,8 @@ def test_a_claim_has_its_interval_and_its_n() -> None:
         within_target=0.75, told_from=4,
     )  # fmt: skip
     assert first_look_words(wait)[1:] == (
-        "3 min 0 s",
-        "median of 3 · on time: 75.0% (95% CI 30.1-95.4%, 3 of 4)",
+        "3 min",
+        "median of 3 · on time: 3 of 4 (95% CI 30-95%)",
     )
     agreed = Coefficient(name="α", value=0.81, cases=120, low=0.72, high=0.88)
     said = "0.72 to 0.88, one look · 120 read twice at random"

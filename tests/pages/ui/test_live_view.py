@@ -12,7 +12,6 @@ from pages.ui.engine_view import (
     State,
     badge_html,
     bars_html,
-    budget_html,
     evidence_sentence,
     live_html,
     node_view,
@@ -125,10 +124,6 @@ def test_a_hostile_text_stays_text(hostile: str) -> None:
 
 def test_direction_overrides_are_made_visible() -> None:
     assert "\u202e" not in text_html("a\u202eb") and "⟨U+202E⟩" in text_html("a\u202eb")
-
-
-def test_unknown_cost_is_not_free() -> None:
-    assert "cost unknown" in budget_html(3, 300, cost_usd=None, seconds=None)
 
 
 def test_the_notice_says_what_the_site_set() -> None:

@@ -171,12 +171,14 @@ export function when(ms) {
   return `${at.toLocaleDateString([], { month: "short", day: "numeric" })}, ${time}`;
 }
 
-// A span of time in its largest unit, rounded down.
+// A span of time as pages/ui/format.py says it: its two largest units, rounded down.
 export function span(ms) {
   const minutes = Math.floor(Math.abs(ms) / 60000);
   if (minutes < 1) return "<1 min";
   if (minutes < 60) return `${minutes} min`;
-  return minutes < 60 * 48 ? `${Math.floor(minutes / 60)} h` : `${Math.floor(minutes / 1440)} d`;
+  const parts = [[Math.floor(minutes / 1440), "d"], [Math.floor(minutes / 60) % 24, "h"], [minutes % 60, "min"]];
+  const first = parts.findIndex(([number]) => number);
+  return parts.slice(first, first + 2).filter(([number]) => number).map((part) => part.join(" ")).join(" ");
 }
 
 export function clock(ms) {
