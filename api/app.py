@@ -24,7 +24,7 @@ from jobs.intake import receiver
 from jobs.port import Clock
 from jobs.programs import TELL_EVERY_S, DailyBatches, hand_in, tell_settled
 from screening.datasets.mapping import FileMapping, read_mapping
-from screening.datasets.refused import FileRefused
+from screening.datasets.sources import FileRefused
 from screening.labels import Outcome
 from screening.review.reach import Reach
 from screening.settings import Settings

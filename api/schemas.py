@@ -7,11 +7,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from screening.datasets.columns import ConversationReading, Shape
-from screening.datasets.one_conversation import read_case
-from screening.datasets.row_validation import Receive, is_usable_id, where_of
-from screening.datasets.rows import NewCase
-from screening.datasets.turns import TurnsRefused
+from screening.datasets.conversations import TurnsRefused, read_case
+from screening.datasets.mapping import ConversationReading, Shape
+from screening.datasets.rows import NewCase, Receive
+from screening.datasets.validation import is_usable_id, where_of
 from screening.text.conversation import Judged
 from screening.text.received import ReceivedText
 

@@ -86,7 +86,7 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
 
 
 def _run(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> int:
-    from screening.datasets.refused import FileRefused
+    from screening.datasets.sources import FileRefused
 
     try:
         code: int = parsed.run(parsed)

@@ -12,8 +12,7 @@ from typing import Any, BinaryIO, TextIO
 from jobs.port import system_clock
 from jobs.uploads import discard_files_of
 from pages.ui.format import duration, money
-from screening.datasets.export import jsonl_lines
-from screening.datasets.rows import rejected_csv
+from screening.datasets.export import jsonl_lines, rejected_csv
 from screening.review.actors import LOCAL_USER, Acting
 from screening.settings import Settings
 from screening.words import count_of

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from commands.batches import private_file
 from commands.evaluate import add_data_options, chosen_conditions, load_data, read_book
 from screening.datasets.export import csv_lines
-from screening.datasets.labels import map_label
+from screening.datasets.mapping import map_label
 from screening.datasets.reader import read_table
 from screening.datasets.rows import NewCase
 from screening.evaluation.corrected import (

@@ -21,8 +21,7 @@ from commands.file_options import add_mapping_options, mapped_table, mapping_lin
 from jobs.agents import Agents
 from jobs.intake import configuration
 from screening import __version__
-from screening.datasets.labels import map_label
-from screening.datasets.mapping import find_column
+from screening.datasets.mapping import find_column, map_label
 from screening.datasets.reader import Table
 from screening.datasets.rows import NewCase
 from screening.evaluation.capsule import PRINTED, beside_paper, figures, hashes, marked, marked_latex

@@ -6,12 +6,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from screening.datasets.columns import ColumnMapping, ConversationReading, Shape, propose_mapping, propose_turns, rivals
-from screening.datasets.file_profile import chosen_mapping
-from screening.datasets.mapping import FileMapping, find_column, mapping_json, pairs, read_mapping, speakers_said
+from screening.datasets.mapping import (
+    ColumnMapping,
+    ConversationReading,
+    FileMapping,
+    Shape,
+    find_column,
+    mapping_json,
+    pairs,
+    propose_mapping,
+    propose_turns,
+    read_mapping,
+    rivals,
+    speakers_said,
+)
 from screening.datasets.reader import FileReport, Table, columns_of, read_table
-from screening.datasets.refused import ColumnsUnclear
-from screening.datasets.source import Source
+from screening.datasets.sources import ColumnsUnclear, Source
+from screening.datasets.validation import chosen_mapping
 from screening.labels import Label
 from screening.text.conversation import CONTEXT_TOKENS, Judged, Question
 from screening.words import count_of

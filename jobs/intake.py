@@ -9,8 +9,8 @@ from typing import Any
 from jobs.agents import Agents, overnight_obstacle, servers_used
 from jobs.port import Clock
 from screening.datasets.reader import Table
-from screening.datasets.row_validation import Row
 from screening.datasets.rows import NewCase
+from screening.datasets.validation import Row
 from screening.pipeline.config import PipelineConfig, preset
 from screening.review.actors import SYSTEM, Actor
 from screening.review.reach import Reach

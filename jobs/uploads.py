@@ -17,10 +17,9 @@ from typing import BinaryIO
 from jobs.intake import MOST_LOST, fill_batch
 from jobs.patience import retry
 from jobs.port import Clock
-from screening.datasets.columns import ColumnMapping
-from screening.datasets.mapping import column_mapping
+from screening.datasets.mapping import ColumnMapping, column_mapping
 from screening.datasets.reader import Table, read_table
-from screening.datasets.refused import FileRefused
+from screening.datasets.sources import FileRefused
 from screening.labels import Label
 from screening.review.actors import SYSTEM
 from screening.settings import Settings

@@ -21,7 +21,7 @@ from pages.ui import context
 from pages.ui.auth import poll_session
 from pages.ui.context import remember_refusal
 from pages.ui.texts import texts_html
-from screening.datasets.turns import TurnsRefused
+from screening.datasets.conversations import TurnsRefused
 from screening.pipeline.config import PipelineConfig
 from screening.review.policy import Action, Forbidden, is_allowed, require
 from storage.batches import batches, single_texts

@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 
 from commands.__main__ import main
 from screening.datasets.reader import read_table
-from screening.datasets.refused import FileRefused
+from screening.datasets.sources import FileRefused
 from screening.models.anthropic import AnthropicSampler
 from screening.models.settings import ModelSettings
 from screening.pipeline.draws import DrawRequest, SamplerError, ScreenedText

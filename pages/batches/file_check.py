@@ -12,13 +12,11 @@ import streamlit as st
 
 from jobs.intake import receiver, told
 from pages.ui import context
-from screening.datasets.columns import ColumnMapping
-from screening.datasets.labels import map_label
+from screening.datasets.mapping import ColumnMapping, map_label
 from screening.datasets.reader import FileReport, Table, read_table
-from screening.datasets.records import Reason
-from screening.datasets.refused import FileRefused
-from screening.datasets.row_validation import Receive, Row
-from screening.datasets.rows import NewCase
+from screening.datasets.rows import NewCase, Reason, Receive
+from screening.datasets.sources import FileRefused
+from screening.datasets.validation import Row
 from screening.labels import Label
 from screening.pipeline.engine import guard_for
 from screening.text.display import visible

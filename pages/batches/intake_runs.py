@@ -11,7 +11,7 @@ from pages.ui import context
 from pages.ui.context import singleton
 from pages.ui.labels import error_words
 from screening.datasets.reader import Table
-from screening.datasets.refused import FileRefused
+from screening.datasets.sources import FileRefused
 from screening.settings import Settings
 from storage.database import Database
 

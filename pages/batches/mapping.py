@@ -10,10 +10,20 @@ from streamlit.delta_generator import DeltaGenerator
 from pages.ui.auth import check_before
 from pages.ui.labels import literal
 from pages.ui.widgets import unique_labels
-from screening.datasets.columns import ColumnMapping, ConversationReading, Shape, propose_mapping, propose_turns, rivals
-from screening.datasets.mapping import FileMapping, mapping_json, read_mapping, speakers_said
+from screening.datasets.mapping import (
+    ColumnMapping,
+    ConversationReading,
+    FileMapping,
+    Shape,
+    mapping_json,
+    propose_mapping,
+    propose_turns,
+    read_mapping,
+    rivals,
+    speakers_said,
+)
 from screening.datasets.reader import Table
-from screening.datasets.refused import FileRefused
+from screening.datasets.sources import FileRefused
 from screening.labels import Label
 from screening.review.policy import Action
 from screening.text.conversation import CONTEXT_TOKENS, Judged, Question, Role

@@ -28,11 +28,11 @@ from pages.batches.pipelines import choose, decide_or_refuse, show_guarantees
 from pages.ui import context
 from pages.ui.downloads import CSV, StreamedFile, show_files
 from pages.ui.labels import literal
-from screening.datasets.columns import ColumnMapping, rivals
-from screening.datasets.mapping import FileMapping
+from screening.datasets.export import rejected_csv
+from screening.datasets.mapping import ColumnMapping, FileMapping, rivals
 from screening.datasets.reader import Table, describe_reading
-from screening.datasets.refused import ColumnsUnclear, FileRefused
-from screening.datasets.rows import RejectedRow, rejected_csv
+from screening.datasets.rows import RejectedRow
+from screening.datasets.sources import ColumnsUnclear, FileRefused
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.review.reach import Reach

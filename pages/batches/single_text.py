@@ -25,11 +25,10 @@ from pages.ui.labels import (
     error_words,
 )
 from pages.ui.texts import flagged_phrases
-from screening.datasets.columns import ConversationReading, Shape
-from screening.datasets.one_conversation import SUFFIXES, decode, detect_shape, read_case
-from screening.datasets.refused import FileRefused
-from screening.datasets.row_validation import Receive
-from screening.datasets.rows import NewCase
+from screening.datasets.conversations import SUFFIXES, decode, detect_shape, read_case
+from screening.datasets.mapping import ConversationReading, Shape
+from screening.datasets.rows import NewCase, Receive
+from screening.datasets.sources import FileRefused
 from screening.labels import Label, Outcome
 from screening.pipeline.config import PipelineConfig, most_calls
 from screening.pipeline.engine import Reason

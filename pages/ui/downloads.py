@@ -25,9 +25,15 @@ from pages.ui.auth import Unidentified, browser_of, who_asks
 from pages.ui.context import singleton
 from pages.ui.http import FILES
 from pages.ui.live import Addresses
-from screening.datasets.columnar import Kind, parquet_parts
-from screening.datasets.export import csv_lines, json_array_lines, jsonl_lines, label_studio_task
-from screening.datasets.rows import rejected_csv
+from screening.datasets.export import (
+    Kind,
+    csv_lines,
+    json_array_lines,
+    jsonl_lines,
+    label_studio_task,
+    parquet_parts,
+    rejected_csv,
+)
 from screening.labels import Label
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, Forbidden, is_allowed

@@ -5,11 +5,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from screening.datasets.columns import is_known, normalised_name, unique_names
-from screening.datasets.encoding import Encoding, open_text
-from screening.datasets.records import CELL_LIMIT, COLUMN_LIMIT, BlankLine, Fields, Reason, Record
-from screening.datasets.refused import FileRefused
-from screening.datasets.source import Source
+from screening.datasets.mapping import is_known, normalised_name, unique_names
+from screening.datasets.rows import CELL_LIMIT, COLUMN_LIMIT, BlankLine, Fields, Reason, Record
+from screening.datasets.sources import Encoding, FileRefused, Source, open_text
 
 SEPARATORS: tuple[str, ...] = (",", ";", "\t", "|")
 """The separators that are looked for, in order of preference."""

@@ -1,17 +1,191 @@
-"""JSON read row by row: an array of objects, one object per line, or an object that holds such an array."""
+"""JSON read row by row, also as annotation tools and evaluation logs write it."""
 
 import json
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import TextIOWrapper
+from typing import Any
+from zlib import error as zlib_error
 
-from screening.datasets.annotated import flatten
-from screening.datasets.class_names import class_name, class_names
-from screening.datasets.columns import propose_mapping
-from screening.datasets.encoding import Encoding, open_text
-from screening.datasets.records import CELL_LIMIT, BlankLine, Fields, Reason, Record, cell_of
-from screening.datasets.refused import FileRefused
-from screening.datasets.source import FileFormat, Source
+from screening.datasets.mapping import agreed_value, propose_mapping
+from screening.datasets.rows import CELL_LIMIT, BlankLine, Fields, Reason, Record, cell_of
+from screening.datasets.sources import Encoding, FileFormat, FileRefused, Source, open_source, open_text
 from screening.text.unique_keys import RepeatedKey, unique_keys
+
+
+def class_names(feature: object) -> Sequence[str] | None:
+    """The names of a class label, also of a list of them as each release of the library writes it; None for another
+    kind of column.
+
+    >>> class_names({"feature": {"names": ["no", "yes"], "_type": "ClassLabel"}, "_type": "Sequence"})
+    ['no', 'yes']
+    >>> class_names([{"names": ["no", "yes"], "_type": "ClassLabel"}])
+    ['no', 'yes']
+    """
+    if isinstance(feature, list) and len(feature) == 1:
+        return class_names(feature[0])
+    if not isinstance(feature, dict):
+        return None
+    if feature.get("_type") == "ClassLabel" and isinstance(feature.get("names"), list):
+        return [str(name) for name in feature["names"]]
+    return class_names(feature.get("feature"))
+
+
+def class_name(cell: object, names: Sequence[str] | None) -> object:
+    """The names that class numbers stand for; -1 is no label, a number without a name stays one."""
+    if names is None or cell is None:
+        return cell
+    if isinstance(cell, list):
+        return [class_name(one, names) for one in cell]
+    number = int(cell) if isinstance(cell, int | str) and str(cell).lstrip("-").isdecimal() else None
+    if number is not None and 0 <= number < len(names):
+        return names[number]
+    return None if number == -1 else cell
+
+
+_OF_A_TWEET = frozenset({"truncated", "extended_tweet", "note_tweet", "retweeted_status"})
+
+
+def flatten(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The row with its texts and labels as columns of their own where it has the shape of such a tool, else itself.
+
+    A label that all annotators gave is that label; different ones stand beside each other, which maps to no label.
+
+    >>> task = {"id": "7", "data": {"text": "a"}, "annotations": []}
+    >>> flatten(task | {"annotations": [{"result": [{"value": {"choices": ["unsafe"]}}]}]})
+    {'id': '7', 'text': 'a', 'label': 'unsafe'}
+    """
+    if isinstance(row.get("data"), dict) and ("annotations" in row or "predictions" in row or "completions" in row):
+        return _label_studio(row)
+    if isinstance(row.get("fields"), dict) and ("responses" in row or "suggestions" in row):
+        return _argilla(row)
+    if not _OF_A_TWEET.isdisjoint(row):
+        return _tweet(row)
+    if isinstance(row.get("output"), dict) and {"id", "input", "target"} <= row.keys():
+        return _inspect(row)
+    return row
+
+
+def _label_studio(row: Mapping[str, Any]) -> dict[str, Any]:
+    given = [one for one in _list(row.get("annotations") or row.get("completions")) if isinstance(one, dict)]
+    answers = [_answers(one) for one in given if not one.get("was_cancelled")]
+    return {"id": row.get("id"), **row["data"], **_labels(answers)}
+
+
+def _answers(annotation: Mapping[str, Any]) -> dict[str, str]:
+    """What one annotation says to each question: its choices or rating."""
+    answers: dict[str, list[str]] = {}
+    for one in _list(annotation.get("result")):
+        value = one.get("value") if isinstance(one, dict) else None
+        if isinstance(value, dict):
+            said = [*_list(value.get("choices")), *([value["rating"]] if "rating" in value else [])]
+            answers.setdefault(str(one.get("from_name") or "label"), []).extend(map(str, said))
+    return {question: ", ".join(said) for question, said in answers.items() if said}
+
+
+def _labels(answers: Iterable[Mapping[str, str]]) -> dict[str, str | None]:
+    """A column for each question that was asked: which of several is the label is for a person to say."""
+    given: dict[str, list[str]] = {}
+    for one in answers:
+        for question, said in one.items():
+            given.setdefault("label" if question == "label" else f"label (question {question})", []).append(said)
+    return {name: agreed_value(said) for name, said in given.items()} or {"label": None}
+
+
+def _argilla(row: Mapping[str, Any]) -> dict[str, Any]:
+    plain = {"id": row.get("external_id") or row.get("id"), **row["fields"]}
+    metadata = row.get("metadata")
+    return {**(metadata if isinstance(metadata, dict) else {}), **plain, **_labels(_responses(row))}
+
+
+def _responses(row: Mapping[str, Any]) -> Iterator[Mapping[str, str]]:
+    """What each response that was not put aside says to each question."""
+    given = row.get("responses")
+    for question, responses in _items(given):
+        for one in _list(responses):
+            if isinstance(one, dict) and one.get("status", "submitted") == "submitted" and "value" in one:
+                yield {str(question): _word(one["value"])}
+    for one in _list(given):
+        values = one.get("values") if isinstance(one, dict) and one.get("status", "submitted") == "submitted" else None
+        answered = {str(name): value for name, value in _items(values) if isinstance(value, dict) and "value" in value}
+        yield {name: _word(value["value"]) for name, value in answered.items()}
+
+
+def _tweet(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A tweet with its whole text in place of the beginning of it."""
+    whole = next((full for part in ("extended_tweet", "note_tweet") if (full := _full_text(row.get(part)))), None)
+    repeated = row.get("retweeted_status")
+    if whole is None and isinstance(repeated, dict) and (full := _full_text(_tweet(repeated))):
+        start, colon, _ = str(row.get("text") or "").partition(": ")
+        whole = f"{start}{colon}{full}" if start.startswith("RT @") else None
+    if whole is None:
+        return row
+    return {name: value for name, value in row.items() if name not in _OF_A_TWEET} | {"text": whole}
+
+
+def _full_text(part: object) -> str | None:
+    found = (
+        next((part[name] for name in ("full_text", "text") if part.get(name)), None) if isinstance(part, dict) else None
+    )
+    return found if isinstance(found, str) else None
+
+
+def decided(fields: dict[str, str | None]) -> dict[str, str | None]:
+    """A row of Prodigy's, whose ``answer`` is a decision about the label beside it: rejected, it is that label's no,
+    and not another one's yes. Other rows as they are.
+
+    >>> decided({"text": "a", "label": "UNSAFE", "answer": "reject"})
+    {'text': 'a', 'label': 'rejected: UNSAFE', 'answer': None}
+    """
+    answer, label = fields.get("answer"), next((name for name in ("accept", "label") if fields.get(name)), None)
+    if answer not in ("accept", "reject", "ignore") or label is None:
+        return fields
+    said = {"accept": fields[label], "reject": f"rejected: {fields[label]}", "ignore": None}[answer]
+    return fields | {"label": said, "answer": None}
+
+
+def _inspect(row: Mapping[str, Any]) -> dict[str, Any]:
+    asked, output = row["input"], row["output"]
+    scores = row.get("scores")
+    found = {f"score {name}": one.get("value") for name, one in _items(scores) if isinstance(one, dict)}
+    epoch = row.get("epoch")
+    identity = str(row["id"]) if epoch in (None, 1, "1") else f"{row['id']} epoch {epoch}"
+    reply = output.get("completion") or _first_choice(output)
+    return {"id": identity, "text": _last_user(asked), "response": reply, "label": _word(row["target"]), **found}
+
+
+def _first_choice(output: Mapping[str, Any]) -> str | None:
+    choices = _list(output.get("choices"))
+    message = choices[0].get("message") if choices and isinstance(choices[0], dict) else None
+    return content_text(message.get("content")) if isinstance(message, dict) else None
+
+
+def _last_user(asked: object) -> object:
+    """The last message of the user where the input is a list of messages."""
+    messages = [one for one in _list(asked) if isinstance(one, dict) and one.get("role") == "user"]
+    return content_text(messages[-1].get("content")) if messages else asked
+
+
+def content_text(content: object) -> str | None:
+    """The text of a message, whether a string or a list of parts as model services write it; None without text."""
+    if isinstance(content, str):
+        return content
+    parts = [one.get("text") for one in _list(content) if isinstance(one, dict)]
+    found = [part for part in parts if isinstance(part, str)]
+    return "\n\n".join(found) if found else None
+
+
+def _word(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _items(value: object) -> Iterable[tuple[Any, Any]]:
+    return value.items() if isinstance(value, dict) else ()
+
 
 ROW_KEYS: tuple[str, ...] = ("data", "rows", "items", "records", "examples", "samples")
 """Keys under which an object may hold its rows."""
@@ -240,9 +414,9 @@ def _is_list_of_rows(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(one, dict) for one in value)
 
 
-def _record(row: int, line: int, value: object) -> Record:
+def _record(row: int, line: int, value: object, what: str = "element") -> Record:
     if not isinstance(value, dict):
-        return Record(row, line, None, Reason.NOT_AN_OBJECT, "the element is not an object with named values")
+        return Record(row, line, None, Reason.NOT_AN_OBJECT, f"the {what} is not an object with named values")
     fields: Fields = {key: cell_of(one) for key, one in flatten(value).items()}
     return Record(row, line, fields)
 
@@ -262,3 +436,56 @@ def _first_value(line: str) -> object:
         return {"": None}
     except (json.JSONDecodeError, RecursionError):
         return None
+
+
+_SAMPLES = "samples/"
+MOST_SAMPLES = 1_000_000
+
+
+def is_inspect_log(source: Source) -> bool:
+    """Whether it is such an archive, by what is inside it."""
+    try:
+        with open_source(source) as stream:
+            if stream.read(2) != b"PK":
+                return False
+            stream.seek(0)
+            with zipfile.ZipFile(stream) as archive:
+                names = archive.namelist()
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError, OSError):
+        return False
+    return "header.json" in names or any(name.startswith("_journal/") for name in names)
+
+
+def read_inspect_log(source: Source) -> Iterator[Record]:
+    """One row a sample, in the order of their names. FileRefused for a damaged archive."""
+    try:
+        for row, content in enumerate(sample_files(source), start=1):
+            yield _sample(row, content)
+    except (zipfile.BadZipFile, zlib_error, NotImplementedError, EOFError, OSError, RuntimeError):
+        raise FileRefused("This Inspect log is damaged or cut off.") from None
+
+
+def sample_files(source: Source, largest: int = CELL_LIMIT) -> Iterator[bytes]:
+    """The JSON of each sample, in the order of their names; of one larger than ``largest`` a byte more than that.
+
+    FileRefused for too many; what the zip library raises for a damaged archive.
+    """
+    with open_source(source) as stream, zipfile.ZipFile(stream) as archive:
+        entries = sorted(
+            (one for one in archive.infolist() if one.filename.startswith(_SAMPLES)), key=lambda one: one.filename
+        )
+        if len(entries) > MOST_SAMPLES:
+            raise FileRefused(f"The log has more than {MOST_SAMPLES:,} samples.")
+        for entry in entries:
+            with archive.open(entry) as sample:
+                yield sample.read(largest + 1)
+
+
+def _sample(row: int, content: bytes) -> Record:
+    if len(content) > CELL_LIMIT:
+        return Record(row, row, None, Reason.NOT_JSON, "the sample is larger than is read at all")
+    try:
+        value = json.loads(content)
+    except (ValueError, RecursionError):
+        return Record(row, row, None, Reason.NOT_JSON, "the sample is not a complete JSON object")
+    return _record(row, row, value, "sample")

@@ -1,19 +1,419 @@
-"""How a file is to be read, as a person said it: kept as a small JSON file that pages and command line both take."""
+"""Which column is what, by name or as a person said, and what the values of the label column stand for."""
 
+import ast
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, field
-from typing import Any
+from enum import StrEnum
+from typing import Annotated, Any
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from screening.datasets.columns import ColumnMapping, normalised_name
-from screening.datasets.refused import FileRefused
+from screening.datasets.sources import FileRefused
 from screening.labels import Label
-from screening.text.conversation import Role
+from screening.text.conversation import CONTEXT_TOKENS, Judged, Question, Role
 from screening.text.unique_keys import RepeatedKey, unique_keys
+
+_NAMES: dict[str, tuple[str, ...]] = {
+    "id": (
+        "id", "case id", "prompt id", "post id", "tweet id", "message id", "response id", "conversation id", "conv id",
+        "user id", "user", "", "unnamed: 0",
+    ),
+    "text": (
+        "text", "post", "reddit post", "content", "selftext", "body", "message", "user message", "prompt", "query",
+        "inputs", "comment", "description", "tweet", "full text", "post body", "post text", "note text",
+        "question text", "message text", "comment text", "messages", "conversation", "conversations", "turns",
+        "transcript", "dialogue", "dialog", "cleaned text",
+    ),
+    "title": ("title", "post title"),
+    "reply": ("response", "answer", "completion", "output", "assistant", "reply"),
+    "label": (
+        "final label", "label", "labels", "class", "severity", "risk", "suicide risk", "gold label", "response label",
+        "prompt label",
+    ),
+    "group": ("group", "split", "subreddit", "language", "category"),
+    "where": ("where to act",),
+}  # fmt: skip
+"""Names in published files, the preferred one first; ``noteText`` and ``note_text`` are as ``note text``.
+``cleaned_text`` comes last: it is not what was written. ``final_label`` is that of this program's relabelled data sets.
+"""
+
+OF_A_PERSON: tuple[str, ...] = ("conversation id", "conv id", "user id", "user")
+"""Names of ids that several rows may share: an id where they are unique, else the group."""
+
+PEOPLE = frozenset(
+    {
+        *OF_A_PERSON, "author", "author id", "client", "client id", "member", "member id", "mrn", "participant",
+        "participant id", "patient", "patient id", "person", "person id", "username", "user name",
+    }
+)  # fmt: skip
+"""Names of columns whose values each stand for one person; ``subject`` is none of them: it may be a topic."""
+
+TRANSCRIPT = "transcript"
+"""The name of a column that holds conversations where there is no other, and of a file that is one."""
+
+_DERIVED = ("cleaned text",)
+_SCREENED = ("text", "reply")
+_PLACE = re.compile(r"(.+) \((?:column \d+|question [^()]*)\)")
+_RATING = re.compile(
+    r"\b(?:(?:un)?safe|suicid|risk|harm|self harm|label|severity|ideation|rating|flagged|ground truth|gold)"
+    r"|\b(?:rater|annotator|coder|judge|reviewer|expert) ?\d"
+)
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+_OF_A_TURN: dict[str, tuple[str, ...]] = {
+    "role": ("role", "speaker", "author", "from", "sender"),
+    "order": ("turn", "turn_index", "turn_number", "turn_id", "order", "position", "sequence", "index"),
+    "time": ("time", "timestamp", "created_at", "sent_at", "date"),
+    "turn_id": ("message_id", "turn_id"),
+}
+
+
+_STRICT = ConfigDict(extra="forbid")
+
+
+class Shape(StrEnum):
+    """How a file keeps conversations."""
+
+    MESSAGES = "messages"
+    """One a row, as a list of turns with ``role`` and ``content``."""
+    ROWS = "rows"
+    """One turn a row; the id column says of which conversation."""
+    TRANSCRIPT = "transcript"
+    """One a row, as a text in which each turn begins with ``Name: ``."""
+
+
+@dataclass(frozen=True, kw_only=True, config=_STRICT)
+class ConversationReading:
+    """How the text column, and of a file with a turn a row the columns named here, become conversations.
+
+    Without ``order`` the order is that of the file. ``speakers`` says who of a file's own names is what; None: that it
+    is nobody's name, and its line goes on with what was said before.
+    With both questions ``reply_label`` is the reference of the second one, as the label column is of the first.
+    """
+
+    shape: Shape
+    judged: Judged = Judged.LAST_USER
+    questions: Annotated[tuple[Question, ...], Field(min_length=1, max_length=2)] = (Question.TEXT,)
+    role: str | None = None
+    order: str | None = None
+    time: str | None = None
+    turn_id: str | None = None
+    reply_label: str | None = None
+    speakers: tuple[tuple[str, Role | None], ...] = ()
+    context_tokens: Annotated[int, Field(ge=0, le=1_000_000)] = CONTEXT_TOKENS
+
+    def columns(self) -> tuple[str | None, ...]:
+        """The columns it names, None for those that it does not."""
+        of_turns = (self.role, self.order, self.time, self.turn_id) if self.shape is Shape.ROWS else ()
+        return (*of_turns, self.reply_label)
+
+
+@dataclass(frozen=True, kw_only=True, config=_STRICT)
+class ColumnMapping:
+    """The names of the columns a row is made of; without an id column the row number is the id.
+
+    The title, where there is one, is put before the text, and the texts of ``joined`` after it, with an empty line
+    between. With ``lists`` a text or reply that is a list of strings is joined in the same way. ``where`` says where
+    to act on a case: a link or contact reference of the site's own system. ``unread`` are columns of sentences that a
+    person chose to leave out.
+    """
+
+    text: str
+    joined: tuple[str, ...] = ()
+    id: str | None = None
+    title: str | None = None
+    reply: str | None = None
+    label: str | None = None
+    group: str | None = None
+    where: str | None = None
+    lists: bool = False
+    conversation: ConversationReading | None = None
+    unread: tuple[str, ...] = ()
+
+    def columns(self) -> frozenset[str]:
+        """All the columns it reads."""
+        of_turns = self.conversation.columns() if self.conversation else ()
+        every = (*self.text_columns(), self.id, self.reply, self.label, self.group, self.where, *of_turns)
+        return frozenset(name for name in every if name is not None)
+
+    def text_columns(self) -> tuple[str, ...]:
+        """The columns that make up the text, in their order."""
+        if self.conversation is not None:
+            return (self.text,)
+        return tuple(name for name in (self.title, self.text, *self.joined) if name is not None)
+
+
+def propose_mapping(columns: Iterable[str]) -> ColumnMapping | None:
+    """The mapping by known names (case and outer spaces ignored); None when no column is known to hold the text.
+
+    Which columns it had to choose between is told by `rivals`.
+
+    >>> propose_mapping([" ID ", "Post", "cleaned_text"])
+    ColumnMapping(text='Post', joined=(), id=' ID ', title=None, reply=None, label=None, group=None, where=None, \
+lists=False, conversation=None, unread=())
+    """
+    by_name = {_known_as(column): column for column in reversed(tuple(columns))}
+    if set(by_name) == {TRANSCRIPT}:
+        return ColumnMapping(text=by_name[TRANSCRIPT], conversation=ConversationReading(shape=Shape.TRANSCRIPT))
+    found = {role: next((by_name[name] for name in names if name in by_name), None) for role, names in _NAMES.items()}
+    text = found.pop("text")
+    if text is None:
+        return None
+    if found["group"] is None:
+        people = (by_name[name] for name in OF_A_PERSON if name in by_name)
+        found["group"] = next((column for column in people if column != found["id"]), None)
+    return ColumnMapping(
+        text=text,
+        id=found["id"],
+        title=found["title"],
+        reply=found["reply"],
+        label=found["label"],
+        group=found["group"],
+        where=found["where"],
+    )
+
+
+def propose_turns(columns: Iterable[str]) -> dict[str, str | None]:
+    """Of a file with a turn a row, by known names: who speaks, in which order, when, and the turn's id.
+
+    >>> propose_turns(["conv_id", "Role", "text", "turn"])
+    {'role': 'Role', 'order': 'turn', 'time': None, 'turn_id': None}
+    """
+    by_name = {normalised_name(column): column for column in reversed(tuple(columns))}
+    known = ((part, (by_name[name] for name in names if name in by_name)) for part, names in _OF_A_TURN.items())
+    found = {part: next(columns_known, None) for part, columns_known in known}
+    return found | ({"turn_id": None} if found["turn_id"] == found["order"] else {})
+
+
+def rivals(columns: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
+    """By role, the columns of which each could be it: several texts or replies, or one name at the head of several.
+
+    What is not read is not screened, so nobody but a person may choose between these.
+
+    >>> rivals(["id", "text", "message"]), rivals(["text", "cleaned_text"])
+    ({'text': ('text', 'message')}, {})
+    """
+    named = [(_known_as(column), column) for column in columns]
+    found: dict[str, tuple[str, ...]] = {}
+    for role, names in _NAMES.items():
+        fits = [(name, column) for name, column in named if name in names and name not in _DERIVED]
+        best = min((names.index(name) for name, _ in fits), default=0)
+        kept = fits if role in _SCREENED else [(name, column) for name, column in fits if name == names[best]]
+        if len(kept) > 1:
+            found[role] = tuple(column for _, column in kept)
+    return found
+
+
+def of_a_person(column: str) -> bool:
+    """Whether the name is that of a person's or conversation's id, which several rows may share."""
+    return _known_as(column) in OF_A_PERSON
+
+
+def is_derived(column: str) -> bool:
+    """Whether it is made from the text."""
+    return _known_as(column) in _DERIVED
+
+
+def names_people(column: str) -> bool:
+    """Whether texts that share a value of this column are one person's.
+
+    >>> names_people("Patient ID"), names_people("subreddit"), names_people("group")
+    (True, False, False)
+    """
+    return _known_as(column) in PEOPLE
+
+
+def names_a_rating(column: str) -> bool:
+    """Whether the name is that of a label, though no known one.
+
+    >>> names_a_rating("is_safe"), names_a_rating("rater1"), names_a_rating("annotator")
+    (True, True, False)
+    """
+    return _RATING.search(_known_as(column)) is not None
+
+
+def is_known(column: str) -> bool:
+    """Whether the name is a known one; an empty name is none."""
+    name = _known_as(column)
+    return bool(name) and any(name in names for names in _NAMES.values())
+
+
+def _known_as(column: str) -> str:
+    """The name as known ones are written: in words.
+
+    >>> _known_as("questionText"), _known_as("Post_Body"), _known_as("label (question risk)")
+    ('question text', 'post body', 'label')
+    """
+    return " ".join(normalised_name(_HUMP.sub(" ", column)).replace("_", " ").replace("-", " ").split())
+
+
+def normalised_name(column: str) -> str:
+    """The name without a byte order mark, outer spaces and the place or question that was added, in lower case."""
+    name = column.strip().strip("\ufeff").strip()
+    placed = _PLACE.fullmatch(name)
+    return (placed.group(1) if placed else name).strip().casefold()
+
+
+def unique_names(header: Sequence[str]) -> tuple[str, ...]:
+    """The names without spaces around them; each of several equal ones carries its place, so that none is first.
+
+    A missing name carries its place too, but for the first column, where programs write the row's number.
+
+    >>> unique_names(["", "text", "Text", "", "text (column 2)"])
+    ('', 'text (column 2) (column 2)', 'Text (column 3)', ' (column 4)', 'text (column 2)')
+    """
+    names = [cell.strip().strip("\ufeff").strip() for cell in header]
+    single = {name for name, count in Counter(name.casefold() for name in names).items() if count == 1}
+    taken: set[str] = set(single)
+    unique = []
+    for place, name in enumerate(names, start=1):
+        if (name or place > 1) and (name.casefold() not in single or not name):
+            name = f"{name} (column {place})"
+            while name.casefold() in taken:
+                name += f" (column {place})"
+            taken.add(name.casefold())
+        unique.append(name)
+    return tuple(unique)
+
+
+class KnownDataset(StrEnum):
+    """The data sets of the paper."""
+
+    AEGIS = "AEGIS 2.0"
+    SWMH = "SWMH"
+
+
+_AEGIS = frozenset({"prompt", "response", "prompt_label", "response_label", "violated_categories"})
+_SWMH = frozenset({"self.suicidewatch", "self.depression", "self.anxiety", "self.bipolar", "self.offmychest"})
+
+
+def recognise(columns: Iterable[str], label_values: Iterable[str]) -> KnownDataset | None:
+    """Which published data set a file has the shape of, or None."""
+    names = {normalised_name(column) for column in columns}
+    values = {value.strip().casefold() for value in label_values if value.strip()}
+    if names >= _AEGIS:
+        return KnownDataset.AEGIS
+    if {"text", "label"} <= names and values and values <= _SWMH:
+        return KnownDataset.SWMH
+    return None
+
+
+_LONGEST_LITERAL = 1_000_000
+
+
+def parts_of(cell: str) -> tuple[str, ...] | None:
+    """The strings of a list; None for everything else.
+
+    >>> parts_of('["a", "b"]'), parts_of("['a', \\"it's\\"]"), parts_of("[deleted]"), parts_of('[1, "a"]')
+    (('a', 'b'), ('a', "it's"), None, None)
+    """
+    found = parsed_list(cell)
+    return tuple(found) if found is not None and all(isinstance(one, str) for one in found) else None
+
+
+def holds_turns(cell: str) -> bool:
+    """Whether it is a list of objects, as conversations are written."""
+    found = parsed_list(cell)
+    return bool(found) and all(isinstance(one, dict) for one in found or ())
+
+
+def join_list(cell: str) -> str:
+    """The parts of a list with an empty line between, or the cell as it stands where it is no such list."""
+    parts = parts_of(cell)
+    return cell if parts is None else "\n\n".join(part for part in parts if part.strip())
+
+
+def parsed_list(cell: str) -> list[Any] | None:
+    """The list that a cell holds, in JSON or as Python prints it; None for any other cell."""
+    bare = cell.strip()
+    if not (bare.startswith("[") and bare.endswith("]")):
+        return None
+    found = _parse(bare)
+    return found if isinstance(found, list) else None
+
+
+def _parse(bare: str) -> object:
+    try:
+        return json.loads(bare)
+    except (ValueError, RecursionError):
+        pass
+    if len(bare) > _LONGEST_LITERAL:
+        return None
+    try:
+        return ast.literal_eval(bare)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
+
+
+_KNOWN: dict[str, Label] = {
+    "safe": Label.SAFE,
+    "non-suicide": Label.SAFE,
+    "non-suicidal": Label.SAFE,
+    "not suicidal": Label.SAFE,
+    "self.depression": Label.SAFE,
+    "self.anxiety": Label.SAFE,
+    "self.bipolar": Label.SAFE,
+    "self.offmychest": Label.SAFE,
+    "unsafe": Label.UNSAFE,
+    "suicide": Label.UNSAFE,
+    "suicidal": Label.UNSAFE,
+    "self.suicidewatch": Label.UNSAFE,
+}
+
+
+def map_label(value: str | None, label_values: Mapping[str, Label | None] | None = None) -> Label | None:
+    """The reference label a value stands for, or None when that is not certain.
+
+    ``label_values`` is what a person confirmed for this file; its keys are values exactly as they stand there
+    and come first (None: stands for no label). Ordinal scales ("low", "3") are only ever mapped that way.
+
+    >>> map_label("SAFE"), map_label("unsfae"), map_label("1")
+    (<Label.SAFE: 'safe'>, None, None)
+    """
+    if value is None:
+        return None
+    if label_values is not None and value in label_values:
+        return label_values[value]
+    return _KNOWN.get(value.strip().casefold().replace("_", "-"))
+
+
+def propose_label_values(seen: Iterable[str]) -> dict[str, Label]:
+    """Values of one file that stand for a label. What a number means only a person knows, or the file's own names.
+
+    >>> propose_label_values(["0", "1", "safe"])
+    {'safe': <Label.SAFE: 'safe'>}
+    """
+    mapped = {value: map_label(value) for value in sorted(value for value in seen if value.strip())}
+    return {value: label for value, label in mapped.items() if label is not None}
+
+
+def label_of(cell: str | None) -> str | None:
+    """The label in a cell, also where it is written as a list or as Label Studio's choices; None for none, and for what
+    is no label.
+
+    >>> label_of('["safe"]'), label_of('{"choices": ["b", "a"]}'), label_of("[]"), label_of('[{"start": 0}]')
+    ('safe', 'b, a', None, None)
+    """
+    bare = (cell or "").strip()
+    if not bare.startswith(("[", "{")):
+        return cell
+    found: object = parsed_list(bare)
+    if found is None:
+        try:
+            found = json.loads(bare)
+        except (ValueError, RecursionError):
+            return cell
+    if isinstance(found, dict):
+        found = found.get("choices")
+    if not isinstance(found, list) or not all(isinstance(one, str | int | float) for one in found):
+        return None
+    return ", ".join(str(one) for one in found) or None
+
 
 _VERSION = 1
 
@@ -108,3 +508,16 @@ def pairs(words: str, meanings: Collection[str], option: str) -> Iterator[tuple[
             raise ValueError(f"{option}: {words[at:].strip()!r} is none of {shown}")
         yield found[1], found[2].casefold()
         at = found.end()
+
+
+DIFFERENT = " | "
+"""Stands between labels that annotators did not agree on."""
+
+
+def agreed_value(words: Iterable[str]) -> str | None:
+    """The value that all of them are, else the different ones beside each other; None for none.
+
+    >>> agreed_value(["safe", "safe"]), agreed_value(["b", "a"]), agreed_value([])
+    ('safe', 'a | b', None)
+    """
+    return DIFFERENT.join(sorted(set(words))) or None

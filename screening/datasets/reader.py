@@ -7,22 +7,23 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from screening.datasets.annotated import decided
-from screening.datasets.arrow import find_arrow, read_arrow
-from screening.datasets.columns import TRANSCRIPT, ColumnMapping, KnownDataset, recognise
-from screening.datasets.conversations import join_turns
+from screening.datasets.columnar import find_arrow, read_arrow
+from screening.datasets.conversations import is_transcript, join_turns
 from screening.datasets.delimited import find_layout, read_delimited
-from screening.datasets.encoding import Encoding, detect_encoding, open_text
-from screening.datasets.file_profile import FileProfile, UnreadColumns, chosen_mapping, keys_of, survey
-from screening.datasets.inspect_log import is_inspect_log, read_inspect_log
-from screening.datasets.json_rows import json_format, read_json
-from screening.datasets.labels import propose_label_values
-from screening.datasets.limits import limited, most_characters
-from screening.datasets.records import CELL_LIMIT, BlankLine, Reason, Record
-from screening.datasets.refused import ColumnsUnclear, FileRefused
-from screening.datasets.row_validation import Receive, Row, judge_row
-from screening.datasets.source import FileFormat, Source, is_workbook
-from screening.datasets.turns import is_transcript
+from screening.datasets.json_rows import decided, is_inspect_log, json_format, read_inspect_log, read_json
+from screening.datasets.mapping import TRANSCRIPT, ColumnMapping, KnownDataset, propose_label_values, recognise
+from screening.datasets.rows import CELL_LIMIT, BlankLine, Reason, Receive, Record, limited, most_characters
+from screening.datasets.sources import (
+    ColumnsUnclear,
+    Encoding,
+    FileFormat,
+    FileRefused,
+    Source,
+    detect_encoding,
+    is_workbook,
+    open_text,
+)
+from screening.datasets.validation import FileProfile, Row, UnreadColumns, chosen_mapping, judge_row, keys_of, survey
 from screening.datasets.workbook import find_sheet, read_workbook
 from screening.labels import Label
 from screening.text.received import receive

@@ -1,12 +1,187 @@
-"""Rows of a file from the reader to the tables: accepted as a case, or rejected with why."""
+"""Rows of a file: as they were read, and as accepted cases or rejected with why."""
 
-from collections.abc import Iterable, Iterator
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
-from screening.datasets.export import csv_lines
+from screening.datasets.sources import FileRefused, Source, size_of
 from screening.labels import Label
+from screening.settings import FILE_LIMITS
 from screening.text.conversation import Thread
 from screening.text.received import ReceivedText
+
+CELL_LIMIT, COLUMN_LIMIT = FILE_LIMITS.row, FILE_LIMITS.columns
+
+
+class Reason(StrEnum):
+    """Why a row was rejected."""
+
+    EXTRA_CELLS = "extra_cells"
+    MISSING_CELLS = "missing_cells"
+    ROWS_MERGED = "rows_merged"
+    HEADER_REPEATED = "header_repeated"
+    DESCRIBES_COLUMNS = "describes_columns"
+    NOT_JSON = "not_json"
+    NOT_AN_OBJECT = "not_an_object"
+    REPEATED_KEY = "repeated_key"
+    NO_TEXT = "no_text"
+    NOT_A_TEXT = "not_a_text"
+    EMPTY_TEXT = "empty_text"
+    PLACEHOLDER = "placeholder"
+    NO_ID = "no_id"
+    UNUSABLE_ID = "unusable_id"
+    DUPLICATE = "duplicate"
+    NOT_A_CONVERSATION = "not_a_conversation"
+    TURN_WITHOUT_ROLE = "turn_without_role"
+    TURN_WITHOUT_ORDER = "turn_without_order"
+    TOO_MANY_TURNS = "too_many_turns"
+    NO_JUDGED_TURN = "no_judged_turn"
+
+
+STRUCTURAL: frozenset[Reason] = frozenset(
+    {
+        Reason.EXTRA_CELLS,
+        Reason.MISSING_CELLS,
+        Reason.ROWS_MERGED,
+        Reason.NOT_JSON,
+        Reason.NOT_AN_OBJECT,
+        Reason.REPEATED_KEY,
+    }
+)
+"""Reasons that cast doubt on the file when most rows have them."""
+
+_REMOVED = re.compile(
+    r"[\[(<]\s*(?:(?:message|comment|post|content|text|tweet|turn)\s+)?"
+    r"(?:deleted|removed|redacted|unavailable|withheld)(?:\s+by\s+(?:the\s+)?(?:user|author|poster|sender|reddit|twitter|moderators?|mods?|admins?|administrators?))?\s*[\])>]"
+    r"|redacted|(?:this message was deleted|you deleted this message)\.?"
+    r"|[\[(<]?(?:image|photo|picture|video|audio|voice message|sticker|gif|document|media|file|contact card)"
+    r" (?:omitted|not included)[\])>]?",
+    re.IGNORECASE,
+)
+_LOST = re.compile(
+    r"<attached: [^<>\n]+>|<media omitted>|\(file attached\)|(?:^|\n)(?:image|video|audio|sticker|gif) omitted\s*$"
+    r"|[\[(](?:message |text )?(?:truncated|clipped|cut off|continued)[\])]\s*$",
+    re.IGNORECASE,
+)
+_FORMAT = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+
+
+def is_placeholder(text: str) -> bool:
+    """Whether it is what sites and messengers write in place of a text that was removed or is none.
+
+    >>> [is_placeholder(one) for one in ("[deleted]", "[ Removed by Reddit ]", "\u200eimage omitted", "removed it")]
+    [True, True, True, False]
+    """
+    return _REMOVED.fullmatch(_FORMAT.sub("", text).strip()) is not None
+
+
+def is_cut(text: str) -> bool:
+    """Whether it says of itself that a part of it is no text, or missing.
+
+    >>> is_cut("see you <attached: 1.jpg>"), is_cut("and then I [truncated]"), is_cut("see you")
+    (True, True, False)
+    """
+    return _LOST.search(_FORMAT.sub("", text)) is not None
+
+
+Fields = dict[str, str | None]
+"""Cells by column name; None is a value the file says is missing (JSON null)."""
+
+
+class NestedValue(str):
+    """The JSON of a list or an object that stands where one value was expected."""
+
+    __slots__ = ()
+
+
+class Formula(str):
+    """A formula of a workbook without a value beside it: it stands as it is written."""
+
+    __slots__ = ()
+
+
+def cell_of(value: object) -> str | None:
+    """A value as a cell: texts as they are, truth values and numbers as they are written, what has parts as JSON.
+
+    Bytes are text in UTF-8; what does not fit stands as in a text file, as lone surrogates.
+    """
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        return _plain_text(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | dict):
+        return NestedValue(json.dumps(value, ensure_ascii=False, default=_plain_text))
+    return None if value != value else str(value)  # a bare NaN is a missing value
+
+
+def _plain_text(value: object) -> str:
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
+
+
+def single(fields: Mapping[str, str | None], name: str | None) -> str | None:
+    """The one value in a column; None where there is none, or a list or an object."""
+    cell = fields.get(name) if name is not None else None
+    return None if isinstance(cell, NestedValue) else cell
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One data row (numbered from 1) at a physical line (from 1), with its cells or what is wrong with it."""
+
+    row: int
+    line: int
+    fields: Fields | None
+    problem: Reason | None = None
+    detail: str = ""
+    cells: tuple[str, ...] = ()
+    """The cells of a row that does not fit, as they stand; their columns are in doubt, the first one's is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlankLine:
+    """A line without cells: not a row, but counted."""
+
+    line: int
+
+
+def most_characters(source: Source) -> int:
+    """Of all cells of this file together.
+
+    >>> most_characters(b"id,text"), most_characters(b"a" * 1_000_000)
+    (20000000, 100000000)
+    """
+    expanded = max(FILE_LIMITS.characters_unquestioned, FILE_LIMITS.expansion * size_of(source))
+    return min(FILE_LIMITS.characters, expanded)
+
+
+def limited(
+    records: Iterable[Record | BlankLine], most: int, *, longest: int | None = FILE_LIMITS.row
+) -> Iterator[Record | BlankLine]:
+    """The same records. FileRefused, with the row, where they are more or longer than is read."""
+    characters = 0
+    for one in records:
+        if isinstance(one, Record):
+            cells = one.cells if one.fields is None else one.fields.values()
+            length = sum(getattr(cell, "characters", len(cell)) for cell in cells if cell)
+            characters += length
+            if longest is not None and length > longest:
+                raise FileRefused(f"row {one.row} holds more than {longest:,} characters.", line=one.line)
+            if characters > most:
+                raise _too_large(one.row, most)
+            if one.row > FILE_LIMITS.rows:
+                raise FileRefused(f"The file has more than {FILE_LIMITS.rows:,} rows. Send it in parts.")
+        yield one
+
+
+def _too_large(row: int, most: int) -> FileRefused:
+    return FileRefused(
+        f"Up to row {row:,} the file unpacks to more than {most:,} characters. At most {FILE_LIMITS.characters:,} are "
+        f"read, and at most {FILE_LIMITS.expansion} times what the file has in bytes. Send it in parts, as CSV."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +218,4 @@ class RejectedRow:
     original_json: str | None = None
 
 
-REJECTED_COLUMNS: tuple[str, ...] = ("row", "line", "id", "reason", "detail", "original")
-
-
-def rejected_csv(rows: Iterable[RejectedRow], *, byte_order_mark: bool = True) -> Iterator[str]:
-    """The rejected rows as lines of a CSV file a spreadsheet can open without running anything."""
-    return csv_lines(
-        REJECTED_COLUMNS,
-        ((row.row, row.line, row.external_id, str(row.reason), row.detail, row.original_json) for row in rows),
-        byte_order_mark=byte_order_mark,
-    )
+Receive = Callable[[str], ReceivedText]

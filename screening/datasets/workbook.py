@@ -17,10 +17,9 @@ from typing import IO, Any
 from xml.etree import ElementTree
 from xml.parsers import expat
 
-from screening.datasets.columns import normalised_name, unique_names
-from screening.datasets.records import COLUMN_LIMIT, BlankLine, Fields, Formula, Reason, Record
-from screening.datasets.refused import FileRefused
-from screening.datasets.source import Source, open_source
+from screening.datasets.mapping import normalised_name, unique_names
+from screening.datasets.rows import COLUMN_LIMIT, BlankLine, Fields, Formula, Reason, Record
+from screening.datasets.sources import FileRefused, Source, open_source
 from screening.settings import FILE_LIMITS
 
 EXACT_NUMBER = 10**15

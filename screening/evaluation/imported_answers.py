@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from screening.datasets.annotated import content_text
-from screening.datasets.inspect_log import is_inspect_log, sample_files
+from screening.datasets.json_rows import content_text, is_inspect_log, sample_files
 from screening.labels import Label
 from screening.models.wire import Expected, SeenIds, completion_draw, message_draw
 from screening.pipeline.draws import LABEL_WORDS, Answer, Draw, Usage, read_answer, unusable

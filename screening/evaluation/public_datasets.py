@@ -17,13 +17,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Literal
 
-from screening.datasets.columns import normalised_name
-from screening.datasets.labels import map_label
+from screening.datasets.mapping import map_label, normalised_name
 from screening.datasets.reader import Table, file_layout, read_table
-from screening.datasets.records import Fields, Record
-from screening.datasets.refused import FileRefused
-from screening.datasets.rows import NewCase
-from screening.datasets.source import Source
+from screening.datasets.rows import Fields, NewCase, Record
+from screening.datasets.sources import FileRefused, Source
 from screening.evaluation.recording import Item
 from screening.labels import LABELS, Label
 from screening.pipeline.draws import ScreenedText, screened_thread

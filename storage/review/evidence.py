@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, String, and_, bindparam, select, update
 
-from screening.datasets.columns import names_people
+from screening.datasets.mapping import names_people
 from screening.review.actors import Acting
 from screening.review.policy import Action, require
 from screening.review.triage import Tier

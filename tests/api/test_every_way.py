@@ -11,11 +11,17 @@ from sqlalchemy import select
 from commands.file_options import add_mapping_options, mapped_table
 from jobs.intake import receiver
 from pages.batches.file_check import check, profile, read_mapped
-from screening.datasets.columns import ColumnMapping, ConversationReading, Shape
-from screening.datasets.mapping import FileMapping, mapping_json, read_mapping
+from screening.datasets.mapping import (
+    ColumnMapping,
+    ConversationReading,
+    FileMapping,
+    Shape,
+    mapping_json,
+    read_mapping,
+)
 from screening.datasets.reader import Table
-from screening.datasets.refused import FileRefused
 from screening.datasets.rows import NewCase
+from screening.datasets.sources import FileRefused
 from screening.labels import Label
 from screening.settings import Settings
 from screening.text.conversation import Role

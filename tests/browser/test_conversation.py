@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from sqlalchemy import delete, select, update
 
-from screening.datasets.columns import ColumnMapping, ConversationReading, Shape
+from screening.datasets.mapping import ColumnMapping, ConversationReading, Shape
 from screening.datasets.reader import read_table
 from screening.datasets.rows import NewCase
 from screening.review.triage import Tier

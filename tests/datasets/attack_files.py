@@ -12,7 +12,7 @@ import pyarrow.feather as feather
 import pyarrow.parquet as pq
 
 from screening.datasets.reader import read_table
-from screening.datasets.refused import FileRefused
+from screening.datasets.sources import FileRefused
 
 _MAIN = b"http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 _SHEET = b'<row><c t="s"><v>0</v></c></row>'

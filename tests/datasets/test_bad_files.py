@@ -7,9 +7,8 @@ import pytest
 
 from screening.datasets import delimited
 from screening.datasets.reader import Table, read_table
-from screening.datasets.records import Reason
-from screening.datasets.refused import ColumnsUnclear, FileRefused
-from screening.datasets.rows import NewCase, RejectedRow
+from screening.datasets.rows import NewCase, Reason, RejectedRow
+from screening.datasets.sources import ColumnsUnclear, FileRefused
 from screening.labels import Label
 from screening.text.received import original_text
 

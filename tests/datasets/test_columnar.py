@@ -6,7 +6,7 @@ import json
 import pandas as pd
 
 from pages.ui.downloads import RELABELLED, export
-from screening.datasets.columnar import parquet_parts
+from screening.datasets.export import parquet_parts
 from screening.datasets.reader import read_table
 from screening.datasets.rows import NewCase
 from storage.research.relabelled import ReaderRating, RelabelledRow

@@ -7,12 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from screening.datasets.columns import ColumnMapping, ConversationReading, Shape, propose_mapping
-from screening.datasets.mapping import FileMapping, mapping_json, read_mapping
+from screening.datasets.mapping import (
+    ColumnMapping,
+    ConversationReading,
+    FileMapping,
+    Shape,
+    mapping_json,
+    propose_mapping,
+    read_mapping,
+)
 from screening.datasets.reader import Table, read_table
-from screening.datasets.records import Reason
-from screening.datasets.refused import ColumnsUnclear, FileRefused
-from screening.datasets.rows import NewCase, RejectedRow
+from screening.datasets.rows import NewCase, Reason, RejectedRow
+from screening.datasets.sources import ColumnsUnclear, FileRefused
 from screening.text.conversation import MOST_TURNS, Judged, Question, Role
 from screening.text.flags import Flag
 from screening.text.injection import injection_flags

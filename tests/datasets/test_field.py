@@ -7,11 +7,10 @@ import pyarrow as pa
 import pytest
 
 from pages.ui.labels import ERROR_WORDS
-from screening.datasets.columns import ColumnMapping, ConversationReading, Shape
+from screening.datasets.mapping import ColumnMapping, ConversationReading, Shape
 from screening.datasets.reader import read_table
-from screening.datasets.records import Reason
-from screening.datasets.refused import ColumnsUnclear, FileRefused
-from screening.datasets.rows import NewCase, RejectedRow
+from screening.datasets.rows import NewCase, Reason, RejectedRow
+from screening.datasets.sources import ColumnsUnclear, FileRefused
 from screening.labels import Label
 from screening.pipeline.engine import Reason as Ended
 from screening.text.conversation import Judged, Role

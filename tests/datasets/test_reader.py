@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 from openpyxl import Workbook
 
 from screening.datasets import reader
-from screening.datasets.columns import ColumnMapping, KnownDataset, propose_mapping
+from screening.datasets.export import rejected_csv
+from screening.datasets.mapping import ColumnMapping, KnownDataset, propose_mapping
 from screening.datasets.reader import FileLayout, read_table
-from screening.datasets.records import BlankLine, Reason, Record
-from screening.datasets.refused import ColumnsUnclear, FileRefused
-from screening.datasets.rows import NewCase, RejectedRow, rejected_csv
-from screening.datasets.source import FileFormat, Source
+from screening.datasets.rows import BlankLine, NewCase, Reason, Record, RejectedRow
+from screening.datasets.sources import ColumnsUnclear, FileFormat, FileRefused, Source
 from screening.labels import Label
 from screening.settings import FILE_LIMITS
 from screening.text.flags import Flag
@@ -396,7 +395,7 @@ def test_a_bomb_is_refused_before_it_takes_memory(
 ) -> None:
     """What the reading takes is measured, not what the file unpacks to."""
     small = FILE_LIMITS.model_copy(update={"characters": 20_000_000 if "tight" in sentence else 2_000_000})
-    monkeypatch.setattr("screening.datasets.source.FILE_LIMITS", small)
+    monkeypatch.setattr("screening.datasets.sources.FILE_LIMITS", small)
     content = make()
     tracemalloc.start()
     try:

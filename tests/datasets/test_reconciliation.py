@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening.datasets.reader import read_table
-from screening.datasets.refused import FileRefused
 from screening.datasets.rows import NewCase
+from screening.datasets.sources import FileRefused
 from screening.text.received import original_text
 
 PIECES = st.sampled_from([b"id,text\n", b"1,", b"2,", b"a", b'"', b",", b"\n", b"\r\n", b"\r", b";", b"\t", b" ",

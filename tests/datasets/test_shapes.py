@@ -11,12 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from openpyxl import Workbook
 
-from screening.datasets.columns import ColumnMapping
-from screening.datasets.mapping import FileMapping, find_column, mapping_json, read_mapping
+from screening.datasets.mapping import ColumnMapping, FileMapping, find_column, mapping_json, read_mapping
 from screening.datasets.reader import Table, read_table
-from screening.datasets.records import Reason
-from screening.datasets.refused import ColumnsUnclear, FileRefused
-from screening.datasets.rows import NewCase, RejectedRow
+from screening.datasets.rows import NewCase, Reason, RejectedRow
+from screening.datasets.sources import ColumnsUnclear, FileRefused
 from screening.labels import Label
 from screening.text.flags import Flag
 from screening.text.received import original_text

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from screening.datasets.export import csv_lines
-from screening.datasets.refused import FileRefused
+from screening.datasets.sources import FileRefused
 from screening.evaluation.public_datasets import EvaluationData, LabelOf, Screened, load_aegis, load_swmh
 from screening.labels import Label
 from screening.text.received import text_sha256

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from screening.datasets.reader import read_table
-from screening.datasets.refused import FileRefused
 from screening.datasets.rows import NewCase
+from screening.datasets.sources import FileRefused
 from screening.labels import Outcome
 from screening.models.anthropic import AnthropicSampler
 from screening.models.settings import ModelSettings

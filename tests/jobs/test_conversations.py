@@ -8,7 +8,7 @@ import pytest
 
 from commands.__main__ import main
 from jobs.intake import receiver
-from screening.datasets.columns import ColumnMapping, ConversationReading, Shape
+from screening.datasets.mapping import ColumnMapping, ConversationReading, Shape
 from screening.datasets.reader import read_table
 from screening.datasets.rows import NewCase
 from screening.models.settings import Dialect, ModelSettings

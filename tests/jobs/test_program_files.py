@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
-from screening.datasets.columns import ColumnMapping
-from screening.datasets.mapping import FileMapping, mapping_json
+from screening.datasets.mapping import ColumnMapping, FileMapping, mapping_json
 from screening.labels import Label
 from screening.review.actors import LOCAL_USER
 from storage.batches.intake import takes_rows

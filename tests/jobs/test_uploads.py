@@ -12,7 +12,7 @@ import pytest
 
 from jobs import uploads
 from jobs.uploads import KEPT_S, Upload
-from screening.datasets.columns import ColumnMapping
+from screening.datasets.mapping import ColumnMapping
 from screening.labels import Label
 
 MAPPING = ColumnMapping(text="text", id="id")
