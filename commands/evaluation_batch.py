@@ -1,6 +1,7 @@
 """An experiment's draws as a batch in a database: kept for good, continued by the worker, shown on the pages."""
 
 import sys
+from dataclasses import replace
 from functools import partial
 
 from commands.one_batch import screen_batch
@@ -25,7 +26,9 @@ RECORDING = chain("recording", SuccessiveElimination(budget=max(BUDGETS), delta=
 
 
 async def record_as_batch(url: str, data: EvaluationData, settings: Settings) -> DrawBook:
-    """Screen the data set as a batch of this database, and give back its draws. A case that fails stays pending."""
+    """Screen the data set as a batch of this database, and give back its draws. A case that fails stays pending; rows
+    that no model may be shown follow the others in the batch, so that a person sees them.
+    """
     db = Database(url)
     try:
         db.prepare()
@@ -37,13 +40,13 @@ async def record_as_batch(url: str, data: EvaluationData, settings: Settings) ->
         f"batch {batch_id}: {count_of(recorded.book.draws, 'draw')} kept, {count_of(recorded.pending, 'text')} pending",
         file=sys.stderr,
     )
-    return recorded.book
+    return replace(recorded.book, cases=len(data.items))
 
 
 def _take_in(db: Database, data: EvaluationData, settings: Settings, agents: Agents) -> str:
     intake = {"provenance": data.provenance, "steps": [list(step) for step in data.steps], **data.sample}
     request = BatchRequest(name=data.title, pipeline=RECORDING, reach=Reach.COUNT, intake=intake)
     batch_id = open_batch(db, LOCAL_USER, request, settings, agents, system_clock)
-    add_rows(db, batch_id, renumbered(data.rows), system_clock())
+    add_rows(db, batch_id, renumbered((*data.rows, *data.left_out)), system_clock())
     close_intake(db, LOCAL_USER.at(system_clock()), batch_id)
     return batch_id

@@ -22,6 +22,7 @@ from screening.evaluation.conditions import (
 )
 from screening.evaluation.draw_file import draw_lines
 from screening.evaluation.experiments import (
+    ConditionResult,
     Drawn,
     Measured,
     consistent_misses,
@@ -38,6 +39,7 @@ from screening.evaluation.replay import OUTCOMES, Record
 from screening.labels import Label, Outcome
 from screening.models.simulated import SimulatedSampler
 from screening.pipeline.draws import SamplerError
+from screening.pipeline.engine import Guard
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from storage.database import Database
@@ -84,13 +86,19 @@ def ask_of(db: Database, actor: Actor, batch_id: str) -> Ask:
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Experiment:
     """A batch's draws ready for replay. ``made`` are draws of the same simulated agents that were not recorded;
-    ``recorded`` is the record without them.
+    ``recorded`` is the record without them. ``not_shown`` are the cases that no model may be shown: every condition
+    escalates them.
     """
 
     batch: RecordedColumns
     drawn: Drawn
     recorded: Record
     made: int
+    not_shown: Mapping[int, Guard]
+
+    def measure(self, condition: Condition) -> ConditionResult:
+        """The condition replayed on the draws."""
+        return self.drawn.measure(condition, self.not_shown)
 
     @property
     def own(self) -> Condition:
@@ -174,7 +182,9 @@ def _experiment(db: Database, ask: Ask, batch: RecordedColumns) -> Experiment:
     same = dict(agents.describe()) == dict(batch.configuration.sampler)
     made = _draw_on(db, ask, agents) if same and len(batch.rows) <= MOST_EXTENDED else None
     drawn, number = made or (batch.drawn, 0)
-    return Experiment(batch=batch, drawn=drawn, recorded=batch.drawn.record, made=number)
+    guards = guards_in(db, ask.actor, ask.batch_id, batch.rows)
+    not_shown = {place: guard for place, guard in guards.items() if guard.refuse_screening is not None}
+    return Experiment(batch=batch, drawn=drawn, recorded=batch.drawn.record, made=number, not_shown=not_shown)
 
 
 def _draw_on(db: Database, ask: Ask, agents: SimulatedSampler) -> tuple[Drawn, int] | None:
@@ -214,7 +224,7 @@ def _replay(found: Experiment) -> _Replayed:
     conditions = (*paper_conditions(), *our_conditions())
     for number, condition in enumerate(conditions, start=1):
         tell(f"Replaying condition {number} of {len(conditions)}")
-        result = found.drawn.measure(condition)
+        result = found.measure(condition)
         measured.append(result.summary)
         compared.append(outcomes_by_case(result))
     return _Replayed(measured=tuple(measured), told=tuple(compared))
@@ -233,7 +243,7 @@ def sweep_budgets(db: Database, ask: Ask, rule: Rule) -> tuple[tuple[int, ...], 
     sweep = budget_conditions(rule)
     for number, (_, condition) in enumerate(sweep, start=1):
         tell(f"Replaying budget {number} of {len(sweep)}")
-        results.append(found.drawn.measure(condition).summary)
+        results.append(found.measure(condition).summary)
     return tuple(budget for budget, _ in sweep), tuple(results)
 
 

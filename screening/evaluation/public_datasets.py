@@ -24,8 +24,8 @@ from screening.datasets.sources import FileRefused, Source
 from screening.evaluation.recording import Item
 from screening.labels import LABELS, Label
 from screening.pipeline.draws import ScreenedText, screened_thread
-from screening.text.flags import Flag
-from screening.text.received import ReceivedText, receive, text_sha256
+from screening.text.flags import REFUSES_SCREENING, Flag
+from screening.text.received import receive, text_sha256
 
 Format = Literal["aegis", "swmh", "csv"]
 Files = Iterable[tuple[str, Source]]
@@ -36,6 +36,14 @@ SEED = 42
 CALL = "DataFrame.groupby('label').sample(n={n}, random_state={seed}) on the files' rows in the order given"
 SHARES: Mapping[str, Label] = {f"p_{label}": label for label in LABELS}
 """Columns that give simulated agents' label distribution for a row: p_safe, p_unsafe, p_escalate."""
+
+
+LEFT_OUT: Mapping[Flag, str] = {
+    Flag.EMPTY: "left to a person: empty but for what shows nothing",
+    Flag.ROW_REJECTED: "left to a person: cannot be read as it should, and states a risk",
+    Flag.TOO_LONG: "left to a person: longer than a model is shown",
+}
+MOST_NAMED = 20
 
 
 class LabelOf(StrEnum):
@@ -56,7 +64,7 @@ class Screened(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationData:
     """The items with the rows that they were read from, rows left after each step, the labels' provenance, and the
-    group of special interest, if any.
+    group of special interest, if any. ``left_out`` are the rows that no model may be shown: only a person can tell.
 
     ``distributions`` are the known label distributions by text, where the file gives them. ``sample`` says how the
     rows were drawn from the files: the call, and the hash of every text drawn.
@@ -64,6 +72,7 @@ class EvaluationData:
 
     title: str
     rows: tuple[NewCase, ...]
+    left_out: tuple[NewCase, ...]
     items: tuple[Item, ...]
     steps: tuple[tuple[str, int], ...]
     provenance: str
@@ -226,7 +235,7 @@ def _table(path: Path, table: Table, subset: str | None) -> EvaluationData:
         if column is None
         else f"column “{column}” of the file; who gave the labels is not stated",
         subset=subset,
-        distributions=_distributions(path, table, {row.row: _shown(row) for row in rows}),
+        distributions=_distributions(path, table, {row.row: _shown(row) for row in rows if _why_left_out(row) is None}),
     )
 
 
@@ -267,15 +276,18 @@ def _screenable(
     distributions: Mapping[ScreenedText, Mapping[Label, float]] | None = None,
     sample: Mapping[str, object] | None = None,
 ) -> EvaluationData:
-    """The data set without texts that no model may be shown (too long, or nothing left of them), and that step."""
-    kept = [row for row in rows if not any(each.refuses_screening for each in _received(row))]
+    """The data set, its rows that no model may be shown apart, with a step for each reason."""
+    judged = [(row, _why_left_out(row)) for row in rows]
+    kept = [row for row, why in judged if why is None]
+    reasons = Counter(why for _, why in judged if why is not None)
     return EvaluationData(
         title=title,
         rows=tuple(kept),
+        left_out=tuple(row for row, why in judged if why is not None),
         items=tuple(
             Item(id=row.external_id, text=_shown(row), reference=row.reference, group=row.group) for row in kept
         ),
-        steps=(*steps, ("short enough to be screened", len(kept))),
+        steps=(*steps, *reasons.items(), ("that agents are asked about", len(kept))),
         provenance=provenance,
         subset=subset,
         distributions=distributions or {},
@@ -283,8 +295,11 @@ def _screenable(
     )
 
 
-def _received(row: NewCase) -> tuple[ReceivedText, ...]:
-    return (row.text,) if row.reply is None else (row.text, row.reply)
+def _why_left_out(row: NewCase) -> str | None:
+    """Why no model may be shown the row; None where one may be."""
+    flags = row.text.flags | (row.reply.flags if row.reply else frozenset())
+    refusing = sorted(flags & REFUSES_SCREENING)
+    return LEFT_OUT[refusing[0]] if refusing else None
 
 
 def _count_names(names: Mapping[str, int]) -> str:
@@ -296,6 +311,10 @@ def announcement(data: EvaluationData) -> Iterator[str]:
     """What a person should know of how the data set came about."""
     for name, rows in data.steps:
         yield f"{rows:>8,}  {name}"
+    if data.left_out:
+        names = ", ".join(row.external_id for row in data.left_out[:MOST_NAMED])
+        more = f" and {len(data.left_out) - MOST_NAMED:,} more" if len(data.left_out) > MOST_NAMED else ""
+        yield f"NOT SCREENED: {names}{more}. With --database they are in its queue; else nobody sees them but you."
     labels = Counter(str(item.reference) if item.reference else "without a reference" for item in data.items)
     yield f"reference labels: {_count_names(labels)}; from {data.provenance}"
 

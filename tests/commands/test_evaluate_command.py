@@ -14,6 +14,7 @@ from openpyxl import Workbook
 from sqlalchemy import select
 
 from commands.__main__ import main
+from jobs.evaluating import ask_of, evaluate_batch
 from pages.ui.downloads import RELABELLED
 from screening.pipeline.config import chain
 from screening.pipeline.files import write_pipeline
@@ -22,7 +23,7 @@ from screening.stopping.rules import MajorityVote
 from storage.batches.batches import list_batches
 from storage.database import Database
 from storage.research.recorded_draws import recorded_batch
-from storage.schema import cases
+from storage.schema import cases, inbox_entries
 from tests.jobs.processes import ROOT, wait_for
 from tests.processes import usual_handlers
 
@@ -267,21 +268,32 @@ def test_with_a_database_the_draws_are_a_batch_and_the_table_is_the_same(
 ) -> None:
     lines = [
         "id,text,label,url",
+        "d,I want to die tonight.,unsafe,chat/8,one cell too many",
         "a,Had soup for lunch and went for a walk.,safe,",
         "b,I want to die tonight.,unsafe,chat/7",
+        "e,,safe,",
+        "c,Nice weather at the lake today.,safe,",
     ]
-    (tmp_path / "posts.csv").write_text("\n".join([*lines, "c,Nice weather at the lake today.,safe,"]) + "\n", "utf-8")
+    (tmp_path / "posts.csv").write_text("\n".join(lines) + "\n", "utf-8")
     url = f"sqlite:///{tmp_path / 'kept.db'}"
     plain = evaluated(capsys, tmp_path / "posts.csv", "--format", "csv", "--sampler", "simulated")
     place = ("--where-column", "url", "--database", url)
     kept = evaluated(capsys, tmp_path / "posts.csv", "--format", "csv", "--sampler", "simulated", *place)
-    assert kept == plain
+    assert main(["evaluate", str(tmp_path / "posts.csv"), "--format", "csv", "--conditions", "MV n=1"]) == 0
+    assert "NOT SCREENED: d. " in capsys.readouterr().err
+    assert kept == plain and {row["n"] for row in kept.values()} == {3}
     db = Database(url)
     (batch,) = list_batches(db, LOCAL_USER)
     recorded = recorded_batch(db, LOCAL_USER, batch.id)
-    assert [item.id for item in recorded.items] == ["a", "b", "c"] and recorded.pending == 0
-    assert db.values(select(cases.c.where_to_act).order_by(cases.c.row)) == [None, "chat/7", None]
+    assert [item.id for item in recorded.items] == ["a", "b", "c", "d"] and recorded.pending == 0
+    assert db.values(select(cases.c.where_to_act).order_by(cases.c.row)) == [None, "chat/7", None, None]
     assert recorded.book.draws >= 3 * 72 and "not stated" in recorded.intake["provenance"]
+    assert ["left to a person: cannot be read as it should, and states a risk", 1] in recorded.intake["steps"]
+    in_queue = select(cases.c.external_id, cases.c.not_screened).join(inbox_entries).order_by(cases.c.row)
+    ids, reasons = zip(*db.rows(in_queue), strict=True)
+    assert ids == ("b", "d") and reasons[0] is None and reasons[1]
+    found = evaluate_batch(db, ask_of(db, LOCAL_USER, batch.id))  # what no model was shown leaves no condition short
+    assert len(found.comparable) == len(found.results) and {each.metrics.n for each in found.results} == {3}
     db.close()
     assert (
         main(["evaluate", str(tmp_path / "posts.csv"), "--format", "csv", "--database", url, "--sampler", "none"]) == 2

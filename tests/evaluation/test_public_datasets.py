@@ -60,7 +60,7 @@ def test_what_is_left_of_aegis_at_each_step() -> None:
         ("first row of each id", 4),
         ("with a prompt and response to screen", 4),
         ("of them with repaired Unicode", 1),
-        ("short enough to be screened", 4),
+        ("that agents are asked about", 4),
     )
     rows = {one.external_id: one for one in found.rows}
     assert [item.id for item in found.items] == list(rows) == ["a", "b", "g", "h"]
