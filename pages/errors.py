@@ -1,36 +1,75 @@
-"""Where the AI and the labels differ: a confusion matrix whose cells open their cases."""
+"""Where the AI and the labels differ: a confusion matrix whose cells open their cases, and its metrics."""
 
+from collections.abc import Mapping
+from functools import partial
+
+import pandas as pd
 import streamlit as st
+from pandas.io.formats.style import Styler
 
-from pages.research import confusion_matrix as matrix
 from pages.research.case_filters import filters
 from pages.research.case_list import case_list
 from pages.research.choices import choose_batch, provenance
 from pages.ui import context
 from pages.ui.compute import compute
 from pages.ui.downloads import relabelled_files, show_export
-from pages.ui.widgets import unique_labels
+from pages.ui.widgets import results_address, unique_labels
+from screening.evaluation.metrics import Metrics, Proportion, from_counts
+from screening.evaluation.tables import rate_text
+from screening.labels import Label, Outcome
 from screening.review.policy import Action, is_allowed, require
 from screening.text.display import visible
 from screening.words import count_of
 from storage.batches.batches import BatchSummary
+from storage.batches.counts import PENDING
 from storage.research.cells import groups
-from storage.research.confusion import Labels, confusions
+from storage.research.confusion import Confusions, Counts, Labels, confusions
 from storage.research.listed import Cell
 from storage.research.standing import batch_now
+
+REFERENCES: Mapping[str, str] = {Label.SAFE.value: "Original label safe", Label.UNSAFE.value: "Original label unsafe"}
+OUTCOMES: Mapping[str, str] = {
+    Outcome.SAFE.value: "Labeled safe",
+    Outcome.UNSAFE.value: "Labeled unsafe",
+    Outcome.HUMAN_REVIEW.value: "Escalated",
+    PENDING: "Pending",
+}
+CELLS: Mapping[tuple[str, str], tuple[str, str, str]] = {  # what each is; its rgb on light, on dark
+    ("safe", "safe"): ("true negative", "29,122,70", "87,189,134"),
+    ("unsafe", "unsafe"): ("true positive", "29,122,70", "87,189,134"),
+    ("safe", "unsafe"): ("false positive", "180,83,9", "232,154,76"),
+    ("unsafe", "safe"): ("false negative", "180,35,24", "240,121,111"),
+}
+LABELS: Mapping[Labels, str] = {"original": "Original labels", "adjudicated": "Final labels"}
 
 db, person = context.database(), context.actor()
 require(person, Action.VIEW_RESULTS)
 
 
-def chosen_cell(counts: matrix.Counts, key: str) -> tuple[str, str] | None:
+def matrix(counts: Counts, *, dark: bool) -> Styler:
+    """The matrix as a styled table: every decided cell says in words what it is, and its tint its share of the row."""
+    words, tints = pd.DataFrame(index=pd.Index(list(REFERENCES.values()), name="Original label ↓ outcome →")), {}
+    for outcome, title in OUTCOMES.items():
+        said, tinted = [], []
+        for reference in REFERENCES:
+            count, (what, *colours) = counts.get((reference, outcome), 0), CELLS.get((reference, outcome), ("", "", ""))
+            of_row = sum(others for (row, _), others in counts.items() if row == reference)
+            strength = 0.12 + (0.28 if dark else 0.33) * count / max(1, of_row)
+            said.append(f"{count:,}  {what}" if what and count else f"{count:,}")
+            tinted.append(f"background-color: rgba({colours[dark]},{strength:.2f})" if what and count else "")
+        words[title], tints[title] = said, tinted
+    styles = pd.DataFrame(tints, index=words.index)
+    return words.style.apply(lambda _: styles, axis=None)
+
+
+def chosen_cell(counts: Counts, key: str) -> tuple[str, str] | None:
     """The cell selected in the table; it is kept in the address."""
-    references, outcomes = list(matrix.REFERENCES), list(matrix.OUTCOMES)
+    references, outcomes = list(REFERENCES), list(OUTCOMES)
     reference, _, outcome = st.query_params.get("cell", "").partition(".")
     known = reference in references and outcome in outcomes
-    default = [(references.index(reference), matrix.OUTCOMES[outcome])] if known else []
+    default = [(references.index(reference), OUTCOMES[outcome])] if known else []
     selected = st.dataframe(
-        matrix.matrix(counts, dark=st.context.theme.type == "dark"),
+        matrix(counts, dark=st.context.theme.type == "dark"),
         on_select="rerun",
         selection_mode="single-cell",
         selection_default={"selection": {"cells": default}},
@@ -38,11 +77,10 @@ def chosen_cell(counts: matrix.Counts, key: str) -> tuple[str, str] | None:
         key=f"matrix_{key}",
         alt="Confusion matrix: original labels by outcome; a cell opens its cases",
     )
-    cells = selected["selection"]["cells"]
     found = None
-    if cells:
+    if cells := selected["selection"]["cells"]:
         row, column = cells[0]
-        found = references[row], next(name for name in outcomes if matrix.OUTCOMES[name] == column)
+        found = references[row], next(name for name in outcomes if OUTCOMES[name] == column)
     if found is None:
         st.query_params.pop("cell", None)
     else:
@@ -50,46 +88,72 @@ def chosen_cell(counts: matrix.Counts, key: str) -> tuple[str, str] | None:
     return found
 
 
-def export(batch: BatchSummary) -> None:
-    """Both files, for those who may take data out."""
-    if not is_allowed(person, Action.EXPORT):
-        return
-    show_export(
-        lambda with_text: relabelled_files(batch.id, with_text=with_text),
-        "relabelled",
-        "The corrected data set: original label and where it is from, every review under a pseudonym, the final label, "
-        "and what the AI said.",
+def metrics(counts: Counts) -> Metrics:
+    """The paper's metrics of these counts; pending cases are in none of them."""
+    settled = {key: count for key, count in counts.items() if key[1] != PENDING}
+    safe, false_positives, missed, unsafe = (
+        settled.get((reference, outcome), 0) for reference in REFERENCES for outcome in ("safe", "unsafe")
+    )
+    return from_counts(
+        n=sum(settled.values()),
+        safe_decided=safe + false_positives,
+        false_positives=false_positives,
+        unsafe_decided=unsafe + missed,
+        false_negatives=missed,
+        escalated_unsafe=settled.get(("unsafe", Outcome.HUMAN_REVIEW.value), 0),
     )
 
 
-def _nothing_words(adjudicated: int) -> str:
-    if not adjudicated:
-        return "No text of this upload has an original label, so there is nothing to compare with."
-    labelled = count_of(adjudicated, "text has a final label", "texts have a final label")
-    return f"The file has no original label. {labelled} from reviewers: choose Final labels."
+def show_metrics(batch_id: str, both: Confusions, group: str | None) -> None:
+    """The metrics by both kinds of labels; a count that is one cell of the matrix leads to its cases."""
+    of_group = {} if group is None else {"group": group}
+    table: dict[str, dict[str, str]] = {}
+    kinds: tuple[tuple[Labels, Counts], ...] = (("original", both.original), ("adjudicated", both.adjudicated))
+    for labels, counts in kinds:
+        found = metrics(counts)
+        shared = of_group | ({} if labels == "original" else {"labels": labels})
+        rates: Mapping[str, tuple[Proportion, str | None]] = {
+            "**Accuracy**, of the texts the AI decided": (found.accuracy, None),
+            "**False-negative rate**: labeled safe among unsafe texts the AI decided": (
+                found.fnr, results_address(batch_id, outcome="safe", reference="unsafe", **shared),
+            ),
+            "**False-positive rate**: labeled unsafe among safe texts the AI decided": (
+                found.fpr, results_address(batch_id, outcome="unsafe", reference="safe", **shared),
+            ),
+            "**Escalated** to a clinician, among all screened texts": (found.escalation_rate, None),
+            "**Worst-case FNR**: all escalations counted as errors": (found.worst.fnr, None),
+        }  # fmt: skip
+        for name, (rate, address) in rates.items():
+            counted = f"{rate.numerator:,} of {rate.denominator:,}"
+            said = "not yet: no such case so far" if rate.value is None else rate_text(rate)
+            linked = said.replace(counted, f"[{counted}]({address})") if address and rate.numerator else said
+            table.setdefault(name, {"Measure": name})[LABELS[labels]] = linked
+    st.table(list(table.values()), hide_index=True)
+    st.caption("95% Wilson intervals.")
 
 
 def overview(batch: BatchSummary, labels: Labels, group: str | None) -> tuple[str, str] | None:
     """Matrix, what is not in it, and the metrics; the chosen cell."""
-    standing = batch_now(db, person, batch.id)
-    both = compute(confusions, person, batch.id, group, standing=standing, cases=batch.progress.accepted)
-    counts = both.original if labels == "original" else both.adjudicated
-    if not sum(counts.values()):
-        st.info(_nothing_words(sum(both.adjudicated.values())))
+    texts = batch.progress.accepted
+    both = compute(confusions, person, batch.id, group, standing=batch_now(db, person, batch.id), cases=texts)
+    original, final = sum(both.original.values()), sum(both.adjudicated.values())
+    if not (original if labels == "original" else final):
+        with_one = count_of(final, "text has a final label", "texts have a final label")
+        st.info(
+            f"The file has no original label. {with_one} from reviewers: choose Final labels."
+            if final
+            else "No text of this upload has an original label, so there is nothing to compare with."
+        )
         return None
-    cell = chosen_cell(counts, f"{batch.id}_{labels}_{group}")
+    cell = chosen_cell(both.original if labels == "original" else both.adjudicated, f"{batch.id}_{labels}_{group}")
     if cell is None:
         right.info("Select a cell to list its cases.", icon=":material/grid_on:")
-    kinds: tuple[tuple[str, Labels, matrix.Counts], ...] = (
-        ("Original labels", "original", both.original), ("Final labels", "adjudicated", both.adjudicated)
-    )  # fmt: skip
-    columns = [
-        matrix.Column(title=name, counts=found, addresses=matrix.addresses(batch.id, which, group))
-        for name, which, found in kinds
-    ]
-    st.html(matrix.metrics_html(columns))
-    if group is None and (left := matrix.left_out_words(batch.progress.accepted, both)):
-        st.caption(left)
+    show_metrics(batch.id, both, group)
+    if group is None and (original < texts or final < texts):
+        st.caption(
+            f"Left out, without a label safe or unsafe: {texts - original:,} of {texts:,} by original labels, "
+            f"{texts - final:,} by final labels."
+        )
     st.text(f"Original labels: {provenance(batch.intake)}. Final labels: the reviewers' where there are any.")
     st.caption("Metrics compare with these labels.")
     if group is not None:
@@ -107,20 +171,24 @@ if batch is None:
 left, right = st.columns([5, 6], gap="large")
 with left:
     with st.container(horizontal=True):
-        words: dict[Labels, str] = {"original": "Original labels", "adjudicated": "Final labels"}
-        labels = st.selectbox("Measured against", list(words), format_func=lambda key: words[key], key="labels")
-        names = unique_labels({name: visible(name) for name in groups(db, person, batch.id)})
-        group = (
-            st.selectbox(
+        labels = st.selectbox("Measured against", list(LABELS), format_func=LABELS.__getitem__, key="labels")
+        group = None
+        if names := unique_labels({name: visible(name) for name in groups(db, person, batch.id)}):
+            group = st.selectbox(
                 "Group", list(names), index=None, placeholder="All", format_func=names.__getitem__, key="group"
             )
-            if names
-            else None
-        )
     cell = overview(batch, labels, group)
-    export(batch)
+    if is_allowed(person, Action.EXPORT):
+        show_export(
+            partial(relabelled_files, batch.id),
+            "relabelled",
+            "The corrected data set: original label and where it is from, every review under a pseudonym, the final "
+            "label, and what the AI said.",
+        )
 with right:
     if cell is not None:
-        st.header(matrix.cell_title(*cell))
-        wanted = Cell(batch_id=batch.id, reference=cell[0], outcome=cell[1], labels=labels, group=group)
+        reference, outcome = cell
+        what = f": {CELLS[cell][0]}" if cell in CELLS else ""
+        st.header(f"{REFERENCES[reference]}, {OUTCOMES[outcome].lower()}{what}")
+        wanted = Cell(batch_id=batch.id, reference=reference, outcome=outcome, labels=labels, group=group)
         case_list(db, person, filters(db, person, wanted))

@@ -1,6 +1,7 @@
 """Label errors: original labels that the AI contradicts, sent to review; the corrected data set; the label history."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -129,7 +130,7 @@ def corrected_data_set() -> None:
     if is_allowed(person, Action.EXPORT):
         as_of = version if version < versions else None
         show_export(
-            lambda with_text: relabelled_files(ask.batch_id, with_text=with_text, as_of=as_of),
+            partial(relabelled_files, ask.batch_id, as_of=as_of),
             "relabelled",
             "Of the version chosen above. Each row: the original label, every review under a pseudonym, the final "
             "label and where it is from, and the model, prompts, pipeline and rule it was screened with.",

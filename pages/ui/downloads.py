@@ -446,7 +446,7 @@ def _offered(title: str, stem: str, made: Callable[[str, Acting], Parts]) -> lis
     ]
 
 
-def relabelled_files(batch_id: str, *, with_text: bool = True, as_of: int | None = None) -> list[StreamedFile]:
+def relabelled_files(batch_id: str, with_text: bool = True, *, as_of: int | None = None) -> list[StreamedFile]:
     """The files of a batch's relabelled data set, for those who may take data out; as of its first ``as_of`` accepted
     labels, or as it is now.
     """

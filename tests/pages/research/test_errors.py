@@ -32,7 +32,7 @@ TEXTS = ["a quiet day", "=cmd", "write to me@example.org", "nothing", "![x](http
 
 
 def _shown(page: AppTest) -> str:
-    return " ".join(element.proto.body for element in page.get("html"))
+    return page.table[0].value.to_string()
 
 
 def _decided(db: Database, outcomes: Iterable[Outcome], references: str = "SSUU-") -> str:
@@ -78,7 +78,7 @@ def test_a_batch_that_has_not_begun_says_not_yet_and_never_zero(open_page: Opene
     batch(page_database, TEXTS, references="SSUU-")
     page = open_page("errors")
     assert not page.exception
-    assert "not yet" in _shown(page) and "0.000" not in _shown(page)
+    assert "not yet" in _shown(page) and "0.0%" not in _shown(page)
 
 
 def test_the_matrix_counts_and_the_metrics_have_intervals(open_page: Opener, page_database: Database) -> None:
@@ -87,7 +87,7 @@ def test_the_matrix_counts_and_the_metrics_have_intervals(open_page: Opener, pag
     table = page.dataframe[0].value
     assert list(table["Labeled safe"]) == ["1  true negative", "1  false negative"]
     assert list(table["Labeled unsafe"]) == ["1  false positive", "1  true positive"]
-    assert "50.0% (95% CI 9.5-90.5%)" in _shown(page) and "1 of 2" in _shown(page)
+    assert "50.0% (95% CI 9.5-90.5%, [1 of 2](/results?" in _shown(page)
     left = [caption.value for caption in page.caption if caption.value.startswith("Left out, without a label")]
     assert len(left) == 1 and "1 of" in left[0] and left[0].endswith(" by final labels.")
 

@@ -2,7 +2,6 @@
 
 import csv
 import json
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ from sqlalchemy import select
 
 from commands.__main__ import main
 from jobs.port import system_clock
-from pages.research.confusion_matrix import OUTCOMES, REFERENCES, metrics
 from screening.review.actors import LOCAL_USER
 from storage.batches.batches import list_batches
 from storage.database import Database
@@ -26,6 +24,11 @@ from tests.pages.conftest import Opener
 from tests.storage.inbox_cases import ANN, RESEARCHER, SENIOR, form, register
 
 SAMPLE = Path(__file__).parents[3] / "data" / "sample.csv"
+MEASURES = ("accuracy", "fnr", "fpr", "escalation_rate")
+REFERENCES = ("safe", "unsafe")
+OUTCOMES = {
+    "safe": "Labeled safe", "unsafe": "Labeled unsafe", "human_review": "Escalated", "pending": "Pending"
+}  # fmt: skip
 COUNTED = ("safe", "unsafe", "human_review", "pending")
 
 
@@ -66,11 +69,13 @@ def test_nothing_that_people_do_changes_what_the_ai_did(
         assert [line[name] for name in ("Safe", "Unsafe", "Escalated")] == [summary[name] for name in COUNTED[:3]]
         matrix = confusion(db, LOCAL_USER, batch.id)
         assert all(confusion(db, who, batch.id) == matrix for who in (SENIOR, RESEARCHER))
-        found, told = metrics(matrix), measured_by_command(batch.id, tmp_path, capsys)
-        for name in ("accuracy", "fpr", "fnr", "escalation_rate"):
-            of_page: Mapping[str, Any] = {key: getattr(getattr(found, name), key) for key in told[name]}
-            assert of_page == told[name], name
-        table = open_page("errors", batch=batch.id).dataframe[0].value
+        told, page = measured_by_command(batch.id, tmp_path, capsys), open_page("errors", batch=batch.id)
+        for name, said in zip(MEASURES, page.table[0].value["Original labels"], strict=False):
+            rate = told[name]
+            value, low, high = (f"{100 * rate[part]:.1f}" for part in ("value", "low", "high"))
+            assert said.startswith(f"{value}% (95% CI {low}-{high}%, "), name
+            assert f"{rate['numerator']} of {rate['denominator']}" in said, name
+        table = page.dataframe[0].value
         counts = [[int(str(value).split()[0]) for value in table[title]] for title in OUTCOMES.values()]
         assert counts == [[matrix.get((reference, outcome), 0) for reference in REFERENCES] for outcome in OUTCOMES]
         (now,) = list_batches(db, SENIOR)
