@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 from jobs.port import Clock
 from screening.review.triage import Tier
 from storage.database import Database
-from storage.review.reports import ErrorCounts, Figures, figures
+from storage.review.reports import Figures, figures
 from storage.site.faults import Fault
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -19,10 +19,9 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 class SiteCollector(Collector):
     """Collects the site's numbers from the database each time they are asked for."""
 
-    def __init__(self, db: Database, clock: Clock, errors: ErrorCounts) -> None:
+    def __init__(self, db: Database, clock: Clock) -> None:
         self._db = db
         self._clock = clock
-        self._errors = errors
 
     def describe(self) -> list[Metric]:
         """No metrics in advance: registering must not wait for the database."""
@@ -31,27 +30,27 @@ class SiteCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Every metric of the site."""
         now = self._clock()
-        found = figures(self._db, now, self._errors)
+        found = figures(self._db, now)
         yield from _inbox(found, now.timestamp())
         yield from _work(found)
         yield from _processes(found, now.timestamp())
 
 
-def registry(db: Database, clock: Clock, errors: ErrorCounts) -> CollectorRegistry:
-    """A registry of the site's numbers alone; ``errors`` is kept from one question to the next."""
+def registry(db: Database, clock: Clock) -> CollectorRegistry:
+    """A registry of the site's numbers alone."""
     made = CollectorRegistry(auto_describe=False)
-    made.register(SiteCollector(db, clock, errors))
+    made.register(SiteCollector(db, clock))
     return made
 
 
-def text(db: Database, clock: Clock, errors: ErrorCounts) -> bytes:
+def text(db: Database, clock: Clock) -> bytes:
     """The answer to a request for /metrics."""
-    return generate_latest(registry(db, clock, errors))
+    return generate_latest(registry(db, clock))
 
 
 def serve(db: Database, clock: Clock, port: int) -> WSGIServer:
     """Answer on this machine's loopback alone, in a thread; the server, to shut down."""
-    server, _thread = start_http_server(port, addr="127.0.0.1", registry=registry(db, clock, ErrorCounts()))
+    server, _thread = start_http_server(port, addr="127.0.0.1", registry=registry(db, clock))
     return server
 
 

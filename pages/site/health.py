@@ -23,19 +23,13 @@ from pages.ui.format import local_time
 from screening.pipeline.config import PipelineConfig
 from screening.settings import Settings
 from storage.database import passing_fault
-from storage.review.reports import ErrorCounts, require_ready
+from storage.review.reports import require_ready
 from storage.site.faults import AtWork, Fault
 
 LOOK_EVERY_S = 3.0
 PROBE_BYTES = 8_192
 """What a disk has room for that is not full."""
 HEALTH, READY, METRICS = "/healthz", "/readyz", "/metrics"
-
-
-@singleton
-def error_counts() -> ErrorCounts:
-    """What /metrics has counted so far."""
-    return ErrorCounts()
 
 
 async def _healthz(_request: Request) -> Response:
@@ -97,7 +91,7 @@ async def _metrics(request: Request) -> Response:
     given = request.headers.get("authorization", "").removeprefix("Bearer ")
     if not hmac.compare_digest(given.encode(), token.get_secret_value().encode()):
         return PlainTextResponse("Give the token.", status_code=401, headers={"WWW-Authenticate": "Bearer"})
-    made = await run_in_threadpool(lambda: metrics.text(context.database(), system_clock, error_counts()))
+    made = await run_in_threadpool(lambda: metrics.text(context.database(), system_clock))
     return Response(made, media_type=metrics.CONTENT_TYPE)
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -12,11 +12,8 @@ from sqlalchemy import (
     ColumnElement,
     CompoundSelect,
     Connection,
-    Delete,
-    Select,
     SelectBase,
     Table,
-    Update,
     and_,
     case,
     delete,
@@ -128,7 +125,7 @@ def erase(db: Database, by: Acting, which: Selection, reason: str) -> Erasure:
         if current_in(conn).settings.erasure_by_two:
             return replace(_what_goes(conn, which, ids), waits_for=request_id)
         done = _carry_out(conn, by, request_id, which, ids)
-    _forget_pages(db)
+    db.forget()
     return done
 
 
@@ -149,7 +146,7 @@ def confirm(db: Database, by: Acting, request_id: str) -> Erasure:
             raise NotErased("somebody else has to confirm what you asked for")
         which = Selection(by=By(row.kind), value=row.value)
         done = _carry_out(conn, by, request_id, which, _possible(conn, which))
-    _forget_pages(db)
+    db.forget()
     return done
 
 
@@ -157,10 +154,30 @@ def withdraw(db: Database, by: Acting, request_id: str) -> None:
     """Take back or turn down a request; nothing is erased. Raises Forbidden, NotErased."""
     require(by.actor, Action.ERASE)
     with db.write() as conn:
-        row = _waiting_request(conn, request_id)
-        values = {"withdrawn_at": by.now, "value": _hash(row.value)}
+        values = {"withdrawn_at": by.now, "value": _hash(_waiting_request(conn, request_id).value)}
         conn.execute(update(erasure_requests).where(_request.id == request_id).values(values))
         append(conn, by, "erasure_withdrawn", request_id, {})
+
+
+def _waiting_request(conn: Connection, request_id: str) -> Any:
+    row = conn.execute(select(erasure_requests).where(_request.id == request_id).with_for_update()).first()
+    if row is None or row.done_at is not None or row.withdrawn_at is not None:
+        raise NotErased("there is no such request that waits")
+    return row
+
+
+def _hash(value: str) -> str:
+    return hashlib.sha256(value.encode("utf-8", "replace")).hexdigest()
+
+
+def _carry_out(conn: Connection, by: Acting, request_id: str, which: Selection, ids: Sequence[str]) -> Erasure:
+    gone = _what_goes(conn, which, ids)
+    erase_rows(conn, ids, request_id, by.now)
+    _blank(conn, _refused_by_id(which))
+    done = {"done_by": by.id, "done_at": by.now, "cases": len(ids), "value": _hash(which.value)}
+    conn.execute(update(erasure_requests).where(_request.id == request_id).values(done))
+    append(conn, by, "erased", request_id, {"cases": gone.cases, "rejected": gone.rejected}, rows=_emptied(ids))
+    return gone
 
 
 def erase_rows(conn: Connection, ids: Sequence[str], request_id: str | None, now: datetime) -> int:
@@ -170,11 +187,10 @@ def erase_rows(conn: Connection, ids: Sequence[str], request_id: str | None, now
     """
     refused = 0
     for some in _parts(ids):
-        refused += _blank(conn, are_refused_beside(some))
+        refused += _blank(conn, _are_refused_beside(some))
         _forget_file_names(conn, select(cases.c.batch_id).where(cases.c.id.in_(some)))
-        closed = {"closed_at": now, **UNASSIGNED}
         open_now = inbox_entries.c.case_id.in_(some), inbox_entries.c.closed_at.is_(None)
-        conn.execute(update(inbox_entries).where(*open_now).values(closed))
+        conn.execute(update(inbox_entries).where(*open_now).values(closed_at=now, **UNASSIGNED))
         for name in sorted(metadata.tables):  # in one order, as a review that closes a case takes the same rows
             _empty(conn, metadata.tables[name], some)
         conn.execute(update(cases).where(cases.c.id.in_(some)).values(erased_at=now, erasure_request=request_id))
@@ -206,7 +222,7 @@ def _empty(conn: Connection, table: Table, ids: Sequence[str]) -> None:
             conn.execute(update(table).where(*this).values({column: left[column](row[0])}))
 
 
-def emptied(ids: Sequence[str]) -> Rows:
+def _emptied(ids: Sequence[str]) -> Rows:
     """What `erase_rows` changed that the audit log has digests of: the event of the erasure has the new ones."""
     return {cases: ids, inbox_entries: ids}
 
@@ -222,17 +238,6 @@ def _forget_file_names(conn: Connection, batch_ids: SelectBase) -> None:
         conn.execute(update(batches).where(batches.c.id == found.id).values(name=ERASED, intake=told))
 
 
-def _carry_out(conn: Connection, by: Acting, request_id: str, which: Selection, ids: Sequence[str]) -> Erasure:
-    gone = _what_goes(conn, which, ids)
-    erase_rows(conn, ids, request_id, by.now)
-    _blank(conn, _refused_by_id(which))
-    done = {"done_by": by.id, "done_at": by.now, "cases": len(ids), "value": _hash(which.value)}
-    conn.execute(update(erasure_requests).where(_request.id == request_id).values(done))
-    told = {"cases": gone.cases, "rejected": gone.rejected}
-    append(conn, by, "erased", request_id, told, rows=emptied(ids))
-    return gone
-
-
 def _named_cases(conn: Connection, which: Selection) -> list[str]:
     """The selected cases that are not erased yet."""
     named = {
@@ -240,7 +245,7 @@ def _named_cases(conn: Connection, which: Selection) -> list[str]:
         By.EXTERNAL_ID: _of_the_id(cases.c.external_id, which.value, cases.c.turns.is_not(None)),
         By.GROUP: cases.c.group_name == which.value,
     }[which.by]
-    query = select(cases.c.id).where(named, ~was_erased(cases.c.id)).order_by(cases.c.id)
+    query = select(cases.c.id).where(named, cases.c.erased_at.is_(None)).order_by(cases.c.id)
     return list(conn.execute(query).scalars())
 
 
@@ -266,14 +271,6 @@ def _possible(conn: Connection, which: Selection) -> list[str]:
     return ids
 
 
-def abandoned_cases(before: datetime) -> Select[str]:
-    """The ids of cases that were still to be screened when their batch was cancelled before then: nobody takes them up
-    any more.
-    """
-    cancelled = select(batches.c.id).where(batches.c.cancelled_at < before)
-    return select(pending_cases.c.case_id).where(pending_cases.c.batch_id.in_(cancelled))
-
-
 def _refused_by_id(which: Selection) -> ColumnElement[bool]:
     """Rows that were refused and kept as they were in the file, by the id that they had there."""
     if which.by is not By.EXTERNAL_ID:
@@ -281,7 +278,7 @@ def _refused_by_id(which: Selection) -> ColumnElement[bool]:
     return _of_the_id(_row.external_id, which.value, _row.reason == "no_judged_turn")
 
 
-def are_refused_beside(ids: Sequence[str] | SelectBase) -> ColumnElement[bool]:
+def _are_refused_beside(ids: Sequence[str] | SelectBase) -> ColumnElement[bool]:
     """Refused rows of the same file and id as one of these cases: a `duplicate` has the very words."""
     same = cases.c.id.in_(ids), cases.c.batch_id == _row.batch_id, cases.c.external_id == _row.external_id
     return _row.batch_id.in_(select(cases.c.batch_id).where(cases.c.id.in_(ids))) & exists().where(*same)
@@ -290,53 +287,32 @@ def are_refused_beside(ids: Sequence[str] | SelectBase) -> ColumnElement[bool]:
 def _find_refused(conn: Connection, which: Selection, ids: Sequence[str]) -> set[tuple[str, int]]:
     """The refused rows that go, by batch and row."""
     found = set[tuple[str, int]]()
-    for rows in (_refused_by_id(which), *map(are_refused_beside, _parts(ids))):
+    for rows in (_refused_by_id(which), *map(_are_refused_beside, _parts(ids))):
         found.update((one.batch_id, one.row) for one in conn.execute(select(_row.batch_id, _row.row).where(rows)))
     return found
 
 
 def _blank(conn: Connection, rows: ColumnElement[bool]) -> int:
+    """Refused rows keep their place and reason, so that a batch's numbers still add up."""
     gone = {"external_id": ERASED, "detail": "", "original_json": None}
     return conn.execute(update(rejected_rows).where(rows).values(gone)).rowcount
 
 
 def _what_goes(conn: Connection, which: Selection, ids: Sequence[str]) -> Erasure:
+    """With the times of backups since the first of it may have been stored."""
     refused = _find_refused(conn, which, ids)
-    since = _first_stored(conn, ids, {batch_id for batch_id, _ in refused})
-    return Erasure(cases=len(ids), rejected=len(refused), backups=() if since is None else _backups(conn, since))
-
-
-def _first_stored(conn: Connection, ids: Sequence[str], refused_of: Collection[str]) -> datetime | None:
-    """When the first of these cases, or of the refused rows of these batches, may have been stored."""
     stored = [select(cases.c.created_at).where(cases.c.id == min(ids))] if ids else []
-    stored += [select(batches.c.created_at).where(batches.c.id == one) for one in refused_of]
-    return min((conn.execute(query).scalar_one() for query in stored), default=None)
-
-
-def _backups(conn: Connection, since: datetime) -> tuple[datetime, ...]:
-    """The times of backups taken from then on."""
-    taken = audit_events.c.action == "backup_begun", audit_events.c.at >= since
-    return tuple(conn.execute(select(audit_events.c.at).where(*taken).order_by(audit_events.c.seq)).scalars())
-
-
-def _waiting_request(conn: Connection, request_id: str) -> Any:
-    row = conn.execute(select(erasure_requests).where(_request.id == request_id).with_for_update()).first()
-    if row is None or row.done_at is not None or row.withdrawn_at is not None:
-        raise NotErased("there is no such request that waits")
-    return row
-
-
-def _hash(value: str) -> str:
-    return hashlib.sha256(value.encode("utf-8", "replace")).hexdigest()
-
-
-def _forget_pages(db: Database) -> None:
-    """Write what an embedded database still holds in its log into its file, and overwrite the freed places."""
-    db.forget()
+    stored += [select(batches.c.created_at).where(batches.c.id == one) for one in {batch_id for batch_id, _ in refused}]
+    backups = list[datetime]()
+    if stored:
+        since = min(conn.execute(query).scalar_one() for query in stored)
+        taken = select(audit_events.c.at).where(audit_events.c.action == "backup_begun", audit_events.c.at >= since)
+        backups += conn.execute(taken.order_by(audit_events.c.seq)).scalars()
+    return Erasure(cases=len(ids), rejected=len(refused), backups=tuple(backups))
 
 
 REFUSED = "rejected rows"
-_Rows = tuple[Table, ColumnElement[bool]]
+_Rows = dict[str, tuple[Table, ColumnElement[bool]]]
 
 
 def would_go(db: Database, by: Acting) -> Mapping[str, int]:
@@ -344,102 +320,76 @@ def would_go(db: Database, by: Acting) -> Mapping[str, int]:
     require(by.actor, Action.VIEW_SETTINGS)
     with db.read() as conn:
         settings = current_in(conn).settings
+        found = _old_rows(settings, by.now)
+        if (texts := _old_texts(settings, by.now)) is not None:  # with the refused rows that go with them
+            _, refused = found.get(REFUSED, (rejected_rows, false()))
+            found[REFUSED] = rejected_rows, refused | _are_refused_beside(texts)
+            found = {"texts": (cases, cases.c.id.in_(texts)), **found}
         counted = {
             name: conn.execute(select(func.count()).select_from(table).where(old)).scalar_one()
-            for name, (table, old) in _all_that_is_old(settings, by.now).items()
+            for name, (table, old) in found.items()
         }
     return {name: count for name, count in counted.items() if count}
-
-
-def _all_that_is_old(settings: SiteSettings, now: datetime) -> Mapping[str, _Rows]:
-    """The texts, with the refused rows that go with them, and the other kinds."""
-    others = _old_rows(settings, now)
-    if (texts := _old_texts(settings, now)) is None:
-        return others
-    _, old = others.get(REFUSED, (rejected_rows, false()))
-    refused = old | are_refused_beside(texts)
-    return {"texts": (cases, cases.c.id.in_(texts)), **others, REFUSED: (rejected_rows, refused)}
 
 
 def expire(db: Database, now: datetime) -> Mapping[str, int]:
     """Erase what is past its time; how much of each kind went. Nothing where the site has set no time."""
     settings = current(db).settings
-    if not any((settings.keep_texts_days, *_days(settings).values())):
+    texts, others, gone = _old_texts(settings, now), _old_rows(settings, now), Counter[str]()
+    if texts is None and not others:
         return {}
-    gone = Counter[str]()
     with db.write() as conn:
-        if ids := _next_texts(conn, settings, now):
+        ids = () if texts is None else conn.execute(texts.limit(AT_ONCE)).scalars().all()
+        if ids:
             gone += Counter({"texts": len(ids), REFUSED: erase_rows(conn, ids, None, now)})
-        for name, (table, old) in _old_rows(settings, now).items():
-            gone += Counter({name: conn.execute(_end_of(table, old)).rowcount})
+        for name, (table, old) in others.items():
+            count = _blank(conn, old) if name == REFUSED else conn.execute(delete(table).where(old)).rowcount
+            gone += Counter({name: count})
         if gone:
-            append(conn, SYSTEM.at(now), "expired", None, dict(gone), rows=emptied(ids))
+            append(conn, SYSTEM.at(now), "expired", None, dict(gone), rows=_emptied(ids))
     if gone:
         db.forget()
     return gone
 
 
-def _next_texts(conn: Connection, settings: SiteSettings, now: datetime) -> Sequence[str]:
-    if (texts := _old_texts(settings, now)) is None:
-        return ()
-    return conn.execute(texts.limit(AT_ONCE)).scalars().all()
+def _old_texts(settings: SiteSettings, now: datetime) -> CompoundSelect[str] | None:
+    """Cases settled, or abandoned as their batch was cancelled, so long ago, of which nobody has had to read, see to or
+    acknowledge anything since, and that are not erased yet. None where texts are kept.
+    """
+    if settings.keep_texts_days is None:
+        return None
+    before = now - timedelta(days=settings.keep_texts_days)
+    entry, seen, follow_up = inbox_entries.c, acknowledgements.c, follow_ups.c
+    acknowledged = exists().where(seen.case_id == screenings.c.case_id, seen.at < before)
+    settled = select(screenings.c.case_id).where(screenings.c.completed_at < before, or_(~is_listed(), acknowledged))
+    cancelled = select(batches.c.id).where(batches.c.cancelled_at < before)
+    abandoned = select(pending_cases.c.case_id).where(pending_cases.c.batch_id.in_(cancelled))
+    followed = select(follow_up.case_id).where(or_(follow_up.closed_at.is_(None), follow_up.closed_at >= before))
+    return union_all(
+        *(
+            found.outerjoin(inbox_entries, entry.case_id == case_id).where(
+                or_(entry.case_id.is_(None), entry.closed_at < before), ~was_erased(case_id), case_id.not_in(followed)
+            )
+            for found, case_id in ((settled, screenings.c.case_id), (abandoned, pending_cases.c.case_id))
+        )
+    )
 
 
-def _days(settings: SiteSettings) -> Mapping[str, int | None]:
-    return {
+def _old_rows(settings: SiteSettings, now: datetime) -> _Rows:
+    """The other kinds that have a time: which rows of which table are past it."""
+    days = {
         "drafts": settings.keep_drafts_days,
         REFUSED: settings.keep_rejected_days,
         "messages": settings.keep_messages_days,
         "sessions": settings.keep_sessions_days,
     }
-
-
-def _old_texts(settings: SiteSettings, now: datetime) -> CompoundSelect[str] | None:
-    """Cases settled or abandoned so long ago, and read, acknowledged and followed up so long ago where people have to.
-    None where texts are kept.
-    """
-    if settings.keep_texts_days is None:
-        return None
-    before = now - timedelta(days=settings.keep_texts_days)
-    return union_all(_settled_cases(before), _abandoned_cases(before))
-
-
-def _settled_cases(before: datetime) -> Select[str]:
-    seen = acknowledgements.c
-    acknowledged = exists().where(seen.case_id == screenings.c.case_id, seen.at < before)
-    settled = select(screenings.c.case_id).where(screenings.c.completed_at < before, or_(~is_listed(), acknowledged))
-    return _done_with(settled, screenings.c.case_id, before)
-
-
-def _abandoned_cases(before: datetime) -> Select[str]:
-    return _done_with(abandoned_cases(before), pending_cases.c.case_id, before)
-
-
-def _done_with(found: Select[str], case_id: ColumnElement[str], before: datetime) -> Select[str]:
-    """Those of them that nobody has to do anything about any more, and that are not erased yet."""
-    entry, follow_up = inbox_entries.c, follow_ups.c
-    followed = select(follow_up.case_id).where(or_(follow_up.closed_at.is_(None), follow_up.closed_at >= before))
-    return found.outerjoin(inbox_entries, entry.case_id == case_id).where(
-        or_(entry.case_id.is_(None), entry.closed_at < before), ~was_erased(case_id), case_id.not_in(followed)
-    )
-
-
-def _old_rows(settings: SiteSettings, now: datetime) -> Mapping[str, _Rows]:
-    """The other kinds that have a time: which rows of which table are past it."""
-    before = {name: now - timedelta(days=days) for name, days in _days(settings).items() if days}
+    before = {name: now - timedelta(days=number) for name, number in days.items() if number}
     long_ago = select(batches.c.id).where(batches.c.created_at < before.get(REFUSED, now))
     sent = or_(notifications.c.sent_at.is_not(None), notifications.c.given_up_at.is_not(None))
-    found = {
+    found: _Rows = {
         "drafts": (drafts, drafts.c.updated_at < before.get("drafts", now)),
         REFUSED: (rejected_rows, rejected_rows.c.batch_id.in_(long_ago) & rejected_rows.c.original_json.is_not(None)),
         "messages": (notifications, sent & (notifications.c.created_at < before.get("messages", now))),
         "sessions": (sessions, sessions.c.seen_at < before.get("sessions", now)),
     }
     return {name: rows for name, rows in found.items() if name in before}
-
-
-def _end_of(table: Table, old: ColumnElement[bool]) -> Update | Delete:
-    """Refused rows keep their place and reason, so that a batch's numbers still add up; all else goes."""
-    if table is rejected_rows:
-        return update(table).where(old).values(original_json=None, external_id=ERASED, detail="")
-    return delete(table).where(old)

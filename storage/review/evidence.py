@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, String, and_, bindparam, select, update
+from sqlalchemy import Connection, String, bindparam, select, update
 
 from screening.datasets.mapping import names_people
 from screening.review.actors import Acting
@@ -13,7 +13,6 @@ from screening.review.policy import Action, require
 from screening.review.triage import Tier
 from screening.text.conversation import Thread, thread_of
 from storage.audit_log import append
-from storage.batches.batch_state import was_cancelled
 from storage.batches.case_texts import text_for_agents
 from storage.database import Database, record
 from storage.review.claims import LEASE, OPENED, Claim, claim_in, claim_next_in, is_leased, is_open, new_token, opened
@@ -138,7 +137,16 @@ def owns_text(conn: Connection, by: Acting, case_id: str, token: str | None) -> 
     )
 
 
-_OF_A_CASE = (cases.c.reference, cases.c.reference_value, cases.c.where_to_act)
+_SCREENED = (
+    select(cases.c.reference, cases.c.reference_value, cases.c.where_to_act)
+    .add_columns(*(screenings.c[name] for name in ("outcome", "node", "reason", "cost_usd", "delta")))
+    .add_columns(
+        screenings.c.configuration.label("configuration_version"), configurations.c.body.label("configuration")
+    )
+    .outerjoin(screenings, screenings.c.case_id == cases.c.id)
+    .outerjoin(configurations, configurations.c.version == screenings.c.configuration)
+    .where(cases.c.id == bindparam("case", type_=String))
+)
 
 
 def reveal_evidence(
@@ -150,56 +158,17 @@ def reveal_evidence(
     desk for whoever does not hide those in review; the review then is not blinded.
     """
     with db.write() as conn:
-        found = conn.execute(select(*_OF_A_CASE).where(cases.c.id == case_id)).first()
+        found = conn.execute(_SCREENED, {"case": case_id}).first()
         if found is None:
             raise KeyError(case_id)
         early = reveal(conn, by, case_id, open_at_once=open_at_once, browsing=browsing)
-        result = _evidence(conn, case_id, found)
+        query = select(node_runs).where(node_runs.c.case_id == case_id).order_by(node_runs.c.position)
+        runs = tuple(
+            record(NodeEvidence, run, unusable={int(number): raw for number, raw in run.unusable.items()})
+            for run in conn.execute(query)
+        )
         append(conn, by, "evidence_viewed", case_id, {"before_rating": early})
-    return result
-
-
-def _evidence(conn: Connection, case_id: str, case: Any) -> Evidence:
-    row = conn.execute(
-        select(screenings, configurations.c.body)
-        .join(configurations, configurations.c.version == screenings.c.configuration)
-        .where(screenings.c.case_id == case_id)
-    ).first()
-    runs = tuple(
-        _node(run)
-        for run in conn.execute(select(node_runs).where(node_runs.c.case_id == case_id).order_by(node_runs.c.position))
-    )
-    return Evidence(
-        case_id=case_id,
-        outcome=None if row is None else row.outcome,
-        node=None if row is None else row.node,
-        reason=None if row is None else row.reason,
-        calls=sum(run.calls for run in runs),
-        cost_usd=None if row is None else row.cost_usd,
-        delta=None if row is None else row.delta,
-        configuration_version=None if row is None else row.configuration,
-        configuration=None if row is None else row.body,
-        runs=runs,
-        reference=case.reference,
-        reference_value=case.reference_value,
-        where_to_act=case.where_to_act,
-    )
-
-
-def _node(run: Any) -> NodeEvidence:
-    return NodeEvidence(
-        node=run.node,
-        variant=run.variant,
-        draws=run.draws,
-        distribution=run.distribution,
-        unusable={int(number): raw for number, raw in run.unusable.items()},
-        label=run.label,
-        ended=run.ended,
-        calls=run.calls,
-        cost_usd=run.cost_usd,
-        started_at=run.started_at,
-        ended_at=run.ended_at,
-    )
+    return record(Evidence, found, case_id=case_id, calls=sum(run.calls for run in runs), runs=runs)
 
 
 EACH_WAY = 3
@@ -222,17 +191,17 @@ def near_texts(conn: Connection, case_id: str) -> tuple[NearText, ...]:
     own = conn.execute(select(*columns).join(batches, batches.c.id == _case.batch_id).where(_case.id == case_id)).one()
     if not (own.group_name or "").strip() or not names_people(own.intake.get("group_column") or ""):
         return ()
-    before, after = (conn.execute(query).all() for query in _near(own, _case.external_id, _case.text))
-    told = [*((row, True) for row in reversed(before)), *((row, False) for row in after)]
-    return tuple(NearText(external_id=row.external_id, text=row.text, before=first) for row, first in told)
-
-
-def _near(own: Any, *columns: ColumnElement[Any]) -> tuple[Select[Any], Select[Any]]:
-    """Before it, the nearest first, and after it."""
-    group = select(*columns).where(and_(_case.group_name == own.group_name, _case.batch_id == own.batch_id))
-    return (
+    group = select(_case.external_id, _case.text).where(
+        _case.group_name == own.group_name, _case.batch_id == own.batch_id
+    )
+    nearest = (
         group.where(_case.row < own.row).order_by(_case.row.desc()).limit(EACH_WAY),
         group.where(_case.row > own.row).order_by(_case.row).limit(EACH_WAY),
+    )
+    before, after = (conn.execute(query).all() for query in nearest)
+    return (
+        *(record(NearText, row, before=True) for row in reversed(before)),
+        *(record(NearText, row, before=False) for row in after),
     )
 
 
@@ -295,23 +264,31 @@ def reveal_case_file(db: Database, by: Acting, case_id: str, *, browsing: bool =
 
     Raises Forbidden, NotYetRated, KeyError for an unknown case.
     """
+    query = (
+        select(cases, batches.c.name.label("batch_name"), batches.c.created_by.label("batch_owner"))
+        .add_columns(pending_cases.c.ready_at, pending_cases.c.case_id.label("pending"), batches.c.cancelled_at)
+        .join(batches, batches.c.id == cases.c.batch_id)
+        .outerjoin(pending_cases, pending_cases.c.case_id == cases.c.id)
+        .where(cases.c.id == case_id)
+    )
+    failed = select(case_errors).where(case_errors.c.case_id == case_id).order_by(case_errors.c.id)
     with db.write() as conn:
-        row = _case_row(conn, case_id)
+        if (row := conn.execute(query).first()) is None:
+            raise KeyError(case_id)
         reveal(conn, by, case_id, browsing=browsing)
-        errors, entry = _errors(conn, case_id), _entry(conn, case_id)
-        failed = row.pending is not None and row.ready_at is None
-        waits_for_retry = failed and not was_cancelled(conn, row.batch_id)
+        errors = tuple(record(CaseError, one) for one in conn.execute(failed))
+        entry = conn.execute(select(inbox_entries).where(inbox_entries.c.case_id == case_id)).first()
     return record(
         CaseFile,
         row,
         case_id=case_id,
         parts=_text_parts(row),
-        flags=_flags(row.flags),
+        flags={part: tuple(found) for part, found in dict(row.flags or {}).items()},
         group=row.group_name,
         received_at=row.created_at,
         errors=errors,
-        waits_for_retry=waits_for_retry,
-        entry=entry,
+        waits_for_retry=row.pending is not None and row.ready_at is None and row.cancelled_at is None,
+        entry=None if entry is None else record(Entry, entry, tier=Tier(entry.tier)),
     )
 
 
@@ -322,38 +299,6 @@ def _text_parts(row: Any) -> dict[str, Part]:
     if shown.reply is not None:
         parts["reply"] = Part(text=row.reply, model_text=shown.reply)
     return parts
-
-
-def _case_row(conn: Connection, case_id: str) -> Any:
-    query = (
-        select(cases, batches.c.name.label("batch_name"), batches.c.created_by.label("batch_owner"))
-        .add_columns(pending_cases.c.ready_at)
-        .add_columns(pending_cases.c.case_id.label("pending"))
-        .join(batches, batches.c.id == cases.c.batch_id)
-        .outerjoin(pending_cases, pending_cases.c.case_id == cases.c.id)
-        .where(cases.c.id == case_id)
-    )
-    row = conn.execute(query).first()
-    if row is None:
-        raise KeyError(case_id)
-    return row
-
-
-def _flags(stored: Any) -> Mapping[str, tuple[str, ...]]:
-    return {part: tuple(found) for part, found in dict(stored or {}).items()}
-
-
-def _errors(conn: Connection, case_id: str) -> tuple[CaseError, ...]:
-    table = case_errors.c
-    rows = conn.execute(select(case_errors).where(table.case_id == case_id).order_by(table.id))
-    return tuple(record(CaseError, row) for row in rows)
-
-
-def _entry(conn: Connection, case_id: str) -> Entry | None:
-    row = conn.execute(select(inbox_entries).where(inbox_entries.c.case_id == case_id)).first()
-    if row is None:
-        return None
-    return record(Entry, row, tier=Tier(row.tier))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

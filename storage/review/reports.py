@@ -1,9 +1,6 @@
 """Numbers about the work: a shift by priority, one's own texts opened today, figures of the site for a monitor."""
 
-import threading
-import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -254,8 +251,6 @@ def take_break(db: Database, by: Acting) -> None:
 
 
 DAY = timedelta(days=1)
-SETTLED_AFTER_S = 60.0
-"""No transaction that keeps an error lasts so long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,35 +272,7 @@ class Figures:
     first_looks: tuple[TierShift, ...]
 
 
-class ErrorCounts:
-    """Errors by kind, counted further from where the last question ended. Errors are never deleted, but one may be
-    committed after another with a higher number: what is newer than a minute is counted anew. Threads may share it.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock, self._lock = clock, threading.Lock()
-        self._settled: Counter[str] = Counter()
-        self._through = 0
-        self._seen: tuple[float, int] | None = None
-
-    def counts(self, conn: Connection) -> Mapping[str, int]:
-        """Errors by kind, up to now."""
-        newest = int(conn.execute(select(func.max(case_errors.c.id))).scalar() or 0)
-        with self._lock:
-            if self._seen is not None and self._clock() - self._seen[0] >= SETTLED_AFTER_S:
-                self._settled += _errors(conn, self._through, self._seen[1])
-                self._through, self._seen = self._seen[1], None
-            self._seen = self._seen or (self._clock(), newest)
-            return self._settled + _errors(conn, self._through, newest)
-
-
-def _errors(conn: Connection, after: int, through: int) -> Counter[str]:
-    """Errors with numbers above ``after`` and up to ``through``, counted by kind."""
-    query = select(case_errors.c.kind, func.count()).where(case_errors.c.id > after, case_errors.c.id <= through)
-    return Counter({row[0]: row[1] for row in conn.execute(query.group_by(case_errors.c.kind))})
-
-
-def figures(db: Database, now: datetime, errors: ErrorCounts) -> Figures:
+def figures(db: Database, now: datetime) -> Figures:
     """The figures at ``now``, from one snapshot of the database."""
     with db.read() as conn:
         open_cases = _entry.closed_at.is_(None)
@@ -322,13 +289,14 @@ def figures(db: Database, now: datetime, errors: ErrorCounts) -> Figures:
             lost_calls=int(sums[1] or 0),
             unpriced_calls=int(sums[2] or 0),
             cost_usd=float(sums[3] or 0),
-            errors=errors.counts(conn),
+            errors={row[0]: row[1] for row in conn.execute(_ERRORS)},
             processes=tuple(processes.processes(conn, now)),
             faults=frozenset(one.fault.value for one in faults.open_faults_in(conn)),
             first_looks=tier_shifts(conn, now - DAY, now),
         )
 
 
+_ERRORS = select(case_errors.c.kind, func.count()).group_by(case_errors.c.kind)  # read off an index
 _SUMS = ("calls", "lost_calls", "unpriced_calls", "cost_usd")
 
 

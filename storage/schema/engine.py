@@ -132,6 +132,8 @@ case_errors = Table(
     Column("at", Moment, nullable=False),
 )
 
+Index("ix_case_errors_kind", case_errors.c.kind)
+
 live_runs = Table(
     "live_runs",
     metadata,

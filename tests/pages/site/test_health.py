@@ -17,7 +17,6 @@ from pages.site import health
 from pages.ui import context
 from screening.review.triage import Tier
 from storage.database import Database
-from storage.review.reports import ErrorCounts
 from storage.site import processes
 from tests.free_port import free_port
 from tests.jobs.test_passing_faults import Unwritable
@@ -74,7 +73,7 @@ def test_metrics_are_for_whoever_shows_the_token(client: TestClient, monkeypatch
 def test_the_numbers_are_those_of_the_database(page_database: Database) -> None:
     (case_id, *_rest) = fill(page_database, (Tier.P0, Tier.P0, Tier.P2))
     processes.beat(page_database, "one", "worker", NOW + 10 * MINUTE)
-    body = metrics.text(page_database, lambda: NOW + 10 * MINUTE, ErrorCounts()).decode()
+    body = metrics.text(page_database, lambda: NOW + 10 * MINUTE).decode()
     found = _values(body)
     assert found["second_look_inbox_open", "P0"] == 2 and found["second_look_inbox_open", "P3"] == 0
     assert found["second_look_inbox_overdue", "P0"] == 2 and found["second_look_inbox_overdue", "P2"] == 0
