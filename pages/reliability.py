@@ -1,30 +1,63 @@
 """What may be claimed about missed cases, and what cannot be claimed yet; bound to one configuration."""
 
+from collections.abc import Callable, Mapping
 from functools import partial
 
+import pandas as pd
 import streamlit as st
 
-from pages.research import reliability_view as view
-from pages.research.audit_cases import show_audit, show_moved, show_revised
+from jobs.agreement import count_revisions
+from jobs.auditing import Kind, audit_counts, audit_ids
+from pages.research.case_list import case_list
 from pages.research.choices import show_open
-from pages.research.stard import Study, report_html
+from pages.research.claims import (
+    MOVED,
+    at_most,
+    at_most_words,
+    beyond_sentence,
+    missed_words,
+    plan_sentences,
+    range_rows,
+    reading_words,
+    remaining_words,
+    too_early_sentence,
+)
+from pages.research.figures import Axes, Series, curves, palette
+from pages.research.stard import FLOW_AUDITED, FLOW_NOT_AUDITED, FLOW_SETTLED, Study, flow, report_html
 from pages.research.verification import verification
 from pages.ui import context
 from pages.ui.auth import check_before
-from pages.ui.format import seen_from, zone_name
-from screening.evaluation.guarantee import binding_of
+from pages.ui.compute import READING, compute
+from pages.ui.format import NOT_YET, interval, percent, plain_percent, rate, seen_from, zone_name
+from pages.ui.labels import OUTCOME_WORDS, literal
+from pages.ui.widgets import how_to_read
+from screening.evaluation.estimates import WeightedRate
+from screening.evaluation.guarantee import Standing, binding_of, plan_readings, readings_required
+from screening.labels import Outcome
 from screening.review.policy import Action, require
 from screening.words import count_of
+from storage.research.listed import MOST_LISTED, Cell
+from storage.research.outcome_mix import REFERENCE, Settled, settled_cases
 from storage.research.reliability import MeasuredConfiguration, measured_configurations, priorities_shown, severities
+from storage.research.standing import configuration_now, count_readings, revisions_now
+
+READ = {"read": "reviewed", "unsafe": "unsafe", "inconclusive": "insufficient information"}
+CALLED = {
+    Outcome.SAFE: "Labeled safe by the AI",
+    Outcome.UNSAFE: "Labeled unsafe by the AI",
+    Outcome.HUMAN_REVIEW: "Escalated",
+}
+RECOGNIZE = "Of unsafe texts, reviewers recognize"
+MEASURED = {"Model": "model", "Prompts": "prompt_hash", "Rule": "rule", "Label definition": "label_definition"}
+Behind = tuple[int, Callable[[], tuple[str, ...]]]
+"""A count and how its cases are looked up, `MOST_LISTED` at most."""
 
 db, person = context.database(), context.actor()
 require(person, Action.VIEW_RESULTS)
 
 
-def _words(found: MeasuredConfiguration) -> str:
-    return (
-        f"{found.version} · {count_of(found.settled, 'text')} · {found.first_at:%Y-%m-%d} to {found.last_at:%Y-%m-%d}"
-    )
+def title_of(one: MeasuredConfiguration) -> str:
+    return f"{one.version} · {count_of(one.settled, 'text')} · {one.first_at:%Y-%m-%d} to {one.last_at:%Y-%m-%d}"
 
 
 def printed(zone: str | None) -> str:
@@ -35,16 +68,307 @@ def printed(zone: str | None) -> str:
         return report_html(found, now, context.now(), study)
 
 
+def show_claims() -> None:
+    """The missed first, then sensitivity and specificity, each with its bound and its n."""
+    first, second, third = st.columns(3, border=True)
+    with first:
+        st.metric("Missed cases per 1,000 labeled safe", at_most_words(found) if found.at_most else NOT_YET)
+        said = missed_words(found)
+        st.caption(f"Counts what reviewers would call unsafe, on average over the whole period. {said}")
+    plan = found.guarantee
+    so_far = f"Not enough reviews of unsafe texts yet ({plan.read:,} of {plan.readings_required:,})."
+    every, alone = found.estimates, found.single_reader
+    with second:
+        show_rate("Sensitivity, weighted", every.sensitivity, alone.sensitivity, so_far)
+    with third:
+        show_rate("Specificity, weighted", every.specificity, alone.specificity, "Not enough reviews yet.")
+    if every.sensitivity.value is not None or every.specificity.value is not None:
+        st.caption(
+            "These intervals hold on one day fixed beforehand: looked at every day, they leave the truth out on some "
+            "day in more than 5% of sites. The bound on missed cases holds on all days together."
+        )
+    st.caption(remaining_words(context.site().second_reading_rate))
+    show_range()
+    stale = plan.stale(now)
+    words = (
+        f"Target (miss rate ≤ {plain_percent(plan.at_most)}, {plain_percent(plan.confidence)} confidence): "
+        f"{plan.statement}."
+    )
+    if stale:
+        words = f"Outdated. {words} It speaks of another configuration than the active one."
+    shown = st.success if plan.standing is Standing.GUARANTEED and not stale else st.warning
+    shown(" ".join(part for part in (words, too_early_sentence(found), beyond_sentence(found)) if part))
+    st.caption(" ".join(plan_sentences(found.plan)))
+
+
+def show_rate(name: str, settled: WeightedRate, alone: WeightedRate, not_yet: str) -> None:
+    """A rate with its interval, and by the first review alone; before there is one, why."""
+    st.metric(name, percent(settled.value))
+    words = not_yet
+    if settled.value is not None:
+        words = f"{interval(settled.low, settled.high)}. Unweighted, not to be used: {rate(settled.naive)}."
+    if alone.value is not None:
+        words += f" By the first review alone: {percent(alone.value)}, {interval(alone.low, alone.high)}."
+    st.caption(words)
+
+
+def show_range() -> None:
+    """The bound for the whole period and the last 90 days, by how many unsafe texts reviewers recognize."""
+    of = found.range
+    if of.whole is None:
+        return
+    with st.expander("If reviewers miss some unsafe texts, and the last 90 days alone", icon=":material/tune:"):
+        rows = [
+            {
+                RECOGNIZE: words,
+                f"Whole period (n = {of.reviewed:,})": NOT_YET if whole is None else at_most(1000 * whole),
+                f"Last 90 days (n = {of.recent:,})": NOT_YET if lately is None else at_most(1000 * lately),
+            }
+            for words, whole, lately in range_rows(of)
+        ]
+        st.table(pd.DataFrame(rows).set_index(RECOGNIZE))
+        how_to_read(
+            "Missed cases per 1,000 labeled safe, at most (95%), from first blinded reviews.",
+            "- A first review that was inconclusive or lost counts as missed.\n"
+            "- The whole period holds at any time, however often you look, and averages over it: where the share has "
+            "risen it lies below the share of today. The last 90 days hold on any one day, not on all days together.\n"
+            "- The measured share is from randomly chosen texts with two blinded reviews, with its own limit. It "
+            "assumes that they overlook texts independently. What all reviewers miss alike, no review shows.",
+        )
+
+
+def audit() -> None:
+    """How far the audit is: the flow of cases, the tally by stratum and outcome, and the cases of every count."""
+    left, right = st.columns([1, 1.7])
+    left.dataframe(pd.DataFrame(flow(found), columns=["Cases", "n"]), hide_index=True, height="content")
+    rows = [
+        {
+            "Outcome": OUTCOME_WORDS[each.outcome],
+            "Sampling probability": each.probability,
+            "Texts": each.cases,
+            "Selected": each.selected,
+            "Reviewed": each.read,
+            "Unsafe": each.unsafe,
+            "Insufficient information": each.inconclusive,
+            "Second review": each.read_again,
+            "Pending": each.waiting,
+            "Not assessable": each.lost,
+        }
+        for each in found.strata
+    ]
+    right.dataframe(pd.DataFrame(rows), hide_index=True)
+    right.caption(
+        "Sampled cases are in the same queue as all others, unmarked. Only blinded first reviews count; not assessable "
+        "is what can no longer be reviewed blinded."
+    )
+    standing, readings = configuration_now(db, version), READING * count_readings(db)
+    counts = compute(audit_counts, person, version, standing, cases=readings)
+
+    def read(kind: Kind) -> Behind:
+        return counts.get(kind, 0), partial(compute, audit_ids, person, version, standing, kind, cases=readings)
+
+    of_flow = dict(flow(found))
+    behind = {
+        "Screened": settled(of_flow[FLOW_SETTLED], Settled()),
+        "Not in the sample": settled(of_flow[FLOW_NOT_AUDITED], Settled(under_audit=False)),
+        "In the sample": settled(of_flow[FLOW_AUDITED], Settled(under_audit=True)),
+    }
+    for outcome, words in CALLED.items():
+        row = words[0].lower() + words[1:]
+        behind[words] = settled(of_flow[row], Settled(under_audit=True, outcome=outcome))
+    for words, name in {
+        "Reviewed": "read",
+        "Insufficient information": "inconclusive",
+        "Reviewed unblinded": "not blind",
+    }.items():
+        behind[words] = read((name, ""))
+    for outcome, words in CALLED.items():
+        behind |= {f"{words}, {said}": read((name, outcome.value)) for name, said in READ.items()}
+    open_cases(behind, "Cases of the quality-check sample", "audit_cases")
+    st.caption(
+        "Cases whose review is pending are not listed: whoever reviews one must not know that it belongs to the sample."
+    )
+
+
+def settled(count: int, wanted: Settled) -> Behind:
+    """The cases of this configuration that were settled so."""
+    return count, partial(settled_cases, db, person, version, wanted, MOST_LISTED)
+
+
+def open_cases(behind: Mapping[str, Behind], title: str, key: str) -> None:
+    """The counts as choices; the chosen one's cases as a list with the reader below it."""
+    counted = {f"{words} {count:,}": (count, ids) for words, (count, ids) in behind.items() if count}
+    if not counted or (chosen := st.pills(title, list(counted), key=key)) is None:
+        return
+    count, look_up = counted[chosen]
+    ids = look_up()[:MOST_LISTED]
+    if len(ids) < count:
+        st.caption(f"The first {len(ids):,} in the order in which they were screened. Results lists all.")
+    case_list(db, person, Cell(batch_id="", ids=ids))
+
+
+def sequence() -> None:
+    """Limits that hold however often one looks."""
+    if not found.looks:
+        st.info("No text labeled safe has been reviewed for the plan yet; the sequence starts with the first.")
+        return
+    last = found.looks[-1]
+    series = Series(
+        name="Unsafe among texts labeled safe",
+        x=[look.observations for look in found.looks],
+        y=[look.estimate for look in found.looks],
+        low=[look.low for look in found.looks],
+        high=[look.high for look in found.looks],
+        mode="lines",
+    )
+    axes = Axes(
+        title="Unsafe among texts labeled safe",
+        x="reviews of texts labeled safe",
+        y="share unsafe",
+        y_percent=True,
+        y_range=(-0.02, 1.02),
+    )
+    figure = curves([series], axes, palette(st.context.theme.type))
+    st.plotly_chart(figure, key="sequence", alt="Confidence sequence of the share of unsafe among texts labeled safe")
+    how_to_read(
+        f"Now {percent(last.estimate)}, between {percent(last.low)} and {percent(last.high)} after "
+        f"{count_of(last.observations, 'review')}; 95%, valid at any time.",
+        "The more reviews, the narrower the band. It may be looked at every day: a Wilson interval looked at daily is "
+        "wrong at some time in a third to half of all runs.",
+    )
+    if last.contradictory:
+        st.warning(f"The estimate lies outside its own limits: {MOVED}.")
+
+
+def planner() -> None:
+    """What tomorrow's readings buy, and how many it takes to say something at the plan's confidence."""
+    confidence = found.plan.confidence
+    more = st.number_input("Reviews a day that your organization can spend on texts labeled safe", 1, 10_000, 12)
+    st.write(reading_words(found, int(more)))
+    one, two, three = st.columns(3)
+    target = one.select_slider("Target miss rate", (0.005, 0.01, 0.02, 0.05, 0.1), 0.05, format_func=percent)
+    assumed = two.select_slider(
+        "Assumed true rate", (0.0, 0.002, 0.005, 0.01, 0.02, 0.03, 0.04), 0.01, format_func=percent
+    )
+    chance = three.select_slider("Power", (0.5, 0.8, 0.9, 0.95), 0.8, format_func=percent)
+    plan = plan_readings(target, assumed, confidence=confidence, chance=chance)
+    if plan is None:
+        st.warning("No number of reviews will do: the rate assumed is not below the one to be shown.")
+        return
+    st.write(
+        f"Plan: review **{plan.readings:,}** truly unsafe texts and allow **{plan.allowed_misses}** misses; it "
+        f"succeeds with probability {plan.chance:.0%}. With no miss at all "
+        f"{readings_required(target, 0, confidence):,} would do."
+    )
+    st.caption(
+        f"Exact binomial (learn then test), {plain_percent(confidence)} confidence. The number of misses allowed is "
+        "fixed before the first review: raising it after each miss, on the same cases, breaks the guarantee. The plan "
+        "in force is set on the Settings page."
+    )
+
+
+def label_changes() -> None:
+    """How often seeing the AI's result changed a label, whether for the better, and the cases where it did."""
+    key, readings = context.settings().pseudonym_secret, READING * count_readings(db)
+    made = compute(count_revisions, person, key, standing=revisions_now(db), cases=readings)
+    found = made.rate
+    if found.switched.value is None:
+        st.info("No closed case yet whose reviewer saw the AI's result after a blinded first review.")
+        return
+    rows = [
+        ("changed after seeing the AI", rate(found.switched)),
+        ("correct → incorrect (harm)", rate(found.right_to_wrong)),
+        ("incorrect → correct (help)", rate(found.wrong_to_right)),
+    ]
+    st.dataframe(pd.DataFrame(rows, columns=["Label", "Share, 95% CI"]), hide_index=True)
+    st.caption(
+        "All closed cases whose reviewer saw the AI's result after a blinded first review, any configuration. Against "
+        f"the original label; {count_of(found.without_reference, 'review has', 'reviews have')} none."
+    )
+    behind: dict[str, Behind] = {words: (count, partial(tuple, ids)) for words, (count, ids) in made.cases.items()}
+    open_cases(behind, "Cases with such a review", "switch_cases")
+
+
+def drift() -> None:
+    """Whether misses or escalations rise, month by month; and the first agent's ends against the frozen reference, with
+    the cases of each share.
+    """
+    rows = [
+        {
+            "Share": name,
+            "Before": rate(made[-1].before),
+            "Last": f"{rate(made[-1].recent)}, {count_of(made[-1].months, 'month')}",
+            "p": f"{made[-1].p:.2g}",
+            "Finding": "▲ risen" if made[-1].found else "▲ risen earlier" if any(r.found for r in made) else "none",
+        }
+        for name, made in found.rises.items()
+        if made
+    ]
+    if rows:
+        st.table(pd.DataFrame(rows).set_index("Share"))
+    else:
+        st.info("Misses and escalations are compared month by month: not yet, as two full months are needed.")
+    how_to_read(
+        "Misses (labeled safe, reviewed, unsafe) and escalations: the last 1, 3 and 6 months against all before.",
+        "- Compared once at the end of each 30 days, against a reference that grows; exact tests. Where nothing "
+        "changes, either has a finding in at most 5% of years, however often you look.\n"
+        "- A doubling of misses from 2 to 4% in the middle of a year is found by its end in about 7 of 10 sites that "
+        "review 10 texts labeled safe a day, and in about 1 of 25 that review 1 a day (`make simulate`).",
+    )
+    moved = found.drift
+    if moved.reason is not None:
+        st.info(f"No finding: {moved.reason}. The reference is the first {REFERENCE} cases of the configuration.")
+        return
+    rows = [
+        {
+            "End": share.name,
+            "Reference": rate(share.reference),
+            "Since": rate(share.since),
+            "Evidence that it moved": f"{share.evidence:,.2f}",
+        }
+        for share in moved.shares
+    ]
+    st.dataframe(pd.DataFrame(rows), hide_index=True)
+    finding = "▲ Drift: case mix has changed." if moved.moved else "Case mix: no change shown."
+    most = f"at most {moved.most:,.2f} so far; {moved.threshold:,.0f} is a finding"
+    st.write(f"{finding} Evidence {moved.evidence:,.2f}, {most}.")
+    how_to_read(
+        f"How the first agent ended: the first {REFERENCE} cases, which never change, against all since.",
+        "The evidence is an e-value counted up to each day's end. Without a change it is ever a finding in at most "
+        f"{moved.alarm_rate:.0%} of all sites, however long and often one looks. A file sorted by subject moves it.",
+    )
+    behind = {}
+    for share in moved.shares:
+        for words, part, early in (("reference", share.reference, True), ("since", share.since, False)):
+            wanted = Settled(first_end=share.name, in_reference=early)
+            behind[f"{share.name}, {words}"] = settled(part.numerator, wanted)
+    open_cases(behind, "Cases that ended so at the first agent", "drift_cases")
+
+
+def configuration() -> None:
+    """What was measured beside what runs now; any difference makes the figures stale."""
+    binding = found.guarantee.binding
+    if binding is None:
+        st.warning("What was measured was not recorded, so nothing here can be claimed.")
+        return
+    rows = []
+    for name, field in MEASURED.items():
+        one, other = getattr(binding, field), getattr(now, field)
+        same = "✓ same" if one == other else "✗ differs: stale"
+        rows.append({"Part": name, "Measured": literal(one), "Runs now": literal(other), "Same": same})
+    st.table(rows, hide_index=True)  # its cells show all of a rule, which a data frame would cut
+
+
 st.title("Reliability")
 st.write(
     "Measured against reviewers' blinded first reviews of a random quality-check sample. The stopping rule's error "
     "bound (δ) is about the AI's own most frequent answer and plays no part here."
 )
-measured = {found.version: found for found in measured_configurations(db, person)}
+measured = {one.version: one for one in measured_configurations(db, person)}
 if not measured:
     st.info("No file has been screened yet, so there is no evidence yet.")
     st.stop()
-version = st.selectbox("Configuration", list(measured), format_func=lambda one: _words(measured[one]))
+version = st.selectbox("Configuration", list(measured), format_func=lambda one: title_of(measured[one]))
 if len(measured) > 1:
     st.caption(
         "These figures hold for each configuration alone. The best of several, chosen by these figures, looks better "
@@ -52,17 +376,17 @@ if len(measured) > 1:
     )
 now = binding_of(context.configuration(context.usual_pipeline()).body)
 found = verification(person, version)
-view.show_claims(found, now, context.site().second_reading_rate)
+show_claims()
 report = st.container()  # filled last: a file that is asked for while the page still runs is gone when it ends
 show_open(
     "reliability_tab",
     {
-        "Quality-check sample": lambda: show_audit(db, person, version, found),
-        "Confidence sequence": lambda: view.show_sequence(found),
-        "Planner": lambda: view.show_planner(found),
-        "Label changes after AI result": lambda: show_revised(db, person),
-        "Drift": lambda: show_moved(db, person, version, found),
-        "Configuration measured": lambda: view.show_binding(found, now),
+        "Quality-check sample": audit,
+        "Confidence sequence": sequence,
+        "Planner": planner,
+        "Label changes after AI result": label_changes,
+        "Drift": drift,
+        "Configuration measured": configuration,
     },
 )
 report.download_button(

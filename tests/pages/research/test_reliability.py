@@ -8,9 +8,7 @@ import pytest
 from sqlalchemy import insert, select, update
 from streamlit.testing.v1 import AppTest
 
-from pages.research.audit_cases import CALLED
 from pages.research.claims import beyond_sentence, missed_sequence, plan_sentences, reading_words, verify, verify_now
-from pages.research.reliability_view import binding_html
 from pages.research.stard import Study, flow, missed_sentence, report_html
 from pages.ui.labels import OUTCOME_WORDS
 from screening.evaluation.audit import AuditCase, Stratum
@@ -40,6 +38,11 @@ from tests.storage.batch_of import LATER
 from tests.storage.inbox_cases import RESEARCHER, form
 from tests.storage.research.test_reliability import settled
 
+CALLED = {
+    Outcome.SAFE: "Labeled safe by the AI",
+    Outcome.UNSAFE: "Labeled unsafe by the AI",
+    Outcome.HUMAN_REVIEW: "Escalated",
+}
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 BODY = {
     "sampler": {"sampler": "anthropic", "model": "m-1", "prompts": "abc"},
@@ -248,10 +251,11 @@ def test_the_page_marks_evidence_about_other_settings_as_stale(
     assert app.warning[0].value.startswith("Outdated.")
     app.session_state["reliability_tab"] = "Configuration measured"
     app.run()
-    shown = " ".join(element.proto.body for element in app.get("html"))
-    assert "budget 90" in shown and "✗ differs: stale" in shown
-    hostile = replace(binding_of(BODY), model="<img src=x>")
-    assert "&lt;img" in binding_html(hostile, hostile) and "differs" not in binding_html(hostile, hostile)
+    rows = {row["Part"]: row for row in app.table[-1].value.to_dict("records")}
+    assert {name: row["Same"] for name, row in rows.items()} == {
+        "Model": "✓ same", "Prompts": "✓ same", "Rule": "✗ differs: stale", "Label definition": "✓ same",
+    }  # fmt: skip
+    assert "budget 90" in rows["Rule"]["Runs now"] and "budget 90" not in rows["Rule"]["Measured"]
 
 
 def test_the_page_says_what_choosing_and_looking_again_do_to_its_claims(
