@@ -18,7 +18,7 @@ COMMANDS = {
     "correct": ("correct", "accuracy, FNR and FPR corrected for wrong reference labels"),
     "import-draws": ("evaluate", "labels that models gave elsewhere as draws to replay"),
     "rule": ("rule", "run a stopping rule on given draws"),
-    "certify": ("certify", "prove the certificates anew, or find the levels of another"),
+    "certify": ("rule", "prove the certificates anew, or find the levels of another"),
     "metrics": ("metrics", "metrics of a CSV file with columns reference and outcome"),
     "verify-audit": ("site", "check that the audit log was not changed"),
     "backup": ("site", "the whole database into one file, while everybody works"),

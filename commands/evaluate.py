@@ -1,31 +1,42 @@
-"""`evaluate`: the paper's conditions and ours on a labeled data set; `import-draws`: answers made elsewhere."""
+"""`evaluate`: the paper's conditions and ours on a labeled data set; `import-draws`: answers made elsewhere.
+
+`evaluate` is one path: a labeled file (`load_data`), its draws (`_first_draws`, and `_record` for those that are
+missing), every condition replayed on them (`run_book`), and one table, printed and written.
+"""
 
 import argparse
 import asyncio
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from statistics import mean
 from time import monotonic
-from typing import Any
 
 from commands.batches import ALL_SETTLED, SOME_PENDING
-from commands.evaluation_batch import record_as_batch
 from commands.file_options import add_mapping_options, mapped_table, mapping_lines, save_mapping
+from commands.one_batch import screen_batch
 from jobs.agents import Agents
-from jobs.intake import configuration
+from jobs.intake import BatchRequest, configuration, open_batch
+from jobs.port import system_clock
 from screening import __version__
-from screening.datasets.mapping import find_column, map_label
+from screening.datasets.mapping import find_column, map_label, pairs
 from screening.datasets.reader import Table
 from screening.datasets.rows import NewCase
 from screening.evaluation.capsule import PRINTED, beside_paper, figures, hashes, marked, marked_latex
-from screening.evaluation.conditions import Condition, named_condition, our_conditions, paper_conditions
+from screening.evaluation.conditions import (
+    BUDGETS,
+    PAPER_DELTA,
+    Condition,
+    named_condition,
+    our_conditions,
+    paper_conditions,
+)
 from screening.evaluation.draw_file import DrawLine, GrowingFile, draw_lines, read_draws, read_growing
 from screening.evaluation.experiments import ConditionResult, consistent_misses, deciding, run_book
 from screening.evaluation.imported_answers import answers_in
@@ -37,28 +48,41 @@ from screening.evaluation.public_datasets import (
     Screened,
     announcement,
     load_evaluation,
+    renumbered,
     rows_beside,
 )
 from screening.evaluation.recording import DrawBook, Keep, NodeDraws, Price, Purse, record_draws
 from screening.evaluation.tables import ResultsTable, csv_table, latex_table, plain_rows, row_of, text_table
 from screening.labels import Label
 from screening.models.simulated import KnownSampler, SimulatedSampler
+from screening.pipeline.config import chain
 from screening.pipeline.cost import usage_per_call
 from screening.pipeline.draws import Draw, DrawSource, encode_draws
 from screening.pipeline.files import load_prompts, read_pipeline
+from screening.review.actors import LOCAL_USER
+from screening.review.reach import Reach
 from screening.settings import SIMULATED_NOTICE, Settings
+from screening.stopping.rules import SuccessiveElimination
 from screening.words import count_of
+from storage.batches.intake import add_rows, close_intake
+from storage.database import Database
+from storage.research.recorded_draws import recorded_batch
 
 EVERY_S = 5.0
 ESTIMATED_FROM = 40
 """Texts that an estimate of calls is made from."""
+RECORDING = chain("recording", SuccessiveElimination(budget=max(BUDGETS), delta=PAPER_DELTA, curtail=False), "next")
+"""The paper's most demanding condition: its draws settle nearly every case of all the others."""
 
 
-def add_evaluate(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add this subcommand's arguments."""
+def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the subcommands of this file."""
     parser = subcommands.add_parser("evaluate", help="the paper's conditions and ours on a labelled data set")
-    add_options(parser)
+    _add_options(parser)
     parser.set_defaults(run=run)
+    parser = subcommands.add_parser("import-draws", help="labels that models gave elsewhere as draws to replay")
+    _add_import_options(parser)
+    parser.set_defaults(run=run_import_draws)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -70,8 +94,12 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.sampler != "none":
             short = asyncio.run(_record(data, conditions, book, arguments, file.keep if file else None))
     results = run_book(data.items, conditions, book)
-    table = _table(data, results)
-    _write(arguments, table)
+    rows = tuple(row_of(each.name, each.metrics, each.unsettled, data.subset, each.cost_usd) for each in results)
+    table = ResultsTable(title=data.title, provenance=data.provenance, rows=rows, subset_name=data.subset)
+    if arguments.out is not None:
+        arguments.out.write_text("".join(csv_table(table)), encoding="utf-8", newline="")
+    if arguments.latex is not None:
+        arguments.latex.write_text(latex_table(table), encoding="utf-8")
     if arguments.capsule is not None:
         _write_capsule(arguments, data, table, book, conditions)
     _print(arguments, data, table, results)
@@ -82,6 +110,15 @@ def load_data(arguments: argparse.Namespace) -> EvaluationData:
     """The data set of the options, with what a person should know of it on stderr. ValueError where there is nothing to
     compare with.
     """
+
+    def read(path: Path) -> Table:
+        """The user's own table, with the columns of the options, which are printed before the first call."""
+        table = mapped_table(path, path.name, arguments)
+        save_mapping(table.report, arguments)
+        for line in (*mapping_lines(table.report), *table.report.warnings):
+            print(line, file=sys.stderr)
+        return table
+
     data = load_evaluation(
         arguments.files,
         arguments.format,
@@ -89,7 +126,7 @@ def load_data(arguments: argparse.Namespace) -> EvaluationData:
         screened=arguments.screened,
         per_subreddit=arguments.per_subreddit,
         subset=arguments.subset,
-        read=partial(_read_own_table, arguments=arguments),
+        read=read,
     )
     for line in announcement(data):
         print(line, file=sys.stderr)
@@ -98,15 +135,6 @@ def load_data(arguments: argparse.Namespace) -> EvaluationData:
     if not any(item.reference in REFERENCES for item in data.items):
         raise ValueError("no row has a reference label of safe or unsafe: name its column with --label-column")
     return data
-
-
-def _read_own_table(path: Path, arguments: argparse.Namespace) -> Table:
-    """The user's own table, with the columns of the options, which are printed before the first call."""
-    table = mapped_table(path, path.name, arguments)
-    save_mapping(table.report, arguments)
-    for line in (*mapping_lines(table.report), *table.report.warnings):
-        print(line, file=sys.stderr)
-    return table
 
 
 def _first_draws(arguments: argparse.Namespace, data: EvaluationData) -> DrawBook:
@@ -125,6 +153,33 @@ def _first_draws(arguments: argparse.Namespace, data: EvaluationData) -> DrawBoo
     book = read_growing(begun, data.items)
     print(f"{begun}: goes on after {count_of(book.draws, 'draw')}", file=sys.stderr)
     return book
+
+
+async def record_as_batch(url: str, data: EvaluationData, settings: Settings) -> DrawBook:
+    """Screen the data set as a batch of this database, and give back its draws. A case that fails stays pending; rows
+    that no model may be shown follow the others in the batch, so that a person sees them.
+    """
+    db = Database(url)
+    try:
+        db.prepare()
+        batch_id = await screen_batch(db, settings, partial(_take_in, db, data, settings))
+        recorded = recorded_batch(db, LOCAL_USER, batch_id)
+    finally:
+        db.close()
+    print(
+        f"batch {batch_id}: {count_of(recorded.book.draws, 'draw')} kept, {count_of(recorded.pending, 'text')} pending",
+        file=sys.stderr,
+    )
+    return replace(recorded.book, cases=len(data.items))
+
+
+def _take_in(db: Database, data: EvaluationData, settings: Settings, agents: Agents) -> str:
+    intake = {"provenance": data.provenance, "steps": [list(step) for step in data.steps], **data.sample}
+    request = BatchRequest(name=data.title, pipeline=RECORDING, reach=Reach.COUNT, intake=intake)
+    batch_id = open_batch(db, LOCAL_USER, request, settings, agents, system_clock)
+    add_rows(db, batch_id, renumbered((*data.rows, *data.left_out)), system_clock())
+    close_intake(db, LOCAL_USER.at(system_clock()), batch_id)
+    return batch_id
 
 
 def read_book(path: Path, data: EvaluationData) -> DrawBook:
@@ -166,7 +221,7 @@ async def _record(
             price=price,
             keep=keep,
             purse=purse,
-            after_case=_Progress(book, purse).tell,
+            after_case=_teller(book, purse),
         )
     finally:
         await agents.aclose()
@@ -208,32 +263,19 @@ def _tell_estimate(
     return Purse(most_usd=arguments.max_usd, per_call=each)
 
 
-@dataclass(slots=True)
-class _Progress:
-    """A line every few seconds: how many texts are done, how many draws there are, and what they cost."""
+def _teller(book: DrawBook, purse: Purse | None) -> Callable[[int, int], None]:
+    """Prints a line every few seconds: how many texts are done, how many draws there are, and what they cost."""
+    last = monotonic()
 
-    book: DrawBook
-    purse: Purse | None
-    last: float = field(default_factory=monotonic)
-
-    def tell(self, done: int, of: int) -> None:
-        if monotonic() - self.last < EVERY_S and done < of:
+    def tell(done: int, of: int) -> None:
+        nonlocal last
+        if monotonic() - last < EVERY_S and done < of:
             return
-        self.last = monotonic()
-        spent = f", ${self.purse.spent_usd:,.2f}" if self.purse else ""
-        print(f"{done:,} of {count_of(of, 'text')}, {self.book.draws:,} draws{spent}", file=sys.stderr, flush=True)
+        last = monotonic()
+        spent = f", ${purse.spent_usd:,.2f}" if purse else ""
+        print(f"{done:,} of {count_of(of, 'text')}, {book.draws:,} draws{spent}", file=sys.stderr, flush=True)
 
-
-def _table(data: EvaluationData, results: Sequence[ConditionResult]) -> ResultsTable:
-    rows = tuple(row_of(each.name, each.metrics, each.unsettled, data.subset, each.cost_usd) for each in results)
-    return ResultsTable(title=data.title, provenance=data.provenance, rows=rows, subset_name=data.subset)
-
-
-def _write(arguments: argparse.Namespace, table: ResultsTable) -> None:
-    if arguments.out is not None:
-        arguments.out.write_text("".join(csv_table(table)), encoding="utf-8", newline="")
-    if arguments.latex is not None:
-        arguments.latex.write_text(latex_table(table), encoding="utf-8")
+    return tell
 
 
 def _write_capsule(
@@ -270,14 +312,11 @@ def _about(arguments: argparse.Namespace, data: EvaluationData, conditions: Sequ
     labels = Counter(str(item.reference) if item.reference else "none" for item in data.items)
     texts = [sha256(item.text.text.encode("utf-8", "surrogatepass")).hexdigest() for item in data.items]
     return {
-        "title": data.title,
+        **_described(data),
         "version": __version__,
         "files": {path.name: sha256(path.read_bytes()).hexdigest() for path in arguments.files},
-        "steps": [{"name": name, "rows": rows} for name, rows in data.steps],
         "references": dict(labels),
-        "references_from": data.provenance,
         "groups": dict(Counter(item.group for item in data.items if item.group)),
-        "sample": dict(data.sample),
         "texts": dict(zip((item.id for item in data.items), texts, strict=True)),
         "agents": "recorded" if arguments.sampler == "none" else settings.sampler,
         "model": None if arguments.sampler == "none" or settings.simulated else settings.model,
@@ -301,54 +340,45 @@ def _print(
             f"of them decided by all {deciding(outcomes)} that decide any text: {by_all}"
         )
         return
-    report = {
+    print(json.dumps({**_described(data), "conditions": plain_rows(table), "consistently_missed": missed}))
+
+
+def _described(data: EvaluationData) -> dict[str, object]:
+    return {
         "title": data.title,
         "steps": [{"name": name, "rows": rows} for name, rows in data.steps],
         "references_from": data.provenance,
         "sample": dict(data.sample),
-        "conditions": plain_rows(table),
-        "consistently_missed": missed,
     }
-    print(json.dumps(report))
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add these options to a parser."""
+def _add_options(parser: argparse.ArgumentParser) -> None:
     add_data_options(parser)
-    parser.add_argument("--out", type=Path, default=None, metavar="TABLE.csv", help="the table as CSV")
-    parser.add_argument("--latex", type=Path, default=None, metavar="TABLE.tex", help="the table as LaTeX")
-    parser.add_argument(
-        "--capsule",
-        type=Path,
-        default=None,
-        metavar="FOLDER",
-        help="table, figures (SVG, PDF) with their data, draws, data card, hashes and the paper's numbers beside ours",
-    )
+    for name, metavar, words in (
+        ("--out", "TABLE.csv", "the table as CSV"),
+        ("--latex", "TABLE.tex", "the table as LaTeX"),
+        (
+            "--capsule",
+            "FOLDER",
+            "table, figures (SVG, PDF) with their data, draws, data card, hashes and the paper's numbers beside ours",
+        ),
+        ("--draws", "FILE", "recorded draws to begin with"),
+        ("--record", "FILE", "append each answer here as it comes; continued where it is there"),
+    ):
+        parser.add_argument(name, type=Path, metavar=metavar, help=words)
     parser.add_argument("--json", action="store_true", help="print the table as one JSON object")
-    parser.add_argument("--draws", type=Path, default=None, metavar="FILE", help="recorded draws to begin with")
-    parser.add_argument(
-        "--record",
-        type=Path,
-        default=None,
-        metavar="FILE",
-        help="append each answer here as it comes; continued where it is there",
-    )
-    parser.add_argument(
-        "--max-usd", type=float, default=None, metavar="USD", help="ask no more once it could cost this"
-    )
+    parser.add_argument("--max-usd", type=float, metavar="USD", help="ask no more once it could cost this")
     parser.add_argument(
         "--sampler",
         choices=["simulated", "anthropic", "none"],
-        default=None,
         help="who gives the draws that are missing; none: nobody, such cases are reported",
     )
     parser.add_argument(
         "--database",
-        default=None,
         metavar="URL",
         help="keep the draws here, as a batch that the pages show; what it escalates enters that review queue",
     )
-    parser.add_argument("--seed", type=int, default=None, help="seed of the simulated agents")
+    parser.add_argument("--seed", type=int, help="seed of the simulated agents")
 
 
 def add_data_options(parser: argparse.ArgumentParser) -> None:
@@ -413,9 +443,7 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
     return Settings(**{name: value for name, value in given.items() if value is not None})
 
 
-def add_import_draws(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add this subcommand's arguments."""
-    parser = subcommands.add_parser("import-draws", help="labels that models gave elsewhere as draws to replay")
+def _add_import_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="the data set")
     parser.add_argument("--node", action="append", required=True, metavar="NAME", help="whose draws; several are fine")
     source = parser.add_mutually_exclusive_group(required=True)
@@ -432,7 +460,6 @@ def add_import_draws(subcommands: "argparse._SubParsersAction[argparse.ArgumentP
     )
     parser.add_argument("--out", type=Path, required=True, metavar="DRAWS.jsonl")
     add_mapping_options(parser)
-    parser.set_defaults(run=run_import_draws)
 
 
 def run_import_draws(arguments: argparse.Namespace) -> int:
@@ -441,10 +468,9 @@ def run_import_draws(arguments: argparse.Namespace) -> int:
         names = [name.strip() for name in arguments.draw_columns.split(",")]
         arguments.unread_column = [*(arguments.unread_column or ()), *names]
     table = mapped_table(arguments.file, arguments.file.name, arguments)
-    given = draw_labels(arguments.draw_labels)
-    lines = list(
-        _of_columns(arguments, table, given) if arguments.draw_columns else _of_outputs(arguments, table, given)
-    )
+    said = pairs(arguments.draw_labels.strip(), list(Label), "--draw-labels")
+    given = {value.strip().casefold(): Label(label) for value, label in said}
+    lines = list((_of_columns if arguments.draw_columns else _of_outputs)(arguments, table, given))
     arguments.out.write_text("".join(line.model_dump_json() + "\n" for line in lines), encoding="utf-8")
     most = max((len(line.draws) for line in lines), default=0)
     print(
@@ -455,9 +481,23 @@ def run_import_draws(arguments: argparse.Namespace) -> int:
 
 
 def _of_columns(arguments: argparse.Namespace, table: Table, given: Mapping[str, Label]) -> Iterator[DrawLine]:
+    """What stands in columns of the data set; ValueError, naming row and column, for what is no label."""
     names = [find_column(name.strip(), table.report.columns) for name in arguments.draw_columns.split(",")]
-    of_reference = {value.strip().casefold(): label for value, label in table.report.labels.items()}
-    return _lines(arguments.file, table, names, of_reference | dict(given), arguments.node)
+    words = {Label.ESCALATE.value: Label.ESCALATE, **table.report.labels, **given}
+    labels = {value.strip().casefold(): label for value, label in words.items()}
+    accepted = {row.row: row.external_id for row in table.rows() if isinstance(row, NewCase)}
+    for row, fields in rows_beside(arguments.file, table, "the labels in --draw-columns", frozenset(names)):
+        draws = list[Draw]()
+        for name in names if row in accepted else ():
+            if cell := (fields.get(name) or "").strip():
+                label = labels.get(cell.casefold()) or map_label(cell)
+                if label is None:
+                    raise ValueError(
+                        f"row {row}, column {name!r}: {cell[:40]!r} stands for no label; see --draw-labels"
+                    )
+                draws.append(Draw(label=label))
+        for node in arguments.node if draws else ():
+            yield _line(accepted[row], node, draws)
 
 
 def _of_outputs(arguments: argparse.Namespace, table: Table, given: Mapping[str, Label]) -> Iterator[DrawLine]:
@@ -484,46 +524,3 @@ def _of_outputs(arguments: argparse.Namespace, table: Table, given: Mapping[str,
 def _line(case: str, node: str, draws: list[Draw]) -> DrawLine:
     tokens = sum(one.usage.input_tokens + one.usage.output_tokens for one in draws)
     return DrawLine(id=case, node=node, draws=encode_draws(draws), tokens=tokens or None)
-
-
-def draw_labels(words: str) -> dict[str, Label]:
-    """What ``Yes=unsafe,No=safe`` says, case and outer spaces ignored. ValueError for anything else.
-
-    >>> draw_labels("Yes=unsafe, Maybe=escalate")
-    {'yes': <Label.UNSAFE: 'unsafe'>, 'maybe': <Label.ESCALATE: 'escalate'>}
-    """
-    found: dict[str, Label] = {}
-    for part in (one for one in words.split(",") if one.strip()):
-        value, _, label = part.rpartition("=")
-        if not value.strip() or label.strip().casefold() not in set(Label):
-            raise ValueError(f"--draw-labels: {part!r} is not VALUE=safe, VALUE=unsafe or VALUE=escalate")
-        found[value.strip().casefold()] = Label(label.strip().casefold())
-    return found
-
-
-def _lines(
-    source: Path, table: Table, names: list[str], labels: Mapping[str, Label], nodes: list[str]
-) -> Iterator[DrawLine]:
-    accepted = {row.row: row.external_id for row in table.rows() if isinstance(row, NewCase)}
-    for row, fields in rows_beside(source, table, "the labels in --draw-columns", frozenset(names)):
-        if row not in accepted:
-            continue
-        cells = [(name, (fields.get(name) or "").strip()) for name in names]
-        codes = encode_draws([Draw(label=_label(row, name, cell, labels)) for name, cell in cells if cell])
-        for node in nodes if codes else ():
-            yield DrawLine(id=accepted[row], node=node, draws=codes)
-
-
-def _label(row: int, column: str, cell: str, labels: Mapping[str, Label]) -> Label:
-    known = labels.get(cell.casefold()) or map_label(cell)
-    if known is None and cell.casefold() == Label.ESCALATE.value:
-        known = Label.ESCALATE
-    if known is None:
-        raise ValueError(f"row {row}, column {column!r}: {cell[:40]!r} stands for no label; see --draw-labels")
-    return known
-
-
-def add_to(subcommands: Any) -> None:
-    """Add the subcommands of this file."""
-    add_evaluate(subcommands)
-    add_import_draws(subcommands)

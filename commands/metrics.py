@@ -5,12 +5,12 @@ file of the same cases differs: another model, other prompts, another pipeline.
 import argparse
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
-from screening.evaluation.metrics import Proportion, evaluate, reference_codes
+from screening.evaluation.metrics import evaluate, reference_codes
 from screening.evaluation.paired import UNSETTLED, Told, compare_codes
 from screening.evaluation.public_datasets import published_rows
 from screening.labels import Label, Outcome
@@ -23,12 +23,8 @@ _OUTCOMES = {outcome.value: outcome for outcome in Outcome} | {
 _REFERENCES = {"safe": Label.SAFE, "unsafe": Label.UNSAFE, "": None}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Row:
-    id: str
-    reference: Label | None
-    outcome: Outcome | None
-    calls: float | None
+_Row = tuple[str, Label | None, Outcome | None, float | None]
+"""Id, reference, outcome, calls."""
 
 
 def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -48,16 +44,13 @@ def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
 def run(arguments: argparse.Namespace) -> int:
     """Print the metrics as JSON; an undefined value is null."""
     rows = list(_rows(arguments.file))
-    measured = evaluate([row.reference for row in rows], [row.outcome for row in rows])
-    report = {
-        "accuracy": proportion(measured.accuracy),
-        "fpr": proportion(measured.fpr),
-        "fnr": proportion(measured.fnr),
-        "escalation_rate": proportion(measured.escalation_rate),
-        "n": measured.n,
-        "pending": measured.pending,
-        "without_reference": measured.without_reference,
+    measured = evaluate([reference for _, reference, _, _ in rows], [outcome for _, _, outcome, _ in rows])
+    shares = ("value", "low", "high", "numerator", "denominator")
+    report: dict[str, object] = {
+        rate: {name: getattr(getattr(measured, rate), name) for name in shares}
+        for rate in ("accuracy", "fpr", "fnr", "escalation_rate")
     }
+    report |= {name: getattr(measured, name) for name in ("n", "pending", "without_reference")}
     if arguments.against is not None:
         report["against"] = _against(arguments, rows, list(_rows(arguments.against)))
     print(json.dumps(report))
@@ -68,11 +61,10 @@ def _against(arguments: argparse.Namespace, rows: Sequence[_Row], others: Sequen
     """How the other file differs, over the cases that both hold; ValueError where ids cannot join them."""
     first, second = (_by_id(path, each) for path, each in ((arguments.file, rows), (arguments.against, others)))
     shared = [each for each in first if each in second]
-    one, other = ([by_id[each] for each in shared] for by_id in (first, second))
     found = compare_codes(
-        reference_codes([row.reference for row in one]),
-        _decisions_of(arguments.file.name, one),
-        _decisions_of(arguments.against.name, other),
+        reference_codes([first[each][1] for each in shared]),
+        _decisions(arguments.file.name, [first[each] for each in shared]),
+        _decisions(arguments.against.name, [second[each] for each in shared]),
     )
     return {
         "file": found.second,
@@ -87,60 +79,34 @@ def _against(arguments: argparse.Namespace, rows: Sequence[_Row], others: Sequen
 
 
 def _by_id(path: Path, rows: Sequence[_Row]) -> dict[str, _Row]:
-    found = {row.id: row for row in rows if row.id}
+    found = {row[0]: row for row in rows if row[0]}
     if len(found) < len(rows):
         raise ValueError(f"{path.name}: every row needs an id of its own to be compared")
     return found
 
 
-def _decisions_of(name: str, rows: Sequence[_Row]) -> Told:
-    codes = [UNSETTLED if row.outcome is None else tuple(Outcome).index(row.outcome) for row in rows]
-    known = all(row.calls is not None for row in rows)
-    calls = np.array([row.calls for row in rows], dtype=np.float64) if known else None
-    return Told(name=name, outcome=np.array(codes, dtype=np.int64), calls=calls)
-
-
-def proportion(measured: Proportion) -> dict[str, float | int | None]:
-    """A proportion with its Wilson 95 % interval as plain data."""
-    return {
-        "value": measured.value,
-        "low": measured.low,
-        "high": measured.high,
-        "numerator": measured.numerator,
-        "denominator": measured.denominator,
-    }
+def _decisions(name: str, rows: Sequence[_Row]) -> Told:
+    codes = [UNSETTLED if outcome is None else tuple(Outcome).index(outcome) for _, _, outcome, _ in rows]
+    calls = [calls for *_, calls in rows if calls is not None]
+    known = np.array(calls, dtype=np.float64) if len(calls) == len(rows) else None
+    return Told(name=name, outcome=np.array(codes, dtype=np.int64), calls=known)
 
 
 def _rows(path: Path) -> Iterator[_Row]:
-    """The rows of a CSV file or of JSON lines; ValueError with the row for what cannot be read."""
-    for number, row in enumerate(_fields(path), start=1):
-        reference, outcome = row["reference"].casefold(), row["outcome"].casefold()
+    """The rows of a CSV file or of JSON lines, read as every file of rows is: no row is cut, none is left out.
+    ValueError with the row for what cannot be read.
+    """
+    for number, (_, fields) in enumerate(published_rows(path, frozenset()), start=1):
+        row = {name.strip().casefold(): (cell or "").strip() for name, cell in fields.items()}
+        if missing := {"reference", "outcome"} - set(row):
+            raise ValueError(f"no column {' and no column '.join(sorted(missing))}")
+        reference, outcome, calls = row["reference"].casefold(), row["outcome"].casefold(), row.get("calls", "")
         if reference not in _REFERENCES:
             raise ValueError(f"row {number}: reference {reference[:20]!r} is neither safe nor unsafe")
         if outcome not in _OUTCOMES:
             raise ValueError(f"row {number}: outcome {outcome[:20]!r} is not one of {', '.join(Outcome)}, pending")
-        yield _Row(
-            id=row.get("id", ""),
-            reference=_REFERENCES[reference],
-            outcome=_OUTCOMES[outcome],
-            calls=_number(row.get("calls", "")),
-        )
-
-
-def _number(cell: str) -> float | None:
-    try:
-        return float(cell) if cell else None
-    except ValueError:
-        raise ValueError(f"calls {cell[:20]!r} is no number") from None
-
-
-def _fields(path: Path) -> Iterator[dict[str, str]]:
-    """The cells by column names in lower case, read as every file of rows is: no row is cut, none is left out."""
-    for _row, fields in published_rows(path, frozenset()):
-        yield _require_columns({name.strip().casefold(): (cell or "").strip() for name, cell in fields.items()})
-
-
-def _require_columns(row: dict[str, str]) -> dict[str, str]:
-    if missing := {"reference", "outcome"} - set(row):
-        raise ValueError(f"no column {' and no column '.join(sorted(missing))}")
-    return row
+        try:
+            made = float(calls) if calls else None
+        except ValueError:
+            raise ValueError(f"row {number}: calls {calls[:20]!r} is no number") from None
+        yield row.get("id", ""), _REFERENCES[reference], _OUTCOMES[outcome], made

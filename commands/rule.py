@@ -1,4 +1,4 @@
-"""`rule`: run a stopping rule on given draws."""
+"""`rule`: run a stopping rule on given draws; `certify`: prove the calibrated levels anew."""
 
 import argparse
 import json
@@ -6,8 +6,9 @@ import sys
 
 from screening.labels import Label
 from screening.pipeline.config import RULES, pooled_rule, read_rule, villes_levels
-from screening.stopping.certificates import CertifiedMixture
+from screening.stopping.certificates import CERTIFICATES, Certificate, CertifiedMixture, WorstErrors, calibrate
 from screening.stopping.rules import (
+    Contract,
     MajorityVote,
     StoppingRule,
     SuccessiveElimination,
@@ -17,12 +18,10 @@ from screening.stopping.rules import (
 )
 
 DELTA = 0.05
-CONTRACTS = {"any": pooled_rule, "default": pooled_rule}
-"""The rule for each contract; those with levels of their own are asked for without δ."""
 
 
 def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add this subcommand's arguments."""
+    """Add the subcommands of this file."""
     parser = subcommands.add_parser("rule", help="run a stopping rule on given draws")
     parser.add_argument("rule", choices=list(RULES))
     parser.add_argument("--delta", type=float, default=DELTA, help="error level, symmetric over the labels")
@@ -30,65 +29,55 @@ def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     parser.add_argument(
         "--method",
         choices=["certified", "ville"],
-        default=None,
         help="pooled draws: levels calibrated for the budget, or Ville's bound; certified where a certificate exists",
     )
     parser.add_argument(
         "--contract",
-        choices=list(CONTRACTS),
+        choices=["any", "default"],
         default="any",
         help="pooled draws: what is promised. any: any wrong label at most --delta in all; default: 0.05 in all, and "
         "safe at most 0.001 where it is not the mode",
     )
-    parser.add_argument("--n", type=int, default=None, help="draws of a majority vote")
+    parser.add_argument("--n", type=int, help="draws of a majority vote")
     parser.add_argument("--draws", required=True, help="labels in request order, separated by spaces")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run_rule)
+    parser = subcommands.add_parser("certify", help="prove the certificates anew, or find the levels of another")
+    parser.add_argument("--up-to", type=int, default=300, metavar="BUDGET", help="leave out those of larger budgets")
+    parser.add_argument("--calibrate", type=float, metavar="DELTA", help="find the levels for this δ")
+    parser.add_argument("--budget", type=int, default=100, help="with --calibrate: most draws")
+    parser.set_defaults(run=run_certify)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Print the verdict as JSON; draws after it are not looked at."""
+def run_rule(arguments: argparse.Namespace) -> int:
+    """Print the verdict as JSON, ``needs_draws`` where they end before it; draws after it are not looked at."""
     rule = _rule(arguments)
     labels = [_label(word) for word in arguments.draws.replace(",", " ").split()]
-    print(json.dumps(_conclusion(rule, labels)))
+    found = conclude(rule, label_numbers(labels))
+    verdict, ended, calls = (found.label, found.ended, found.calls) if found else (None, "needs_draws", len(labels))
+    print(json.dumps({"verdict": verdict, "ended": ended, "calls": calls}))
     if (least := minimum_budget(rule)) > rule.budget:
         print(f"no label can be identified with {rule.budget} draws: {least} needed", file=sys.stderr)
     return 0
 
 
-def _conclusion(rule: StoppingRule, labels: list[Label]) -> dict[str, str | int | None]:
-    """The rule's verdict on the labels in order, or ``needs_draws`` when they end before it."""
-    verdict = conclude(rule, label_numbers(labels))
-    if verdict is None:
-        return {"verdict": None, "ended": "needs_draws", "calls": len(labels)}
-    return {
-        "verdict": verdict.label.value if verdict.label else None,
-        "ended": verdict.ended.value,
-        "calls": verdict.calls,
-    }
-
-
 def _rule(arguments: argparse.Namespace) -> StoppingRule:
+    delta, budget = arguments.delta, arguments.budget
     if arguments.rule == "majority-vote":
-        n = arguments.n if arguments.n is not None else arguments.budget
-        if n > arguments.budget:
-            raise ValueError(f"--n {n} is more than --budget {arguments.budget}")
+        n = arguments.n if arguments.n is not None else budget
+        if n > budget:
+            raise ValueError(f"--n {n} is more than --budget {budget}")
         return MajorityVote(budget=n)
     if arguments.rule == "successive-elimination":
-        return SuccessiveElimination(delta=arguments.delta, budget=arguments.budget)
-    if arguments.rule == "pairwise-mixture":
-        return _pooled_rule(arguments)
-    return read_rule({"kind": arguments.rule, "budget": arguments.budget})
-
-
-def _pooled_rule(arguments: argparse.Namespace) -> StoppingRule:
-    method, delta, budget = arguments.method, arguments.delta, arguments.budget
+        return SuccessiveElimination(delta=delta, budget=budget)
+    if arguments.rule != "pairwise-mixture":
+        return read_rule({"kind": arguments.rule, "budget": budget})
     if arguments.contract != "any" and delta != DELTA:
         raise ValueError(f"--contract {arguments.contract} has levels of its own: leave out --delta")
-    own = None if arguments.contract != "any" else delta
-    if method == "ville":
+    own = delta if arguments.contract == "any" else None
+    if arguments.method == "ville":
         return villes_levels(own, budget)
-    config = CONTRACTS[arguments.contract](own, budget)
-    if method == "certified" and not isinstance(config, CertifiedMixture):
+    config = pooled_rule(own, budget)
+    if arguments.method == "certified" and not isinstance(config, CertifiedMixture):
         raise ValueError(f"no certificate covers --delta {delta:g} with --budget {budget}; --method ville always does")
     return config
 
@@ -98,3 +87,27 @@ def _label(word: str) -> Label:
         return Label(word.strip().casefold())
     except ValueError:
         raise ValueError(f"--draws: {word[:20]!r} is not one of {', '.join(Label)}") from None
+
+
+def run_certify(arguments: argparse.Namespace) -> int:
+    """1 if a certificate does not hold or says less than the worst error proven now."""
+    if arguments.calibrate is not None:
+        found = calibrate(Contract(any_wrong=arguments.calibrate), arguments.budget)
+        print(f"level {found.level:g}: {_words(found, found.recompute())}")
+        return 0
+    failed = 0
+    for certificate in (each for each in CERTIFICATES if each.budget <= arguments.up_to):
+        errors = certificate.recompute()
+        holds = errors.keep(certificate.contract) and errors.any_wrong.bound <= certificate.worst
+        failed += not holds
+        print(f"{'holds' if holds else 'DOES NOT HOLD'}: {_words(certificate, errors)}", flush=True)
+    if failed:
+        print(f"{failed} certificates do not hold", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _words(certificate: Certificate, errors: WorstErrors) -> str:
+    pairs = dict(errors.pairs)
+    worst_pairs = [f"{said} for {mode} {pairs[said, mode].bound:.6f}" for (said, mode), _ in certificate.contract.pairs]
+    worst = ", ".join([f"any wrong label {errors.any_wrong.bound:.6f}", *worst_pairs])
+    return f"up to {certificate.budget} calls, {certificate.contract.words()}. Worst: {worst}"

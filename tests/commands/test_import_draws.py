@@ -44,7 +44,7 @@ def test_the_labels_of_models_are_draws_that_are_replayed(tmp_path: Path, capsys
     ("content", "options", "words"),
     [
         (HEADER + ROWS, (), "row 2, column 'claude': 'Yes' stands for no label"),
-        (HEADER + ROWS, ("--draw-labels", "yes=perhaps"), "is not VALUE=safe"),
+        (HEADER + ROWS, ("--draw-labels", "yes=perhaps"), "is none of NAME=safe"),
         ("id,text,gpt,claude\n1,a,safe,safe\n", (), "no column 'LLAMA'"),
     ],
 )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from commands.evaluation_batch import record_as_batch
+from commands.evaluate import record_as_batch
 from jobs.local import only_worker
 from jobs.port import worker_name
 from jobs.shared_limit import PLACES, RATE
