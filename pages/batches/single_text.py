@@ -109,8 +109,8 @@ def hand_in(db: Database, by: Acting, typed: Typed, configuration: Configuration
 
 def _case(typed: Typed, take: Receive) -> NewCase:
     if typed.conversation is not None:
-        found = detect_shape(typed.text)
-        return read_case(found.cell, replace(typed.conversation, shape=found.shape), take)
+        shape, cell = detect_shape(typed.text)
+        return read_case(cell, replace(typed.conversation, shape=shape), take)
     reply = take(typed.reply) if typed.reply.strip() else None
     return NewCase(row=1, external_id="text", text=take(typed.text), reply=reply)
 

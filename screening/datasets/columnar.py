@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from screening.datasets.json_rows import class_name, class_names
 from screening.datasets.mapping import normalised_name, unique_names
-from screening.datasets.rows import CELL_LIMIT, COLUMN_LIMIT, Fields, Record, cell_of, most_characters
+from screening.datasets.rows import CELL_LIMIT, COLUMN_LIMIT, Fields, FileRow, cell_of, most_characters
 from screening.datasets.sources import HEAD, FileFormat, FileRefused, Source, open_source
 from screening.settings import FILE_LIMITS
 
@@ -215,7 +215,7 @@ def find_arrow(source: Source) -> ArrowFiles | None:
     return None
 
 
-def read_arrow(files: ArrowFiles) -> Iterator[Record]:
+def read_arrow(files: ArrowFiles) -> Iterator[FileRow]:
     """Every row; a list or a structure stands as JSON in its cell."""
     row = 0
     for source, split in files.parts:
@@ -224,7 +224,7 @@ def read_arrow(files: ArrowFiles) -> Iterator[Record]:
                 row += 1
                 named = (class_name(cell, files.names.get(place)) for place, cell in enumerate(cells))
                 fields: Fields = dict(zip(files.columns, (*map(_cell, named), split), strict=False))
-                yield Record(row, row, fields)
+                yield FileRow(row, row, fields)
         except FileRefused:
             raise
         except Exception:  # pyarrow meets damage with errors of its own, of memory and of values
@@ -371,7 +371,7 @@ def _parquet_batches(stream: Any, most: int) -> Iterator[Any]:
 
 
 def _reader(stream: Any) -> Any:
-    """Record batches of an Arrow file, or of an Arrow stream, as the datasets library writes it; a file holds one."""
+    """FileRow batches of an Arrow file, or of an Arrow stream, as the datasets library writes it; a file holds one."""
     import pyarrow as pa
 
     start = 8 if stream.read(6) == b"ARROW1" else 0

@@ -1,23 +1,23 @@
 """Conversations: from a list of messages, a transcript or a turn a row to the cases that are asked about."""
 
-import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import count, pairwise
 from typing import Any, Final
 
 from screening.datasets.mapping import ColumnMapping, ConversationReading, Shape, agreed_value, parsed_list
 from screening.datasets.rows import (
-    BlankLine,
+    Conversation,
     Fields,
+    FileRow,
     NestedValue,
     NewCase,
     Reason,
     Receive,
-    Record,
+    Rows,
     is_cut,
     is_placeholder,
     single,
@@ -245,82 +245,55 @@ MOST_CHARACTERS = 200_000_000
 """Of a file with a turn a row: its conversations are put together in memory."""
 
 
-NO_REPLY = "no words of the assistant follow"
+def join_turns(rows: Rows, mapping: ColumnMapping) -> Rows:
+    """The rows of a file with its conversations in the place of texts, counted anew from 1: rows in are what comes out.
 
-
-class ConversationCell(str):
-    """A conversation in the place of a text: its turns, and which of them are judged by which question. As a string it
-    is different for whatever is different.
-    """
-
-    turns: tuple[Turn, ...]
-    judged: frozenset[int]
-    question: Question
-    reply: str | None
-    read: int
-    """Turns of the conversation, where this is the first of its cases, else 0: so many were read."""
-    characters: int
-    """Of all its turns; as a string it is short."""
-
-    __slots__ = ("characters", "judged", "question", "read", "reply", "turns")
-
-
-class RefusedTurns(str):
-    """What stands in the place of a conversation that cannot be read: why."""
-
-    reason: Reason
-    read: int
-    words: str
-    """What can be read of the conversation all the same."""
-
-    __slots__ = ("read", "reason", "words")
-
-
-def join_turns(records: Iterable[Record | BlankLine], mapping: ColumnMapping) -> Iterator[Record | BlankLine]:
-    """The records of a file with its conversations in the text column, counted anew from 1: rows in are what comes out.
-
-    Without conversations the records themselves. FileRefused where a damaged row could be a turn that would be missing.
+    Without conversations the rows themselves. FileRefused where a damaged row could be a turn that would be missing.
     """
     reading = mapping.conversation
     if reading is None:
-        yield from records
+        yield from rows
         return
-    rows = count(1)
-    one_each = _together(records, mapping, reading) if reading.shape is Shape.ROWS else records
-    for record in one_each:
-        if isinstance(record, BlankLine):
-            yield record
-        elif record.fields is None:
-            yield replace(record, row=next(rows))
+    numbers = count(1)
+    for row in _together(rows, mapping, reading) if reading.shape is Shape.ROWS else rows:
+        if row is None:
+            yield None
         else:
-            for fields in _cases(record, record.fields, mapping, reading):
-                yield replace(record, row=next(rows), fields=fields)
+            yield from (replace(one, row=next(numbers)) for one in _cases(row, mapping, reading))
 
 
-def _cases(record: Record, fields: Fields, mapping: ColumnMapping, reading: ConversationReading) -> Iterator[Fields]:
+def _cases(row: FileRow, mapping: ColumnMapping, reading: ConversationReading) -> Iterator[FileRow]:
     """One conversation as the cases that it becomes, or as one that is refused."""
-    cell = fields.get(mapping.text)
+    if row.problem is not None or row.fields is None:
+        yield row
+        return
+    cell, fields = row.fields.get(mapping.text), row.fields | {mapping.text: None}
     try:
-        turns = cell.turns if isinstance(cell, ConversationCell) else _turns(cell, reading)
-        asked = list(_conversation_cells(turns, reading))
+        turns = row.talk.turns if row.talk else _turns(cell, reading)
+        asked = list(_asked(turns, reading))
     except TurnsRefused as refusal:
-        named = isinstance(cell, RefusedTurns)
-        place = "" if named else f"row {record.row}: "
-        words = cell.words if isinstance(cell, RefusedTurns) else _readable(cell)
-        yield fields | {mapping.text: _refusal(refusal.reason, f"{place}{refusal}", words)}
+        words = "" if row.talk or cell is None else _readable(cell)
+        yield _refused(replace(row, talk=None), fields, refusal, words)
         return
     for at, one in enumerate(asked):
-        judged: ConversationCell | RefusedTurns = one
-        if (missing := _missing(one)) is not None:
-            judged = _refusal(missing.reason, f"row {record.row}: {missing}", _said(turns))
-        judged.read = 0 if at else len(turns)
-        yield fields | {mapping.text: judged} | _identity_fields(fields, mapping, reading, one)
+        case = replace(row, fields=fields | _identity_fields(fields, mapping, reading, one), talk=one)
+        missing = _missing(one)
+        if missing is not None:
+            said = "\n\n".join(turn.text for turn in turns if turn.role is Role.USER and turn.text.strip())
+            case = _refused(replace(case, talk=None), case.fields, missing, said)
+        yield replace(case, turns=0 if at else len(turns))
 
 
-def _missing(one: ConversationCell) -> TurnsRefused | None:
+def _refused(row: FileRow, fields: Fields | None, refusal: TurnsRefused, words: str, *, named: bool = False) -> FileRow:
+    """The row with why its conversation is not read; ``named`` says that the sentence names rows itself."""
+    detail = str(refusal) if named else f"row {row.row}: {refusal}"
+    return replace(row, fields=fields, problem=refusal.reason, detail=detail, cells=(words,) if words else ())
+
+
+def _missing(one: Conversation) -> TurnsRefused | None:
     """Why nothing can be said of the turns that are judged: there is none, or one was removed or is empty."""
     if not one.judged:
-        return TurnsRefused(Reason.NO_JUDGED_TURN, NO_REPLY)
+        return TurnsRefused(Reason.NO_JUDGED_TURN, "no words of the assistant follow")
     if len(one.judged) > 1:
         return None
     (place,) = one.judged
@@ -332,14 +305,8 @@ def _missing(one: ConversationCell) -> TurnsRefused | None:
     return None
 
 
-def _said(turns: Iterable[Turn]) -> str:
-    return "\n\n".join(turn.text for turn in turns if turn.role is Role.USER and turn.text.strip())
-
-
-def _readable(cell: str | None) -> str:
+def _readable(cell: str) -> str:
     """The words of a conversation that cannot be read as one: all strings of a list, or what stands there."""
-    if cell is None or isinstance(cell, ConversationCell):
-        return ""
     found = parsed_list(cell)
     return cell if found is None else "\n\n".join(_strings(found))
 
@@ -351,19 +318,7 @@ def _strings(value: object) -> Iterator[str]:
         yield from _strings(one)
 
 
-def one_case(cell: str, reading: ConversationReading) -> ConversationCell:
-    """The one case that a conversation becomes: its last, where several are asked about. Raises TurnsRefused."""
-    found = list(_conversation_cells(_turns(cell, reading), reading))
-    if not found:
-        raise TurnsRefused(Reason.NO_JUDGED_TURN, NO_REPLY)
-    if (missing := _missing(found[-1])) is not None:
-        raise missing
-    return found[-1]
-
-
 def _turns(cell: str | None, reading: ConversationReading) -> tuple[Turn, ...]:
-    if isinstance(cell, RefusedTurns):
-        raise TurnsRefused(cell.reason, str(cell))
     if cell is None or not cell.strip():
         raise TurnsRefused(Reason.NO_TEXT, "the conversation is missing")
     read = turns_of_messages if reading.shape is Shape.MESSAGES else turns_of_transcript
@@ -375,189 +330,142 @@ def speakers_of(reading: ConversationReading) -> Mapping[str, Role | None]:
     return {name.strip().casefold(): role for name, role in reading.speakers}
 
 
-def _conversation_cells(turns: tuple[Turn, ...], reading: ConversationReading) -> Iterator[ConversationCell]:
+def _asked(turns: tuple[Turn, ...], reading: ConversationReading) -> Iterator[Conversation]:
     """The cases of a conversation: by turn, and by question. Of one that asks for a reply that is missing no turn is
     judged. TurnsRefused where nothing can be asked.
     """
     users = [at for at, turn in enumerate(turns) if turn.role is Role.USER]
     if not any(turns[at].text.strip() for at in users):
         raise TurnsRefused(Reason.NO_JUDGED_TURN, "no turn is the user's, or none of theirs holds words")
+    alone = reading.questions == (Question.TEXT,)
     if reading.judged is Judged.WHOLE:
-        yield from _of_the_whole(turns, users, reading)
+        sent = [at for at, turn in enumerate(turns) if turn.role in SENT and turn.text.strip()]
+        replies = [at for at in sent if turns[at].role is Role.ASSISTANT]
+        for question, judged in ((Question.TEXT, sent if alone else users), (Question.REPLY, replies)):
+            if question in reading.questions:
+                yield Conversation(turns=turns, judged=frozenset(judged), question=question)
         return
     for user in users[-1:] if reading.judged is Judged.LAST_USER else users:
-        following, alone = _reply_places(turns, user), reading.questions == (Question.TEXT,)
+        following = _reply_places(turns, user)
         if Question.TEXT in reading.questions:
-            reply = _words(turns, following) if alone else None
-            yield _cell(turns[: user + 1], {user}, Question.TEXT, reply=reply)
+            reply = "\n\n".join(turns[at].text for at in following) if alone else ""
+            yield Conversation(turns=turns[: user + 1], judged=frozenset({user}), reply=reply or None)
         if Question.REPLY in reading.questions:
-            yield _cell(turns[: max(following, default=user) + 1], following, Question.REPLY)
-
-
-def _of_the_whole(
-    turns: tuple[Turn, ...], users: list[int], reading: ConversationReading
-) -> Iterator[ConversationCell]:
-    sent = [at for at, turn in enumerate(turns) if turn.role in SENT and turn.text.strip()]
-    if Question.TEXT in reading.questions:
-        yield _cell(turns, sent if reading.questions == (Question.TEXT,) else users, Question.TEXT)
-    if Question.REPLY in reading.questions:
-        yield _cell(turns, [at for at in sent if turns[at].role is Role.ASSISTANT], Question.REPLY)
+            upto = turns[: max(following, default=user) + 1]
+            yield Conversation(turns=upto, judged=frozenset(following), question=Question.REPLY)
 
 
 def _reply_places(turns: Sequence[Turn], user: int) -> list[int]:
     """The places of the assistant's turns with words before the user speaks again."""
-    found = []
-    for at in range(user + 1, len(turns)):
-        if turns[at].role is Role.USER:
-            break
-        if turns[at].role is Role.ASSISTANT and turns[at].text.strip():
-            found.append(at)
-    return found
+    until = next((at for at in range(user + 1, len(turns)) if turns[at].role is Role.USER), len(turns))
+    return [at for at in range(user + 1, until) if turns[at].role is Role.ASSISTANT and turns[at].text.strip()]
 
 
-def _words(turns: Sequence[Turn], places: Iterable[int]) -> str | None:
-    return "\n\n".join(turns[at].text for at in places if turns[at].text.strip()) or None
-
-
-def _cell(
-    turns: tuple[Turn, ...], judged: Iterable[int], question: Question, *, reply: str | None = None
-) -> ConversationCell:
-    places = frozenset(judged)
-    said = hashlib.sha256(json.dumps([sorted(places), question, reply]).encode())
-    for turn in turns:
-        said.update(json.dumps([turn.role, turn.text, turn.at, turn.id]).encode())
-    made = ConversationCell(f"conversation {said.hexdigest()}")
-    made.turns, made.judged, made.question, made.reply, made.read = turns, places, question, reply, 0
-    made.characters = sum(len(turn.text) for turn in turns)
-    return made
-
-
-def _identity_fields(
-    fields: Fields, mapping: ColumnMapping, reading: ConversationReading, one: ConversationCell
-) -> Fields:
+def _identity_fields(fields: Fields, mapping: ColumnMapping, reading: ConversationReading, one: Conversation) -> Fields:
     """What tells the cases of one conversation apart: their ids, and their reference labels."""
     changed: Fields = {}
+    second = len(reading.questions) > 1 and one.question is Question.REPLY
     identity = single(fields, mapping.id)
     if identity is not None and identity.strip():
         if reading.judged is Judged.EACH_USER:
             identity += f" turn {max(one.judged, default=len(one.turns) - 1) + 1}"
-        both = len(reading.questions) > 1
-        changed[str(mapping.id)] = identity + (" reply" if both and one.question is Question.REPLY else "")
-    if mapping.label is not None and len(reading.questions) > 1 and one.question is Question.REPLY:
+        changed[str(mapping.id)] = f"{identity} reply" if second else identity
+    if mapping.label is not None and second:
         changed[mapping.label] = single(fields, reading.reply_label)
     return changed
 
 
-def _refusal(reason: Reason, sentence: str, words: str) -> RefusedTurns:
-    refused = RefusedTurns(sentence)
-    refused.reason, refused.read, refused.words = reason, 0, words
-    return refused
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _TurnRow:
-    """A row that is one turn; ``wrong`` is why it cannot be one."""
-
-    record: Record
-    fields: Fields
-    turn: Turn
-    order: str
-    wrong: TurnsRefused | None = None
-
-
-def _together(
-    records: Iterable[Record | BlankLine], mapping: ColumnMapping, reading: ConversationReading
-) -> Iterator[Record | BlankLine]:
-    """The rows of each conversation as one record, in the order in which the conversations begin in the file."""
-    kept: dict[str, list[_TurnRow]] = {}
-    nameless: list[Record] = []
+def _together(rows: Rows, mapping: ColumnMapping, reading: ConversationReading) -> Rows:
+    """The rows of each conversation as one row, in the order in which the conversations begin in the file."""
+    kept: dict[str, list[FileRow]] = {}
+    nameless: list[FileRow] = []
     characters = 0
-    for record in records:
-        if isinstance(record, BlankLine):
-            yield record
+    for row in rows:
+        if row is None:
+            yield None
             continue
-        row = _turn_row(record, mapping, reading)
-        name = single(row.fields, mapping.id)
+        if row.fields is None:
+            raise FileRefused(
+                f"row {row.row} does not fit ({row.detail}): a conversation would lack a turn. Mend that row.",
+                line=row.line,
+            )
+        name, words = single(row.fields, mapping.id), _words(row, mapping)
         if name is None or not name.strip():
-            said = f"row {record.row} says of no conversation that it is a turn of it"
-            refused = _refusal(Reason.NO_ID, said, row.turn.text)
-            nameless.append(replace(record, fields=row.fields | {mapping.text: refused}))
+            why = TurnsRefused(Reason.NO_ID, f"row {row.row} says of no conversation that it is a turn of it")
+            nameless.append(_refused(row, row.fields | {mapping.text: None}, why, words, named=True))
             continue
-        characters += len(row.turn.text) + sum(len(cell or "") for cell in row.fields.values())
+        characters += len(words) + row.characters()
         if characters > MOST_CHARACTERS:
             raise FileRefused("A file of this size with a turn a row is not read at once. Send a conversation a line.")
         kept.setdefault(name, []).append(row)
     yield from nameless
-    for rows in kept.values():
-        yield _one(rows, mapping)
+    for of_one in kept.values():
+        yield _one(of_one, mapping, reading)
 
 
-def _turn_row(record: Record, mapping: ColumnMapping, reading: ConversationReading) -> _TurnRow:
-    if record.fields is None:
-        raise FileRefused(
-            f"row {record.row} does not fit ({record.detail}): a conversation would lack a turn. Mend that row.",
-            line=record.line,
-        )
-    fields = record.fields
-    word, content = single(fields, reading.role), cell_content(fields.get(mapping.text))
-    role = role_of(word or "", speakers_of(reading))
-    wrong = None
-    if role is None:
-        said = "has no role" if not (word or "").strip() else "has a role that nobody explained"
-        wrong = TurnsRefused(Reason.TURN_WITHOUT_ROLE, f"row {record.row} {said}")
-    elif content is None:
-        wrong = TurnsRefused(Reason.NOT_A_TEXT, f"row {record.row} holds no text")
-    text, lost = content or ("", False)
-    at, own = note(single(fields, reading.time)), note(single(fields, reading.turn_id))
-    turn = turn_of(role or Role.SYSTEM, text, lost=lost, at=at, own=own)
-    order = (single(fields, reading.order) or "").strip() if reading.order else str(record.row)
-    if reading.order and not order and wrong is None:
-        wrong = TurnsRefused(Reason.TURN_WITHOUT_ORDER, f"row {record.row} has no place in the order")
-    return _TurnRow(record=record, fields=fields, turn=turn, order=order, wrong=wrong)
+def _words(row: FileRow, mapping: ColumnMapping) -> str:
+    return (cell_content((row.fields or {}).get(mapping.text)) or ("", False))[0]
 
 
-def _one(rows: list[_TurnRow], mapping: ColumnMapping) -> Record:
-    first = rows[0]
-    try:
-        cell: str = _thread(rows)
-    except TurnsRefused as refusal:
-        cell = _refusal(refusal.reason, str(refusal), "\n\n".join(row.turn.text for row in rows))
+def _one(rows: list[FileRow], mapping: ColumnMapping, reading: ConversationReading) -> FileRow:
+    """The rows of a conversation as one. What its columns say holds for all of it: several rows say the same thing
+    there, or some of them nothing.
+    """
     shared = {
-        name: agreed_value(value for row in rows if (value := single(row.fields, name)))
-        for name in _conversation_columns(mapping)
+        name: agreed_value(value for row in rows if (value := single(row.fields or {}, name)))
+        for name in (mapping.label, mapping.group, mapping.where, reading.reply_label)
+        if name is not None
     }
-    return replace(first.record, fields=first.fields | shared | {mapping.text: cell})
+    first, fields = rows[0], (rows[0].fields or {}) | shared | {mapping.text: None}
+    try:
+        require_few(len(rows))
+        placed = [_placed_turn(row, mapping, reading) for row in rows]
+        turns = tuple(
+            placed[at][1] for at in _order([(row.row, order) for row, (order, _) in zip(rows, placed, strict=True)])
+        )
+    except TurnsRefused as refusal:
+        return _refused(first, fields, refusal, "\n\n".join(_words(row, mapping) for row in rows), named=True)
+    return replace(first, fields=fields, talk=Conversation(turns=turns))
 
 
-def _thread(rows: list[_TurnRow]) -> ConversationCell:
-    require_few(len(rows))
-    for row in rows:
-        if row.wrong is not None:
-            raise row.wrong
-    return _cell(tuple(row.turn for row in _sort_rows(rows)), (), Question.TEXT)
+def _placed_turn(row: FileRow, mapping: ColumnMapping, reading: ConversationReading) -> tuple[str, Turn]:
+    """A row's place in the order and its turn. Raises TurnsRefused."""
+    fields = row.fields or {}
+    word, content = single(fields, reading.role) or "", cell_content(fields.get(mapping.text))
+    role = role_of(word, speakers_of(reading))
+    if role is None:
+        said = "has a role that nobody explained" if word.strip() else "has no role"
+        raise TurnsRefused(Reason.TURN_WITHOUT_ROLE, f"row {row.row} {said}")
+    if content is None:
+        raise TurnsRefused(Reason.NOT_A_TEXT, f"row {row.row} holds no text")
+    order = (single(fields, reading.order) or "").strip() if reading.order else str(row.row)
+    if not order:
+        raise TurnsRefused(Reason.TURN_WITHOUT_ORDER, f"row {row.row} has no place in the order")
+    at, own = note(single(fields, reading.time)), note(single(fields, reading.turn_id))
+    return order, turn_of(role, content[0], lost=content[1], at=at, own=own)
 
 
-def _sort_rows(rows: list[_TurnRow]) -> list[_TurnRow]:
-    """By numbers, where two must not be the same, or by times. TurnsRefused for anything else, and for both mixed."""
-    places = [_number(row.order) for row in rows]
-    numbers = [place for place in places if place is not None]
-    if len(numbers) == len(rows):
-        pairs = sorted(zip(numbers, range(len(rows)), strict=True))
+def _order(places: list[tuple[int, str]]) -> list[int]:
+    """The rows (number and place of each) in their order: by numbers, where two must not be the same, or by times.
+    TurnsRefused for anything else, and for both mixed.
+    """
+    numbers, times = [_number(order) for _, order in places], [_moment(order) for _, order in places]
+    if None not in numbers:
+        pairs = sorted((number, at) for at, number in enumerate(numbers) if number is not None)
         for (number, one), (next_number, other) in pairwise(pairs):
             if number == next_number:
-                same = sorted((rows[one].record.row, rows[other].record.row))
-                sentence = f"rows {same[0]} and {same[1]} have the same place in the order"
+                first, second = sorted((places[one][0], places[other][0]))
+                sentence = f"rows {first} and {second} have the same place in the order"
                 raise TurnsRefused(Reason.TURN_WITHOUT_ORDER, sentence)
-        return [rows[at] for _, at in pairs]
-    times = [_moment(row.order) for row in rows]
-    for row, place, time in zip(rows, places, times, strict=True):
+        return [at for _, at in pairs]
+    for (row, _), place, time in zip(places, numbers, times, strict=True):
         if place is None and time is None:
-            sentence = f"row {row.record.row} has a place in the order that is no number and no time"
+            sentence = f"row {row} has a place in the order that is no number and no time"
             raise TurnsRefused(Reason.TURN_WITHOUT_ORDER, sentence)
-    if not all(times):
+    if None in times:
         raise TurnsRefused(Reason.TURN_WITHOUT_ORDER, "some of its places in the order are numbers and some times")
     try:
-        return [rows[at] for _, at in sorted(zip([time for time in times if time], range(len(rows)), strict=True))]
+        return [at for _, at in sorted((time, at) for at, time in enumerate(times) if time is not None)]
     except TypeError:  # with a time zone and without
         raise TurnsRefused(Reason.TURN_WITHOUT_ORDER, "some of its times name a zone and some do not") from None
 
@@ -577,39 +485,24 @@ def _moment(order: str) -> datetime | None:
         return None
 
 
-def _conversation_columns(mapping: ColumnMapping) -> tuple[str, ...]:
-    """The columns in which a conversation's rows say the same thing, or some of them nothing."""
-    reply_label = mapping.conversation.reply_label if mapping.conversation else None
-    return tuple(name for name in (mapping.label, mapping.group, mapping.where, reply_label) if name is not None)
-
-
 _LISTS = ("messages", "conversation", "conversations", "turns")
 SUFFIXES = ("txt", "json", "jsonl")
 """Of files that hold one conversation."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
-    """What somebody wrote: a transcript or a list of messages."""
+def detect_shape(words: str) -> tuple[Shape, str]:
+    """What somebody wrote, as a cell: a list of messages, an object that holds one, or one message a line, in JSON; all
+    else is a transcript. TurnsRefused for JSON that cannot be read, with the line, and for several conversations.
 
-    shape: Shape
-    cell: str
-
-
-def detect_shape(words: str) -> Written:
-    """A list of messages, an object that holds one, or one message a line, in JSON; all else is a transcript.
-
-    TurnsRefused for JSON that cannot be read, with the line, and for several conversations.
-
-    >>> detect_shape('{"messages": [{"role": "user", "content": "Hello"}]}').cell
-    '[{"role": "user", "content": "Hello"}]'
-    >>> detect_shape("User: Hello").shape
-    <Shape.TRANSCRIPT: 'transcript'>
+    >>> detect_shape('{"messages": [{"role": "user", "content": "Hello"}]}')
+    (<Shape.MESSAGES: 'messages'>, '[{"role": "user", "content": "Hello"}]')
+    >>> detect_shape("User: Hello")
+    (<Shape.TRANSCRIPT: 'transcript'>, 'User: Hello')
     """
     bare = words.strip()
     if bare.startswith("{"):
-        return Written(shape=Shape.MESSAGES, cell=json.dumps(_messages(_objects(bare))))
-    return Written(shape=Shape.MESSAGES if _is_list(bare) else Shape.TRANSCRIPT, cell=words)
+        return Shape.MESSAGES, json.dumps(_messages(_objects(bare)))
+    return Shape.MESSAGES if _is_list(bare) else Shape.TRANSCRIPT, words
 
 
 def decode(content: bytes) -> str:
@@ -618,8 +511,12 @@ def decode(content: bytes) -> str:
 
 
 def read_case(cell: str, reading: ConversationReading, receive: Receive) -> NewCase:
-    """The case that it becomes, without a name yet. TurnsRefused, which says the turn."""
-    found = one_case(cell, reading)
+    """The one case that a conversation becomes (its last, where several are asked about), without a name yet.
+    TurnsRefused, which says the turn.
+    """
+    *_, found = _asked(_turns(cell, reading), reading)
+    if (missing := _missing(found)) is not None:
+        raise missing
     text, thread = receive_conversation(
         found.turns, found.judged, receive, question=found.question, context_tokens=reading.context_tokens
     )

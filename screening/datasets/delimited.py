@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from screening.datasets.mapping import is_known, normalised_name, unique_names
-from screening.datasets.rows import CELL_LIMIT, COLUMN_LIMIT, BlankLine, Fields, Reason, Record
+from screening.datasets.rows import CELL_LIMIT, COLUMN_LIMIT, Fields, FileRow, Reason, Rows
 from screening.datasets.sources import Encoding, FileRefused, Source, open_text
 
 SEPARATORS: tuple[str, ...] = (",", ";", "\t", "|")
@@ -48,7 +48,7 @@ def find_layout(source: Source, encoding: Encoding) -> Layout:
     return _check(max(found, key=lambda layout: _fit(source, encoding, layout)))
 
 
-def read_delimited(source: Source, encoding: Encoding, layout: Layout) -> Iterator[Record | BlankLine]:
+def read_delimited(source: Source, encoding: Encoding, layout: Layout) -> Rows:
     """Every data row and blank line after the header. FileRefused, with the line, at a quote that is not closed."""
     row = 0
     header = [normalised_name(column) for column in layout.columns]
@@ -56,27 +56,27 @@ def read_delimited(source: Source, encoding: Encoding, layout: Layout) -> Iterat
         if cells.line <= layout.header_line and row == 0:
             if not _is_blank(cells.cells):
                 continue
-            yield BlankLine(cells.line)
+            yield None
         elif _is_blank(cells.cells):
-            yield BlankLine(cells.line)
+            yield None
         else:
             row += 1
             yield _record(row, cells, layout, header)
 
 
-def _record(row: int, cells: _Cells, layout: Layout, header: list[str]) -> Record:
+def _record(row: int, cells: _Cells, layout: Layout, header: list[str]) -> FileRow:
     found, expected = len(cells.cells), len(layout.columns)
     if found != expected:
         reason = Reason.EXTRA_CELLS if found > expected else Reason.MISSING_CELLS
         detail = f"{found} cells where the header has {expected}"
-        return Record(row, cells.line, None, reason, detail, tuple(cells.cells))
+        return FileRow(row, cells.line, None, reason, detail, tuple(cells.cells))
     if [normalised_name(cell) for cell in cells.cells] == header:
-        return Record(row, cells.line, None, Reason.HEADER_REPEATED, "the header again", tuple(cells.cells))
+        return FileRow(row, cells.line, None, Reason.HEADER_REPEATED, "the header again", tuple(cells.cells))
     if cells.last_line > cells.line and _swallows_rows(cells.cells, layout.separator):
         detail = f"one cell spans lines {cells.line} to {cells.last_line} and contains what looks like further rows"
-        return Record(row, cells.line, None, Reason.ROWS_MERGED, detail, tuple(cells.cells))
+        return FileRow(row, cells.line, None, Reason.ROWS_MERGED, detail, tuple(cells.cells))
     fields: Fields = dict(zip(layout.columns, cells.cells, strict=True))
-    return Record(row, cells.line, fields)
+    return FileRow(row, cells.line, fields)
 
 
 def _swallows_rows(cells: list[str], separator: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from zlib import error as zlib_error
 
 from screening.datasets.mapping import agreed_value, propose_mapping
-from screening.datasets.rows import CELL_LIMIT, BlankLine, Fields, Reason, Record, cell_of
+from screening.datasets.rows import CELL_LIMIT, Fields, FileRow, Reason, Rows, cell_of
 from screening.datasets.sources import Encoding, FileFormat, FileRefused, Source, open_source, open_text
 from screening.text.unique_keys import RepeatedKey, unique_keys
 
@@ -212,7 +212,7 @@ def json_format(source: Source, encoding: Encoding) -> FileFormat | None:
     return FileFormat.JSON_OBJECT
 
 
-def read_json(source: Source, encoding: Encoding, kind: FileFormat) -> Iterator[Record | BlankLine]:
+def read_json(source: Source, encoding: Encoding, kind: FileFormat) -> Rows:
     """Every row of a JSON file. FileRefused where the document itself is damaged."""
     if kind is FileFormat.JSON_LINES:
         return _read_lines(source, encoding)
@@ -228,28 +228,28 @@ def _decoder() -> json.JSONDecoder:
     )
 
 
-def _read_lines(source: Source, encoding: Encoding) -> Iterator[Record | BlankLine]:
+def _read_lines(source: Source, encoding: Encoding) -> Rows:
     decoder, row = _decoder(), 0
     with open_text(source, encoding, newline="\n") as text:
         for number, line in enumerate(iter(lambda: text.readline(CELL_LIMIT), ""), start=1):
             if len(line) >= CELL_LIMIT:
                 raise FileRefused(f"longer than {CELL_LIMIT:,} characters.", line=number)
             if not line.strip(_SPACE + "\ufeff\x1e"):
-                yield BlankLine(number)
+                yield None
                 continue
             row += 1
             yield _line_record(decoder, row, number, line.strip(_SPACE + "\ufeff\x1e"))
 
 
-def _line_record(decoder: json.JSONDecoder, row: int, number: int, line: str) -> Record:
+def _line_record(decoder: json.JSONDecoder, row: int, number: int, line: str) -> FileRow:
     try:
         value, end = decoder.raw_decode(line)
     except RepeatedKey:
-        return Record(row, number, None, Reason.REPEATED_KEY, "the object names the same key twice", (line,))
+        return FileRow(row, number, None, Reason.REPEATED_KEY, "the object names the same key twice", (line,))
     except (json.JSONDecodeError, RecursionError):
-        return Record(row, number, None, Reason.NOT_JSON, "the line is not a complete JSON object", (line,))
+        return FileRow(row, number, None, Reason.NOT_JSON, "the line is not a complete JSON object", (line,))
     if line[end:].strip(_SPACE):
-        return Record(
+        return FileRow(
             row,
             number,
             None,
@@ -260,7 +260,7 @@ def _line_record(decoder: json.JSONDecoder, row: int, number: int, line: str) ->
     return _record(row, number, value)
 
 
-def _read_array(source: Source, encoding: Encoding) -> Iterator[Record | BlankLine]:
+def _read_array(source: Source, encoding: Encoding) -> Rows:
     with open_text(source, encoding, newline="\n") as text:
         window = _Window(text)
         yield from window.records()
@@ -301,7 +301,7 @@ class _Window:
         if not self.take(character):
             raise FileRefused(f"the JSON array is damaged or cut off here ({character} expected).", line=self.line)
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Rows:
         """The elements of an array as rows."""
         self.expect("[")
         row = 0
@@ -344,7 +344,7 @@ class _Window:
         self._buffer, self._position = self._buffer[self._position :] + more, 0
 
 
-def _read_object(source: Source, encoding: Encoding) -> Iterator[Record | BlankLine]:
+def _read_object(source: Source, encoding: Encoding) -> Rows:
     with open_text(source, encoding, newline="\n") as text:
         document = text.read(_OBJECT_LIMIT)
         if text.read(1):
@@ -352,7 +352,7 @@ def _read_object(source: Source, encoding: Encoding) -> Iterator[Record | BlankL
     return _rows_of_object(document)
 
 
-def _read_long_object(source: Source, encoding: Encoding) -> Iterator[Record]:
+def _read_long_object(source: Source, encoding: Encoding) -> Rows:
     """The list of rows that a long object holds under the first key that is known for one; the rest is stepped over."""
     with open_text(source, encoding, newline="\n") as text:
         window = _Window(text)
@@ -368,7 +368,7 @@ def _read_long_object(source: Source, encoding: Encoding) -> Iterator[Record]:
     raise FileRefused("A JSON object of this size holds no list of rows. Send its rows as JSON lines.")
 
 
-def _rows_of_object(document: str) -> Iterator[Record]:
+def _rows_of_object(document: str) -> Rows:
     try:
         value = _decoder().decode(document.strip("\ufeff"))
     except RepeatedKey:
@@ -414,11 +414,11 @@ def _is_list_of_rows(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(one, dict) for one in value)
 
 
-def _record(row: int, line: int, value: object, what: str = "element") -> Record:
+def _record(row: int, line: int, value: object, what: str = "element") -> FileRow:
     if not isinstance(value, dict):
-        return Record(row, line, None, Reason.NOT_AN_OBJECT, f"the {what} is not an object with named values")
+        return FileRow(row, line, None, Reason.NOT_AN_OBJECT, f"the {what} is not an object with named values")
     fields: Fields = {key: cell_of(one) for key, one in flatten(value).items()}
-    return Record(row, line, fields)
+    return FileRow(row, line, fields)
 
 
 def _first_line(text: TextIOWrapper) -> str:
@@ -456,7 +456,7 @@ def is_inspect_log(source: Source) -> bool:
     return "header.json" in names or any(name.startswith("_journal/") for name in names)
 
 
-def read_inspect_log(source: Source) -> Iterator[Record]:
+def read_inspect_log(source: Source) -> Rows:
     """One row a sample, in the order of their names. FileRefused for a damaged archive."""
     try:
         for row, content in enumerate(sample_files(source), start=1):
@@ -481,11 +481,11 @@ def sample_files(source: Source, largest: int = CELL_LIMIT) -> Iterator[bytes]:
                 yield sample.read(largest + 1)
 
 
-def _sample(row: int, content: bytes) -> Record:
+def _sample(row: int, content: bytes) -> FileRow:
     if len(content) > CELL_LIMIT:
-        return Record(row, row, None, Reason.NOT_JSON, "the sample is larger than is read at all")
+        return FileRow(row, row, None, Reason.NOT_JSON, "the sample is larger than is read at all")
     try:
         value = json.loads(content)
     except (ValueError, RecursionError):
-        return Record(row, row, None, Reason.NOT_JSON, "the sample is not a complete JSON object")
+        return FileRow(row, row, None, Reason.NOT_JSON, "the sample is not a complete JSON object")
     return _record(row, row, value, "sample")

@@ -12,7 +12,7 @@ from screening.datasets.conversations import is_transcript, join_turns
 from screening.datasets.delimited import find_layout, read_delimited
 from screening.datasets.json_rows import decided, is_inspect_log, json_format, read_inspect_log, read_json
 from screening.datasets.mapping import TRANSCRIPT, ColumnMapping, KnownDataset, propose_label_values, recognise
-from screening.datasets.rows import CELL_LIMIT, BlankLine, Reason, Receive, Record, limited, most_characters
+from screening.datasets.rows import CELL_LIMIT, FileRow, Reason, Receive, Rows, limited, most_characters
 from screening.datasets.sources import (
     ColumnsUnclear,
     Encoding,
@@ -81,9 +81,9 @@ class Table:
         With ``after`` those up to that row are passed over, which costs their reading but not what is looked for in
         their texts.
         """
-        for record in self._layout.joined(self._survey.mapping):
-            if isinstance(record, Record) and record.row > after:
-                yield judge_row(record, self._survey, self._labels, receive_text)
+        for row in self._layout.joined(self._survey.mapping):
+            if row is not None and row.row > after:
+                yield judge_row(row, self._survey, self._labels, receive_text)
 
     def with_labels(self, label_values: Mapping[str, Label | None]) -> "Table":
         """The same rows with values of the label column read as a person said; nothing is read again."""
@@ -130,16 +130,15 @@ def _profile(
     try:
         chosen = chosen_mapping(columns, mapping)
         unread = UnreadColumns(columns, chosen)
-        records = layout.joined(chosen, unread)
-        found = survey(records, columns, chosen, unread, proposed=mapping is None or not id_confirmed)
+        found = survey(layout.joined(chosen, unread), unread, proposed=mapping is None or not id_confirmed)
     except ColumnsUnclear as unclear:
         raise ColumnsUnclear(str(unclear), columns=columns, sheets=layout.sheets) from None
     labels = _labels(found, label_values)
     return Table(report=_report(name, layout, found, labels), _layout=layout, _survey=found, _labels=labels)
 
 
-def _nameless(records: Iterator[Record | BlankLine]) -> FileRefused:
-    details = (f": in line {one.line} {one.detail}" for one in records if isinstance(one, Record) and one.detail)
+def _nameless(rows: Rows) -> FileRefused:
+    details = (f": in line {one.line} {one.detail}" for one in rows if one is not None and one.detail)
     return FileRefused(f"The file has no rows with named values{next(details, '')}.")
 
 
@@ -163,22 +162,22 @@ class FileLayout:
 
     source: Source
     format: str
-    read: Callable[[], Iterator[Record | BlankLine]]
+    read: Callable[[], Rows]
     columns: tuple[str, ...] = ()
     encoding: Encoding | None = None
     separator: str | None = None
     sheet: str | None = None
     sheets: tuple[str, ...] = ()
 
-    def records(self) -> Iterator[Record | BlankLine]:
+    def records(self) -> Rows:
         """The rows from the start. FileRefused where they are more, or longer, than is read."""
         for one in _without_descriptions(limited(self.read(), most_characters(self.source))):
-            if isinstance(one, Record) and one.fields is not None and one.fields.get("answer") is not None:
+            if one is not None and one.fields is not None and one.fields.get("answer") is not None:
                 yield replace(one, fields=decided(one.fields))
             else:
                 yield one
 
-    def joined(self, mapping: ColumnMapping, unread: UnreadColumns | None = None) -> Iterator[Record | BlankLine]:
+    def joined(self, mapping: ColumnMapping, unread: UnreadColumns | None = None) -> Rows:
         """The rows with their conversations put together, each time they are asked about counted anew."""
         records = self.records() if unread is None else unread.watch(self.records())
         return limited(join_turns(records, mapping), most_characters(self.source), longest=None)
@@ -191,10 +190,10 @@ _UNIT = re.compile(
 )
 
 
-def _without_descriptions(records: Iterator[Record | BlankLine]) -> Iterator[Record | BlankLine]:
+def _without_descriptions(records: Rows) -> Rows:
     """The records, of which the first ones are no rows where they say what the columns are, as survey tools write."""
     first = list(islice(records, 2))
-    about = [one for one in first if isinstance(one, Record) and one.fields is not None]
+    about = [one for one in first if one is not None and one.fields is not None]
     if len(about) == 2 and _import_ids(about[1]):
         first = [_description(one) for one in about]
     elif about and (_kinds_of_answer(about[0]) or _units(about[0])):
@@ -203,13 +202,13 @@ def _without_descriptions(records: Iterator[Record | BlankLine]) -> Iterator[Rec
     yield from records
 
 
-def _import_ids(record: Record) -> bool:
+def _import_ids(record: FileRow) -> bool:
     """Whether it is the line in which Qualtrics says which question each column is."""
     cells = [cell for cell in (record.fields or {}).values() if cell]
     return bool(cells) and all(cell.startswith('{"ImportId":') for cell in cells)
 
 
-def _kinds_of_answer(record: Record) -> bool:
+def _kinds_of_answer(record: FileRow) -> bool:
     """Whether it is SurveyMonkey's second line: of nobody, it says of each question how it is answered."""
     cells = [(cell or "").strip() for cell in (record.fields or {}).values()]
     said = {cell for cell in cells if cell}
@@ -217,13 +216,13 @@ def _kinds_of_answer(record: Record) -> bool:
     return bool(said & kinds) and (not cells[0] or said <= kinds | {"Other (please specify)"})
 
 
-def _units(record: Record) -> bool:
+def _units(record: FileRow) -> bool:
     """Whether it says of each column what it is measured in: ``(text)``, ``(0/1)``, ``string``."""
     said = [cell.strip() for cell in (record.fields or {}).values() if cell and cell.strip()]
     return len(said) > 1 and all(_UNIT.fullmatch(cell) for cell in said)
 
 
-def _description(record: Record) -> Record:
+def _description(record: FileRow) -> FileRow:
     cells = tuple(cell or "" for cell in (record.fields or {}).values())
     return replace(
         record, fields=None, problem=Reason.DESCRIBES_COLUMNS, detail="it describes the columns", cells=cells
@@ -290,9 +289,9 @@ def _text_layout(source: Source, _sheet: str | None) -> FileLayout:
     )
 
 
-def _read_transcript(source: Source, encoding: Encoding) -> Iterator[Record | BlankLine]:
+def _read_transcript(source: Source, encoding: Encoding) -> Rows:
     with open_text(source, encoding) as text:
-        yield Record(1, 1, {TRANSCRIPT: text.read(CELL_LIMIT + 1)})
+        yield FileRow(1, 1, {TRANSCRIPT: text.read(CELL_LIMIT + 1)})
 
 
 READERS: list[Reader] = [_arrow_layout, _inspect_layout, _workbook_layout, _text_layout]

@@ -1,15 +1,16 @@
 """Rows of a file: as they were read, and as accepted cases or rejected with why."""
 
+import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from screening.datasets.sources import FileRefused, Source, size_of
 from screening.labels import Label
 from screening.settings import FILE_LIMITS
-from screening.text.conversation import Thread
+from screening.text.conversation import Question, Thread, Turn
 from screening.text.received import ReceivedText
 
 CELL_LIMIT, COLUMN_LIMIT = FILE_LIMITS.row, FILE_LIMITS.columns
@@ -128,9 +129,35 @@ def single(fields: Mapping[str, str | None], name: str | None) -> str | None:
     return None if isinstance(cell, NestedValue) else cell
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """The turns of a conversation, and which of them are judged by which question; none before that is known."""
+
+    turns: tuple[Turn, ...]
+    judged: frozenset[int] = frozenset()
+    question: Question = Question.TEXT
+    reply: str | None = None
+
+    def characters(self) -> int:
+        """Of all its turns."""
+        return sum(len(turn.text) for turn in self.turns)
+
+    def content(self) -> str:
+        """Different for whatever is different, and as good as its text where texts are compared."""
+        said = hashlib.sha256(json.dumps([sorted(self.judged), self.question, self.reply]).encode())
+        for turn in self.turns:
+            said.update(json.dumps([turn.role, turn.text, turn.at, turn.id]).encode())
+        return f"conversation {said.hexdigest()}"
+
+
 @dataclass(frozen=True, slots=True)
-class Record:
-    """One data row (numbered from 1) at a physical line (from 1), with its cells or what is wrong with it."""
+class FileRow:
+    """One data row (numbered from 1) at a physical line (from 1): its cells, or what is wrong with it.
+
+    ``cells`` are those of a row that does not fit, as they stand; their columns are in doubt, the first one's is not.
+    Of a conversation that cannot be read they are the words that can, and ``fields`` the other columns. A conversation
+    stands in ``talk`` in the place of the text; so many ``turns`` were read for the first of its cases.
+    """
 
     row: int
     line: int
@@ -138,14 +165,17 @@ class Record:
     problem: Reason | None = None
     detail: str = ""
     cells: tuple[str, ...] = ()
-    """The cells of a row that does not fit, as they stand; their columns are in doubt, the first one's is not."""
+    talk: Conversation | None = None
+    turns: int = 0
+
+    def characters(self) -> int:
+        """Of all that it holds."""
+        cells = self.cells if self.fields is None else self.fields.values()
+        return sum(len(cell) for cell in cells if cell) + (self.talk.characters() if self.talk else 0)
 
 
-@dataclass(frozen=True, slots=True)
-class BlankLine:
-    """A line without cells: not a row, but counted."""
-
-    line: int
+Rows = Iterator[FileRow | None]
+"""The rows of a file in their order; None is a line without cells: not a row, but counted."""
 
 
 def most_characters(source: Source) -> int:
@@ -158,30 +188,23 @@ def most_characters(source: Source) -> int:
     return min(FILE_LIMITS.characters, expanded)
 
 
-def limited(
-    records: Iterable[Record | BlankLine], most: int, *, longest: int | None = FILE_LIMITS.row
-) -> Iterator[Record | BlankLine]:
-    """The same records. FileRefused, with the row, where they are more or longer than is read."""
+def limited(rows: Rows, most: int, *, longest: int | None = FILE_LIMITS.row) -> Rows:
+    """The same rows. FileRefused, with the row, where they are more or longer than is read."""
     characters = 0
-    for one in records:
-        if isinstance(one, Record):
-            cells = one.cells if one.fields is None else one.fields.values()
-            length = sum(getattr(cell, "characters", len(cell)) for cell in cells if cell)
-            characters += length
+    for one in rows:
+        if one is not None:
+            characters += (length := one.characters())
             if longest is not None and length > longest:
                 raise FileRefused(f"row {one.row} holds more than {longest:,} characters.", line=one.line)
             if characters > most:
-                raise _too_large(one.row, most)
+                raise FileRefused(
+                    f"Up to row {one.row:,} the file unpacks to more than {most:,} characters. At most "
+                    f"{FILE_LIMITS.characters:,} are read, and at most {FILE_LIMITS.expansion} times what the file has "
+                    "in bytes. Send it in parts, as CSV."
+                )
             if one.row > FILE_LIMITS.rows:
                 raise FileRefused(f"The file has more than {FILE_LIMITS.rows:,} rows. Send it in parts.")
         yield one
-
-
-def _too_large(row: int, most: int) -> FileRefused:
-    return FileRefused(
-        f"Up to row {row:,} the file unpacks to more than {most:,} characters. At most {FILE_LIMITS.characters:,} are "
-        f"read, and at most {FILE_LIMITS.expansion} times what the file has in bytes. Send it in parts, as CSV."
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,13 +5,12 @@ import json
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from screening.datasets.conversations import ConversationCell, RefusedTurns
 from screening.datasets.mapping import (
     ColumnMapping,
     Shape,
@@ -31,15 +30,15 @@ from screening.datasets.mapping import (
 from screening.datasets.rows import (
     COLUMN_LIMIT,
     STRUCTURAL,
-    BlankLine,
     Fields,
+    FileRow,
     Formula,
     NestedValue,
     NewCase,
     Reason,
     Receive,
-    Record,
     RejectedRow,
+    Rows,
     is_cut,
     is_placeholder,
     single,
@@ -75,32 +74,40 @@ HOW_TO_SAY = "On the page: Confirm columns, More columns. Command line: --{optio
 """Where what is asked of columns is said."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class FileProfile:
-    """What the first pass found. ``same`` holds for each repeated row (from 1) the row that its id and text stood in
-    first, and ``reviews`` for such a first row the label that all of them give. ``shared_id`` is an id column that
-    several rows share: it is none, and became the group. ``conflicting`` of them share one with another text.
+    """What the first pass found, counted while the rows go by.
+
+    ``same`` holds for each repeated row (from 1) the row that its id and text stood in first, and ``reviews`` for such
+    a first row the label that all of them give. ``shared_id`` is an id column that several rows share: it is none, and
+    became the group. ``conflicting`` of them share one with another text.
     """
 
-    rows: int
-    blank_lines: int
-    structural: Counter[Reason]
-    unread: tuple[str, ...]
     columns: tuple[str, ...]
     mapping: ColumnMapping
-    label_values: Counter[str]
-    same: Mapping[int, int]
-    reviews: Mapping[int, str]
-    conflicting: int
-    spaced_twins: int
-    cut_cells: int
+    unread: tuple[str, ...]
+    rows: int = 0
+    blank_lines: int = 0
+    wrong: int = 0
+    first_wrong: FileRow | None = None
+    nested: int = 0
     listed: int = 0
     formulas: int = 0
     conversations: int = 0
     turns: int = 0
-    shared_id: str | None = None
-    rounded: int = 0
+    no_turns: int = 0
+    first_without_turns: str = ""
+    label_values: Counter[str] = field(default_factory=Counter)
     labels_unread: int = 0
+    without_id: int = 0
+    rounded: int = 0
+    longest: int = 0
+    at_longest: int = 0
+    same: Mapping[int, int] = field(default_factory=dict)
+    reviews: Mapping[int, str] = field(default_factory=dict)
+    conflicting: int = 0
+    spaced_twins: int = 0
+    shared_id: str | None = None
 
     @property
     def cut_column(self) -> str | None:
@@ -109,27 +116,142 @@ class FileProfile:
         names = (name for name in self.columns if normalised_name(name) in _SAY_CUT)
         return None if whole else next(names, None)
 
+    @property
+    def cut_cells(self) -> int:
+        """Texts that end where Excel cuts one."""
+        return self.at_longest if _NEAR_EXCEL_CELL <= self.longest <= EXCEL_CELL else 0
 
-class _Tally:
-    """What grows while the rows go by."""
+    def count(self, row: FileRow, ids: "_Ids") -> None:
+        """Count a row, and keep its id and content for later."""
+        self.rows += 1
+        mapping, fields = self.mapping, row.fields
+        if row.problem in STRUCTURAL:
+            self.wrong += 1
+            self.first_wrong = self.first_wrong or row
+        if fields is None:
+            return
+        self.nested += nested_column(fields, mapping) is not None
+        self.formulas += any(isinstance(fields.get(name), Formula) for name in mapping.text_columns())
+        if mapping.conversation is None:
+            self.listed += any(
+                parts_of(cell) is not None or holds_turns(cell)
+                for name in mapping.text_columns()
+                if (cell := fields.get(name))
+            )
+        self.conversations += bool(row.turns)
+        self.turns += row.turns
+        if row.problem in (Reason.NOT_A_CONVERSATION, Reason.TURN_WITHOUT_ROLE):
+            self.no_turns += 1
+            self.first_without_turns = self.first_without_turns or row.detail
+        label = self._count_label(fields)
+        text = row.talk.content() if row.talk else text_of(fields, mapping)
+        identity = id_of(row, mapping)
+        if row.problem is not None:
+            return
+        if identity is None or not identity.strip():
+            self.without_id += 1
+            return
+        if text is None or not text.strip():
+            return
+        if len(text) > self.longest:
+            self.longest, self.at_longest = len(text), 0
+        self.at_longest += len(text) == self.longest
+        self.rounded += mapping.id is not None and _ROUNDED.fullmatch(identity.strip()) is not None
+        ids.add(row.row, identity, (text, reply_of(fields, mapping)), label or None)
+
+    def _count_label(self, fields: Fields) -> str | None:
+        written = fields.get(self.mapping.label) if self.mapping.label else None
+        label = label_of(written)
+        self.labels_unread += label is None and bool((written or "").strip("[]{} \t"))
+        if label is not None and (label in self.label_values or len(self.label_values) <= LABELS_SHOWN):
+            self.label_values[label] += 1
+        return label
+
+    def require_readable(self) -> None:
+        """FileRefused where most rows do not fit, ColumnsUnclear where a person must say what the text is."""
+        if self.rows == 0:
+            raise FileRefused("The file has a header but no rows.")
+        if self.first_wrong is not None and 2 * self.wrong > self.rows:
+            raise FileRefused(
+                f"{self.wrong:,} of {self.rows:,} rows do not fit: {self.first_wrong.detail}. Nothing was read, so "
+                "that no cell slides into another column.",
+                line=self.first_wrong.line,
+            )
+        if 2 * self.no_turns > self.rows:
+            of_rows = f"In {self.no_turns:,} of {self.rows:,} rows no conversation can be read so"
+            raise ColumnsUnclear(f"{of_rows}; {self.first_without_turns}.", columns=self.columns)
+        if 2 * self.nested > self.rows:
+            found = f"In {self.nested:,} of {self.rows:,} rows the text is a list"
+            said = f"{found} or an object, not a text."
+            if self.listed:
+                said = f"{found} of strings or turns. Join it, read it as conversations, or choose another column."
+            raise ColumnsUnclear(said, columns=self.columns)
+
+    def compare(self, ids: "_Ids") -> None:
+        """Find the rows that repeat an id, with the same text or another, and the labels that such rows give."""
+        same: dict[int, int] = {}
+        reviews: dict[int, str] = {}
+        for members in ids.groups():
+            rows = [row for row, _, _ in members]
+            if len({content for _, content, _ in members}) > 1:
+                self.conflicting += len(rows)
+                continue
+            same.update(dict.fromkeys(rows[1:], rows[0]))
+            labels = [label for _, _, label in members]
+            given = [label for label in labels if label is not None]
+            if len(set(labels)) > 1 and (together := agreed_value(given)):
+                reviews[rows[0]] = together
+                self.label_values.subtract([*given, *[""] * (len(labels) - len(given))])
+                self.label_values[together] += 1
+        self.label_values = +self.label_values
+        self.same, self.reviews, self.spaced_twins = same, reviews, ids.twins()
+
+
+class _Ids:
+    """Ids and contents of rows as digests: constant work and 33 bytes a row."""
 
     def __init__(self) -> None:
-        self.rows = self.blank = self.longest = self.at_longest = self.without_id = 0
-        self.nested = self.listed = self.formulas = self.rounded = self.labels_unread = 0
-        self.conversations = self.turns = self.no_turns = 0
-        self.first_refused: str | None = None
-        self.structural: Counter[Reason] = Counter()
-        self.first_structural: Record | None = None
-        self.labels: Counter[str] = Counter()
-        self.ids, self.contents, self.numbers = bytearray(), bytearray(), bytearray()
-        self.spaced = bytearray()
-        self.codes, self.values = array("I"), dict[str | None, int]()
+        self._ids, self._contents, self._numbers, self._spaced = bytearray(), bytearray(), bytearray(), bytearray()
+        self._codes, self._labels = array("I"), dict[str | None, int]()
+
+    def add(self, row: int, identity: str, content: tuple[str | None, ...], label: str | None) -> None:
+        """Keep a row's."""
+        self._ids += _digest(identity)
+        self._contents += _digest("\x00".join("" if part is None else f"{len(part)}:{part}" for part in content))
+        self._numbers += row.to_bytes(8, "little")
+        if identity != identity.strip():
+            self._spaced += _digest(identity.strip())
+        self._codes.append(self._labels.setdefault(label, len(self._labels)))
+
+    def groups(self) -> Iterator[list[tuple[int, bytes, str | None]]]:
+        """Of each id that several rows share those rows in order, each with its content and its label."""
+        ids = self._as_array(self._ids)
+        contents, numbers = self._as_array(self._contents), np.frombuffer(self._numbers, dtype="<u8")
+        order = np.lexsort((numbers, ids["low"], ids["high"]))
+        ordered, labels = ids[order], list(self._labels)
+        edges = np.concatenate(([0], np.flatnonzero(ordered[1:] != ordered[:-1]) + 1, [len(ordered)]))
+        several = edges[1:] - edges[:-1] > 1
+        for start, end in zip(edges[:-1][several], edges[1:][several], strict=True):
+            yield [(int(numbers[at]), contents[at].tobytes(), labels[self._codes[at]]) for at in order[start:end]]
+
+    def twins(self) -> int:
+        """How many ids with spaces around them differ from another id in those spaces only."""
+        kind = f"S{2 * _DIGEST}"
+        return int(np.isin(np.frombuffer(bytes(self._spaced), dtype=kind), self._as_array(self._ids).view(kind)).sum())
+
+    def _as_array(self, kept: bytearray) -> npt.NDArray[np.void]:
+        return np.frombuffer(kept, dtype=np.dtype([("high", "<u8"), ("low", "<u8")]))
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=2 * _DIGEST).digest()
 
 
 class UnreadColumns:
     """What stands in the columns that nobody reads, looked at while the rows go by."""
 
-    def __init__(self, columns: Iterable[str], mapping: ColumnMapping) -> None:
+    def __init__(self, columns: tuple[str, ...], mapping: ColumnMapping) -> None:
+        self.columns, self.mapping = columns, mapping
         read = mapping.columns()
         self.names = tuple(name for name in columns if name not in read)
         left_out = {*mapping.unread, *(name for name in self.names if is_derived(name))}
@@ -141,10 +263,10 @@ class UnreadColumns:
         labeled = mapping.label is not None or (reading is not None and reading.reply_label is not None)
         self._values: dict[str, set[str]] = {} if labeled else {name: set() for name in self._looked_at}
 
-    def watch(self, records: Iterable[Record | BlankLine]) -> Iterator[Record | BlankLine]:
-        """The same records."""
-        for one in records:
-            if self._looked_at and isinstance(one, Record) and one.fields is not None:
+    def watch(self, rows: Rows) -> Rows:
+        """The same rows."""
+        for one in rows:
+            if self._looked_at and one is not None and one.fields is not None:
                 for name in self._looked_at:
                     if cell := one.fields.get(name):
                         self._look(name, cell)
@@ -160,7 +282,7 @@ class UnreadColumns:
         if name not in self._stated and len(cell.split(maxsplit=2)) > 2 and risk_flags(cell[:LOOKED_AT]):
             self._stated.add(name)
 
-    def require_known(self, columns: tuple[str, ...]) -> None:
+    def require_known(self) -> None:
         """ColumnsUnclear where one holds sentences or an outright statement of risk, or looks like the label."""
         asked = [name for name in self._looked_at if name in self._stated or self._holds_sentences(name)]
         if asked:
@@ -168,15 +290,14 @@ class UnreadColumns:
             raise ColumnsUnclear(
                 f"{'A column' if len(asked) == 1 else 'Columns'} of sentences would not be read: {named}. Join it to "
                 f"the text, or say that it stays unread. {HOW_TO_SAY.format(option='unread', name=asked[0])}",
-                columns=columns,
+                columns=self.columns,
             )
-
         if labels := [name for name, values in self._values.items() if _looks_like_label(name, values)]:
             raise ColumnsUnclear(
                 f"{count_of(len(labels), 'column')} could be the label, and would not be read: {', '.join(labels)}. "
                 f"Say which is the label (--label-column), or that it stays unread. "
                 f"{HOW_TO_SAY.format(option='unread', name=labels[0])}",
-                columns=columns,
+                columns=self.columns,
             )
 
     def _holds_sentences(self, name: str) -> bool:
@@ -205,72 +326,35 @@ def is_sentence(cell: str) -> bool:
     return words >= 5 or (words >= 2 and cell.strip()[-1:] in ".!?…")
 
 
-def survey(
-    records: Iterable[Record | BlankLine],
-    columns: tuple[str, ...],
-    mapping: ColumnMapping,
-    unread: UnreadColumns,
-    *,
-    proposed: bool = False,
-) -> FileProfile:
+def survey(rows: Rows, unread: UnreadColumns, *, proposed: bool = False) -> FileProfile:
     """One pass over the rows. FileRefused when most of them do not fit, ColumnsUnclear where a column of sentences
     would not be read. An id that rows with different texts share is none: it becomes the group. Of a mapping that
     nobody has confirmed, so does a person's or conversation's id that is not every row's own.
     """
-    tally = _Tally()
-    for one in records:
-        if isinstance(one, BlankLine):
-            tally.blank += 1
-            continue
-        _count(tally, one, mapping)
-    _check(tally)
-    if 2 * tally.no_turns > tally.rows and tally.first_refused is not None:
-        of_rows = f"In {tally.no_turns:,} of {tally.rows:,} rows no conversation can be read so"
-        raise ColumnsUnclear(f"{of_rows}; {tally.first_refused}.", columns=columns)
-    if 2 * tally.nested > tally.rows:
-        raise ColumnsUnclear(_nested_advice(tally), columns=columns)
-    unread.require_known(columns)
-    found = _result(tally, columns, mapping, unread.names)
+    mapping, ids = unread.mapping, _Ids()
+    found = FileProfile(columns=unread.columns, mapping=mapping, unread=unread.names)
+    for one in rows:
+        if one is None:
+            found.blank_lines += 1
+        else:
+            found.count(one, ids)
+    found.require_readable()
+    unread.require_known()
+    found.compare(ids)
     person = proposed and mapping.id is not None and of_a_person(mapping.id)
-    several = bool(found.same or tally.without_id) and mapping.conversation is None
+    several = bool(found.same or found.without_id) and mapping.conversation is None
     if mapping.id is not None and (found.conflicting or (person and several)):
-        group = mapping.group or mapping.id
-        if proposed and found.conflicting:
-            group = mapping.id
-        own = replace(mapping, id=None, group=mapping.group if tally.rounded else group)
-        return replace(found, mapping=own, same={}, reviews={}, spaced_twins=0, shared_id=mapping.id)
+        group = mapping.id if proposed and found.conflicting else mapping.group or mapping.id
+        found.mapping = replace(mapping, id=None, group=mapping.group if found.rounded else group)
+        found.same, found.reviews, found.spaced_twins, found.shared_id = {}, {}, 0, mapping.id
     return found
 
 
-def _result(tally: _Tally, columns: tuple[str, ...], mapping: ColumnMapping, unread: tuple[str, ...]) -> FileProfile:
-    same, reviews, conflicting, twins = _duplicates(tally)
-    return FileProfile(
-        rows=tally.rows,
-        blank_lines=tally.blank,
-        structural=tally.structural,
-        unread=unread,
-        columns=columns,
-        mapping=mapping,
-        label_values=tally.labels,
-        same=same,
-        reviews=reviews,
-        conflicting=conflicting,
-        spaced_twins=twins,
-        listed=tally.listed,
-        formulas=tally.formulas,
-        conversations=tally.conversations,
-        turns=tally.turns,
-        cut_cells=tally.at_longest if _NEAR_EXCEL_CELL <= tally.longest <= EXCEL_CELL else 0,
-        rounded=tally.rounded,
-        labels_unread=tally.labels_unread,
-    )
-
-
-def keys_of(records: Iterable[Record | BlankLine]) -> tuple[str, ...]:
+def keys_of(rows: Rows) -> tuple[str, ...]:
     """All the names that JSON objects use, in the order of their first use. FileRefused beyond the limit."""
     names: dict[str, None] = {}
-    for one in records:
-        if isinstance(one, Record) and one.fields is not None:
+    for one in rows:
+        if one is not None and one.fields is not None:
             names.update(dict.fromkeys(one.fields))
             if len(names) > COLUMN_LIMIT:
                 raise FileRefused(f"The objects use more than {COLUMN_LIMIT:,} different names.")
@@ -327,31 +411,17 @@ def _text_in(fields: Fields, name: str, mapping: ColumnMapping) -> str | None:
 
 def nested_column(fields: Fields, mapping: ColumnMapping) -> str | None:
     """The column of the text or of the reply that holds a list or an object that is not joined; None: neither does."""
-    names = (*mapping.text_columns(), *((mapping.reply,) if mapping.reply else ()))
-    cells = ((name, fields.get(name)) for name in names)
-    unread = (name for name, cell in cells if isinstance(cell, NestedValue) and not (mapping.lists and _is_list(cell)))
-    return next(unread, None)
+    names: list[str] = [*mapping.text_columns(), *([mapping.reply] if mapping.reply else [])]
+    for name in names:
+        cell = fields.get(name)
+        if isinstance(cell, NestedValue) and not (mapping.lists and parts_of(cell) is not None):
+            return name
+    return None
 
 
-def _is_list(cell: str) -> bool:
-    return parts_of(cell) is not None
-
-
-def _is_list_or_turns(cell: str) -> bool:
-    return _is_list(cell) or holds_turns(cell)
-
-
-def id_of(record: Record, fields: Fields, mapping: ColumnMapping) -> str | None:
+def id_of(row: FileRow, mapping: ColumnMapping) -> str | None:
     """The id exactly as it stands in the file, or the row number without an id column; None when missing."""
-    return str(record.row) if mapping.id is None else single(fields, mapping.id)
-
-
-def _nested_advice(tally: _Tally) -> str:
-    """Why rows whose texts have parts are not read, and what can be done."""
-    if tally.listed:
-        found = f"In {tally.nested:,} of {tally.rows:,} rows the text is a list of strings or turns."
-        return f"{found} Join it, read it as conversations, or choose another column."
-    return f"In {tally.nested:,} of {tally.rows:,} rows the text is a list or an object, not a text."
+    return str(row.row) if mapping.id is None else single(row.fields or {}, mapping.id)
 
 
 def _no_text_column(columns: tuple[str, ...]) -> str:
@@ -364,130 +434,13 @@ def _no_text_column(columns: tuple[str, ...]) -> str:
     )
 
 
-def _count(tally: _Tally, record: Record, mapping: ColumnMapping) -> None:
-    tally.rows += 1
-    if record.problem is not None:
-        tally.structural[record.problem] += 1
-        if tally.first_structural is None and record.problem in STRUCTURAL:
-            tally.first_structural = record
-    if record.fields is None:
-        return
-    fields = record.fields
-    tally.nested += nested_column(fields, mapping) is not None
-    tally.formulas += any(isinstance(fields.get(name), Formula) for name in mapping.text_columns())
-    if mapping.conversation is None:
-        tally.listed += any(_is_list_or_turns(fields.get(name) or "") for name in mapping.text_columns())
-    else:
-        _count_turns(tally, fields.get(mapping.text))
-    written = fields.get(mapping.label) if mapping.label else None
-    label = label_of(written)
-    tally.labels_unread += label is None and bool((written or "").strip("[]{} \t"))
-    if label is not None and (label in tally.labels or len(tally.labels) <= LABELS_SHOWN):
-        tally.labels[label] += 1
-    text, identity = text_of(fields, mapping), id_of(record, fields, mapping)
-    if isinstance(fields.get(mapping.text), RefusedTurns):
-        return
-    if identity is None or not identity.strip():
-        tally.without_id += 1
-        return
-    if text is None or not text.strip():
-        return
-    _measure(tally, len(text))
-    tally.rounded += mapping.id is not None and _ROUNDED.fullmatch(identity.strip()) is not None
-    _remember(tally, record.row, identity, (text, reply_of(fields, mapping)))
-    tally.codes.append(tally.values.setdefault(label or None, len(tally.values)))
-
-
-def _count_turns(tally: _Tally, cell: str | None) -> None:
-    if isinstance(cell, ConversationCell | RefusedTurns):
-        tally.conversations += bool(cell.read)
-        tally.turns += cell.read
-    if isinstance(cell, RefusedTurns) and cell.reason in (Reason.NOT_A_CONVERSATION, Reason.TURN_WITHOUT_ROLE):
-        tally.no_turns += 1
-        tally.first_refused = tally.first_refused or str(cell)
-
-
-def _measure(tally: _Tally, length: int) -> None:
-    if length > tally.longest:
-        tally.longest, tally.at_longest = length, 0
-    tally.at_longest += length == tally.longest
-
-
-def _remember(tally: _Tally, row: int, identity: str, content: tuple[str | None, ...]) -> None:
-    tally.ids += _digest(identity)
-    tally.contents += _digest("\x00".join("" if part is None else f"{len(part)}:{part}" for part in content))
-    tally.numbers += row.to_bytes(8, "little")
-    if identity != identity.strip():
-        tally.spaced += _digest(identity.strip())
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=2 * _DIGEST).digest()
-
-
-def _check(tally: _Tally) -> None:
-    if tally.rows == 0:
-        raise FileRefused("The file has a header but no rows.")
-    wrong = sum(count for reason, count in tally.structural.items() if reason in STRUCTURAL)
-    first = tally.first_structural
-    if first is not None and 2 * wrong > tally.rows:
-        raise FileRefused(
-            f"{wrong:,} of {tally.rows:,} rows do not fit: {first.detail}. Nothing was read, so that no cell "
-            "slides into another column.",
-            line=first.line,
-        )
-
-
-def _duplicates(tally: _Tally) -> tuple[dict[int, int], dict[int, str], int, int]:
-    """Rows that repeat an id with the same text, what such rows say of it together where their labels differ, how many
-    share an id but not the text, and spaced twins.
-    """
-    ids = np.frombuffer(tally.ids, dtype=np.dtype([("high", "<u8"), ("low", "<u8")]))
-    contents = np.frombuffer(tally.contents, dtype=ids.dtype)
-    numbers = np.frombuffer(tally.numbers, dtype="<u8")
-    order = np.lexsort((numbers, ids["low"], ids["high"]))
-    values = list(tally.values)
-    same: dict[int, int] = {}
-    reviews: dict[int, str] = {}
-    conflicting = 0
-    for group in _groups(ids[order]):
-        members = order[group]
-        rows = [int(row) for row in numbers[members]]
-        if len({contents[member].tobytes() for member in members}) > 1:
-            conflicting += len(rows)
-            continue
-        same.update(dict.fromkeys(rows[1:], rows[0]))
-        given = [value for member in members if (value := values[tally.codes[member]]) is not None]
-        if len({values[tally.codes[member]] for member in members}) > 1 and (together := agreed_value(given)):
-            reviews[rows[0]] = together
-            tally.labels.subtract([*given, *[""] * (len(members) - len(given))])
-            tally.labels[together] += 1
-    tally.labels = +tally.labels
-    return same, reviews, conflicting, _twins(ids, bytes(tally.spaced))
-
-
-def _groups(ordered: npt.NDArray[np.void]) -> list[slice]:
-    """Slices of two or more equal neighbours."""
-    if len(ordered) < 2:
-        return []
-    changes = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
-    starts = np.concatenate(([0], changes))
-    ends = np.concatenate((changes, [len(ordered)]))
-    long = ends - starts > 1
-    return [slice(int(start), int(end)) for start, end in zip(starts[long], ends[long], strict=True)]
-
-
-def _twins(ids: npt.NDArray[np.void], spaced: bytes) -> int:
-    """How many ids with spaces around them differ from another id in those spaces only."""
-    return int(np.isin(np.frombuffer(spaced, dtype=f"S{2 * _DIGEST}"), ids.view(f"S{2 * _DIGEST}")).sum())
-
-
 ID_LIMIT = 200
 """Longest id, in characters."""
 
 _WRONG_CELLS = frozenset({Reason.EXTRA_CELLS, Reason.MISSING_CELLS, Reason.ROWS_MERGED})
 _NOBODYS_WORDS = frozenset({Reason.HEADER_REPEATED, Reason.DESCRIBES_COLUMNS, Reason.DUPLICATE})
 """Of a row that is a header, or that is another row."""
+_EMPTY = Reason.EMPTY_TEXT, "nothing but spaces or invisible characters"
 
 WHERE_LIMIT = 500
 """Most characters of a link or contact reference."""
@@ -495,60 +448,95 @@ WHERE_LIMIT = 500
 Row = NewCase | RejectedRow
 
 
-def judge_row(record: Record, found: FileProfile, labels: Mapping[str, Label | None], receive_text: Receive) -> Row:
-    """The record as an accepted row, or as a rejected one with the first reason that applies. A rejected one whose
-    words state a risk outright is accepted as a case that no agent is asked about: a person sees it, with the reason.
+def judge_row(row: FileRow, found: FileProfile, labels: Mapping[str, Label | None], receive_text: Receive) -> Row:
+    """The row as an accepted one, or as a rejected one with the first reason that applies. A rejected one whose words
+    state a risk outright is accepted as a case that no agent is asked about: a person sees it, with the reason.
     """
-    row, words = _judge(record, found, labels, receive_text)
-    if isinstance(row, NewCase) or row.reason in _NOBODYS_WORDS or not words.strip():
-        return row
-    received = receive_text(words)
-    if STATED.isdisjoint(received.flags):
-        return row
-    flags = received.flags | {Flag.ROW_REJECTED}
-    identity = row.external_id or ""
-    named = identity.strip() and is_usable_id(identity)
-    return NewCase(
+    mapping, fields = found.mapping, row.fields or {}
+    text, identity = text_of(fields, mapping), id_of(row, mapping)
+    problem = _problem(row, text, identity, found)
+    if problem is None and identity is not None:
+        received, thread = _receive(row, text or "", mapping, receive_text)
+        if Flag.EMPTY not in received.flags:
+            if _is_cut(fields, found, text or ""):
+                received = replace(received, flags=received.flags | {Flag.UNREADABLE})
+            value = found.reviews.get(row.row) or label_of(fields.get(mapping.label) if mapping.label else None)
+            reply = reply_of(fields, mapping) or (row.talk.reply if row.talk else None)
+            return NewCase(
+                row=row.row,
+                external_id=identity,
+                text=received,
+                reply=receive_text(reply) if reply is not None and reply.strip() else None,
+                reference=map_label(value, labels),
+                reference_value=value,
+                group=single(fields, mapping.group) or None,
+                where=where_of(single(fields, mapping.where)),
+                thread=thread,
+            )
+    return _reject(row, identity, text, problem or _EMPTY, found, receive_text)
+
+
+def _problem(row: FileRow, text: str | None, identity: str | None, found: FileProfile) -> tuple[Reason, str] | None:
+    """The first reason for which it is no case, with a sentence."""
+    if row.problem is not None or row.fields is None:
+        return row.problem or Reason.NOT_AN_OBJECT, row.detail
+    if (nested := nested_column(row.fields, found.mapping)) is not None:
+        said = f"a list or an object stands in the column {nested}, where a text was expected"
+        return Reason.NOT_A_TEXT, said
+    for name in found.mapping.text_columns():
+        if (cell := row.fields.get(name)) and is_placeholder(cell):
+            return Reason.PLACEHOLDER, f"what stood in the column {name} was removed before the file was made"
+    if row.talk is None and text is None:
+        return Reason.NO_TEXT, "the text is missing"
+    if row.talk is None and not (text or "").strip():
+        return Reason.EMPTY_TEXT, "the text is empty"
+    if identity is None or not identity.strip():
+        return Reason.NO_ID, "the id is missing"
+    if not is_usable_id(identity):
+        return Reason.UNUSABLE_ID, f"the id is longer than {ID_LIMIT} characters or holds control characters"
+    if row.row in found.same:
+        return Reason.DUPLICATE, f"the same id and text as row {found.same[row.row]}"
+    return None
+
+
+def _reject(
+    row: FileRow,
+    identity: str | None,
+    text: str | None,
+    problem: tuple[Reason, str],
+    found: FileProfile,
+    receive_text: Receive,
+) -> Row:
+    """The rejected row, or the case for a person where its words state a risk. Of a row whose cells do not fit the id
+    is known where that is the first column.
+    """
+    reason, detail = problem
+    original: str | tuple[str, ...] | None = text
+    if row.fields is None:
+        named = reason in _WRONG_CELLS and bool(row.cells) and found.mapping.id == found.columns[0]
+        identity, original = row.cells[0] if named else None, row.cells or None
+    elif row.problem is not None:
+        original = row.cells[0] if row.cells else None
+    elif row.talk is not None:
+        original = "\n\n".join(turn.text for turn in row.talk.turns)
+    words = "\n".join(original) if isinstance(original, tuple) else original or ""
+    if problem is not _EMPTY and reason not in _NOBODYS_WORDS and words.strip():
+        received = receive_text(words)
+        if not STATED.isdisjoint(received.flags):
+            return NewCase(
+                row=row.row,
+                external_id=identity if identity and identity.strip() and is_usable_id(identity) else f"row {row.row}",
+                text=replace(received, flags=received.flags | {Flag.ROW_REJECTED}, model_text=""),
+                not_screened=detail or str(reason),
+            )
+    return RejectedRow(
         row=row.row,
-        external_id=identity if named else f"row {row.row}",
-        text=replace(received, flags=flags, model_text=""),
-        not_screened=row.detail or str(row.reason),
+        line=row.line,
+        external_id=identity,
+        reason=reason,
+        detail=detail,
+        original_json=None if original is None else json.dumps(original),
     )
-
-
-def _judge(
-    record: Record, found: FileProfile, labels: Mapping[str, Label | None], receive_text: Receive
-) -> tuple[Row, str]:
-    """The row, and of a rejected one the words that can be read of it."""
-    if record.fields is None:
-        return _unfitting_row(record, found), "\n".join(record.cells)
-    fields, mapping = record.fields, found.mapping
-    text, identity = text_of(fields, mapping), id_of(record, fields, mapping)
-    nested, cell = nested_column(fields, mapping), fields.get(mapping.text)
-    if isinstance(cell, RefusedTurns):
-        return _reject(record, identity, cell.words or None, cell.reason, str(cell)), cell.words
-    removed = _removed_column(fields, mapping)
-    if nested is not None:
-        rejection: tuple[Reason, str] | None = _nested_problem(nested)
-    elif removed is not None:
-        rejection = Reason.PLACEHOLDER, f"what stood in the column {removed} was removed before the file was made"
-    else:
-        rejection = _rejection(record.row, text, identity, found)
-    if rejection is not None or text is None or identity is None:
-        reason, detail = rejection or (Reason.NO_TEXT, "the text is missing")
-        return _reject(record, identity, text, reason, detail), text or ""
-    received, thread = _receive(cell, text, mapping, receive_text)
-    if Flag.EMPTY in received.flags:
-        return _reject(record, identity, text, Reason.EMPTY_TEXT, "nothing but spaces or invisible characters"), ""
-    if _is_cut(fields, found, text):
-        received = replace(received, flags=received.flags | {Flag.UNREADABLE})
-    case = _accept(record, identity, received, _reply(fields, mapping, receive_text), fields, found, labels)
-    return (case if thread is None else replace(case, thread=thread)), ""
-
-
-def _removed_column(fields: Fields, mapping: ColumnMapping) -> str | None:
-    """The first column of the text that holds a placeholder."""
-    return next((name for name in mapping.text_columns() if (cell := fields.get(name)) and is_placeholder(cell)), None)
 
 
 def _is_cut(fields: Fields, found: FileProfile, text: str) -> bool:
@@ -559,49 +547,14 @@ def _is_cut(fields: Fields, found: FileProfile, text: str) -> bool:
 
 
 def _receive(
-    cell: str | None, text: str, mapping: ColumnMapping, receive_text: Receive
+    row: FileRow, text: str, mapping: ColumnMapping, receive_text: Receive
 ) -> tuple[ReceivedText, Thread | None]:
     """The text, or the conversation in its place."""
-    if not isinstance(cell, ConversationCell):
+    if row.talk is None:
         return receive_text(text), None
     tokens = mapping.conversation.context_tokens if mapping.conversation else CONTEXT_TOKENS
-    return receive_conversation(cell.turns, cell.judged, receive_text, question=cell.question, context_tokens=tokens)
-
-
-def _unfitting_row(record: Record, found: FileProfile) -> RejectedRow:
-    """A row whose cells do not fit the columns; its id is known where that is the first column."""
-    reason = record.problem or Reason.NOT_AN_OBJECT
-    named = reason in _WRONG_CELLS and bool(record.cells) and found.mapping.id == found.columns[0]
-    return RejectedRow(
-        row=record.row,
-        line=record.line,
-        external_id=record.cells[0] if named else None,
-        reason=reason,
-        detail=record.detail,
-        original_json=json.dumps(record.cells) if record.cells else None,
-    )
-
-
-def _accept(
-    record: Record,
-    identity: str,
-    text: ReceivedText,
-    reply: ReceivedText | None,
-    fields: Fields,
-    found: FileProfile,
-    labels: Mapping[str, Label | None],
-) -> NewCase:
-    mapping = found.mapping
-    value = found.reviews.get(record.row) or label_of(fields.get(mapping.label) if mapping.label else None)
-    return NewCase(
-        row=record.row,
-        external_id=identity,
-        text=text,
-        reply=reply,
-        reference=map_label(value, labels),
-        reference_value=value,
-        group=single(fields, mapping.group) or None,
-        where=where_of(single(fields, mapping.where)),
+    return receive_conversation(
+        row.talk.turns, row.talk.judged, receive_text, question=row.talk.question, context_tokens=tokens
     )
 
 
@@ -611,42 +564,6 @@ def where_of(cell: str | None) -> str | None:
     return kept or None
 
 
-def _nested_problem(column: str) -> tuple[Reason, str]:
-    return Reason.NOT_A_TEXT, f"a list or an object stands in the column {column}, where a text was expected"
-
-
-def _rejection(row: int, text: str | None, identity: str | None, found: FileProfile) -> tuple[Reason, str] | None:
-    if text is None:
-        return Reason.NO_TEXT, "the text is missing"
-    if not text.strip():
-        return Reason.EMPTY_TEXT, "the text is empty"
-    if identity is None or not identity.strip():
-        return Reason.NO_ID, "the id is missing"
-    if not is_usable_id(identity):
-        return Reason.UNUSABLE_ID, f"the id is longer than {ID_LIMIT} characters or holds control characters"
-    if row in found.same:
-        return Reason.DUPLICATE, f"the same id and text as row {found.same[row]}"
-    return None
-
-
 def is_usable_id(identity: str) -> bool:
     """Whether an id can be kept as it is, and shown."""
     return len(identity) <= ID_LIMIT and identity.isprintable()
-
-
-def _reject(record: Record, identity: str | None, text: str | None, reason: Reason, detail: str) -> RejectedRow:
-    return RejectedRow(
-        row=record.row,
-        line=record.line,
-        external_id=identity,
-        reason=reason,
-        detail=detail,
-        original_json=None if text is None else json.dumps(text),
-    )
-
-
-def _reply(fields: Fields, mapping: ColumnMapping, receive_text: Receive) -> ReceivedText | None:
-    cell = fields.get(mapping.text)
-    following = cell.reply if isinstance(cell, ConversationCell) else None
-    reply = reply_of(fields, mapping) or following
-    return receive_text(reply) if reply is not None and reply.strip() else None

@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 
 from screening.datasets.mapping import normalised_name, unique_names
-from screening.datasets.rows import COLUMN_LIMIT, BlankLine, Fields, Formula, Reason, Record
+from screening.datasets.rows import COLUMN_LIMIT, Fields, FileRow, Formula, Reason, Rows
 from screening.datasets.sources import FileRefused, Source, open_source
 from screening.settings import FILE_LIMITS
 
@@ -67,7 +67,7 @@ def find_sheet(source: Source, wanted: str | None = None) -> Sheet:
     raise FileRefused("The sheet of the workbook that is read has no rows.", sheets=names)
 
 
-def read_workbook(source: Source, sheet: Sheet) -> Iterator[Record | BlankLine]:
+def read_workbook(source: Source, sheet: Sheet) -> Rows:
     """Every row below the header; the line is the row number Excel shows."""
     row, width = 0, len(sheet.columns)
     header = [normalised_name(column) for column in sheet.columns]
@@ -76,7 +76,7 @@ def read_workbook(source: Source, sheet: Sheet) -> Iterator[Record | BlankLine]:
             if line == sheet.header_line:
                 continue
             if not cells:
-                yield BlankLine(line)
+                yield None
                 continue
             row += 1
             fitting = [cells.get(place, "") for place in range(width)]
@@ -86,14 +86,14 @@ def read_workbook(source: Source, sheet: Sheet) -> Iterator[Record | BlankLine]:
 
 def _record(
     row: int, line: int, cells: list[str], beyond: list[str], columns: tuple[str, ...], header: list[str]
-) -> Record:
+) -> FileRow:
     if beyond:
         detail = f"a value to the right of the header's {len(columns)} columns"
-        return Record(row, line, None, Reason.EXTRA_CELLS, detail, (*cells, *beyond))
+        return FileRow(row, line, None, Reason.EXTRA_CELLS, detail, (*cells, *beyond))
     if [normalised_name(cell) for cell in cells] == header:
-        return Record(row, line, None, Reason.HEADER_REPEATED, "the header again", tuple(cells))
+        return FileRow(row, line, None, Reason.HEADER_REPEATED, "the header again", tuple(cells))
     fields: Fields = dict(zip(columns, cells, strict=True))
-    return Record(row, line, fields)
+    return FileRow(row, line, fields)
 
 
 @contextmanager

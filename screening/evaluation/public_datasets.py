@@ -19,7 +19,7 @@ from typing import Literal
 
 from screening.datasets.mapping import map_label, normalised_name
 from screening.datasets.reader import Table, file_layout, read_table
-from screening.datasets.rows import Fields, NewCase, Record
+from screening.datasets.rows import Fields, NewCase
 from screening.datasets.sources import FileRefused, Source
 from screening.evaluation.recording import Item
 from screening.labels import LABELS, Label
@@ -330,7 +330,7 @@ def published_rows(
     if layout.columns and not columns <= set(layout.columns):
         raise FileRefused(f"The file has no column {', '.join(sorted(columns - set(layout.columns)))}.")
     for record in layout.records():
-        if not isinstance(record, Record):
+        if record is None:
             continue
         if record.fields is None:
             raise FileRefused(f"row {record.row} does not fit: {record.detail}.", line=record.line)

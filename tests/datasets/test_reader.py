@@ -7,7 +7,7 @@ import json
 import re
 import tracemalloc
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +18,7 @@ from screening.datasets import reader
 from screening.datasets.export import rejected_csv
 from screening.datasets.mapping import ColumnMapping, KnownDataset, propose_mapping
 from screening.datasets.reader import FileLayout, read_table
-from screening.datasets.rows import BlankLine, NewCase, Reason, Record, RejectedRow
+from screening.datasets.rows import FileRow, NewCase, Reason, RejectedRow, Rows
 from screening.datasets.sources import ColumnsUnclear, FileFormat, FileRefused, Source
 from screening.labels import Label
 from screening.settings import FILE_LIMITS
@@ -455,11 +455,11 @@ def subtitles(source: Source, _sheet: str | None) -> FileLayout | None:
     if not re.match(r"1\n\d\d:\d\d:\d\d,\d{3} --> ", content):
         return None
 
-    def read() -> Iterator[Record | BlankLine]:
+    def read() -> Rows:
         line = 1
         for row, block in enumerate(content.strip().split("\n\n"), start=1):
             number, _time, *said = block.split("\n")
-            yield Record(row, line, {"id": number, "text": "\n".join(said)})
+            yield FileRow(row, line, {"id": number, "text": "\n".join(said)})
             line += len(said) + 3
 
     return FileLayout(source=source, format="subtitles", read=read, columns=("id", "text"))
