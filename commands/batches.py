@@ -58,12 +58,24 @@ def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     taken.add_argument("--out", type=Path, required=True, help="results, one JSON object a row")
     taken.add_argument("--hide-in-review", action="store_true", help="leave out what the AI made of cases in review")
     add_export(actions)
+    actions.add_parser("codes", help="what each reason in a file of results means")
     for name, (_control, help_text) in CONTROLS.items():
         actions.add_parser(name, help=help_text).add_argument("batch", metavar="BATCH")
 
 
+def codes() -> None:
+    """Print each reason that a file of results may hold, with its meaning."""
+    from pages.ui.labels import ERROR_WORDS, REASON_WORDS
+
+    for code, words in (*REASON_WORDS.items(), *ERROR_WORDS.items()):
+        print(f"{code}\t{words}")
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Do it, and print how far the batch is, or the batches are. ValueError for a batch that does not exist."""
+    if arguments.action == "codes":
+        codes()
+        return 0
     db = Database(arguments.database or Settings().database_url)
     try:
         db.prepare()
