@@ -19,6 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 
 from screening.labels import LABELS, Label
 from screening.stopping.evidence import (
+    Band,
     algorithm_one_radius,
     clopper_pearson,
     confidence_sequence,
@@ -194,22 +195,27 @@ class StoppingRule(BaseModel, ABC):
         """δ: bound on naming a label that is not the mode, whatever the mode; None without a contract."""
         return None if self.contract is None else self.contract.any_wrong
 
+    def tallies(self, draws: Draws) -> tuple[list[int], list[int]]:
+        """How often each label was answered, and of how many draws that could count for it (one sequence)."""
+        return count_labels(draws), [len(draws)] * K
+
+    def band(self, successes: int, draws: int) -> Band:
+        """Limits of a label's probability, of all labels together: here a confidence sequence, for every look."""
+        return confidence_sequence(successes, draws, min(self.error_bound or BAND_DELTA, 0.5) / K)
+
     def arms(self, draws: Draws) -> tuple[Arm, ...]:
-        """Each label's estimate and band after these draws (one sequence), in the order of `LABELS`: its share with a
-        confidence sequence, so that all hold at every look.
-        """
-        level = min(self.error_bound or BAND_DELTA, 0.5) / K
+        """Each label's estimate and band after these draws (one sequence), in the order of `LABELS`."""
         excluded = {each.rival for each in self.comparisons(draws) if each.excluded}
         return tuple(
             Arm(
                 label=label,
-                draws=len(draws),
-                estimate=count / len(draws) if len(draws) else None,
-                low=(band := confidence_sequence(count, len(draws), level)).low,
+                draws=pulls,
+                estimate=successes / pulls if pulls else None,
+                low=(band := self.band(successes, pulls)).low,
                 high=band.high,
                 eliminated=label in excluded,
             )
-            for label, count in zip(LABELS, count_labels(draws), strict=True)
+            for label, successes, pulls in zip(LABELS, *self.tallies(draws), strict=True)
         )
 
     def comparisons(self, draws: Draws) -> tuple[Comparison, ...]:
@@ -274,22 +280,9 @@ class MajorityVote(CountRule):
         alone = (counts == counts.max(axis=0)).sum(axis=0) == 1
         return np.where(alone & (counts.sum(axis=0) == self.budget), counts.argmax(axis=0), NONE)
 
-    def arms(self, draws: Draws) -> tuple[Arm, ...]:
-        """Each label's share with an exact 95 % interval for all K labels together. Unlike the other rules' bands
-        these hold only at the n votes fixed in advance, not at every look.
-        """
-        shares = ((label, count, len(draws)) for label, count in zip(LABELS, count_labels(draws), strict=True))
-        return tuple(
-            Arm(
-                label=label,
-                draws=calls,
-                estimate=count / calls if calls else None,
-                low=(band := clopper_pearson(count, calls, BAND_DELTA / K)).low,
-                high=band.high,
-                eliminated=False,
-            )
-            for label, count, calls in shares
-        )
+    def band(self, successes: int, draws: int) -> Band:
+        """Exact 95 % intervals of all labels together, which hold only at the n votes fixed in advance."""
+        return clopper_pearson(successes, draws, BAND_DELTA / K)
 
 
 def _read_pairs(values: Any) -> Any:
@@ -418,106 +411,77 @@ class SuccessiveElimination(StoppingRule):
         return Contract(any_wrong=self.delta)
 
     def stops(self, draws: Draws) -> tuple[Integers, Integers]:
-        """All rounds at once: while no label is dropped, then of the two that are left."""
-        reach = np.minimum((draws < K).sum(axis=1), self.budget)
-        first, stays, successes = self._first_drop(draws, reach)
-        left = stays.sum(axis=1)
-        label = np.where(left == 1, stays.argmax(axis=1), NONE)
-        calls = np.where(left == 1, K * first, self.budget // K * K)
-        two = np.flatnonzero(left == 2)
-        if len(two):
-            label[two], calls[two] = self._of_two(draws[two], reach[two], first[two], stays[two], successes[two])
-        return label, np.where((label == NONE) & (calls > reach), self.budget, calls)
+        """The label that all others were dropped for."""
+        _, _, active, at = self._rounds(draws)
+        left = active.sum(axis=1)
+        label = np.where(left == 1, active.argmax(axis=1), NONE)
+        return label, np.where((left == 1) | (at + left > self.budget), at, self.budget)
 
-    def _first_drop(self, draws: Draws, reach: Integers) -> tuple[Integers, NDArray[np.bool_], Integers]:
-        """The round that drops a label first (0: none within ``reach``), and then of each label (sequences, K) whether
-        it stays and its successes.
+    def _rounds(self, draws: Draws) -> tuple[Integers, Integers, NDArray[np.bool_], Integers]:
+        """After all whole rounds of each sequence: of each label (sequences, K) its successes, its pulls and whether it
+        is still active; and how many draws that took.
         """
-        most, gaps = min(self.budget, draws.shape[1]) // K, _least_gaps(self.delta, self.budget)
-        turns = draws[:, : K * most].reshape(len(draws), most, K) == np.arange(K, dtype=np.uint8)
-        successes = np.cumsum(turns, axis=1, dtype=np.int64)
-        lag = successes.max(axis=2) - successes.min(axis=2)
-        rounds = np.arange(1, most + 1)
-        drops = (lag >= gaps[rounds]) & (K * rounds <= reach[:, None])
-        if not drops.any():
-            return np.zeros(len(draws), np.int64), np.ones((len(draws), K), bool), np.zeros((len(draws), K), np.int64)
-        first = np.where(drops.any(axis=1), drops.argmax(axis=1) + 1, 0)
-        then = successes[np.arange(len(draws)), first - 1]
-        return first, then.max(axis=1)[:, None] - then < gaps[first][:, None], then
+        reach = np.minimum((draws < K).sum(axis=1), self.budget)
+        pays = range(1, self.budget // K + 1)
+        early = next((pulls for pulls in pays if least_gap(pulls, self.delta) <= pulls), len(pays) + 1) - 1
+        whole = np.minimum(reach // K, early)  # until then nothing can be dropped
+        padded = np.pad(draws[:, : self.budget], ((0, 0), (0, K * (early + 1))), constant_values=NO_DRAW)
+        turns = padded[:, : K * early].reshape(len(draws), early, K) == np.arange(K)
+        successes = (turns & (np.arange(early)[:, None] < whole[:, None, None])).sum(axis=1)
+        pulls, active, at = np.repeat(whole[:, None], K, axis=1), np.ones((len(draws), K), bool), K * whole
+        for pulled in range(early + 1, self.budget // 2 + 1):
+            left = active.sum(axis=1)
+            going = np.flatnonzero((left > 1) & (at + left <= reach))
+            if not len(going):
+                break
+            stays, start = active[going], at[going, None]
+            answers = padded[going[:, None], start + np.cumsum(stays, axis=1) - 1]
+            won = successes[going] + (stays & (answers == np.arange(K)))
+            successes[going], at[going] = won, at[going] + left[going]
+            pulls[going] = np.where(stays, pulled, pulls[going])
+            best = np.where(stays, won, -1).max(axis=1, keepdims=True)
+            active[going] = stays & (best - won < least_gap(pulled, self.delta))
+        return successes, pulls, active, at
 
-    def _of_two(
-        self, draws: Draws, reach: Integers, first: Integers, stays: NDArray[np.bool_], successes: Integers
-    ) -> tuple[Integers, Integers]:
-        """Where one of the two labels that stay is dropped as well, or the budget ends, pulling them in turn."""
-        rows, start = np.arange(len(draws)), K * first
-        a, b = stays.argmax(axis=1), K - 1 - stays[:, ::-1].argmax(axis=1)
-        rounds = np.arange((self.budget - int(start.min())) // 2)
-        at = start[:, None] + 2 * rounds
-        padded = np.pad(draws[:, : self.budget], ((0, 0), (0, self.budget)), constant_values=NO_DRAW)
-        gain = (padded[rows[:, None], at] == a[:, None]).astype(np.int64) - (
-            padded[rows[:, None], at + 1] == b[:, None]
-        )
-        lead = (successes[rows, a] - successes[rows, b])[:, None] + np.cumsum(gain, axis=1)
-        gaps = _least_gaps(self.delta, self.budget)[first[:, None] + 1 + rounds]
-        ends = (np.abs(lead) >= gaps) & (at + 2 <= reach[:, None])
-        label, taken = first_named(np.where(ends, np.where(lead > 0, a[:, None], b[:, None]), NONE), 0)
-        return label, start + 2 * np.where(label == NONE, (self.budget - start) // 2, taken)
+    def tallies(self, draws: Draws) -> tuple[list[int], list[int]]:
+        """Successes and pulls, also of a round that is not over; a dropped label's stay as they were."""
+        (successes,), (pulls,), (active,), (at,) = self._rounds(draws[None, :])
+        if active.sum() > 1:
+            for arm, draw in zip(np.flatnonzero(active), draws[at:], strict=False):
+                successes[arm] += draw == arm
+                pulls[arm] += 1
+        return successes.tolist(), pulls.tolist()
 
-    def arms(self, draws: Draws) -> tuple[Arm, ...]:
-        """p̂ ± w of every arm, clipped to [0, 1]; a dropped arm stays as it was when it was dropped."""
-        successes, pulls, dropped = self._standing(draws)
-        return tuple(self._arm(arm, successes[arm], pulls[arm], eliminated=dropped[arm]) for arm in range(K))
-
-    def _arm(self, arm: int, successes: int, pulls: int, *, eliminated: bool) -> Arm:
-        estimate = successes / pulls if pulls else None
-        width = algorithm_one_radius(pulls, self.delta, K)
-        low, high = (0.0, 1.0) if estimate is None else (max(0.0, estimate - width), min(1.0, estimate + width))
-        return Arm(label=LABELS[arm], draws=pulls, estimate=estimate, low=low, high=high, eliminated=eliminated)
+    def band(self, successes: int, draws: int) -> Band:
+        """p̂ ± w, clipped to [0, 1]."""
+        if not draws:
+            return Band(low=0.0, high=1.0)
+        estimate, width = successes / draws, algorithm_one_radius(draws, self.delta, K)
+        return Band(low=max(0.0, estimate - width), high=min(1.0, estimate + width))
 
     def comparisons(self, draws: Draws) -> tuple[Comparison, ...]:
         """The best active arm's lead in successes over each rival, and the lead that would drop it at this round's end.
 
         A dropped arm stands at the lead that dropped it; it was the best arm of then that had it.
         """
-        successes, pulls, dropped = self._standing(draws)
-        active = [arm for arm in range(K) if not dropped[arm]]
-        best, now = max(active, key=successes.__getitem__), max(1, *(pulls[arm] for arm in active))
+        successes, pulls = self.tallies(draws)
+        stays = self._rounds(draws[None, :])[2][0]
+        best = max(np.flatnonzero(stays), key=successes.__getitem__)
+        now = max(1, *(pulls[arm] for arm in np.flatnonzero(stays)))
         found = []
         for arm in (arm for arm in range(K) if arm != best):
-            needed = least_gap(pulls[arm] if dropped[arm] else now, self.delta)
+            needed = least_gap(now if stays[arm] else pulls[arm], self.delta)
             found.append(
                 Comparison(
                     rival=LABELS[arm],
-                    leader=None if dropped[arm] else LABELS[best],
+                    leader=LABELS[best] if stays[arm] else None,
                     scale="pulls",
-                    value=needed if dropped[arm] else successes[best] - successes[arm],
+                    value=successes[best] - successes[arm] if stays[arm] else needed,
                     needed=needed,
-                    excluded=dropped[arm],
+                    excluded=bool(not stays[arm]),
                 )
             )
         return tuple(found)
-
-    def _standing(self, draws: Draws) -> tuple[list[int], list[int], list[bool]]:
-        """Successes and pulls of each label, and whether it was dropped, after one sequence: also within a round."""
-        first, stays, _ = (values[0] for values in self._first_drop(draws[None, :], np.array([len(draws)])))
-        label, calls = (int(values[0]) for values in self.stops(draws[None, :]))
-        drawn = draws if label == NONE else draws[:calls]
-        start, active = K * int(first) if first else len(drawn), np.flatnonzero(stays)
-        turns = [drawn[arm:start:K] for arm in range(K)]
-        for place, arm in enumerate(active):
-            turns[arm] = np.concatenate([turns[arm], drawn[start + place :: len(active)]])
-        successes = [int((turn == arm).sum()) for arm, turn in enumerate(turns)]
-        return (
-            successes,
-            [len(turn) for turn in turns],
-            [label not in (NONE, arm) or not stays[arm] for arm in range(K)],
-        )
-
-
-@lru_cache(maxsize=64)
-def _least_gaps(delta: float, budget: int) -> Integers:
-    """`least_gap` after T = 0, 1, … pulls each, as far as so many calls reach; beyond reach at T = 0."""
-    return np.array([budget + 1, *(least_gap(pulls, delta) for pulls in range(1, budget + 1))])
 
 
 @lru_cache(maxsize=1 << 16)
@@ -591,15 +555,11 @@ def _hopeful(rule: StoppingRule, draws: Draws, at: Integers) -> NDArray[np.bool_
     """Whether, after the first ``at`` draws, one label for ever would be named within the budget: no other answers can
     name one where this does not.
     """
-    futures = np.full((len(draws), rule.budget), NO_DRAW, dtype=np.uint8)
     width = min(rule.budget, draws.shape[1])
-    futures[:, :width] = draws[:, :width]
-    later = np.arange(rule.budget) >= at[:, None]
-    hopeful = np.zeros(len(draws), dtype=bool)
-    for arm in range(K):
-        futures[later] = arm
-        hopeful |= rule.stops(futures)[0] != NONE
-    return hopeful
+    drawn = np.pad(draws[:, :width], ((0, 0), (0, rule.budget - width)), constant_values=NO_DRAW)
+    futures = np.where(np.arange(rule.budget) >= at[:, None], np.arange(K, dtype=np.uint8)[:, None, None], drawn)
+    named = rule.stops(futures.reshape(-1, rule.budget))[0] != NONE
+    return np.asarray(named.reshape(K, -1).any(axis=0))
 
 
 def label_numbers(labels: Iterable[Label]) -> Draws:
