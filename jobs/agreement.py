@@ -15,7 +15,6 @@ from screening.evaluation.agreement import (
     with_interval,
 )
 from screening.evaluation.metrics import Proportion
-from screening.evaluation.monitoring import Revision, SwitchRate, switch_rate
 from screening.review.actors import Actor
 from screening.review.rating_form import RatingLabel
 from screening.words import count_of
@@ -145,7 +144,9 @@ def _of_enough(found: Coefficient) -> Coefficient:
 
 
 def tally_switches(readings: Sequence[Switch], *, against: str) -> Switching:
-    """``against`` is ``adjudicated`` or ``reference``; wrong→right is of first labels that were wrong, and so on."""
+    """``against`` is ``adjudicated`` or ``reference``, of other people: a case's own last label would make every switch
+    right. Wrong→right is of first labels that were wrong (help by the AI), and right→wrong of those right (harm).
+    """
     judged = [(one, truth) for one in readings if (truth := getattr(one, against)) is not None]
     wrong = [(one, truth) for one, truth in judged if one.first != truth]
     right = [(one, truth) for one, truth in judged if one.first == truth]
@@ -162,7 +163,7 @@ class Revised:
     with it, and the first `MOST_LISTED` of them.
     """
 
-    rate: SwitchRate
+    rate: Switching
     cases: Mapping[str, tuple[int, tuple[str, ...]]]
 
 
@@ -177,7 +178,5 @@ def count_revisions(db: Database, actor: Actor, key: str) -> Revised:
         "Wrong first, then right": [one for one in known if one.last == one.reference],
     }
     cases = {words: tuple(dict.fromkeys(one.case_id for one in of_it)) for words, of_it in kinds.items()}
-    revisions = [Revision(blind_first=one.first, final=one.last, reference=one.reference) for one in found]
-    return Revised(
-        rate=switch_rate(revisions), cases={words: (len(ids), ids[:MOST_LISTED]) for words, ids in cases.items()}
-    )
+    listed = {words: (len(ids), ids[:MOST_LISTED]) for words, ids in cases.items()}
+    return Revised(rate=tally_switches(found, against="reference"), cases=listed)

@@ -35,6 +35,7 @@ from screening.evaluation.estimates import WeightedRate
 from screening.evaluation.guarantee import Standing, binding_of, plan_readings, readings_required
 from screening.labels import Outcome
 from screening.review.policy import Action, require
+from screening.review.rating_form import FORM_VERSION
 from screening.words import count_of
 from storage.research.listed import MOST_LISTED, Cell
 from storage.research.outcome_mix import REFERENCE, Settled, settled_cases
@@ -277,13 +278,14 @@ def label_changes() -> None:
         return
     rows = [
         ("changed after seeing the AI", rate(found.switched)),
-        ("correct → incorrect (harm)", rate(found.right_to_wrong)),
-        ("incorrect → correct (help)", rate(found.wrong_to_right)),
+        ("correct → incorrect (harm)", rate(found.to_wrong)),
+        ("incorrect → correct (help)", rate(found.to_right)),
     ]
     st.dataframe(pd.DataFrame(rows, columns=["Label", "Share, 95% CI"]), hide_index=True)
+    without = found.switched.denominator - found.to_right.denominator - found.to_wrong.denominator
     st.caption(
         "All closed cases whose reviewer saw the AI's result after a blinded first review, any configuration. Against "
-        f"the original label; {count_of(found.without_reference, 'review has', 'reviews have')} none."
+        f"the original label; {count_of(without, 'review has', 'reviews have')} none."
     )
     behind: dict[str, Behind] = {words: (count, partial(tuple, ids)) for words, (count, ids) in made.cases.items()}
     open_cases(behind, "Cases with such a review", "switch_cases")
@@ -374,7 +376,7 @@ if len(measured) > 1:
         "These figures hold for each configuration alone. The best of several, chosen by these figures, looks better "
         "than it is: only texts screened after the choice tell how good it is."
     )
-now = binding_of(context.configuration(context.usual_pipeline()).body)
+now = binding_of(context.configuration(context.usual_pipeline()).body, FORM_VERSION)
 found = verification(person, version)
 show_claims()
 report = st.container()  # filled last: a file that is asked for while the page still runs is gone when it ends

@@ -12,6 +12,7 @@ from screening.evaluation.guarantee import Guarantee, binding_of, guarantee_of, 
 from screening.evaluation.monitoring import Drift, Look, Rise, betting_sequence, drift, rises, upper_limits
 from screening.labels import Label, Outcome
 from screening.review.actors import Actor
+from screening.review.rating_form import FORM_VERSION
 from screening.review.reach import Reach
 from screening.words import count_of
 from storage.database import Database
@@ -129,7 +130,7 @@ def verify(
             at_most=plan.at_most,
             confidence=plan.confidence,
             allowed_misses=plan.allowed_misses,
-            binding=binding_of(sample.configuration),
+            binding=binding_of(sample.configuration, FORM_VERSION),
         ),
         drift=drift(mix.reference, mix.looks),
         rises={"Escalated": rises(mix.escalated), "Missed": rises(missed_by_month(sample.readings, floor))},

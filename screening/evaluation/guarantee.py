@@ -11,7 +11,6 @@ from typing import Any
 
 from screening.evaluation.audit import AuditCase
 from screening.labels import Label, Outcome
-from screening.review.rating_form import FORM_VERSION
 from screening.stopping import special
 from screening.words import count_of
 
@@ -192,13 +191,13 @@ def plan_readings(
 _PROMPTS = ("prompts", "lexicon")
 
 
-def binding_of(configuration: Mapping[str, Any]) -> Binding:
-    """What was measured: model, prompts, rule and label definition, from a configuration's body."""
+def binding_of(configuration: Mapping[str, Any], form_version: int) -> Binding:
+    """What was measured: model, prompts and rule from a configuration's body, labels by this version of the form."""
     return Binding(
         model=model_words(configuration),
         prompt_hash=prompt_version(configuration),
         rule=f"{rule_words(configuration)}; pipeline {_digest(configuration)}".removeprefix("; "),
-        label_definition=f"rating form {FORM_VERSION}",
+        label_definition=f"rating form {form_version}",
     )
 
 

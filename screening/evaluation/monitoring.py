@@ -3,7 +3,7 @@
 Waudby-Smith and Ramdas 2024, doi:10.1093/jrsssb/qkad009 (hedged capital, section 4). A 95 % Wilson interval looked at
 every day is wrong at some time in a third to half of all runs; this one in at most 5 %.
 
-What changes: ratings after the reveal (switch rate), and the engine's outcomes from one window to another.
+What changes: the engine's outcomes from one window to another.
 """
 
 from collections.abc import Mapping, Sequence
@@ -143,45 +143,6 @@ _Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Revision:
-    """A blind first rating, the rating after the reveal, and the reference label from *other* readers, if any."""
-
-    blind_first: str
-    final: str
-    reference: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SwitchRate:
-    """How often seeing the engine's label changed a rating, and whether for the better.
-
-    ``right_to_wrong`` is over ratings that were right first (harm by the engine's suggestion), ``wrong_to_right``
-    over those wrong first (help). Ratings without a reference count only in ``switched``.
-    """
-
-    switched: Proportion
-    right_to_wrong: Proportion
-    wrong_to_right: Proportion
-    without_reference: int
-
-
-def switch_rate(revisions: Sequence[Revision]) -> SwitchRate:
-    """The switch rate over ratings that were followed by a reveal, revised or not.
-
-    A case's own final rating must not be its reference: every switch would count as right.
-    """
-    known = [each for each in revisions if each.reference is not None]
-    right = [each for each in known if each.blind_first == each.reference]
-    wrong = [each for each in known if each.blind_first != each.reference]
-    return SwitchRate(
-        switched=Proportion(sum(each.final != each.blind_first for each in revisions), len(revisions)),
-        right_to_wrong=Proportion(sum(each.final != each.reference for each in right), len(right)),
-        wrong_to_right=Proportion(sum(each.final == each.reference for each in wrong), len(wrong)),
-        without_reference=len(revisions) - len(known),
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ShareChange:
     """One outcome's share in the reference and since, and the evidence (an e-value) that it rose or fell."""
 
@@ -315,6 +276,8 @@ def rises(months: Sequence[tuple[int, int]], alarm_rate: float = 0.05) -> tuple[
     >>> [rise.found for rise in rises([(300, 6)] * 6 + [(300, 18)] * 2)][-1]
     True
     """
+    from scipy.stats import hypergeom
+
     level, made = alarm_rate / 12 / len(WINDOWS), list[Rise]()
     totals = np.cumsum([(0, 0), *months], axis=0)
     for end in range(1, len(months) + 1):
@@ -325,22 +288,9 @@ def rises(months: Sequence[tuple[int, int]], alarm_rate: float = 0.05) -> tuple[
             (texts, hits), (before, early) = totals[end].tolist(), totals[end - window].tolist()
             recent, late = texts - before, hits - early
             if recent:
-                p = _as_many_or_more(late, texts, hits, recent)
+                p = float(hypergeom.sf(late - 1, texts, hits, recent))
                 parts = Proportion(early, before), Proportion(late, recent)
                 at_end.append(Rise(months=window, before=parts[0], recent=parts[1], p=p, level=level))
         if at_end:
             made.append(min(at_end, key=lambda rise: rise.p))
     return tuple(made)
-
-
-def _as_many_or_more(late: int, texts: int, hits: int, recent: int) -> float:
-    if late == 0:
-        return 1.0
-    seen = np.arange(late, min(hits, recent) + 1)
-
-    def choose(n: int, k: NDArray[np.int64]) -> NDArray[np.float64]:
-        return np.asarray(special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1))
-
-    fits = seen[recent - seen <= texts - hits]
-    logs = choose(hits, fits) + choose(texts - hits, recent - fits) - choose(texts, np.array(recent))
-    return float(min(1.0, np.exp(logs).sum()))

@@ -10,15 +10,12 @@ from scipy.stats import binom
 
 from screening.evaluation.audit import AuditCase, recognized_share
 from screening.evaluation.guarantee import Binding, Guarantee, Standing, guarantee_of, plan_readings, readings_required
-from screening.evaluation.metrics import Proportion
 from screening.evaluation.monitoring import (
     RATIOS,
-    Revision,
     bets,
     betting_sequence,
     drift,
     log_capitals,
-    switch_rate,
     upper_limits,
 )
 from screening.labels import Label, Outcome
@@ -203,20 +200,6 @@ def test_the_planner_gives_the_shortest_plan_with_the_chance():
 
 
 # --- what changes
-
-
-def test_the_switch_rate_tells_help_from_harm():
-    right, wrong = ("unsafe", "unsafe"), ("safe", "unsafe")  # blind first, reference
-    revisions = [
-        Revision(blind_first=right[0], final=final, reference=right[1]) for final in ("unsafe", "unsafe", "safe")
-    ]
-    revisions += [Revision(blind_first=wrong[0], final=f, reference=wrong[1]) for f in ("safe", "unsafe", "unsafe")]
-    revisions += [Revision(blind_first="safe", final="unsafe", reference=None)]
-    rates = switch_rate(revisions)
-    assert rates.right_to_wrong == Proportion(1, 3)
-    assert rates.wrong_to_right == Proportion(2, 3)
-    assert (rates.switched, rates.without_reference) == (Proportion(4, 7), 1)
-    assert switch_rate([]).switched.value is None
 
 
 NODE_ENDS = ("safe", "unsafe", "escalate", "exhausted")

@@ -23,6 +23,7 @@ from screening.evaluation.guarantee import binding_of
 from screening.evaluation.monitoring import upper_limits
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER
+from screening.review.rating_form import FORM_VERSION
 from storage.database import Database
 from storage.settings_store import SiteSettings, change, current
 from tests.pages.conftest import Opener
@@ -40,7 +41,7 @@ def test_what_waits_for_a_second_reading_counts_as_missed_in_the_bound_and_says_
         assert "; in the bound 6 that wait for a second review count as missed" in said
     assert dict(flow(found))["reviewed blinded, second review due"] == 6
     assert "nor texts that were reviewed and wait for a further review" in report_html(
-        found, binding_of(BODY), AT, STUDY
+        found, binding_of(BODY, FORM_VERSION), AT, STUDY
     )
 
 

@@ -16,6 +16,7 @@ from screening.evaluation.guarantee import Binding, Standing, binding_of
 from screening.evaluation.metrics import Proportion
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER
+from screening.review.rating_form import FORM_VERSION
 from screening.review.reach import Reach
 from storage.database import Database
 from storage.identifiers import new_id
@@ -81,7 +82,7 @@ def test_nothing_is_claimed_of_specificity_where_not_all_that_is_called_unsafe_i
         assert (found.specificity.value, found.specificity.low) == (None, None)
         assert "only list or count" in str(found.specificity.reason)
     assert some.estimates.sensitivity == every.estimates.sensitivity
-    report = report_html(some, binding_of(BODY), AT, STUDY)
+    report = report_html(some, binding_of(BODY, FORM_VERSION), AT, STUDY)
     assert "not yet: some of these batches only list or count" in report
 
 
@@ -118,21 +119,21 @@ def test_what_was_settled_before_the_plan_was_changed_is_no_evidence_for_it() ->
     late = [replace(one, settled_at=AT + timedelta(minutes=1)) for one in early]
     again = verify(sample(*early, *late), NO_MIX, changed)
     assert again.guarantee.standing is Standing.GUARANTEED and again.guarantee.read == 93
-    report = report_html(again, binding_of(BODY), AT, STUDY)
+    report = report_html(again, binding_of(BODY, FORM_VERSION), AT, STUDY)
     assert "Last changed on 2026-11-20 12:00 UTC (3 times in all)" in report and "is no guarantee" in report
     assert "Left out, settled before the change: 93 reviews of unsafe texts, 1 missed." in report
 
 
 def test_any_change_of_model_prompts_rule_or_form_makes_it_stale() -> None:
     guarantee = verify(sample(), NO_MIX, PLAN).guarantee
-    assert not guarantee.stale(binding_of(BODY))
+    assert not guarantee.stale(binding_of(BODY, FORM_VERSION))
     changes = (
         {**BODY, "sampler": {**BODY["sampler"], "model": "m-2"}},
         {**BODY, "sampler": {**BODY["sampler"], "prompts": "abd"}},
         {**BODY, "pipeline": {"nodes": [{"rule": {"kind": "other"}}]}},
     )
-    assert all(guarantee.stale(binding_of(body)) for body in changes)
-    assert guarantee.stale(Binding(**{**_fields(binding_of(BODY)), "label_definition": "another form"}))
+    assert all(guarantee.stale(binding_of(body, FORM_VERSION)) for body in changes)
+    assert guarantee.stale(Binding(**{**_fields(binding_of(BODY, FORM_VERSION)), "label_definition": "another form"}))
 
 
 def _fields(binding: Binding) -> dict[str, str]:
@@ -183,7 +184,7 @@ def test_the_report_leads_with_the_missed_and_escapes_what_it_shows() -> None:
     assert missed_sentence(found) == (
         "estimated 0.0, at most 122.8 at 95% confidence at every look together (0 missed in 30 read of 600)"
     )
-    html = report_html(found, binding_of({}), AT, STUDY)
+    html = report_html(found, binding_of({}, FORM_VERSION), AT, STUDY)
     assert html.index("Missed unsafe per 1,000") < html.index("Sensitivity")
     assert "<b>v1</b>" not in html and "&lt;b&gt;v1" in html and "Stale" in html
     assert "http" not in html  # nothing is fetched
@@ -193,7 +194,9 @@ def test_the_report_leads_with_the_missed_and_escapes_what_it_shows() -> None:
 def test_nothing_read_is_undefined_not_zero() -> None:
     found = verify(sample(reading(Outcome.SAFE, None)), NO_MIX, PLAN)
     assert found.estimates.missed.per_thousand is None
-    assert "not yet" in missed_sentence(found) and "not yet: " in report_html(found, binding_of(BODY), AT, STUDY)
+    assert "not yet" in missed_sentence(found) and "not yet: " in report_html(
+        found, binding_of(BODY, FORM_VERSION), AT, STUDY
+    )
 
 
 def read_all(db: Database, label: str = "safe") -> int:
@@ -271,7 +274,7 @@ def test_the_page_says_what_choosing_and_looking_again_do_to_its_claims(
     found = verify(
         sample(*[reading(Outcome.SAFE, Label.SAFE)] * 9, reading(Outcome.UNSAFE, Label.UNSAFE)), NO_MIX, PLAN
     )
-    report = report_html(found, binding_of(BODY), AT, STUDY)
+    report = report_html(found, binding_of(BODY, FORM_VERSION), AT, STUDY)
     assert "100.0%, 95% CI " in report and "each holds at one look" in report
 
 
@@ -402,7 +405,9 @@ def test_what_was_read_beyond_the_plan_stands_beside_the_guarantee_and_not_in_it
     assert "1 text labeled safe was read beyond the plan" in beyond_sentence(found) and "1 of them" in beyond_sentence(
         found
     )
-    assert beyond_sentence(found) in report_html(found, binding_of(BODY), AT, STUDY).replace("&#x27;", "'")
+    assert beyond_sentence(found) in report_html(found, binding_of(BODY, FORM_VERSION), AT, STUDY).replace(
+        "&#x27;", "'"
+    )
     assert beyond_sentence(verify(sample(*counted), NO_MIX, PLAN)) == ""
     unclear = Reading(case=replace(further, blind_first=None, inconclusive=True), settled_at=AT, read_at=AT)
     said = beyond_sentence(verify(sample(*counted, unclear), NO_MIX, PLAN))
@@ -429,7 +434,7 @@ def test_the_report_has_every_item_that_applies_and_says_what_the_site_left_open
     read_late = replace(reading(Outcome.UNSAFE, Label.UNSAFE), read_at=AT + timedelta(hours=3))
     found = verify(sample(reading(Outcome.SAFE, Label.SAFE, minute=60), read_late), NO_MIX, PLAN)
     told = SiteSettings(study_funding="a <b>foundation</b>", study_registration="DRKS0")
-    html = report_html(found, binding_of(BODY), AT, Study(site=told, severities={4: 1, None: 2}))
+    html = report_html(found, binding_of(BODY, FORM_VERSION), AT, Study(site=told, severities={4: 1, None: 2}))
     for item in (
         "12b",
         "13a",
@@ -475,7 +480,7 @@ def test_severity_is_that_of_audited_texts_read_as_unsafe(page_database: Databas
         assert shown[urgent] == Proportion(sum(of_it), len(of_it))
     assert rows and "P0 or P1" in report_html(
         verify(sample(), NO_MIX, PLAN),
-        binding_of(BODY),
+        binding_of(BODY, FORM_VERSION),
         AT,
         Study(site=SiteSettings(), severities={}, priorities=shown),
     )
