@@ -33,12 +33,12 @@ def here_now() -> Here:
 MAY_READ = is_allowed(context.actor(), Action.CLAIM_NEXT)
 
 
-def left_column(desk: Desk | None, view: View) -> None:
-    """What waits, and what each may set for themselves."""
+def left_column(desk: Desk | None, view: View) -> str:
+    """What waits, and what each may set for themselves; returns what is said where no case is open."""
     batch_filter(here, view)
-    live_queue(here, desk, view)
+    idle_words = live_queue(here, desk, view)
     if not MAY_READ:
-        return
+        return idle_words
     exposed = exposure_today(here)
     break_prompt(here, desk, exposed)
     with st.container(key="left_foot", gap="xxsmall"):
@@ -49,6 +49,7 @@ def left_column(desk: Desk | None, view: View) -> None:
         with st.container(horizontal=True, gap="small"):
             switch()
             cover_switch()
+    return idle_words
 
 
 def cover_switch() -> None:
@@ -77,10 +78,10 @@ with st.container(key="inbox"):
     with left:
         view = chosen_view()
         desk = current(here) if MAY_READ else None
-        left_column(desk, view)
+        idle_words = left_column(desk, view)
 with right:  # not inside the block above: a fragment copies every place that it is nested in
     if MAY_READ:
-        desk_panel(here_now, view.tiers)
+        desk_panel(here_now, view.tiers, idle_words)
     else:
         if taken_roles() & READERS:
             st.info(f"Your reviewer role was removed: a case that was open here has gone back to the queue. {KEPT}")

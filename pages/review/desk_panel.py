@@ -315,18 +315,20 @@ def do_what_is_asked(here: Callable[[], Here], tiers: Collection[Tier] | None) -
     memory().behind = False
 
 
-def desk_panel(here: Callable[[], Here], tiers: Collection[Tier] | None) -> None:
-    """Draw the desk and do what its reviewer asks for. ``here`` is asked anew on each run."""
-    st.fragment(_desk)(here, tiers)
+def desk_panel(here: Callable[[], Here], tiers: Collection[Tier] | None, idle_words: str) -> None:
+    """Draw the desk and do what its reviewer asks for. ``here`` is asked anew on each run; ``idle_words`` hold for the
+    first, which is of the same moment as the list: a later run of the fragment alone counts anew.
+    """
+    st.fragment(_desk)(here, tiers, [idle_words])
 
 
-def _desk(here: Callable[[], Here], tiers: Collection[Tier] | None) -> None:
+def _desk(here: Callable[[], Here], tiers: Collection[Tier] | None, counted: list[str]) -> None:
     """Done first and drawn once, so that the answer leaves before anything else; the rest of the page is left behind
     until the browser asks for it.
     """
     with context.database().one_snapshot():
         try:
-            _do_and_see(here, tiers)
+            _do_and_see(here, tiers, counted.pop() if counted else "")
         except Exception as error:
             words = passing_words(error)
             if words is None or not memory().shown:
@@ -340,7 +342,7 @@ def _desk(here: Callable[[], Here], tiers: Collection[Tier] | None) -> None:
             st.rerun()
 
 
-def _do_and_see(here: Callable[[], Here], tiers: Collection[Tier] | None) -> None:
+def _do_and_see(here: Callable[[], Here], tiers: Collection[Tier] | None, idle_words: str) -> None:
     """Do what the browser asked for; what is to be shown then is in the session's memory."""
     requests = _open_requests()
     check_session(active=_by_a_person(requests))
@@ -349,7 +351,7 @@ def _do_and_see(here: Callable[[], Here], tiers: Collection[Tier] | None) -> Non
         st.rerun()
     memory().behind |= bool(done - STAYS)
     now = here()
-    memory().shown = view(now, inbox_desk.current(now), memory(), tiers)
+    memory().shown = view(now, inbox_desk.current(now), memory(), tiers, "" if done else idle_words)
 
 
 def _do(here: Callable[[], Here], requests: list[Request], tiers: Collection[Tier] | None) -> frozenset[str]:

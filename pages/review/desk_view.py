@@ -85,10 +85,14 @@ MOST_NAMES = 3
 """Of colleagues who may do what follows; more are not named."""
 
 
-def view(here: Here, desk: Desk | None, memory: Memory, tiers: Collection[Tier] | None) -> dict[str, Any]:
-    """Everything for one drawing of the desk; ``tiers`` are those that the next case is of."""
+def view(
+    here: Here, desk: Desk | None, memory: Memory, tiers: Collection[Tier] | None, idle_words: str
+) -> dict[str, Any]:
+    """Everything for one drawing of the desk; ``tiers`` are those that the next case is of. ``idle_words``: what the
+    list just said of what waits; else it is counted.
+    """
     key = context.settings().pseudonym_secret
-    stage = _stage(here, desk, tiers, key)  # first: it may have something to say
+    stage = _stage(here, desk, tiers, key, idle_words)  # first: it may have something to say
     shown = {
         "now": _ms(here.now),
         "me": {"id": pseudonym(key, here.person.id), "name": visible(here.person.name)},
@@ -127,9 +131,9 @@ def _only(tiers: Collection[Tier] | None) -> str:
     return "" if tiers is None or set(tiers) == set(Tier) else ", ".join(tier.name for tier in sorted(tiers))
 
 
-def _stage(here: Here, desk: Desk | None, tiers: Collection[Tier] | None, key: str) -> dict[str, Any]:
+def _stage(here: Here, desk: Desk | None, tiers: Collection[Tier] | None, key: str, idle_words: str) -> dict[str, Any]:
     if desk is None:
-        return {"stage": "idle", "words": waiting_words(counts(here.db, here.by, tiers, here.batch))}
+        return {"stage": "idle", "words": idle_words or waiting_words(counts(here.db, here.by, tiers, here.batch))}
     may_take = is_allowed(here.person, Action.CLAIM_NAMED, here.person.id)
     if desk.only_named:
         kept = is_filled_in(load_draft(here.db, here.person, desk.case_id))

@@ -43,8 +43,10 @@ def chosen_view() -> View:
     return view_of({name: query[name] for name in (TIERS, SORT, BATCH) if name in query})
 
 
-def live_queue(here: Here, desk: Desk | None, view: View) -> None:
-    """The heading, the tiers and the list, which the browser keeps up to date by itself; a press claims a case."""
+def live_queue(here: Here, desk: Desk | None, view: View) -> str:
+    """The heading, the tiers and the list, which the browser keeps up to date by itself; a press claims a case. Returns
+    what is said where no case is open.
+    """
     may, now = is_allowed(here.person, Action.CLAIM_NEXT), snapshot(here.db, here.by, view)
     data = {
         "now": now,
@@ -76,6 +78,7 @@ def live_queue(here: Here, desk: Desk | None, view: View) -> None:
         say("Submit or leave the case you have open first.")
     elif taken and may:
         claim_or_say(here, str(taken))
+    return str(now["empty"])
 
 
 @lru_cache(maxsize=1)

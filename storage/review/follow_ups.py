@@ -154,8 +154,8 @@ def open_ones(db: Database, by: Acting, limit: int = 50) -> Open:
     require(by.actor, Action.FOLLOW_UP, by.id)
     shown, counted = _open_statements(by.actor, limit)
     with db.read() as conn:
-        rows = conn.execute(shown).all()
         numbers = conn.execute(counted, {"now": by.now}).one()
+        rows = conn.execute(shown).all() if numbers.count > numbers.others else ()
     return Open(shown=tuple(map(_follow_up, rows)), **numbers._mapping)
 
 

@@ -36,6 +36,7 @@ from tests.databases import write
 from tests.pages.conftest import Opener
 from tests.pages.review.desk import answer, ask, desk, give_to_bo, has_desk, save, take_next, unfold
 from tests.storage.inbox_cases import BO, CY, SENIOR, fill, form, register
+from tests.storage.statements import statements
 
 TEXT = "canary text number 1"
 
@@ -71,6 +72,15 @@ def test_an_empty_inbox_says_that_nothing_waits(open_page: Opener) -> None:
     page = take_next(open_page("inbox"))
     assert desk(page)["words"] == "No cases to review."
     assert desk(page)["said"] == "No unassigned case for you at the moment." and "case" not in page.query_params
+
+
+def test_a_run_of_the_page_counts_once_what_waits(open_page: Opener, page_database: Database) -> None:
+    fill(page_database, [Tier.P2] * 2)
+    page = open_page("inbox")
+    with statements() as asked:
+        page.run()
+    assert sum("disputed" in str(values) for _, values in asked) == 1 and len(asked) <= 10
+    assert desk(page)["words"] == "2 cases to review."
 
 
 def test_nothing_of_the_engine_before_the_reading_and_all_of_it_after(open_page: Opener, case_id: str) -> None:
