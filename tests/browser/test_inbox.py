@@ -255,21 +255,21 @@ def test_shortcuts_can_be_switched_off(page: Page, db: Database) -> None:
     expect(page.get_by_role("heading", name="Your review")).to_have_count(0)
 
 
-@pytest.mark.parametrize("hostile", HOSTILE, ids=lambda each: str(each["id"]))
-def test_a_hostile_text_is_shown_verbatim(page: Page, db: Database, hostile: dict[str, str]) -> None:
+def test_a_hostile_text_is_shown_verbatim(page: Page, db: Database) -> None:
     page.on("dialog", lambda _: pytest.fail("a script ran"))
-    with db.read() as conn:
-        case_id = conn.execute(select(cases.c.id).where(cases.c.external_id == hostile["id"])).scalar_one()
-        closed = conn.execute(select(inbox_entries.c.closed_at).where(inbox_entries.c.case_id == case_id)).scalar()
-    page.goto(f"/case?case={case_id}" if closed else f"/inbox?case={case_id}")
-    if not closed:
-        take = page.get_by_role("button", name="Take this case")
-        expect(take.or_(case_text(page))).to_be_visible()
-        if take.is_visible():
-            take.click()
-    expect(case_text(page)).to_be_visible()
-    assert case_text(page).inner_text().strip() == visible(hostile["text"]).strip()
-    assert case_text(page).locator("*").count() == 0
+    for hostile in HOSTILE:
+        with db.read() as conn:
+            case_id = conn.execute(select(cases.c.id).where(cases.c.external_id == hostile["id"])).scalar_one()
+            closed = conn.execute(select(inbox_entries.c.closed_at).where(inbox_entries.c.case_id == case_id)).scalar()
+        page.goto(f"/case?case={case_id}" if closed else f"/inbox?case={case_id}")
+        if not closed:
+            take = page.get_by_role("button", name="Take this case")
+            expect(take.or_(case_text(page))).to_be_visible()
+            if take.is_visible():
+                take.click()
+        expect(case_text(page)).to_be_visible()
+        assert case_text(page).inner_text().strip() == visible(hostile["text"]).strip(), hostile["id"]
+        assert case_text(page).locator("*").count() == 0, hostile["id"]
 
 
 def test_axe_finds_no_violation(page: Page, db: Database) -> None:

@@ -49,8 +49,6 @@ ANNS_NOTE, BOS_NOTE = "heron by the river", "lantern on the stairs"
 ENGINE = ("Answers: ", "Shows consistency", "AI result:")
 """Words that stand beside the engine's view wherever it is shown."""
 
-SENIORS_PAGES = ("errors", "evaluation", "label_noise", "reliability", "agreement", "audit")
-
 
 @pytest.fixture(scope="module")
 def site(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningApp]:
@@ -253,14 +251,6 @@ def _one_double_reading(page: Page, case_id: str, db: Database) -> None:
         metric = page.get_by_test_id("stMetric").filter(has=page.get_by_text(name, exact=True))
         expect(metric.get_by_test_id("stMetricValue")).to_have_text(number)
     screenshot(page, "team-agreement")
-
-
-@pytest.mark.parametrize("path", SENIORS_PAGES)
-def test_a_clinician_cannot_open_a_seniors_page(team: dict[str, Person], path: str) -> None:
-    page = team["ann"].page
-    page.goto(f"/{path}")
-    expect(page.get_by_text("Your role does not let you view")).to_be_visible()
-    expect(page.locator(f"a[href$='/{path}']")).to_have_count(0)
 
 
 def test_an_administrator_sees_what_waits_and_reads_nothing(team: dict[str, Person]) -> None:
