@@ -23,7 +23,7 @@ from api.schemas import BatchFound, Found, Listed, NewText, NotTaken, Problem, S
 from jobs.intake import receiver
 from jobs.port import Clock
 from jobs.programs import TELL_EVERY_S, DailyBatches, hand_in, tell_settled
-from screening.datasets.mapping import FileMapping, read_mapping
+from screening.datasets.mapping import FileMapping, mapping_words, read_mapping
 from screening.datasets.sources import FileRefused
 from screening.labels import Outcome
 from screening.review.reach import Reach
@@ -204,7 +204,7 @@ def _files(app: FastAPI, db: Database, clock: Clock, intake: FileIntake) -> None
         program: Sends,
         idempotency_key: Annotated[str, Header()],
         name: Annotated[str, Query(max_length=120)] = "file",
-        mapping: str | None = None,
+        mapping: Annotated[str | None, Query(description=mapping_words())] = None,
         unsafe: Literal["review", "list", "count"] = "review",
     ) -> BatchFound:
         """Hand in a file as the body of the request; `mapping` is a saved mapping (JSON), else columns go by name.

@@ -7,6 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from screening.datasets.mapping import (
+    ASKED,
+    JUDGED,
+    OF_A_TURN,
+    OPTIONS,
+    ROLES,
+    SHAPES,
     ColumnMapping,
     ConversationReading,
     FileMapping,
@@ -24,34 +30,62 @@ from screening.datasets.reader import FileReport, Table, columns_of, read_table
 from screening.datasets.sources import ColumnsUnclear, Source
 from screening.datasets.validation import chosen_mapping
 from screening.labels import Label
-from screening.text.conversation import CONTEXT_TOKENS, Judged, Question
+from screening.text.conversation import Judged
 from screening.words import count_of
 
-ROLES = ("id", "title", "reply", "label", "group", "where")
-ROLE_WORDS = {
-    "title": ", put before the text",
-    "where": ": where to act, a link or contact reference, kept with the case",
+FLAGS = {"lists": "--join-lists", "shape": "--conversations", "questions": "--ask-about"}
+"""Options that are not called after their field."""
+COLUMNS = (*ROLES, *OF_A_TURN, "reply_label")
+QUESTIONS = {"both" if len(asked) > 1 else str(asked[0]): asked for asked in ASKED}
+OF_CONVERSATIONS = ("shape", "judged", "questions", *OF_A_TURN, "reply_label", "speakers", "context_tokens")
+HOW: Mapping[str, Mapping[str, Any]] = {
+    "text": {"action": "append", "metavar": "NAME"},
+    "unread": {"action": "append", "metavar": "NAME"},
+    "lists": {"action": "store_true", "default": None},
+    "shape": {"choices": list(SHAPES), "type": Shape},
+    "judged": {"choices": list(JUDGED), "type": Judged},
+    "questions": {"choices": list(QUESTIONS)},
+    "speakers": {"metavar": "ANNA=user,BEN=assistant"},
+    "context_tokens": {"type": int, "metavar": "N"},
+    **{name: {"metavar": "NAME"} for name in COLUMNS},
+}
+CHOICES: Mapping[str, Mapping[Any, str]] = {
+    "shape": SHAPES,
+    "judged": JUDGED,
+    "questions": {name: ASKED[asked] for name, asked in QUESTIONS.items()},
 }
 
 
+def flag(name: str) -> str:
+    """The option that a field is said with.
+
+    >>> flag("where"), flag("text"), flag("context_tokens"), flag("shape")
+    ('--where-column', '--text-column', '--context-tokens', '--conversations')
+    """
+    column = name in COLUMNS or name in ("text", "unread")
+    return FLAGS.get(name, f"--{name.replace('_', '-')}{'-column' if column else ''}")
+
+
 def add_mapping_options(parser: argparse.ArgumentParser) -> None:
-    """Add these options to a parser."""
+    """Add an option for each field of a mapping to a parser."""
     of_file = parser.add_argument_group("how the file is read; what is left out is proposed by the columns' names")
-    of_file.add_argument(
-        "--text-column", action="append", metavar="NAME", help="the text; given again, the columns are joined in order"
-    )
-    for role in ROLES:
-        words = f"the {role}{ROLE_WORDS.get(role, ' (an empty NAME: none)')}"
-        of_file.add_argument(f"--{role}-column", default=None, metavar="NAME", help=words)
-    of_file.add_argument(
-        "--unread-column", action="append", metavar="NAME", help="a column that stays unread, on purpose"
-    )
+    of_talks = parser.add_argument_group("conversations")
+    for name, how in HOW.items():
+        label, said = OPTIONS[name]
+        choices = "; ".join(f"{choice}: {words}" for choice, words in CHOICES.get(name, {}).items())
+        words = ". ".join(one for one in (label, said.rstrip("."), choices) if one)
+        more = " (an empty NAME: none)" if name in COLUMNS else ""
+        (of_talks if name in OF_CONVERSATIONS else of_file).add_argument(flag(name), **how, help=words + more)
     of_file.add_argument("--labels", default=None, metavar="A=unsafe,B=safe,C=none", help="values of the label column")
-    of_file.add_argument("--join-lists", action="store_true", help="join texts that are lists of strings")
     of_file.add_argument("--sheet", default=None, metavar="NAME", help="the sheet of a workbook")
     of_file.add_argument("--mapping", type=Path, default=None, metavar="FILE", help="a saved mapping to begin with")
     of_file.add_argument("--save-mapping", type=Path, default=None, metavar="FILE", help="keep the mapping used here")
-    add_conversation_options(parser)
+
+
+def _said(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What was said of each field."""
+    given = ((name, getattr(arguments, flag(name)[2:].replace("-", "_"))) for name in HOW)
+    return {name: value for name, value in given if value is not None}
 
 
 def mapped_table(source: Source, name: str, arguments: argparse.Namespace) -> Table:
@@ -121,22 +155,21 @@ def _columns(
     source: Source, sheet: str | None, kept: ColumnMapping | None, arguments: argparse.Namespace
 ) -> ColumnMapping | None:
     """The columns to read; None where nothing was said of them, so that all are proposed."""
-    named = {role: given for role in ROLES if (given := getattr(arguments, f"{role}_column")) is not None}
-    own = arguments.text_column or arguments.unread_column
-    if not (named or own or arguments.join_lists or has_conversation_options(arguments)):
+    said = _said(arguments)
+    if not said:
         return kept
     columns = columns_of(source, sheet)
-    begun = kept or _propose(columns, {*named, *(["text"] if arguments.text_column else [])})
-    chosen: Mapping[str, str | None] = {
-        role: find_column(name, columns) if name else None for role, name in named.items()
-    }
-    mapping = replace(begun, **chosen, lists=begun.lists or arguments.join_lists)  # type: ignore[arg-type]
-    if arguments.text_column:
-        text, *joined = (find_column(name, columns) for name in arguments.text_column)
-        mapping = replace(mapping, text=text, joined=tuple(joined))
-    if arguments.unread_column:
-        mapping = replace(mapping, unread=tuple(find_column(name, columns) for name in arguments.unread_column))
-    return replace(mapping, conversation=conversation_of(mapping, columns, arguments))
+    for name, value in said.items():
+        if name in COLUMNS:
+            said[name] = find_column(value, columns) if value else None
+    begun = kept or _propose(columns, set(said))
+    if texts := said.pop("text", None):
+        said["text"], *joined = (find_column(name, columns) for name in texts)
+        said["joined"] = tuple(joined)
+    if unread := said.get("unread"):
+        said["unread"] = tuple(find_column(name, columns) for name in unread)
+    of_talks = {name: said.pop(name) for name in OF_CONVERSATIONS if name in said}
+    return replace(begun, **said, conversation=_conversation(begun.conversation, columns, of_talks))
 
 
 def _propose(columns: tuple[str, ...], named: set[str]) -> ColumnMapping:
@@ -151,105 +184,37 @@ def _propose(columns: tuple[str, ...], named: set[str]) -> ColumnMapping:
     return proposal or propose_mapping((*columns, "text")) or ColumnMapping(text="text")
 
 
-OF_A_TURN = ("role", "order", "time", "turn_id")
-ASKED = {"text": (Question.TEXT,), "reply": (Question.REPLY,), "both": (Question.TEXT, Question.REPLY)}
-
-
-def add_conversation_options(parser: argparse.ArgumentParser) -> None:
-    """Add these options to a parser."""
-    group = parser.add_argument_group("conversations")
-    shapes = (
-        "a list of messages a row, a turn a row (the id column names the conversation), or `Name: text` transcripts"
-    )
-    group.add_argument("--conversations", choices=list(Shape), type=Shape, default=None, help=shapes)
-    group.add_argument(
-        "--judged",
-        choices=list(Judged),
-        type=Judged,
-        default=None,
-        help="which turn: the user's last (usual), each, all",
-    )
-    group.add_argument(
-        "--ask-about", choices=list(ASKED), default=None, help="the user's risk (text), what the chatbot did, or both"
-    )
-    for part in OF_A_TURN:
-        words = "the order of turns (an empty NAME: the file's)" if part == "order" else f"a turn's {part}"
-        group.add_argument(f"--{part.replace('_', '-')}-column", default=None, metavar="NAME", help=words)
-    group.add_argument(
-        "--reply-label-column", default=None, metavar="NAME", help="reference label of what the chatbot did"
-    )
-    group.add_argument(
-        "--speakers", default=None, metavar="ANNA=user,BEN=assistant", help="who of the file's names is what"
-    )
-    context = f"most tokens of turns that are not judged; the oldest are left out first (usual: {CONTEXT_TOKENS:,})"
-    group.add_argument("--context-tokens", type=int, default=None, metavar="N", help=context)
-
-
-def has_conversation_options(arguments: argparse.Namespace) -> bool:
-    """Whether any of these options was given."""
-    names = ("conversations", "judged", "ask_about", "speakers", "context_tokens", "reply_label_column")
-    return any(getattr(arguments, name) is not None for name in (*names, *(f"{part}_column" for part in OF_A_TURN)))
-
-
-def conversation_of(
-    mapping: ColumnMapping, columns: tuple[str, ...], arguments: argparse.Namespace
-) -> ConversationReading | None:
-    """How conversations are read, begun from what the mapping says; None for a file of texts. Raises ValueError."""
-    kept = mapping.conversation
-    if arguments.conversations is None and kept is None:
-        if has_conversation_options(arguments):
-            raise ValueError("say how the file keeps conversations: --conversations messages, rows or transcript")
-        return None
-    shape = arguments.conversations or (kept.shape if kept else Shape.MESSAGES)
-    begun = kept if kept and kept.shape is shape else ConversationReading(shape=shape)
-    reading = replace(begun, **_reading_options(arguments, columns))
-    return _with_turn_columns(reading, columns, arguments) if shape is Shape.ROWS and columns else reading
-
-
 def conversation_words(reading: ConversationReading | None) -> Iterator[str]:
     """How conversations are read, line by line."""
     if reading is None:
         return
-    asked = " and ".join(
-        {Question.TEXT: "the user's risk", Question.REPLY: "the chatbot"}[one] for one in reading.questions
-    )
+    asked = " and ".join(ASKED[(one,)] for one in reading.questions)
     yield f"conversations: {reading.shape}, judged: {reading.judged}, asked about: {asked}"
     if reading.shape is Shape.ROWS:
         order = "that of the file" if reading.order is None else repr(reading.order)
         yield f"  role: {reading.role!r}, order: {order}, time: {reading.time!r}"
 
 
-def _reading_options(arguments: argparse.Namespace, columns: tuple[str, ...]) -> dict[str, Any]:
-    said: dict[str, Any] = {}
-    if arguments.judged is not None:
-        said["judged"] = arguments.judged
-    if arguments.ask_about is not None:
-        said["questions"] = ASKED[arguments.ask_about]
-    if arguments.speakers is not None:
-        said["speakers"] = speakers_said(arguments.speakers)
-    if arguments.context_tokens is not None:
-        said["context_tokens"] = arguments.context_tokens
-    if arguments.reply_label_column is not None:
-        said["reply_label"] = find_column(arguments.reply_label_column, columns)
-    return said
-
-
-def _with_turn_columns(
-    reading: ConversationReading, columns: tuple[str, ...], arguments: argparse.Namespace
-) -> ConversationReading:
+def _conversation(
+    kept: ConversationReading | None, columns: tuple[str, ...], said: dict[str, Any]
+) -> ConversationReading | None:
+    """How conversations are read, begun from what was kept; None for a file of texts. Raises ValueError."""
+    if kept is None and "shape" not in said:
+        if said:
+            raise ValueError("say how the file keeps conversations: --conversations messages, rows or transcript")
+        return None
+    shape = said.get("shape") or (kept.shape if kept else Shape.MESSAGES)
+    begun = kept if kept and kept.shape is shape else ConversationReading(shape=shape)
+    if "questions" in said:
+        said["questions"] = QUESTIONS[said["questions"]]
+    if "speakers" in said:
+        said["speakers"] = speakers_said(said["speakers"])
+    if shape is not Shape.ROWS:
+        return replace(begun, **{name: value for name, value in said.items() if name not in OF_A_TURN})
     proposed = propose_turns(columns)
-    named: dict[str, Any] = {}
-    for part in OF_A_TURN:
-        given, kept = getattr(arguments, f"{part}_column"), getattr(reading, part)
-        named[part] = (find_column(given, columns) if given else None) if given is not None else kept or proposed[part]
-    if named["role"] is None:
+    turns = {part: said[part] if part in said else getattr(begun, part) or proposed[part] for part in OF_A_TURN}
+    if turns["role"] is None:
         raise ValueError("no column is known to say who speaks: say which with --role-column")
-    if named["order"] is None and arguments.order_column is None:
+    if turns["order"] is None and "order" not in said:
         raise ValueError('no column is known to order the turns: --order-column NAME, or "" for the order of the file')
-    return replace(reading, **named)
-
-
-def add_to(subcommands: Any) -> None:
-    """Add the subcommands of this file."""
-    add_conversation_options(subcommands)
-    add_mapping_options(subcommands)
+    return replace(begun, **{**said, **turns})

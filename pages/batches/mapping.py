@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -11,6 +12,12 @@ from pages.ui.auth import check_before
 from pages.ui.labels import literal
 from pages.ui.widgets import unique_labels
 from screening.datasets.mapping import (
+    ASKED,
+    JUDGED,
+    OF_A_TURN,
+    OPTIONS,
+    ROLES,
+    SHAPES,
     ColumnMapping,
     ConversationReading,
     FileMapping,
@@ -26,19 +33,11 @@ from screening.datasets.reader import Table
 from screening.datasets.sources import FileRefused
 from screening.labels import Label
 from screening.review.policy import Action
-from screening.text.conversation import CONTEXT_TOKENS, Judged, Question, Role
+from screening.text.conversation import Role
 from screening.text.display import visible
 from screening.words import count_of
 
 NOT_USED = "(not used)"
-ROLES: Mapping[str, str] = {
-    "id": "ID",
-    "label": "Original label",
-    "reply": "Reply",
-    "title": "Title (prepended)",
-    "group": "Group",
-    "where": "Contact or location",
-}
 READ_AS = ("safe", "unsafe", "ignored")
 LABELS_NAMED = 4
 _LARGEST_MAPPING = 1_000_000
@@ -91,8 +90,7 @@ def first_choice(columns: tuple[str, ...], proposed: ColumnMapping | None) -> Ma
     """What each role begins with; nothing where several columns could fill it, and a person must say which."""
     mapping = proposed or propose_mapping(columns)
     unclear = {} if proposed else rivals(columns)
-    roles = ("text", *ROLES)
-    return {role: None if mapping is None or role in unclear else getattr(mapping, role) for role in roles}
+    return {role: None if mapping is None or role in unclear else getattr(mapping, role) for role in ("text", *ROLES)}
 
 
 def confirm_columns(
@@ -103,39 +101,21 @@ def confirm_columns(
     """
     st.markdown("**Confirm columns**")
     known = propose_mapping(columns)
-    shown = unique_labels({one: visible(one) for one in (NOT_USED, *columns)})
+    begun = proposed or known
     first = first_choice(columns, proposed)
-    begun = [first["text"], *(proposed.joined if proposed else ())]
+    joined = proposed.joined if proposed else ()
     usual = st.columns([1.4, 1, 1, 1])
-    texts = usual[0].multiselect(
-        "Text column(s)",
-        columns,
-        default=[one for one in begun if one is not None],
-        format_func=shown.__getitem__,
-        key=f"column_text{suffix}",
-        help="Several are joined in this order.",
-    )
+    texts = _several(usual[0], "text", columns, [one for one in (first["text"], *joined) if one is not None], suffix)
     with more:
         places = dict(zip(ROLES, (*usual[1:], *st.columns(3)), strict=True))
-    chosen = {role: _one(place, role, columns, first[role], shown, suffix) for role, place in places.items()}
+    chosen = {role: _one(place, role, columns, first[role], suffix) for role, place in places.items()}
     with more:
-        begun_with = proposed or known
-        conversation = choose_conversation(columns, begun_with.conversation if begun_with else None, suffix)
+        conversation = choose_conversation(columns, begun.conversation if begun else None, suffix)
         rest = [one for one in columns if one not in {*texts, *chosen.values()}]
-        unread = st.multiselect(
-            "Columns that stay unread",
-            rest,
-            default=[one for one in proposed.unread if one in rest] if proposed else [],
-            format_func=shown.__getitem__,
-            key=f"column_unread{suffix}",
-            help="Nobody is shown them, and the AI is not asked about them.",
-        )
-        lists = conversation is None and st.toggle(
-            "Join texts that are lists of strings",
-            value=bool(proposed and proposed.lists),
-            key=f"column_lists{suffix}",
-            help="Strings are joined with an empty line between.",
-        )
+        unread = _several(st, "unread", rest, proposed.unread if proposed else (), suffix)
+        label, said = OPTIONS["lists"]
+        joins = bool(proposed and proposed.lists)
+        lists = conversation is None and st.toggle(label, joins, key=f"column_lists{suffix}", help=said)
     if not texts:
         st.caption("Choose the column that holds the text.")
         return None
@@ -154,19 +134,28 @@ def confirm_columns(
     )
 
 
+def _several(place: Any, name: str, columns: Sequence[str], first: Sequence[str], suffix: str) -> list[str]:
+    label, said = OPTIONS[name]
+    shown = unique_labels({one: visible(one) for one in columns})
+    before, key = [one for one in first if one in columns], f"column_{name}{suffix}"
+    found: list[str] = place.multiselect(label, columns, before, shown.__getitem__, key=key, help=said)
+    return found
+
+
 def _one(
-    place: DeltaGenerator,
-    role: str,
-    columns: tuple[str, ...],
-    before: str | None,
-    shown: Mapping[str, str],
-    suffix: str,
+    place: DeltaGenerator, name: str, columns: Sequence[str], first: str | None, suffix: str, nothing: str = NOT_USED
 ) -> str | None:
-    options = [NOT_USED, *columns]
-    at = options.index(before) if before in options else 0
-    key = f"column_{role}{suffix}"
-    picked = place.selectbox(ROLES[role], options, index=at, format_func=shown.__getitem__, key=key)
-    return None if picked == NOT_USED else str(picked)
+    """The column that holds what the field is called after."""
+    shown = unique_labels({one: visible(one) for one in (nothing, *columns)})
+    found: str = _choice(place, name, shown, first, f"column_{name}{suffix}")
+    return None if found == nothing else found
+
+
+def _choice(place: DeltaGenerator, name: str, shown: Mapping[Any, str], first: object, key: str) -> Any:
+    label, said = OPTIONS[name]
+    options = list(shown)
+    at = options.index(first) if first in options else 0
+    return place.selectbox(label, options, at, shown.__getitem__, key=key, help=said or None)
 
 
 def confirm_labels(table: Table, kept: Labels, suffix: str = "") -> Labels:
@@ -217,74 +206,45 @@ def _some(values: Sequence[str]) -> str:
 
 TEXTS = "texts"
 FILE_ORDER = "(the order of the file)"
-NO_ROLE = "(not used)"
-SHAPES: Mapping[str, str] = {
-    TEXTS: "one text per row",
-    Shape.MESSAGES: "one conversation per row, as a list of messages",
-    Shape.ROWS: "one turn of a conversation per row",
-    Shape.TRANSCRIPT: "one conversation per row, as a transcript (Name: text)",
-}
-JUDGED: Mapping[Judged, str] = {
-    Judged.LAST_USER: "the user's last turn, in its context",
-    Judged.EACH_USER: "each turn of the user, in its context",
-    Judged.WHOLE: "the whole conversation",
-}
-ASKED: Mapping[tuple[Question, ...], str] = {
-    (Question.TEXT,): "the user's risk",
-    (Question.REPLY,): "what the chatbot did",
-    (Question.TEXT, Question.REPLY): "both: two cases a conversation, each with its own label",
-}
-TURN_COLUMNS: Mapping[str, str] = {
-    "role": "Who speaks",
-    "order": "Order of the turns",
-    "time": "Time",
-    "turn_id": "Turn id",
-}
 
 
 def choose_conversation(
     columns: tuple[str, ...], kept: ConversationReading | None, suffix: str
 ) -> ConversationReading | None:
     """The choice; None for a file of texts."""
-    options = list(SHAPES)
-    shape = st.selectbox(
-        "File format",
-        options,
-        index=options.index(kept.shape if kept else TEXTS),
-        format_func=SHAPES.__getitem__,
-        key=f"conversation_shape{suffix}",
-    )
+    shapes: dict[str, str] = {TEXTS: "one text per row", **{str(one): words for one, words in SHAPES.items()}}
+    shape = _choice(st.container(), "shape", shapes, kept.shape if kept else TEXTS, f"conversation_shape{suffix}")
     if shape == TEXTS:
         return None
     begun = kept if kept and kept.shape == shape else ConversationReading(shape=Shape(shape))
-    judged, asked, context = st.columns([2, 2, 1])
-    every, questions = list(JUDGED), list(ASKED)
-    reading = replace(
-        begun,
-        judged=judged.selectbox(
-            "What to judge",
-            every,
-            index=every.index(begun.judged),
-            format_func=JUDGED.__getitem__,
-            key=f"conversation_judged{suffix}",
-        ),
-        questions=asked.selectbox(
-            "Question",
-            questions,
-            index=questions.index(begun.questions) if begun.questions in ASKED else 0,
-            format_func=ASKED.__getitem__,
-            key=f"conversation_asked{suffix}",
-        ),
-        context_tokens=context.number_input(
-            "Context, tokens",
-            min_value=0,
-            max_value=1_000_000,
-            value=begun.context_tokens or CONTEXT_TOKENS,
-            key=f"conversation_tokens{suffix}",
-            help="Of turns that are not judged themselves; the oldest are left out first. Clinicians see all turns.",
-        ),
-    )
-    return _with_columns(_with_speakers(reading, suffix), columns, suffix)
+    left, middle, right = st.columns([2, 2, 1])
+    judged = _choice(left, "judged", JUDGED, begun.judged, f"conversation_judged{suffix}")
+    questions = _choice(middle, "questions", ASKED, begun.questions, f"conversation_asked{suffix}")
+    label, said = OPTIONS["context_tokens"]
+    with right:
+        context = st.number_input(
+            label, 0, 1_000_000, begun.context_tokens, key=f"conversation_tokens{suffix}", help=said
+        )
+    label, said = OPTIONS["speakers"]
+    known = ", ".join(f"{name}={role or 'none'}" for name, role in begun.speakers)
+    hint = "Anna=user, Ben=assistant"
+    words = st.text_input(label, known, placeholder=hint, key=f"conversation_speakers{suffix}", help=said)
+    speakers = speakers_of(words)
+    if speakers is None:
+        st.caption("Not every name is understood: write NAME=user or NAME=assistant, with commas between.")
+    asked = [*(OF_A_TURN if shape == Shape.ROWS else ()), *(["reply_label"] if len(questions) > 1 else [])]
+    proposed = propose_turns(columns)
+    picked: dict[str, Any] = {}
+    for place, part in zip(st.columns(max(1, len(asked))), asked, strict=False):
+        nothing = FILE_ORDER if part == "order" else NOT_USED
+        picked[part] = _one(place, part, columns, getattr(begun, part) or proposed.get(part), suffix, nothing)
+    said_so: dict[str, Any] = {
+        "judged": judged,
+        "questions": questions,
+        "context_tokens": context,
+        "speakers": speakers or (),
+    }
+    return replace(begun, **said_so, **picked)
 
 
 def wants(reading: ConversationReading | None, id_column: str | None) -> str | None:
@@ -306,41 +266,3 @@ def speakers_of(words: str) -> tuple[tuple[str, Role | None], ...] | None:
         return speakers_said(words)
     except ValueError:
         return None
-
-
-def _with_speakers(reading: ConversationReading, suffix: str) -> ConversationReading:
-    known = ", ".join(f"{name}={role or 'none'}" for name, role in reading.speakers)
-    words = st.text_input(
-        "Speaker names",
-        known,
-        placeholder="Anna=user, Ben=assistant",
-        key=f"conversation_speakers{suffix}",
-        help="Where they are not user and assistant: NAME=user, assistant, system or tool, with commas between.",
-    )
-    found = speakers_of(words)
-    if found is None:
-        st.caption("Not every name is understood: write NAME=user or NAME=assistant, with commas between.")
-    return replace(reading, speakers=found or ())
-
-
-def _with_columns(reading: ConversationReading, columns: tuple[str, ...], suffix: str) -> ConversationReading:
-    """The columns that only conversations have."""
-    picked: dict[str, str | None] = {}
-    proposed = propose_turns(columns)
-    asked = dict(TURN_COLUMNS) if reading.shape is Shape.ROWS else {}
-    if len(reading.questions) > 1:
-        asked["reply_label"] = "Original label of the chatbot"
-    for place, (part, words) in zip(st.columns(max(1, len(asked))), asked.items(), strict=False):
-        nothing = FILE_ORDER if part == "order" else NO_ROLE
-        options = [nothing, *columns]
-        before = getattr(reading, part) or proposed.get(part)
-        shown = unique_labels({one: visible(one) for one in options})
-        found = place.selectbox(
-            words,
-            options,
-            index=options.index(before) if before in options else 0,
-            format_func=shown.__getitem__,
-            key=f"conversation_{part}{suffix}",
-        )
-        picked[part] = None if found == nothing else found
-    return replace(reading, **picked) if picked else reading  # type: ignore[arg-type]

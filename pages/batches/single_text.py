@@ -10,7 +10,7 @@ from html import escape
 import streamlit as st
 
 from jobs.intake import receiver
-from pages.batches.mapping import ASKED, JUDGED, speakers_of
+from pages.batches.mapping import speakers_of
 from pages.ui import context
 from pages.ui.charts import way_html
 from pages.ui.engine_view import evidence_sentence, live_html, node_views
@@ -26,7 +26,7 @@ from pages.ui.labels import (
 )
 from pages.ui.texts import flagged_phrases
 from screening.datasets.conversations import SUFFIXES, decode, detect_shape, read_case
-from screening.datasets.mapping import ConversationReading, Shape
+from screening.datasets.mapping import ASKED, JUDGED, ConversationReading, Shape
 from screening.datasets.rows import NewCase, Receive
 from screening.datasets.sources import FileRefused
 from screening.labels import Label, Outcome

@@ -96,16 +96,32 @@ class ConversationReading:
     With both questions ``reply_label`` is the reference of the second one, as the label column is of the first.
     """
 
-    shape: Shape
-    judged: Judged = Judged.LAST_USER
-    questions: Annotated[tuple[Question, ...], Field(min_length=1, max_length=2)] = (Question.TEXT,)
-    role: str | None = None
-    order: str | None = None
-    time: str | None = None
-    turn_id: str | None = None
-    reply_label: str | None = None
-    speakers: tuple[tuple[str, Role | None], ...] = ()
-    context_tokens: Annotated[int, Field(ge=0, le=1_000_000)] = CONTEXT_TOKENS
+    shape: Annotated[Shape, Field(title="File format")]
+    judged: Annotated[Judged, Field(title="What to judge")] = Judged.LAST_USER
+    questions: Annotated[tuple[Question, ...], Field(title="Question", min_length=1, max_length=2)] = (Question.TEXT,)
+    role: Annotated[str | None, Field(title="Who speaks")] = None
+    order: Annotated[str | None, Field(title="Order of the turns")] = None
+    time: Annotated[str | None, Field(title="Time")] = None
+    turn_id: Annotated[str | None, Field(title="Turn id")] = None
+    reply_label: Annotated[str | None, Field(title="Original label of the chatbot")] = None
+    speakers: Annotated[
+        tuple[tuple[str, Role | None], ...],
+        Field(
+            title="Speaker names",
+            description="Where they are not user and assistant: NAME=user, assistant, system or tool, with commas "
+            "between; NAME=none where that is no name.",
+        ),
+    ] = ()
+    context_tokens: Annotated[
+        int,
+        Field(
+            title="Context, tokens",
+            description="Of turns that are not judged themselves; the oldest are left out first. Clinicians see all "
+            "turns.",
+            ge=0,
+            le=1_000_000,
+        ),
+    ] = CONTEXT_TOKENS
 
     def columns(self) -> tuple[str | None, ...]:
         """The columns it names, None for those that it does not."""
@@ -123,17 +139,30 @@ class ColumnMapping:
     person chose to leave out.
     """
 
-    text: str
+    text: Annotated[str, Field(title="Text column(s)", description="Several are joined in this order.")]
     joined: tuple[str, ...] = ()
-    id: str | None = None
-    title: str | None = None
-    reply: str | None = None
-    label: str | None = None
-    group: str | None = None
-    where: str | None = None
-    lists: bool = False
+    id: Annotated[str | None, Field(title="ID")] = None
+    title: Annotated[str | None, Field(title="Title (prepended)")] = None
+    reply: Annotated[str | None, Field(title="Reply")] = None
+    label: Annotated[str | None, Field(title="Original label")] = None
+    group: Annotated[str | None, Field(title="Group")] = None
+    where: Annotated[
+        str | None, Field(title="Contact or location", description="Where to act: a link or contact reference.")
+    ] = None
+    lists: Annotated[
+        bool,
+        Field(
+            title="Join texts that are lists of strings", description="Strings are joined with an empty line between."
+        ),
+    ] = False
     conversation: ConversationReading | None = None
-    unread: tuple[str, ...] = ()
+    unread: Annotated[
+        tuple[str, ...],
+        Field(
+            title="Columns that stay unread",
+            description="Nobody is shown them, and the AI is not asked about them.",
+        ),
+    ] = ()
 
     def columns(self) -> frozenset[str]:
         """All the columns it reads."""
@@ -430,7 +459,43 @@ class FileMapping:
 
 
 _FILE = TypeAdapter(FileMapping)
-COLUMNS = TypeAdapter(ColumnMapping)
+_COLUMNS = TypeAdapter(ColumnMapping)
+
+ROLES = ("id", "label", "reply", "title", "group", "where")
+"""Fields of a mapping that are one column each."""
+OF_A_TURN = ("role", "order", "time", "turn_id")
+SHAPES: Mapping[Shape, str] = {
+    Shape.MESSAGES: "one conversation per row, as a list of messages",
+    Shape.ROWS: "one turn of a conversation per row",
+    Shape.TRANSCRIPT: "one conversation per row, as a transcript (Name: text)",
+}
+JUDGED: Mapping[Judged, str] = {
+    Judged.LAST_USER: "the user's last turn, in its context",
+    Judged.EACH_USER: "each turn of the user, in its context",
+    Judged.WHOLE: "the whole conversation",
+}
+ASKED: Mapping[tuple[Question, ...], str] = {
+    (Question.TEXT,): "the user's risk",
+    (Question.REPLY,): "what the chatbot did",
+    (Question.TEXT, Question.REPLY): "both: two cases a conversation, each with its own label",
+}
+
+
+def _described(schema: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    return {name: (one.get("title", name), one.get("description", "")) for name, one in schema["properties"].items()}
+
+
+_SCHEMA = _COLUMNS.json_schema()
+OPTIONS: Mapping[str, tuple[str, str]] = _described(_SCHEMA) | _described(_SCHEMA["$defs"]["ConversationReading"])
+"""Label and help of each field that a person may be asked for: on the page, by the command, in the API's description.
+The names are those of `ColumnMapping` and `ConversationReading`.
+"""
+
+
+def mapping_words() -> str:
+    """What a saved mapping holds, for the description of the API."""
+    named = (f"{name} ({label}{': ' + said if said else ''})" for name, (label, said) in OPTIONS.items())
+    return "A saved mapping (JSON). Of its columns and its conversation: " + "; ".join(named)
 
 
 def mapping_json(mapping: FileMapping) -> str:
@@ -459,7 +524,7 @@ def read_mapping(content: str | bytes) -> FileMapping:
 
 def column_mapping(kept: Mapping[str, Any]) -> ColumnMapping:
     """A mapping of columns as `dataclasses.asdict` and JSON leave it. ValueError for anything else."""
-    return COLUMNS.validate_python(json.loads(json.dumps(kept)))
+    return _COLUMNS.validate_python(json.loads(json.dumps(kept)))
 
 
 def _why(wrong: Exception) -> str:
