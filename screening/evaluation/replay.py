@@ -11,11 +11,9 @@ from screening.labels import LABELS, Label, Outcome
 from screening.pipeline.config import NodeConfig, PipelineConfig
 from screening.pipeline.draws import decode_draws
 from screening.pipeline.engine import Guard
-from screening.stopping.rules import ENDS, NO_DRAW, NONE, Codes, Draws, Ended, Integers, StoppingRule, Stops, run
+from screening.stopping.rules import ENDS, NO_DRAW, NONE, Codes, Draws, Ended, Integers, run
 
 OUTCOMES: tuple[Outcome, ...] = tuple(Outcome)
-AT_ONCE = 4_096
-"""Sequences that a rule is run on together."""
 _TO_A_PERSON = OUTCOMES.index(Outcome.HUMAN_REVIEW)
 NOT_VISITED = -2
 """In ``Replay.ended``: the case's way did not lead through this node."""
@@ -162,7 +160,7 @@ def replay(pipeline: PipelineConfig, record: Record, guards: Mapping[int, Guard]
     for place, config in enumerate(nodes):  # routes lead to later nodes only
         rows = np.flatnonzero(at == place)
         drawn = record.node(config.name)
-        runs = _stops(config.rule, drawn)
+        runs = run(config.rule, drawn.draws)
         targets = np.where(runs.ended == NONE, NONE, _targets(pipeline, config)[runs.label])
         of = drawn.of[rows]
         node[rows], calls[place, rows], ended[place, rows] = place, runs.calls[of], runs.ended[of]
@@ -174,22 +172,6 @@ def replay(pipeline: PipelineConfig, record: Record, guards: Mapping[int, Guard]
         elif guard.refuse_safe is not None and outcome[case] == OUTCOMES.index(Outcome.SAFE):
             outcome[case] = _TO_A_PERSON
     return Replay(pipeline=pipeline, outcome=outcome, node=node, calls=calls, ended=ended)
-
-
-def _stops(rule: StoppingRule, drawn: NodeRecord) -> Stops:
-    """The rule's verdict on each sequence, some thousand of about one length at a time: the rest of a table as wide as
-    the longest would be padding.
-    """
-    sizes = drawn.sizes
-    parts = [
-        run(rule, drawn.draws[at : at + AT_ONCE, : int(sizes[at : at + AT_ONCE].max(initial=0))])
-        for at in range(0, max(1, len(sizes)), AT_ONCE)
-    ]
-    return Stops(
-        label=np.concatenate([part.label for part in parts]),
-        ended=np.concatenate([part.ended for part in parts]),
-        calls=np.concatenate([part.calls for part in parts]),
-    )
 
 
 def _targets(pipeline: PipelineConfig, node: NodeConfig) -> Integers:

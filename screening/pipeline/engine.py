@@ -247,11 +247,7 @@ Commit = Callable[[NodeRun], Awaitable[None]]
 Progress = Callable[[DrawRequest, Sequence[Draw]], Awaitable[None]]
 
 
-async def _ignore_run(_run: NodeRun) -> None:
-    return None
-
-
-async def _ignore_progress(_request: DrawRequest, _draws: Sequence[Draw]) -> None:
+async def _ignore(*_: object) -> None:
     return None
 
 
@@ -262,8 +258,8 @@ async def screen(
     sampler: DrawSource,
     *,
     committed: Sequence[NodeRun] = (),
-    commit: Commit = _ignore_run,
-    progress: Progress = _ignore_progress,
+    commit: Commit = _ignore,
+    progress: Progress = _ignore,
 ) -> Screening:
     """Drive `screening_steps` with a sampler; ``commit`` is awaited when a node ends, before the next begins,
     and ``progress`` after each wave. Raises SamplerError when the sampler cannot answer: the case is then
@@ -288,7 +284,7 @@ async def screen(
         except SamplerError as error:
             if error.kind != TOO_LONG:
                 raise
-            return _too_long(step.node, runs, pipeline)
+            return replace(to_a_human(Reason.TOO_LONG, runs), node=step.node, delta=_delta(pipeline, runs))
         if not isinstance(answer, LabelDistribution):
             await progress(step, answer)
 
@@ -306,12 +302,6 @@ def to_a_human(reason: Reason, runs: Sequence[NodeRun]) -> Screening:
     """The outcome that a person decides, with the runs so far: they were paid for, and they are shown."""
     node = runs[-1].node if runs else None
     return Screening(outcome=Outcome.HUMAN_REVIEW, node=node, reason=reason, runs=tuple(runs), delta=None)
-
-
-def _too_long(node: str, runs: Sequence[NodeRun], pipeline: PipelineConfig) -> Screening:
-    return Screening(
-        outcome=Outcome.HUMAN_REVIEW, node=node, reason=Reason.TOO_LONG, runs=tuple(runs), delta=_delta(pipeline, runs)
-    )
 
 
 MOST_UNUSABLE = 12

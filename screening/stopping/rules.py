@@ -33,8 +33,8 @@ NONE = -1
 NO_DRAW = 255
 BAND_DELTA = 0.05
 """Level of the displayed limits where a rule has no error bound of its own."""
-TABLE_CELLS = 4_000_000
-"""Draws that a rule is run on at once."""
+AT_ONCE, TABLE_CELLS = 4_096, 4_000_000
+"""Sequences that a rule is run on together, and their draws."""
 LARGEST_SEARCH = 1 << 20
 """Budget up to which the smallest one is looked for that can name a label."""
 
@@ -511,17 +511,18 @@ class Stops:
 
 def run(rule: StoppingRule, draws: Draws) -> Stops:
     """How each row of ``draws`` (sequences, most draws) ends under the rule; draws after the end change nothing."""
-    step = max(1, TABLE_CELLS // max(1, rule.budget if rule.stops_for_futility else draws.shape[1]))
-    parts = [_run(rule, draws[first : first + step]) for first in range(0, max(1, len(draws)), step)]
-    return Stops(
-        label=np.concatenate([part.label for part in parts]),
-        ended=np.concatenate([part.ended for part in parts]),
-        calls=np.concatenate([part.calls for part in parts]),
-    )
+    lengths, step = (draws < K).sum(axis=1), max(1, min(AT_ONCE, TABLE_CELLS // rule.budget))
+    parts = [
+        # no wider than the longest of them: the rest of the table is padding
+        _run(rule, draws[first : first + step, : int(some.max(initial=0))], some)
+        for first in range(0, max(1, len(draws)), step)
+        for some in [lengths[first : first + step]]
+    ]
+    label, ended, calls = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return Stops(label=label, ended=ended, calls=calls)
 
 
-def _run(rule: StoppingRule, draws: Draws) -> Stops:
-    lengths = (draws < K).sum(axis=1)
+def _run(rule: StoppingRule, draws: Draws, lengths: Integers) -> tuple[Codes, Codes, Integers]:
     label, calls = (np.array(values) for values in rule.stops(draws))
     open_ended = np.flatnonzero(label == NONE)
     ended = np.full(len(draws), ENDS.index(Ended.IDENTIFIED), dtype=np.int8)
@@ -534,7 +535,7 @@ def _run(rule: StoppingRule, draws: Draws) -> Stops:
         calls[open_ended[sooner]] = futile[sooner]
     if rule.fallback is not None:
         label[ended == ENDS.index(Ended.EXHAUSTED)] = LABELS.index(rule.fallback)
-    return Stops(label=label.astype(np.int8), ended=ended, calls=np.where(ended == NONE, lengths, calls))
+    return label.astype(np.int8), ended, np.where(ended == NONE, lengths, calls)
 
 
 def _first_futile(rule: StoppingRule, draws: Draws, last: Integers) -> Integers:

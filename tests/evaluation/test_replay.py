@@ -219,7 +219,7 @@ def test_sequences_drawn_twice_and_run_a_few_at_a_time_give_what_each_case_gives
     alone = [
         replay(condition.pipeline, Record.from_codes({n: [one[c]] for n, one in codes.items()})) for c in range(80)
     ]
-    monkeypatch.setattr("screening.evaluation.replay.AT_ONCE", 7)
+    monkeypatch.setattr("screening.stopping.rules.AT_ONCE", 7)
     record = Record.from_codes(codes)
     together = replay(condition.pipeline, record)
     assert len(record.nodes["worker"].sizes) <= 25
