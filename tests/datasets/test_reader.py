@@ -1,7 +1,6 @@
 """Formats, encodings, columns and rows: what is read as what, and what is refused."""
 
 import csv
-import gzip
 import io
 import json
 import re
@@ -56,91 +55,6 @@ def a_zip() -> bytes:
     return stream.getvalue()
 
 
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        (gzip.compress(b"id,text\n1,a\n", mtime=0), "a gzip archive"),
-        (b"%PDF-1.7\n", "a PDF document"),
-        (b"\n<!DOCTYPE html><html>", "a web page"),
-        (a_zip(), "not an Excel workbook"),
-        (workbook(("id", "text"), (1, "a"))[:400], "damaged or cut off"),
-        (b"\xd0\xcf\x11\xe0rest", "old Office document"),
-        (b"\xef\xbb\xbf \n", "empty"),
-        (b"id,text\n", "header but no rows"),
-        (b"[]", "no rows"),
-        (b"[1, 2]", "no rows with named values"),
-        (b'[{"id": 1, "text": "a"}, {"id": 2', "Line 1: .* cut off"),
-        (b'[{"id": 1, "text": "a"}\n{"id": 2, "text": "b"}]', "Line 2: .*, expected"),
-        (b'[{"id": 1, "text": "a"}] x', "follows the end"),
-        (b'[{"text": "a", "text": "b"}]', "same key twice"),
-        (b'{"data": [{"id": 1, "text": "a"}', "Line 1: the JSON is damaged"),
-        (b'{"version": 2,\n"texts": {"0": "a"}}', "no list of rows"),
-        (b'id,text\n1,"a "b" c"\n', "Line 2: a quote opens here and is closed in the middle"),
-        (b'id,text\n1,x\n2,"a\nb\n3,"c"\n', "Line 3: a quote opens"),
-        (b'id,text\n1,"ok\nstill"\n2,x,"never\n', "Line 4: a quote opens here and is never closed"),
-        (b"id,text\n1\n2\n3,c\n", "Line 2: 2 of 3 rows do not fit"),
-        (b'{"id":1,"text":"a"}\nx\ny\n', "2 of 3 rows do not fit"),
-    ],
-)
-def test_refused(content: bytes, sentence: str) -> None:
-    with pytest.raises(FileRefused, match=sentence):
-        read_table(content)
-
-
-@pytest.mark.parametrize(
-    ("content", "kind"),
-    [
-        (b'[{"id": "007", "text": "a"}]', FileFormat.JSON_ARRAY),
-        (b'\xef\xbb\xbf[\n {"id": "007", "text": "a"}\n]\n', FileFormat.JSON_ARRAY),
-        (b'{"id": "007", "text": "a"}\n', FileFormat.JSON_LINES),
-        (b'{"data": [{"id": "007", "text": "a"}]}', FileFormat.JSON_OBJECT),
-        (b'{\n"rows": [\n{"id": "007", "text": "a"}]}', FileFormat.JSON_OBJECT),
-        (workbook(("id", "text"), ("007", "a")), FileFormat.WORKBOOK),
-        (b"id,text\n007,a\n", FileFormat.DELIMITED),
-        (b"id\ttext\r\n007\ta\r\n", FileFormat.DELIMITED),
-        (b"id|text\n007|a\n", FileFormat.DELIMITED),
-        (b"sep=;\nid;text\n007;a\n", FileFormat.DELIMITED),
-        (b"id,text\r007,a\r", FileFormat.DELIMITED),
-        ("id\ttext\n007\ta\n".encode("utf-16"), FileFormat.DELIMITED),
-        ("id\ttext\n007\ta\n".encode("utf-16-be"), FileFormat.DELIMITED),
-        ("id\ttext\n007\ta\n".encode("utf-32"), FileFormat.DELIMITED),
-    ],
-)
-def test_the_format_is_told_by_content(content: bytes, kind: FileFormat) -> None:
-    assert read_table(content, "../../etc/passwd.pdf").report.format is kind
-    assert accepted(content) == {"007": "a"}
-
-
-def test_numbers_stay_as_written() -> None:
-    content = b'{"id": 1e5, "text": "a"}\n{"id": 12345678901234567890123, "text": "b"}\n{"id": 1.50, "text": "c"}\n'
-    assert accepted(content) == {"1e5": "a", "12345678901234567890123": "b", "1.50": "c"}
-    assert accepted(workbook(("id", "text"), (7, "a"), (8.0, "b"), (1.5, 12))) == {"7": "a", "8": "b", "1.5": "12"}
-
-
-def test_missing_values_are_missing_and_words_are_words() -> None:
-    content = b'{"id": 1, "text": NaN}\n{"id": 2, "text": null}\n{"id": 3, "text": "NaN"}\n{"id": 4, "text": {"a": 1}}'
-    assert accepted(content) == {"3": "NaN"}
-    assert rejected(content) == {1: Reason.NO_TEXT, 2: Reason.NO_TEXT, 4: Reason.NOT_A_TEXT}
-
-
-def test_line_separators_of_unicode_do_not_end_a_line() -> None:
-    content = '{"id": 1, "text": "a\u2028b\u2029c\x85d"}\n{"id": 2, "text": "e"}\n'.encode()
-    assert accepted(content) == {"1": "a\u2028b\u2029c\x85d", "2": "e"}
-    assert accepted("id,text\n1,a\u2028b\x0bc\x1cd\n".encode()) == {"1": "a\u2028b\x0bc\x1cd"}
-
-
-def test_damaged_lines_are_rejected_one_by_one() -> None:
-    content = b'{"id":1,"text":"a"}\n{"id":2,"te\n{"id":3,"text":"c"}\n7\n{"id":5,"text":"e","text":"f"}\n' + b"".join(
-        b'{"id":%d,"text":"g"}\n' % number for number in range(6, 9)
-    )
-    assert rejected(content) == {2: Reason.NOT_JSON, 4: Reason.NOT_AN_OBJECT, 5: Reason.REPEATED_KEY}
-    assert len(accepted(content)) == 5
-
-
-def test_a_long_cell_is_read_whole() -> None:
-    assert len(accepted(b"id,text\n1," + b"fine " * 60_000 + b"\n")["1"]) == 300_000
-
-
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "json"])
 def test_every_bad_input_comes_back_exactly_from_every_format(kind: str) -> None:
     inputs = {one["id"]: one["text"] for one in bad_inputs() if kind != "csv" or one["id"] != "lone_surrogate"}
@@ -177,11 +91,6 @@ def test_bytes_that_are_not_utf8_are_kept_and_flagged() -> None:
     assert "1 byte is not UTF-8" in table.report.warnings[0]
 
 
-def test_a_long_text_in_cyrillic_is_read_in_its_encoding() -> None:
-    text = "мне сегодня очень грустно и одиноко, никто не звонит и не пишет, за окном идет дождь. " * 5
-    assert accepted(f'id,text\n1,"{text.strip()}"\n'.encode("cp1251")) == {"1": text.strip()}
-
-
 @pytest.mark.parametrize(
     ("columns", "expected"),
     [
@@ -197,29 +106,6 @@ def test_a_long_text_in_cyrillic_is_read_in_its_encoding() -> None:
 )
 def test_columns_met_in_the_wild(columns: list[str], expected: ColumnMapping | None) -> None:
     assert propose_mapping(columns) == expected
-
-
-def test_a_chosen_mapping_is_used() -> None:
-    table = read_table(b"nr,words,text\n1,a,b\n", mapping=ColumnMapping(text="words", id="nr"))
-    (row,) = table.rows()
-    assert isinstance(row, NewCase)
-    assert (row.external_id, row.text.stored) == ("1", "a")
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"id,text,text\n1,fine,I am going to kill myself tonight\n",
-        b"id,Text ,message\n1,fine,I am going to kill myself tonight\n",
-        b"id,text,response,answer\n1,a,b,c\n",
-        b'[{"id": 1, "text": "fine"}, {"id": 2, "content": "I am going to kill myself tonight"}]',
-        workbook(("id", "text", "text"), (1, "fine", "I am going to kill myself tonight")),
-        b"id,id,text\n1,2,a\n",
-    ],
-)
-def test_two_columns_that_could_be_one_are_asked_about(content: bytes) -> None:
-    with pytest.raises(ColumnsUnclear, match="Say which one it is"):
-        read_table(content)
 
 
 def test_a_column_named_twice_keeps_its_cells_apart() -> None:
@@ -262,28 +148,6 @@ def test_what_a_number_stands_for_is_asked_and_not_guessed() -> None:
         assert "is for you to say" in " ".join(report.warnings)
 
 
-def test_without_an_id_column_the_row_number_is_the_id() -> None:
-    assert accepted(b"text\na\n\na\n") == {"1": "a", "2": "a"}
-
-
-def test_rows_that_cannot_be_cases() -> None:
-    content = 'id,text\nid,text\n1,[deleted]\n,x\n4,\u200b\n5,\n"6\n",y\n7,z\n'.encode()
-    assert rejected(content) == {
-        1: Reason.HEADER_REPEATED,
-        2: Reason.PLACEHOLDER,
-        3: Reason.NO_ID,
-        4: Reason.EMPTY_TEXT,
-        5: Reason.EMPTY_TEXT,
-        6: Reason.UNUSABLE_ID,
-    }
-
-
-def test_a_stray_quote_that_swallows_the_next_row_is_found() -> None:
-    content = b'id,text\n1,x\n2,"I am fine\n3,I want to go"\n4,y\n5,"a list:\n1, 2\nand 3"\n'
-    assert rejected(content) == {2: Reason.ROWS_MERGED}
-    assert list(accepted(content)) == ["1", "4", "5"]
-
-
 def test_rows_that_differ_only_in_the_label_are_reviews_of_one_text() -> None:
     content = b"id,text,label\n1,a,safe\n1,a,unsafe\n2,b,safe\n2,b,safe\n2,b,safe\n3,c,\n3,c,unsafe\n"
     assert rejected(content) == dict.fromkeys((2, 4, 5, 7), Reason.DUPLICATE)
@@ -309,16 +173,6 @@ def test_reading_goes_on_after_a_row_as_if_it_had_begun_there() -> None:
         received.clear()
         assert list(table.rows(noted, after=after)) == whole[after:]
         assert len(received) == sum(isinstance(row, NewCase) for row in whole[after:])
-
-
-def test_a_workbook_is_read_under_any_name() -> None:
-    content = workbook(("id", "text", None), (1, "=1+1"), (), (3, "=SUM(1)"), (4, "x", "y"), (5, True), sheets=2)
-    table = read_table(content, "renamed.csv")
-    rows = list(table.rows())
-    assert [(row.row, row.external_id) for row in rows] == [(1, "1"), (2, "3"), (3, "4"), (4, "5")]
-    assert [row.text.stored for row in rows if isinstance(row, NewCase)] == ["=1+1", "=SUM(1)", "TRUE"]
-    assert [(row.line, row.reason) for row in rows if isinstance(row, RejectedRow)] == [(5, Reason.EXTRA_CELLS)]
-    assert any("Only sheet 1 of 2" in warning for warning in table.report.warnings)
 
 
 @settings(max_examples=60, deadline=None)
@@ -426,27 +280,6 @@ def test_of_a_formula_its_saved_value_is_the_text_and_else_what_is_written() -> 
     written = {3: "=sad today", 4: "=) haha", 5: "=SUM(C2:C3)"}
     assert texts == {1: "I want to end it tonight", 6: "7", 7: "plain words"} | written
     assert "3 texts are formulas without a value in the file, and read as written there." in table.report.warnings
-
-
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_a_header_with_another_line_end_than_all_its_rows_merges_nobody(end: str) -> None:
-    assert accepted(f"text{end}one\rtwo\rthree\r".encode()) == {"1": "one", "2": "two", "3": "three"}
-    assert accepted(f'id,text{end}1,one\r2,"two\rlines"\r3,three\r'.encode())["2"] == "two\rlines"
-
-
-def test_a_column_may_be_called_as_a_zip_archive_begins() -> None:
-    assert accepted(b"PK,text\n1,one\n2,two\n") == {"1": "one", "2": "two"}
-
-
-def test_a_header_of_nothing_but_commas_is_refused_at_once() -> None:
-    with pytest.raises(FileRefused, match="400,001 columns"):
-        read_table(b"," * 400_000 + b"\n" + b"," * 400_000 + b"\n")
-
-
-def test_json_lines_that_end_in_commas_are_refused_with_what_is_wrong_with_them() -> None:
-    with pytest.raises(FileRefused, match="in line 1 more follows the JSON object on its line"):
-        read_table(b'{"id": 1, "text": "a"},\n{"id": 2, "text": "b"},\n')
-    assert accepted(b'{\n"data": [{"id": 1, "text": "a"}]\n}') == {"1": "a"}
 
 
 def subtitles(source: Source, _sheet: str | None) -> FileLayout | None:
