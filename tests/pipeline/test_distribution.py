@@ -54,13 +54,6 @@ def test_each_rival_is_excluded_by_itself() -> None:
     ]
 
 
-def test_the_leader_is_the_most_probable_label_whatever_its_name() -> None:
-    assert [(one.rival, one.leader, one.value) for one in of(0.5, 0.25, 0.25).comparisons()] == [
-        (UNSAFE, SAFE, 0.25),
-        (ESCALATE, SAFE, 0.25),
-    ]
-
-
 def test_its_code_is_read_back() -> None:
     told = of(0.123456789, 0.5, 0.25, unknown=0.126543, most_unknown=0.2)
     assert told.code == "=0.123457|0.5|0.25|0.126543|0.2"
@@ -70,9 +63,3 @@ def test_its_code_is_read_back() -> None:
     assert read_distribution("SSUE?") is None and read_distribution("") is None
     with pytest.raises(ValueError):
         read_distribution(MARK + "0.5|0.5|0|0")
-
-
-def test_probabilities_decide_where_nothing_was_said_of_what_may_be_unknown() -> None:
-    labels = {SAFE: 0.5, UNSAFE: 0.25, ESCALATE: 0.125}
-    told = LabelDistribution(labels=labels, unknown=0.125)
-    assert told.most_unknown == 1.0 and told.mode() is SAFE

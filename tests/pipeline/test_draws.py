@@ -8,7 +8,6 @@ from screening.pipeline.draws import (
     Answer,
     Bill,
     Draw,
-    SamplerError,
     ScreenedThread,
     ScreenedTurn,
     Usage,
@@ -55,12 +54,6 @@ def test_a_bill_shows_the_draws_up_to_the_first_that_is_not_in() -> None:
     assert bill.in_order() == [UNSAFE]
     bill.record_answer(1, SAFE)
     assert bill.in_order() == [UNSAFE, SAFE, SAFE]
-
-
-def test_a_samplers_error_says_what_kind_it_is_and_stops_a_batch_only_where_it_says_so() -> None:
-    error = SamplerError("deadline", "no answer in time")
-    assert (error.kind, str(error), error.stops_batch) == ("deadline", "no answer in time", False)
-    assert SamplerError("bad_key", "the key is refused", stops_batch=True).stops_batch
 
 
 def test_the_model_is_shown_the_turns_there_was_room_for_with_who_speaks_and_what_is_judged() -> None:

@@ -140,30 +140,6 @@ async def test_committed_runs_are_taken_over_and_nothing_is_asked_again() -> Non
         assert not {request.node for request in sampler.asked} & {run.node for run in kept[:done]}
 
 
-async def test_a_committed_run_of_another_node_is_refused() -> None:
-    first = (await screen(TEXT, Guard(), RECOMMENDED, Recording(worker="E", risk="S"))).runs[1]
-    with pytest.raises(ValueError, match="stands where worker is due"):
-        await screen(TEXT, Guard(), RECOMMENDED, Recording(worker="S"), committed=[first])
-
-
-async def test_a_sampler_that_cannot_answer_leaves_no_outcome() -> None:
-    class Broken:
-        async def draw(self, request: DrawRequest) -> Sequence[Draw]:
-            raise SamplerError("deadline", "no answer in time")
-
-    with pytest.raises(SamplerError):
-        await screen(TEXT, Guard(), RECOMMENDED, Broken())
-
-
-async def test_a_sampler_that_gives_too_few_draws_is_refused() -> None:
-    class Short:
-        async def draw(self, request: DrawRequest) -> Sequence[Draw]:
-            return [Draw(label=Label.SAFE)] * (request.count - 1)
-
-    with pytest.raises(ValueError, match="exactly the draws"):
-        await screen(TEXT, Guard(), RECOMMENDED, Short())
-
-
 async def test_the_guarantee_is_the_sum_over_the_nodes_on_the_way() -> None:
     one = await screen(TEXT, Guard(), RECOMMENDED, Recording(worker="S"))
     three = await screen(TEXT, Guard(), RECOMMENDED, Recording(worker="E", risk="E", legal="E"))

@@ -42,12 +42,6 @@ def test_a_node_ends_after_so_many_unusable_answers():
     assert spent == Verdict(label=Label.ESCALATE, ended=Ended.NO_ANSWER, calls=2 * MOST_UNUSABLE)
 
 
-def test_the_way_goes_on_as_for_escalate():
-    assert with_usable_grounds(MIXTURE, decode_draws("??????"), None) is None
-    found = with_usable_grounds(MIXTURE, decode_draws("??????"), _concluded(MIXTURE, "??????"))
-    assert found is not None and found.label is Label.ESCALATE and found.calls == 6
-
-
 def test_a_vote_is_an_answer_when_most_usable_votes_say_so():
     vote = MajorityVote(n=5)
     assert ended(vote, "EEE??") is Ended.IDENTIFIED

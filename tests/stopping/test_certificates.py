@@ -165,11 +165,6 @@ def test_the_certificate_is_part_of_the_configuration() -> None:
         PipelineConfig.model_validate(body)
 
 
-def test_contracts_say_what_they_hold() -> None:
-    assert Contract(any_wrong=0.1).words() == "any label but the mode: at most 0.1 in all"
-    assert Label.SAFE in {said for (said, _), _ in DEFAULT_CONTRACT.pairs}
-
-
 def test_the_smallest_certificate_that_covers_a_budget_is_found() -> None:
     for contract in (DEFAULT_CONTRACT, Contract(any_wrong=0.01)):
         found = [find(contract, budget) for budget in (1, 100, 101, 150, 151, 300)]
@@ -216,29 +211,6 @@ def test_a_bound_leaves_room_for_rounding_and_nothing_is_cut_that_need_not_be() 
     bump = Patch(coefficients=np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]), corners=np.eye(3))
     cut = largest([bump], 0.0, most=3)  # its largest value is 0.5, in the middle of a side
     assert cut.reached <= 0.5 <= cut.bound < 1.0 + 1e-8 and cut.patches == 3
-
-
-def test_the_largest_value_at_a_corner_is_that_of_any_corner() -> None:
-    patches = [WHOLE, WHOLE.rotate(), WHOLE.rotate().rotate()]
-    assert [patch.largest_corner for patch in patches] == [6.0] * 3
-
-
-def test_a_turn_takes_each_coefficient_to_the_next_corner() -> None:
-    turned = WHOLE.rotate()
-    assert turned.coefficients.tolist() == [[6.0, 4.0, 1.0], [5.0, 2.0, 0.0], [3.0, 0.0, 0.0]]
-    assert turned.corners.tolist() == [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
-    assert turned.rotate().rotate().coefficients.tolist() == WHOLE.coefficients.tolist()
-
-
-def test_a_cut_averages_along_the_side_that_is_cut() -> None:
-    first, second = WHOLE.cut()
-    assert first.coefficients.tolist() == [[1.0, 3.0, 4.75], [4.0, 5.5, 0.0], [6.0, 0.0, 0.0]]
-    assert second.coefficients.tolist() == [[1.0, 2.0, 3.0], [3.0, 4.0, 0.0], [4.75, 0.0, 0.0]]
-    assert first.corners.tolist() == [[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]
-    assert second.corners.tolist() == [[0.5, 0.5, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
-    near_first, _ = WHOLE.cut(0.75)
-    assert near_first.corners[1].tolist() == [0.75, 0.25, 0.0]
-    assert near_first.coefficients[0, 2] == pytest.approx(0.75**2 * 6 + 2 * 0.75 * 0.25 * 5 + 0.25**2 * 3)
 
 
 @pytest.mark.parametrize("turns", [0, 1, 2])

@@ -29,9 +29,14 @@ from screening.stopping.theory import (
 )
 
 
-def test_algorithm_ones_radius() -> None:
-    assert algorithm_one_radius(24, 0.05) == pytest.approx(sqrt(log(4 * 3 * 24**2 / 0.05) / 48))
-    assert algorithm_one_radius(0, 0.05) == inf
+def test_nothing_drawn_tells_nothing_and_what_cannot_be_is_refused() -> None:
+    assert algorithm_one_radius(0, 0.05) == dkw_radius(0, 0.05) == dkw_label_radius(0, 0.05) == inf
+    assert information_bound((0.5, 0.5, 0.0), 0.05) == fixed_sample_size(0.0, 0.05) == inf
+    for delta in (0, 1, -1):
+        with pytest.raises(ValueError, match="delta"):
+            dkw_radius(10, delta)
+    with pytest.raises(ValueError, match="from 1"):
+        scheduled_delta(Schedule.HARMONIC, 0.05, 0)
 
 
 @pytest.mark.parametrize(("gap", "pulls", "calls"), [(0.5, 29.5, 90), (0.4, 46.1, 138)])
@@ -39,19 +44,13 @@ def test_the_papers_fixed_sample_size(gap: float, pulls: float, calls: int) -> N
     assert fixed_sample_size(gap, 0.05) == pytest.approx(2 * log(40) / gap**2)
     assert fixed_sample_size(gap, 0.05) == pytest.approx(pulls, abs=0.05)
     assert 3 * fixed_sample_size(gap, 0.05) == pytest.approx(calls, abs=2)  # the paper's ≈ 90 and ≈ 138 calls
-    assert fixed_sample_size(0.0, 0.05) == inf
 
 
 def test_the_time_uniform_rule_needs_more_than_the_fixed_sample_size() -> None:
     pulls = round(fixed_sample_size(0.5, 0.05))
+    assert algorithm_one_radius(pulls, 0.05) == pytest.approx(sqrt(log(4 * 3 * pulls**2 / 0.05) / (2 * pulls)))
     assert 2 * algorithm_one_radius(pulls, 0.05) > 0.5
     assert dkw_radius(pulls, 0.05) == pytest.approx(0.25, abs=0.005)  # n* is where ε = Δ/2
-
-
-def test_what_the_papers_proof_gives_is_twice_what_its_theorem_states() -> None:
-    assert dkw_radius(100, 0.05) == pytest.approx(sqrt(log(40) / 200))
-    assert dkw_label_radius(100, 0.05) == 2 * dkw_radius(100, 0.05)
-    assert dkw_radius(0, 0.05) == dkw_label_radius(0, 0.05) == inf
 
 
 @pytest.mark.parametrize(
@@ -71,10 +70,6 @@ def test_the_information_bound(p: tuple[float, ...], calls: float) -> None:
     to_tie = a * log(2 * a / (a + b)) + (b * log(2 * b / (a + b)) if b else 0)
     assert information_bound(p, 0.05) == pytest.approx((0.95 * log(19) + 0.05 * log(1 / 19)) / to_tie)
     assert information_bound(p, 0.05) == pytest.approx(calls, abs=0.05)
-
-
-def test_no_number_of_draws_tells_apart_equal_labels() -> None:
-    assert information_bound((0.5, 0.5, 0.0), 0.05) == inf
 
 
 @pytest.mark.parametrize(("successes", "draws"), [(0, 10), (1, 10), (5, 10), (10, 10), (3, 400), (399, 400)])
@@ -150,17 +145,6 @@ def test_wrong_commits_grow_with_the_cases_or_their_logarithm_or_stop() -> None:
 @pytest.mark.parametrize(("schedule", "share"), [("constant", 1), ("harmonic", 1 / 4), ("summable", 6 / pi**2 / 16)])
 def test_the_error_level_of_the_fourth_case(schedule: str, share: float) -> None:
     assert scheduled_delta(Schedule(schedule), 0.05, 4) == pytest.approx(0.05 * share)
-
-
-def test_cases_are_counted_from_one() -> None:
-    with pytest.raises(ValueError, match="from 1"):
-        scheduled_delta(Schedule.HARMONIC, 0.05, 0)
-
-
-@pytest.mark.parametrize("delta", [0, 1, -1])
-def test_a_level_outside_the_open_unit_interval_is_refused(delta: float) -> None:
-    with pytest.raises(ValueError, match="delta"):
-        dkw_radius(10, delta)
 
 
 # --- errors over many cases, simulated
