@@ -21,7 +21,7 @@ from storage.review import claims, inbox, ratings
 from storage.review.adjudication import has_asked
 from storage.review.claims import Claim, LeaseLost
 from storage.review.drafts import Note, notes
-from storage.review.evidence import CaseText, Evidence, NearText, Opened, open_named, open_next, reveal_evidence, show
+from storage.review.evidence import CaseText, Evidence, NearText, Shown, open_named, open_next, reveal_evidence, show
 from storage.review.queue import counts
 from storage.review.ratings import Rating, take_back
 from storage.review.standing import Place, Standing, standing
@@ -250,12 +250,13 @@ def uncover(here: Here, desk: Desk) -> Desk:
 
 
 def _with_text(here: Here, desk: Desk) -> Desk:
-    token = desk.claim.token if desk.claim else None
-    left = notes(here.db, here.by, desk.case_id, token)
     if desk.text is not None:
-        return replace(desk, left=left)
-    shown = show(here.db, here.by, desk.case_id, token)
-    return replace(desk, text=shown.text, near=shown.near, left=left)
+        return desk
+    return _with(desk, show(here.db, here.by, desk.case_id, desk.claim.token if desk.claim else None))
+
+
+def _with(desk: Desk, shown: Shown) -> Desk:
+    return replace(desk, text=shown.text, near=shown.near, left=shown.left)
 
 
 def take_next(here: Here, tiers: Collection[Tier] | None) -> Desk | None:
@@ -275,11 +276,7 @@ def _open_next(here: Here, tiers: Collection[Tier] | None) -> Desk | None:
         claim = claims.claim_next(here.db, here.by, here.lease, tiers, batch=here.batch)
         return None if claim is None else open_desk(here, claim)
     opened = open_next(here.db, here.by, here.lease, tiers, batch=here.batch)
-    return None if opened is None else _lay_out_opened(here, opened)
-
-
-def _lay_out_opened(here: Here, opened: Opened) -> Desk:
-    return replace(_lay_out(here, opened.claim), text=opened.text, left=opened.left, near=opened.near)
+    return None if opened is None else _with(_lay_out(here, opened[0]), opened[1])
 
 
 def _find_left_behind(here: Here) -> Claim | None:
@@ -296,7 +293,8 @@ def take(here: Here, case_id: str) -> None:
     if covers_texts():
         lay(open_desk(here, claims.claim(here.db, here.by, case_id, here.lease)))
     else:
-        lay(_lay_out_opened(here, open_named(here.db, here.by, case_id, here.lease)))
+        claim, shown = open_named(here.db, here.by, case_id, here.lease)
+        lay(_with(_lay_out(here, claim), shown))
 
 
 def save(here: Here, case_id: str, token: str, form: RatingForm, rating_id: str) -> None:

@@ -38,6 +38,7 @@ from storage.audit_log import append
 from storage.database import Database, record
 from storage.schema import Moment, audit_events, cases, inbox_entries, ratings, skips
 from storage.schema.review import LATER_READING
+from storage.visibility import has_rated
 
 LEASE = timedelta(minutes=15)
 """How long a claim lasts without a sign of activity."""
@@ -370,6 +371,16 @@ def holds(by: Acting, case_id: str, token: str) -> ColumnElement[bool]:
     return and_(
         _entry.case_id == case_id, _entry.lease_token == token, _entry.assignee == by.id, is_leased(by.now), is_open()
     )
+
+
+def require_text(conn: Connection, by: Acting, case_id: str, token: str | None) -> bool:
+    """Whether this person has read the case. Raises Forbidden unless they have, hold it by this token, or may see any
+    text.
+    """
+    rated = bool(conn.execute(select(has_rated(by.actor, literal(case_id)))).scalar())
+    mine = select(_entry.case_id).where(holds(by, case_id, token or ""))
+    require(by.actor, Action.VIEW_TEXT, by.id if rated or conn.execute(mine).first() is not None else None)
+    return rated
 
 
 def renew(db: Database, by: Acting, case_id: str, token: str, lease: timedelta = LEASE) -> Claim:

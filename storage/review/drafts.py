@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BindParameter, Connection, Select, String, and_, bindparam, delete, exists, insert, select
+from sqlalchemy import BindParameter, Connection, String, and_, bindparam, delete, exists, insert, select
 
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from storage.database import Database, insert_into, record
-from storage.review.claims import holds
-from storage.schema import accounts, case_notes, cases, drafts, inbox_entries, ratings
-from storage.visibility import has_rated, is_erased
+from storage.review.claims import require_text
+from storage.schema import accounts, case_notes, drafts, ratings
+from storage.visibility import is_erased
 
 OPINIONS = ("second_opinion",)
 """Kinds of notes that may give a reading away: shown only to whoever has read the case."""
@@ -49,23 +49,12 @@ def notes(db: Database, by: Acting, case_id: str, token: str | None = None) -> t
     case: a second reading is blind to the first.
     """
     with db.read() as conn:
-        rated = bool(conn.execute(select(has_rated(by.actor, cases.c.id)).where(cases.c.id == case_id)).scalar())
-        holding = (
-            token is not None and conn.execute(select(inbox_entries.c.case_id).where(holds(by, case_id, token))).first()
-        )
-        require(by.actor, Action.VIEW_TEXT, by.id if rated or holding else None)
-        return _notes(conn, case_id, _ALL if rated else _BLIND)
+        return notes_in(conn, case_id, rated=require_text(conn, by, case_id, token))
 
 
-def notes_of_unread(conn: Connection, case_id: str) -> tuple[Note, ...]:
-    """Those that a reader may see before their own reading, inside the caller's transaction, which knows that they may
-    see the text.
-    """
-    return _notes(conn, case_id, _BLIND)
-
-
-def _notes(conn: Connection, case_id: str, query: Select[Any]) -> tuple[Note, ...]:
-    rows = conn.execute(query, {"case": case_id}).all()
+def notes_in(conn: Connection, case_id: str, *, rated: bool) -> tuple[Note, ...]:
+    """As `notes`, inside the caller's transaction, which knows whether the reader has read the case."""
+    rows = conn.execute(_ALL if rated else _BLIND, {"case": case_id}).all()
     return tuple(record(Note, row, author_name=row.display_name or row.author) for row in rows)
 
 

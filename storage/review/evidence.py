@@ -1,6 +1,6 @@
 """What a person may see of one case: the text first; what the AI made of it, and the rest, after their own review."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,8 +15,19 @@ from screening.text.conversation import Thread, thread_of
 from storage.audit_log import append
 from storage.batches.case_texts import text_for_agents
 from storage.database import Database, record
-from storage.review.claims import LEASE, OPENED, Claim, claim_in, claim_next_in, is_leased, is_open, new_token, opened
-from storage.review.drafts import Note, notes_of_unread
+from storage.review.claims import (
+    LEASE,
+    OPENED,
+    Claim,
+    claim_in,
+    claim_next_in,
+    is_leased,
+    is_open,
+    new_token,
+    opened,
+    require_text,
+)
+from storage.review.drafts import Note, notes_in
 from storage.schema import (
     batches,
     case_errors,
@@ -25,7 +36,6 @@ from storage.schema import (
     inbox_entries,
     node_runs,
     pending_cases,
-    ratings,
     screenings,
 )
 from storage.visibility import reveal
@@ -100,41 +110,24 @@ def reveal_text(db: Database, by: Acting, case_id: str, token: str | None = None
     Each call is one view in the audit log. Raises Forbidden, KeyError for an unknown case.
     """
     with db.write() as conn:
-        require(by.actor, Action.VIEW_TEXT, by.id if owns_text(conn, by, case_id, token) else None)
-        return reveal_text_in(conn, by, case_id)
+        require_text(conn, by, case_id, token)
+        return _view_text(conn, by, case_id)
 
 
-def reveal_text_in(conn: Connection, by: Acting, case_id: str) -> CaseText:
-    """The same inside the caller's transaction, which knows that the actor may see it. Raises KeyError."""
-    found, entry = text_in(conn, case_id), inbox_entries.c
+def _view_text(conn: Connection, by: Acting, case_id: str) -> CaseText:
+    found, entry = _text(conn, case_id), inbox_entries.c
     theirs = entry.case_id == case_id, entry.assignee == by.id, is_leased(by.now), is_open()
     conn.execute(update(inbox_entries).where(*theirs).values(opened(by.now)))
     append(conn, by, "text_viewed", case_id, {})
     return found
 
 
-def text_in(conn: Connection, case_id: str) -> CaseText:
-    """The same without a line in the audit log, which the caller writes."""
+def _text(conn: Connection, case_id: str) -> CaseText:
+    """Without a line in the audit log, which the caller writes."""
     row = conn.execute(_TEXT, {"case": case_id}).first()
     if row is None:
         raise KeyError(case_id)
     return record(CaseText, row, case_id=case_id, thread=thread_of(row.turns))
-
-
-def owns_text(conn: Connection, by: Acting, case_id: str, token: str | None) -> bool:
-    """Whether the actor holds the case by this token, or has rated it."""
-    entry = inbox_entries.c
-    holding = select(entry.case_id).where(
-        entry.case_id == case_id,
-        entry.assignee == by.id,
-        entry.lease_token == token,
-        entry.assigned_until > by.now,
-        is_open(),
-    )
-    rated = select(ratings.c.id).where(ratings.c.case_id == case_id, ratings.c.reviewer == by.id)
-    return conn.execute(rated.limit(1)).first() is not None or (
-        token is not None and conn.execute(holding).first() is not None
-    )
 
 
 _SCREENED = (
@@ -303,18 +296,13 @@ def _text_parts(row: Any) -> dict[str, Part]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """The text of a case, and the same person's nearest texts in its file."""
+    """A case before its reader: the text, what readers before them ``left`` beside it, and the same person's nearest
+    texts in its file.
+    """
 
     text: CaseText
-    near: tuple[NearText, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opened(Shown):
-    """A case now held by its reader, and what readers before them left beside it."""
-
-    claim: Claim
     left: tuple[Note, ...]
+    near: tuple[NearText, ...]
 
 
 def open_next(
@@ -322,33 +310,30 @@ def open_next(
     by: Acting,
     lease: timedelta = LEASE,
     tiers: Collection[Tier] | None = None,
-    token: Callable[[], str] = new_token,
     batch: str | None = None,
-) -> Opened | None:
+) -> tuple[Claim, Shown] | None:
     """Take the next case, as `claims.claim_next` does, and show it. None where none is free. Raises Forbidden."""
     require(by.actor, Action.CLAIM_NEXT)
     require(by.actor, Action.VIEW_TEXT, by.id)
     with db.write() as conn:
-        claim = claim_next_in(conn, by, lease, tiers, token(), batch, OPENED)
-        return None if claim is None else _opened(conn, claim)
+        claim = claim_next_in(conn, by, lease, tiers, new_token(), batch, OPENED)
+        return None if claim is None else (claim, _shown(conn, _text(conn, claim.case_id), rated=False))
 
 
-def open_named(
-    db: Database, by: Acting, case_id: str, lease: timedelta = LEASE, token: Callable[[], str] = new_token
-) -> Opened:
+def open_named(db: Database, by: Acting, case_id: str, lease: timedelta = LEASE) -> tuple[Claim, Shown]:
     """Take a chosen case, as `claims.claim` does, and show it. Raises as that does."""
     with db.write() as conn:
-        return _opened(conn, claim_in(conn, by, case_id, lease, token(), OPENED))
-
-
-def _opened(conn: Connection, claim: Claim) -> Opened:
-    case_id = claim.case_id
-    text, near = text_in(conn, case_id), near_texts(conn, case_id)
-    return Opened(claim=claim, text=text, left=notes_of_unread(conn, case_id), near=near)
+        claim = claim_in(conn, by, case_id, lease, new_token(), OPENED)
+        return claim, _shown(conn, _text(conn, case_id), rated=False)
 
 
 def show(db: Database, by: Acting, case_id: str, token: str | None = None) -> Shown:
     """The same of a case that they hold (by the token), have rated, or may see. Raises Forbidden, KeyError."""
     with db.write() as conn:
-        require(by.actor, Action.VIEW_TEXT, by.id if owns_text(conn, by, case_id, token) else None)
-        return Shown(text=reveal_text_in(conn, by, case_id), near=near_texts(conn, case_id))
+        rated = require_text(conn, by, case_id, token)
+        return _shown(conn, _view_text(conn, by, case_id), rated=rated)
+
+
+def _shown(conn: Connection, text: CaseText, *, rated: bool) -> Shown:
+    left = notes_in(conn, text.case_id, rated=rated)
+    return Shown(text=text, left=left, near=near_texts(conn, text.case_id))

@@ -51,17 +51,6 @@ class DispositionNeeded(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Receipt:
-    """What a submit did. ``repeated`` is true when this submission had been stored before and nothing was added;
-    ``next`` is None then, since the case may have moved on.
-    """
-
-    rating_id: str
-    next: Next | None
-    repeated: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Rating:
     """One version of one person's reading. ``blind``: given before the engine's view was served."""
 
@@ -77,10 +66,14 @@ class Rating:
     at: datetime
 
 
-def submit_rating(db: Database, by: Acting, case_id: str, token: str, form: RatingForm, submission_id: str) -> Receipt:
-    """Store a reading by whoever holds the case, give the case back, and settle it, in one transaction.
+def submit_rating(
+    db: Database, by: Acting, case_id: str, token: str, form: RatingForm, submission_id: str
+) -> Next | None:
+    """Store a reading by whoever holds the case, give the case back, and settle it, in one transaction; returns what
+    happens to the case next.
 
-    ``submission_id`` (see `identifiers.new_id`) makes a repeated submit harmless: it becomes the rating's id.
+    ``submission_id`` (see `identifiers.new_id`) makes a repeated submit harmless: it becomes the rating's id. None
+    where it had been stored before and nothing was added, since the case may have moved on.
     Raises Forbidden, DispositionNeeded, and LeaseLost without the current token; the form is then kept as a draft
     unless it is too long.
     """
@@ -94,13 +87,15 @@ def submit_rating(db: Database, by: Acting, case_id: str, token: str, form: Rati
         raise
 
 
-def _submit(conn: Connection, by: Acting, case_id: str, token: str, form: RatingForm, submission_id: str) -> Receipt:
+def _submit(
+    conn: Connection, by: Acting, case_id: str, token: str, form: RatingForm, submission_id: str
+) -> Next | None:
     reading = conn.execute(
         update(inbox_entries).where(holds(by, case_id, token)).values(UNASSIGNED).returning(_entry.reading)
     ).scalar()
     if reading is None:
         if _is_stored(conn, by.actor, case_id, submission_id):
-            return Receipt(rating_id=submission_id, next=None, repeated=True)
+            return None
         raise LeaseLost("this case is not assigned to you any more; what you filled in is kept as a draft")
     _may_read(conn, by.actor, case_id, reading)
     _require_disposition(conn, case_id, form, settings := current_in(conn).settings)
@@ -110,7 +105,7 @@ def _submit(conn: Connection, by: Acting, case_id: str, token: str, form: Rating
     following = settle(conn, by, case_id, reading, form, settings)
     open_follow_up(conn, by, case_id, form.disposition)
     append(conn, by, "rated", case_id, {"rating": submission_id, "blind": blind, "next": following.value}, *_DECIDED)
-    return Receipt(rating_id=submission_id, next=following)
+    return following
 
 
 _DECIDED = (ratings, adjudications, inbox_entries)
@@ -138,8 +133,9 @@ def _may_read(conn: Connection, actor: Actor, case_id: str, reading: str) -> Non
         require(actor, Action.READ_SECOND, reader)
 
 
-def revise(db: Database, by: Acting, case_id: str, form: RatingForm, reason: str, submission_id: str) -> Receipt:
-    """A new version of the actor's own reading, usually after the reveal; the earlier versions stay.
+def revise(db: Database, by: Acting, case_id: str, form: RatingForm, reason: str, submission_id: str) -> Next | None:
+    """A new version of the actor's own reading, usually after the reveal; the earlier versions stay. Returns what
+    `submit_rating` does.
 
     No lease is needed for one's own reading. Raises Forbidden when they have none, ReasonNeeded, DispositionNeeded, and
     NotAvailable when what the case held was deleted.
@@ -151,7 +147,7 @@ def revise(db: Database, by: Acting, case_id: str, form: RatingForm, reason: str
         before = _last(conn, by.actor, case_id)
         require(by.actor, Action.RATE, None if before is None else before.reviewer)
         if _is_stored(conn, by.actor, case_id, submission_id):
-            return Receipt(rating_id=submission_id, next=None, repeated=True)
+            return None
         if is_erased(conn, case_id):
             raise NotAvailable("what this case held was deleted: its reviews stay as they are")
         settings, was = current_in(conn).settings, RatingLabel(before.label)
@@ -162,7 +158,7 @@ def revise(db: Database, by: Acting, case_id: str, form: RatingForm, reason: str
         following = resettle(conn, by, case_id, form, was, reason.strip(), settings)
         open_follow_up(conn, by, case_id, form.disposition)
         append(conn, by, "revised", case_id, {"rating": submission_id, "next": following.value}, *_DECIDED)
-    return Receipt(rating_id=submission_id, next=following)
+    return following
 
 
 def _last(conn: Connection, actor: Actor, case_id: str) -> Any:

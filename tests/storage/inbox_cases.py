@@ -14,7 +14,8 @@ from storage.batches.counts import Kind, add_kinds
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.review import claims, inbox
-from storage.review.ratings import Receipt, submit_rating
+from storage.review.adjudication import Next
+from storage.review.ratings import submit_rating
 from storage.schema import accounts, batches, cases, configurations, inbox_entries, node_runs, screenings
 from storage.settings_store import SiteSettings
 from tests.databases import write
@@ -182,7 +183,7 @@ def form(label: RatingLabel | str = "unsafe", certainty: int = 4, **fields: obje
 
 def read(
     db: Database, who: Actor, filled: RatingForm, letter: str, now: datetime = NOW, *, ask: bool = False
-) -> Receipt:
+) -> Next | None:
     """This person reads the next case, and asks for a second opinion first where that is wanted."""
     claim = claims.claim_next(db, who.at(now))
     assert claim is not None

@@ -202,11 +202,11 @@ class Inbox(RuleBasedStateMachine):
             return
         by, name, filled = self._who(who).at(self.now), self._id(), form(label, certainty)
         try:
-            receipt = submit_rating(self.db, by, held.case_id, held.token, filled, name)
+            following = submit_rating(self.db, by, held.case_id, held.token, filled, name)
         except REFUSED:
             return
-        assert not receipt.repeated
-        assert submit_rating(self.db, by, held.case_id, held.token, filled, name).repeated
+        assert following is not None
+        assert submit_rating(self.db, by, held.case_id, held.token, filled, name) is None
         stored = self.db.rows(select(ratings).where(ratings.c.id == name))
         assert [(row.label, row.certainty, row.reviewer) for row in stored] == [(label, certainty, who.id)]
 
@@ -231,7 +231,7 @@ class Inbox(RuleBasedStateMachine):
                 revise(self.db, by, case_id, form(label, certainty), "read again", name)
             except REFUSED:
                 return
-            assert revise(self.db, by, case_id, form(label, certainty), "read again", name).repeated
+            assert revise(self.db, by, case_id, form(label, certainty), "read again", name) is None
 
     @rule(who=st.sampled_from([SENIOR, HELEN]), label=labels, pick=picks)
     def decide_as_a_senior(self, who: Actor, label: str, pick: int) -> None:

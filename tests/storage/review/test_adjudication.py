@@ -80,13 +80,13 @@ def play(db: Database, case_id: str, script: str) -> Next:
         if "sees" in words:
             reveal_evidence(db, by, case_id)
         elif "revises" in words:
-            following = revise(db, by, case_id, filled, "read again", letter * 32).next or following
+            following = revise(db, by, case_id, filled, "read again", letter * 32) or following
         elif "decides" in words:
             adjudicate(db, by, case_id, RatingLabel(label), "why")
         elif "amends" in words:
             amend(db, by, case_id, RatingLabel(label), "why", reveal_versions(db, by, case_id)[-1].version)
         else:
-            following = read_next(db, PEOPLE[name], filled, letter, at, ask=ask).next or following
+            following = read_next(db, PEOPLE[name], filled, letter, at, ask=ask) or following
     return following
 
 
@@ -173,7 +173,7 @@ def test_a_rule_asks_for_another_review(
 ) -> None:
     site(db, SILENT.model_copy(update={"second_reading_rules": rules}))
     fill(db)
-    assert read_next(db, ANN, filled, "a").next is (ANOTHER if due else CLOSED)
+    assert read_next(db, ANN, filled, "a") is (ANOTHER if due else CLOSED)
 
 
 @pytest.mark.parametrize(
@@ -205,9 +205,9 @@ def test_what_contradicts_priority_ai_or_text_is_never_one_persons_word_alone(
         inbox.decline(db, BO.at(NOW), held.case_id, held.token)
     if afterthought:
         read_next(db, ANN, form("insufficient_information", 5), "a")
-        following = revise(db, ANN.at(later(1)), case_id, form(label, 5), "read again", "b" * 32).next
+        following = revise(db, ANN.at(later(1)), case_id, form(label, 5), "read again", "b" * 32)
     else:
-        following = read_next(db, ANN, form(label, 5), "a").next
+        following = read_next(db, ANN, form(label, 5), "a")
     waits = doubtful and others == "another"
     assert following is (ANOTHER if waits else CLOSED)
     assert requests(db) == (BY_RULE if waits else [])
@@ -223,8 +223,8 @@ def test_a_site_with_one_reviewer_is_not_left_waiting_but_for_what_was_asked_for
     """A second review that was only drawn at random is dropped."""
     site(db, SiteSettings(second_reading_rate=1.0), (ANN, ADMIN, RESEARCHER))
     _, asked = fill(db, [Tier.P1, Tier.P2])
-    assert read_next(db, ANN, form("safe", 5), "a").next is CLOSED
-    assert read_next(db, ANN, form(), "b", ask=True).next is ANOTHER
+    assert read_next(db, ANN, form("safe", 5), "a") is CLOSED
+    assert read_next(db, ANN, form(), "b", ask=True) is ANOTHER
     assert counts(db, ANN.at(NOW)).by_state[State.READ] == 1
     assert adjudicate(db, SENIOR.at(NOW), asked, UNSAFE, "nobody else today").method is Method.SENIOR
 
@@ -232,7 +232,7 @@ def test_a_site_with_one_reviewer_is_not_left_waiting_but_for_what_was_asked_for
 def test_the_sampling_coin_belongs_to_the_case_and_comes_up_at_its_rate(db: Database) -> None:
     site(db, SiteSettings(second_reading_rate=0.5, second_reading_rules=()))
     ids = fill(db, [Tier.P2] * 12)
-    nexts = [read_next(db, ANN, form(), f"{number:x}").next for number in range(12)]
+    nexts = [read_next(db, ANN, form(), f"{number:x}") for number in range(12)]
     drawn = [second_reading_coin(case_id) < 0.5 for case_id in ids]
     assert nexts == [ANOTHER if each else CLOSED for each in drawn]
     assert requests(db) == [("sampled", SYSTEM.id)] * sum(drawn)

@@ -41,7 +41,7 @@ def test_the_nearest_are_shown_in_the_order_of_the_file(db: Database) -> None:
 def test_a_group_of_topics_is_not_a_person(db: Database, column: str | None, shown: int) -> None:
     ids = _of_people(db, "aa", column)
     opened = open_next(db, ANN.at(NOW))
-    assert opened is not None and len(opened.near) == shown
+    assert opened is not None and len(opened[1].near) == shown
     assert db.value(select(inbox_entries.c.first_opened_at).where(inbox_entries.c.case_id == ids[1])) is None, (
         "no look at its own case"
     )
