@@ -13,15 +13,13 @@ from jobs.agents import Agents
 from jobs.model_health import Preflights
 from jobs.patience import held, pause_after, retry_in_thread
 from screening.pipeline.draws import Bill, Draw, DrawRequest, DrawSource, LabelDistribution, SamplerError, Usage
-from screening.pipeline.engine import DistributionSource, Screening, guard_for, screen
+from screening.pipeline.engine import DistributionSource, guard_for, screen
 from screening.review.actors import SYSTEM
 from storage.batches.batch_state import Caps
-from storage.batches.configurations import Configuration
 from storage.batches.counts import Totals
 from storage.batches.screenings import CaseForScreening
 from storage.database import Database
-from storage.research.comparing import Compared, Due, UnreadableComparison, keep_compared, lose_calls, next_due
-from storage.research.comparisons import end_comparison
+from storage.research.comparisons import end_comparison, keep_compared, lose_calls, next_due
 from storage.settings_store import is_stopped
 
 AT_ONCE = 4
@@ -65,24 +63,21 @@ class ComparisonRunner:
             return 0
         async with held(self.db, DUTY, self.worker, self.clock) as mine:
             due = await self._due() if mine else None  # read again, now that no other worker can change it
-            return 0 if due is None else await self._compare_all(due)
+            return 0 if due is None else await self._compare_all(*due)
 
-    async def _due(self) -> Due | None:
+    async def _due(self) -> tuple[str, Caps, Totals, tuple[CaseForScreening, ...]] | None:
         now = time.monotonic()
         put_off = [case for case, (_, until) in self._failed.items() if until > now]
-        try:
-            return await retry_in_thread(next_due, self.db, AT_ONCE, put_off)
-        except UnreadableComparison as found:  # it would hold up all that begin after it
-            by, why = SYSTEM.at(self.clock()), "configuration_unreadable"
-            await retry_in_thread(end_comparison, self.db, by, found.comparison_id, why)
-            return await self._due()
+        return await retry_in_thread(next_due, self.db, SYSTEM.at(self.clock()), AT_ONCE, put_off)
 
-    async def _compare_all(self, due: Due) -> int:
-        purse = _Purse(caps=due.caps, totals=due.totals)
-        if (reached := purse.caps.reached_cap(purse.totals)) is not None:
-            await retry_in_thread(end_comparison, self.db, SYSTEM.at(self.clock()), due.comparison_id, reached)
+    async def _compare_all(
+        self, comparison_id: str, caps: Caps, totals: Totals, cases: Sequence[CaseForScreening]
+    ) -> int:
+        purse = _Purse(caps=caps, totals=totals)
+        if (reached := caps.reached_cap(totals)) is not None:
+            await retry_in_thread(end_comparison, self.db, SYSTEM.at(self.clock()), comparison_id, reached)
             return 0
-        each = (self._compare(due.comparison_id, case, purse) for case in due.cases)
+        each = (self._compare(comparison_id, case, purse) for case in cases)
         kept = await asyncio.gather(*each, return_exceptions=True)  # a shutdown waits until each has counted its calls
         for failed in (one for one in kept if isinstance(one, BaseException)):
             raise failed
@@ -112,27 +107,21 @@ class ComparisonRunner:
         if self.preflights is not None:
             await self.preflights.require(case.configuration, case.seed)
         found = await screen(case.text, guard_for(case.flags), case.pipeline, metered)
-        made = Compared(
-            comparison_id=comparison_id,
-            case_id=case.case_id,
-            found=found,
-            cost_usd=self._cost(case.configuration, found),
-            seconds=time.monotonic() - begun,
-        )
-        return await retry_in_thread(self._keep, made, metered)
+        costs = [self.agents.cost_usd(case.configuration, run.usage, run.node) for run in found.runs]
+        cost = None if None in costs else sum(one or 0.0 for one in costs)
+        seconds = time.monotonic() - begun
 
-    def _keep(self, made: Compared, metered: "_Metered") -> bool:
-        kept = keep_compared(self.db, made, self.clock())
-        metered.unkept -= made.found.calls  # they are in the tables, whoever stops waiting for this
-        return kept
+        def keep() -> bool:
+            now = self.clock()
+            kept = keep_compared(self.db, comparison_id, case.case_id, found, now, cost_usd=cost, seconds=seconds)
+            metered.unkept -= found.calls  # they are in the tables, whoever stops waiting for this
+            return kept
+
+        return await retry_in_thread(keep)
 
     def _put_off(self, case_id: str) -> None:
         times = self._failed.get(case_id, (0, 0.0))[0]
         self._failed[case_id] = times + 1, time.monotonic() + pause_after(times, AGAIN_AFTER_S, 64 * AGAIN_AFTER_S)
-
-    def _cost(self, configuration: Configuration, found: Screening) -> float | None:
-        costs = [self.agents.cost_usd(configuration, run.usage, run.node) for run in found.runs]
-        return None if None in costs else sum(one or 0.0 for one in costs)
 
 
 @dataclass(slots=True, kw_only=True)

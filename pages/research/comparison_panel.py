@@ -26,7 +26,6 @@ from storage.database import Database
 from storage.research.comparisons import (
     Comparison,
     Pair,
-    Trial,
     begin_comparison,
     end_comparison,
     list_comparisons,
@@ -106,7 +105,9 @@ def _begin(db: Database, person: Actor, pipelines: Mapping[str, PipelineConfig])
     st.caption(f"At the worst {int(most) * worst:,} calls; they are paid like any others.")
     known = known_models_or_refuse(pipelines[name])
     if st.button("Compare", icon=":material/compare_arrows:", key="compare_begin", disabled=not known):
-        begin_comparison(db, person.at(context.now()), batch.id, trial_of(db, pipelines, name, int(most), caps))
+        version = save_configuration(db, context.configuration(pipelines[name]), context.now())
+        by = person.at(context.now())
+        begin_comparison(db, by, batch.id, configuration=version, name=name, most_cases=int(most), caps=caps)
         st.rerun()
 
 
@@ -118,12 +119,6 @@ def choose_caps(key: str) -> Caps:
     cost = right.number_input("Cost limit (USD)", min_value=0.01, value=None, placeholder="none",
                               key=f"{key}_max_cost")  # fmt: skip
     return Caps(max_calls=calls, max_cost_usd=cost)
-
-
-def trial_of(db: Database, pipelines: Mapping[str, PipelineConfig], name: str, most: int, caps: Caps) -> Trial:
-    """What is to be tried, with its configuration kept."""
-    version = save_configuration(db, context.configuration(pipelines[name]), context.now())
-    return Trial(configuration=version, name=name, most_cases=most, caps=caps)
 
 
 def _show(db: Database, person: Actor, one: Comparison) -> None:
@@ -156,8 +151,6 @@ def _end_words(one: Comparison, why: str, *, may: bool) -> str:
     said = f"It ended: {_why_ended(why)}."
     if why in CAP_REACHED:
         return f"{said} It stays ended; begin it again with another cap."
-    if one.begun_anew:
-        return f"{said} It stays ended: the same was begun anew."
     if (first := FIRST_STEPS.get(why)) is None:
         return said
     if not one.may_go_on:

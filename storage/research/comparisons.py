@@ -1,7 +1,9 @@
-"""A second pipeline on the same cases. It decides nothing and opens nothing in the inbox."""
+"""A second pipeline on the same cases: what is tried, the next cases for the worker, and what came of them. It decides
+nothing and opens nothing in the inbox.
+"""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -12,9 +14,7 @@ from sqlalchemy import (
     Row,
     ScalarSelect,
     Select,
-    and_,
     case,
-    exists,
     func,
     insert,
     or_,
@@ -23,15 +23,22 @@ from sqlalchemy import (
     update,
 )
 
+from screening.pipeline.draws import Usage
+from screening.pipeline.engine import Screening
 from screening.review.actors import SYSTEM, Acting, Actor
 from screening.review.policy import Action, is_allowed, require
 from storage.audit_log import append
 from storage.batches.batch_state import CAP_REACHED, Caps
+from storage.batches.configurations import UnreadableConfiguration, load_configuration
 from storage.batches.counts import Totals
-from storage.database import Database, record
+from storage.batches.screenings import CaseForScreening, case_of
+from storage.database import Database, insert_once, record
 from storage.identifiers import new_id
 from storage.schema import batches, cases, comparison_outcomes, comparisons, node_runs, screenings
 from storage.visibility import accepted_label, hidden_from, was_erased
+
+NO_CAPS = Caps()
+_MAY_BE_RESUMED = comparisons.c.ended_why.not_in(CAP_REACHED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +56,6 @@ class Comparison:
     totals: Totals
     created_at: datetime
     ended_why: str | None
-    begun_anew: bool = False
-    """Another one tries the same."""
 
     @property
     def running(self) -> bool:
@@ -59,9 +64,8 @@ class Comparison:
 
     @property
     def may_go_on(self) -> bool:
-        """Whether it ended before it had all its cases and may be resumed: not at a cap, not begun anew."""
-        ended = self.ended_why is not None and self.ended_why not in CAP_REACHED
-        return ended and not self.begun_anew and self.done < self.of
+        """Whether it ended before it had all its cases and may be resumed: not at a cap."""
+        return self.ended_why is not None and self.ended_why not in CAP_REACHED and self.done < self.of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,47 +92,44 @@ class Pair:
     hidden: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
-    """What is to be tried: a kept configuration under a name, on at most so many cases, within these caps."""
-
-    configuration: str
-    name: str
-    most_cases: int
-    caps: Caps = field(default_factory=Caps)
-
-
-def begin_comparison(db: Database, by: Acting, batch_id: str, trial: Trial) -> str:
-    """Try it on a batch's settled cases; the worker does the rest. The same again gives the one that there is, with the
-    caps given last, until that has all its cases; one that may go on goes on. Raises Forbidden.
+def begin_comparison(
+    db: Database,
+    by: Acting,
+    batch_id: str,
+    *,
+    configuration: str,
+    name: str,
+    most_cases: int,
+    caps: Caps = NO_CAPS,
+) -> str:
+    """Try a kept configuration under a name on at most so many of a batch's settled cases; the worker does the rest.
+    The same configuration again gives the one that there is, with the caps and the number of cases given last, until
+    that has all its cases or reached a cap: nothing is paid twice. Raises Forbidden.
     """
     require(by.actor, Action.CREATE_BATCH)
     require(by.actor, Action.VIEW_RESULTS)
-    with db.write() as conn:
-        return _begin(conn, by, trial, batch_id)
-
-
-def _begin(conn: Connection, by: Acting, trial: Trial, batch_id: str) -> str:
-    tried = {"configuration": trial.configuration, "name": trial.name, "most_cases": trial.most_cases}
-    wanted = {"batch_id": batch_id, **tried}
-    caps = {"max_calls": trial.caps.max_calls, "max_cost_usd": trial.caps.max_cost_usd}
     kept = select(func.count()).where(comparison_outcomes.c.comparison_id == comparisons.c.id).scalar_subquery()
-    goes_on = or_(comparisons.c.ended_at.is_(None), _may_be_resumed()), kept < comparisons.c.most_cases
-    same = select(comparisons.c.id).filter_by(**wanted).where(*goes_on)
-    if (found := conn.execute(same.order_by(comparisons.c.ended_at.is_(None).desc())).scalar()) is not None:
-        _resume(conn, by, str(found))
-        _change_caps(conn, by, str(found), caps)
-        return str(found)
-    row: dict[str, Any] = {"id": new_id(by.now), "created_by": by.id, "created_at": by.now, **wanted}
-    conn.execute(insert(comparisons).values(row | caps))
-    append(conn, by, "comparison_begun", str(row["id"]), {"batch_id": batch_id, "cases": trial.most_cases})
-    return str(row["id"])
+    same = select(comparisons.c.id, kept.label("kept")).filter_by(batch_id=batch_id, configuration=configuration)
+    goes_on = or_(comparisons.c.ended_at.is_(None), _MAY_BE_RESUMED)
+    lacks_cases = or_(kept < comparisons.c.most_cases, kept < most_cases)
+    newest = same.where(goes_on, lacks_cases).order_by(comparisons.c.created_at.desc())
+    limits = {"most_cases": most_cases, "max_calls": caps.max_calls, "max_cost_usd": caps.max_cost_usd}
+    with db.write() as conn:
+        if (found := conn.execute(newest).first()) is not None:
+            _resume(conn, by, found.id)
+            _change_limits(conn, by, found.id, limits | {"most_cases": max(most_cases, found.kept)})
+            return str(found.id)
+        comparison_id = new_id(by.now)
+        row = {"id": comparison_id, "batch_id": batch_id, "configuration": configuration, "name": name, **limits}
+        conn.execute(insert(comparisons).values(**row, created_by=by.id, created_at=by.now))
+        append(conn, by, "comparison_begun", comparison_id, {"batch_id": batch_id, "cases": most_cases})
+        return comparison_id
 
 
-def _change_caps(conn: Connection, by: Acting, comparison_id: str, caps: Mapping[str, Any]) -> None:
-    differs = or_(*(comparisons.c[name].is_distinct_from(cap) for name, cap in caps.items()))
-    if conn.execute(update(comparisons).where(comparisons.c.id == comparison_id, differs).values(caps)).rowcount:
-        append(conn, by, "comparison_capped", comparison_id, dict(caps))
+def _change_limits(conn: Connection, by: Acting, comparison_id: str, limits: dict[str, Any]) -> None:
+    differs = or_(*(comparisons.c[name].is_distinct_from(limit) for name, limit in limits.items()))
+    if conn.execute(update(comparisons).where(comparisons.c.id == comparison_id, differs).values(limits)).rowcount:
+        append(conn, by, "comparison_capped", comparison_id, limits)
 
 
 def end_comparison(db: Database, by: Acting, comparison_id: str, why: str) -> None:
@@ -141,7 +142,7 @@ def end_comparison(db: Database, by: Acting, comparison_id: str, why: str) -> No
 
 def resume_comparison(db: Database, by: Acting, comparison_id: str) -> bool:
     """Go on with the cases that one which was stopped, or ended by a fault, does not have yet; whether it was so. One
-    that reached a cap stays ended, and so does one that was begun anew. Raises Forbidden.
+    that reached a cap stays ended. Raises Forbidden.
     """
     require(by.actor, Action.CREATE_BATCH)
     require(by.actor, Action.VIEW_RESULTS)
@@ -149,20 +150,8 @@ def resume_comparison(db: Database, by: Acting, comparison_id: str) -> bool:
         return _resume(conn, by, comparison_id)
 
 
-def _may_be_resumed() -> ColumnElement[bool]:
-    return and_(comparisons.c.ended_why.not_in(CAP_REACHED), ~_is_begun_anew())
-
-
-def _is_begun_anew() -> ColumnElement[bool]:
-    """Whether another one that has not ended tries the same on at least as many texts: both would be paid."""
-    other = comparisons.alias()
-    same = (other.c[name] == comparisons.c[name] for name in ("batch_id", "configuration"))
-    lasts = other.c.ended_at.is_(None), other.c.most_cases >= comparisons.c.most_cases
-    return exists().where(*same, *lasts, other.c.id != comparisons.c.id).correlate(comparisons)
-
-
 def _resume(conn: Connection, by: Acting, comparison_id: str) -> bool:
-    ended = update(comparisons).where(comparisons.c.id == comparison_id, _may_be_resumed())
+    ended = update(comparisons).where(comparisons.c.id == comparison_id, _MAY_BE_RESUMED)
     if not conn.execute(ended.values(ended_at=None, ended_why=None)).rowcount:
         return False
     append(conn, by, "comparison_resumed", comparison_id, {})
@@ -178,23 +167,29 @@ def _end(conn: Connection, by: Acting, comparison_id: str, why: str) -> None:
 def list_comparisons(db: Database, actor: Actor) -> tuple[Comparison, ...]:
     """All comparisons, the newest first, for those who may see results or decide what is put in force."""
     _require_figures(actor)
-    more = _count_settled().label("settled"), _is_begun_anew().label("begun_anew")
-    query = select(comparisons, batches.c.name.label("batch_name"), *more)
+    query = select(comparisons, batches.c.name.label("batch_name"), _count_settled().label("settled"))
     joined = query.join(batches, batches.c.id == comparisons.c.batch_id).order_by(comparisons.c.created_at.desc())
     with db.read() as conn:
-        spent = spendings(conn)
-        return tuple(_comparison(row, spent.get(row.id, Totals())) for row in conn.execute(joined))
+        spent = _spendings(conn)
+        return tuple(_comparison(row, spent[row.id]) for row in conn.execute(joined))
 
 
 def _count_settled() -> ScalarSelect[int]:
     """How many of its batch's cases a comparison has, or may yet have: not what was erased before it came to it."""
-    one, theirs = comparison_outcomes.c, screenings.c
-    compared = exists().where(one.comparison_id == comparisons.c.id, one.case_id == theirs.case_id)
+    theirs = screenings.c
     query = select(func.count()).select_from(screenings).where(theirs.batch_id == comparisons.c.batch_id)
+    compared = _compared(comparisons.c.id, theirs.case_id)
     return query.where(or_(~was_erased(theirs.case_id), compared)).correlate(comparisons).scalar_subquery()
 
 
-def spendings(conn: Connection) -> dict[str, Totals]:
+def _compared(comparison_id: Any, case_id: Any) -> ColumnElement[bool]:
+    kept = select(comparison_outcomes.c.case_id).where(
+        comparison_outcomes.c.comparison_id == comparison_id, comparison_outcomes.c.case_id == case_id
+    )
+    return kept.exists()
+
+
+def _spendings(conn: Connection) -> dict[str, Totals]:
     """What each comparison has cost so far; ``accepted`` counts its cases."""
     one = comparison_outcomes.c
     columns = (
@@ -286,3 +281,79 @@ def _comparison(row: Row[Any], spent: Totals) -> Comparison:
         caps=Caps(max_calls=row.max_calls, max_cost_usd=row.max_cost_usd),
         totals=spent,
     )
+
+
+def next_due(
+    db: Database, by: Acting, limit: int, put_off: Collection[str] = ()
+) -> tuple[str, Caps, Totals, tuple[CaseForScreening, ...]] | None:
+    """The oldest comparison that has further cases: its id, its caps, what it has cost so far, and the next cases
+    without those that are ``put_off``; None without any. One whose pipeline this version can't read ends: it would hold
+    up all that begin after it.
+    """
+    with db.read() as conn:
+        spent = _spendings(conn)
+        running = select(comparisons).where(comparisons.c.ended_at.is_(None)).order_by(comparisons.c.created_at)
+        for one in conn.execute(running).all():
+            left = min(limit, one.most_cases - spent[one.id].accepted)
+            if left > 0 and (rows := conn.execute(_cases_to_screen(one, put_off).limit(left)).all()):
+                break
+        else:
+            return None
+    try:
+        configuration = load_configuration(db, one.configuration)
+    except UnreadableConfiguration:
+        end_comparison(db, by, one.id, "configuration_unreadable")
+        return next_due(db, by, limit, put_off)
+    caps = Caps(max_calls=one.max_calls, max_cost_usd=one.max_cost_usd)
+    return one.id, caps, spent[one.id], tuple(case_of(row, configuration) for row in rows)
+
+
+def _cases_to_screen(one: Row[Any], put_off: Collection[str]) -> Select[Any]:
+    """Settled cases that the comparison has not screened yet: in the file's order. What was erased is not asked of
+    anybody.
+    """
+    query = select(cases, batches.c.seed, batches.c.kind).join(batches, batches.c.id == cases.c.batch_id)
+    left = ~_compared(one.id, cases.c.id), ~was_erased(cases.c.id), cases.c.id.not_in(put_off)
+    settled = query.join(screenings, screenings.c.case_id == cases.c.id).where(*left)
+    return settled.where(cases.c.batch_id == one.batch_id).order_by(cases.c.row)
+
+
+def keep_compared(
+    db: Database,
+    comparison_id: str,
+    case_id: str,
+    found: Screening,
+    now: datetime,
+    *,
+    cost_usd: float | None,
+    seconds: float,
+) -> bool:
+    """Store once what the second pipeline made of a case, at what cost (None: unknown) and in how many seconds; returns
+    whether it was the first. The cost of a second result is counted as lost.
+    """
+    usage = sum((run.usage for run in found.runs), Usage())
+    row = {
+        "comparison_id": comparison_id,
+        "case_id": case_id,
+        "outcome": found.outcome.value,
+        "node": found.node,
+        "reason": found.reason.value,
+        "calls": found.calls,
+        "tokens": usage.input_tokens + usage.output_tokens,
+        "cost_usd": cost_usd,
+        "seconds": seconds,
+        "draws": {f"{run.node}/{run.variant}": run.codes for run in found.runs},
+        "at": now,
+    }
+    with db.write() as conn:
+        kept = insert_once(conn, comparison_outcomes, row)
+    if not kept:
+        lose_calls(db, comparison_id, found.calls)
+    return kept
+
+
+def lose_calls(db: Database, comparison_id: str, calls: int) -> None:
+    """Count calls that were paid for but led to no outcome: they count towards the caps."""
+    more = update(comparisons).where(comparisons.c.id == comparison_id)
+    with db.write() as conn:
+        conn.execute(more.values(lost_calls=comparisons.c.lost_calls + calls))

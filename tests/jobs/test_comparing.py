@@ -23,12 +23,11 @@ from storage.batches.batch_state import Caps
 from storage.batches.configurations import save_configuration
 from storage.batches.costs import daily_costs
 from storage.database import Database
-from storage.research.comparing import next_due
 from storage.research.comparisons import (
-    Trial,
     begin_comparison,
     end_comparison,
     list_comparisons,
+    next_due,
     paired_outcomes,
     resume_comparison,
 )
@@ -60,8 +59,8 @@ def _begin(
 ) -> str:
     second = configuration(settings, Agents(settings), preset(rule))
     version = save_configuration(db, second, system_clock())
-    trial = Trial(configuration=version, name="paper", most_cases=most, caps=caps or Caps())
-    return begin_comparison(db, LOCAL_USER.at(system_clock()), batch_id, trial)
+    by, caps = LOCAL_USER.at(system_clock()), caps or Caps()
+    return begin_comparison(db, by, batch_id, configuration=version, name="paper", most_cases=most, caps=caps)
 
 
 async def test_a_shadow_run_changes_nothing_but_its_own_tables(db: Database) -> None:
@@ -105,9 +104,9 @@ async def test_what_was_erased_is_not_asked_of_a_second_pipeline(db: Database) -
     _begin(db, settings, batch_id)
     comparing = _comparing(db, settings)
     assert await comparing.round() == 4
-    (done, *_), left = db.values(select(comparison_outcomes.c.case_id)), next_due(db, 1)
+    (done, *_), left = db.values(select(comparison_outcomes.c.case_id)), next_due(db, LOCAL_USER.at(system_clock()), 1)
     assert left is not None
-    for case_id in (done, left.cases[0].case_id):
+    for case_id in (done, left[3][0].case_id):
         erase(db, LOCAL_USER.at(system_clock()), Selection(by=By.CASE, value=case_id), "asked for by the author")
     while await comparing.round():
         pass
@@ -177,18 +176,18 @@ async def test_what_was_stopped_goes_on_when_it_is_begun_again_and_is_not_paid_t
     assert [(one.id, one.running) for one in list_comparisons(db, LOCAL_USER)] == [(first, True)]
 
 
-async def test_what_was_begun_anew_does_not_go_on_beside_it(db: Database) -> None:
-    """Of an earlier version, which did not go on with what ended: pressed now, both would be paid."""
+async def test_what_is_begun_with_more_texts_is_the_same_one_and_pays_for_the_further_ones_alone(db: Database) -> None:
     settings = Settings(_env_file=None, sampler="simulated")
     batch_id = await screened(db, 12)
-    first = _begin(db, settings, batch_id, most=10)
-    second = _begin(db, settings, batch_id, most=11)
+    first = _begin(db, settings, batch_id, most=3)
+    comparing = _comparing(db, settings)
+    assert (await comparing.round(), await comparing.round()) == (3, 0)
     end_comparison(db, LOCAL_USER.at(system_clock()), first, "stopped")
-    found = {one.id: one for one in list_comparisons(db, LOCAL_USER)}
-    assert (found[first].begun_anew, found[first].may_go_on, found[second].begun_anew) == (True, False, False)
-    assert not resume_comparison(db, LOCAL_USER.at(system_clock()), first)
-    end_comparison(db, LOCAL_USER.at(system_clock()), second, "stopped")
-    assert resume_comparison(db, LOCAL_USER.at(system_clock()), first)
+    assert _begin(db, settings, batch_id, most=5) == first
+    assert (await comparing.round(), await comparing.round()) == (2, 0)
+    assert _begin(db, settings, batch_id, most=5) != first, "it has all its cases: this is another one"
+    found = {one.id: (one.done, one.of, one.may_go_on) for one in list_comparisons(db, LOCAL_USER)}
+    assert found.pop(first) == (5, 5, False) and list(found.values()) == [(0, 5, False)]
 
 
 async def test_after_a_worker_that_was_killed_another_compares_soon(db: Database) -> None:
@@ -326,5 +325,5 @@ async def test_attempts_that_had_to_be_made_again_count_beside_the_calls(db: Dat
 
 def test_readers_cannot_begin_one(db: Database) -> None:
     with pytest.raises(Forbidden):
-        begin_comparison(db, ANN.at(system_clock()), "x", Trial(configuration="y", name="z", most_cases=1))
+        begin_comparison(db, ANN.at(system_clock()), "x", configuration="y", name="z", most_cases=1)
     assert db.value(select(func.count()).select_from(metadata.tables["comparisons"])) == 0

@@ -1,6 +1,7 @@
 """A comparison that ended says in words why, who can mend that, and goes on at a press where it can."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from sqlalchemy import func, select
@@ -16,7 +17,7 @@ from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.settings import Settings
 from storage.batches.configurations import save_configuration
 from storage.database import Database
-from storage.research.comparisons import Trial, begin_comparison, end_comparison, list_comparisons, paired_outcomes
+from storage.research.comparisons import begin_comparison, end_comparison, list_comparisons, paired_outcomes
 from storage.schema import inbox_entries
 from storage.visibility import choose_hiding
 from tests.jobs.running import screened
@@ -30,8 +31,8 @@ def ended(db: Database, why: str) -> None:
     """A comparison that the worker gave up before its first text."""
     settings = Settings(_env_file=None, sampler="simulated")
     version = save_configuration(db, configuration(settings, Agents(settings), preset("paper")), NOW)
-    trial = Trial(configuration=version, name="paper", most_cases=9)
-    begun = begin_comparison(db, LOCAL_USER.at(NOW), asyncio.run(screened(db, 2)), trial)
+    tried: dict[str, Any] = {"configuration": version, "name": "paper", "most_cases": 9}
+    begun = begin_comparison(db, LOCAL_USER.at(NOW), asyncio.run(screened(db, 2)), **tried)
     end_comparison(db, SYSTEM.at(NOW), begun, why)
 
 
@@ -81,12 +82,13 @@ def test_the_figures_are_of_all_cases_and_the_list_of_those_that_are_not_hidden(
     settings = Settings(_env_file=None, sampler="simulated")
     batch_id = researched.screened(page_database, sample_rows(12), audit_rate=0.0)
     version = save_configuration(page_database, configuration(settings, Agents(settings), preset("paper")), NOW)
-    trial = Trial(configuration=version, name="paper", most_cases=99)
-    begun = begin_comparison(page_database, LOCAL_USER.at(NOW), batch_id, trial)
+    tried: dict[str, Any] = {"configuration": version, "name": "paper", "most_cases": 99}
+    begun = begin_comparison(page_database, LOCAL_USER.at(NOW), batch_id, **tried)
     asyncio.run(compare(page_database, settings))
     waits = page_database.value(select(func.count()).select_from(inbox_entries))
     before = figures_of(page_database, LOCAL_USER, begun)
-    assert before["figures"][4]["n"] == str(len(paired_outcomes(page_database, LOCAL_USER, begun))) and waits > 1
+    compared = len(paired_outcomes(page_database, LOCAL_USER, begun))
+    assert f"n = {compared}" in before["figures"][4]["Difference"] and waits > 1
     choose_hiding(page_database, LOCAL_USER.at(NOW), hide=True)
     assert figures_of(page_database, LOCAL_USER, begun) == before
     apart = differing_pairs(paired_outcomes(page_database, LOCAL_USER, begun))
