@@ -13,18 +13,26 @@ from streamlit.testing.v1 import AppTest
 from commands.__main__ import main
 from pages.batches.intake_runs import intake_runs
 from screening.review.actors import LOCAL_USER
+from storage.batches.batches import progress
 from storage.batches.results import results
 from storage.database import Database
 from tests.pages.conftest import Opener, words_on
 from tests.storage.batch_of import NOW
 
-SEVERITIES = b"User,Post,Severity\n" + b"".join(
-    b'u%d,"[""post %d"", ""and more""]",%s\n' % (number % 3, number, label)
-    for number, label in enumerate([b"Supportive", b"Ideation", b"Attempt", b"Indicator"] * 3)
-)
-LABELS = {"Supportive": "safe", "Ideation": "unsafe", "Attempt": "unsafe", "Indicator": None}
-COLUMNS = {"text": "Post", "group": "User", "label": "Severity", "lists": True}
-MAPPING = {"second_look_mapping": 1, "columns": COLUMNS, "labels": LABELS}
+SHAPES = Path(__file__).parents[3] / "data" / "shapes"
+SEVERITIES = "Supportive=safe,Indicator=safe,Ideation=unsafe,Behavior=unsafe,Attempt=unsafe"
+WAYS = {
+    "users_with_severity.csv": (("--join-lists", "--labels", SEVERITIES), 15, 1),
+    "posts_five_models.csv": ((), 12, 0),
+    "chatbot_replies.json": ((), 10, 0),
+    "conversations.jsonl": (("--conversations", "messages"), 6, 1),
+    "turns.csv": (("--conversations", "rows"), 6, 1),
+    "transcripts.csv": (
+        ("--conversations", "transcript", "--text-column", "transcript", "--speakers", "Visitor=user,Helper=assistant"),
+        6,
+        1,
+    ),
+}
 
 
 def upload(open_page: Opener, content: bytes, name: str = "texts.csv") -> AppTest:
@@ -47,26 +55,28 @@ def use_mapping(page: AppTest, mapping: object) -> AppTest:
     return press(page, "Use this mapping")
 
 
-def test_a_kept_mapping_reads_a_file_alike_on_the_page_and_on_the_command_line(
-    open_page: Opener, page_database: Database, tmp_path: Path
+@pytest.mark.parametrize("file", WAYS)
+def test_a_file_comes_in_alike_by_the_command_and_by_its_mapping_on_the_page(
+    open_page: Opener, page_database: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str], file: str
 ) -> None:
-    file, kept, out = tmp_path / "users.csv", tmp_path / "mapping.json", tmp_path / "out.jsonl"
-    file.write_bytes(SEVERITIES)
-    kept.write_text(json.dumps(MAPPING))
-    assert main(["screen", str(file), "--mapping", str(kept), "--out", str(out)]) == 0
-    by_command = [json.loads(line) for line in out.read_text().splitlines()]
-    page = use_mapping(upload(open_page, SEVERITIES), MAPPING)
+    options, accepted, rejected = WAYS[file]
+    out, mapping = tmp_path / "out.jsonl", tmp_path / "mapping.json"
+    assert main(["screen", str(SHAPES / file), *options, "--out", str(out), "--save-mapping", str(mapping)]) == 0
+    counts = f"rows_in: {accepted + rejected}\naccepted: {accepted}\nrejected: {rejected}\n"
+    assert counts in capsys.readouterr().out
+    page = use_mapping(upload(open_page, (SHAPES / file).read_bytes(), file), json.loads(mapping.read_text()))
     (keep,) = (one.proto for one in page.get("download_button") if one.proto.label == "Save column mapping")
     assert keep.deferred_file_id and not keep.url  # browsers ask for a file held ready, which a rerun may have removed
-    assert "12 rows: 12 accepted, 0 rejected" in words_on(page)
+    assert f"{accepted + rejected} rows: {accepted} accepted, {rejected} rejected" in words_on(page)
     press(page, "Start screening")
     intake_runs().wait()
     named = page.query_params["batch"]
-    by_page = list(results(page_database, LOCAL_USER.at(NOW), named if isinstance(named, str) else named[0]))
-    assert [(row.external_id, row.reference, row.group) for row in by_page] == [
-        (row["id"], row["reference"], row["group"]) for row in by_command
-    ]
-    assert [row.reference for row in by_page[:4]] == ["safe", "unsafe", "unsafe", None]
+    batch_id = named if isinstance(named, str) else named[0]
+    rows = [(row.external_id, row.reference, row.group) for row in results(page_database, LOCAL_USER.at(NOW), batch_id)]
+    by_command = [json.loads(line) for line in out.read_text().splitlines()]
+    assert rows == [(row["id"], row["reference"], row["group"]) for row in by_command]
+    found = progress(page_database, batch_id)
+    assert (found.accepted, found.rejected) == (accepted, rejected)
 
 
 def _count_reads(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], int]:
@@ -122,26 +132,7 @@ def test_lists_are_asked_about_and_joined_by_choice(open_page: Opener) -> None:
     assert "3 rows: 3 accepted, 0 rejected" in words_on(page) and "Not read as it is" not in words_on(page)
 
 
-def test_any_sheet_is_read(open_page: Opener, page_database: Database) -> None:
-    book = Workbook()
-    book.worksheets[0].append(("About this file",))
-    posts = book.create_sheet("Posts")
-    for row in (("id", "text"), (1, "a day"), (2, "another")):
-        posts.append(row)
-    stream = io.BytesIO()
-    book.save(stream)
-    page = upload(open_page, stream.getvalue(), "book.xlsx")
-    (sheet,) = (one for one in page.selectbox if one.label == "Sheet")
-    sheet.set_value("Posts").run()
-    assert "2 rows: 2 accepted, 0 rejected" in words_on(page)
-    press(page, "Start screening")
-    intake_runs().wait()
-    named = page.query_params["batch"]
-    found = list(results(page_database, LOCAL_USER.at(NOW), named if isinstance(named, str) else named[0]))
-    assert [row.external_id for row in found] == ["1", "2"]
-
-
-def test_the_page_begins_with_a_sheet_that_is_not_hidden(open_page: Opener) -> None:
+def test_the_page_begins_with_a_sheet_that_is_not_hidden_and_reads_any(open_page: Opener) -> None:
     book, stream = Workbook(), io.BytesIO()
     for sheet, rows in ((book.worksheets[0], 3), (book.create_sheet("Posts"), 2)):
         sheet.append(("id", "text"))
@@ -151,8 +142,10 @@ def test_the_page_begins_with_a_sheet_that_is_not_hidden(open_page: Opener) -> N
     book["Sheet"].sheet_state = "hidden"
     book.save(stream)
     page = upload(open_page, stream.getvalue(), "book.xlsx").run()
-    (chosen,) = (one.value for one in page.selectbox if one.label == "Sheet")
-    assert chosen == "Posts" and "2 rows: 2 accepted, 0 rejected" in words_on(page)
+    (sheet,) = (one for one in page.selectbox if one.label == "Sheet")
+    assert sheet.value == "Posts" and "2 rows: 2 accepted, 0 rejected" in words_on(page)
+    sheet.set_value("Sheet").run()
+    assert "3 rows: 3 accepted, 0 rejected" in words_on(page)
 
 
 def test_other_labels_read_nothing_again(open_page: Opener, tmp_path: Path) -> None:
@@ -181,39 +174,25 @@ def test_a_mapping_that_does_not_fit_is_said(open_page: Opener, mapping: object,
     assert "1 row: 1 accepted, 0 rejected" in words_on(page)
 
 
-SHAPES = Path(__file__).parents[3] / "data" / "shapes"
-
-
 @pytest.mark.parametrize(
-    ("file", "shape", "named"),
+    ("file", "chosen", "counted"),
     [
-        ("conversations.jsonl", "messages", {}),
-        ("turns.csv", "rows", {}),
-        ("transcripts.csv", "transcript", {"speakers": "Visitor=user, Helper=assistant"}),
+        ("conversations.jsonl", {"shape": "messages"}, "7 rows: 6 accepted, 1 rejected"),
+        ("turns.csv", {"shape": "rows"}, "7 rows: 6 accepted, 1 rejected"),
+        ("transcripts.csv", {"shape": "transcript", "speakers": "Visitor=user, Helper=assistant"},
+         "7 rows: 6 accepted, 1 rejected"),
+        ("conversations.jsonl", {"shape": "messages", "judged": "each_user"}, "18 rows: 17 accepted, 1 rejected"),
+        ("conversations.jsonl", {"shape": "messages", "judged": "each_user", "asked": ("text", "reply")},
+         "6 conversations with 32 turns were read"),
     ],
-)
-def test_conversations_are_chosen_on_the_page_and_come_in_as_on_the_command_line(
-    open_page: Opener, page_database: Database, file: str, shape: str, named: dict[str, str]
+)  # fmt: skip
+def test_conversations_are_chosen_on_the_page(
+    open_page: Opener, file: str, chosen: dict[str, str], counted: str
 ) -> None:
     page = upload(open_page, (SHAPES / file).read_bytes(), file)
-    page.selectbox(key="conversation_shape").set_value(shape).run()
-    if named:
-        page.text_input(key="conversation_speakers").set_value(named["speakers"]).run()
-    assert not page.exception, page.exception
-    assert "7 rows: 6 accepted, 1 rejected" in words_on(page)
+    for name, value in chosen.items():
+        boxes = {box.key: box for box in (*page.selectbox, *page.text_input)}
+        boxes[f"conversation_{name}"].set_value(value).run()
+        assert not page.exception, page.exception
+    assert counted in words_on(page)
     assert any("a turn without a known role" in str(frame.value) for frame in page.dataframe)
-    press(page, "Start screening")
-    intake_runs().wait()
-    chosen = page.query_params["batch"]
-    rows = list(results(page_database, LOCAL_USER.at(NOW), chosen if isinstance(chosen, str) else chosen[0]))
-    assert [row.external_id for row in rows] == ["c1", "c2", "c3", "c4", "c5", "c6"]
-
-
-def test_each_turn_and_both_questions_by_choice(open_page: Opener) -> None:
-    page = upload(open_page, (SHAPES / "conversations.jsonl").read_bytes(), "conversations.jsonl")
-    page.selectbox(key="conversation_shape").set_value("messages").run()
-    page.selectbox(key="conversation_judged").set_value("each_user").run()
-    assert "18 rows: 17 accepted, 1 rejected" in words_on(page)
-    page.selectbox(key="conversation_asked").set_value(("text", "reply")).run()
-    assert not page.exception, page.exception
-    assert "6 conversations with 32 turns were read" in words_on(page)
