@@ -21,7 +21,7 @@ import psycopg
 from sqlalchemy import insert, text
 
 from benchmarks.databases import throwaway_url
-from benchmarks.figures import Figure, tell
+from benchmarks.figures import tell
 from benchmarks.processes import ROOT
 from pages.review.inbox_live import View, snapshot
 from screening.review.actors import Actor, Role
@@ -198,17 +198,17 @@ def save_next(db: Database, claimed: Iterator[claims.Claim | None]) -> None:
         submit_rating(db, WHO.at(NOW), claim.case_id, claim.token, form, submission_id=new_id(NOW))
 
 
-def verdicts(kind: str, found: Mapping[int, Figures]) -> Iterator[Figure]:
-    """The steps with an aim at each size, and how each grows from the smallest to the largest."""
+def report(kind: str, found: Mapping[int, Figures]) -> None:
+    """Tell the steps with an aim at each size, and how each grows from the smallest to the largest."""
     least, most = min(found), max(found)
     for step, aim in AIMS.items():
         for size, figures in found.items():
             if step in figures:
-                yield Figure(name=f"{kind}, {step} at {size:,}", value=figures[step], unit="ms", aim=aim)
+                tell(f"{kind}, {step} at {size:,}", figures[step], "ms", aim)
     for step, before in found[least].items():
         after = found[most][step]
         grown, note = max(0.0, after - 0.5) / before, f"{before:.1f} to {after:.1f} ms"
-        yield Figure(name=f"{kind}, {step}: {most:,} against {least:,}", value=grown, unit="×", aim=FLAT, note=note)
+        tell(f"{kind}, {step}: {most:,} against {least:,}", grown, "×", FLAT, note)
 
 
 @contextmanager
@@ -238,8 +238,7 @@ def main() -> None:
         for size, figures in found.items():
             shown = (f"{figures[step]:.2f}" if step in figures else "" for step in STEPS)
             print(line.format(kind, f"{size:,}", *shown), flush=True)
-        for figure in verdicts(kind, found):
-            tell(figure)
+        report(kind, found)
 
 
 if __name__ == "__main__":

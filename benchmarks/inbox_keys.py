@@ -1,56 +1,41 @@
 """From a key to the next text painted, in a real Chromium, at several numbers of open cases.
 
-    python -m benchmarks.inbox_keys [--sizes 1000,100000] [--rounds 40]
+    python -m benchmarks.inbox_keys [--sizes 1000,100000] [--rounds 30]
 
-*save* is Ctrl+Enter until the reading is shown as saved, *next* is N until the next text is painted, *both* the two
-keys 30 ms apart until the next text is painted, each case a P2 as most are (`urgent_keys` measures P1). *slowed* is
-the same with every message to the server held up for 800 ms; and `1 7 R Ctrl+Enter N` at 30 ms a key, whether what was
-stored is what was pressed. Milliseconds, p50 and p95, by the browser's own clock from the key to the frame after the
-change. *poll* is all of the app's processor time for one question of an open inbox, over HTTP, with who asks looked
-up, once all open texts are in the index of words. Needs a Chromium; without one the section says so and ends.
+*save* is Ctrl+Enter until the review is shown as saved, *next* is N until the next text is painted, *both* the two
+keys 30 ms apart until the next text is painted; and `1 7 R Ctrl+Enter N` at 30 ms a key over a line that holds every
+message to the server up for 800 ms, whether what was stored is what was pressed. Milliseconds, p50 and p95, by the
+browser's own clock from the key to the frame after the change. Needs a Chromium; without one the section says so and
+ends.
 """
 
 import argparse
 import random
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median, quantiles
 from typing import TYPE_CHECKING
 
-from benchmarks.figures import Figure, leave_out, tell
+from benchmarks.figures import leave_out, tell
 from benchmarks.inbox import add_cases
-from benchmarks.processes import BROWSER_ARGUMENTS, app_process, processor_s
+from benchmarks.processes import BROWSER_ARGUMENTS, app_process
 from screening.review.actors import LOCAL_USER
 from screening.review.triage import Tier
 from storage.database import Database
 from storage.review import inbox
 from tests.browser.find import find_browser
-from tests.browser.slow_line import SlowLine, slow_line
+from tests.browser.slow_line import slow_line
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 AIMS = {"next": 150.0, "save": 150.0}
-"""Milliseconds at p50. On a slowed line a text takes that line's round trip: it is not sent ahead."""
-SLOWED, SLOWED_S, FAST_MS, FAST = "slowed", 0.8, 30, 12
+"""Milliseconds at p50."""
+SLOWED_S, FAST_MS, FAST = 0.8, 30, 12
 LABELS = {"1": "safe", "2": "unsafe", "3": "insufficient_information"}
-POLLS, POLL_AIM, REST_S = 300, 5.0, 5.0
 PAUSE_S = 1.5
-"""A reader's look at the text between two rounds."""
-ASK = """async (times) => {
-  const asked = performance.getEntriesByType("resource").map((one) => one.name);
-  const address = asked.filter((name) => name.includes("/_live/inbox")).pop();
-  for (let at = 0; at < times; at += 1) await (await fetch(address, { cache: "no-store" })).json();
-}"""
-BARE = """async () => {
-  const from = performance.now();
-  await (await fetch("/_stcore/health", { cache: "no-store" })).text();
-  return performance.now() - from;
-}"""
+"""A reviewer's look at the text between two rounds."""
 WATCH = """() => {
   window.painted = (key, ready) => new Promise((done) => {
     let from = 0;
@@ -72,11 +57,6 @@ WATCH = """() => {
 }"""
 
 
-def fill(db: Database, size: int, tier: Tier) -> None:
-    """So many open cases, all of one tier."""
-    add_cases(db, 0, size, tier=tier)
-
-
 def time_key(page: "Page", key: str, first: str, ready: str) -> float:
     """Press a key, or two 30 ms apart, and wait until ``ready``; milliseconds since the first."""
     page.evaluate(f"void (window.found = painted({first!r}, () => {ready}))")
@@ -85,24 +65,6 @@ def time_key(page: "Page", key: str, first: str, ready: str) -> float:
             page.wait_for_timeout(30)
         page.keyboard.press(one)
     return float(page.evaluate("window.found"))
-
-
-def poll_cost(page: "Page", pid: int) -> float:
-    """Milliseconds of processor time of the app for each of many questions of an open inbox, without what it takes in
-    that time anyway.
-    """
-    page.wait_for_function("() => performance.getEntriesByType('resource').some((one) => one.name.includes('/_live/'))")
-
-    def processor_time(wait: Callable[[], object]) -> tuple[float, float]:
-        """Seconds of processor time meanwhile, and seconds."""
-        began, before = time.monotonic(), processor_s(pid)
-        wait()
-        return processor_s(pid) - before, time.monotonic() - began
-
-    page.evaluate(f"() => ({ASK})(20)")
-    anyway, of = processor_time(lambda: time.sleep(REST_S))
-    asking, took = processor_time(lambda: page.evaluate(f"() => ({ASK})({POLLS})"))
-    return 1_000 * (asking - took * anyway / of) / POLLS
 
 
 def rounds(page: "Page", number: int) -> dict[str, list[float]]:
@@ -126,42 +88,29 @@ def rounds(page: "Page", number: int) -> dict[str, list[float]]:
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """Times by their names, what a poll costs, and how many of the fast readings were stored as they were pressed; the
-    last two only of cases that are not urgent.
-    """
-
-    times: dict[str, list[float]]
-    poll: float
-    right: int
-
-
-def measure(size: int, number: int, tier: Tier, browser: str) -> Measured:
-    """All of it at one number of open cases."""
+def measure(size: int, number: int, browser: str) -> tuple[dict[str, list[float]], int]:
+    """Times by their names, and how many of the fast reviews were stored as they were pressed."""
     from playwright.sync_api import sync_playwright
 
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
         url = f"sqlite:///{Path(directory) / 'bench.db'}"
         db = Database(url)
         db.prepare()
-        fill(db, size, tier)
-        with app_process(url) as (address, pid), slow_line(address) as slow, sync_playwright() as playwright:
+        add_cases(db, 0, size, tier=Tier.P2)
+        with app_process(url) as (address, _), slow_line(address) as slow, sync_playwright() as playwright:
             launched = playwright.chromium.launch(executable_path=browser, args=BROWSER_ARGUMENTS)
             page = open_inbox_page(launched, address)
             times = rounds(page, number)
             page.close()
             inbox.release_all(db, LOCAL_USER.at(datetime.now(UTC)), "benchmark")
             page = open_inbox_page(launched, slow.url)
-            times[SLOWED] = time_slow_line(page, slow, number, urgent=tier in (Tier.P0, Tier.P1))
-            right, poll = 0, 0.0
-            if tier is Tier.P2:
-                right = fast(page, db)
-                page.close()
-                poll = poll_cost(open_inbox_page(launched, address), pid)
+            page.keyboard.press("n")
+            page.wait_for_function("() => desk()?.dataset.stage === 'reading'")
+            slow.delay_s = SLOWED_S
+            right = fast(page, db)
             launched.close()
         db.close()
-    return Measured(times=times, poll=poll, right=right)
+    return times, right
 
 
 def open_inbox_page(browser: "Browser", address: str) -> "Page":
@@ -172,23 +121,6 @@ def open_inbox_page(browser: "Browser", address: str) -> "Page":
     page.wait_for_selector(".sld[data-stage]")
     page.evaluate(WATCH)
     return page
-
-
-def time_slow_line(page: "Page", line: SlowLine, number: int, *, urgent: bool) -> list[float]:
-    """N so many times over a slow line, of an urgent case without what a bare question takes there."""
-    page.keyboard.press("n")
-    page.wait_for_function("() => desk()?.dataset.stage === 'reading'")
-    line.delay_s, found = SLOWED_S, []
-    for _ in range(number):
-        page.wait_for_timeout(1000 * PAUSE_S)
-        before = page.evaluate("caseName()")
-        for key in ("1", "7", "Control+Enter"):
-            page.keyboard.press(key)
-        page.wait_for_function("() => saved()")
-        page.wait_for_timeout(2_500)  # a look at what the engine said, until the page behind it has come
-        bare = page.evaluate(f"() => ({BARE})()") if urgent else 0.0
-        found.append(time_key(page, "n", "n", f"reading({before!r})") - bare)
-    return found
 
 
 def fast(page: "Page", db: Database) -> int:
@@ -207,20 +139,15 @@ def fast(page: "Page", db: Database) -> int:
     return sum(stored.get(each) == label for each, label in meant.items())
 
 
-def p50(name: str, times: list[float], aim: float | None = None) -> Figure:
-    """The median, with the 95th percentile and how many there were.
-
-    >>> p50("save", [1.0, 2.0, 3.0]).note
-    'p95 3 ms, n = 3'
-    """
+def tell_p50(name: str, times: list[float], aim: float | None = None) -> None:
+    """The median, with the 95th percentile and how many there were."""
     p95 = quantiles(times, n=20, method="inclusive")[-1]
-    note = f"p95 {p95:.0f} ms, n = {len(times)}"
-    return Figure(name=f"{name}, p50", value=median(times), unit="ms", aim=aim, note=note)
+    tell(f"{name}, p50", median(times), "ms", aim, f"p95 {p95:.0f} ms, n = {len(times)}")
 
 
-def measure_each(about: str, tier: Tier) -> Iterator[tuple[int, Measured]]:
-    """Each of the sizes asked for with what was measured; none where there is no Chromium, which is said."""
-    parser = argparse.ArgumentParser(description=about.splitlines()[0])
+def main() -> None:
+    """Print a line for each key and size."""
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--sizes", default="1000,100000")
     parser.add_argument("--rounds", type=int, default=30)
     given = parser.parse_args()
@@ -229,31 +156,10 @@ def measure_each(about: str, tier: Tier) -> Iterator[tuple[int, Measured]]:
         leave_out("from a key to the next text", "no Chromium here")
         return
     for size in (int(each) for each in given.sizes.split(",")):
-        yield size, measure(size, given.rounds, tier, browser)
-
-
-def main() -> None:
-    """Print a line for each key and size."""
-    for size, found in measure_each(str(__doc__), Tier.P2):
-        report(size, found.times)
-        tell(
-            Figure(
-                name=f"{size:,} open, fast keys stored otherwise than pressed",
-                value=FAST - found.right,
-                unit="",
-                aim=0,
-                note=f"of {FAST}",
-            )
-        )
-        note = f"n = {POLLS}"
-        tell(Figure(name=f"{size:,} open, a poll", value=found.poll, unit="ms", aim=POLL_AIM, note=note))
-
-
-def report(size: int, found: dict[str, list[float]]) -> None:
-    """Each with its aim where it has one."""
-    for name, times in found.items():
-        named = f"next, {name}" if name == SLOWED else name
-        tell(p50(f"{size:,} open, {named}", times, AIMS.get(named)))
+        times, right = measure(size, given.rounds, browser)
+        for name, found in times.items():
+            tell_p50(f"{size:,} open, {name}", found, AIMS.get(name))
+        tell(f"{size:,} open, fast keys stored otherwise than pressed", FAST - right, aim=0, note=f"of {FAST}")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from sqlalchemy import text
 
-from benchmarks.figures import Figure, tell
+from benchmarks.figures import tell
 from screening.labels import Label
 from screening.review.actors import Actor, Role
 from storage.database import Database
@@ -33,10 +33,10 @@ FILL = (
     "INSERT INTO configurations (version, body, created_at) VALUES ('v', '{\"pipeline\": {}}', 0)",
     "INSERT INTO batches (id, name, kind, configuration, seed, audit_rate, intake, created_by, created_at)"
     " VALUES (:batch, 'many.csv', 'batch', 'v', 1, 0, '{}', 'rae', 0)",
-    "INSERT INTO cases (id, batch_id, row, external_id, text, text_sha256, flags, reference, group_name, priority,"
-    f" audit_probability, audited, created_at) {NUMBERS} SELECT printf('%032d', i), :batch, i, 'post-' || i, 'a text',"
-    " '', '{\"text\": [], \"reply\": []}', CASE WHEN i % 4 = 0 THEN 'unsafe' ELSE 'safe' END, 'g' || (i % 5), 1, 0, 0,"
-    " 0 FROM n",
+    "INSERT INTO cases (id, batch_id, row, external_id, text, text_sha256, flags, reference, group_name,"
+    f" audit_probability, created_at) {NUMBERS} SELECT printf('%032d', i), :batch, i, 'post-' || i, 'a text',"
+    " '', '{\"text\": [], \"reply\": []}', CASE WHEN i % 4 = 0 THEN 'unsafe' ELSE 'safe' END, 'g' || (i % 5), 0, 0"
+    " FROM n",
     "INSERT INTO screenings (case_id, batch_id, configuration, outcome, node, reason, calls, completed_at, row, gap)"
     " SELECT id, :batch, 'v', CASE WHEN row % 1000 IN (4, 8, 12) THEN 'safe' ELSE reference END, 'worker',"
     " 'identified', 11, 0, row, CASE WHEN row % 10007 = 0 THEN 0.1 ELSE 0.8181 END FROM cases",
@@ -71,7 +71,7 @@ def measure(rows: int, name: str, aim: float, asked: Callable[[], object]) -> No
         began = time.perf_counter()
         asked()
         seconds.append(time.perf_counter() - began)
-    tell(Figure(name=f"{rows:,} rows, {name}", value=statistics.median(seconds), unit="s", aim=aim))
+    tell(f"{rows:,} rows, {name}", statistics.median(seconds), "s", aim)
 
 
 def run(db: Database, rows: int) -> None:

@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from sqlalchemy import event, func, select
 
 from benchmarks.databases import log_statements, server_log, throwaway_url
-from benchmarks.figures import Figure, tell
+from benchmarks.figures import tell
 from benchmarks.processes import ask_bare, stub_server
 from jobs.agents import Agents
 from jobs.garbage import spare_loaded_objects
@@ -93,14 +93,14 @@ def report(kind: str, pairs: "list[tuple[Cost, Cost]]") -> None:
     ratio = statistics.median(ours.ms_a_call / bare.ms_a_call for bare, ours in pairs)
     alone, ours = (statistics.median(pair[side].ms_a_call for pair in pairs) for side in (0, 1))
     note = f"{ours:.2f} ms of processor time a call, bare loop {alone:.2f} ms"
-    tell(Figure(name=f"{kind}: a call against the bare loop", value=ratio, unit="×", aim=AIM_RATIO, note=note))
+    tell(f"{kind}: a call against the bare loop", ratio, "×", AIM_RATIO, note)
 
 
 def tell_statements(kind: str, server: str, cases: int) -> None:
     """Statements and commits a case."""
     found = in_a_process(count_statements, kind, server, cases)
     for words, count, aim in (("statements", found[0], AIM_STATEMENTS), ("commits", found[1], AIM_COMMITS)):
-        tell(Figure(name=f"{kind}: {words} a case", value=count / cases, aim=aim))
+        tell(f"{kind}: {words} a case", count / cases, aim=aim)
 
 
 def in_a_process(work, *arguments):  # type: ignore[no-untyped-def]

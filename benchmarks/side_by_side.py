@@ -23,9 +23,9 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.figures import Figure, leave_out, tell
-from benchmarks.inbox import LONG_TEXT
-from benchmarks.inbox_keys import WATCH, fill, p50, time_key
+from benchmarks.figures import leave_out, tell
+from benchmarks.inbox import LONG_TEXT, add_cases
+from benchmarks.inbox_keys import WATCH, tell_p50, time_key
 from benchmarks.processes import BROWSER_ARGUMENTS, app_process, until_healthy
 from screening.review.triage import Tier
 from storage.database import Database
@@ -142,7 +142,7 @@ def measure(program: str, kept: Path | None, size: int, rounds: int, browser: st
         url = f"sqlite:///{Path(directory) / 'bench.db'}"
         db = Database(url)
         db.prepare()
-        fill(db, size, Tier.P2)
+        add_cases(db, 0, size, tier=Tier.P2)
         db.close()
         with label_studio(program, studio) as other, app_process(url) as (address, _), sync_playwright() as playwright:
             project = other.project(size)
@@ -162,28 +162,13 @@ def measure(program: str, kept: Path | None, size: int, rounds: int, browser: st
 
 
 def in_turns(left: "Page", right: "Page", rounds: int) -> Times:
-    """Theirs and ours, so many times; after every ten, how it stands."""
+    """Theirs and ours, so many times."""
     found: Times = {"submit": [], "save": [], "next": [], "both": []}
-    for number in range(1, rounds + 1):
+    for _ in range(rounds):
         theirs(left, found)
         ours(right, found, apart=True)
         ours(right, found, apart=False)
-        if number % 10 == 0 and number < rounds:
-            stands = (f"{each.name} {each.value:.2f}, {each.met}" for each in verdicts(0, found))
-            print(f"after {number} rounds: {'; '.join(stands)}", flush=True)
     return found
-
-
-def verdicts(size: int, found: Times) -> Iterator[Figure]:
-    """What the two are to each other.
-
-    >>> [(each.value, each.met) for each in verdicts(1, {"submit": [300.0], "next": [90.0], "both": [310.0]})]
-    [(0.3, 'met'), (1.0333333333333334, 'NOT MET')]
-    """
-    theirs = median(found["submit"])
-    for words, name, aim in (("next text", "next", SHARE), ("both keys", "both", 1.0)):
-        share = median(found[name]) / theirs
-        yield Figure(name=f"{size:,} open, {words} of Label Studio's submit", value=share, unit="×", aim=round(aim, 3))
 
 
 def main() -> None:
@@ -201,9 +186,10 @@ def main() -> None:
     for size in (int(each) for each in given.sizes.split(",")):
         found = measure(given.label_studio, given.label_studio_data, size, given.rounds, browser)
         for name, times in found.items():
-            tell(p50(f"{size:,} open, {name}", times))
-        for verdict in verdicts(size, found):
-            tell(verdict)
+            tell_p50(f"{size:,} open, {name}", times)
+        for words, name, aim in (("next text", "next", SHARE), ("both keys", "both", 1.0)):
+            share = median(found[name]) / median(found["submit"])
+            tell(f"{size:,} open, {words} of Label Studio's submit", share, "×", aim)
 
 
 if __name__ == "__main__":

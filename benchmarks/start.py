@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from statistics import median
 
-from benchmarks.figures import Figure, leave_out, tell
+from benchmarks.figures import leave_out, tell
 from benchmarks.processes import BROWSER_ARGUMENTS, ROOT, family_processor_s
 from storage.database import Database
 from tests.browser.find import find_browser
@@ -42,7 +42,7 @@ def main() -> None:
     found = [time_first_paint(browser) for _ in range(1 + rounds)][1:]
     paint, used = (median(times) for times in zip(*found, strict=True))
     note = f"{used:.2f} s of processor time of app and worker"
-    tell(Figure(name=FIRST_PAINT, value=paint, unit="s", aim=AIM_PAINT_S, note=note))
+    tell(FIRST_PAINT, paint, "s", AIM_PAINT_S, note)
 
 
 def time_first_paint(browser: str) -> tuple[float, float]:

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from benchmarks.__main__ import SECTIONS
-from benchmarks.figures import Figure, read, row
+from benchmarks.__main__ import SECTIONS, run
 from commands.__main__ import main
 from screening.settings import Settings
 from storage.schema import metadata
@@ -210,12 +209,10 @@ def test_licence_notices_and_the_version_to_cite() -> None:
     assert cited["version"] == project["version"] and cited["cff-version"] == "1.2.0" and cited["authors"]
 
 
-def test_a_benchmark_is_asked_for_by_name_and_its_figures_are_read_again() -> None:
+def test_a_benchmark_is_asked_for_by_name() -> None:
     parts = {"idle", "inbox", "inbox_keys", "results_table", "screening", "side_by_side", "start"}
     assert parts <= set(SECTIONS), "all that have an aim"
-    for figure in (
-        Figure(name="poll, 1,000 open", value=2.41, unit="ms", aim=5, note="n = 300"),
-        Figure(name="rows a second", value=1234.5),
-        Figure(name="of the bare loop's", value=0.5, aim=0.35),
-    ):
-        assert read(f"{row(figure)}\n") == row(figure)
+
+
+def test_the_benchmark_of_the_results_table_still_knows_the_tables() -> None:
+    assert run(["results_table --rows 120"]) == 0
