@@ -12,7 +12,7 @@ from storage import settings_store
 from storage.database import Database
 from storage.research import reading_table
 from storage.research.relabelled import export_relabelled
-from storage.review import adjudication, claims, drafts, evidence, inbox, queue, ratings, reports
+from storage.review import adjudication, claims, drafts, evidence, follow_ups, inbox, queue, ratings, reports
 from storage.site import accounts
 from tests.storage.inbox_cases import NOW, fill, form
 
@@ -105,6 +105,7 @@ SERVICES: dict[str, tuple[Action, str | None, Call]] = {
     "my_claims": (Action.CLAIM_NEXT, None, lambda db, who, case: claims.my_claims(db, who.at(NOW))),
     "queue": (Action.BROWSE_QUEUE, None, lambda db, who, case: queue.queue(db, who.at(NOW))),
     "assign": (Action.ASSIGN, None, lambda db, who, case: inbox.assign(db, who.at(NOW), [case], "nobody")),
+    "follow_ups": (Action.FOLLOW_UP, "me", lambda db, who, case: follow_ups.open_ones(db, who.at(NOW))),
     "counts": (Action.VIEW_COUNTS, None, lambda db, who, case: queue.counts(db, who.at(NOW))),
     "reveal_text": (Action.VIEW_TEXT, None, lambda db, who, case: evidence.reveal_text(db, who.at(NOW), case)),
     "reveal_evidence": (

@@ -1,5 +1,6 @@
 """A reading taken back at once: the case is open and in its reader's hands, nothing of it counts, nothing is lost."""
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
@@ -17,7 +18,14 @@ from storage.review.erasure import erase_rows
 from storage.review.evidence import reveal_evidence
 from storage.review.ratings import TooLate, my_readings, take_back
 from storage.review.standing import Place, Standing, standing
-from storage.schema import adjudications, audit_events, inbox_entries, readings_taken_back, second_reading_requests
+from storage.schema import (
+    adjudications,
+    audit_events,
+    drafts,
+    inbox_entries,
+    readings_taken_back,
+    second_reading_requests,
+)
 from storage.schema import ratings as ratings_table
 from storage.site.accounts import colleagues
 from tests.storage.inbox_cases import ANN, BO, MINUTE, NOW, SENIOR, fill, form, read, register
@@ -74,55 +82,51 @@ def test_a_second_reading_by_rule_is_not_asked_for_any_more(db: Database) -> Non
     assert _all(db, second_reading_requests) == []
 
 
-def test_it_is_too_late_after_the_time_and_after_the_engines_view(db: Database) -> None:
-    seen, late = fill(db, [Tier.P2, Tier.P3])
-    given = _read(db, seen)
-    reveal_evidence(db, ANN.at(NOW + SECOND), seen)
-    with pytest.raises(TooLate):
-        take_back(db, ANN.at(NOW + 2 * SECOND), seen, given)
-    given = _read(db, late)
-    with pytest.raises(TooLate):
-        take_back(db, ANN.at(NOW + MINUTE), late, given)
-    assert len(_all(db, ratings_table)) == 2 == len(_all(db, adjudications))
+def _senior_decides(db: Database, case_id: str, at: datetime) -> None:
+    adjudicate(db, SENIOR.at(at), case_id, RatingLabel.UNSAFE, "a plan in the last line")
 
 
-def test_it_is_too_late_once_another_reader_has_the_case(db: Database) -> None:
-    register(db, ANN, BO)
-    [case_id] = fill(db)
-    given = _read(db, case_id, "insufficient_information")
-    assert claims.claim_next(db, BO.at(NOW + SECOND)) is not None
-    with pytest.raises(TooLate):
-        take_back(db, ANN.at(NOW + 2 * SECOND), case_id, given)
+def _erase(db: Database, case_id: str, at: datetime) -> None:
+    with db.write() as conn:
+        erase_rows(conn, [case_id], None, at)
 
 
-def test_it_is_too_late_once_another_reader_has_read_the_case(db: Database) -> None:
-    """Nobody holds it any more, and what the two said has been compared."""
-    register(db, ANN, BO)
-    [case_id] = fill(db)
-    given = _read(db, case_id, "safe", certainty=1)
-    second = claims.claim_next(db, BO.at(NOW + SECOND))
-    assert second is not None
-    ratings.submit_rating(db, BO.at(NOW + 2 * SECOND), case_id, second.token, form("unsafe", 5), new_id(NOW + SECOND))
-    with pytest.raises(TooLate, match="another reviewer"):
-        take_back(db, ANN.at(NOW + 3 * SECOND), case_id, given)
-    assert len(_all(db, ratings_table)) == 2
-
-
-@pytest.mark.parametrize("closed", [True, False])
-def test_what_was_decided_since_stays_with_the_reading_it_rests_on(db: Database, closed: bool) -> None:
-    """A senior amends the label of the closed case, or decides on the one that waits for its second reader."""
+@pytest.mark.parametrize(
+    ("label", "certainty", "happens", "words"),
+    [
+        ("unsafe", 4, lambda db, case_id, at: reveal_evidence(db, ANN.at(at), case_id), "you have seen the AI"),
+        ("insufficient_information", 4, lambda db, case_id, at: claims.claim_next(db, BO.at(at)), "has begun"),
+        ("safe", 1, lambda db, case_id, at: read(db, BO, form("unsafe", 5), "b", at), "another reviewer"),
+        (
+            "safe",
+            5,
+            lambda db, case_id, at: amend(db, SENIOR.at(at), case_id, RatingLabel.UNSAFE, "a plan in it", 1),
+            "decided since",
+        ),
+        ("insufficient_information", 5, _senior_decides, "decided since"),
+        (
+            "unsafe",
+            4,
+            lambda db, case_id, at: ratings.revise(db, ANN.at(at), case_id, form("safe", 5), "thought again", "c" * 32),
+            "you have changed your review since",
+        ),
+        ("unsafe", 4, _erase, "was deleted"),
+        ("unsafe", 4, lambda db, case_id, at: None, None),
+    ],
+    ids=["seen", "taken", "read", "amended", "decided", "changed", "erased", "nothing, but the time is over"],
+)
+def test_it_is_too_late_and_all_stays_as_it_is_once_something_rests_on_it(
+    db: Database, label: str, certainty: int, happens: Callable[[Database, str, datetime], object], words: str | None
+) -> None:
     register(db, ANN, BO, SENIOR)
     [case_id] = fill(db)
-    given = _read(db, case_id, "safe" if closed else "insufficient_information", certainty=5)
-    by = SENIOR.at(NOW + SECOND)
-    if closed:
-        amend(db, by, case_id, RatingLabel.UNSAFE, "a plan in the last line", 1)
-    else:
-        adjudicate(db, by, case_id, RatingLabel.UNSAFE, "a plan in the last line")
-    before = [_all(db, table) for table in (adjudications, ratings_table, inbox_entries)]
-    with pytest.raises(TooLate, match="its label was decided since"):
-        take_back(db, ANN.at(NOW + 2 * SECOND), case_id, given)
-    assert [_all(db, table) for table in (adjudications, ratings_table, inbox_entries)] == before
+    given = _read(db, case_id, label, certainty=certainty)
+    happens(db, case_id, NOW + SECOND)
+    tables = (adjudications, ratings_table, inbox_entries, readings_taken_back, drafts)
+    before = [_all(db, table) for table in tables]
+    with pytest.raises(TooLate, match=words):
+        take_back(db, ANN.at(NOW + (2 * SECOND if words else MINUTE)), case_id, given)
+    assert [_all(db, table) for table in tables] == before
 
 
 def test_an_agreement_goes_with_the_reading_that_made_it_and_the_first_reading_stays(db: Database) -> None:
@@ -147,20 +151,6 @@ def test_a_reading_is_moved_only_where_its_reader_gets_the_case(db: Database, mo
         take_back(db, ANN.at(NOW + SECOND), case_id, given)
     assert [row.id for row in _all(db, ratings_table)] == [given] and len(_all(db, adjudications)) == 1
     assert _all(db, readings_taken_back) == []
-
-
-def test_what_was_changed_or_erased_is_not_taken_back_and_the_words_say_so(db: Database) -> None:
-    changed, erased = fill(db, [Tier.P2, Tier.P3])
-    given = _read(db, changed)
-    ratings.revise(db, ANN.at(NOW + SECOND), changed, form("safe", 5), "second thoughts", new_id(NOW))
-    with pytest.raises(TooLate, match="you have changed your review since"):
-        take_back(db, ANN.at(NOW + 2 * SECOND), changed, given)
-    given = _read(db, erased)
-    with db.write() as conn:
-        erase_rows(conn, [erased], None, NOW + SECOND)
-    with pytest.raises(TooLate, match="was deleted"):
-        take_back(db, ANN.at(NOW + 2 * SECOND), erased, given)
-    assert load_draft(db, ANN, erased) is None and claims.claim_next(db, BO.at(NOW + 3 * SECOND)) is None
 
 
 def test_nobody_takes_back_what_somebody_else_read(db: Database) -> None:
