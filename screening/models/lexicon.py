@@ -1,18 +1,11 @@
-"""The simulated agents' knowledge, read and checked from lexicon.toml.
-
-Reads a text as a row of plain words: where sentences end, and what stands between quotation marks.
-
-Finds the gravest kind of evidence that a text or a reply holds.
-"""
+"""The simulated agents' knowledge, from lexicon.toml: the gravest kind of evidence that a text or a reply holds."""
 
 import hashlib
 import re
 import tomllib
 import unicodedata
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Self
@@ -71,7 +64,7 @@ class Context(_Frozen):
 
 
 class Words(_Frozen):
-    """Sets of single words, and figures of speech in which they mean nothing."""
+    """Single words, and figures of speech in which they mean nothing."""
 
     distress: WordSet
     mention: WordSet
@@ -101,13 +94,9 @@ class Lexicon(_Frozen):
         return self
 
 
-def load_lexicon(path: Path = _FILE) -> Lexicon:
-    """The lexicon of a file, with the file's BLAKE2 hash as its version.
-
-    Raises pydantic's ValidationError where a table is missing, a distribution does not sum to 1 or the
-    kinds are not ordered by gravity.
-    """
-    content = path.read_bytes()
+def load_lexicon() -> Lexicon:
+    """The lexicon, with the file's BLAKE2 hash as its version."""
+    content = _FILE.read_bytes()
     digest = hashlib.blake2b(content, digest_size=8).hexdigest()
     return Lexicon.model_validate(tomllib.loads(content.decode()) | {"digest": digest})
 
@@ -129,28 +118,16 @@ class Word:
     quoted: bool
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """A text as words in order. ``flat`` is them with one space around each, for phrase patterns."""
 
     words: tuple[Word, ...]
-
-    @cached_property
-    def flat(self) -> str:
-        """The words joined by, and surrounded with, single spaces."""
-        return f" {' '.join(word.text for word in self.words)} "
-
-    @cached_property
-    def _starts(self) -> list[int]:
-        starts, position = [], 1
-        for word in self.words:
-            starts.append(position)
-            position += len(word.text) + 1
-        return starts
+    flat: str
 
     def index_at(self, position: int) -> int:
         """Index of the word that covers a position of ``flat``."""
-        return max(bisect_right(self._starts, position) - 1, 0)
+        return max(self.flat.count(" ", 0, position) - 1, 0)
 
 
 def read(text: str, expand: Mapping[str, str]) -> Reading:
@@ -159,7 +136,8 @@ def read(text: str, expand: Mapping[str, str]) -> Reading:
     >>> read("I'm TIRED. Bye", {"i'm": "i am"}).flat
     ' i am tired bye '
     """
-    return Reading(words=tuple(_words(_plain(text), expand)))
+    words = tuple(_words(_plain(text), expand))
+    return Reading(words=words, flat=f" {' '.join(word.text for word in words)} ")
 
 
 def _plain(text: str) -> str:

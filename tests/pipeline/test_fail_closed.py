@@ -1,13 +1,13 @@
 """Whatever fails, wherever it fails: nothing that was not safe ends safe, and every case is accounted for.
 
 The real job on a real database. Faults come in through the ports alone: a sampler that fails before the one it wraps,
-a database whose connection is really closed, or whose disk is really full, and tasks that are really cancelled.
+a database whose connection is really closed, and tasks that are really cancelled. A full disk is in the
+table of faults.
 """
 
 import asyncio
-import sqlite3
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -17,7 +17,7 @@ from uuid import uuid4
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Connection, make_url
+from sqlalchemy import Connection
 
 from jobs.agents import Agents
 from jobs.intake import BatchRequest, open_batch, receiver
@@ -290,46 +290,3 @@ def test_every_fault_of_the_sampler_alone_at_every_call(
         call += 1
     db.close()
     assert call > 2 * len(MANY_CALLS)
-
-
-class FullDisk(Database):
-    """A real SQLite database that may grow by so many pages and no further, while it is full."""
-
-    most_pages: int | None = None
-
-    @contextmanager
-    def write(self) -> Iterator[Connection]:
-        """A transaction that fails as on a full disk where it needs a new page."""
-        with super().write() as connection:
-            connection.exec_driver_sql(f"PRAGMA max_page_count = {self.most_pages or 1_000_000}")
-            yield connection
-
-
-async def _filled_and_freed(db: Database, job: ScreeningJob, full: "FullDisk", batch_id: str) -> dict[int, str]:
-    """What was settled while the disk was full; the work waits meanwhile, and ends when there is room again."""
-    working = asyncio.create_task(one_pass(db, job))
-    await asyncio.wait([working], timeout=1.5)
-    found = outcomes(db, batch_id)
-    full.most_pages = None
-    await asyncio.wait_for(working, 120)
-    return found
-
-
-@pytest.mark.parametrize("left", range(0, 24, 4))
-def test_a_disk_that_fills_up_leaves_cases_pending_and_none_safe(
-    sqlite_url: str, undisturbed: dict[int, str], left: int
-) -> None:
-    with closing(sqlite3.connect(make_url(sqlite_url).database)) as file:  # small pages are full soon
-        for pragma in ("PRAGMA journal_mode = DELETE", "PRAGMA page_size = 512", "VACUUM"):
-            file.execute(pragma)
-    db, full = Database(sqlite_url), FullDisk(sqlite_url)
-    batch_id = new_batch(db)
-    with db.read() as conn:
-        full.most_pages = conn.exec_driver_sql("PRAGMA page_count").scalar_one() + left
-    job = ScreeningJob(db=full, agents=Agents(SITE), clock=system_clock, worker="full")
-    found = asyncio.run(_filled_and_freed(db, job, full, batch_id))
-    require_closed(found, undisturbed, settled=False)
-    assert left > 0 or "pending" in found.values(), "the disk was not full: the test tests nothing"
-    require_closed(outcomes(db, batch_id), undisturbed, settled=True)  # by itself, once there was room again
-    full.close()
-    db.close()
