@@ -39,7 +39,6 @@ class MissedUnsafe:
     random sample.
     """
 
-    name: str
     cases: int
     read: int
     missed: int
@@ -72,7 +71,7 @@ def estimate(strata: Sequence[Stratum], confidence: float = 0.95) -> AuditEstima
     safe = [stratum for stratum in strata if stratum.outcome is Outcome.SAFE]
     flagged = [stratum for stratum in strata if stratum.outcome is not Outcome.SAFE]
     return AuditEstimates(
-        missed=_missed_rate("all", safe, confidence),
+        missed=_missed_rate(safe, confidence),
         sensitivity=_at_extremes(flagged, safe, Label.UNSAFE, confidence),
         specificity=_at_extremes(safe, flagged, Label.SAFE, confidence),
         waiting=sum(stratum.waiting for stratum in strata),
@@ -106,28 +105,17 @@ def _at_extremes(kept: Sequence[Stratum], lost: Sequence[Stratum], kind: Label, 
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
-    """Strata that were sampled alike, as one random sample of their texts of the kind counted.
+    """Strata that were sampled alike, as one random sample of their texts of the kind counted: ``hits`` of those read.
 
     ``unseen`` of its cases are of strata too small to have been read: the estimate takes them to be like the others,
     bounds take all of them to be hits.
     """
 
-    strata: tuple[Stratum, ...]
-    unsafe: bool
+    names: frozenset[str]
+    cases: int
+    read: int
+    hits: int
     unseen: int = 0
-
-    @property
-    def cases(self) -> int:
-        return sum(stratum.cases for stratum in self.strata) + self.unseen
-
-    @property
-    def read(self) -> int:
-        return sum(stratum.read for stratum in self.strata)
-
-    @property
-    def hits(self) -> int:
-        unsafe = sum(stratum.unsafe for stratum in self.strata)
-        return unsafe if self.unsafe else self.read - unsafe
 
     @property
     def fraction(self) -> float:
@@ -145,34 +133,37 @@ class _Pool:
 
 def _pools(strata: Sequence[Stratum], *, unsafe: bool) -> list[_Pool]:
     """Strata with one π of which all that was due gave a label are together one random sample; any other stands alone,
-    so that what one of them lacks is not made up from another.
+    so that what one of them lacks is not made up from another. Pools of which nothing is read, where all of them hold
+    at most `UNSEEN_SHARE`, go to the largest that is read.
     """
     members: dict[object, list[Stratum]] = {}
     for stratum in strata:
         alone = (stratum.name, stratum.outcome, stratum.probability)
         members.setdefault(alone if stratum.read < stratum.selected else stratum.probability, []).append(stratum)
-    return _merge_unseen([_Pool(tuple(alike), unsafe) for alike in members.values()])
-
-
-def _merge_unseen(pools: list[_Pool]) -> list[_Pool]:
-    """Pools of which nothing is read, where all of them hold at most `UNSEEN_SHARE`, go to the largest that is read."""
-    unread = [pool for pool in pools if pool.unread]
+    pools = [
+        _Pool(
+            names=frozenset(stratum.name for stratum in alike),
+            cases=sum(stratum.cases for stratum in alike),
+            read=sum(stratum.read for stratum in alike),
+            hits=sum(stratum.unsafe if unsafe else stratum.read - stratum.unsafe for stratum in alike),
+        )
+        for alike in members.values()
+    ]
     known = [pool for pool in pools if not pool.unread]
-    unseen, cases = sum(pool.cases for pool in unread), sum(pool.cases for pool in pools)
-    if not unread or not known or unseen > UNSEEN_SHARE * cases:
+    unseen, cases = sum(pool.cases for pool in pools if pool.unread), sum(pool.cases for pool in pools)
+    if not unseen or not known or unseen > UNSEEN_SHARE * cases:
         return pools
     largest = max(known, key=lambda pool: pool.cases)
-    return [replace(pool, unseen=unseen) if pool is largest else pool for pool in known]
+    return [replace(pool, cases=pool.cases + unseen, unseen=unseen) if pool is largest else pool for pool in known]
 
 
-def _missed_rate(name: str, safe: Sequence[Stratum], confidence: float) -> MissedUnsafe:
+def _missed_rate(safe: Sequence[Stratum], confidence: float) -> MissedUnsafe:
     pools = _pools(safe, unsafe=True)
     at_worst = _pools([each.if_unsettled_were(Label.UNSAFE) for each in safe], unsafe=True)
     cases = sum(pool.cases for pool in pools)
     estimated = cases > 0 and not any(pool.unread for pool in pools)
     bounded = cases > 0 and not any(pool.unread for pool in at_worst)
     return MissedUnsafe(
-        name=name,
         cases=cases,
         read=sum(pool.read for pool in pools),
         missed=sum(pool.hits for pool in pools),
@@ -237,12 +228,12 @@ def _rate(kept: Sequence[_Pool], lost: Sequence[_Pool], confidence: float) -> We
     seen = sum(pool.hits for pool in kept)
     naive = Proportion(seen, seen + sum(pool.hits for pool in lost))
     undefined = WeightedRate(value=None, low=None, high=None, naive=naive)
-    unread = {stratum.name for pool in (*kept, *lost) if pool.unread for stratum in pool.strata}
+    unread = {name for pool in (*kept, *lost) if pool.unread for name in pool.names}
     if unread:
         return replace(undefined, reason=f"no reading has given safe or unsafe yet of: {', '.join(sorted(unread))}")
     if not naive.denominator:
         return replace(undefined, reason="no such text has been read yet")
-    value = _share(sum(pool.total for pool in kept), sum(pool.total for pool in lost))
+    value = (caught := sum(pool.total for pool in kept)) / (caught + sum(pool.total for pool in lost))
     low, high = _interval(kept, lost, confidence)
     return WeightedRate(value=value, low=low, high=high, naive=naive)
 
@@ -257,53 +248,33 @@ def _interval(kept: Sequence[_Pool], lost: Sequence[_Pool], confidence: float) -
     the interval while 0 is in that of (1 - s)·K - s·L (Donner and Zou 2012, doi:10.1177/0962280210384213).
     """
     if len(kept) <= 1 and len(lost) <= 1 and not any(pool.unseen for pool in (*kept, *lost)):
-        nothing = _Pool((), unsafe=False)
-        return _conditional(kept[0] if kept else nothing, lost[0] if lost else nothing, confidence)
+        found, missed = (pools[0] if pools else _Pool(frozenset(), 0, 0, 0) for pools in (kept, lost))
+        theta = clopper_pearson(missed.hits, found.hits + missed.hits, 1 - confidence)
+        ends = [
+            ((1 - each) / found.fraction, each / missed.fraction) for each in (theta.high, theta.low)
+        ]  # what there would be of each, were all read
+        return ends[0][0] / sum(ends[0]), ends[1][0] / sum(ends[1])
     from scipy.optimize import brentq
 
-    k, lo = _total(kept, 1 - confidence), _total(lost, 1 - confidence)
+    (k, k_below, k_above), (lo, lo_below, lo_above) = (_total(pools, 1 - confidence) for pools in (kept, lost))
 
     def lowest(s: float) -> float:
-        return (1 - s) * k.value - s * lo.value - hypot((1 - s) * k.below, s * lo.above)
+        return (1 - s) * k - s * lo - hypot((1 - s) * k_below, s * lo_above)
 
     def highest(s: float) -> float:
-        return (1 - s) * k.value - s * lo.value + hypot((1 - s) * k.above, s * lo.below)
+        return (1 - s) * k - s * lo + hypot((1 - s) * k_above, s * lo_below)
 
     return float(brentq(lowest, 0.0, 1.0)), float(brentq(highest, 0.0, 1.0))
 
 
-def _conditional(kept: _Pool, lost: _Pool, confidence: float) -> tuple[float, float]:
-    theta = clopper_pearson(lost.hits, kept.hits + lost.hits, 1 - confidence)
-    low = _share((1 - theta.high) / kept.fraction, theta.high / lost.fraction)
-    high = _share((1 - theta.low) / kept.fraction, theta.low / lost.fraction)
-    return low, high
-
-
-@dataclass(frozen=True, slots=True)
-class _Total:
-    """The hits there would be if every case were read, and how far its limits lie below and above."""
-
-    value: float
-    below: float
-    above: float
-
-
-def _total(pools: Sequence[_Pool], level: float) -> _Total:
-    """Sum over pools, MOVER on each pool's exact Poisson interval."""
-    parts = [_poisson(pool, level) for pool in pools]
-    return _Total(
-        value=sum(part.value for part in parts),
-        below=hypot(*(part.below for part in parts)),
-        above=hypot(*(part.above for part in parts)),
-    )
-
-
-def _poisson(pool: _Pool, level: float) -> _Total:
-    low = float(special.gammaincinv(pool.hits, level / 2)) if pool.hits else 0.0
-    high = float(special.gammaincinv(pool.hits + 1, 1 - level / 2))
-    above = high / pool.fraction + pool.unseen - pool.total
-    return _Total(value=pool.total, below=pool.total - low / pool.fraction, above=above)
-
-
-def _share(kept: float, lost: float) -> float:
-    return kept / (kept + lost)
+def _total(pools: Sequence[_Pool], level: float) -> tuple[float, float, float]:
+    """The hits there would be if every case were read, and how far its limits lie below and above: the sum over pools,
+    MOVER on each pool's exact Poisson interval.
+    """
+    below, above = [], []
+    for pool in pools:
+        low = float(special.gammaincinv(pool.hits, level / 2)) if pool.hits else 0.0
+        high = float(special.gammaincinv(pool.hits + 1, 1 - level / 2))
+        below.append(pool.total - low / pool.fraction)
+        above.append(high / pool.fraction + pool.unseen - pool.total)
+    return sum(pool.total for pool in pools), hypot(*below), hypot(*above)

@@ -10,7 +10,6 @@ from screening.evaluation.conditions import Condition
 from screening.evaluation.metrics import (
     REFERENCES,
     Codes,
-    Columns,
     Integers,
     Metrics,
     evaluate_columns,
@@ -68,8 +67,8 @@ class ConditionResult(Measured):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Drawn:
-    """What conditions are measured on, by the place of a case: references and groups as in `Columns`, the draws, and
-    what one of them took, NaN where it is unknown.
+    """What conditions are measured on, by the place of a case: references and groups as in `evaluate_columns`, the
+    draws, and what one of them took, NaN where it is unknown.
     """
 
     references: Codes
@@ -97,14 +96,12 @@ class Drawn:
     def _result(self, condition: Condition, replayed: Replay, *, bounded: bool) -> ConditionResult:
         tokens, costs = _sums_per_case(replayed, self.tokens), _sums_per_case(replayed, self.costs)
         metrics = evaluate_columns(
-            Columns(
-                references=self.references,
-                outcomes=replayed.outcome,
-                calls=replayed.total_calls,
-                tokens=None if tokens is None else np.rint(tokens).astype(np.int64),
-                groups=self.groups,
-                names=self.names,
-            ),
+            self.references,
+            replayed.outcome,
+            calls=replayed.total_calls,
+            tokens=None if tokens is None else np.rint(tokens).astype(np.int64),
+            groups=self.groups,
+            names=self.names,
             bounded=bounded,
         )
         unknown = costs is None or (bounded and replayed.unsettled > 0)

@@ -129,20 +129,6 @@ class Metrics:
         return None if self.calls is None or not self.n else self.calls / self.n
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Columns:
-    """What is counted of N cases, as numbers of shape (N,): ``references`` into `REFERENCES` and ``outcomes`` into
-    `Outcome`, `NONE` for no such reference and for a pending case; ``groups`` into ``names``, `NONE` for no group.
-    """
-
-    references: Codes
-    outcomes: Codes
-    calls: Integers | None = None
-    tokens: Integers | None = None
-    groups: Integers | None = None
-    names: tuple[str, ...] = ()
-
-
 def reference_codes(references: Sequence[Label | None]) -> Codes:
     """Each reference as its number in `REFERENCES`, shape (N,); `NONE` for none and for ``escalate``."""
     numbers: dict[Label | None, int] = {label: number for number, label in enumerate(REFERENCES)}
@@ -180,56 +166,49 @@ def evaluate(
     """
     numbers, names = (None, ()) if groups is None else group_codes(groups)
     return evaluate_columns(
-        Columns(
-            references=reference_codes(references),
-            outcomes=outcome_codes(outcomes),
-            calls=None if calls is None else np.asarray(calls, dtype=np.int64),
-            tokens=None if tokens is None else np.asarray(tokens, dtype=np.int64),
-            groups=numbers,
-            names=names,
-        )
+        reference_codes(references),
+        outcome_codes(outcomes),
+        calls=None if calls is None else np.asarray(calls, dtype=np.int64),
+        tokens=None if tokens is None else np.asarray(tokens, dtype=np.int64),
+        groups=numbers,
+        names=names,
     )
 
 
-def evaluate_columns(cases: Columns, *, bounded: bool = False) -> Metrics:
-    """`evaluate` of what is in numbers already: counted once, all groups together. ValueError when lengths differ.
+def evaluate_columns(
+    references: Codes,
+    outcomes: Codes,
+    *,
+    calls: Integers | None = None,
+    tokens: Integers | None = None,
+    groups: Integers | None = None,
+    names: tuple[str, ...] = (),
+    bounded: bool = False,
+) -> Metrics:
+    """`evaluate` of N cases in numbers of shape (N,): ``references`` into `REFERENCES`, ``outcomes`` into `Outcome` and
+    ``groups`` into ``names``, `NONE` for no such reference, a pending case, no group. ValueError when lengths differ.
 
     ``bounded`` says that pending cases are pending for what they are (mixed answers take more draws): then they are
     no sample of the others, and every rate is bounded with them.
     """
-    columns = (cases.outcomes, cases.calls, cases.tokens, cases.groups)
-    if any(len(column) != len(cases.references) for column in columns if column is not None):
+    if any(len(column) != len(references) for column in (outcomes, calls, tokens, groups) if column is not None):
         raise ValueError("the columns of an evaluation must have one entry per case")
-    groups = np.full(len(cases.references), NONE, np.int64) if cases.groups is None else cases.groups
-    counts = _counts(cases, groups)
-    calls, tokens = (_sums(cases, groups, column) for column in (cases.calls, cases.tokens))
-    whole = [None if sums is None else sums.sum() for sums in (calls, tokens)]
-    by_group = {
-        name: _of_counts(
-            counts[place], *(None if sums is None else sums[place] for sums in (calls, tokens)), bounded=bounded
-        )
-        for place, name in enumerate(cases.names, start=1)
-    }
-    return replace(_of_counts(counts.sum(axis=0), *whole, bounded=bounded), by_group=by_group)
+    place = np.zeros(len(references), np.int64) if groups is None else groups + 1
+    shape = (len(names) + 1, len(REFERENCES) + 1, len(Outcome) + 1)  # none in front
+    cells = np.ravel_multi_index((place, references + 1, outcomes + 1), shape)
+    counts = np.bincount(cells, minlength=int(np.prod(shape))).reshape(shape)
+    counted = (references != NONE) & (outcomes != NONE)
+    sums = [
+        None if column is None else np.bincount(place, np.where(counted, column, 0), shape[0])
+        for column in (calls, tokens)
+    ]
 
+    def of(table: Integers, chosen: slice) -> Metrics:
+        totals = (None if column is None else int(column[chosen].sum()) for column in sums)
+        return _of_table(table, *totals, bounded=bounded)
 
-def _counts(cases: Columns, groups: Integers) -> Integers:
-    """How many cases by group, reference and outcome, each with a place more in front for none."""
-    shape = (len(cases.names) + 1, len(REFERENCES) + 1, len(Outcome) + 1)
-    places = ((groups + 1) * shape[1] + cases.references + 1) * shape[2] + cases.outcomes + 1
-    return np.bincount(places, minlength=shape[0] * shape[1] * shape[2]).reshape(shape)
-
-
-def _sums(cases: Columns, groups: Integers, column: Integers | None) -> Integers | None:
-    """The column's sum over the cases with a reference and an outcome, by group, those of none in front."""
-    if column is None:
-        return None
-    counted = np.where((cases.references != NONE) & (cases.outcomes != NONE), column, 0)
-    if not cases.names:
-        return np.array([counted.sum()])
-    sums = np.zeros(len(cases.names) + 1, dtype=np.int64)
-    np.add.at(sums, groups + 1, counted)
-    return sums
+    by_group = {name: of(counts[number], slice(number, number + 1)) for number, name in enumerate(names, start=1)}
+    return replace(of(counts.sum(axis=0), slice(None)), by_group=by_group)
 
 
 def from_counts(
@@ -267,23 +246,23 @@ def from_counts(
     return _of_confusion(confusion, n=n, escalated=escalated, calls=calls, tokens=tokens)
 
 
-def _of_counts(counts: Integers, calls: np.int64 | None, tokens: np.int64 | None, *, bounded: bool) -> Metrics:
-    confusion = {
-        (reference, outcome): int(counts[row, column])
-        for row, reference in enumerate(REFERENCES, start=1)
-        for column, outcome in enumerate(Outcome, start=1)
-    }
-    pending = int(counts[1:, 0].sum())
+def _of_table(table: Integers, calls: int | None, tokens: int | None, *, bounded: bool) -> Metrics:
+    """``table`` counts cases by reference and outcome, those of none in front."""
+    pending = int(table[1:, 0].sum())
     unknown = bounded and pending > 0
     return _of_confusion(
-        confusion,
-        n=int(counts[1:, 1:].sum()),
-        escalated=sum(confusion[reference, Outcome.HUMAN_REVIEW] for reference in REFERENCES),
-        calls=None if calls is None or unknown else int(calls),
-        tokens=None if tokens is None or unknown else int(tokens),
+        {
+            (reference, outcome): int(table[row, column])
+            for row, reference in enumerate(REFERENCES, start=1)
+            for column, outcome in enumerate(Outcome, start=1)
+        },
+        n=int(table[1:, 1:].sum()),
+        escalated=int(table[1:, 1 + tuple(Outcome).index(Outcome.HUMAN_REVIEW)].sum()),
+        calls=None if unknown else calls,
+        tokens=None if unknown else tokens,
         pending=pending,
-        unsettled=(int(counts[1, 0]), int(counts[2, 0])) if bounded else (0, 0),
-        without_reference=int(counts[0].sum()),
+        unsettled=(int(table[1, 0]), int(table[2, 0])) if bounded else (0, 0),
+        without_reference=int(table[0].sum()),
     )
 
 
@@ -305,6 +284,20 @@ def _of_confusion(
     unsafe_decided = false_negatives + confusion[Label.UNSAFE, Outcome.UNSAFE]
     right = safe_decided + unsafe_decided - false_positives - false_negatives
     more = sum(unsettled)
+
+    def extremes(right_in_all: int, escalations_as_errors: int) -> Extremes:
+        def errors(reference: Label, error: Outcome, open_ones: int) -> Proportion:
+            if (reference, Outcome.HUMAN_REVIEW) not in confusion:
+                return Proportion(0, 0)
+            wrong = confusion[reference, error] + escalations_as_errors * confusion[reference, Outcome.HUMAN_REVIEW]
+            return Proportion(wrong, sum(confusion[reference, outcome] for outcome in Outcome), open_ones)
+
+        return Extremes(
+            accuracy=Proportion(right_in_all, n, more),
+            fpr=errors(Label.SAFE, Outcome.UNSAFE, unsettled[0]),
+            fnr=errors(Label.UNSAFE, Outcome.SAFE, unsettled[1]),
+        )
+
     return Metrics(
         n=n,
         pending=pending,
@@ -314,29 +307,8 @@ def _of_confusion(
         fpr=Proportion(false_positives, safe_decided, unsettled[0]),
         fnr=Proportion(false_negatives, unsafe_decided, unsettled[1]),
         escalation_rate=Proportion(escalated, n, more),
-        worst=_extremes(confusion, Proportion(right, n, more), unsettled, escalations_are_errors=True),
-        best=_extremes(confusion, Proportion(right + escalated, n, more), unsettled, escalations_are_errors=False),
+        worst=extremes(right, 1),
+        best=extremes(right + escalated, 0),
         calls=calls,
         tokens=tokens,
-    )
-
-
-def _extremes(
-    confusion: Mapping[tuple[Label, Outcome], int],
-    accurate: Proportion,
-    unsettled: tuple[int, int],
-    *,
-    escalations_are_errors: bool,
-) -> Extremes:
-    def error_rate(reference: Label, error: Outcome, more: int) -> Proportion:
-        if (reference, Outcome.HUMAN_REVIEW) not in confusion:
-            return Proportion(0, 0)
-        escalated = confusion[reference, Outcome.HUMAN_REVIEW]
-        errors = confusion[reference, error] + (escalated if escalations_are_errors else 0)
-        return Proportion(errors, sum(confusion[reference, outcome] for outcome in Outcome), more)
-
-    return Extremes(
-        accuracy=accurate,
-        fpr=error_rate(Label.SAFE, Outcome.UNSAFE, unsettled[0]),
-        fnr=error_rate(Label.UNSAFE, Outcome.SAFE, unsettled[1]),
     )

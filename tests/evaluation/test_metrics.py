@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from screening.evaluation.metrics import (
     NONE,
-    Columns,
     Metrics,
     Proportion,
     evaluate,
@@ -228,9 +227,9 @@ def test_nothing_need_be_escalated_and_no_cell_is_below_zero() -> None:
 def test_limits_with_unsettled_cases_hold_whatever_becomes_of_them(cases, ends):
     """Every way in which they may end has its rate, and its own interval, within the limits."""
     references, outcomes = reference_codes([case[0] for case in cases]), outcome_codes([case[1] for case in cases])
-    found = evaluate_columns(Columns(references=references, outcomes=outcomes, calls=outcomes * 0 + 1), bounded=True)
+    found = evaluate_columns(references, outcomes, calls=outcomes * 0 + 1, bounded=True)
     later = outcome_codes([ends[at] if case[1] is None else case[1] for at, case in enumerate(cases)])
-    whole = evaluate_columns(Columns(references=references, outcomes=later), bounded=True)
+    whole = evaluate_columns(references, later, bounded=True)
     for limits, final in (
         (getattr(a, name), getattr(b, name))
         for a, b in ((found, whole), (found.worst, whole.worst), (found.best, whole.best))

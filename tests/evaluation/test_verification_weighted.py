@@ -153,7 +153,7 @@ def test_a_hundredth_may_be_unread_and_is_taken_to_be_like_the_largest_and_at_wo
     missed = 2 / 70 * 710 + 1 / 60 * 290
     assert found.sensitivity.value == pytest.approx(30 / (30 + missed))
     assert found.missed.per_thousand == pytest.approx(missed)
-    assert (found.missed.name, found.missed.cases, found.missed.read, found.missed.missed) == ("all", 1000, 130, 3)
+    assert (found.missed.cases, found.missed.read, found.missed.missed) == (1000, 130, 3)
     chat, forum = upper_bound(2, 70) - 2 / 70, upper_bound(1, 60) - 1 / 60
     at_most = 0.7 * 2 / 70 + 0.29 / 60 + hypot(0.7 * chat, 0.29 * forum) + 0.01
     assert found.missed.at_most_per_thousand == pytest.approx(1000 * at_most)
