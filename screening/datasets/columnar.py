@@ -5,6 +5,7 @@ import json
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -13,7 +14,16 @@ import numpy.typing as npt
 
 from screening.datasets.json_rows import class_name, class_names
 from screening.datasets.mapping import normalised_name, unique_names
-from screening.datasets.rows import CELL_LIMIT, COLUMN_LIMIT, Fields, FileRow, cell_of, most_characters
+from screening.datasets.rows import (
+    CELL_LIMIT,
+    COLUMN_LIMIT,
+    Fields,
+    FileLayout,
+    FileRow,
+    Rows,
+    cell_of,
+    most_characters,
+)
 from screening.datasets.sources import HEAD, FileFormat, FileRefused, Source, open_source
 from screening.settings import FILE_LIMITS
 
@@ -190,45 +200,39 @@ def _pointed(metadata: bytes, place: int | None) -> int | None:
 _SPLIT = "split"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArrowFiles:
-    """The files of a table in their order, each with its split, and the table's columns. ``names`` are those that the
-    numbers of a column stand for, by its place, as the datasets library writes them.
-    """
-
-    format: FileFormat
-    parts: tuple[tuple[Source, str | None], ...]
-    columns: tuple[str, ...]
-    names: Mapping[int, Sequence[str]]
+Parts = tuple[tuple[Source, str | None], ...]
+"""The files of a table in their order, each with its split."""
 
 
-def find_arrow(source: Source) -> ArrowFiles | None:
+def find_columnar(source: Source, _sheet: str | None = None) -> FileLayout | None:
     """The columnar table that this is; None for any other kind of file. FileRefused for a damaged one."""
     if isinstance(source, Path) and source.is_dir():
-        return _describe(FileFormat.DATASET_FOLDER, tuple(_parts(source)))
+        return _describe(source, FileFormat.DATASET_FOLDER, tuple(_parts(source)))
     with open_source(source) as stream:
         head = stream.read(HEAD)
     if head.startswith(b"PAR1"):
-        return _describe(FileFormat.PARQUET, ((source, None),))
+        return _describe(source, FileFormat.PARQUET, ((source, None),))
     if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
-        return _describe(FileFormat.ARROW, ((source, None),))
+        return _describe(source, FileFormat.ARROW, ((source, None),))
     return None
 
 
-def read_arrow(files: ArrowFiles) -> Iterator[FileRow]:
-    """Every row; a list or a structure stands as JSON in its cell."""
+def _read(kind: FileFormat, parts: Parts, columns: tuple[str, ...], names: Mapping[int, Sequence[str]]) -> Rows:
+    """Every row; a list or a structure stands as JSON in its cell. ``names`` are those that the numbers of a column
+    stand for, by its place, as the datasets library writes them.
+    """
     row = 0
-    for source, split in files.parts:
+    for source, split in parts:
         try:
             for cells in _rows_of(source):
                 row += 1
-                named = (class_name(cell, files.names.get(place)) for place, cell in enumerate(cells))
-                fields: Fields = dict(zip(files.columns, (*map(_cell, named), split), strict=False))
+                named = (class_name(cell, names.get(place)) for place, cell in enumerate(cells))
+                fields: Fields = dict(zip(columns, (*map(_cell, named), split), strict=False))
                 yield FileRow(row, row, fields)
         except FileRefused:
             raise
         except Exception:  # pyarrow meets damage with errors of its own, of memory and of values
-            raise FileRefused(f"This {files.format} is damaged.", line=row + 1) from None
+            raise FileRefused(f"This {kind} is damaged.", line=row + 1) from None
 
 
 def _parts(folder: Path) -> Iterator[tuple[Path, str | None]]:
@@ -255,7 +259,7 @@ def _json(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _describe(kind: FileFormat, parts: tuple[tuple[Source, str | None], ...]) -> ArrowFiles:
+def _describe(whole: Source, kind: FileFormat, parts: Parts) -> FileLayout:
     schemas = []
     for source, _split in parts:
         try:
@@ -272,7 +276,7 @@ def _describe(kind: FileFormat, parts: tuple[tuple[Source, str | None], ...]) ->
         raise FileRefused(f"The file has {len(columns[0]):,} columns; at most {COLUMN_LIMIT:,} are read.")
     split = any(split for _, split in parts) and _SPLIT not in map(normalised_name, columns[0])
     every = (*columns[0], *((_SPLIT,) if split else ()))
-    return ArrowFiles(format=kind, parts=parts, columns=every, names=names[0])
+    return FileLayout(source=whole, format=kind, read=partial(_read, kind, parts, every, names[0]), columns=every)
 
 
 def _schema(source: Source) -> Any:

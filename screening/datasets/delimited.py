@@ -4,10 +4,11 @@ import csv
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from screening.datasets.mapping import is_known, normalised_name, unique_names
-from screening.datasets.rows import CELL_LIMIT, COLUMN_LIMIT, Fields, FileRow, Reason, Rows
-from screening.datasets.sources import Encoding, FileRefused, Source, open_text
+from screening.datasets.rows import CELL_LIMIT, COLUMN_LIMIT, Fields, FileLayout, FileRow, Reason, Rows
+from screening.datasets.sources import Encoding, FileFormat, FileRefused, Source, open_text
 
 SEPARATORS: tuple[str, ...] = (",", ";", "\t", "|")
 """The separators that are looked for, in order of preference."""
@@ -36,19 +37,38 @@ class _Cells:
     cells: list[str]
 
 
-def find_layout(source: Source, encoding: Encoding) -> Layout:
+def find_delimited(source: Source, encoding: Encoding) -> FileLayout:
     """The separator (a ``sep=`` line, else the best fit) and the header. FileRefused without a usable header."""
-    announced = _announced_separator(source, encoding)
+    layout = _find_layout(source, encoding)
+    if len(layout.columns) > COLUMN_LIMIT:
+        raise FileRefused(f"The header has {len(layout.columns):,} columns; at most {COLUMN_LIMIT:,} are read.")
+    return FileLayout(
+        source=source,
+        format=FileFormat.DELIMITED,
+        read=partial(_read, source, encoding, layout),
+        columns=layout.columns,
+        encoding=encoding,
+        separator=layout.separator,
+    )
+
+
+def _find_layout(source: Source, encoding: Encoding) -> Layout:
+    with open_text(source, encoding) as text:
+        announced = _SEP_LINE.fullmatch(text.readline(100))
     if announced:
-        return _check(_layout(source, encoding, announced, announced=True))
-    layouts = [_try_layout(source, encoding, separator) for separator in SEPARATORS]
-    found = [layout for layout in layouts if isinstance(layout, Layout)]
+        return _layout(source, encoding, announced.group(1), announced=True)
+    found, refusals = [], []
+    for separator in SEPARATORS:
+        try:
+            found.append(_layout(source, encoding, separator, announced=False))
+        except FileRefused as refusal:
+            refusals.append(refusal)
     if not found:
-        raise next(refusal for refusal in layouts if isinstance(refusal, FileRefused))
-    return _check(max(found, key=lambda layout: _fit(source, encoding, layout)))
+        raise refusals[0]
+    return max(found, key=lambda layout: _fit(source, encoding, layout))
 
 
-def read_delimited(source: Source, encoding: Encoding, layout: Layout) -> Rows:
+def _read(source: Source, encoding: Encoding, layout: Layout) -> Rows:
     """Every data row and blank line after the header. FileRefused, with the line, at a quote that is not closed."""
     row = 0
     header = [normalised_name(column) for column in layout.columns]
@@ -92,31 +112,12 @@ def _is_blank(cells: list[str]) -> bool:
     return not cells or (len(cells) == 1 and not cells[0].strip())
 
 
-def _announced_separator(source: Source, encoding: Encoding) -> str | None:
-    with open_text(source, encoding) as text:
-        match = _SEP_LINE.fullmatch(text.readline(100))
-    return match.group(1) if match else None
-
-
-def _try_layout(source: Source, encoding: Encoding, separator: str) -> Layout | FileRefused:
-    try:
-        return _layout(source, encoding, separator, announced=False)
-    except FileRefused as refusal:
-        return refusal
-
-
 def _layout(source: Source, encoding: Encoding, separator: str, *, announced: bool) -> Layout:
     for cells in _records(source, encoding, separator, announced):
         if not _is_blank(cells.cells):
             columns = unique_names(cells.cells)
             return Layout(separator=separator, columns=columns, header_line=cells.last_line, announced=announced)
     raise FileRefused("The file has no rows.")
-
-
-def _check(layout: Layout) -> Layout:
-    if len(layout.columns) > COLUMN_LIMIT:
-        raise FileRefused(f"The header has {len(layout.columns):,} columns; at most {COLUMN_LIMIT:,} are read.")
-    return layout
 
 
 def _fit(source: Source, encoding: Encoding, layout: Layout) -> tuple[int, float, int]:

@@ -3,12 +3,13 @@
 import json
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from io import TextIOWrapper
 from typing import Any
 from zlib import error as zlib_error
 
 from screening.datasets.mapping import agreed_value, propose_mapping
-from screening.datasets.rows import CELL_LIMIT, Fields, FileRow, Reason, Rows, cell_of
+from screening.datasets.rows import CELL_LIMIT, Fields, FileLayout, FileRow, Reason, Rows, cell_of
 from screening.datasets.sources import Encoding, FileFormat, FileRefused, Source, open_source, open_text
 from screening.text.unique_keys import RepeatedKey, unique_keys
 
@@ -440,6 +441,12 @@ def _first_value(line: str) -> object:
 
 _SAMPLES = "samples/"
 MOST_SAMPLES = 1_000_000
+
+
+def find_inspect_log(source: Source, _sheet: str | None = None) -> FileLayout | None:
+    """The log in its packed form that this is; None for any other kind of file."""
+    read = partial(read_inspect_log, source)
+    return FileLayout(source=source, format=FileFormat.INSPECT_LOG, read=read) if is_inspect_log(source) else None
 
 
 def is_inspect_log(source: Source) -> bool:

@@ -7,12 +7,12 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from screening.datasets.columnar import find_arrow, read_arrow
+from screening.datasets.columnar import find_columnar
 from screening.datasets.conversations import is_transcript, join_turns
-from screening.datasets.delimited import find_layout, read_delimited
-from screening.datasets.json_rows import decided, is_inspect_log, json_format, read_inspect_log, read_json
+from screening.datasets.delimited import find_delimited
+from screening.datasets.json_rows import decided, find_inspect_log, json_format, read_json
 from screening.datasets.mapping import TRANSCRIPT, ColumnMapping, KnownDataset, propose_label_values, recognise
-from screening.datasets.rows import CELL_LIMIT, FileRow, Reason, Receive, Rows, limited, most_characters
+from screening.datasets.rows import CELL_LIMIT, FileLayout, FileRow, Reason, Receive, Rows, limited, most_characters
 from screening.datasets.sources import (
     ColumnsUnclear,
     Encoding,
@@ -20,11 +20,10 @@ from screening.datasets.sources import (
     FileRefused,
     Source,
     detect_encoding,
-    is_workbook,
     open_text,
 )
 from screening.datasets.validation import FileProfile, Row, UnreadColumns, chosen_mapping, judge_row, keys_of, survey
-from screening.datasets.workbook import find_sheet, read_workbook
+from screening.datasets.workbook import find_workbook
 from screening.labels import Label
 from screening.text.received import receive
 from screening.words import count_of
@@ -34,9 +33,9 @@ from screening.words import count_of
 class FileReport:
     """What a file holds, for the person who confirms it before anything is read.
 
-    ``rows`` are data rows; ``repeated`` of them repeat an earlier id and content. ``unread`` are columns that nothing
-    is read of. ``label_values`` counts the values of the label column, ``labels`` says which of
-    them are read as what, and ``unmapped`` which are only shown. In ``listed`` rows the text is a list of strings.
+    ``rows`` are data rows. ``unread`` are columns that nothing is read of. ``label_values`` counts the values of the
+    label column, ``labels`` says which of them are read as what, and ``unmapped`` which are only shown. In ``listed``
+    rows the text is a list of strings.
     """
 
     name: str
@@ -50,8 +49,6 @@ class FileReport:
     mapping: ColumnMapping
     known: KnownDataset | None
     rows: int
-    blank_lines: int
-    repeated: int
     unread: tuple[str, ...]
     label_values: Mapping[str, int]
     labels: Mapping[str, Label]
@@ -71,7 +68,7 @@ class Table:
     """A described file. ``rows()`` may be called any number of times."""
 
     report: FileReport
-    _layout: "FileLayout" = field(repr=False)
+    _layout: FileLayout = field(repr=False)
     _survey: FileProfile = field(repr=False)
     _labels: Mapping[str, Label | None] = field(repr=False)
 
@@ -81,7 +78,7 @@ class Table:
         With ``after`` those up to that row are passed over, which costs their reading but not what is looked for in
         their texts.
         """
-        for row in self._layout.joined(self._survey.mapping):
+        for row in _joined(self._layout, self._survey.mapping):
             if row is not None and row.row > after:
                 yield judge_row(row, self._survey, self._labels, receive_text)
 
@@ -117,20 +114,20 @@ def read_table(
 
 
 def _profile(
-    layout: "FileLayout",
+    layout: FileLayout,
     name: str,
     mapping: ColumnMapping | None,
     label_values: Mapping[str, Label | None],
     *,
     id_confirmed: bool = True,
 ) -> Table:
-    columns = layout.columns or keys_of(layout.records())
+    columns = layout.columns or keys_of(rows_of(layout))
     if not columns:
-        raise _nameless(layout.records())
+        raise _nameless(rows_of(layout))
     try:
         chosen = chosen_mapping(columns, mapping)
         unread = UnreadColumns(columns, chosen)
-        found = survey(layout.joined(chosen, unread), unread, proposed=mapping is None or not id_confirmed)
+        found = survey(_joined(layout, chosen, unread), unread, proposed=mapping is None or not id_confirmed)
     except ColumnsUnclear as unclear:
         raise ColumnsUnclear(str(unclear), columns=columns, sheets=layout.sheets) from None
     labels = _labels(found, label_values)
@@ -154,33 +151,19 @@ def _confirm(label_values: Mapping[str, Label | None]) -> dict[str, Label | None
     return labels
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileLayout:
-    """How to get at the records of a file: ``read`` gives them from the start. ``columns`` are those of the header;
-    empty for JSON, which has none. ``sheets`` are those of a workbook, ``sheet`` the one that is read.
-    """
+def rows_of(layout: FileLayout) -> Rows:
+    """The rows from the start. FileRefused where they are more, or longer, than is read."""
+    for one in _without_descriptions(limited(layout.read(), most_characters(layout.source))):
+        if one is not None and one.fields is not None and one.fields.get("answer") is not None:
+            yield replace(one, fields=decided(one.fields))
+        else:
+            yield one
 
-    source: Source
-    format: str
-    read: Callable[[], Rows]
-    columns: tuple[str, ...] = ()
-    encoding: Encoding | None = None
-    separator: str | None = None
-    sheet: str | None = None
-    sheets: tuple[str, ...] = ()
 
-    def records(self) -> Rows:
-        """The rows from the start. FileRefused where they are more, or longer, than is read."""
-        for one in _without_descriptions(limited(self.read(), most_characters(self.source))):
-            if one is not None and one.fields is not None and one.fields.get("answer") is not None:
-                yield replace(one, fields=decided(one.fields))
-            else:
-                yield one
-
-    def joined(self, mapping: ColumnMapping, unread: UnreadColumns | None = None) -> Rows:
-        """The rows with their conversations put together, each time they are asked about counted anew."""
-        records = self.records() if unread is None else unread.watch(self.records())
-        return limited(join_turns(records, mapping), most_characters(self.source), longest=None)
+def _joined(layout: FileLayout, mapping: ColumnMapping, unread: UnreadColumns | None = None) -> Rows:
+    """The rows with their conversations put together, each time they are asked about counted anew."""
+    rows = rows_of(layout) if unread is None else unread.watch(rows_of(layout))
+    return limited(join_turns(rows, mapping), most_characters(layout.source), longest=None)
 
 
 _UNIT = re.compile(
@@ -241,33 +224,6 @@ def file_layout(source: Source, sheet: str | None = None) -> FileLayout:
     return layout
 
 
-def _arrow_layout(source: Source, _sheet: str | None) -> FileLayout | None:
-    found = find_arrow(source)
-    if found is None:
-        return None
-    return FileLayout(source=source, format=found.format, read=partial(read_arrow, found), columns=found.columns)
-
-
-def _inspect_layout(source: Source, _sheet: str | None) -> FileLayout | None:
-    if not is_inspect_log(source):
-        return None
-    return FileLayout(source=source, format=FileFormat.INSPECT_LOG, read=partial(read_inspect_log, source))
-
-
-def _workbook_layout(source: Source, sheet: str | None) -> FileLayout | None:
-    if not is_workbook(source):
-        return None
-    found = find_sheet(source, sheet)
-    return FileLayout(
-        source=source,
-        format=FileFormat.WORKBOOK,
-        read=partial(read_workbook, source, found),
-        columns=found.columns,
-        sheet=found.name,
-        sheets=found.names,
-    )
-
-
 def _text_layout(source: Source, _sheet: str | None) -> FileLayout:
     encoding = detect_encoding(source)
     with open_text(source, encoding) as text:
@@ -278,15 +234,7 @@ def _text_layout(source: Source, _sheet: str | None) -> FileLayout:
     if kind is not None:
         read_rows = partial(read_json, source, encoding, kind)
         return FileLayout(source=source, format=kind, read=read_rows, encoding=encoding)
-    layout = find_layout(source, encoding)
-    return FileLayout(
-        source=source,
-        format=FileFormat.DELIMITED,
-        read=partial(read_delimited, source, encoding, layout),
-        columns=layout.columns,
-        encoding=encoding,
-        separator=layout.separator,
-    )
+    return find_delimited(source, encoding)
 
 
 def _read_transcript(source: Source, encoding: Encoding) -> Rows:
@@ -294,14 +242,14 @@ def _read_transcript(source: Source, encoding: Encoding) -> Rows:
         yield FileRow(1, 1, {TRANSCRIPT: text.read(CELL_LIMIT + 1)})
 
 
-READERS: list[Reader] = [_arrow_layout, _inspect_layout, _workbook_layout, _text_layout]
+READERS: list[Reader] = [find_columnar, find_inspect_log, find_workbook, _text_layout]
 """Asked in this order; the last one reads every text, and the one before it refuses what holds none."""
 
 
 def columns_of(source: Source, sheet: str | None = None) -> tuple[str, ...]:
     """The file's columns: those of its header or, where it has none, all names that its rows use."""
     layout = file_layout(source, sheet)
-    return layout.columns or keys_of(layout.records())
+    return layout.columns or keys_of(rows_of(layout))
 
 
 def _report(name: str, layout: FileLayout, found: FileProfile, labels: Mapping[str, Label | None]) -> FileReport:
@@ -318,8 +266,6 @@ def _report(name: str, layout: FileLayout, found: FileProfile, labels: Mapping[s
         mapping=found.mapping,
         known=recognise(found.columns, found.label_values),
         rows=found.rows,
-        blank_lines=found.blank_lines,
-        repeated=len(found.same),
         unread=found.unread,
         label_values=dict(found.label_values),
         labels={value: label for value, label in labels.items() if label is not None},

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from screening.datasets.sources import FileRefused, Source, size_of
+from screening.datasets.sources import Encoding, FileRefused, Source, size_of
 from screening.labels import Label
 from screening.settings import FILE_LIMITS
 from screening.text.conversation import Question, Thread, Turn
@@ -176,6 +176,22 @@ class FileRow:
 
 Rows = Iterator[FileRow | None]
 """The rows of a file in their order; None is a line without cells: not a row, but counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileLayout:
+    """How to get at the rows of a file: ``read`` gives them from the start. ``columns`` are those of the header; empty
+    for JSON, which has none. ``sheets`` are those of a workbook, ``sheet`` the one that is read.
+    """
+
+    source: Source
+    format: str
+    read: Callable[[], Rows]
+    columns: tuple[str, ...] = ()
+    encoding: Encoding | None = None
+    separator: str | None = None
+    sheet: str | None = None
+    sheets: tuple[str, ...] = ()
 
 
 def most_characters(source: Source) -> int:

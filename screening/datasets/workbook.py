@@ -12,14 +12,15 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any
 from xml.etree import ElementTree
 from xml.parsers import expat
 
 from screening.datasets.mapping import normalised_name, unique_names
-from screening.datasets.rows import COLUMN_LIMIT, Fields, FileRow, Formula, Reason, Rows
-from screening.datasets.sources import FileRefused, Source, open_source
+from screening.datasets.rows import COLUMN_LIMIT, FileLayout, FileRow, Formula, Reason, Rows
+from screening.datasets.sources import FileFormat, FileRefused, Source, is_workbook, open_source
 from screening.settings import FILE_LIMITS
 
 EXACT_NUMBER = 10**15
@@ -39,20 +40,12 @@ _ESCAPE = re.compile("_x([0-9A-Fa-f]{4})_")
 _REFERENCE = re.compile(r"([A-Za-z]{1,4})\d*")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sheet:
-    """Where the rows of a workbook are, its columns, and its header's row. ``names`` are all sheets, hidden last."""
-
-    name: str
-    names: tuple[str, ...]
-    columns: tuple[str, ...]
-    header_line: int
-
-
-def find_sheet(source: Source, wanted: str | None = None) -> Sheet:
-    """The sheet of that name, else the first that is not hidden, and its header. FileRefused when the workbook is
-    damaged, the sheet has no rows, or there is none of that name.
+def find_workbook(source: Source, wanted: str | None = None) -> FileLayout | None:
+    """The sheet of that name, else the first that is not hidden, and its header; None for another kind of file.
+    FileRefused when the workbook is damaged, the sheet has no rows, or there is none of that name.
     """
+    if not is_workbook(source):
+        return None
     with _opened(source) as book:
         names = tuple(book.sheets)
         if wanted is not None and wanted not in names:
@@ -63,37 +56,34 @@ def find_sheet(source: Source, wanted: str | None = None) -> Sheet:
                 header = [cells.get(place, "") for place in range(max(cells) + 1)]
                 if len(header) > COLUMN_LIMIT:
                     raise FileRefused(f"The header has {len(header):,} columns; at most {COLUMN_LIMIT:,} are read.")
-                return Sheet(name=name, names=names, columns=unique_names(header), header_line=line)
+                columns = unique_names(header)
+                read = partial(_read, source, name, columns, line)
+                return FileLayout(
+                    source=source, format=FileFormat.WORKBOOK, read=read, columns=columns, sheet=name, sheets=names
+                )
     raise FileRefused("The sheet of the workbook that is read has no rows.", sheets=names)
 
 
-def read_workbook(source: Source, sheet: Sheet) -> Rows:
+def _read(source: Source, sheet: str, columns: tuple[str, ...], header_line: int) -> Rows:
     """Every row below the header; the line is the row number Excel shows."""
-    row, width = 0, len(sheet.columns)
-    header = [normalised_name(column) for column in sheet.columns]
+    row, width = 0, len(columns)
+    header = [normalised_name(column) for column in columns]
     with _opened(source) as book:
-        for line, cells in book.rows(sheet.name):
-            if line == sheet.header_line:
+        for line, found in book.rows(sheet):
+            if line == header_line:
                 continue
-            if not cells:
+            if not found:
                 yield None
                 continue
             row += 1
-            fitting = [cells.get(place, "") for place in range(width)]
-            beyond = [cells[place] for place in sorted(cells) if place >= width]
-            yield _record(row, line, fitting, beyond, sheet.columns, header)
-
-
-def _record(
-    row: int, line: int, cells: list[str], beyond: list[str], columns: tuple[str, ...], header: list[str]
-) -> FileRow:
-    if beyond:
-        detail = f"a value to the right of the header's {len(columns)} columns"
-        return FileRow(row, line, None, Reason.EXTRA_CELLS, detail, (*cells, *beyond))
-    if [normalised_name(cell) for cell in cells] == header:
-        return FileRow(row, line, None, Reason.HEADER_REPEATED, "the header again", tuple(cells))
-    fields: Fields = dict(zip(columns, cells, strict=True))
-    return FileRow(row, line, fields)
+            cells = [found.get(place, "") for place in range(width)]
+            if beyond := [found[place] for place in sorted(found) if place >= width]:
+                detail = f"a value to the right of the header's {width} columns"
+                yield FileRow(row, line, None, Reason.EXTRA_CELLS, detail, (*cells, *beyond))
+            elif [normalised_name(cell) for cell in cells] == header:
+                yield FileRow(row, line, None, Reason.HEADER_REPEATED, "the header again", tuple(cells))
+            else:
+                yield FileRow(row, line, dict(zip(columns, cells, strict=True)))
 
 
 @contextmanager

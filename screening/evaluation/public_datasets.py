@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from screening.datasets.mapping import map_label, normalised_name
-from screening.datasets.reader import Table, file_layout, read_table
+from screening.datasets.reader import Table, file_layout, read_table, rows_of
 from screening.datasets.rows import Fields, NewCase
 from screening.datasets.sources import FileRefused, Source
 from screening.evaluation.recording import Item
@@ -329,7 +329,7 @@ def published_rows(
     layout = file_layout(source, sheet)
     if layout.columns and not columns <= set(layout.columns):
         raise FileRefused(f"The file has no column {', '.join(sorted(columns - set(layout.columns)))}.")
-    for record in layout.records():
+    for record in rows_of(layout):
         if record is None:
             continue
         if record.fields is None:

@@ -16,8 +16,8 @@ from openpyxl import Workbook
 from screening.datasets import reader
 from screening.datasets.export import rejected_csv
 from screening.datasets.mapping import ColumnMapping, KnownDataset, propose_mapping
-from screening.datasets.reader import FileLayout, read_table
-from screening.datasets.rows import FileRow, NewCase, Reason, RejectedRow, Rows
+from screening.datasets.reader import read_table
+from screening.datasets.rows import FileLayout, FileRow, NewCase, Reason, RejectedRow, Rows
 from screening.datasets.sources import ColumnsUnclear, FileFormat, FileRefused, Source
 from screening.labels import Label
 from screening.settings import FILE_LIMITS
