@@ -215,18 +215,17 @@ def _readers(
     arguments: argparse.Namespace, key: Key, first: Mapping[str, int], others: Sequence[Mapping[str, int]]
 ) -> Readers:
     """From the command line, else from planted texts, else, for sensitivity, from second readings."""
-    told = {READ_SAFE: "safe", READ_UNSAFE: "unsafe"}
-    counts: dict[str, tuple[int, int]] = {}
-    for label in ("safe", "unsafe"):
-        words = [told.get(first[item]) for item, what in key.items.items() if what == label and item in first]
-        counts[label] = (words.count(label), len(words))
-    pairs = [(first[item], each[item]) for each in others for item in each if item in first]
+
+    def planted(label: str, right: int) -> tuple[int, int] | float:
+        read = [first[item] for item, what in key.items.items() if what == label and item in first]
+        return (read.count(right), len(read)) if read else 1.0
+
+    pairs = [{first[item], each[item]} for each in others for item in each if item in first]
     either = [pair for pair in pairs if READ_UNSAFE in pair]
-    both = sum(pair == (READ_UNSAFE, READ_UNSAFE) for pair in pairs)
     return Readers(
-        sensitivity=arguments.sensitivity or (counts["unsafe"] if counts["unsafe"][1] else 1.0),
-        specificity=arguments.specificity or (counts["safe"] if counts["safe"][1] else 1.0),
-        pairs=(both, len(either)) if either and arguments.sensitivity is None else None,
+        sensitivity=arguments.sensitivity or planted("unsafe", READ_UNSAFE),
+        specificity=arguments.specificity or planted("safe", READ_SAFE),
+        pairs=(either.count({READ_UNSAFE}), len(either)) if either and arguments.sensitivity is None else None,
     )
 
 

@@ -45,11 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the metrics as JSON; an undefined value is null."""
     rows = list(_rows(arguments.file))
     measured = evaluate([reference for _, reference, _, _ in rows], [outcome for _, _, outcome, _ in rows])
-    shares = ("value", "low", "high", "numerator", "denominator")
-    report: dict[str, object] = {
-        rate: {name: getattr(getattr(measured, rate), name) for name in shares}
-        for rate in ("accuracy", "fpr", "fnr", "escalation_rate")
-    }
+    rates = ("accuracy", "fpr", "fnr", "escalation_rate")
+    report: dict[str, object] = {name: getattr(measured, name).plain for name in rates}
     report |= {name: getattr(measured, name) for name in ("n", "pending", "without_reference")}
     if arguments.against is not None:
         report["against"] = _against(arguments, rows, list(_rows(arguments.against)))

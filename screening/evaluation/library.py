@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar, get_args
 
 import pandas as pd
 
-from screening.evaluation.metrics import Proportion, evaluate
+from screening.evaluation.metrics import evaluate
 from screening.evaluation.replay import Record
 from screening.evaluation.replay import replay as replay_record
 from screening.labels import Label, Outcome
@@ -86,13 +86,8 @@ def metrics(references: Iterable[str | None], outcomes: Iterable[str | None]) ->
     1.0
     """
     measured = evaluate([_reference(one) for one in references], [_outcome(one) for one in outcomes])
-    named = {
-        "accuracy": measured.accuracy,
-        "fpr": measured.fpr,
-        "fnr": measured.fnr,
-        "escalation_rate": measured.escalation_rate,
-    }
-    return pd.DataFrame.from_dict({name: _proportion(one) for name, one in named.items()}, orient="index")
+    named = ("accuracy", "fpr", "fnr", "escalation_rate")
+    return pd.DataFrame.from_dict({name: getattr(measured, name).plain for name in named}, orient="index")
 
 
 def certify(
@@ -174,13 +169,3 @@ def _reference(word: str | None) -> Label | None:
 
 def _outcome(word: str | None) -> Outcome | None:
     return None if pd.isna(word) or word in ("", "pending") else Outcome(str(word))
-
-
-def _proportion(found: Proportion) -> dict[str, float | int | None]:
-    return {
-        "value": found.value,
-        "low": found.low,
-        "high": found.high,
-        "numerator": found.numerator,
-        "denominator": found.denominator,
-    }

@@ -70,6 +70,12 @@ class Proportion:
         bounds = wilson(self.numerator + self.unsettled, self.denominator + self.unsettled)
         return bounds[1] if bounds else None
 
+    @property
+    def plain(self) -> dict[str, float | int | None]:
+        """As data, for files and notebooks."""
+        limits = {"value": self.value, "low": self.low, "high": self.high}
+        return limits | {"numerator": self.numerator, "denominator": self.denominator}
+
 
 def wilson(successes: int, n: int, z: float = Z_95) -> tuple[float, float] | None:
     """The Wilson score interval (low, high) of ``successes`` out of ``n``; None when n is 0."""

@@ -98,13 +98,8 @@ def _plain(row: TableRow, provenance: str) -> dict[str, object]:
     }
     plain: dict[str, object] = {"condition": row.name, "n": metrics.n, "unsettled": row.unsettled}
     for name, rate in rates.items():
-        plain |= {
-            name: rate.value if rate else None,
-            f"{name}_low": rate.low if rate else None,
-            f"{name}_high": rate.high if rate else None,
-            f"{name}_numerator": rate.numerator if rate else None,
-            f"{name}_denominator": rate.denominator if rate else None,
-        }
+        cells = rate.plain if rate else dict.fromkeys(Proportion(0, 0).plain)
+        plain |= {name if of_it == "value" else f"{name}_{of_it}": cell for of_it, cell in cells.items()}
     return plain | {
         "mean_calls": metrics.mean_calls,
         "calls": metrics.calls,

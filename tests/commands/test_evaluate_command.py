@@ -28,10 +28,7 @@ from tests.jobs.processes import ROOT, wait_for
 from tests.processes import usual_handlers
 
 COUNT_ROWS = (  # name, N, safe decided, FP, unsafe decided, FN; then accuracy, FPR, FNR, escalation as printed
-    ("AEGIS single-agent", 161, 44, 7, 113, 32, 0.752, 0.159, 0.283, 0.025),
-    ("AEGIS MV n=1 and n=3", 161, 44, 5, 114, 33, 0.760, 0.114, 0.290, 0.019),
     ("AEGIS B=100", 161, 42, 4, 113, 32, 0.768, 0.095, 0.283, 0.037),
-    ("SWMH single-agent", 250, 198, 47, 50, 5, 0.790, 0.237, 0.100, 0.008),
     ("SWMH B=100", 250, 198, 45, 50, 5, 0.798, 0.227, 0.100, 0.008),
 )
 

@@ -28,32 +28,12 @@ def _row(n: int, safe: int, fp: int, unsafe: int, fn: int) -> list[tuple[str, st
     )
 
 
-@pytest.mark.parametrize(
-    ("counts", "accuracy", "fpr", "fnr", "escalated"),
-    [  # the paper's Table 3; accuracy = (safe − FP + unsafe − FN) / (safe + unsafe)
-        ((161, 44, 7, 113, 32), 0.752, (0.159, 0.079, 0.294), (0.283, 0.208, 0.372), 0.025),
-        ((161, 44, 5, 114, 33), 0.760, (0.114, 0.050, 0.240), (0.290, 0.214, 0.379), 0.019),
-        ((161, 42, 4, 113, 32), 0.768, (0.095, 0.037, 0.221), (0.283, 0.208, 0.372), 0.037),
-        ((250, 198, 47, 50, 5), 0.790, (0.237, 0.184, 0.301), (0.100, 0.044, 0.214), 0.008),
-        ((250, 198, 45, 50, 5), 0.798, (0.227, 0.174, 0.291), (0.100, 0.044, 0.214), 0.008),
-    ],
-)
-def test_the_papers_table(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    counts: tuple[int, int, int, int, int],
-    accuracy: float,
-    fpr: tuple[float, float, float],
-    fnr: tuple[float, float, float],
-    escalated: float,
-) -> None:
-    printed = _metrics(tmp_path, capsys, _row(*counts))
-    assert printed["accuracy"]["value"] == pytest.approx(accuracy, abs=0.001)
-    for name, expected in (("fpr", fpr), ("fnr", fnr)):
-        found = printed[name]
-        assert (found["value"], found["low"], found["high"]) == pytest.approx(expected, abs=0.001)
-    assert printed["escalation_rate"]["value"] == pytest.approx(escalated, abs=0.001)
-    assert (printed["fpr"]["numerator"], printed["fpr"]["denominator"]) == (counts[2], counts[1])
+def test_a_row_of_the_papers_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    printed = _metrics(tmp_path, capsys, _row(161, 42, 4, 113, 32))
+    assert printed["accuracy"]["value"] == pytest.approx(0.768, abs=0.001)
+    fpr = {"value": 0.095, "low": 0.037, "high": 0.221, "numerator": 4, "denominator": 42}
+    assert printed["fpr"] == pytest.approx(fpr, abs=0.001)
+    assert printed["escalation_rate"]["value"] == pytest.approx(0.037, abs=0.001)
 
 
 def test_what_is_undefined_is_null_and_not_zero(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
