@@ -37,7 +37,7 @@ from storage.review.follow_ups import FollowUp, For
 from storage.review.inbox import NEEDS_NOTE
 from storage.review.queue import counts
 from storage.review.ratings import TIME_TO_TAKE_BACK, Rating
-from storage.review.standing import Follows, Place, what_follows
+from storage.review.standing import Place, what_follows
 from storage.site.accounts import colleagues
 
 _OF_THE_BROWSER = ("rev", "revision", "reason", "leaving", "marks")
@@ -234,18 +234,18 @@ def _colleagues(here: Here) -> list[list[str]]:
     return [[account, name] for account, name in names.items()]
 
 
-def next_words(here: Here, follows: Follows) -> str:
+def next_words(here: Here, following: Next, follow_ups: Sequence[FollowUp]) -> str:
     """What is still to happen with the case and by whom; "closed" only where nothing is."""
     others = colleagues(here.db, here.person)
-    if follows.next is Next.SENIOR:
+    if following is Next.SENIOR:
         seniors = [each for each in (here.person, *others) if Role.SENIOR in each.roles]
         return f"The two reviews differ. {_by_whom('A senior decides', 'no senior', seniors)}"
-    if follows.next is Next.SECOND_READING:
+    if following is Next.SECOND_READING:
         return _by_whom("Second review needed", "no other reviewer", others)
-    again = any(one.disposition is For.SECOND_READING for one in follows.follow_ups)
+    again = any(one.disposition is For.SECOND_READING for one in follow_ups)
     if again:
         return _by_whom("Second review needed", "no other reviewer", ())
-    return "Open until its follow-up is completed." if follows.follow_ups else "Case closed."
+    return "Open until its follow-up is completed." if follow_ups else "Case closed."
 
 
 def _by_whom(what: str, nobody: str, people: Sequence[Actor]) -> str:
@@ -261,14 +261,14 @@ def _follow_up(one: FollowUp, here: Here) -> dict[str, Any]:
 
 
 def _read_stage(here: Here, desk: Desk, mine: Rating, key: str) -> dict[str, Any]:
-    follows = what_follows(here.db, here.by, desk.case_id)
+    following, follow_ups = what_follows(here.db, here.by, desk.case_id)
     text = desk.text
     return {
         "words": reading_words(mine.form),
         "version": mine.version,
         "blind": mine.blind,
-        "becomes": next_words(here, follows),
-        "follow_ups": [_follow_up(one, here) for one in follows.follow_ups],
+        "becomes": next_words(here, following, follow_ups),
+        "follow_ups": [_follow_up(one, here) for one in follow_ups],
         "receipt": {"id": mine.id[-12:], "at": _ms(mine.at)},
         "form": mine.form.model_dump(mode="json") | {"marks": [shown_mark(each, text) for each in mine.form.marks]}
         if text

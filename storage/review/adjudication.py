@@ -53,16 +53,13 @@ def second_reading_due(
 ) -> Why | None:
     """Why the case needs a second reading after this one, or None. ``before`` is the label that it revises.
 
-    A text that the engine called safe and that is read as unsafe is always read again. The coin applies only where
-    somebody else could read; what a rule asks for stays needed where nobody could (see `adjudication`). A reading that
-    was asked for stays asked for.
+    The coin applies only where somebody else could read; what a rule asks for stays needed where nobody could (see
+    `adjudication`). A reading that was asked for stays asked for.
     """
     if conn.execute(_requests_of(case_id)).first() is not None:
         return Why.ASKED
-    by_rule = bool(_matching_rules(form, settings, before) & set(settings.second_reading_rules))
-    by_rule = by_rule or _is_doubtful_safe(conn, case_id, form)
-    by_rule = by_rule or (form.label is RatingLabel.UNSAFE and _was_called_safe(conn, case_id))
-    if by_rule:
+    by_rule = _matching_rules(form, settings, before) & set(settings.second_reading_rules)
+    if by_rule or _is_doubtful(conn, case_id, form.label):
         return Why.RULE
     drawn = second_reading_coin(case_id) < settings.second_reading_rate
     return Why.SAMPLED if drawn and others(conn, reader, case_id) else None
@@ -86,28 +83,21 @@ def has_asked(db: Database, actor: Actor, case_id: str) -> bool:
         return has_asked_in(conn, actor.id, case_id)
 
 
-def _is_doubtful_safe(conn: Connection, case_id: str, form: RatingForm) -> bool:
-    """Whether a reading of safe needs another one whatever the site has set: of a P0 case, one that the agents called
-    unsafe, or of one whose text states a risk.
+def _is_doubtful(conn: Connection, case_id: str, label: RatingLabel) -> bool:
+    """Whether a reading needs another one whatever the site has set: of safe in a P0 case, in one that the agents
+    called unsafe, or in one whose text states a risk; of unsafe where they called it safe, since it is one of the few
+    that an estimate of the misses rests on, and most of these are readers' errors where misses are rare.
     """
-    if form.label is not RatingLabel.SAFE:
-        return False
     row = conn.execute(
         select(cases.c.flags, inbox_entries.c.tier, screenings.c.outcome)
         .join(inbox_entries, inbox_entries.c.case_id == cases.c.id)
         .outerjoin(screenings, screenings.c.case_id == cases.c.id)
         .where(cases.c.id == case_id)
     ).one()
+    if label is not RatingLabel.SAFE:
+        return label is RatingLabel.UNSAFE and row.outcome == Outcome.SAFE.value
     stated = floor([flag for part in dict(row.flags or {}).values() for flag in part]) <= Tier.P1
     return stated or row.tier == Tier.P0 or row.outcome == Outcome.UNSAFE.value
-
-
-def _was_called_safe(conn: Connection, case_id: str) -> bool:
-    """Whether the engine called the text safe: a reader who then finds it unsafe is one of the few that an estimate of
-    the misses rests on, and most of these are readers' errors where misses are rare.
-    """
-    found = conn.execute(select(screenings.c.outcome).where(screenings.c.case_id == case_id)).scalar()
-    return bool(found == Outcome.SAFE.value)
 
 
 def _matching_rules(form: RatingForm, settings: SiteSettings, before: RatingLabel | None) -> set[SecondReadingRule]:

@@ -324,8 +324,7 @@ def take_back(db: Database, by: Acting, case_id: str, rating_id: str, lease: tim
         row = conn.execute(select(ratings).where(ratings.c.id == rating_id)).first()
         if row is not None and entry is not None:
             require(by.actor, Action.RATE, row.reviewer)
-            _require_untouched(conn, row, case_id, by.now)
-            _require_alone(conn, row, entry, by.now)
+            _require_untouched(conn, row, entry, by.now)
             _move(conn, row, by.now)
             theirs = {"assignee": by.id, "assigned_by": by.id, "assigned_until": by.now, "lease_token": new_token()}
             if row.reading == "first" and entry.first_due_at is not None:
@@ -346,10 +345,12 @@ def _was_taken_back(conn: Connection, actor: Actor, rating_id: str) -> bool:
     return conn.execute(query).first() is not None
 
 
-def _require_untouched(conn: Connection, row: Any, case_id: str, now: datetime) -> None:
-    """Raises TooLate where the time is over, or where the reading or its case is not as its reader left it."""
-    over = now > row.at + TIME_TO_TAKE_BACK + ON_THE_WAY
-    if row.case_id != case_id or over:
+def _require_untouched(conn: Connection, row: Any, entry: Any, now: datetime) -> None:
+    """Raises TooLate where the time is over, where the reading or its case is not as its reader left it, or where
+    somebody else has begun to act on it.
+    """
+    case_id = row.case_id
+    if case_id != entry.case_id or now > row.at + TIME_TO_TAKE_BACK + ON_THE_WAY:
         raise TooLate("the time to take it back is over")
     if is_erased(conn, case_id):
         raise TooLate("what this case held was deleted")
@@ -359,14 +360,10 @@ def _require_untouched(conn: Connection, row: Any, case_id: str, now: datetime) 
     seen = unblindings.c.case_id == case_id, unblindings.c.reviewer == row.reviewer
     if conn.execute(select(exists().where(*seen))).scalar():
         raise TooLate("you have seen the AI's result")
-
-
-def _require_alone(conn: Connection, row: Any, entry: Any, now: datetime) -> None:
-    """Raises TooLate where somebody else has begun to act on the case."""
-    later = ratings.c.case_id == row.case_id, ratings.c.reviewer != row.reviewer, ratings.c.at >= row.at
+    later = ratings.c.case_id == case_id, ratings.c.reviewer != row.reviewer, ratings.c.at >= row.at
     if conn.execute(select(exists().where(*later))).scalar():
         raise TooLate("another reviewer has reviewed it since")
-    resting = (made for made in versions_in(conn, row.case_id) if row.id in made.rating_ids)
+    resting = (made for made in versions_in(conn, case_id) if row.id in made.rating_ids)
     if any(made.method not in _BY_ITSELF or made.at != row.at for made in resting):
         raise TooLate("its label was decided since")
     if has_lease(entry, now):

@@ -43,14 +43,6 @@ class Standing:
     until: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Follows:
-    """What is still to happen with a case: it is closed only where ``next`` says so and there are no ``follow_ups``."""
-
-    next: Next
-    follow_ups: tuple[FollowUp, ...]
-
-
 _ENTRY = select(inbox_entries, was_erased(inbox_entries.c.case_id).label("erased"))
 
 
@@ -79,8 +71,10 @@ def standing(db: Database, by: Acting, case_id: str, token: str | None) -> Stand
     return Standing(place=Place.CLOSED if closed else Place.TAKEN if leased or kept else Place.FREE, closed=closed)
 
 
-def what_follows(db: Database, by: Acting, case_id: str) -> Follows:
-    """What is still to happen with a case that this person has read. Raises Forbidden, KeyError."""
+def what_follows(db: Database, by: Acting, case_id: str) -> tuple[Next, tuple[FollowUp, ...]]:
+    """What is still to happen with a case that this person has read: it is over only where it is closed and no
+    follow-up is open. Raises Forbidden, KeyError.
+    """
     require(by.actor, Action.RATE, by.id)
     with db.read() as conn:
         entry = conn.execute(_ENTRY.where(inbox_entries.c.case_id == case_id)).first()
@@ -88,4 +82,4 @@ def what_follows(db: Database, by: Acting, case_id: str) -> Follows:
             raise KeyError(case_id)
         waits = {"third": Next.SENIOR}.get(entry.reading, Next.SECOND_READING)
         following = waits if entry.closed_at is None else Next.CLOSED
-        return Follows(next=following, follow_ups=open_of(conn, by.actor, case_id))
+        return following, open_of(conn, by.actor, case_id)

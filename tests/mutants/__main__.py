@@ -120,7 +120,7 @@ DECIDING = {
     "storage/review/adjudication.py": [
         "settle", "resettle", "_close_or_wait", "_dispute", "close", "latest_readings", "_labels_ever_given",
         "adjudicate", "is_party", "amend", "_is_same", "_needs", "second_reading_due",
-        "_is_doubtful_safe", "_was_called_safe", "_matching_rules",
+        "_is_doubtful", "_matching_rules",
     ],
     "storage/review/follow_ups.py": [
         "open_follow_up", "open_second_reading", "_open", "open_ones", "_open_statements", "hand_to", "close",

@@ -28,7 +28,6 @@ from storage.review.adjudication import Next
 from storage.review.drafts import load_draft
 from storage.review.erasure import erase_rows
 from storage.review.queue import Counts, State, counts
-from storage.review.standing import Follows
 from storage.schema import ERASED, cases, inbox_entries, unblindings
 from storage.schema import ratings as ratings_table
 from storage.settings_store import SiteSettings
@@ -456,10 +455,9 @@ def test_where_nobody_is_there_for_what_follows_that_is_said(open_page: Opener, 
         == "Second review needed, but no other reviewer is set up. Add one in Admin > Accounts."
     )
     here = Here(db=page_database, person=BO, site=SiteSettings(), now=_now())
-    disputed = Follows(next=Next.SENIOR, follow_ups=())
-    assert "no senior is set up" in next_words(here, disputed)
+    assert "no senior is set up" in next_words(here, Next.SENIOR, ())
     register(page_database, SENIOR)
-    assert next_words(here, disputed).endswith("A senior decides: Sue.")
+    assert next_words(here, Next.SENIOR, ()).endswith("A senior decides: Sue.")
 
 
 @pytest.mark.parametrize(
