@@ -20,15 +20,13 @@ from screening.datasets.mapping import (
     find_column,
     mapping_json,
     pairs,
-    propose_mapping,
     propose_turns,
     read_mapping,
-    rivals,
     speakers_said,
 )
 from screening.datasets.reader import FileReport, Table, columns_of, read_table
-from screening.datasets.sources import ColumnsUnclear, Source
-from screening.datasets.validation import chosen_mapping
+from screening.datasets.sources import Source
+from screening.datasets.validation import proposed_mapping
 from screening.labels import Label
 from screening.text.conversation import Judged
 from screening.words import count_of
@@ -162,7 +160,7 @@ def _columns(
     for name, value in said.items():
         if name in COLUMNS:
             said[name] = find_column(value, columns) if value else None
-    begun = kept or _propose(columns, set(said))
+    begun = kept or proposed_mapping(columns, said)
     if texts := said.pop("text", None):
         said["text"], *joined = (find_column(name, columns) for name in texts)
         said["joined"] = tuple(joined)
@@ -170,18 +168,6 @@ def _columns(
         said["unread"] = tuple(find_column(name, columns) for name in unread)
     of_talks = {name: said.pop(name) for name in OF_CONVERSATIONS if name in said}
     return replace(begun, **said, conversation=_conversation(begun.conversation, columns, of_talks))
-
-
-def _propose(columns: tuple[str, ...], named: set[str]) -> ColumnMapping:
-    """The proposal to change. ColumnsUnclear where nobody has said which of several columns it is."""
-    for role, names in rivals(columns).items():
-        if role not in named:
-            sentence = f"{len(names)} columns could be the {role}: {', '.join(names)}. Say which."
-            raise ColumnsUnclear(sentence, columns=columns)
-    proposal = propose_mapping(columns)
-    if proposal is None and "text" not in named:
-        chosen_mapping(columns, None)  # says which columns there are
-    return proposal or propose_mapping((*columns, "text")) or ColumnMapping(text="text")
 
 
 def conversation_words(reading: ConversationReading | None) -> Iterator[str]:

@@ -5,7 +5,7 @@ import json
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -362,34 +362,33 @@ def keys_of(rows: Rows) -> tuple[str, ...]:
 
 
 def chosen_mapping(columns: tuple[str, ...], mapping: ColumnMapping | None) -> ColumnMapping:
-    """The mapping to read with: the given one, checked, or the proposal. ColumnsUnclear when there is none, or when
-    several columns could be the same thing.
+    """The mapping to read with: the given one, checked, or the proposal. ColumnsUnclear as `proposed_mapping`."""
+    if mapping is None:
+        return proposed_mapping(columns)
+    if missing := mapping.columns() - set(columns):  # what stays unread need not be there
+        raise ColumnsUnclear(f"The file has no column {', '.join(sorted(missing))}.", columns=columns)
+    reading = mapping.conversation
+    if reading is not None and reading.shape is Shape.ROWS and None in (mapping.id, reading.role):
+        said = "With a turn a row, say which columns name the conversation and who speaks."
+        raise ColumnsUnclear(said, columns=columns)
+    if mapping.group is not None and mapping.group == mapping.label:
+        return replace(mapping, group=None)  # what was proposed before somebody said that it is the label
+    return mapping
+
+
+def proposed_mapping(columns: tuple[str, ...], said: Collection[str] = ()) -> ColumnMapping:
+    """The mapping by known names. ColumnsUnclear where no column is known to hold the text, or several could be the
+    same thing, unless it is ``said`` which one it is.
     """
-    if mapping is not None and mapping.group is not None and mapping.group == mapping.label:
-        mapping = replace(mapping, group=None)  # what was proposed before somebody said that it is the label
-    if mapping is not None:
-        missing = mapping.columns() - set(columns)  # what stays unread need not be there
-        if missing:
-            raise ColumnsUnclear(f"The file has no column {', '.join(sorted(missing))}.", columns=columns)
-        reading = mapping.conversation
-        if reading is not None and reading.shape is Shape.ROWS and None in (mapping.id, reading.role):
-            raise ColumnsUnclear(
-                "With a turn a row, say which columns name the conversation and who speaks.", columns=columns
-            )
-        return mapping
     proposal = propose_mapping(columns)
-    if proposal is None:
+    if proposal is None and "text" not in said:
         raise ColumnsUnclear(_no_text_column(columns), columns=columns)
     for role, names in rivals(columns).items():
-        raise ColumnsUnclear(_several(role, names), columns=columns)
-    return proposal
-
-
-def _several(role: str, names: tuple[str, ...]) -> str:
-    """Which columns a person must choose between; their names are known ones, so none is a message."""
-    sentence = f"{len(names)} columns could be the {role}: {', '.join(names)}. Say which one it is"
-    said = f"{sentence}, or join them." if role == "text" else f"{sentence}."
-    return f"{said} {HOW_TO_SAY.format(option=role, name='NAME')}"
+        if role not in said:
+            which = ", or join them." if role == "text" else "."
+            sentence = f"{len(names)} columns could be the {role}: {', '.join(names)}. Say which one it is{which}"
+            raise ColumnsUnclear(f"{sentence} {HOW_TO_SAY.format(option=role, name='NAME')}", columns=columns)
+    return proposal or propose_mapping((*columns, "text")) or ColumnMapping(text="text")
 
 
 def text_of(fields: Fields, mapping: ColumnMapping) -> str | None:

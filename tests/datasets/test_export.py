@@ -4,13 +4,19 @@ import csv
 import io
 import json
 
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from openpyxl import Workbook, load_workbook
 
-from screening.datasets.export import csv_lines, jsonl_lines, neutralise, original_cell
+from pages.ui.downloads import RELABELLED, export
+from screening.datasets.export import csv_lines, jsonl_lines, neutralise, original_cell, parquet_parts
+from screening.datasets.reader import read_table
+from screening.datasets.rows import NewCase
+from storage.research.relabelled import ReaderRating, RelabelledRow
 from tests.fixtures.bad_inputs import bad_inputs
+from tests.storage.batch_of import NOW
 
 STARTERS = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
 TEXTS = [one["text"] for one in bad_inputs() if len(one["text"]) < 1000]
@@ -19,16 +25,15 @@ ANY_TEXT = st.text(st.characters(codec="utf-8"), max_size=20) | st.text(
 )
 
 
-@pytest.mark.parametrize(
-    "cell", ["=1", "+1", "-1", "@here", "\t1", "\r1", "＝1+1", "'=1", '"=1"', " =1", "\u200b=1", "\u2004=1", "'fine"]
-)
-def test_a_cell_that_could_run_is_prefixed(cell: str) -> None:
-    assert neutralise(cell) == "'" + cell
+RUN = ["=1", "+1", "-1", "@here", "\t1", "\r1", "＝1+1", "'=1", '"=1"', " =1", "\u200b=1", "\u2004=1", "'fine"]
+FINE = ["", "fine", 'a,"=1"', "I am ok - really", "1+1", "–", "n't", "a; b\r\n\r\nc;\td"]
 
 
 @pytest.mark.parametrize(
     ("cell", "safe"),
     [
+        *[(cell, "'" + cell) for cell in RUN],
+        *[(cell, cell) for cell in FINE],
         ("hi;=1+1;bye", "hi;'=1+1;bye"),
         ("hi\t=1", "hi\t'=1"),
         ("one\r\n- two\n@three", "one\r\n'- two\n'@three"),
@@ -37,13 +42,8 @@ def test_a_cell_that_could_run_is_prefixed(cell: str) -> None:
         ("\t=1", "'\t'=1"),
     ],
 )
-def test_so_is_what_could_run_after_a_separator_inside_a_cell(cell: str, safe: str) -> None:
+def test_what_could_run_is_prefixed_at_the_start_and_after_a_separator(cell: str, safe: str) -> None:
     assert neutralise(cell) == safe
-
-
-@pytest.mark.parametrize("cell", ["", "fine", 'a,"=1"', "I am ok - really", "1+1", "–", "n't", "a; b\r\n\r\nc;\td"])
-def test_other_cells_stay(cell: str) -> None:
-    assert neutralise(cell) == cell
 
 
 @settings(max_examples=100)
@@ -101,3 +101,42 @@ def test_exports_stream() -> None:
 
     lines = csv_lines(("text",), endless())  # type: ignore[arg-type]
     assert [next(lines) for _ in range(3)] == ['\ufeff"text"\r\n', '"a"\r\n', '"a"\r\n']
+
+
+def test_rows_come_back_equal() -> None:
+    rows = [
+        {"id": str(number), "n": number, "x": None if number % 3 else number / 2, "ok": number % 2 == 0}
+        for number in range(5_000)
+    ]
+    content = b"".join(parquet_parts({"id": "text", "n": "int", "x": "float", "ok": "bool"}, iter(rows)))
+    frame = pd.read_parquet(io.BytesIO(content))
+    assert list(frame.columns) == ["id", "n", "x", "ok"]
+    assert frame.astype(object).where(frame.notna(), None).to_dict("records") == rows
+
+
+def test_no_rows_are_a_file_too_and_lone_surrogates_are_replaced() -> None:
+    assert len(pd.read_parquet(io.BytesIO(b"".join(parquet_parts({"id": "text"}, []))))) == 0
+    frame = pd.read_parquet(io.BytesIO(b"".join(parquet_parts({"id": "text"}, [{"id": "a\ud800"}, {}]))))
+    assert frame["id"][0] == "a\ufffd" and frame["id"].isna()[1]
+
+
+def relabelled() -> RelabelledRow:
+    said = {"label": "unsafe", "certainty": 4, "fields": {}, "form_version": 1}
+    rating = ReaderRating(reader="R1", version=1, blind=True, reading="first", at=NOW, **said)  # type: ignore[arg-type]
+    return RelabelledRow(
+        version="v", as_of=0, case_id="c", row=3, external_id="x", text="=a day", reply=None, group="g",
+        reference="safe", reference_value="Supportive", provenance={"labels": {}}, outcome="safe",
+        ratings=(rating,), adjudications=(), adjudicated_label="unsafe", final_label="unsafe",
+        final_source="adjudicated", hidden=False,
+    )  # fmt: skip
+
+
+def test_the_relabelled_rows_are_read_back_by_pandas_and_by_this_reader() -> None:
+    frame = pd.read_parquet(io.BytesIO(b"".join(export(RELABELLED, [relabelled()], "parquet"))))
+    assert frame["text"][0] == "=a day" and frame["row"][0] == 3
+    assert json.loads(frame["ratings"][0])[0]["reader"] == "R1"
+    tasks = "".join(export(RELABELLED, [relabelled()], "label-studio"))
+    assert json.loads(tasks)[0]["predictions"][0]["result"][0]["value"] == {"choices": ["safe"]}
+    (row,) = read_table(tasks.encode()).rows()
+    assert isinstance(row, NewCase)
+    assert (row.external_id, row.text.stored, row.reference_value, row.group) == ("x", "=a day", "unsafe", "g")
