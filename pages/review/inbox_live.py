@@ -38,7 +38,7 @@ from storage.review import claims, inbox, reports
 from storage.review.adjudication import disagreements
 from storage.review.claims import LeaseLost
 from storage.review.queue import Counts, Sort, State, Waiting, counts, queue, reserved_cases, sort_of
-from storage.review.search import LONGEST, Search, find
+from storage.review.search import LONGEST, find
 from storage.site.accounts import SessionEnded
 
 GONE_AFTER = timedelta(seconds=60)
@@ -194,8 +194,7 @@ def _rows(db: Database, by: Acting, view: View, found: Counts) -> Mapping[str, A
     texts_read = None
     if browse and view.find:
         texts = view.texts and is_allowed(by.actor, Action.VIEW_TEXT)
-        search = Search(words=view.find, texts=texts, tiers=view.tiers, sort=view.sort)
-        waiting, texts_read = find(db, by, search, limit=MOST_ROWS)
+        waiting, texts_read = find(db, by, view.find, texts=texts, tiers=view.tiers, sort=view.sort, limit=MOST_ROWS)
         of = len(waiting)
     elif browse:
         waiting = queue(db, by, view.tiers, limit=view.rows, sort=view.sort, batch=view.batch)

@@ -6,7 +6,6 @@ texts among the cases due first.
 
 import unicodedata
 from collections.abc import Collection
-from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
@@ -33,16 +32,6 @@ LONGEST = 120
 _entry = inbox_entries.c
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
-    """What is looked for: by its name, and in ``texts`` too."""
-
-    words: str
-    texts: bool = False
-    tiers: Collection[Tier] | None = None
-    sort: Sort = Sort.URGENT
-
-
 class Found(NamedTuple):
     """The cases, and where not every open case's text was looked through, of how many it was."""
 
@@ -50,28 +39,37 @@ class Found(NamedTuple):
     texts_read: int | None = None
 
 
-def find(db: Database, by: Acting, search: Search, limit: int = 50) -> Found:
-    """Open cases whose id or group begins with the words or whose batch has them in its name; and those with all of
-    them in text or reply, for whoever may read every text. Raises Forbidden.
+def find(
+    db: Database,
+    by: Acting,
+    words: str,
+    *,
+    texts: bool = False,
+    tiers: Collection[Tier] | None = None,
+    sort: Sort = Sort.URGENT,
+    limit: int = 50,
+) -> Found:
+    """Open cases whose id or group begins with the words or whose batch has them in its name; with
+    ``texts`` those with all of them in text or reply too, for whoever may read every text. Raises Forbidden.
     """
     require(by.actor, Action.BROWSE_QUEUE)
-    if search.texts:
+    if texts:
         require(by.actor, Action.VIEW_TEXT)
-    wanted = search.words.strip()[:LONGEST]
+    wanted = words.strip()[:LONGEST]
     if not wanted:
         return Found()
     with db.read() as conn:
         found = _cases_by_name(conn, wanted) | _in_batches(conn, wanted)
         texts_read = None
-        if search.texts:
-            with_words, texts_read = _with_words(conn, wanted, search.tiers)
+        if texts:
+            with_words, texts_read = _with_words(conn, wanted, tiers)
             found |= with_words
         query = (
             select(inbox_entries, cases.c.external_id, state(by.actor, by.now).label("state"))
             .join(cases, cases.c.id == _entry.case_id)
-            .where(_entry.case_id.in_(sorted(found)), is_open(), in_tiers(search.tiers))
+            .where(_entry.case_id.in_(sorted(found)), is_open(), in_tiers(tiers))
         )
-        rows = conn.execute(query.order_by(*sort_columns(_entry, search.sort)).limit(limit)).all()
+        rows = conn.execute(query.order_by(*sort_columns(_entry, sort)).limit(limit)).all()
     return Found(tuple(waiting_case(row, by.now) for row in rows), texts_read)
 
 

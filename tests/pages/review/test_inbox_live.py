@@ -22,7 +22,7 @@ from storage.database import Database
 from storage.review import claims, inbox, search
 from storage.review.drafts import notes
 from storage.review.queue import Sort
-from storage.review.search import Search, find
+from storage.review.search import find
 from storage.schema import batches, cases
 from storage.settings_store import SiteSettings
 from tests.databases import write
@@ -116,15 +116,15 @@ def test_cases_are_found_by_id_group_and_batch(db: Database) -> None:
         conn.execute(update(batches).where(batches.c.id == of_other).values(name="Night_shift.csv"))
 
     def found(words: str) -> list[str]:
-        return [each.case_id for each in find(db, BOTH.at(NOW), Search(words=words)).cases]
+        return [each.case_id for each in find(db, BOTH.at(NOW), words).cases]
 
     assert found("post-2") == [second] and found("post-") == [second, first]
     assert found(first) == [first]
     assert (found("forum_"), found("night_SHIFT"), found("100%")) == ([other], [other], [other])
     assert found("forumx") == found("%") == found("Night-shift") == found(" ") == found("canary") == []
-    assert [each.case_id for each in find(db, BOTH.at(NOW), Search(words="post", tiers=[Tier.P1])).cases] == [second]
+    assert [each.case_id for each in find(db, BOTH.at(NOW), "post", tiers=[Tier.P1]).cases] == [second]
     with pytest.raises(Forbidden):
-        find(db, ANN.at(NOW), Search(words="post-2"))
+        find(db, ANN.at(NOW), "post-2")
 
 
 def test_words_of_a_text_are_looked_for_where_asked_and_where_the_role_may_read(db: Database) -> None:
@@ -134,7 +134,7 @@ def test_words_of_a_text_are_looked_for_where_asked_and_where_the_role_may_read(
         conn.execute(update(cases).where(cases.c.id == second).values(text="day", reply="Which bridge, by night?"))
 
     def found(words: str, *, texts: bool = True) -> list[str]:
-        return [each.case_id for each in find(db, BOTH.at(NOW), Search(words=words, texts=texts)).cases]
+        return [each.case_id for each in find(db, BOTH.at(NOW), words, texts=texts).cases]
 
     assert found("night bridge") == [second, first]
     assert (found("100%"), found("10_%"), found("bridge sure"), found("bridge", texts=False)) == (
@@ -146,7 +146,7 @@ def test_words_of_a_text_are_looked_for_where_asked_and_where_the_role_may_read(
     assert [row["id"] for row in snapshot(db, BOTH.at(NOW), View(find="sure", texts=True))["rows"]] == [first]
     assert snapshot(db, ADMIN.at(NOW), View(find="sure", texts=True))["rows"] == [], "who runs the site reads no texts"
     with pytest.raises(Forbidden):
-        find(db, ADMIN.at(NOW), Search(words="sure", texts=True))
+        find(db, ADMIN.at(NOW), "sure", texts=True)
 
 
 def test_a_search_of_texts_says_how_far_it_looked(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +156,7 @@ def test_a_search_of_texts_says_how_far_it_looked(db: Database, monkeypatch: pyt
             conn.execute(update(cases).where(cases.c.id == case_id).values(text=text, model_text=None))
 
     def found(words: str) -> tuple[list[str], int | None]:
-        cases_found, texts_read = find(db, BOTH.at(NOW), Search(words=words, texts=True))
+        cases_found, texts_read = find(db, BOTH.at(NOW), words, texts=True)
         return [each.case_id for each in cases_found], texts_read
 
     assert found("杀") == ([chinese], None) and found("ridges") == ([], None)
@@ -271,7 +271,7 @@ def test_a_case_that_its_reader_left_or_took_elsewhere_is_let_alone(page_databas
 
 def test_a_closed_case_is_not_found(db: Database) -> None:
     fill(db, entered=False)
-    assert find(db, BOTH.at(NOW), Search(words="post-1")) == ((), None)
+    assert find(db, BOTH.at(NOW), "post-1") == ((), None)
 
 
 def test_a_seat_is_good_for_its_browser_and_the_oldest_is_forgotten() -> None:

@@ -29,6 +29,8 @@ def test_the_file_of_an_open_case_is_not_served_before_the_rating(db: Database) 
             reveal_case_file(db, reader.at(NOW), case_id)
     with pytest.raises(Forbidden):
         reveal_case_file(db, ANN.at(NOW), case_id)
+    with pytest.raises(KeyError):
+        reveal_case_file(db, SENIOR.at(NOW), "0" * 32)
     assert claims.claim_next(db, ANN.at(NOW)) is not None
     with pytest.raises(NotYetRated):
         reveal_case_file(db, ANN.at(NOW), case_id)
@@ -47,11 +49,6 @@ def test_the_file_says_where_a_case_came_from_and_what_failed(db: Database) -> N
     assert file.flags == {"text": ("obfuscated",), "reply": ()}
     assert [(each.kind, each.calls) for each in file.errors] == [("timeout", 2)]
     assert file.entry is not None and file.entry.closed_at == NOW and not file.waits_for_retry
-
-
-def test_an_unknown_case_has_no_file(db: Database) -> None:
-    with pytest.raises(KeyError):
-        reveal_case_file(db, SENIOR.at(NOW), "0" * 32)
 
 
 def test_notes_reach_the_next_reader_and_nobody_else(db: Database) -> None:

@@ -121,16 +121,6 @@ def test_p0_may_be_opened_at_once_by_its_holder_and_the_rating_is_not_blind(db: 
     assert reading_table(db, RESEARCHER, "key").case_ids == (), "left out of accuracy and agreement"
 
 
-def test_an_expired_holder_opens_nothing_at_once(db: Database) -> None:
-    (case_id,) = fill(db, [Tier.P0])
-    claim = claims.claim_next(db, ANN.at(NOW))
-    assert claim is not None
-    with pytest.raises((NotYetRated, Forbidden)):
-        reveal_evidence(db, ANN.at(claim.expires_at), case_id, open_at_once=True)
-    with pytest.raises(Forbidden):
-        reveal_text(db, ANN.at(claim.expires_at), case_id, claim.token)
-
-
 def test_whoever_saw_the_evidence_as_a_researcher_does_not_rate_blind_later(db: Database) -> None:
     (case_id,) = fill(db, entered=False, outcome="safe")
     assert reveal_evidence(db, EVERYTHING.at(NOW), case_id).outcome == "safe"
@@ -142,21 +132,17 @@ def test_whoever_saw_the_evidence_as_a_researcher_does_not_rate_blind_later(db: 
     assert [rating.blind for rating in reveal_ratings(db, EVERYTHING.at(NOW), case_id)] == [False]
 
 
-def test_whoever_watched_the_engine_live_does_not_rate_blind(db: Database) -> None:
-    (case_id,) = fill(db, kind="interactive", created_by=ANN.id)
-    token = claims.claim_next(db, ANN.at(NOW)).token  # type: ignore[union-attr]
-    submit_rating(db, ANN.at(NOW), case_id, token, form(), "a" * 32)
-    assert [rating.blind for rating in reveal_ratings(db, ANN.at(NOW), case_id)] == [False]
-
-
 def test_the_text_is_for_the_holder_and_each_view_is_one_event(db: Database) -> None:
     first, second = fill(db, [Tier.P2, Tier.P2])
-    token = claims.claim_next(db, ANN.at(NOW)).token  # type: ignore[union-attr]
+    claim = claims.claim_next(db, ANN.at(NOW))
+    assert claim is not None
+    token, over = claim.token, claim.expires_at
     shown = reveal_text(db, ANN.at(NOW), first, token)
     assert (shown.text, shown.external_id) == ("canary text number 1", "post-1")
-    for who, case_id, proof in ((BO, first, token), (ANN, second, token), (ANN, first, None), (ADMIN, first, None)):
+    refused = ((BO, NOW, first, token), (ANN, NOW, second, token), (ANN, NOW, first, None), (ADMIN, NOW, first, None))
+    for who, at, case_id, proof in (*refused, (ANN, over, first, token)):
         with pytest.raises(Forbidden):
-            reveal_text(db, who.at(NOW), case_id, proof)
+            reveal_text(db, who.at(at), case_id, proof)
     reveal_text(db, RESEARCHER.at(NOW), second)
     seen = [(event.actor, event.subject) for event in events(db, ADMIN) if event.action == "text_viewed"]
     assert seen == [("rae", second), ("ann", first)]
