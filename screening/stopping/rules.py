@@ -421,26 +421,27 @@ class SuccessiveElimination(StoppingRule):
         """After all whole rounds of each sequence: of each label (sequences, K) its successes, its pulls and whether it
         is still active; and how many draws that took.
         """
-        reach = np.minimum((draws < K).sum(axis=1), self.budget)
-        pays = range(1, self.budget // K + 1)
-        early = next((pulls for pulls in pays if least_gap(pulls, self.delta) <= pulls), len(pays) + 1) - 1
-        whole = np.minimum(reach // K, early)  # until then nothing can be dropped
-        padded = np.pad(draws[:, : self.budget], ((0, 0), (0, K * (early + 1))), constant_values=NO_DRAW)
-        turns = padded[:, : K * early].reshape(len(draws), early, K) == np.arange(K)
-        successes = (turns & (np.arange(early)[:, None] < whole[:, None, None])).sum(axis=1)
-        pulls, active, at = np.repeat(whole[:, None], K, axis=1), np.ones((len(draws), K), bool), K * whole
-        for pulled in range(early + 1, self.budget // 2 + 1):
+        reach, gaps = np.minimum((draws < K).sum(axis=1), self.budget), _least_gaps(self.delta, self.budget)
+        padded = np.pad(draws[:, : self.budget], ((0, 0), (0, 1)), constant_values=NO_DRAW)
+        successes, pulls = np.zeros((2, len(draws), K), dtype=np.int64)
+        active, at = np.ones((len(draws), K), dtype=bool), np.zeros(len(draws), dtype=np.int64)
+        left = active.sum(axis=1)
+        while len(rows := np.flatnonzero((left > 1) & (at + left <= reach))):  # to the next drop in each of them
+            stays, begun = active[rows], pulls[rows].max(axis=1)
+            whole = (reach[rows] - at[rows]) // left[rows]
+            rounds = np.arange(whole.max())
+            starts = at[rows, None] + left[rows, None] * rounds
+            turns = np.minimum(starts[:, :, None] + np.cumsum(stays, axis=1)[:, None] - 1, padded.shape[1] - 1)
+            wins = stays[:, None] & (padded[rows[:, None, None], turns] == np.arange(K, dtype=np.uint8))
+            won = successes[rows][:, None] + np.cumsum(wins, axis=1, dtype=np.int32)
+            best = np.where(stays[:, None], won, -1).max(axis=2, keepdims=True)
+            drops = stays[:, None] & (best - won >= gaps[begun[:, None] + 1 + rounds][:, :, None])
+            ends = drops.any(axis=2) & (rounds < whole[:, None])
+            last = np.arange(len(rows)), np.where(ends.any(axis=1), ends.argmax(axis=1), whole - 1)
+            successes[rows], active[rows] = won[last], stays & ~drops[last]
+            pulls[rows] = np.where(stays, (begun + last[1] + 1)[:, None], pulls[rows])
+            at[rows] += left[rows] * (last[1] + 1)
             left = active.sum(axis=1)
-            going = np.flatnonzero((left > 1) & (at + left <= reach))
-            if not len(going):
-                break
-            stays, start = active[going], at[going, None]
-            answers = padded[going[:, None], start + np.cumsum(stays, axis=1) - 1]
-            won = successes[going] + (stays & (answers == np.arange(K)))
-            successes[going], at[going] = won, at[going] + left[going]
-            pulls[going] = np.where(stays, pulled, pulls[going])
-            best = np.where(stays, won, -1).max(axis=1, keepdims=True)
-            active[going] = stays & (best - won < least_gap(pulled, self.delta))
         return successes, pulls, active, at
 
     def tallies(self, draws: Draws) -> tuple[list[int], list[int]]:
@@ -482,6 +483,12 @@ class SuccessiveElimination(StoppingRule):
                 )
             )
         return tuple(found)
+
+
+@lru_cache(maxsize=64)
+def _least_gaps(delta: float, budget: int) -> Integers:
+    """`least_gap` after T = 0, 1, … pulls each, as far as so many calls reach; beyond reach at T = 0."""
+    return np.array([budget + 1, *(least_gap(pulls, delta) for pulls in range(1, budget + 1))])
 
 
 @lru_cache(maxsize=1 << 16)
