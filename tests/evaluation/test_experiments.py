@@ -15,7 +15,6 @@ from screening.evaluation.experiments import (
     consistent_misses,
     deciding,
     frontier,
-    gap_counts,
     outcomes_by_case,
     run_book,
     run_conditions,
@@ -229,11 +228,6 @@ def test_consistently_missed_are_those_that_every_deciding_condition_calls_safe(
     assert [each.outcomes[0] for each in results] == [Outcome.HUMAN_REVIEW, Outcome.SAFE, Outcome.SAFE]
     for some, by, deciders in ((outcomes[:1], [0, 0, 0], 0), (outcomes[:2], [1, 0, 0], 1), (outcomes, [2, 0, 0], 2)):
         assert (consistent_misses(references, some).tolist(), deciding(some)) == (by, deciders)
-
-
-def test_gaps_are_of_all_draws_at_the_node() -> None:
-    record = Record.from_codes({"worker": ["SSSU", "", "UUE?"]})
-    assert gap_counts(record, "worker") == ((0.0, 1), (0.5, 1))
 
 
 def test_known_distributions_must_be_distributions() -> None:

@@ -169,6 +169,7 @@ def test_nothing_is_found_without_both_sides() -> None:
         assert (found.shares, found.evidence, found.most, found.alarm_rate) == ((), 1.0, 1.0, 0.05)
     assert drift({}, [], 0.1).alarm_rate == 0.1
     assert drift({}, []).reason == "the reference is not complete yet"
+    assert drift({}, [{"safe": 9}]).reason == "the reference is empty" and betting_sequence([], looks=[]) == ()
 
 
 def test_a_rise_is_fisher_s_exact_test_of_the_last_months_against_all_before() -> None:

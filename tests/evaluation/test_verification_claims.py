@@ -24,31 +24,15 @@ from screening.stopping.evidence import clopper_pearson
 # --- looking every day
 
 
-def wilson_ever_wrong(runs: np.ndarray, rate: float, per_day: int) -> np.ndarray:
-    n = np.arange(1, runs.shape[1] // per_day + 1) * per_day
-    p = runs.cumsum(axis=1)[:, per_day - 1 :: per_day] / n
-    half = 1.96 * np.sqrt(p * (1 - p) / n + 1.96**2 / (4 * n**2))
-    middle, scale = p + 1.96**2 / (2 * n), 1 + 1.96**2 / n
-    return (((middle - half) / scale > rate) | ((middle + half) / scale < rate)).any(axis=1)
-
-
 def ever_excluded(values, mean, delta=0.05):
     """Whether the confidence sequence excludes ``mean`` at any look, for each run along the last axis."""
     return np.maximum(*log_capitals(values, mean, delta)).max(axis=-1) >= np.log(2 / delta)
 
 
-@pytest.mark.parametrize("rate", [0.05, 0.15, 0.5])
-def test_a_daily_look_is_wrong_often_with_wilson_and_rarely_with_betting(rate):
-    per_day, days = 5, 200
-    runs = (np.random.default_rng(1).random((1000, per_day * days)) < rate).astype(float)
-    assert 0.33 <= wilson_ever_wrong(runs, rate, per_day).mean() <= 0.53
+@pytest.mark.parametrize("rate", [0.005, 0.05, 0.15, 0.5])
+def test_the_mean_is_excluded_at_some_look_in_at_most_five_percent_of_runs(rate):
+    runs = (np.random.default_rng(1).random((1000, 1000)) < rate).astype(float)
     assert ever_excluded(runs, rate).mean() <= 0.05
-
-
-def test_a_rare_miss_is_excluded_in_at_most_five_percent_of_runs():
-    # 0.5 % misses among audited auto-safe texts, 1,000 audited one by one
-    runs = (np.random.default_rng(2).random((1000, 1000)) < 0.005).astype(float)
-    assert ever_excluded(runs, 0.005).mean() <= 0.05
 
 
 def test_the_capitals_are_martingales_at_the_mean():
@@ -111,15 +95,6 @@ def test_all_of_the_level_above_lies_lower_and_is_exceeded_in_at_most_five_perce
         assert any(look.high < 0.03 for look in upper_limits(runs[run], looks=range(1, 401, 3))) == rich[run]
     (one,), (both,) = upper_limits([0.0] * 200, looks=[200]), betting_sequence([0.0] * 200, looks=[200])
     assert one.low == 0.0 and 3 / 200 < one.high < both.high  # the rule of three holds at one look only
-
-
-def test_values_weights_and_looks_out_of_range_are_refused():
-    with pytest.raises(ValueError, match=r"\[0, 1\]"):
-        betting_sequence([0.0, 2.0], looks=[1])
-    for looks in ([0], [3], [2, 1]):
-        with pytest.raises(ValueError, match="rising"):
-            betting_sequence([0.0, 1.0], looks=looks)
-    assert betting_sequence([], looks=[]) == ()
 
 
 # --- guarantees
@@ -250,11 +225,6 @@ def test_the_bets_on_a_share_at_its_limit_are_fair() -> None:
     assert chances @ np.array(found) <= 1.0 + 1e-9
 
 
-def test_without_a_complete_reference_there_is_no_finding() -> None:
-    assert drift({"safe": 9}, []).reason == "the reference is not complete yet" and not drift({"safe": 9}, []).moved
-    assert drift({}, [{"safe": 9}]).reason == "the reference is empty"
-
-
 def audited(outcome: Outcome, label: Label | None, coin: float, probability: float = 0.2) -> AuditCase:
     return AuditCase(stratum="a", outcome=outcome, probability=probability, coin=coin, blind_first=label)
 
@@ -304,15 +274,6 @@ def test_false_guarantees_stay_below_five_percent_whatever_rate_is_chosen_after_
             if standing is Standing.FAILED:
                 rate = chosen(rate, cases)
     assert false <= 0.05 * runs
-
-
-def test_an_inconclusive_text_called_safe_may_be_a_miss() -> None:
-    caught = [audited(Outcome.UNSAFE, Label.UNSAFE, 0.01)] * 59
-    assert guarantee_of(caught, floor=0.2).standing is Standing.GUARANTEED
-    unclear = AuditCase(stratum="a", outcome=Outcome.SAFE, probability=0.2, coin=0.1, inconclusive=True)
-    found = guarantee_of([*caught, unclear], floor=0.2)
-    assert found.standing is Standing.NOT_YET
-    assert found.statement == "cannot be guaranteed yet: 59 of 59, 1 called safe is inconclusive and may be misses"
 
 
 @pytest.mark.parametrize(("sensitivity", "false_alarms"), [(0.8, 0.03), (0.6, 0.0), (0.9, 0.1)])

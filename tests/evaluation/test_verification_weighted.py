@@ -289,17 +289,6 @@ def test_bounds_hold_had_the_inconclusive_been_safe_and_had_they_been_unsafe() -
     assert (found.inconclusive, found.missed.inconclusive, found.waiting) == (15, 10, 0)
 
 
-@pytest.mark.parametrize("side", [0, 1])
-def test_an_inconclusive_reading_on_either_side_widens_the_bounds(side: int) -> None:
-    strata = [stratum(SAFE, 1000, 50, 1), stratum(UNSAFE, 45, 40, 30)]
-    unclear = [
-        stratum(SAFE, 1000, 50, 1, selected=50 + (side == 0), inconclusive=int(side == 0)),
-        stratum(UNSAFE, 45, 40, 30, selected=40 + (side == 1), inconclusive=int(side == 1)),
-    ]
-    one, other = estimate(strata).sensitivity, estimate(unclear).sensitivity
-    assert (one.low or 0) > (other.low or 0) and (one.high or 0) < (other.high or 0)
-
-
 def test_a_stratum_of_nothing_but_inconclusive_readings_is_bounded_and_not_estimated() -> None:
     strata = [stratum(SAFE, 100, 0, 0, selected=10, inconclusive=10), stratum(UNSAFE, 9, 9, 9)]
     found = estimate(strata)
