@@ -48,7 +48,6 @@ from screening.evaluation.public_datasets import (
     Screened,
     announcement,
     load_evaluation,
-    renumbered,
     rows_beside,
 )
 from screening.evaluation.recording import DrawBook, Keep, NodeDraws, Price, Purse, record_draws
@@ -177,7 +176,11 @@ def _take_in(db: Database, data: EvaluationData, settings: Settings, agents: Age
     intake = {"provenance": data.provenance, "steps": [list(step) for step in data.steps], **data.sample}
     request = BatchRequest(name=data.title, pipeline=RECORDING, reach=Reach.COUNT, intake=intake)
     batch_id = open_batch(db, LOCAL_USER, request, settings, agents, system_clock)
-    add_rows(db, batch_id, renumbered((*data.rows, *data.left_out)), system_clock())
+    rows = (  # numbered anew, their original label in our words
+        replace(row, row=number, reference_value=row.reference.value if row.reference else None)
+        for number, row in enumerate((*data.rows, *data.left_out), start=1)
+    )
+    add_rows(db, batch_id, rows, system_clock())
     close_intake(db, LOCAL_USER.at(system_clock()), batch_id)
     return batch_id
 

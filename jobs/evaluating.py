@@ -147,17 +147,10 @@ class Missed:
     behind: Behind
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class _Replayed:
-    """All conditions: figures, and by case what is compared."""
-
-    measured: tuple[Measured, ...]
-    told: tuple[Told, ...]
-
-
 _columns: Cache[RecordedColumns] = Cache(2)
 _experiments: Cache[Experiment] = Cache(2)
-_replayed: Cache[_Replayed] = Cache(2)
+_replayed: Cache[tuple[tuple[Measured, ...], tuple[Told, ...]]] = Cache(2)
+"""All conditions: figures, and by case what is compared."""
 
 
 def columns(db: Database, ask: Ask) -> RecordedColumns:
@@ -203,7 +196,7 @@ def evaluate_batch(db: Database, ask: Ask) -> Evaluated:
     found = experiment(db, ask)
     references = found.drawn.references
     labelled = int((references != NONE).sum())
-    results = _all(found, ask).measured if labelled else ()
+    results = _all(found, ask)[0] if labelled else ()
     return Evaluated(
         name=found.batch.name,
         intake=found.batch.intake,
@@ -215,11 +208,11 @@ def evaluate_batch(db: Database, ask: Ask) -> Evaluated:
     )
 
 
-def _all(found: Experiment, ask: Ask) -> _Replayed:
+def _all(found: Experiment, ask: Ask) -> tuple[tuple[Measured, ...], tuple[Told, ...]]:
     return _replayed.of(ask.draws_key, lambda: _replay(found))
 
 
-def _replay(found: Experiment) -> _Replayed:
+def _replay(found: Experiment) -> tuple[tuple[Measured, ...], tuple[Told, ...]]:
     measured, compared = [], []
     conditions = (*paper_conditions(), *our_conditions())
     for number, condition in enumerate(conditions, start=1):
@@ -227,7 +220,7 @@ def _replay(found: Experiment) -> _Replayed:
         result = found.measure(condition)
         measured.append(result.summary)
         compared.append(outcomes_by_case(result))
-    return _Replayed(measured=tuple(measured), told=tuple(compared))
+    return tuple(measured), tuple(compared)
 
 
 def _own(db: Database, ask: Ask, found: Experiment) -> tuple[Measured, Told]:
@@ -285,14 +278,13 @@ def compare_conditions(
 
 def _references_and_outcomes(db: Database, ask: Ask) -> tuple[Codes, tuple[Told, ...]]:
     found = experiment(db, ask)
-    return found.drawn.references, (*_all(found, ask).told, _own(db, ask, found)[1])
+    return found.drawn.references, (*_all(found, ask)[1], _own(db, ask, found)[1])
 
 
 def comparable_outcomes(db: Database, ask: Ask) -> tuple[Told, ...]:
     """What the conditions of `Evaluated.comparable` made of each case."""
     found = experiment(db, ask)
-    replayed = _all(found, ask)
-    whole = [told for told, of in zip(replayed.told, replayed.measured, strict=True) if not of.unsettled]
+    whole = [told for of, told in zip(*_all(found, ask), strict=True) if not of.unsettled]
     return (*whole, _own(db, ask, found)[1])
 
 

@@ -12,7 +12,7 @@ The call used here is named in the sample, with the hash of every row drawn.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal
@@ -248,17 +248,13 @@ def _distributions(
     given: dict[ScreenedText, dict[Label, float]] = {}
     for row, fields in rows_beside(path, table, "the probabilities in p_safe, p_unsafe and p_escalate"):
         if row in texts:
-            shares = {label: _share(fields.get(columns[name]), row) for name, label in SHARES.items()}
+            try:
+                shares = {label: float(fields.get(columns[name]) or "") for name, label in SHARES.items()}
+            except ValueError:
+                raise ValueError(f"row {row}: a probability is missing or no number") from None
             if given.setdefault(texts[row], shares) != shares:
                 raise ValueError(f"row {row} repeats a text with another distribution")
     return given
-
-
-def _share(cell: str | None, row: int) -> float:
-    try:
-        return float(cell or "")
-    except ValueError:
-        raise ValueError(f"row {row}: a probability is missing or no number") from None
 
 
 def _shown(row: NewCase) -> ScreenedText:
@@ -352,9 +348,3 @@ def rows_beside(
             "nobody can tell which case they are of."
         )
     return published_rows(source, columns, sheet=table.report.sheet)
-
-
-def renumbered(rows: Iterable[NewCase]) -> Iterator[NewCase]:
-    """The rows as a batch takes them in: numbered from 1, their original label in our words."""
-    for number, row in enumerate(rows, start=1):
-        yield replace(row, row=number, reference_value=row.reference.value if row.reference else None)
