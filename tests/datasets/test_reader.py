@@ -11,7 +11,6 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from openpyxl import Workbook
 
 from screening.datasets import reader
 from screening.datasets.export import rejected_csv
@@ -23,36 +22,15 @@ from screening.labels import Label
 from screening.settings import FILE_LIMITS
 from screening.text.flags import Flag
 from screening.text.received import ReceivedText, original_text, receive
+from tests.datasets.test_files import workbook
 from tests.fixtures.bad_inputs import bad_inputs
-
-
-def accepted(content: bytes) -> dict[str, str]:
-    return {row.external_id: original_text(row.text) for row in read_table(content).rows() if isinstance(row, NewCase)}
 
 
 def rejected(content: bytes) -> dict[int, str]:
     return {row.row: row.reason for row in read_table(content).rows() if isinstance(row, RejectedRow)}
 
 
-def workbook(*rows: tuple[object, ...], sheets: int = 1) -> bytes:
-    book = Workbook()
-    for row in rows:
-        book.worksheets[0].append(row)
-    for _ in range(sheets - 1):
-        book.create_sheet()
-    stream = io.BytesIO()
-    book.save(stream)
-    return stream.getvalue()
-
-
 WORKBOOK = workbook(("id", "text"), (1, "a"), (2, "b"))
-
-
-def a_zip() -> bytes:
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w") as archive:
-        archive.writestr("a.csv", "id,text\n1,a\n")
-    return stream.getvalue()
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "json"])

@@ -176,38 +176,27 @@ def test_inspect_logs_are_read_plain_and_packed() -> None:
         list(read_table(stream.getvalue()[:200] + b"\0" * 40 + stream.getvalue()[240:]).rows())
 
 
-def test_any_sheet_of_a_workbook_is_read() -> None:
-    book = Workbook()
-    book.worksheets[0].title = "About"
-    posts = book.create_sheet("Posts")
-    posts.append(("id", "text"))
-    posts.append((1, "a"))
-    stream = io.BytesIO()
-    book.save(stream)
-    with pytest.raises(FileRefused) as refused:
-        read_table(stream.getvalue())
-    assert refused.value.sheets == ("About", "Posts")
-    assert accepted(read_table(stream.getvalue(), sheet="Posts")) == [("1", "a", None, None)]
-    with pytest.raises(FileRefused, match="no sheet 'Other'"):
-        read_table(stream.getvalue(), sheet="Other")
-    with pytest.raises(FileRefused, match="not a workbook"):
-        read_table(b"id,text\n1,a\n", sheet="Posts")
-
-
 @pytest.mark.parametrize("state", ["hidden", "veryHidden"])
-def test_a_hidden_sheet_is_read_only_where_it_is_asked_for(state: str) -> None:
+def test_the_first_sheet_that_is_not_hidden_is_read_and_any_that_is_asked_for(state: str) -> None:
     book, stream = Workbook(), io.BytesIO()
-    for sheet in (book.worksheets[0], book.create_sheet("Posts")):
-        sheet.append(("id", "text"))
-        sheet.append((1, f"a text of {sheet.title}"))
+    for sheet in (book.worksheets[0], book.create_sheet("Posts"), book.create_sheet("Empty")):
+        for row in (("id", "text"), (1, f"a text of {sheet.title}")) if sheet.title != "Empty" else ():
+            sheet.append(row)
     book.active = book["Posts"]
     book["Sheet"].sheet_state = state
     book.save(stream)
     table = read_table(stream.getvalue())
     assert [text for _, text, _, _ in accepted(table)] == ["a text of Posts"]
-    assert (table.report.sheet, table.report.sheets) == ("Posts", ("Posts", "Sheet"))
-    assert table.report.warnings == ("Only sheet 1 of 2 is read.",)
+    assert (table.report.sheet, table.report.sheets) == ("Posts", ("Posts", "Empty", "Sheet"))
+    assert table.report.warnings == ("Only sheet 1 of 3 is read.",)
     assert [text for _, text, _, _ in accepted(read_table(stream.getvalue(), sheet="Sheet"))] == ["a text of Sheet"]
+    with pytest.raises(FileRefused, match="no rows") as refused:
+        read_table(stream.getvalue(), sheet="Empty")
+    assert refused.value.sheets == table.report.sheets
+    with pytest.raises(FileRefused, match="no sheet 'Other'"):
+        read_table(stream.getvalue(), sheet="Other")
+    with pytest.raises(FileRefused, match="not a workbook"):
+        read_table(b"id,text\n1,a\n", sheet="Posts")
 
 
 def test_a_mapping_comes_back_from_its_file() -> None:
