@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from sqlalchemy import insert, select
 
@@ -181,12 +182,18 @@ def form(label: RatingLabel | str = "unsafe", certainty: int = 4, **fields: obje
     return RatingForm.model_validate({"label": label, "certainty": certainty, "disposition": "none", **fields})
 
 
+def take(db: Database, who: Actor, now: datetime = NOW, **options: Any) -> claims.Claim:
+    """The next case, which there is, in this person's hands."""
+    claim = claims.claim_next(db, who.at(now), **options)
+    assert claim is not None
+    return claim
+
+
 def read(
     db: Database, who: Actor, filled: RatingForm, letter: str, now: datetime = NOW, *, ask: bool = False
 ) -> Next | None:
     """This person reads the next case, and asks for a second opinion first where that is wanted."""
-    claim = claims.claim_next(db, who.at(now))
-    assert claim is not None
+    claim = take(db, who, now)
     if ask:
         inbox.ask_second_opinion(db, who.at(now), claim.case_id, claim.token)
     return submit_rating(db, who.at(now), claim.case_id, claim.token, filled, letter * 32)

@@ -34,7 +34,7 @@ from storage.settings_store import SiteSettings
 from tests.databases import write
 from tests.pages.conftest import Opener
 from tests.pages.review.desk import answer, ask, desk, give_to_bo, has_desk, save, take_next, unfold
-from tests.storage.inbox_cases import BO, CY, SENIOR, fill, form, register
+from tests.storage.inbox_cases import BO, CY, SENIOR, fill, form, register, take
 from tests.storage.statements import statements
 
 TEXT = "canary text number 1"
@@ -165,8 +165,7 @@ def test_a_mark_is_kept_in_the_text_as_received_and_the_end_not_reached_is_recor
 
 def test_another_readers_marks_come_with_the_reveal(open_page: Opener, page_database: Database, case_id: str) -> None:
     register(page_database, BO, CY)
-    claim = claims.claim_next(page_database, BO.at(_now()))
-    assert claim is not None
+    claim = take(page_database, BO, _now())
     marked = form("insufficient_information").model_copy(update={"marks": (TextMark(start=0, end=6),)})
     ratings.submit_rating(page_database, BO.at(_now()), case_id, claim.token, marked, new_id(_now()))
     page = take_next(open_page("inbox"))
@@ -358,8 +357,7 @@ def test_a_note_of_a_namesake_is_not_ones_own(open_page: Opener, page_database: 
     namesake = replace(BO, name=LOCAL_USER.name)
     register(page_database, namesake)
     (case_id,) = fill(page_database, [Tier.P1])
-    claim = claims.claim_next(page_database, namesake.at(_now()))
-    assert claim is not None
+    claim = take(page_database, namesake, _now())
     inbox.skip(page_database, namesake.at(_now()), case_id, claim.token, "not my language")
     assert desk(take_next(open_page("inbox")))["case"]["notes"] == [f"{LOCAL_USER.name} skipped it: not my language"]
 
@@ -488,8 +486,7 @@ def test_the_disagreement_is_for_a_senior_to_decide(open_page: Opener, page_data
     register(page_database, BO)
     page = save(ask(take_next(open_page("inbox")), "second"), "safe", 5)
     assert desk(page)["read"]["becomes"] == "Second review needed: Bo."
-    claim = claims.claim_next(page_database, BO.at(_now()))
-    assert claim is not None
+    claim = take(page_database, BO, _now())
     ratings.submit_rating(page_database, BO.at(_now()), disputed, claim.token, form("unsafe"), new_id(_now()))
     assert [each.case_id for each in adjudication.disagreements(page_database, LOCAL_USER)] == [disputed]
     (listed,) = snapshot(page_database, LOCAL_USER.at(_now()), View())["disputed"]

@@ -28,7 +28,7 @@ from storage.settings_store import SiteSettings
 from tests.databases import write
 from tests.pages.conftest import Opener
 from tests.pages.review.desk import ask, desk, save, take_next
-from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, read, register
+from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, read, register, take
 
 BOTH = Actor(id="both", name="Both", roles=frozenset({Role.REVIEWER, Role.SENIOR}))
 
@@ -222,8 +222,7 @@ def test_a_closed_tab_gives_its_case_back_and_a_page_that_lies_open_keeps_it(
     now = context.now()
     (case_id,) = fill(page_database, [Tier.P0], entered_at=[now])
     of_ann, reloaded, of_bo = (seats().take(OpenInbox(browser="", who=lambda who=who: who)) for who in (ANN, ANN, BO))  # type: ignore[misc]
-    claim = claims.claim_next(page_database, ANN.at(now))
-    assert claim is not None
+    take(page_database, ANN, now)
     for address in (of_ann, of_bo):
         _ask(address, case=case_id if address == of_ann else "")
     _later(monkeypatch, GONE_AFTER / 2)
@@ -232,8 +231,7 @@ def test_a_closed_tab_gives_its_case_back_and_a_page_that_lies_open_keeps_it(
     assert _ask(of_bo)["urgent"] == 0, "the page that was loaded again has it on its desk"
     _later(monkeypatch, GONE_AFTER / 2)
     assert _ask(of_bo)["urgent"] == 1, "no page has"
-    taken = claims.claim_next(page_database, BO.at(context.now()))
-    assert taken is not None
+    taken = take(page_database, BO, context.now())
     [released] = [event for event in events(page_database, ADMIN) if event.action == "released"]
     assert (released.actor, released.subject) == (ANN.id, case_id)
     told = [note.note for note in notes(page_database, BO.at(context.now()), case_id, taken.token)]
@@ -262,8 +260,8 @@ def test_a_case_that_its_reader_left_or_took_elsewhere_is_let_alone(page_databas
     first, second = fill(page_database, [Tier.P1, Tier.P2], entered_at=[now] * 2)
     seat = OpenInbox(browser="", who=lambda: ANN)
     seats().take(seat)
-    held = claims.claim_next(page_database, ANN.at(now))
-    assert held is not None and held.case_id == first
+    held = take(page_database, ANN, now)
+    assert held.case_id == first
     seat.asks(now, ANN.id, second)  # not theirs
     assert closed_pages().give_back(page_database, seats(), now + 2 * GONE_AFTER) == 0
     assert [one.case_id for one in claims.my_claims(page_database, ANN.at(now))] == [first]

@@ -37,7 +37,21 @@ from storage.schema import adjudications, cases, inbox_entries, second_reading_r
 from storage.settings_store import SecondReadingRule, SiteSettings, change
 from storage.visibility import NotYetRated, Unread
 from tests.databases import write
-from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, person, register
+from tests.storage.inbox_cases import (
+    ADMIN,
+    ANN,
+    BO,
+    CY,
+    MINUTE,
+    NOW,
+    RESEARCHER,
+    SENIOR,
+    fill,
+    form,
+    person,
+    register,
+    take,
+)
 from tests.storage.inbox_cases import read as read_next
 
 HELEN = person("helen", Role.SENIOR)
@@ -200,8 +214,7 @@ def test_what_contradicts_priority_ai_or_text_is_never_one_persons_word_alone(
     if flags:
         write(db, update(cases).where(cases.c.id == case_id).values(flags=flags))
     if others == "who declined":
-        held = claims.claim_next(db, BO.at(NOW))
-        assert held is not None
+        held = take(db, BO)
         inbox.decline(db, BO.at(NOW), held.case_id, held.token)
     if afterthought:
         read_next(db, ANN, form("insufficient_information", 5), "a")
@@ -252,8 +265,8 @@ def test_what_two_disagree_on_is_listed_for_seniors_without_labels(db: Database,
             adjudicate(db, other.at(later(3)), case_id, SAFE, "why")
     assert my_rating(db, SENIOR, case_id) is None and (mine := my_rating(db, BO, case_id)) is not None
     assert (mine.reviewer, mine.reading) == ("bo", "second"), "one's own review shows nothing of the others"
-    claim = claims.claim_next(db, SENIOR.at(later(4)))
-    assert claim is not None and claim.case_id == case_id, "a senior may review it blind first"
+    claim = take(db, SENIOR, later(4))
+    assert claim.case_id == case_id, "a senior may review it blind first"
     with pytest.raises(NotYetRated):
         reveal_evidence(db, SENIOR.at(later(4)), case_id)
     inbox.release(db, SENIOR.at(later(4)), case_id, claim.token)
@@ -304,8 +317,7 @@ def test_an_adjudication_needs_a_reason_a_review_and_a_free_case(db: Database, c
     play(db, case_id, "ann asks unsafe")
     with pytest.raises(ReasonNeeded):
         adjudicate(db, SENIOR.at(later(2)), case_id, SAFE, " ")
-    held = claims.claim_next(db, BO.at(later(2)))
-    assert held is not None
+    held = take(db, BO, later(2))
     with pytest.raises(NotAvailable, match="reviewing this case"):
         adjudicate(db, SENIOR.at(held.expires_at - timedelta(seconds=1)), case_id, SAFE, "why")
     adjudicate(db, SENIOR.at(held.expires_at), case_id, SAFE, "why")

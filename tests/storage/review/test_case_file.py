@@ -13,12 +13,12 @@ from storage.review.drafts import notes
 from storage.review.evidence import Part, reveal_case_file
 from storage.schema import case_errors, cases
 from storage.visibility import NotYetRated
-from tests.storage.inbox_cases import ANN, BO, CY, NOW, RESEARCHER, SENIOR, fill, form, register
+from tests.storage.inbox_cases import ANN, BO, CY, NOW, RESEARCHER, SENIOR, fill, form, register, take
 
 
 def _read(db: Database, case_id: str, reader: Actor = ANN) -> None:
-    claim = claims.claim_next(db, reader.at(NOW))
-    assert claim is not None and claim.case_id == case_id
+    claim = take(db, reader)
+    assert claim.case_id == case_id
     ratings.submit_rating(db, reader.at(NOW), case_id, claim.token, form(), new_id(NOW))
 
 
@@ -54,11 +54,9 @@ def test_the_file_says_where_a_case_came_from_and_what_failed(db: Database) -> N
 def test_notes_reach_the_next_reader_and_nobody_else(db: Database) -> None:
     [case_id] = fill(db, [Tier.P1])
     register(db, ANN, BO)
-    claim = claims.claim_next(db, ANN.at(NOW))
-    assert claim is not None
+    claim = take(db, ANN)
     inbox.skip(db, ANN.at(NOW), case_id, claim.token, "The reply matters.")
-    claim = claims.claim_next(db, BO.at(NOW))
-    assert claim is not None
+    claim = take(db, BO)
     [note] = notes(db, BO.at(NOW), case_id, claim.token)
     assert (note.author, note.author_name, note.kind, note.note) == (ANN.id, "Ann", "skip", "The reply matters.")
     for reader, token in ((BO, "guessed"), (CY, claim.token), (ANN, None)):
@@ -69,12 +67,10 @@ def test_notes_reach_the_next_reader_and_nobody_else(db: Database) -> None:
 def test_what_a_second_opinion_was_asked_with_waits_for_the_reading(db: Database) -> None:
     [case_id] = fill(db)
     register(db, ANN, BO)
-    claim = claims.claim_next(db, ANN.at(NOW))
-    assert claim is not None
+    claim = take(db, ANN)
     inbox.ask_second_opinion(db, ANN.at(NOW), case_id, claim.token, "I think unsafe.")
     ratings.submit_rating(db, ANN.at(NOW), case_id, claim.token, form(), new_id(NOW))
-    claim = claims.claim_next(db, BO.at(NOW))
-    assert claim is not None
+    claim = take(db, BO)
     assert notes(db, BO.at(NOW), case_id, claim.token) == ()
     ratings.submit_rating(db, BO.at(NOW), case_id, claim.token, form(), new_id(NOW))
     assert [each.note for each in notes(db, BO.at(NOW), case_id)] == ["I think unsafe."]

@@ -12,7 +12,7 @@ from screening.review.policy import Forbidden
 from screening.review.triage import TARGETS, Tier
 from storage.database import Database
 from storage.review import claims, inbox
-from storage.review.claims import LEASE, SNOOZE, Claim, LeaseLost, NotAvailable
+from storage.review.claims import LEASE, SNOOZE, LeaseLost, NotAvailable
 from storage.review.drafts import notes
 from storage.review.inbox import MOST, RESERVATION, RESERVATIONS, NoteNeeded, assign
 from storage.review.queue import State, counts, queue, reserved_cases
@@ -34,6 +34,7 @@ from tests.storage.inbox_cases import (
     person,
     read,
     register,
+    take,
 )
 
 HELEN = person("helen", Role.SENIOR)
@@ -47,12 +48,6 @@ HELD = {"assignee": "ann", "assigned_by": "ann", "lease_token": "t"}
 def people(db: Database) -> None:
     """All of them have accounts."""
     register(db, ANN, BO, CY, SENIOR, HELEN, ADMIN)
-
-
-def take(db: Database, who: Actor = ANN, now: datetime = NOW, **options: Any) -> Claim:
-    claim = claims.claim_next(db, who.at(now), **options)
-    assert claim is not None
-    return claim
 
 
 def put(db: Database, case_id: str, **values: object) -> None:
@@ -76,7 +71,7 @@ def test_p0_comes_first_then_the_earliest_deadline(db: Database) -> None:
     tiers = [Tier.P3, Tier.P1, Tier.P0, Tier.P2, Tier.P0]
     entered = [NOW - timedelta(days=2), NOW, NOW + MINUTE, NOW, NOW]  # the P3 case is overdue since yesterday
     ids = fill(db, tiers, entered_at=entered)
-    assert [take(db).case_id for _ in ids] == [ids[4], ids[2], ids[0], ids[1], ids[3]]
+    assert [take(db, ANN).case_id for _ in ids] == [ids[4], ids[2], ids[0], ids[1], ids[3]]
     assert claims.claim_next(db, ANN.at(NOW)) is None
 
 
@@ -90,14 +85,14 @@ def test_a_filter_gives_only_its_tiers(db: Database) -> None:
         )
         assert set(found) == {ids[place] for place in wanted}
     for tiers, place in (([Tier.P1, Tier.P2, Tier.P1], 3), ([Tier.P2, Tier.P3], 0), ([Tier.P2, Tier.P0], 2)):
-        assert take(db, tiers=tiers).case_id == ids[place]
+        assert take(db, ANN, tiers=tiers).case_id == ids[place]
     assert claims.claim_next(db, BO.at(NOW), tiers=[Tier.P3, Tier.P1]) is None
 
 
 def test_a_claim_says_what_the_entry_says_and_the_log_how_it_was_taken(db: Database) -> None:
     first, second = fill(db, [Tier.P1, Tier.P2])
     put(db, first, why="unscreened", cause="server_error", **ASIDE, assigned_until=NOW + BEFORE)
-    found = take(db, lease=5 * MINUTE, token=lambda: "t" * 64)
+    found = take(db, ANN, lease=5 * MINUTE, token=lambda: "t" * 64)
     assert (found.case_id, found.token, found.expires_at) == (first, "t" * 64, NOW + 5 * MINUTE)
     assert (found.tier, found.why) == (Tier.P1, "unscreened:server_error")
     assert (found.entered_at, found.due_at) == (NOW, NOW + TARGETS[Tier.P1])
@@ -114,7 +109,7 @@ def test_a_claim_says_what_the_entry_says_and_the_log_how_it_was_taken(db: Datab
 
 def test_an_expired_lease_is_free_again_and_a_token_is_worth_nothing_in_other_hands(db: Database) -> None:
     case_id, other = fill(db, [Tier.P1, Tier.P2])
-    first, two = take(db), take(db, CY)
+    first, two = take(db, ANN), take(db, CY)
     for who, which, token in ((BO, case_id, first.token), (ANN, case_id, two.token), (ANN, other, two.token)):
         with pytest.raises(LeaseLost):
             claims.renew(db, who.at(NOW), which, token)
@@ -190,7 +185,7 @@ def test_who_held_a_case_last_takes_it_up_again_where_it_went_back_from_under_th
     """As the case of a machine that slept does; unless somebody had it since, or it is kept for them."""
     (case_id,) = fill(db)
     for _ in range(2):
-        take(db)
+        take(db, ANN)
         inbox.release_all(db, ANN.at(NOW))
         assert not may_claim(db, BO, case_id)
         held = claims.claim(db, ANN.at(NOW), case_id)
@@ -231,7 +226,7 @@ def test_who_gets_a_case_that_was_left_and_when(
 ) -> None:
     """Ann leaves it; whom it comes to at once, after a while (``back``) or never. P0 and P1 need a note."""
     (case_id,) = fill(db, [tier])
-    claim = take(db)
+    claim = take(db, ANN)
     if tier <= Tier.P1 and way != "decline":
         with pytest.raises(NoteNeeded):
             WAYS[way](db, ANN.at(NOW), case_id, claim.token, "  ")
@@ -361,13 +356,13 @@ def test_where_a_case_stands(db: Database) -> None:
 
 def test_signing_out_gives_everything_back(db: Database) -> None:
     fill(db, [Tier.P0, Tier.P2, Tier.P2])
-    take(db), take(db)
+    take(db, ANN), take(db, ANN)
     assert inbox.release_all(db, ANN.at(NOW)) == 2 and counts(db, BO.at(NOW)).free == 3
 
 
 def test_a_second_opinion_that_is_asked_for_twice_is_asked_for_once(db: Database) -> None:
     (case_id,) = fill(db)
-    token = take(db).token
+    token = take(db, ANN).token
     for note in ("", "the slang", " the slang", "the slang", "and the reply"):
         inbox.ask_second_opinion(db, ANN.at(NOW), case_id, token, note)
     assert db.values(select(second_reading_requests.c.asked_by)) == ["ann"]
@@ -376,7 +371,7 @@ def test_a_second_opinion_that_is_asked_for_twice_is_asked_for_once(db: Database
 
 def test_a_note_reaches_the_next_reader_but_never_a_blind_second_one(db: Database) -> None:
     (case_id,) = fill(db, [Tier.P1])
-    inbox.release(db, ANN.at(NOW), case_id, take(db).token, "not my language")
+    inbox.release(db, ANN.at(NOW), case_id, take(db, ANN).token, "not my language")
     token = take(db, BO).token
     told = [(note.author_name, note.kind, note.note) for note in notes(db, BO.at(NOW), case_id, token)]
     assert told == [("Ann", "release", "not my language")]
@@ -427,6 +422,6 @@ def test_lists_and_counts_never_touch_the_text(db: Database) -> None:
     fill(db, [Tier.P2] * 3)
     statements: list[str] = []
     event.listen(db._engine, "before_cursor_execute", lambda *args: statements.append(args[2]))
-    queue(db, SENIOR.at(NOW)), counts(db, ANN.at(NOW)), take(db)
+    queue(db, SENIOR.at(NOW)), counts(db, ANN.at(NOW)), take(db, ANN)
     assert statements
     assert not [line for line in statements if "cases.text" in line or ".reply" in line or "model_text" in line]

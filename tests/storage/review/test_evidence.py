@@ -19,7 +19,20 @@ from storage.review.ratings import reveal_ratings, submit_rating
 from storage.schema import cases, inbox_entries
 from storage.visibility import NotYetRated, Unread
 from tests.databases import write
-from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, person, register
+from tests.storage.inbox_cases import (
+    ADMIN,
+    ANN,
+    BO,
+    MINUTE,
+    NOW,
+    RESEARCHER,
+    SENIOR,
+    fill,
+    form,
+    person,
+    register,
+    take,
+)
 
 EVERYTHING = person("eve", *Role)
 LATER = NOW + MINUTE
@@ -70,7 +83,7 @@ def refuses_everything(db: Database, who: Actor, case_id: str, token: str | None
 
 def test_after_ones_own_rating_everything_is_shown(db: Database) -> None:
     (case_id,) = fill(db)
-    token = claims.claim_next(db, ANN.at(NOW)).token  # type: ignore[union-attr]
+    token = take(db, ANN).token
     submit_rating(db, ANN.at(NOW), case_id, token, form(), "a" * 32)
     shown = reveal_evidence(db, ANN.at(LATER), case_id)
     assert (shown.outcome, shown.reason, shown.calls, shown.delta) == ("human_review", "exhausted", 6, 0.05)
@@ -89,11 +102,10 @@ def test_after_ones_own_rating_everything_is_shown(db: Database) -> None:
 def test_a_second_reader_is_as_blind_as_the_first(db: Database) -> None:
     register(db, ANN, BO)
     (case_id,) = fill(db)
-    token = claims.claim_next(db, ANN.at(NOW)).token  # type: ignore[union-attr]
+    token = take(db, ANN).token
     inbox.ask_second_opinion(db, ANN.at(NOW), case_id, token, "slang")
     submit_rating(db, ANN.at(NOW), case_id, token, form(), "a" * 32)
-    second = claims.claim_next(db, BO.at(NOW))
-    assert second is not None
+    second = take(db, BO)
     for refused in (
         lambda: reveal_evidence(db, BO.at(NOW), case_id),
         lambda: reveal_ratings(db, SENIOR.at(NOW), case_id),
@@ -111,7 +123,7 @@ def test_p0_may_be_opened_at_once_by_its_holder_and_the_rating_is_not_blind(db: 
     (case_id,) = fill(db, [Tier.P0])
     with pytest.raises(NotYetRated):
         reveal_evidence(db, SENIOR.at(NOW), case_id, open_at_once=True)
-    token = claims.claim_next(db, ANN.at(NOW)).token  # type: ignore[union-attr]
+    token = take(db, ANN).token
     with pytest.raises(NotYetRated):
         reveal_evidence(db, ANN.at(NOW), case_id)
     assert reveal_evidence(db, ANN.at(NOW), case_id, open_at_once=True).outcome == "human_review"
@@ -127,15 +139,14 @@ def test_whoever_saw_the_evidence_as_a_researcher_does_not_rate_blind_later(db: 
     with pytest.raises(Forbidden):
         reveal_evidence(db, ANN.at(NOW), case_id)
     write(db, insert(inbox_entries).values(case_id=case_id, tier=3, why="x", entered_at=NOW, due_at=NOW))
-    token = claims.claim_next(db, EVERYTHING.at(NOW)).token  # type: ignore[union-attr]
+    token = take(db, EVERYTHING).token
     submit_rating(db, EVERYTHING.at(NOW), case_id, token, form(), "a" * 32)
     assert [rating.blind for rating in reveal_ratings(db, EVERYTHING.at(NOW), case_id)] == [False]
 
 
 def test_the_text_is_for_the_holder_and_each_view_is_one_event(db: Database) -> None:
     first, second = fill(db, [Tier.P2, Tier.P2])
-    claim = claims.claim_next(db, ANN.at(NOW))
-    assert claim is not None
+    claim = take(db, ANN)
     token, over = claim.token, claim.expires_at
     shown = reveal_text(db, ANN.at(NOW), first, token)
     assert (shown.text, shown.external_id) == ("canary text number 1", "post-1")
@@ -152,10 +163,10 @@ def test_the_text_is_for_the_holder_and_each_view_is_one_event(db: Database) -> 
 
 def test_the_log_never_holds_message_text_or_notes(db: Database) -> None:
     (case_id,) = fill(db, [Tier.P0])
-    token = claims.claim_next(db, ANN.at(NOW)).token  # type: ignore[union-attr]
+    token = take(db, ANN).token
     reveal_text(db, ANN.at(NOW), case_id, token)
     inbox.release(db, ANN.at(NOW), case_id, token, "a private note")
-    token = claims.claim_next(db, ANN.at(NOW)).token  # type: ignore[union-attr]
+    token = take(db, ANN).token
     submit_rating(db, ANN.at(NOW), case_id, token, form(note="another private note"), "a" * 32)
     reveal_evidence(db, ANN.at(NOW), case_id)
     log = repr(events(db, ADMIN))

@@ -10,13 +10,12 @@ from storage.review import claims
 from storage.review.evidence import reveal_text
 from storage.review.reports import exposure, take_break
 from storage.settings_store import SiteSettings, change
-from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, fill
+from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, fill, take
 
 
 def opened(db: Database, number: int, now=NOW) -> None:  # type: ignore[no-untyped-def]
     for _ in range(number):
-        claim = claims.claim_next(db, ANN.at(now), lease=timedelta(days=2))
-        assert claim is not None
+        claim = take(db, ANN, now, lease=timedelta(days=2))
         reveal_text(db, ANN.at(now), claim.case_id, claim.token)
         reveal_text(db, ANN.at(now), claim.case_id, claim.token)  # looking twice at one text is one text
 

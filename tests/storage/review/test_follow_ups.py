@@ -20,12 +20,12 @@ from storage.schema import accounts, audit_events, cases, inbox_entries, unblind
 from storage.settings_store import SiteSettings, change
 from storage.visibility import is_blind
 from tests.databases import write
-from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, register
+from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, register, take
 
 
 def read(db: Database, who: Actor, case_id: str, disposition: str, rating_id: str = "a" * 32) -> None:
-    claim = claims.claim_next(db, who.at(NOW))
-    assert claim is not None and claim.case_id == case_id
+    claim = take(db, who)
+    assert claim.case_id == case_id
     reveal_text(db, who.at(NOW), case_id, claim.token)
     submit_rating(db, who.at(NOW), case_id, claim.token, form("unsafe", 5, disposition=disposition), rating_id)
 
@@ -170,8 +170,7 @@ def test_a_reading_of_safe_by_one_alone_hides_nothing_that_is_asked_for_with_it_
     """A P0 case where nobody else could read: its wait for another reader and the safeguarding are two things."""
     register(db, ANN)
     (case_id,) = fill(db, [Tier.P0])
-    claim = claims.claim_next(db, ANN.at(NOW))
-    assert claim is not None
+    claim = take(db, ANN)
     submit_rating(db, ANN.at(NOW), case_id, claim.token, form("safe", 5, disposition="protective_services"), "a" * 32)
     revise(db, ANN.at(NOW + MINUTE), case_id, form("unsafe", 5, disposition="contact_now"), "saw the plan", "b" * 32)
     found = follow_ups.open_ones(db, ANN.at(NOW)).shown
@@ -257,8 +256,7 @@ def test_a_shift_is_counted_by_tier_with_waits_and_shares(db: Database) -> None:
     entered = [NOW - 40 * MINUTE, NOW - 8 * MINUTE, NOW - 3 * MINUTE, NOW - 2 * MINUTE, NOW - 2 * MINUTE]
     first, *_rest = fill(db, (Tier.P0, Tier.P0, Tier.P0, Tier.P0, Tier.P2), entered_at=entered)
     read(db, ANN, first, "contact_now")  # 40 minutes after it came: too late
-    claim = claims.claim_next(db, ANN.at(NOW))
-    assert claim is not None
+    claim = take(db, ANN)
     reveal_text(db, ANN.at(NOW), claim.case_id, claim.token)  # 8 minutes: too late
     claim = claims.claim(db, SENIOR.at(NOW), _rest[1])
     reveal_text(db, SENIOR.at(NOW), _rest[1], claim.token)  # 3 minutes: in time
@@ -302,8 +300,8 @@ def test_a_look_before_the_case_was_claimed_is_no_first_look(db: Database) -> No
     reveal_text(db, SENIOR.at(NOW), case_id)
     request_second_looks(db, SENIOR.at(NOW + 60 * MINUTE), [case_id])
     end = NOW + 120 * MINUTE
-    claim = claims.claim_next(db, SENIOR.at(NOW + 70 * MINUTE))
-    assert claim is not None and shift(db, ADMIN, NOW, end).tiers[claim.tier].looked_at == 0
+    claim = take(db, SENIOR, NOW + 70 * MINUTE)
+    assert shift(db, ADMIN, NOW, end).tiers[claim.tier].looked_at == 0
     reveal_text(db, SENIOR.at(NOW + 75 * MINUTE), case_id, claim.token)
     assert shift(db, ADMIN, NOW, end).tiers[claim.tier].median == 15 * MINUTE
 

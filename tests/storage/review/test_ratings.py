@@ -19,15 +19,9 @@ from storage.review.evidence import reveal_evidence
 from storage.review.ratings import DispositionNeeded, reveal_ratings, revise, submit_rating
 from storage.schema import adjudications, inbox_entries, ratings
 from storage.settings_store import SiteSettings, change
-from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, SENIOR, fill, form
+from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, SENIOR, fill, form, take
 
 LATER = NOW + MINUTE
-
-
-def claimed(db: Database, who=ANN, now=NOW):  # type: ignore[no-untyped-def]
-    claim = claims.claim_next(db, who.at(now))
-    assert claim is not None
-    return claim
 
 
 def rows(db: Database, table) -> list:  # type: ignore[no-untyped-def, type-arg]
@@ -37,7 +31,7 @@ def rows(db: Database, table) -> list:  # type: ignore[no-untyped-def, type-arg]
 def test_one_reading_adjudicates_and_closes_the_case(db: Database) -> None:
     (case_id,) = fill(db)
     filled = form("unsafe", 4, ideation=2, plan="denied", reason_codes=["metaphor"], note="quotes a song")
-    assert submit_rating(db, ANN.at(LATER), case_id, claimed(db).token, filled, "a" * 32) is Next.CLOSED
+    assert submit_rating(db, ANN.at(LATER), case_id, take(db, ANN).token, filled, "a" * 32) is Next.CLOSED
     (made,) = rows(db, adjudications)
     assert (made.label, made.method, made.by, made.version, made.rating_ids) == (
         "unsafe",
@@ -69,7 +63,7 @@ def test_what_happens_next_is_said_of_what_is_unsafe_or_urgent(
     offered = (Disposition.MONITOR, Disposition.NONE)
     change(db, ADMIN.at(NOW), SiteSettings(dispositions=offered), 0)
     fill(db, [tier])
-    held = claimed(db)
+    held = take(db, ANN)
     filled = form(label, disposition=disposition)
     if stored:
         submit_rating(db, ANN.at(LATER), held.case_id, held.token, filled, "a" * 32)
@@ -82,7 +76,7 @@ def test_what_happens_next_is_said_of_what_is_unsafe_or_urgent(
 
 def test_a_change_needs_a_disposition_too_and_keeps_one_that_left_the_list(db: Database) -> None:
     (case_id,) = fill(db)
-    submit_rating(db, ANN.at(NOW), case_id, claimed(db).token, form("safe", disposition="in_care"), "a" * 32)
+    submit_rating(db, ANN.at(NOW), case_id, take(db, ANN).token, form("safe", disposition="in_care"), "a" * 32)
     change(db, ADMIN.at(NOW), SiteSettings(dispositions=(Disposition.NONE,)), 0)
     for disposition in ("undecided", "monitor"):
         with pytest.raises(DispositionNeeded):
@@ -93,7 +87,7 @@ def test_a_change_needs_a_disposition_too_and_keeps_one_that_left_the_list(db: D
 
 def test_the_same_submission_twice_is_one_rating(db: Database) -> None:
     (case_id,) = fill(db)
-    token = claimed(db).token
+    token = take(db, ANN).token
     assert submit_rating(db, ANN.at(LATER), case_id, token, form(), "a" * 32) is Next.CLOSED
     assert submit_rating(db, ANN.at(LATER), case_id, token, form("safe"), "a" * 32) is None
     assert [row.label for row in rows(db, ratings)] == ["unsafe"]
@@ -101,7 +95,7 @@ def test_the_same_submission_twice_is_one_rating(db: Database) -> None:
 
 def test_a_submission_id_cannot_be_borrowed(db: Database) -> None:
     ids = fill(db, [Tier.P2, Tier.P2])
-    submit_rating(db, ANN.at(LATER), ids[0], claimed(db).token, form(), "a" * 32)
+    submit_rating(db, ANN.at(LATER), ids[0], take(db, ANN).token, form(), "a" * 32)
     with pytest.raises(Forbidden):
         submit_rating(db, BO.at(LATER), ids[0], "x", form(), "a" * 32)
     with pytest.raises(Forbidden):
@@ -111,12 +105,12 @@ def test_a_submission_id_cannot_be_borrowed(db: Database) -> None:
 @pytest.mark.parametrize("how", ["expired", "taken", "wrong token", "released", "never claimed"])
 def test_without_the_current_token_nothing_is_stored_but_the_draft(db: Database, how: str) -> None:
     (case_id,) = fill(db)
-    claim = claimed(db)
+    claim = take(db, ANN)
     now, token = LATER, claim.token
     if how in ("expired", "taken"):
         now = claim.expires_at
     if how == "taken":
-        claimed(db, BO, now)
+        take(db, BO, now)
     if how == "wrong token":
         token = "f" * 64
     if how in ("released", "never claimed"):
@@ -132,7 +126,7 @@ def test_without_the_current_token_nothing_is_stored_but_the_draft(db: Database,
 
 def test_a_draft_is_its_writers_survives_expiry_and_goes_with_the_rating(db: Database) -> None:
     (case_id,) = fill(db)
-    claim = claimed(db)
+    claim = take(db, ANN)
     save_draft(db, ANN.at(NOW), case_id, {"label": "safe"})
     save_draft(db, ANN.at(LATER), case_id, {"label": "unsafe", "note": "so far"})
     assert load_draft(db, BO, case_id) is None
@@ -162,7 +156,7 @@ def test_a_lost_lease_is_told_also_where_the_form_is_too_long_for_a_draft(db: Da
 
 def test_the_draft_of_a_change_goes_with_the_change_that_is_stored(db: Database) -> None:
     (case_id,) = fill(db)
-    submit_rating(db, ANN.at(NOW), case_id, claimed(db).token, form("safe", 4), "a" * 32)
+    submit_rating(db, ANN.at(NOW), case_id, take(db, ANN).token, form("safe", 4), "a" * 32)
     save_draft(db, ANN.at(LATER), case_id, {"label": "safe", "revision": True})
     with pytest.raises(ReasonNeeded):
         revise(db, ANN.at(LATER), case_id, form("unsafe", 5), " ", "b" * 32)
@@ -173,7 +167,7 @@ def test_the_draft_of_a_change_goes_with_the_change_that_is_stored(db: Database)
 
 def test_a_revision_is_a_new_version_with_its_reason_and_says_it_was_not_blind(db: Database) -> None:
     (case_id,) = fill(db)
-    submit_rating(db, ANN.at(NOW), case_id, claimed(db).token, form("safe", 4), "a" * 32)
+    submit_rating(db, ANN.at(NOW), case_id, take(db, ANN).token, form("safe", 4), "a" * 32)
     reveal_evidence(db, ANN.at(LATER), case_id)
     changed = form("unsafe", 5)
     assert revise(db, ANN.at(LATER), case_id, changed, "overlooked the last line", "b" * 32) is Next.CLOSED
@@ -190,14 +184,14 @@ def test_a_revision_is_a_new_version_with_its_reason_and_says_it_was_not_blind(d
 
 def test_a_revision_before_the_reveal_is_still_blind(db: Database) -> None:
     (case_id,) = fill(db)
-    submit_rating(db, ANN.at(NOW), case_id, claimed(db).token, form("safe", 4), "a" * 32)
+    submit_rating(db, ANN.at(NOW), case_id, take(db, ANN).token, form("safe", 4), "a" * 32)
     revise(db, ANN.at(NOW), case_id, form("unsafe"), "slipped", "b" * 32)
     assert [rating.blind for rating in reveal_ratings(db, ANN.at(NOW), case_id)] == [True, True]
 
 
 def test_only_ones_own_reading_can_be_revised_and_only_with_a_reason(db: Database) -> None:
     (case_id,) = fill(db)
-    submit_rating(db, ANN.at(NOW), case_id, claimed(db).token, form(), "a" * 32)
+    submit_rating(db, ANN.at(NOW), case_id, take(db, ANN).token, form(), "a" * 32)
     for other in (BO, SENIOR):
         with pytest.raises(Forbidden):
             revise(db, other.at(LATER), case_id, form(), "why", "b" * 32)
@@ -208,7 +202,7 @@ def test_only_ones_own_reading_can_be_revised_and_only_with_a_reason(db: Databas
 
 def test_a_submit_that_fails_on_the_way_keeps_the_lease(db: Database) -> None:
     (case_id,) = fill(db)
-    token = claimed(db).token
+    token = take(db, ANN).token
     with pytest.raises(IntegrityError):
         submit_rating(db, ANN.at(NOW), case_id, token, form(), None)  # type: ignore[arg-type]
     assert rows(db, ratings) == []

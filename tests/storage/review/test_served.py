@@ -9,13 +9,11 @@ from screening.review.actors import Actor, Role
 from screening.review.policy import Forbidden
 from screening.review.triage import Tier
 from storage.database import Database
-from storage.review import claims, inbox
-from storage.review.claims import Claim
 from storage.review.ratings import my_rating, revise, submit_rating
 from storage.schema import inbox_entries, unblindings
 from storage.visibility import NotYetRated, Unread, is_blind, reveal, see_readings
 from tests.databases import write
-from tests.storage.inbox_cases import ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, person, register
+from tests.storage.inbox_cases import ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, person, read, register, take
 
 BOTH = person("eve", Role.REVIEWER, Role.RESEARCHER)
 LATER = NOW + MINUTE
@@ -25,19 +23,6 @@ LATER = NOW + MINUTE
 def people(db: Database) -> None:
     """All of them have accounts."""
     register(db, ANN, BO, SENIOR, BOTH)
-
-
-def take(db: Database, who: Actor) -> Claim:
-    found = claims.claim_next(db, who.at(NOW))
-    assert found is not None
-    return found
-
-
-def read(db: Database, who: Actor, label: str = "unsafe", *, ask: bool = False, letter: str = "a") -> None:
-    claim = take(db, who)
-    if ask:
-        inbox.ask_second_opinion(db, who.at(NOW), claim.case_id, claim.token)
-    submit_rating(db, who.at(NOW), claim.case_id, claim.token, form(label, 5), letter * 32)
 
 
 def served(db: Database, who: Actor, case_id: str, *, at: timedelta = timedelta(), open_at_once: bool = False) -> None:
@@ -76,7 +61,7 @@ def test_only_an_urgent_case_in_ones_own_hands_is_opened_at_once(db: Database, t
 
 def test_a_reviewer_is_given_the_view_of_what_they_read_and_of_nothing_else(db: Database) -> None:
     first, second = fill(db, [Tier.P2] * 2)
-    read(db, ANN)
+    read(db, ANN, form("unsafe", 5), "a")
     served(db, ANN, first)
     assert kept(db) == [("ann", False)], "after their rating: it was blind"
     for case_id in (first, second):
@@ -103,8 +88,8 @@ def test_what_was_seen_before_a_rating_stays_seen_before_it(db: Database) -> Non
 
 def test_a_revision_is_blind_while_nothing_at_all_was_served(db: Database) -> None:
     one, other = fill(db, [Tier.P2] * 2)
-    read(db, ANN)
-    read(db, ANN, letter="b")
+    read(db, ANN, form("unsafe", 5), "a")
+    read(db, ANN, form("unsafe", 5), "b")
     served(db, ANN, other)
     assert blind(db, ANN, one, first=False) and not blind(db, ANN, other, first=False)
     assert blind(db, ANN, other, first=True), "what is served after a rating does not unblind that one"
@@ -130,14 +115,14 @@ def test_only_who_had_a_text_screened_by_itself_watched_the_engine(
 
 def test_readings_of_an_open_case_are_for_those_who_read_it_and_for_a_senior_once_two_disagree(db: Database) -> None:
     (case_id,) = fill(db)
-    read(db, ANN, "unsafe", ask=True)
+    read(db, ANN, form("unsafe", 5), "a", ask=True)
     for who, refusal in ((SENIOR, Unread), (RESEARCHER, Unread), (BO, Forbidden)):
         with db.write() as conn, pytest.raises(refusal):
             see_readings(conn, who.at(NOW), case_id)
     with db.write() as conn:
         see_readings(conn, ANN.at(NOW), case_id)
     assert kept(db) == [], "one's own reading is in: nothing is given away"
-    read(db, BO, "safe", letter="b")
+    read(db, BO, form("safe", 5), "b")
     with db.write() as conn, pytest.raises(Unread):
         see_readings(conn, RESEARCHER.at(NOW), case_id)
     with db.write() as conn:
@@ -147,7 +132,7 @@ def test_readings_of_an_open_case_are_for_those_who_read_it_and_for_a_senior_onc
 
 def test_readings_of_a_closed_case_unblind_whoever_looked_should_it_be_opened_again(db: Database) -> None:
     (case_id,) = fill(db)
-    read(db, ANN)
+    read(db, ANN, form("unsafe", 5), "a")
     with db.write() as conn:
         see_readings(conn, BOTH.at(NOW), case_id)
     assert kept(db) == [("eve", True)] and not blind(db, BOTH, case_id)

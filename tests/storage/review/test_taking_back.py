@@ -28,14 +28,14 @@ from storage.schema import (
 )
 from storage.schema import ratings as ratings_table
 from storage.site.accounts import colleagues
-from tests.storage.inbox_cases import ANN, BO, MINUTE, NOW, SENIOR, fill, form, read, register
+from tests.storage.inbox_cases import ANN, BO, MINUTE, NOW, SENIOR, fill, form, read, register, take
 
 SECOND = timedelta(seconds=1)
 
 
 def _read(db: Database, case_id: str, label: str = "unsafe", at: datetime = NOW, certainty: int = 4) -> str:
-    taken = claims.claim_next(db, ANN.at(at))
-    assert taken is not None and taken.case_id == case_id
+    taken = take(db, ANN, at)
+    assert taken.case_id == case_id
     given = new_id(at)
     ratings.submit_rating(db, ANN.at(at), case_id, taken.token, form(label, certainty), given)
     return given

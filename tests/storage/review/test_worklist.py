@@ -8,11 +8,10 @@ from screening.review.policy import Forbidden
 from screening.review.reach import Reach
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.review.claims import claim_next
 from storage.review.ratings import my_rating, submit_rating
 from storage.review.worklist import acknowledge, request_second_looks, worklist
 from tests.storage.batch_of import LATER, NOW, batch, decide, waiting
-from tests.storage.inbox_cases import ADMIN, ANN, SENIOR, form
+from tests.storage.inbox_cases import ADMIN, ANN, SENIOR, form, take
 
 
 def listed(db: Database, reach: Reach = Reach.LIST, audit_rate: float = 0.0) -> str:
@@ -41,8 +40,8 @@ def test_another_batch_has_none(db: Database, reach: Reach) -> None:
 def test_what_is_yet_to_be_read_blind_is_not_on_it_and_cannot_be_acknowledged(db: Database) -> None:
     batch_id = listed(db, audit_rate=1.0)
     assert worklist(db, SENIOR, batch_id).waiting == 0
-    claim = claim_next(db, ANN.at(LATER))
-    assert claim is not None and acknowledge(db, SENIOR.at(LATER), [claim.case_id]) == 0
+    claim = take(db, ANN, LATER)
+    assert acknowledge(db, SENIOR.at(LATER), [claim.case_id]) == 0
 
 
 def test_who_acknowledged_a_case_does_not_read_it_blind(db: Database) -> None:
@@ -50,8 +49,7 @@ def test_who_acknowledged_a_case_does_not_read_it_blind(db: Database) -> None:
     case_id = worklist(db, SENIOR, batch_id).cases[0].case_id
     acknowledge(db, SENIOR.at(NOW), [case_id])
     request_second_looks(db, LOCAL_USER.at(LATER), [case_id])
-    claim = claim_next(db, SENIOR.at(LATER))
-    assert claim is not None
+    claim = take(db, SENIOR, LATER)
     submit_rating(db, SENIOR.at(LATER), case_id, claim.token, form("unsafe"), new_id(LATER))
     mine = my_rating(db, SENIOR, case_id)
     assert mine is not None and not mine.blind
