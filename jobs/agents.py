@@ -2,9 +2,8 @@
 
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from screening.models.batches import MessageBatches
 from screening.models.http import ModelSampler, default_gate, sampler_of
 from screening.models.limits import RateGate
 from screening.models.settings import ModelSettings, is_local
@@ -25,6 +24,9 @@ from screening.pipeline.engine import DistributionSource
 from screening.pipeline.files import load_prompts
 from screening.settings import Settings
 from storage.batches.configurations import Configuration
+
+if TYPE_CHECKING:
+    from screening.models.batches import MessageBatches
 
 
 def model_settings(settings: Settings) -> ModelSettings:
@@ -194,10 +196,12 @@ class Agents:
         cost = cost_usd(agent.model or str(configuration.sampler["model"]), usage)
         return None if cost is None else float(cost)
 
-    def message_batches(self, configuration: Configuration) -> MessageBatches:
+    def message_batches(self, configuration: Configuration) -> "MessageBatches":
         """The endpoint for this configuration. SamplerError where the present settings name other agents, or where an
         agent is not asked over the Messages API of the usual server.
         """
+        from screening.models.batches import MessageBatches  # the vendor's library takes long to import
+
         self.sampler(configuration, 0)
         prompts, usual = load_prompts(self._settings.prompts_directory), model_settings(self._settings)
         if why := overnight_obstacle(self._settings, configuration.pipeline):

@@ -46,7 +46,7 @@ PLACES = {
     "streamlit": ("app", "pages"),
     "sqlalchemy": ("storage",),
     "alembic": ("storage",),
-    "anthropic": ("screening.models.anthropic",),
+    "anthropic": ("screening.models.anthropic", "screening.models.batches"),
     "procrastinate": ("jobs.procrastinate",),
 }
 PURE = tuple(

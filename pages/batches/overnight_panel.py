@@ -44,30 +44,24 @@ def overnight_state(batch_id: str, state: BatchState) -> None:
 def overnight_words(found: OvernightProgress, state: BatchState) -> str:
     """How far it is, in words.
 
-    >>> overnight_words(OvernightProgress(round=2, requests=90, processed=40, rounds_left=3, answers=200, unneeded=10,
-    ...     duplicates=0, failed=1, under_way=True), BatchState.RUNNING)
-    'Round 2 is under way: 40 of 90 requests are processed; about 3 more rounds. 200 answers so far, 10 of them (5 %) \
-beyond what was needed. 1 request failed and was or will be asked again.'
+    >>> from screening.pipeline.draws import Usage
+    >>> overnight_words(OvernightProgress(round=2, requests=90, processed=40, under_way=True, answers=200, unneeded=10,
+    ...     waiting=50, failed=1, usage=Usage()), BatchState.RUNNING)
+    'Round 2 is under way: 40 of 90 requests are processed. 200 answers so far, 10 of them (5%) beyond what was \
+needed. 1 request failed and was or will be asked again.'
     """
-    parts = [_round_words(found, state)]
+    if found.under_way:
+        done = f"{found.processed:,} of {found.requests:,} requests are processed"
+        parts = [f"Round {found.round} is under way: {done}."]
+    elif state is BatchState.FINISHED:
+        parts = [f"Done after {count_of(found.round, 'round')}."]
+    else:
+        parts = ["No round is under way." if found.round else "The first round has not begun."]
     if found.answers:
         share = 100 * found.unneeded / found.answers
         answers = count_of(found.answers, "answer")
-        parts.append(f"{answers} so far, {found.unneeded:,} of them ({share:.0f} %) beyond what was needed.")
-    if found.duplicates:
-        parts.append(f"{found.duplicates:,} came twice and count once.")
+        parts.append(f"{answers} so far, {found.unneeded:,} of them ({share:.0f}%) beyond what was needed.")
     if found.failed:
         requests = count_of(found.failed, "request failed and was", "requests failed and were")
         parts.append(f"{requests} or will be asked again.")
     return " ".join(parts)
-
-
-def _round_words(found: OvernightProgress, state: BatchState) -> str:
-    if found.under_way:
-        more = found.rounds_left
-        left = "rounds left not known yet" if more is None else f"about {count_of(more, 'more round')}"
-        done = f"{found.processed:,} of {found.requests:,} requests are processed"
-        return f"Round {found.round} is under way: {done}; {left}."
-    if state is BatchState.FINISHED:
-        return f"Done after {count_of(found.round, 'round')}."
-    return "No round is under way." if found.round else "The first round has not begun."

@@ -14,7 +14,7 @@ from anthropic import AsyncAnthropic, DefaultAioHttpClient
 from screening.models.http import ModelSampler
 from screening.models.retries import AttemptFailed, Response
 from screening.models.settings import ANTHROPIC_URL, ModelSettings, dialect
-from screening.models.wire import Expected, PreparedCall, UnreadableBody, message_draw, read_bounded
+from screening.models.wire import LARGEST_BODY, Expected, PreparedCall, UnreadableBody, message_draw, read_bounded
 from screening.pipeline.draws import Draw, SamplerError
 
 
@@ -25,7 +25,8 @@ class MessagesAdapter:
 
     def __init__(self, settings: ModelSettings) -> None:
         self._settings = settings
-        self._client = _client(settings, dialect(settings).api_version)
+        longest = max(settings.call_timeout_s, settings.node_deadline_s)  # ours is the shorter one: see `Attempts`
+        self._client = client_for(settings, dialect(settings).api_version, largest=LARGEST_BODY, timeout_s=longest)
         address = f"{(settings.base_url or ANTHROPIC_URL).rstrip('/')}/v1/messages"
         self._address = cast(str, httpx2.URL(address))  # the library would take words apart anew for each call
 
@@ -103,18 +104,26 @@ def _response(raw: httpx2.Response) -> Response:
     return Response(status=raw.status_code, headers=headers, body=raw.content)
 
 
-async def _limit_body(response: Any) -> None:
-    """Read the body within bounds before the library does, which would decompress whatever comes."""
-    try:
-        body = await read_bounded(response.stream, response.headers.get("content-encoding"))
-    finally:
-        await response.stream.aclose()
-    response.headers.pop("content-encoding", None)
-    response.headers.pop("content-length", None)
-    response.stream = httpx2.ByteStream(body)
+def client_for(
+    settings: ModelSettings,
+    api_version: str | None,
+    *,
+    largest: int,
+    timeout_s: float,
+    over: type[httpx2.AsyncClient] = DefaultAioHttpClient,
+) -> AsyncAnthropic:
+    """The library's client: it neither retries nor follows redirects, and reads no body beyond ``largest`` bytes."""
 
+    async def limit_body(response: Any) -> None:
+        """Read the body within bounds before the library does, which would decompress whatever comes."""
+        try:
+            body = await read_bounded(response.stream, response.headers.get("content-encoding"), largest)
+        finally:
+            await response.stream.aclose()
+        response.headers.pop("content-encoding", None)
+        response.headers.pop("content-length", None)
+        response.stream = httpx2.ByteStream(body)
 
-def _client(settings: ModelSettings, api_version: str | None) -> AsyncAnthropic:
     log = logging.getLogger("anthropic")
     if log.getEffectiveLevel() < logging.INFO:
         log.setLevel(logging.INFO)  # its debug log prints whole requests, and so the text
@@ -123,11 +132,9 @@ def _client(settings: ModelSettings, api_version: str | None) -> AsyncAnthropic:
         api_key=settings.api_key or "none",
         base_url=settings.base_url or ANTHROPIC_URL,
         max_retries=0,
-        timeout=max(settings.call_timeout_s, settings.node_deadline_s),  # ours is the shorter one: see `Attempts`
+        timeout=timeout_s,
         default_headers=headers,
-        http_client=DefaultAioHttpClient(
-            follow_redirects=False, event_hooks={"response": [_limit_body]}, verify=_trusted()
-        ),
+        http_client=over(follow_redirects=False, event_hooks={"response": [limit_body]}, verify=_trusted()),
         open_telemetry=False,
     )
 

@@ -221,9 +221,7 @@ class Attempts:
         code = _error_code(response.body)
         if status == 429 or code in _SPENT:
             raise self._rate_limit_error(status, response.headers, code)
-        if (status in _FINAL or 300 <= status < 500) and status not in _RETRIED:
-            raise final_error(status, response.body)
-        raise AttemptFailed("overloaded" if status in {503, 529} else "server_error")
+        raise judge_status(status, response.body)
 
     def _rate_limit_error(self, status: int, headers: Mapping[str, str], code: str | None) -> Exception:
         wait_s = retry_after_s(headers, time.time())
@@ -250,12 +248,17 @@ def _object(body: bytes) -> Mapping[str, Any]:
     return reply
 
 
-def final_error(status: int, body: bytes = b"") -> SamplerError:
-    """The error for a status that no retry cures; a 400 that speaks of length is a text too long for the model.
+def judge_status(status: int, body: bytes = b"") -> AttemptFailed | SamplerError:
+    """What a status other than 200 means: SamplerError where no retry cures it. A 400 that speaks of length is a text
+    too long for the model.
 
-    >>> final_error(400, b'{"error": "request exceeds the available context size"}').kind
-    'too_long'
+    >>> judge_status(400, b'{"error": "request exceeds the available context size"}').kind, judge_status(529).kind
+    ('too_long', 'overloaded')
     """
+    if status == 429:
+        return AttemptFailed("rate_limited")
+    if status in _RETRIED or not (status in _FINAL or 300 <= status < 500):
+        return AttemptFailed("overloaded" if status in {503, 529} else "server_error")
     found = _FINAL.get(status, _REDIRECTED if status < 400 else _FINAL[400])
     if status in (400, 422) and any(words in body.lower() for words in _LENGTH_WORDS):
         found = _TOO_LONG

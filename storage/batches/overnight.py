@@ -5,42 +5,39 @@ written only where there is none, and a round is planned only when the one befor
 """
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, Select, and_, exists, func, insert, select, update
 
 from screening.pipeline.draws import Answer, Draw, Usage, decode_draws, unusable
 from screening.pipeline.engine import MAIN
-from storage.batches.batch_state import Caps, standing, was_cancelled
+from storage.batches.batch_state import was_cancelled
 from storage.batches.pending import batches_with_ready_cases, keep_error
-from storage.database import Database, insert_once, record
+from storage.database import Database, record
 from storage.identifiers import new_id
 from storage.schema import (
     batches,
     case_errors,
     cases,
     message_batches,
-    message_copies,
     message_requests,
     node_runs,
     pending_cases,
     screenings,
 )
-from storage.settings_store import current_in
 
-LARGEST = 5_000
+LARGEST = 2_000
 """Requests of one message batch: far below the service's own limits, and little to hold in memory."""
 TIMES_KEPT = 2_000
 
 _of, _asked = message_batches.c, message_requests.c
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrawWanted:
+class DrawWanted(NamedTuple):
     """One draw that a case needs, by node, variant and number."""
 
     case_id: str
@@ -61,16 +58,6 @@ class HandedIn:
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
-    """What came back for one request: a draw under its reply's id, or a kind of failure."""
-
-    custom_id: str
-    draw: Draw | None = None
-    reply_id: str | None = None
-    error: str | None = None
-
-
 def overnight_batches(db: Database) -> list[str]:
     """Batches with something to do: cases that are ready, or message batches whose results were not counted."""
     with db.read() as conn:
@@ -82,32 +69,12 @@ def overnight_batches(db: Database) -> list[str]:
 
 def is_overnight(db: Database, batch_id: str) -> bool:
     """Whether the batch is screened by message batches."""
-    with db.read() as conn:
-        return bool(conn.execute(select(batches.c.overnight).where(batches.c.id == batch_id)).scalar())
+    return any(db.values(select(batches.c.overnight).where(batches.c.id == batch_id)))
 
 
 def configuration_of(db: Database, batch_id: str) -> str:
     """The version of the configuration that the batch began with."""
     return str(db.value(select(batches.c.configuration).where(batches.c.id == batch_id)))
-
-
-def allows_sending(db: Database, batch_id: str) -> bool:
-    """Whether its state allows further calls."""
-    with db.read() as conn:
-        return standing(conn, batch_id, count_failed=False).allows_calls
-
-
-def may_send(db: Database, batch_id: str) -> bool:
-    """Whether its state allows further calls, and the stop button is not pressed."""
-    with db.read() as conn:
-        allowed = standing(conn, batch_id, count_failed=False).allows_calls
-        return allowed and not current_in(conn).settings.stopped
-
-
-def is_cancelled(db: Database, batch_id: str) -> bool:
-    """Whether somebody cancelled the batch."""
-    with db.read() as conn:
-        return was_cancelled(conn, batch_id)
 
 
 def open_cases(db: Database, batch_id: str) -> list[str]:
@@ -117,60 +84,30 @@ def open_cases(db: Database, batch_id: str) -> list[str]:
     return db.values(query)
 
 
-def has_reference(db: Database, case_id: str) -> bool:
-    """Whether the case has a reference label: what has none does not leave by this way."""
-    with db.read() as conn:
-        return conn.execute(select(cases.c.reference).where(cases.c.id == case_id)).scalar() is not None
-
-
-def plan(
-    db: Database, batch_id: str, wanted: Sequence[DrawWanted], rounds_left: int | None, now: datetime
-) -> list[HandedIn]:
+def plan(db: Database, batch_id: str, wanted: Sequence[DrawWanted], now: datetime) -> list[HandedIn]:
     """Record the next round before anything of it is sent; nothing where one is open already."""
     with db.write() as conn:
         conn.execute(select(batches.c.id).where(batches.c.id == batch_id).with_for_update())
-        last = conn.execute(select(func.max(_of.round)).where(_of.batch_id == batch_id)).scalar() or 0
-        if open_message_batches(conn, batch_id):
+        if conn.execute(_open_ones(batch_id)).first():
             return []
-        for part, start in enumerate(range(0, len(wanted), LARGEST)):
-            _record(conn, batch_id, (last + 1, part), wanted[start : start + LARGEST], rounds_left, now)
-        return open_message_batches(conn, batch_id)
+        last = conn.execute(select(func.max(_of.round)).where(_of.batch_id == batch_id)).scalar() or 0
+        for start in range(0, len(wanted), LARGEST):
+            part = wanted[start : start + LARGEST]
+            made = {"id": new_id(now), "batch_id": batch_id, "round": last + 1, "seed": secrets.token_hex(16)}
+            conn.execute(insert(message_batches), {**made, "requests": len(part), "processed": 0, "created_at": now})
+            ids = {"message_batch": made["id"]}
+            rows = [{**ids, "custom_id": f"{made['id']}-{at}", **one._asdict()} for at, one in enumerate(part)]
+            conn.execute(insert(message_requests), rows)
+        return [record(HandedIn, row) for row in conn.execute(_open_ones(batch_id))]
 
 
-def _record(
-    conn: Connection,
-    batch_id: str,
-    place: tuple[int, int],
-    wanted: Sequence[DrawWanted],
-    rounds_left: int | None,
-    now: datetime,
-) -> None:
-    made = new_id(now)
-    row = {"id": made, "batch_id": batch_id, "round": place[0], "part": place[1], "seed": secrets.token_hex(16)}
-    conn.execute(
-        insert(message_batches),
-        {**row, "requests": len(wanted), "rounds_left": rounds_left, "processed": 0, "created_at": now},
-    )
-    rows = [
-        {
-            "custom_id": f"{made}-{at}", "message_batch": made, "case_id": one.case_id, "node": one.node,
-            "variant": one.variant, "number": one.number,
-        }
-        for at, one in enumerate(wanted)
-    ]  # fmt: skip
-    conn.execute(insert(message_requests), rows)
+def open_message_batches(db: Database, batch_id: str) -> list[HandedIn]:
+    """The message batches of this batch whose results were not counted."""
+    return [record(HandedIn, row) for row in db.rows(_open_ones(batch_id))]
 
 
-def open_ones(db: Database, batch_id: str) -> list[HandedIn]:
-    """The message batches of this batch whose results were not all counted."""
-    with db.read() as conn:
-        return open_message_batches(conn, batch_id)
-
-
-def open_message_batches(conn: Connection, batch_id: str) -> list[HandedIn]:
-    """As `open_ones`, in the caller's transaction."""
-    query = select(message_batches).where(_of.batch_id == batch_id, _of.ended_at.is_(None)).order_by(_of.part)
-    return [record(HandedIn, row) for row in conn.execute(query)]
+def _open_ones(batch_id: str) -> Select[Any]:
+    return select(message_batches).where(_of.batch_id == batch_id, _of.ended_at.is_(None)).order_by(_of.id)
 
 
 def is_needed(db: Database, message_batch: str) -> bool:
@@ -183,21 +120,18 @@ def is_needed(db: Database, message_batch: str) -> bool:
         return conn.execute(waits.where(_asked.message_batch == message_batch).limit(1)).first() is not None
 
 
-def wanted_draws(db: Database, message_batch: str) -> dict[str, DrawWanted]:
-    """What was recorded under each custom id of a message batch and has no answer yet."""
-    query = select(message_requests).where(_asked.message_batch == message_batch, _asked.code.is_(None))
-    rows = db.rows(query.order_by(_asked.custom_id))
-    return {row.custom_id: record(DrawWanted, row) for row in rows}
+def unanswered(db: Database, message_batch: str) -> list[Row[Any]]:
+    """The requests without an answer, and of each whether its text is ``labelled``: no other leaves by this way."""
+    query = select(message_requests, cases.c.reference.is_not(None).label("labelled"))
+    query = query.join(cases, cases.c.id == _asked.case_id)
+    return list(db.rows(query.where(_asked.message_batch == message_batch, _asked.code.is_(None))))
 
 
 def record_sent(db: Database, message_batch: str, service_id: str) -> None:
     """Record the id that the service gave the message batch; the first one recorded is kept."""
     with db.write() as conn:
-        conn.execute(
-            update(message_batches)
-            .where(_of.id == message_batch, _of.service_id.is_(None))
-            .values(service_id=service_id)
-        )
+        unsent = update(message_batches).where(_of.id == message_batch, _of.service_id.is_(None))
+        conn.execute(unsent.values(service_id=service_id))
 
 
 def record_progress(db: Database, message_batch: str, processed: int) -> None:
@@ -206,69 +140,52 @@ def record_progress(db: Database, message_batch: str, processed: int) -> None:
         conn.execute(update(message_batches).where(_of.id == message_batch).values(processed=processed))
 
 
-def known_ids(db: Database) -> set[str]:
-    """Ids of message batches at the service that are ours or were already checked."""
-    with db.read() as conn:
-        ours = conn.execute(select(_of.service_id).where(_of.service_id.is_not(None))).scalars()
-        return {*ours, *conn.execute(select(message_copies.c.service_id)).scalars()}
-
-
-def sizes_of(db: Database, batch_id: str) -> set[int]:
-    """How many requests each message batch of this batch has."""
-    return set(db.values(select(_of.requests).where(_of.batch_id == batch_id)))
+def service_ids(db: Database) -> set[str]:
+    """The service's ids of everything that is known to be ours."""
+    return set(db.values(select(_of.service_id).where(_of.service_id.is_not(None))))
 
 
 def reply_ids(db: Database, batch_id: str) -> list[str]:
     """Ids of the replies that were counted, so that one sent again under another request is no draw."""
-    query = select(_asked.reply_id).join(message_batches, _of.id == _asked.message_batch)
-    return db.values(query.where(_of.batch_id == batch_id, _asked.reply_id.is_not(None)))
+    return db.values(_requests_of(batch_id, _asked.reply_id).where(_asked.reply_id.is_not(None)))
 
 
-def keep_answers(db: Database, found: Iterable[Answered]) -> None:
-    """Store each answer; one that is already stored is not changed."""
-    with db.write() as conn:
-        for one in found:
-            free = (_asked.custom_id == one.custom_id, _asked.code.is_(None))
-            conn.execute(update(message_requests).where(*free).values(_columns(one)))
-
-
-def _columns(one: Answered) -> dict[str, Any]:
-    if one.draw is None:
-        return {"error": (one.error or "malformed")[:40]}
-    usage = one.draw.usage
-    return {
-        "code": one.draw.code,
-        "raw": None if one.draw.answer is Answer.LABEL else one.draw.raw,
-        "reply_id": one.reply_id,
-        "error": None,
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "cache_read_tokens": usage.cache_read_tokens,
-        "cache_write_tokens": usage.cache_write_tokens,
-    }
-
-
-def end_message_batch(db: Database, message_batch: str, now: datetime) -> None:
-    """Note that all its results were counted: what has no answer has failed, and is asked for in another round; what
+def keep_results(
+    db: Database, one: HandedIn, found: Mapping[str, tuple[Draw, str] | tuple[None, str]], now: datetime
+) -> None:
+    """Store what came back by custom id, a draw with its reply's id or a kind of failure, and end the message batch. An
+    answer that is stored already is not changed; what has none has failed, and is asked for in another round; what
     nobody needs any more is lost.
     """
-    of_it = _asked.message_batch == message_batch
+    of_it = _asked.message_batch == one.id, _asked.code.is_(None)
     with db.write() as conn:
-        unanswered = update(message_requests).where(of_it, _asked.code.is_(None), _asked.error.is_(None))
-        conn.execute(unanswered.values(error="no_result"))
-        open_one = update(message_batches).where(_of.id == message_batch, _of.ended_at.is_(None))
-        ended = open_one.values(ended_at=now, processed=_of.requests).returning(_of.batch_id)
-        if (batch_id := conn.execute(ended).scalar()) is not None:
-            lose_unused_in(conn, batch_id, now)
+        for custom_id, result in found.items():
+            conn.execute(
+                update(message_requests).where(*of_it, _asked.custom_id == custom_id).values(_columns(*result))
+            )
+        conn.execute(update(message_requests).where(*of_it, _asked.error.is_(None)).values(error="no_result"))
+        open_one = update(message_batches).where(_of.id == one.id, _of.ended_at.is_(None))
+        conn.execute(open_one.values(ended_at=now, processed=_of.requests))
+        _lose_unused(conn, one.batch_id, now)
+
+
+def _columns(draw: Draw | None, told: str) -> dict[str, Any]:
+    if draw is None:
+        return {"error": told[:40]}
+    raw = None if draw.answer is Answer.LABEL else draw.raw
+    return {"code": draw.code, "raw": raw, "reply_id": told, "error": None, **asdict(draw.usage)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseAnswers:
-    """What came back for one case: draws by (node, variant) and number, and failures with how often each failed."""
+    """What came back for one case: draws by (node, variant) and number, and failures with how often each failed.
+    ``parked`` is how often it was left to a person for what failed; ``labelled`` that it has a reference label.
+    """
 
     draws: Mapping[tuple[str, str], Mapping[int, Draw]]
-    failures: Mapping[tuple[str, str, int], Sequence[str]]
+    failures: Mapping[tuple[str, str], Mapping[int, Sequence[str]]]
     parked: int
+    labelled: bool
 
     def in_order(self, node: str, variant: str) -> list[Draw]:
         """The first draws of a node, up to the first that is not there."""
@@ -279,19 +196,19 @@ class CaseAnswers:
 
 
 def answers_of(db: Database, case_id: str) -> CaseAnswers:
-    """Everything that came back for a case; ``parked`` is how often it was left to a person for what failed."""
+    """Everything that came back for a case."""
     draws: dict[tuple[str, str], dict[int, Draw]] = {}
-    failures: dict[tuple[str, str, int], list[str]] = {}
+    failures: dict[tuple[str, str], dict[int, list[str]]] = {}
     with db.read() as conn:
         rows = conn.execute(select(message_requests).where(_asked.case_id == case_id)).all()
-        errors = select(func.count()).where(case_errors.c.case_id == case_id)
-        parked = int(conn.execute(errors).scalar_one())
+        parked = conn.execute(select(func.count()).where(case_errors.c.case_id == case_id)).scalar_one()
+        labelled = conn.execute(select(cases.c.reference.is_not(None)).where(cases.c.id == case_id)).scalar()
     for row in rows:
         if row.code is not None:
             draws.setdefault((row.node, row.variant), {})[row.number] = _draw(row)
         elif row.error is not None:
-            failures.setdefault((row.node, row.variant, row.number), []).append(row.error)
-    return CaseAnswers(draws=draws, failures=failures, parked=parked)
+            failures.setdefault((row.node, row.variant), {}).setdefault(row.number, []).append(row.error)
+    return CaseAnswers(draws=draws, failures=failures, parked=parked, labelled=bool(labelled))
 
 
 def _draw(row: Row[Any]) -> Draw:
@@ -320,63 +237,11 @@ def stopping_times(db: Database, batch_id: str) -> dict[str, list[int]]:
     return found
 
 
-def record_match(db: Database, service_id: str, custom_id: str | None, requests: int) -> None:
-    """Note what a batch of so many requests on the account is, by one of its custom ids: one of ours that is not known
-    to have been sent, the same requests once more, or somebody else's. So it is looked into once.
-    """
-    prefix = (custom_id or "").partition("-")[0]
-    with db.write() as conn:
-        row = conn.execute(select(_of.batch_id, _of.service_id).where(_of.id == prefix)).first()
-        if row is not None and row.service_id is None:
-            conn.execute(update(message_batches).where(_of.id == prefix).values(service_id=service_id))
-            return
-        found = {"batch_id": row.batch_id if row else None, "duplicates": requests if row else 0}
-        insert_once(conn, message_copies, {"service_id": service_id, **found})
-
-
-_of, _asked = message_batches.c, message_requests.c
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spending:
-    """The caps of a batch; how many answers were ``asked`` for without those that failed; how many came, for ``usage``
-    in all; and ``copies`` of them that the service made and charged a second time.
-    """
-
-    caps: Caps
-    asked: int
-    answers: int
-    copies: int
-    usage: Usage
-
-    @property
-    def mean_usage(self) -> Usage | None:
-        """The tokens of one answer, rounded up; None before any were counted."""
-        if not self.usage.input_tokens:
-            return None
-        return Usage(**{name: ceil(tokens / self.answers) for name, tokens in asdict(self.usage).items()})
-
-
-def spending(db: Database, batch_id: str) -> Spending:
-    """What the batch may spend and has spent. Raises UnknownBatch."""
-    tokens = [field.name for field in fields(Usage)]
-    sums = [func.coalesce(func.sum(_asked[name]), 0).label(name) for name in tokens]
-    asked = func.count().filter(_asked.error.is_(None)).label("asked")
-    with db.read() as conn:
-        row = conn.execute(_requests_of(batch_id, asked, func.count(_asked.code).label("answers"), *sums)).one()
-        twice = select(func.sum(message_copies.c.duplicates)).where(message_copies.c.batch_id == batch_id)
-        copies = int(conn.execute(twice).scalar() or 0)
-        caps = standing(conn, batch_id, count_failed=False).caps
-    usage = Usage(**{name: int(getattr(row, name)) for name in tokens})
-    return Spending(caps=caps, asked=row.asked, answers=row.answers, copies=copies, usage=usage)
-
-
 def mean_characters(db: Database, batch_id: str) -> float:
     """Characters that agents are shown of a case of this batch; 0 without any case."""
     text, reply = func.coalesce(cases.c.model_text, cases.c.text), func.coalesce(cases.c.model_reply, cases.c.reply)
     shown = func.length(text) + func.coalesce(func.length(reply), 0)
-    with db.read() as conn:
-        return float(conn.execute(select(func.avg(shown)).where(cases.c.batch_id == batch_id)).scalar() or 0.0)
+    return float(db.value(select(func.avg(shown)).where(cases.c.batch_id == batch_id)) or 0.0)
 
 
 def costs_of(db: Database, case_id: str) -> list[float | None]:
@@ -389,32 +254,21 @@ def lose_unused(db: Database, batch_id: str, now: datetime) -> None:
     cancelled. What was counted before is not counted again.
     """
     with db.write() as conn:
-        lose_unused_in(conn, batch_id, now)
+        _lose_unused(conn, batch_id, now)
 
 
-def lose_unused_in(conn: Connection, batch_id: str, now: datetime) -> None:
-    """As `lose_unused`, in the caller's transaction."""
-    known = _count_lost(conn, batch_id)
-    for case_id, count in _count_unused(conn, batch_id).items():
-        if count > (before := known.get(case_id, 0)):
-            keep_error(conn, case_id, "withdrawn", "broken off in the middle of a node", count - before, now)
-
-
-def _count_unused(conn: Connection, batch_id: str) -> Mapping[str, int]:
+def _lose_unused(conn: Connection, batch_id: str, now: datetime) -> None:
     run = node_runs.c
     used = exists().where(run.case_id == _asked.case_id, run.node == _asked.node, run.variant == _asked.variant)
-    query = _requests_of(batch_id, _asked.case_id, func.count().label("answers")).where(_asked.code.is_not(None), ~used)
+    unused = _requests_of(batch_id, _asked.case_id, func.count().label("calls")).where(_asked.code.is_not(None), ~used)
     if not was_cancelled(conn, batch_id):
-        query = query.where(exists().where(screenings.c.case_id == _asked.case_id))
-    return {row.case_id: row.answers for row in conn.execute(query.group_by(_asked.case_id))}
-
-
-def _count_lost(conn: Connection, batch_id: str) -> Mapping[str, int]:
-    """Lost calls of each case that were counted already."""
-    calls = func.sum(case_errors.c.calls).label("calls")
-    query = select(case_errors.c.case_id, calls).join(cases, cases.c.id == case_errors.c.case_id)
-    rows = conn.execute(query.where(cases.c.batch_id == batch_id).group_by(case_errors.c.case_id))
-    return {row.case_id: int(row.calls) for row in rows}
+        unused = unused.where(exists().where(screenings.c.case_id == _asked.case_id))
+    counted = select(case_errors.c.case_id, func.sum(case_errors.c.calls).label("calls"))
+    counted = counted.join(cases, cases.c.id == case_errors.c.case_id).where(cases.c.batch_id == batch_id)
+    known = {row.case_id: int(row.calls) for row in conn.execute(counted.group_by(case_errors.c.case_id))}
+    for row in conn.execute(unused.group_by(_asked.case_id)).all():
+        if (fresh := row.calls - known.get(row.case_id, 0)) > 0:
+            keep_error(conn, row.case_id, "withdrawn", "broken off in the middle of a node", fresh, now)
 
 
 def _requests_of(batch_id: str, *columns: Any) -> Select[Any]:
@@ -422,61 +276,55 @@ def _requests_of(batch_id: str, *columns: Any) -> Select[Any]:
     return joined.where(_of.batch_id == batch_id)
 
 
-_of, _asked = message_batches.c, message_requests.c
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OvernightProgress:
     """How far an overnight batch is: the round under way (0 before the first), its requests and how many of them the
-    service has worked off, rounds left after it (None: not known), answers bought, those no rule needed, those that
-    came twice, requests that failed and were or will be asked again.
+    service has worked off; of all rounds the answers that came, for ``usage``, those beyond where their node ended,
+    requests that wait for an answer, and those that failed and were or will be asked again.
     """
 
     round: int
     requests: int
     processed: int
-    rounds_left: int | None
+    under_way: bool
     answers: int
     unneeded: int
-    duplicates: int
+    waiting: int
     failed: int
-    under_way: bool
+    usage: Usage
+
+    @property
+    def mean_usage(self) -> Usage | None:
+        """The tokens of one answer, rounded up; None before any were counted."""
+        if not self.usage.input_tokens:
+            return None
+        return Usage(**{name: ceil(tokens / self.answers) for name, tokens in asdict(self.usage).items()})
 
 
 def overnight_progress(db: Database, batch_id: str) -> OvernightProgress:
-    """How far it is, from the tables."""
+    """How far it is and what was bought, from the tables."""
+    tokens = [field.name for field in fields(Usage)]
+    sums = [func.coalesce(func.sum(_asked[name]), 0).label(name) for name in tokens]
+    waiting = func.count().filter(_asked.code.is_(None), _asked.error.is_(None))
+    run, its_run = node_runs.c, (_asked.case_id, _asked.node, _asked.variant)
+    beyond = _requests_of(batch_id, func.count()).join(
+        node_runs, and_(*(at == of for at, of in zip((run.case_id, run.node, run.variant), its_run, strict=True)))
+    )
     with db.read() as conn:
         rows = conn.execute(select(message_batches).where(_of.batch_id == batch_id)).all()
-        joined = select(func.count(_asked.code), func.count(_asked.error)).join(
-            message_batches, _of.id == _asked.message_batch
-        )
-        answers, failed = conn.execute(joined.where(_of.batch_id == batch_id)).one()
-        duplicates = select(func.sum(message_copies.c.duplicates)).where(message_copies.c.batch_id == batch_id)
-        twice = conn.execute(duplicates).scalar() or 0
-        unneeded = _count_unneeded(conn, batch_id)
+        answers, failed = func.count(_asked.code), func.count(_asked.error)
+        told = conn.execute(_requests_of(batch_id, answers, failed, waiting, *sums)).one()
+        unneeded = conn.execute(beyond.where(_asked.code.is_not(None), _asked.number >= run.calls)).scalar_one()
     last = max((row.round for row in rows), default=0)
     latest = [row for row in rows if row.round == last]
     return OvernightProgress(
         round=last,
         requests=sum(row.requests for row in latest),
         processed=sum(row.processed for row in latest),
-        rounds_left=latest[0].rounds_left if latest else None,
-        answers=int(answers),
-        unneeded=unneeded,
-        duplicates=int(twice),
-        failed=int(failed),
         under_way=any(row.ended_at is None for row in latest),
+        answers=told[0],
+        unneeded=unneeded,
+        waiting=told[2],
+        failed=told[1],
+        usage=Usage(**{name: int(getattr(told, name)) for name in tokens}),
     )
-
-
-def _count_unneeded(conn: Connection, batch_id: str) -> int:
-    """Answers beyond where their node ended."""
-    run = node_runs.c
-    beyond = (
-        select(func.count())
-        .select_from(message_requests)
-        .join(message_batches, _of.id == _asked.message_batch)
-        .join(node_runs, and_(run.case_id == _asked.case_id, run.node == _asked.node, run.variant == _asked.variant))
-        .where(_of.batch_id == batch_id, _asked.code.is_not(None), _asked.number >= run.calls)
-    )
-    return int(conn.execute(beyond).scalar_one())

@@ -15,7 +15,6 @@ from sqlalchemy import (
     String,
     Table,
     Text,
-    UniqueConstraint,
     false,
 )
 
@@ -176,16 +175,14 @@ message_batches = Table(
     Column("id", Id, primary_key=True),  # begins the custom id of each of its requests
     Column("batch_id", Id, ForeignKey("batches.id"), nullable=False),
     Column("round", Integer, nullable=False),
-    Column("part", Integer, nullable=False),  # of a round too large for one
     Column("seed", String(32), nullable=False),  # from which random numbers and code words come
     Column("requests", Integer, nullable=False),
-    Column("rounds_left", Integer),  # after this one, about; None: not known
     Column("service_id", Text),  # None: not known to have been sent
     Column("processed", Integer, nullable=False, default=0),
     Column("created_at", Moment, nullable=False),
     Column("ended_at", Moment),  # every request has its answer or its failure
-    UniqueConstraint("batch_id", "round", "part"),
 )
+Index("ix_message_batches_batch", message_batches.c.batch_id)
 
 message_requests = Table(
     "message_requests",
@@ -204,15 +201,6 @@ message_requests = Table(
     Column("output_tokens", BigInteger, nullable=False, default=0),
     Column("cache_read_tokens", BigInteger, nullable=False, default=0),
     Column("cache_write_tokens", BigInteger, nullable=False, default=0),
-)
-
-# Other batches on the account that were looked into: not ours, or the same requests once more.
-message_copies = Table(
-    "message_copies",
-    metadata,
-    Column("service_id", String(100), primary_key=True),
-    Column("batch_id", Id, ForeignKey("batches.id")),  # None: not ours
-    Column("duplicates", Integer, nullable=False),
 )
 
 comparisons = Table(

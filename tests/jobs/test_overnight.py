@@ -5,8 +5,7 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,8 +14,7 @@ from sqlalchemy import func, select
 
 from jobs.agents import Agents
 from jobs.intake import OvernightRefused, configuration, require_overnight
-from jobs.overnight import OvernightRunner
-from jobs.overnight_cases import MOST_TRIES
+from jobs.overnight import MOST_TRIES, OvernightRunner
 from jobs.port import system_clock
 from screening.datasets.rows import NewCase
 from screening.labels import Label
@@ -29,14 +27,14 @@ from screening.text.received import receive
 from storage.batches import batches, overnight
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import NewBatch, create_batch
-from storage.batches.configurations import save_configuration
+from storage.batches.configurations import load_configuration, save_configuration
 from storage.batches.intake import add_rows, close_intake
 from storage.batches.overnight import overnight_progress
 from storage.batches.pending import pending_cases
 from storage.batches.runs import runs_of
 from storage.batches.screenings import case_of, case_row
 from storage.database import Database
-from storage.schema import cases, message_batches, message_copies, message_requests, node_runs, screenings
+from storage.schema import cases, message_batches, message_requests, node_runs, screenings
 from storage.schema import pending_cases as waiting
 from storage.settings_store import change, current
 from tests.jobs import overnight_worker
@@ -106,7 +104,7 @@ async def as_live(db: Database, batch_id: str) -> Counter[str]:
             kept = conn.execute(select(screenings).where(screenings.c.case_id == case_id)).one()
             committed = runs_of(conn, case_id)
         made = batches.find_batch(db, LOCAL_USER, batch_id)
-        case = case_of(row, overnight_configuration(db, made.configuration_version))
+        case = case_of(row, load_configuration(db, made.configuration_version))
         bought = overnight.answers_of(db, case_id).draws
         recorded = {
             Recording(node=node, text=case.text, variant=variant): encode_draws([draws[at] for at in sorted(draws)])
@@ -117,12 +115,6 @@ async def as_live(db: Database, batch_id: str) -> Counter[str]:
         assert [encode_draws(run.draws) for run in live.runs] == [encode_draws(run.draws) for run in committed]
         found[kept.outcome] += 1
     return found
-
-
-def overnight_configuration(db: Database, version: str) -> Any:
-    from storage.batches.configurations import load_configuration
-
-    return load_configuration(db, version)
 
 
 def each_draw_once(db: Database, batch_id: str) -> None:
@@ -149,7 +141,7 @@ async def test_rounds_give_the_same_outcomes_as_live_on_the_same_draws(db: Datab
     used = db.value(select(func.sum(node_runs.c.calls)))
     assert sum(ends.values()) == 60 and len(ends) == 3
     assert told.answers == used + told.unneeded == len(server.batches.bodies)
-    assert told.duplicates == told.failed == 0 and not told.under_way
+    assert told.failed == told.waiting == 0 and not told.under_way
     assert told.round == len(server.batches.all) < 25
     assert server.counters.requests == 0  # not one live call
 
@@ -196,22 +188,8 @@ async def test_a_lost_reply_is_found_again_by_the_ids_that_were_recorded(
     await work(db, settings).until_over(batch_id)
     assert batches.batch_state(db, batch_id) is BatchState.FINISHED
     told = overnight_progress(db, batch_id)
-    assert told.duplicates == 0 and told.answers == len(server.batches.bodies)
+    assert told.answers == len(server.batches.bodies)
     await as_live(db, batch_id)
-
-
-async def test_a_batch_handed_in_twice_counts_once_and_is_told(db: Database, stub: Stub) -> None:
-    server = stub(PLAN.model_copy(update={"batch_s": 0.0}))
-    settings = settings_for(server)
-    batch_id = labelled_batch(db, settings, 5)
-    await work(db, settings).round()
-    first = server.batches.all[0]
-    again = replace(first, id="msgbatch_again", results=[{**one} for one in first.results])
-    server.batches.all.append(again)
-    await work(db, settings).until_over(batch_id)  # another process: it looks into what it does not know
-    told = overnight_progress(db, batch_id)
-    assert told.duplicates == len(first.results) and told.answers == len(server.batches.bodies)
-    each_draw_once(db, batch_id)
 
 
 async def test_a_reply_from_a_batch_passes_the_same_checks_as_a_live_one(db: Database, stub: Stub) -> None:
@@ -252,7 +230,7 @@ async def test_a_cap_on_calls_and_a_cancellation_hold(db: Database, stub: Stub) 
     batches.cancel(db, LOCAL_USER.at(datetime.now(UTC)), batch_id)
     for _ in range(2):
         await own.round()
-    assert server.batches.all[0].cancelled and not overnight.open_ones(db, batch_id)
+    assert server.batches.all[0].cancelled and not overnight.open_message_batches(db, batch_id)
 
 
 def test_it_is_off_until_allowed_and_for_labelled_files_on_the_messages_api_alone(db: Database) -> None:
@@ -326,6 +304,5 @@ def _as_live_and_each_once(db: Database, batch_id: str, server: NotingStub, rows
     ends = asyncio.run(as_live(db, batch_id))
     each_draw_once(db, batch_id)
     told = overnight_progress(db, batch_id)
-    copies: Sequence[Any] = db.rows(select(message_copies))
     assert sum(ends.values()) == rows
-    assert told.answers + told.duplicates == len(server.batches.bodies), copies
+    assert told.answers == len(server.batches.bodies)

@@ -13,7 +13,7 @@ from screening.review.actors import LOCAL_USER, Acting
 from storage.batches import batches, overnight
 from storage.batches.batch_state import BatchState, Caps
 from storage.batches.configurations import Configuration
-from storage.batches.overnight import overnight_progress, spending
+from storage.batches.overnight import overnight_progress
 from storage.batches.unscreened import standstills
 from storage.database import Database
 from storage.schema import batches as table
@@ -100,7 +100,7 @@ async def test_what_is_under_way_at_the_stop_button_is_kept_as_lost_and_decides_
         await own.round()
     told, answered = batches.progress(db, batch_id), len(server.batches.bodies)
     assert (told.state, told.lost_calls, overnight_progress(db, batch_id).answers) == ("finished", answered, answered)
-    assert len(server.batches.all) == 1 and not overnight.open_ones(db, batch_id)
+    assert len(server.batches.all) == 1 and not overnight.open_message_batches(db, batch_id)
     assert _ends(db) == {("human_review", "stopped")}
 
 
@@ -121,7 +121,7 @@ async def test_a_cap_on_cost_holds_against_all_that_was_bought_before_a_round_is
     batches.change_caps(db, _me(), batch_id, Caps(max_cost_usd=cap))
     own = work(db, settings, _Priced(settings))
     await own.until_over(batch_id)
-    spent = spending(db, batch_id)
+    spent = overnight_progress(db, batch_id)
     bought = float(cost_usd("claude-sonnet-4-6", spent.usage) or 0) / 2
     assert batches.progress(db, batch_id).why == "max_cost"
     assert bool(server.batches.all) is sends and bought <= cap
@@ -149,7 +149,6 @@ async def test_a_foreign_message_batch_on_the_account_holds_nothing_up(db: Datab
     await work(db, settings).until_over(batch_id)
     assert batches.batch_state(db, batch_id) is BatchState.FINISHED
     assert foreign.looked_into == (0 if old else 1)
-    assert overnight_progress(db, batch_id).duplicates == 0
 
 
 @pytest.mark.parametrize("lost", [False, True])
@@ -161,12 +160,14 @@ async def test_what_a_cancelled_batch_was_answered_by_then_counts_as_lost(db: Da
     await own.round()
     batches.cancel(db, _me(), batch_id)
     await own.round()
-    assert server.batches.all[0].cancelled is not lost and len(overnight.open_ones(db, batch_id)) == 1
+    assert server.batches.all[0].cancelled is not lost and len(overnight.open_message_batches(db, batch_id)) == 1
     server.batches.all[0].ends_at = 0.0
     for _ in range(2):
         await own.round()
     told = batches.progress(db, batch_id)
-    assert (told.state, told.calls, told.lost_calls) == ("cancelled", 15, 15) and not overnight.open_ones(db, batch_id)
+    assert (told.state, told.calls, told.lost_calls) == ("cancelled", 15, 15) and not overnight.open_message_batches(
+        db, batch_id
+    )
 
 
 async def test_a_batch_cancelled_between_two_rounds_counts_what_no_agent_needs_any_more_once(
@@ -177,7 +178,7 @@ async def test_a_batch_cancelled_between_two_rounds_counts_what_no_agent_needs_a
     await own.round()
     batches.pause(db, _me(), batch_id)
     await own.round()
-    assert overnight_progress(db, batch_id).answers == 15 and not overnight.open_ones(db, batch_id)
+    assert overnight_progress(db, batch_id).answers == 15 and not overnight.open_message_batches(db, batch_id)
     batches.cancel(db, _me(), batch_id)
     for process in (own, own, work(db, settings)):
         await process.round()

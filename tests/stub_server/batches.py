@@ -38,7 +38,9 @@ class StubBatch:
             "request_counts": {
                 "processing": 0 if ended else len(self.results),
                 "succeeded": len(self.results) if ended else 0,
+                **dict.fromkeys(("canceled", "errored", "expired"), 0),
             },
+            "expires_at": self.created_at,
             "created_at": self.created_at,
             "results_url": "https://elsewhere.example/results" if ended else None,
         }

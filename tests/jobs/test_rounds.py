@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from screening.models.batches import FEWEST_DRAWN, FEWEST_TIMES, next_wave, rounds_left
+from jobs.overnight import FEWEST_DRAWN, FEWEST_TIMES, next_wave
 
 
 def cheapest(times: list[int], drawn: int, least: int, price: float) -> float:
@@ -49,14 +49,12 @@ def test_a_round_that_costs_more_is_worth_more_calls_at_once() -> None:
     times = [5] * 50 + [15] * 50
     # at once: 15 + price; in two: 5 + price, and for half of them 10 + price more: equal at price 10
     assert next_wave(times, 0, 5, 100, 9.0) == 5 and next_wave(times, 0, 5, 100, 11.0) == 15
-    assert rounds_left(times, 0, 5, 9.0) == 2 and rounds_left(times, 0, 5, 11.0) == 1
     assert next_wave(times, 0, 5, 100, 10.0) == 5, "of equal plans the one that buys less"
 
 
 def test_after_the_first_round_one_more_call_may_be_bought_and_before_it_no_fewer_than_the_least() -> None:
     # at once: 6 + price; one by one: 5 + price, and for half of them 1 + price more: cheaper below price 1
     assert next_wave([5] * 50 + [6] * 50, 0, 5, 100, 0.9) == 5 and next_wave([5] * 50 + [6] * 50, 0, 5, 100, 1.1) == 6
-    assert rounds_left([5] * 40 + [6] * 40 + [7] * 40, 0, 5, 0.01) == 3
     # what needs 3 gets 5 all the same: 5 + price, and for half 15 + price more, is cheaper than 20 + price below 15
     times = [3] * 50 + [20] * 50
     assert next_wave(times, 0, 5, 100, 14.0) == 5 and next_wave(times, 0, 5, 100, 16.0) == 20
@@ -64,9 +62,6 @@ def test_after_the_first_round_one_more_call_may_be_bought_and_before_it_no_fewe
 
 def test_times_that_are_past_tell_nothing_of_what_is_left() -> None:
     assert next_wave([5] * 1000 + [12] * FEWEST_TIMES, 5, 1, 100) == 7
-    assert rounds_left([5] * 1000 + [12] * FEWEST_TIMES, 5, 1) == 1
-    assert rounds_left([5] * 1000 + [12] * (FEWEST_TIMES - 1), 5, 1) is None
-    assert rounds_left([5] * FEWEST_TIMES, 5, 1) is None, "a time of exactly what is drawn is past"
 
 
 @pytest.mark.parametrize(
@@ -86,6 +81,4 @@ def test_a_wave_stays_within_the_budget_but_is_never_less_than_the_least() -> No
 
 def test_more_than_two_rounds_are_counted_to_the_longest_time() -> None:
     times = [5] * 400 + [30] * 80 + [90] * FEWEST_TIMES
-    assert rounds_left(times, 0, 5) is not None
     assert [next_wave(times, drawn, 1, 1000) for drawn in (0, 5, 30)] == [5, 25, 60]
-    assert rounds_left(times, 0, 5) == 3
