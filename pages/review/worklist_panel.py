@@ -26,7 +26,7 @@ def worklist_panel(db: Database, person: Actor, one: BatchSummary) -> None:
     st.header("For sign-off: labeled unsafe")
     if said := st.session_state.pop("worklist_said", None):
         st.success(said)
-    rows = worklist(db, person, one.id).cases
+    rows = worklist(db, person, one.id)[0]
     st.fragment(poll_session(_waiting), run_every=LOOK_EVERY_S)(db, person, one.id, rows)
     if rows:
         st.fragment(_choose)(db, person, rows)
@@ -34,15 +34,16 @@ def worklist_panel(db: Database, person: Actor, one: BatchSummary) -> None:
 
 def _waiting(db: Database, person: Actor, batch_id: str, shown: Sequence[Listed]) -> None:
     """How many wait by now. The rows shown stay under their ticks until somebody asks for what came since."""
-    found = worklist(db, person, batch_id)
-    if bool(found.waiting) != bool(shown):
+    found, waiting = worklist(db, person, batch_id)
+    if bool(waiting) != bool(shown):
         st.rerun(scope="app")
     if not shown:
         st.caption("Nothing to sign off here.")
         return
-    waiting = count_of(found.waiting, "text")
-    st.caption(f"{waiting} to sign off. Sign-off is not a review and is not used in accuracy estimates.")
-    if found.cases != tuple(shown) and st.button("Show the list as it is now", icon=":material/refresh:"):
+    st.caption(
+        f"{count_of(waiting, 'text')} to sign off. Sign-off is not a review and is not used in accuracy estimates."
+    )
+    if found != tuple(shown) and st.button("Show the list as it is now", icon=":material/refresh:"):
         st.rerun(scope="app")
 
 

@@ -33,16 +33,10 @@ class Listed:
     completed_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Worklist:
-    """The first cases of a batch that wait to be acknowledged; ``waiting`` counts all of them."""
-
-    cases: tuple[Listed, ...]
-    waiting: int
-
-
-def worklist(db: Database, actor: Actor, batch_id: str, limit: int = 50) -> Worklist:
-    """What waits, in the file's order, without what is in review. Raises Forbidden."""
+def worklist(db: Database, actor: Actor, batch_id: str, limit: int = 50) -> tuple[tuple[Listed, ...], int]:
+    """The first that wait to be acknowledged, in the file's order, without what is in review; and how many do in all.
+    Raises Forbidden.
+    """
     require(actor, Action.ACKNOWLEDGE)
     columns = (cases.c.id.label("case_id"), cases.c.row, cases.c.external_id)
     page = select(*columns, screenings.c.node, screenings.c.completed_at)
@@ -54,7 +48,7 @@ def worklist(db: Database, actor: Actor, batch_id: str, limit: int = 50) -> Work
     ]
     with db.read() as conn:
         rows, waiting = conn.execute(joined[0]).all(), conn.execute(joined[1]).scalar_one()
-    return Worklist(cases=tuple(Listed(**row._mapping) for row in rows), waiting=int(waiting))
+    return tuple(Listed(**row._mapping) for row in rows), int(waiting)
 
 
 def acknowledge(db: Database, by: Acting, case_ids: Sequence[str]) -> int:

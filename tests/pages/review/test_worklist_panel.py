@@ -13,7 +13,7 @@ from tests.storage.batch_of import batch, decide, waiting
 
 
 def _listed(db: Database, batch_id: str) -> list[int]:
-    return [one.row for one in worklist(db, LOCAL_USER, batch_id, MOST).cases]
+    return [one.row for one in worklist(db, LOCAL_USER, batch_id, MOST)[0]]
 
 
 def _table(page: AppTest) -> Dataframe:

@@ -24,29 +24,29 @@ def listed(db: Database, reach: Reach = Reach.LIST, audit_rate: float = 0.0) -> 
 
 def test_it_holds_what_was_called_unsafe_until_it_is_acknowledged(db: Database) -> None:
     batch_id = listed(db)
-    found = worklist(db, SENIOR, batch_id, limit=1)
-    assert (found.waiting, [one.row for one in found.cases]) == (2, [1])
-    first = found.cases[0].case_id
+    found, waiting_now = worklist(db, SENIOR, batch_id, limit=1)
+    assert (waiting_now, [one.row for one in found]) == (2, [1])
+    first = found[0].case_id
     assert [acknowledge(db, SENIOR.at(LATER), [first]) for _ in range(2)] == [1, 0]
-    assert [one.row for one in worklist(db, SENIOR, batch_id).cases] == [2]
+    assert [one.row for one in worklist(db, SENIOR, batch_id)[0]] == [2]
 
 
 @pytest.mark.parametrize("reach", [Reach.READ, Reach.COUNT])
 def test_another_batch_has_none(db: Database, reach: Reach) -> None:
     batch_id = listed(db, reach)
-    assert worklist(db, LOCAL_USER, batch_id).waiting == 0
+    assert worklist(db, LOCAL_USER, batch_id) == ((), 0)
 
 
 def test_what_is_yet_to_be_read_blind_is_not_on_it_and_cannot_be_acknowledged(db: Database) -> None:
     batch_id = listed(db, audit_rate=1.0)
-    assert worklist(db, SENIOR, batch_id).waiting == 0
+    assert worklist(db, SENIOR, batch_id) == ((), 0)
     claim = take(db, ANN, LATER)
     assert acknowledge(db, SENIOR.at(LATER), [claim.case_id]) == 0
 
 
 def test_who_acknowledged_a_case_does_not_read_it_blind(db: Database) -> None:
     batch_id = listed(db)
-    case_id = worklist(db, SENIOR, batch_id).cases[0].case_id
+    case_id = worklist(db, SENIOR, batch_id)[0][0].case_id
     acknowledge(db, SENIOR.at(NOW), [case_id])
     request_second_looks(db, LOCAL_USER.at(LATER), [case_id])
     claim = take(db, SENIOR, LATER)
