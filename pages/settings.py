@@ -4,7 +4,6 @@ import streamlit as st
 
 from pages.research.audit_plan import plan_panel
 from pages.research.card_panel import card_panel
-from pages.research.study_panel import study_panel
 from pages.review.erasure_panel import erasure_panel
 from pages.site.accounts_panel import accounts_panel
 from pages.site.notifications_panel import notifications_panel
@@ -16,6 +15,7 @@ from pages.ui.format import money, viewer_zone
 from pages.ui.shell import stop_panel
 from screening.pipeline.draws import Preflight
 from screening.review.policy import Action, is_allowed, require
+from storage import settings_store
 from storage.batches.costs import daily_costs
 
 db, person, settings = context.database(), context.actor(), context.settings()
@@ -93,11 +93,14 @@ for tab, name in zip(st.tabs(names), names, strict=True):
         if name == "Current model":
             configuration_panel()
         elif name == "Site":
-            settings_form(db, person)
+            words = "" if is_allowed(person, Action.CHANGE_SETTINGS) else " An administrator can change these."
+            st.caption(f"Version {settings_store.current(db).version}.{words}")
+            settings_form(db, person, "site", "Save as a new version")
             st.subheader("Audit plan")
             plan_panel(db, person)
             st.subheader("For the reliability report")
-            study_panel(db, person)
+            st.caption("No names and no texts: the report is made to leave the site.")
+            settings_form(db, person, "study", "Keep for the report")
             st.subheader("Versions")
             versions(db, person)
         elif name == "Pause AI":

@@ -98,58 +98,197 @@ class SecondReadingRule(StrEnum):
     SOFTENED = "softened"  # unsafe before the engine's view was shown, another label after it
 
 
+def _shown(form: str, section: str, label: str, help: str | None = None, **shape: Any) -> Any:
+    """Where and how a page asks for a setting. ``parts`` name the numbers of several, each put into the label;
+    ``percent`` is a share that is typed in percent; ``choices`` are offered in this order.
+    """
+    return Field(title=label, description=help, json_schema_extra={"form": form, "section": section, **shape})
+
+
 class SiteSettings(BaseModel):
     """Every setting of a site that has versions, with its default."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     stopped: bool = False
-    second_reading_rate: Annotated[float, Field(ge=0, le=1)] = 0.05
-    second_reading_rules: tuple[SecondReadingRule, ...] = tuple(SecondReadingRule)[2:]
-    unsure_at: Annotated[int, Field(ge=1, le=5)] = 2
-    target_minutes: tuple[Minutes, Minutes, Minutes, Minutes] = (5, 15, 240, 1440)  # P0 .. P3
-    lease_minutes: Minutes = 15
-    idle_minutes: Minutes = 30
-    absolute_minutes: Minutes = 720
-    break_after_texts: Annotated[int, Field(ge=1)] = 25
-    overnight_allowed: bool = False  # research files by message batches, which keep texts for weeks outside
-    unscreened_minutes: Minutes = 15  # what a fault has kept from being screened for so long enters the inbox
-    audit_urgent_share: Annotated[Share, Field(ge=0, le=1)] = 0.1  # of audit samples: P1 among them
-    audit_at_most: Annotated[Share, Field(ge=0.001, le=0.5)] = 0.05  # the plan of the audit: see `AuditPlan`
-    audit_confidence: Annotated[Share, Field(ge=0.5, le=0.999)] = 0.95
-    audit_allowed_misses: Annotated[int, Field(ge=0, le=100)] = 0
-    audit_floor: Annotated[Share, Field(ge=0.001, le=1)] | None = None  # π of the plan; None: its first case's
-    audit_report_on: date | None = None  # the one day on which the bound that holds at one look is told
-    study_texts: StudyWords = ""  # what a report says of a study and nothing else here knows: STARD 8, 20, 25, 28-30
-    study_events: StudyWords = ""
-    study_registration: StudyWords = ""
-    study_protocol: StudyWords = ""
-    study_funding: StudyWords = ""
-    dispositions: Annotated[tuple[Disposition, ...], AfterValidator(_offered)] = tuple(Disposition)[1:]
-    follow_up_minutes: tuple[Minutes, Minutes] = (60, 1440)  # contact now; care team, protective services: by when
-    break_wording: Words = BREAK_WORDING  # {texts} stands for the number since the last break
-    notify_minutes: tuple[Minutes, Minutes, Minutes, Minutes] = (
-        1,
-        5,
-        15,
-        60,
-    )  # P0 .. P3: at most one message in so long
-    notify_next_after_minutes: Minutes = (
-        5  # then whoever is next in the on-call order is told of what nobody has opened, or reads
+    target_minutes: Annotated[
+        tuple[Minutes, Minutes, Minutes, Minutes],
+        _shown("site", "Response-time targets (minutes)", "{}", parts=[tier.name for tier in Tier]),
+    ] = (5, 15, 240, 1440)
+    follow_up_minutes: Annotated[
+        tuple[Minutes, Minutes],
+        _shown("site", "Follow-ups due (minutes)", "{}", parts=["Contact now", "Care team, protective services"]),
+    ] = (60, 1440)
+    overnight_allowed: Annotated[
+        bool,
+        _shown(
+            "site",
+            "What is sent to review",
+            "Research files may be screened overnight by message batches",
+            "The service keeps texts and answers for weeks: for research files alone, never for patients' texts.",
+        ),
+    ] = False
+    unscreened_minutes: Annotated[
+        Minutes,
+        _shown(
+            "site",
+            "What is sent to review",
+            "Send unscreened texts to review after (min)",
+            "Where a fault keeps a text from being screened and its upload has unsafe texts reviewed.",
+        ),
+    ] = 15
+    audit_urgent_share: Annotated[
+        Share,
+        Field(ge=0, le=1),
+        _shown(
+            "site",
+            "What is sent to review",
+            "Share of quality checks disguised as P1",
+            "So that P1 does not always mean: labeled unsafe.",
+        ),
+    ] = 0.1
+    lease_minutes: Annotated[Minutes, _shown("site", "Review", "Case lock (minutes)")] = 15
+    break_after_texts: Annotated[int, Field(ge=1), _shown("site", "Review", "Break prompt after texts opened")] = 25
+    second_reading_rate: Annotated[
+        float,
+        Field(ge=0, le=1),
+        _shown(
+            "site",
+            "Review",
+            "Share randomly double-reviewed",
+            "Inter-rater agreement is computed from these reviews alone.",
+        ),
+    ] = 0.05
+    unsure_at: Annotated[int, Field(ge=1, le=5), _shown("site", "Review", "Low confidence: at or below")] = 2
+    second_reading_rules: Annotated[
+        tuple[SecondReadingRule, ...],
+        _shown("site", "Review", "Always second-review", choices=list(SecondReadingRule)),
+    ] = tuple(SecondReadingRule)[2:]
+    dispositions: Annotated[
+        tuple[Disposition, ...],
+        AfterValidator(_offered),
+        _shown(
+            "site",
+            "Review",
+            "Dispositions offered, in this order",
+            "One is required for every unsafe text and every P0 or P1 case.",
+            choices=list(Disposition)[1:],
+        ),
+    ] = tuple(Disposition)[1:]
+    break_wording: Annotated[
+        Words,
+        _shown(
+            "site",
+            "Review",
+            "Wording of the break prompt",
+            "Plain text; {texts} stands for the number of texts opened since the last break.",
+        ),
+    ] = BREAK_WORDING
+    guideline: Annotated[
+        str,
+        Field(max_length=8_000),
+        _shown(
+            "site",
+            "Review",
+            "Guideline for reviewers",
+            "Plain text, beside what the labels mean (G on the inbox).",
+        ),
+    ] = ""
+    idle_minutes: Annotated[Minutes, _shown("site", "Sign-in", "Sign-in ends when idle for (min)")] = 30
+    absolute_minutes: Annotated[Minutes, _shown("site", "Sign-in", "Sign-in ends in any case after (min)")] = 720
+    help_text: Annotated[str, Field(max_length=300), _shown("site", "On every page", "Help wording")] = (
+        "US: call 911 in immediate danger, call or text 988. Elsewhere: findahelpline.com."
     )
-    erasure_by_two: bool = False  # one person asks, another confirms
-    keep_texts_days: Days = None  # after they were settled and nobody has to read or see to them; None: kept
-    keep_drafts_days: Days = None
-    keep_rejected_days: Days = None  # rows of files that were refused, as they were
-    keep_messages_days: Days = None
-    keep_sessions_days: Days = None
-    public_address: Annotated[str, AfterValidator(_web_address)] = ""  # where people open the site: links lead there
-    time_zone: Annotated[str, AfterValidator(_known_zone)] = "UTC"  # of quiet hours
-    help_text: str = "US: call 911 in immediate danger, call or text 988. Elsewhere: findahelpline.com."
-    protocol_address: Annotated[str, AfterValidator(_web_address)] = ""  # the site's own protocol, linked at every case
-    intended_use: str = INTENDED_USE
+    protocol_address: Annotated[
+        str,
+        AfterValidator(_web_address),
+        _shown("site", "On every page", "Address of your protocol", "Linked beside the help wording at every case."),
+    ] = ""
+    intended_use: Annotated[str, Field(max_length=1_000), _shown("site", "On every page", "Intended use")] = (
+        INTENDED_USE
+    )
+    audit_at_most: Annotated[  # the plan of the audit: see `AuditPlan`
+        Share, Field(ge=0.001, le=0.5), _shown("plan", "", "Missed at most, %", percent=True)
+    ] = 0.05
+    audit_confidence: Annotated[Share, Field(ge=0.5, le=0.999), _shown("plan", "", "Confidence, %", percent=True)] = (
+        0.95
+    )
+    audit_allowed_misses: Annotated[int, Field(ge=0, le=100), _shown("plan", "", "Misses allowed")] = 0
+    audit_floor: Annotated[
+        Annotated[Share, Field(ge=0.001, le=1)] | None,
+        _shown(
+            "plan",
+            "",
+            "Sampling rate, %",
+            "Only texts sampled with at least this probability count. Empty: that of the first text under this plan.",
+            percent=True,
+        ),
+    ] = None
+    audit_report_on: Annotated[
+        date | None,
+        _shown(
+            "plan",
+            "",
+            "Planned analysis date",
+            "On this day alone, fixed before it comes, the report tells the tighter bound of one analysis.",
+        ),
+    ] = None
+    study_texts: Annotated[
+        StudyWords,
+        _shown(
+            "study",
+            "",
+            "Participants (STARD 8, 20)",
+            "Where and when the texts were written, by whom: age, sex, setting.",
+        ),
+    ] = ""
+    study_events: Annotated[
+        StudyWords,
+        _shown(
+            "study",
+            "",
+            "Adverse events (STARD 25)",
+            'Number and nature of adverse events, or "none", and how monitored.',
+        ),
+    ] = ""
+    study_registration: Annotated[
+        StudyWords, _shown("study", "", "Registration (STARD 28)", "Register and number; or not registered.")
+    ] = ""
+    study_protocol: Annotated[
+        StudyWords,
+        _shown("study", "", "Protocol (STARD 29)", "Where the whole protocol can be read; or that there is none."),
+    ] = ""
+    study_funding: Annotated[
+        StudyWords, _shown("study", "", "Funding (STARD 30)", "Who paid, and what part they had.")
+    ] = ""
+    notify_minutes: Annotated[
+        tuple[Minutes, Minutes, Minutes, Minutes],
+        _shown("notify", "", "{}: at most one every N min", parts=[tier.name for tier in Tier]),
+    ] = (1, 5, 15, 60)
+    notify_next_after_minutes: Annotated[
+        Minutes,
+        _shown(
+            "notify",
+            "",
+            "Escalate to next on call after N min",
+            "Where nobody has opened or is reviewing the case.",
+        ),
+    ] = 5
+    public_address: Annotated[
+        str,
+        AfterValidator(_web_address),
+        _shown("notify", "", "Address of this site", "Where people open it: links in messages lead there."),
+    ] = ""
+    time_zone: Annotated[str, AfterValidator(_known_zone), _shown("notify", "", "Time zone", "Of quiet hours.")] = "UTC"
+    keep_texts_days: Annotated[
+        Days, _shown("keep", "", "Texts, after they were decided or abandoned: days", "Empty: kept.")
+    ] = None
+    keep_drafts_days: Annotated[Days, _shown("keep", "", "Drafts: days", "Empty: kept.")] = None
+    keep_rejected_days: Annotated[Days, _shown("keep", "", "Rejected rows: days", "Empty: kept.")] = None
+    keep_messages_days: Annotated[Days, _shown("keep", "", "Sent messages: days", "Empty: kept.")] = None
+    keep_sessions_days: Annotated[Days, _shown("keep", "", "Sign-in sessions: days", "Empty: kept.")] = None
+    erasure_by_two: Annotated[bool, _shown("keep", "", "Require two people to delete")] = False
     accepted_model_names: tuple[str, ...] = ()  # beside the one asked and those of the environment
-    guideline: Annotated[str, Field(max_length=8_000)] = ""  # the site's own text beside what the labels mean
 
     @field_validator("intended_use")
     @classmethod

@@ -17,7 +17,7 @@ from pages.research.claims import (
     plan_sentences,
     too_early_sentence,
 )
-from pages.research.study_panel import answers
+from pages.site.site_settings import answers
 from pages.ui.format import interval, local_time, per_thousand, percent, plain_percent, rate
 from screening.evaluation.audit import Stratum
 from screening.evaluation.estimates import WeightedRate

@@ -4,12 +4,11 @@ from collections.abc import Callable
 
 import streamlit as st
 
+from pages.site.site_settings import settings_form
 from pages.ui import context
 from pages.ui.format import local_time
 from pages.ui.labels import sentence
-from pages.ui.widgets import save_when_pressed, settings_shown
 from screening.review.actors import Actor
-from screening.review.policy import Action, is_allowed
 from screening.text.display import visible
 from screening.words import count_of
 from storage.database import Database
@@ -21,13 +20,6 @@ BY_WORDS = {
     By.EXTERNAL_ID: "All cases with this id of the files",
     By.GROUP: "All cases of this group",
 }
-KEPT = (
-    ("keep_texts_days", "Texts, after they were decided or abandoned"),
-    ("keep_drafts_days", "Drafts"),
-    ("keep_rejected_days", "Rejected rows"),
-    ("keep_messages_days", "Sent messages"),
-    ("keep_sessions_days", "Sign-in sessions"),
-)
 
 
 def erasure_panel(db: Database, person: Actor) -> None:
@@ -123,22 +115,7 @@ def backup_words(found: Erasure) -> str:
 
 def _retention(db: Database, person: Actor) -> None:
     st.subheader("How long data is kept")
-    shown, may = settings_shown(db, "retention_save"), is_allowed(person, Action.CHANGE_SETTINGS)
-    with st.form("retention", border=False):
-        filled: dict[str, object] = {}
-        for column, (name, label) in zip(st.columns(len(KEPT)), KEPT, strict=True):
-            filled[name] = column.number_input(
-                f"{label}: days", 1, 36_500, getattr(shown.settings, name), key=f"{name}_v{shown.version}",
-                disabled=not may, help="Empty: kept.",
-            )  # fmt: skip
-        filled["erasure_by_two"] = st.checkbox(
-            "Require two people to delete",
-            shown.settings.erasure_by_two,
-            key=f"by_two_v{shown.version}",
-            disabled=not may,
-        )
-        pressed = st.form_submit_button("Save times", disabled=not may, key="retention_save")
-    save_when_pressed(db, person, "retention_save", shown, filled, pressed=pressed)
+    settings_form(db, person, "keep", "Save times")
     if st.button("Preview expired data"):
         gone = erasure.would_go(db, person.at(context.now()))
         told = ", ".join(f"{count:,} {name}" for name, count in gone.items() if count)

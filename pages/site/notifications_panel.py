@@ -7,12 +7,11 @@ import streamlit as st
 
 from jobs import notifications_service, notifications_webhook
 from jobs.notifications_webhook import NotSent
+from pages.site.site_settings import settings_form
 from pages.ui import context
 from pages.ui.format import local_time
 from pages.ui.labels import sentence
-from pages.ui.widgets import number_field, save_when_pressed, settings_shown
 from screening.review.actors import Actor
-from screening.review.triage import Tier
 from screening.text.display import visible
 from screening.words import count_of
 from storage.database import Database
@@ -164,28 +163,4 @@ def _save_new(
 
 def _when(db: Database, person: Actor) -> None:
     st.subheader("How often, and where a message leads")
-    shown = settings_shown(db, "notify_save")
-    now, key = shown.settings, f"v{shown.version}"
-    with st.form("notify_when", border=False):
-        columns = st.columns(5)
-        minutes = [
-            number_field(
-                column, f"{tier.name}: at most one every N min", 1.0, 1_440.0, float(value), 1.0, "%g",
-                key=f"notify_{tier.name}_{key}",
-            )
-            for column, tier, value in zip(columns, Tier, now.notify_minutes, strict=False)
-        ]  # fmt: skip
-        after = number_field(
-            columns[4], "Escalate to next on call after N min",
-            1.0, 240.0, float(now.notify_next_after_minutes), 1.0, "%g",
-            key=f"notify_after_{key}",
-        )  # fmt: skip
-        left, right = st.columns([3, 1])
-        address = left.text_input("Address of this site", now.public_address, 200, key=f"notify_address_{key}")
-        zone = right.text_input("Time zone", now.time_zone, 60, key=f"notify_zone_{key}")
-        pressed = st.form_submit_button("Save", key="notify_save")
-    filled = {
-        "notify_minutes": tuple(minutes), "notify_next_after_minutes": after, "public_address": address,
-        "time_zone": zone.strip(),
-    }  # fmt: skip
-    save_when_pressed(db, person, "notify_save", shown, filled, pressed=pressed)
+    settings_form(db, person, "notify", "Save")

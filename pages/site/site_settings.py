@@ -1,121 +1,180 @@
-"""The site's own settings as a form: each save is a version."""
+"""Forms made from the settings' model, and the versions that saving makes. Each form saves what it alone holds."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+from typing import Any
 
 import pandas as pd
 import streamlit as st
+from pydantic import ValidationError
+from streamlit.delta_generator import DeltaGenerator
 
+from pages.ui import context
 from pages.ui.format import local_time
-from pages.ui.labels import DISPOSITION_WORDS, NOT_PRIVATE
-from pages.ui.widgets import number_field, save_when_pressed, settings_shown
+from pages.ui.labels import DISPOSITION_WORDS
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
-from screening.review.rating_form import Disposition
-from screening.review.triage import Tier
 from storage.database import Database
-from storage.settings_store import LONGEST_WORDING, SecondReadingRule, SettingsVersion, SiteSettings, current, history
+from storage.settings_store import (
+    SecondReadingRule,
+    SettingsVersion,
+    SiteSettings,
+    StaleSettings,
+    change,
+    current,
+    history,
+)
 
-RULE_WORDS = {
+CHOICE_WORDS: Mapping[str, str] = {
     SecondReadingRule.SAFE: "Every safe review",
     SecondReadingRule.UNSAFE: "Every unsafe review",
     SecondReadingRule.INSUFFICIENT_INFORMATION: "Insufficient information",
     SecondReadingRule.UNSURE: "Low confidence, whatever the label",
     SecondReadingRule.SOFTENED: "Unsafe before the AI's result was shown, another label after it",
+    **{each.value: words for each, words in DISPOSITION_WORDS.items()},
 }
+Filled = dict[str, Any]
+_MODEL = SiteSettings.model_json_schema()["properties"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Number:
-    """A number of the settings: its name there, what it is called, and where it may lie."""
+def settings_form(
+    db: Database, person: Actor, form: str, button: str, *, check: Callable[[Filled], str | None] | None = None
+) -> None:
+    """The fields of one form with its button; for whoever may not change them, to read only.
 
-    name: str
-    label: str
-    low: float
-    high: float
+    Somebody else's newer version of these fields is shown and refuses the save: what was typed stays until it is
+    loaded. ``check`` is asked at each change and shows or refuses, where the fields follow what is typed.
+    """
+    may, key, now = is_allowed(person, Action.CHANGE_SETTINGS), f"{form}_shown", current(db)
+    shown: SettingsVersion = st.session_state.setdefault(key, now)
+    theirs = differences(shown.settings, now.settings, form)
+    if theirs:
+        st.warning(f"Version {now.version} was saved meanwhile by {now.by}: {'; '.join(theirs)}.")
+        if st.button(f"Load version {now.version}", key=f"{form}_load"):
+            del st.session_state[key]
+            st.rerun()
+    if check is None:
+        with st.form(f"{form}_form", border=False):
+            filled = _fields(form, shown, disabled=not may)
+            pressed = st.form_submit_button(button, type="primary", disabled=not may, key=f"{form}_save")
+    else:
+        filled = _fields(form, shown, disabled=not may)
+        refused = check(filled)
+        if refused:
+            st.error(refused)
+        unchanged = all(getattr(shown.settings, name) == value for name, value in filled.items())
+        pressed = st.button(button, disabled=not may or unchanged or bool(refused), key=f"{form}_save")
+    if pressed and theirs:
+        st.error("Not saved: somebody else has changed this too. Load their version first.")
+    elif pressed:
+        _save(db, person, form, now, filled)
+    if said := st.session_state.pop(f"{form}_said", None):
+        st.success(said)
 
 
-NUMBERS = (
-    Number(name="lease_minutes", label="Case lock (minutes)", low=1, high=240),
-    Number(name="idle_minutes", label="Sign-in ends when idle for (min)", low=1, high=1_440),
-    Number(name="absolute_minutes", label="Sign-in ends in any case after (min)", low=5, high=10_080),
-    Number(name="break_after_texts", label="Break prompt after texts opened", low=1, high=500),
-)
+def _save(db: Database, person: Actor, form: str, now: SettingsVersion, filled: Filled) -> None:
+    try:
+        settings = SiteSettings.model_validate(now.settings.model_dump() | filled)
+        made = now if settings == now.settings else change(db, person.at(context.now()), settings, now.version)
+    except StaleSettings:
+        st.error("Not saved: somebody else saved at the same moment. Reload the page.")
+    except ValidationError as wrong:
+        first = wrong.errors()[0]
+        st.error(f"Not saved: {_label(str(first['loc'][0]))}: {first['msg'].removeprefix('Value error, ')}.")
+    else:
+        del st.session_state[f"{form}_shown"]
+        st.session_state[f"{form}_said"] = f"Version {made.version} is active."
+        st.rerun()
 
 
-def settings_form(db: Database, person: Actor) -> None:
-    """The form; for whoever may not change it, to read only."""
-    shown, may = settings_shown(db, "site_save"), is_allowed(person, Action.CHANGE_SETTINGS)
-    st.caption(f"Version {current(db).version}." + ("" if may else " An administrator can change these."))
-    with st.form("site_settings", border=False):
-        filled = _fields(shown, disabled=not may)
-        pressed = st.form_submit_button("Save as a new version", type="primary", disabled=not may, key="site_save")
-    save_when_pressed(db, person, "site_save", shown, filled, pressed=pressed)
-
-
-def _fields(shown: SettingsVersion, *, disabled: bool) -> dict[str, object]:
-    now, key = shown.settings, f"v{shown.version}"
-    filled: dict[str, object] = {}
-    st.markdown("**Response-time targets (minutes)**")
-    targets = [
-        number_field(
-            column, tier.name, 1.0, 43_200.0, float(minutes), 1.0, "%g", key=f"{tier.name}_{key}", disabled=disabled
-        )
-        for column, tier, minutes in zip(st.columns(4), Tier, now.target_minutes, strict=True)
-    ]
-    filled["target_minutes"] = tuple(targets)
-    filled |= reach_fields(now, key, disabled=disabled)
-    for column, number in zip(st.columns(4), NUMBERS, strict=True):
-        value = getattr(now, number.name)
-        kind = type(value)
-        filled[number.name] = number_field(
-            column,
-            number.label,
-            kind(number.low),
-            kind(number.high),
-            value,
-            kind(1),
-            format="%g" if kind is float else "%d",
-            key=f"{number.name}_{key}",
-            disabled=disabled,
-        )
-    left, middle, right = st.columns([1, 1, 2])
-    filled["second_reading_rate"] = left.number_input(
-        "Share randomly double-reviewed", 0.0, 1.0, now.second_reading_rate, 0.01, "%g", key=f"rate_{key}",
-        disabled=disabled, help="Inter-rater agreement is computed from these reviews alone.",
-    )  # fmt: skip
-    filled["unsure_at"] = middle.number_input(
-        "Low confidence: at or below", 1, 5, now.unsure_at, key=f"unsure_{key}", disabled=disabled
-    )
-    filled["second_reading_rules"] = tuple(
-        right.multiselect(
-            "Always second-review", list(SecondReadingRule), list(now.second_reading_rules),
-            format_func=lambda rule: RULE_WORDS[rule], key=f"rules_{key}", disabled=disabled,
-        )
-    )  # fmt: skip
-    filled["dispositions"] = tuple(
-        st.multiselect(
-            "Dispositions offered, in this order", list(Disposition)[1:], list(now.dispositions),
-            format_func=lambda each: DISPOSITION_WORDS[each], key=f"dispositions_{key}", disabled=disabled,
-            help="One is required for every unsafe text and every P0 or P1 case.",
-        )
-    )  # fmt: skip
-    filled["break_wording"] = st.text_area(
-        "Wording of the break prompt", now.break_wording, 70, LONGEST_WORDING, key=f"break_{key}", disabled=disabled,
-        help="Plain text, shown as it is; {texts} stands for the number of texts opened since the last break.",
-    )  # fmt: skip
-    filled["help_text"] = st.text_input("Help wording", now.help_text, 300, key=f"help_{key}", disabled=disabled)
-    filled["protocol_address"] = st.text_input(
-        "Address of your protocol", now.protocol_address, 300, key=f"protocol_{key}", disabled=disabled,
-        help="Linked beside the help wording at every case.",
-    )  # fmt: skip
-    filled["intended_use"] = st.text_area(
-        "Intended use", now.intended_use, max_chars=1_000, key=f"use_{key}", disabled=disabled
-    )
-    filled["guideline"] = st.text_area(
-        "Guideline for reviewers", now.guideline, 140, 8_000, key=f"guideline_{key}", disabled=disabled,
-        help="Plain text, shown as it is beside what the labels mean (G on the inbox).",
-    )  # fmt: skip
+def _fields(form: str, shown: SettingsVersion, *, disabled: bool) -> Filled:
+    """What each field holds, by the name of its setting; small fields four in a row."""
+    filled: Filled = {}
+    section, places = "", _places()
+    for name, field in _MODEL.items():
+        if field.get("form") != form:
+            continue
+        if field["section"] != section:
+            section, places = field["section"], _places()
+            st.markdown(f"**{section}**")
+        key, now = f"{name}_v{shown.version}", getattr(shown.settings, name)
+        options = {"disabled": disabled, "help": field.get("description")}
+        kind = next(each for each in field.get("anyOf", [field]) if each.get("type") != "null")
+        if "choices" in field:
+            filled[name] = tuple(
+                st.multiselect(
+                    field["title"],
+                    field["choices"],
+                    list(now),
+                    format_func=CHOICE_WORDS.__getitem__,
+                    key=key,
+                    **options,
+                )
+            )
+        elif "parts" in field:
+            filled[name] = tuple(
+                _number(next(places), field["title"].format(part), kind, value, f"{part}_{key}", options)
+                for part, kind, value in zip(field["parts"], field["prefixItems"], now, strict=True)
+            )
+        elif kind["type"] in ("number", "integer"):
+            scale = 100 if field.get("percent") else 1
+            filled[name] = _number(next(places), field["title"], kind, now, key, options, scale)
+        elif kind["type"] == "boolean":
+            filled[name] = st.checkbox(field["title"], now, key=key, **options)
+        elif kind.get("format") == "date":
+            tomorrow = context.now().date() + timedelta(days=1)  # a day that was fixed stays shown when it has come
+            filled[name] = next(places).date_input(
+                field["title"], now, min_value=min(tomorrow, now or tomorrow), key=key, **options
+            )
+        else:
+            long = kind.get("maxLength", 0)
+            if long:
+                height: int = 68 if long <= 1_000 else 140
+                typed = st.text_area(field["title"], now, height, long, key=key, **options)
+            else:
+                typed = st.text_input(field["title"], now, 300, key=key, **options)
+            filled[name] = typed.strip()
     return filled
+
+
+def _places() -> Iterator[DeltaGenerator]:
+    while True:
+        yield from st.columns(4, vertical_alignment="bottom")
+
+
+def _number(
+    place: DeltaGenerator,
+    label: str,
+    kind: Mapping[str, Any],
+    now: float | None,
+    key: str,
+    options: Mapping[str, Any],
+    scale: int = 1,
+) -> float | None:
+    """``kind`` is the setting's entry in the model's JSON schema: whole or not, and where it may lie."""
+    whole = kind["type"] == "integer"
+    step = 1 if whole else 0.01 if kind.get("maximum") == 1 else 0.5 if scale > 1 else 1.0
+    asked: Any = {
+        "value": now,
+        "min_value": kind.get("minimum", kind.get("exclusiveMinimum")),
+        "max_value": kind.get("maximum"),
+    }
+    asked = {name: None if one is None else int(one) if whole else float(scale * one) for name, one in asked.items()}
+    typed: float | None = place.number_input(
+        label, step=step, format="%d" if whole else "%g", key=key, **asked, **options
+    )
+    return None if typed is None else round(typed / scale, 3) if scale > 1 else typed
+
+
+def _label(name: str) -> str:
+    title = SiteSettings.model_fields[name].title
+    return title if title and "{}" not in title else name.replace("_", " ")
+
+
+def answers(site: SiteSettings) -> tuple[tuple[str, str], ...]:
+    """What a report asks of the study with the site's answers; what nobody has answered is said to be open."""
+    asked = [name for name, field in _MODEL.items() if field.get("form") == "study"]
+    return tuple((_label(name), getattr(site, name) or "not stated by this site") for name in asked)
 
 
 def versions(db: Database, person: Actor) -> None:
@@ -137,41 +196,16 @@ def versions(db: Database, person: Actor) -> None:
     st.dataframe(pd.DataFrame(rows), hide_index=True, alt="Versions of the settings")
 
 
-def differences(old: SiteSettings, new: SiteSettings) -> list[str]:
-    """What changed from one version to the next.
+def differences(old: SiteSettings, new: SiteSettings, form: str | None = None) -> list[str]:
+    """What changed from one version to the next, in one form alone where it is named.
 
-    >>> differences(SiteSettings(), SiteSettings(lease_minutes=20))
-    ['lease minutes: 15 → 20']
+    >>> differences(SiteSettings(), SiteSettings(lease_minutes=20)), differences(SiteSettings(), SiteSettings(), "site")
+    (['Case lock (minutes): 15 → 20'], [])
     """
     was, now = old.model_dump(mode="json"), new.model_dump(mode="json")
-    changed = [name for name in now if was[name] != now[name]]
-    return [f"{name.replace('_', ' ')}: {_show(was[name])} → {_show(now[name])}" for name in changed]
+    changed = [name for name in now if was[name] != now[name] and form in (None, _MODEL[name].get("form"))]
+    return [f"{_label(name)}: {_show(was[name])} → {_show(now[name])}" for name in changed]
 
 
 def _show(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def reach_fields(now: SiteSettings, key: str, *, disabled: bool) -> dict[str, object]:
-    """What becomes of what is called unsafe or cannot be screened, as the form gives it."""
-    st.markdown("**What is sent to review**")
-    minutes, share = st.columns(2)
-    overnight = st.checkbox(
-        "Research files may be screened overnight by message batches", now.overnight_allowed, key=f"overnight_{key}",
-        disabled=disabled, help=NOT_PRIVATE,
-    )  # fmt: skip
-    return {
-        "overnight_allowed": overnight,
-        "unscreened_minutes": number_field(
-            minutes, "Send unscreened texts to review after (min)", 1.0, 1_440.0, float(now.unscreened_minutes), 1.0,
-            format="%g", key=f"unscreened_{key}", disabled=disabled,
-            help="Where a fault keeps a text from being screened and its upload has unsafe texts reviewed.",
-        ),
-        "audit_urgent_share": round(
-            share.number_input(
-                "Share of quality checks disguised as P1", 0.0, 1.0, now.audit_urgent_share, 0.05, format="%.3f",
-                key=f"urgent_{key}", disabled=disabled, help="So that P1 does not always mean: labeled unsafe.",
-            ),
-            3,
-        ),
-    }  # fmt: skip

@@ -137,9 +137,9 @@ def test_a_bound_for_one_look_is_called_exact_only_where_texts_are_one_random_sa
 def test_an_administrator_can_t_fix_a_day_of_one_look_that_has_come(open_page: Opener, page_database: Database) -> None:
     today = datetime.now(UTC).date()
     page = open_page("settings")
-    assert page.date_input(key="plan_day_v0").min == today + timedelta(days=1)
-    page.date_input(key="plan_day_v0").set_value(today + timedelta(days=1)).run()
-    page.button(key="fix_plan").click().run()
+    assert page.date_input(key="audit_report_on_v0").min == today + timedelta(days=1)
+    page.date_input(key="audit_report_on_v0").set_value(today + timedelta(days=1)).run()
+    page.button(key="plan_save").click().run()
     assert not page.exception and current(page_database).settings.audit_report_on == today + timedelta(days=1)
 
 
@@ -147,10 +147,10 @@ def test_a_day_of_one_look_that_has_come_stays_shown(open_page: Opener, page_dat
     fixed = datetime.now(UTC) - timedelta(days=3)
     change(page_database, LOCAL_USER.at(fixed), SiteSettings(audit_report_on=fixed.date() + timedelta(days=1)), 0)
     page = open_page("settings")
-    assert not page.exception and page.date_input(key="plan_day_v1").value == fixed.date() + timedelta(days=1)
-    assert page.button(key="fix_plan").disabled and not page.error
-    page.date_input(key="plan_day_v1").set_value(datetime.now(UTC).date()).run()
-    assert page.button(key="fix_plan").disabled and "choose one after today" in page.error[0].value
+    assert not page.exception and page.date_input(key="audit_report_on_v1").value == fixed.date() + timedelta(days=1)
+    assert page.button(key="plan_save").disabled and not page.error
+    page.date_input(key="audit_report_on_v1").set_value(datetime.now(UTC).date()).run()
+    assert page.button(key="plan_save").disabled and "choose one after today" in page.error[0].value
 
 
 def test_bounds_for_reviewers_who_miss_some_and_for_the_last_90_days() -> None:

@@ -462,8 +462,8 @@ def test_the_report_has_every_item_that_applies_and_says_what_the_site_left_open
 
 def test_an_administrator_is_asked_once_for_what_no_table_holds(open_page: Opener, page_database: Database) -> None:
     page = open_page("settings")
-    page.text_area(key="study_funding_v0").set_value("the university").run()
-    page.button(key="study_keep").click().run()
+    page.text_area(key="study_funding_v0").set_value("the university")
+    page.button(key="study_save").click().run()
     assert not page.exception and current(page_database).settings.study_funding == "the university"
     assert open_page("settings").text_area(key="study_funding_v1").value == "the university"
 

@@ -68,7 +68,7 @@ def test_with_two_people_the_request_waits_and_nobody_confirms_their_own(
 ) -> None:
     case_id = _case(page_database)
     page = open_page("settings")
-    page.checkbox(key="by_two_v0").set_value(True)
+    page.checkbox(key="erasure_by_two_v0").set_value(True)
     page.number_input(key="keep_texts_days_v0").set_value(90)
     page = _press(page, "Save times")
     found = current(page_database).settings

@@ -105,13 +105,13 @@ def test_who_was_switched_off_or_removed_meanwhile_is_sent_no_test(open_page: Op
 
 def test_intervals_and_the_address_of_links_are_settings(open_page: Opener, page_database: Database) -> None:
     page = open_page("settings")
-    page.number_input(key="notify_P1_v0").set_value(7.0)
-    page.text_input(key="notify_address_v0").set_value("https://look.example.org/")
-    page.text_input(key="notify_zone_v0").set_value("Europe/Berlin")
+    page.number_input(key="P1_notify_minutes_v0").set_value(7.0)
+    page.text_input(key="public_address_v0").set_value("https://look.example.org/")
+    page.text_input(key="time_zone_v0").set_value("Europe/Berlin")
     page = _press(page, "Save")
     assert not page.exception
     found = current(page_database).settings
     assert (found.notify_minutes[1], found.public_address) == (7, "https://look.example.org")
-    page.text_input(key="notify_zone_v1").set_value("Nowhere/Town")
+    page.text_input(key="time_zone_v1").set_value("Nowhere/Town")
     page = _press(page, "Save")
     assert any("time zone" in one.value for one in page.error)
