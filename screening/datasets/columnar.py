@@ -45,20 +45,13 @@ class Page:
     dictionary: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Unpacking:
-    """How a row group is unpacked: so many rows at once, and which columns not as a dictionary, which cannot be."""
-
-    rows: int
-    prefixed: frozenset[str]
-
-
-def plan_unpacking(stream: BinaryIO, metadata: Any, most: int) -> list[Unpacking]:
-    """One plan for each row group. FileRefused where a page, or all of them, unpack to more than is read.
+def plan_unpacking(stream: BinaryIO, metadata: Any, most: int) -> list[tuple[int, set[str]]]:
+    """For each row group how many rows are unpacked at once, and which columns not as a dictionary, which cannot be.
+    FileRefused where a page, or all of them, unpack to more than is read.
 
     The footer's own numbers are not trusted: the reader unpacks what the headers of the pages say.
     """
-    plans, together = list[Unpacking](), 0
+    plans, together = list[tuple[int, set[str]]](), 0
     for group in (metadata.row_group(number) for number in range(metadata.num_row_groups)):
         at_once, prefixed = 0, set[str]()
         for column in (group.column(place) for place in range(group.num_columns)):
@@ -75,7 +68,7 @@ def plan_unpacking(stream: BinaryIO, metadata: Any, most: int) -> list[Unpacking
                 f"{most // 1_000_000:,} MB together, {FILE_LIMITS.expansion} times its size. Send it in parts, as CSV."
             )
         rows = 1 if prefixed else min(256, FILE_LIMITS.page // max(at_once, 1))  # a page holds a row or more
-        plans.append(Unpacking(rows, frozenset(prefixed)))
+        plans.append((rows, prefixed))
     return plans
 
 
@@ -367,11 +360,11 @@ def _parquet_batches(stream: Any, most: int) -> Iterator[Any]:
     if metadata.num_rows > FILE_LIMITS.rows:
         raise FileRefused(f"The file has more than {FILE_LIMITS.rows:,} rows. Send it in parts.")
     plans = plan_unpacking(stream, metadata, most)
-    for group, plan in enumerate(plans):
-        texts = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY" and leaf.path not in plan.prefixed]
+    for group, (rows, prefixed) in enumerate(plans):
+        texts = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY" and leaf.path not in prefixed]
         stream.seek(0)
         file = pq.ParquetFile(stream, metadata=metadata, read_dictionary=texts)
-        yield from file.iter_batches(batch_size=plan.rows, row_groups=[group])
+        yield from file.iter_batches(batch_size=rows, row_groups=[group])
 
 
 def _reader(stream: Any) -> Any:
