@@ -90,7 +90,7 @@ class ScreeningJob:
         try:
             started = await self._start_case(case_id, suspect_after)
         except asyncio.CancelledError:
-            await retry_in_thread(pending.record_withdrawal, self.db, case_id, self.clock())
+            await retry_in_thread(pending.record_withdrawal, self.db, case_id)
             raise
         if started is not None:
             with self.spend_guard.spend(started.case.batch_id) as spend:
@@ -98,10 +98,9 @@ class ScreeningJob:
 
     async def _start_case(self, case_id: str, suspect_after: int | None) -> Started | None:
         """Start the case. None where it has its outcome, or where starting it failed and that is recorded."""
-        now = self.clock()
         try:
             return await retry_in_thread(
-                start_case, self.db, self.known, case_id, self.worker, now, suspect_after=suspect_after
+                start_case, self.db, self.known, case_id, self.worker, suspect_after=suspect_after
             )
         except Suspect:
             raise

@@ -355,7 +355,7 @@ def _is_whole(db: Database, place: Place, name: str) -> None:
     assert verify(db).ok, "the audit log is whole"
 
 
-AT_EACH_START = {"screen": {"case_starts", "case_errors"}, "export": {"audit_events"}}
+AT_EACH_START = {"screen": {"case_errors"}, "export": {"audit_events"}}
 """Tables that say how often something was begun; an export is in the audit log before its first row is read."""
 
 

@@ -8,11 +8,9 @@ from functools import cache
 from typing import Any
 
 from sqlalchemy import (
-    ColumnElement,
     Connection,
     Integer,
     Row,
-    ScalarSelect,
     Select,
     Update,
     bindparam,
@@ -31,7 +29,7 @@ from storage.batches.batches import pause_in
 from storage.batches.counts import Kind
 from storage.clock import shared_now
 from storage.database import Database
-from storage.schema import batches, case_errors, case_starts, cases
+from storage.schema import batches, case_errors, cases
 from storage.schema import pending_cases as waiting_cases
 
 LONGEST_KIND, LONGEST_MESSAGE = 40, 500
@@ -74,16 +72,10 @@ def pending_cases(
         return chosen
 
 
-def unended_count(case_id: ColumnElement[str] | str) -> ScalarSelect[int]:
-    """How many starts of this case have not ended, as a column."""
-    open_starts = (case_starts.c.case_id == case_id, case_starts.c.ended_at.is_(None))
-    return select(func.count()).select_from(case_starts).where(*open_starts).scalar_subquery()
-
-
-def record_withdrawal(db: Database, case_id: str, now: datetime) -> None:
+def record_withdrawal(db: Database, case_id: str) -> None:
     """Note that the attempt ended in an orderly way without an outcome: paused, cancelled, shut down."""
     with db.write() as conn:
-        end_starts(conn, case_id, now)
+        end_starts(conn, case_id)
 
 
 def record_error(
@@ -109,12 +101,12 @@ def record_error(
             its = select(cases.c.batch_id).where(cases.c.id == case_id).scalar_subquery()
             conn.execute(select(batches.c.id).where(batches.c.id == its).with_for_update(key_share=True))
         place = keep_error(conn, case_id, kind, message, calls, now)
-        end_starts(conn, case_id, now)
         if again_in is not None:
-            _put_off(conn, case_id, shared_now(conn, now) + min(again_in, LONGEST_PUT_OFF))
+            end_starts(conn, case_id, not_before=shared_now(conn, now) + min(again_in, LONGEST_PUT_OFF))
         elif not stops_batch or place.kind == "interactive":
-            park(conn, case_id)
+            end_starts(conn, case_id, **PARKED)
         else:
+            end_starts(conn, case_id)
             _pause_for_fault(conn, place.batch_id, kind, now)
 
 
@@ -154,31 +146,26 @@ def keep_error(
     return place
 
 
-def park(conn: Connection, case_id: str) -> None:
-    """Set the case aside until somebody asks for a retry."""
-    conn.execute(update(waiting_cases).where(waiting_cases.c.case_id == case_id).values(ready_at=None))
+def begin_start(conn: Connection, case_id: str, worker: str) -> int | None:
+    """Record that this worker begins the case; how many starts, this one included, have not ended. None where the case
+    has its outcome.
+    """
+    return conn.execute(_BEGIN_START, {"one": case_id, "by": worker}).scalar()
 
 
-def _put_off(conn: Connection, case_id: str, until: datetime) -> None:
-    """Retry the case automatically, but not before this moment."""
-    conn.execute(update(waiting_cases).where(waiting_cases.c.case_id == case_id).values(not_before=until))
+def end_starts(conn: Connection, case_id: str, **more: datetime | None) -> None:
+    """Record that all attempts at the case have ended in an orderly way, with ``more`` of when it is taken up again."""
+    conn.execute(_END_STARTS.values(starts=0, **more), {"one": case_id})
 
 
-def begin_start(conn: Connection, case_id: str, worker: str, now: datetime) -> None:
-    """Record that this worker begins the case."""
-    conn.execute(_BEGIN_START, {"case_id": case_id, "worker": worker, "at": now})
-
-
-def end_starts(conn: Connection, case_id: str, now: datetime) -> None:
-    """Record that all attempts at the case have ended in an orderly way."""
-    conn.execute(END_STARTS, {"one": case_id, "now": now})
-
-
+PARKED: dict[str, None] = {"ready_at": None}
+"""Set aside until somebody asks for a retry."""
 # Written once: every case begins and ends with them.
-TAKE_OUT = delete(waiting_cases).where(waiting_cases.c.case_id == bindparam("one"))
-_BEGIN_START = insert(case_starts).inline()  # nobody asks for its number
-_UNENDED = (case_starts.c.case_id == bindparam("one"), case_starts.c.ended_at.is_(None))
-END_STARTS = update(case_starts).where(*_UNENDED).values(ended_at=bindparam("now"))
+_TAKE_OUT = delete(waiting_cases).where(waiting_cases.c.case_id == bindparam("one"))
+_END_STARTS = update(waiting_cases).where(waiting_cases.c.case_id == bindparam("one"))
+_BEGIN_START = _END_STARTS.values(starts=waiting_cases.c.starts + 1, worker=bindparam("by")).returning(
+    waiting_cases.c.starts
+)
 
 
 def _place(conn: Connection, case_id: str) -> Row[Any, Any, Any]:
@@ -284,32 +271,24 @@ _DUE = _READY.where(
 )
 
 
-def end_case(conn: Connection, case: Row[Any], more: counts.Totals, moved: Mapping[Kind, int], now: datetime) -> None:
-    """Close the case's starts, take it out of what waits, and add to its batch's sums and kinds; all in the caller's
-    transaction.
-    """
+def end_case(conn: Connection, case: Row[Any], more: counts.Totals, moved: Mapping[Kind, int]) -> None:
+    """Take the case out of what waits, and add to its batch's sums and kinds; all in the caller's transaction."""
     values = {
         "one": case.id,
-        "now": now,
         **counts.sum_values(case.batch_id, case.row, more),
         **counts.kind_values(case.batch_id, case.row, moved),
     }
     if conn.dialect.name == "postgresql":
         conn.execute(_at_once(len(moved)), values)
         return
-    for statement in (
-        END_STARTS,
-        TAKE_OUT,
-        counts.sum_statement(),
-        counts.kind_statement(conn.dialect.name, len(moved)),
-    ):
+    for statement in (_TAKE_OUT, counts.sum_statement(), counts.kind_statement(conn.dialect.name, len(moved))):
         conn.execute(statement, values)
 
 
 @cache
 def _at_once(count: int) -> Update:
-    """All four in one round trip to the server, which is most of what each of them takes here. They are of four tables
-    and none needs what another does.
+    """All three in one round trip to the server, which is most of what each of them takes here. They are of three
+    tables and none needs what another does.
     """
-    others = (END_STARTS.cte("ended"), TAKE_OUT.cte("taken"), counts.kind_statement("postgresql", count).cte("counted"))
+    others = (_TAKE_OUT.cte("taken"), counts.kind_statement("postgresql", count).cte("counted"))
     return counts.sum_statement().add_cte(*others)

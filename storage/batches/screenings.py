@@ -26,7 +26,7 @@ from storage.batches.case_texts import SHOWN_TO_AGENTS, text_to_send
 from storage.batches.configurations import Configuration, Configurations, load_configuration
 from storage.batches.counts import PENDING, Kind
 from storage.batches.entries import settle
-from storage.batches.pending import UnknownCase, begin_start, end_case, end_starts, keep_error, unended_count
+from storage.batches.pending import UnknownCase, begin_start, end_case, end_starts, keep_error
 from storage.batches.runs import EndedRun, gap_of, run_of, run_row, runs_of, same_run
 from storage.database import Database, insert_once
 from storage.schema import (
@@ -139,7 +139,7 @@ def commit_run(db: Database, case_id: str, ended: EndedRun) -> bool:
             return _stands(conn, case_id, ended)
         counts.add(conn, case.batch_id, case.row, ended.totals)
         _vouch_for_late_run(conn, case_id, ended.ended_at)
-        end_starts(conn, case_id, ended.ended_at)  # it moves on: no start so far killed its worker by what comes next
+        end_starts(conn, case_id)  # it moves on: no start so far killed its worker by what comes next
         return True
 
 
@@ -230,7 +230,7 @@ def _insert_outcome(
     if not insert_once(conn, screenings, outcome):
         return False
     kinds = {Kind(outcome=PENDING, reference=case.reference): -1, _kind(screening, case): 1}
-    end_case(conn, case, spent + counts.one_outcome(screening.outcome, now), kinds, now)
+    end_case(conn, case, spent + counts.one_outcome(screening.outcome, now), kinds)
     label = None if screening.outcome is Outcome.HUMAN_REVIEW else Label(screening.outcome.value)
     placement = _placement(screening, case, settings, audited=audited)
     entered = settle(conn, case.id, placement, label, now, settings, research_order=case.research_order)
@@ -327,7 +327,7 @@ class Started:
 
 
 _STARTING = (
-    unended_count(cases.c.id).label("unended"),
+    select(pending_cases.c.starts).where(pending_cases.c.case_id == cases.c.id).scalar_subquery().label("unended"),
     exists().where(node_runs.c.case_id == cases.c.id).label("begun"),
     LATEST_BODY.label("settings"),
 )
@@ -338,7 +338,7 @@ class Suspect(Exception):
 
 
 def start_case(
-    db: Database, known: Configurations, case_id: str, worker: str, now: datetime, *, suspect_after: int | None = None
+    db: Database, known: Configurations, case_id: str, worker: str, *, suspect_after: int | None = None
 ) -> Started | None:
     """Begin a case; None, and nothing noted, where it has its outcome.
 
@@ -350,10 +350,11 @@ def start_case(
             return None
         if suspect_after is not None and row.unended >= suspect_after:
             raise Suspect(case_id)
-        begin_start(conn, case_id, worker, now)
+        if (starts := begin_start(conn, case_id, worker)) is None:
+            return None
         runs = runs_of(conn, case_id) if row.begun else ()
     case = case_of(row, known.get(db, row.configuration))
-    return Started(case=case, starts=row.unended + 1, runs=runs, stopped=settings_of(row.settings).stopped)
+    return Started(case=case, starts=starts, runs=runs, stopped=settings_of(row.settings).stopped)
 
 
 def give_back(db: Database, case: CaseForScreening, now: datetime, *, calls: int) -> None:
@@ -365,7 +366,7 @@ def give_back(db: Database, case: CaseForScreening, now: datetime, *, calls: int
         if calls:
             why = _known_failure(conn, case.case_id) or "withdrawn"
             keep_error(conn, case.case_id, why, "broken off in the middle of a node", calls, now)
-        end_starts(conn, case.case_id, now)
+        end_starts(conn, case.case_id)
 
 
 def _known_failure(conn: Connection, case_id: str) -> str | None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, bindparam, delete, exists, select
+from sqlalchemy import Connection, Row, Select, bindparam, delete, select
 
 from screening.datasets.rows import NewCase
 from screening.labels import Outcome
@@ -22,12 +22,12 @@ from storage.batches.batch_state import BatchState, standing
 from storage.batches.batches import NewBatch
 from storage.batches.configurations import Configuration, Configurations
 from storage.batches.intake import IntakeClosed
-from storage.batches.pending import end_starts, keep_error, park, waiting_single_texts
+from storage.batches.pending import PARKED, end_starts, keep_error, waiting_single_texts
 from storage.batches.runs import runs_of
 from storage.clock import shared_now
 from storage.database import Database, insert_into
 from storage.schema import batches as batches_table
-from storage.schema import case_errors, case_starts, cases, live_runs, pending_cases, screenings
+from storage.schema import case_errors, cases, live_runs, pending_cases, screenings
 from storage.visibility import is_in_review
 
 PARTS = ("text", "reply")
@@ -128,7 +128,7 @@ def look(db: Database, actor: Actor, case_id: str) -> SingleText:
         state=state,
         draws=dict(row.draws or {}) | _codes(runs),
         error=failed,
-        started=bool(row.started),
+        started=row.waiting is None or row.worker is not None,
         in_inbox=bool(row.in_inbox),
         submitted_at=row.created_at,
         heard_at=row.heard_at,
@@ -173,7 +173,7 @@ def _query() -> Select[Any]:
             pending_cases.c.ready_at,
             live_runs.c.draws,
             live_runs.c.updated_at.label("heard_at"),
-            exists().where(case_starts.c.case_id == cases.c.id).label("started"),
+            pending_cases.c.worker,
             is_in_review(cases.c.id).label("in_inbox"),
             *(screenings.c[name] for name in ("outcome", "node", "reason", "cost_usd", "delta", "completed_at")),
         )
@@ -263,8 +263,7 @@ def withdraw(db: Database, case_id: str, now: datetime) -> None:
     """Stop working on a case that nobody watches: it stays pending with that reason, until a retry request."""
     with db.write() as conn:
         keep_error(conn, case_id, "unwatched", "nobody watched this text any more", 0, now)
-        end_starts(conn, case_id, now)
-        park(conn, case_id)
+        end_starts(conn, case_id, **PARKED)
         conn.execute(delete(live_runs).where(live_runs.c.case_id == case_id))
 
 

@@ -10,7 +10,6 @@ A reading that its reader takes back at once is moved to ``readings_taken_back``
 from storage.schema.columns import ERASED, BigId, Id, Moment, StorableText, metadata
 from storage.schema.engine import (
     case_errors,
-    case_starts,
     comparison_outcomes,
     comparisons,
     live_runs,
@@ -83,7 +82,6 @@ __all__ = [
     "case_notes",
     "case_notices",
     "case_remarks",
-    "case_starts",
     "case_tags",
     "cases",
     "comparison_outcomes",

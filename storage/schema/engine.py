@@ -1,4 +1,4 @@
-"""What the engine did: node runs with every draw, outcomes, starts, errors, live views, overnight message batches,
+"""What the engine did: node runs with every draw, outcomes, errors, live views, overnight message batches,
 comparisons; and a site's own pipelines, whose versions are never overwritten.
 """
 
@@ -109,16 +109,6 @@ preflights = Table(
     Column("overridden_at", Moment),
 )
 Index("ix_preflights_configuration", preflights.c.configuration, preflights.c.id)
-
-case_starts = Table(
-    "case_starts",
-    metadata,
-    Column("id", BigId, primary_key=True, autoincrement=True),
-    case_id(index=True),
-    Column("worker", String(64), nullable=False),
-    Column("at", Moment, nullable=False),
-    Column("ended_at", Moment),  # set when it ended in an orderly way; None and no outcome: the worker died, or works
-)
 
 case_errors = Table(
     "case_errors",

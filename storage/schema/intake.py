@@ -127,6 +127,9 @@ pending_cases = Table(
     Column("row", BigInteger, nullable=False),
     Column("ready_at", Moment),  # their order, never a time to wait for; None: failed, waits for a retry request
     Column("not_before", Moment),  # after a fault that passes; None: at once
+    Column("worker", String(64)),  # who began it last; None: nobody has
+    # begun, and not ended in an orderly way: the worker died, or works at it
+    Column("starts", Integer, nullable=False, default=0, server_default="0"),
 )
 # What failed stays out of the index that a poll walks: it may wait for ever for a person, as abandoned texts do.
 _ready, _failed = pending_cases.c.ready_at.is_not(None), pending_cases.c.ready_at.is_(None)

@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from sqlalchemy import func, select
+
 from jobs.agents import Agents
 from jobs.local import LocalRunner
 from jobs.port import Runner, system_clock
@@ -21,6 +23,7 @@ from storage.batches.batches import NewBatch, create_batch
 from storage.batches.configurations import Configuration, save_configuration
 from storage.batches.intake import add_rows, close_intake
 from storage.database import Database
+from storage.schema import pending_cases
 from tests.jobs.files import SENTENCES
 
 PLACES = 8
@@ -100,6 +103,11 @@ async def until(condition: Callable[[], bool], within_s: float = 90.0) -> float:
         assert loop.time() - started < within_s, "it did not happen in time"
         await asyncio.sleep(0.05)
     return loop.time() - started
+
+
+def unended(db: Database) -> int:
+    """Starts of all cases that have not ended."""
+    return db.value(select(func.coalesce(func.sum(pending_cases.c.starts), 0)))
 
 
 async def screened(db: Database, rows: int) -> str:

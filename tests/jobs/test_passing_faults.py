@@ -21,11 +21,11 @@ from storage import database as database_module
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import progress
 from storage.database import Database, Fault, passing_fault
-from storage.schema import case_errors, case_starts, screenings
+from storage.schema import case_errors, screenings
 from tests.jobs import files
 from tests.jobs.files import write_posts
 from tests.jobs.processes import NotingStub
-from tests.jobs.running import agents, batch, running, until
+from tests.jobs.running import agents, batch, running, unended, until
 from tests.stub_server import StubPlan
 from tests.stub_server.plan import Fault as ServiceFault
 
@@ -44,7 +44,7 @@ def _locked(url: str) -> Iterator[None]:
     with psycopg.connect(url) as holder:
         holder.execute("SET LOCAL lock_timeout = 0")
         holder.execute("SET LOCAL statement_timeout = 0")
-        holder.execute("LOCK TABLE node_runs, screenings, case_starts IN ACCESS EXCLUSIVE MODE")
+        holder.execute("LOCK TABLE node_runs, screenings, pending_cases IN ACCESS EXCLUSIVE MODE")
         yield
         holder.rollback()
 
@@ -76,8 +76,7 @@ async def test_no_case_is_parked_by_a_lock(impatient: str) -> None:
             await until(lambda: progress(db, batch_id).pending == 0, 60)
         assert db.value(select(func.count()).select_from(screenings)) == 40
         assert db.value(select(func.count()).select_from(case_errors)) == 0
-        unended = select(func.count()).select_from(case_starts).where(case_starts.c.ended_at.is_(None))
-        assert db.value(unended) == 0
+        assert unended(db) == 0
 
 
 class Unwritable(Database):

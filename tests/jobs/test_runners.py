@@ -12,8 +12,8 @@ from storage.batches import single_texts
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import batch_state, cancel, pause, progress, resume
 from storage.database import Database
-from storage.schema import case_errors, case_starts, cases, live_runs, node_runs, screenings
-from tests.jobs.running import PLACES, HeldBack, agents, batch, running, until
+from storage.schema import case_errors, cases, live_runs, node_runs, pending_cases, screenings
+from tests.jobs.running import PLACES, HeldBack, agents, batch, running, unended, until
 
 QUEUES = 2
 """Each worker is two of the engine's: one for texts that somebody waits for, one for batches."""
@@ -27,17 +27,13 @@ def _count(db: Database, table) -> int:  # type: ignore[no-untyped-def]
     return db.value(select(func.count()).select_from(table))
 
 
-def _unended(db: Database) -> int:
-    return db.value(select(func.count()).where(case_starts.c.ended_at.is_(None)))
-
-
 async def test_all_that_is_pending_is_screened_once(db: Database) -> None:
     batch_id = batch(db, 60)
     async with running(db, agents()):
         await until(lambda: _done(db, batch_id))
     found = progress(db, batch_id)
     assert found.safe + found.unsafe + found.human_review == 60 == _count(db, screenings)
-    assert found.safe and found.unsafe and _unended(db) == 0
+    assert found.safe and found.unsafe and unended(db) == 0
 
 
 async def test_a_runner_goes_on_with_what_was_there_and_leaves_no_start_open(db: Database) -> None:
@@ -45,7 +41,7 @@ async def test_a_runner_goes_on_with_what_was_there_and_leaves_no_start_open(db:
     async with running(db, agents(0.1)):
         await until(lambda: _count(db, screenings) > 3)
     left = progress(db, batch_id).pending
-    assert left > 0 and _unended(db) == 0, "an orderly end is no death"
+    assert left > 0 and unended(db) == 0, "an orderly end is no death"
     async with running(db, agents()):
         await until(lambda: _done(db, batch_id))
 
@@ -69,8 +65,8 @@ async def _wait_for_a_live_start(db: Database) -> float:
 
 
 def _started(db: Database, case_id: str) -> bool:
-    with db.read() as conn:
-        return conn.execute(select(case_starts.c.id).where(case_starts.c.case_id == case_id)).first() is not None
+    untouched = select(pending_cases.c.case_id).where(pending_cases.c.case_id == case_id)
+    return not db.values(untouched.where(pending_cases.c.worker.is_(None)))
 
 
 async def test_pause_resume_and_cancel(db: Database) -> None:
@@ -78,7 +74,7 @@ async def test_pause_resume_and_cancel(db: Database) -> None:
     async with running(db, agents(0.1)):
         await until(lambda: _count(db, screenings) > 3)
         pause(db, LOCAL_USER.at(system_clock()), batch_id)
-        await until(lambda: _unended(db) == 0)
+        await until(lambda: unended(db) == 0)
         held = _count(db, node_runs)
         await until(lambda: batch_state(db, batch_id) is BatchState.PAUSED)
         other = batch(db, 10)
@@ -87,7 +83,7 @@ async def test_pause_resume_and_cancel(db: Database) -> None:
         resume(db, LOCAL_USER.at(system_clock()), batch_id)
         await until(lambda: _count(db, node_runs) - _count_of(db, other) > held + 5)
         cancel(db, LOCAL_USER.at(system_clock()), batch_id)
-        await until(lambda: _unended(db) == 0)
+        await until(lambda: unended(db) == 0)
     assert batch_state(db, batch_id) is BatchState.CANCELLED and progress(db, batch_id).pending > 0
 
 
@@ -102,7 +98,7 @@ async def test_a_text_that_nobody_watches_is_let_go_of_in_the_middle_of_a_wave(d
     async with running(db, agents(60)):
         await until(lambda: _started(db, case_id))
         single_texts.forget_viewer(db, case_id, system_clock())
-        took = await until(lambda: _unended(db) == 0 and single_texts.look(db, LOCAL_USER, case_id).error is not None)
+        took = await until(lambda: unended(db) == 0 and single_texts.look(db, LOCAL_USER, case_id).error is not None)
     assert single_texts.look(db, LOCAL_USER, case_id).error == "unwatched" and took < 30
     assert _count(db, case_errors) == 1 and _count(db, live_runs) == 0
 
@@ -116,7 +112,7 @@ async def test_another_process_lets_go_of_it_when_its_wave_is_in(db: Database) -
         single_texts.withdraw(db, case_id, system_clock())  # as another worker would
         held_back.go.set()
         other = batch(db, 1, kind="interactive")
-        await until(lambda: _done(db, other) and _unended(db) == 0)
+        await until(lambda: _done(db, other) and unended(db) == 0)
     assert not _done(db, single) and _count(db, screenings) == 1
     with db.read() as conn:
         assert conn.execute(select(live_runs).where(live_runs.c.case_id == case_id)).first() is None
@@ -137,11 +133,15 @@ async def test_two_workers_share_a_batch(postgresql_db: Database) -> None:
     made_of = agents(0.2)
     async with running(postgresql_db, made_of, worker="w1"), running(postgresql_db, made_of, worker="w2"):
         await until(lambda: _workers_of_the_engine(postgresql_db) == 2 * QUEUES)
-        batch_id = batch(postgresql_db, 80)
-        await until(lambda: _done(postgresql_db, batch_id), within_s=90.0)
-    starts = postgresql_db.rows(select(case_starts.c.worker, func.count()).group_by(case_starts.c.worker))
-    assert {row[0] for row in starts} == {"w1", "w2"} and sum(row[1] for row in starts) == 80
-    assert min(row[1] for row in starts) >= PLACES, "each filled its places at least once"
+        batch_id, at_work = batch(postgresql_db, 80), set[str | None]()
+
+        def watched() -> bool:
+            at_work.update(postgresql_db.values(select(pending_cases.c.worker).where(pending_cases.c.starts > 0)))
+            return _done(postgresql_db, batch_id)
+
+        await until(watched, within_s=90.0)
+    assert _count(postgresql_db, screenings) == 80
+    assert at_work == {"w1", "w2"}
 
 
 def _workers_of_the_engine(db: Database) -> int:

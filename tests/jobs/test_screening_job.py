@@ -93,8 +93,8 @@ async def test_a_stopped_site_gives_every_case_to_a_human_without_a_call(db: Dat
 async def test_the_last_start_allowed_is_still_made(db: Database, died_before: int, outcome: str) -> None:
     batch(db, 1)
     (case_id,) = _column(db, cases.c.id)
-    for number in range(died_before):
-        record_start(db, case_id, f"worker {number}", system_clock())
+    for _ in range(died_before):
+        record_start(db, case_id)
     agents = Noting()
     await _job(db, agents).screen_case(case_id)
     (reason,) = _column(db, screenings.c.reason)
@@ -105,11 +105,11 @@ async def test_starts_before_a_committed_node_are_forgiven(db: Database) -> None
     """Workers died four times beside this case, but it moved on in between: it is not to blame."""
     batch(db, 1)
     (case_id,), made = _column(db, cases.c.id), run("EEEEEE", Label.ESCALATE)
-    for number in range(MOST_STARTS - 1):
-        record_start(db, case_id, f"worker {number}", system_clock())
+    for _ in range(MOST_STARTS - 1):
+        record_start(db, case_id)
     assert commit_run(db, case_id, 0, made)
-    for number in range(MOST_STARTS - 1):
-        record_start(db, case_id, f"another {number}", system_clock())
+    for _ in range(MOST_STARTS - 1):
+        record_start(db, case_id)
     agents = Noting()
     await _job(db, agents).screen_case(case_id)
     assert agents.asked and _column(db, screenings.c.reason) != ["repeated_failure"]
@@ -127,8 +127,8 @@ async def test_a_case_given_to_a_human_keeps_the_calls_and_the_cost_of_its_commi
     assert commit_run(db, case_id, 0, made, float(expected or 0)) and expected
     if reason == "stopped":
         settings_store.stop(db, LOCAL_USER.at(system_clock()))
-    for number in range(MOST_STARTS if reason == "repeated_failure" else 0):
-        record_start(db, case_id, f"worker {number}", system_clock())
+    for _ in range(MOST_STARTS if reason == "repeated_failure" else 0):
+        record_start(db, case_id)
     await _job(db, priced).screen_case(case_id)
     await priced.aclose()
     row = db.row(select(screenings))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from jobs.agents import Agents
 from jobs.port import system_clock
@@ -24,10 +24,10 @@ from storage.batches.batches import change_caps, progress, retry_failed
 from storage.batches.configurations import Configuration
 from storage.batches.intake import add_rows
 from storage.database import Database
-from storage.schema import case_errors, case_starts, cases, node_runs
+from storage.schema import case_errors, cases, node_runs
 from tests.jobs.files import batch_from, settings, write_posts
 from tests.jobs.processes import NotingStub
-from tests.jobs.running import batch, open_batch_of, running, until
+from tests.jobs.running import batch, open_batch_of, running, unended, until
 from tests.storage.recount import recount
 from tests.stub_server import Fault, StubPlan
 
@@ -90,10 +90,6 @@ def _column(db: Database, column) -> list[str]:  # type: ignore[no-untyped-def]
     return db.values(select(column))
 
 
-def _unended(db: Database) -> int:
-    return db.value(select(func.count()).where(case_starts.c.ended_at.is_(None)))
-
-
 def _totals(db: Database, batch_id: str) -> counts.Totals:
     with db.read() as conn:
         return counts.totals(conn, [batch_id])[batch_id]
@@ -116,7 +112,7 @@ async def test_calls_of_failed_waves_count_and_so_a_cap_ends_every_retry(
     batch_id = batch_from(db, tmp_path / "posts.csv", chosen)
     change_caps(db, LOCAL_USER.at(system_clock()), batch_id, Caps(max_calls=40))
     async with contextlib.aclosing(Agents(chosen)) as made, running(db, made):
-        await until(lambda: progress(db, batch_id).state is BatchState.CAPPED and _unended(db) == 0)
+        await until(lambda: progress(db, batch_id).state is BatchState.CAPPED and unended(db) == 0)
     found = progress(db, batch_id)
     assert (found.why, found.lost_calls) == ("max_calls", found.calls)
     _require_accounted(db, batch_id, service.counters.requests)
@@ -154,7 +150,7 @@ async def test_a_cap_is_passed_by_less_than_a_wave_for_all_cases_in_flight(db: D
     batch_id, agents = batch(db, 40), Metered()
     change_caps(db, LOCAL_USER.at(system_clock()), batch_id, Caps(max_calls=50))
     async with running(db, agents):
-        await until(lambda: progress(db, batch_id).state is BatchState.CAPPED and _unended(db) == 0)
+        await until(lambda: progress(db, batch_id).state is BatchState.CAPPED and unended(db) == 0)
     assert agents.calls < 50 + max(request.count for request in agents.asked)
     assert _totals(db, batch_id).ended >= 3, "it pays for cases that end, not for the beginnings of sixteen"
     _require_accounted(db, batch_id, agents.calls)
@@ -164,7 +160,7 @@ async def test_a_small_cap_on_cost_is_spent_on_cases_that_end(db: Database) -> N
     batch_id, agents = batch(db, 40), Metered(price=2**-10)
     change_caps(db, LOCAL_USER.at(system_clock()), batch_id, Caps(max_cost_usd=50 * 2**-10))
     async with running(db, agents):
-        await until(lambda: progress(db, batch_id).state is BatchState.CAPPED and _unended(db) == 0)
+        await until(lambda: progress(db, batch_id).state is BatchState.CAPPED and unended(db) == 0)
     assert agents.calls < 50 + max(request.count for request in agents.asked)
     assert progress(db, batch_id).why == "max_cost" and _totals(db, batch_id).ended >= 3
     _require_accounted(db, batch_id, agents.calls)
@@ -178,7 +174,7 @@ async def test_a_cap_on_cost_below_the_first_price_stops_at_the_first_wave(
     (batch_id, _), agents = _ambiguous(db, 20), Metered(price=price)
     change_caps(db, LOCAL_USER.at(system_clock()), batch_id, Caps(max_cost_usd=0.05))
     async with running(db, agents):
-        await until(lambda: progress(db, batch_id).state is BatchState.PAUSED and _unended(db) == 0)
+        await until(lambda: progress(db, batch_id).state is BatchState.PAUSED and unended(db) == 0)
         found = progress(db, batch_id)
         assert len(agents.asked) == 1 and (found.why, found.failed, found.at_cap) == (why, 0, True)
         assert found.cost_usd is None, "what was lost is paid for, and unknown is not free"
@@ -195,12 +191,12 @@ async def test_a_case_waits_for_what_becomes_of_calls_under_way_that_make_up_the
     tasks = [asyncio.ensure_future(job.screen_case(first))]
     await until(lambda: len(agents.asked) == 1)
     tasks.append(asyncio.ensure_future(job.screen_case(second)))
-    await until(lambda: len(_column(db, case_starts.c.id)) == 2)
+    await until(lambda: unended(db) == 2)
     await asyncio.sleep(2 * FRESH_S)
-    assert _unended(db) == 2 and not tasks[1].done() and len(agents.asked) == 1
+    assert unended(db) == 2 and not tasks[1].done() and len(agents.asked) == 1
     agents.go.set()
     await asyncio.wait_for(asyncio.gather(*tasks), 60)
-    assert len(agents.asked) == 1 and _unended(db) == 0
+    assert len(agents.asked) == 1 and unended(db) == 0
     assert progress(db, batch_id).state is BatchState.CAPPED
     _require_accounted(db, batch_id, agents.calls)
 
@@ -211,7 +207,7 @@ async def test_a_cancelled_batch_ends_its_waves_however_long_they_would_take(db:
     await until(lambda: len(agents.asked) == 2)
     batches.cancel(db, LOCAL_USER.at(system_clock()), batch_id)
     await asyncio.wait_for(task, 60)
-    assert agents.broken_off == 1 and _unended(db) == 0
+    assert agents.broken_off == 1 and unended(db) == 0
     _require_accounted(db, batch_id, agents.calls)
 
 
@@ -225,7 +221,7 @@ async def test_a_paused_batch_ends_the_nodes_that_have_begun_and_begins_none(db:
     await asyncio.wait_for(task, 60)
     assert len(agents.asked) > 1, "a node of one wave tests nothing"
     assert {request.node for request in agents.asked} == {"worker"}
-    assert _column(db, node_runs.c.node) == ["worker"] and _unended(db) == 0
+    assert _column(db, node_runs.c.node) == ["worker"] and unended(db) == 0
     assert progress(db, batch_id).lost_calls == 0
     _require_accounted(db, batch_id, agents.calls)
 
@@ -237,5 +233,5 @@ async def test_what_a_worker_that_is_told_to_end_had_asked_for_is_counted(db: Da
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
-    assert _unended(db) == 0 and progress(db, batch_id).failed == 0
+    assert unended(db) == 0 and progress(db, batch_id).failed == 0
     _require_accounted(db, batch_id, agents.calls)

@@ -21,7 +21,7 @@ def test_a_worker_whose_statements_hang_ends_within_ten_seconds(
     """A thread that waits for a lock cannot be interrupted: the process ends without it."""
     batch(postgresql_db, 20)
     with postgresql_db.write() as holding:
-        holding.execute(text("LOCK TABLE case_starts IN ACCESS EXCLUSIVE MODE"))
+        holding.execute(text("LOCK TABLE pending_cases IN EXCLUSIVE MODE"))
         workers.start(postgresql_url, {"sampler": "simulated"})
         workers.up()
         wait_for(lambda: holding.execute(text(WAITING)).scalar_one() > 0, 60)

@@ -11,7 +11,7 @@ from screening.review.actors import LOCAL_USER
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import progress, retry_failed
 from storage.database import Database
-from storage.schema import batches, case_errors, case_starts, cases, configurations
+from storage.schema import batches, case_errors, cases, configurations, pending_cases
 from tests.databases import write
 from tests.jobs.running import agents, batch, running, until
 
@@ -37,11 +37,11 @@ async def test_it_waits_for_a_retry_with_its_error_and_others_go_on(db: Database
         await until(lambda: progress(db, good).finished_at is not None)
         with db.write() as conn:
             errors = conn.execute(select(case_errors.c.kind, case_errors.c.message)).all()
-            starts = select(case_starts.c.ended_at).join(cases, cases.c.id == case_starts.c.case_id)
-            ended = list(conn.execute(starts.where(cases.c.batch_id == bad)).scalars())
+            begun = select(pending_cases.c.worker, pending_cases.c.starts).where(pending_cases.c.batch_id == bad)
+            starts = [tuple(row) for row in conn.execute(begun)]
             conn.execute(update(batches).where(batches.c.id == bad).values(configuration=known))
         assert errors == [("internal_error", "UnreadableConfiguration")] * 3
-        assert len(ended) == 3 and None not in ended
+        assert starts == [("w1", 0)] * 3
         retry_failed(db, LOCAL_USER.at(system_clock()), bad)
         await until(lambda: progress(db, bad).finished_at is not None)
 

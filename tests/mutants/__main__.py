@@ -128,7 +128,7 @@ DECIDING = {
     ],
     "storage/batches/pending.py": [
         "pending_cases", "record_error", "record_interruption", "keep_error", "_groups", "batches_with_ready_cases",
-        "_in_flight", "_share", "_ready", "unended_count", "waiting_single_texts",
+        "_in_flight", "_share", "_ready", "begin_start", "end_starts", "waiting_single_texts",
     ],
 }
 # fmt: on

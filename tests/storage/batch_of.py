@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import select
-
 from screening.datasets.rows import NewCase
 from screening.labels import Label, Outcome
 from screening.pipeline.config import preset
@@ -117,8 +115,7 @@ def decide(db: Database, case_id: str, outcome: Outcome = Outcome.SAFE, cost_usd
     assert commit(db, case_id, screening(outcome, made, reason=reason), cost_usd)
 
 
-def record_start(db: Database, case_id: str, worker: str, now: datetime) -> int:
+def record_start(db: Database, case_id: str, worker: str = "worker") -> int | None:
     """Let a worker begin the case; how many starts, this one included, have not ended."""
     with db.write() as conn:
-        pending.begin_start(conn, case_id, worker, now)
-        return conn.execute(select(pending.unended_count(case_id))).scalar_one()
+        return pending.begin_start(conn, case_id, worker)

@@ -137,7 +137,7 @@ def test_why_a_batch_was_paused_is_the_first_fault_and_a_short_word(db: Database
     assert not [text for text, _ in sent if "AS failed" in text], "to count what failed takes the longer the more has"
     found = progress(db, batch_id)
     assert (found.state, found.why, found.lost_calls, found.failed) == (BatchState.PAUSED, "k" * 40, 2, 0)
-    assert record_start(db, _first_of(db, batch_id), "worker", LATER) == 1
+    assert record_start(db, _first_of(db, batch_id)) == 1
 
 
 def test_pending_is_exactly_what_has_no_outcome(db: Database) -> None:
@@ -151,7 +151,7 @@ def test_pending_is_exactly_what_has_no_outcome(db: Database) -> None:
 def test_a_failed_case_waits_for_a_retry_request_and_stays_pending(db: Database) -> None:
     batch_id = batch(db, TEXTS[:2])
     first, second = waiting(db)
-    record_start(db, first, "worker", NOW)
+    record_start(db, first)
     record_error(db, first, "timeout", "no answer in 30 s", NOW, calls=3)
     assert waiting(db) == [second]
     found = progress(db, batch_id)
@@ -160,7 +160,7 @@ def test_a_failed_case_waits_for_a_retry_request_and_stays_pending(db: Database)
     assert batch_state(db, batch_id) is BatchState.NEEDS_RETRY
     assert retry_failed(db, LOCAL_USER.at(LATER), batch_id) == 1
     assert waiting(db) == [first]
-    assert record_start(db, first, "worker", LATER) == 1, "an error is an orderly end, not a dead worker"
+    assert record_start(db, first) == 1, "an error is an orderly end, not a dead worker"
 
 
 def test_work_is_looked_for_past_all_that_waits_for_a_person(db: Database) -> None:
@@ -209,7 +209,7 @@ def test_a_fault_that_is_not_the_cases_pauses_its_batch(db: Database) -> None:
 def test_a_single_text_says_what_stopped_it_and_can_be_tried_again(db: Database) -> None:
     batch_id = batch(db, ["one text"], kind="interactive")
     (case_id,) = waiting(db)
-    record_start(db, case_id, "worker", NOW)
+    record_start(db, case_id)
     record_error(db, case_id, "spend_cap", "the limit on spending is reached", NOW, stops_batch=True)
     shown = single_texts.look(db, LOCAL_USER, case_id)
     assert (shown.error, shown.state, shown.ended) == ("spend_cap", BatchState.NEEDS_RETRY, True)
@@ -279,7 +279,7 @@ def test_a_case_during_which_the_database_went_away_is_taken_up_again_but_not_fo
     batch_id = batch(db, TEXTS[:1])
     (case_id,) = waiting(db)
     for starts in (1, 2, 3):
-        assert record_start(db, case_id, "worker", NOW) == starts, "it counts as the worker's death does"
+        assert record_start(db, case_id) == starts, "it counts as the worker's death does"
         record_interruption(db, case_id, NOW, calls=2)
         assert waiting(db) == [case_id]
     found = progress(db, batch_id)
@@ -290,8 +290,8 @@ def test_a_withdrawn_case_is_as_if_it_had_not_been_started(db: Database) -> None
     batch(db, TEXTS[:1])
     (case_id,) = waiting(db)
     for _ in range(5):
-        assert record_start(db, case_id, "worker", NOW) == 1
-        record_withdrawal(db, case_id, NOW)
+        assert record_start(db, case_id) == 1
+        record_withdrawal(db, case_id)
     assert waiting(db) == [case_id]
 
 

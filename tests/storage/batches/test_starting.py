@@ -9,12 +9,12 @@ from storage.batches.configurations import Configurations
 from storage.batches.screenings import CaseForScreening, give_back, start_case
 from storage.database import Database
 from storage.schema import case_errors
-from tests.storage.batch_of import LATER, NOW, batch, record_start, waiting
+from tests.storage.batch_of import LATER, batch, record_start, waiting
 from tests.storage.recount import recount
 
 
 def _started(db: Database, case_id: str) -> CaseForScreening:
-    started = start_case(db, Configurations(), case_id, "worker", NOW)
+    started = start_case(db, Configurations(), case_id, "worker")
     assert started is not None
     return started.case
 
@@ -28,7 +28,7 @@ def test_a_case_given_back_is_ready_again_and_what_it_cost_counts_towards_the_ca
     batch_id = batch(db, ["a text"], max_calls=10)
     (case_id,) = waiting(db)
     give_back(db, _started(db, case_id), LATER, calls=9)
-    assert waiting(db) == [case_id] and record_start(db, case_id, "worker", LATER) == 1
+    assert waiting(db) == [case_id] and record_start(db, case_id) == 1
     found = progress(db, batch_id)
     assert (found.calls, found.lost_calls, found.failed, found.state) == (9, 9, 0, BatchState.RUNNING)
     give_back(db, _started(db, case_id), LATER, calls=1)

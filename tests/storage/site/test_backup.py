@@ -53,7 +53,7 @@ def _used(db: Database) -> str:
     first, second, third, _ = waiting(db)
     decide(db, first)
     decide(db, second, Outcome.HUMAN_REVIEW)
-    record_start(db, third, "worker", NOW)
+    record_start(db, third)
     record_error(db, third, "timeout", "no answer", LATER)
     seed_of_64_bits = NewBatch(
         name="b",
