@@ -21,10 +21,10 @@ from pages.research.claims import (
     reading_words,
     remaining_words,
     too_early_sentence,
+    verify_now,
 )
 from pages.research.figures import Axes, Series, curves, palette
 from pages.research.stard import FLOW_AUDITED, FLOW_NOT_AUDITED, FLOW_SETTLED, Study, flow, report_html
-from pages.research.verification import verification
 from pages.ui import context
 from pages.ui.auth import check_before
 from pages.ui.compute import READING, compute
@@ -41,6 +41,7 @@ from storage.research.listed import MOST_LISTED, Cell
 from storage.research.outcome_mix import REFERENCE, Settled, settled_cases
 from storage.research.reliability import MeasuredConfiguration, measured_configurations, priorities_shown, severities
 from storage.research.standing import configuration_now, count_readings, revisions_now
+from storage.settings_store import audit_plan
 
 READ = {"read": "reviewed", "unsafe": "unsafe", "inconclusive": "insufficient information"}
 CALLED = {
@@ -377,7 +378,10 @@ if len(measured) > 1:
         "than it is: only texts screened after the choice tell how good it is."
     )
 now = binding_of(context.configuration(context.usual_pipeline()).body, FORM_VERSION)
-found = verification(person, version)
+found = compute(
+    verify_now, person, version, audit_plan(db), context.now().date(),
+    standing=configuration_now(db, version), cases=READING * count_readings(db),
+)  # fmt: skip
 show_claims()
 report = st.container()  # filled last: a file that is asked for while the page still runs is gone when it ends
 show_open(

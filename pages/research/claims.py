@@ -319,7 +319,7 @@ def missed_words(found: "Verified") -> str:
 
 
 def observed_words(found: "Verified") -> str:
-    """Of how many texts the bound is: one that can no longer be read blind counts in it, and was not read."""
+    """Of how many texts the bound is: one that can no longer be reviewed blinded counts in it, and was not reviewed."""
     words = ("text read or lost", "texts read or lost") if found.estimates.missed.lost else ("reading", "readings")
     return count_of(found.at_most[-1].observations, *words)
 

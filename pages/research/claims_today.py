@@ -1,12 +1,11 @@
-"""What may be claimed today, for the first page: three figures with interval and n, or why there is none yet."""
+"""What the data show so far, for the first page: three figures with interval and n, or why there is none yet."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from jobs.agreement import main_figure
 from jobs.computing import NotComputed
-from pages.research.claims import MOVED, Verified, at_most_words, has_moved
-from pages.research.verification import verification_meanwhile
+from pages.research.claims import MOVED, Verified, at_most_words, has_moved, verify_now
 from pages.ui import context
 from pages.ui.compute import READING, compute_meanwhile
 from pages.ui.format import NOT_YET
@@ -14,7 +13,8 @@ from screening.evaluation.agreement import Coefficient
 from screening.review.actors import Actor
 from screening.words import count_of
 from storage.research.reliability import measured_configurations
-from storage.research.standing import count_readings, readings_now
+from storage.research.standing import configuration_now, count_readings, readings_now
+from storage.settings_store import audit_plan
 
 UNDER_WAY = "being computed"
 MISSED, AGREE = "Missed cases per 1,000 labeled safe", "Inter-rater agreement (Krippendorff's α)"
@@ -52,11 +52,16 @@ def agreement_words(found: tuple[Coefficient, int]) -> Figure:
 
 def missed_figure(person: Actor) -> Figure:
     """The bound on missed texts, of the present configuration."""
-    measured = {one.version for one in measured_configurations(context.database(), person)}
+    db = context.database()
+    measured = {one.version for one in measured_configurations(db, person)}
     version = context.configuration(context.usual_pipeline()).version if measured else None
     if version not in measured:
         return missed_words(None)
-    return _figure_from(MISSED, missed_words, lambda: verification_meanwhile(person, version))
+    asked = (person, version, audit_plan(db), context.now().date())
+    standing, cases = configuration_now(db, version), READING * count_readings(db)
+    return _figure_from(
+        MISSED, missed_words, lambda: compute_meanwhile(verify_now, *asked, standing=standing, cases=cases)
+    )
 
 
 def agreement_figure(person: Actor) -> Figure:

@@ -22,7 +22,7 @@ class Entry:
     """One accepted label. ``number`` is its place in the batch: the version of the data set that begins with it.
 
     ``before`` is the label that stood until then: the one accepted before, else the file's, None where there was none.
-    ``by`` is a pseudonym, or ``system`` where readers agreed. ``reason`` is in their own words, for a label changed.
+    ``by`` is a pseudonym, or ``system`` where reviewers agreed. ``reason`` is in their own words, for a label changed.
     """
 
     number: int
