@@ -13,7 +13,16 @@ import pytest
 from screening.labels import Label, Outcome
 from screening.models.anthropic import AnthropicSampler
 from screening.models.settings import ModelSettings
-from screening.models.wire import LARGEST_BODY, Expected, SeenIds, UnreadableBody, completion_draw, read_bounded
+from screening.models.wire import (
+    LARGEST_BODY,
+    Expected,
+    PreparedCall,
+    SeenIds,
+    UnreadableBody,
+    completion_draw,
+    least_tokens,
+    read_bounded,
+)
 from screening.pipeline.config import preset
 from screening.pipeline.draws import LABEL_WORDS, Answer, DrawRequest, SamplerError, ScreenedText, encode_draws
 from screening.pipeline.engine import Guard, Reason, screen
@@ -236,3 +245,10 @@ async def test_what_is_no_label_is_not_identified(fault):
     ):
         result = await screen(TEXT, Guard(), preset("recommended"), sampler)
     assert result.reason is Reason.NO_ANSWER
+
+
+def test_the_least_tokens_of_a_call_are_those_of_its_parts_whole_whatever_the_text() -> None:
+    record = '<record-ab12>\n{"text": "We walked, slowly.\\u2028Home! 我们走路回家。 \x85 (there)."}\n</record-ab12>'
+    fixed = "One word: safe, unsafe or escalate."
+    call = PreparedCall(system=[{"text": fixed}], user=record, extra_body={}, words=LABEL_WORDS)
+    assert call.least_tokens == (least_tokens(fixed) + least_tokens(record)) * 19 // 20
