@@ -12,6 +12,7 @@ from pages.site.site_settings import settings_form, versions
 from pages.ui import context
 from pages.ui import live_configuration as live
 from pages.ui.format import money, viewer_zone
+from pages.ui.labels import literal
 from pages.ui.shell import stop_panel
 from screening.pipeline.draws import Preflight
 from screening.review.policy import Action, is_allowed, require
@@ -51,9 +52,10 @@ def configuration_panel() -> None:
         preflight_panel(db, person, configuration)
     for note in live.notes(settings):
         st.info(note, icon=":material/info:")
-    st.html(live.facts_html(live.facts(configuration, settings)))
+    st.table({name: literal(value) for name, value in live.facts(configuration, settings)})
     st.caption(
-        "Set in the environment or .env, read when app and worker start. Every screening keeps the configuration it "
+        "Set in the environment or .env, read when the app and the background service start. "
+        "Every screening keeps the configuration it "
         "ran with; a batch never mixes two."
     )
     cost_panel()

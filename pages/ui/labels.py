@@ -81,7 +81,7 @@ ERROR_WORDS: Mapping[str, str] = {
     "configuration_changed": "the settings now name other agents than this run began with",
     "max_calls": "its cap on calls is reached",
     "max_cost": "its cap on cost is reached",
-    "withdrawn": "it was broken off: cancelled, at its cap, or the worker ended",
+    "withdrawn": "it was broken off: cancelled, at its cap, or the background service ended",
     "connection_lost": "the connection to the database was lost",
     "preflight_failed": "the model failed the probes, and no administrator has allowed it",
     "no_usable_answer": "the model's answers to its first texts were no labels",

@@ -1,9 +1,8 @@
 """What screens a text now: agents, rule, limits and what their settings mean on the wire; and one call to try it."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from html import escape
 
 from jobs.agents import model_settings
 from screening.models.http import preflight
@@ -52,8 +51,8 @@ def facts(configuration: Configuration, settings: Settings) -> list[tuple[str, s
         *sent,
         ("Pipeline", f"{configuration.pipeline.name}: {_chain(configuration.pipeline)}"),
         ("Stopping rule", _rule(configuration.pipeline)),
-        ("Calls per minute, at most", f"{settings.requests_per_minute:,} over all workers"),
-        ("Calls in flight, at most", f"{settings.concurrency:,} over all workers"),
+        ("Calls per minute, at most", f"{settings.requests_per_minute:,} in all"),
+        ("Calls in flight, at most", f"{settings.concurrency:,} in all"),
         ("Longest wait", f"{settings.call_timeout_s:g} s for an answer, {settings.node_deadline_s:g} s for a wave"),
         ("In-flight requests", _under_way(settings)),
         ("Longest text", f"{settings.max_text_characters:,} characters"),
@@ -85,12 +84,6 @@ def _rule(pipeline: PipelineConfig) -> str:
     """What each different rule promises, and the most calls that it makes."""
     rules = [node.rule for node in pipeline.nodes]
     return " | ".join(dict.fromkeys(f"{promise(rule)}; {count_of(rule.budget, 'call')} at most" for rule in rules))
-
-
-def facts_html(pairs: Sequence[tuple[str, str]]) -> str:
-    """Pairs of name and value as a table."""
-    rows = "".join(f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>' for name, value in pairs)
-    return f'<table class="sl-facts"><tbody>{rows}</tbody></table>'
 
 
 def notes(settings: Settings) -> tuple[str, ...]:
