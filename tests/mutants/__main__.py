@@ -238,7 +238,8 @@ class _Undecorated(libcst.CSTTransformer):
         self, original_node: libcst.FunctionDef, updated_node: libcst.FunctionDef
     ) -> libcst.BaseStatement | libcst.FlattenSentinel[libcst.BaseStatement]:
         around = [each.decorator for each in updated_node.decorators]
-        if not around or (len(around) == 1 and getattr(around[0], "value", "") in NOT_DECORATED):
+        named = [getattr(each, "value", "") for each in around]
+        if not around or "abstractmethod" in named or (len(around) == 1 and named[0] in NOT_DECORATED):
             return updated_node
         name = updated_node.name.value
         plain = next(one for n in count() if (one := f"{name}{PLAIN}{n or ''}") not in self.names)
@@ -246,9 +247,9 @@ class _Undecorated(libcst.CSTTransformer):
         value: libcst.BaseExpression = libcst.Name(plain)
         for decorator in reversed(around):
             value = libcst.Call(decorator, [libcst.Arg(value)])
-        named = libcst.Assign([libcst.AssignTarget(libcst.Name(name))], value)
+        called = libcst.Assign([libcst.AssignTarget(libcst.Name(name))], value)
         function = updated_node.with_changes(name=libcst.Name(plain), decorators=[])
-        return libcst.FlattenSentinel([function, libcst.SimpleStatementLine([named])])
+        return libcst.FlattenSentinel([function, libcst.SimpleStatementLine([called])])
 
 
 def _drops_a_guard_alone(change: str) -> bool:
