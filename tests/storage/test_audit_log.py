@@ -24,7 +24,6 @@ from storage.audit_log import GENESIS, LONGEST_DETAIL, Anchor, ForeignAnchor, an
 from storage.batches import pipelines
 from storage.database import Database
 from storage.review import erasure
-from storage.review.claims import claim_next
 from storage.review.erasure import By, Selection
 from storage.review.ratings import submit_rating
 from storage.schema import audit_events
@@ -38,7 +37,7 @@ from storage.site.recipients import Kind, NewRecipient
 from tests.databases import write
 from tests.receivers import receiving
 from tests.storage.batch_of import LATER, batch, commit_run, decide, run, waiting
-from tests.storage.inbox_cases import ADMIN, ANN, NOW, fill, form, vouch
+from tests.storage.inbox_cases import ADMIN, ANN, NOW, fill, form, take, vouch
 
 
 def log(db: Database, number: int) -> None:
@@ -270,8 +269,7 @@ def lived_in(db: Database) -> None:
     for case_id in (second, third):
         decide(db, case_id, Outcome.UNSAFE)
     decide(db, fourth, Outcome.HUMAN_REVIEW)
-    claim = claim_next(db, ANN.at(LATER))
-    assert claim is not None
+    claim = take(db, ANN, LATER)
     submit_rating(db, ANN.at(LATER), claim.case_id, claim.token, form("unsafe", 5, note="words"), "a" * 32)
     erasure.erase(db, by, Selection(by=By.CASE, value=first), "asked for by letter")
 

@@ -16,11 +16,10 @@ from storage.batches.unscreened import bring_in
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.research.reading_table import readings_by_tier
-from storage.review.claims import claim_next
 from storage.review.ratings import my_rating, submit_rating
 from storage.schema import inbox_entries, ratings
 from tests.storage.batch_of import LATER, NOW, batch, decide, waiting
-from tests.storage.inbox_cases import ANN, SENIOR, form
+from tests.storage.inbox_cases import ANN, SENIOR, form, take
 
 
 def settled(db: Database, reach: Reach, outcome: Outcome = Outcome.UNSAFE, kind: str = "batch") -> str:
@@ -52,8 +51,7 @@ def test_a_stated_imminent_risk_is_reviewed_whatever_the_batch_does(db: Database
     labeled, *_ = waiting(db)
     decide(db, labeled, Outcome.UNSAFE)
     assert db.rows(select(inbox_entries.c.tier)) == [(Tier.P0,)]
-    claim = claim_next(db, ANN.at(LATER))
-    assert claim is not None
+    claim = take(db, ANN, LATER)
     submit_rating(db, ANN.at(LATER), claim.case_id, claim.token, form("unsafe"), new_id(LATER))
     mine = my_rating(db, ANN, claim.case_id)
     assert mine is not None and mine.blind
@@ -72,8 +70,8 @@ def test_what_is_to_be_reviewed_is_hidden_from_lists_at_once_and_counted_as_it_e
 @pytest.mark.parametrize("reader", [ANN, SENIOR], ids=["reviewer", "senior"])
 def test_it_is_read_blind_and_the_tier_shown_is_kept(db: Database, reader: Actor) -> None:
     settled(db, Reach.READ)
-    claim = claim_next(db, reader.at(LATER))
-    assert claim is not None and claim.tier is Tier.P1
+    claim = take(db, reader, LATER)
+    assert claim.tier is Tier.P1
     submit_rating(db, reader.at(LATER), claim.case_id, claim.token, form("unsafe"), new_id(LATER))
     mine = my_rating(db, reader, claim.case_id)
     assert mine is not None and mine.blind
@@ -84,8 +82,7 @@ def test_it_is_read_blind_and_the_tier_shown_is_kept(db: Database, reader: Actor
 
 def test_who_watched_a_single_text_does_not_read_it_blind(db: Database) -> None:
     settled(db, Reach.READ, kind="interactive")  # handed in by the local user
-    claim = claim_next(db, LOCAL_USER.at(LATER))
-    assert claim is not None
+    claim = take(db, LOCAL_USER, LATER)
     submit_rating(db, LOCAL_USER.at(LATER), claim.case_id, claim.token, form("unsafe"), new_id(NOW))
     mine = my_rating(db, LOCAL_USER, claim.case_id)
     assert mine is not None and not mine.blind

@@ -19,12 +19,12 @@ from storage.batches.pending import record_error
 from storage.batches.results import Result, results
 from storage.database import Database
 from storage.research.confusion import confusion
-from storage.review import claims, inbox
+from storage.review import inbox
 from storage.review.ratings import submit_rating
 from storage.schema import adjudications, batches
 from tests.databases import write
 from tests.storage.batch_of import CONFIGURATION, LATER, NOW, batch, commit_run, decide, run, waiting
-from tests.storage.inbox_cases import ANN, BO, RESEARCHER, SENIOR, form, person, register
+from tests.storage.inbox_cases import ANN, BO, RESEARCHER, SENIOR, form, person, register, take
 
 TEXTS = [f"text number {number}" for number in range(5)]
 REVIEWER = Actor(id="rev", name="Rev", roles=frozenset({Role.REVIEWER}))
@@ -101,8 +101,7 @@ def test_a_case_is_shown_to_its_reader_and_to_all_once_it_is_closed(db: Database
     register(db, ANN, BO)
     batch_id = batch(db, TEXTS[:1])
     decide(db, waiting(db)[0], Outcome.HUMAN_REVIEW)
-    claim = claims.claim_next(db, first_reader.at(LATER))
-    assert claim is not None
+    claim = take(db, first_reader, LATER)
     inbox.ask_second_opinion(db, first_reader.at(LATER), claim.case_id, claim.token)
     submit_rating(db, first_reader.at(LATER), claim.case_id, claim.token, form("unsafe", 4), "a" * 32)
     seen = {
@@ -110,8 +109,7 @@ def test_a_case_is_shown_to_its_reader_and_to_all_once_it_is_closed(db: Database
         for who in (first_reader, SENIOR, RESEARCHER)
     }
     assert seen == {"ann": ["human_review"], "sue": [IN_REVIEW], "rae": ["human_review"]}
-    again = claims.claim_next(db, BO.at(LATER))
-    assert again is not None
+    again = take(db, BO, LATER)
     submit_rating(db, BO.at(LATER), again.case_id, again.token, form("unsafe", 4), "b" * 32)
     assert [(one.outcome, one.calls, one.hidden) for one in results(db, SENIOR.at(NOW), batch_id)] == [
         ("human_review", 6, False)

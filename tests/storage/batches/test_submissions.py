@@ -16,13 +16,13 @@ from storage.batches.single_texts import submit
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.review.adjudication import StaleVersion, adjudicate, amend
-from storage.review.claims import NotAvailable, claim_next
+from storage.review.claims import NotAvailable
 from storage.review.inbox import ask_second_opinion
 from storage.review.ratings import submit_rating
 from storage.schema import batches, cases, pending_cases
 from storage.settings_store import SiteSettings, StaleSettings, change
 from tests.storage.batch_of import CONFIGURATION
-from tests.storage.inbox_cases import ADMIN, ANN, NOW, SENIOR, fill, form, register
+from tests.storage.inbox_cases import ADMIN, ANN, NOW, SENIOR, fill, form, register, take
 
 
 def hand_in(db: Database, key: str | None) -> str:
@@ -69,8 +69,7 @@ def test_settings_saved_twice_are_one_version_and_a_colleague_s_are_stale(db: Da
 def test_a_decision_pressed_twice_is_one_version(db: Database) -> None:
     register(db, ANN, SENIOR)
     [case_id] = fill(db)
-    claim = claim_next(db, ANN.at(NOW))
-    assert claim is not None
+    claim = take(db, ANN)
     ask_second_opinion(db, ANN.at(NOW), case_id, claim.token)
     submit_rating(db, ANN.at(NOW), case_id, claim.token, form("unsafe"), new_id(NOW))
     decided = [adjudicate(db, SENIOR.at(NOW), case_id, RatingLabel.UNSAFE, "clear").version for _ in range(2)]

@@ -30,7 +30,7 @@ from storage.settings_store import SiteSettings, change
 from storage.site.processes import beat
 from tests.databases import write
 from tests.storage.batch_of import CONFIGURATION, NOW, batch, commit, commit_run, decide, run, screening, waiting
-from tests.storage.inbox_cases import ADMIN, ANN, BO, SENIOR, form, register
+from tests.storage.inbox_cases import ADMIN, ANN, BO, SENIOR, form, register, take
 
 SOON, LATE = NOW + timedelta(minutes=14), NOW + timedelta(minutes=16)
 PLAIN, STATED = "A plain text of some words.", "I want to die and I have the pills ready tonight."
@@ -244,8 +244,8 @@ def test_what_somebody_holds_stays_and_only_becomes_more_urgent(
     db: Database, outcome: Outcome, tier: int, why: str
 ) -> None:
     [case_id] = brought_in(db)
-    claim = claim_next(db, ANN.at(LATE))
-    assert claim is not None and claim.why == f"not_screened:{NO_WORKER}"
+    claim = take(db, ANN, LATE)
+    assert claim.why == f"not_screened:{NO_WORKER}"
     decide(db, case_id, outcome)
     assert entries(db) == [(tier, why, None)]
     submit_rating(db, ANN.at(LATE), case_id, claim.token, form("unsafe"), new_id(LATE))  # the lease still holds
@@ -272,8 +272,8 @@ def test_a_case_read_as_safe_that_is_then_called_unsafe_is_read_again(db: Databa
 
 
 def _read(db: Database, reader: Actor, label: str) -> None:
-    claim = claim_next(db, reader.at(LATE))
-    assert claim is not None and claim.tier is Tier.P2
+    claim = take(db, reader, LATE)
+    assert claim.tier is Tier.P2
     submit_rating(db, reader.at(LATE), claim.case_id, claim.token, form(label), new_id(LATE))
 
 

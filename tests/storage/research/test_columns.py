@@ -26,12 +26,11 @@ from storage.research.columns import (
 )
 from storage.research.recorded_draws import recorded_batch
 from storage.review.adjudication import amend
-from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
 from storage.review.worklist import request_second_looks
 from storage.schema import cases
 from tests.storage.batch_of import LATER, batch, commit, commit_run, decide, run, screening, waiting
-from tests.storage.inbox_cases import RESEARCHER, form, person
+from tests.storage.inbox_cases import RESEARCHER, form, person, take
 from tests.storage.research.case_by_case import adjudicated_labels, cases_in_review, outcomes_now
 from tests.storage.statements import statements
 
@@ -111,8 +110,7 @@ def test_accepted_labels_are_those_of_the_version_asked_for(db: Database, hour: 
         decide(db, case_id)
     request_second_looks(db, LOCAL_USER.at(LATER), ids)
     for said in ("unsafe", "insufficient_information", "safe"):
-        claim = claim_next(db, LOCAL_USER.at(LATER))
-        assert claim is not None
+        claim = take(db, LOCAL_USER, LATER)
         submit_rating(db, LOCAL_USER.at(LATER), claim.case_id, claim.token, form(said), new_id(LATER))
     amend(db, LOCAL_USER.at(LATER.replace(hour=hour)), ids[0], RatingLabel.SAFE, "read again", 1)
     columns = recorded_columns(db, LOCAL_USER, batch_id)

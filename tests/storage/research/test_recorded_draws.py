@@ -13,11 +13,10 @@ from storage.database import Database
 from storage.identifiers import new_id
 from storage.research.recorded_draws import recorded_batch, recording_state
 from storage.review.adjudication import amend
-from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
 from storage.review.worklist import request_second_looks
 from tests.storage.batch_of import LATER, batch, commit, commit_run, run, screening, waiting
-from tests.storage.inbox_cases import form, person
+from tests.storage.inbox_cases import form, person, take
 from tests.storage.research.case_by_case import adjudicated_labels
 
 
@@ -74,8 +73,8 @@ def test_a_second_look_is_an_ordinary_entry_and_opens_once(db: Database) -> None
     first, again = (request_second_looks(db, LOCAL_USER.at(LATER), [case_id]) for _ in range(2))
     assert (first.opened, first.there_before, first.undecided) == (1, 0, 0)
     assert (again.opened, again.there_before, again.undecided) == (0, 1, 0)
-    claim = claim_next(db, LOCAL_USER.at(LATER))
-    assert claim is not None and claim.case_id == case_id
+    claim = take(db, LOCAL_USER, LATER)
+    assert claim.case_id == case_id
     assert claim.why in ("unsettled", "person_needed")  # the reasons of every audit sample
 
 
@@ -93,8 +92,7 @@ def test_a_pending_case_and_a_reviewer_s_request_are_refused(db: Database) -> No
 def test_labels_are_those_of_the_version_asked_for(db: Database) -> None:
     batch_id, case_id = settle(db)
     request_second_looks(db, LOCAL_USER.at(LATER), [case_id])
-    claim = claim_next(db, LOCAL_USER.at(LATER))
-    assert claim is not None
+    claim = take(db, LOCAL_USER, LATER)
     submit_rating(db, LOCAL_USER.at(LATER), case_id, claim.token, form("unsafe"), new_id(LATER))
     amend(db, LOCAL_USER.at(LATER.replace(hour=23)), case_id, RatingLabel.SAFE, "read again", 1)
     assert adjudicated_labels(db, LOCAL_USER, batch_id, 0) == {}

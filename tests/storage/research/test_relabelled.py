@@ -19,14 +19,27 @@ from storage.database import Database
 from storage.research.case_tags import add_tag
 from storage.research.reading_table import reading_table, switches
 from storage.research.relabelled import DatasetVersion, RelabelledRow, dataset_version, export_relabelled
-from storage.review import claims, inbox
+from storage.review import inbox
 from storage.review.adjudication import amend
 from storage.review.evidence import reveal_evidence
 from storage.review.ratings import revise, submit_rating
 from storage.schema import adjudications, cases, inbox_entries
 from tests.databases import write
 from tests.storage.batch_of import CONFIGURATION, batch, decide, waiting
-from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, person, register
+from tests.storage.inbox_cases import (
+    ADMIN,
+    ANN,
+    BO,
+    MINUTE,
+    NOW,
+    RESEARCHER,
+    SENIOR,
+    fill,
+    form,
+    person,
+    register,
+    take,
+)
 from tests.storage.statements import statements
 
 LATER, KEY = NOW + MINUTE, "a site's key"
@@ -40,15 +53,12 @@ def worked(db: Database) -> list[str]:
     """Case 1 is read by ann and bo, revised and amended; case 2 waits for a second reader; case 3 is unread."""
     register(db, ANN, BO)
     ids = fill(db, [Tier.P1, Tier.P2, Tier.P3])
-    first = claims.claim_next(db, ANN.at(NOW))
-    assert first is not None
+    first = take(db, ANN)
     inbox.ask_second_opinion(db, ANN.at(NOW), first.case_id, first.token)
     submit_rating(db, ANN.at(NOW), ids[0], first.token, form("unsafe", 4, ideation=3, note="private"), "a" * 32)
-    second = claims.claim_next(db, BO.at(NOW))
-    assert second is not None
+    second = take(db, BO)
     submit_rating(db, BO.at(NOW), ids[0], second.token, form("unsafe", 3), "b" * 32)
-    alone = claims.claim_next(db, ANN.at(NOW))
-    assert alone is not None
+    alone = take(db, ANN)
     submit_rating(db, ANN.at(NOW), ids[1], alone.token, form("insufficient_information", 5), "c" * 32)
     reveal_evidence(db, BO.at(NOW), ids[0])
     revise(db, BO.at(LATER), ids[0], form("unsafe", 5), "surer now", "d" * 32)
@@ -100,8 +110,7 @@ def test_the_version_changes_with_the_readings_and_only_then(db: Database) -> No
 
     before = version()
     assert version() == before
-    claim = claims.claim_next(db, BO.at(LATER), tiers=[Tier.P3])
-    assert claim is not None
+    claim = take(db, BO, LATER, tiers=[Tier.P3])
     submit_rating(db, BO.at(LATER), claim.case_id, claim.token, form(), "e" * 32)
     assert version() != before
 
@@ -140,8 +149,7 @@ def test_the_reading_table_holds_blind_first_readings_of_closed_cases(db: Databa
 def test_switches_compare_the_blind_label_with_the_last_one(db: Database) -> None:
     ids = fill(db, [Tier.P2, Tier.P0], outcome="safe")
     for number, who in enumerate((ANN, BO)):
-        claim = claims.claim_next(db, who.at(NOW))
-        assert claim is not None
+        claim = take(db, who)
         if claim.tier is Tier.P0:
             reveal_evidence(db, who.at(NOW), claim.case_id, open_at_once=True)  # not blind: no row
         submit_rating(db, who.at(NOW), claim.case_id, claim.token, form("unsafe", 4), f"{number}" * 32)
@@ -157,8 +165,7 @@ def test_a_reading_whose_reader_saw_nothing_of_the_engine_is_no_switch_and_what_
 ) -> None:
     ids = fill(db, [Tier.P2] * 3, outcome="safe")
     for number in range(3):
-        claim = claims.claim_next(db, ANN.at(NOW))
-        assert claim is not None
+        claim = take(db, ANN)
         submit_rating(db, ANN.at(NOW), claim.case_id, claim.token, form("safe", 5), f"{number}" * 32)
     revise(db, ANN.at(LATER), ids[0], form("safe", 4), "less sure, nothing was shown", "d" * 32)
     revise(db, ANN.at(LATER), ids[1], form("insufficient_information", 5), "before it was shown", "e" * 32)
@@ -250,8 +257,8 @@ def test_a_version_keeps_its_name_whatever_comes_after_it(db: Database) -> None:
     assert came.holds(LATER) and came.name != version(batch_id=other).name
     names = []
     for number, who in enumerate((ANN, BO)):
-        claim = claims.claim_next(db, who.at(NOW + number * MINUTE))
-        assert claim is not None and claim.case_id == ids[number]
+        claim = take(db, who, NOW + number * MINUTE)
+        assert claim.case_id == ids[number]
         by = who.at(NOW + number * MINUTE)
         submit_rating(db, by, claim.case_id, claim.token, form("unsafe", 5), f"{number}" * 32)
         names.append(version().name)
@@ -264,8 +271,8 @@ def test_a_version_keeps_its_name_whatever_comes_after_it(db: Database) -> None:
     amend(db, SENIOR.at(NOW + 2 * MINUTE), ids[0], RatingLabel.SAFE, "looked again", 1)
     assert (version().versions, version(2).name, version(1).name) == ({ids[0]: 2, ids[1]: 1}, two.name, one.name)
     before, (elsewhere,) = version(), fill(db)
-    claim = claims.claim_next(db, ANN.at(LATER))
-    assert claim is not None and claim.case_id == elsewhere
+    claim = take(db, ANN, LATER)
+    assert claim.case_id == elsewhere
     submit_rating(db, ANN.at(LATER), elsewhere, claim.token, form("unsafe", 5), "f" * 32)
     assert version() == before, "what is read in another batch is no reading of this one"
 

@@ -24,7 +24,7 @@ from storage.review.worklist import request_second_looks
 from storage.schema import unblindings
 from tests.databases import write
 from tests.storage.batch_of import CONFIGURATION, LATER, batch, commit, commit_run, run, screening, waiting
-from tests.storage.inbox_cases import ANN, BO, SENIOR, form, person, register
+from tests.storage.inbox_cases import ANN, BO, SENIOR, form, person, register, take
 
 VERSION = CONFIGURATION.version
 
@@ -177,8 +177,7 @@ def test_a_flagged_text_that_no_coin_chose_is_lost_where_it_is_erased_unread(db:
 
 
 def _read(db: Database, reader: Actor, label: str) -> None:
-    claim = claim_next(db, reader.at(LATER))
-    assert claim is not None
+    claim = take(db, reader, LATER)
     submit_rating(db, reader.at(LATER), claim.case_id, claim.token, form(label), new_id(LATER))
 
 

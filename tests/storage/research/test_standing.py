@@ -7,12 +7,11 @@ from storage.database import Database
 from storage.identifiers import new_id
 from storage.research.standing import batch_now, configuration_now
 from storage.review.adjudication import amend
-from storage.review.claims import claim_next
 from storage.review.erasure import By, Selection, erase
 from storage.review.ratings import submit_rating
 from storage.review.worklist import request_second_looks
 from tests.storage.batch_of import CONFIGURATION, LATER, NOW, batch, decide, waiting
-from tests.storage.inbox_cases import ANN, form, register
+from tests.storage.inbox_cases import ANN, form, register, take
 
 
 def test_it_changes_with_every_fact_that_a_figure_follows_from_and_with_nothing_else(db: Database) -> None:
@@ -35,8 +34,8 @@ def test_it_changes_with_every_fact_that_a_figure_follows_from_and_with_nothing_
     assert changed() == (True, True)
     decide(db, second, Outcome.HUMAN_REVIEW)
     assert changed() == (True, True)
-    claim = claim_next(db, ANN.at(LATER))
-    assert claim is not None and changed() == (False, False)
+    claim = take(db, ANN, LATER)
+    assert changed() == (False, False)
     submit_rating(db, ANN.at(LATER), claim.case_id, claim.token, form("unsafe"), new_id(LATER))
     assert changed() == (True, True)
     amend(db, LOCAL_USER.at(NOW), claim.case_id, RatingLabel.SAFE, "looked again, by a clock that was set back", 1)

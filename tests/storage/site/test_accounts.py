@@ -16,7 +16,7 @@ from storage.settings_store import SiteSettings, change
 from storage.site import accounts
 from storage.site.accounts import Ended, LastAdmin, SessionEnded, SignIn
 from storage.site.audit_check import verify
-from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, fill, form, person, read, register
+from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, fill, form, person, read, register, take
 
 SETTINGS = SiteSettings()
 IDLE, OLD = timedelta(minutes=SETTINGS.idle_minutes), timedelta(minutes=SETTINGS.absolute_minutes)
@@ -125,16 +125,15 @@ def test_what_somebody_set_aside_is_free_once_they_sign_out_and_not_what_a_colle
     register(db, ANN, BO)
     ann = inbox.enter(db, sign_in(), NOW)
     fill(db, [Tier.P0, Tier.P0])
-    kept = claims.claim_next(db, ann.at(NOW))
-    assert kept is not None
+    kept = take(db, ann)
     inbox.hold(db, ann.at(NOW), kept.case_id, kept.token, "asking the ward")
-    given = claims.claim_next(db, ann.at(NOW))
-    assert given is not None and given.case_id != kept.case_id
+    given = take(db, ann)
+    assert given.case_id != kept.case_id
     inbox.hand_over(db, ann.at(NOW), given.case_id, given.token, "bo", "yours")
     assert claims.claim_next(db, CY.at(NOW)) is None
     inbox.sign_out(db, sign_in(), NOW)
-    taken = claims.claim_next(db, CY.at(NOW))
-    assert taken is not None and taken.case_id == kept.case_id
+    taken = take(db, CY)
+    assert taken.case_id == kept.case_id
     assert claims.claim_next(db, CY.at(NOW)) is None, "the other is BO's for a while"
 
 
@@ -153,8 +152,7 @@ def test_what_a_colleague_gave_somebody_is_free_once_they_may_not_take_it(
 ) -> None:
     register(db, ANN, BO, ADMIN)
     fill(db, [Tier.P0])
-    given = claims.claim_next(db, ANN.at(NOW))
-    assert given is not None
+    given = take(db, ANN)
     inbox.hand_over(db, ANN.at(NOW), given.case_id, given.token, "bo", "yours")
     inbox.set_roles(db, ADMIN.at(NOW), "bo", frozenset(roles))
     assert (claims.claim_next(db, CY.at(NOW)) is not None) is free
@@ -165,8 +163,7 @@ def test_who_is_switched_off_gives_back_at_once_what_they_hold_and_what_was_kept
     register(db, ANN, BO, ADMIN)
     fill(db, [Tier.P0, Tier.P0])
     assert claims.claim_next(db, BO.at(NOW)) is not None
-    given = claims.claim_next(db, ANN.at(NOW))
-    assert given is not None
+    given = take(db, ANN)
     inbox.hand_over(db, ANN.at(NOW), given.case_id, given.token, "bo", "yours")
     inbox.set_active(db, ADMIN.at(NOW), "bo", False)
     assert [claims.claim_next(db, CY.at(NOW)) is not None for _ in range(2)] == [True, True]
@@ -176,8 +173,7 @@ def test_what_somebody_set_aside_is_free_once_an_administrator_ends_their_sessio
     register(db, ANN, BO, ADMIN)
     ann = inbox.enter(db, sign_in(), NOW)
     fill(db, [Tier.P0, Tier.P0])
-    kept = claims.claim_next(db, ann.at(NOW))
-    assert kept is not None
+    kept = take(db, ann)
     inbox.hold(db, ann.at(NOW), kept.case_id, kept.token, "asking the ward")
     assert claims.claim_next(db, ann.at(NOW)) is not None
     assert inbox.revoke(db, ADMIN.at(NOW), "ann") == 1
@@ -209,8 +205,8 @@ def test_an_old_page_takes_no_case_from_a_reader_who_is_signed_in_elsewhere(db: 
     inbox.enter(db, office, NOW)
     ann = inbox.enter(db, ward, later)
     fill(db, [Tier.P0])
-    held = claims.claim_next(db, ann.at(later))
-    assert held is not None and refused(db, office, later + MINUTE) is Ended.IDLE
+    held = take(db, ann, later)
+    assert refused(db, office, later + MINUTE) is Ended.IDLE
     assert claims.my_claims(db, ann.at(later + MINUTE)) == (held,)
     accounts.set_active(db, ADMIN.at(later), "ann", False)
     assert refused(db, office, later + MINUTE) is Ended.INACTIVE
