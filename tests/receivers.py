@@ -46,7 +46,7 @@ def receiving() -> Iterator[Receiver]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     kept.address = f"http://127.0.0.1:{server.server_port}/hook"
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     yield kept
     server.shutdown()
     server.server_close()
