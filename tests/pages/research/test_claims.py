@@ -100,13 +100,6 @@ def test_what_was_audited_below_a_plan_that_is_raised_later_is_said_and_no_lost_
     assert claims_today.missed_words(found)[2].endswith("6 read or lost")
 
 
-def test_a_text_that_waits_for_a_second_reading_counts_as_missed_in_the_bound() -> None:
-    fine, again = reading(Outcome.SAFE, Label.SAFE), reading(Outcome.SAFE, Label.UNSAFE)
-    found = verify(sample(*[fine] * 9, replace(again, case=replace(again.case, disputed=True))), NO_MIX, PLAN)
-    assert "after 10 readings" in missed_words(found)
-    assert "of 10 labeled safe; in the bound 1 that wait for a second review count" in missed_words(found)
-
-
 def test_a_bound_for_one_look_is_told_on_its_day_alone() -> None:
     readings = [reading(Outcome.SAFE, Label.SAFE)] * 60
     assert one_look_words(verify(sample(*readings), NO_MIX, PLAN), AT).startswith("No day was fixed")
@@ -119,13 +112,6 @@ def test_a_bound_for_one_look_is_told_on_its_day_alone() -> None:
         assert one_look_words(dated, AT + timedelta(days=days)).startswith(
             "The bound for one look was told on 2026-11-20"
         )
-
-
-def test_a_day_that_had_come_when_it_was_fixed_has_no_bound_for_one_look() -> None:
-    readings = [reading(Outcome.SAFE, Label.SAFE)] * 60
-    for since in (AT, AT + timedelta(days=2)):
-        found = verify(sample(*readings), NO_MIX, replace(PLAN, report_on=AT.date(), since=since))
-        assert one_look_words(found, AT).startswith("No bound at one look is told: its day, 2026-11-20, had come")
 
 
 def test_a_bound_for_one_look_is_called_exact_only_where_texts_are_one_random_sample() -> None:

@@ -15,18 +15,14 @@ from pages.ui.downloads import RELABELLED, export
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER
 from storage.database import Database
-from storage.identifiers import new_id
 from storage.research import relabelled
 from storage.research.relabelled import export_relabelled
-from storage.review.claims import claim_next, my_claims
-from storage.review.ratings import submit_rating
+from storage.review.claims import my_claims
 from storage.schema import audit_events, cases, inbox_entries
-from storage.settings_store import SiteSettings, change
 from storage.visibility import choose_hiding
 from tests.databases import write
 from tests.pages.conftest import Opener, choose_rows
-from tests.storage.batch_of import LATER, NOW, batch, commit, commit_run, decide, run, screening, waiting
-from tests.storage.inbox_cases import ADMIN, form
+from tests.storage.batch_of import LATER, batch, commit, commit_run, decide, run, screening, waiting
 
 TEXTS = ["a quiet day", "=cmd", "write to me@example.org", "nothing", "![x](http://outside.example/x.png)"]
 
@@ -44,34 +40,6 @@ def _decided(db: Database, outcomes: Iterable[Outcome], references: str = "SSUU-
 
 def _whole(batch_database: Database) -> str:
     return _decided(batch_database, [Outcome.SAFE, Outcome.UNSAFE, Outcome.SAFE, Outcome.UNSAFE, Outcome.SAFE])
-
-
-def test_without_a_batch_the_page_says_where_to_begin(open_page: Opener) -> None:
-    page = open_page("errors")
-    assert not page.exception and "No file uploaded yet" in page.info[0].value
-
-
-def test_a_batch_without_reference_labels_has_nothing_to_compare(open_page: Opener, page_database: Database) -> None:
-    batch(page_database, TEXTS)
-    page = open_page("errors")
-    assert not page.exception and "No text of this upload has an original label" in page.info[0].value
-    assert len(page.info) == 1, "there is no matrix whose cell could be chosen"
-
-
-def test_where_only_clinicians_gave_labels_the_page_says_where_they_count(
-    open_page: Opener, page_database: Database
-) -> None:
-    change(page_database, ADMIN.at(NOW), SiteSettings(second_reading_rate=0.0), 0)
-    _decided(page_database, [Outcome.HUMAN_REVIEW], references="-----")
-    claim = claim_next(page_database, LOCAL_USER.at(LATER))
-    assert claim is not None
-    submit_rating(page_database, LOCAL_USER.at(LATER), claim.case_id, claim.token, form("safe"), new_id(LATER))
-    page = open_page("errors")
-    assert page.info[0].value == (
-        "The file has no original label. 1 text has a final label from reviewers: choose Final labels."
-    )
-    page.selectbox(key="labels").set_value("adjudicated").run()
-    assert not page.exception and "1 of 1" in _shown(page)  # to clinicians
 
 
 def test_a_batch_that_has_not_begun_says_not_yet_and_never_zero(open_page: Opener, page_database: Database) -> None:
@@ -130,18 +98,6 @@ def test_cases_in_review_are_counted_and_listed_and_hidden_from_the_list_by_the_
     assert page.toggle(key="hide_in_review").value is False
 
 
-def test_the_source_of_both_kinds_of_labels_is_said(open_page: Opener, page_database: Database) -> None:
-    _whole(page_database)
-    (said,) = [line.value for line in open_page("errors").text if "labels" in line.value]
-    assert said == ("Original labels: source not stated. Final labels: the reviewers' where there are any.")
-
-
-def test_a_filter_narrows_the_cell(open_page: Opener, page_database: Database) -> None:
-    page = open_page("errors", batch=_whole(page_database), cell="unsafe.safe")
-    page.selectbox(key="filter_gap").set_value("0.5 or less").run()
-    assert any(caption.value.startswith("0 cases") for caption in page.caption)
-
-
 def _thirty_missed(db: Database) -> str:
     """A cell of two pages; agents were in two minds about three of its cases."""
     batch_id = batch(db, [f"text {number}" for number in range(30)], references="U" * 30)
@@ -157,13 +113,6 @@ def test_a_filter_chosen_on_the_second_page_lists_its_cases(open_page: Opener, p
     assert list(page.dataframe[1].value["Row"]) == [26, 27, 28, 29, 30]
     page.selectbox(key="filter_gap").set_value("0.8 or less").run()
     assert list(page.dataframe[1].value["Row"]) == [1, 11, 21]
-
-
-def test_another_filter_begins_on_its_first_page(open_page: Opener, page_database: Database) -> None:
-    page = open_page("errors", batch=_thirty_missed(page_database), cell="unsafe.safe")
-    page = page.pagination[0].set_value(2).run()
-    page.selectbox(key="filter_source").set_value("file").run()
-    assert list(page.dataframe[1].value["Row"]) == list(range(1, 26))
 
 
 def test_a_page_that_is_gone_gives_way_to_the_first(open_page: Opener, page_database: Database) -> None:

@@ -14,7 +14,6 @@ from commands.__main__ import main
 from jobs import evaluating
 from jobs.evaluating import Ask, experiment
 from pages.research.evaluation_view import Load, results_frame, sweep_counts, table_of, what_if_figures
-from pages.ui.downloads import as_data_card
 from screening.evaluation.conditions import Condition, WhatIf, budget_conditions
 from screening.evaluation.draw_file import read_draws
 from screening.evaluation.experiments import run_conditions
@@ -26,21 +25,19 @@ from screening.pipeline.draws import ScreenedText
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Forbidden
 from screening.review.reach import Reach
-from storage.batches.batches import cancel
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.research.columns import guards_in
 from storage.research.confusion import confusion
 from storage.research.recorded_draws import recorded_batch, recording_state
-from storage.research.relabelled import export_relabelled
 from storage.research.standing import batch_now
 from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
-from storage.schema import cases, inbox_entries, node_runs, screenings
+from storage.schema import cases, node_runs, screenings
 from tests.databases import write
 from tests.pages.conftest import Opener, restart
 from tests.pages.researched import sample_rows, screened
-from tests.storage.batch_of import LATER, batch, decide, waiting
+from tests.storage.batch_of import batch, decide, waiting
 from tests.storage.inbox_cases import RESEARCHER, form
 
 TURNED = "s901,Does anyone have notes from \u202eTuesday's biology lecture?,,safe,school\n".encode()
@@ -144,17 +141,6 @@ def _read(db: Database, most: int) -> None:
         submit_rating(db, LOCAL_USER.at(now), claim.case_id, claim.token, form(label), new_id(now))
 
 
-def test_errors_and_evaluation_agree_while_cases_are_open_and_read(page_database: Database) -> None:
-    batch_id = screened(page_database, sample_rows(every=2))
-    _read(page_database, 6)
-    own = evaluating.evaluate_batch(page_database, asked(page_database, batch_id)).results[-1]
-    counted = {(str(key[0]), str(key[1])): cases for key, cases in own.metrics.confusion.items() if cases}
-    assert counted == confusion(page_database, RESEARCHER, batch_id)
-    closed = inbox_entries.c.closed_at.is_not(None)
-    some = [page_database.value(select(func.count()).where(each)) for each in (closed, ~closed)]
-    assert min(some) > 0
-
-
 def test_errors_and_evaluation_count_the_same_cases(page_database: Database) -> None:
     """One text turns its own direction round, which forbids safe; the rules alone would call it that."""
     batch_id = screened(page_database, sample_rows(every=2) + TURNED)
@@ -213,19 +199,6 @@ def test_confirming_safe_never_makes_more_texts_safe(page_database: Database, ba
     assert 0 < safe(True) <= safe(False)
 
 
-def test_what_a_cancelled_batch_never_screened_is_not_said_to_be_pending(
-    open_page: Opener, page_database: Database
-) -> None:
-    batch_id = batch(page_database, ["one", "two"], references="SU")
-    decide(page_database, waiting(page_database)[0])
-    assert [info.value for info in open_page("evaluation").info] == ["Still pending: 1 text of this batch."]
-    cancel(page_database, LOCAL_USER.at(LATER), batch_id)
-    said = "Not screened before the batch was cancelled: 1 text of this batch."
-    assert [info.value for info in open_page("evaluation").info] == [said]
-    rows = export_relabelled(page_database, RESEARCHER.at(LATER), batch_id, "key")
-    assert "- 1 not screened\n" in "".join(as_data_card(rows))
-
-
 def test_the_page_shows_the_table_and_replays_a_what_if(open_page: Opener, batch_id: str) -> None:
     app = open_page("evaluation")
     assert not app.exception, app.exception
@@ -272,16 +245,6 @@ def test_what_the_batch_did_is_compared_and_the_same_while_its_cases_are_reviewe
         assert all(each.delta.startswith("your run ") for each in app.metric)
         if tab == "Compare":
             assert evaluating.OWN in app.selectbox(key="compare_other").options
-
-
-def test_without_a_batch_or_labels_the_page_says_so(open_page: Opener, page_database: Database) -> None:
-    app = open_page("evaluation")
-    assert "No batch yet" in app.info[0].value
-    screened(page_database, sample_rows(every=30, labelled=False), name="unlabelled.csv")
-    app = open_page("evaluation")
-    assert not app.exception
-    assert "no original labels" in app.info[0].value
-    assert not app.caption, "nothing is said of draws that no condition needs"
 
 
 def test_what_every_condition_missed_is_listed_and_read(open_page: Opener, page_database: Database) -> None:

@@ -13,7 +13,7 @@ from jobs.evaluating import Ask
 from jobs.label_noise import controls, count_relabelled, measure_corrected, order_labels, rank_labels
 from pages.ui.downloads import RELABELLED, as_data_card, export
 from screening.evaluation.label_errors import Ranking
-from screening.labels import Label, Outcome
+from screening.labels import Label
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.rating_form import RatingLabel
 from storage.database import Database
@@ -25,14 +25,14 @@ from storage.research.standing import batch_now
 from storage.review.adjudication import amend
 from storage.review.claims import claim
 from storage.review.erasure import By, Selection, erase
-from storage.review.ratings import submit_rating, take_back
+from storage.review.ratings import submit_rating
 from storage.review.worklist import request_second_looks
 from storage.schema import inbox_entries, ratings, unblindings
 from storage.visibility import choose_hiding
 from tests.databases import write
 from tests.pages.conftest import Opener
 from tests.pages.researched import SAMPLE, sample_rows, screened
-from tests.storage.batch_of import NOW, batch, commit, commit_run, run, screening, waiting
+from tests.storage.batch_of import NOW
 from tests.storage.inbox_cases import form, register
 from tests.storage.research.case_by_case import cases_in_review
 
@@ -127,23 +127,6 @@ def test_what_is_sent_is_kept_as_picked_or_drawn_and_reviews_of_it_are_weighted_
     assert not app.exception and len(app.dataframe[0].value) == len(found.rates["fnr"]) == 15
 
 
-def test_who_has_seen_the_list_is_not_blind_any_more(page_database: Database) -> None:
-    batch = recorded_batch(page_database, LOCAL_USER, screened(page_database, sample_rows(every=10), audit_rate=0.0))
-    case_id = rank_labels(page_database, asked(page_database, batch.batch_id), Ranking.EVIDENCE).first[0].case_id
-    now = datetime.now(UTC)
-    request_second_looks(page_database, LOCAL_USER.at(now), [case_id], shown=[case_id])
-    assert case_id in cases_in_review(page_database, batch.batch_id)
-    held = claim(page_database, LOCAL_USER.at(now), case_id)
-    submit_rating(page_database, LOCAL_USER.at(now), case_id, held.token, form("safe"), new_id(now))
-    (row,) = [
-        row
-        for row in export_relabelled(page_database, LOCAL_USER.at(now), batch.batch_id, "key")
-        if row.case_id == case_id
-    ]
-    assert [reading.blind for reading in row.ratings] == [False]
-    assert Label(row.final_label or "") is Label.SAFE
-
-
 def test_the_page_ranks_sends_and_lists_no_case_that_waits(open_page: Opener, page_database: Database) -> None:
     batch_id = screened(page_database, sample_rows(every=4), audit_rate=0.0)
     app = open_page("label_noise")
@@ -161,18 +144,6 @@ def test_the_page_ranks_sends_and_lists_no_case_that_waits(open_page: Opener, pa
     app.session_state["labels_tab"] = "Corrected data set"
     app.run()
     assert app.info and "not yet" in str(app.dataframe[0].value), "nothing was reviewed yet"
-
-
-def test_a_text_that_is_still_pending_is_not_said_to_have_been_sent(open_page: Opener, page_database: Database) -> None:
-    batch(page_database, ["one", "two"], references="SS")
-    decided, pending = waiting(page_database)
-    for case_id in (decided, pending):  # the second stopped between two agents
-        commit_run(page_database, case_id, 0, run("UUUUUU", Label.UNSAFE))
-    commit(page_database, decided, screening(Outcome.UNSAFE, run("UUUUUU", Label.UNSAFE)))
-    page = open_page("label_noise")
-    next(button for button in page.button if button.key == "send_labels").click().run()
-    said = "1 case sent to review, controls included. Not sent: 1 not screened to the end."
-    assert page.success[0].value == said
 
 
 def test_the_ledger_and_the_counts_of_a_version_open_their_cases(open_page: Opener, page_database: Database) -> None:
@@ -202,28 +173,6 @@ def test_the_ledger_and_the_counts_of_a_version_open_their_cases(open_page: Open
     app.run()
     assert not app.exception, app.exception
     assert len(app.dataframe[1].value) == 3
-
-
-def test_a_reading_taken_back_and_given_otherwise_changes_the_figures_of_the_page_at_once(
-    open_page: Opener, page_database: Database
-) -> None:
-    register(page_database, READER)
-    batch_id = screened(page_database, sample_rows(every=4), audit_rate=0.0)
-    found = recorded_batch(page_database, LOCAL_USER, batch_id)
-    case_id = next(c for c, item in zip(found.case_ids, found.items, strict=True) if item.reference is Label.UNSAFE)
-    request_second_looks(page_database, LOCAL_USER.at(datetime.now(UTC)), [case_id])
-    rate(page_database, case_id, "safe")
-    app = open_page("label_noise")
-    app.session_state["labels_tab"] = "Corrected data set"
-    app.run()
-    assert any(option.startswith("Label changed 1, ") for option in app.button_group[-1].options)
-    given = page_database.value(select(ratings.c.id))
-    now = datetime.now(UTC)
-    again = take_back(page_database, READER.at(now), case_id, given)
-    submit_rating(page_database, READER.at(now), case_id, again.token, form("unsafe"), new_id(now))
-    app.run()
-    assert not app.exception, app.exception
-    assert app.button_group[-1].options[:2] == ["Final label 1", "Label changed 0, by one reviewer alone 0"]
 
 
 def test_what_was_erased_leaves_the_pages_that_showed_it_at_once(open_page: Opener, page_database: Database) -> None:

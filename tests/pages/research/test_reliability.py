@@ -5,14 +5,13 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sqlalchemy import insert, select, update
+from sqlalchemy import select, update
 from streamlit.testing.v1 import AppTest
 
-from pages.research.claims import beyond_sentence, missed_sequence, plan_sentences, reading_words, verify, verify_now
+from pages.research.claims import beyond_sentence, missed_sequence, reading_words, verify, verify_now
 from pages.research.stard import Study, flow, missed_sentence, report_html
-from pages.ui.labels import OUTCOME_WORDS
 from screening.evaluation.audit import AuditCase, Stratum
-from screening.evaluation.guarantee import Binding, Standing, binding_of
+from screening.evaluation.guarantee import Standing, binding_of
 from screening.evaluation.metrics import Proportion
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER
@@ -31,8 +30,8 @@ from storage.research.reliability import (
 )
 from storage.review.claims import claim_next
 from storage.review.ratings import submit_rating
-from storage.schema import cases, inbox_entries, ratings, screenings, unblindings
-from storage.settings_store import AuditPlan, SiteSettings, change, current
+from storage.schema import cases, inbox_entries, ratings, screenings
+from storage.settings_store import AuditPlan, SiteSettings
 from tests.pages.conftest import Opener, restart
 from tests.pages.researched import sample_rows, screened
 from tests.storage.batch_of import LATER
@@ -86,23 +85,18 @@ def test_nothing_is_claimed_of_specificity_where_not_all_that_is_called_unsafe_i
     assert "not yet: some of these batches only list or count" in report
 
 
-def test_41_truly_unsafe_texts_caught_are_not_yet_a_guarantee_and_59_are() -> None:
-    caught = [reading(Outcome.UNSAFE, Label.UNSAFE)] * 41
-    assert verify(sample(*caught), NO_MIX, PLAN).guarantee.statement == "cannot be guaranteed yet: 41 of 59"
-    assert "at most 5.0% of unsafe texts" in verify(sample(*caught, *caught[:18]), NO_MIX, PLAN).guarantee.statement
-
-
-def test_another_plan_needs_other_numbers() -> None:
-    caught = [reading(Outcome.UNSAFE, Label.UNSAFE)] * 41
-    one = replace(PLAN, allowed_misses=1)
-    assert verify(sample(*caught), NO_MIX, one).guarantee.statement == "cannot be guaranteed yet: 41 of 93"
-    loose = replace(PLAN, at_most=0.1, confidence=0.9)  # 0.9 ** 22 = 0.098
-    shown = verify(sample(*caught[:22]), NO_MIX, loose)
-    assert shown.guarantee.statement == (
-        "at most 10.0% of unsafe texts are called safe, at 90% confidence (0 missed in 22)"
-    )
-    assert verify(sample(*caught[:21]), NO_MIX, loose).guarantee.standing is Standing.NOT_YET
-    assert plan_sentences(loose)[0].endswith("it needs 22 blinded reviews of truly unsafe texts with no miss.")
+@pytest.mark.parametrize(
+    ("at_most", "confidence", "allowed", "needed"),
+    [(0.05, 0.95, 0, 59), (0.05, 0.95, 1, 93), (0.1, 0.9, 0, 22)],  # 0.9 ** 22 = 0.098
+)
+def test_a_plan_guarantees_from_its_number_of_truly_unsafe_texts_on_and_not_one_earlier(
+    at_most: float, confidence: float, allowed: int, needed: int
+) -> None:
+    plan = AuditPlan(at_most=at_most, confidence=confidence, allowed_misses=allowed)
+    caught = [reading(Outcome.UNSAFE, Label.UNSAFE)] * needed
+    short, enough = (verify(sample(*some), NO_MIX, plan).guarantee for some in (caught[1:], caught))
+    assert short.statement == f"cannot be guaranteed yet: {needed - 1} of {needed}"
+    assert enough.standing is Standing.GUARANTEED and f"at most {at_most:.1%} of unsafe texts" in enough.statement
 
 
 def test_what_was_settled_before_the_plan_was_changed_is_no_evidence_for_it() -> None:
@@ -122,23 +116,6 @@ def test_what_was_settled_before_the_plan_was_changed_is_no_evidence_for_it() ->
     report = report_html(again, binding_of(BODY, FORM_VERSION), AT, STUDY)
     assert "Last changed on 2026-11-20 12:00 UTC (3 times in all)" in report and "is no guarantee" in report
     assert "Left out, settled before the change: 93 reviews of unsafe texts, 1 missed." in report
-
-
-def test_any_change_of_model_prompts_rule_or_form_makes_it_stale() -> None:
-    guarantee = verify(sample(), NO_MIX, PLAN).guarantee
-    assert not guarantee.stale(binding_of(BODY, FORM_VERSION))
-    changes = (
-        {**BODY, "sampler": {**BODY["sampler"], "model": "m-2"}},
-        {**BODY, "sampler": {**BODY["sampler"], "prompts": "abd"}},
-        {**BODY, "pipeline": {"nodes": [{"rule": {"kind": "other"}}]}},
-    )
-    assert all(guarantee.stale(binding_of(body, FORM_VERSION)) for body in changes)
-    assert guarantee.stale(Binding(**{**_fields(binding_of(BODY, FORM_VERSION)), "label_definition": "another form"}))
-
-
-def _fields(binding: Binding) -> dict[str, str]:
-    names = ("model", "prompt_hash", "rule", "label_definition")
-    return {name: getattr(binding, name) for name in names}
 
 
 def test_the_sequence_counts_readings_of_safe_texts_in_the_order_they_were_given() -> None:
@@ -229,19 +206,6 @@ def test_the_page_leads_with_what_is_missed(open_page: Opener, read: int) -> Non
     )
 
 
-def test_a_plan_that_was_changed_is_said_with_its_date(open_page: Opener, read: int, page_database: Database) -> None:
-    said = " ".join(one.value for one in open_page("reliability").caption)
-    assert "at most 5% of unsafe texts labeled safe, at 95% confidence; it needs 59" in said
-    assert "Never changed." in said
-    now = datetime.now(UTC)
-    change(page_database, LOCAL_USER.at(now), SiteSettings(audit_allowed_misses=2), 0)
-    app = open_page("reliability")
-    said = " ".join(one.value for one in app.caption)
-    assert not app.exception and f"Last changed on {now:%Y-%m-%d %H:%M} UTC (once in all)" in said
-    assert "changed after misses were seen is no guarantee" in said
-    assert "cannot be guaranteed yet: 0 of 124" in app.warning[0].value
-
-
 def test_the_page_marks_evidence_about_other_settings_as_stale(
     open_page: Opener, read: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,49 +225,6 @@ def test_the_page_marks_evidence_about_other_settings_as_stale(
     assert "budget 90" in rows["Rule"]["Runs now"] and "budget 90" not in rows["Rule"]["Measured"]
 
 
-def test_the_page_says_what_choosing_and_looking_again_do_to_its_claims(
-    open_page: Opener, page_database: Database
-) -> None:
-    best = "The best of several, chosen by these figures, looks better than it is"
-    screened(page_database, sample_rows(every=10))
-    page = open_page("reliability")
-    assert not any(best in each.value for each in page.caption)
-    settled(page_database, 1, 0.5)
-    page = open_page("reliability")
-    assert any(best in each.value for each in page.caption)
-    found = verify(
-        sample(*[reading(Outcome.SAFE, Label.SAFE)] * 9, reading(Outcome.UNSAFE, Label.UNSAFE)), NO_MIX, PLAN
-    )
-    report = report_html(found, binding_of(BODY, FORM_VERSION), AT, STUDY)
-    assert "100.0%, 95% CI " in report and "each holds at one look" in report
-
-
-def test_each_count_of_readings_opens_its_cases(open_page: Opener, read: int, page_database: Database) -> None:
-    page = open_page("reliability")
-    strata = page.dataframe[1].value.to_dict("records")
-    counts = {
-        option.rsplit(" ", 1)[0]: int(option.rsplit(" ", 1)[1]) for option in page.pills(key="audit_cases").options
-    }
-    for outcome, words in CALLED.items():
-        of_it = [row for row in strata if row["Outcome"] == OUTCOME_WORDS[outcome]]
-        for column, kind in (
-            ("Reviewed", "reviewed"),
-            ("Unsafe", "unsafe"),
-            ("Insufficient information", "insufficient information"),
-        ):
-            assert counts.get(f"{words}, {kind}", 0) == sum(row[column] for row in of_it)
-    assert sum(counts.values()) >= read > 0
-    chosen = next(option for option in page.pills(key="audit_cases").options if option.startswith("Reviewed "))
-    page.pills(key="audit_cases").set_value(chosen).run()
-    assert not page.exception and len(page.dataframe[-1].value) == min(25, int(chosen.rsplit(" ", 1)[1]))
-    with page_database.read() as conn:
-        case_id = conn.execute(select(ratings.c.case_id).join(cases, cases.c.id == ratings.c.case_id)
-                               .where(cases.c.external_id == page.dataframe[-1].value["ID"][0])).scalar()  # fmt: skip
-    page.query_params["case"] = case_id
-    page.run()
-    assert not page.exception and any(button.label == "Next" for button in page.button)
-
-
 def _counts(page: AppTest, key: str) -> dict[str, int]:
     split = (option.rsplit(" ", 1) for option in page.pills(key=key).options)
     return {words: int(number) for words, number in split}
@@ -321,6 +242,9 @@ def test_the_counts_of_the_flow_open_their_cases_and_hide_what_waits(
         words: table[words[0].lower() + words[1:]] for words in CALLED.values()
     }
     assert not any("due" in words for words in counts) and table["review pending"] > 0
+    for words, count in counts.items():
+        page.pills(key="audit_cases").set_value(f"{words} {count}").run()
+        assert _listed(page) == count, words
     assert any("Cases whose review is pending are not listed" in caption.value for caption in page.caption)
     waits = set(page_database.values(select(cases.c.external_id).join(inbox_entries)))
     page.pills(key="audit_cases").set_value(f"Screened {counts['Screened']}").run()
@@ -334,24 +258,6 @@ def _listed(page: AppTest) -> int:
     """How many cases the list says that it has."""
     said = next(caption.value for caption in page.caption if re.match(r"\d+ cases?\.", caption.value))
     return int(said.split()[0])
-
-
-def test_every_count_of_the_audit_lists_as_many_cases_in_review_or_not(
-    open_page: Opener, page_database: Database
-) -> None:
-    screened(page_database, sample_rows(every=4), audit_rate=0.5)
-    page = open_page("reliability")
-    flow_of_it = {row["Cases"]: row["n"] for row in page.dataframe[0].value.to_dict("records")}
-    assert flow_of_it["review pending"] > 0
-    assert flow_of_it["in the quality-check sample (audit)"] == sum(
-        flow_of_it[words[0].lower() + words[1:]] for words in CALLED.values()
-    )
-    for tab, key in (("Quality-check sample", "audit_cases"),):
-        page.session_state["reliability_tab"] = tab
-        page.run()
-        for words, count in _counts(page, key).items():
-            page.pills(key=key).set_value(f"{words} {count}").run()
-            assert not page.exception and _listed(page) == count, words
 
 
 def test_everybody_is_told_the_same_figures(page_database: Database) -> None:
@@ -375,26 +281,6 @@ def test_the_counts_of_drift_open_their_cases(open_page: Opener, page_database: 
     assert not page.exception and len(page.dataframe[-1].value) == 3
     page.button(key="send_cases").click().run()
     assert page.success[0].value.startswith("6 cases sent to review, controls included")
-
-
-def test_without_a_batch_nothing_is_claimed(open_page: Opener) -> None:
-    app = open_page("reliability")
-    assert not app.exception and not app.metric
-    assert "there is no evidence yet" in app.info[0].value
-
-
-def test_a_reading_after_the_reveal_is_left_out_and_counted(page_database: Database) -> None:
-    screened(page_database, sample_rows(every=10), audit_rate=1.0)
-    now = datetime.now(UTC)
-    claim = claim_next(page_database, LOCAL_USER.at(now))
-    assert claim is not None
-    with page_database.write() as conn:
-        row = {"case_id": claim.case_id, "reviewer": LOCAL_USER.id, "before_rating": True, "at": now}
-        conn.execute(insert(unblindings).values(row))
-    submit_rating(page_database, LOCAL_USER.at(now), claim.case_id, claim.token, form("safe"), new_id(now))
-    (measured,) = measured_configurations(page_database, LOCAL_USER)
-    found = audit_sample(page_database, LOCAL_USER, measured.version)
-    assert found.not_blind == 1 and not any(case.read for case, _ in found.case_counts)
 
 
 def test_what_was_read_beyond_the_plan_stands_beside_the_guarantee_and_not_in_it() -> None:
@@ -435,37 +321,29 @@ def test_the_report_has_every_item_that_applies_and_says_what_the_site_left_open
     found = verify(sample(reading(Outcome.SAFE, Label.SAFE, minute=60), read_late), NO_MIX, PLAN)
     told = SiteSettings(study_funding="a <b>foundation</b>", study_registration="DRKS0")
     html = report_html(found, binding_of(BODY, FORM_VERSION), AT, Study(site=told, severities={4: 1, None: 2}))
-    for item in (
+    for item in [
+        "10b",
         "12b",
         "13a",
         "15",
         "17",
         "18",
+        "19",
+        "20",
         "21a",
         "21b",
         "22",
+        "23",
+        "24",
+        "25",
         "28",
         "29",
         "30",
-        "25",
-        "20",
-        "10b",
-        "19",
-        "23",
-        "24",
-    ):
+    ]:
         assert re.search(rf"STARD [^)]*\b{item}\b|STARD 28 to 30", html), item
     assert "median 2.0, from 1.0 to 3.0, over 2 reviews" in html and "59 blinded reviews" in html
     assert "a &lt;b&gt;foundation" in html and "DRKS0" in html and html.count("not stated by this site") == 3
     assert "<th>ideation not stated</th><td>2</td>" in html and "<th>ideation level 4 of 5</th><td>1</td>" in html
-
-
-def test_an_administrator_is_asked_once_for_what_no_table_holds(open_page: Opener, page_database: Database) -> None:
-    page = open_page("settings")
-    page.text_area(key="study_funding_v0").set_value("the university")
-    page.button(key="study_save").click().run()
-    assert not page.exception and current(page_database).settings.study_funding == "the university"
-    assert open_page("settings").text_area(key="study_funding_v1").value == "the university"
 
 
 def test_severity_is_that_of_audited_texts_read_as_unsafe(page_database: Database) -> None:

@@ -17,7 +17,7 @@ from screening.text.received import receive
 from storage.batches.batches import progress
 from storage.batches.intake import add_rows
 from storage.database import Database
-from storage.research.case_tags import add_tag, remarks, tag_counts
+from storage.research.case_tags import remarks
 from storage.research.cells import cell_page
 from storage.research.listed import Cell
 from storage.visibility import choose_hiding
@@ -123,15 +123,6 @@ def test_a_case_is_read_with_the_next_and_the_one_before(open_page: Opener, page
     assert "case" not in page.query_params
 
 
-def test_cases_are_tagged_from_the_reader(open_page: Opener, page_database: Database) -> None:
-    batch_id = decided(page_database)
-    listed = cell_page(page_database, LOCAL_USER.at(NOW), Cell(batch_id=batch_id, outcome="safe")).ids
-    add_tag(page_database, LOCAL_USER.at(NOW), listed[0], "lyrics")
-    page = open_page("results", batch=batch_id, outcome="safe", case=listed[1])
-    page.button(key=f"tag_{listed[1]}_1").click().run()
-    assert tag_counts(page_database, LOCAL_USER, batch_id) == {"lyrics": 2}
-
-
 def test_a_remark_is_kept_with_its_case(open_page: Opener, page_database: Database) -> None:
     batch_id = decided(page_database)
     (one, *_) = cell_page(page_database, LOCAL_USER.at(NOW), Cell(batch_id=batch_id, outcome="safe")).ids
@@ -156,13 +147,6 @@ def test_what_is_hidden_shows_its_text_and_nothing_else(open_page: Opener, page_
     assert not [button for button in page.button if str(button.key).startswith("tag_")]
 
 
-def test_what_is_not_told_of_a_case_is_an_empty_cell(open_page: Opener, page_database: Database) -> None:
-    """Without words for it the browser writes None."""
-    page = open_page("results", batch=decided(page_database))
-    assert page.dataframe[0].value["Margin"].isna().any() and page.dataframe[0].proto.placeholder == ""
-    assert page.dataframe[0].proto.HasField("placeholder")
-
-
 def test_a_count_of_the_errors_page_opens_its_cases(open_page: Opener, page_database: Database) -> None:
     batch_id = decided(page_database)
     table = open_page("errors", batch=batch_id).table[0].value.to_string()
@@ -171,12 +155,6 @@ def test_a_count_of_the_errors_page_opens_its_cases(open_page: Opener, page_data
     for link in links:
         asked = {name: values[0] for name, values in parse_qs(urlparse(link).query).items()}
         assert ids(open_page("results", **asked)) == ["p2", "p3"]
-
-
-def test_the_list_is_sorted_by_what_the_file_says(page_database: Database) -> None:
-    batch_id = decided(page_database)
-    by_id = cell_page(page_database, LOCAL_USER.at(NOW), Cell(batch_id=batch_id, sort="id", descending=True))
-    assert [case.external_id for case in by_id.cases] == ["p5", "p4", "p3", "p2", "p1"]
 
 
 def test_the_reader_shows_a_conversation_as_a_thread_with_its_judged_turn(

@@ -62,12 +62,6 @@ def test_what_a_person_has_read_is_counted_from_the_midnight_that_is_named(db: D
     assert snapshot(db, ANN.at(elsewhere), View())["done"] == 1
 
 
-def test_what_is_in_other_hands_is_not_urgent_for_me(db: Database) -> None:
-    fill(db, [Tier.P0, Tier.P1])
-    claims.claim_next(db, ANN.at(NOW))
-    assert snapshot(db, BO.at(NOW), View())["urgent"] == snapshot(db, ANN.at(NOW), View())["urgent"] == 1
-
-
 def test_a_new_p0_case_moves_the_mark_on_and_nothing_else_does(db: Database) -> None:
     fill(db, [Tier.P1])
     assert snapshot(db, ANN.at(NOW), View())["newest"] is None
@@ -236,23 +230,6 @@ def test_a_closed_tab_gives_its_case_back_and_a_page_that_lies_open_keeps_it(
     assert (released.actor, released.subject) == (ANN.id, case_id)
     told = [note.note for note in notes(page_database, BO.at(context.now()), case_id, taken.token)]
     assert told == [NOTE]
-
-
-def test_a_page_of_somebody_else_that_names_the_case_does_not_keep_it_from_going_back(
-    page_database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It lies open with "somebody else has this case now"."""
-    register(page_database, ANN, BO)
-    now = context.now()
-    (case_id,) = fill(page_database, [Tier.P0], entered_at=[now])
-    of_ann, of_bo = (seats().take(OpenInbox(browser="", who=lambda who=who: who)) for who in (ANN, BO))  # type: ignore[misc]
-    assert claims.claim_next(page_database, ANN.at(now)) is not None
-    for address in (of_ann, of_bo):
-        _ask(address, case=case_id)
-    _later(monkeypatch, GONE_AFTER * 3 / 4)
-    assert _ask(of_bo, case=case_id)["urgent"] == 0
-    _later(monkeypatch, GONE_AFTER / 2)
-    assert _ask(of_bo, case=case_id)["urgent"] == 1
 
 
 def test_a_case_that_its_reader_left_or_took_elsewhere_is_let_alone(page_database: Database) -> None:
