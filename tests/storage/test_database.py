@@ -17,10 +17,8 @@ from screening.review.actors import Actor, Role
 from storage.batches.configurations import load_configuration, save_configuration
 from storage.database import Database, insert_once, is_lost_connection
 from storage.schema import rejected_rows, settings_versions
-from storage.settings_store import SiteSettings, change, current
 from tests.databases import write
 from tests.storage.batch_of import CONFIGURATION, LATER, NOW
-from tests.storage.statements import statements
 
 ADMIN = Actor(id="admin", name="Admin", roles=frozenset({Role.ADMIN}))
 T = TypeVar("T")
@@ -102,17 +100,6 @@ def test_a_statement_that_fails_ends_the_moment(db: Database) -> None:
             conn.execute(text("SELECT nothing FROM nowhere"))
         assert _count(db) == 0
     assert _lent(db) == 0
-
-
-def test_the_settings_are_asked_for_once_a_moment(db: Database) -> None:
-    with db.one_snapshot(), statements() as sent:
-        before = [current(db).version, current(db).version]
-        change(db, ADMIN.at(NOW), SiteSettings(lease_minutes=7), based_on=0)
-        after = [current(db), current(db)]
-    assert before == [0, 0]
-    assert [(each.version, each.settings.lease_minutes) for each in after] == [(1, 7)] * 2
-    asked = [one for one, _ in sent if one.startswith("SELECT settings_versions")]
-    assert len(asked) == 3  # before, in the transaction of the change, and after
 
 
 def _add(db: Database) -> None:

@@ -11,8 +11,8 @@ from screening.datasets.rows import NewCase, RejectedRow
 from screening.review.actors import LOCAL_USER, SYSTEM, Actor, Role
 from screening.review.policy import Forbidden
 from screening.text.received import receive
-from storage.batches.batch_state import BatchState, UnknownBatch
-from storage.batches.batches import batch_state, cancel, progress
+from storage.batches.batch_state import UnknownBatch
+from storage.batches.batches import progress
 from storage.batches.intake import Intake, IntakeClosed, add_rows, close_intake, last_row, read_rejected, takes_rows
 from storage.database import Database
 from storage.schema import audit_events, cases
@@ -123,23 +123,6 @@ def test_rows_out_of_order_are_refused(db: Database) -> None:
     with pytest.raises(ValueError, match="row 2 comes after row 2"):
         add_rows(db, batch_id, [_case(2), _case(2)], NOW)
     assert progress(db, batch_id).rows_in == 0
-
-
-def test_a_closed_or_cancelled_batch_takes_no_more(db: Database) -> None:
-    closed, cancelled = batch(db), batch(db, closed=False)
-    cancel(db, LOCAL_USER.at(NOW), cancelled)
-    for batch_id in (closed, cancelled):
-        assert not takes_rows(db, batch_id)
-        with pytest.raises(IntakeClosed):
-            add_rows(db, batch_id, [_case(1)], NOW)
-
-
-def test_closing_twice_is_closing_once(db: Database) -> None:
-    batch_id = batch(db, ["one text"], closed=False)
-    assert batch_state(db, batch_id) is BatchState.TAKING_IN
-    close_intake(db, LOCAL_USER.at(NOW), batch_id)
-    close_intake(db, SYSTEM.at(LATER), batch_id)
-    assert batch_state(db, batch_id) is BatchState.RUNNING
 
 
 def test_nobody_fills_or_closes_what_is_not_theirs(db: Database) -> None:

@@ -7,13 +7,12 @@ import pytest
 from sqlalchemy import select
 
 from screening.datasets.rows import NewCase
-from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER, SYSTEM, Actor, Role
 from screening.review.policy import Forbidden
 from screening.text.received import receive
 from storage.batches import batches, single_texts
-from storage.batches.batch_state import BatchCancelled, BatchState, Caps
-from storage.batches.batches import batch_state, change_caps, progress, retry_failed
+from storage.batches.batch_state import BatchState
+from storage.batches.batches import batch_state, progress, retry_failed
 from storage.batches.intake import add_rows
 from storage.batches.pending import (
     LONGEST_PUT_OFF,
@@ -24,10 +23,9 @@ from storage.batches.pending import (
     waiting_single_texts,
 )
 from storage.batches.pending import pending_cases as take
-from storage.batches.screenings import batch_standing
 from storage.database import Database
-from storage.schema import audit_events, case_errors, cases, pending_cases, screenings
-from tests.storage.batch_of import LATER, NOW, batch, commit_run, decide, record_start, run, waiting
+from storage.schema import audit_events, case_errors, cases
+from tests.storage.batch_of import LATER, NOW, batch, decide, record_start, waiting
 from tests.storage.statements import plan, statements, values_of
 
 TEXTS = [f"text number {number}" for number in range(6)]
@@ -38,18 +36,6 @@ def _rows(db: Database, case_ids: list[str]) -> list[tuple[str, int]]:
         found = conn.execute(select(cases.c.id, cases.c.batch_id, cases.c.row).where(cases.c.id.in_(case_ids)))
         places = {row.id: (row.batch_id, row.row) for row in found}
     return [places[case_id] for case_id in case_ids]
-
-
-def test_cases_come_in_the_files_order(db: Database) -> None:
-    batch(db, TEXTS)
-    assert [row for _, row in _rows(db, waiting(db))] == [1, 2, 3, 4, 5, 6]
-
-
-def test_a_text_somebody_waits_for_comes_before_every_batch(db: Database) -> None:
-    batch(db, TEXTS)
-    interactive = batch(db, ["one text"], kind="interactive")
-    assert _rows(db, waiting(db, 1)) == [(interactive, 1)]
-    assert len(take(db, 10, interactive=True)) == 1
 
 
 @pytest.mark.parametrize("step", [1, 4])
@@ -140,14 +126,6 @@ def test_why_a_batch_was_paused_is_the_first_fault_and_a_short_word(db: Database
     assert record_start(db, _first_of(db, batch_id)) == 1
 
 
-def test_pending_is_exactly_what_has_no_outcome(db: Database) -> None:
-    batch(db, TEXTS)
-    for number, case_id in enumerate(waiting(db)[::2]):
-        decide(db, case_id, list(Outcome)[number])
-    undecided = select(cases.c.id).outerjoin(screenings).where(screenings.c.case_id.is_(None))
-    assert set(db.values(undecided)) == set(db.values(select(pending_cases.c.case_id)))
-
-
 def test_a_failed_case_waits_for_a_retry_request_and_stays_pending(db: Database) -> None:
     batch_id = batch(db, TEXTS[:2])
     first, second = waiting(db)
@@ -178,32 +156,12 @@ def test_work_is_looked_for_past_all_that_waits_for_a_person(db: Database) -> No
         assert "ix_pending_cases_ready" in found and "ix_pending_cases_failed" not in found, found
 
 
-def test_nothing_of_a_cancelled_batch_is_taken_up_again(db: Database) -> None:
-    batch_id = batch(db, TEXTS[:2])
-    record_error(db, waiting(db)[0], "timeout", "no answer in 30 s", NOW)
-    batches.cancel(db, LOCAL_USER.at(NOW), batch_id)
-    with pytest.raises(BatchCancelled, match="was cancelled"):
-        retry_failed(db, LOCAL_USER.at(LATER), batch_id)
-    assert progress(db, batch_id).failed == 1
-
-
 def test_a_retried_case_comes_after_those_never_tried(db: Database) -> None:
     batch_id = batch(db, TEXTS[:3])
     first, second, third = waiting(db)
     record_error(db, first, "timeout", "", NOW)
     retry_failed(db, LOCAL_USER.at(LATER), batch_id)
     assert waiting(db) == [second, third, first]
-
-
-def test_a_fault_that_is_not_the_cases_pauses_its_batch(db: Database) -> None:
-    batch_id = batch(db, TEXTS)
-    first = waiting(db)[0]
-    record_error(db, first, "bad_key", "the service refused the key", NOW, stops_batch=True)
-    record_error(db, waiting(db)[0] if waiting(db) else first, "bad_key", "again", NOW, stops_batch=True)
-    found = progress(db, batch_id)
-    assert (found.state, found.why, found.failed) == (BatchState.PAUSED, "bad_key", 0)
-    batches.resume(db, LOCAL_USER.at(LATER), batch_id)
-    assert waiting(db)[0] == first
 
 
 def test_a_single_text_says_what_stopped_it_and_can_be_tried_again(db: Database) -> None:
@@ -230,49 +188,8 @@ def test_what_came_in_is_ready_at_once_whatever_the_clock_of_who_took_it_in(db: 
     assert waiting(db) == [case_id]
 
 
-@pytest.mark.parametrize("stop", ["pause", "cancel"])
-def test_a_stopped_batch_gives_out_nothing_and_allows_no_call(db: Database, stop: str) -> None:
-    batch_id, other = batch(db, TEXTS), batch(db, ["another"])
-    case_id = _first_of(db, batch_id)
-    getattr(batches, stop)(db, LOCAL_USER.at(NOW), batch_id)
-    assert {place[0] for place in _rows(db, waiting(db))} == {other}
-    assert not batch_standing(db, batch_id).allows_calls
-    batches.resume(db, LOCAL_USER.at(LATER), batch_id)
-    assert (case_id in waiting(db)) is (stop == "pause"), "a cancelled batch stays cancelled"
-    assert progress(db, batch_id).pending == 6
-
-
 def _first_of(db: Database, batch_id: str) -> str:
     return db.value(select(cases.c.id).where(cases.c.batch_id == batch_id).limit(1))
-
-
-def test_a_cap_on_calls_stops_the_batch_and_a_higher_one_lets_it_go_on(db: Database) -> None:
-    batch_id = batch(db, TEXTS, max_calls=12)
-    for case_id in waiting(db)[:2]:
-        assert batch_standing(db, batch_id).allows_calls
-        decide(db, case_id)
-    found = progress(db, batch_id)
-    assert (found.state, found.why, found.calls) == (BatchState.CAPPED, "max_calls", 12)
-    assert waiting(db) == []
-    change_caps(db, LOCAL_USER.at(LATER), batch_id, Caps(max_calls=100))
-    assert len(waiting(db)) == 4
-
-
-def test_lost_calls_count_towards_both_caps(db: Database) -> None:
-    calls, cost = batch(db, TEXTS, max_calls=10), batch(db, TEXTS, max_cost_usd=0.05)
-    record_error(db, _first_of(db, calls), "timeout", "", NOW, calls=10)
-    case_id = _first_of(db, cost)
-    commit_run(db, case_id, 0, run("EEEEEE", Label.ESCALATE), 0.03)
-    assert batch_standing(db, cost).allows_calls
-    record_error(db, case_id, "timeout", "", NOW, calls=4)  # 0.03 + 4 × 0.03 / 6 = 0.05
-    assert (progress(db, calls).why, progress(db, cost).why) == ("max_calls", "max_cost")
-
-
-def test_a_cost_cap_without_a_known_cost_fails_closed(db: Database) -> None:
-    batch_id = batch(db, TEXTS, max_cost_usd=1_000.0)
-    decide(db, waiting(db)[0], cost_usd=None)
-    found = progress(db, batch_id)
-    assert (found.state, found.why, found.cost_usd) == (BatchState.CAPPED, "cost_unknown", None)
 
 
 def test_a_case_during_which_the_database_went_away_is_taken_up_again_but_not_for_ever(db: Database) -> None:

@@ -116,13 +116,6 @@ def test_a_case_is_shown_to_its_reader_and_to_all_once_it_is_closed(db: Database
     ]
 
 
-def test_the_program_itself_is_given_everything(db: Database) -> None:
-    batch_id = batch(db, TEXTS[:1], audit_rate=1.0)
-    decide(db, waiting(db)[0], Outcome.SAFE)
-    (found,) = results(db, SYSTEM.at(NOW), batch_id)
-    assert (found.outcome, found.node, found.calls, found.hidden) == ("safe", "worker", 6, False)
-
-
 def test_progress_accounts_for_every_row(db: Database) -> None:
     batch_id = batch(db, TEXTS)
     for case_id, outcome in zip(waiting(db), [*Outcome, Outcome.SAFE], strict=False):
@@ -153,22 +146,6 @@ def test_batches_are_listed_newest_first_without_single_texts(db: Database) -> N
     assert sorted((one.id for one in listed), reverse=True) == [one.id for one in listed]
     assert len(list_batches(db, REVIEWER, kind=None)) == 3
     assert len(list_batches(db, REVIEWER, limit=1, offset=1)) == 1
-
-
-def test_each_cell_counts_its_cases(db: Database) -> None:
-    batch_id = batch(db, TEXTS, references="SSUU-")
-    first, second, third, _fourth, fifth = waiting(db)
-    decide(db, first, Outcome.SAFE)
-    decide(db, second, Outcome.UNSAFE)
-    decide(db, third, Outcome.HUMAN_REVIEW)
-    decide(db, fifth, Outcome.SAFE)
-    cells = confusion(db, LOCAL_USER, batch_id)
-    assert cells == {
-        ("safe", "safe"): 1,
-        ("safe", "unsafe"): 1,
-        ("unsafe", "human_review"): 1,
-        ("unsafe", "pending"): 1,
-    }
 
 
 def test_an_adjudication_stands_for_the_reference_and_its_latest_version_counts(db: Database) -> None:

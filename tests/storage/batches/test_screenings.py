@@ -167,10 +167,13 @@ def test_a_text_that_states_an_imminent_risk_is_first_in_the_inbox_whatever_the_
     assert (entry.tier, entry.why) == (Tier.P0, Why.LIKELY_URGENT)
 
 
-@pytest.mark.parametrize("text", ["x" * 100_001, "die\u200bd \u202e here", "\ufffd lost", "1234"])
-def test_safe_is_refused_where_the_text_forbids_it(db: Database, text: str) -> None:
-    case_id = _only(db, text)
-    made = run("SSSSSS")
+@pytest.mark.parametrize("part", ["text", "reply"])
+@pytest.mark.parametrize("hostile", ["x" * 100_001, "die\u200bd \u202e here", "\ufffd lost", "1234"])
+def test_safe_is_refused_where_text_or_reply_forbids_it(db: Database, hostile: str, part: str) -> None:
+    words = {"text": "a plain text of some words", "reply": "a plain answer to it"} | {part: hostile}
+    rows = [NewCase(row=1, external_id="a", text=receive(words["text"]), reply=receive(words["reply"]))]
+    add_rows(db, batch(db, closed=False), rows, NOW)
+    (case_id,), made = waiting(db), run("SSSSSS")
     commit_run(db, case_id, 0, made)
     with pytest.raises(UnsafeCommit):
         commit(db, case_id, screening(Outcome.SAFE, made))
@@ -223,14 +226,6 @@ def test_the_sums_are_those_of_the_facts(db: Database) -> None:
     assert summed.known_cost_usd is None
 
 
-def test_the_last_outcome_is_the_latest_in_whatever_order_they_are_committed(db: Database) -> None:
-    batch_id = batch(db, ["one text"])
-    with db.write() as conn:
-        for moment in (NOW, LATER, NOW):
-            counts.add(conn, batch_id, 1, counts.one_outcome(Outcome.SAFE, moment))
-        assert counts.totals(conn, [batch_id])[batch_id].last_completed_at == LATER
-
-
 def test_a_case_whose_outcome_never_fits_its_runs_is_not_tried_for_ever(db: Database) -> None:
     case_id = _only(db)
     commit_run(db, case_id, 0, run("EEEEEE", Label.ESCALATE))
@@ -238,13 +233,3 @@ def test_a_case_whose_outcome_never_fits_its_runs_is_not_tried_for_ever(db: Data
         assert record_start(db, case_id) == start
         assert not commit(db, case_id, screening(Outcome.SAFE, run("SSSSSS")))
     assert commit(db, case_id, screening(Outcome.HUMAN_REVIEW, reason=Reason.REPEATED_FAILURE, node=None))
-
-
-def test_safe_is_refused_where_the_reply_forbids_it(db: Database) -> None:
-    batch_id = batch(db, closed=False)
-    reply = receive("die\u200bd \u202e here")
-    add_rows(db, batch_id, [NewCase(row=1, external_id="a", text=receive("a plain text of words"), reply=reply)], NOW)
-    (case_id,), made = waiting(db), run("SSSSSS")
-    commit_run(db, case_id, 0, made)
-    with pytest.raises(UnsafeCommit, match="found in the text forbids it"):
-        commit(db, case_id, screening(Outcome.SAFE, made))

@@ -22,7 +22,6 @@ from storage.schema import cases, inbox_entries
 from storage.site.processes import beat
 from tests.storage.batch_of import NOW, batch, commit_run, run
 from tests.storage.inbox_cases import ADMIN, MINUTE
-from tests.storage.statements import statements
 
 SECOND = timedelta(seconds=1)
 LATE = NOW + 16 * MINUTE
@@ -159,25 +158,6 @@ def test_many_cases_enter_in_chunks_and_none_is_left(
     assert bring_in(db, LATE) == 5 and _entered(db) == set(ids)
     said = [event.details["cases"] for event in events(db, ADMIN) if event.action == "entered_unscreened"]
     assert said == [1, 2, 2], "nobody waits for more than a chunk"
-
-
-def test_to_tell_what_stands_still_no_batch_s_failures_are_counted(db: Database) -> None:
-    batch_id, ids = _batch(db, 2)
-    _fail(db, ids[0])
-    with statements() as sent:
-        assert {one[0] for one in _still(db, LATE)} == {batch_id, None} and bring_in(db, LATE) == 2
-    assert not [text for text, _ in sent if "AS failed" in text], "it takes the longer the more have failed"
-
-
-def test_of_what_somebody_stopped_only_a_stated_risk_enters_and_of_what_broke_all(db: Database) -> None:
-    batch_id = batch(db, [STATED, PLAIN, STATED], reach=Reach.READ)
-    pause(db, LOCAL_USER.at(NOW), batch_id)
-    assert standstills(db, LATE) == ()
-    assert bring_in(db, LATE) == 2 and len(_entered(db)) == 2
-    other = batch(db, [STATED, PLAIN], reach=Reach.READ)
-    pause(db, LOCAL_USER.at(NOW), other, "bad_key")
-    assert _still(db, LATE) == [(other, "bad_key", NOW, 2)]
-    assert bring_in(db, LATE) == 2
 
 
 def test_files_that_are_not_taken_in_any_further_are_found_by_an_index_until_they_are(db: Database) -> None:

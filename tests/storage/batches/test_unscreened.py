@@ -11,13 +11,13 @@ from screening.review.actors import LOCAL_USER, SYSTEM, Actor
 from screening.review.reach import Reach
 from screening.review.triage import TARGETS, Tier
 from storage.batches.batch_state import BatchState, Caps
-from storage.batches.batches import batch_state, cancel, change_caps, pause, resume, retry_failed
+from storage.batches.batches import batch_state, cancel, change_caps, pause, resume
 from storage.batches.configurations import load_configuration
 from storage.batches.costs import cost_by_node
 from storage.batches.counts import IN_REVIEW, PENDING
 from storage.batches.pending import record_error
 from storage.batches.results import count_ways, results
-from storage.batches.unscreened import NO_PROGRESS, NO_WORKER, PAUSED, bring_in, standstills
+from storage.batches.unscreened import NO_WORKER, PAUSED, bring_in, standstills
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.research.reliability import audit_sample
@@ -152,17 +152,6 @@ def test_a_worker_that_dies_again_and_again_is_no_reason_to_wait_but_a_site_that
     assert bring_in(db, LATE) == entered
 
 
-@needs_its_own_clock
-def test_a_worker_that_began_just_now_has_a_minute(db: Database) -> None:
-    undecided(db)
-    for seen in (NOW, LATE):
-        beat(db, "app", "app", seen)
-    live(db, LATE, LATE - timedelta(seconds=40))
-    assert bring_in(db, LATE) == 0
-    beat(db, "w1", "worker", LATE + timedelta(seconds=25))
-    assert bring_in(db, LATE + timedelta(seconds=25)) == 3
-
-
 def test_other_caps_let_a_batch_that_was_paused_for_its_cap_go_on(db: Database) -> None:
     """As one that is sent overnight is, before it passes the cap."""
     batch_id = undecided(db)
@@ -179,24 +168,6 @@ def test_after_a_resume_the_time_begins_again(db: Database) -> None:
     fail(db, stops_batch=True)
     resume(db, LOCAL_USER.at(SOON), batch_id)
     assert bring_in(db, LATE) == 0 and bring_in(db, SOON + timedelta(minutes=15)) == 3
-
-
-@pytest.mark.parametrize("kind", ["sqlite"])
-def test_a_living_worker_whose_calls_fail_is_told_from_one_that_waits_its_turn(
-    kind: str, request: pytest.FixtureRequest
-) -> None:
-    """On PostgreSQL its own clock says who lives, so that this can only be played on SQLite."""
-    db = Database(request.getfixturevalue(f"{kind}_url"))
-    batch_id = undecided(db)
-    live(db, LATE)
-    other = batch(db, [PLAIN])
-    moving = next(case_id for case_id in waiting(db) if case_id not in _ids(db, batch_id))
-    commit_run(db, moving, 0, run("EEEEEE", Label.ESCALATE))
-    assert [one.cause for one in standstills(db, LATE)] == [NO_PROGRESS] * 2, other
-    record_error(db, _ids(db, batch_id)[0], "unreachable", "no answer", NOW, stops_batch=False)
-    retry_failed(db, LOCAL_USER.at(NOW), batch_id)
-    assert bring_in(db, LATE) == 3 and {cause for *_, cause in entries(db)} == {"unreachable"}
-    db.close()
 
 
 def _ids(db: Database, batch_id: str) -> list[str]:

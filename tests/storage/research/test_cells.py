@@ -5,13 +5,12 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import insert
 
-from screening.datasets.rows import NewCase, RejectedRow
+from screening.datasets.rows import NewCase
 from screening.labels import Label, Outcome
 from screening.pipeline.engine import Reason
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Forbidden
 from screening.text.received import receive
-from storage.batches.counts import kinds
 from storage.batches.intake import add_rows
 from storage.database import Database
 from storage.research.case_tags import add_tag
@@ -23,7 +22,6 @@ from storage.schema import adjudications
 from tests.databases import write
 from tests.storage.batch_of import NOW, batch, commit, commit_run, decide, run, screening, waiting
 from tests.storage.inbox_cases import RESEARCHER, SENIOR
-from tests.storage.recount import recount_kinds
 
 TEXTS = [f"text number {number}" for number in range(5)]
 REVIEWER = Actor(id="rev", name="Rev", roles=frozenset({Role.REVIEWER}))
@@ -232,24 +230,6 @@ def test_a_list_of_all_cases_is_searched_sorted_and_tells_nothing_of_what_waits(
     second = cell_page(db, SENIOR.at(NOW), everything, limit=2, offset=2)
     assert ([case.external_id for case in second.cases], second.found, second.more) == (["p3", "p4"], 5, False)
     assert [case.case_id for case in page.cases] == list(second.ids)
-
-
-def test_what_is_counted_where_cases_end_is_what_the_facts_say(db: Database) -> None:
-    batch_id = batch(db, TEXTS, references="UUS--")
-    for outcome in (Outcome.SAFE, Outcome.UNSAFE, Outcome.HUMAN_REVIEW):
-        decide(db, waiting(db)[0], outcome)
-    with db.read() as conn:
-        assert kinds(conn, batch_id) == recount_kinds(conn, batch_id)
-        assert sum(kinds(conn, batch_id).values()) == len(TEXTS)
-
-
-def test_rows_that_are_all_refused_or_in_already_add_nothing(db: Database) -> None:
-    batch_id = batch(db, TEXTS[:1], closed=False)
-    refused = RejectedRow(row=2, line=3, external_id=None, reason="no_text", detail="empty", original_json=None)
-    for _ in range(2):
-        add_rows(db, batch_id, [refused], NOW)
-    with db.read() as conn:
-        assert kinds(conn, batch_id) == recount_kinds(conn, batch_id) and sum(kinds(conn, batch_id).values()) == 1
 
 
 def test_a_list_longer_than_can_be_counted_is_cut_in_the_files_order(

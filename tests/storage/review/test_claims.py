@@ -354,12 +354,6 @@ def test_where_a_case_stands(db: Database) -> None:
     assert standing(db, ANN.at(NOW), case_id, None) == Standing(place=Place.CLOSED, closed=True)
 
 
-def test_signing_out_gives_everything_back(db: Database) -> None:
-    fill(db, [Tier.P0, Tier.P2, Tier.P2])
-    take(db, ANN), take(db, ANN)
-    assert inbox.release_all(db, ANN.at(NOW)) == 2 and counts(db, BO.at(NOW)).free == 3
-
-
 def test_a_second_opinion_that_is_asked_for_twice_is_asked_for_once(db: Database) -> None:
     (case_id,) = fill(db)
     token = take(db, ANN).token

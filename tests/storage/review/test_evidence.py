@@ -119,20 +119,6 @@ def test_a_second_reader_is_as_blind_as_the_first(db: Database) -> None:
     assert [rating.reviewer for rating in reveal_ratings(db, BO.at(NOW), case_id)] == ["ann", "bo"]
 
 
-def test_p0_may_be_opened_at_once_by_its_holder_and_the_rating_is_not_blind(db: Database) -> None:
-    (case_id,) = fill(db, [Tier.P0])
-    with pytest.raises(NotYetRated):
-        reveal_evidence(db, SENIOR.at(NOW), case_id, open_at_once=True)
-    token = take(db, ANN).token
-    with pytest.raises(NotYetRated):
-        reveal_evidence(db, ANN.at(NOW), case_id)
-    assert reveal_evidence(db, ANN.at(NOW), case_id, open_at_once=True).outcome == "human_review"
-    submit_rating(db, ANN.at(NOW), case_id, token, form(), "a" * 32)
-    (rating,) = reveal_ratings(db, ANN.at(NOW), case_id)
-    assert rating.blind is False
-    assert reading_table(db, RESEARCHER, "key").case_ids == (), "left out of accuracy and agreement"
-
-
 def test_whoever_saw_the_evidence_as_a_researcher_does_not_rate_blind_later(db: Database) -> None:
     (case_id,) = fill(db, entered=False, outcome="safe")
     assert reveal_evidence(db, EVERYTHING.at(NOW), case_id).outcome == "safe"
