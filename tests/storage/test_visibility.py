@@ -68,6 +68,12 @@ def _read(db: Database, who: Actor, case_id: str, label: str, *, certainty: int 
     submit_rating(db, who.at(LATER), case_id, claim.token, form(label, certainty), new_id(LATER))
 
 
+def _was_blind(db: Database, who: Actor, case_id: str) -> bool:
+    mine = my_rating(db, who, case_id)
+    assert mine is not None
+    return mine.blind
+
+
 def _world(db: Database, endings: Sequence[Outcome], first_label: str = "unsafe") -> str:
     """A batch, all under audit: some cases are closed, the others wait and ended in these ways. The first of those
     that wait was closed with ``first_label`` and then opened again.
@@ -240,8 +246,7 @@ def test_what_was_shown_of_a_case_in_review_is_written_down_once_and_its_review_
     first, second = _ids(db, batch_id)
     for who, case_id in ((SENIOR, first), (HELEN, second)):
         _read(db, who, case_id, "unsafe")
-    mine, hers = my_rating(db, SENIOR, first), my_rating(db, HELEN, second)
-    assert mine is not None and hers is not None and (mine.blind, hers.blind) == (hide, True)
+    assert (_was_blind(db, SENIOR, first), _was_blind(db, HELEN, second)) == (hide, True)
 
 
 def test_the_desk_shows_nothing_before_the_save_whatever_the_switch_says(db: Database) -> None:
@@ -270,8 +275,7 @@ def test_a_case_that_was_in_the_inbox_from_the_start_is_read_blind_by_a_senior(
 ) -> None:
     _, case_id = _one(db, outcome, audit_rate)
     _read(db, SENIOR, case_id, "safe")
-    mine = my_rating(db, SENIOR, case_id)
-    assert mine is not None and mine.blind
+    assert _was_blind(db, SENIOR, case_id)
 
 
 @pytest.mark.parametrize(("who", "blind"), [(SENIOR, False), (LOCAL_USER, False), (ANN, True)], ids=["s", "l", "r"])
@@ -282,8 +286,7 @@ def test_who_may_have_seen_a_case_in_a_list_gives_a_second_look_that_is_not_blin
     _, case_id = _one(db, S)
     assert request_second_looks(db, RESEARCHER.at(LATER), [case_id]).opened == 1
     _read(db, who, case_id, "safe")
-    mine = my_rating(db, who, case_id)
-    assert mine is not None and mine.blind is blind
+    assert _was_blind(db, who, case_id) is blind
 
 
 @pytest.mark.parametrize(
@@ -298,8 +301,7 @@ def test_only_what_is_called_unsafe_in_a_batch_whose_unsafe_are_read_was_in_no_l
     opened = request_second_looks(db, RESEARCHER.at(LATER), [case_id])
     assert opened.there_before == int(blind), "it waits for a reader from the start"
     _read(db, SENIOR, case_id, "safe")
-    mine = my_rating(db, SENIOR, case_id)
-    assert mine is not None and mine.blind is blind
+    assert _was_blind(db, SENIOR, case_id) is blind
 
 
 @pytest.mark.parametrize(("who", "blind"), [(SENIOR, False), (BO, True)], ids=["senior", "reviewer"])
@@ -310,8 +312,7 @@ def test_a_case_opened_again_is_read_blind_by_those_whom_no_list_told_of_it(
     _, case_id = _one(db, H)
     _reopened(db, case_id)
     _read(db, who, case_id, "safe")
-    mine = my_rating(db, who, case_id)
-    assert mine is not None and mine.blind is blind
+    assert _was_blind(db, who, case_id) is blind
 
 
 @pytest.mark.parametrize(("who", "blind"), [(SENIOR, False), (ANN, True)], ids=["senior", "reviewer"])
@@ -321,8 +322,7 @@ def test_a_reading_revised_by_who_may_see_results_is_not_blind(db: Database, who
     _, case_id = _one(db, H)
     _read(db, who, case_id, "safe", certainty=1)
     revise(db, who.at(LATER), case_id, form("safe", 2), "surer", new_id(LATER))
-    mine = my_rating(db, who, case_id)
-    assert mine is not None and mine.blind is blind
+    assert _was_blind(db, who, case_id) is blind
 
 
 def _reopened(db: Database, case_id: str) -> None:

@@ -34,12 +34,6 @@ def test_each_change_is_a_version_and_the_same_again_is_none(db: Database) -> No
     assert get_version(db, "ours") == second and get_version(db, "ours", 1) == first
 
 
-def test_whoever_saves_on_an_old_version_is_told(db: Database) -> None:
-    keep_version(db, RESEARCHER.at(NOW), _named(), "", 0)
-    with pytest.raises(StalePipeline, match="version 1 of ours was saved"):
-        keep_version(db, ADMIN.at(NOW), _named(budget=50), "", 0)
-
-
 def test_the_version_in_force_is_chosen_with_a_reason_or_a_comparison(db: Database) -> None:
     keep_version(db, RESEARCHER.at(NOW), _named(), "", 0)
     keep_version(db, RESEARCHER.at(NOW), _named(budget=50), "", 1)

@@ -78,11 +78,3 @@ def test_it_is_read_blind_and_the_tier_shown_is_kept(db: Database, reader: Actor
     assert db.value(select(ratings.c.tier)) == Tier.P1
     [by_tier] = readings_by_tier(db, LOCAL_USER)
     assert (by_tier.tier, by_tier.labels, by_tier.total) == (Tier.P1, {"unsafe": 1}, 1)
-
-
-def test_who_watched_a_single_text_does_not_read_it_blind(db: Database) -> None:
-    settled(db, Reach.READ, kind="interactive")  # handed in by the local user
-    claim = take(db, LOCAL_USER, LATER)
-    submit_rating(db, LOCAL_USER.at(LATER), claim.case_id, claim.token, form("unsafe"), new_id(NOW))
-    mine = my_rating(db, LOCAL_USER, claim.case_id)
-    assert mine is not None and not mine.blind

@@ -8,21 +8,15 @@ from sqlalchemy import func, select
 
 from screening.datasets.rows import NewCase
 from screening.review.actors import LOCAL_USER
-from screening.review.rating_form import RatingLabel
 from screening.text.received import receive
 from storage.batches.batches import NewBatch
 from storage.batches.configurations import save_configuration
 from storage.batches.single_texts import submit
 from storage.database import Database
-from storage.identifiers import new_id
-from storage.review.adjudication import StaleVersion, adjudicate, amend
-from storage.review.claims import NotAvailable
-from storage.review.inbox import ask_second_opinion
-from storage.review.ratings import submit_rating
 from storage.schema import batches, cases, pending_cases
 from storage.settings_store import SiteSettings, StaleSettings, change
 from tests.storage.batch_of import CONFIGURATION
-from tests.storage.inbox_cases import ADMIN, ANN, NOW, SENIOR, fill, form, register, take
+from tests.storage.inbox_cases import ADMIN, NOW
 
 
 def hand_in(db: Database, key: str | None) -> str:
@@ -64,18 +58,3 @@ def test_settings_saved_twice_are_one_version_and_a_colleague_s_are_stale(db: Da
         change(db, LOCAL_USER.at(NOW), wanted, 0)
     with pytest.raises(StaleSettings):
         change(db, ADMIN.at(NOW), SiteSettings(lease_minutes=25), 0)
-
-
-def test_a_decision_pressed_twice_is_one_version(db: Database) -> None:
-    register(db, ANN, SENIOR)
-    [case_id] = fill(db)
-    claim = take(db, ANN)
-    ask_second_opinion(db, ANN.at(NOW), case_id, claim.token)
-    submit_rating(db, ANN.at(NOW), case_id, claim.token, form("unsafe"), new_id(NOW))
-    decided = [adjudicate(db, SENIOR.at(NOW), case_id, RatingLabel.UNSAFE, "clear").version for _ in range(2)]
-    with pytest.raises(NotAvailable):
-        adjudicate(db, SENIOR.at(NOW), case_id, RatingLabel.SAFE, "another one")
-    amended = [amend(db, SENIOR.at(NOW), case_id, RatingLabel.SAFE, "read again", 1).version for _ in range(2)]
-    assert (decided, amended) == ([1, 1], [2, 2])
-    with pytest.raises(StaleVersion):
-        amend(db, SENIOR.at(NOW), case_id, RatingLabel.UNSAFE, "read again", 1)

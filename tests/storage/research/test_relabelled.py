@@ -13,7 +13,6 @@ from screening.review.pseudonyms import pseudonym
 from screening.review.rating_form import RatingLabel
 from screening.review.triage import Tier
 from storage.audit_log import events
-from storage.batches import text_pages
 from storage.database import Database
 from storage.research.case_tags import add_tag
 from storage.research.reading_table import reading_table, switches
@@ -110,12 +109,6 @@ def test_an_export_is_logged_before_the_first_row_and_only_for_researchers(db: D
             export_relabelled(db, who.at(LATER), batch, KEY)
     with pytest.raises(KeyError):
         export_relabelled(db, RESEARCHER.at(LATER), "no such batch", KEY)
-
-
-def test_chunks_join_without_loss(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    ids = worked(db)
-    monkeypatch.setattr(text_pages, "ROWS", 2)
-    assert [row.case_id for row in export_relabelled(db, RESEARCHER.at(LATER), batch_of(db, ids[0]), KEY)] == ids
 
 
 def test_the_reading_table_holds_blind_first_readings_of_closed_cases(db: Database) -> None:

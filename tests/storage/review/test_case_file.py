@@ -5,15 +5,13 @@ from sqlalchemy import insert, update
 
 from screening.review.actors import Actor
 from screening.review.policy import Forbidden
-from screening.review.triage import Tier
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.review import claims, inbox, ratings
-from storage.review.drafts import notes
+from storage.review import claims, ratings
 from storage.review.evidence import Part, reveal_case_file
 from storage.schema import case_errors, cases
 from storage.visibility import NotYetRated
-from tests.storage.inbox_cases import ANN, BO, CY, NOW, RESEARCHER, SENIOR, fill, form, register, take
+from tests.storage.inbox_cases import ANN, NOW, RESEARCHER, SENIOR, fill, form, take
 
 
 def _read(db: Database, case_id: str, reader: Actor = ANN) -> None:
@@ -49,28 +47,3 @@ def test_the_file_says_where_a_case_came_from_and_what_failed(db: Database) -> N
     assert file.flags == {"text": ("obfuscated",), "reply": ()}
     assert [(each.kind, each.calls) for each in file.errors] == [("timeout", 2)]
     assert file.entry is not None and file.entry.closed_at == NOW and not file.waits_for_retry
-
-
-def test_notes_reach_the_next_reader_and_nobody_else(db: Database) -> None:
-    [case_id] = fill(db, [Tier.P1])
-    register(db, ANN, BO)
-    claim = take(db, ANN)
-    inbox.skip(db, ANN.at(NOW), case_id, claim.token, "The reply matters.")
-    claim = take(db, BO)
-    [note] = notes(db, BO.at(NOW), case_id, claim.token)
-    assert (note.author, note.author_name, note.kind, note.note) == (ANN.id, "Ann", "skip", "The reply matters.")
-    for reader, token in ((BO, "guessed"), (CY, claim.token), (ANN, None)):
-        with pytest.raises(Forbidden):
-            notes(db, reader.at(NOW), case_id, token)
-
-
-def test_what_a_second_opinion_was_asked_with_waits_for_the_reading(db: Database) -> None:
-    [case_id] = fill(db)
-    register(db, ANN, BO)
-    claim = take(db, ANN)
-    inbox.ask_second_opinion(db, ANN.at(NOW), case_id, claim.token, "I think unsafe.")
-    ratings.submit_rating(db, ANN.at(NOW), case_id, claim.token, form(), new_id(NOW))
-    claim = take(db, BO)
-    assert notes(db, BO.at(NOW), case_id, claim.token) == ()
-    ratings.submit_rating(db, BO.at(NOW), case_id, claim.token, form(), new_id(NOW))
-    assert [each.note for each in notes(db, BO.at(NOW), case_id)] == ["I think unsafe."]

@@ -375,6 +375,11 @@ def test_a_note_reaches_the_next_reader_but_never_a_blind_second_one(db: Databas
         notes(db, CY.at(NOW), case_id, token)
     second = take(db, CY)
     assert [note.note for note in notes(db, CY.at(NOW), case_id, second.token)] == ["not my language"]
+    for who, guessed in ((CY, "guessed"), (ANN, second.token), (ANN, None)):
+        with pytest.raises(Forbidden):
+            notes(db, who.at(NOW), case_id, guessed)
+    submit_rating(db, CY.at(NOW), case_id, second.token, form(), "2" * 32)
+    assert [note.note for note in notes(db, CY.at(NOW), case_id)] == ["not my language", "unsafe, I think"]
     assert [note.author_name for note in notes(db, BO.at(NOW), case_id)] == ["Ann", "Bo"]
 
 

@@ -1,5 +1,6 @@
 """Sign-in, sessions with a clock that the tests turn, and what they are refused for."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
@@ -121,63 +122,31 @@ def test_signing_out_ends_this_session_and_gives_cases_back(db: Database) -> Non
     assert claims.my_claims(db, ann.at(NOW)) == ()
 
 
-def test_what_somebody_set_aside_is_free_once_they_sign_out_and_not_what_a_colleague_was_given(db: Database) -> None:
-    register(db, ANN, BO)
-    ann = inbox.enter(db, sign_in(), NOW)
-    fill(db, [Tier.P0, Tier.P0])
-    kept = take(db, ann)
-    inbox.hold(db, ann.at(NOW), kept.case_id, kept.token, "asking the ward")
-    given = take(db, ann)
-    assert given.case_id != kept.case_id
-    inbox.hand_over(db, ann.at(NOW), given.case_id, given.token, "bo", "yours")
-    assert claims.claim_next(db, CY.at(NOW)) is None
-    inbox.sign_out(db, sign_in(), NOW)
-    taken = take(db, CY)
-    assert taken.case_id == kept.case_id
-    assert claims.claim_next(db, CY.at(NOW)) is None, "the other is BO's for a while"
-
-
-@pytest.mark.parametrize(("roles", "free"), [({Role.RESEARCHER}, True), ({Role.SENIOR}, False)])
-def test_who_may_read_no_cases_any_more_gives_theirs_back_at_once(db: Database, roles: set[Role], free: bool) -> None:
-    register(db, ANN, BO, ADMIN)
-    fill(db, [Tier.P0])
-    assert claims.claim_next(db, ANN.at(NOW)) is not None
-    inbox.set_roles(db, ADMIN.at(NOW), "ann", frozenset(roles))
-    assert (claims.claim_next(db, BO.at(NOW)) is not None) is free
-
-
-@pytest.mark.parametrize(("roles", "free"), [({Role.RESEARCHER}, True), ({Role.SENIOR}, False)])
-def test_what_a_colleague_gave_somebody_is_free_once_they_may_not_take_it(
-    db: Database, roles: set[Role], free: bool
+@pytest.mark.parametrize(
+    ("end", "free"),
+    [
+        (lambda db: inbox.sign_out(db, sign_in("idp|bo"), NOW), {"held", "aside"}),
+        (lambda db: inbox.revoke(db, ADMIN.at(NOW), "bo"), {"held", "aside"}),
+        (lambda db: inbox.set_roles(db, ADMIN.at(NOW), "bo", frozenset({Role.SENIOR})), set()),
+        (lambda db: inbox.set_roles(db, ADMIN.at(NOW), "bo", frozenset({Role.RESEARCHER})), {"held", "aside", "given"}),
+        (lambda db: inbox.set_active(db, ADMIN.at(NOW), "bo", False), {"held", "aside", "given"}),
+    ],
+    ids=["signs out", "is signed out", "a senior", "reads no more", "switched off"],
+)
+def test_what_is_free_at_once_of_what_was_in_somebodys_hands(
+    db: Database, end: Callable[[Database], object], free: set[str]
 ) -> None:
+    """Bo holds a case, has set one aside and was given one: no page of his need be open for them to go back."""
     register(db, ANN, BO, ADMIN)
-    fill(db, [Tier.P0])
-    given = take(db, ANN)
+    bo = inbox.enter(db, sign_in("idp|bo"), NOW)
+    fill(db, [Tier.P0] * 3)
+    aside, held, given = take(db, bo), take(db, bo), take(db, ANN)
+    inbox.hold(db, bo.at(NOW), aside.case_id, aside.token, "asking the ward")
     inbox.hand_over(db, ANN.at(NOW), given.case_id, given.token, "bo", "yours")
-    inbox.set_roles(db, ADMIN.at(NOW), "bo", frozenset(roles))
-    assert (claims.claim_next(db, CY.at(NOW)) is not None) is free
-
-
-def test_who_is_switched_off_gives_back_at_once_what_they_hold_and_what_was_kept_for_them(db: Database) -> None:
-    """No page of theirs need be open, and nobody need wait until a reservation for nobody has run out."""
-    register(db, ANN, BO, ADMIN)
-    fill(db, [Tier.P0, Tier.P0])
-    assert claims.claim_next(db, BO.at(NOW)) is not None
-    given = take(db, ANN)
-    inbox.hand_over(db, ANN.at(NOW), given.case_id, given.token, "bo", "yours")
-    inbox.set_active(db, ADMIN.at(NOW), "bo", False)
-    assert [claims.claim_next(db, CY.at(NOW)) is not None for _ in range(2)] == [True, True]
-
-
-def test_what_somebody_set_aside_is_free_once_an_administrator_ends_their_sessions(db: Database) -> None:
-    register(db, ANN, BO, ADMIN)
-    ann = inbox.enter(db, sign_in(), NOW)
-    fill(db, [Tier.P0, Tier.P0])
-    kept = take(db, ann)
-    inbox.hold(db, ann.at(NOW), kept.case_id, kept.token, "asking the ward")
-    assert claims.claim_next(db, ann.at(NOW)) is not None
-    assert inbox.revoke(db, ADMIN.at(NOW), "ann") == 1
-    assert [claims.claim_next(db, CY.at(NOW)) is not None for _ in range(2)] == [True, True]
+    end(db)
+    names = {held.case_id: "held", aside.case_id: "aside", given.case_id: "given"}
+    found = [claims.claim_next(db, CY.at(NOW)) for _ in names]
+    assert {names[one.case_id] for one in found if one is not None} == free
 
 
 @pytest.mark.parametrize("aside", [False, True])
