@@ -190,10 +190,10 @@ def take(db: Database, who: Actor, now: datetime = NOW, **options: Any) -> claim
 
 
 def read(
-    db: Database, who: Actor, filled: RatingForm, letter: str, now: datetime = NOW, *, ask: bool = False
+    db: Database, who: Actor, filled: RatingForm, letter: str = "", now: datetime = NOW, *, ask: bool = False
 ) -> Next | None:
     """This person reads the next case, and asks for a second opinion first where that is wanted."""
     claim = take(db, who, now)
     if ask:
         inbox.ask_second_opinion(db, who.at(now), claim.case_id, claim.token)
-    return submit_rating(db, who.at(now), claim.case_id, claim.token, filled, letter * 32)
+    return submit_rating(db, who.at(now), claim.case_id, claim.token, filled, letter * 32 or new_id(now))

@@ -25,7 +25,6 @@ from storage.batches import pipelines
 from storage.database import Database
 from storage.review import erasure
 from storage.review.erasure import By, Selection
-from storage.review.ratings import submit_rating
 from storage.schema import audit_events
 from storage.settings_store import SiteSettings, change
 from storage.site import accounts, programs, recipients
@@ -37,7 +36,7 @@ from storage.site.recipients import Kind, NewRecipient
 from tests.databases import write
 from tests.receivers import receiving
 from tests.storage.batch_of import LATER, batch, commit_run, decide, run, waiting
-from tests.storage.inbox_cases import ADMIN, ANN, NOW, fill, form, take, vouch
+from tests.storage.inbox_cases import ADMIN, ANN, NOW, fill, form, read, vouch
 
 
 def log(db: Database, number: int) -> None:
@@ -237,8 +236,7 @@ def lived_in(db: Database) -> None:
     for case_id in (second, third):
         decide(db, case_id, Outcome.UNSAFE)
     decide(db, fourth, Outcome.HUMAN_REVIEW)
-    claim = take(db, ANN, LATER)
-    submit_rating(db, ANN.at(LATER), claim.case_id, claim.token, form("unsafe", 5, note="words"), "a" * 32)
+    read(db, ANN, form("unsafe", 5, note="words"), "a", LATER)
     erasure.erase(db, by, Selection(by=By.CASE, value=first), "asked for by letter")
 
 

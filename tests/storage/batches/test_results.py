@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import insert, update
+from sqlalchemy import update
 
 from screening.labels import Label, Outcome
 from screening.pipeline.config import chain_bound, promises
@@ -17,13 +17,10 @@ from storage.batches.counts import IN_REVIEW
 from storage.batches.pending import record_error
 from storage.batches.results import Result, results
 from storage.database import Database
-from storage.research.confusion import confusion
-from storage.review import inbox
-from storage.review.ratings import submit_rating
-from storage.schema import adjudications, batches
+from storage.schema import batches
 from tests.databases import write
 from tests.storage.batch_of import CONFIGURATION, LATER, NOW, batch, commit_run, decide, run, waiting
-from tests.storage.inbox_cases import ANN, BO, RESEARCHER, SENIOR, form, person, register, take
+from tests.storage.inbox_cases import ANN, BO, RESEARCHER, SENIOR, form, person, read, register
 
 TEXTS = [f"text number {number}" for number in range(5)]
 REVIEWER = Actor(id="rev", name="Rev", roles=frozenset({Role.REVIEWER}))
@@ -90,16 +87,13 @@ def test_a_case_is_shown_to_its_reader_and_to_all_once_it_is_closed(db: Database
     register(db, ANN, BO)
     batch_id = batch(db, TEXTS[:1])
     decide(db, waiting(db)[0], Outcome.HUMAN_REVIEW)
-    claim = take(db, first_reader, LATER)
-    inbox.ask_second_opinion(db, first_reader.at(LATER), claim.case_id, claim.token)
-    submit_rating(db, first_reader.at(LATER), claim.case_id, claim.token, form("unsafe", 4), "a" * 32)
+    read(db, first_reader, form("unsafe", 4), "a", LATER, ask=True)
     seen = {
         who.id: [one.outcome for one in results(db, who.at(NOW), batch_id)]
         for who in (first_reader, SENIOR, RESEARCHER)
     }
     assert seen == {"ann": ["human_review"], "sue": [IN_REVIEW], "rae": ["human_review"]}
-    again = take(db, BO, LATER)
-    submit_rating(db, BO.at(LATER), again.case_id, again.token, form("unsafe", 4), "b" * 32)
+    read(db, BO, form("unsafe", 4), "b", LATER)
     assert [(one.outcome, one.calls, one.hidden) for one in results(db, SENIOR.at(NOW), batch_id)] == [
         ("human_review", 6, False)
     ]
@@ -135,19 +129,3 @@ def test_batches_are_listed_newest_first_without_single_texts(db: Database) -> N
     assert sorted((one.id for one in listed), reverse=True) == [one.id for one in listed]
     assert len(list_batches(db, REVIEWER, kind=None)) == 3
     assert len(list_batches(db, REVIEWER, limit=1, offset=1)) == 1
-
-
-def test_an_adjudication_stands_for_the_reference_and_its_latest_version_counts(db: Database) -> None:
-    batch_id = batch(db, TEXTS[:3], references="SSS")
-    first, second, third = waiting(db)
-    for case_id in (first, second, third):
-        decide(db, case_id, Outcome.SAFE)
-    judged = [(first, 1, "safe"), (first, 2, "unsafe"), (second, 1, "insufficient_information")]
-    fields = {"method": "senior", "by": "s", "reason": None, "rating_ids": [], "at": NOW}
-    with db.write() as conn:
-        rows = [
-            {"case_id": case_id, "version": version, "label": label, **fields} for case_id, version, label in judged
-        ]
-        conn.execute(insert(adjudications), rows)
-    assert confusion(db, LOCAL_USER, batch_id) == {("safe", "safe"): 3}
-    assert confusion(db, LOCAL_USER, batch_id, "adjudicated") == {("safe", "safe"): 1, ("unsafe", "safe"): 1}

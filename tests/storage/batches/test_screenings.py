@@ -70,17 +70,6 @@ def test_a_job_is_shown_the_normalised_text_and_all_flags(db: Database) -> None:
     assert (case.configuration, case.seed, case.interactive) == (CONFIGURATION, 7, False)
 
 
-def test_a_decided_case_is_not_given_out_again(db: Database) -> None:
-    batch(db, ["one text", "another text"])
-    first, second = waiting(db)
-    decide(db, first)
-    assert case_for_screening(db, first) is None
-    assert waiting(db) == [second]
-    case = case_for_screening(db, second)
-    assert case is not None
-    assert case.text.text == "another text"
-
-
 def test_an_unknown_case_is_named_as_such(db: Database) -> None:
     with pytest.raises(UnknownCase):
         case_for_screening(db, "0" * 32)

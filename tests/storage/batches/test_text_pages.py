@@ -3,31 +3,16 @@
 import tracemalloc
 
 import pytest
-from sqlalchemy import select
 
 from screening.datasets.rows import RejectedRow
 from screening.review.actors import LOCAL_USER
 from storage.batches import text_pages
 from storage.batches.intake import add_rows, read_rejected
-from storage.batches.text_pages import text_page
 from storage.database import Database
 from storage.research.relabelled import export_relabelled
-from storage.schema import cases
 from tests.storage.batch_of import NOW, batch
 
 WORDS = [f"{number:05} " * 20 for number in range(12)]  # 120 characters each
-
-
-def test_a_page_ends_with_the_text_that_fills_it(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    batch(db, WORDS)
-    monkeypatch.setattr(text_pages, "CHARACTERS", 300)
-    query = select(cases.c.text).order_by(cases.c.row)
-    with db.read() as conn:
-        assert len(text_page(conn, query)) == 3  # 120 and 120 are too few, the third makes it 360
-        monkeypatch.setattr(text_pages, "CHARACTERS", 1)
-        assert len(text_page(conn, query)) == 1, "one row at least, or a long text would never come"
-        monkeypatch.setattr(text_pages, "ROWS", 0)
-        assert text_page(conn, query) == []
 
 
 def test_pages_join_without_loss(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,12 +10,9 @@ from screening.evaluation.experiments import Drawn, encode_items
 from screening.evaluation.metrics import outcome_codes, reference_codes
 from screening.labels import Label, Outcome
 from screening.pipeline.engine import Reason, guard_for
-from screening.review.actors import LOCAL_USER, Actor
-from screening.review.policy import Forbidden
+from screening.review.actors import LOCAL_USER
 from screening.review.rating_form import RatingLabel
-from storage.batches.batch_state import UnknownBatch
 from storage.database import Database
-from storage.identifiers import new_id
 from storage.research.columns import (
     accepted_references,
     case_names,
@@ -26,11 +23,10 @@ from storage.research.columns import (
 )
 from storage.research.recorded_draws import recorded_batch
 from storage.review.adjudication import amend
-from storage.review.ratings import submit_rating
 from storage.review.worklist import request_second_looks
 from storage.schema import cases
 from tests.storage.batch_of import LATER, batch, commit, commit_run, decide, run, screening, waiting
-from tests.storage.inbox_cases import RESEARCHER, form, person, take
+from tests.storage.inbox_cases import RESEARCHER, form, read
 from tests.storage.research.case_by_case import adjudicated_labels, cases_in_review, outcomes_now
 from tests.storage.statements import statements
 
@@ -110,8 +106,7 @@ def test_accepted_labels_are_those_of_the_version_asked_for(db: Database, hour: 
         decide(db, case_id)
     request_second_looks(db, LOCAL_USER.at(LATER), ids)
     for said in ("unsafe", "insufficient_information", "safe"):
-        claim = take(db, LOCAL_USER, LATER)
-        submit_rating(db, LOCAL_USER.at(LATER), claim.case_id, claim.token, form(said), new_id(LATER))
+        read(db, LOCAL_USER, form(said), now=LATER)
     amend(db, LOCAL_USER.at(LATER.replace(hour=hour)), ids[0], RatingLabel.SAFE, "read again", 1)
     columns = recorded_columns(db, LOCAL_USER, batch_id)
     for version in (0, 1, 2, 3, 4, None):
@@ -148,16 +143,6 @@ def test_a_file_that_grows_meanwhile_leaves_the_new_rows_out(db: Database) -> No
     assert (outcomes_in(db, LOCAL_USER, batch_id, fewer) == whole[:7]).all()
     short = replace(columns, rows=fewer, drawn=replace(columns.drawn, references=columns.drawn.references[:7]))
     assert len(accepted_references(db, LOCAL_USER, batch_id, short)[0]) == 7
-
-
-@pytest.mark.parametrize("who", [person("ann")])
-def test_a_reviewer_may_not_look_and_an_unknown_batch_is_said(db: Database, who: Actor) -> None:
-    with pytest.raises(UnknownBatch):
-        recorded_columns(db, LOCAL_USER, "nothing")
-    with pytest.raises(Forbidden):
-        recorded_columns(db, who, "nothing")
-    with pytest.raises(Forbidden):
-        outcomes_in(db, who, "nothing", np.zeros(0, np.int64))
 
 
 def test_a_batch_without_a_case_is_empty_columns(db: Database) -> None:

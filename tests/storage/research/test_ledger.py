@@ -6,16 +6,14 @@ from storage.database import Database
 from storage.research.ledger import ledger
 from storage.research.relabelled import export_relabelled
 from storage.review.adjudication import amend
-from storage.review.ratings import submit_rating
-from tests.storage.inbox_cases import ANN, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, register, take
+from tests.storage.inbox_cases import ANN, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, read, register
 from tests.storage.research.test_relabelled import batch_of
 
 
 def test_each_entry_says_from_what_to_what_and_a_version_holds_the_first_ones(db: Database) -> None:
     register(db, ANN)
     (case_id,) = fill(db, [Tier.P2])
-    held = take(db, ANN)
-    submit_rating(db, ANN.at(NOW), case_id, held.token, form("unsafe"), "a" * 32)
+    read(db, ANN, form("unsafe"), "a")
     amend(db, SENIOR.at(NOW + MINUTE), case_id, RatingLabel.SAFE, "read again", 1)
     found = ledger(db, RESEARCHER.at(NOW), batch_of(db, case_id), "key")
     assert [(one.number, one.before, one.label, one.reason, one.changes) for one in found.entries] == [
@@ -33,8 +31,7 @@ def test_a_label_that_a_clock_set_back_dates_before_the_one_it_replaces_is_the_l
 ) -> None:
     register(db, ANN)
     (case_id,) = fill(db, [Tier.P2])
-    held = take(db, ANN)
-    submit_rating(db, ANN.at(NOW), case_id, held.token, form("safe", 5), "a" * 32)
+    read(db, ANN, form("safe", 5), "a")
     amend(db, SENIOR.at(NOW - 60 * MINUTE), case_id, RatingLabel.UNSAFE, "read again", 1)
     of = batch_of(db, case_id)
     assert [one.label for one in ledger(db, RESEARCHER.at(NOW), of, "key").entries] == ["safe", "unsafe"]

@@ -1,17 +1,12 @@
 """A batch's draws come back as they were recorded, and labels as of any version."""
 
-import pytest
-
 from screening.evaluation.conditions import our_conditions
 from screening.evaluation.experiments import run_book
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER
-from screening.review.policy import Forbidden
-from storage.batches.batch_state import UnknownBatch
 from storage.database import Database
 from storage.research.recorded_draws import recorded_batch, recording_state
 from tests.storage.batch_of import batch, commit, commit_run, run, screening, waiting
-from tests.storage.inbox_cases import person
 
 
 def test_draws_tokens_and_references_come_back_in_file_order(db: Database) -> None:
@@ -50,10 +45,3 @@ def test_the_state_changes_with_every_run_and_outcome(db: Database) -> None:
     commit(db, waiting(db)[0], screening(Outcome.SAFE, made))
     seen.append(recording_state(db, LOCAL_USER, batch_id))
     assert len(set(seen)) == 3
-
-
-def test_an_unknown_batch_is_said_and_a_reviewer_may_not_look(db: Database) -> None:
-    with pytest.raises(UnknownBatch):
-        recorded_batch(db, LOCAL_USER, "nothing")
-    with pytest.raises(Forbidden):
-        recorded_batch(db, person("ann"), "nothing")

@@ -17,7 +17,6 @@ from storage.database import Database
 from storage.research.case_tags import add_tag
 from storage.research.reading_table import reading_table, switches
 from storage.research.relabelled import DatasetVersion, RelabelledRow, dataset_version, export_relabelled
-from storage.review import inbox
 from storage.review.adjudication import amend
 from storage.review.evidence import reveal_evidence
 from storage.review.ratings import revise, submit_rating
@@ -34,6 +33,7 @@ from tests.storage.inbox_cases import (
     SENIOR,
     fill,
     form,
+    read,
     register,
     take,
 )
@@ -50,13 +50,9 @@ def worked(db: Database) -> list[str]:
     """Case 1 is read by ann and bo, revised and amended; case 2 waits for a second reader; case 3 is unread."""
     register(db, ANN, BO)
     ids = fill(db, [Tier.P1, Tier.P2, Tier.P3])
-    first = take(db, ANN)
-    inbox.ask_second_opinion(db, ANN.at(NOW), first.case_id, first.token)
-    submit_rating(db, ANN.at(NOW), ids[0], first.token, form("unsafe", 4, ideation=3, note="private"), "a" * 32)
-    second = take(db, BO)
-    submit_rating(db, BO.at(NOW), ids[0], second.token, form("unsafe", 3), "b" * 32)
-    alone = take(db, ANN)
-    submit_rating(db, ANN.at(NOW), ids[1], alone.token, form("insufficient_information", 5), "c" * 32)
+    read(db, ANN, form("unsafe", 4, ideation=3, note="private"), "a", ask=True)
+    read(db, BO, form("unsafe", 3), "b")
+    read(db, ANN, form("insufficient_information", 5), "c")
     reveal_evidence(db, BO.at(NOW), ids[0])
     revise(db, BO.at(LATER), ids[0], form("unsafe", 5), "surer now", "d" * 32)
     amend(db, SENIOR.at(LATER), ids[0], RatingLabel.SAFE, "private reason", 1)
@@ -142,8 +138,7 @@ def test_a_reading_whose_reader_saw_nothing_of_the_engine_is_no_switch_and_what_
 ) -> None:
     ids = fill(db, [Tier.P2] * 3, outcome="safe")
     for number in range(3):
-        claim = take(db, ANN)
-        submit_rating(db, ANN.at(NOW), claim.case_id, claim.token, form("safe", 5), f"{number}" * 32)
+        read(db, ANN, form("safe", 5), str(number))
     revise(db, ANN.at(LATER), ids[0], form("safe", 4), "less sure, nothing was shown", "d" * 32)
     revise(db, ANN.at(LATER), ids[1], form("insufficient_information", 5), "before it was shown", "e" * 32)
     for case_id in ids[1:]:

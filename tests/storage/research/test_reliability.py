@@ -9,7 +9,6 @@ from screening.evaluation.guarantee import guarantee_of
 from screening.labels import Label, Outcome
 from screening.pipeline.engine import Reason
 from screening.review.actors import LOCAL_USER, Actor
-from screening.review.policy import Forbidden
 from screening.review.rating_form import RatingLabel
 from screening.review.reach import Reach
 from storage.database import Database
@@ -24,7 +23,7 @@ from storage.review.worklist import request_second_looks
 from storage.schema import unblindings
 from tests.databases import write
 from tests.storage.batch_of import CONFIGURATION, LATER, batch, commit, commit_run, run, screening, waiting
-from tests.storage.inbox_cases import ANN, BO, SENIOR, form, person, register, take
+from tests.storage.inbox_cases import ANN, BO, SENIOR, form, read, register
 
 VERSION = CONFIGURATION.version
 
@@ -177,8 +176,7 @@ def test_a_flagged_text_that_no_coin_chose_is_lost_where_it_is_erased_unread(db:
 
 
 def _read(db: Database, reader: Actor, label: str) -> None:
-    claim = take(db, reader, LATER)
-    submit_rating(db, reader.at(LATER), claim.case_id, claim.token, form(label), new_id(LATER))
+    read(db, reader, form(label), now=LATER)
 
 
 def test_a_text_called_safe_and_read_as_unsafe_is_read_again_and_counts_as_settled(db: Database) -> None:
@@ -201,10 +199,3 @@ def test_configurations_are_listed_with_what_they_settled(db: Database) -> None:
     settled(db, 2, audit_rate=0.1)
     (found,) = measured_configurations(db, LOCAL_USER)
     assert (found.version, found.settled) == (VERSION, 2)
-
-
-def test_an_unknown_version_and_a_reviewer_are_refused(db: Database) -> None:
-    with pytest.raises(KeyError):
-        audit_sample(db, LOCAL_USER, "nothing")
-    with pytest.raises(Forbidden):
-        audit_sample(db, person("ann"), VERSION)

@@ -1,7 +1,7 @@
 """Blind first: every way to the engine's view is shut until one's own rating is in, and every view is recorded."""
 
 import pytest
-from sqlalchemy import insert, select, update
+from sqlalchemy import select, update
 
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Forbidden
@@ -117,17 +117,6 @@ def test_a_second_reader_is_as_blind_as_the_first(db: Database) -> None:
     submit_rating(db, BO.at(NOW), case_id, second.token, form(), "b" * 32)
     assert reveal_evidence(db, BO.at(LATER), case_id).outcome == "human_review"
     assert [rating.reviewer for rating in reveal_ratings(db, BO.at(NOW), case_id)] == ["ann", "bo"]
-
-
-def test_whoever_saw_the_evidence_as_a_researcher_does_not_rate_blind_later(db: Database) -> None:
-    (case_id,) = fill(db, entered=False, outcome="safe")
-    assert reveal_evidence(db, EVERYTHING.at(NOW), case_id).outcome == "safe"
-    with pytest.raises(Forbidden):
-        reveal_evidence(db, ANN.at(NOW), case_id)
-    write(db, insert(inbox_entries).values(case_id=case_id, tier=3, why="x", entered_at=NOW, due_at=NOW))
-    token = take(db, EVERYTHING).token
-    submit_rating(db, EVERYTHING.at(NOW), case_id, token, form(), "a" * 32)
-    assert [rating.blind for rating in reveal_ratings(db, EVERYTHING.at(NOW), case_id)] == [False]
 
 
 def test_the_text_is_for_the_holder_and_each_view_is_one_event(db: Database) -> None:

@@ -21,6 +21,7 @@ from storage.settings_store import SiteSettings, change
 from storage.visibility import is_blind
 from tests.databases import write
 from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, register, take
+from tests.storage.inbox_cases import read as reads
 
 
 def read(db: Database, who: Actor, case_id: str, disposition: str, rating_id: str = "a" * 32) -> None:
@@ -177,8 +178,7 @@ def test_a_reading_of_safe_by_one_alone_hides_nothing_that_is_asked_for_with_it_
     """A P0 case where nobody else could read: its wait for another reader and the safeguarding are two things."""
     register(db, ANN)
     (case_id,) = fill(db, [Tier.P0])
-    claim = take(db, ANN)
-    submit_rating(db, ANN.at(NOW), case_id, claim.token, form("safe", 5, disposition="protective_services"), "a" * 32)
+    reads(db, ANN, form("safe", 5, disposition="protective_services"), "a")
     revise(db, ANN.at(NOW + MINUTE), case_id, form("unsafe", 5, disposition="contact_now"), "saw the plan", "b" * 32)
     found = follow_ups.open_ones(db, ANN.at(NOW)).shown
     assert [one.disposition for one in found] == [For.SECOND_READING, For.CONTACT_NOW, For.PROTECTIVE_SERVICES]
@@ -296,9 +296,3 @@ def test_a_look_before_the_case_was_claimed_is_no_first_look(db: Database) -> No
     assert shift(db, ADMIN, NOW, end).tiers[claim.tier].looked_at == 0
     reveal_text(db, SENIOR.at(NOW + 75 * MINUTE), case_id, claim.token)
     assert shift(db, ADMIN, NOW, end).tiers[claim.tier].median == 15 * MINUTE
-
-
-def test_a_look_in_a_list_is_no_first_look(db: Database) -> None:
-    (case_id,) = fill(db, (Tier.P1,))
-    reveal_text(db, RESEARCHER.at(NOW), case_id)
-    assert shift(db, ADMIN, NOW - MINUTE, NOW + MINUTE).tiers[Tier.P1].looked_at == 0

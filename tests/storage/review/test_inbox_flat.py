@@ -19,7 +19,7 @@ from storage.review.follow_ups import open_ones
 from storage.review.queue import Sort, counts, queue, reserved_cases
 from storage.review.ratings import my_readings, submit_rating
 from storage.schema import cases, inbox_entries
-from tests.storage.inbox_cases import ANN, BO, NOW, fill, form, person, take
+from tests.storage.inbox_cases import NOW, fill, form, person, take
 from tests.storage.statements import plan, statements
 
 FEW, MANY = 800, 6_000
@@ -183,11 +183,3 @@ def test_cases_of_a_tier_are_counted_as_far_as_a_limit_beyond_what_somebody_has(
     assert (late.free_by_tier[Tier.P1], late.free_by_tier[Tier.P3]) == (11, 3)
     held = counts(db, BOTH.at(NOW))
     assert (held.held, held.free_by_tier[Tier.P1], held.free) == (15, 5, 8), "what is in other hands hides no free case"
-
-
-def test_counts_agree_for_two_people_whatever_is_held(db: Database) -> None:
-    fill(db, [Tier.P0, Tier.P1, Tier.P1, Tier.P3])
-    take(db, ANN)
-    mine, theirs = counts(db, ANN.at(NOW)), counts(db, BO.at(NOW), [Tier.P1])
-    assert mine.open_by_tier == theirs.open_by_tier == {Tier.P0: 1, Tier.P1: 2, Tier.P2: 0, Tier.P3: 1}
-    assert (mine.free, theirs.free, theirs.outside_filter) == (3, 2, 2)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from itertools import product
 
+import numpy as np
 import pytest
 
 from screening.review.actors import LOCAL_USER, SYSTEM, Acting, Actor, Role
@@ -12,15 +13,18 @@ from storage import settings_store
 from storage.batches.results import results
 from storage.database import Database
 from storage.research import reading_table
+from storage.research.columns import outcomes_in, recorded_columns
 from storage.research.confusion import confusion
+from storage.research.recorded_draws import recorded_batch
 from storage.research.relabelled import export_relabelled
-from storage.review import adjudication, claims, drafts, evidence, follow_ups, inbox, queue, ratings, reports
+from storage.research.reliability import audit_sample
+from storage.review import adjudication, claims, drafts, evidence, follow_ups, inbox, queue, ratings, reports, worklist
 from storage.review.erasure import By, Selection, erase
 from storage.site import accounts
 from tests.storage.inbox_cases import NOW, fill, form
 
 OWNERS = (None, "me", "somebody-else")
-SAFE, SETTINGS = RatingLabel.SAFE, settings_store.SiteSettings()
+SAFE, SETTINGS, NONE = RatingLabel.SAFE, settings_store.SiteSettings(), "no such batch"
 
 
 def me(*roles: Role) -> Actor:
@@ -114,9 +118,15 @@ SERVICES: dict[str, tuple[Action, str | None, Call]] = {
     "reveal_versions": (Action.VIEW_RATINGS, None, lambda db, by, case: adjudication.reveal_versions(db, by, case)),
     "reading_table": (Action.VIEW_AGREEMENT, None, lambda db, by, case: reading_table.reading_table(db, by.actor, "k")),
     "switches": (Action.VIEW_AGREEMENT, None, lambda db, by, case: reading_table.switches(db, by.actor, "key")),
-    "export_relabelled": (Action.EXPORT, None, lambda db, by, case: export_relabelled(db, by, "no such batch", "key")),
-    "results": (Action.VIEW_RESULTS, None, lambda db, by, case: next(results(db, by, "no such batch"))),
-    "confusion": (Action.VIEW_RESULTS, None, lambda db, by, case: confusion(db, by.actor, "no such batch")),
+    "export_relabelled": (Action.EXPORT, None, lambda db, by, case: export_relabelled(db, by, NONE, "key")),
+    "results": (Action.VIEW_RESULTS, None, lambda db, by, case: next(results(db, by, NONE))),
+    "confusion": (Action.VIEW_RESULTS, None, lambda db, by, case: confusion(db, by.actor, NONE)),
+    "recorded_columns": (Action.VIEW_RESULTS, None, lambda db, by, case: recorded_columns(db, by.actor, NONE)),
+    "outcomes_in": (Action.VIEW_RESULTS, None, lambda db, by, case: outcomes_in(db, by.actor, NONE, np.arange(0))),
+    "recorded_batch": (Action.VIEW_RESULTS, None, lambda db, by, case: recorded_batch(db, by.actor, NONE)),
+    "audit_sample": (Action.VIEW_RESULTS, None, lambda db, by, case: audit_sample(db, by.actor, NONE)),
+    "second_looks": (Action.REQUEST_REVIEW, None, lambda db, by, case: worklist.request_second_looks(db, by, [case])),
+    "acknowledge": (Action.ACKNOWLEDGE, None, lambda db, by, case: worklist.acknowledge(db, by, [case])),
     "erase": (Action.ERASE, None, lambda db, by, case: erase(db, by, Selection(by=By.CASE, value="none"), "why")),
     "exposure": (Action.VIEW_CARE, "me", lambda db, by, case: reports.exposure(db, by, NOW)),
     "change": (Action.CHANGE_SETTINGS, None, lambda db, by, case: settings_store.change(db, by, SETTINGS, 0)),

@@ -20,7 +20,6 @@ from storage.settings_store import SiteSettings, change
 from tests.databases import write
 from tests.storage.batch_of import batch, decide, waiting
 from tests.storage.inbox_cases import ANN, NOW, fill, form, read, register
-from tests.storage.statements import plan, statements
 
 DAY = timedelta(days=1)
 
@@ -91,12 +90,3 @@ def test_texts_that_nobody_screens_any_more_go_so_long_after_their_batch_was_can
     write(db, update(inbox_entries).where(inbox_entries.c.case_id == read_).values(closed_at=NOW + 30 * DAY))
     assert expired(db, NOW + 38 * DAY) == sorted([screened, left, read_])
     assert pending not in expired(db, NOW + 400 * DAY)
-
-
-def test_no_table_with_a_row_for_each_case_is_read_whole(kept_for_a_week: Database) -> None:
-    with statements() as sent:
-        erasure.expire(kept_for_a_week, NOW)
-    ((statement, values),) = [one for one in sent if "erased_at" in one[0]]
-    found = plan(kept_for_a_week, statement, values)
-    for table in ("screenings", "inbox_entries", "pending_cases", "cases"):
-        assert f"SCAN {table}" not in found and f"Seq Scan on {table}" not in found

@@ -7,11 +7,10 @@ from screening.review.actors import LOCAL_USER, Actor
 from screening.review.policy import Forbidden
 from screening.review.reach import Reach
 from storage.database import Database
-from storage.identifiers import new_id
-from storage.review.ratings import my_rating, submit_rating
+from storage.review.ratings import my_rating
 from storage.review.worklist import acknowledge, request_second_looks, worklist
 from tests.storage.batch_of import LATER, NOW, batch, decide, waiting
-from tests.storage.inbox_cases import ADMIN, ANN, SENIOR, form, take
+from tests.storage.inbox_cases import ADMIN, ANN, SENIOR, form, read, take
 
 
 def listed(db: Database, reach: Reach = Reach.LIST, audit_rate: float = 0.0) -> str:
@@ -49,8 +48,7 @@ def test_who_acknowledged_a_case_does_not_read_it_blind(db: Database) -> None:
     case_id = worklist(db, SENIOR, batch_id)[0][0].case_id
     acknowledge(db, SENIOR.at(NOW), [case_id])
     request_second_looks(db, LOCAL_USER.at(LATER), [case_id])
-    claim = take(db, SENIOR, LATER)
-    submit_rating(db, SENIOR.at(LATER), case_id, claim.token, form("unsafe"), new_id(LATER))
+    read(db, SENIOR, form("unsafe"), now=LATER)
     mine = my_rating(db, SENIOR, case_id)
     assert mine is not None and not mine.blind
 
