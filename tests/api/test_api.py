@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any, cast
 
@@ -41,6 +40,8 @@ from storage.settings_store import SiteSettings, accept_model_name, change
 from storage.site.programs import Made, Program, Scope, list_programs, make_program, revoke_program
 from tests.databases import put_away, write
 from tests.free_port import free_port
+from tests.jobs.processes import wait_for
+from tests.receivers import Receiver, receiving
 from tests.storage.batch_of import CONFIGURATION, decide
 from tests.storage.inbox_cases import ADMIN, ANN, RESEARCHER, form, read, register
 
@@ -69,9 +70,17 @@ class Site:
         answer = self.client.get(f"/api/v1/{path}", headers={"Authorization": f"Bearer {made.token}"})
         return answer.status_code, answer.json()
 
+    def file(self, made: Made, key: str, content: bytes, **options: str) -> Any:
+        """The answer to a file that is handed in."""
+        headers = {"Authorization": f"Bearer {made.token}", "Idempotency-Key": key}
+        return self.client.post("/api/v1/batches", params=options, headers=headers, content=content)
+
+    def tell(self, **later: int) -> int:
+        return tell_settled(self.db, self.now + timedelta(**later), private=True)
+
     def close(self) -> None:
         """Once every file that was handed in is taken in, and removed."""
-        _until(lambda: not list(self.settings.data_directory.glob("programs/*")))
+        wait_for(lambda: not list(self.settings.data_directory.glob("programs/*")), 30)
         self.client.close()
 
     def count(self, table: Any) -> int:
@@ -249,60 +258,40 @@ def test_a_model_name_that_an_administrator_accepted_counts_for_what_programs_ha
     accept_model_name(site.db, ADMIN.at(NOW), "another-1")
     site.now += timedelta(minutes=1)
     assert site.submit(made, "after")[0] == 202
-    headers = {"Authorization": f"Bearer {made.token}", "Idempotency-Key": "file"}
-    answer = site.client.post("/api/v1/batches?name=a.csv", headers=headers, content=b"id,text\n1,a day by the lake\n")
-    assert answer.status_code == 202
+    assert site.file(made, "file", b"id,text\n1,a day by the lake\n").status_code == 202
     query = select(batches.c.configuration).where(batches.c.created_by == made.program.actor.id)
     begun = site.db.values(query.order_by(batches.c.id))
     names = [accepted_names(load_configuration(site.db, version)) for version in begun]
     assert names == [(), ("another-1",), ("another-1",)]
 
 
-class _Hook(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.heard.append((dict(self.headers), body))  # type: ignore[attr-defined]
-        self.send_response(self.server.answers.pop(0) if self.server.answers else 200)  # type: ignore[attr-defined]
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 @pytest.fixture
-def hook() -> Iterator[Any]:
-    """A program's webhook: what it heard, and what it answers first."""
-    made: Any = HTTPServer(("127.0.0.1", 0), _Hook)
-    made.heard, made.answers = [], []
-    threading.Thread(target=made.serve_forever, daemon=True).start()
-    yield made
-    made.shutdown()
-    made.server_close()
+def hook() -> Iterator[Receiver]:
+    """A program's webhook."""
+    with receiving() as kept:
+        yield kept
 
 
-def test_the_webhook_says_settled_and_the_id_signed_and_again_after_a_failure(site: Site, hook: Any) -> None:
+def test_the_webhook_says_settled_and_the_id_signed_and_again_after_a_failure(site: Site, hook: Receiver) -> None:
     hook.answers = [500]
-    made = site.made(webhook=f"http://127.0.0.1:{hook.server_port}/hook")
+    made = site.made(webhook=hook.address)
     _, one = site.submit(made, "k")
-    assert tell_settled(site.db, site.now, private=True) == 0, "it is pending"
+    assert site.tell() == 0, "it is pending"
     decide(site.db, one["id"])
-    later = site.now + timedelta(minutes=1)
-    assert tell_settled(site.db, later, private=True) == 0 and len(hook.heard) == 1
-    assert tell_settled(site.db, later + timedelta(seconds=5), private=True) == 0
-    assert tell_settled(site.db, later + timedelta(minutes=1), private=True) == 1
-    assert tell_settled(site.db, later + timedelta(hours=9), private=True) == 0, "told once"
-    headers, body = hook.heard[-1]
+    assert site.tell(minutes=1) == 0 and len(hook.received) == 1
+    assert [site.tell(seconds=65), site.tell(minutes=2), site.tell(hours=9)] == [0, 1, 0], "told once"
+    headers, body = hook.received[-1]
     assert json.loads(body) == {"event": "settled", "id": one["id"]}
     signed = signature(str(made.webhook_secret), int(headers["X-Second-Look-Timestamp"]), body)
     assert headers["X-Second-Look-Signature"] == signed
-    assert hook.heard[0][0]["Idempotency-Key"] == headers["Idempotency-Key"]
+    assert hook.received[0][0]["Idempotency-Key"] == headers["Idempotency-Key"]
 
 
 @pytest.mark.parametrize("how", ["cancelled", "erased"])
 def test_a_text_that_nobody_settles_any_more_is_abandoned_and_its_program_is_told_once(
-    site: Site, hook: Any, how: str
+    site: Site, hook: Receiver, how: str
 ) -> None:
-    made = site.made(webhook=f"http://127.0.0.1:{hook.server_port}/hook")
+    made = site.made(webhook=hook.address)
     one, other = (site.submit(made, key)[1]["id"] for key in ("a", "b"))
     decide(site.db, other)
     with site.db.write() as conn:
@@ -313,17 +302,17 @@ def test_a_text_that_nobody_settles_any_more_is_abandoned_and_its_program_is_tol
         cancel(site.db, LOCAL_USER.at(site.now), batch_id)
     assert site.get(made, f"texts/{one}")[1]["state"] == "abandoned"
     assert site.get(made, f"texts/{other}")[1]["state"] == "settled"
-    assert tell_settled(site.db, site.now + timedelta(minutes=1), private=True) == 2
-    assert tell_settled(site.db, site.now + timedelta(hours=9), private=True) == 0, "told once"
-    heard = [json.loads(body) for _, body in hook.heard]
+    assert site.tell(minutes=1) == 2
+    assert site.tell(hours=9) == 0, "told once"
+    heard = hook.bodies
     assert sorted(heard, key=lambda said: said["id"]) == [
         {"event": "abandoned", "id": one}, {"event": "settled", "id": other}
     ]  # fmt: skip
 
 
-def test_a_program_that_does_not_answer_is_asked_once_a_round_and_holds_up_no_other(site: Site, hook: Any) -> None:
+def test_a_program_that_does_not_answer_is_asked_once_a_round_and_holds_up_no_other(site: Site, hook: Receiver) -> None:
     silent = site.made(webhook=f"http://127.0.0.1:{free_port()}/hook")
-    heard = site.made(webhook=f"http://127.0.0.1:{hook.server_port}/hook")
+    heard = site.made(webhook=hook.address)
     ids = [site.submit(made, f"k{number}")[1]["id"] for number, made in enumerate([silent] * 5 + [heard])]
     for case_id in ids:
         decide(site.db, case_id)
@@ -331,43 +320,40 @@ def test_a_program_that_does_not_answer_is_asked_once_a_round_and_holds_up_no_ot
     with pytest.MonkeyPatch.context() as watched:
         post = notifications_webhook.post
         watched.setattr(notifications_webhook, "post", lambda to, *a, **k: (asked.append(to), post(to, *a, **k)))
-        assert tell_settled(site.db, site.now + timedelta(minutes=1), private=True) == 1
-    assert len(asked) == 2 and [json.loads(body)["id"] for _, body in hook.heard] == ids[-1:]
+        assert site.tell(minutes=1) == 1
+    assert len(asked) == 2 and [body["id"] for body in hook.bodies] == ids[-1:]
 
 
 def test_an_address_that_there_is_not_is_answered_as_any_other_error(site: Site) -> None:
     headers = {"Authorization": f"Bearer {site.made().token}"}
-    nothing, no_way = (
-        site.client.get("/api/v1/nothing", headers=headers),
-        site.client.delete("/api/v1/texts", headers=headers),
-    )
-    for answer in (nothing, no_way):
-        assert answer.status_code in (404, 405) and list(answer.json()) == ["error"]
+    for way, path, status in (("GET", "nothing", 404), ("DELETE", "texts", 405)):
+        answer = site.client.request(way, f"/api/v1/{path}", headers=headers)
+        assert (answer.status_code, list(answer.json())) == (status, ["error"])
 
 
-def test_a_label_that_people_change_is_told_again_and_is_no_repetition(site: Site, hook: Any) -> None:
-    db, made = site.db, site.made(webhook=f"http://127.0.0.1:{hook.server_port}/hook")
+def test_a_label_that_people_change_is_told_again_and_is_no_repetition(site: Site, hook: Receiver) -> None:
+    db, made = site.db, site.made(webhook=hook.address)
     register(db, ANN, RESEARCHER)
     change(db, LOCAL_USER.at(NOW), SiteSettings(second_reading_rate=0.0), 0)
     case_id = site.submit(made, "k")[1]["id"]
     decide(db, case_id, Outcome.SAFE)
     later = site.now + timedelta(minutes=1)
-    assert tell_settled(db, later, private=True) == 1
+    assert site.tell(minutes=1) == 1
     assert site.get(made, f"texts/{case_id}")[1]["label"] == "safe"
     request_second_looks(db, RESEARCHER.at(later), [case_id])
-    assert tell_settled(db, later + timedelta(hours=1), private=True) == 0, "people read it"
+    assert site.tell(hours=2) == 0, "people read it"
     read(db, ANN, form("unsafe"), "a", later + timedelta(hours=1))
-    assert tell_settled(db, later + timedelta(hours=1), private=True) == 1
+    assert site.tell(hours=2) == 1
     told = site.get(made, f"texts/{case_id}")[1]
     assert (told["label"], told["decided_by"]) == ("unsafe", "people")
-    assert len({headers["Idempotency-Key"] for headers, _ in hook.heard}) == 2
-    assert tell_settled(db, later + timedelta(hours=9), private=True) == 0, "told once"
+    assert len({headers["Idempotency-Key"] for headers, _ in hook.received}) == 2
+    assert site.tell(hours=9) == 0, "told once"
 
 
 def test_a_label_that_comes_while_a_program_is_being_told_is_told_too(
-    site: Site, hook: Any, monkeypatch: pytest.MonkeyPatch
+    site: Site, hook: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, later = site.made(webhook=f"http://127.0.0.1:{hook.server_port}/hook"), site.now + timedelta(minutes=1)
+    made, later = site.made(webhook=hook.address), site.now + timedelta(minutes=1)
     case_id = site.submit(made, "k")[1]["id"]
     decide(site.db, case_id)
 
@@ -377,50 +363,45 @@ def test_a_label_that_comes_while_a_program_is_being_told_is_told_too(
 
     with monkeypatch.context() as meanwhile:
         meanwhile.setattr("jobs.notifications_webhook.post", post)
-        assert tell_settled(site.db, later, private=True) == 1 and not hook.heard
-    assert tell_settled(site.db, later, private=True) == 1 and len(hook.heard) == 1
+        assert site.tell(minutes=1) == 1 and not hook.received
+    assert site.tell(minutes=1) == 1 and len(hook.received) == 1
 
 
 def test_a_file_is_a_batch_with_the_counts_of_the_page(site: Site) -> None:
-    made = site.made()
-    headers = {"Authorization": f"Bearer {made.token}", "Idempotency-Key": "file-1"}
-    content = b"id,text\n1,a day by the lake\n2,\n3,I want to die\n"
+    made, content = site.made(), b"id,text\n1,a day by the lake\n2,\n3,I want to die\n"
     for _ in range(2):
-        answer = site.client.post("/api/v1/batches?name=a.csv", headers=headers, content=content)
+        answer = site.file(made, "file-1", content, name="a.csv")
         assert answer.status_code == 202, answer.text
     batch_id = answer.json()["id"]
-    for _ in range(200):
-        found = site.get(made, f"batches/{batch_id}")[1]
-        if found["rows_in"] == 3 and found["state"] != "taking_in":
-            break
-        threading.Event().wait(0.05)
-    assert (found["accepted"], found["rejected"], site.count(batches)) == (2, 1, 1)
+    wait_for(lambda: site.get(made, f"batches/{batch_id}")[1]["state"] != "taking_in", 30)
+    found = site.get(made, f"batches/{batch_id}")[1]
+    assert (found["rows_in"], found["accepted"], found["rejected"], site.count(batches)) == (3, 2, 1, 1)
     assert site.get(site.made(), f"batches/{batch_id}")[0] == 404
-    other = site.client.post("/api/v1/batches", headers=headers, content=content + b"4,more\n")
-    assert other.status_code == 409 and "another" in other.json()["error"]
     as_label = json.dumps({"second_look_mapping": 1, "labels": {"1": "unsafe"}})
-    for options in ({"unsafe": "count"}, {"mapping": as_label}):
-        other = site.client.post("/api/v1/batches", params=options, headers=headers, content=content)
-        assert other.status_code == 409, options
-    refused = site.client.post("/api/v1/batches", headers=headers | {"Idempotency-Key": "2"}, content=b"%PDF-1.4")
+    for other, options in (
+        (content + b"4,more\n", {}),
+        (content, {"unsafe": "count"}),
+        (content, {"mapping": as_label}),
+    ):
+        refused = site.file(made, "file-1", other, **options)
+        assert refused.status_code == 409 and "another" in refused.json()["error"], options
+    refused = site.file(made, "2", b"%PDF-1.4")
     assert refused.status_code == 422 and "PDF" in refused.json()["error"]
-    lines = site.client.get(f"/api/v1/batches/{batch_id}/results", headers=headers).text.splitlines()
-    assert [json.loads(line)["id"] for line in lines] == ["1", "3"]
+    assert _results(site, made, batch_id) == [_PENDING] * 2
 
 
-@pytest.mark.parametrize("labels", ["9B", "", "safe"])
-@pytest.mark.parametrize(("asked", "reach"), [(None, Reach.READ), ("count", Reach.COUNT), ("list", Reach.LIST)])
+@pytest.mark.parametrize(
+    ("asked", "labels", "reach"),
+    [("", "9B", Reach.READ), ("", "safe", Reach.READ), ("count", "", Reach.COUNT), ("list", "safe", Reach.LIST)],
+)
 def test_a_request_says_what_becomes_of_unsafe_texts_and_the_labels_of_its_file_do_not(
-    site: Site, labels: str, asked: str | None, reach: Reach
+    site: Site, labels: str, asked: str, reach: Reach
 ) -> None:
-    made = site.made()
-    headers = {"Authorization": f"Bearer {made.token}", "Idempotency-Key": "f"}
-    content = f"id,text,class\n1,a day by the lake,{labels}\n".encode()
-    options = {"name": "../../a\x1b[31m\n\x00b.csv"} | ({"unsafe": asked} if asked else {})
-    answer = site.client.post("/api/v1/batches", params=options, headers=headers, content=content)
+    made, content = site.made(), f"id,text,class\n1,a day by the lake,{labels}\n".encode()
+    answer = site.file(made, "f", content, name="../../a\x1b[31m\n\x00b.csv", **({"unsafe": asked} if asked else {}))
     assert (answer.status_code, answer.json()["unsafe"]) == (202, asked or "review")
     assert site.db.rows(select(batches.c.reach, batches.c.name)) == [(reach, "a[31mb.csv")]
-    refused = site.client.post("/api/v1/batches?unsafe=nobody", headers=headers, content=content)
+    refused = site.file(made, "f", content, unsafe="nobody")
     assert refused.status_code == 422 and "unsafe" in refused.json()["error"]
 
 
@@ -467,10 +448,9 @@ def test_the_results_of_a_file_tell_what_people_accepted_as_those_of_a_text_do(s
     db, made = site.db, site.made()
     register(db, ANN, RESEARCHER)
     change(db, LOCAL_USER.at(NOW), SiteSettings(second_reading_rate=0.0), 0)
-    headers = {"Authorization": f"Bearer {made.token}", "Idempotency-Key": "file"}
     content = b"id,text\n1,a day by the lake\n2,a walk in the hills\n3,a night at home\n"
-    batch_id = site.client.post("/api/v1/batches?name=a.csv", headers=headers, content=content).json()["id"]
-    _until(lambda: site.count(cases) == 3)
+    batch_id = site.file(made, "file", content).json()["id"]
+    wait_for(lambda: site.count(cases) == 3, 30)
     first, second, _ = db.values(select(cases.c.id).order_by(cases.c.row))
     for case_id in (first, second):
         decide(db, case_id, Outcome.SAFE)
@@ -522,16 +502,14 @@ def test_a_file_is_taken_in_whole_though_the_database_went_away_in_the_middle(
 ) -> None:
     site = Site(postgresql_db, tmp_path)
     made, name = site.made(), str(make_url(postgresql_db.conninfo).database)
-    headers = {"Authorization": f"Bearer {made.token}", "Idempotency-Key": "f1"}
     content = "id,text\n" + "".join(f"{row},a quiet day by the river\n" for row in range(6_000))
-    answer = site.client.post("/api/v1/batches?name=a.csv", headers=headers, content=content.encode())
-    assert answer.status_code == 202
-    _until(lambda: site.count(cases) > 0)
+    assert site.file(made, "f1", content.encode()).status_code == 202
+    wait_for(lambda: site.count(cases) > 0, 30)
     with put_away(postgresql_server, name):
         time.sleep(0.3)
     before = site.count(cases)
     assert before < 6_000, "it went away in the middle"
-    _until(lambda: site.count(cases) == 6_000)
+    wait_for(lambda: site.count(cases) == 6_000, 30)
     site.close()
 
 
@@ -548,10 +526,10 @@ def test_a_file_that_cannot_be_read_to_its_end_is_said_and_goes_on_under_its_key
     batch_id = intake.begin(made.program, "f1", first, "a.csv", FileMapping())
     first.write_bytes(rows + b'300,"a quote that is never closed\n')
     done.set()
-    _until(lambda: site.get(made, f"batches/{batch_id}")[1]["state"] == "rows_missing")
+    wait_for(lambda: site.get(made, f"batches/{batch_id}")[1]["state"] == "rows_missing", 30)
     assert first.exists()
     assert intake.begin(made.program, "f1", again, "a.csv", FileMapping()) == batch_id
-    _until(lambda: not again.exists())
+    wait_for(lambda: not again.exists(), 30)
     found = site.get(made, f"batches/{batch_id}")[1]
     assert (found["state"], found["rows_in"]) == ("running", 300)
     intake.resume()  # as the next start does: what is left of the first is put away
@@ -581,7 +559,7 @@ def test_labels_that_stand_for_none_do_so_after_a_restart_too(site: Site, monkey
         stopped.setattr(FileIntake, "_fill", lambda *_given: None)
         intake.begin(made.program, "f1", path, "a.csv", FileMapping(labels={"safe": None, "bad": Label.UNSAFE}))
     intake.resume()
-    _until(lambda: site.count(cases) == 2)
+    wait_for(lambda: site.count(cases) == 2, 30)
     found = {row.external_id: row.reference for row in site.db.rows(select(cases))}
     assert found == {"1": None, "2": "unsafe"}
 
@@ -614,15 +592,8 @@ def test_programs_are_told_again_after_a_round_that_failed(
     monkeypatch.setattr("api.app.tell_settled", look)
     site, name = Site(postgresql_db, tmp_path), str(make_url(postgresql_db.conninfo).database)
     with site.client:
-        _until(lambda: True in rounds)
+        wait_for(lambda: True in rounds, 30)
         with put_away(postgresql_server, name):
-            _until(lambda: False in rounds)
+            wait_for(lambda: False in rounds, 30)
         rounds.clear()
-        _until(lambda: True in rounds)
-
-
-def _until(is_so: Callable[[], bool]) -> None:
-    limit = time.monotonic() + 30
-    while not is_so():
-        assert time.monotonic() < limit
-        time.sleep(0.02)
+        wait_for(lambda: True in rounds, 30)

@@ -1,7 +1,6 @@
 """A file is read, rejected or refused in the same way on the page, by the command and through the API."""
 
 import argparse
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from screening.text.conversation import Role
 from storage.database import Database
 from storage.schema import cases
 from tests.api.test_api import Site
+from tests.jobs.processes import wait_for
 
 FIELD = Path(__file__).parent.parent / "fixtures" / "field"
 SPEAKERS = (("Reed", Role.USER), ("Moss", Role.ASSISTANT))
@@ -111,17 +111,13 @@ def by_command(path: Path, saved: Path | None) -> Read:
 
 def by_api(site: Site, content: bytes, mapping: str | None) -> Read:
     made = site.made()
-    headers = {"Authorization": f"Bearer {made.token}", "Idempotency-Key": "file"}
-    params = {} if mapping is None else {"mapping": mapping}
-    answer = site.client.post("/api/v1/batches", params=params, headers=headers, content=content)
+    answer = site.file(made, "file", content, **({} if mapping is None else {"mapping": mapping}))
     if answer.status_code == 422:
         return str(answer.json()["error"])
     assert answer.status_code == 202, answer.text
-    for _ in range(400):
-        found = site.get(made, f"batches/{answer.json()['id']}")[1]
-        if found["state"] != "taking_in":
-            break
-        time.sleep(0.02)
+    address = f"batches/{answer.json()['id']}"
+    wait_for(lambda: site.get(made, address)[1]["state"] != "taking_in", 30)
+    found = site.get(made, address)[1]
     with site.db.read() as connection:
         labels = connection.scalars(select(cases.c.reference).order_by(cases.c.row)).all()
     return found["accepted"], found["rejected"], list(labels)
