@@ -13,34 +13,40 @@ def _rule(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[str | No
     return printed["verdict"], printed["ended"], printed["calls"]
 
 
-@pytest.mark.parametrize(
-    ("delta", "calls"),
-    [("0.2", 63), ("0.1", 66), ("0.05", 72), ("0.02", 78), ("0.01", 84), ("0.005", 90), ("0.001", 99)],
-)
-def test_algorithm_one_on_a_unanimous_model(capsys: pytest.CaptureFixture[str], delta: str, calls: int) -> None:
-    # Every call answers safe; only the calls that pulled the arm safe are successes, so 3 calls make a round.
-    draws = " ".join(["safe"] * 120)
-    arguments = ("successive-elimination", "--delta", delta, "--budget", "100", "--draws", draws)
-    assert _rule(capsys, *arguments) == ("safe", "identified", calls)
+ELIMINATION = ("successive-elimination", "--budget", "100", "--delta")
+MIXTURE = ("pairwise-mixture", "--budget", "100", "--delta")
+VILLE, CERTIFIED = ("--method", "ville"), ("--method", "certified")
+CONTRACT = ("pairwise-mixture", "--contract")
 
 
 @pytest.mark.parametrize(
-    ("delta", "calls"), [("0.2", 4), ("0.1", 5), ("0.05", 6), ("0.02", 8), ("0.01", 9), ("0.001", 12), ("1e-6", 23)]
-)
-def test_the_mixture_rule_on_a_unanimous_model(capsys: pytest.CaptureFixture[str], delta: str, calls: int) -> None:
-    draws = " ".join(["unsafe"] * 30)
-    arguments = ("pairwise-mixture", "--method", "ville", "--delta", delta, "--budget", "100", "--draws", draws)
-    assert _rule(capsys, *arguments) == ("unsafe", "identified", calls)
-
-
-def test_five_unanimous_draws_are_enough_where_a_certificate_exists(capsys: pytest.CaptureFixture[str]) -> None:
-    # E(5, 0) = 20.98: above 1/0.0903 = 11.07, the certified level, and below 1/0.025 = 40, Ville's
-    five = ("pairwise-mixture", "--delta", "0.05", "--budget", "100", "--draws", "safe " * 5)
-    assert _rule(capsys, *five) == ("safe", "identified", 5)
-    assert _rule(capsys, *five, "--method", "certified") == ("safe", "identified", 5)
-    assert _rule(capsys, *five, "--method", "ville") == (None, "needs_draws", 5)
-    six = (*five[:-1], "safe " * 6)
-    assert _rule(capsys, *six, "--method", "ville") == ("safe", "identified", 6)
+    ("asked", "draws", "found"),
+    [
+        # Every call answers safe; only those that pulled the arm safe are successes, so 3 calls make a round.
+        *(((*ELIMINATION, delta), "safe " * 120, ("safe", "identified", calls))
+          for delta, calls in (("0.2", 63), ("0.05", 72), ("0.01", 84), ("0.001", 99))),
+        *(((*MIXTURE, delta, *VILLE), "unsafe " * 30, ("unsafe", "identified", calls))
+          for delta, calls in (("0.2", 4), ("0.05", 6), ("0.01", 9), ("0.001", 12), ("1e-6", 23))),
+        # E(5, 0) = 20.98: above 1/0.0903 = 11.07, the certified level, and below 1/0.025 = 40, Ville's
+        ((*MIXTURE, "0.05"), "safe " * 5, ("safe", "identified", 5)),
+        ((*MIXTURE, "0.05", *CERTIFIED), "safe " * 5, ("safe", "identified", 5)),
+        ((*MIXTURE, "0.05", *VILLE), "safe " * 5, (None, "needs_draws", 5)),
+        # Saying safe at level .00177 takes E(11, 0) > 565
+        *(((*CONTRACT, *contract), f"{label} " * 20, (label, "identified", calls))
+          for contract, safe, unsafe in ((("any",), 5, 5), (("default",), 11, 5), (("default", *VILLE), 11, 6))
+          for label, calls in (("safe", safe), ("unsafe", unsafe))),
+        # E(8, 1) = 8.74 < 40; six unanimous draws decide before an unsafe one that comes last is seen
+        ((*MIXTURE, "0.05", *VILLE), "safe " * 8 + "unsafe", ("safe", "identified", 6)),
+        ((*MIXTURE, "0.05", *VILLE), "unsafe " + "safe " * 8, (None, "needs_draws", 9)),
+        (("majority-vote", "--n", "3"), "safe unsafe unsafe", ("unsafe", "identified", 3)),
+        (("majority-vote", "--n", "3"), "safe unsafe escalate", ("escalate", "exhausted", 3)),
+        (("majority-vote", "--n", "3"), "safe safe", (None, "needs_draws", 2)),
+    ],
+)  # fmt: skip
+def test_the_pinned_stopping_times(
+    capsys: pytest.CaptureFixture[str], asked: tuple[str, ...], draws: str, found: tuple[str | None, str, int]
+) -> None:
+    assert _rule(capsys, *asked, "--draws", draws) == found
 
 
 def test_without_a_certificate_it_is_ville_s_rule_and_asking_for_one_is_refused(

@@ -60,3 +60,11 @@ def test_every_page_opens_or_says_that_it_is_not_theirs(
             assert not (page.title or page.dataframe or page.metric), f"{entry.file} shows something beside the refusal"
             refused.add(entry.file)
     assert refused == set(REFUSED[role].split())
+
+
+@pytest.mark.parametrize("address", ["0" * 32, "\x00<b>"])
+def test_an_address_of_what_there_is_not_opens_every_page_all_the_same(open_page: Opener, address: str) -> None:
+    for entry in ENTRIES:
+        for name in ("case", "batch", "upload"):
+            page = open_page(entry.address or entry.file, **{name: address})
+            assert not page.exception, (entry.file, name, page.exception)

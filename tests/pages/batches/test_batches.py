@@ -1,6 +1,5 @@
 """Batches: what a file is refused for, what is said before the first call, and what can be done while it runs."""
 
-import csv
 import json
 from pathlib import Path
 
@@ -10,8 +9,6 @@ from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Button, Radio
 
 from pages.batches.intake_runs import intake_runs
-from pages.batches.pipelines import WHY_LEFT
-from pages.ui.downloads import RESULTS, export
 from screening.labels import Outcome
 from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER, Actor
@@ -19,9 +16,8 @@ from screening.review.reach import Reach
 from storage.batches import batches
 from storage.batches.batch_state import BatchState
 from storage.batches.configurations import load_configuration
-from storage.batches.pending import record_error
 from storage.batches.pipelines import activate, keep_version
-from storage.batches.results import export_results, results
+from storage.batches.results import results
 from storage.database import Database
 from storage.schema import cases
 from tests.pages.conftest import Opener, choose_rows, words_on
@@ -48,11 +44,6 @@ def _button(page: AppTest, label: str) -> Button:
     return next(button for button in page.button if button.label.startswith(label))
 
 
-def _exported(db: Database, batch_id: str, form: str) -> list[str]:
-    parts = export(RESULTS, export_results(db, LOCAL_USER.at(NOW), batch_id), form)
-    return [part if isinstance(part, str) else part.decode() for part in parts]
-
-
 def _labels(page: AppTest) -> list[str]:
     return [button.label for button in page.button]
 
@@ -67,13 +58,8 @@ def _started(page: AppTest) -> str:
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("empty", "The file is empty."),
-        ("xlsx_renamed", "zip archive"),
         ("extra_comma_all", "3 cells where the header has 2"),
-        ("unterminated", "Line 2: a quote opens here and is never closed"),
-        ("many_cols", "5,000 columns"),
         ("missing_text", "Not read as it is"),
-        ("no_header", "The first row must name the columns"),
     ],
 )
 def test_a_file_that_could_be_misread_is_refused_with_why(open_page: Opener, name: str, sentence: str) -> None:
@@ -86,29 +72,14 @@ def test_a_file_that_could_be_misread_is_refused_with_why(open_page: Opener, nam
 @pytest.mark.parametrize(
     ("name", "counts"),
     [
-        ("ok", "3 rows: 3 accepted, 0 rejected"),
-        ("semicolon", "1 row: 1 accepted, 0 rejected"),
-        ("bom", "1 row: 1 accepted, 0 rejected"),
-        ("case_header", "1 row: 1 accepted, 0 rejected"),
-        ("blank_lines", "1 row: 1 accepted, 0 rejected"),
         ("cp1252", "1 row: 1 accepted, 0 rejected"),
-        ("na_words", "4 rows: 4 accepted, 0 rejected"),
-        ("id_forms", "5 rows: 5 accepted, 0 rejected"),
-        ("formula", "4 rows: 4 accepted, 0 rejected"),
-        ("filename_traversal", "1 row: 1 accepted, 0 rejected"),
         ("extra_comma_one", "2 rows: 1 accepted, 1 rejected"),
         ("dup_ids_same", "2 rows: 1 accepted, 1 rejected"),
-        ("dup_ids_conflict", "2 rows: 2 accepted, 0 rejected"),
     ],
 )
 def test_rows_in_are_accounted_for_before_the_start(open_page: Opener, name: str, counts: str) -> None:
     page = _bad(open_page, name)
     assert counts in words_on(page)
-
-
-def test_how_the_file_was_read_is_announced(open_page: Opener) -> None:
-    assert "semicolons" in words_on(_bad(open_page, "semicolon"))
-    assert "cp1252 (a guess)" in words_on(_bad(open_page, "cp1252")).lower().replace("windows-1252", "cp1252")
 
 
 def test_unmapped_label_values_are_shown_and_not_guessed(open_page: Opener, page_database: Database) -> None:
@@ -152,15 +123,6 @@ def test_the_price_is_said_and_a_setting_that_cannot_decide_is_refused(open_page
     assert not any(label.startswith("Start") for label in _labels(page))
 
 
-def test_the_older_rule_says_why_it_holds_safe_less_strictly(open_page: Opener) -> None:
-    page = _upload(open_page, b"id,text\n1,a quiet day\n")
-    said = [WHY_LEFT in [each.value for each in page.caption]]
-    for setting, value in (("batch_preset", "recommended"), ("batch_delta", 0.01)):
-        page.selectbox(key=setting).set_value(value).run()
-        said.append(WHY_LEFT in [each.value for each in page.caption])
-    assert said == [False, True, False], "a δ that was given holds for every label alike"
-
-
 def test_a_batch_runs_is_shown_and_downloaded(open_page: Opener, page_database: Database, tmp_path: Path) -> None:
     rows = (
         b"id,text,label\na,The weather was nice.,safe\nb,I want to die and have a plan for tonight.,unsafe\nc,,safe\n"
@@ -175,30 +137,6 @@ def test_a_batch_runs_is_shown_and_downloaded(open_page: Opener, page_database: 
     assert all(f"⤓ {label}" in words_on(page) for label in offered)
     found = batches.progress(page_database, batch_id)
     assert (found.safe, found.unsafe, found.human_review) == (1, 1, 0)
-
-
-def test_files_leave_out_what_is_in_review_where_the_switch_hides_it(
-    open_page: Opener, page_database: Database
-) -> None:
-    batch_id = batch(page_database, ["one", "two", "three"], references="SU-")
-    open_id, *others = waiting(page_database)
-    decide(page_database, open_id, Outcome.HUMAN_REVIEW)
-    for case_id in others:
-        decide(page_database, case_id)
-    page = open_page("batches", batch=batch_id)
-    page.toggle(key="hide_in_review").set_value(True).run()
-    assert not page.exception
-    lines = list(csv.DictReader(_exported(page_database, batch_id, "csv")))
-    hidden = lines[0]
-    known = ("\ufeff" + '"id"', "row", "reference", "outcome")
-    assert [hidden[name] for name in known] == ["p1", "1", "safe", "in review"]
-    assert {hidden[name] for name in ("node", "reason", "calls", "cost_usd", "delta")} == {""}
-    assert [(one["outcome"], one["calls"], one["hidden"]) for one in lines[1:]] == [("safe", "6", "False")] * 2
-    twin = [json.loads(line) for line in _exported(page_database, batch_id, "jsonl")]
-    assert (twin[0]["outcome"], twin[0]["calls"], twin[0]["hidden"]) == ("in review", None, True)
-    page.toggle(key="hide_in_review").set_value(False).run()
-    twin = [json.loads(line) for line in _exported(page_database, batch_id, "jsonl")]
-    assert (twin[0]["outcome"], twin[0]["calls"], twin[0]["hidden"]) == ("human_review", 6, False)
 
 
 @pytest.mark.parametrize("who", [LOCAL_USER, ANN], ids=["everybody's", "a reviewer's"])
@@ -245,18 +183,6 @@ def test_pause_resume_and_cancel(open_page: Opener, page_database: Database) -> 
     _button(page, "Cancel this upload").click().run()
     assert batches.batch_state(page_database, batch_id) is BatchState.CANCELLED
     assert "1" in words_on(page) and "pending" in words_on(page)
-
-
-def test_what_failed_in_a_cancelled_batch_is_said_and_not_offered_again(
-    open_page: Opener, page_database: Database
-) -> None:
-    batch_id = batch(page_database, ["one", "two"])
-    record_error(page_database, waiting(page_database)[0], "timeout", "", NOW)
-    page = open_page("batches", batch=batch_id)
-    assert "Retry failed texts" in _labels(page) and "failed, to be retried" in words_on(page)
-    _button(page, "Cancel this upload").click().run()
-    assert not any(label.startswith("Retry") for label in _labels(page))
-    assert "! failed" in words_on(page) and "to be retried" not in words_on(page)
 
 
 def test_a_cap_stops_the_batch_and_says_so(open_page: Opener, page_database: Database) -> None:
@@ -351,20 +277,3 @@ def test_somebody_elses_upload_is_not_served(open_page: Opener, tmp_path: Path) 
     described = tmp_path / "data" / "uploads" / f"{token}.json"
     described.write_text(json.dumps(json.loads(described.read_text()) | {"owner": "somebody"}))
     assert "File uploads › Check" not in words_on(open_page("batches", upload=token))
-
-
-def test_an_unknown_batch_is_said(open_page: Opener) -> None:
-    assert open_page("batches", batch="0" * 32).error[0].value == "There is no such upload."
-
-
-def test_a_broken_byte_in_a_label_is_shown_and_its_row_keeps_what_it_is(
-    open_page: Opener, page_database: Database
-) -> None:
-    rows = "".join(f"{number},ein schöner Tag {number} für Übung,größer\n" for number in range(40))
-    content = ("id,text,label\n" + rows).encode() + b"41,ein Tag mehr,gr\xf6\xdfer\n42,noch einer,safe\n"
-    page = _upload(open_page, content)
-    values = next(frame.value for frame in page.dataframe if "Read as" in frame.value.columns)
-    assert list(values["Value"]) == ["größer", "gr⟨U+DCF6⟩⟨U+DCDF⟩er", "safe"]
-    assert list(values["Read as"]) == ["ignored", "ignored", "safe"]
-    found = list(results(page_database, LOCAL_USER.at(NOW), _started(page)))
-    assert [row.reference for row in found] == [None] * 41 + ["safe"]

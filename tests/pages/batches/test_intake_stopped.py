@@ -73,16 +73,6 @@ def test_rows_that_another_process_left_out_are_said_without_a_button(
     assert list(open_page("batches").dataframe[0].value["State"]) == ["! Rows are missing"]
 
 
-@pytest.mark.parametrize(("paused", "said"), [(False, "in are screened"), (True, "in wait with their batch")])
-def test_what_becomes_of_the_rows_that_are_in_is_said_as_it_is(
-    open_page: Opener, page_database: Database, paused: bool, said: str
-) -> None:
-    batch_id = _open_batch(page_database, {}, "file_refused")
-    if paused:
-        batches.pause(page_database, LOCAL_USER.at(datetime.now(UTC)), batch_id)
-    assert f"The rows that are {said}." in _shown(open_page("batches", batch=batch_id))
-
-
 def _open_batch(database: Database, intake: Mapping[str, Any], why: str) -> str:
     """A batch whose rows stopped coming in, begun with this of its file."""
     now = datetime.now(UTC)
@@ -91,16 +81,6 @@ def _open_batch(database: Database, intake: Mapping[str, Any], why: str) -> str:
     batch_id = batches.create_batch(database, LOCAL_USER.at(now), new)
     stop_intake(database, SYSTEM.at(now), batch_id, why)
     return batch_id
-
-
-def test_of_a_process_that_is_gone_nothing_is_promised(open_page: Opener, page_database: Database) -> None:
-    batch_id = _open_batch(page_database, {"sha256": "0"}, NOBODY)
-    shown = _shown(open_page("batches", batch=batch_id))
-    assert "upload stalled for 15 min" in shown and "--resume" in shown
-    assert "file is kept" not in shown and "If nobody has the file any more, cancel the batch." in shown
-    assert "the app that has the file" not in shown, "a command read it"
-    uploaded = _shown(open_page("batches", batch=_open_batch(page_database, {}, NOBODY)))
-    assert "the app that has the file" in uploaded and "--resume" not in uploaded
 
 
 def test_an_evaluation_that_stopped_is_not_gone_on_with(open_page: Opener, page_database: Database) -> None:

@@ -2,9 +2,7 @@
 
 import io
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from openpyxl import Workbook
@@ -79,43 +77,6 @@ def test_a_file_comes_in_alike_by_the_command_and_by_its_mapping_on_the_page(
     assert (found.accepted, found.rejected) == (accepted, rejected)
 
 
-def _count_reads(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], int]:
-    """How often a file of so many bytes was read as a whole, of those in the folder of uploads, since last asked."""
-    plainly, read = Path.open, [0]
-
-    class Counted(io.FileIO):
-        def readinto(self, buffer: Any) -> int | None:
-            size = super().readinto(buffer)
-            read[0] += size or 0
-            return size
-
-    def opened(self: Path, mode: str = "r", *rest: Any, **named: Any) -> Any:
-        counts = mode == "rb" and self.parent.name == "uploads"
-        return io.BufferedReader(Counted(self)) if counts else plainly(self, mode, *rest, **named)
-
-    def often(size: int) -> int:
-        times, read[0] = round(read[0] / size), 0
-        return times
-
-    monkeypatch.setattr(Path, "open", opened)
-    return often
-
-
-def test_an_upload_is_read_for_its_encoding_its_profile_and_its_check_and_once_more_when_it_starts(
-    open_page: Opener, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    often = _count_reads(monkeypatch)
-    row = b"%d,a quiet day by the lake,safe," + b"0" * 1_400 + b"\n"  # bytes to count, and little to look through
-    content = b"id,text,label,code\n" + b"".join(row % number for number in range(700))
-    page = upload(open_page, content)
-    assert often(len(content)) == 3  # and its beginning a few times more, to tell what kind of file it is
-    page.run()
-    assert often(len(content)) == 0
-    press(page, "Start screening")
-    intake_runs().wait()
-    assert often(len(content)) == 1
-
-
 def test_the_first_rows_are_shown_as_they_will_be_read(open_page: Opener) -> None:
     page = upload(open_page, b"id,text,label\n1,<b>a</b>\xe2\x80\xae day,unsafe\n2,[deleted],safe\n")
     preview = next(frame.value for frame in page.dataframe if "Status" in frame.value)
@@ -146,19 +107,6 @@ def test_the_page_begins_with_a_sheet_that_is_not_hidden_and_reads_any(open_page
     assert sheet.value == "Posts" and "2 rows: 2 accepted, 0 rejected" in words_on(page)
     sheet.set_value("Sheet").run()
     assert "3 rows: 3 accepted, 0 rejected" in words_on(page)
-
-
-def test_other_labels_read_nothing_again(open_page: Opener, tmp_path: Path) -> None:
-    page = upload(open_page, b"id,text,class\n1,a,low\n2,b,high\n")
-    for kept in (tmp_path / "data" / "uploads").iterdir():
-        if not kept.suffix:
-            content = kept.read_bytes()
-            kept.write_bytes(b"not what it was" + b" " * len(content))
-    columns = {"text": "text", "id": "id", "label": "class"}
-    page = use_mapping(page, {"second_look_mapping": 1, "columns": columns, "labels": {"high": "unsafe"}})
-    assert "2 rows: 2 accepted, 0 rejected" in words_on(page)
-    preview = next(frame.value for frame in page.dataframe if "Status" in frame.value)
-    assert preview["Original label"][1] == "unsafe"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import pytest
 
 from pages.batches.pipeline_draft import (
     checks,
-    differences,
     draft_of,
     insert_after,
     judge_draft,
@@ -34,12 +33,6 @@ def test_a_new_agent_stands_in_the_way_of_escalate() -> None:
     assert ways == {"worker": "risk", "risk": "cultural_context", "cultural_context": "legal", "legal": "human_review"}
     with pytest.raises(ValueError, match="already something called 'legal'"):
         insert_after(draft_of(RECOMMENDED), "risk", "legal", "Legal")
-
-
-def test_an_agent_at_the_end_hands_on_to_a_clinician() -> None:
-    pipeline = _pipeline(insert_after(draft_of(RECOMMENDED), "legal", "last", "Last"))
-    assert pipeline.node("legal").routes[Label.ESCALATE] == "last"
-    assert pipeline.node("last").routes[Label.ESCALATE] == "human_review"
 
 
 def test_adding_and_removing_gives_the_pipeline_back() -> None:
@@ -81,15 +74,3 @@ def test_a_majority_vote_has_no_bound_and_that_is_said() -> None:
     assert [one.words for one in checks(voting) if not one.holds] == [
         f"{title}: a majority vote has no error bound." for title in ("Worker", "Risk", "Legal")
     ]
-
-
-def test_the_difference_shows_the_lines_that_differ() -> None:
-    other = preset("recommended", budget=50)
-    assert differences(RECOMMENDED, RECOMMENDED) == []
-    assert {line for line in differences(RECOMMENDED, other) if line[0] in "+-"} == {"-budget = 100", "+budget = 50"}
-
-
-def test_what_a_clear_answer_takes_says_that_safe_takes_more() -> None:
-    said = [one.words for one in checks(preset("certified"))]
-    assert "Worker: a clear answer takes 5 calls, 11 for safe." in said
-    assert "Worker: a clear answer takes 72 calls." in [one.words for one in checks(preset("paper"))]

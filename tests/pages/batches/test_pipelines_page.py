@@ -4,13 +4,11 @@ from hashlib import sha256
 
 import pytest
 from sqlalchemy import update
-from streamlit.testing.v1 import AppTest
 
 from pages.batches.pipeline_draft import draft_of, with_node
 from pages.batches.prompt_panel import prompt_facts
 from pages.ui import context
 from pages.ui.labels import literal
-from pages.ui.shell import ANOTHER, ELSEWHERE
 from screening.labels import Label
 from screening.models.canaries import ALL, UNSAFE, Probed
 from screening.pipeline.config import preset
@@ -71,21 +69,6 @@ def test_what_cannot_be_saved_says_why_and_offers_no_saving(open_page: Opener) -
     assert "pipeline_save" not in [button.key for button in page.button]
 
 
-def test_a_model_that_the_paid_service_does_not_have_cannot_be_saved(
-    monkeypatch: pytest.MonkeyPatch, open_page: Opener
-) -> None:
-    monkeypatch.setenv("SECOND_LOOK_SAMPLER", "anthropic")
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key")
-    restart()
-    page = open_page("pipelines")
-    page.text_input(key="pipeline_1_worker_model").set_value("claude-hiaku-4-5").run()
-    assert "Node worker, model: 'claude-hiaku-4-5' is an unknown model" in _said(page.error[0])
-    assert "pipeline_save" not in [button.key for button in page.button]
-    page.text_input(key="pipeline_1_worker_model").set_value("claude-haiku-4-5").run()
-    assert not page.error and "pipeline_save" in [button.key for button in page.button]
-    context.database().close()
-
-
 def test_a_saved_version_whose_model_the_service_no_longer_has_is_neither_put_in_force_nor_tried(
     monkeypatch: pytest.MonkeyPatch, open_page: Opener, page_database: Database
 ) -> None:
@@ -124,16 +107,6 @@ def test_a_server_that_the_settings_do_not_name_stays_named_and_is_refused(open_
     assert not page.error and "pipeline_save" in [button.key for button in page.button]
 
 
-@pytest.mark.parametrize("delta", [1e-9, 0.7])
-def test_a_level_beyond_the_limits_of_the_form_is_shown_as_the_file_has_it(open_page: Opener, delta: float) -> None:
-    page = open_page("pipelines")
-    rule = {"kind": "successive-elimination", "budget": 100, "delta": delta}
-    page.session_state["pipeline_draft"] = with_node(draft_of(preset("recommended")), "worker", {"rule": rule})
-    page.session_state["pipeline_round"] = 2  # as another pipeline is taken up
-    page.run()
-    assert not page.exception and page.number_input(key="pipeline_2_worker_delta").value == delta
-
-
 def test_how_a_server_is_spoken_to_is_chosen_and_kept(open_page: Opener, page_database: Database) -> None:
     page = open_page("pipelines")
     page.selectbox(key="pipeline_1_worker_protocol").set_value("logprobs").run()
@@ -162,26 +135,6 @@ def test_prompts_are_shown_with_their_hash_and_what_differs_from_what_is_in_forc
     with pytest.raises(PromptError, match="node 'other' has no prompt"):
         other = risk.model_copy(update={"name": "other"})
         prompt_facts(before, before.model_copy(update={"nodes": (worker, other, legal)}), prompts)
-
-
-def test_an_edited_prompt_differs_on_the_page(open_page: Opener) -> None:
-    page = open_page("pipelines")
-    assert any("Prompts: 0 of 3 differ" in one.label for one in page.expander)
-    page.selectbox(key="pipeline_1_worker_prompt").set_value("its own, written here").run()
-    page.text_area(key="pipeline_1_worker_instructions").set_value("# Worker\n\nAnother way.").run()
-    assert any("Prompts: 1 of 3 differ" in one.label for one in page.expander)
-
-
-def test_what_is_in_force_without_a_version_has_the_server_s_own_budget(
-    open_page: Opener, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shown = [each.value for each in open_page("pipelines").text]
-    assert any("built-in, is active" in each for each in shown)
-    monkeypatch.setenv("SECOND_LOOK_BUDGET", "90")
-    context.settings.forget()
-    page = open_page("pipelines")
-    assert any("with the options that the server was started with, is active" in each.value for each in page.text)
-    assert any(each.label.endswith(": 0 lines") for each in page.expander)
 
 
 def test_whoever_saves_on_an_old_version_is_told(open_page: Opener, page_database: Database) -> None:
@@ -263,21 +216,6 @@ def test_what_is_in_force_and_cannot_be_read_is_said_and_another_version_takes_i
     page.text_input(key="pipeline_reason").set_value("back to what can be read").run()
     page.button(key="pipeline_activate").click().run()
     assert not page.exception and not page.error and active_version(page_database) == first
-
-
-def test_a_page_that_needs_what_cannot_be_read_says_what_to_do() -> None:
-    def failed() -> None:
-        from pages.ui.shell import say_fault
-        from storage.batches.configurations import UnreadableConfiguration
-        from storage.batches.pipelines import UnreadablePipeline
-
-        for kind in (UnreadablePipeline, UnreadableConfiguration):
-            say_fault(kind("ours v2 was written by another version of this program"))
-
-    said = [error.value for error in AppTest.from_function(failed).run().error]
-    assert said == [
-        f"Ours v2 was written by another version of this program. {where}" for where in (ANOTHER, ELSEWHERE)
-    ]
 
 
 def test_names_are_shown_as_they_were_written_and_fetch_nothing(open_page: Opener, page_database: Database) -> None:

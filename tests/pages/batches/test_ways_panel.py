@@ -26,11 +26,6 @@ def test_counts_stand_on_the_ways_and_outcomes_open_their_cases() -> None:
     assert html.count("<a ") == 2 * 4  # in the picture and in the list; a way that nobody went opens nothing
 
 
-def test_one_text_is_not_texts() -> None:
-    html = ways_html(preset("paper"), Ways(asked={"worker": 1}, taken={}, kept_back=0), "b1", linked=True)
-    assert "1 text<" in html and "1 texts" not in html and "0 texts" in html
-
-
 def test_what_an_agent_did_not_settle_is_counted_and_opened_apart_from_its_label() -> None:
     taken = {("worker", Label.ESCALATE): 90, ("worker", None): 10}
     html = ways_html(preset("paper"), Ways(asked={"worker": 100}, taken=taken, kept_back=0), "b1", linked=True)

@@ -37,11 +37,6 @@ def _read_twice(db: Database, cases: int) -> None:
             )
 
 
-def test_without_a_closed_case_the_page_says_so(open_page: Opener) -> None:
-    page = open_page("agreement")
-    assert not page.exception and "No closed case" in page.info[0].value
-
-
 def test_disagreements_that_wait_are_said_to_be_missing(open_page: Opener, page_database: Database) -> None:
     register(page_database, ANN, BO)
     change(page_database, ADMIN.at(NOW), SiteSettings(second_reading_rate=1.0), 0)

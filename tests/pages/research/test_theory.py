@@ -1,6 +1,5 @@
 """The theory page's numbers are those of the specification, and the page runs behind the shell."""
 
-from math import inf
 from pathlib import Path
 
 import pytest
@@ -24,12 +23,6 @@ def test_mean_calls_are_exact_and_never_below_the_information_bound() -> None:
     found = theory.calls_needed((0.9, 0.05, 0.05), 0.05, budget=100)
     assert round(found.pairwise_calls, 2) == 10.28 and round(found.information, 1) == 5.7
     assert found.information < found.pairwise_calls < found.algorithm_one_calls
-
-
-def test_a_bound_without_a_number_is_said_in_words() -> None:
-    assert theory.number_words(None) == "none"
-    assert theory.number_words(inf) == "no number suffices"
-    assert theory.number_words(1234.56) == "1,234.6"
 
 
 def test_the_claims_carry_the_numbers_that_refute_them() -> None:

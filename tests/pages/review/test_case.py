@@ -7,15 +7,13 @@ from sqlalchemy import insert, select, update
 from streamlit.testing.v1 import AppTest
 
 from pages.review.case_trail import DECIDED_MEANWHILE, flag_sentence
-from pages.review.evidence_view import evidence_html, outcome_words, stopped_words
-from pages.ui.engine_view import node_view
+from pages.review.evidence_view import evidence_html, outcome_words
 from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER
 from screening.review.rating_form import RatingLabel
-from storage.batches.batches import cancel
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.review import claims, inbox, ratings
+from storage.review import claims, ratings
 from storage.review.adjudication import amend
 from storage.review.erasure import erase_rows
 from storage.review.evidence import Evidence, NodeEvidence
@@ -151,21 +149,6 @@ def test_what_is_erased_leaves_a_page_that_lies_open(open_page: Opener, page_dat
     assert "Change the final label" not in _shown(page), "it would be refused"
 
 
-def test_a_case_that_was_erased_before_it_had_a_label_has_none_to_amend(
-    open_page: Opener, page_database: Database
-) -> None:
-    [case_id] = fill(page_database)
-    claim = claims.claim(page_database, LOCAL_USER.at(_now()), case_id)
-    inbox.ask_second_opinion(page_database, LOCAL_USER.at(_now()), case_id, claim.token)
-    ratings.submit_rating(page_database, LOCAL_USER.at(_now()), case_id, claim.token, form("safe", 5), new_id(_now()))
-    assert "Decide" in _shown(open_page("case", case=case_id))
-    with page_database.write() as conn:
-        erase_rows(conn, [case_id], None, _now())
-    page = open_page("case", case=case_id)
-    assert not page.exception
-    assert "first review" in _shown(page) and "Change the final label" not in _shown(page)
-
-
 def _failed(db: Database, created_by: str = "rae") -> str:
     """A case that is pending and whose last attempt failed."""
     [case_id] = fill(db, entered=False, created_by=created_by)
@@ -198,28 +181,6 @@ def test_only_who_may_control_the_batch_is_offered_another_try(
     page = page.switch_page(str(ROOT / "pages" / "case.py")).run()
     assert "3 calls without an answer" in _shown(page)
     assert [button.key for button in page.button if button.key == "retry"] == ["retry"] * offered
-
-
-def test_nothing_of_a_cancelled_batch_is_offered_another_try(open_page: Opener, page_database: Database) -> None:
-    case_id = _failed(page_database)
-    batch_id = page_database.row(cases.select()).batch_id
-    cancel(page_database, LOCAL_USER.at(_now()), batch_id)
-    page = open_page("case", case=case_id)
-    assert "3 calls without an answer" in _shown(page)
-    assert not [button for button in page.button if button.key == "retry"]
-
-
-@pytest.mark.parametrize("query", [{}, {"case": "0" * 32}, {"case": "\x00<b>"}])
-def test_no_case_is_said_in_words(open_page: Opener, query: dict[str, str]) -> None:
-    page = open_page("case", **query)
-    assert not page.exception and ("No case selected" in _shown(page) or "no such case" in _shown(page))
-
-
-def test_an_abstention_is_said_in_words_that_claim_nothing_about_the_text() -> None:
-    node = preset("recommended").nodes[0]
-    view = node_view(node, "SU" * 43, ended=True)
-    words = stopped_words(view)
-    assert "43 safe, 43 unsafe" in words and words.endswith("So this agent gives no label.")
 
 
 def test_what_a_model_said_is_escaped_and_cost_unknown_is_not_free() -> None:

@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import get_args
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -12,11 +11,10 @@ from streamlit.testing.v1 import AppTest
 from pages.research.claims_today import agreement_words, missed_words
 from pages.review.shift_view import first_look_words
 from pages.site.health import agents_words, status_lines
-from pages.ui import context, http
-from pages.ui.shell import ENTRIES, GROUPS, pages_for
+from pages.ui import context
 from screening.evaluation.agreement import Coefficient
 from screening.labels import Outcome
-from screening.pipeline.config import Preset, preset
+from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.triage import Tier
 from screening.settings import Settings
@@ -43,15 +41,6 @@ def as_role(open_page: Opener, page_database: Database, monkeypatch: pytest.Monk
         return open_page()
 
     return opened
-
-
-def test_the_first_page_says_what_it_is_for_and_that_nobody_is_told(open_page: Opener) -> None:
-    page = open_page()
-    lead = next(one.value for one in page.markdown if one.value.startswith("Second Look screens"))
-    assert lead.count(". ") == 1 and "unsafe or cannot decide goes to a clinician" in lead
-    assert "No cases to review." in words_on(page) and "You have reviewed 0 cases today." in words_on(page)
-    assert "No one is notified of urgent cases." in page.error[0].value
-    assert words_on(page).count("not yet") == 3, "nothing is claimed before it was measured"
 
 
 def test_it_says_so_no_longer_once_somebody_is_told_of_p0(open_page: Opener, page_database: Database) -> None:
@@ -139,36 +128,3 @@ def test_every_model_of_the_pipeline_is_named() -> None:
     assert agents_words(Settings(sampler="simulated"), other) == "Keyword script (demo mode)"
     real = Settings(sampler="anthropic", model="a", anthropic_api_key="k")
     assert (agents_words(real, pipeline), agents_words(real, other)) == ("AI model a", "AI models b, a")
-
-
-@pytest.mark.parametrize("name", get_args(Preset))
-def test_a_preset_is_answered_for_by_the_site_s_model(name: Preset) -> None:
-    real = Settings(sampler="anthropic", model="a", anthropic_api_key="k")
-    assert agents_words(real, None) == agents_words(real, preset(name)) == "AI model a"
-
-
-@pytest.mark.parametrize(
-    ("role", "first", "others"),
-    [(Role.REVIEWER, "Cases to review", ()), (Role.RESEARCHER, "Screen a file", ("Screen one text",))],
-)
-def test_what_a_role_is_for_stands_first(
-    as_role: Callable[[Role], AppTest], role: Role, first: str, others: tuple[str, ...]
-) -> None:
-    doors = [each.value for each in as_role(role).header]
-    assert doors[0] == first and all(other in doors for other in others)
-
-
-def test_the_sample_is_taken_from_the_first_page_to_its_check(open_page: Opener, page_database: Database) -> None:
-    page = open_page()
-    next(button for button in page.button if button.label == "Try sample data").click().run()
-    assert "120 rows: 120 accepted, 0 rejected" in words_on(page)
-
-
-def test_every_page_stands_in_one_of_four_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "sign_in_configured", lambda: False)
-    assert {entry.group for entry in ENTRIES} == set(GROUPS) and len(GROUPS) == 5
-    assert [entry.file for entry in ENTRIES if not entry.group] == ["home", "case"]
-    for role in Role:
-        grouped = pages_for(Actor(id="x", name="X", roles=frozenset({role})))
-        assert sum(map(len, grouped.values())) == len(ENTRIES)
-        assert all(page.visibility == "visible" for group, pages in grouped.items() if group for page in pages)

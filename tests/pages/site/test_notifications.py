@@ -10,10 +10,8 @@ from screening.review.actors import LOCAL_USER
 from storage.database import Database
 from storage.schema import audit_events, notifications
 from storage.settings_store import current
-from storage.site.outbox import send_test
-from storage.site.recipients import Kind, list_recipients, set_active
+from storage.site.recipients import Kind, list_recipients
 from tests.pages.conftest import Opener
-from tests.storage.inbox_cases import NOW
 
 
 def _press(page: AppTest, label: str) -> AppTest:
@@ -25,12 +23,6 @@ def _fill(page: AppTest, target: str, kind: Kind = Kind.WEBHOOK) -> AppTest:
     page.selectbox(key="notify_kind").set_value(kind)
     page.text_input(key="notify_target").set_value(target)
     return _press(page, "Add")
-
-
-def test_without_recipients_the_page_says_that_nobody_is_told(open_page: Opener) -> None:
-    page = open_page("settings")
-    assert not page.exception
-    assert "No one is notified of urgent cases" in " ".join(one.value for one in page.warning)
 
 
 def test_a_webhook_is_added_its_secret_shown_once_and_a_test_waits(open_page: Opener, page_database: Database) -> None:
@@ -83,24 +75,6 @@ def test_recipients_can_be_switched_off_and_removed(open_page: Opener, page_data
     assert [one.active for one in list_recipients(page_database, LOCAL_USER)] == [False]
     _press(page, "Remove")
     assert list_recipients(page_database, LOCAL_USER) == ()
-
-
-def test_a_recipient_that_is_switched_off_twice_is_off(open_page: Opener, page_database: Database) -> None:
-    page = _fill(open_page("settings"), "https://hooks.example.org/x")
-    [off] = [button for button in page.button if button.label == "Switch off"]
-    for _ in range(2):
-        off.click().run()
-    assert [one.active for one in list_recipients(page_database, LOCAL_USER)] == [False]
-
-
-def test_who_was_switched_off_or_removed_meanwhile_is_sent_no_test(open_page: Opener, page_database: Database) -> None:
-    page = _fill(open_page("settings"), "https://hooks.example.org/x")
-    (one,) = list_recipients(page_database, LOCAL_USER)
-    set_active(page_database, LOCAL_USER.at(NOW), one.id, False)
-    page = _press(page, "Send a test")
-    assert not page.exception and "switched off" in " ".join(each.value for each in page.caption)
-    with pytest.raises(ValueError, match="switched off or removed"):
-        send_test(page_database, LOCAL_USER.at(NOW), one.id)
 
 
 def test_intervals_and_the_address_of_links_are_settings(open_page: Opener, page_database: Database) -> None:

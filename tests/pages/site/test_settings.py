@@ -24,8 +24,7 @@ from storage.database import Database
 from storage.settings_store import SiteSettings
 from storage.site import accounts
 from tests.pages.conftest import ROOT, Opener, restart
-from tests.pages.researched import sample_rows, screened
-from tests.storage.inbox_cases import ADMIN, ANN, BO, NOW, RESEARCHER, SENIOR, fill, form, read, register
+from tests.storage.inbox_cases import ADMIN, ANN, NOW, RESEARCHER, register
 from tests.stub_server.server import StubServer
 
 
@@ -44,13 +43,6 @@ def test_the_live_configuration_is_the_one_screenings_keep(open_page: Opener, pa
     facts = " ".join(page.table[0].value.iloc[:, 0].map(str))
     assert version in facts and "Worker → Risk → Legal" in facts and "{'" not in facts
     assert "Simulated agents answer by themselves" in page.info[0].value
-
-
-def test_the_cost_of_each_day_is_shown(open_page: Opener, page_database: Database) -> None:
-    assert "No call was made in the last 30 days." in [caption.value for caption in open_page("settings").caption]
-    screened(page_database, sample_rows(60))
-    costs = next(frame.value for frame in open_page("settings").dataframe if "Day" in frame.value.columns)
-    assert list(costs["Cost"]) == ["no cost"] and costs["Calls"][0] >= 11
 
 
 def test_a_save_is_a_version_that_says_what_changed(open_page: Opener, page_database: Database) -> None:
@@ -110,14 +102,6 @@ def test_saving_the_other_settings_keeps_the_plan(open_page: Opener, page_databa
     found = settings_store.current(page_database).settings
     assert (found.lease_minutes, found.audit_at_most) == (20, 0.02)
     assert settings_store.audit_plan(page_database).since == NOW
-
-
-def test_a_break_prompt_without_words_is_not_saved(open_page: Opener, page_database: Database) -> None:
-    page = open_page("settings")
-    page.text_area(key="break_wording_v0").set_value("  ")
-    page = _press(page, "Save as a new version")
-    assert page.error[0].value.startswith("Not saved: Wording of the break prompt: ")
-    assert settings_store.current(page_database).version == 0
 
 
 def test_a_share_is_saved_as_it_is_shown_and_no_question_is_left_without_an_answer(
@@ -192,31 +176,6 @@ def test_an_administrator_gives_roles(open_page: Opener, page_database: Database
     assert page.error[0].value == "This is the last account that can manage accounts."
 
 
-def test_administrators_are_told_of_cases_that_wait_for_a_senior_where_nobody_is_one(
-    open_page: Opener, page_database: Database
-) -> None:
-    register(page_database, ADMIN, ANN, BO)
-    fill(page_database)
-    read(page_database, ANN, form("unsafe"), "a", ask=True)
-    read(page_database, BO, form("safe"), "b")
-    words = "1 disagreement needs a senior reviewer; none is set up."
-    assert words in [each.value for each in open_page("settings").warning]
-    register(page_database, SENIOR)
-    assert words not in [each.value for each in open_page("settings").warning]
-
-
-def test_an_account_that_is_switched_off_twice_is_off(open_page: Opener, page_database: Database) -> None:
-    """The second press comes from the page as it was before the first."""
-    register(page_database, ADMIN, ANN)
-    page = _choose(open_page("settings"), ANN.id)
-    next(box for box in page.selectbox if box.label == "Account").set_value(ANN.id)
-    [off] = [button for button in page.button if button.label == "Switch off"]
-    for _ in range(2):
-        off.click().run()
-    standing = {one.id: one.active for one in accounts.list_accounts(page_database, ADMIN)}
-    assert standing == {ADMIN.id: True, ANN.id: False}
-
-
 def test_roles_that_another_administrator_changed_are_not_saved_over(
     open_page: Opener, page_database: Database
 ) -> None:
@@ -241,19 +200,6 @@ def test_the_card_says_what_is_not_measured_and_escapes_what_could_be_markup() -
     assert "Do not use for real cases" in text and "Nothing has been measured" in text
     assert "![x]" not in text and "\\!\\[x\\]" in text
     assert "<b>" not in page and "&lt;b&gt;" in page
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({}, "caching"),
-        ({"model": "claude-opus-5"}, "accepts no temperature"),
-        ({"anthropic_base_url": "http://127.0.0.1:9/"}, "neutral sampling values are sent"),
-    ],
-)
-def test_the_wire_is_explained(given: dict[str, str], said: str) -> None:
-    settings = Settings(anthropic_api_key="key", sampler="anthropic", **given)  # type: ignore[arg-type]
-    assert said in " ".join(live.notes(settings))
 
 
 def test_a_model_that_cannot_be_reached_is_told_without_its_key() -> None:

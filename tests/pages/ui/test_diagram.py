@@ -28,12 +28,6 @@ def test_counts_stand_on_the_ways_and_open_their_cases_where_there_are_any() -> 
     assert "/n" not in html and "unsafe → unsafe: 0" in html and "1,900" in html
 
 
-def test_an_abstention_that_goes_on_with_escalate_is_one_line_with_both_names() -> None:
-    html = diagram_html(preset("paper")).partition("<ol>")[0]
-    assert html.count("<span>escalate<small>not settled</small></span>") == 2 and "under" not in html
-    assert diagram_html(preset("recommended")).partition("<ol>")[0].count('class="e e-human_review under dashed"') == 2
-
-
 def test_titles_and_marks_are_text() -> None:
     node = preset("recommended").nodes[0].model_copy(update={"title": "<img src=x>"})
     rest = preset("recommended").nodes[1:]

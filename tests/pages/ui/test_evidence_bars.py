@@ -109,11 +109,6 @@ def test_excluded_since_is_the_start_of_the_time_up_to_now() -> None:
     assert all(Label.SAFE in _excluded(VILLE, codes[:at]) for at in range(since[Label.SAFE], len(codes) + 1))
 
 
-def test_before_any_draw_the_rows_stand_and_say_nothing() -> None:
-    html = bars_html((), VILLE)
-    assert html.count('class="sl-over"') == 2 and "ruled out" not in html
-
-
 @pytest.mark.parametrize(
     ("rule", "words"),
     [(CERTIFIED, "at most 5%"), (VILLE, "at most 5%"), (PAPER, "at most 5%"), (VOTE, "no error bound")],

@@ -69,23 +69,10 @@ def test_an_identified_label_is_past_the_line_against_both_rivals() -> None:
     assert html.count('class="n out"') == 2 and "✓ Answered: safe" in badge_html(view)
 
 
-def test_the_shares_are_one_click_away_when_it_has_ended_and_nothing_moves_before() -> None:
-    view = node_view(RECOMMENDED.nodes[0], UNANIMOUS_SAFE, ended=True)
-    assert "<details" in live_html([view], ended=True)
-    waiting = live_html([view], ended=False)
-    assert "<details" not in waiting and "sl-later" in waiting
-
-
 def test_where_no_answer_was_usable_nothing_looks_settled() -> None:
     view = node_view(RECOMMENDED.nodes[0], "?" * 6, ended=True)
     assert view.state is State.NO_ANSWER and view.compared == ()
     assert "ruled out</span>" not in bars_html(view.compared, view.rule)
-
-
-def test_the_second_look_is_a_row_of_its_own() -> None:
-    draws = {"worker/main": UNANIMOUS_SAFE, "worker/second_look": "SU"}
-    titles = [view.title for view in node_views(RECOMMENDED, draws, ended=False)]
-    assert titles == ["Worker", "Worker, second wording", "Risk", "Legal"]
 
 
 @pytest.mark.parametrize("codes", ["U" * 6, "S" * 20 + "U" * 6, "=0.7|0.2|0.1|0|1"])

@@ -17,13 +17,12 @@ from streamlit.web.server.starlette.starlette_app_utils import create_signed_val
 
 from pages.ui import auth, context, http
 from pages.ui.auth import FORGETTING, SIGN_OUT, Guard, session_is_valid
-from screening.review.actors import LOCAL_USER, Actor, Role
+from screening.review.actors import LOCAL_USER, Role
 from screening.review.policy import Action, Forbidden, is_allowed
 from storage.audit_log import events
 from storage.database import Database
 from storage.site.accounts import SessionEnded, revoke, set_roles
 from tests.pages.conftest import Opener, restart, script_at
-from tests.storage.batch_of import batch, decide, waiting
 from tests.storage.inbox_cases import ADMIN, ANN, NOW, RESEARCHER, fill, register
 
 MINUTE = timedelta(minutes=1)
@@ -106,11 +105,6 @@ def test_a_session_ends_after_its_longest_time_whatever_is_done(visit: Opener, c
     clock.now += 20 * MINUTE
     page.run()
     assert "maximum length" in _said(page)
-
-
-def test_a_role_that_does_not_reach_is_refused_in_words(visit: Opener) -> None:
-    page = visit(ANN.id).switch_page(script_at("errors")).run()
-    assert "Your role does not let you view results." in _said(page) and not page.dataframe
 
 
 def test_a_refusal_is_in_the_audit_log(visit: Opener, page_database: Database) -> None:
@@ -219,12 +213,6 @@ def test_a_revoked_session_is_refused(visit: Opener, clock: Clock, page_database
     assert "You were signed out" in _said(page) and not page.text_area
 
 
-def test_an_administrator_lands_where_they_can_do_something(visit: Opener) -> None:
-    page = visit(ADMIN.id, "home")
-    assert not page.exception
-    assert {"Cases to review", "Evidence so far"} <= {each.value for each in page.header}
-
-
 def test_an_administrator_sees_what_waits_and_is_offered_no_case(visit: Opener, page_database: Database) -> None:
     [case_id] = fill(page_database)
     page = visit(ADMIN.id, "inbox")
@@ -280,18 +268,3 @@ def test_a_download_asks_the_session_when_it_is_pressed(
     for ask in (make, who):
         with pytest.raises(SessionEnded):
             ask()
-
-
-@pytest.mark.parametrize("person", [ANN, RESEARCHER])
-def test_the_counts_of_a_batch_are_those_of_the_ai_for_everybody(
-    visit: Opener, page_database: Database, person: Actor
-) -> None:
-    batch_id = batch(page_database, ["one", "two"])
-    for case_id in waiting(page_database):
-        decide(page_database, case_id)
-    page = visit(person.id).switch_page(script_at("batches")).run()
-    (row,) = page.dataframe[0].value[["Safe", "Unsafe", "Escalated"]].to_dict("records")
-    assert row == {"Safe": 2, "Unsafe": 0, "Escalated": 0}
-    page.query_params["batch"] = batch_id
-    shown = " ".join(element.proto.body for element in page.run().get("html"))
-    assert not page.exception and "labeled safe" in shown

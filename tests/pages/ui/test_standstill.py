@@ -54,12 +54,6 @@ def test_it_says_what_broke_since_when_how_many_wait_and_what_to_press(one: Stan
     )
 
 
-def test_causes_are_added_up_each_in_one_paragraph() -> None:
-    html = banner_html(banner_lines([still(NO_WORKER, waiting=120), still(NO_WORKER, waiting=1)], SITE, NOW))
-    assert "121 texts are" in html and html.count("No background service is running") == 1
-    assert banner_html(banner_lines([], SITE, NOW)) == ""
-
-
 def test_rows_that_nobody_takes_in_are_told_of_on_every_page_that_has_the_banner(
     open_page: Opener, page_database: Database
 ) -> None:
@@ -77,14 +71,6 @@ def test_rows_that_nobody_takes_in_are_told_of_on_every_page_that_has_the_banner
     resume_intake(page_database, LOCAL_USER.at(now), batch_id)
     standing_still.forget()
     assert not standstill_lines(page_database, system_clock() + timedelta(seconds=5))
-
-
-def test_what_is_not_mended_alike_is_told_apart_with_its_numbers() -> None:
-    """The same cause may have paused one batch and leave another waiting: each press helps its own only."""
-    both = [still("server_error", BatchState.PAUSED, waiting=3), still("server_error", None, waiting=1)]
-    said, _ = banner_lines([*both, still("server_error", None, waiting=1)], SITE, NOW)
-    assert "5 texts are" in said and "For 3 of them: " in said and "presses Resume" in said
-    assert "For 2 of them: " in said and "presses Retry" in said
 
 
 @pytest.mark.parametrize("page", [None, "screen", "batches", "inbox"])

@@ -71,11 +71,6 @@ def test_it_is_made_for_whoever_asks_by_then() -> None:
     assert [_client().get(address).text for _ in range(2)] == ["local", "later"]
 
 
-def test_an_empty_file_is_a_file() -> None:
-    answer = _client().get(_offer(_file(lambda: iter(()))))
-    assert (answer.status_code, answer.content) == (200, b"")
-
-
 def test_only_the_browser_it_was_offered_to_has_it() -> None:
     address = _offer(_file(lambda: iter(["secret"])), "mine")
     assert _client(**{SIGNED_IN_COOKIE: "mine"}).get(address).text == "secret"
