@@ -25,7 +25,8 @@ def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     parser = subcommands.add_parser("rule", help="run a stopping rule on given draws")
     parser.add_argument("rule", choices=list(RULES))
     parser.add_argument("--delta", type=float, default=DELTA, help="error level, symmetric over the labels")
-    parser.add_argument("--budget", type=int, default=100, help="most draws")
+    parser.add_argument("--budget", type=int, help="most draws (100, or a new rule's own)")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of a new rule")
     parser.add_argument(
         "--method",
         choices=["certified", "ville"],
@@ -61,7 +62,7 @@ def run_rule(arguments: argparse.Namespace) -> int:
 
 
 def _rule(arguments: argparse.Namespace) -> StoppingRule:
-    delta, budget = arguments.delta, arguments.budget
+    delta, budget = arguments.delta, 100 if arguments.budget is None else arguments.budget
     if arguments.rule == "majority-vote":
         n = arguments.n if arguments.n is not None else budget
         if n > budget:
@@ -70,7 +71,8 @@ def _rule(arguments: argparse.Namespace) -> StoppingRule:
     if arguments.rule == "successive-elimination":
         return SuccessiveElimination(delta=delta, budget=budget)
     if arguments.rule != "pairwise-mixture":
-        return read_rule({"kind": arguments.rule, "budget": budget})
+        said = {} if arguments.budget is None else {"budget": budget}
+        return read_rule(said | dict(_pair(one) for one in arguments.set) | {"kind": arguments.rule})
     if arguments.contract != "any" and delta != DELTA:
         raise ValueError(f"--contract {arguments.contract} has levels of its own: leave out --delta")
     own = delta if arguments.contract == "any" else None
@@ -80,6 +82,13 @@ def _rule(arguments: argparse.Namespace) -> StoppingRule:
     if arguments.method == "certified" and not isinstance(config, CertifiedMixture):
         raise ValueError(f"no certificate covers --delta {delta:g} with --budget {budget}; --method ville always does")
     return config
+
+
+def _pair(word: str) -> tuple[str, str]:
+    name, found, value = word.partition("=")
+    if not found:
+        raise ValueError(f"--set {word}: give it as NAME=VALUE")
+    return name, value
 
 
 def _label(word: str) -> Label:

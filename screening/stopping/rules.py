@@ -183,7 +183,7 @@ class StoppingRule(BaseModel, ABC):
     @property
     def stops_for_futility(self) -> bool:
         """Whether it abstains as soon as nothing within the budget can name a label."""
-        return bool(getattr(self, "curtail", False))
+        return self.fallback is None and bool(getattr(self, "curtail", False))
 
     @property
     def contract(self) -> Contract | None:
