@@ -269,39 +269,32 @@ def _one(db: Database, outcome: Outcome, audit_rate: float = 0.0) -> tuple[str, 
     return batch_id, case_id
 
 
-@pytest.mark.parametrize(("outcome", "audit_rate"), [(S, 1.0), (U, 1.0), (H, 0.0), (H, 1.0)])
-def test_a_case_that_was_in_the_inbox_from_the_start_is_read_blind_by_a_senior(
-    db: Database, outcome: Outcome, audit_rate: float
-) -> None:
-    _, case_id = _one(db, outcome, audit_rate)
-    _read(db, SENIOR, case_id, "safe")
-    assert _was_blind(db, SENIOR, case_id)
-
-
-@pytest.mark.parametrize(("who", "blind"), [(SENIOR, False), (LOCAL_USER, False), (ANN, True)], ids=["s", "l", "r"])
-def test_who_may_have_seen_a_case_in_a_list_gives_a_second_look_that_is_not_blind(
-    db: Database, who: Actor, blind: bool
-) -> None:
-    """Lists remember nobody; the moments are the same, so that no clock decides."""
-    _, case_id = _one(db, S)
-    assert request_second_looks(db, RESEARCHER.at(LATER), [case_id]).opened == 1
-    _read(db, who, case_id, "safe")
-    assert _was_blind(db, who, case_id) is blind
-
-
 @pytest.mark.parametrize(
-    ("outcome", "reach", "blind"), [(U, Reach.READ, True), (U, Reach.COUNT, False), (S, Reach.READ, False)]
+    ("who", "outcome", "reach", "audit_rate", "waited", "blind"),
+    [
+        # in the inbox from the start, so that no list told how it ended
+        (SENIOR, S, Reach.COUNT, 1.0, True, True),
+        (SENIOR, U, Reach.COUNT, 1.0, True, True),
+        (SENIOR, H, Reach.COUNT, 0.0, True, True),
+        (SENIOR, H, Reach.COUNT, 1.0, True, True),
+        (SENIOR, U, Reach.READ, 0.0, True, True),
+        # sent there later: lists remember nobody, and the moments are the same, so that no clock decides
+        (SENIOR, U, Reach.COUNT, 0.0, False, False),
+        (SENIOR, S, Reach.READ, 0.0, False, False),
+        (SENIOR, S, Reach.COUNT, 0.0, False, False),
+        (LOCAL_USER, S, Reach.COUNT, 0.0, False, False),
+        (ANN, S, Reach.COUNT, 0.0, False, True),
+    ],
 )
-def test_only_what_is_called_unsafe_in_a_batch_whose_unsafe_are_read_was_in_no_list(
-    db: Database, outcome: Outcome, reach: Reach, blind: bool
+def test_a_case_is_read_blind_by_whom_no_list_can_have_told_how_it_ended(
+    db: Database, who: Actor, outcome: Outcome, reach: Reach, audit_rate: float, waited: bool, blind: bool
 ) -> None:
-    batch(db, ["a text"], reach=reach)
+    batch(db, ["a text"], references="S", reach=reach, audit_rate=audit_rate)
     (case_id,) = waiting(db)
     decide(db, case_id, outcome)
-    opened = request_second_looks(db, RESEARCHER.at(LATER), [case_id])
-    assert opened.there_before == int(blind), "it waits for a reader from the start"
-    _read(db, SENIOR, case_id, "safe")
-    assert _was_blind(db, SENIOR, case_id) is blind
+    assert request_second_looks(db, RESEARCHER.at(LATER), [case_id]).there_before == waited
+    _read(db, who, case_id, "safe")
+    assert _was_blind(db, who, case_id) is blind
 
 
 @pytest.mark.parametrize(("who", "blind"), [(SENIOR, False), (BO, True)], ids=["senior", "reviewer"])

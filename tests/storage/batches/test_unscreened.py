@@ -7,7 +7,7 @@ from sqlalchemy import select, update
 
 from screening.labels import Label, Outcome
 from screening.pipeline.engine import Reason
-from screening.review.actors import LOCAL_USER, SYSTEM, Actor
+from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.review.reach import Reach
 from screening.review.triage import TARGETS, Tier
 from storage.batches.batch_state import BatchState, Caps
@@ -30,7 +30,7 @@ from storage.settings_store import SiteSettings, change
 from storage.site.processes import beat
 from tests.databases import write
 from tests.storage.batch_of import CONFIGURATION, NOW, batch, commit, commit_run, decide, run, screening, waiting
-from tests.storage.inbox_cases import ADMIN, ANN, BO, SENIOR, form, register, take
+from tests.storage.inbox_cases import ADMIN, ANN, BO, SENIOR, form, read, register, take
 
 SOON, LATE = NOW + timedelta(minutes=14), NOW + timedelta(minutes=16)
 PLAIN, STATED = "A plain text of some words.", "I want to die and I have the pills ready tonight."
@@ -83,14 +83,6 @@ def test_a_fault_that_pauses_the_batch_brings_all_of_it(db: Database) -> None:
     fail(db, stops_batch=True, kind="bad_key")
     assert bring_in(db, SOON) == 0
     assert bring_in(db, LATE) == 3 and {cause for *_, cause in entries(db)} == {"bad_key"}
-
-
-def test_what_failed_by_itself_enters_with_its_own_cause_while_the_others_go_on(db: Database) -> None:
-    undecided(db, 4)
-    fail(db, kind="server_error")
-    decide(db, waiting(db)[0], Outcome.SAFE)
-    assert bring_in(db, NOW + timedelta(minutes=15, seconds=10)) == 1
-    assert entries(db) == [(0, "not_screened", "server_error")]
 
 
 def test_what_an_agent_said_of_a_case_that_then_failed_is_counted_for_nobody_who_may_read_it(db: Database) -> None:
@@ -224,7 +216,7 @@ def test_what_somebody_holds_stays_and_only_becomes_more_urgent(
 
 def test_no_reading_is_lost_and_one_outside_the_coin_enters_no_estimate(db: Database) -> None:
     [case_id] = brought_in(db, audit_rate=1e-12)
-    _read(db, ANN, "unsafe")
+    read(db, ANN, form("unsafe"), now=LATE)
     decide(db, case_id)  # the same entry, closed: no second one
     assert len(entries(db)) == 1 and claim_next(db, BO.at(LATE)) is None
     found = audit_sample(db, LOCAL_USER, CONFIGURATION.version)
@@ -236,21 +228,15 @@ def test_a_case_read_as_safe_that_is_then_called_unsafe_is_read_again(db: Databa
     register(db, ANN, BO, ADMIN)
     change(db, ADMIN.at(NOW), SiteSettings(second_reading_rate=0.0), 0)  # the label alone decides
     [case_id] = brought_in(db)
-    _read(db, ANN, label)
+    read(db, ANN, form(label), now=LATE)
     decide(db, case_id, Outcome.UNSAFE)
     claim = claim_next(db, BO.at(LATE))
     assert (claim is not None) is again
 
 
-def _read(db: Database, reader: Actor, label: str) -> None:
-    claim = take(db, reader, LATE)
-    assert claim.tier is Tier.P2
-    submit_rating(db, reader.at(LATE), claim.case_id, claim.token, form(label), new_id(LATE))
-
-
 def test_a_person_needed_by_the_engine_keeps_its_reading_too(db: Database) -> None:
     [case_id] = brought_in(db)
-    _read(db, ANN, "safe")
+    read(db, ANN, form("safe"), now=LATE)
     made = run("SESESE", None)
     commit_run(db, case_id, 0, made)
     assert commit(db, case_id, screening(Outcome.HUMAN_REVIEW, made, reason=Reason.EXHAUSTED))

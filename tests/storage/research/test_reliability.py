@@ -8,7 +8,7 @@ from screening.evaluation.estimates import estimate
 from screening.evaluation.guarantee import guarantee_of
 from screening.labels import Label, Outcome
 from screening.pipeline.engine import Reason
-from screening.review.actors import LOCAL_USER, Actor
+from screening.review.actors import LOCAL_USER
 from screening.review.rating_form import RatingLabel
 from screening.review.reach import Reach
 from storage.database import Database
@@ -146,7 +146,7 @@ def test_the_cases_behind_a_count_are_as_many_as_it_says(db: Database) -> None:
 def test_a_reading_that_is_not_blind_is_found_apart(db: Database) -> None:
     (case_id,) = settled(db, 1, audit_rate=1.0)
     write(db, insert(unblindings).values(case_id=case_id, reviewer=LOCAL_USER.id, before_rating=True, at=LATER))
-    _read(db, LOCAL_USER, "safe")
+    read(db, LOCAL_USER, form("safe"), now=LATER)
     assert audited_readings(db, LOCAL_USER, VERSION) == ()
     (found,) = audited_readings(db, LOCAL_USER, VERSION, blind=False)
     assert found.case_id == case_id and not found.case.read
@@ -159,7 +159,7 @@ def test_a_reading_that_is_not_blind_is_found_apart(db: Database) -> None:
 def test_a_text_that_is_erased_before_it_was_read_is_lost_and_no_longer_due(db: Database, outcome: Outcome) -> None:
     first, _ = settled(db, 2, audit_rate=1.0, outcome=outcome)
     erase(db, LOCAL_USER.at(LATER), Selection(by=By.CASE, value=first), "asked for")
-    _read(db, LOCAL_USER, "unsafe")
+    read(db, LOCAL_USER, form("unsafe"), now=LATER)
     assert claim_next(db, LOCAL_USER.at(LATER)) is None
     found = audit_sample(db, LOCAL_USER, VERSION)
     (stratum,) = tally_by_stratum(found.case_counts)
@@ -175,17 +175,13 @@ def test_a_flagged_text_that_no_coin_chose_is_lost_where_it_is_erased_unread(db:
     assert (stratum.cases, stratum.lost, stratum.waiting) == (2, 1, 1)
 
 
-def _read(db: Database, reader: Actor, label: str) -> None:
-    read(db, reader, form(label), now=LATER)
-
-
 def test_a_text_called_safe_and_read_as_unsafe_is_read_again_and_counts_as_settled(db: Database) -> None:
     register(db, ANN, BO, SENIOR)
     (case_id,) = settled(db, 1, audit_rate=1.0)
-    _read(db, ANN, "unsafe")
+    read(db, ANN, form("unsafe"), now=LATER)
     (stratum,) = tally_by_stratum(audit_sample(db, LOCAL_USER, VERSION).case_counts)
     assert (stratum.selected, stratum.read, stratum.read_again, stratum.waiting) == (1, 0, 1, 0)
-    _read(db, BO, "safe")
+    read(db, BO, form("safe"), now=LATER)
     adjudicate(db, SENIOR.at(LATER), case_id, RatingLabel.SAFE, "an idiom", Method.SENIOR)
     found = audit_sample(db, LOCAL_USER, VERSION)
     (stratum,) = tally_by_stratum(found.case_counts)

@@ -31,6 +31,12 @@ def read(db: Database, who: Actor, case_id: str, disposition: str, rating_id: st
     submit_rating(db, who.at(NOW), case_id, claim.token, form("unsafe", 5, disposition=disposition), rating_id)
 
 
+def read_twice(db: Database, *people: Actor) -> None:
+    """A site of these people where every case waits for a second reader."""
+    register(db, *people)
+    change(db, ADMIN.at(NOW), SiteSettings(second_reading_rate=1.0), 0)
+
+
 def read_as_urgent(db: Database) -> FollowUp:
     """A case that waits, read by Ann, and what she asked for."""
     (case_id,) = fill(db)
@@ -54,8 +60,7 @@ def test_it_is_opened_with_its_reader_and_a_time(db: Database, disposition: str,
 
 
 def test_while_others_may_still_read_the_case_they_learn_its_number_alone(db: Database) -> None:
-    register(db, ANN, BO, SENIOR)
-    change(db, ADMIN.at(NOW), SiteSettings(second_reading_rate=1.0), 0)
+    read_twice(db, ANN, BO, SENIOR)
     (case_id,) = fill(db)
     read(db, ANN, case_id, "contact_now")
     for who in (BO, SENIOR):
@@ -67,8 +72,7 @@ def test_while_others_may_still_read_the_case_they_learn_its_number_alone(db: Da
 @pytest.mark.parametrize("gone", [{"active": False}, {"roles": ["admin", "researcher"]}])
 def test_what_is_left_with_nobody_who_reads_cases_is_taken_over(db: Database, gone: dict[str, object]) -> None:
     """Of a case that others may still read nobody but its reader had seen it, and they see none any more."""
-    register(db, ANN, BO, CY)
-    change(db, ADMIN.at(NOW), SiteSettings(second_reading_rate=1.0), 0)
+    read_twice(db, ANN, BO, CY)
     one, late = read_as_urgent(db), NOW + 61 * MINUTE
     found = follow_ups.open_ones(db, BO.at(late))
     assert (found.others, found.left, found.left_overdue) == (1, 0, 0)
@@ -116,8 +120,7 @@ def test_it_is_handed_to_a_colleague_and_closed_with_a_note(db: Database) -> Non
 
 
 def test_whoever_is_handed_one_has_learnt_of_the_reading_and_reads_no_more_blind(db: Database) -> None:
-    register(db, ANN, BO, CY)
-    change(db, ADMIN.at(NOW), SiteSettings(second_reading_rate=1.0), 0)
+    read_twice(db, ANN, BO, CY)
     one = read_as_urgent(db)
     follow_ups.hand_to(db, ANN.at(NOW), one.id, "bo", "call back at three")
     with db.read() as conn:
@@ -164,8 +167,7 @@ def test_each_disposition_has_one_open_and_another_once_that_was_closed(db: Data
 
 
 def test_what_a_second_reader_calls_urgent_is_with_them_within_its_hour(db: Database) -> None:
-    register(db, ANN, BO)
-    change(db, ADMIN.at(NOW), SiteSettings(second_reading_rate=1.0), 0)
+    read_twice(db, ANN, BO)
     (case_id,) = fill(db)
     read(db, ANN, case_id, "protective_services")
     read(db, BO, case_id, "contact_now", "b" * 32)
@@ -230,8 +232,7 @@ def test_all_that_are_open_are_counted_however_many_are_shown(db: Database) -> N
 @pytest.mark.parametrize("closer", [ANN, SENIOR])
 def test_how_one_ended_is_told_to_a_later_reader_only_once_the_case_is_closed(db: Database, closer: Actor) -> None:
     """But to whoever closed it, also of a case that they may yet read."""
-    register(db, ANN, BO, SENIOR)
-    change(db, ADMIN.at(NOW), SiteSettings(second_reading_rate=1.0), 0)
+    read_twice(db, ANN, BO, SENIOR)
     one = read_as_urgent(db)
     assert follow_ups.closed_ones(db, ANN, one.case_id) == ()
     follow_ups.close(db, closer.at(NOW), one.id, How.DONE, "rang the family")
