@@ -37,7 +37,6 @@ from storage.database import Database
 from storage.schema import cases, message_batches, message_requests, node_runs, screenings
 from storage.schema import pending_cases as waiting
 from storage.settings_store import change, current
-from tests.jobs import overnight_worker
 from tests.jobs.files import SENTENCES
 from tests.jobs.processes import NotingStub, Workers, wait_for
 from tests.models.recorded import RecordedSampler, Recording
@@ -252,27 +251,8 @@ def test_it_is_off_until_allowed_and_for_labelled_files_on_the_messages_api_alon
         require_overnight(db, real, own, 0)
 
 
-FULL = pytest.mark.skipif("SECOND_LOOK_FULL" not in os.environ, reason="takes minutes: SECOND_LOOK_FULL=1 runs it")
-
-
-@FULL
-def test_of_300_cases_killed_ten_times_every_draw_counts_once(db: Database, database_url: str, stub: Stub) -> None:
-    """The same process again and again, killed at random moments of its rounds; some replies to handing in get lost."""
-    server = stub(PLAN.model_copy(update={"batch_lost": (False, True, False, False, True)}))
-    batch_id, rng = labelled_batch(db, settings_for(server), 300), random.Random(300)
-    killed = 0
-    while killed < 10:
-        process = overnight_worker.start(database_url, server.url, batch_id)
-        before = len(server.batches.bodies)
-        wait_for(lambda: len(server.batches.bodies) > before, 60.0)  # noqa: B023 - it asks for draws by now
-        time.sleep(rng.uniform(0.0, 1.0))
-        killed += process.is_alive()
-        process.kill()
-        process.join(30)
-        assert batches.batch_state(db, batch_id) is BatchState.RUNNING
-    asyncio.run(work(db, settings_for(server)).until_over(batch_id))
-    assert batches.batch_state(db, batch_id) is BatchState.FINISHED
-    _as_live_and_each_once(db, batch_id, server, 300)
+ROWS, KILLS = (300, 10) if "SECOND_LOOK_FULL" in os.environ else (20, 2)
+"""The former takes minutes."""
 
 
 @pytest.mark.slow
@@ -284,25 +264,18 @@ def test_killed_again_and_again_every_draw_counts_once(
     options = {
         "ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "k", "sampler": "anthropic", "overnight_poll_s": 0.1,
     }  # fmt: skip
-    batch_id = labelled_batch(db, settings_for(server), 20)
-    rng = random.Random(20)
-    for _ in range(2):
+    batch_id = labelled_batch(db, settings_for(server), ROWS)
+    rng = random.Random(ROWS)
+    for _ in range(KILLS):
         workers.start(database_url, options)
         workers.up()
         time.sleep(rng.uniform(0.0, 2.0))
         workers.kill()
     workers.start(database_url, options)
-    end = time.monotonic() + 300
-    while batches.batch_state(db, batch_id) is not BatchState.FINISHED:
-        assert time.monotonic() < end and not workers.dead(), workers.log_of()
-        time.sleep(0.2)
+    wait_for(lambda: workers.dead() or batches.batch_state(db, batch_id) is BatchState.FINISHED, 300)
+    assert not workers.dead(), workers.log_of()
     workers.end()
-    _as_live_and_each_once(db, batch_id, server, 20)
-
-
-def _as_live_and_each_once(db: Database, batch_id: str, server: NotingStub, rows: int) -> None:
     ends = asyncio.run(as_live(db, batch_id))
     each_draw_once(db, batch_id)
-    told = overnight_progress(db, batch_id)
-    assert sum(ends.values()) == rows
-    assert told.answers == len(server.batches.bodies)
+    assert sum(ends.values()) == ROWS
+    assert overnight_progress(db, batch_id).answers == len(server.batches.bodies)

@@ -16,7 +16,6 @@ from jobs.screening_job import ScreeningJob
 from screening.models.canaries import ALL, UNSAFE, Probed
 from screening.pipeline.config import preset
 from screening.pipeline.draws import SamplerError
-from screening.review.actors import LOCAL_USER
 from screening.review.policy import Forbidden
 from screening.settings import Settings
 from storage.audit_log import events
@@ -36,7 +35,8 @@ REASON = "Tried in the lab with the vendor, ticket 12."
 
 
 def settings_of(stub: StubServer) -> Settings:
-    return Settings(_env_file=None, sampler="anthropic", anthropic_base_url=stub.url, anthropic_api_key="k")
+    where = {"anthropic_base_url": stub.url, "anthropic_api_key": "k"}
+    return Settings(_env_file=None, sampler="anthropic", requests_per_minute=100_000, **where)
 
 
 def agents_of(stub: StubServer) -> Agents:
@@ -196,26 +196,12 @@ def test_an_override_needs_an_administrator_a_reason_and_a_failure(db: Database)
     assert preflights.latest(db, "another") is None
 
 
-def test_local_users_may_allow_it(db: Database) -> None:
-    with pytest.raises(preflights.NothingToOverride):
-        preflights.override(db, LOCAL_USER.at(NOW), "never tried", REASON)
-
-
 def test_presets_that_ask_alike_are_tried_once_and_another_model_anew() -> None:
     sampler = {"sampler": "anthropic", "model": "m", "prompts": "p"}
     first = Configuration(pipeline=preset("recommended"), sampler=sampler)
     assert first.preflight_key == replace(first, pipeline=preset("recommended", budget=50)).preflight_key
     for changed in ({"model": "n"}, {"prompts": "q"}):
         assert first.preflight_key != replace(first, sampler=sampler | changed).preflight_key
-
-
-async def test_a_batch_is_screened_over_chat_completions(db: Database) -> None:
-    async with StubServer(StubPlan(weights={"unsafe": 1.0})) as stub:
-        agents = Agents(Settings(_env_file=None, sampler="chat", anthropic_base_url=stub.url))
-        batch(db, 1, made_of=agents)
-        await job_of(db, agents).screen_case(one(db, cases.c.id))
-        await agents.aclose()
-    assert one(db, screenings.c.outcome) == "unsafe"
 
 
 async def test_another_name_has_the_model_tried_again_and_pauses_the_batch_until_it_is_accepted(db: Database) -> None:

@@ -146,23 +146,16 @@ async def test_the_draws_of_earlier_waves_are_lost_with_the_wave_that_fails(db: 
     _require_accounted(db, batch_id, agents.calls)
 
 
-async def test_a_cap_is_passed_by_less_than_a_wave_for_all_cases_in_flight(db: Database) -> None:
-    batch_id, agents = batch(db, 40), Metered()
-    change_caps(db, LOCAL_USER.at(system_clock()), batch_id, Caps(max_calls=50))
-    async with running(db, agents):
-        await until(lambda: progress(db, batch_id).state is BatchState.CAPPED and unended(db) == 0)
-    assert agents.calls < 50 + max(request.count for request in agents.asked)
-    assert _totals(db, batch_id).ended >= 3, "it pays for cases that end, not for the beginnings of sixteen"
-    _require_accounted(db, batch_id, agents.calls)
-
-
-async def test_a_small_cap_on_cost_is_spent_on_cases_that_end(db: Database) -> None:
+@pytest.mark.parametrize(
+    ("caps", "why"), [(Caps(max_calls=50), "max_calls"), (Caps(max_cost_usd=50 * 2**-10), "max_cost")]
+)
+async def test_a_cap_is_passed_by_less_than_a_wave_for_all_cases_in_flight(db: Database, caps: Caps, why: str) -> None:
     batch_id, agents = batch(db, 40), Metered(price=2**-10)
-    change_caps(db, LOCAL_USER.at(system_clock()), batch_id, Caps(max_cost_usd=50 * 2**-10))
+    change_caps(db, LOCAL_USER.at(system_clock()), batch_id, caps)
     async with running(db, agents):
         await until(lambda: progress(db, batch_id).state is BatchState.CAPPED and unended(db) == 0)
-    assert agents.calls < 50 + max(request.count for request in agents.asked)
-    assert progress(db, batch_id).why == "max_cost" and _totals(db, batch_id).ended >= 3
+    assert agents.calls < 50 + max(request.count for request in agents.asked) and progress(db, batch_id).why == why
+    assert _totals(db, batch_id).ended >= 3, "it pays for cases that end, not for the beginnings of sixteen"
     _require_accounted(db, batch_id, agents.calls)
 
 

@@ -108,12 +108,6 @@ async def test_what_no_retry_cures_stops_the_batch_after_one_request(plan, chang
     assert TEXT.text not in str(error.value) and error.value.__cause__ is None
 
 
-async def test_preflight_says_that_it_works():
-    async with StubServer() as stub, AnthropicSampler(settings_for(stub), load_prompts()) as sampler:
-        result = await sampler.preflight()
-    assert (result.ok, result.model) == (True, "claude-sonnet-4-6")
-
-
 async def test_preflight_finds_that_the_temperature_is_what_is_refused():
     async with StubServer() as stub:
         odd = settings_for(stub, model="claude-sonnet-5")  # an own server: the temperature is sent

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from screening.labels import Label, Outcome
+from screening.labels import Outcome
 from screening.models.anthropic import AnthropicSampler
 from screening.models.settings import ModelSettings
 from screening.models.wire import (
@@ -217,34 +217,6 @@ async def test_a_server_that_stands_two_calls_at_once_loses_none_in_the_end():
         async with AnthropicSampler(careful, load_prompts()) as sampler:
             draws = await sampler.draw(wave(40))
     assert encode_draws(draws) == "S" * 40
-
-
-async def test_unusable_answers_are_no_label_of_the_model():
-    class Unusable:
-        asked = 0
-
-        async def draw(self, request):
-            async with (
-                StubServer(StubPlan(raw=reply(message(role="user")))) as stub,
-                AnthropicSampler(settings_for(stub), load_prompts()) as sampler,
-            ):
-                self.asked += request.count
-                return await sampler.draw(request)
-
-    result = await screen(TEXT, Guard(), preset("recommended"), Unusable())
-    assert (result.outcome, result.reason) == (Outcome.HUMAN_REVIEW, Reason.NO_ANSWER)
-    assert all(draw.answer is Answer.MISSHAPEN for run in result.runs for draw in run.draws)
-    assert all(run.verdict.label is Label.ESCALATE for run in result.runs)
-
-
-@pytest.mark.parametrize("fault", [Fault.REFUSAL, Fault.CUT, Fault.EMPTY])
-async def test_what_is_no_label_is_not_identified(fault):
-    async with (
-        StubServer(StubPlan(faults={fault: 1.0})) as stub,
-        AnthropicSampler(settings_for(stub), load_prompts()) as sampler,
-    ):
-        result = await screen(TEXT, Guard(), preset("recommended"), sampler)
-    assert result.reason is Reason.NO_ANSWER
 
 
 def test_the_least_tokens_of_a_call_are_those_of_its_parts_whole_whatever_the_text() -> None:
