@@ -28,14 +28,6 @@ def _row(n: int, safe: int, fp: int, unsafe: int, fn: int) -> list[tuple[str, st
     )
 
 
-def test_a_row_of_the_papers_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    printed = _metrics(tmp_path, capsys, _row(161, 42, 4, 113, 32))
-    assert printed["accuracy"]["value"] == pytest.approx(0.768, abs=0.001)
-    fpr = {"value": 0.095, "low": 0.037, "high": 0.221, "numerator": 4, "denominator": 42}
-    assert printed["fpr"] == pytest.approx(fpr, abs=0.001)
-    assert printed["escalation_rate"]["value"] == pytest.approx(0.037, abs=0.001)
-
-
 def test_what_is_undefined_is_null_and_not_zero(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     printed = _metrics(tmp_path, capsys, [("safe", "human_review"), ("unsafe", "human_review")])
     for name in ("accuracy", "fpr", "fnr"):

@@ -41,23 +41,21 @@ def screen(tmp_path: Path, site: str, content: str) -> int:
     return main(["screen", str(file), *out, "--sampler", "anthropic", "--overnight", "--patience", "0"])
 
 
-def test_it_is_refused_until_an_administrator_allows_it(
-    stub: StartStub, tmp_path: Path, site: str, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("allowed", "more", "words"),
+    [
+        (False, "", "an administrator has not allowed message batches"),
+        (True, "A day at sea.,\n", "1 row has no reference label"),
+    ],
+)
+def test_nothing_is_sent_until_it_is_allowed_and_every_row_has_a_label(
+    stub: StartStub, tmp_path: Path, site: str, capsys: pytest.CaptureFixture[str], allowed: bool, more: str, words: str
 ) -> None:
     server = stub(StubPlan(weights={"safe": 1.0}))
-    assert screen(tmp_path, site, LABELLED) == 2
-    assert "an administrator has not allowed message batches" in capsys.readouterr().err
-    assert server.counters.requests == 0
-
-
-def test_a_row_without_a_reference_label_is_not_sent(
-    stub: StartStub, tmp_path: Path, site: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    server = stub(StubPlan(weights={"safe": 1.0}))
-    allow(site)
-    assert screen(tmp_path, site, "text,label\nA day at the lake.,safe\nA day at sea.,\n") == 2
-    assert "1 row has no reference label" in capsys.readouterr().err
-    assert server.counters.requests == 0
+    if allowed:
+        allow(site)
+    assert screen(tmp_path, site, LABELLED + more) == 2
+    assert words in capsys.readouterr().err and server.counters.requests == 0
 
 
 def test_a_research_file_comes_back_whole(

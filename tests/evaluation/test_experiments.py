@@ -230,11 +230,6 @@ def test_consistently_missed_are_those_that_every_deciding_condition_calls_safe(
         assert (consistent_misses(references, some).tolist(), deciding(some)) == (by, deciders)
 
 
-def test_known_distributions_must_be_distributions() -> None:
-    with pytest.raises(ValueError, match="add up to 1"):
-        KnownSampler(0, {ScreenedText(text="a"): {Label.SAFE: 0.5, Label.UNSAFE: 0.4}})
-
-
 def test_one_part_of_unknown_cost_makes_the_whole_unknown_in_whatever_order() -> None:
     for costs in ([None, 0.5], [0.5, None], [None, None]):
         draws = NodeDraws()

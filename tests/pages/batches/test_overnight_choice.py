@@ -40,31 +40,34 @@ def _uploaded(open_page: Opener, content: str) -> AppTest:
     return page
 
 
-def _offered(page: AppTest) -> bool:
-    return any(box.label.startswith("Overnight") for box in page.checkbox)
-
-
 def _captions(page: AppTest) -> str:
     return " ".join(caption.value for caption in page.caption)
 
 
-def test_nothing_is_said_of_it_until_it_is_allowed(behind_a_model: Database, open_page: Opener) -> None:
-    page = _uploaded(open_page, LABELLED)
-    assert not _offered(page) and "vernight" not in _captions(page)
-
-
-def test_a_file_with_a_row_without_a_label_is_told_why_not(behind_a_model: Database, open_page: Opener) -> None:
-    _allow(behind_a_model)
-    page = _uploaded(open_page, LABELLED + "A day at sea.,\n")
-    assert not _offered(page)
-    assert "Overnight is not possible: 1 of 5 rows have no reference label." in _captions(page)
-
-
-def test_simulated_agents_have_no_message_batches(page_database: Database, open_page: Opener) -> None:
-    _allow(page_database)
-    page = _uploaded(open_page, LABELLED)
-    assert not _offered(page)
-    assert "Message batches need a model behind the Messages API." in _captions(page)
+@pytest.mark.parametrize(
+    ("allowed", "sampler", "more", "words"),
+    [
+        (False, "anthropic", "", ""),
+        (True, "anthropic", "A day at sea.,\n", "Overnight is not possible: 1 of 5 rows have no reference label."),
+        (True, "simulated", "", "Message batches need a model behind the Messages API."),
+    ],
+)
+def test_it_is_offered_where_it_is_allowed_possible_and_for_research_alone(
+    behind_a_model: Database,
+    open_page: Opener,
+    monkeypatch: pytest.MonkeyPatch,
+    allowed: bool,
+    sampler: str,
+    more: str,
+    words: str,
+) -> None:
+    monkeypatch.setenv("SECOND_LOOK_SAMPLER", sampler)
+    restart()
+    if allowed:
+        _allow(behind_a_model)
+    page = _uploaded(open_page, LABELLED + more)
+    assert not any(box.label.startswith("Overnight") for box in page.checkbox)
+    assert words in _captions(page) and (words or "vernight" not in _captions(page))
 
 
 def test_who_chooses_it_is_told_what_the_service_is_not_and_the_batch_begins_so(

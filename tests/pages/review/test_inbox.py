@@ -30,7 +30,7 @@ from storage.schema import ratings as ratings_table
 from storage.settings_store import SiteSettings
 from tests.databases import write
 from tests.pages.conftest import Opener
-from tests.pages.review.desk import answer, ask, asked, desk, give_to_bo, has_desk, save, send, take_next, unfold
+from tests.pages.review.desk import answer, ask, asked, desk, give_to_bo, has_desk, save, send, take_next
 from tests.storage.inbox_cases import BO, CY, fill, form, register, take
 from tests.storage.statements import statements
 
@@ -165,16 +165,6 @@ def test_after_the_reveal_a_reading_is_not_taken_back_but_revised_with_a_reason(
     assert (desk(page)["read"]["version"], desk(page)["read"]["blind"]) == (2, False)
 
 
-def test_a_case_left_by_a_reload_comes_first_unless_another_is_more_urgent(
-    open_page: Opener, page_database: Database
-) -> None:
-    [left] = fill(page_database, [Tier.P2])
-    take_next(open_page("inbox"))
-    assert desk(take_next(open_page("inbox")))["case"]["id"] == left
-    [urgent] = fill(page_database, [Tier.P0])
-    assert desk(take_next(open_page("inbox")))["case"]["id"] == urgent
-
-
 def test_the_case_before_a_changed_reading_is_another_case(open_page: Opener, page_database: Database) -> None:
     first, second = fill(page_database, [Tier.P0, Tier.P1])
     page = save(take_next(save(take_next(open_page("inbox")))))
@@ -183,18 +173,6 @@ def test_the_case_before_a_changed_reading_is_another_case(open_page: Opener, pa
     )
     assert desk(page)["case"]["id"] == second and desk(page)["read"]["version"] == 2
     assert desk(ask(page, "previous", case=None))["case"]["id"] == first
-
-
-def test_my_readings_are_listed_with_what_became_of_them(
-    open_page: Opener, page_database: Database, case_id: str
-) -> None:
-    page = open_page("inbox")
-    assert "You have reviewed no case yet." not in _shown(page)  # nothing is asked for while it is folded
-    assert "You have reviewed no case yet." in _shown(unfold(page, "My reviews"))
-    assert "unsafe, high confidence · final</p>" in _shown(save(take_next(page)))
-    made = adjudication.reveal_versions(page_database, LOCAL_USER.at(_now()), case_id)
-    adjudication.amend(page_database, LOCAL_USER.at(_now()), case_id, made[-1].label.__class__("safe"), "discussed", 1)
-    assert "final label differs: safe" in _shown(unfold(open_page("inbox"), "My reviews"))
 
 
 def test_a_case_that_becomes_urgent_while_it_is_read_is_shown_as_it_is(
