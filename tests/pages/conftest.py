@@ -46,6 +46,18 @@ def words_on(page: AppTest) -> str:
     return re.sub(r"<[^>]+>|:(red|green)\[|[*\[\]\\]", "", " ".join(bodies))
 
 
+def html_on(page: AppTest) -> str:
+    """All HTML of a page as it is."""
+    return " ".join(element.proto.body for element in page.get("html"))
+
+
+def press(page: AppTest, label: str) -> AppTest:
+    """The page after a press on the button of this label."""
+    page = next(button for button in page.button if button.label == label).click().run()
+    assert not page.exception, page.exception
+    return page
+
+
 def choose_rows(page: AppTest, table: Dataframe, rows: Sequence[int]) -> None:
     """Run the page as after a press on these rows of the table as it was drawn last, and on buttons clicked before."""
     states = page._tree.get_widget_states()

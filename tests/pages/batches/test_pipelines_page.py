@@ -21,7 +21,7 @@ from storage.schema import pipeline_versions
 from storage.settings_store import accept_model_name
 from tests.commands.conftest import stub  # noqa: F401 - a fixture, also below
 from tests.databases import write
-from tests.pages.conftest import Opener, restart
+from tests.pages.conftest import Opener, html_on, restart
 from tests.storage.inbox_cases import NOW
 from tests.stub_server.plan import StubPlan
 
@@ -31,16 +31,12 @@ def _said(element) -> str:
     return str(element.value.replace("\\", ""))
 
 
-def _shown(page) -> str:
-    return " ".join(element.proto.body for element in page.get("html"))
-
-
 def test_an_agent_is_added_saved_and_put_in_force(open_page: Opener, page_database: Database) -> None:
     page = open_page("pipelines")
-    assert not page.exception and "Worker" in _shown(page)
+    assert not page.exception and "Worker" in html_on(page)
     page.text_input(key="pipeline_1_new").set_value("Cultural context").run()
     page.button(key="pipeline_1_add").click().run()
-    assert "Cultural context" in _shown(page) and "escalate → Cultural context" in _shown(page)
+    assert "Cultural context" in html_on(page) and "escalate → Cultural context" in html_on(page)
     page.text_input(key="pipeline_1_name").set_value("ours").run()
     page.text_input(key="pipeline_note").set_value("a fourth agent").run()
     page.button(key="pipeline_save").click().run()
@@ -57,7 +53,7 @@ def test_an_agent_is_added_saved_and_put_in_force(open_page: Opener, page_databa
     page.button(key="pipeline_activate").click().run()
     assert active_version(page_database) == made
     screen = open_page("screen")
-    assert screen.selectbox(key="screen_preset").value == "own" and "Cultural context" in _shown(screen)
+    assert screen.selectbox(key="screen_preset").value == "own" and "Cultural context" in html_on(screen)
 
 
 def test_what_cannot_be_saved_says_why_and_offers_no_saving(open_page: Opener) -> None:

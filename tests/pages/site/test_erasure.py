@@ -2,8 +2,6 @@
 
 from datetime import timedelta
 
-from streamlit.testing.v1 import AppTest
-
 from screening.review.actors import LOCAL_USER
 from storage.audit_log import append
 from storage.database import Database
@@ -12,13 +10,9 @@ from storage.review.erasure import By, Selection
 from storage.review.evidence import reveal_text
 from storage.schema import ERASED
 from storage.settings_store import current
-from tests.pages.conftest import Opener
+from tests.pages.conftest import Opener, press
 from tests.storage.batch_of import batch, decide, waiting
 from tests.storage.inbox_cases import NOW
-
-
-def _press(page: AppTest, label: str) -> AppTest:
-    return next(button for button in page.button if button.label == label).click().run()
 
 
 def _case(db: Database) -> str:
@@ -33,17 +27,17 @@ def test_a_case_is_looked_for_and_then_erased(open_page: Opener, page_database: 
     page = open_page("settings")
     page.text_input(key="erase_value").set_value(case_id)
     page.text_input(key="erase_reason").set_value("letter of today")
-    page = _press(page, "Show how many")
+    page = press(page, "Show how many")
     assert any("1 case would be erased. No backup" in one.value for one in page.info)
     page.text_input(key="erase_value").set_value(f"not {case_id}")
-    page = _press(page, "Show how many")
+    page = press(page, "Show how many")
     assert [one.value for one in page.info if "or all of it is erased already" in one.value]
     page.text_input(key="erase_value").set_value(case_id)
-    page = _press(page, "Erase")
+    page = press(page, "Erase")
     assert any("Look at the number" in one.value for one in page.error)
     assert reveal_text(page_database, LOCAL_USER.at(NOW), case_id).text == "one text"
     page.checkbox(key="erase_sure_0").set_value(True)
-    page = _press(page, "Erase")
+    page = press(page, "Erase")
     assert any("1 case erased." in one.value for one in page.success)
     assert reveal_text(page_database, LOCAL_USER.at(NOW), case_id).text == ERASED
 
@@ -54,12 +48,12 @@ def test_backups_that_may_still_hold_it_are_named_on_the_page(open_page: Opener,
         append(conn, LOCAL_USER.at(taken), "backup_begun", None, {})
     page = open_page("settings")
     page.text_input(key="erase_value").set_value(case_id)
-    page = _press(page, "Show how many")
+    page = press(page, "Show how many")
     named = f"Backups that may still hold it, 1 in all: {taken:%Y-%m-%d %H:%M} UTC."
     assert f"1 case would be erased. {named}" in [one.value for one in page.info]
     page.text_input(key="erase_reason").set_value("letter")
     page.checkbox(key="erase_sure_0").set_value(True)
-    page = _press(page, "Erase")
+    page = press(page, "Erase")
     assert f"1 case erased. {named}" in [one.value for one in page.success]
 
 
@@ -70,13 +64,13 @@ def test_with_two_people_the_request_waits_and_nobody_confirms_their_own(
     page = open_page("settings")
     page.checkbox(key="erasure_by_two_v0").set_value(True)
     page.number_input(key="keep_texts_days_v0").set_value(90)
-    page = _press(page, "Save times")
+    page = press(page, "Save times")
     found = current(page_database).settings
     assert (found.erasure_by_two, found.keep_texts_days) == (True, 90)
     asked = erasure.erase(page_database, LOCAL_USER.at(NOW), Selection(by=By.CASE, value=case_id), "letter")
     page = open_page("settings")
     assert page.button(key=f"confirm_{asked.waits_for}").disabled
-    page = _press(page, "Preview expired data")
+    page = press(page, "Preview expired data")
     assert any("Nothing has expired" in one.value for one in page.info) and not page.exception
     page.button(key=f"withdraw_{asked.waits_for}").click().run()
     assert erasure.open_requests(page_database, LOCAL_USER) == ()

@@ -11,18 +11,14 @@ from storage.database import Database
 from storage.schema import audit_events, notifications
 from storage.settings_store import current
 from storage.site.recipients import Kind, list_recipients
-from tests.pages.conftest import Opener
-
-
-def _press(page: AppTest, label: str) -> AppTest:
-    return next(button for button in page.button if button.label == label).click().run()
+from tests.pages.conftest import Opener, press
 
 
 def _fill(page: AppTest, target: str, kind: Kind = Kind.WEBHOOK) -> AppTest:
     page.text_input(key="notify_name").set_value("Ward *one*")
     page.selectbox(key="notify_kind").set_value(kind)
     page.text_input(key="notify_target").set_value(target)
-    return _press(page, "Add")
+    return press(page, "Add")
 
 
 def test_a_webhook_is_added_its_secret_shown_once_and_a_test_waits(open_page: Opener, page_database: Database) -> None:
@@ -31,7 +27,7 @@ def test_a_webhook_is_added_its_secret_shown_once_and_a_test_waits(open_page: Op
     shown = [one.value for one in page.code]
     (made,) = list_recipients(page_database, LOCAL_USER)
     assert len(shown[0]) == 64 and made.shown == "hooks.example.org"
-    page = _press(page, "Send a test")
+    page = press(page, "Send a test")
     assert "The test is on its way." in [one.value for one in page.success] and not page.code
     texts = " ".join(one.value for one in page.text)
     assert "hooks.example.org" in texts and "token-123" not in texts
@@ -71,9 +67,9 @@ def test_half_of_the_quiet_hours_is_refused(open_page: Opener, page_database: Da
 
 
 def test_recipients_can_be_switched_off_and_removed(open_page: Opener, page_database: Database) -> None:
-    page = _press(_fill(open_page("settings"), "https://hooks.example.org/x"), "Switch off")
+    page = press(_fill(open_page("settings"), "https://hooks.example.org/x"), "Switch off")
     assert [one.active for one in list_recipients(page_database, LOCAL_USER)] == [False]
-    _press(page, "Remove")
+    press(page, "Remove")
     assert list_recipients(page_database, LOCAL_USER) == ()
 
 
@@ -82,10 +78,10 @@ def test_intervals_and_the_address_of_links_are_settings(open_page: Opener, page
     page.number_input(key="P1_notify_minutes_v0").set_value(7.0)
     page.text_input(key="public_address_v0").set_value("https://look.example.org/")
     page.text_input(key="time_zone_v0").set_value("Europe/Berlin")
-    page = _press(page, "Save")
+    page = press(page, "Save")
     assert not page.exception
     found = current(page_database).settings
     assert (found.notify_minutes[1], found.public_address) == (7, "https://look.example.org")
     page.text_input(key="time_zone_v1").set_value("Nowhere/Town")
-    page = _press(page, "Save")
+    page = press(page, "Save")
     assert any("time zone" in one.value for one in page.error)

@@ -23,17 +23,9 @@ from storage.batches.configurations import Configuration
 from storage.database import Database
 from storage.settings_store import SiteSettings
 from storage.site import accounts
-from tests.pages.conftest import ROOT, Opener, restart
+from tests.pages.conftest import ROOT, Opener, html_on, press, restart
 from tests.storage.inbox_cases import ADMIN, ANN, NOW, RESEARCHER, register
 from tests.stub_server.server import StubServer
-
-
-def _shown(page: AppTest) -> str:
-    return " ".join(element.proto.body for element in page.get("html"))
-
-
-def _press(page: AppTest, label: str) -> AppTest:
-    return next(button for button in page.button if button.label == label).click().run()
 
 
 def test_the_live_configuration_is_the_one_screenings_keep(open_page: Opener, page_database: Database) -> None:
@@ -50,12 +42,12 @@ def test_a_save_is_a_version_that_says_what_changed(open_page: Opener, page_data
     page.number_input(key="lease_minutes_v0").set_value(20.0)
     page.text_area(key="help_text_v0").set_value("Call the ward.")
     page.text_area(key="break_wording_v0").set_value("Tea?")
-    page = _press(page, "Save as a new version")
+    page = press(page, "Save as a new version")
     assert not page.exception and page.success[0].value == "Version 1 is active."
     assert settings_store.current(page_database).settings.lease_minutes == 20
     assert settings_store.current(page_database).settings.break_wording == "Tea?"
     assert "Case lock (minutes): 15 → 20" in page.dataframe[0].value["Changed"][0]
-    assert "Call the ward." in _shown(page), "the notice of every page"
+    assert "Call the ward." in html_on(page), "the notice of every page"
 
 
 def test_what_is_kept_beyond_the_limits_of_the_form_is_shown_as_it_is(
@@ -70,7 +62,7 @@ def test_what_is_kept_beyond_the_limits_of_the_form_is_shown_as_it_is(
     assert not page.exception
     assert page.number_input(key="break_after_texts_v1").value == 10_000
     page.number_input(key="lease_minutes_v1").set_value(20.0)
-    assert not _press(page, "Save as a new version").exception
+    assert not press(page, "Save as a new version").exception
     assert settings_store.current(page_database).settings == kept.model_copy(update={"lease_minutes": 20.0})
 
 
@@ -85,7 +77,7 @@ def test_an_administrator_fixes_the_plan_and_sees_what_it_takes(open_page: Opene
     # (1 - 0.045) ** n + n * 0.045 * (1 - 0.045) ** (n - 1) <= 0.05 first at n = 104
     assert needed.value == "104"
     assert settings_store.current(page_database).version == 0, "nothing is changed before it is fixed"
-    page = _press(page, "Lock plan")
+    page = press(page, "Lock plan")
     assert not page.exception and page.success[0].value == "Version 1 is active."
     plan = settings_store.audit_plan(page_database)
     assert (plan.at_most, plan.confidence, plan.allowed_misses, plan.changes) == (0.045, 0.95, 1, 1)
@@ -98,7 +90,7 @@ def test_saving_the_other_settings_keeps_the_plan(open_page: Opener, page_databa
     settings_store.change(page_database, LOCAL_USER.at(NOW), SiteSettings(audit_at_most=0.02), 0)
     page = open_page("settings")
     page.number_input(key="lease_minutes_v1").set_value(20.0)
-    _press(page, "Save as a new version")
+    press(page, "Save as a new version")
     found = settings_store.current(page_database).settings
     assert (found.lease_minutes, found.audit_at_most) == (20, 0.02)
     assert settings_store.audit_plan(page_database).since == NOW
@@ -111,11 +103,11 @@ def test_a_share_is_saved_as_it_is_shown_and_no_question_is_left_without_an_answ
     page.number_input(key="audit_urgent_share_v0").set_value(0.123)
     page.number_input(key="second_reading_rate_v0").set_value(0.0125)
     page.text_area(key="help_text_v0").set_value(" ")
-    page = _press(page, "Save as a new version")
+    page = press(page, "Save as a new version")
     found = settings_store.current(page_database).settings
     assert (found.audit_urgent_share, found.second_reading_rate) == (0.123, 0.0125)
     assert page.number_input(key="second_reading_rate_v1").proto.format == "%g"
-    assert "In crisis?" not in _shown(page)
+    assert "In crisis?" not in html_on(page)
 
 
 def test_a_save_against_a_newer_version_is_refused_and_the_newer_one_is_shown(
@@ -124,18 +116,18 @@ def test_a_save_against_a_newer_version_is_refused_and_the_newer_one_is_shown(
     page = open_page("settings")
     page.number_input(key="lease_minutes_v0").set_value(20.0)
     settings_store.change(page_database, LOCAL_USER.at(NOW), SiteSettings(idle_minutes=7), 0)
-    page = _press(page, "Save as a new version")
+    page = press(page, "Save as a new version")
     assert len(page.error) == 1 and not page.exception
     assert any("Sign-in ends when idle for (min): 30 → 7" in one.value for one in page.warning)
     assert page.number_input(key="lease_minutes_v0").value == 20, "what was typed is still there"
     assert (settings_store.current(page_database).settings.lease_minutes, _versions(page_database)) == (15, 1)
-    page = _press(page, "Load version 1")
+    page = press(page, "Load version 1")
     assert page.number_input(key="idle_minutes_v1").value == 7 and not page.error
     page.number_input(key="lease_minutes_v1").set_value(20.0)
-    page = _press(page, "Save as a new version")
+    page = press(page, "Save as a new version")
     found = settings_store.current(page_database).settings
     assert (found.lease_minutes, found.idle_minutes, _versions(page_database)) == (20, 7, 2)
-    _press(page, "Save as a new version")
+    press(page, "Save as a new version")
     assert _versions(page_database) == 2, "nothing was changed, nothing is saved"
 
 
@@ -147,21 +139,21 @@ def test_what_was_typed_in_one_form_outlives_what_is_done_in_others(open_page: O
     page = open_page("settings")
     page.number_input(key="audit_allowed_misses_v0").set_value(2).run()
     page.number_input(key="P1_notify_minutes_v0").set_value(7.0)
-    page = _press(page, "Save")
+    page = press(page, "Save")
     settings_store.stop(page_database, LOCAL_USER.at(NOW))
     page.run()
     assert page.number_input(key="audit_allowed_misses_v0").value == 2
-    _press(page, "Lock plan")
+    press(page, "Lock plan")
     found = settings_store.current(page_database).settings
     assert (found.audit_allowed_misses, found.notify_minutes[1], found.stopped) == (2, 7, True)
 
 
 def test_the_stop_button_is_on_every_page_and_can_be_released(open_page: Opener, page_database: Database) -> None:
     page = open_page("screen")
-    page = _press(page, "Pause now")
+    page = press(page, "Pause now")
     assert settings_store.is_stopped(page_database)
-    assert "AI decisions paused" in _shown(page)
-    _press(page, "Resume AI decisions")
+    assert "AI decisions paused" in html_on(page)
+    press(page, "Resume AI decisions")
     assert not settings_store.is_stopped(page_database)
 
 
@@ -169,10 +161,10 @@ def test_an_administrator_gives_roles(open_page: Opener, page_database: Database
     register(page_database, ANN)
     page = open_page("settings")
     page.multiselect(key="roles_ann_reviewer").set_value([Role.SENIOR, Role.ADMIN])
-    page = _press(page, "Save roles")
+    page = press(page, "Save roles")
     assert not page.exception and page.success[0].value == "Roles saved."
     page.multiselect(key="roles_ann_admin_senior").set_value([Role.SENIOR])
-    page = _press(page, "Save roles")
+    page = press(page, "Save roles")
     assert page.error[0].value == "This is the last account that can manage accounts."
 
 
@@ -180,9 +172,9 @@ def test_roles_that_another_administrator_changed_are_not_saved_over(
     open_page: Opener, page_database: Database
 ) -> None:
     register(page_database, ADMIN, ANN)
-    page = _press(_choose(open_page("settings"), ANN.id), "End sessions")
+    page = press(_choose(open_page("settings"), ANN.id), "End sessions")
     accounts.set_roles(page_database, ADMIN.at(NOW), ANN.id, frozenset())
-    page = _press(page, "Save roles")
+    page = press(page, "Save roles")
     assert {one.id: one.roles for one in accounts.list_accounts(page_database, ADMIN)}[ANN.id] == frozenset()
     assert next(box for box in page.multiselect if box.label == "Roles").value == []
 
@@ -244,7 +236,7 @@ def test_an_administrator_accepts_a_model_s_other_name_and_it_is_tried_again(
 ) -> None:
     page = open_page("settings")
     assert not page.exception and NAME in [code.value for code in page.code]
-    page = _press(page, "Accept this name")
+    page = press(page, "Accept this name")
     assert not page.exception and settings_store.current(page_database).settings.accepted_model_names == (NAME,)
     assert "Accept this name" not in [button.label for button in page.button]
     now = context.configuration(context.usual_pipeline())
@@ -296,5 +288,5 @@ def test_who_may_not_change_settings_reads_them(signed_in: AppTest) -> None:
     assert signed_in.number_input(key="lease_minutes_v0").disabled
     labels = {button.label for button in signed_in.button}
     assert "Pause now" in labels and "Save roles" not in labels
-    _press(signed_in, "Pause now")
+    press(signed_in, "Pause now")
     assert any("A senior reviewer or an administrator can resume them" in one.value for one in signed_in.markdown)

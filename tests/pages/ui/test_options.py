@@ -16,7 +16,7 @@ from storage.database import Database
 from storage.review import claims
 from storage.schema import inbox_entries
 from storage.site.accounts import list_accounts
-from tests.pages.conftest import Opener
+from tests.pages.conftest import Opener, press
 from tests.pages.review.desk import ask, desk
 from tests.storage.batch_of import batch
 from tests.storage.inbox_cases import ADMIN, fill, register
@@ -28,12 +28,6 @@ PIECES = st.text(st.sampled_from("aA ·x'\\\ud83d"), max_size=12)
 
 def _box(page: AppTest, label: str) -> Selectbox:
     return next(box for box in page.selectbox if box.label == label)
-
-
-def _press(page: AppTest, label: str) -> AppTest:
-    page = next(button for button in page.button if button.label == label).click().run()
-    assert not page.exception, page.exception
-    return page
 
 
 @given(st.dictionaries(PIECES, PIECES, max_size=6))
@@ -53,7 +47,7 @@ def test_of_two_accounts_of_one_name_the_one_chosen_gets_the_role(open_page: Ope
     place = [account.id for account in list_accounts(page_database, LOCAL_USER)].index("kim1")
     page = _box(page, "Account").select_index(place).run()
     page.multiselect(key="roles_kim1_reviewer").set_value([Role.SENIOR])
-    page = _press(page, "Save roles")
+    page = press(page, "Save roles")
     roles = {account.id: account.roles for account in list_accounts(page_database, LOCAL_USER)}
     assert roles["kim1"] == {Role.SENIOR} and roles["kim2"] == {Role.REVIEWER}
     assert _box(page, "Account").value == "kim1", "the next press is for the same account"
