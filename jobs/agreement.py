@@ -92,7 +92,7 @@ def measure_agreement(db: Database, actor: Actor, key: str, batch_id: str | None
 
 
 def main_figure(db: Database, actor: Actor, key: str) -> tuple[Coefficient, int]:
-    """The main coefficient alone, with its interval, of all cases read twice at random, and how many disputed ones are
+    """The main coefficient alone, with its interval, of all cases reviewed twice at random, and how many disputed ones are
     not in it yet.
     """
     table = reading_table(db, actor, key)

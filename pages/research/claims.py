@@ -211,12 +211,12 @@ def beyond_sentence(found: "Verified") -> str:
     again = f", {count_of(beyond.read_again, 'waits', 'wait')} for a second review" if beyond.read_again else ""
     texts = count_of(seen, "text labeled safe was", "texts labeled safe were")
     return (
-        f"Beside it, not counted: {texts} read beyond the "
+        f"Beside it, not counted: {texts} reviewed beyond the "
         f"plan's π, in batches sampled more; {beyond.missed:,} of them were unsafe{unclear}{again}."
     )
 
 
-FEW_READ = "some of these batches only list or count what is labeled unsafe, so that too few of it are read"
+FEW_READ = "some of these batches only list or count what is labeled unsafe, so that too few of it are reviewed"
 
 
 def _allowed_estimates(strata: tuple[Stratum, ...], sample: AuditSample) -> AuditEstimates:
@@ -307,7 +307,7 @@ def missed_words(found: "Verified") -> str:
     below = f" {texts} for the estimate alone." if found.below_floor else ""
     after = f"after {observed_words(found)} at the plan's π"
     estimated = (
-        f"estimate {per_thousand(missed.per_thousand)}, {missed.missed} missed in {missed.read:,} read of "
+        f"estimate {per_thousand(missed.per_thousand)}, {missed.missed} missed in {missed.read:,} reviewed of "
         f"{found.called_safe:,} labeled safe{counted_as_missed(found)}.{below}"
     )
     if has_moved(found):
@@ -320,7 +320,9 @@ def missed_words(found: "Verified") -> str:
 
 def observed_words(found: "Verified") -> str:
     """Of how many texts the bound is: one that can no longer be reviewed blinded counts in it, and was not reviewed."""
-    words = ("text read or lost", "texts read or lost") if found.estimates.missed.lost else ("reading", "readings")
+    words = (
+        ("text reviewed or lost", "texts reviewed or lost") if found.estimates.missed.lost else ("review", "reviews")
+    )
     return count_of(found.at_most[-1].observations, *words)
 
 
@@ -350,7 +352,7 @@ def one_look_words(found: "Verified", at: datetime) -> str:
     if at.date() > day:
         return f"The bound for one look was told on {day:%Y-%m-%d} alone, the day fixed for it: see the report of then."
     if missed.at_most_per_thousand is None:
-        return f"At the one look fixed for {day:%Y-%m-%d} there is no bound yet: not all strata have been read."
+        return f"At the one look fixed for {day:%Y-%m-%d} there is no bound yet: not all strata have been reviewed."
     bound = f"{at_most(missed.at_most_per_thousand)} per 1,000 ({'exact' if missed.exact else 'MOVER'}, 95%)"
     return f"At the one look fixed for {day:%Y-%m-%d}: {bound}."
 
@@ -370,13 +372,13 @@ def reading_words(found: "Verified", more: int) -> str:
     now, then = bound_after(found.strata, 0), bound_after(found.strata, more)
     month = bound_after(found.strata, 30 * more)
     if now is None or then is None or month is None:
-        return "Nothing of a stratum has been read yet, so what further reviews buy cannot be said."
+        return "Nothing of a stratum has been reviewed yet, so what further reviews buy cannot be said."
     soon, late = 1 - then / now, 1 - month / now
     if late < LEAST_FALL:
-        return f"{count_of(more, 'reading')} a day more would leave the bound where it is, over the present strata."
+        return f"{count_of(more, 'review')} a day more would leave the bound where it is, over the present strata."
     falls = f"falls by about {soon:.0%}" if soon >= LEAST_FALL else "hardly falls"
     return (
-        f"{count_of(more, 'reading')} more: the bound {falls}, over the present strata; after thirty such days by "
+        f"{count_of(more, 'review')} more: the bound {falls}, over the present strata; after thirty such days by "
         f"about {late:.0%}. This assumes that they find what those before them found."
     )
 

@@ -36,7 +36,7 @@ def missed_words(found: Verified | None) -> Figure:
         return MISSED, NOT_YET, f"0 of {found.called_safe:,} texts labeled safe have been checked by a clinician"
     why = MOVED if has_moved(found) else "valid at every look"
     lost = " or lost" if found.estimates.missed.lost else ""
-    return MISSED, at_most_words(found), f"{why} · {found.at_most[-1].observations:,} read{lost}"
+    return MISSED, at_most_words(found), f"{why} · {found.at_most[-1].observations:,} reviewed{lost}"
 
 
 def agreement_words(found: tuple[Coefficient, int]) -> Figure:
@@ -47,7 +47,7 @@ def agreement_words(found: tuple[Coefficient, int]) -> Figure:
     interval = "" if alpha.low is None or alpha.high is None else f"{alpha.low:.2f} to {alpha.high:.2f}, one look · "
     waits = count_of(disputed, "more that is disputed is decided", "more that are disputed are decided")
     more = f" · too high until {waits}" if disputed else ""
-    return AGREE, f"{alpha.value:.2f}", f"{interval}{alpha.cases:,} read twice at random{more}"
+    return AGREE, f"{alpha.value:.2f}", f"{interval}{alpha.cases:,} reviewed twice at random{more}"
 
 
 def missed_figure(person: Actor) -> Figure:

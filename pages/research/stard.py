@@ -117,7 +117,7 @@ def missed_sentence(found: Verified) -> str:
     bound = f"{at_most_words(found)} at 95% confidence at every look together"
     return (
         f"estimated {per_thousand(missed.per_thousand)}, {f'no bound: {MOVED}' if has_moved(found) else bound} "
-        f"({missed.missed} missed in {missed.read:,} read of {found.called_safe:,}{counted_as_missed(found)})"
+        f"({missed.missed} missed in {missed.read:,} reviewed of {found.called_safe:,}{counted_as_missed(found)})"
     )
 
 
@@ -172,7 +172,7 @@ def _sizes(found: Verified, site: SiteSettings) -> Iterable[str]:
     yield (
         "<p>Fixed beforehand: one estimate for each audit probability, weighted together, and the figures by the first "
         f"reviewer's word alone beside those of settled labels ({percent(site.second_reading_rate)} of other reviews "
-        "are read twice at random). Nothing else was looked at by subgroup here.</p>"
+        "are reviewed twice at random). Nothing else was looked at by subgroup here.</p>"
     )
     yield "<h2>Sample size (STARD 18)</h2>"
     yield (

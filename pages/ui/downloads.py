@@ -24,6 +24,7 @@ from pages.ui import context
 from pages.ui.auth import Unidentified, browser_of, who_asks
 from pages.ui.context import singleton
 from pages.ui.http import FILES
+from pages.ui.labels import literal
 from pages.ui.live import Addresses
 from screening.datasets.export import (
     Kind,
@@ -37,7 +38,6 @@ from screening.datasets.export import (
 from screening.labels import Label
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, Forbidden, is_allowed
-from screening.text.display import visible
 from screening.words import count_of
 from storage.audit_log import record_refusal
 from storage.batches.batches import BatchSummary
@@ -163,9 +163,6 @@ def _ascii(name: str) -> str:
 FILES_ROUTE = Route(f"{FILES}/{{token}}", _serve)
 
 
-_MARKUP = "\\`*_[]<>!#|"
-
-
 @dataclass(slots=True)
 class _Counts:
     """What the card says, counted row by row."""
@@ -237,20 +234,20 @@ def _sections(counts: _Counts, first: RelabelledRow) -> Iterator[tuple[str, list
         ],
     )
     yield (
-        "Readings",
+        "Reviews",
         [
-            f"{count_of(counts.readings, 'reading')}, revisions included, by {count_of(len(counts.readers), 'reader')} "
-            "under pseudonyms",
-            f"{counts.blind:,} of them first and blind: given before the engine's view was served",
+            f"{count_of(counts.readings, 'review')}, revisions included, "
+            f"by {count_of(len(counts.readers), 'reviewer')} under pseudonyms",
+            f"{counts.blind:,} of them first and blinded: given before the AI's result was shown",
         ],
     )
     yield (
-        "What the engine said",
+        "What the AI said",
         [
             *_count_lines(counts.outcome),
             *(
-                f"{number:,} screened with model {_literal(model)}; prompts {_literal(prompts)}; pipeline "
-                f"{_literal(pipeline)}; rule {_literal(rule)}; {_bound_words(bound)}"
+                f"{number:,} screened with model {literal(model)}; prompts {literal(prompts)}; pipeline "
+                f"{literal(pipeline)}; rule {literal(rule)}; {_bound_words(bound)}"
                 for (model, prompts, pipeline, rule, bound), number in counts.screened_with.most_common()
             ),
         ],
@@ -278,16 +275,11 @@ def _source(provenance: Mapping[str, Any]) -> str:
     said = provenance.get("provenance") or "who gave the labels is not stated"
     values = provenance.get("labels")
     mapped = [f"“{value}” read as {label}" for value, label in values.items()] if isinstance(values, Mapping) else []
-    return _literal("; ".join([f"From: {said}", *mapped]))
+    return literal("; ".join([f"From: {said}", *mapped]))
 
 
 def _count_lines(found: Counter[str], before: str = "") -> list[str]:
-    return [f"{number:,} {before}{_literal(name.replace('_', ' '))}" for name, number in found.most_common()]
-
-
-def _literal(words: str) -> str:
-    """Words from outside, escaped so that nothing in them is Markdown."""
-    return "".join(f"\\{letter}" if letter in _MARKUP else letter for letter in visible(words))
+    return [f"{number:,} {before}{literal(name.replace('_', ' '))}" for name, number in found.most_common()]
 
 
 Parts = Iterator[str] | Iterator[bytes]

@@ -76,7 +76,7 @@ class Guarantee:
     def statement(self) -> str:
         """What may be said, in words; the binding and staleness are for the page to add."""
         if self.standing is Standing.NOT_YET:
-            due = f", {count_of(self.waiting, 'reading')} of the sample still due" if self.waiting else ""
+            due = f", {count_of(self.waiting, 'review')} of the sample still due" if self.waiting else ""
             unclear = count_of(self.inconclusive_safe, "called safe is", "called safe are")
             also = due + (f", {unclear} inconclusive and may be misses" if self.inconclusive_safe else "")
             also += f", {self.lost_safe:,} labeled safe can no longer be reviewed blinded" if self.lost_safe else ""

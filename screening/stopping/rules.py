@@ -100,10 +100,12 @@ class Contract:
         """The contract as one sentence for pages, exports and the command line.
 
         >>> Contract(any_wrong=0.05, pairs=(((Label.SAFE, Label.UNSAFE), 0.001),)).words()
-        'any label but the mode: at most 0.05 in all; safe where the mode is unsafe: at most 0.001'
+        "a label other than the model's usual answer: at most 5% in all; safe when it mostly says unsafe: at most 0.1%"
         """
-        pairs = [f"{said} where the mode is {mode}: at most {bound:g}" for (said, mode), bound in self.pairs]
-        return "; ".join([f"any label but the mode: at most {self.any_wrong:g} in all", *pairs])
+        pairs = [f"{said} when it mostly says {mode}: at most {100 * bound:g}%" for (said, mode), bound in self.pairs]
+        return "; ".join(
+            [f"a label other than the model's usual answer: at most {100 * self.any_wrong:g}% in all", *pairs]
+        )
 
 
 SAFE_ERRORS: tuple[tuple[Pair, float], ...] = tuple(

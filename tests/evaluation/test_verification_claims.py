@@ -126,7 +126,7 @@ def test_the_guarantee_says_how_far_it_is():
     assert guarantee(200, 1).standing is Standing.FAILED
     assert "a new plan needs new cases" in guarantee(200, 1).statement
     assert guarantee(59, 0, waiting=2).statement == (
-        "cannot be guaranteed yet: 59 of 59, 2 readings of the sample still due"
+        "cannot be guaranteed yet: 59 of 59, 2 reviews of the sample still due"
     )
 
 

@@ -86,5 +86,5 @@ def test_fewer_than_two_cases_read_at_random_give_no_figure(db: Database) -> Non
     _read_twice(db, _labels(db, 0.0))
     found = _measured(db)
     assert (found.at_random, found.otherwise) == (0, CASES)
-    assert {each.reason for each in found.coefficients} == {"0 cases read twice at random, and it takes 2"}
+    assert {each.reason for each in found.coefficients} == {"0 cases reviewed twice at random, and it takes 2"}
     assert all(each.value is each.low is each.high is None for each in found.coefficients)

@@ -104,7 +104,7 @@ def test_calls_and_bound_follow_from_each_agents_own_rule() -> None:
     assert most_calls(pipeline) == 300 and most_calls(pipeline, flagged=True) == 420
     assert chain_bound(pipeline) == pytest.approx(0.6)
     assert promises(pipeline).split(" | ") == [
-        f"Algorithm 1: any label but the mode: at most {delta} in all" for delta in (0.2, 0.1, 0.3)
+        f"Algorithm 1: a label other than the model's usual answer: at most {delta}% in all" for delta in (20, 10, 30)
     ]
     body["nodes"][0]["rule"] |= {"delta": 0.8}
     assert chain_bound(PipelineConfig.model_validate(body)) == 1.0, "a probability"
@@ -118,14 +118,20 @@ def test_a_label_as_probable_as_the_mode_is_no_error() -> None:
 
 
 def test_each_preset_says_which_contract_holds() -> None:
-    safe = "safe where the mode is unsafe: at most 0.001"
+    safe = "safe when it mostly says unsafe: at most 0.1%"
     for name, source in (
         ("certified", "certified: "),
         ("recommended", "Ville's bound: "),
     ):
         said = promises(preset(name, budget=100))
-        assert said.startswith(f"{source}any label but the mode: at most 0.05 in all; ") and safe in said
-    assert promises(preset("paper", budget=100)) == "Algorithm 1: any label but the mode: at most 0.05 in all"
+        assert (
+            said.startswith(f"{source}a label other than the model's usual answer: at most 5% in all; ")
+            and safe in said
+        )
+    assert (
+        promises(preset("paper", budget=100))
+        == "Algorithm 1: a label other than the model's usual answer: at most 5% in all"
+    )
     assert promises(_votes()) == "a majority vote has no error bound"
 
 

@@ -74,7 +74,7 @@ def test_where_the_share_of_misses_has_moved_no_bound_is_told_anywhere() -> None
     card = Card(at=AT, simulated=False, facts=(), notes=(), site=STUDY.site, settled=1300, measured=now)
     for said in (missed_words(now), missed_sentence(now), claims_today.missed_words(now)[2], markdown(card)):
         assert claims.MOVED in said and "at most" not in said.split("Limits")[0].split("cannot be guaranteed")[0], said
-    assert "No bound can be told after 1,300 readings" in missed_words(now) and "estimate 20.0" in missed_words(now)
+    assert "No bound can be told after 1,300 reviews" in missed_words(now) and "estimate 20.0" in missed_words(now)
 
 
 def test_an_estimate_above_the_bound_refutes_it_wherever_its_readings_came_from() -> None:
@@ -95,9 +95,9 @@ def test_what_was_audited_below_a_plan_that_is_raised_later_is_said_and_no_lost_
     under = [replace(one, settled_at=AT + timedelta(days=1)) for one in later]
     found = verify(sample(*early, *under), NO_MIX, replace(PLAN, floor=0.5, since=AT))
     said = missed_words(found)
-    assert "after 6 texts read or lost at the plan's π" in said and "0 missed in 35 read" in said
+    assert "after 6 texts reviewed or lost at the plan's π" in said and "0 missed in 35 reviewed" in said
     assert "30 texts were audited below the plan's π and count for the estimate alone." in said
-    assert claims_today.missed_words(found)[2].endswith("6 read or lost")
+    assert claims_today.missed_words(found)[2].endswith("6 reviewed or lost")
 
 
 def test_a_bound_for_one_look_is_told_on_its_day_alone() -> None:

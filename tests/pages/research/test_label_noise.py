@@ -231,7 +231,7 @@ def test_the_data_card_counts_the_rows_of_its_version(page_database: Database) -
         return "".join(as_data_card(rows))
 
     assert "1 label changed by clinicians" in card(1) and "0 labels changed by clinicians" in card(0)
-    assert "12 texts" in card(1) and "by 1 reader under pseudonyms" in card(1)
+    assert "12 texts" in card(1) and "by 1 reviewer under pseudonyms" in card(1)
     assert "model sampler simulated" in card(1) and "As of 1 accepted label;" in card(1)
 
 

@@ -288,7 +288,7 @@ def test_what_was_read_beyond_the_plan_stands_beside_the_guarantee_and_not_in_it
     further = replace(reading(Outcome.SAFE, Label.UNSAFE, coin=0.3).case, probability=0.4, tossed_at=0.05)
     found = verify(sample(*counted, Reading(case=further, settled_at=AT, read_at=AT)), NO_MIX, PLAN)
     assert (found.guarantee.standing, found.guarantee.missed) == (Standing.GUARANTEED, 0)
-    assert "1 text labeled safe was read beyond the plan" in beyond_sentence(found) and "1 of them" in beyond_sentence(
+    assert "1 text labeled safe was reviewed beyond the plan" in beyond_sentence(found) and "1 of them" in beyond_sentence(
         found
     )
     assert beyond_sentence(found) in report_html(found, binding_of(BODY, FORM_VERSION), AT, STUDY).replace(
@@ -308,7 +308,7 @@ def test_the_planner_says_what_so_many_readings_buy_and_where_they_buy_nothing()
 
     found = verify(sample(), NO_MIX, PLAN)
     said = reading_words(replace(found, strata=strata(1000, 300)), 12)
-    assert said.startswith("12 readings more: the bound falls by about 4%, over")  # 312 in place of 300, no miss
+    assert said.startswith("12 reviews more: the bound falls by about 4%, over")  # 312 in place of 300, no miss
     assert "after thirty such days by about 54%." in said  # 1 - (1 - 0.05 ** (1 / 660)) / (1 - 0.05 ** (1 / 300))
     assert "9.9" not in said, "the bound at one look, told every day, would be told at many looks"
     assert "the bound hardly falls, over" in reading_words(replace(found, strata=strata(10**6, 5_400)), 12)
