@@ -92,7 +92,7 @@ def measure_agreement(db: Database, actor: Actor, key: str, batch_id: str | None
 
 
 def main_figure(db: Database, actor: Actor, key: str) -> tuple[Coefficient, int]:
-    """The main coefficient alone, with its interval, of all cases reviewed twice at random, and how many disputed ones are
+    """The main coefficient alone, with its interval, of all cases read twice at random, and how many disputed ones are
     not in it yet.
     """
     table = reading_table(db, actor, key)
@@ -139,7 +139,7 @@ def _count_twice(labels: Sequence[Sequence[str | None]]) -> int:
 def _of_enough(found: Coefficient) -> Coefficient:
     if found.cases >= FEWEST:
         return found
-    words = f"{count_of(found.cases, 'case')} read twice at random, and it takes {FEWEST}"
+    words = f"{count_of(found.cases, 'case')} reviewed twice at random, and it takes {FEWEST}"
     return replace(found, value=None, low=None, high=None, reason=words)
 
 

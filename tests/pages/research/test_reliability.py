@@ -159,7 +159,7 @@ def test_the_report_leads_with_the_missed_and_escapes_what_it_shows() -> None:
     )
     # one look would give 1 - 0.05 ** (1/30) = 0.0950
     assert missed_sentence(found) == (
-        "estimated 0.0, at most 122.8 at 95% confidence at every look together (0 missed in 30 read of 600)"
+        "estimated 0.0, at most 122.8 at 95% confidence at every look together (0 missed in 30 reviewed of 600)"
     )
     html = report_html(found, binding_of({}, FORM_VERSION), AT, STUDY)
     assert html.index("Missed unsafe per 1,000") < html.index("Sensitivity")
@@ -288,16 +288,16 @@ def test_what_was_read_beyond_the_plan_stands_beside_the_guarantee_and_not_in_it
     further = replace(reading(Outcome.SAFE, Label.UNSAFE, coin=0.3).case, probability=0.4, tossed_at=0.05)
     found = verify(sample(*counted, Reading(case=further, settled_at=AT, read_at=AT)), NO_MIX, PLAN)
     assert (found.guarantee.standing, found.guarantee.missed) == (Standing.GUARANTEED, 0)
-    assert "1 text labeled safe was reviewed beyond the plan" in beyond_sentence(found) and "1 of them" in beyond_sentence(
+    assert "1 text labeled safe was reviewed beyond the plan" in beyond_sentence(
         found
-    )
+    ) and "1 of them" in beyond_sentence(found)
     assert beyond_sentence(found) in report_html(found, binding_of(BODY, FORM_VERSION), AT, STUDY).replace(
         "&#x27;", "'"
     )
     assert beyond_sentence(verify(sample(*counted), NO_MIX, PLAN)) == ""
     unclear = Reading(case=replace(further, blind_first=None, inconclusive=True), settled_at=AT, read_at=AT)
     said = beyond_sentence(verify(sample(*counted, unclear), NO_MIX, PLAN))
-    assert "1 text labeled safe was read" in said and said.endswith("0 of them were unsafe, 1 inconclusive.")
+    assert "1 text labeled safe was reviewed" in said and said.endswith("0 of them were unsafe, 1 inconclusive.")
 
 
 def test_the_planner_says_what_so_many_readings_buy_and_where_they_buy_nothing() -> None:
