@@ -167,7 +167,7 @@ def state_words(state: State) -> str:
 def due_words(due_at: datetime, now: datetime) -> str:
     """Time left to the target, or how far it is passed.
 
-    >>> from datetime import UTC
+    >>> from datetime import UTC, timedelta
     >>> at = datetime(2026, 1, 1, tzinfo=UTC)
     >>> due_words(at + timedelta(minutes=5), at), due_words(at, at + timedelta(hours=2))
     ('due in 5 min', 'overdue 2 h')

@@ -274,8 +274,8 @@ def _limits(counts: _Counts) -> list[str]:
 def _source(provenance: Mapping[str, Any]) -> str:
     said = provenance.get("provenance") or "who gave the labels is not stated"
     values = provenance.get("labels")
-    mapped = [f"“{value}” read as {label}" for value, label in values.items()] if isinstance(values, Mapping) else []
-    return literal("; ".join([f"From: {said}", *mapped]))
+    mapped = values.items() if isinstance(values, Mapping) else []
+    return "; ".join([f"From: {literal(said)}", *(f"“{literal(value)}” read as {label}" for value, label in mapped)])
 
 
 def _count_lines(found: Counter[str], before: str = "") -> list[str]:

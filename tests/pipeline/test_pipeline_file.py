@@ -86,7 +86,9 @@ def test_what_is_no_pipeline_is_refused_in_one_sentence(text: str, words: str) -
 def test_a_file_begins_with_the_bound_of_its_whole_way_or_says_that_it_has_none() -> None:
     said = "# Naming, anywhere on the longest way, a label that is not the agent's mode: "
     bounded = write_pipeline(preset("certified")).splitlines()
-    assert bounded[0] == f"{said}at most 0.15." and bounded[1].startswith("# At each agent: certified: any label but")
+    assert bounded[0] == f"{said}at most 0.15." and bounded[1].startswith(
+        "# At each agent: certified: a label other than"
+    )
     voting = write_pipeline(chain("vote", MajorityVote(n=3), "next")).splitlines()
     assert voting[:2] == [f"{said}no bound: an agent has none.", "# At each agent: a majority vote has no error bound"]
 
