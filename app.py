@@ -18,9 +18,9 @@ from starlette.middleware import Middleware
 from starlette.responses import FileResponse
 from starlette.routing import Route
 
-from jobs import garbage, logs
+from jobs.process import begin, exit_without_database
 from pages.batches.intake_runs import intake_runs
-from pages.review import inbox_live
+from pages.review.routes import ROUTES as REVIEW_ROUTES
 from pages.site import health
 from pages.site.health import notifier
 from pages.ui import auth, context, downloads
@@ -34,7 +34,6 @@ from pages.ui.http import (
     take_options,
 )
 from pages.ui.shell import ENTRIES, say_fault
-from storage.database import passing_fault
 
 PAGES = Path(__file__).parent / "pages"
 INDEX = Path(st.__file__).parent / "static" / "index.html"
@@ -42,15 +41,11 @@ take_options(os.environ)
 SIGN_IN = sign_in_configured()
 STOPS_WITHIN_S = 5
 
-garbage.spare_loaded_objects()
-logs.set_up(context.settings().log_format)
-try:
+log = logging.getLogger("app")
+
+begin()
+with exit_without_database(log):
     context.database()
-except Exception as error:
-    if (fault := passing_fault(error)) is None:
-        raise
-    logging.getLogger("app").error("the database is %s", fault.value)
-    raise SystemExit(1) from None
 require_safe_bind(st.get_option("server.address"), sign_in=SIGN_IN)
 
 
@@ -77,7 +72,7 @@ app = st.App(
     on_script_error=say_fault,
     routes=[
         downloads.FILES_ROUTE,
-        inbox_live.ROUTE,
+        *REVIEW_ROUTES,
         *health.ROUTES,
         Route("/favicon.ico", lambda _request: FileResponse(PAGES / "ui" / "icon.png")),  # browsers ask for it anyhow
         *([auth.SIGN_OUT_ROUTE] if SIGN_IN else []),
@@ -100,7 +95,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=st.get_option("server.port"))
     host, port = st.get_option("server.address") or "0.0.0.0", parser.parse_args().port  # noqa: S104 - see above
-    logging.getLogger("app").info("starting at http://%s:%d", host, port)
+    log.info("starting at http://%s:%d", host, port)
     uvicorn.run(
         app,
         host=host,

@@ -10,18 +10,15 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import closing
-from functools import cache
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 
-from jobs import logs
+from jobs.process import begin
+from screening.settings import Settings
 
 HERE = Path(__file__).parent
-API_PORT, DATABASE = "SECOND_LOOK_API_PORT", "DATABASE_URL"
 SQLITE = "sqlite:///"
-USUAL_DATABASE = f"{SQLITE}var/second_look.db"
 _PR_SET_PDEATHSIG = 1
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 SETTLED_S = 30.0
@@ -29,62 +26,33 @@ SETTLED_S = 30.0
 GIVEN_UP_WITHIN_S = 10.0
 """An app that is still ending, such as the one stopped a moment ago, has freed its port by then."""
 
-
-@cache
-def _log() -> logging.Logger:
-    """The log, in the format that the settings name. They are read when there is something to log: importing them takes
-    processor time that app and worker need to start. The app refuses settings that cannot be read, and says why.
-    """
-    from pydantic import ValidationError
-
-    from screening.settings import Settings
-
-    try:
-        logs.set_up(Settings().log_format)
-    except ValidationError:
-        logs.set_up("plain")
-    return logging.getLogger("serve")
+log = logging.getLogger("serve")
 
 
-class Ended(Exception):
-    """A signal asked the program to end."""
+def commands(settings: Settings, port: int) -> dict[str, tuple[str, ...]]:
+    """What is started, by name; the API for programs where its port is set."""
+    api = {"api": ("-m", "screening", "api", "--port", str(settings.api_port))} if settings.api_port else {}
+    return {"app": ("app.py", "--port", str(port)), "worker": ("worker.py",), **api}
 
 
-def _end(_signal: int, _frame: FrameType | None) -> None:
-    raise Ended
-
-
-def _end_with_parent() -> None:
-    """On Linux: the child is asked to end when its parent dies, however it dies, so that port and lock become free."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
-def _start(*arguments: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, *arguments], cwd=HERE, preexec_fn=_end_with_parent)  # noqa: S603 - fixed arguments
-
-
-def _app(port: int) -> subprocess.Popen[bytes]:
-    return _start(str(HERE / "app.py"), "--port", str(port))
-
-
-def _worker() -> subprocess.Popen[bytes]:
-    return _start(str(HERE / "worker.py"))
-
-
-def _api(port: str) -> subprocess.Popen[bytes]:
-    return _start("-m", "screening", "api", "--port", port)
-
-
+@dataclass(slots=True)
 class RestartedProcess:
     """A process that is started again when it ends: soon at first, more slowly while it keeps ending at once."""
 
-    def __init__(self, name: str, start: Callable[[], subprocess.Popen[bytes]]) -> None:
-        self._name, self._start = name, start
-        self._pause_s = FIRST_PAUSE_S
-        self._again_at: float | None = None
-        self._began = time.monotonic()
-        self.process = start()
+    name: str
+    arguments: tuple[str, ...]
+    process: "subprocess.Popen[bytes]" = field(init=False)
+    _began: float = field(init=False)
+    _pause_s: float = FIRST_PAUSE_S
+    _again_at: float | None = None
+
+    def __post_init__(self) -> None:
+        self._start()
+
+    def _start(self) -> None:
+        command = [sys.executable, *self.arguments]
+        self.process = subprocess.Popen(command, cwd=HERE, preexec_fn=_end_with_parent)  # noqa: S603 - our own programs
+        self._began, self._again_at = time.monotonic(), None
 
     def look(self) -> None:
         """Start it again where it has ended and its pause is over."""
@@ -95,12 +63,9 @@ class RestartedProcess:
             lived = now - self._began
             self._pause_s = FIRST_PAUSE_S if lived > SETTLED_S else min(LONGEST_PAUSE_S, 2 * self._pause_s)
             self._again_at = now + self._pause_s
-            _log().warning(
-                "the %s ended (%s): started again in %.0f s", self._name, self.process.returncode, self._pause_s
-            )
+            log.warning("the %s ended (%s): started again in %.0f s", self.name, self.process.returncode, self._pause_s)
         elif now >= self._again_at:
-            self._again_at, self._began = None, now
-            self.process = self._start()
+            self._start()
 
     def stop(self) -> None:
         """End the process."""
@@ -112,22 +77,27 @@ class RestartedProcess:
             self.process.wait()
 
 
-def serve(port: int) -> int:
-    """Run until a signal comes; 1 where the app cannot even start (its settings are refused, its port is taken)."""
+def _end_with_parent() -> None:
+    """On Linux: the child is asked to end when its parent dies, however it dies, so that port and lock become free."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def serve(settings: Settings, port: int) -> int:
+    """Run until a signal comes; 1 where the app cannot even start (its options are refused, its port is taken)."""
+    obstacle = obstacle_of(settings.database_url)
     if _is_taken(port):
-        _log().error("port %d is taken by another program: end that, or choose another port (PORT=...)", port)
+        obstacle = f"port {port} is taken by another program: end that, or choose another port (PORT=...)"
+    if obstacle is not None:
+        log.error("%s", obstacle)
         return 1
-    if (obstacle := obstacle_of(set_to(DATABASE) or USUAL_DATABASE)) is not None:
-        _log().error("%s", obstacle)
-        return 1
-    app, worker = RestartedProcess("app", lambda: _app(port)), RestartedProcess("worker", _worker)
-    beside = [worker, RestartedProcess("api", lambda: _api(api_port))] if (api_port := set_to(API_PORT)) else [worker]
-    seen = False
+    app, *beside = [RestartedProcess(*command) for command in commands(settings, port).items()]
+    answered = False
     try:
         while True:
             time.sleep(0.5)
-            seen = seen or _answers(port)
-            if app.process.poll() is not None and not seen:
+            answered = answered or _answers(port)
+            if app.process.poll() is not None and not answered:
                 return app.process.returncode or 1
             for kept in (app, *beside):
                 kept.look()
@@ -148,25 +118,13 @@ def obstacle_of(database: str) -> str | None:
             connection.execute("PRAGMA user_version = 0")
             connection.execute("COMMIT")
     except (OSError, sqlite3.Error) as error:
-        if getattr(error, "sqlite_errorcode", None) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        code = getattr(error, "sqlite_errorcode", None)
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             return None
-        if getattr(error, "sqlite_errorcode", None) in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+        if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
             return f"{path} is damaged, or no database: keep the file, and restore the last backup into a new one"
         return f"the database {path} cannot be written ({error}): make its folder writable, or free its disk"
     return None
-
-
-def set_to(name: str) -> str:
-    """What an option is set to, empty where it is not: from the environment or from the `.env` that app and worker
-    read. Only that file's reader is imported for it, not all settings.
-    """
-    kept = HERE / ".env"
-    if (given := os.environ.get(name)) or not kept.exists():
-        return given or ""
-    from dotenv import dotenv_values
-
-    found = {key.upper(): value for key, value in dotenv_values(kept).items()}
-    return found.get(name) or ""
 
 
 def _is_taken(port: int) -> bool:
@@ -185,14 +143,16 @@ def _answers(port: int) -> bool:
 
 
 def main() -> int:
-    """Read the port and serve."""
+    """Read the options and serve."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=int(os.environ.get("PORT", "8501")))
+    port = parser.parse_args().port
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _end)
+        signal.signal(number, signal.default_int_handler)
+    os.chdir(HERE)  # as its processes, which read the `.env` there
     try:
-        return serve(parser.parse_args().port)
-    except (Ended, KeyboardInterrupt):
+        return serve(begin(), port)
+    except KeyboardInterrupt:
         return 0
 
 

@@ -1,10 +1,9 @@
 """`/api/v1` as an application of its own: every request by a token, every answer JSON, nothing kept by a cache."""
 
 import asyncio
-import json
 import logging
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -18,12 +17,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from api.door import LARGEST_FILE, ROOT, Door, Limits, Refused, identify, problem, require_scope
-from api.intake import FileIntake, TooLarge, UniqueKeysRoute
-from api.schemas import BatchFound, Found, Listed, NewText, NotTaken, Problem, Submitted
+from api.intake import FileIntake, UniqueKeysRoute
+from api.programs import TELL_EVERY_S, DailyBatches, hand_in, tell_settled
+from api.schemas import BatchFound, Found, Listed, NewText, Problem, RowFound, Submitted
 from jobs.intake import receiver
-from jobs.port import Clock
-from jobs.programs import TELL_EVERY_S, DailyBatches, hand_in, tell_settled
-from screening.datasets.mapping import FileMapping, mapping_words, read_mapping
+from jobs.process import Clock
+from screening.datasets.mapping import FileMapping, mapping_schema, read_mapping
 from screening.datasets.sources import FileRefused
 from screening.labels import Outcome
 from screening.review.reach import Reach
@@ -35,7 +34,7 @@ from storage.batches.intake import IntakeClosed, count_not_screened, unread_colu
 from storage.batches.results import Result, export_results
 from storage.database import Database
 from storage.review import program_texts
-from storage.review.program_texts import KeyUsed, ProgramText, UnknownText
+from storage.review.program_texts import KeyUsed, UnknownText
 from storage.site.programs import Program, Scope, UnknownToken
 
 _KEY = re.compile(r"[A-Za-z0-9._:~-]{1,100}")
@@ -43,10 +42,26 @@ _TOKEN = HTTPBearer(auto_error=False)
 """For the description; the door has looked at it."""
 _ID = Annotated[str, Path(pattern="^[0-9a-f]{32}$")]
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
-    code: {"model": Problem} for code in (400, 401, 403, 404, 409, 413, 422, 429, 503)
+    code: {"model": Problem} for code in (400, 401, 403, 404, 405, 408, 409, 413, 422, 429, 500, 503)
 }
+_MAPPING = {"contentMediaType": "application/json", "contentSchema": mapping_schema()}
+_FILE = {"requestBody": {"required": True, "content": {"application/octet-stream": {}}}}
+_ROWS: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/jsonl": {"schema": RowFound.model_json_schema()}}, "description": "One a line"}
+}
+"""What the description says of a mapping, of a body that is read as it comes, and of an answer that is sent so."""
 _REACH: Mapping[str, Reach] = {"review": Reach.READ, "list": Reach.LIST, "count": Reach.COUNT}
 _WORDS = {reach: word for word, reach in _REACH.items()}
+_ANSWERS: Mapping[type[Exception], tuple[int, str | None]] = {
+    UnknownToken: (401, "no such token, or it was revoked"),
+    KeyUsed: (409, "this Idempotency-Key came with another text, file or options; nothing was stored"),
+    UnknownText: (404, "no text of this id was handed in by this program"),
+    UnknownBatch: (404, "no batch of this id was handed in by this program"),
+    IntakeClosed: (503, "the batch of this program's day was cancelled; the next begins at midnight UTC"),
+    FileRefused: (422, None),
+    ClientDisconnect: (400, "the body broke off"),  # nobody reads it; else the log has a traceback
+}
+"""What is answered to each; None: what it says itself."""
 log = logging.getLogger(__name__)
 
 
@@ -101,28 +116,13 @@ def _make_lifespan(db: Database, settings: Settings, clock: Clock, intake: FileI
 
 
 def _say_what_is_wrong(app: FastAPI) -> None:
-    known: dict[type[Exception], Callable[[Exception], tuple[int, str]]] = {
-        UnknownToken: lambda _: (401, "no such token, or it was revoked"),
-        KeyUsed: lambda _: (409, "this Idempotency-Key came with another text, file or options; nothing was stored"),
-        UnknownText: lambda _: (404, "no text of this id was handed in by this program"),
-        UnknownBatch: lambda _: (404, "no batch of this id was handed in by this program"),
-        IntakeClosed: lambda _: (503, "the batch of this program's day was cancelled; the next begins at midnight UTC"),
-        NotTaken: lambda refusal: (422, str(refusal)),
-        FileRefused: lambda refusal: (422, str(refusal)),
-        TooLarge: lambda refusal: (413, str(refusal)),
-        ClientDisconnect: lambda _: (400, "the body broke off"),  # nobody reads it; else the log has a traceback
-    }
-    for kind, words in known.items():
-        app.add_exception_handler(kind, _handler(words))
+    for kind, (status, words) in _ANSWERS.items():
+        app.add_exception_handler(kind, partial(_answer, status, words))
 
     @app.exception_handler(HTTPException)
-    async def unknown(_request: Request, refusal: HTTPException) -> JSONResponse:
+    async def refused(_request: Request, refusal: HTTPException) -> JSONResponse:
         known = f": {ROOT}/openapi.json says what there is" if refusal.status_code in (404, 405) else ""
-        return problem(refusal.status_code, f"{refusal.detail}{known}", hang_up=refusal.status_code == 408)
-
-    @app.exception_handler(Refused)
-    async def handle_refusal(_request: Request, refusal: Refused) -> JSONResponse:
-        return problem(refusal.status, str(refusal), refusal.retry_after_s)
+        return problem(refusal.status_code, f"{refusal.detail}{known}", refusal.headers)
 
     @app.exception_handler(Exception)
     async def failed(_request: Request, _error: Exception) -> JSONResponse:
@@ -137,11 +137,8 @@ def _say_what_is_wrong(app: FastAPI) -> None:
         return problem(422, f"{place}: {first['msg']}" if place else str(first["msg"]))
 
 
-def _handler(words: Callable[[Exception], tuple[int, str]]) -> Callable[[Request, Exception], Awaitable[JSONResponse]]:
-    async def handle(_request: Request, error: Exception) -> JSONResponse:
-        return problem(*words(error))
-
-    return handle
+async def _answer(status: int, words: str | None, _request: Request, error: Exception) -> JSONResponse:
+    return problem(status, words or str(error))
 
 
 def _by(db: Database, clock: Clock, scope: Scope) -> Callable[..., Program]:
@@ -151,68 +148,60 @@ def _by(db: Database, clock: Clock, scope: Scope) -> Callable[..., Program]:
     return program
 
 
+def _require_key(key: str) -> None:
+    if not _KEY.fullmatch(key):
+        raise Refused(400, "an Idempotency-Key is 1 to 100 letters, digits, or . _ : ~ -")
+
+
 def _texts(app: FastAPI, db: Database, settings: Settings, clock: Clock) -> None:
     daily, receive = DailyBatches(db=db, settings=settings, clock=clock), receiver(settings)
     Submits = Annotated[Program, Depends(_by(db, clock, Scope.SUBMIT))]
 
-    @app.post(f"{ROOT}/texts", status_code=202, response_model=Submitted)
+    @app.post(f"{ROOT}/texts", status_code=202, responses={200: {"model": Submitted}})
     def submit(
         body: NewText, program: Submits, response: Response, idempotency_key: Annotated[str, Header()]
     ) -> Submitted:
         """Hand in a text or a conversation. The same Idempotency-Key with the same body is the same text (200)."""
-        if not _KEY.fullmatch(idempotency_key):
-            raise Refused(400, "an Idempotency-Key is 1 to 100 letters, digits, or . _ : ~ -")
+        _require_key(idempotency_key)
         case = body.case(receive, idempotency_key)
         case_id, new = hand_in(daily, program, idempotency_key, body.sha256(), case)
         response.status_code = 202 if new else 200
         return Submitted(id=case_id, state="pending")
 
-    @app.get(f"{ROOT}/texts/{{text_id}}", response_model=Found)
+    @app.get(f"{ROOT}/texts/{{text_id}}")
     def look(text_id: _ID, program: Submits) -> Found:
         """How far a text is, and its label once it is settled, where the token may fetch outcomes."""
         outcome = Scope.OUTCOMES in program.scopes
-        return _text_body(program_texts.hand_out(db, program, text_id, clock(), outcome=outcome))
+        return Found.model_validate(program_texts.hand_out(db, program, text_id, clock(), outcome=outcome))
 
-    @app.get(f"{ROOT}/texts", response_model=Listed)
+    @app.get(f"{ROOT}/texts")
     def listed(
         program: Submits,
         after: Annotated[str, Query(pattern="^([0-9a-f]{32})?$")] = "",
         limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
     ) -> Listed:
         """The program's texts in the order in which they came, without labels."""
-        texts = program_texts.list_texts(db, program, after, limit)
-        return Listed(texts=[_text_body(one) for one in texts], after=texts[-1].id if len(texts) == limit else None)
-
-
-def _text_body(one: ProgramText) -> Found:
-    return Found(
-        id=one.id,
-        external_id=one.external_id,
-        submitted_at=one.submitted_at.isoformat(),
-        state=one.state.value,
-        label=one.label,
-        decided_by=one.decided_by,
-    )
+        texts = list(map(Found.model_validate, program_texts.list_texts(db, program, after, limit)))
+        return Listed(texts=texts, after=texts[-1].id if len(texts) == limit else None)
 
 
 def _files(app: FastAPI, db: Database, clock: Clock, intake: FileIntake) -> None:
     Sends = Annotated[Program, Depends(_by(db, clock, Scope.BATCHES))]
 
-    @app.post(f"{ROOT}/batches", status_code=202, response_model=BatchFound)
+    @app.post(f"{ROOT}/batches", status_code=202, openapi_extra=_FILE)
     async def send(
         request: Request,
         program: Sends,
         idempotency_key: Annotated[str, Header()],
         name: Annotated[str, Query(max_length=120)] = "file",
-        mapping: Annotated[str | None, Query(description=mapping_words())] = None,
+        mapping: Annotated[str | None, Query(json_schema_extra=_MAPPING)] = None,
         unsafe: Literal["review", "list", "count"] = "review",
     ) -> BatchFound:
         """Hand in a file as the body of the request; `mapping` is a saved mapping (JSON), else columns go by name.
         `unsafe` says what becomes of texts that the AI labels unsafe: each is reviewed, listed for sign-off, or only
         counted. A text that states an imminent risk is reviewed in any case.
         """
-        if not _KEY.fullmatch(idempotency_key):
-            raise Refused(400, "an Idempotency-Key is 1 to 100 letters, digits, or . _ : ~ -")
+        _require_key(idempotency_key)
         kept = FileMapping() if mapping is None else read_mapping(mapping)
         path = await intake.receive(request.stream(), LARGEST_FILE)
         begin = partial(intake.begin, program, idempotency_key, path, file_label(name), kept, _REACH[unsafe])
@@ -222,22 +211,24 @@ def _files(app: FastAPI, db: Database, clock: Clock, intake: FileIntake) -> None
     def _batch(program: Program, batch_id: str) -> BatchFound:
         reach = program_texts.reach_of(db, program, batch_id)
         found = progress(db, batch_id, clock())
-        counts = {part: getattr(found, part) for part in ("rows_in", "accepted", "rejected", "pending")}
         return BatchFound(
             id=batch_id,
-            state=found.state.value,
+            state=found.state,
             unsafe=_WORDS[reach],
+            rows_in=found.rows_in,
+            accepted=found.accepted,
+            rejected=found.rejected,
+            pending=found.pending,
             not_screened=count_not_screened(db, batch_id),
             unread_columns=unread_columns(db, batch_id),
-            **counts,
         )
 
-    @app.get(f"{ROOT}/batches/{{batch_id}}", response_model=BatchFound)
+    @app.get(f"{ROOT}/batches/{{batch_id}}")
     def batch(batch_id: _ID, program: Sends) -> BatchFound:
         """How far a file is."""
         return _batch(program, batch_id)
 
-    @app.get(f"{ROOT}/batches/{{batch_id}}/results")
+    @app.get(f"{ROOT}/batches/{{batch_id}}/results", response_class=StreamingResponse, responses=_ROWS)
     def batch_results(
         batch_id: _ID,
         program: Annotated[Program, Depends(_by(db, clock, Scope.OUTCOMES))],
@@ -249,22 +240,16 @@ def _files(app: FastAPI, db: Database, clock: Clock, intake: FileIntake) -> None
         """
         program_texts.reach_of(db, program, batch_id)
         rows = export_results(db, program.actor.at(clock()), batch_id, hide=hide_in_review)
-        return StreamingResponse(_lines(rows), media_type="application/jsonl")
+        lines = (_row(one).model_dump_json() + "\n" for one in rows)
+        return StreamingResponse(lines, media_type="application/jsonl")
 
 
-def _lines(rows: Iterator[Result]) -> Iterator[str]:
-    for row in rows:
-        label, decided_by = _settled_label(row)
-        told = {"id": row.external_id, "row": row.row, "outcome": row.outcome, "reason": row.reason or row.error}
-        yield json.dumps(told | {"label": label, "decided_by": decided_by}) + "\n"
-
-
-def _settled_label(row: Result) -> tuple[str | None, str | None]:
-    """The label of a row and who decided it, as of a text: what people accepted, else what the agents ended with; none
-    while people review it.
-    """
-    if row.in_review:
-        return None, None
-    if row.accepted is not None:
-        return row.accepted, "people"
-    return (row.outcome, "agents") if row.outcome in (Outcome.SAFE, Outcome.UNSAFE) else (None, None)
+def _row(one: Result) -> RowFound:
+    """Its label as of a text: what people accepted, else what the agents ended with; none while people review it."""
+    told = RowFound(id=one.external_id, row=one.row, outcome=one.outcome, reason=one.reason or one.error)
+    if one.in_review:
+        return told
+    if one.accepted is not None:
+        return told.model_copy(update={"label": one.accepted, "decided_by": "people"})
+    by_agents = one.outcome in (Outcome.SAFE, Outcome.UNSAFE)
+    return told.model_copy(update={"label": one.outcome, "decided_by": "agents"}) if by_agents else told

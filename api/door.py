@@ -5,10 +5,9 @@ within its time; who asks in vain, or sends too slowly, is answered and hung up 
 """
 
 import asyncio
-import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -25,19 +24,11 @@ from storage.database import Database, passing_fault
 from storage.site.programs import Program, Scope, UnknownToken, program_of
 
 
-class Refused(Exception):
+class Refused(HTTPException):
     """A refused request: HTTP status, a sentence, and seconds to wait before asking again where that helps."""
 
     def __init__(self, status: int, sentence: str, retry_after_s: int | None = None) -> None:
-        super().__init__(sentence)
-        self.status = status
-        self.retry_after_s = retry_after_s
-
-
-@dataclass(slots=True)
-class _Bucket:
-    left: float
-    at: float
+        super().__init__(status, sentence, {"Retry-After": str(retry_after_s)} if retry_after_s else None)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,20 +36,19 @@ class Limits:
     """Requests a minute by program, at an even pace after a first burst of a minute's worth; in this process."""
 
     clock: Callable[[], float] = time.monotonic
-    _buckets: dict[str, _Bucket] = field(default_factory=dict)
+    _left: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """By program how many requests it may make, and as of when."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def spend(self, program: Program) -> None:
         """Count one request. Refused (429) where it is one too many."""
+        now, most, pace = self.clock(), program.per_minute, program.per_minute / 60
         with self._lock:
-            now = self.clock()
-            bucket = self._buckets.setdefault(program.id, _Bucket(float(program.per_minute), now))
-            pace = program.per_minute / 60
-            bucket.left, bucket.at = min(program.per_minute, bucket.left + (now - bucket.at) * pace), now
-            if bucket.left < 1:
-                wait = int((1 - bucket.left) / pace) + 1
-                raise Refused(429, f"more than {program.per_minute:,} requests a minute", retry_after_s=wait)
-            bucket.left -= 1
+            left, at = self._left.get(program.id, (float(most), now))
+            left = min(most, left + (now - at) * pace)
+            self._left[program.id] = left - (left >= 1), now
+        if left < 1:
+            raise Refused(429, f"more than {most:,} requests a minute", retry_after_s=int((1 - left) / pace) + 1)
 
 
 def identify(db: Database, limits: Limits, authorization: str | None) -> Program:
@@ -88,23 +78,21 @@ LARGEST_FILE = FILE_LIMITS.bytes_sent
 TEXT_WITHIN, FILE_WITHIN = timedelta(seconds=20), timedelta(minutes=10)
 """How long a body may take to arrive."""
 AWAY = "the database can't be used at the moment: try again, a text under the same Idempotency-Key"
-AWAY_S = 5
+AWAY_S = "5"
 """Seconds after which it is worth trying again."""
 _OPEN = ("/healthz", f"{ROOT}/openapi.json")
+HANG_UP = {"Connection": "close"}
+"""Where a body is left unread."""
 HEADERS = {
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
 }
-log = logging.getLogger(__name__)
 
 
-def problem(status: int, sentence: str, retry_after_s: int | None = None, *, hang_up: bool = False) -> JSONResponse:
-    """An error as every answer says it; ``hang_up`` where a body is left unread."""
-    more = ({} if retry_after_s is None else {"Retry-After": str(retry_after_s)}) | (
-        {"Connection": "close"} if hang_up else {}
-    )
-    return JSONResponse({"error": sentence}, status_code=status, headers=HEADERS | more)
+def problem(status: int, sentence: str, more: Mapping[str, str] | None = None) -> JSONResponse:
+    """An error as every answer says it."""
+    return JSONResponse({"error": sentence}, status_code=status, headers=HEADERS | dict(more or {}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +123,13 @@ class Door:
             limited = await self._admit(scope, receive)
             await self.app(scope, limited, with_headers)
         except Refused as refusal:
-            answer = problem(refusal.status, str(refusal), refusal.retry_after_s, hang_up=True)
-            await answer(scope, receive, send)
+            await problem(refusal.status_code, refusal.detail, HANG_UP | dict(refusal.headers or {}))(
+                scope, receive, send
+            )
         except Exception as error:
             if begun or passing_fault(error) is None:
                 raise
-            await problem(503, AWAY, AWAY_S, hang_up=True)(scope, receive, send)
+            await problem(503, AWAY, HANG_UP | {"Retry-After": AWAY_S})(scope, receive, send)
 
     async def _admit(self, scope: Asked, receive: Receive) -> Receive:
         headers, path = Headers(scope=scope), scope["path"]
@@ -153,7 +142,6 @@ class Door:
         if not length.isdigit() or int(length) > limit or "transfer-encoding" in headers:
             raise Refused(413, f"send at most {limit:,} bytes, with their length")
         until = asyncio.get_running_loop().time() + within.total_seconds()
-
         whole = length == "0"
 
         async def in_time() -> Message:
@@ -165,7 +153,7 @@ class Door:
                     message = await receive()
             except TimeoutError:
                 said = f"the body did not arrive within {within.total_seconds():,.0f} seconds"
-                raise HTTPException(408, said, {"Connection": "close"}) from None
+                raise HTTPException(408, said, HANG_UP) from None
             whole = not message.get("more_body", False)
             return message
 

@@ -14,11 +14,12 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
+from api.door import Refused
+from api.programs import closing
 from jobs import uploads
 from jobs.agents import Agents
 from jobs.intake import BatchRequest, open_batch, usual_pipeline
-from jobs.port import Clock
-from jobs.programs import closing
+from jobs.process import Clock
 from jobs.uploads import Upload
 from screening.datasets.mapping import FileMapping
 from screening.datasets.reader import Table, describe_reading, read_table
@@ -31,10 +32,6 @@ from storage.settings_store import settings_now
 from storage.site.programs import Program, UnknownToken, in_force
 
 log = logging.getLogger(__name__)
-
-
-class TooLarge(ValueError):
-    """The body is longer than a file may be."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,7 +50,9 @@ class FileIntake:
         return self.settings.data_directory / uploads.BY_PROGRAMS
 
     async def receive(self, chunks: AsyncIterator[bytes], limit: int) -> Path:
-        """Write the body to disk, readable by its owner alone. Raises TooLarge; nothing stays of what broke off."""
+        """Write the body to disk, readable by its owner alone. Refused (413) where it is too long; nothing stays of a
+        body that broke off.
+        """
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = self.folder / secrets.token_hex(16)
         try:
@@ -64,9 +63,7 @@ class FileIntake:
             raise
         return path
 
-    def begin(
-        self, program: Program, key: str, path: Path, name: str, mapping: FileMapping, reach: Reach = Reach.READ
-    ) -> str:
+    def begin(self, program: Program, key: str, path: Path, name: str, mapping: FileMapping, reach: Reach) -> str:
         """The batch that this file becomes; its rows come in beside it. Sent again under its key it is the same batch.
 
         Raises FileRefused where nothing of it can be read, UnknownToken where the token was revoked meanwhile, and
@@ -130,11 +127,11 @@ async def _write(path: Path, chunks: AsyncIterator[bytes], limit: int) -> None:
         async for chunk in chunks:
             size += len(chunk)
             if size > limit:
-                raise TooLarge(f"send at most {limit:,} bytes")
+                raise Refused(413, f"send at most {limit:,} bytes")
             file.write(chunk)
 
 
-def _options_sha256(mapping: FileMapping, reach: Reach = Reach.READ) -> str:
+def _options_sha256(mapping: FileMapping, reach: Reach) -> str:
     labels = sorted((value, str(label)) for value, label in mapping.labels.items())
     return hashlib.sha256(repr((mapping.columns, labels, mapping.sheet, reach.value)).encode()).hexdigest()
 

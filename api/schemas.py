@@ -3,22 +3,23 @@
 import hashlib
 import json
 from dataclasses import replace
+from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from screening.datasets.conversations import TurnsRefused, read_case
+from api.door import Refused
+from screening.datasets.conversations import read_case
 from screening.datasets.mapping import ConversationReading, Shape
 from screening.datasets.rows import NewCase, Receive
+from screening.datasets.turns import TurnsRefused
 from screening.datasets.validation import is_usable_id, where_of
 from screening.text.conversation import Judged
 from screening.text.received import ReceivedText
+from storage.batches.batch_state import BatchState
+from storage.review.program_texts import State
 
 Short = Annotated[str, Field(max_length=200)]
-
-
-class NotTaken(ValueError):
-    """The text or conversation is not taken; the sentence says why."""
 
 
 class NewText(BaseModel):
@@ -48,37 +49,31 @@ class NewText(BaseModel):
         return hashlib.sha256(body.encode()).hexdigest()
 
     def case(self, receive: Receive, key: str) -> NewCase:
-        """The new case made from it. NotTaken for an id that cannot be kept, a text without words, or turns that
+        """The new case made from it. Refused (422) for an id that cannot be kept, a text without words, or turns that
         cannot be read.
         """
         if self.id and not (self.id.strip() and is_usable_id(self.id)):
-            raise NotTaken("the id is blank or holds control characters")
-        named: dict[str, Any] = {
-            "row": 0,
-            "external_id": self.id or key,
-            "group": self.group,
-            "where": where_of(self.where_to_act),
-        }
-        if self.messages is not None:
-            return self._conversation(receive, named)
-        text = self._receive(receive, self.text or "")
-        reply = receive(self.reply) if self.reply and self.reply.strip() else None
-        return NewCase(**named, text=text, reply=reply)
+            raise Refused(422, "the id is blank or holds control characters")
+        if self.messages is None:
+            reply = receive(self.reply) if self.reply and self.reply.strip() else None
+            case = NewCase(row=0, external_id="", text=_received(receive, self.text or ""), reply=reply)
+        else:
+            reading = ConversationReading(shape=Shape.MESSAGES, judged=Judged(self.judged))
+            try:
+                case = read_case(json.dumps(self.messages), reading, receive)
+            except TurnsRefused as refusal:
+                raise Refused(422, str(refusal)) from None
+        where = where_of(self.where_to_act)
+        return replace(case, row=0, external_id=self.id or key, group=self.group, where=where)
 
-    def _conversation(self, receive: Receive, named: dict[str, Any]) -> NewCase:
-        reading = ConversationReading(shape=Shape.MESSAGES, judged=Judged(self.judged))
-        try:
-            return replace(read_case(json.dumps(self.messages), reading, receive), **named)
-        except TurnsRefused as refusal:
-            raise NotTaken(str(refusal)) from None
 
-    def _receive(self, receive: Receive, raw: str) -> ReceivedText:
-        if not raw.strip():
-            raise NotTaken("the text is empty")
-        taken = receive(raw)
-        if "empty" in taken.flags:
-            raise NotTaken("nothing but spaces or invisible characters")
-        return taken
+def _received(receive: Receive, raw: str) -> ReceivedText:
+    if not raw.strip():
+        raise Refused(422, "the text is empty")
+    taken = receive(raw)
+    if "empty" in taken.flags:
+        raise Refused(422, "nothing but spaces or invisible characters")
+    return taken
 
 
 class Submitted(BaseModel):
@@ -88,15 +83,20 @@ class Submitted(BaseModel):
     state: str
 
 
+Decider = Literal["agents", "people"]
+
+
 class Found(BaseModel):
     """How far a text is. `label` and `decided_by` are given once it is settled, to tokens that may fetch outcomes."""
 
+    model_config = ConfigDict(from_attributes=True)
+
     id: str
     external_id: str
-    submitted_at: str
-    state: Literal["pending", "failed", "in_review", "settled", "abandoned"]
+    submitted_at: datetime
+    state: State
     label: str | None = None
-    decided_by: Literal["agents", "people"] | None = None
+    decided_by: Decider | None = None
 
 
 class Listed(BaseModel):
@@ -107,12 +107,10 @@ class Listed(BaseModel):
 
 
 class BatchFound(BaseModel):
-    """How far a file is: rows in = accepted + rejected. `unsafe` is what
-    becomes of texts that the AI labels unsafe.
-    """
+    """How far a file is: rows in = accepted + rejected. `unsafe` is what becomes of texts that the AI labels unsafe."""
 
     id: str
-    state: str
+    state: BatchState
     unsafe: str
     rows_in: int
     accepted: int
@@ -121,6 +119,17 @@ class BatchFound(BaseModel):
     not_screened: int
     """Of the accepted rows those that cannot be read as they should and state a risk: people see them, no agent."""
     unread_columns: list[str]
+
+
+class RowFound(BaseModel):
+    """What became of a row. `label` and `decided_by` are given once it is settled."""
+
+    id: str
+    row: int
+    outcome: str
+    reason: str | None
+    label: str | None = None
+    decided_by: Decider | None = None
 
 
 class Problem(BaseModel):

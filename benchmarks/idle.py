@@ -21,7 +21,7 @@ from benchmarks.processes import BROWSER_ARGUMENTS, ROOT, app_process, processor
 from storage.database import Database
 from tests.browser.find import find_browser
 
-AIM_WORKER, AIM_APP = 0.5, 1.0
+AIM_WORKER, AIM_APP = 0.6, 1.0
 """Hundredths of a core."""
 SETTLED_S = 45.0
 """After the start of the app: by then whatever looks now and then has looked once, and written down its queries."""
@@ -87,7 +87,7 @@ def open_inbox(seconds: float, browser: str) -> float:
             page.goto(f"{address}/inbox")
             page.wait_for_selector(".sld[data-stage]", timeout=120_000)
             page.keyboard.press("n")
-            page.wait_for_selector(".sld[data-stage=reading]", timeout=120_000)
+            page.wait_for_selector(".sld[data-stage=reviewing]", timeout=120_000)
             time.sleep(SETTLED_S)
             share = share_of_core(pid, seconds)
             launched.close()

@@ -3,52 +3,48 @@
     python -m benchmarks.inbox [--sizes 1000,100000,1000000]
 
 Each size has a database of its own, and they are measured in turns. *poll* is what an open inbox asks every few
-seconds, *page* a whole run of the inbox page, in the run's own thread in Streamlit's test harness. On SQLite, which
-is in this process, all is processor time; on PostgreSQL all but the poll is wall time. The last lines
-tell the largest size against the smallest. Nothing is asserted; the numbers are for reading.
+seconds. On SQLite, which is in this process, all is processor time; on PostgreSQL all but the poll is wall time. The
+last lines tell the largest size against the smallest. Nothing is asserted; the numbers are for reading.
 """
 
 import argparse
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from statistics import median
-from time import perf_counter, process_time, thread_time
+from time import perf_counter, process_time
 
 import psycopg
 from sqlalchemy import insert, text
 
 from benchmarks.databases import throwaway_url
 from benchmarks.figures import tell
-from benchmarks.processes import ROOT
-from pages.review.inbox_live import View, snapshot
+from pages.review.inbox_queue import View, snapshot
 from screening.review.actors import Actor, Role
-from screening.review.rating_form import RatingForm
-from screening.review.triage import TARGETS, Tier
+from screening.review.review_form import ReviewForm
+from screening.review.triage import TARGETS, Priority
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.review import claims
 from storage.review.queue import counts, queue
-from storage.review.ratings import submit_rating
-from storage.schema import batch_tallies, batches, cases, configurations, inbox_entries
+from storage.review.reviews import submit_review
+from storage.schema import batches, cases, configurations, inbox_entries
 
 NOW = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
 WHO = Actor(id="bench", name="Bench", roles=frozenset({Role.REVIEWER, Role.SENIOR}))
 ROUNDS, REPEATS, WARMING_UP = 9, 5, 1
 CHUNK = 5_000
 LONG_TEXT = "A text of some length, which no list may touch. " * 8
-AIMS = {"poll": 5.0, "page": 15.0}
-"""Milliseconds."""
+POLL_MS = 5.0
 FLAT = 2.0
 """How much longer a step may take at the largest size than at the smallest, beyond half a millisecond."""
-STEPS = ("claim", "claim P3", "save", "page 1", "page 10", "counts", "poll", "page")
+STEPS = ("claim", "claim P3", "save", "page 1", "page 10", "counts", "poll")
 Figures = Mapping[str, float]
 
 
-def add_cases(db: Database, first: int, number: int, tier: Tier | None = None) -> None:
-    """So many open cases more, of one tier or of all, entered over the last hours, their texts about half a kB."""
+def add_cases(db: Database, first: int, number: int, priority: Priority | None = None) -> None:
+    """So many open cases more, of one priority or of all, entered over the last hours, their texts about half a kB."""
     if first == 0:
         _begin_batch(db)
     for start in range(first, first + number, CHUNK):
@@ -56,7 +52,7 @@ def add_cases(db: Database, first: int, number: int, tier: Tier | None = None) -
         # each chunk in its own transaction, as at a site: moved a million times in one, a tally bloats its table
         with db.write() as conn:
             conn.execute(insert(cases), [_case(row) for row in rows])
-            conn.execute(insert(inbox_entries), [_entry(row, tier) for row in rows])
+            conn.execute(insert(inbox_entries), [_entry(row, priority) for row in rows])
     analyse(db)
 
 
@@ -69,7 +65,6 @@ def _begin_batch(db: Database) -> None:
                 created_by="bench", created_at=NOW,
             )
         )  # fmt: skip
-        conn.execute(insert(batch_tallies).values(batch_id="bench", shard=0))
 
 
 def _case(row: int) -> dict[str, object]:
@@ -79,12 +74,12 @@ def _case(row: int) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _entry(row: int, only: Tier | None) -> dict[str, object]:
-    tier = only if only is not None else Tier.P0 if row % 50 == 0 else Tier(1 + row % 3)
+def _entry(row: int, only: Priority | None) -> dict[str, object]:
+    priority = only if only is not None else Priority.P0 if row % 50 == 0 else Priority(1 + row % 3)
     entered = NOW - timedelta(seconds=row * 7919 % 86_400)
     return {
-        "case_id": f"{row:032d}", "batch_id": "bench", "tier": tier, "why": "unsettled",
-        "entered_at": entered, "due_at": entered + TARGETS[tier],
+        "case_id": f"{row:032d}", "batch_id": "bench", "priority": priority, "why": "unsettled",
+        "entered_at": entered, "due_at": entered + TARGETS[priority],
     }  # fmt: skip
 
 
@@ -100,49 +95,9 @@ def analyse(db: Database) -> None:
             conn.execute(text("ANALYZE"))
 
 
-class PageRuns:
-    """Runs of the inbox page, as somebody without a case sees it."""
-
-    def __init__(self) -> None:
-        """Ready to tell what a run's own thread took: reading the messages back is the harness's."""
-        from streamlit.runtime.scriptrunner.script_cache import ScriptCache
-        from streamlit.testing.v1 import app_test, local_script_runner
-
-        spent = self._spent = list[tuple[float, float]]()
-
-        class Timed(local_script_runner.LocalScriptRunner):
-            def _run_script_thread(self) -> None:
-                began, at = thread_time(), perf_counter()
-                super()._run_script_thread()
-                spent.append((thread_time() - began, perf_counter() - at))
-
-        scripts = ScriptCache()  # compiled once, as a server keeps them; the harness would compile them at every run
-        app_test.ScriptCache = local_script_runner.ScriptCache = lambda: scripts  # type: ignore[assignment,misc]
-        app_test.LocalScriptRunner = Timed  # type: ignore[misc]
-
-    def times(self, db: Database) -> list[float]:
-        """Seconds of repeated runs over this database: of processor time on SQLite, by the wall on PostgreSQL."""
-        from streamlit.testing.v1 import AppTest
-
-        from pages.ui.context import forget_all
-
-        os.environ.update(
-            DATABASE_URL=f"sqlite:///{db.file}" if db.kind == "sqlite" else db.conninfo, SECOND_LOOK_SAMPLER="simulated"
-        )
-        forget_all()
-        app = AppTest.from_file(str(ROOT / "pages" / "shell.py"), default_timeout=600).run()
-        app.switch_page(str(ROOT / "pages" / "inbox.py")).run()
-        for _ in range(WARMING_UP + REPEATS):
-            app.run()
-        if app.exception:
-            raise RuntimeError(app.exception[0].value)
-        return [took[db.kind == "postgresql"] for took in self._spent[-REPEATS:]]
-
-
 def measure(made: Mapping[int, Database]) -> dict[int, Figures]:
     """The figures of each size, in turns: where the machine is slow for a while, it is for all of them."""
-    pages = PageRuns()
-    runs = {size: list(_runs(db, pages)) for size, db in made.items()}
+    runs = {size: list(_runs(db)) for size, db in made.items()}
     found: dict[int, dict[str, list[float]]] = {size: {} for size in made}
     for _ in range(ROUNDS):
         for size, each in runs.items():
@@ -151,7 +106,7 @@ def measure(made: Mapping[int, Database]) -> dict[int, Figures]:
     return {size: {name: 1_000 * median(times) for name, times in steps.items()} for size, steps in found.items()}
 
 
-def _runs(db: Database, pages: PageRuns) -> Iterator[tuple[str, Callable[[], list[float]]]]:
+def _runs(db: Database) -> Iterator[tuple[str, Callable[[], list[float]]]]:
     """Each step of `STEPS` with what times it: in processor time where the database is in this process, else by the
     wall's clock; the poll in this process's own time on all its threads.
     """
@@ -159,7 +114,6 @@ def _runs(db: Database, pages: PageRuns) -> Iterator[tuple[str, Callable[[], lis
     for name, step in _steps(db).items():
         yield name, partial(_times, step, clock)
     yield "poll", partial(_times, partial(poll, db), process_time, WARMING_UP)
-    yield "page", partial(pages.times, db)
 
 
 def _steps(db: Database) -> dict[str, Callable[[], object]]:
@@ -167,11 +121,11 @@ def _steps(db: Database) -> dict[str, Callable[[], object]]:
     claimed = iter([claims.claim_next(db, who, lease=hour) for _ in range(ROUNDS * REPEATS)])
     return {
         "claim": lambda: claims.claim_next(db, who, lease=hour),
-        "claim P3": lambda: claims.claim_next(db, who, lease=hour, tiers=[Tier.P3]),
+        "claim P3": lambda: claims.claim_next(db, who, lease=hour, priorities=[Priority.P3]),
         "save": partial(save_next, db, claimed),
         "page 1": lambda: queue(db, who, limit=50),
         "page 10": lambda: queue(db, who, limit=50, offset=450),
-        "counts": lambda: counts(db, who, tiers=[Tier.P0, Tier.P1]),
+        "counts": lambda: counts(db, who, priorities=[Priority.P0, Priority.P1]),
     }
 
 
@@ -192,19 +146,17 @@ def poll(db: Database) -> None:
 
 
 def save_next(db: Database, claimed: Iterator[claims.Claim | None]) -> None:
-    """Store a reading of the next of these cases."""
+    """Store a review of the next of these cases."""
     if (claim := next(claimed)) is not None:
-        form = RatingForm.model_validate({"label": "unsafe", "certainty": 4, "disposition": "none"})
-        submit_rating(db, WHO.at(NOW), claim.case_id, claim.token, form, submission_id=new_id(NOW))
+        form = ReviewForm.model_validate({"label": "unsafe", "certainty": 4, "disposition": "none"})
+        submit_review(db, WHO.at(NOW), claim.case_id, claim.token, form, submission_id=new_id(NOW))
 
 
 def report(kind: str, found: Mapping[int, Figures]) -> None:
-    """Tell the steps with an aim at each size, and how each grows from the smallest to the largest."""
+    """Tell the poll at each size, and how each step grows from the smallest to the largest."""
     least, most = min(found), max(found)
-    for step, aim in AIMS.items():
-        for size, figures in found.items():
-            if step in figures:
-                tell(f"{kind}, {step} at {size:,}", figures[step], "ms", aim)
+    for size, figures in found.items():
+        tell(f"{kind}, poll at {size:,}", figures["poll"], "ms", POLL_MS)
     for step, before in found[least].items():
         after = found[most][step]
         grown, note = max(0.0, after - 0.5) / before, f"{before:.1f} to {after:.1f} ms"
@@ -236,7 +188,7 @@ def main() -> None:
         with filled(kind, sizes) as made:
             found = measure(made)
         for size, figures in found.items():
-            shown = (f"{figures[step]:.2f}" if step in figures else "" for step in STEPS)
+            shown = (f"{figures[step]:.2f}" for step in STEPS)
             print(line.format(kind, f"{size:,}", *shown), flush=True)
         report(kind, found)
 

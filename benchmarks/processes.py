@@ -78,9 +78,3 @@ def processor_s(pid: int) -> float:
     """Seconds of processor time of a process so far, the kernel's part among them."""
     used = psutil.Process(pid).cpu_times()
     return used.user + used.system
-
-
-def family_processor_s(pid: int) -> float:
-    """The same of a process with those that it started and that still run."""
-    children = psutil.Process(pid).children()
-    return processor_s(pid) + sum(processor_s(child.pid) for child in children)

@@ -20,8 +20,7 @@ from benchmarks.figures import tell
 from screening.labels import Label
 from screening.review.actors import Actor, Role
 from storage.database import Database
-from storage.research.cells import cell_choices, cell_page
-from storage.research.confusion import confusions
+from storage.research.cells import cell_choices, cell_page, confusions
 from storage.research.listed import Cell
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
@@ -42,7 +41,8 @@ FILL = (
     " 'identified', 11, 0, row, CASE WHEN row % 10007 = 0 THEN 0.1 ELSE 0.8181 END FROM cases",
     "UPDATE screenings SET kind = outcome || '/' || (SELECT reference FROM cases WHERE id = case_id) || '/worker/'"
     " || reason",
-    "INSERT INTO kind_tallies SELECT batch_id, 0, kind, count(*) FROM screenings GROUP BY batch_id, kind",
+    "INSERT INTO batch_counts SELECT batch_id, 0, kind, count(*), 0, 0, 0, 0, NULL FROM screenings"
+    " GROUP BY batch_id, kind",
     "INSERT INTO node_runs (case_id, position, node, variant, draws, unusable, ended, calls, input_tokens,"
     " output_tokens, cache_read_tokens, cache_write_tokens, started_at, ended_at, label, batch_id, row) SELECT id, 0,"
     " 'worker', 'main', 'SSSSSSSSUSS', '{}', 'identified', 11, 0, 0, 0, 0, 0, 0, CASE WHEN row % 10007 = 0 THEN"

@@ -18,7 +18,6 @@ import statistics
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from sqlalchemy import event, func, select
@@ -27,13 +26,11 @@ from benchmarks.databases import log_statements, server_log, throwaway_url
 from benchmarks.figures import tell
 from benchmarks.processes import ask_bare, stub_server
 from jobs.agents import Agents
-from jobs.garbage import spare_loaded_objects
 from jobs.intake import configuration
-from jobs.local import LocalRunner
-from jobs.model_health import Preflights
+from jobs.model_health import ModelHealth
 from jobs.patience import DATABASE_THREADS
-from jobs.port import Runner, system_clock
-from jobs.procrastinate import ProcrastinateRunner
+from jobs.process import spare_loaded_objects, system_clock
+from jobs.runner import runner_for
 from jobs.screening_job import ScreeningJob
 from screening.datasets.rows import NewCase
 from screening.pipeline.config import preset
@@ -59,16 +56,8 @@ TEXTS = (
 AIM_RATIO, AIM_STATEMENTS, AIM_COMMITS = 1.5, 15.0, 3.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
-    """What one run took: seconds of processor time, and calls."""
-
-    cpu_s: float
-    calls: int
-
-    @property
-    def ms_a_call(self) -> float:
-        return 1_000 * self.cpu_s / self.calls
+Cost = tuple[float, int]
+"""Seconds of processor time that a run took, and calls."""
 
 
 def main() -> None:
@@ -83,15 +72,16 @@ def main() -> None:
             pairs = []
             for _ in range(given.rounds):
                 ours = in_a_process(worker_cost, kind, server, given.cases)
-                pairs.append((in_a_process(bare_cost, server, ours.calls), ours))
+                pairs.append((in_a_process(bare_cost, server, ours[1]), ours))
             report(kind, pairs)
             tell_statements(kind, server, min(given.cases, 100))
 
 
 def report(kind: str, pairs: "list[tuple[Cost, Cost]]") -> None:
     """The medians, and the median ratio of the rounds."""
-    ratio = statistics.median(ours.ms_a_call / bare.ms_a_call for bare, ours in pairs)
-    alone, ours = (statistics.median(pair[side].ms_a_call for pair in pairs) for side in (0, 1))
+    rounds = [[1_000 * seconds / calls for seconds, calls in pair] for pair in pairs]
+    ratio = statistics.median(ours / bare for bare, ours in rounds)
+    alone, ours = (statistics.median(side) for side in zip(*rounds, strict=True))
     note = f"{ours:.2f} ms of processor time a call, bare loop {alone:.2f} ms"
     tell(f"{kind}: a call against the bare loop", ratio, "×", AIM_RATIO, note)
 
@@ -129,7 +119,7 @@ def bare_cost(server: str, calls: int) -> Cost:
             await asyncio.gather(*(call(client, number) for number in range(calls)))
             return time.process_time() - before
 
-    return Cost(cpu_s=asyncio.run(run()), calls=calls)
+    return asyncio.run(run()), calls
 
 
 def worker_cost(kind: str, server: str, cases: int) -> Cost:
@@ -180,13 +170,13 @@ async def _screen(db: Database, settings: Settings, cases: int, begins: Callable
     """As `worker.py` does it, until all is done."""
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(DATABASE_THREADS))
     agents = Agents(settings)
-    tries = Preflights(db=db, agents=agents, clock=system_clock)
-    job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker="w", preflights=tries)
-    runner: Runner = (LocalRunner if db.kind == "sqlite" else ProcrastinateRunner)(job, PLACES)
+    health = ModelHealth(db=db, agents=agents, clock=system_clock)
+    job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker="w", health=health)
+    runner = runner_for(job, PLACES)
     task = asyncio.create_task(runner.run())
     await asyncio.sleep(1.0)  # connections are open, listeners listen
     asked = configuration(settings, agents, PIPELINE)
-    await tries.try_configuration(asked, 0)
+    await health.try_configuration(asked, 0)
     gc.collect()
     spare_loaded_objects()
     batch_id = await asyncio.to_thread(_batch, db, asked, cases)
@@ -200,7 +190,7 @@ async def _screen(db: Database, settings: Settings, cases: int, begins: Callable
     await task
     await agents.aclose()
     calls = db.value(select(func.sum(screenings.c.calls)))
-    return Cost(cpu_s=took, calls=int(calls))
+    return took, int(calls)
 
 
 def _is_done(db: Database) -> bool:

@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.figures import leave_out, tell
-from benchmarks.processes import BROWSER_ARGUMENTS, ROOT, family_processor_s
+from benchmarks.processes import BROWSER_ARGUMENTS, ROOT
 from storage.database import Database
 from tests.browser.find import find_browser
 from tests.free_port import free_port
@@ -40,13 +40,11 @@ def main() -> None:
         leave_out(FIRST_PAINT, "no Chromium here")
         return
     found = [time_first_paint(browser) for _ in range(1 + rounds)][1:]
-    paint, used = (median(times) for times in zip(*found, strict=True))
-    note = f"{used:.2f} s of processor time of app and worker"
-    tell(FIRST_PAINT, paint, "s", AIM_PAINT_S, note)
+    tell(FIRST_PAINT, median(found), "s", AIM_PAINT_S)
 
 
-def time_first_paint(browser: str) -> tuple[float, float]:
-    """Seconds until the first page is painted, and processor time of app and worker by then."""
+def time_first_paint(browser: str) -> float:
+    """Seconds until the first page is painted."""
     from playwright.sync_api import sync_playwright
 
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, sync_playwright() as playwright:
@@ -63,7 +61,7 @@ def time_first_paint(browser: str) -> tuple[float, float]:
             served = subprocess.Popen(command, cwd=ROOT, env=os.environ | named, stdout=log, stderr=log)
             try:
                 _open(page, port)
-                return time.monotonic() - began, family_processor_s(served.pid)
+                return time.monotonic() - began
             finally:
                 served.send_signal(signal.SIGTERM)
                 served.wait(timeout=30)

@@ -1,1 +1,1 @@
-"""The command line's subcommands: each reads its arguments, calls the layers below and prints."""
+"""The command line: each command is a function that calls the layers below and prints."""

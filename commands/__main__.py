@@ -3,7 +3,7 @@
 import argparse
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from importlib import import_module
 from threading import current_thread, main_thread
@@ -11,39 +11,49 @@ from types import FrameType
 from typing import Any, TextIO
 
 COMMANDS = {
-    "screen": ("screen", "screen a file: CSV, JSON, xlsx, Parquet, a saved data set, or a tool's export"),
-    "batches": ("batches", "list, show, pause, resume, cancel, retry batches, and write their results"),
-    "pipelines": ("pipelines", "list, check, export and import pipelines (TOML)"),
-    "evaluate": ("evaluate", "the paper's conditions and ours on a labelled data set"),
-    "correct": ("correct", "accuracy, FNR and FPR corrected for wrong reference labels"),
-    "import-draws": ("evaluate", "labels that models gave elsewhere as draws to replay"),
-    "rule": ("rule", "run a stopping rule on given draws"),
-    "certify": ("rule", "prove the certificates anew, or find the levels of another"),
-    "metrics": ("metrics", "metrics of a CSV file with columns reference and outcome"),
-    "verify-audit": ("site", "check that the audit log was not changed"),
-    "backup": ("site", "the whole database into one file, while everybody works"),
-    "restore": ("site", "a backup into an empty database, SQLite or PostgreSQL"),
-    "erase": ("site", "erase texts, replies, notes and drafts; hashes and counts stay"),
-    "retention": ("site", "erase what is past the times that the site has set"),
-    "api": ("site", "serve /api/v1 to programs"),
+    "screen": ("screen.screen", "screen a file: CSV, JSON, xlsx, Parquet, a saved data set, or a tool's export"),
+    "batches": ("batches.ACTIONS", "list, show, pause, resume, cancel, retry batches, and write their results"),
+    "pipelines": ("pipelines.ACTIONS", "list, check, export and import pipelines (TOML)"),
+    "evaluate": ("evaluate.evaluate", "the paper's conditions and ours on a labeled data set"),
+    "correct": ("correct.ACTIONS", "accuracy, FNR and FPR corrected for wrong reference labels"),
+    "import-draws": ("import_draws.import_draws", "labels that models gave elsewhere as draws to replay"),
+    "rule": ("rule.rule", "run a stopping rule on given draws"),
+    "certify": ("rule.certify", "prove the certificates anew, or find the levels of another"),
+    "metrics": ("metrics.metrics", "metrics of a CSV file with columns reference and outcome"),
+    "settings": ("site.settings", "every option, its default, and which are set here, as a table"),
+    "verify-audit": ("site.verify_audit", "check that the audit log was not changed"),
+    "backup": ("site.backup", "the whole database into one file, while everybody works"),
+    "restore": ("site.restore", "a backup into an empty database, SQLite or PostgreSQL"),
+    "erase": ("site.erase", "erase texts, replies, notes and drafts; hashes and counts stay"),
+    "retention": ("site.retention", "erase what is past the times that the site has set"),
+    "api": ("site.api", "serve /api/v1 to programs"),
 }
-"""Each subcommand's module and what it is for. The module of the one that is asked for is imported, and no other."""
+"""Each command's function, or its actions, and what it is for. Only the module of the one asked for is imported."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one subcommand; its exit code (2 for input or a database that cannot be used, with a sentence on stderr)."""
-    given = sys.argv[1:] if arguments is None else arguments
+    """Run one command; its exit code (2 for input or a database that cannot be used, with a sentence on stderr)."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
     parser = argparse.ArgumentParser(prog="python -m screening", description=__doc__)
     subcommands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    asked = next((word for word in given if not word.startswith("-")), None)
-    module = COMMANDS[asked][0] if asked in COMMANDS else None
-    if module is not None:
-        import_module(f"commands.{module}").add_to(subcommands)
-    for name, (other, words) in COMMANDS.items():
-        if other != module:
-            subcommands.add_parser(name, help=words)
+    asked = given[0] if given else None
+    for name, (place, words) in COMMANDS.items():
+        subcommand = subcommands.add_parser(name, help=words)
+        if name == asked:
+            from commands.options import add_command
+
+            module, _, called = place.partition(".")
+            command = getattr(import_module(f"commands.{module}"), called)
+            add_command(subcommand, command)
+            if isinstance(command, dict) and "list" in command and _without_action(given[1:]):
+                given.insert(1, "list")
     with _stopped_in_order(), redirect_stderr(_Visible(sys.stderr)), redirect_stdout(_for_terminal(sys.stdout)):
-        return _run(parser, parser.parse_args(given))
+        parsed = parser.parse_args(given)
+        return _run(parser.prog, lambda: parsed.run(parsed))
+
+
+def _without_action(rest: list[str]) -> bool:
+    return not rest or (rest[0].startswith("--") and rest[0] != "--help")
 
 
 class _Visible:
@@ -81,33 +91,41 @@ def _stopped_in_order() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
-def _interrupt(number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt(number)
+_stopped_by: list[int] = []
 
 
-def _run(parser: argparse.ArgumentParser, parsed: argparse.Namespace) -> int:
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """As Ctrl+C: an event loop cancels its task for that, and is not torn apart in the middle of one."""
+    _stopped_by[:] = [number]
+    as_for_ctrl_c = signal.getsignal(signal.SIGINT)
+    if callable(as_for_ctrl_c):
+        as_for_ctrl_c(signal.SIGINT, frame)
+    else:  # started in the background, where Ctrl+C is ignored
+        raise KeyboardInterrupt
+
+
+def _run(program: str, command: Callable[[], int | None]) -> int:
     from screening.datasets.sources import FileRefused
 
+    code = 2
+    _stopped_by.clear()
     try:
-        code: int = parsed.run(parsed)
+        return command() or 0
     except BrokenPipeError:
         return 0
-    except KeyboardInterrupt as stopped:
-        print(f"{parser.prog}: stopped before its end", file=sys.stderr)
-        return 128 + next(iter(stopped.args), int(signal.SIGINT))
+    except KeyboardInterrupt:
+        code, why = 128 + next(iter(_stopped_by), int(signal.SIGINT)), "stopped before its end"
     except FileNotFoundError as missing:
-        print(f"{parser.prog}: there is no file {missing.filename}", file=sys.stderr)
-        return 2
+        why = f"there is no file {missing.filename}"
     except (FileRefused, ValueError, OSError) as problem:
-        print(f"{parser.prog}: {problem}", file=sys.stderr)
-        return 2
+        why = str(problem)
     except Exception as error:
         from storage.database import passing_fault
 
         if (fault := passing_fault(error)) is None:
             raise
-        print(f"{parser.prog}: nothing more was done: the database is {fault.value}", file=sys.stderr)
-        return 2
+        why = f"nothing more was done: the database is {fault.value}"
+    print(f"{program}: {why}", file=sys.stderr)
     return code
 
 

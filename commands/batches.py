@@ -1,18 +1,20 @@
 """`batches`: list, show, pause, resume, cancel, retry, and write results and corrected data sets."""
 
-import argparse
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import Annotated, Any, BinaryIO, Literal, TextIO
 
-from jobs.port import system_clock
+from commands.database import Url, opened
+from jobs.process import system_clock
 from jobs.uploads import discard_files_of
 from pages.ui.format import duration, money
 from screening.datasets.export import jsonl_lines, rejected_csv
+from screening.pipeline.errors import ERROR_KINDS
 from screening.review.actors import LOCAL_USER, Acting
 from screening.settings import Settings
 from screening.words import count_of
@@ -21,97 +23,63 @@ from storage.batches.batches import Progress, find_batch
 from storage.batches.counts import PENDING
 from storage.batches.results import Result, export_rejected, export_results
 from storage.database import Database
-from storage.research.reading_table import export_readings
-from storage.research.relabelled import export_relabelled
+from storage.research.corrected_labels import export_corrected_labels
+from storage.research.review_table import collect_reviews
+
+Batch = Annotated[str, "its id", "BATCH"]
+Json = Annotated[bool, "print JSON, one object a batch"]
+HideInReview = Annotated[bool, "leave out what the AI made of cases in review"]
 
 
-def cancel(db: Database, by: Acting, batch_id: str) -> None:
+@contextmanager
+def _site(url: str | None) -> Iterator[Database]:
+    with opened(url) as db:
+        try:
+            yield db
+        except batch_state.UnknownBatch as unknown:
+            raise ValueError(f"there is no batch {unknown}") from None
+
+
+def list_newest(*, limit: int = 20, json: Json = False, database: Url = None) -> None:
+    """Print how far the newest batches are."""
+    with _site(database) as db:
+        for one in batches.list_batches(db, LOCAL_USER, limit, now=system_clock()):
+            _print(json, one.id, one.name, one.progress)
+
+
+def _does(control: Callable[[Database, Acting, str], int | None] | None) -> Callable[..., None]:
+    """The command that does this to a batch, and prints how far it is."""
+
+    def command(batch: Batch, *, json: Json = False, database: Url = None) -> None:
+        with _site(database) as db:
+            if control:
+                control(db, LOCAL_USER.at(system_clock()), batch)
+            _print(json, batch, None, batches.progress(db, batch, system_clock()))
+
+    return command
+
+
+def _cancel(db: Database, by: Acting, batch_id: str) -> None:
     """End the batch for good, and remove its file where it lies on this machine: nobody will take it in."""
     batches.cancel(db, by, batch_id)
     discard_files_of(Settings().data_directory, batch_id)
 
 
-Control = Callable[[Database, Acting, str], int | None]
-CONTROLS: dict[str, tuple[Control, str]] = {
-    "pause": (batches.pause, "make no further calls for it until it is resumed"),
-    "resume": (batches.resume, "go on with a paused batch"),
-    "cancel": (cancel, "end it for good: what is pending stays pending, a file still being taken in is removed"),
-    "retry": (batches.retry_failed, "take up again the cases whose last attempt failed"),
-}
-
-
-def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add this subcommand's arguments."""
-    parser = subcommands.add_parser(
-        "batches", help="list, show, pause, resume, cancel, retry batches, and write their results"
-    )
-    parser.add_argument("--database", default=None, metavar="URL", help="instead of DATABASE_URL")
-    parser.add_argument("--json", action="store_true", help="print JSON, one object a batch")
-    parser.set_defaults(run=run, limit=20)
-    actions = parser.add_subparsers(dest="action", metavar="ACTION")
-    listing = actions.add_parser("list", help="the newest batches (also without an action)")
-    listing.add_argument("--limit", type=int, default=20)
-    show = actions.add_parser("show", help="how far one batch is")
-    show.add_argument("batch", metavar="BATCH")
-    taken = actions.add_parser("results", help="write what became of each row, and beside it what was rejected")
-    taken.add_argument("batch", metavar="BATCH")
-    taken.add_argument("--out", type=Path, required=True, help="results, one JSON object a row")
-    taken.add_argument("--hide-in-review", action="store_true", help="leave out what the AI made of cases in review")
-    add_export(actions)
-    actions.add_parser("codes", help="what each reason in a file of results means")
-    for name, (_control, help_text) in CONTROLS.items():
-        actions.add_parser(name, help=help_text).add_argument("batch", metavar="BATCH")
-
-
 def codes() -> None:
     """Print each reason that a file of results may hold, with its meaning."""
-    from pages.ui.labels import ERROR_WORDS, REASON_WORDS
+    from pages.ui.labels import REASON_WORDS
 
-    for code, words in (*REASON_WORDS.items(), *ERROR_WORDS.items()):
+    errors = ((code, known.words) for code, known in ERROR_KINDS.items())
+    for code, words in (*REASON_WORDS.items(), *errors):
         print(f"{code}\t{words}")
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Do it, and print how far the batch is, or the batches are. ValueError for a batch that does not exist."""
-    if arguments.action == "codes":
-        codes()
-        return 0
-    db = Database(arguments.database or Settings().database_url)
-    try:
-        db.prepare()
-        if arguments.action in (None, "list"):
-            for found in batches.list_batches(db, LOCAL_USER, arguments.limit, now=system_clock()):
-                _print(arguments.json, found.id, found.name, found.progress)
-            return 0
-        if arguments.action in CONTROLS:
-            CONTROLS[arguments.action][0](db, LOCAL_USER.at(system_clock()), arguments.batch)
-        now = system_clock()
-        stands = batches.progress(db, arguments.batch, now)
-        _print(arguments.json, arguments.batch, None, stands)
-        if arguments.action == "export":
-            export(db, arguments)
-        if arguments.action == "results":
-            ResultsFile(db=db, out=arguments.out, hide=arguments.hide_in_review or None).write_all(arguments.batch)
-            write_rejected(db, arguments.batch, arguments.out)
-            return exit_code(stands)
-    except batch_state.UnknownBatch as unknown:
-        raise ValueError(f"there is no batch {unknown}") from None
-    finally:
-        db.close()
-    return 0
 
 
 def _print(as_json: bool, batch_id: str, name: str | None, found: Progress) -> None:
     if as_json:
-        print(json.dumps(_as_json(batch_id, name, found)))
+        named = {"batch": batch_id} | ({"name": name} if name else {})
+        print(json.dumps(named | asdict(found) | {"seconds_left": found.seconds_left}, default=datetime.isoformat))
     else:
         print("  ".join(part for part in (batch_id, name, *_description(found)) if part))
-
-
-def _as_json(batch_id: str, name: str | None, found: Progress) -> dict[str, Any]:
-    fields = asdict(found) | {"seconds_left": found.seconds_left}
-    times = {key: value.isoformat() for key, value in fields.items() if isinstance(value, datetime)}
-    return {"batch": batch_id} | ({"name": name} if name else {}) | fields | times
 
 
 def _description(found: Progress) -> list[str]:
@@ -119,7 +87,7 @@ def _description(found: Progress) -> list[str]:
     parts = [
         f"{found.state}" + (f" ({found.why})" if found.why else ""),
         f"{decided:,} of {found.accepted:,} done: {found.safe:,} safe, {found.unsafe:,} unsafe, "
-        f"{found.human_review:,} to humans",
+        f"{found.human_review:,} escalated",
         f"{found.failed:,} failed" if found.failed else "",
         f"{count_of(found.rejected, 'row')} rejected" if found.rejected else "",
         count_of(found.calls, "call"),
@@ -130,57 +98,79 @@ def _description(found: Progress) -> list[str]:
     return [*parts, f"{duration(left)} left" if left and found.pending else ""]
 
 
-WHAT, FORMATS = ("relabelled", "results", "readings"), ("csv", "jsonl", "parquet", "label-studio")
+def results(
+    batch: Batch,
+    *,
+    out: Annotated[Path, "results, one JSON object a row", "FILE"],
+    hide_in_review: HideInReview = False,
+    json: Json = False,
+    database: Url = None,
+) -> int:
+    """Write what became of each row, and beside it what was rejected; the exit code is that of `screen`."""
+    with _site(database) as db:
+        stands = batches.progress(db, batch, system_clock())
+        _print(json, batch, None, stands)
+        ResultsFile(db=db, out=out, hide=hide_in_review or None).write_all(batch)
+        write_rejected(db, batch, out)
+    return exit_code(stands)
 
 
-def add_export(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add this action's arguments."""
-    parser = actions.add_parser("export", help="results, readings or the relabelled data set as a file")
-    parser.add_argument("batch", metavar="BATCH")
-    parser.add_argument("--what", choices=WHAT, default="relabelled")
-    parser.add_argument("--format", choices=FORMATS, default="jsonl")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument(
-        "--as-of", type=_version, metavar="N", help="of the relabelled data set its state after N accepted labels"
-    )
-    parser.add_argument("--without-text", action="store_true", help="of the relabelled data set ids and labels alone")
-    parser.add_argument("--hide-in-review", action="store_true", help="leave out what the AI made of cases in review")
+def export(
+    batch: Batch,
+    *,
+    out: Annotated[Path, "the file, which its owner alone may read", "FILE"],
+    what: Literal["corrected", "results", "reviews"] = "corrected",
+    format: Literal["csv", "jsonl", "parquet", "label-studio"] = "jsonl",
+    as_of: Annotated[int | None, "of the corrected data set its state after N final labels", "N"] = None,
+    without_text: Annotated[bool, "of the corrected data set ids and labels alone"] = False,
+    hide_in_review: HideInReview = False,
+    database: Url = None,
+) -> None:
+    """Write the file. ValueError for an option that the kind of file does not have."""
+    from pages.ui.downloads import CORRECTED_LABELS, RESULTS, export, export_reviews
+
+    if as_of is not None and as_of < 0:
+        raise ValueError("--as-of: a version is a whole number from 0, the file as it came")
+    if what != "corrected" and (as_of is not None or without_text):
+        raise ValueError("--as-of and --without-text are for --what corrected only")
+    by, key, hide = LOCAL_USER.at(system_clock()), Settings().pseudonym_secret, hide_in_review or None
+    parts: Iterator[str] | Iterator[bytes] | Iterator[str | bytes]
+    with _site(database) as db:
+        find_batch(db, LOCAL_USER, batch)
+        if what == "results":
+            parts = export(RESULTS, export_results(db, by, batch, hide=hide), format)
+        elif what == "reviews":
+            parts = export_reviews(collect_reviews(db, by, key, batch), format)
+        else:
+            rows = export_corrected_labels(db, by, batch, key, with_text=not without_text, as_of=as_of, hide=hide)
+            parts = export(CORRECTED_LABELS, rows, format)
+        with private_bytes(out) as file:
+            for part in parts:
+                file.write(part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass"))
 
 
-def export(db: Database, arguments: argparse.Namespace) -> None:
-    """Write the file, which its owner alone may read. ValueError for
-    an option that the kind of file does not have.
-    """
-    if arguments.what != "relabelled" and (arguments.as_of is not None or arguments.without_text):
-        raise ValueError("--as-of and --without-text are for --what relabelled alone")
-    find_batch(db, LOCAL_USER, arguments.batch)
-    with private_bytes(arguments.out) as file:
-        for part in _parts(db, arguments):
-            file.write(part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass"))
-
-
-def _parts(db: Database, arguments: argparse.Namespace) -> Iterator[str] | Iterator[bytes] | Iterator[str | bytes]:
-    from pages.ui.downloads import RELABELLED, RESULTS, export, export_reviews
-
-    by, key = LOCAL_USER.at(system_clock()), Settings().pseudonym_secret
-    hide = arguments.hide_in_review or None
-    if arguments.what == "results":
-        return export(RESULTS, export_results(db, by, arguments.batch, hide=hide), arguments.format)
-    if arguments.what == "readings":
-        return export_reviews(export_readings(db, by, key, arguments.batch), arguments.format)
-    text, version = not arguments.without_text, arguments.as_of
-    rows = export_relabelled(db, by, arguments.batch, key, with_text=text, as_of=version, hide=hide)
-    return export(RELABELLED, rows, arguments.format)
-
-
-def _version(word: str) -> int:
-    if not word.isdecimal():
-        raise argparse.ArgumentTypeError("a version is a whole number from 0, the file as it came")
-    return int(word)
-
+ACTIONS = {
+    "list": (list_newest, "the newest batches (also without an action)"),
+    "show": (_does(None), "how far one batch is"),
+    "pause": (_does(batches.pause), "make no further calls for it until it is resumed"),
+    "resume": (_does(batches.resume), "go on with a paused batch"),
+    "cancel": (
+        _does(_cancel),
+        "end it for good: what is pending stays pending, a file still being taken in is removed",
+    ),
+    "retry": (_does(batches.retry_failed), "take up again the cases whose last attempt failed"),
+    "results": (results, "write what became of each row, and beside it what was rejected"),
+    "export": (export, "results, reviews or the corrected data set as a file"),
+    "codes": (codes, "what each reason in a file of results means"),
+}
 
 ALL_SETTLED, SOME_PENDING, NONE_TAKEN = 0, 3, 4
 """Exit codes; 2 is for input that is refused."""
+RESULT_FIELDS = (
+    *("id", "row", "outcome", "node", "reason", "calls", "cost_usd", "delta", "pipeline_delta", "contract", "grounds"),
+    *("reference", "reference_value", "group", "final_label"),
+)
+"""Of a line in a file of results."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -212,28 +202,9 @@ class ResultsFile:
         for result in found:
             if settled_only and result.outcome == PENDING:
                 return
-            yield _cell_json(result)
+            named = {"id": result.external_id, "reason": result.reason or result.error, "final_label": result.accepted}
+            yield {name: named[name] if name in named else getattr(result, name) for name in RESULT_FIELDS}
             self._last = result.row
-
-
-def _cell_json(result: Result) -> dict[str, Any]:
-    return {
-        "id": result.external_id,
-        "row": result.row,
-        "outcome": result.outcome,
-        "node": result.node,
-        "reason": result.reason or result.error,
-        "calls": result.calls,
-        "cost_usd": result.cost_usd,
-        "delta": result.delta,
-        "pipeline_delta": result.pipeline_delta,
-        "contract": result.contract,
-        "grounds": result.grounds,
-        "reference": result.reference,
-        "reference_value": result.reference_value,
-        "group": result.group,
-        "final_label": result.accepted,
-    }
 
 
 def private_file(path: Path, *, more: bool = False) -> TextIO:

@@ -4,8 +4,9 @@ import argparse
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
+from commands.options import how_said
 from screening.datasets.mapping import (
     ASKED,
     JUDGED,
@@ -24,66 +25,65 @@ from screening.datasets.mapping import (
     read_mapping,
     speakers_said,
 )
+from screening.datasets.profile import proposed_mapping
 from screening.datasets.reader import FileReport, Table, columns_of, read_table
 from screening.datasets.sources import Source
-from screening.datasets.validation import proposed_mapping
 from screening.labels import Label
-from screening.text.conversation import Judged
 from screening.words import count_of
 
-FLAGS = {"lists": "--join-lists", "shape": "--conversations", "questions": "--ask-about"}
-"""Options that are not called after their field."""
-COLUMNS = (*ROLES, *OF_A_TURN, "reply_label")
-QUESTIONS = {"both" if len(asked) > 1 else str(asked[0]): asked for asked in ASKED}
-OF_CONVERSATIONS = ("shape", "judged", "questions", *OF_A_TURN, "reply_label", "speakers", "context_tokens")
-HOW: Mapping[str, Mapping[str, Any]] = {
-    "text": {"action": "append", "metavar": "NAME"},
-    "unread": {"action": "append", "metavar": "NAME"},
-    "lists": {"action": "store_true", "default": None},
-    "shape": {"choices": list(SHAPES), "type": Shape},
-    "judged": {"choices": list(JUDGED), "type": Judged},
-    "questions": {"choices": list(QUESTIONS)},
-    "speakers": {"metavar": "ANNA=user,BEN=assistant"},
-    "context_tokens": {"type": int, "metavar": "N"},
-    **{name: {"metavar": "NAME"} for name in COLUMNS},
+FLAGS = {
+    "lists": "--join-lists",
+    "shape": "--conversations",
+    "questions": "--ask-about",
+    **{name: f"--{name.replace('_', '-')}" for name in ("judged", "speakers", "context_tokens")},
 }
+"""Options that do not name a column."""
+QUESTIONS = {"both" if len(asked) > 1 else str(asked[0]): asked for asked in ASKED}
+COLUMNS = (*ROLES, *OF_A_TURN, "reply_label")
+"""Fields that are one column each, or none."""
+HOW: Mapping[str, Mapping[str, Any]] = {
+    "text": {"action": "append"},
+    "questions": {"action": "store", "type": str, "choices": list(QUESTIONS)},
+    "speakers": {"action": "store", "type": str, "metavar": "ANNA=user,BEN=assistant"},
+}
+"""What is said otherwise than its type tells."""
 CHOICES: Mapping[str, Mapping[Any, str]] = {
     "shape": SHAPES,
     "judged": JUDGED,
     "questions": {name: ASKED[asked] for name, asked in QUESTIONS.items()},
 }
-
-
-def flag(name: str) -> str:
-    """The option that a field is said with.
-
-    >>> flag("where"), flag("text"), flag("context_tokens"), flag("shape")
-    ('--where-column', '--text-column', '--context-tokens', '--conversations')
-    """
-    column = name in COLUMNS or name in ("text", "unread")
-    return FLAGS.get(name, f"--{name.replace('_', '-')}{'-column' if column else ''}")
+OF_CONVERSATIONS = tuple(get_type_hints(ConversationReading))
 
 
 def add_mapping_options(parser: argparse.ArgumentParser) -> None:
-    """Add an option for each field of a mapping to a parser."""
+    """Add an option for each field of a mapping to a parser, with its type, label and help."""
     of_file = parser.add_argument_group("how the file is read; what is left out is proposed by the columns' names")
     of_talks = parser.add_argument_group("conversations")
-    for name, how in HOW.items():
-        label, said = OPTIONS[name]
-        choices = "; ".join(f"{choice}: {words}" for choice, words in CHOICES.get(name, {}).items())
-        words = ". ".join(one for one in (label, said.rstrip("."), choices) if one)
-        more = " (an empty NAME: none)" if name in COLUMNS else ""
-        (of_talks if name in OF_CONVERSATIONS else of_file).add_argument(flag(name), **how, help=words + more)
-    of_file.add_argument("--labels", default=None, metavar="A=unsafe,B=safe,C=none", help="values of the label column")
-    of_file.add_argument("--sheet", default=None, metavar="NAME", help="the sheet of a workbook")
-    of_file.add_argument("--mapping", type=Path, default=None, metavar="FILE", help="a saved mapping to begin with")
-    of_file.add_argument("--save-mapping", type=Path, default=None, metavar="FILE", help="keep the mapping used here")
+    for model, group in ((ColumnMapping, of_file), (ConversationReading, of_talks)):
+        for name, hint in get_type_hints(model).items():
+            if name in ("joined", "conversation"):
+                continue
+            flag = FLAGS.get(name, f"--{name.replace('_', '-')}-column")
+            how: dict[str, Any] = {"metavar": "NAME"} if flag.endswith("-column") else {}
+            how |= {**how_said(hint), **HOW.get(name, {}), "default": None}
+            group.add_argument(flag, dest=name, help=_words(name), **how)
+    of_file.add_argument("--labels", metavar="A=unsafe,B=safe,C=none", help="values of the label column")
+    of_file.add_argument("--sheet", metavar="NAME", help="the sheet of a workbook")
+    of_file.add_argument("--mapping", type=Path, metavar="FILE", help="a saved mapping to begin with")
+    of_file.add_argument("--save-mapping", type=Path, metavar="FILE", help="keep the mapping used here")
 
 
-def _said(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What was said of each field."""
-    given = ((name, getattr(arguments, flag(name)[2:].replace("-", "_"))) for name in HOW)
-    return {name: value for name, value in given if value is not None}
+def _words(name: str) -> str:
+    label, said = OPTIONS[name]
+    choices = "; ".join(f"{choice}: {words}" for choice, words in CHOICES.get(name, {}).items())
+    words = ". ".join(one for one in (label, said.rstrip("."), choices) if one)
+    return words + (" (an empty NAME: none)" if name in COLUMNS else "")
+
+
+class FileReading(argparse.Namespace):
+    """The options of a command that reads a file, as they were given."""
+
+    add_options = staticmethod(add_mapping_options)
 
 
 def mapped_table(source: Source, name: str, arguments: argparse.Namespace) -> Table:
@@ -91,9 +91,9 @@ def mapped_table(source: Source, name: str, arguments: argparse.Namespace) -> Ta
     kept = read_mapping(arguments.mapping.read_bytes()) if arguments.mapping else FileMapping()
     sheet = arguments.sheet or kept.sheet
     columns = _columns(source, sheet, kept.columns, arguments)
-    id_said = kept.columns is not None or arguments.id_column is not None
+    id_said = kept.columns is not None or arguments.id is not None
     table = read_table(source, name, mapping=columns, sheet=sheet, id_confirmed=id_said)
-    if columns is not None and arguments.group_column is not None:  # an id that rows share does not take its place
+    if columns is not None and arguments.group is not None:  # an id that rows share does not take its place
         table = table.with_mapping(replace(table.report.mapping, group=columns.group))
     given = label_values(arguments.labels, table.report.label_values) if arguments.labels else {}
     return table.with_labels({**kept.labels, **given})
@@ -153,7 +153,8 @@ def _columns(
     source: Source, sheet: str | None, kept: ColumnMapping | None, arguments: argparse.Namespace
 ) -> ColumnMapping | None:
     """The columns to read; None where nothing was said of them, so that all are proposed."""
-    said = _said(arguments)
+    asked = (*get_type_hints(ColumnMapping), *OF_CONVERSATIONS)
+    said = {name: value for name in asked if (value := getattr(arguments, name, None)) is not None}
     if not said:
         return kept
     columns = columns_of(source, sheet)

@@ -2,67 +2,65 @@
 file of the same cases differs: another model, other prompts, another pipeline.
 """
 
-import argparse
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import BaseModel, ValidationError, ValidationInfo, field_validator
 
-from screening.evaluation.metrics import evaluate, reference_codes
-from screening.evaluation.paired import UNSETTLED, Told, compare_codes
+from screening.evaluation.metrics import evaluate, outcome_codes, reference_codes
+from screening.evaluation.paired import Told, compare_codes
 from screening.evaluation.public_datasets import published_rows
 from screening.labels import Label, Outcome
 
-_OUTCOMES = {outcome.value: outcome for outcome in Outcome} | {
-    "escalate": Outcome.HUMAN_REVIEW,
-    "pending": None,
-    "": None,
-}
-_REFERENCES = {"safe": Label.SAFE, "unsafe": Label.UNSAFE, "": None}
+
+class Row(BaseModel):
+    """A case as a file has it; an empty cell is None."""
+
+    id: str = ""
+    reference: Literal[Label.SAFE, Label.UNSAFE] | None
+    outcome: Outcome | None
+    calls: float | None = None
+
+    @field_validator("reference", "outcome", "calls", mode="before")
+    @classmethod
+    def _in_our_words(cls, cell: str, info: ValidationInfo) -> str | None:
+        others = {"pending": None, "escalate": Outcome.HUMAN_REVIEW} if info.field_name == "outcome" else {}
+        return others.get(cell.casefold(), cell.casefold() or None)
 
 
-_Row = tuple[str, Label | None, Outcome | None, float | None]
-"""Id, reference, outcome, calls."""
-
-
-def add_to(subcommands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add this subcommand's arguments."""
-    parser = subcommands.add_parser("metrics", help="metrics of a CSV file with columns reference and outcome")
-    parser.add_argument("file", type=Path, metavar="FILE", help="CSV, or the JSON lines that screen writes")
-    parser.add_argument(
-        "--against",
-        type=Path,
-        metavar="OTHER",
-        help="another file of the same cases, joined by id: paired differences (OTHER less FILE) with 95 %% intervals "
-        "and McNemar's exact test, by FILE's references",
-    )
-    parser.set_defaults(run=run)
-
-
-def run(arguments: argparse.Namespace) -> int:
+def metrics(
+    file: Annotated[Path, "CSV, or the JSON lines that screen writes", "FILE"],
+    *,
+    against: Annotated[
+        Path | None,
+        "another file of the same cases, joined by id: paired differences (OTHER less FILE) with 95 % intervals and "
+        "McNemar's exact test, by FILE's references",
+        "OTHER",
+    ] = None,
+) -> None:
     """Print the metrics as JSON; an undefined value is null."""
-    rows = list(_rows(arguments.file))
-    measured = evaluate([reference for _, reference, _, _ in rows], [outcome for _, _, outcome, _ in rows])
+    rows = list(_rows(file))
+    measured = evaluate(reference_codes([row.reference for row in rows]), outcome_codes([row.outcome for row in rows]))
     rates = ("accuracy", "fpr", "fnr", "escalation_rate")
     report: dict[str, object] = {name: getattr(measured, name).plain for name in rates}
     report |= {name: getattr(measured, name) for name in ("n", "pending", "without_reference")}
-    if arguments.against is not None:
-        report["against"] = _against(arguments, rows, list(_rows(arguments.against)))
+    if against is not None:
+        report["against"] = _compared(_by_id(file, rows), _by_id(against, _rows(against)), file.name, against.name)
     print(json.dumps(report))
-    return 0
 
 
-def _against(arguments: argparse.Namespace, rows: Sequence[_Row], others: Sequence[_Row]) -> dict[str, object]:
-    """How the other file differs, over the cases that both hold; ValueError where ids cannot join them."""
-    first, second = (_by_id(path, each) for path, each in ((arguments.file, rows), (arguments.against, others)))
+def _compared(first: dict[str, Row], second: dict[str, Row], *names: str) -> dict[str, object]:
+    """How the other file differs, over the cases that both hold."""
     shared = [each for each in first if each in second]
-    found = compare_codes(
-        reference_codes([first[each][1] for each in shared]),
-        _decisions(arguments.file.name, [first[each] for each in shared]),
-        _decisions(arguments.against.name, [second[each] for each in shared]),
+    references = reference_codes([first[each].reference for each in shared])
+    one, other = (
+        _decisions(name, [rows[each] for each in shared]) for name, rows in zip(names, (first, second), strict=True)
     )
+    found = compare_codes(references, one, other)
     return {
         "file": found.second,
         "shared": len(shared),
@@ -75,35 +73,31 @@ def _against(arguments: argparse.Namespace, rows: Sequence[_Row], others: Sequen
     }
 
 
-def _by_id(path: Path, rows: Sequence[_Row]) -> dict[str, _Row]:
-    found = {row[0]: row for row in rows if row[0]}
-    if len(found) < len(rows):
+def _by_id(path: Path, rows: Sequence[Row] | Iterator[Row]) -> dict[str, Row]:
+    every = list(rows)
+    found = {row.id: row for row in every if row.id}
+    if len(found) < len(every):
         raise ValueError(f"{path.name}: every row needs an id of its own to be compared")
     return found
 
 
-def _decisions(name: str, rows: Sequence[_Row]) -> Told:
-    codes = [UNSETTLED if outcome is None else tuple(Outcome).index(outcome) for _, _, outcome, _ in rows]
-    calls = [calls for *_, calls in rows if calls is not None]
+def _decisions(name: str, rows: Sequence[Row]) -> Told:
+    calls = [row.calls for row in rows if row.calls is not None]
     known = np.array(calls, dtype=np.float64) if len(calls) == len(rows) else None
-    return Told(name=name, outcome=np.array(codes, dtype=np.int64), calls=known)
+    return Told(name=name, outcome=outcome_codes([row.outcome for row in rows]), calls=known)
 
 
-def _rows(path: Path) -> Iterator[_Row]:
+def _rows(path: Path) -> Iterator[Row]:
     """The rows of a CSV file or of JSON lines, read as every file of rows is: no row is cut, none is left out.
     ValueError with the row for what cannot be read.
     """
     for number, (_, fields) in enumerate(published_rows(path, frozenset()), start=1):
-        row = {name.strip().casefold(): (cell or "").strip() for name, cell in fields.items()}
-        if missing := {"reference", "outcome"} - set(row):
-            raise ValueError(f"no column {' and no column '.join(sorted(missing))}")
-        reference, outcome, calls = row["reference"].casefold(), row["outcome"].casefold(), row.get("calls", "")
-        if reference not in _REFERENCES:
-            raise ValueError(f"row {number}: reference {reference[:20]!r} is neither safe nor unsafe")
-        if outcome not in _OUTCOMES:
-            raise ValueError(f"row {number}: outcome {outcome[:20]!r} is not one of {', '.join(Outcome)}, pending")
+        cells = {name.strip().casefold(): (cell or "").strip() for name, cell in fields.items()}
         try:
-            made = float(calls) if calls else None
-        except ValueError:
-            raise ValueError(f"row {number}: calls {calls[:20]!r} is no number") from None
-        yield row.get("id", ""), _REFERENCES[reference], _OUTCOMES[outcome], made
+            yield Row.model_validate(cells)
+        except ValidationError as problem:
+            wrong = problem.errors(include_url=False)[0]
+            name = wrong["loc"][0]
+            if wrong["type"] == "missing":
+                raise ValueError(f"no column {name}") from None
+            raise ValueError(f"row {number}: {name} {str(wrong['input'])[:20]!r}: {wrong['msg']}") from None

@@ -2,15 +2,19 @@
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
+from functools import partial
+from time import monotonic
+from typing import Any
 
 from jobs.agents import Agents
-from jobs.local import AlreadyRunning, LocalRunner, only_worker
-from jobs.model_health import Breaker, Preflights
+from jobs.model_health import Breaker, ModelHealth
 from jobs.overnight import OvernightRunner
 from jobs.patience import retry_in_thread
-from jobs.port import Runner, system_clock, worker_name
+from jobs.process import system_clock, worker_name
 from jobs.procrastinate import ProcrastinateRunner
+from jobs.runner import AlreadyRunning, LocalRunner, Runner, only_worker
 from jobs.screening_job import ScreeningJob
 from jobs.shared_limit import limited_agents
 from screening.settings import Settings
@@ -21,8 +25,26 @@ from storage.database import Database
 
 PATIENCE_S = 120.0
 """How long a command waits for a service that answers nobody, before it ends and says what is pending."""
-TELL_EVERY_S = 2.0
+TELL_EVERY_S, SAID_EVERY_S = 2.0, 4.0
 WAITING = "a worker is at work on this database: waiting for it to screen this batch"
+
+
+def settings_with(**given: Any) -> Settings:
+    """The site's settings with what the command line says instead."""
+    return Settings(**{name: value for name, value in given.items() if value is not None})
+
+
+def every_few_seconds(words: Callable[..., str]) -> Callable[..., None]:
+    """Prints what these words say of a number of things done, unless that was done a moment ago."""
+    last = monotonic()
+
+    def tell(*done: int) -> None:
+        nonlocal last
+        if monotonic() - last > SAID_EVERY_S:
+            last = monotonic()
+            print(words(*done), file=sys.stderr, flush=True)
+
+    return tell
 
 
 async def screen_batch(
@@ -41,62 +63,47 @@ async def screen_batch(
     name = worker_name("command line ")
     async with limited_agents(settings, db, name) as agents:
         batch_id = take_in(agents)
-        tries = Preflights(db=db, agents=agents, clock=system_clock)
         telling = asyncio.create_task(_tell(tell, batch_id))
-        breaker = Breaker(patience_s=patience_s)
-        job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker=name, breaker=breaker, preflights=tries)
+        health = ModelHealth(db=db, agents=agents, clock=system_clock, breaker=Breaker(patience_s=patience_s))
+        job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker=name, health=health)
         overnight = OvernightRunner(
-            db=db, agents=agents, clock=system_clock, worker=name, poll_s=settings.overnight_poll_s, preflights=tries
+            db=db, agents=agents, clock=system_clock, worker=name, poll_s=settings.overnight_poll_s, health=health
         )
         try:
             if is_overnight(db, batch_id):
-                await _work_overnight(overnight, db, batch_id)
+                await _alone(partial(overnight.until_over, batch_id), db, batch_id)
+            elif db.kind == "postgresql":
+                await _beside_others(ProcrastinateRunner(job, settings.cases_in_flight), db, batch_id)
             else:
-                await _work(job, settings.cases_in_flight, db, batch_id)
+                await _alone(LocalRunner(job, settings.cases_in_flight, until_done=True).run, db, batch_id)
         finally:
             telling.cancel()
             await asyncio.gather(telling, return_exceptions=True)
     return batch_id
 
 
-async def _work(job: ScreeningJob, places: int, db: Database, batch_id: str) -> None:
-    if db.kind == "postgresql":
-        await _work_until_over(ProcrastinateRunner(job, places), db, batch_id)
-        return
+async def _alone(work: Callable[[], Awaitable[None]], db: Database, batch_id: str) -> None:
+    """Work by this process or, where a worker is at work on an embedded database, by that one."""
     try:
-        with only_worker(db.lock_file):
-            await LocalRunner(job, places, until_done=True).run()
+        with nullcontext() if db.kind == "postgresql" else only_worker(db.lock_file):
+            await work()
     except AlreadyRunning:
         print(WAITING, file=sys.stderr)
         await _over(db, batch_id)
 
 
-async def _work_overnight(overnight: OvernightRunner, db: Database, batch_id: str) -> None:
-    """In rounds, by this process or, where one is at work on an embedded database, by that worker."""
-    if db.kind == "postgresql":
-        await overnight.until_over(batch_id)
-        return
-    try:
-        with only_worker(db.lock_file):
-            await overnight.until_over(batch_id)
-    except AlreadyRunning:
-        print(WAITING, file=sys.stderr)
-        await _over(db, batch_id)
+async def _beside_others(runner: Runner, db: Database, batch_id: str) -> None:
+    work, over = asyncio.create_task(runner.run()), asyncio.create_task(_over(db, batch_id))
+    await asyncio.wait([work, over], return_when=asyncio.FIRST_COMPLETED)
+    over.cancel()
+    runner.stop()
+    await work
 
 
 async def _tell(tell: Callable[[str], None] | None, batch_id: str) -> None:
     while tell is not None:
         await asyncio.sleep(TELL_EVERY_S)
         await retry_in_thread(tell, batch_id)
-
-
-async def _work_until_over(runner: Runner, db: Database, batch_id: str) -> None:
-    """Work beside whatever other workers there are."""
-    work, over = asyncio.create_task(runner.run()), asyncio.create_task(_over(db, batch_id))
-    await asyncio.wait([work, over], return_when=asyncio.FIRST_COMPLETED)
-    over.cancel()
-    runner.stop()
-    await work
 
 
 async def _over(db: Database, batch_id: str) -> None:

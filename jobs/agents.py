@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from screening.models.http import ModelSampler, default_gate, sampler_of
+from screening.models.http import HttpModel, default_gate
 from screening.models.limits import RateGate
 from screening.models.settings import ModelSettings, is_local
 from screening.models.simulated import SimulatedSampler
@@ -20,7 +20,6 @@ from screening.pipeline.draws import (
     SamplerError,
     Usage,
 )
-from screening.pipeline.engine import DistributionSource
 from screening.pipeline.files import load_prompts
 from screening.settings import Settings
 from storage.batches.configurations import Configuration
@@ -139,8 +138,8 @@ class Agents:
     def __init__(self, settings: Settings, gate: RateGate | None = None) -> None:
         self._settings = settings
         self._gate = gate
-        self._models: dict[ModelSettings, ModelSampler] = {}
-        self._answering: dict[tuple[NodeAgent, tuple[str, ...] | None], ModelSampler] = {}
+        self._models: dict[ModelSettings, HttpModel] = {}
+        self._answering: dict[tuple[NodeAgent, tuple[str, ...] | None], HttpModel] = {}
         self._simulated: dict[int, SimulatedSampler] = {}
 
     def describe(self, seed: int) -> Mapping[str, Any]:
@@ -171,7 +170,7 @@ class Agents:
         kept = configuration.sampler.get("servers", {})
         return any(name in now and not _same(told, now[name]) for name, told in kept.items())
 
-    def model_for(self, agent: NodeAgent, names: tuple[str, ...] | None = None) -> ModelSampler:
+    def model_for(self, agent: NodeAgent, names: tuple[str, ...] | None = None) -> HttpModel:
         """The model that answers for a node; one a setting, whoever asks. SamplerError for an unknown server. ``names``
         are those under which its answers count, else the settings'.
         """
@@ -182,7 +181,7 @@ class Agents:
         if asked not in self._models:
             prompts = load_prompts(self._settings.prompts_directory)
             self._gate = self._gate or default_gate(model_settings(self._settings))
-            self._models[asked] = sampler_of(asked, prompts, gate=self._gate)
+            self._models[asked] = HttpModel(asked, prompts, gate=self._gate)
         self._answering[agent, names] = self._models[asked]
         return self._models[asked]
 
@@ -228,7 +227,7 @@ class Agents:
             self._simulated[seed] = SimulatedSampler(seed, latency_s=self._settings.simulated_latency_s)
         return self._simulated[seed]
 
-    def _model(self) -> ModelSampler:
+    def _model(self) -> HttpModel:
         return self.model_for(NodeAgent())
 
 
@@ -254,8 +253,7 @@ class _ByNode:
         return await self.agents.model_for(request.agent, self.names).draw(request)
 
     def distribution(self, request: DrawRequest) -> Awaitable[LabelDistribution] | None:
-        model = self.agents.model_for(request.agent, self.names)
-        return model.distribution(request) if isinstance(model, DistributionSource) else None
+        return self.agents.model_for(request.agent, self.names).distribution(request)
 
     def describe(self) -> Mapping[str, object]:
         return self.agents.model_for(NodeAgent(), self.names).describe()

@@ -6,12 +6,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO
 
-from jobs import notifications_webhook
-from jobs.notifications_webhook import NotSent
+from jobs.channels import NotSent, post
 from screening.settings import Settings
 from storage.audit_log import Anchor, anchor
 from storage.database import Database
-from storage.site import notices
+from storage.site import outbox
 from storage.site.faults import Fault
 
 _LONGEST_LINE = 1_000
@@ -31,9 +30,9 @@ def anchor_if_due(db: Database, settings: Settings, now: datetime) -> Anchor | N
             _post(settings, settings.audit_anchor_webhook, made, now)
         _write(settings.anchor_file, made, now)  # last: with it the anchor is made
     except (OSError, NotSent, ValueError):
-        notices.keep_fault(db, Fault.ANCHOR, now, down=True)
+        outbox.keep_fault(db, Fault.ANCHOR, now, down=True)
         return None
-    notices.keep_fault(db, Fault.ANCHOR, now, down=False)
+    outbox.keep_fault(db, Fault.ANCHOR, now, down=False)
     return made
 
 
@@ -100,6 +99,4 @@ def _end_last_line(file: BinaryIO) -> None:
 def _post(settings: Settings, address: str, made: Anchor, now: datetime) -> None:
     told = json.loads(made.as_json())
     private = settings.notify_private_addresses
-    notifications_webhook.post(
-        address, settings.audit_secret, made.last_hash, told, int(now.timestamp()), private=private
-    )
+    post(address, settings.audit_secret, made.last_hash, told, int(now.timestamp()), private=private)

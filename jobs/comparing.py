@@ -4,20 +4,22 @@ decides."""
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TypeVar
 
 from jobs.agents import Agents
-from jobs.model_health import Preflights
-from jobs.patience import held, pause_after, retry_in_thread
-from screening.pipeline.draws import Bill, Draw, DrawRequest, DrawSource, LabelDistribution, SamplerError, Usage
-from screening.pipeline.engine import DistributionSource, guard_for, screen
+from jobs.model_health import ModelHealth
+from jobs.patience import held, retry_in_thread
+from jobs.spend_guard import CaseSpend, Metered
+from screening.pipeline.cost import sum_costs
+from screening.pipeline.draws import SamplerError
+from screening.pipeline.engine import guard_for, screen
 from screening.review.actors import SYSTEM
 from storage.batches.batch_state import Caps
 from storage.batches.counts import Totals
 from storage.batches.screenings import CaseForScreening
+from storage.clock import pause_after
 from storage.database import Database
 from storage.research.comparisons import end_comparison, keep_compared, lose_calls, next_due
 from storage.settings_store import is_stopped
@@ -28,8 +30,6 @@ LOOK_EVERY_S = 10.0
 AGAIN_AFTER_S = 60.0
 """Seconds until a failed case is tried again, doubled each further time."""
 DUTY = "comparing"
-
-T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class ComparisonRunner:
     agents: Agents
     clock: Callable[[], datetime]
     worker: str
-    preflights: Preflights | None = None
+    health: ModelHealth
     _failed: dict[str, tuple[int, float]] = field(default_factory=dict)  # how often, and until when it is put off
 
     async def run(self) -> None:
@@ -74,7 +74,7 @@ class ComparisonRunner:
         self, comparison_id: str, caps: Caps, totals: Totals, cases: Sequence[CaseForScreening]
     ) -> int:
         purse = _Purse(caps=caps, totals=totals)
-        if (reached := caps.reached_cap(totals)) is not None:
+        if (reached := purse.reached_cap()) is not None:
             await retry_in_thread(end_comparison, self.db, SYSTEM.at(self.clock()), comparison_id, reached)
             return 0
         each = (self._compare(comparison_id, case, purse) for case in cases)
@@ -87,9 +87,10 @@ class ComparisonRunner:
         """Screen one case; whether its result was kept. Else it is tried again later, or the comparison ends; what was
         paid without a result is counted as lost, however it ends.
         """
-        metered = _Metered(self.agents, case, purse)
+        spend = CaseSpend(all_requests=True)
+        purse.spends.append(spend)
         try:
-            return int(await self._screen(comparison_id, case, metered))
+            return int(await self._screen(comparison_id, case, purse, spend))
         except SamplerError as error:
             self._put_off(case.case_id)
             if error.stops_batch:
@@ -98,23 +99,24 @@ class ComparisonRunner:
             log.error("comparing case %s failed: %s", case.case_id, type(error).__name__)
             self._put_off(case.case_id)
         finally:
-            if metered.unkept:
-                await retry_in_thread(lose_calls, self.db, comparison_id, metered.unkept)
+            spend.asked = 0  # of what was under way, only the requests that were made count
+            if (lost := spend.lost_calls - spend.stored) > 0:
+                await retry_in_thread(lose_calls, self.db, comparison_id, lost)
         return 0
 
-    async def _screen(self, comparison_id: str, case: CaseForScreening, metered: "_Metered") -> bool:
+    async def _screen(self, comparison_id: str, case: CaseForScreening, purse: "_Purse", spend: CaseSpend) -> bool:
         begun = time.monotonic()
-        if self.preflights is not None:
-            await self.preflights.require(case.configuration, case.seed)
+        await self.health.require(case.configuration, case.seed)
+        sampler = self.agents.sampler(case.configuration, case.seed)
+        metered = _Compared(agents=self.agents, case=case, sampler=sampler, spend=spend, purse=purse)
         found = await screen(case.text, guard_for(case.flags), case.pipeline, metered)
-        costs = [self.agents.cost_usd(case.configuration, run.usage, run.node) for run in found.runs]
-        cost = None if None in costs else sum(one or 0.0 for one in costs)
+        cost = sum_costs([self.agents.cost_usd(case.configuration, run.usage, run.node) for run in found.runs])
         seconds = time.monotonic() - begun
 
         def keep() -> bool:
             now = self.clock()
             kept = keep_compared(self.db, comparison_id, case.case_id, found, now, cost_usd=cost, seconds=seconds)
-            metered.unkept -= found.calls  # they are in the tables, whoever stops waiting for this
+            spend.stored = found.calls  # they are in the tables, whoever stops waiting for this
             return kept
 
         return await retry_in_thread(keep)
@@ -126,79 +128,25 @@ class ComparisonRunner:
 
 @dataclass(slots=True, kw_only=True)
 class _Purse:
-    """The cost of a comparison so far, including what its cases under way have drawn and have asked for."""
+    """What a comparison has used so far, what its cases under way have drawn and asked for included."""
 
     caps: Caps
     totals: Totals
+    spends: list[CaseSpend] = field(default_factory=list)
 
-    def take(self, calls: int) -> None:
-        """Permit a wave. SamplerError, which ends the comparison, once a cap is reached."""
-        if (reached := self.caps.reached_cap(self.totals)) is not None:
-            raise SamplerError(reached, "The comparison has used up what it may.", stops_batch=True)
-        self.totals = replace(self.totals, lost_calls=self.totals.lost_calls + calls)
-
-    def pay(self, asked: int, made: int, cost_usd: float | None, lost: int = 0) -> None:
-        """Record a wave that brought its draws, and ``lost`` requests that brought none."""
-        known = self.totals
-        self.totals = replace(
-            known,
-            lost_calls=known.lost_calls - asked + lost,
-            calls=known.calls + made,
-            cost_usd=known.cost_usd + (cost_usd or 0.0),
-            unpriced_calls=known.unpriced_calls + (made if cost_usd is None else 0),
-        )
+    def reached_cap(self) -> str | None:
+        """The cap that is reached, if one is."""
+        known = sum((spend.drawn for spend in self.spends), self.totals)
+        under_way = sum(max(spend.asked, spend.bill.requests) for spend in self.spends)
+        return self.caps.reached_cap(replace(known, lost_calls=known.lost_calls + under_way))
 
 
-@dataclass(slots=True)
-class _Metered:
-    """The agents of one case; ``unkept`` counts what was paid for and is in no table yet."""
+@dataclass(slots=True, kw_only=True)
+class _Compared(Metered):
+    """The agents of a case, which may ask for as much as the comparison has left."""
 
-    agents: Agents
-    case: CaseForScreening
     purse: _Purse
-    unkept: int = 0
 
-    async def draw(self, request: DrawRequest) -> Sequence[Draw]:
-        """A wave, if the purse allows it."""
-        sampler, bill = self._sampler(), Bill()
-        self.purse.take(request.count)
-        draws = await self._pay_on_failure(sampler.draw(replace(request, bill=bill)), request.count, bill)
-        self._pay(request, len(draws), sum((draw.usage for draw in draws), Usage()), bill)
-        return draws
-
-    def distribution(self, request: DrawRequest) -> Awaitable[LabelDistribution] | None:
-        """The node's whole distribution where its server gives one, as one call."""
-        sampler, bill = self._sampler(), Bill()
-        if not isinstance(sampler, DistributionSource):
-            return None
-        self.purse.take(1)
-        found = sampler.distribution(replace(request, bill=bill))
-        if found is None:
-            self.purse.pay(1, 0, 0.0)
-            return None
-        return self._await_distribution(request, found, bill)
-
-    async def _await_distribution(
-        self, request: DrawRequest, found: Awaitable[LabelDistribution], bill: Bill
-    ) -> LabelDistribution:
-        told = await self._pay_on_failure(found, 1, bill)
-        self._pay(replace(request, count=1), 1, told.usage, bill)
-        return told
-
-    def _sampler(self) -> DrawSource:
-        return self.agents.sampler(self.case.configuration, self.case.seed)
-
-    async def _pay_on_failure(self, work: Awaitable[T], asked: int, bill: Bill) -> T:
-        try:
-            return await work
-        except BaseException:  # a shutdown too: what was under way is charged
-            self.unkept += bill.requests
-            self.purse.pay(asked, 0, 0.0, bill.requests)
-            raise
-
-    def _pay(self, request: DrawRequest, made: int, usage: Usage, bill: Bill) -> None:
-        """A wave of ``made`` draws; attempts that had to be made again were charged beside them."""
-        lost = max(0, bill.requests - made)
-        self.unkept += made + lost
-        cost = self.agents.cost_usd(self.case.configuration, usage, request.node)
-        self.purse.pay(request.count, made, cost, lost)
+    async def permit(self, calls: int) -> None:
+        if (reached := self.purse.reached_cap()) is not None:
+            raise SamplerError(reached, "The comparison has used up what it may.", stops_batch=True)

@@ -241,12 +241,11 @@ def main(descriptor: str) -> None:
     """The process: its end of the socket is its one argument."""
     import signal
 
-    from jobs.logs import set_up
-    from screening.settings import Settings
+    from jobs.process import begin
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server's end ends it
     os.nice(POLITE)
-    set_up(Settings().log_format)
+    begin()
     try:
         _serve(Connection(int(descriptor)))
     except (EOFError, OSError):

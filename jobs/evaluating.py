@@ -5,36 +5,33 @@ Each function takes the database first, so that it runs beside the server as wel
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jobs.computing import Cache, tell
-from screening.evaluation.conditions import (
+from screening.evaluation.experiments import (
     BUDGETS,
     Condition,
-    WhatIf,
-    budget_conditions,
-    our_conditions,
-    paper_conditions,
-)
-from screening.evaluation.draw_file import draw_lines
-from screening.evaluation.experiments import (
     ConditionResult,
     Drawn,
     Measured,
+    WhatIf,
+    budget_conditions,
     consistent_misses,
     deciding,
     encode_items,
     gap_counts,
+    our_conditions,
     outcomes_by_case,
+    paper_conditions,
 )
 from screening.evaluation.metrics import NONE, REFERENCES, Codes
 from screening.evaluation.paired import Comparison, Told, compare_all_codes, compare_codes
 from screening.evaluation.public_datasets import SUICIDE_WATCH
-from screening.evaluation.recording import fill_draws
+from screening.evaluation.recording import draw_lines, fill_draws
 from screening.evaluation.replay import OUTCOMES, Record
 from screening.labels import Label, Outcome
 from screening.models.simulated import SimulatedSampler
@@ -43,16 +40,16 @@ from screening.pipeline.engine import Guard
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from storage.database import Database
-from storage.research.columns import (
+from storage.research.listed import MOST_LISTED
+from storage.research.recordings import (
     RecordedColumns,
     case_names,
     guards_in,
     outcomes_in,
+    recorded_batch,
     recorded_columns,
 )
-from storage.research.listed import MOST_LISTED
-from storage.research.recorded_draws import RecordingState, recorded_batch, recording_state
-from storage.research.standing import Standing, batch_now
+from storage.research.standing import BatchStanding, batch_now
 
 MOST_EXTENDED = 300
 """Cases of a simulated batch for which further draws are made while somebody waits."""
@@ -68,19 +65,18 @@ class Ask:
 
     actor: Actor
     batch_id: str
-    state: RecordingState
-    standing: Standing
+    standing: BatchStanding
 
     @property
     def draws_key(self) -> tuple[object, ...]:
         """Cache key of everything that depends on the draws and the file alone."""
-        return self.batch_id, replace(self.state, adjudications=0)
+        return self.batch_id, self.standing.settled
 
 
 def ask_of(db: Database, actor: Actor, batch_id: str) -> Ask:
     """What is asked of this batch as it stands now. Raises Forbidden, UnknownBatch."""
-    state, standing = recording_state(db, actor, batch_id), batch_now(db, actor, batch_id)
-    return Ask(actor=actor, batch_id=batch_id, state=state, standing=standing)
+    require(actor, Action.VIEW_RESULTS)
+    return Ask(actor=actor, batch_id=batch_id, standing=batch_now(db, actor, batch_id))
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -138,7 +134,7 @@ class Behind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missed:
-    """The unsafe texts that every condition which decided them called safe: how many by the number of conditions that
+    """The unsafe texts that every condition which decided them labeled safe: how many by the number of conditions that
     decided them, of ``deciding`` that decide any text; and those that at least so many as asked decided.
     """
 
@@ -289,7 +285,7 @@ def comparable_outcomes(db: Database, ask: Ask) -> tuple[Told, ...]:
 
 
 def list_missed(db: Database, ask: Ask, at_least: int | None = None) -> Missed:
-    """The unsafe texts that every condition which decided them called safe, and at least so many did; by all that
+    """The unsafe texts that every condition which decided them labeled safe, and at least so many did; by all that
     decide any text for None.
     """
     references, every = _references_and_outcomes(db, ask)

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from jobs.agents import Agents, overnight_obstacle, servers_used
-from jobs.port import Clock
+from jobs.process import Clock
 from screening.datasets.reader import Table
 from screening.datasets.rows import NewCase
 from screening.datasets.validation import Row

@@ -1,4 +1,4 @@
-"""What the Labels page asks: which reference labels to read again, what to mix them with, and what the relabelled data
+"""What the Labels page asks: which reference labels to read again, what to mix them with, and what the corrected data
 set then says. Each function takes the database first, so that it runs beside the server as well (`jobs.computing`).
 """
 
@@ -17,17 +17,19 @@ from screening.evaluation.corrected import (
     Estimate,
     Floats,
     Rate,
-    Readers,
+    Reviewers,
     Study,
     contradicted_share,
     draw_sample,
 )
-from screening.evaluation.label_errors import Counts, Ranking, ReadingOrder, SecondLook, reading_order
+from screening.evaluation.label_errors import Counts, PossibleError, Ranking, ReviewOrder, review_order
 from screening.evaluation.metrics import NONE, Codes, Integers
 from screening.evaluation.replay import NodeRecord
 from screening.labels import LABELS
 from storage.database import Database
-from storage.research.columns import (
+from storage.research.listed import MOST_LISTED
+from storage.research.recordings import (
+    Named,
     RecordedColumns,
     Reviews,
     accepted_references,
@@ -35,20 +37,10 @@ from storage.research.columns import (
     in_review_mask,
     reviews_in,
 )
-from storage.research.listed import MOST_LISTED
 
 MOST_SHOWN = 200
 
-_orders: Cache[ReadingOrder] = Cache(2)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One place of the reading order, with the case's id and its name in the file."""
-
-    case_id: str
-    external_id: str
-    look: SecondLook
+_orders: Cache[ReviewOrder] = Cache(2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +52,7 @@ class Ranked:
     labels: int
     in_review: int
     left_out: int
-    first: tuple[Line, ...]
+    first: tuple[tuple[Named, PossibleError], ...]
 
     @property
     def free(self) -> int:
@@ -74,14 +66,12 @@ def rank_labels(db: Database, ask: Ask, ranking: Ranking) -> Ranked:
     free = _free(db, ask, batch, order)
     cases = order.cases[free[:MOST_SHOWN]]
     named = case_names(db, ask.actor, ask.batch_id, batch.rows[cases].tolist())
-    lines = (
-        Line(case_id=one.case_id, external_id=one.external_id, look=order.look(int(place)))
+    lines = tuple(
+        (one, order.at(int(place)))
         for place in free[:MOST_SHOWN]
         if (one := named.get(int(batch.rows[order.cases[place]]))) is not None
     )
-    return Ranked(
-        labels=len(order.cases), in_review=len(order.cases) - len(free), left_out=order.left_out, first=tuple(lines)
-    )
+    return Ranked(labels=len(order.cases), in_review=len(order.cases) - len(free), left_out=order.left_out, first=lines)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,16 +110,16 @@ def controls(free: Integers, top: int, seed: str) -> tuple[tuple[int, ...], floa
     return drawn, number / len(rest) if rest else 0.0
 
 
-def order_labels(db: Database, ask: Ask, ranking: Ranking) -> tuple[RecordedColumns, ReadingOrder]:
+def order_labels(db: Database, ask: Ask, ranking: Ranking) -> tuple[RecordedColumns, ReviewOrder]:
     """The batch and the order of all its labels, whoever reads them."""
     batch = columns(db, ask)
 
-    def rank() -> ReadingOrder:
+    def rank() -> ReviewOrder:
         tell("Ranking the labels")
         known = [node.name for node in batch.configuration.pipeline.nodes]
         nodes = sorted(batch.drawn.record.nodes.items(), key=lambda each: _place(known, each[0]))
         counts = {name: _counts(node) for name, node in nodes}
-        return reading_order(batch.drawn.references, counts, ranking)
+        return review_order(batch.drawn.references, counts, ranking)
 
     return batch, _orders.of((*ask.draws_key, ranking), rank)
 
@@ -145,14 +135,14 @@ def _counts(node: NodeRecord) -> Counts:
     return of_sequence.astype(np.int32)[node.of]
 
 
-def _free(db: Database, ask: Ask, batch: RecordedColumns, order: ReadingOrder) -> Integers:
+def _free(db: Database, ask: Ask, batch: RecordedColumns, order: ReviewOrder) -> Integers:
     """The places of cases that are not in review already."""
     open_ones = in_review_mask(db, ask.actor, ask.batch_id, batch.rows)
     return np.flatnonzero(~open_ones[order.cases])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Relabelled:
+class CorrectedLabels:
     """A version of a batch's labels: how many labels clinicians gave, changed (of them ``alone`` by one reviewer), and
     took away, each with its first `MOST_LISTED` cases. ``labelled`` texts have an original label.
     """
@@ -167,7 +157,7 @@ class Relabelled:
     withdrawn_cases: tuple[str, ...]
 
 
-def count_relabelled(db: Database, ask: Ask, version: int | None) -> Relabelled:
+def count_corrected_labels(db: Database, ask: Ask, version: int | None) -> CorrectedLabels:
     """The labels accepted as of a version, against the file's."""
     batch = columns(db, ask)
     original = batch.drawn.references
@@ -181,7 +171,7 @@ def count_relabelled(db: Database, ask: Ask, version: int | None) -> Relabelled:
         named = case_names(db, ask.actor, ask.batch_id, rows)
         return tuple(named[row].case_id for row in rows)
 
-    return Relabelled(
+    return CorrectedLabels(
         labelled=int((original != NONE).sum()),
         adjudicated=len(read),
         changed=len(changed),
@@ -224,8 +214,8 @@ def corrected(
     told = {name: each[kept] for name, each in outcomes.items()}
     study = Study(
         benchmark=Benchmark.of(references[kept], told, contradicted[kept], picked),
-        readings=labels,
-        readers=Readers(sensitivity=sensitivity),
+        reviews=labels,
+        reviewers=Reviewers(sensitivity=sensitivity),
     )
     reviewed, own = labels != UNREAD, list(told)[-1]
     return Corrected(

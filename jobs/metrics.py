@@ -7,8 +7,8 @@ from prometheus_client import CollectorRegistry, generate_latest, start_http_ser
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from jobs.port import Clock
-from screening.review.triage import Tier
+from jobs.process import Clock
+from screening.review.triage import Priority
 from storage.database import Database
 from storage.review.reports import Figures, figures
 from storage.site.faults import Fault
@@ -59,21 +59,23 @@ def _inbox(found: Figures, now: float) -> Iterator[Metric]:
         ("inbox_open", "Open cases of the inbox", found.open),
         ("inbox_overdue", "Open cases whose target has passed", found.overdue),
     ):
-        yield _by_tier(name, said, {tier: values.get(tier, 0) for tier in Tier})
-    late = {tier: now - due.timestamp() for tier, due in found.oldest_due.items()}
-    yield _by_tier("inbox_oldest_due_seconds", "Seconds since the earliest deadline of an open case", late)
-    looks = {one.tier: one for one in found.first_looks}
-    medians = {tier: one.median.total_seconds() for tier, one in looks.items() if one.median is not None}
-    slow = {tier: one.p90.total_seconds() for tier, one in looks.items() if one.p90 is not None}
-    yield _by_tier("first_look_median_seconds", "Median wait for the first look, cases of the last day", medians)
-    yield _by_tier("first_look_p90_seconds", "90 % of them waited at most so long", slow)
-    yield _by_tier("first_looks", "How many those are", {tier: one.looked_at for tier, one in looks.items()})
+        yield _by_priority(name, said, {priority: values.get(priority, 0) for priority in Priority})
+    late = {priority: now - due.timestamp() for priority, due in found.oldest_due.items()}
+    yield _by_priority("inbox_oldest_due_seconds", "Seconds since the earliest deadline of an open case", late)
+    looks = {one.priority: one for one in found.first_looks}
+    medians = {priority: one.median.total_seconds() for priority, one in looks.items() if one.median is not None}
+    slow = {priority: one.p90.total_seconds() for priority, one in looks.items() if one.p90 is not None}
+    yield _by_priority("first_look_median_seconds", "Median wait for the first look, cases of the last day", medians)
+    yield _by_priority("first_look_p90_seconds", "90 % of them waited at most so long", slow)
+    yield _by_priority(
+        "first_looks", "How many those are", {priority: one.looked_at for priority, one in looks.items()}
+    )
 
 
-def _by_tier(name: str, said: str, values: dict[Tier, float] | dict[Tier, int]) -> Metric:
-    made = GaugeMetricFamily(f"second_look_{name}", said, labels=["tier"])
-    for tier, value in sorted(values.items()):
-        made.add_metric([tier.name], value)
+def _by_priority(name: str, said: str, values: dict[Priority, float] | dict[Priority, int]) -> Metric:
+    made = GaugeMetricFamily(f"second_look_{name}", said, labels=["priority"])
+    for priority, value in sorted(values.items()):
+        made.add_metric([priority.name], value)
     return made
 
 

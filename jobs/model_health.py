@@ -13,22 +13,21 @@ from datetime import timedelta
 
 from jobs.agents import Agents
 from jobs.intake import configuration, usual_pipeline
-from jobs.patience import pause_after, retry_in_thread
-from jobs.port import Clock
+from jobs.patience import retry_in_thread
+from jobs.process import Clock
 from screening.models.canaries import other_names, probe
 from screening.pipeline.draws import Draw, SamplerError
 from screening.pipeline.engine import Reason, Screening, unusable_draws
+from screening.pipeline.errors import NO_LABEL, Whose, error_kind
 from screening.settings import Settings
-from storage.batches import preflights
-from storage.batches.configurations import Configuration
-from storage.batches.preflights import Preflight
+from storage.batches import configurations
+from storage.batches.configurations import Configuration, Preflight
+from storage.clock import pause_after
 from storage.database import Database
 from storage.settings_store import settings_now
-from storage.site import faults, notices
-from storage.site.faults import Fault
+from storage.site.faults import Fault, find_lasting
+from storage.site.outbox import keep_fault
 
-PASSING = frozenset({"connection", "deadline", "overloaded", "rate_limited", "server_error", "timeout"})
-"""Kinds of a sampler's error that pass by themselves: 429, 5xx, 529, time-outs and lost connections."""
 OPENS_AFTER = 3
 """Failures in a row, of any cases, without an answer in between, after which calls are held back."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
@@ -137,54 +136,35 @@ class Breaker:
 
 FIRST_CASES = 3
 """So many cases without a usable answer, and none with one, pause the batch."""
-
-
-@dataclass(slots=True)
-class FirstAnswers:
-    """What one process has seen of each batch since it began."""
-
-    _without: Counter[str] = field(default_factory=Counter)
-    _usable: set[str] = field(default_factory=set)
-
-    def look_at(self, batch_id: str, result: Screening) -> None:
-        """Takes note of a case. SamplerError, which pauses the batch, at the last of its first cases: a batch that goes
-        on then has as many again.
-        """
-        draws = [draw for run in result.runs for draw in run.draws]
-        if batch_id in self._usable or not draws:
-            return
-        if result.reason is not Reason.NO_ANSWER or unusable_draws(draws) < len(draws):
-            self._usable.add(batch_id)
-            return
-        self._without[batch_id] += 1
-        if self._without[batch_id] >= FIRST_CASES:
-            del self._without[batch_id]
-            raise SamplerError(
-                "no_usable_answer",
-                f"None of the answers to the first {FIRST_CASES} texts was a label: the model does not do as asked.",
-                stops_batch=True,
-            )
-
-
 RECENT = timedelta(hours=1)
 """A worker that starts within this time of the last try does not try again: a crash loop would pay for each try."""
 LOOK_AGAIN_S = 15.0
 """How long a pass counts before the tables are read again: another worker may have seen the model fail meanwhile."""
+START_PAUSE_S = 5.0
+TOLD_AFTER_S = 12.0
+"""A fault that may pass by itself has so long to do so: most are over at the second try."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
-class Preflights:
-    """Tries each configuration once a process, unless somebody did so a moment before its start; one at a time."""
+class ModelHealth:
+    """What one process knows of its models. Each configuration is tried on the probes before it is used, once a process
+    unless somebody did so a moment before its start, one at a time; never where ``probes`` is False.
+    """
 
     db: Database
     agents: Agents
     clock: Clock
+    probes: bool = True
+    breaker: Breaker = field(default_factory=Breaker)
     _allowed: dict[str, float] = field(default_factory=dict)  # what may be used, and when the tables said so
     _settled: set[str] = field(default_factory=set)  # what needs no further try by this process
     _doubted: set[tuple[str, str]] = field(default_factory=set)
     _one: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _without: Counter[str] = field(default_factory=Counter)  # first cases of a batch without a usable answer
+    _usable: set[str] = field(default_factory=set)  # batches with one
+    _said: set[str] = field(default_factory=set)
 
     async def require(self, configuration: Configuration, seed: int) -> None:
         """Returns when the configuration may be screened with: this process tried it, or it was tried a moment before.
@@ -192,7 +172,8 @@ class Preflights:
         no failure and comes again by itself.
         """
         version = configuration.preflight_key
-        if configuration.sampler.get("sampler") == "simulated" or await self._is_allowed(version):
+        simulated = configuration.sampler.get("sampler") == "simulated"
+        if simulated or not self.probes or await self._is_allowed(version):
             return
         async with self._one:
             if version in self._allowed:
@@ -207,7 +188,7 @@ class Preflights:
         """Whether it is known to be allowed, which one case in a while looks up again for all."""
         if version in self._allowed and time.monotonic() - self._allowed[version] > LOOK_AGAIN_S:
             self._allowed[version] = time.monotonic()
-            found = await retry_in_thread(preflights.latest, self.db, version)
+            found = await retry_in_thread(configurations.latest_preflight, self.db, version)
             if found is None or not found.allows:
                 self._allowed.pop(version, None)
         return version in self._allowed
@@ -217,9 +198,11 @@ class Preflights:
         behind the address is another model than the one that was tried. SamplerError as `require` raises it.
         """
         version = configuration.preflight_key
+        fresh = {(version, name) for name in other_names(draws)}
+        if not self.probes or not fresh:
+            return
         async with self._one:
-            fresh = {(version, name) for name in other_names(draws)} - self._doubted
-            if not fresh:
+            if fresh <= self._doubted:
                 return
             log.warning("a model answered under another name than it is asked for: it is tried again")
             await self.try_configuration(configuration, seed)
@@ -234,11 +217,11 @@ class Preflights:
         self._allowed.pop(version, None)
         self._settled.discard(version)
         found = await probe(self.agents.sampler(configuration, seed), configuration.pipeline)
-        await retry_in_thread(preflights.keep, self.db, version, found, self.clock())
+        await retry_in_thread(configurations.keep_preflight, self.db, version, found, self.clock())
         log.log(logging.INFO if found.passed else logging.ERROR, "preflight: %s", found.message)
         return found.passed
 
-    async def at_start(self, configuration: Configuration, seed: int) -> bool:
+    async def try_at_start(self, configuration: Configuration, seed: int) -> bool:
         """Try what texts are screened with now, also where it passed before: the server behind it may have changed.
         Whether texts may be screened with it. SamplerError while it cannot be asked.
         """
@@ -246,85 +229,77 @@ class Preflights:
             return (await self._newest(configuration, seed, anew=True)).allows
 
     async def _newest(self, configuration: Configuration, seed: int, *, anew: bool) -> Preflight:
-        """The latest try; it is made now where there was none and, with ``anew``, where the last one is old.
-        SamplerError when it cannot be asked.
+        """The latest try; it is made now where there was none and, with ``anew``, where the last one is too old to tell
+        which model answers now. An administrator's permission does not age. SamplerError when it cannot be asked.
         """
         key = configuration.preflight_key
-        while (found := await retry_in_thread(preflights.latest, self.db, key)) is None or (
-            anew and self._is_old(found)
+        while (found := await retry_in_thread(configurations.latest_preflight, self.db, key)) is None or (
+            anew and found.overridden_by is None and abs(self.clock() - found.at) > RECENT
         ):
             await self.try_configuration(configuration, seed)
             anew = False
         self._settled.add(key)
         return found
 
-    def _is_old(self, found: Preflight) -> bool:
-        """Whether the try is too old to tell which model answers now; an administrator's permission does not age."""
-        return found.overridden_by is None and abs(self.clock() - found.at) > RECENT
+    def look_at(self, batch_id: str, result: Screening) -> None:
+        """Takes note of a case. SamplerError, which pauses the batch, at the last of its first cases where none of them
+        brought a usable answer: a batch that goes on then has as many again.
+        """
+        draws = [draw for run in result.runs for draw in run.draws]
+        if batch_id in self._usable or not draws:
+            return
+        if result.reason is not Reason.NO_ANSWER or unusable_draws(draws) < len(draws):
+            self._usable.add(batch_id)
+            return
+        self._without[batch_id] += 1
+        if self._without[batch_id] >= FIRST_CASES:
+            del self._without[batch_id]
+            raise SamplerError(
+                NO_LABEL,
+                f"None of the answers to the first {FIRST_CASES} texts was a label: the model does not do as asked.",
+                stops_batch=True,
+            )
 
-
-START_PAUSE_S = 5.0
-TOLD_AFTER_S = 12.0
-"""A fault that may pass by itself has so long to do so: most are over at the second try."""
-NO_LABEL, FAILED_PROBES, UNFORESEEN = "no_usable_answer", "preflight_failed", "internal_error"
-
-
-@dataclass(slots=True, kw_only=True)
-class ModelAtStart:
-    """One worker's part in it: what it finds is the site's fault `Fault.MODEL`, which ended nodes end as well."""
-
-    settings: Settings
-    db: Database
-    agents: Agents
-    preflights: Preflights
-    clock: Clock
-    _said: set[str] = field(default_factory=set)
-
-    async def until_it_answers(self) -> None:
-        """Returns when texts can be screened: the models answer here, or cases say so."""
+    async def until_it_answers(self, settings: Settings) -> None:
+        """A worker's start: returns when texts can be screened, because the models answer here or cases say so. Until
+        then the site's fault `Fault.MODEL` is kept, which ended nodes end as well.
+        """
         began, tries, told = time.monotonic(), 0, False
-        while (problem := await self._problem()) is not None:
-            if told and not await retry_in_thread(faults.lasts, self.db, Fault.MODEL):
+        while (problem := await self._problem(settings)) is not None:
+            if told and await retry_in_thread(find_lasting, self.db, Fault.MODEL) is None:
                 return
-            may_pass = problem in PASSING or problem == NO_LABEL
-            soon = may_pass and time.monotonic() - began < TOLD_AFTER_S
-            if not (told or soon or problem in faults.NOT_THE_MODEL):
-                await retry_in_thread(self._keep, down=True)
+            known = error_kind(problem)
+            soon = (known.passes or problem == NO_LABEL) and time.monotonic() - began < TOLD_AFTER_S
+            if known.whose is Whose.MODEL and (told or not soon):
+                await retry_in_thread(keep_fault, self.db, Fault.MODEL, self.clock(), down=True, cause=problem)
                 told = True
             await asyncio.sleep(pause_after(tries, START_PAUSE_S, LONGEST_PAUSE_S))
             tries += 1
-        await retry_in_thread(self._keep, down=False)
+        await retry_in_thread(keep_fault, self.db, Fault.MODEL, self.clock(), down=False)
 
-    async def _problem(self) -> str | None:
-        """What keeps texts from being screened, as a kind of error; None where nothing does."""
-        if self.settings.simulated:
+    async def _problem(self, settings: Settings) -> str | None:
+        """What keeps texts from being screened now, as a kind of error; None where nothing does."""
+        if settings.simulated:
             return None
         try:
-            asked = await self._configuration()
+            pipeline = await retry_in_thread(usual_pipeline, self.db, settings)
+            known = await retry_in_thread(settings_now, self.db, settings)
+            async with aclosing(Agents(known)) as described:
+                asked = configuration(known, described, pipeline)
             for found in await self.agents.preflight(asked):
                 self._log(found.message, well=found.ok)
                 if not found.ok:
                     return found.kind or NO_LABEL
-            return None if await self.preflights.at_start(asked, self.settings.seed) else FAILED_PROBES
+            return None if await self.try_at_start(asked, settings.seed) else "preflight_failed"
         except SamplerError as error:
             self._log(str(error), well=False)
             return error.kind
         except Exception as error:  # what is not foreseen must not end this in silence
             self._log(f"{type(error).__name__}, which no code foresees", well=False)
-            return UNFORESEEN
-
-    async def _configuration(self) -> Configuration:
-        """What texts are screened with now."""
-        pipeline = await retry_in_thread(usual_pipeline, self.db, self.settings)
-        known = await retry_in_thread(settings_now, self.db, self.settings)
-        async with aclosing(Agents(known)) as described:
-            return configuration(known, described, pipeline)
+            return "internal_error"
 
     def _log(self, message: str, *, well: bool) -> None:
         """Once for each message: while a service is away it is asked every half minute."""
         if message not in self._said:
             log.log(logging.INFO if well else logging.ERROR, "preflight: %s", message)
             self._said.add(message)
-
-    def _keep(self, *, down: bool) -> None:
-        notices.keep_fault(self.db, Fault.MODEL, self.clock(), down=down)

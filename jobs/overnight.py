@@ -6,8 +6,7 @@ the very steps that decide it live, which look at the same moments and see the s
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
@@ -15,12 +14,14 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from jobs.agents import Agents
-from jobs.model_health import PASSING, FirstAnswers, Preflights
+from jobs.model_health import ModelHealth
 from jobs.patience import held, retry_in_thread
-from jobs.port import Clock
+from jobs.process import Clock
 from screening.models.wire import SeenIds
+from screening.pipeline.cost import sum_costs
 from screening.pipeline.draws import TOO_LONG, Draw, DrawRequest, SamplerError, Usage
 from screening.pipeline.engine import NodeRun, Reason, Screening, guard_for, screen, to_a_human
+from screening.pipeline.errors import error_kind
 from screening.review.actors import SYSTEM
 from storage.batches import batch_state, batches, overnight, screenings
 from storage.batches.configurations import Configuration, load_configuration
@@ -30,7 +31,6 @@ from storage.batches.runs import EndedRun
 from storage.batches.screenings import CaseForScreening
 from storage.database import Database, passing_fault
 from storage.settings_store import is_stopped
-from storage.site import processes
 
 if TYPE_CHECKING:
     from screening.models.batches import MessageBatch, MessageBatches
@@ -55,8 +55,7 @@ class OvernightRunner:
     clock: Clock
     worker: str
     poll_s: float = POLL_S
-    preflights: Preflights | None = None
-    first: FirstAnswers = field(default_factory=FirstAnswers)
+    health: ModelHealth
     foreign: set[str] = field(default_factory=set)
 
     async def run(self) -> None:
@@ -83,22 +82,8 @@ class OvernightRunner:
         due = await retry_in_thread(overnight.overnight_batches, self.db)
         if not due:
             return False
-        async with self._alone() as mine:
+        async with held(self.db, DUTY, self.worker, self.clock) as mine:
             return any([await self._advance(batch_id) for batch_id in due]) if mine else False
-
-    @asynccontextmanager
-    async def _alone(self) -> AsyncIterator[bool]:
-        """Whether this process has the duty, renewed while the block runs; and free soon after a process dies."""
-        if self.db.kind == "sqlite":  # whose only worker holds a lock on the file
-            yield True
-            return
-        mine = False
-        try:
-            async with held(self.db, DUTY, self.worker, self.clock) as mine:
-                yield mine
-        finally:
-            if mine:
-                await retry_in_thread(processes.leave, self.db, DUTY, self.worker, self.clock())
 
     async def _advance(self, batch_id: str) -> bool:
         """Advance one batch; whether it made a step. A fault that does not pass by itself pauses it, and no other."""
@@ -106,7 +91,7 @@ class OvernightRunner:
             return await self._step(batch_id)
         except SamplerError as error:
             log.warning("overnight batch %s: %s", batch_id, error)
-            if error.kind not in PASSING:
+            if not error_kind(error.kind).passes:
                 await self._pause(batch_id, error.kind)
         except Exception as error:  # a bug, or what this version can no longer read
             if passing_fault(error) is not None:
@@ -129,11 +114,8 @@ class OvernightRunner:
         if standing.allows_calls and await retry_in_thread(is_stopped, self.db):
             for case_id in await retry_in_thread(overnight.open_cases, self.db, batch_id):
                 await self._decide(case_id, {}, stopped=True)
-            await retry_in_thread(overnight.lose_unused, self.db, batch_id, self.clock())
+            await retry_in_thread(self._lose_unused, batch_id)
         opened = await retry_in_thread(overnight.open_message_batches, self.db, batch_id)
-        if not opened and standing.state is batch_state.BatchState.CANCELLED:
-            await retry_in_thread(overnight.lose_unused, self.db, batch_id, self.clock())
-            return False
         version = await retry_in_thread(overnight.configuration_of, self.db, batch_id)
         made = await retry_in_thread(load_configuration, self.db, version)
         async with self.agents.message_batches(made) as service:
@@ -141,9 +123,12 @@ class OvernightRunner:
                 return False
             if not await self._may_send(batch_id):
                 return False
-            if self.preflights is not None:
-                await self.preflights.require(made, 0)
+            await self.health.require(made, 0)
             return await self._next_round(service, made, batch_id)
+
+    def _lose_unused(self, batch_id: str) -> None:
+        with self.db.write() as conn:
+            overnight.lose_unused(conn, batch_id, self.clock())
 
     async def _settle(self, service: "MessageBatches", made: Configuration, one: HandedIn) -> bool:
         """Send it, look after it, count what came back; whether that is done. What nobody waits for any more is not
@@ -194,7 +179,7 @@ class OvernightRunner:
         try:
             results = await service.results(service_id)
         except SamplerError as error:
-            if error.kind in PASSING:
+            if error_kind(error.kind).passes:
                 raise
             return False  # its results are gone
         return any(custom_id.startswith(f"{message_batch}-") for custom_id, _ in results)
@@ -321,7 +306,7 @@ class OvernightRunner:
         except _DrawsMissing as missing:
             return _next_draws(case, answers, missing.request, times.get(missing.request.node, ()))
         await retry_in_thread(self._conclude, case, found)
-        self.first.look_at(case.batch_id, found)  # the case has its outcome: what is wrong is wrong with the batch
+        self.health.look_at(case.batch_id, found)  # the case has its outcome: what is wrong is wrong with the batch
         return []
 
     def _commit(self, case: CaseForScreening, run: NodeRun, position: int, answers: CaseAnswers) -> bool:
@@ -334,8 +319,9 @@ class OvernightRunner:
 
     def _conclude(self, case: CaseForScreening, found: Screening) -> None:
         kept = overnight.costs_of(self.db, case.case_id)
-        cost = None if None in kept else sum(one or 0.0 for one in kept)
-        screenings.commit_outcome(self.db, case.case_id, found, cost, case.configuration.version, self.clock())
+        screenings.commit_outcome(
+            self.db, case.case_id, found, sum_costs(kept), case.configuration.version, self.clock()
+        )
 
 
 class _DrawsMissing(Exception):

@@ -13,7 +13,8 @@ from contextvars import copy_context
 from datetime import timedelta
 from typing import ParamSpec, TypeVar
 
-from jobs.port import Clock
+from jobs.process import Clock
+from storage.clock import pause_after
 from storage.database import Database, Fault, passing_fault
 from storage.site import processes
 
@@ -40,15 +41,6 @@ def tell(fault: Fault, now: float) -> None:
     if abs(now - _told.get(fault, float("-inf"))) >= TELL_EVERY_S:
         log.warning("the database is %s; trying again", fault.value)
         _told[fault] = now
-
-
-def pause_after(tries: int, first: float, longest: float) -> float:
-    """Seconds to wait before the next try: each pause is twice the one before.
-
-    >>> [pause_after(tries, 1.0, 30.0) for tries in (0, 1, 4, 5, 10**6)]
-    [1.0, 2.0, 16.0, 30.0, 30.0]
-    """
-    return min(longest, first * 2.0 ** min(tries, 60))
 
 
 class Patience:
@@ -121,7 +113,7 @@ LASTS = timedelta(seconds=20)
 
 @asynccontextmanager
 async def held(db: Database, duty: str, worker: str, clock: Clock) -> AsyncIterator[bool]:
-    """Whether this worker does it; then nobody else does until the end, and for `LASTS` after it."""
+    """Whether this worker does it; then nobody else does until the end or, where it dies, for `LASTS` after that."""
 
     async def take() -> bool:
         return await retry_in_thread(processes.take, db, duty, worker, clock(), LASTS)
@@ -141,3 +133,4 @@ async def held(db: Database, duty: str, worker: str, clock: Clock) -> AsyncItera
         holding.cancel()
         with suppress(asyncio.CancelledError):
             await holding
+        await retry_in_thread(processes.leave, db, duty, worker, clock())

@@ -9,16 +9,15 @@ import asyncio
 import logging
 from contextlib import suppress
 from importlib.metadata import version
-from typing import Any, TypeVar
+from typing import Any
 
 import procrastinate
 from procrastinate.jobs import Job, Status
 from psycopg import AsyncConnection
-from psycopg.abc import PQGen
 from psycopg.sql import SQL, Identifier
 
 from jobs.patience import retry_in_thread
-from jobs.port import INTERACTIVE_PLACES, WorkerEnded
+from jobs.runner import INTERACTIVE_PLACES, WorkerEnded
 from jobs.screening_job import UNWATCHED_EVERY_S, ScreeningJob
 from storage.batches import pending
 from storage.changes import NEW_WORK
@@ -41,17 +40,7 @@ _TASK = "screen_case"
 _ALIVE: dict[str, Any] = {"keepalives_idle": 20, "keepalives_interval": 5, "keepalives_count": 3}
 """A connection that only listens notices within so many seconds that nobody is there any more."""
 
-T = TypeVar("T")
 log = logging.getLogger(__name__)
-
-
-class _PatientConnection(AsyncConnection[Any]):
-    """Sleeps until its socket has something. By default it looks ten times a second for a Ctrl-C, which an event loop
-    hears of by itself: connections that only listen took more than half of what an idle worker took.
-    """
-
-    async def wait(self, gen: PQGen[T], interval: float = 60.0, timeout: float | None = None) -> T:  # noqa: ASYNC109
-        return await super().wait(gen, interval=interval, timeout=timeout)
 
 
 class ProcrastinateRunner:
@@ -71,7 +60,6 @@ class ProcrastinateRunner:
         self._connector = procrastinate.PsycopgConnector(
             conninfo=job.db.conninfo,
             kwargs=_options(),
-            connection_class=_PatientConnection,
             min_size=2,
             max_size=10,
         )

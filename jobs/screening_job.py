@@ -7,28 +7,26 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
 from jobs.agents import Agents
-from jobs.model_health import PASSING, Breaker, FirstAnswers, Preflights
+from jobs.model_health import ModelHealth
 from jobs.patience import retry_in_thread
-from jobs.port import Clock
-from jobs.spend_guard import CaseSpend, Permission, SpendGuard
-from screening.models.canaries import other_names
+from jobs.process import Clock
+from jobs.spend_guard import CaseSpend, Metered, Permission, SpendGuard
+from screening.pipeline.cost import sum_costs
 from screening.pipeline.draws import (
     Bill,
     Draw,
     DrawRequest,
-    DrawSource,
-    LabelDistribution,
     SamplerError,
-    Usage,
     encode_draws,
 )
-from screening.pipeline.engine import DistributionSource, NodeRun, Reason, Screening, guard_for, screen, to_a_human
+from screening.pipeline.engine import NodeRun, Reason, Screening, guard_for, screen, to_a_human
+from screening.pipeline.errors import error_kind
 from storage.batches import pending, screenings, single_texts
 from storage.batches.configurations import Configurations
 from storage.batches.pending import record_error, record_interruption
@@ -56,34 +54,27 @@ class Withdrawn(Exception):
     """The batch was paused, cancelled or capped, or another start was first: the case stays as it is."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ScreeningJob:
     """Everything a case's job needs; ``worker`` names the process in the records. Belongs to one event loop."""
 
-    db: Database
-    agents: Agents
-    clock: Clock
-    worker: str
-    known: Configurations = field(default_factory=Configurations)
-    alone: asyncio.Lock = field(default_factory=asyncio.Lock)
-    breaker: Breaker = field(default_factory=Breaker)
-    preflights: Preflights | None = None
-    first: FirstAnswers = field(default_factory=FirstAnswers)
-    spend_guard: SpendGuard = field(init=False)
-    due_again: "list[float]" = field(default_factory=lambda: [0.0])
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "spend_guard", SpendGuard(self.db))
+    def __init__(
+        self, *, db: Database, agents: Agents, clock: Clock, worker: str, health: ModelHealth | None = None
+    ) -> None:
+        self.db, self.agents, self.clock, self._worker = db, agents, clock, worker
+        self.health = health or ModelHealth(db=db, agents=agents, clock=clock, probes=False)
+        self.spend_guard = SpendGuard(db)
+        self._known, self._alone = Configurations(), asyncio.Lock()
+        self._due_again = 0.0
 
     async def screen_case(self, case_id: str) -> None:
         """Bring one case to its outcome, or leave it pending with its error. Never raises for a case's own fault."""
-        async with self.breaker.turn():
+        async with self.health.breaker.turn():
             try:
                 await self._screen_case(case_id, suspect_after=ALONE_AFTER)
                 return
             except Suspect:
                 pass
-        async with self.alone, self.breaker.turn():
+        async with self._alone, self.health.breaker.turn():
             await self._screen_case(case_id, suspect_after=None)
 
     async def _screen_case(self, case_id: str, suspect_after: int | None) -> None:
@@ -100,7 +91,7 @@ class ScreeningJob:
         """Start the case. None where it has its outcome, or where starting it failed and that is recorded."""
         try:
             return await retry_in_thread(
-                start_case, self.db, self.known, case_id, self.worker, suspect_after=suspect_after
+                start_case, self.db, self._known, case_id, self._worker, suspect_after=suspect_after
             )
         except Suspect:
             raise
@@ -144,15 +135,16 @@ class ScreeningJob:
         if started.stopped:
             await retry_in_thread(self._conclude, case, to_a_human(Reason.STOPPED, started.runs))
             return
-        if self.preflights is not None:
-            await self.preflights.require(case.configuration, case.seed)
+        await self.health.require(case.configuration, case.seed)
         progress = _NodeProgress(
             job=self,
+            agents=self.agents,
             case=case,
             sampler=self.agents.sampler(case.configuration, case.seed),
             position=len(started.runs),
             started_at=self.clock(),
             spend=spend,
+            urgent=case.interactive,
         )
         result = await screen(
             case.text,
@@ -166,16 +158,15 @@ class ScreeningJob:
         if await retry_in_thread(self._conclude, case, result, progress) is End.RUN_LOST:
             raise Withdrawn
         try:
-            self.first.look_at(case.batch_id, result)
+            self.health.look_at(case.batch_id, result)
         except SamplerError as error:  # the case has its outcome: what is wrong is wrong with the batch
             await retry_in_thread(pending.pause_for_fault, self.db, case.batch_id, error.kind, self.clock())
 
     def _conclude(self, case: CaseForScreening, result: Screening, progress: "_NodeProgress | None" = None) -> End:
         costs = [self.agents.cost_usd(case.configuration, run.usage, run.node) for run in result.runs]
-        cost = None if any(one is None for one in costs) else sum(one or 0.0 for one in costs)
         last = None if progress is None else progress.last
         version = case.configuration.version
-        end = screenings.commit_end(self.db, case.case_id, result, cost, version, self.clock(), last)
+        end = screenings.commit_end(self.db, case.case_id, result, sum_costs(costs), version, self.clock(), last)
         if progress is not None:
             progress.mark_stored()
         return end
@@ -195,12 +186,12 @@ class ScreeningJob:
 
     def _again_in(self, case: CaseForScreening, error: SamplerError) -> timedelta | None:
         """When the case is retried automatically; None where a person must ask for it."""
-        if error.kind not in PASSING or error.stops_batch:
+        if error.stops_batch or not error_kind(error.kind).passes:
             return None
-        seconds = self.breaker.record_failure(case.case_id, watched=case.interactive)
+        seconds = self.health.breaker.record_failure(case.case_id, watched=case.interactive)
         if seconds is None:
             return None
-        self.due_again[0] = max(self.due_again[0], time.monotonic() + seconds + 1)
+        self._due_again = max(self._due_again, time.monotonic() + seconds + 1)
         return timedelta(seconds=seconds)
 
     async def withdraw_unwatched(self, running: "Mapping[str, asyncio.Task[Any]]") -> None:
@@ -213,11 +204,11 @@ class ScreeningJob:
     @property
     def retries_soon(self) -> bool:
         """Whether a case that was put off is soon due again, of which no write to the database will tell."""
-        return time.monotonic() < self.due_again[0]
+        return time.monotonic() < self._due_again
 
 
 @dataclass(slots=True, kw_only=True)
-class _NodeProgress:
+class _NodeProgress(Metered):
     """Keeps what a case has done so far: the live view as answers come, the run when its node ends.
 
     It stands before the sampler: a wave is asked for only while the batch allows it, and broken off when the batch
@@ -225,62 +216,14 @@ class _NodeProgress:
     """
 
     job: ScreeningJob
-    case: CaseForScreening
-    sampler: DrawSource
     position: int
     started_at: datetime
-    spend: CaseSpend
     codes: str = ""
     shown: str = ""
     last: EndedRun | None = None
 
-    async def draw(self, request: DrawRequest) -> Sequence[Draw]:
+    async def permit(self, calls: int) -> None:
         await self.keep_last()
-        await self._leave_to_draw()
-        bill = self.spend.ask(request.count)
-        draws = await self._wait_for(request, self.sampler.draw(self._with_bill(request, bill)), bill)
-        self._pay(request.node, len(draws), sum((draw.usage for draw in draws), Usage()))
-        if self.job.preflights is not None and other_names(draws):
-            await self.job.preflights.doubt(self.case.configuration, self.case.seed, draws)
-        return draws
-
-    def distribution(self, request: DrawRequest) -> Awaitable[LabelDistribution] | None:
-        if not isinstance(self.sampler, DistributionSource):
-            return None
-        bill = Bill()
-        found = self.sampler.distribution(self._with_bill(request, bill))
-        return None if found is None else self._await_distribution(request, found, bill)
-
-    async def _await_distribution(
-        self, request: DrawRequest, found: Awaitable[LabelDistribution], bill: Bill
-    ) -> LabelDistribution:
-        await self.keep_last()
-        await self._leave_to_draw()
-        self.spend.ask(1, bill)
-        told = await self._wait_for(request, found, bill)
-        self._pay(request.node, 1, told.usage)
-        return told
-
-    def _with_bill(self, request: DrawRequest, bill: Bill) -> DrawRequest:
-        return replace(request, urgent=self.case.interactive, bill=bill)
-
-    async def _wait_for(self, request: DrawRequest, work: Awaitable[T], bill: Bill) -> T:
-        """The result of this work, while its batch allows it; draws that came in are shown meanwhile."""
-        wave = asyncio.ensure_future(work)
-        try:
-            while not (await asyncio.wait([wave], timeout=LOOK_EVERY_S))[0]:
-                await self._look()
-                if self.job.spend_guard.is_cancelled(self.case.batch_id):
-                    raise Withdrawn
-                await self._show(request, bill.in_order())
-            found = wave.result()
-            self.job.breaker.record_answer(self.case.case_id)
-            return found
-        finally:
-            wave.cancel()
-            await asyncio.gather(wave, return_exceptions=True)
-
-    async def _leave_to_draw(self) -> None:
         while True:
             await self._look()
             permission = self.job.spend_guard.permission(self.case.batch_id, self.spend)
@@ -292,13 +235,31 @@ class _NodeProgress:
                 return
             await asyncio.sleep(LOOK_EVERY_S)
 
+    async def draw(self, request: DrawRequest) -> Sequence[Draw]:
+        draws = await Metered.draw(self, request)
+        await self.job.health.doubt(self.case.configuration, self.case.seed, draws)
+        return draws
+
+    async def wait_for(self, request: DrawRequest, work: Awaitable[T], bill: Bill) -> T:
+        """The result of this work, while its batch allows it; draws that came in are shown meanwhile."""
+        wave = asyncio.ensure_future(work)
+        try:
+            while not (await asyncio.wait([wave], timeout=LOOK_EVERY_S))[0]:
+                await self._look()
+                if self.job.spend_guard.is_cancelled(self.case.batch_id):
+                    raise Withdrawn
+                await self._show(request, bill.in_order())
+            found = wave.result()
+            self.job.health.breaker.record_answer(self.case.case_id)
+            return found
+        finally:
+            wave.cancel()
+            await asyncio.gather(wave, return_exceptions=True)
+
     async def _look(self) -> None:
         spend_guard, batch_id = self.job.spend_guard, self.case.batch_id
         if spend_guard.must_look(batch_id):
             await retry_in_thread(spend_guard.look, batch_id)
-
-    def _pay(self, node: str, calls: int, usage: Usage) -> None:
-        self.spend.drew(calls, self.job.agents.cost_usd(self.case.configuration, usage, node))
 
     async def wave(self, request: DrawRequest, draws: Sequence[Draw]) -> None:
         await self._show(request, draws)

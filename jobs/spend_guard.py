@@ -1,4 +1,5 @@
-"""Whether a case may ask for its next wave: read from the tables a few times a second, and counted here in between.
+"""What a case asks for and pays, and whether it may ask for its next wave: read from the tables a few times a second,
+and counted here in between.
 
 The tables know a node's calls only once its run is committed. This module adds what its process has asked for since, so
 that a batch exceeds its cap by about one wave and not by everything that its nodes in flight still ask for.
@@ -6,16 +7,19 @@ that a batch exceeds its cap by about one wave and not by everything that its no
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import TypeVar
 
-from jobs.port import system_clock
-from screening.pipeline.draws import Bill
+from jobs.agents import Agents
+from jobs.process import system_clock
+from screening.pipeline.draws import Bill, Draw, DrawRequest, DrawSource, LabelDistribution, Usage
+from screening.pipeline.engine import DistributionSource
 from storage.batches.batch_state import STOPPED, BatchState, Caps, Standing
 from storage.batches.counts import Totals
-from storage.batches.screenings import batch_standing
+from storage.batches.screenings import CaseForScreening, batch_standing
 from storage.database import Database
 from storage.site.processes import live_workers
 
@@ -23,6 +27,9 @@ FRESH_S = 0.2
 """Seconds within which a pause, a cancellation or a reached cap is noticed."""
 CALLS_A_CASE = 10
 """What a case is taken to need before one of its batch has ended."""
+
+
+T = TypeVar("T")
 
 
 class Permission(StrEnum):
@@ -36,9 +43,11 @@ class Permission(StrEnum):
 @dataclass(slots=True, eq=False)
 class CaseSpend:
     """What one case has asked for since its last committed run: ``asked`` in the wave under way, ``drawn`` before;
-    ``stored`` are its calls that this process brought into the tables.
+    ``stored`` are its calls that this process brought into the tables. With ``all_requests`` those of a wave that was
+    broken off count too.
     """
 
+    all_requests: bool = False
     asked: int = 0
     bill: Bill = field(default_factory=Bill)
     drawn: Totals = field(default_factory=Totals)
@@ -53,7 +62,7 @@ class CaseSpend:
         """Record that the wave brought its draws. Attempts of a whole wave that brought none are lost; a wave is broken
         off only where nothing is billed.
         """
-        lost = max(0, self.bill.requests - calls) if calls >= self.asked else 0
+        lost = max(0, self.bill.requests - calls) if self.all_requests or calls >= self.asked else 0
         unpriced = calls if cost_usd is None else 0
         more = Totals(calls=calls, lost_calls=lost, unpriced_calls=unpriced, cost_usd=cost_usd or 0.0)
         self.drawn, self.asked, self.bill = self.drawn + more, 0, Bill()
@@ -71,6 +80,55 @@ class CaseSpend:
     def still_needs(self, each: int) -> int:
         """Calls to its end, where a case takes about ``each``; one that took them and goes on is reckoned anew."""
         return each - self.calls % each
+
+
+@dataclass(slots=True, kw_only=True)
+class Metered:
+    """The agents of one case: each wave is permitted, asked for and paid, one after the other."""
+
+    agents: Agents
+    case: CaseForScreening
+    sampler: DrawSource
+    spend: CaseSpend
+    urgent: bool = False
+
+    async def permit(self, calls: int) -> None:
+        """Returns when a wave of so many calls may begin."""
+
+    async def wait_for(self, request: DrawRequest, work: Awaitable[T], bill: Bill) -> T:
+        """The result of this wave; its bill has what came in so far."""
+        return await work
+
+    async def draw(self, request: DrawRequest) -> Sequence[Draw]:
+        """A wave, if it is permitted."""
+        await self.permit(request.count)
+        bill = self.spend.ask(request.count)
+        draws = await self.wait_for(request, self.sampler.draw(self._with_bill(request, bill)), bill)
+        self._pay(request, len(draws), sum((draw.usage for draw in draws), Usage()))
+        return draws
+
+    def distribution(self, request: DrawRequest) -> Awaitable[LabelDistribution] | None:
+        """The node's whole distribution where its server gives one, as one call."""
+        if not isinstance(self.sampler, DistributionSource):
+            return None
+        bill = Bill()
+        found = self.sampler.distribution(self._with_bill(request, bill))
+        return None if found is None else self._await_distribution(request, found, bill)
+
+    async def _await_distribution(
+        self, request: DrawRequest, found: Awaitable[LabelDistribution], bill: Bill
+    ) -> LabelDistribution:
+        await self.permit(1)
+        self.spend.ask(1, bill)
+        told = await self.wait_for(request, found, bill)
+        self._pay(request, 1, told.usage)
+        return told
+
+    def _with_bill(self, request: DrawRequest, bill: Bill) -> DrawRequest:
+        return replace(request, urgent=self.urgent, bill=bill)
+
+    def _pay(self, request: DrawRequest, calls: int, usage: Usage) -> None:
+        self.spend.drew(calls, self.agents.cost_usd(self.case.configuration, usage, request.node))
 
 
 @dataclass(slots=True)

@@ -2,20 +2,19 @@
 
 import streamlit as st
 
-from jobs.agreement import measure_agreement
-from pages.research.choices import batch_titles
+from jobs.reviews import measure_agreement
 from pages.research.figures import Axes, Interval, forest, palette
 from pages.ui import context
-from pages.ui.compute import READING, compute
+from pages.ui.compute import REVIEW, compute
 from pages.ui.downloads import review_files, show_files
 from pages.ui.format import rate
-from pages.ui.widgets import how_to_read
+from pages.ui.widgets import batch_titles, how_to_read
 from screening.evaluation.agreement import Coefficient
 from screening.evaluation.metrics import Proportion
 from screening.review.policy import Action, is_allowed, require
 from screening.words import count_of
 from storage.batches.batches import list_batches
-from storage.research.standing import count_readings, revisions_now
+from storage.research.standing import count_reviews, revisions_now
 
 MEANINGS = {
     "Krippendorff α": "the main figure: any number of reviewers, gaps allowed",
@@ -46,9 +45,7 @@ how_to_read(
 )
 titles = batch_titles(list_batches(db, person, 200))
 batch_id = st.selectbox("Batch", list(titles), index=None, placeholder="All", format_func=titles.__getitem__)
-found = compute(
-    measure_agreement, person, key, batch_id, standing=revisions_now(db), cases=READING * count_readings(db)
-)
+found = compute(measure_agreement, person, key, batch_id, standing=revisions_now(db), cases=REVIEW * count_reviews(db))
 if found.disputed:
     st.warning(
         f"{found.disputed:,} more randomly double-reviewed cases, on which reviewers disagree, wait for adjudication. "
@@ -62,7 +59,7 @@ with st.container(horizontal=True):
     st.metric("Blinded reviews of cases", f"{found.cases:,}")
     st.metric("Randomly double-reviewed", f"{found.at_random:,}")
     st.metric("Double-reviewed for another reason", f"{found.otherwise:,}")
-    st.metric("Reviewers", f"{found.readers:,}")
+    st.metric("Reviewers", f"{found.reviewers:,}")
 
 st.header("Coefficients")
 st.table(
@@ -103,14 +100,14 @@ st.header("By priority shown")
 st.dataframe(
     [
         {
-            "Priority": "not kept" if one.tier is None else one.tier.name,
-            "Blinded reviews": one.total,
-            "Unsafe": one.labels.get("unsafe", 0),
-            "Safe": one.labels.get("safe", 0),
-            "Insufficient information": one.labels.get("insufficient_information", 0),
-            "Share unsafe, 95% CI": rate(Proportion(one.labels.get("unsafe", 0), one.total)),
+            "Priority": "not kept" if priority is None else priority.name,
+            "Blinded reviews": sum(labels.values()),
+            "Unsafe": labels.get("unsafe", 0),
+            "Safe": labels.get("safe", 0),
+            "Insufficient information": labels.get("insufficient_information", 0),
+            "Share unsafe, 95% CI": rate(Proportion(labels.get("unsafe", 0), sum(labels.values()))),
         }
-        for one in found.tiers
+        for priority, labels in found.priorities.items()
     ],
     hide_index=True,
     alt="Blinded first reviews by the priority that was shown",

@@ -7,16 +7,15 @@ import streamlit as st
 
 from jobs import uploads
 from pages.batches.new_batch import check_file, sample_button, upload_file, upload_folder
-from pages.batches.overnight_panel import overnight_state
 from pages.batches.progress import (
-    ENDED,
     find_hold,
     find_stopped,
     list_row,
     missing_rows,
     offers,
-    progress_html,
+    overnight_state,
     reach_fact,
+    show_progress,
     ways_panel,
 )
 from pages.research.case_list import hide_switch
@@ -28,10 +27,10 @@ from pages.ui.format import time_column
 from pages.ui.labels import literal
 from pages.ui.shell import FOLDER
 from screening.review.policy import Action, is_allowed, require
-from screening.review.triage import Tier
+from screening.review.triage import Priority
 from screening.words import count_of
 from storage.batches import batches
-from storage.batches.batch_state import ACTIVE, BatchState, Caps, UnknownBatch
+from storage.batches.batch_state import ACTIVE, ENDED, BatchState, Caps, UnknownBatch
 from storage.batches.batches import BatchSummary
 from storage.review.queue import counts
 
@@ -41,11 +40,11 @@ REVIEW_S = 5.0
 PAGE = 20
 MOST_PAGES = 500
 PLAY = ":material/play_arrow:"
-TIER_BADGES = {
-    Tier.P0: ":red-badge[P0 Immediate {}]",
-    Tier.P1: ":orange-badge[P1 Urgent {}]",
-    Tier.P2: ":blue-badge[P2 Same day {}]",
-    Tier.P3: ":gray-badge[P3 Routine {}]",
+PRIORITY_BADGES = {
+    Priority.P0: ":red-badge[P0 Immediate {}]",
+    Priority.P1: ":orange-badge[P1 Urgent {}]",
+    Priority.P2: ":blue-badge[P2 Same day {}]",
+    Priority.P3: ":gray-badge[P3 Routine {}]",
 }
 
 db, person = context.database(), context.actor()
@@ -72,7 +71,8 @@ def live(batch_id: str, *shown: object) -> None:
     found = batches.progress(db, batch_id, context.now())
     if offers(batch_id, found) != shown:
         st.rerun(scope="app")
-    st.html(progress_html(found, held=find_hold(db, context.now())))
+    linked = is_allowed(person, Action.VIEW_RESULTS)
+    show_progress(batch_id, found, held=find_hold(db, context.now()), linked=linked)
     overnight_state(batch_id, found.state)
 
 
@@ -131,11 +131,13 @@ def show(one: BatchSummary) -> None:
 def review_card(one: BatchSummary) -> None:
     """How many cases of this upload are in review, and the way to exactly these; updates by itself."""
     found = counts(db, person.at(context.now()), None, one.id)
-    number = sum(found.inside_by_tier.values())
+    number = sum(found.inside_by_priority.values())
     st.header(f"{count_of(number, 'case')} to review" if number else "No cases to review")
     if not number:
         return
-    st.markdown(" ".join(TIER_BADGES[tier].format(f"{n:,}") for tier, n in found.inside_by_tier.items() if n))
+    st.markdown(
+        " ".join(PRIORITY_BADGES[priority].format(f"{n:,}") for priority, n in found.inside_by_priority.items() if n)
+    )
     kept = number - found.free
     words = f"{found.free:,} unassigned" + (f", {kept:,} assigned to somebody or reviewed by you" if kept else "")
     st.caption(f"{words}. Quality checks are among them; which ones is not shown.")

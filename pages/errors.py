@@ -9,12 +9,12 @@ from pandas.io.formats.style import Styler
 
 from pages.research.case_filters import filters
 from pages.research.case_list import case_list
-from pages.research.choices import choose_batch, provenance
 from pages.ui import context
 from pages.ui.compute import compute
-from pages.ui.downloads import relabelled_files, show_export
-from pages.ui.widgets import results_address, unique_labels
-from screening.evaluation.metrics import Metrics, Proportion, from_counts
+from pages.ui.downloads import corrected_label_files, show_export
+from pages.ui.html import Link, links_html
+from pages.ui.widgets import choose_batch, provenance, results_address, unique_labels
+from screening.evaluation.metrics import Metrics, Proportion
 from screening.evaluation.tables import rate_text
 from screening.labels import Label, Outcome
 from screening.review.policy import Action, is_allowed, require
@@ -22,9 +22,8 @@ from screening.text.display import visible
 from screening.words import count_of
 from storage.batches.batches import BatchSummary
 from storage.batches.counts import PENDING
-from storage.research.cells import groups
-from storage.research.confusion import Confusions, Counts, Labels, confusions
-from storage.research.listed import Cell
+from storage.research.cells import Confusions, Counts, confusions, groups
+from storage.research.listed import Cell, Labels
 from storage.research.standing import batch_now
 
 REFERENCES: Mapping[str, str] = {Label.SAFE.value: "Original label safe", Label.UNSAFE.value: "Original label unsafe"}
@@ -90,45 +89,40 @@ def chosen_cell(counts: Counts, key: str) -> tuple[str, str] | None:
 
 def metrics(counts: Counts) -> Metrics:
     """The paper's metrics of these counts; pending cases are in none of them."""
-    settled = {key: count for key, count in counts.items() if key[1] != PENDING}
-    safe, false_positives, missed, unsafe = (
-        settled.get((reference, outcome), 0) for reference in REFERENCES for outcome in ("safe", "unsafe")
-    )
-    return from_counts(
-        n=sum(settled.values()),
-        safe_decided=safe + false_positives,
-        false_positives=false_positives,
-        unsafe_decided=unsafe + missed,
-        false_negatives=missed,
-        escalated_unsafe=settled.get(("unsafe", Outcome.HUMAN_REVIEW.value), 0),
-    )
+    cells = [(Label(reference), outcome) for reference in REFERENCES for outcome in Outcome]
+    return Metrics(confusion={cell: counts.get((cell[0].value, cell[1].value), 0) for cell in cells})
 
 
 def show_metrics(batch_id: str, both: Confusions, group: str | None) -> None:
-    """The metrics by both kinds of labels; a count that is one cell of the matrix leads to its cases."""
+    """The metrics, beside those by final labels once there is one; a count that is one cell leads to its cases."""
     of_group = {} if group is None else {"group": group}
     table: dict[str, dict[str, str]] = {}
-    kinds: tuple[tuple[Labels, Counts], ...] = (("original", both.original), ("adjudicated", both.adjudicated))
-    for labels, counts in kinds:
+    kinds: dict[Labels, Counts] = {"original": both.original}
+    if both.reviewed:
+        kinds["adjudicated"] = both.adjudicated
+    links = []
+    for labels, counts in kinds.items():
         found = metrics(counts)
-        shared = of_group | ({} if labels == "original" else {"labels": labels})
-        rates: Mapping[str, tuple[Proportion, str | None]] = {
-            "**Accuracy**, of the texts the AI decided": (found.accuracy, None),
-            "**False-negative rate**: labeled safe among unsafe texts the AI decided": (
-                found.fnr, results_address(batch_id, outcome="safe", reference="unsafe", **shared),
-            ),
-            "**False-positive rate**: labeled unsafe among safe texts the AI decided": (
-                found.fpr, results_address(batch_id, outcome="unsafe", reference="safe", **shared),
-            ),
-            "**Escalated** to a clinician, among all screened texts": (found.escalation_rate, None),
-            "**Worst-case FNR**: all escalations counted as errors": (found.worst.fnr, None),
-        }  # fmt: skip
-        for name, (rate, address) in rates.items():
-            counted = f"{rate.numerator:,} of {rate.denominator:,}"
+        rates: Mapping[str, Proportion] = {
+            "**Accuracy**, of the texts the AI decided": found.accuracy,
+            "**False-negative rate**: labeled safe among unsafe texts the AI decided": found.fnr,
+            "**False-positive rate**: labeled unsafe among safe texts the AI decided": found.fpr,
+            "**Escalated** to a clinician, among all screened texts": found.escalation_rate,
+            "**Worst-case FNR**: all escalations counted as errors": found.worst.fnr,
+        }
+        for name, rate in rates.items():
             said = "not yet: no such case so far" if rate.value is None else rate_text(rate)
-            linked = said.replace(counted, f"[{counted}]({address})") if address and rate.numerator else said
-            table.setdefault(name, {"Measure": name})[LABELS[labels]] = linked
+            table.setdefault(name, {"Measure": name})[LABELS[labels]] = said
+        shared = of_group | ({} if labels == "original" else {"labels": labels})
+        by = f" by {LABELS[labels].lower()}" if len(kinds) > 1 else ""
+        for words, outcome, reference, rate, color in (
+            ("false negatives", "safe", "unsafe", found.fnr, "unsafe"),
+            ("false positives", "unsafe", "safe", found.fpr, "person"),
+        ):
+            address = results_address(batch_id, outcome=outcome, reference=reference, **shared)
+            links.append(Link(words + by, address if rate.numerator else None, f"{rate.numerator:,}", color))
     st.table(list(table.values()), hide_index=True)
+    st.html(links_html(links))
     st.caption("95% Wilson intervals.")
 
 
@@ -180,8 +174,8 @@ with left:
     cell = overview(batch, labels, group)
     if is_allowed(person, Action.EXPORT):
         show_export(
-            partial(relabelled_files, batch.id),
-            "relabelled",
+            partial(corrected_label_files, batch.id),
+            "corrected",
             "The corrected data set: original label and where it is from, every review under a pseudonym, the final "
             "label, and what the AI said.",
         )

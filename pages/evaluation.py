@@ -6,12 +6,11 @@ import streamlit as st
 
 from jobs.evaluating import Ask, Evaluated, ask_of, draw_file, evaluate_batch
 from pages.research import evaluation_view as view
-from pages.research.choices import choose_batch, provenance, show_open
-from pages.research.comparison_view import show_comparison
 from pages.research.corrected_view import show_corrected
 from pages.ui import context
 from pages.ui.auth import check_before
 from pages.ui.compute import compute
+from pages.ui.widgets import choose_batch, provenance, show_open
 from screening.evaluation.experiments import Measured
 from screening.evaluation.public_datasets import SUICIDE_WATCH
 from screening.review.policy import Action, require
@@ -19,7 +18,7 @@ from screening.review.reach import Reach
 from screening.words import count_of
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import BatchSummary
-from storage.research.confusion import Labels
+from storage.research.listed import Labels
 
 LABELS: dict[Labels, str] = {"original": "Original labels", "adjudicated": "Final labels, estimated from reviews"}
 
@@ -69,7 +68,7 @@ if chosen is None:
     st.stop()
 labels = right.selectbox("Measured against", list(LABELS), format_func=LABELS.__getitem__, key="evaluation_labels")
 ask = ask_of(db, person, chosen.id)
-found = compute(evaluate_batch, ask, cases=ask.state.accepted)
+found = compute(evaluate_batch, ask, cases=ask.standing.accepted)
 if not found.labelled:
     st.info("This batch has no original labels, so there is nothing to compare with.")
     st.stop()
@@ -81,7 +80,7 @@ _show_unsettled(ask, found.results[:-1])
 subset = SUICIDE_WATCH if found.of_subset else None
 parts: Mapping[str, Callable[[], None]] = {
     "Results": lambda: view.show_results(view.table_of(found, subset)),
-    "Compare": lambda: show_comparison(ask, found),
+    "Compare": lambda: view.show_comparison(ask, found),
     "Budget sweep": lambda: view.show_sweep(ask),
     "Calls and tokens": lambda: view.show_calls(ask, found),
     "What if": lambda: view.show_what_if(ask, found, context.settings().audit_rate, Reach.READ),

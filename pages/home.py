@@ -5,9 +5,9 @@ from collections.abc import Callable
 import streamlit as st
 
 from pages.batches.new_batch import sample_button
-from pages.batches.progress import batch_line
+from pages.batches.progress import batch_line, find_hold
 from pages.research.claims_today import Figure, agreement_figure, is_awaited, missed_figure
-from pages.review.inbox_words import TIER_WORDS, late_words, number_words, read_words
+from pages.review.inbox_words import PRIORITY_WORDS, late_words, number_words, read_words
 from pages.review.shift_view import first_look_figure
 from pages.site.health import agents_words, status_lines
 from pages.ui import context
@@ -16,16 +16,16 @@ from pages.ui.format import duration, last_midnight
 from pages.ui.labels import literal
 from pages.ui.shell import FOLDER
 from screening.review.policy import Action, is_allowed
-from screening.review.triage import Tier
+from screening.review.triage import Priority
 from storage.batches.batches import list_batches
-from storage.review.queue import counts, first_due_by_tier
+from storage.review.queue import counts, first_due_by_priority
 from storage.review.reports import count_cases_read
 from storage.site.faults import at_work
 from storage.site.recipients import told_of_urgent
 
 POLL_S, CLAIMS_S = 5.0, 30.0
 SHOWN_BATCHES = 3
-URGENCY = {"red": (Tier.P0,), "orange": (Tier.P1,), "gray": (Tier.P2, Tier.P3)}
+URGENCY = {"red": (Priority.P0,), "orange": (Priority.P1,), "gray": (Priority.P2, Priority.P3)}
 
 db, person = context.database(), context.actor()
 
@@ -41,15 +41,15 @@ def review_door() -> None:
 def urgent() -> None:
     """How many are open by priority, and what is overdue; updates by itself."""
     now = context.now()
-    found, due = counts(db, person.at(now)), first_due_by_tier(db, person)
+    found, due = counts(db, person.at(now)), first_due_by_priority(db, person)
     if not found.open:
         st.write("No cases to review.")
     else:
-        for place, (color, tiers) in zip(st.columns(len(URGENCY)), URGENCY.items(), strict=True):
-            number = sum(found.open_by_tier[tier] for tier in tiers)
-            first = min((due[tier] for tier in tiers if tier in due), default=None)
-            late = sum(found.late_by_tier[tier] for tier in tiers)
-            words = ", ".join(TIER_WORDS[tier] for tier in tiers)
+        for place, (color, priorities) in zip(st.columns(len(URGENCY)), URGENCY.items(), strict=True):
+            number = sum(found.open_by_priority[priority] for priority in priorities)
+            first = min((due[priority] for priority in priorities if priority in due), default=None)
+            late = sum(found.late_by_priority[priority] for priority in priorities)
+            words = ", ".join(PRIORITY_WORDS[priority] for priority in priorities)
             place.markdown(f"### :{color if number else 'gray'}[{number_words(number)}]\n{words}")
             if first is not None and first <= now:
                 place.markdown(f":red[**{late_words(max(late, 1))}, oldest by {duration(now - first, least=60)}**]")
@@ -98,9 +98,9 @@ def activity() -> None:
     agents = agents_words(context.settings_now(), context.own_pipeline())
     for well, words in status_lines(at_work(db, now), agents, now):
         st.markdown(f":green[●] {literal(words)}" if well else f":red[**▲ {literal(words)}**]")
-    found = list_batches(db, person, SHOWN_BATCHES, now=now)
+    found, held = list_batches(db, person, SHOWN_BATCHES, now=now), find_hold(db, now)
     for one in found:
-        st.page_link(FOLDER / "batch_list.py", label=batch_line(one), query_params={"batch": one.id})
+        st.page_link(FOLDER / "batch_list.py", label=batch_line(one, held=held), query_params={"batch": one.id})
     if not found:
         st.caption("No file uploaded yet.")
 

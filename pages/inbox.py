@@ -1,89 +1,97 @@
-"""Cases to review: the next one, reviewed blinded, then compared with what the AI made of it."""
+"""Cases to review: the next one, reviewed blinded, then compared with what the AI made of it.
+
+List and desk are an app in the browser, on the routes of `pages/review/routes.py`: the page only mounts them.
+"""
+
+from datetime import timedelta
 
 import streamlit as st
 
-from pages.review.case_trail import my_readings_html
-from pages.review.desk_panel import desk_panel, do_what_is_asked
+from pages.review.case_trail import my_reviews_html
+from pages.review.desk_view import fixed
 from pages.review.follow_up_panel import follow_up_panel
-from pages.review.inbox_desk import Desk, Here, current
-from pages.review.inbox_live import View
-from pages.review.inbox_queue import batch_filter, break_prompt, chosen_view, exposure_html, exposure_today, live_queue
-from pages.review.shortcuts import switch
+from pages.review.inbox_queue import offer, view_of
 from pages.ui import context
 from pages.ui.auth import KEPT, taken_roles
-from pages.ui.widgets import keep_typed
-from screening.review.policy import Action, is_allowed
-from storage.review.inbox import READERS
-from storage.review.ratings import my_readings
+from pages.ui.format import last_midnight
+from pages.ui.labels import literal
+from pages.ui.widgets import keep_typed, mount
+from screening.review.policy import Action, Forbidden, is_allowed
+from storage.batches.batch_state import UnknownBatch
+from storage.batches.batches import find_batch
+from storage.review import reports
+from storage.review.inbox import REVIEWERS
+from storage.review.reviews import my_reviews
 
 WIDTHS = (0.25, 0.75)
+db, person, site = context.database(), context.actor(), context.site()
+by = person.at(context.now())
+MAY_READ = is_allowed(person, Action.CLAIM_NEXT)
+KEYS = st.query_params.get("keys") != "off"
 
 
-def here_now() -> Here:
-    """Who is at the page, and when: asked anew by whatever runs without the rest of it."""
-    return Here(
-        db=context.database(),
-        person=context.actor(),
-        site=context.site(),
-        now=context.now(),
-        batch=chosen_view().batch,
-    )
+def batch_filter() -> None:
+    """Said above the list where it is of one upload alone, with the way to all."""
+    if (batch := view_of(st.query_params.to_dict()).batch) is None:
+        return
+    try:
+        name = find_batch(db, person, batch).name
+    except (UnknownBatch, Forbidden):
+        name = "one upload"
+    with st.container(border=True, key="of_batch", horizontal=True):
+        st.markdown(f"Only cases of **{literal(name)}**")
+        if st.button("Show all", key="all_batches"):
+            switch("batch", "")
 
 
-MAY_READ = is_allowed(context.actor(), Action.CLAIM_NEXT)
+def exposure_words() -> str:
+    """How many texts this person has opened since midnight (UTC), and since their last break: each sees their own."""
+    today, hours = reports.exposure(db, by, last_midnight(by.now)), reports.STRETCH // timedelta(hours=1)
+    since = f"since last break (last {hours} hours): {today.since_break:,}"
+    return f"Opened today: {today.texts:,} · {since} (visible only to you)"
 
 
-def left_column(desk: Desk | None, view: View) -> str:
-    """What waits, and what each may set for themselves; returns what is said where no case is open."""
-    batch_filter(here, view)
-    idle_words = live_queue(here, desk, view)
-    if not MAY_READ:
-        return idle_words
-    exposed = exposure_today(here)
-    break_prompt(here, desk, exposed)
-    with st.container(key="left_foot", gap="xxsmall"):
-        st.html(exposure_html(exposed))
-        folded = st.expander("My reviews", key="my_readings", on_change="rerun")
-        if folded.open:  # asked for and drawn only then
-            folded.html(my_readings_html(my_readings(here.db, here.person, limit=20)))
-        with st.container(horizontal=True, gap="small"):
-            switch()
-            cover_switch()
-    return idle_words
+def switch(name: str, value: str) -> None:
+    """Set this in the address, which outlives a reload; take it out where it is empty."""
+    if value:
+        st.query_params[name] = value
+    else:
+        st.query_params.pop(name, None)
+    st.rerun()
 
 
-def cover_switch() -> None:
-    """The switch for people who want texts covered until they open them."""
+def own_switches() -> None:
+    """What each may set for themselves: single keys, and texts covered until they are opened."""
     covered = st.query_params.get("cover") == "1"
-    if st.button(
-        "Text preview: hidden" if covered else "Text preview: on",
-        key="cover",
-        type="tertiary",
-        icon=":material/shield:",
-    ):
-        if covered:
-            st.query_params.pop("cover", None)
-        else:
-            st.query_params["cover"] = "1"
-        st.rerun()
+    words = "Shortcuts: on" if KEYS else "Shortcuts: off"
+    about = "Turn single keys off or on"
+    if st.button(words, key="shortcuts", type="tertiary", icon=":material/keyboard:", help=about):
+        switch("keys", "off" if KEYS else "")
+    words = "Text preview: hidden" if covered else "Text preview: on"
+    if st.button(words, key="cover", type="tertiary", icon=":material/shield:"):
+        switch("cover", "" if covered else "1")
 
 
-if MAY_READ:
-    do_what_is_asked(here_now, chosen_view().tiers)
-here = here_now()
 with st.container(key="follow_ups_place"):  # always there: what stands after it must not be mounted anew
-    fields = follow_up_panel(here.db, here.by)
+    fields = follow_up_panel(db, by)
 with st.container(key="inbox"):
     left, right = st.columns(WIDTHS, gap="medium")
     with left:
-        view = chosen_view()
-        desk = current(here) if MAY_READ else None
-        idle_words = left_column(desk, view)
-with right:  # not inside the block above: a fragment copies every place that it is nested in
-    if MAY_READ:
-        desk_panel(here_now, view.tiers, idle_words)
-    else:
-        if taken_roles() & READERS:
-            st.info(f"Your reviewer role was removed: a case that was open here has gone back to the queue. {KEPT}")
-        st.html('<div class="sl-none" role="status"><b>You see the queue</b>Reviewing cases is for clinicians.</div>')
-keep_typed(here.person, fields=fields)
+        batch_filter()
+        mount("queue", {"keys": KEYS, "may": MAY_READ, **offer(db, person)}, "queue")
+        if MAY_READ:
+            with st.container(key="left_foot", gap="xxsmall"):
+                st.caption(exposure_words())
+                folded = st.expander("My reviews", key="my_reviews", on_change="rerun")
+                if folded.open:  # asked for and drawn only then
+                    folded.html(my_reviews_html(my_reviews(db, person, limit=20)))
+                with st.container(horizontal=True, gap="small"):
+                    own_switches()
+    with right:
+        if MAY_READ:
+            mount("desk", {"keys": KEYS, **fixed(person, site)}, "desk")
+        else:
+            if taken_roles() & REVIEWERS:
+                st.info(f"Your reviewer role was removed: a case that was open here has gone back to the queue. {KEPT}")
+            st.info("You see the queue. Reviewing cases is for clinicians.")
+keep_typed(person, fields=fields)

@@ -8,30 +8,30 @@ import pandas as pd
 import streamlit as st
 
 from jobs.evaluating import ask_of
-from jobs.label_noise import MOST_SHOWN, Line, Ranked, choose_labels, count_relabelled, rank_labels
+from jobs.label_noise import MOST_SHOWN, Ranked, choose_labels, count_corrected_labels, rank_labels
 from pages.research.case_list import (
     SAID,
     case_list,
     hide_switch,
     open_case,
     open_case_id,
-    reader,
     sent_words,
     show_sent,
+    viewer,
 )
-from pages.research.choices import choose_batch, provenance, show_open
 from pages.research.corrected_view import show_corrected
 from pages.ui import context
 from pages.ui.compute import compute
-from pages.ui.downloads import relabelled_files, show_export
+from pages.ui.downloads import corrected_label_files, show_export
 from pages.ui.format import time_column
-from pages.ui.widgets import how_to_read
-from screening.evaluation.label_errors import Ranking
+from pages.ui.widgets import choose_batch, how_to_read, provenance, show_open
+from screening.evaluation.label_errors import PossibleError, Ranking
 from screening.review.policy import Action, is_allowed, require
 from screening.text.display import visible
 from screening.words import count_of
-from storage.research.ledger import Entry, Ledger, ledger
+from storage.research.corrected_labels import Entry, Ledger, count_labels, ledger
 from storage.research.listed import Cell
+from storage.research.recordings import Named
 from storage.review.adjudication import Method
 from storage.review.worklist import request_second_looks
 
@@ -64,23 +64,22 @@ def ranking() -> None:
         st.info("There is no label to rank.")
         return
     columns = {"Open": st.column_config.LinkColumn(display_text="open")}
-    st.dataframe(pd.DataFrame([line_of(line) for line in found.first]), hide_index=True, column_config=columns)
+    st.dataframe(pd.DataFrame([line_of(*each) for each in found.first]), hide_index=True, column_config=columns)
     if is_allowed(person, Action.REQUEST_REVIEW):
         send(found, order)
 
 
-def line_of(line: Line) -> dict[str, object]:
+def line_of(case: Named, look: PossibleError) -> dict[str, object]:
     """One place of the ranking."""
-    look = line.look
     return {
-        "Case": visible(line.external_id),
+        "Case": visible(case.external_id),
         "Original label": look.reference.value,
-        "AI suggests": look.suggested.value,
-        "Log evidence ratio": round(look.evidence, 1),
+        "AI suggests": look.suggested.value if look.evidence > 0 else "–",
+        "Log evidence ratio": f"{look.evidence:.1f}",
         "Label quality": "not ranked" if look.quality is None else f"{look.quality:.2f}",
         "Likely label error": {True: "▲ yes", False: "no", None: "not ranked"}[look.issue],
         "Why": look.reason,
-        "Open": f"/case?case={line.case_id}",
+        "Open": f"/case?case={case.case_id}",
     }
 
 
@@ -102,7 +101,7 @@ def send(found: Ranked, order: Ranking) -> None:
             db,
             person.at(context.now()),
             (*chosen.picked, *chosen.drawn),
-            shown=[line.case_id for line in found.first],
+            shown=[case.case_id for case, _ in found.first],
             chances=dict.fromkeys(chosen.drawn, chosen.chance),
         )
         st.session_state[SAID] = sent_words(sent)
@@ -111,12 +110,12 @@ def send(found: Ranked, order: Ranking) -> None:
 
 def corrected_data_set() -> None:
     """The figures by reviews, the counts of a version with their cases, and its files."""
-    versions = ask.state.adjudications
+    versions = count_labels(db, person, ask.batch_id)
     st.text(f"Original labels: {provenance(intake)}.")  # words from outside: as text
     if not versions:
         st.info("No text of this upload has been reviewed and closed yet: version 0 is the file as it came.")
     version = st.slider("Version", 0, versions, versions) if versions else 0
-    after = compute(count_relabelled, ask, version, cases=ask.state.accepted)
+    after = compute(count_corrected_labels, ask, version, cases=ask.standing.accepted)
     if after.labelled:
         show_corrected(db, ask)
     kinds = {
@@ -124,14 +123,14 @@ def corrected_data_set() -> None:
         f"Label changed {after.changed:,}, by one reviewer alone {after.alone:,}": after.changed_cases,
         f"Label removed (insufficient information) {after.withdrawn:,}": after.withdrawn_cases,
     }
-    chosen = st.pills("Cases of this version", list(kinds), key="relabelled_kind")
+    chosen = st.pills("Cases of this version", list(kinds), key="corrected_kind")
     if chosen is not None and kinds[chosen]:
         case_list(db, person, Cell(batch_id=ask.batch_id, ids=kinds[chosen]))
     if is_allowed(person, Action.EXPORT):
         as_of = version if version < versions else None
         show_export(
-            partial(relabelled_files, ask.batch_id, as_of=as_of),
-            "relabelled",
+            partial(corrected_label_files, ask.batch_id, as_of=as_of),
+            "corrected",
             "Of the version chosen above. Each row: the original label, every review under a pseudonym, the final "
             "label and where it is from, and the model, prompts, pipeline and rule it was screened with.",
         )
@@ -139,7 +138,7 @@ def corrected_data_set() -> None:
 
 def label_history() -> None:
     """All entries as of a version, or those of one kind; choosing a row opens its case below."""
-    last = ask.state.adjudications
+    last = count_labels(db, person, ask.batch_id)
     if not last:
         st.info("No label of this upload has been reviewed yet: each final label will be an entry here.")
         return
@@ -174,7 +173,7 @@ def label_history() -> None:
     )
     listed = list(dict.fromkeys(ids))
     if (case_id := open_case_id(listed)) is not None:
-        reader(db, person, listed, case_id)
+        viewer(db, person, listed, case_id)
 
 
 def entries_chosen(found: Ledger) -> list[Entry]:

@@ -1,29 +1,52 @@
 """The site's own pipeline: drawn, edited, versioned, put in force."""
 
+import asyncio
+
 import streamlit as st
 
-from jobs.agents import reads_off
-from pages.batches.pipeline_draft import Draft, checks, differences, draft_of, judge_draft, price_at_worst
-from pages.batches.pipeline_editor import edit_node
-from pages.batches.pipelines import whole_way_panel
-from pages.batches.prompt_panel import prompts_panel
-from pages.research.activation_panel import activation_panel, promotion, replace_unreadable
-from pages.research.comparison_panel import comparison_panel
+from jobs.agents import Agents, reads_off
+from pages.batches.pipeline_editor import (
+    Draft,
+    checks,
+    differences,
+    draft_of,
+    edit_node,
+    judge_draft,
+    price_at_worst,
+    prompt_facts,
+)
+from pages.research.comparing import comparison_panel, figures_of, title_of
 from pages.ui import context
 from pages.ui.auth import check_before
 from pages.ui.charts import NodeMark, diagram_html
-from pages.ui.format import money
+from pages.ui.format import local_time, money
 from pages.ui.labels import PROBABILITIES_MEANING, literal, sentence
 from pages.ui.widgets import known_models_or_refuse
+from screening.models.canaries import Probed, probe
 from screening.pipeline.config import PipelineConfig, chain_bound, most_calls
-from screening.pipeline.files import load_prompts, shipped_pipelines, write_pipeline
+from screening.pipeline.draws import SamplerError
+from screening.pipeline.files import PromptError, load_prompts, shipped_pipelines, write_pipeline
 from screening.review.policy import Action, is_allowed, require
 from screening.words import count_of
-from storage.batches.pipelines import StalePipeline, UnreadablePipeline, active_version, keep_version, list_versions
+from storage.batches import configurations
+from storage.batches.configurations import Configuration
+from storage.batches.pipelines import (
+    PipelineVersion,
+    ReasonMissing,
+    StalePipeline,
+    UnreadablePipeline,
+    activate,
+    active_version,
+    keep_version,
+    list_activations,
+    list_versions,
+)
+from storage.research.comparisons import Comparison, list_comparisons
 
 db, person, settings = context.database(), context.actor(), context.settings()
 require(person, Action.VIEW_SETTINGS)
 may_draft = is_allowed(person, Action.DRAFT_PIPELINE)
+may_activate = is_allowed(person, Action.ACTIVATE_PIPELINE)
 prompts = load_prompts(settings.prompts_directory)
 kept = {f"{one.pipeline.name}/{one.number}": one for one in list_versions(db, person)}
 
@@ -49,7 +72,7 @@ def start_from() -> None:
 
 def facts(pipeline: PipelineConfig) -> None:
     """What the draft can decide, and what it costs at the worst."""
-    st.text("\n".join(("✓ " if one.holds else "▲ ") + one.words for one in checks(pipeline)))
+    st.text("\n".join(f"{'✓' if holds else '▲'} {words}" for holds, words in checks(pipeline)))
     bound, price = chain_bound(pipeline), price_at_worst(pipeline, prompts, settings.model)
     said = "no bound: an agent has none" if bound is None else f"at most {bound:.3g}"
     paid = "no cost: simulated agents" if settings.simulated else money(price)
@@ -60,7 +83,6 @@ def facts(pipeline: PipelineConfig) -> None:
         f"twice. A thousand such texts at the worst, at list price: {paid}. "
         f"Overall error bound along the longest path: {said}."
     )
-    whole_way_panel(pipeline, "pipeline")
     if read_off:
         st.text(PROBABILITIES_MEANING)
 
@@ -78,10 +100,26 @@ def preview(draft: Draft) -> PipelineConfig | None:
     changed = differences(usual, pipeline)
     with st.expander(f"Difference to the active pipeline ({literal(usual.name)}): {count_of(len(changed), 'line')}"):
         st.code("\n".join(changed) or "None.", language="diff", wrap_lines=True)
-    whole = prompts_panel(usual, pipeline, prompts)
+    whole = show_prompts(pipeline)
     made = check_before(Action.VIEW_SETTINGS, lambda: write_pipeline(pipeline))
     st.download_button("Export TOML", made, f"{pipeline.name}.toml", on_click="ignore")
     return pipeline if whole else None
+
+
+def show_prompts(pipeline: PipelineConfig) -> bool:
+    """The prompts with their differences, folded; whether every agent has one."""
+    try:
+        found = prompt_facts(usual, pipeline, prompts)
+    except PromptError as missing:
+        st.error(sentence(missing), icon=":material/block:")
+        return False
+    changed = sum(bool(lines) for _, lines in found)
+    with st.expander(f"Prompts: {changed} of {len(found)} differ from the active pipeline ({literal(usual.name)})"):
+        for words, lines in found:
+            st.text(words)
+            if lines:
+                st.code("\n".join(lines), language="diff", wrap_lines=True)
+    return True
 
 
 def save(pipeline: PipelineConfig) -> None:
@@ -107,6 +145,122 @@ def save(pipeline: PipelineConfig) -> None:
             st.success(said, icon=":material/check:")
 
 
+def activation() -> None:
+    """What is in force, the way to change it, and what was in force before."""
+    st.header("Active pipeline")
+    as_it_comes = shipped_pipelines().get(usual.name) == usual  # the budget may be another by the server's options
+    how = "built-in" if as_it_comes else "with the options that the server was started with"
+    st.text(f"{active.title} is active." if active else f"{usual.name}, {how}, is active.")
+    if not kept or not may_activate:
+        st.caption("An administrator activates a saved version." if kept else "No version of your own yet.")
+    else:
+        choose_version()
+    if past := list_activations(db, person):
+        rows = [
+            {
+                "At": local_time(one.at),
+                "Version": f"{one.name} v{one.number}",
+                "Why": one.reason,
+                "Compared": "yes" if one.comparison else "no",
+            }
+            for one in past
+        ]
+        st.dataframe(rows, hide_index=True, alt="Versions that were in force")
+
+
+def replace_unreadable(unreadable: UnreadablePipeline) -> None:
+    """What is in force can't be read, so nothing is screened: the way to put another version in force."""
+    st.error(f"{literal(sentence(unreadable))} It is active, so nothing new is screened.", icon=":material/block:")
+    if not kept:
+        st.text("Save a version with “python -m screening pipelines import FILE”, then activate it here.")
+    elif may_activate:
+        choose_version()
+    else:
+        st.caption("An administrator activates another version.")
+
+
+def choose_version() -> None:
+    """Which saved version to activate, on which figures or with which reason."""
+    chosen = kept[st.selectbox("Version", list(kept), format_func=lambda key: kept[key].title, key="pipeline_version")]
+    tried = may_be_activated(chosen, "pipeline")
+    made = {one.id: one for one in list_comparisons(db, person) if one.name == chosen.title and one.done}
+    basis = None
+    if made:
+        basis = st.selectbox(
+            "On the figures of",
+            [*made, None],
+            format_func=lambda key: title_of(made[key]) if key else "no comparison",
+            key=f"pipeline_basis_{chosen.title}",
+        )
+    else:
+        st.caption("This version was not compared with the active one: a reason is needed.")
+    reason = st.text_input("Why", key="pipeline_reason", max_chars=500)
+    if st.button("Activate", icon=":material/play_arrow:", key="pipeline_activate", disabled=not tried):
+        put_in_force(chosen, reason, basis)
+
+
+def promotion(one: Comparison) -> None:
+    """Put what was compared in force, with the figures that are shown in the record."""
+    version = next((each for each in kept.values() if each.title == one.name), None)
+    if not may_activate or not one.done:
+        return
+    if version is None:
+        st.caption(f"To activate {literal(one.name)}, save it as a version first.")
+        return
+    tried = may_be_activated(version, "promote")
+    reason = st.text_input("What decided it (may stay empty: the figures are kept)", key="promote_why", max_chars=500)
+    if st.button(f"Promote {literal(version.title)}", icon=":material/publish:", key="promote", disabled=not tried):
+        put_in_force(version, reason, one.id)
+
+
+def put_in_force(version: PipelineVersion, reason: str, comparison: str | None) -> None:
+    """Activate it, with the figures of a comparison where one is named."""
+    figures = figures_of(db, person, comparison) if comparison else None
+    try:
+        activate(db, person.at(context.now()), version.pipeline.name, version.number, reason, figures)
+    except ReasonMissing as missing:
+        st.error(sentence(missing), icon=":material/edit:")
+        return
+    st.session_state["pipeline_said"] = f"{literal(version.title)} is active for what is handed in from now on."
+    st.rerun()
+
+
+def may_be_activated(version: PipelineVersion, key: str) -> bool:
+    """Whether its models are known to this day's settings and the probes say nothing against it; else the page says
+    what does, with the button that asks them.
+    """
+    if not known_models_or_refuse(version.pipeline):
+        return False
+    if settings.simulated:
+        return True
+    configuration = context.configuration(version.pipeline)
+    found = configurations.latest_preflight(db, configuration.preflight_key)
+    if found is not None and found.allows:
+        show, allowed = (st.success, "") if found.passed else (st.warning, " An administrator allowed it all the same.")
+        show(f"{found.message} Tried {local_time(found.at)}.{allowed}")
+        return True
+    st.warning(found.message if found else "This version was not tried on the plainly unsafe texts yet: try it first.")
+    if st.button("Try the probes", icon=":material/network_check:", key=f"{key}_probe"):
+        try:
+            with st.spinner("Asking this version's agents…"):
+                asked = asyncio.run(ask_probes(configuration))
+        except SamplerError as unreachable:
+            st.error(f"It could not be asked: {sentence(unreachable)} That says nothing of the version; try again.")
+            return False
+        configurations.keep_preflight(db, configuration.preflight_key, asked, context.now())
+        st.rerun()
+    return False
+
+
+async def ask_probes(configuration: Configuration) -> Probed:
+    """What this version's agents answer to the probes."""
+    agents = Agents(context.settings_now())
+    try:
+        return await probe(agents.sampler(configuration, settings.seed), configuration.pipeline)
+    finally:
+        await agents.aclose()
+
+
 st.title("Pipelines")
 told = st.container()  # always there, so that what stands below keeps its place
 if said := st.session_state.pop("pipeline_said", None):
@@ -114,7 +268,7 @@ if said := st.session_state.pop("pipeline_said", None):
 try:
     active, usual = active_version(db), context.usual_pipeline()
 except UnreadablePipeline as unreadable:
-    replace_unreadable(db, person, kept, unreadable)
+    replace_unreadable(unreadable)
     st.stop()
 edit, compare = st.tabs(["Edit", "Compare"])
 with edit:
@@ -132,8 +286,8 @@ with edit:
     with left:
         if (found := preview(changed)) is not None:
             save(found)
-        activation_panel(db, person, kept, active, usual)
+        activation()
 with compare:
     own = {one.title: one.pipeline for one in kept.values()} | dict(shipped_pipelines())
     if (shown := comparison_panel(db, person, own)) is not None:
-        promotion(db, person, kept, shown)
+        promotion(shown)

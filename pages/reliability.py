@@ -6,44 +6,48 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
-from jobs.agreement import count_revisions
-from jobs.auditing import Kind, audit_counts, audit_ids
+from jobs.reviews import Kind, audit_counts, audit_ids, count_revisions
 from pages.research.case_list import case_list
-from pages.research.choices import show_open
 from pages.research.claims import (
     MOVED,
     at_most,
     at_most_words,
     beyond_sentence,
+    guarantee_words,
     missed_words,
     plan_sentences,
     range_rows,
-    reading_words,
     remaining_words,
+    review_words,
     too_early_sentence,
     verify_now,
 )
 from pages.research.figures import Axes, Series, curves, palette
-from pages.research.stard import FLOW_AUDITED, FLOW_NOT_AUDITED, FLOW_SETTLED, Study, flow, report_html
+from pages.research.reports import FLOW_AUDITED, FLOW_NOT_AUDITED, FLOW_SETTLED, Study, flow, report_html, tally
 from pages.ui import context
 from pages.ui.auth import check_before
-from pages.ui.compute import READING, compute
+from pages.ui.compute import REVIEW, compute
 from pages.ui.format import NOT_YET, interval, percent, plain_percent, rate, seen_from, zone_name
-from pages.ui.labels import OUTCOME_WORDS, literal
-from pages.ui.widgets import how_to_read
+from pages.ui.labels import literal
+from pages.ui.widgets import how_to_read, show_open
 from screening.evaluation.estimates import WeightedRate
-from screening.evaluation.guarantee import Standing, binding_of, plan_readings, readings_required
+from screening.evaluation.guarantee import Standing, binding_of, plan_reviews, reviews_required
 from screening.labels import Outcome
 from screening.review.policy import Action, require
-from screening.review.rating_form import FORM_VERSION
+from screening.review.review_form import FORM_VERSION
 from screening.words import count_of
 from storage.research.listed import MOST_LISTED, Cell
 from storage.research.outcome_mix import REFERENCE, Settled, settled_cases
-from storage.research.reliability import MeasuredConfiguration, measured_configurations, priorities_shown, severities
-from storage.research.standing import configuration_now, count_readings, revisions_now
+from storage.research.reliability import measured_configurations, priorities_shown, severities
+from storage.research.standing import configuration_now, count_reviews, revisions_now
 from storage.settings_store import audit_plan
 
 READ = {"read": "reviewed", "unsafe": "unsafe", "inconclusive": "insufficient information"}
+REVIEWED: Mapping[str, Kind] = {
+    "Reviewed": ("read", ""),
+    "Insufficient information": ("inconclusive", ""),
+    "Reviewed unblinded": ("not blind", ""),
+}
 CALLED = {
     Outcome.SAFE: "Labeled safe by the AI",
     Outcome.UNSAFE: "Labeled unsafe by the AI",
@@ -56,10 +60,6 @@ Behind = tuple[int, Callable[[], tuple[str, ...]]]
 
 db, person = context.database(), context.actor()
 require(person, Action.VIEW_RESULTS)
-
-
-def title_of(one: MeasuredConfiguration) -> str:
-    return f"{one.version} · {count_of(one.settled, 'text')} · {one.first_at:%Y-%m-%d} to {one.last_at:%Y-%m-%d}"
 
 
 def printed(zone: str | None) -> str:
@@ -78,8 +78,8 @@ def show_claims() -> None:
         said = missed_words(found)
         st.caption(f"Counts what reviewers would call unsafe, on average over the whole period. {said}")
     plan = found.guarantee
-    so_far = f"Not enough reviews of unsafe texts yet ({plan.read:,} of {plan.readings_required:,})."
-    every, alone = found.estimates, found.single_reader
+    so_far = f"Not enough reviews of unsafe texts yet ({plan.read:,} of {plan.reviews_required:,})."
+    every, alone = found.estimates, found.single_reviewer
     with second:
         show_rate("Sensitivity, weighted", every.sensitivity, alone.sensitivity, so_far)
     with third:
@@ -89,12 +89,12 @@ def show_claims() -> None:
             "These intervals hold on one day fixed beforehand: looked at every day, they leave the truth out on some "
             "day in more than 5% of sites. The bound on missed cases holds on all days together."
         )
-    st.caption(remaining_words(context.site().second_reading_rate))
+    st.caption(remaining_words(context.site().second_review_rate))
     show_range()
     stale = plan.stale(now)
     words = (
         f"Target (miss rate ≤ {plain_percent(plan.at_most)}, {plain_percent(plan.confidence)} confidence): "
-        f"{plan.statement}."
+        f"{guarantee_words(plan)}."
     )
     if stale:
         words = f"Outdated. {words} It speaks of another configuration than the active one."
@@ -143,31 +143,14 @@ def audit() -> None:
     """How far the audit is: the flow of cases, the tally by stratum and outcome, and the cases of every count."""
     left, right = st.columns([1, 1.7])
     left.dataframe(pd.DataFrame(flow(found), columns=["Cases", "n"]), hide_index=True, height="content")
-    rows = [
-        {
-            "Outcome": OUTCOME_WORDS[each.outcome],
-            "Sampling probability": each.probability,
-            "Texts": each.cases,
-            "Selected": each.selected,
-            "Reviewed": each.read,
-            "Unsafe": each.unsafe,
-            "Insufficient information": each.inconclusive,
-            "Second review": each.read_again,
-            "Pending": each.waiting,
-            "Not assessable": each.lost,
-        }
-        for each in found.strata
-    ]
-    right.dataframe(pd.DataFrame(rows), hide_index=True)
+    strata = pd.DataFrame([tally(each) for each in found.strata])
+    right.dataframe(strata.drop(columns="Stratum (π of its audit)", errors="ignore"), hide_index=True)
     right.caption(
         "Sampled cases are in the same queue as all others, unmarked. Only blinded first reviews count; not assessable "
         "is what can no longer be reviewed blinded."
     )
-    standing, readings = configuration_now(db, version), READING * count_readings(db)
-    counts = compute(audit_counts, person, version, standing, cases=readings)
-
-    def read(kind: Kind) -> Behind:
-        return counts.get(kind, 0), partial(compute, audit_ids, person, version, standing, kind, cases=readings)
+    standing, reviews = configuration_now(db, version), REVIEW * count_reviews(db)
+    counts = compute(audit_counts, person, version, standing, cases=reviews)
 
     of_flow = dict(flow(found))
     behind = {
@@ -178,14 +161,12 @@ def audit() -> None:
     for outcome, words in CALLED.items():
         row = words[0].lower() + words[1:]
         behind[words] = settled(of_flow[row], Settled(under_audit=True, outcome=outcome))
-    for words, name in {
-        "Reviewed": "read",
-        "Insufficient information": "inconclusive",
-        "Reviewed unblinded": "not blind",
-    }.items():
-        behind[words] = read((name, ""))
+    kinds: dict[str, Kind] = dict(REVIEWED)
     for outcome, words in CALLED.items():
-        behind |= {f"{words}, {said}": read((name, outcome.value)) for name, said in READ.items()}
+        kinds |= {f"{words}, {said}": (name, outcome.value) for name, said in READ.items()}
+    for words, kind in kinds.items():
+        look_up = partial(compute, audit_ids, person, version, standing, kind, cases=reviews)
+        behind[words] = counts.get(kind, 0), look_up
     open_cases(behind, "Cases of the quality-check sample", "audit_cases")
     st.caption(
         "Cases whose review is pending are not listed: whoever reviews one must not know that it belongs to the sample."
@@ -198,7 +179,7 @@ def settled(count: int, wanted: Settled) -> Behind:
 
 
 def open_cases(behind: Mapping[str, Behind], title: str, key: str) -> None:
-    """The counts as choices; the chosen one's cases as a list with the reader below it."""
+    """The counts as choices; the chosen one's cases as a list with the viewer below it."""
     counted = {f"{words} {count:,}": (count, ids) for words, (count, ids) in behind.items() if count}
     if not counted or (chosen := st.pills(title, list(counted), key=key)) is None:
         return
@@ -243,24 +224,25 @@ def sequence() -> None:
 
 
 def planner() -> None:
-    """What tomorrow's readings buy, and how many it takes to say something at the plan's confidence."""
+    """What tomorrow's reviews buy, and how many it takes to say something at the plan's confidence."""
     confidence = found.plan.confidence
     more = st.number_input("Reviews a day that your organization can spend on texts labeled safe", 1, 10_000, 12)
-    st.write(reading_words(found, int(more)))
+    st.write(review_words(found, int(more)))
     one, two, three = st.columns(3)
     target = one.select_slider("Target miss rate", (0.005, 0.01, 0.02, 0.05, 0.1), 0.05, format_func=percent)
     assumed = two.select_slider(
         "Assumed true rate", (0.0, 0.002, 0.005, 0.01, 0.02, 0.03, 0.04), 0.01, format_func=percent
     )
     chance = three.select_slider("Power", (0.5, 0.8, 0.9, 0.95), 0.8, format_func=percent)
-    plan = plan_readings(target, assumed, confidence=confidence, chance=chance)
-    if plan is None:
+    shortest = plan_reviews(target, assumed, confidence=confidence, chance=chance)
+    if shortest is None:
         st.warning("No number of reviews will do: the rate assumed is not below the one to be shown.")
         return
+    misses, reviews, success = shortest
     st.write(
-        f"Plan: review **{plan.readings:,}** truly unsafe texts and allow **{plan.allowed_misses}** misses; it "
-        f"succeeds with probability {plan.chance:.0%}. With no miss at all "
-        f"{readings_required(target, 0, confidence):,} would do."
+        f"Plan: review **{reviews:,}** truly unsafe texts and allow **{misses}** misses; it "
+        f"succeeds with probability {success:.0%}. With no miss at all "
+        f"{reviews_required(target, 0, confidence):,} would do."
     )
     st.caption(
         f"Exact binomial (learn then test), {plain_percent(confidence)} confidence. The number of misses allowed is "
@@ -271,8 +253,8 @@ def planner() -> None:
 
 def label_changes() -> None:
     """How often seeing the AI's result changed a label, whether for the better, and the cases where it did."""
-    key, readings = context.settings().pseudonym_secret, READING * count_readings(db)
-    made = compute(count_revisions, person, key, standing=revisions_now(db), cases=readings)
+    key, reviews = context.settings().pseudonym_secret, REVIEW * count_reviews(db)
+    made = compute(count_revisions, person, key, standing=revisions_now(db), cases=reviews)
     found = made.rate
     if found.switched.value is None:
         st.info("No closed case yet whose reviewer saw the AI's result after a blinded first review.")
@@ -371,7 +353,11 @@ measured = {one.version: one for one in measured_configurations(db, person)}
 if not measured:
     st.info("No file has been screened yet, so there is no evidence yet.")
     st.stop()
-version = st.selectbox("Configuration", list(measured), format_func=lambda one: title_of(measured[one]))
+titles = {
+    one.version: f"{one.version} · {count_of(one.settled, 'text')} · {one.first_at:%Y-%m-%d} to {one.last_at:%Y-%m-%d}"
+    for one in measured.values()
+}
+version = st.selectbox("Configuration", list(measured), format_func=titles.__getitem__)
 if len(measured) > 1:
     st.caption(
         "These figures hold for each configuration alone. The best of several, chosen by these figures, looks better "
@@ -380,7 +366,7 @@ if len(measured) > 1:
 now = binding_of(context.configuration(context.usual_pipeline()).body, FORM_VERSION)
 found = compute(
     verify_now, person, version, audit_plan(db), context.now().date(),
-    standing=configuration_now(db, version), cases=READING * count_readings(db),
+    standing=configuration_now(db, version), cases=REVIEW * count_reviews(db),
 )  # fmt: skip
 show_claims()
 report = st.container()  # filled last: a file that is asked for while the page still runs is gone when it ends

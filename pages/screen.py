@@ -13,20 +13,21 @@ from pages.batches.single_text import (
     empty_html,
     hand_in,
     press_of,
-    status_html,
     typed_fields,
     view_html,
 )
 from pages.ui import context
 from pages.ui.auth import poll_session
 from pages.ui.context import remember_refusal
+from pages.ui.labels import DELTA_MEANING
 from pages.ui.texts import texts_html
-from screening.datasets.conversations import TurnsRefused
+from screening.datasets.turns import TurnsRefused
 from screening.pipeline.config import PipelineConfig
 from screening.review.policy import Action, Forbidden, is_allowed, require
 from storage.batches import batches, single_texts
 from storage.batches.pipelines import active_version
 from storage.batches.single_texts import SingleText, UnknownText
+from storage.site.faults import Fault, find_lasting
 from storage.site.processes import workers_silence
 
 EXAMPLE = "Finished the history essay at two in the morning. Some days I wonder what all of this is for."
@@ -116,8 +117,7 @@ def show_text_now() -> None:
     """The text as it stands, each second while it is screened; once it has ended the page runs, for its buttons."""
     now, found = context.now(), find_text()
     if found is None:
-        for part in empty_html(context.usual_pipeline()):
-            st.html(part)
+        show_parts(empty_html(context.usual_pipeline()))
         return
     if running and found.ended:
         st.rerun(scope="app")
@@ -125,9 +125,15 @@ def show_text_now() -> None:
         single_texts.watch(db, person.at(now), found.case_id)
     may_read = any(is_allowed(person, action) for action in (Action.CLAIM_NEXT, Action.BROWSE_QUEUE))
     silence = None if found.ended else workers_silence(db, now)
-    st.html(status_html(found, now, context.site().help_text, may_read=may_read, silence=silence))
-    for part in view_html(found, now):
+    fault = None if found.ended else find_lasting(db, Fault.MODEL)
+    show_parts(view_html(found, now, context.site().help_text, may_read=may_read, silence=silence, fault=fault))
+
+
+def show_parts(parts: tuple[str, ...]) -> None:
+    """Each in a place of its own: what has not changed is not drawn again."""
+    for part in parts:
         st.html(part)
+    st.caption(DELTA_MEANING)
 
 
 if st.query_params.pop("example", None) and not st.session_state.get("raw"):
@@ -142,11 +148,11 @@ left, right = st.columns([1, 2.5], gap="medium")
 with left:
     text_form(running)
     buttons(single, running)
+    if parked:
+        retry_button(parked)
     if single is not None and (single.thread is not None or not st.session_state.get("raw")):
         words = "conversation" if single.thread else "text"
         st.html(texts_html(single.text, single.thread, single.reply, label=f"The {words} that was screened"))
     st.caption("Your text is sent to the AI and stored in the database. Do not paste PHI unless your site allows it.")
 with right, st.container(key="live_text"):
     st.fragment(poll_session(show_text_now), run_every=1.0 if running else None)()
-    if parked:
-        retry_button(parked)

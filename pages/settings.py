@@ -1,58 +1,44 @@
 """What screens texts now and whether it answers, the site's own settings, accounts, and the model card."""
 
+from collections.abc import Callable, Mapping
+
 import streamlit as st
 
-from pages.research.audit_plan import plan_panel
-from pages.research.card_panel import card_panel
+from pages.research.claims import plan_sentences
+from pages.research.reports import card_html, card_markdown, card_now, card_sections
 from pages.review.erasure_panel import erasure_panel
-from pages.site.accounts_panel import accounts_panel
-from pages.site.notifications_panel import notifications_panel
-from pages.site.programs_panel import preflight_panel, programs_panel
-from pages.site.site_settings import settings_form, versions
+from pages.site.integrations import notifications_panel, programs_panel
+from pages.site.model_panel import answer_panel, facts, notes, preflight_panel
+from pages.site.site_settings import Filled, settings_form, versions
 from pages.ui import context
-from pages.ui import live_configuration as live
 from pages.ui.format import money, viewer_zone
 from pages.ui.labels import literal
 from pages.ui.shell import stop_panel
-from screening.pipeline.draws import Preflight
+from pages.ui.widgets import unique_labels
+from screening.evaluation.guarantee import reviews_required
+from screening.review.actors import Role
 from screening.review.policy import Action, is_allowed, require
+from screening.text.display import visible
+from screening.words import count_of
 from storage import settings_store
 from storage.batches.costs import daily_costs
+from storage.review.inbox import revoke, set_active, set_roles
+from storage.review.queue import counts
+from storage.site.accounts import Account, LastAdmin, list_accounts
 
 db, person, settings = context.database(), context.actor(), context.settings()
 require(person, Action.VIEW_SETTINGS)
 configuration = context.configuration(context.usual_pipeline())
 
 
-@st.cache_resource(show_spinner="Asking the model once…")
-def first_preflight() -> Preflight:
-    """The first look at this page asks once; the button asks again."""
-    return live.try_settings(settings)
-
-
-def answer_panel() -> None:
-    """Whether the model answers under these settings."""
-    if settings.simulated:
-        st.info("Simulated agents answer by themselves: there is no model to try.", icon=":material/science:")
-        return
-    if not is_allowed(person, Action.CHANGE_SETTINGS):
-        st.caption("An administrator can try the model here.")
-        return
-    if st.button("Try the model again", icon=":material/network_check:"):
-        first_preflight.clear()
-    found = first_preflight()
-    show = st.success if found.ok else st.error
-    show(found.message, icon=":material/check_circle:" if found.ok else ":material/error:")
-
-
 def configuration_panel() -> None:
     """The live configuration, what it means on the wire, and the one call."""
-    answer_panel()
+    answer_panel(person)
     if not settings.simulated:
         preflight_panel(db, person, configuration)
-    for note in live.notes(settings):
+    for note in notes(settings):
         st.info(note, icon=":material/info:")
-    st.table({name: literal(value) for name, value in live.facts(configuration, settings)})
+    st.table({name: literal(value) for name, value in facts(configuration, settings)})
     st.caption(
         "Set in the environment or .env, read when the app and the background service start. "
         "Every screening keeps the configuration it "
@@ -71,14 +57,124 @@ def cost_panel() -> None:
     rows = [
         {
             "Day": str(one.day),
-            "Calls": one.calls,
-            "Tokens": one.tokens,
+            "Calls": f"{one.calls:,}",
+            "Tokens": f"{one.tokens:,}",
             "Cost": money(one.cost_usd if one.unpriced_calls < one.calls else None),
-            "Calls without a known price": one.unpriced_calls,
+            "Calls without a known price": f"{one.unpriced_calls:,}",
         }
         for one in found
     ]
     st.dataframe(rows, hide_index=True, alt="Cost by day")
+
+
+def plan_panel() -> None:
+    """The plan in force with its last change, and for administrators the way to change it."""
+    plan = settings_store.audit_plan(db)
+    for said in plan_sentences(plan):
+        st.write(said)
+
+    def check(filled: Filled) -> str | None:
+        rate, misses, sure = (filled[f"audit_{name}"] for name in ("at_most", "allowed_misses", "confidence"))
+        st.metric("Reviewed unsafe texts needed", f"{reviews_required(rate, misses, sure):,}")
+        st.caption(
+            "Lock it before anything is reviewed. Cases screened before a change do not count for the guarantee under "
+            "the new plan: a plan that is changed after misses were seen is no guarantee."
+        )
+        day = filled["audit_report_on"]  # what it would tell of a day that is past can be seen already
+        late = day is not None and day != plan.report_on and day <= context.now().date()
+        return "The planned analysis date has come: choose one after today." if late else None
+
+    settings_form(db, person, "plan", "Lock plan", check=check)
+
+
+def card_panel() -> None:
+    """The model card to read here, and as files."""
+    if not is_allowed(person, Action.VIEW_RESULTS):
+        st.caption("Measured numbers are shown to seniors and researchers.")
+    shown = card_now(db, person, settings, configuration)
+    with st.container(horizontal=True):
+        for kind, made, mime in (("md", card_markdown, "text/markdown"), ("html", card_html, "text/html")):
+            st.download_button(
+                f"Model card {'Markdown' if kind == 'md' else 'HTML'}",
+                data=made(shown),
+                file_name=f"model-card.{kind}",
+                mime=mime,
+                on_click="ignore",
+                icon=":material/download:",
+                key=f"card_{kind}",
+            )
+    for title, lines in card_sections(shown):
+        st.subheader(title)
+        st.text("\n".join(f"• {line}" for line in lines))
+
+
+def accounts_panel() -> None:
+    """One person at a time, chosen by name."""
+    found = {account.id: account for account in list_accounts(db, person)}
+    if not found:
+        st.info("Single-user mode: no sign-in configured. The local user has full access.")
+        return
+    if words := no_senior_words(found):
+        st.warning(words, icon=":material/gavel:")
+    titles, ids = account_titles(found), list(found)
+    last = st.session_state.get("accounts_last")  # new roles are new words, for which the box begins anew
+    index = ids.index(last) if last in found else 0
+    chosen = st.selectbox("Account", ids, index=index, format_func=titles.__getitem__)
+    if said := st.session_state.pop("accounts_said", None):
+        st.success(said)
+    one_account(found[chosen])
+
+
+def no_senior_words(found: Mapping[str, Account]) -> str:
+    """That cases wait for a senior where nobody is one; empty where none do, or somebody is."""
+    disputed = counts(db, person.at(context.now())).disputed
+    if not disputed or any(Role.SENIOR in each.roles for each in found.values() if each.active):
+        return ""
+    return f"{count_of(disputed, 'disagreement needs', 'disagreements need')} a senior reviewer; none is set up."
+
+
+def account_titles(found: Mapping[str, Account]) -> dict[str, str]:
+    """Names are told apart whatever the roles, so that nobody's words become another's when roles change."""
+    names = unique_labels({key: visible(account.display_name) for key, account in found.items()})
+    standing = {
+        key: f"{', '.join(sorted(account.roles)) or 'no role'}{'' if account.active else ' · switched off'}"
+        for key, account in found.items()
+    }
+    return unique_labels({key: f"{names[key]} · {standing[key]}" for key in found})
+
+
+def one_account(account: Account) -> None:
+    """Its roles and sessions, and whether it is switched on."""
+    st.caption("Known to the sign-in as:")
+    st.text(account.subject or "the local user")
+    stored = sorted(account.roles)  # in the key: what was chosen from other roles than these is not saved over them
+    roles = st.multiselect(
+        "Roles", list(Role), stored, format_func=str.title, key=f"roles_{account.id}_{'_'.join(stored)}"
+    )
+    with st.container(horizontal=True):
+        if st.button("Save roles", key=f"save_{account.id}", type="primary"):
+            act_and_say(
+                account, lambda: set_roles(db, person.at(context.now()), account.id, frozenset(roles)), "Roles saved."
+            )
+        if st.button("End sessions", key=f"revoke_{account.id}", help="Refused at their next action; drafts are kept."):
+            act_and_say(account, lambda: revoke(db, person.at(context.now()), account.id), "Sessions ended.")
+        word = "Switch off" if account.active else "Switch on"
+        if st.button(word, key=f"{word}_{account.id}"):  # pressed twice it is not the other one
+            switched = not account.active
+            act_and_say(
+                account, lambda: set_active(db, person.at(context.now()), account.id, switched), f"{word}: done."
+            )
+
+
+def act_and_say(account: Account, act: Callable[[], object], said: str) -> None:
+    """Do it, and say so beside the account after the page has run again."""
+    try:
+        act()
+    except LastAdmin:
+        st.error("This is the last account that can manage accounts.")
+    else:
+        st.session_state["accounts_said"], st.session_state["accounts_last"] = said, account.id
+        st.rerun()
 
 
 st.title("Settings")
@@ -99,7 +195,7 @@ for tab, name in zip(st.tabs(names), names, strict=True):
             st.caption(f"Version {settings_store.current(db).version}.{words}")
             settings_form(db, person, "site", "Save as a new version")
             st.subheader("Audit plan")
-            plan_panel(db, person)
+            plan_panel()
             st.subheader("For the reliability report")
             st.caption("No names and no texts: the report is made to leave the site.")
             settings_form(db, person, "study", "Keep for the report")
@@ -112,8 +208,8 @@ for tab, name in zip(st.tabs(names), names, strict=True):
         elif name == "Erasure":
             erasure_panel(db, person)
         elif name == "Accounts":
-            accounts_panel(db, person)
+            accounts_panel()
         elif name == "API clients":
             programs_panel(db, person)
         else:
-            card_panel(db, person, settings, configuration)
+            card_panel()

@@ -9,12 +9,9 @@ from pages.batches.intake_runs import intake_runs
 from pages.ui import context
 from pages.ui.auth import Unidentified, current_actor, gate, poll_session, without_role
 from pages.ui.context import remember_refusal
-from pages.ui.labels import sentence
+from pages.ui.labels import literal, sentence
 from pages.ui.shell import (
-    banner_html,
     controls,
-    footer_html,
-    notice_html,
     pages_for,
     run_again_while_away,
     say_notice,
@@ -22,6 +19,7 @@ from pages.ui.shell import (
     watch_connection,
 )
 from screening.review.policy import Forbidden
+from screening.review.reach import WHO_SEES_WHAT
 
 WITH_BANNER = {"": 5.0, "screen": 5.0, "batches": 5.0}
 """Pages that say when nothing is screened, and every how many seconds they check; the inbox says it in its own poll."""
@@ -35,15 +33,16 @@ def banner(path: str) -> None:
     """The banner that says what keeps texts from being screened, as long as it does."""
 
     def tick() -> None:
-        if words := banner_html(standstill_lines(context.database(), context.now())):
-            st.html(words)
+        if lines := standstill_lines(context.database(), context.now()):
+            st.error("\n\n".join(map(literal, lines)))
 
     st.fragment(poll_session(tick), run_every=WITH_BANNER[path])()
 
 
 st.set_page_config(page_title="Second Look", page_icon=str(ICON), layout="wide")
 st.html(STYLE)
-notice, faults, body, end = (st.container() for _ in range(4))  # before anything that may fail or stop the script
+notice = st.container(key="notice")
+faults, body, end = (st.container() for _ in range(3))  # before anything that may fail or stop the script
 with run_again_while_away(notice, faults):
     try:
         person, unknown = current_actor(), None
@@ -53,9 +52,9 @@ with run_again_while_away(notice, faults):
     page = st.navigation(pages, position="top" if person else "hidden")  # first, always: see app.py
     with context.database().one_snapshot() if page.url_path in IN_ONE_SNAPSHOT else nullcontext():
         site = context.site()
-        say_notice(notice, notice_html(site, simulated=context.settings().simulated))
+        say_notice(notice, site, simulated=context.settings().simulated)
         with end:  # before the page, which may stop the script
-            st.html(footer_html(site))
+            st.caption(literal(f"{site.intended_use} {WHO_SEES_WHAT}"))
             if page.url_path != "inbox":
                 watch_connection()
             if person is not None:

@@ -1,11 +1,11 @@
-"""What a shift was like: arrived, reviewed, overdue, time to first review, transferred; for a period, to print."""
+"""What a shift was like: arrived, opened, overdue, time until opened, transferred; for a period, to print."""
 
 from datetime import UTC, datetime, time, timedelta
 
 import streamlit as st
 
 from pages.research.figures import Axes, grouped_bars, palette
-from pages.review.shift_view import follow_up_words, table_html
+from pages.review.shift_view import follow_up_words, shift_rows
 from pages.ui import context
 from pages.ui.format import local_time, viewer_zone
 from pages.ui.widgets import how_to_read
@@ -33,16 +33,16 @@ def period(now: datetime) -> tuple[datetime, datetime]:
 
 
 def show_chart(found: Shift) -> None:
-    """What arrived, was reviewed, was overdue and was left open, by priority."""
+    """What arrived, was opened, was overdue and was left open, by priority."""
     groups = {
-        "Arrived": [one.arrived for one in found.tiers],
-        "First reviewed": [one.looked_at for one in found.tiers],
-        "Overdue": [one.overdue for one in found.tiers],
-        "Open at end": [found.left[one.tier].open for one in found.tiers],
+        "Arrived": [one.arrived for one in found.priorities],
+        "Opened": [one.looked_at for one in found.priorities],
+        "Overdue": [one.overdue for one in found.priorities],
+        "Open at end": [found.left[one.priority].open for one in found.priorities],
     }
     axes = Axes(title="Cases by priority", x="", y="cases")
-    figure = grouped_bars([one.tier.name for one in found.tiers], groups, axes, palette(st.context.theme.type))
-    st.plotly_chart(figure, key="shift_chart", alt="Cases arrived, first reviewed, overdue and open, by priority")
+    figure = grouped_bars([one.priority.name for one in found.priorities], groups, axes, palette(st.context.theme.type))
+    st.plotly_chart(figure, key="shift_chart", alt="Cases arrived, opened, overdue and open, by priority")
 
 
 st.title("Shift")
@@ -55,12 +55,12 @@ if begin >= now:
 found = shift(db, person, begin, min(end, now))  # what comes due later is not overdue
 rest = f"; the rest, until {local_time(end)}, is still to come" if end > minute else ""
 st.text(f"{begin:%Y-%m-%d %H:%M} to {local_time(min(end, minute))}{rest}")
-st.html(table_html(found))
+st.table(shift_rows(found), hide_index=True)
 st.text(follow_up_words(found))
 show_chart(found)
 how_to_read(
     "By priority, never by person.",
-    "- *First reviewed*: of the cases that arrived in the period, those opened by its end. *Overdue*: opened after "
+    "- *Opened*: of the cases that arrived in the period, those opened by its end. *Overdue*: opened after "
     "their target, or not at all when it passed. *Within target*: of the cases opened or past their target.\n"
     "- *Reviews* and *Transferred* are those made in the period, whenever the case arrived.\n"
     "- *Open at end*: all that nobody had closed by then, whenever it arrived.\n- To print, press "

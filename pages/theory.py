@@ -10,115 +10,91 @@ from pages.ui.format import percent
 from screening.stopping.operating_characteristics import SIMULATED
 from screening.stopping.theory import Schedule, expected_wrong_commits
 
-
-def _bounds(delta: float) -> None:
-    st.header("Confidence-interval width by number of responses")
-    axes = Axes(
-        title="How far off an estimate may be", x="responses (log scale)", y="half width of the band", x_log=True,
-        y_range=(0, 1),
-    )  # fmt: skip
-    figure = curves(compute_numbers(theory.radius_series, delta), axes, palette(st.context.theme.type))
-    st.plotly_chart(figure, key="radii", alt="Half widths of four bounds against the number of draws")
-    st.caption("Every line falls as responses are added; the lower it is, the sooner a label is told apart.")
-    st.caption(
-        "ε and 2ε hold at one number of draws fixed in advance; the other two hold at every look, which a rule that "
-        "stops early needs. Algorithm 1 counts the pulls of one arm, so three labels take three times as many calls."
-    )
-    st.header("Smallest gap a budget can decide")
-    rows = [
-        {
-            "Budget per node": each.budget,
-            "Algorithm 1": _gap(each.algorithm_one),
-            "Pooled draws, Ville": _gap(each.pairwise),
-            "Pooled draws, certified": "no certificate" if each.certified is None else _gap(each.certified),
-        }
-        for each in theory.decidable_gaps(delta)
-    ]
-    st.dataframe(pd.DataFrame(rows), hide_index=True)
-    st.caption("Gap: how far the most probable label lies ahead of the second. For pooled draws: two labels seen.")
-
-
-def _gap(value: float | None) -> str:
-    return "cannot decide anything" if value is None else f"{value:.3f}"
-
-
-def _one_distribution(delta: float) -> None:
-    st.header("Calls for one distribution of answers")
-    left, right = st.columns(2)
-    mode = left.slider("Probability of the most probable label", 0.4, 1.0, 0.9, 0.05)
-    budget = right.select_slider("Budget per node", theory.BUDGETS[1:-1], 150)
-    rest = (1 - mode) / 2
-    found = compute_numbers(theory.calls_needed, (mode, rest, rest), delta, budget)
-    cells = st.columns(5)
-    cells[0].metric("No rule can do with fewer", theory.number_words(found.information))
-    for cell, name, calls, named_right in (
-        (cells[1], "Certified, mean calls", found.certified_calls, found.certified_right),
-        (cells[2], "Ville, mean calls", found.pairwise_calls, found.pairwise_right),
-        (cells[3], "Algorithm 1, mean calls", found.algorithm_one_calls, found.algorithm_one_right),
-    ):
-        named = "no certificate" if named_right is None else f"correct modal label: {percent(named_right)}"
-        cell.metric(name, theory.number_words(calls), named, delta_color="off", delta_arrow="off")
-    known = theory.number_words(3 * found.n_star)
-    cells[4].metric("n* × 3", known, "one look, fixed", delta_color="off", delta_arrow="off")
-    st.caption(
-        f"Gap {found.gap:.2f}. Means with a budget of {budget} calls and curtailment: exact (dynamic programming) for "
-        f"the pooled rules; for Algorithm 1 simulated, {SIMULATED:,} runs, so its mean is within about 1 call and its "
-        "share within 2 percentage points. Beyond the budget a node abstains."
-    )
-    st.caption(
-        "Certified and Ville draw alike and ask for different evidence. Ville's bound holds for every budget; a "
-        "certificate holds up to its own, where the worst error over all label mixes was counted exactly and proven. "
-        "Of four priors (α = ⅛, ¼, ½, 1), each calibrated at δ = 0.05 and 100 calls, ¼ takes the fewest calls (8.5; "
-        "the others 9.0 to 9.4) on the mix it was chosen for: two in three texts near-unanimous, one in five at .95 or "
-        ".9, the rest .8 to .6."
-    )
-
-
-def _growth(delta: float) -> None:
-    st.header("Wrong decisions over many cases")
-    budget = st.select_slider("Budget of the simulated node", (50, 100, 150, 200), 100)
-    found = compute_numbers(theory.simulated_regret, delta, budget)
-    colours = palette(st.context.theme.type)
-    left, right = st.columns(2)
-    axes = Axes(title="Simulated wrong decisions", x="cases T", y=f"wrong decisions (mean of {theory.RUNS} runs)")
-    left.plotly_chart(curves(theory.regret_series(found), axes, colours), key="regret", alt="Simulated wrong decisions")
-    log = Axes(
-        title="What the bounds allow", x="cases T (log scale)", y="expected wrong decisions (log scale)", x_log=True,
-        y_log=True,
-    )  # fmt: skip
-    right.plotly_chart(
-        curves(theory.bound_series(delta, theory.CASES), log, colours), key="bound", alt="Bounds by schedule"
-    )
-    left.caption("The steeper a line, the more often its rule names a label that is not the modal one.")
-    right.caption("Under a constant δ the bound grows with the cases; where δ falls from case to case it flattens.")
-    bounds = ["none"] + [f"{expected_wrong_commits(schedule, delta, theory.CASES):.2f}" for schedule in Schedule]
-    rows = [
-        {
-            "Rule": curve.name,
-            "Wrong decisions": f"{curve.wrong[-1]:.2f}",
-            "Bound": bound,
-            "Mean calls": f"{curve.mean_calls:.1f}",
-            "Abstained": percent(curve.abstained),
-        }
-        for curve, bound in zip(found, bounds, strict=True)
-    ]
-    st.dataframe(pd.DataFrame(rows), hide_index=True)
-    st.caption(
-        f"Simulated: {theory.CASES:,} cases × {theory.RUNS} runs, 7 in 10 near-unanimous, 1 in 10 hard; all rules on "
-        "the same draws. "
-        "The price of a stricter schedule is in calls and abstentions. A decision is "
-        "wrong when it is not the model's modal label."
-    )
-
-
 st.title("Methods")
 st.write("Guarantees, cost and differences from the paper.")
 level = st.select_slider("Error rate δ", (0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2), 0.05)
-_bounds(level)
-_one_distribution(level)
-_growth(level)
+colours = palette(st.context.theme.type)
+
+st.header("Confidence-interval width by number of responses")
+axes = Axes(
+    title="How far off an estimate may be", x="responses (log scale)", y="half width of the band", x_log=True,
+    y_range=(0, 1),
+)  # fmt: skip
+figure = curves(compute_numbers(theory.radius_series, level), axes, colours)
+st.plotly_chart(figure, key="radii", alt="Half widths of four bounds against the number of draws")
+st.caption("Every line falls as responses are added; the lower it is, the sooner a label is told apart.")
+st.caption(
+    "ε and 2ε hold at one number of draws fixed in advance; the other two hold at every look, which a rule that "
+    "stops early needs. Algorithm 1 counts the pulls of one arm, so three labels take three times as many calls."
+)
+
+st.header("Smallest gap a budget can decide")
+gaps = pd.DataFrame.from_dict(theory.decidable_gaps(level), orient="index")
+said = pd.DataFrame({"Budget per node": gaps.index})
+for name in gaps:
+    nothing = "no certificate" if name == "Pooled draws, certified" else "cannot decide anything"
+    said[name] = [nothing if pd.isna(gap) else f"{gap:.3f}" for gap in gaps[name]]
+st.dataframe(said, hide_index=True)
+st.caption("Gap: how far the most probable label lies ahead of the second. For pooled draws: two labels seen.")
+
+st.header("Calls for one distribution of answers")
+left, right = st.columns(2)
+mode = left.slider("Probability of the most probable label", 0.4, 1.0, 0.9, 0.05)
+budget = right.select_slider("Budget per node", theory.BUDGETS[1:-1], 150)
+rest = (1 - mode) / 2
+needed = compute_numbers(theory.calls_needed, (mode, rest, rest), level, budget)
+for cell, (name, (calls, named)) in zip(st.columns(len(needed)), needed.items(), strict=True):
+    note = {theory.FEWEST: None, theory.FIXED: "one look, fixed"}.get(
+        name, "no certificate" if named is None else f"correct modal label: {percent(named)}"
+    )
+    cell.metric(name, theory.number_words(calls), note, delta_color="off", delta_arrow="off")
+st.caption(
+    f"Gap {mode - rest:.2f}. Means with a budget of {budget} calls and curtailment: exact (dynamic programming) for "
+    f"the pooled rules; for Algorithm 1 simulated, {SIMULATED:,} runs, so its mean is within about 1 call and its "
+    "share within 2 percentage points. Beyond the budget a node abstains."
+)
+st.caption(
+    "Certified and Ville draw alike and ask for different evidence. Ville's bound holds for every budget; a "
+    "certificate holds up to its own, where the worst error over all label mixes was counted exactly and proven. "
+    "Of four priors (α = ⅛, ¼, ½, 1), each calibrated at δ = 0.05 and 100 calls, ¼ takes the fewest calls (8.5; "
+    "the others 9.0 to 9.4) on the mix it was chosen for: two in three texts near-unanimous, one in five at .95 or "
+    ".9, the rest .8 to .6."
+)
+
+st.header("Wrong decisions over many cases")
+simulated = st.select_slider("Budget of the simulated node", (50, 100, 150, 200), 100)
+regret = compute_numbers(theory.simulated_regret, level, simulated)
+left, right = st.columns(2)
+axes = Axes(title="Simulated wrong decisions", x="cases T", y=f"wrong decisions (mean of {theory.RUNS} runs)")
+left.plotly_chart(curves(theory.regret_series(regret), axes, colours), key="regret", alt="Simulated wrong decisions")
+axes = Axes(
+    title="What the bounds allow", x="cases T (log scale)", y="expected wrong decisions (log scale)", x_log=True,
+    y_log=True,
+)  # fmt: skip
+bounds = curves(theory.bound_series(level, theory.CASES), axes, colours)
+right.plotly_chart(bounds, key="bound", alt="Bounds by schedule")
+left.caption("The steeper a line, the more often its rule names a label that is not the modal one.")
+right.caption("Under a constant δ the bound grows with the cases; where δ falls from case to case it flattens.")
+allowed = ["none"] + [f"{expected_wrong_commits(schedule, level, theory.CASES):.2f}" for schedule in Schedule]
+rows = [
+    {
+        "Rule": curve.name,
+        "Wrong decisions": f"{curve.wrong[-1]:.2f}",
+        "Bound": bound,
+        "Mean calls": f"{curve.mean_calls:.1f}",
+        "Abstained": percent(curve.abstained),
+    }
+    for curve, bound in zip(regret, allowed, strict=True)
+]
+st.dataframe(pd.DataFrame(rows), hide_index=True)
+st.caption(
+    f"Simulated: {theory.CASES:,} cases × {theory.RUNS} runs, 7 in 10 near-unanimous, 1 in 10 hard; all rules on "
+    "the same draws. The price of a stricter schedule is in calls and abstentions. A decision is wrong when it is not "
+    "the model's modal label."
+)
+
 st.header("The paper's claims beside what the code shows")
-for claim in theory.claims(level):
+for paper, shown in theory.claims(level):
     with st.container(border=True):
-        st.markdown(f"**Paper:** {claim.paper}")
-        st.write(claim.shown)
+        st.markdown(f"**Paper:** {paper}")
+        st.write(shown)

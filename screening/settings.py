@@ -138,12 +138,12 @@ class Settings(BaseSettings):
         "were certified rules keeps recommended until this is set.",
     )
     budget: Annotated[int, Field(ge=1, le=100_000)] = Field(100, description="Most calls a node may use on a text.")
-    seed: int = Field(0, description="Seed of the simulated agents and of the audit coin.")
+    seed: int = Field(0, description="Seed of the simulated agents and of which cases become quality checks.")
     audit_rate: Annotated[float, Field(ge=0, le=1)] = Field(
-        0.05, description="Share of automatically decided cases that clinicians read unmarked."
+        0.05, description="Share of cases decided by agents alone that clinicians review, unmarked, as quality checks."
     )
     max_text_characters: Annotated[int, Field(ge=1_000)] = Field(
-        100_000, description="Longer texts go to a human without a call."
+        100_000, description="Longer texts are escalated to a clinician without a call."
     )
     languages: tuple[str, ...] = Field(("en",), description="Languages in which safe may be committed.")
     hsts_days: Annotated[int, Field(ge=0)] = Field(

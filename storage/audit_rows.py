@@ -26,7 +26,7 @@ from storage.schema import (
     pipeline_activations,
     pipeline_versions,
     programs,
-    ratings,
+    reviews,
     screenings,
     settings_versions,
 )
@@ -73,14 +73,14 @@ KINDS: Mapping[Table, Kind] = {
         columns=("position", "node", "variant", "draws", "label", "ended", "calls", "distribution", "ended_at"),
     ),
     inbox_entries: Kind(
-        subject=inbox_entries.c.case_id, columns=("tier", "reading", "entered_at", "due_at", "closed_at")
+        subject=inbox_entries.c.case_id, columns=("priority", "review_round", "entered_at", "due_at", "closed_at")
     ),
-    ratings: Kind(
-        subject=ratings.c.case_id,
-        columns=("id", "reviewer", "version", "blind", "reading", "label", "certainty", "fields", "at"),
+    reviews: Kind(
+        subject=reviews.c.case_id,
+        columns=("id", "reviewer", "version", "blind", "review_round", "label", "certainty", "fields", "at"),
     ),
     adjudications: Kind(
-        subject=adjudications.c.case_id, columns=("version", "label", "method", "by", "rating_ids", "at")
+        subject=adjudications.c.case_id, columns=("version", "label", "method", "by", "review_ids", "at")
     ),
     batches: Kind(
         subject=batches.c.id,

@@ -14,13 +14,13 @@ from typing import Annotated, Any
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from sqlalchemy import Connection, insert, select
 
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
-from screening.review.rating_form import Disposition, RatingLabel
-from screening.review.triage import Tier
+from screening.review.review_form import Disposition, ReviewLabel
+from screening.review.triage import Priority
 from screening.settings import Settings
 from storage.audit_log import append, serialise
 from storage.database import Database, once_a_snapshot, record
@@ -84,16 +84,14 @@ INTENDED_USE = (
     "Second Look labels texts. It does not predict what a person will do, it is not a crisis service, and nobody "
     "watches it in real time."
 )
-_FORMERLY = f"{INTENDED_USE} Every text it does not settle is read by a clinician."
-"""The default of earlier versions, kept in every version of the settings made then; what it adds is now derived."""
 
 
-class SecondReadingRule(StrEnum):
-    """Readings that ask for a second one by themselves."""
+class SecondReviewRule(StrEnum):
+    """Reviews that ask for a second one by themselves."""
 
-    SAFE = RatingLabel.SAFE.value
-    UNSAFE = RatingLabel.UNSAFE.value
-    INSUFFICIENT_INFORMATION = RatingLabel.INSUFFICIENT_INFORMATION.value
+    SAFE = ReviewLabel.SAFE.value
+    UNSAFE = ReviewLabel.UNSAFE.value
+    INSUFFICIENT_INFORMATION = ReviewLabel.INSUFFICIENT_INFORMATION.value
     UNSURE = "unsure"  # any label with a certainty at or below `unsure_at`
     SOFTENED = "softened"  # unsafe before the engine's view was shown, another label after it
 
@@ -113,7 +111,7 @@ class SiteSettings(BaseModel):
     stopped: bool = False
     target_minutes: Annotated[
         tuple[Minutes, Minutes, Minutes, Minutes],
-        _shown("site", "Response-time targets (minutes)", "{}", parts=[tier.name for tier in Tier]),
+        _shown("site", "Response-time targets (minutes)", "{}", parts=[priority.name for priority in Priority]),
     ] = (5, 15, 240, 1440)
     follow_up_minutes: Annotated[
         tuple[Minutes, Minutes],
@@ -123,7 +121,7 @@ class SiteSettings(BaseModel):
         bool,
         _shown(
             "site",
-            "What is sent to review",
+            "Screening",
             "Research files may be screened overnight by message batches",
             "The service keeps texts and answers for weeks: for research files alone, never for patients' texts.",
         ),
@@ -132,7 +130,7 @@ class SiteSettings(BaseModel):
         Minutes,
         _shown(
             "site",
-            "What is sent to review",
+            "Screening",
             "Send unscreened texts to review after (min)",
             "Where a fault keeps a text from being screened and its upload has unsafe texts reviewed.",
         ),
@@ -142,14 +140,14 @@ class SiteSettings(BaseModel):
         Field(ge=0, le=1),
         _shown(
             "site",
-            "What is sent to review",
+            "Review",
             "Share of quality checks disguised as P1",
             "So that P1 does not always mean: labeled unsafe.",
         ),
     ] = 0.1
     lease_minutes: Annotated[Minutes, _shown("site", "Review", "Case lock (minutes)")] = 15
     break_after_texts: Annotated[int, Field(ge=1), _shown("site", "Review", "Break prompt after texts opened")] = 25
-    second_reading_rate: Annotated[
+    second_review_rate: Annotated[
         float,
         Field(ge=0, le=1),
         _shown(
@@ -160,10 +158,10 @@ class SiteSettings(BaseModel):
         ),
     ] = 0.05
     unsure_at: Annotated[int, Field(ge=1, le=5), _shown("site", "Review", "Low confidence: at or below")] = 2
-    second_reading_rules: Annotated[
-        tuple[SecondReadingRule, ...],
-        _shown("site", "Review", "Always second-review", choices=list(SecondReadingRule)),
-    ] = tuple(SecondReadingRule)[2:]
+    second_review_rules: Annotated[
+        tuple[SecondReviewRule, ...],
+        _shown("site", "Review", "Always second-review", choices=list(SecondReviewRule)),
+    ] = tuple(SecondReviewRule)[2:]
     dispositions: Annotated[
         tuple[Disposition, ...],
         AfterValidator(_offered),
@@ -263,7 +261,7 @@ class SiteSettings(BaseModel):
     ] = ""
     notify_minutes: Annotated[
         tuple[Minutes, Minutes, Minutes, Minutes],
-        _shown("notify", "", "{}: at most one every N min", parts=[tier.name for tier in Tier]),
+        _shown("notify", "", "{}: at most one every N min", parts=[priority.name for priority in Priority]),
     ] = (1, 5, 15, 60)
     notify_next_after_minutes: Annotated[
         Minutes,
@@ -290,20 +288,18 @@ class SiteSettings(BaseModel):
     erasure_by_two: Annotated[bool, _shown("keep", "", "Require two people to delete")] = False
     accepted_model_names: tuple[str, ...] = ()  # beside the one asked and those of the environment
 
-    @field_validator("intended_use")
-    @classmethod
-    def _only_the_use(cls, words: str) -> str:
-        return INTENDED_USE if words == _FORMERLY else words
-
     @property
     def lease(self) -> timedelta:
         """How long a claim lasts without a sign of activity."""
         return timedelta(minutes=self.lease_minutes)
 
     @property
-    def targets(self) -> Mapping[Tier, timedelta]:
-        """Time to the first human look, by tier, as `triage.due_at` takes it."""
-        return {tier: timedelta(minutes=minutes) for tier, minutes in zip(Tier, self.target_minutes, strict=True)}
+    def targets(self) -> Mapping[Priority, timedelta]:
+        """Time to the first human look, by priority, as `triage.due_at` takes it."""
+        return {
+            priority: timedelta(minutes=minutes)
+            for priority, minutes in zip(Priority, self.target_minutes, strict=True)
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -365,11 +361,11 @@ def current(db: Database) -> SettingsVersion:
         return current_in(conn)
 
 
-def second_reading_rates(conn: Connection) -> Callable[[datetime], float]:
+def second_review_rates(conn: Connection) -> Callable[[datetime], float]:
     """The share read twice at random as it was in force at any time: by the last version made until then."""
     rows = conn.execute(select(settings_versions).order_by(settings_versions.c.version)).all()
     times = list(accumulate((row.at for row in rows), max))
-    rates = [one.second_reading_rate for one in (SiteSettings(), *(settings_of(row.body) for row in rows))]
+    rates = [one.second_review_rate for one in (SiteSettings(), *(settings_of(row.body) for row in rows))]
     return lambda at: rates[bisect_right(times, at)]
 
 

@@ -28,7 +28,7 @@ from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER, SYSTEM, Acting, Actor
 from screening.review.policy import Action, is_allowed, require
 from screening.review.reach import Reach
-from screening.review.triage import Tier
+from screening.review.triage import Priority
 from screening.text.flags import Flag
 from storage.audit_log import append
 from storage.database import Database, insert_into
@@ -38,12 +38,12 @@ from storage.schema import (
     cases,
     inbox_entries,
     preferences,
-    ratings,
+    reviews,
     screenings,
     unblindings,
 )
 
-_ENTRY, _RATING = inbox_entries.alias(), ratings.alias()
+_ENTRY, _REVIEW = inbox_entries.alias(), reviews.alias()
 """For the conditions here, whatever the query around them joins. Made once: making one takes as long as a query."""
 
 
@@ -63,8 +63,8 @@ def is_in_review(case_id: ColumnElement[str]) -> ColumnElement[bool]:
 
 def has_rated(actor: Actor, case_id: ColumnElement[str]) -> ColumnElement[bool]:
     """The condition that this person has reviewed the case."""
-    own = exists().where(_RATING.c.case_id == case_id, _RATING.c.reviewer == actor.id)
-    return own.correlate_except(_RATING)
+    own = exists().where(_REVIEW.c.case_id == case_id, _REVIEW.c.reviewer == actor.id)
+    return own.correlate_except(_REVIEW)
 
 
 def is_yet_to_review(actor: Actor, case_id: ColumnElement[str]) -> ColumnElement[bool]:
@@ -122,11 +122,11 @@ def record_shown(db: Database, by: Acting, case_ids: Sequence[str]) -> None:
 def unblind(conn: Connection, person_id: str, case_ids: Iterable[str], now: datetime) -> None:
     """Keep that this person knows of these cases before they review them, in the caller's transaction."""
     for case_id in case_ids:
-        _remember(conn, person_id, case_id, now, before_rating=True)
+        _remember(conn, person_id, case_id, now, before_review=True)
 
 
-def _remember(conn: Connection, person_id: str, case_id: str, now: datetime, *, before_rating: bool) -> None:
-    row = {"case_id": case_id, "reviewer": person_id, "before_rating": before_rating, "at": now}
+def _remember(conn: Connection, person_id: str, case_id: str, now: datetime, *, before_review: bool) -> None:
+    row = {"case_id": case_id, "reviewer": person_id, "before_review": before_review, "at": now}
     conn.execute(insert_into(conn, unblindings).values(row).on_conflict_do_nothing())
 
 
@@ -145,10 +145,10 @@ def reveal(conn: Connection, by: Acting, case_id: str, *, open_at_once: bool = F
     require(by.actor, Action.VIEW_EVIDENCE, by.id if rated or holding else None)
     early = entry is not None and entry.closed_at is None and not rated
     if early:
-        urgent = holding and open_at_once and entry is not None and entry.tier == Tier.P0
+        urgent = holding and open_at_once and entry is not None and entry.priority == Priority.P0
         if not urgent and not (browsing and not hides_in_review(conn, by.actor)):
             raise NotYetRated("review the text first: what the AI says of it is shown afterwards")
-    _remember(conn, by.id, case_id, by.now, before_rating=not rated)
+    _remember(conn, by.id, case_id, by.now, before_review=not rated)
     return early
 
 
@@ -160,7 +160,7 @@ def is_blind(conn: Connection, actor: Actor, case_id: str, *, first: bool) -> bo
     if is_allowed(actor, Action.VIEW_RESULTS) and (not first or _was_listed(conn, case_id)):
         return False
     seen = conn.execute(
-        select(unblindings.c.before_rating).where(unblindings.c.case_id == case_id, unblindings.c.reviewer == actor.id)
+        select(unblindings.c.before_review).where(unblindings.c.case_id == case_id, unblindings.c.reviewer == actor.id)
     ).scalar()
     own = (
         select(cases.c.id)
@@ -192,17 +192,17 @@ def _was_listed(conn: Connection, case_id: str) -> bool:
     return conn.execute(query.where(or_(settled_by_itself, closed_once))).first() is not None
 
 
-def see_readings(conn: Connection, by: Acting, case_id: str) -> None:
+def see_reviews(conn: Connection, by: Acting, case_id: str) -> None:
     """Allow this person everybody's reviews of a case, in the caller's transaction. While it is open these are for
     those who have reviewed it, and for seniors once two reviewers disagree: a review of a senior's own is no longer
     blinded then. Raises Forbidden, Unread.
     """
     mine = conn.execute(select(has_rated(by.actor, cases.c.id)).where(cases.c.id == case_id)).scalar()
-    require(by.actor, Action.VIEW_RATINGS, by.id if mine else None)
+    require(by.actor, Action.VIEW_REVIEWS, by.id if mine else None)
     entry = conn.execute(select(inbox_entries).where(inbox_entries.c.case_id == case_id)).first()
     if entry is None or mine:
         return
-    if entry.closed_at is None and not (entry.reading == "third" and is_allowed(by.actor, Action.ADJUDICATE)):
+    if entry.closed_at is None and not (entry.review_round == "third" and is_allowed(by.actor, Action.ADJUDICATE)):
         raise Unread("the reviews so far are shown once you have reviewed the case")
     unblind(conn, by.id, [case_id], by.now)
 
@@ -225,8 +225,8 @@ def is_erased_now(db: Database, case_id: str) -> bool:
 
 
 def accepted_label(case_id: ColumnElement[str]) -> ScalarSelect[Any]:
-    """The latest adjudication's label; NULL without one, and while the case is open again: its next reader is blind
-    to what the readers before them said.
+    """The latest adjudication's label; NULL without one, and while the case is open again: its next reviewer is blind
+    to what the reviewers before them said.
     """
     made = adjudications.alias().c  # whatever the query itself joins
     return (

@@ -13,11 +13,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.databases import *  # noqa: F403 - the fixtures: one template and one server for all tests of a process
-from tests.databases import choose_databases
+from tests.databases import choose_databases, in_memory
 from tests.socket_guard import SocketGuard
 
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
+if (memory := in_memory()) is not None:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", memory)  # where `tmp_path` is, of this process and its workers
 os.environ.setdefault("SECOND_LOOK_AUDIT_KEY", "the key of every test, whatever its data directory")
 
 

@@ -44,7 +44,7 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[str]:
     """The URL of a PostgreSQL that lives as long as the session, with the migrated database ``template``."""
-    directory = Path(tempfile.mkdtemp(prefix="second-look-pg-", dir=_in_memory()))
+    directory = Path(tempfile.mkdtemp(prefix="second-look-pg-", dir=in_memory()))
     try:
         server = _start(directory)
     except Exception as missing:
@@ -68,9 +68,9 @@ def postgresql_server() -> Iterator[str]:
         server.cleanup()
 
 
-def _in_memory() -> str | None:
-    """A folder of files that are kept in memory, if the machine has one with room: each test's database is some six
-    hundred of them, made and removed again, which on a disk costs two to seven times the processor time.
+def in_memory() -> str | None:
+    """A folder of files that are kept in memory, if the machine has one with room: each test's database on a server is
+    some six hundred of them, made and removed again, and an embedded one waits for the disk at each commit.
     """
     folder = Path("/dev/shm")
     roomy = os.access(folder, os.W_OK) and shutil.disk_usage(folder).free >= ROOM

@@ -58,7 +58,7 @@ OUTSIDE_WORLD = {
 }  # fmt: skip
 ALLOWED = {  # files that come with the program, and what an experiment reads and writes
     "screening.evaluation.capsule": {"pathlib"},
-    "screening.evaluation.draw_file": {"pathlib"},
+    "screening.evaluation.recording": {"pathlib"},
     "screening.evaluation.imported_answers": {"pathlib"},
     "screening.evaluation.public_datasets": {"pathlib"},
     "screening.pipeline.files": {"pathlib"},

@@ -1,4 +1,6 @@
-"""What README.md and docs/ tell a reader to type or to open is there and does what it says; the hazard log is whole."""
+"""What README.md and docs/ tell a reader to type or to open is there and does what it says; the hazard log
+is whole.
+"""
 
 import os
 import re
@@ -26,8 +28,8 @@ OF_OTHERS = {
     *("POSTGRES_PASSWORD", "SIGN_IN_SECRETS", "STREAMLIT_SERVER_ALLOWED_HOSTS", "OLLAMA_CONTEXT_LENGTH"),
 }
 """Variables that serve.py, make, compose.yaml and servers read; all others are the settings'."""
-MADE = {"results.rejected.csv", ".env", "secrets.toml", "read.csv"}
-"""Files that a command or the reader makes."""
+MADE = {"results.rejected.csv", ".env", "secrets.toml", "read.csv", ".streamlit/secrets.toml", "third-party-notices.md"}
+"""Files that a command or the reviewer makes."""
 OUTCOMES = '{"id": "1", "reference": "safe", "outcome": "safe"}\n'
 PLACES = {
     "URL",
@@ -42,7 +44,7 @@ PLACES = {
     "ours.toml",
     "draws.jsonl",
 }
-"""Words that stand for a value of the reader's own."""
+"""Words that stand for a value of the reviewer's own."""
 
 
 def _lines(text: str) -> Iterator[str]:
@@ -102,7 +104,7 @@ def test_every_line_is_of_a_kind_that_is_checked_here(line: str) -> None:
 def test_commands_of_the_program_run(
     line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On the sample, with simulated agents and a database of their own; one that needs a value of the reader's own, a
+    """On the sample, with simulated agents and a database of their own; one that needs a value of the reviewer's own, a
     service or a running server knows at least each option named.
     """
     for name in [name for name in os.environ if name.startswith(("SECOND_LOOK_", "ANTHROPIC_", "DATABASE_URL"))]:
@@ -155,14 +157,29 @@ def test_links_files_and_headings_named_exist(name: str) -> None:
     text, here = TEXTS[name], (ROOT / name).parent
     targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text)]
     assert [one for one in targets if one and "://" not in one and not (here / one).exists()] == []
-    folders = r"(?:data|docs|screening|storage|jobs|pages|tests|benchmarks|pipelines|api|commands)/[\w./-]*\w"
-    named = [word for word in _inline(text) if re.fullmatch(rf"{folders}|[\w.-]+\.(?:yaml|toml|csv|txt)", word)]
-    assert [word for word in named if word not in MADE and not (ROOT / word).exists()] == []
+    named = [
+        word for word in _inline(text) if re.fullmatch(rf"(?:{FOLDERS})/[\w./-]*\w|[\w./-]+\.(?:{SUFFIXES})", word)
+    ]
+    known = "\n".join(f"/{path}" for path in TRACKED) + "\n"
+    assert [word for word in named if word not in MADE and not re.search(rf"/{re.escape(word)}[/\n]", known)] == []
     headings = {
         re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-")
         for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     }
     assert set(re.findall(r"\]\(#([^)]+)\)", text)) <= headings
+
+
+FOLDERS = "data|docs|screening|storage|jobs|pages|tests|benchmarks|pipelines|api|commands"
+SUFFIXES = "py|js|md|yaml|toml|csv|txt|ipynb"
+TRACKED = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/start-here.md", "docs/architecture.md", "docs/paper.md"])
+def test_what_is_named_in_code_letters_stands_in_the_code(name: str) -> None:
+    code = "\n".join((ROOT / path).read_text("utf-8") for path in TRACKED if path.endswith((".py", ".toml")))
+    words = [re.sub(r"\(.*", "", word).split(".")[-1] for word in _inline(TEXTS[name]) if re.match(r"[A-Za-z_]", word)]
+    named = [word for word in words if re.fullmatch(r"[a-z]+_\w+|[A-Z][a-z]+[A-Z]\w+|[A-Z_]{4,}", word)]
+    assert [word for word in named if not re.search(rf"\b{word}", code)] == []
 
 
 def test_the_ten_functions_are_where_it_says() -> None:
@@ -176,6 +193,13 @@ def _defines(name: str, path: str) -> bool:
     return file.exists() and bool(
         re.search(rf"^\s*(async )?def {name}\b", file.read_text(encoding="utf-8"), re.MULTILINE)
     )
+
+
+def test_the_modules_in_the_table_of_the_house_exist() -> None:
+    for folder in ("commands", "jobs"):
+        (row,) = re.findall(rf"^\| `{folder}/`[^|]*\|(.+)\|$", TEXTS["docs/architecture.md"], re.MULTILINE)
+        named = re.findall(r"[a-z_]+", row)
+        assert named and [name for name in named if not (ROOT / folder / f"{name}.py").exists()] == []
 
 
 def test_the_tables_of_the_picture_exist() -> None:
@@ -210,7 +234,7 @@ def test_licence_notices_and_the_version_to_cite() -> None:
 
 
 def test_a_benchmark_is_asked_for_by_name() -> None:
-    parts = {"idle", "inbox", "inbox_keys", "results_table", "screening", "side_by_side", "start"}
+    parts = {"idle", "inbox", "inbox_keys", "results_table", "screening", "start"}
     assert parts <= set(SECTIONS), "all that have an aim"
 
 

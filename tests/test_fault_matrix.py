@@ -23,24 +23,24 @@ import pytest
 from sqlalchemy import Engine, Table, event, func, select
 from sqlalchemy.exc import DBAPIError
 
-from jobs.port import system_clock
+from jobs.process import system_clock
 from jobs.screening_job import ScreeningJob
 from screening.datasets.rows import NewCase
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER
-from screening.review.rating_form import RatingLabel
 from screening.review.reach import Reach
+from screening.review.review_form import ReviewLabel
 from screening.text.received import receive
 from storage import database as database_module
 from storage.batches import batches, intake
 from storage.database import Database, Fault, passing_fault
-from storage.research.relabelled import export_relabelled
-from storage.review import adjudication, claims, inbox, ratings, worklist
+from storage.research.corrected_labels import export_corrected_labels
+from storage.review import adjudication, claims, inbox, reviews, worklist
 from storage.review.erasure import By, Selection, erase
 from storage.schema import cases, metadata
-from storage.schema import ratings as ratings_table
+from storage.schema import reviews as reviews_table
 from storage.settings_store import SiteSettings, change, current
-from storage.site import accounts, notices
+from storage.site import accounts, outbox
 from storage.site.audit_check import verify
 from storage.site.recipients import Event, NewRecipient, add_recipient
 from storage.site.recipients import Kind as Channel
@@ -51,7 +51,7 @@ from tests.storage.batch_of import NOW, batch, decide, waiting
 from tests.storage.inbox_cases import ADMIN, ANN, BO, RESEARCHER, SENIOR, form, register, vouch
 
 TOKEN, LATER, TARGET = "t" * 32, NOW + timedelta(minutes=1), "mailtos://name:password@smtp.example.org?to=w@example.org"
-SUMS = {"kind_tallies": ("batch_id", "kind", "cases")}
+SUMS = {"batch_counts": (("batch_id", "kind"), ("cases", "calls", "lost_calls", "unpriced_calls"))}
 """Tables whose rows are parts of a sum: it does not matter how many there are."""
 WRITES = ("INSERT", "UPDATE", "DELETE")
 Ids = Mapping[str, str]
@@ -63,7 +63,7 @@ def prepare(db: Database) -> dict[str, str]:
     """A site in the middle of a day: something for each operation to be done to."""
     register(db, ANN, BO, SENIOR, ADMIN, RESEARCHER)
     vouch(db)
-    change(db, ADMIN.at(NOW), SiteSettings(second_reading_rate=0.0), 0)
+    change(db, ADMIN.at(NOW), SiteSettings(second_review_rate=0.0), 0)
     told = frozenset({Event.ARRIVED_P0, Event.ARRIVED_P1})
     add_recipient(
         db, ADMIN.at(NOW), NewRecipient(name="W", kind=Channel.SERVICE, target=TARGET, shown="a", events=told)
@@ -79,8 +79,8 @@ def prepare(db: Database) -> dict[str, str]:
         claims.claim(db, SENIOR.at(NOW), ids[name], token=lambda: TOKEN)
     inbox.ask_second_opinion(db, SENIOR.at(NOW), ids["disputed"], TOKEN)
     for name in ("closed", "disputed"):
-        ratings.submit_rating(db, SENIOR.at(NOW), ids[name], TOKEN, form("safe"), name.ljust(32, "x"))
-    ids["review"] = db.value(select(ratings_table.c.id).where(ratings_table.c.case_id == ids["closed"]))
+        reviews.submit_review(db, SENIOR.at(NOW), ids[name], TOKEN, form("safe"), name.ljust(32, "x"))
+    ids["review"] = db.value(select(reviews_table.c.id).where(reviews_table.c.case_id == ids["closed"]))
     (ids["pending"],) = (one for one in waiting(db) if one in found.values())
     batch_of_simulated_agents(db, 1)
     (ids["to screen"],) = (one for one in waiting(db) if one not in found.values())
@@ -107,26 +107,26 @@ OPERATIONS: dict[str, Callable[[Database, Ids], Any]] = {
     "take in": take_in,
     "cancel": lambda db, ids: batches.cancel(db, LOCAL_USER.at(NOW), ids["batch"]),
     "claim": lambda db, ids: claims.claim(db, SENIOR.at(NOW), ids["urgent"], token=lambda: TOKEN),
-    "submit": lambda db, ids: ratings.submit_rating(
+    "submit": lambda db, ids: reviews.submit_review(
         db, SENIOR.at(NOW), ids["claimed"], TOKEN, form("unsafe"), "s" * 32
     ),
-    "revise": lambda db, ids: ratings.revise(db, SENIOR.at(NOW), ids["closed"], form("unsafe"), "read anew", "r" * 32),
-    "undo": lambda db, ids: ratings.take_back(db, SENIOR.at(NOW), ids["closed"], ids["review"]),
+    "revise": lambda db, ids: reviews.revise(db, SENIOR.at(NOW), ids["closed"], form("unsafe"), "read anew", "r" * 32),
+    "undo": lambda db, ids: reviews.take_back(db, SENIOR.at(NOW), ids["closed"], ids["review"]),
     "adjudicate": lambda db, ids: adjudication.adjudicate(
-        db, ADMIN_SENIOR.at(LATER), ids["disputed"], RatingLabel.UNSAFE, "two words"
+        db, ADMIN_SENIOR.at(LATER), ids["disputed"], ReviewLabel.UNSAFE, "two words"
     ),
     "amend": lambda db, ids: adjudication.amend(
-        db, SENIOR.at(LATER), ids["closed"], RatingLabel.UNSAFE, "looked again", 1
+        db, SENIOR.at(LATER), ids["closed"], ReviewLabel.UNSAFE, "looked again", 1
     ),
     "send to review": lambda db, ids: worklist.request_second_looks(db, SENIOR.at(NOW), [ids["safe"]]),
     "erase": lambda db, ids: erase(db, SENIOR.at(LATER), Selection(by=By.CASE, value=ids["closed"]), "a letter"),
-    "tell": lambda db, _: notices.collect(db, LATER),
+    "tell": lambda db, _: outbox.collect(db, LATER),
     "settings": set_lease,
     "switch off": lambda db, ids: accounts.set_active(db, ADMIN.at(LATER), SENIOR.id, False),
-    "export": lambda db, ids: list(export_relabelled(db, RESEARCHER.at(NOW), ids["batch"], "k")),
+    "export": lambda db, ids: list(export_corrected_labels(db, RESEARCHER.at(NOW), ids["batch"], "k")),
 }
 ADMIN_SENIOR = SENIOR
-"""Who decides the dispute: the only reader was the senior alone, so they may."""
+"""Who decides the dispute: the only reviewer was the senior alone, so they may."""
 
 
 @dataclass(frozen=True)
@@ -148,9 +148,9 @@ def facts(db: Database, volatile: frozenset[tuple[str, str]] = frozenset()) -> F
 
 def _rows(db: Database, table: Table, volatile: frozenset[tuple[str, str]]) -> Counter[str]:
     if table.name in SUMS:
-        *by, number = (table.c[name] for name in SUMS[table.name])
-        sums = db.rows(select(*by, func.sum(number)).group_by(*by))
-        return Counter({repr(tuple(row[:-1])): int(row[-1]) for row in sums if row[-1]})
+        by, numbers = ([table.c[name] for name in names] for names in SUMS[table.name])
+        sums = db.rows(select(*by, *map(func.sum, numbers)).group_by(*by))
+        return Counter(repr((*row[: len(by)], *map(int, row[len(by) :]))) for row in sums if any(row[len(by) :]))
     kept = [column for column in table.columns if (table.name, column.name) not in volatile]
     return Counter(repr(tuple(row)) for row in db.rows(select(*kept))) if kept else Counter()
 

@@ -1,4 +1,4 @@
-"""The glossary has each term once, and pages do not fall back into words that readers did not understand."""
+"""The glossary has each term once, and pages do not fall back into words that reviewers did not understand."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ REPLACED = (
     "Labelled safe", "Labelled unsafe", "To a clinician", "Missed at worst", "Missed (FNR)", "False alarms (FPR)",
     "With adjudications", "Draws suggest", "ln evidence", "Label issue", "Contradiction by the draws",
     "Send for a second look", "Worth a second look", "Label withdrawn", "What to see:", "beaten by no other",
-    "Readers err", "Switch rate", "Wrong commits", "reading due", "Keep this remark", "The most like it in this list",
+    "Reviewers err", "Switch rate", "Wrong commits", "reading due", "Keep this remark", "The most like it in this list",
     "To say: miss rate", "Fix this plan", "Day of one look", "this batch, as it ran", "π of the plan",
 )  # fmt: skip
 

@@ -52,6 +52,12 @@ def test_every_container_is_confined_watched_and_its_log_limited() -> None:
     assert all(re.search(r"@sha256:[0-9a-f]{64}$", image) for image in images)
 
 
+def test_nothing_is_reachable_from_other_machines_and_no_password_is_written_down() -> None:
+    ports = [port for service in SERVICES.values() for port in service.get("ports", [])]
+    assert ports and all(port.startswith("127.0.0.1:") for port in ports) and "ports" not in SERVICES["database"]
+    assert SERVICES["database"]["environment"]["POSTGRES_PASSWORD"].startswith("${POSTGRES_PASSWORD:?")
+
+
 def test_the_file_mounted_without_sign_in_has_none() -> None:
     (mounted,) = (volume for volume in SERVICES["app"]["volumes"] if "sign_in.toml" in volume)
     default, inside = re.fullmatch(r"\$\{SIGN_IN_SECRETS:-\./(.+)\}:(.+):ro", mounted).groups()  # type: ignore[union-attr]
@@ -110,20 +116,6 @@ def test_the_api_is_started_where_it_is_asked_for(postgresql_url: str, workers: 
     asked = [*check, service["healthcheck"]["test"][-1].replace(inside, port)]
     wait_for(lambda: workers.dead(0) or subprocess.run(asked, check=False, capture_output=True).returncode == 0, 90)
     assert not workers.dead(0), workers.log_of(0)
-
-
-def test_nothing_is_reachable_from_other_machines_and_no_password_is_written_down() -> None:
-    ports = [port for service in SERVICES.values() for port in service.get("ports", [])]
-    assert ports and all(port.startswith("127.0.0.1:") for port in ports)
-    assert "ports" not in SERVICES["database"]
-    assert SERVICES["database"]["environment"]["POSTGRES_PASSWORD"].startswith("${POSTGRES_PASSWORD:?")
-
-
-def test_every_option_named_exists() -> None:
-    known = {f"SECOND_LOOK_{name.upper()}" for name in Settings.model_fields}
-    known |= {str(field.validation_alias) for field in Settings.model_fields.values() if field.validation_alias}
-    named = re.findall(r"SECOND_LOOK_[A-Z_]+[A-Z]", (ROOT / "docs" / "operations.md").read_text(encoding="utf-8"))
-    assert named and set(named) <= known
 
 
 def test_the_programs_started_exist() -> None:

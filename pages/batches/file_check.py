@@ -12,9 +12,9 @@ import streamlit as st
 
 from jobs.intake import receiver, told
 from pages.ui import context
-from screening.datasets.mapping import ColumnMapping, map_label
+from screening.datasets.mapping import ColumnMapping
 from screening.datasets.reader import FileReport, Table, read_table
-from screening.datasets.rows import NewCase, Reason, Receive
+from screening.datasets.rows import NewCase, Reason, Receive, map_label
 from screening.datasets.sources import FileRefused
 from screening.datasets.validation import Row
 from screening.labels import Label
@@ -58,7 +58,8 @@ REASON_WORDS: Mapping[Reason, str] = {
 class Check:
     """The rows of a file after reading them all; accepted + all of rejected = rows in. ``values`` counts the accepted
     rows by the value of their label column, ``first`` are the file's first rows. ``referenced`` have an original label
-    that is known, ``unsafe`` of them an unsafe one. ``looked_at_twice`` need a second look before they are called safe.
+    that is known, ``unsafe`` of them an unsafe one. ``looked_at_twice`` need a second look before they are labeled
+    safe.
     """
 
     accepted: int
@@ -103,7 +104,8 @@ def check(table: Table, receive: Receive, tell: Callable[[int], None] = lambda r
         counts["accepted"] += 1
         counts["not_screened"] += row.not_screened is not None
         counts["without_call"] += row.text.refuses_screening
-        counts["looked_at_twice"] += _gets_second_look(row)
+        guard = guard_for((*row.text.flags, *(row.reply.flags if row.reply else ())))
+        counts["looked_at_twice"] += guard.second_look and guard.refuse_screening is None and guard.refuse_safe is None
         counts["characters"] += len(row.text.model_text) + (len(row.reply.model_text) if row.reply else 0)
     return Check(
         accepted=counts["accepted"],
@@ -121,17 +123,11 @@ def _beginning(row: Row) -> Row:
     """The row with as much of its texts as is shown: checks are kept a while, and texts may be long."""
     if not isinstance(row, NewCase):
         return replace(row, original_json=None)
-    reply = None if row.reply is None else _begun(row.reply)
-    return replace(row, text=_begun(row.text), reply=reply)
 
+    def begun(text: ReceivedText) -> ReceivedText:
+        return replace(text, stored=text.stored[: SHOWN + 1], model_text="", original_json=None)
 
-def _begun(text: ReceivedText) -> ReceivedText:
-    return replace(text, stored=text.stored[: SHOWN + 1], model_text="", original_json=None)
-
-
-def _gets_second_look(case: NewCase) -> bool:
-    guard = guard_for((*case.text.flags, *(case.reply.flags if case.reply else ())))
-    return guard.second_look and guard.refuse_screening is None and guard.refuse_safe is None
+    return replace(row, text=begun(row.text), reply=row.reply and begun(row.reply))
 
 
 def preview_rows(found: Check, labels: Mapping[str, Label | None]) -> list[dict[str, object]]:
@@ -143,12 +139,16 @@ def _preview(row: Row, labels: Mapping[str, Label | None]) -> dict[str, object]:
     if not isinstance(row, NewCase):
         said = f"rejected: {REASON_WORDS[Reason(row.reason)]}"
         return {"Row": row.row, "ID": visible(row.external_id or ""), "Text": "", "Status": said}
+
+    def start(text: str) -> str:
+        return visible(text[:SHOWN]) + ("…" if len(text) > SHOWN else "")
+
     label = map_label(row.reference_value, labels)
     known = {
         "Row": row.row,
         "ID": visible(row.external_id),
-        "Text": _start(row.text.stored),
-        "Reply": _start(row.reply.stored) if row.reply else None,
+        "Text": start(row.text.stored),
+        "Reply": start(row.reply.stored) if row.reply else None,
         "Status": "accepted" if row.not_screened is None else f"not screened: {visible(row.not_screened)}",
         "Original label": label.value if label else row.reference_value and f"ignored: {visible(row.reference_value)}",
         "Group": None if row.group is None else visible(row.group),
@@ -158,50 +158,26 @@ def _preview(row: Row, labels: Mapping[str, Label | None]) -> dict[str, object]:
     return {name: value for name, value in known.items() if value is not None}
 
 
-def _start(text: str) -> str:
-    return visible(text[:SHOWN]) + ("…" if len(text) > SHOWN else "")
-
-
 def format_words(report: FileReport) -> str:
     """How the file was read, in words: kind, encoding, separator."""
-    parts = [str(report.format)]
-    if report.encoding:
-        parts.append(f"{report.encoding}{' (a guess)' if report.encoding_guessed else ''}")
-    if report.separator:
-        parts.append(f"{SEPARATORS.get(report.separator, repr(report.separator))}")
-    return ", ".join(parts)
+    encoding = report.encoding and f"{report.encoding}{' (a guess)' if report.encoding_guessed else ''}"
+    separator = report.separator and SEPARATORS.get(report.separator, repr(report.separator))
+    return ", ".join(part for part in (str(report.format), encoding, separator) if part)
 
 
-def rejected_rows(found: Check) -> list[dict[str, object]]:
-    """The reasons as rows of a table."""
-    return [{"Why": REASON_WORDS[reason], "Rows": count} for reason, count in found.rejected.items()]
-
-
-def _alone(refusal: FileRefused) -> FileRefused:
-    """The refusal without where it arose: it is kept, and would keep all that was in memory there."""
-    refusal.__context__ = None
-    return refusal.with_traceback(None)
-
-
-def _as_bytes(words: str) -> bytes:
-    return words.encode(errors="surrogatepass")  # a broken byte in a label or a column's name
-
-
-@st.cache_resource(max_entries=8, ttl=3600, show_spinner="Reading the file …", hash_funcs={str: _as_bytes})
-def profile(path: Path, name: str, sheet: str | None) -> Table | FileRefused:
-    """What the file holds by its proposed columns, or why a person must say more."""
-    try:
-        return read_table(path, name, sheet=sheet)
-    except FileRefused as refusal:
-        return _alone(refusal)
-
-
-@st.cache_resource(max_entries=8, ttl=3600, show_spinner="Reading the file …", hash_funcs={str: _as_bytes})
-def _read_mapped(path: Path, name: str, sheet: str | None, mapping: ColumnMapping) -> Table | FileRefused:
+@st.cache_resource(
+    max_entries=16,
+    ttl=3600,
+    show_spinner="Reading the file …",
+    hash_funcs={str: lambda words: words.encode(errors="surrogatepass")},  # a broken byte in a label or column's name
+)
+def profile(path: Path, name: str, sheet: str | None, mapping: ColumnMapping | None = None) -> Table | FileRefused:
+    """What the file holds by these columns, or by the proposed ones; or why a person must say more."""
     try:
         return read_table(path, name, mapping=mapping, sheet=sheet)
     except FileRefused as refusal:
-        return _alone(refusal)
+        refusal.__context__ = None  # it is kept, and would keep all that was in memory where it arose
+        return refusal.with_traceback(None)
 
 
 def read_mapped(path: Path, name: str, sheet: str | None, mapping: ColumnMapping) -> Table:
@@ -209,9 +185,9 @@ def read_mapped(path: Path, name: str, sheet: str | None, mapping: ColumnMapping
 
     Raises FileRefused.
     """
-    first = profile(path, name, sheet)
-    same = isinstance(first, Table) and first.report.mapping == mapping
-    found = first if same else _read_mapped(path, name, sheet, mapping)
+    found = profile(path, name, sheet)
+    if isinstance(found, FileRefused) or found.report.mapping != mapping:
+        found = profile(path, name, sheet, mapping)
     if isinstance(found, FileRefused):
         raise found
     return found
@@ -224,26 +200,16 @@ def check_rows(path: Path, name: str, sheet: str | None, mapping: ColumnMapping)
         table = read_mapped(path, name, sheet, mapping)
         if len(checks) >= CHECKS_KEPT:
             checks.clear()
+        rows, drawn = max(table.report.rows, 1), monotonic() - (REDRAWN_S if table.report.rows > DRAWN_FROM else 0)
+
+        def tell(row: int) -> None:
+            nonlocal drawn
+            if monotonic() - drawn > REDRAWN_S:
+                drawn = monotonic()
+                st.progress(min(row / rows, 1.0), text=f"Checking the texts: {row:,} of {rows:,}")
+
         with st.empty():
-            bar = Progress(table.report.rows)
-            checks[place] = check(table, receiver(context.settings()), bar.tell)
+            tell(0)
+            checks[place] = check(table, receiver(context.settings()), tell)
             st.write("")
     return checks[place]
-
-
-class Progress:
-    """How far a file is checked, drawn a few times a second."""
-
-    def __init__(self, rows: int) -> None:
-        self._rows, self._drawn = max(rows, 1), monotonic()
-        if rows > DRAWN_FROM:
-            self._draw(0)
-
-    def tell(self, row: int) -> None:
-        """Draw anew, unless it was drawn just now."""
-        if monotonic() - self._drawn > REDRAWN_S:
-            self._drawn = monotonic()
-            self._draw(row)
-
-    def _draw(self, row: int) -> None:
-        st.progress(min(row / self._rows, 1.0), text=f"Checking the texts: {row:,} of {self._rows:,}")

@@ -5,7 +5,7 @@ import threading
 from dataclasses import dataclass
 
 from jobs import uploads
-from jobs.port import system_clock
+from jobs.process import system_clock
 from jobs.uploads import Upload
 from pages.ui import context
 from pages.ui.context import singleton

@@ -86,13 +86,6 @@ def offer_mapping(mapping: FileMapping) -> None:
     )
 
 
-def first_choice(columns: tuple[str, ...], proposed: ColumnMapping | None) -> Mapping[str, str | None]:
-    """What each role begins with; nothing where several columns could fill it, and a person must say which."""
-    mapping = proposed or propose_mapping(columns)
-    unclear = {} if proposed else rivals(columns)
-    return {role: None if mapping is None or role in unclear else getattr(mapping, role) for role in ("text", *ROLES)}
-
-
 def confirm_columns(
     columns: tuple[str, ...], proposed: ColumnMapping | None, more: DeltaGenerator, suffix: str = ""
 ) -> ColumnMapping | None:
@@ -102,7 +95,8 @@ def confirm_columns(
     st.markdown("**Confirm columns**")
     known = propose_mapping(columns)
     begun = proposed or known
-    first = first_choice(columns, proposed)
+    unclear = {} if proposed else rivals(columns)  # several columns could fill it, and a person must say which
+    first = {role: getattr(begun, role) if begun and role not in unclear else None for role in ("text", *ROLES)}
     joined = proposed.joined if proposed else ()
     usual = st.columns([1.4, 1, 1, 1])
     texts = _several(usual[0], "text", columns, [one for one in (first["text"], *joined) if one is not None], suffix)
@@ -121,8 +115,8 @@ def confirm_columns(
         return None
     if conversation is not None and conversation.shape is Shape.ROWS and chosen["id"] is None:
         chosen["id"] = known.id if known else None  # several rows share it, so that it is the group of texts
-    if (wanting := wants(conversation, chosen["id"])) is not None:
-        st.caption(wanting)
+    if conversation is not None and conversation.shape is Shape.ROWS and None in (chosen["id"], conversation.role):
+        st.caption("Choose the columns that name the conversation (as the id) and who speaks.")
         return None
     return ColumnMapping(
         text=texts[0],
@@ -170,8 +164,9 @@ def confirm_labels(table: Table, kept: Labels, suffix: str = "") -> Labels:
     said = [known.get(value, READ_AS[2]) for value in values]
     unmapped = [value for value in report.unmapped if value not in kept]
     if unmapped:
+        some = ", ".join([*map(literal, unmapped[:LABELS_NAMED]), *["…"] * (len(unmapped) > LABELS_NAMED)])
         st.warning(
-            f"{count_of(len(unmapped), 'label value is', 'label values are')} not recognized: {_some(unmapped)}. "
+            f"{count_of(len(unmapped), 'label value is', 'label values are')} not recognized: {some}. "
             "Map them to safe or unsafe, or leave them to be ignored."
         )
     pairs = zip(values.items(), said, strict=True)
@@ -197,11 +192,6 @@ def confirm_labels(table: Table, kept: Labels, suffix: str = "") -> Labels:
         value: None if read_as == READ_AS[2] else Label(read_as)
         for value, read_as in zip(values, edited["Read as"], strict=True)
     }
-
-
-def _some(values: Sequence[str]) -> str:
-    named = ", ".join(literal(value) for value in values[:LABELS_NAMED])
-    return f"{named}, …" if len(values) > LABELS_NAMED else named
 
 
 TEXTS = "texts"
@@ -245,15 +235,6 @@ def choose_conversation(
         "speakers": speakers or (),
     }
     return replace(begun, **said_so, **picked)
-
-
-def wants(reading: ConversationReading | None, id_column: str | None) -> str | None:
-    """What has still to be said of the columns; None for nothing."""
-    if reading is None or reading.shape is not Shape.ROWS:
-        return None
-    if id_column is None:
-        return "Choose the column that names the conversation, as the id."
-    return "Choose the column that says who speaks." if reading.role is None else None
 
 
 def speakers_of(words: str) -> tuple[tuple[str, Role | None], ...] | None:

@@ -3,17 +3,17 @@
 import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
+import pandas as pd
 import streamlit as st
 
 from jobs import uploads
-from jobs.agents import Agents
+from jobs.agents import Agents, overnight_obstacle
 from jobs.intake import BatchRequest, open_batch, receiver
 from jobs.uploads import Upload, uploaded_table
 from pages.batches.estimates import ReviewEstimate, basis_words, batch_estimate, estimate_table, review_estimate
-from pages.batches.file_check import Check, check_rows, format_words, preview_rows, profile, read_mapped, rejected_rows
+from pages.batches.file_check import REASON_WORDS, Check, check_rows, format_words, preview_rows, profile, read_mapped
 from pages.batches.intake_runs import intake_runs
 from pages.batches.mapping import (
     chosen_sheet,
@@ -23,16 +23,17 @@ from pages.batches.mapping import (
     offer_mapping,
     sheet_key,
 )
-from pages.batches.overnight_panel import choose_overnight
 from pages.batches.pipelines import choose, decide_or_refuse, show_guarantees
 from pages.ui import context
 from pages.ui.downloads import CSV, StreamedFile, show_files
-from pages.ui.labels import literal
+from pages.ui.labels import NOT_PRIVATE, literal
+from pages.ui.widgets import choose_caps
 from screening.datasets.export import rejected_csv
 from screening.datasets.mapping import ColumnMapping, FileMapping, rivals
 from screening.datasets.reader import Table, describe_reading
 from screening.datasets.rows import RejectedRow
 from screening.datasets.sources import ColumnsUnclear, FileRefused
+from screening.pipeline.config import PipelineConfig
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.review.reach import Reach
@@ -141,28 +142,20 @@ def ask_columns(
     columns = found.columns if isinstance(found, ColumnsUnclear) else found.report.columns
     proposed = found.report.mapping if isinstance(found, Table) else None
     with fields:
-        if kept is not None:
-            proposed = kept_columns_or_refuse(kept.columns, columns) or proposed
+        if kept is not None and kept.columns is not None:
+            missing = sorted(kept.columns.columns() - set(columns))
+            if missing:
+                said = f"The file has no column {', '.join(missing)}, which the column mapping names."
+                show_refusal(FileRefused(said))
+            else:
+                proposed = kept.columns
         problem = st.container()
         mapping = confirm_columns(columns, proposed, more, suffix)
-        if isinstance(found, ColumnsUnclear) and kept is None and still_unclear(columns, mapping):
+        unclear = mapping is None or any(getattr(mapping, role) is None for role in rivals(columns))
+        if isinstance(found, ColumnsUnclear) and kept is None and unclear:
             with problem:
                 show_refusal(found)
     return mapping, kept, suffix
-
-
-def still_unclear(columns: tuple[str, ...], mapping: ColumnMapping | None) -> bool:
-    """Whether somebody must still say which column is what."""
-    return mapping is None or any(getattr(mapping, role) is None for role in rivals(columns))
-
-
-def kept_columns_or_refuse(kept: ColumnMapping | None, columns: tuple[str, ...]) -> ColumnMapping | None:
-    """The kept columns, where this file has them; else it is said which it has not."""
-    missing = sorted(kept.columns() - set(columns)) if kept else []
-    if missing:
-        show_refusal(FileRefused(f"The file has no column {', '.join(missing)}, which the column mapping names."))
-        return None
-    return kept
 
 
 def show_refusal(refusal: FileRefused) -> None:
@@ -207,7 +200,8 @@ def show_counts(table: Table, found: Check, rejected: StreamedFile) -> None:
         st.warning("\n".join(f"- {each}" for each in sentences) if len(sentences) > 1 else sentences[0])
     if out:
         with st.expander(f"{count_of(out, 'rejected row')}: see why"):
-            st.dataframe(rejected_rows(found), hide_index=True)
+            why = {REASON_WORDS[reason]: count for reason, count in found.rejected.items()}
+            st.dataframe(pd.Series(why, name="Rows").rename_axis("Why").reset_index(), hide_index=True)
             show_files([rejected])
 
 
@@ -220,7 +214,7 @@ def start_card(upload: Upload, table: Table, found: Check) -> None:
         policy, price, button = st.container(), st.container(gap="small"), st.container(gap="small")
         with st.expander("Advanced: pipeline, error bound, limits"):
             choice = choose(context.settings(), own, "batch")
-            caps = ask_caps()
+            caps = choose_caps("")
             guarantees = st.container()
         with button:
             pipeline = decide_or_refuse(choice) if found.accepted else None
@@ -228,7 +222,7 @@ def start_card(upload: Upload, table: Table, found: Check) -> None:
                 leave(upload)
                 return
         with guarantees:
-            show_guarantees(choice, pipeline, "batch")
+            show_guarantees(choice, pipeline)
         earlier = list_batches(context.database(), context.actor(), limit=20)
         version = context.configuration(pipeline).version
         with policy:
@@ -244,8 +238,8 @@ def start_card(upload: Upload, table: Table, found: Check) -> None:
             request = BatchRequest(
                 name=upload.name,
                 pipeline=pipeline,
-                max_calls=caps[0],
-                max_cost_usd=caps[1],
+                max_calls=caps.max_calls,
+                max_cost_usd=caps.max_cost_usd,
                 reach=reach,
                 submission=upload.token,
                 overnight=overnight,
@@ -285,12 +279,22 @@ def choose_research_order(token: str) -> bool:
     return chosen
 
 
-def ask_caps() -> tuple[int | None, float | None]:
-    """The inputs for the most calls and dollars; None is no cap."""
-    left, right = st.columns(2)
-    most = left.number_input("Response limit", min_value=1, value=None, placeholder="none", key="most_calls")
-    cost = right.number_input("Cost limit (USD)", min_value=0.01, value=None, placeholder="none", key="most_cost")
-    return most, cost
+def choose_overnight(pipeline: PipelineConfig, accepted: int, referenced: int) -> bool:
+    """Overnight at about half the price, for research files; said instead where it may not be. Nothing is shown where
+    no administrator allows it.
+    """
+    if not context.site().overnight_allowed:
+        return False
+    why = overnight_obstacle(context.settings(), pipeline)
+    if referenced < accepted:
+        why = f"{accepted - referenced:,} of {count_of(accepted, 'row has', 'rows have')} no reference label."
+    if why:
+        st.caption(f"Overnight is not possible: {why}")
+        return False
+    chosen = st.checkbox("Overnight, about half the price", key="overnight", help=NOT_PRIVATE)
+    if chosen:
+        st.warning(NOT_PRIVATE, icon=":material/cloud_upload:")
+    return chosen
 
 
 def start_buttons(upload: Upload, table: Table, request: BatchRequest, texts: str, own: str | None) -> None:
@@ -312,8 +316,16 @@ def start_buttons(upload: Upload, table: Table, request: BatchRequest, texts: st
 
 def start(upload: Upload, request: BatchRequest, table: Table) -> None:
     """Open the batch, take the file in beside the page, and show the batch."""
+
+    def create() -> str:
+        settings, agents = context.settings_now(), Agents(context.settings_now())
+        try:
+            return open_batch(context.database(), context.actor(), request, settings, agents, context.now)
+        finally:
+            asyncio.run(agents.aclose())
+
     try:
-        source = uploads.begin(upload, lambda: create_batch(request))
+        source = uploads.begin(upload, create)
     except FileNotFoundError:  # from another window: it is in, or was not wanted
         st.query_params.clear()
         st.rerun()
@@ -328,22 +340,12 @@ def show_batch_of(upload: Upload) -> None:
     st.rerun()
 
 
-def create_batch(request: BatchRequest) -> str:
-    """An empty batch under the present settings."""
-    settings, agents = context.settings_now(), Agents(context.settings_now())
-    try:
-        return open_batch(context.database(), context.actor(), request, settings, agents, context.now)
-    finally:
-        asyncio.run(agents.aclose())
-
-
 def rejected_file(upload: Upload, mapping: ColumnMapping) -> StreamedFile:
     """Those of a file that is no batch yet, as it was confirmed; FileNotFoundError once the upload was put away."""
-    made = partial(_lines, replace(upload, mapping=mapping))
-    return StreamedFile(label="Rejected rows", name="rejected.csv", media_type=CSV, lines=made)
 
+    def lines(who: Actor) -> Iterator[str]:
+        require(who, Action.CREATE_BATCH)
+        rows = uploaded_table(replace(upload, mapping=mapping)).rows(receiver(context.settings()))
+        return rejected_csv(row for row in rows if isinstance(row, RejectedRow))
 
-def _lines(upload: Upload, who: Actor) -> Iterator[str]:
-    require(who, Action.CREATE_BATCH)
-    rows = uploaded_table(upload).rows(receiver(context.settings()))
-    return rejected_csv(row for row in rows if isinstance(row, RejectedRow))
+    return StreamedFile(label="Rejected rows", name="rejected.csv", media_type=CSV, lines=lines)

@@ -1,21 +1,29 @@
-"""The editor of one agent of a draft: who answers, by which rule, and where each label leads."""
+"""A pipeline while it is edited: values that need not be right yet, what is to be said of them, and the inputs of one
+agent: who answers, by which rule, and where each label leads.
+"""
 
+import difflib
+import hashlib
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from pages.batches.pipeline_draft import Draft, insert_after, node_names, remove, targets_after, with_node
 from pages.ui.labels import literal
 from pages.ui.widgets import number_field
-from screening.labels import LABELS
-from screening.pipeline.config import RULES
-from screening.pipeline.files import PromptSet
+from screening.labels import LABELS, OUTCOMES, Label
+from screening.pipeline.config import RULES, PipelineConfig, longest, promise
+from screening.pipeline.cost import estimate, usage_per_call
+from screening.pipeline.files import PipelineRefused, PromptSet, check, write_pipeline
 from screening.settings import ModelServer
 from screening.stopping.certificates import CERTIFICATES, Certificate, CertifiedMixture
-from screening.stopping.rules import DEFAULT_CONTRACT
+from screening.stopping.rules import DEFAULT_CONTRACT, StoppingRule, minimum_budget
 
+Draft = dict[str, Any]
+TYPICAL_CHARACTERS = 600
+"""Length of the text for which a price is told, when there is no file yet."""
 RULE_WORDS = {
     "certified-mixture": "Certified (recommended)",
     "pairwise-mixture": "Pairwise, Ville's bound",
@@ -30,9 +38,130 @@ PROTOCOLS = {
     "logprobs": "chat completions, probabilities read off",
 }
 OWN = "its own, written here"
-CONTRACTS = {
-    "any wrong label 0.05 in all, safe 0.001": DEFAULT_CONTRACT,
-}
+
+
+def draft_of(pipeline: PipelineConfig) -> Draft:
+    """The values of a pipeline, to be edited."""
+    return pipeline.model_dump(mode="json")
+
+
+def node_names(draft: Draft) -> list[str]:
+    """In their order."""
+    return [str(node["name"]) for node in draft["nodes"]]
+
+
+def targets_after(draft: Draft, name: str) -> list[str]:
+    """Where a label of this agent may lead: an outcome, or an agent that comes later."""
+    names = node_names(draft)
+    return [*sorted(OUTCOMES), *names[names.index(name) + 1 :]]
+
+
+def insert_after(draft: Draft, name: str, new: str, title: str) -> Draft:
+    """A new agent after this one: what led from it to a later agent now leads to the new one, which leads on there.
+
+    ValueError for a name that is taken.
+    """
+    names = node_names(draft)
+    if new in names or new in OUTCOMES:
+        raise ValueError(f"there is already something called {new!r}")
+    changed = deepcopy(draft)
+    position = names.index(name)
+    before = changed["nodes"][position]
+    onward = before["routes"][Label.ESCALATE.value]
+    made = {key: value for key, value in deepcopy(before).items() if key in ("rule", "on_abstain")}
+    made |= {"name": new, "title": title, "question": "", "instructions": f"# {title}\n\nWhat this agent judges.\n"}
+    made["routes"] = {"safe": "safe", "unsafe": "unsafe", "escalate": onward}
+    before["routes"] = {label: new if target == onward and target not in OUTCOMES else target
+                        for label, target in before["routes"].items()}  # fmt: skip
+    before["routes"][Label.ESCALATE.value] = new
+    changed["nodes"].insert(position + 1, made)
+    return changed
+
+
+def remove(draft: Draft, name: str) -> Draft:
+    """Without this agent: what led to it leads where its escalate led."""
+    changed = deepcopy(draft)
+    gone = changed["nodes"].pop(node_names(draft).index(name))
+    onward = gone["routes"][Label.ESCALATE.value]
+    for node in changed["nodes"]:
+        node["routes"] = {label: onward if target == name else target for label, target in node["routes"].items()}
+    return changed
+
+
+def with_node(draft: Draft, name: str, values: Mapping[str, Any]) -> Draft:
+    """With these values of one agent; None takes a value out."""
+    changed = deepcopy(draft)
+    node = changed["nodes"][node_names(draft).index(name)]
+    node.update(values)
+    for key in [key for key, value in node.items() if value is None]:
+        del node[key]
+    return changed
+
+
+def judge_draft(draft: Draft) -> tuple[PipelineConfig | None, str]:
+    """The pipeline that the draft describes, or None and the sentence that says what is wrong."""
+    try:
+        return check(draft), ""
+    except PipelineRefused as refused:
+        return None, str(refused)
+
+
+def checks(pipeline: PipelineConfig) -> list[tuple[bool, str]]:
+    """What is true of every pipeline that may be saved, and what it can and cannot decide; whether each holds."""
+    found = [(True, "No circles, every agent is reached, and nothing leads from unsafe to safe.")]
+    for node in pipeline.nodes:
+        fewest, for_safe = minimum_budget(node.rule), minimum_budget(node.rule, Label.SAFE)
+        calls = f"{fewest} calls" if for_safe == fewest else f"{fewest} calls, {for_safe} for safe"
+        found.append((True, f"{node.title}: a clear answer takes {calls}."))
+        found += [(holds, f"{node.title}: {words}.") for holds, words in promises(node.rule)]
+    return found
+
+
+def promises(rule: StoppingRule) -> tuple[tuple[bool, str], ...]:
+    """What a rule promises, in words, and whether it can say safe at all within its budget.
+
+    >>> from screening.stopping.rules import PairwiseMixture
+    >>> promises(PairwiseMixture(budget=9))[1]
+    (False, 'safe can never be said within 9 calls; it takes 11')
+    """
+    promised = (rule.contract is not None, promise(rule))
+    needed = minimum_budget(rule, Label.SAFE)
+    never = ((False, f"safe can never be said within {rule.budget} calls; it takes {needed}"),)
+    return (promised, *(never if needed > rule.budget else ()))
+
+
+def price_at_worst(pipeline: PipelineConfig, prompts: PromptSet, model: str) -> float | None:
+    """Dollars for a thousand typical texts at list price when every budget is spent, each looked at
+    twice; None where no price is known.
+    """
+    known: dict[str, float] = {}
+    for node in pipeline.nodes:
+        usage = usage_per_call(prompts, (node,), TYPICAL_CHARACTERS)
+        price = None if node.server else estimate(node.model or model, 1000 * node.rule.budget, usage).usd
+        if price is None:
+            return None
+        known[node.name] = float(price)
+    return longest(pipeline, known, flagged=True)
+
+
+def differences(before: PipelineConfig, after: PipelineConfig) -> list[str]:
+    """The lines that differ between two pipelines, as a unified difference of their files; empty for none."""
+    old, new = write_pipeline(before).splitlines(), write_pipeline(after).splitlines()
+    return list(difflib.unified_diff(old, new, before.name, after.name, lineterm="", n=2))[2:]
+
+
+def prompt_facts(before: PipelineConfig, after: PipelineConfig, prompts: PromptSet) -> list[tuple[str, list[str]]]:
+    """The prompt of every agent of the draft in a line, with the start of its SHA-256, and the lines that differ from
+    what is in force. PromptError, which names the agent, where one has no prompt.
+    """
+    known, found = {node.name: node for node in before.nodes}, []
+    for node in after.nodes:
+        text, was = prompts.system(node.name, agent=node.agent), known.get(node.name)
+        old = "" if was is None else prompts.system(was.name, agent=was.agent)
+        lines = list(difflib.unified_diff(old.splitlines(), text.splitlines(), lineterm="", n=1))[2:]
+        state = "a new agent" if was is None else "changed" if lines else "as in force"
+        found.append((f"{node.title} · {hashlib.sha256(text.encode()).hexdigest()[:12]} · {state}", lines))
+    return found
 
 
 def edit_node(draft: Draft, prompts: PromptSet, servers: Mapping[str, ModelServer], key: str) -> Draft:
@@ -70,9 +199,8 @@ def _agent(node: Mapping[str, Any], prompts: PromptSet, servers: Mapping[str, Mo
         instructions = st.text_area("Instructions", written, height=220, key=f"{key}_instructions") or " "
     left, right = st.columns(2)
     model = left.text_input("Model", node.get("model") or "", placeholder="the site's", key=f"{key}_model")
-    heat = right.text_input(
-        "Temperature", _as_text(node.get("temperature")), placeholder="the site's", key=f"{key}_heat"
-    )
+    now = node.get("temperature")
+    heat = right.text_input("Temperature", "" if now is None else str(now), placeholder="the site's", key=f"{key}_heat")
     named = list(dict.fromkeys([None, *servers, node.get("server")]))  # an unknown server is refused by name
     server = left.selectbox(
         "Server", named, format_func=lambda one: one or "the site's", key=f"{key}_server",
@@ -98,15 +226,13 @@ def _agent(node: Mapping[str, Any], prompts: PromptSet, servers: Mapping[str, Mo
     }
 
 
-def _as_text(value: object) -> str:
-    return "" if value is None else str(value)
-
-
 def _rule(node: Mapping[str, Any], key: str) -> dict[str, Any]:
     rule = dict(node["rule"])
     kinds = list(RULES)
-    kind: str = st.selectbox("Rule", kinds, index=kinds.index(rule["kind"]), key=f"{key}_rule",
-                        format_func=lambda kind: RULE_WORDS.get(kind, kind))  # fmt: skip
+    words = {name: RULE_WORDS.get(name, one.title[:1].upper() + one.title[1:]) for name, one in RULES.items()}
+    kind: str = st.selectbox("Rule", kinds, kinds.index(rule["kind"]), words.__getitem__, key=f"{key}_rule")
+    if kind not in RULE_WORDS and (said := RULES[kind].__doc__):
+        st.caption(literal(" ".join(said.split())))
     left, _ = st.columns(2)
     if kind == "majority-vote":
         votes = left.number_input("Draws", 1, 1_000, rule.get("n", 3), key=f"{key}_n")
@@ -124,7 +250,7 @@ def _uncertified_fields(kind: str, rule: Mapping[str, Any], kept: Mapping[str, A
         delta = number_field(right, "δ", 1e-6, 0.5, kept.get("delta", 0.05), format="%g", key=f"{key}_delta")
         return {"rule": {**kept, "kind": kind, "budget": budget, "delta": delta}}
     if kind != "pairwise-mixture":
-        return {"rule": {**kept, "kind": kind, "budget": budget}}
+        return {"rule": {**kept, "kind": kind, "budget": budget} | _own_fields(kind, kept, key)}
     level = number_field(right, "Any wrong label", 1e-6, 0.5, kept.get("default_error", 0.025), format="%g",
                                key=f"{key}_level")  # fmt: skip
     errors = dict(kept.get("errors", {"safe|unsafe": 0.001}))
@@ -134,10 +260,36 @@ def _uncertified_fields(kind: str, rule: Mapping[str, Any], kept: Mapping[str, A
     return {"rule": {**kept, "kind": kind, "budget": budget, **levels}}
 
 
+def _own_fields(kind: str, kept: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """The settings that a rule of the site's own declares, under the words that it has for them; one that is neither a
+    number, a switch nor a word stays as it is.
+    """
+    filled: dict[str, Any] = {}
+    for name, field in RULES[kind].model_json_schema()["properties"].items():
+        words, now = field.get("title", name.replace("_", " ")), kept.get(name, field.get("default"))
+        options: dict[str, Any] = {"help": field.get("description"), "key": f"{key}_{kind}_{name}"}
+        if name in ("kind", "budget", "curtail"):
+            continue
+        if field.get("type") == "boolean":
+            filled[name] = st.checkbox(words, bool(now), **options)
+        elif field.get("type") in ("integer", "number"):
+            least, most = (field.get(limit, field.get(f"exclusive{limit.title()}")) for limit in ("minimum", "maximum"))
+            filled[name] = st.number_input(
+                words, least, most, now, format=None if isinstance(now, int) else "%g", **options
+            )
+        elif "enum" in field:
+            filled[name] = st.selectbox(
+                words, field["enum"], field["enum"].index(now) if now in field["enum"] else 0, **options
+            )
+        elif field.get("type") == "string":
+            filled[name] = st.text_input(words, now or "", **options)
+    return filled
+
+
 def _certified_fields(rule: Mapping[str, Any], place: DeltaGenerator, key: str) -> dict[str, Any]:
     certificate = rule.get("certificate", "default")
     held = None if certificate == "default" else Certificate.model_validate(certificate)
-    contracts = dict(CONTRACTS)
+    contracts = {"any wrong label 0.05 in all, safe 0.001": DEFAULT_CONTRACT}
     if held is not None and held.contract not in contracts.values():
         contracts[held.contract.words()] = held.contract
     shown = DEFAULT_CONTRACT if held is None else held.contract

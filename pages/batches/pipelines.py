@@ -1,30 +1,18 @@
 """Choosing a pipeline on a page: preset, δ and budget, refused where they could never decide."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-import pandas as pd
 import streamlit as st
 
 from jobs.agents import reads_off
-from pages.batches.pipeline_draft import promises
+from pages.batches.pipeline_editor import promises
 from pages.ui import context
 from pages.ui.labels import DELTA_MEANING, PROBABILITIES_MEANING, literal, sentence
 from pages.ui.widgets import known_models_or_refuse, number_field
-from screening.labels import Label, Outcome
-from screening.pipeline.config import (
-    LARGEST_BUDGET,
-    Mix,
-    PipelineConfig,
-    Preset,
-    UndecidableError,
-    chain_bound,
-    preset,
-    whole_way,
-)
+from screening.labels import Label
+from screening.pipeline.config import PipelineConfig, Preset, UndecidableError, chain_bound, preset
 from screening.settings import Settings
-from screening.stopping.operating_characteristics import SIMULATED
-from screening.stopping.rules import CountRule, minimum_budget
+from screening.stopping.rules import minimum_budget
 from storage.batches.pipelines import PipelineVersion
 
 PRESETS: dict[Preset, str] = {
@@ -32,21 +20,14 @@ PRESETS: dict[Preset, str] = {
     "recommended": "Pairwise, Ville's bound",
     "paper": "Paper: Algorithm 1",
 }
-MIXES: Mapping[str, Mix] = {
-    "clearly safe": (0.9, 0.05, 0.05),
-    "clearly unsafe": (0.05, 0.9, 0.05),
-    "doubtful": (0.6, 0.2, 0.2),
-    "safe and unsafe close": (0.5, 0.45, 0.05),
-}
-"""Shares of safe, unsafe and escalate among an agent's answers."""
 OWN = "own"
 OWN_LEVELS = 0.0
 DELTAS = (OWN_LEVELS, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.001)
 MOST_BUDGET = 10_000
 WHY_LEFT = (
-    "Here safe is held to 0.001 where the model's usual answer is unsafe, and only to 0.025 where it is escalate. This "
-    "is the rule as sites used it before there were certificates, and a rule in use is left as it is until somebody "
-    "changes it. Both certified ones hold the two to 0.001."
+    "Here safe is held to 0.001 where the model's most frequent answer is unsafe, and only to 0.025 where it is "
+    "escalate. This is the rule as sites used it before there were certificates, and a rule in use is left as it is "
+    "until somebody changes it. Both certified ones hold the two to 0.001."
 )
 
 
@@ -123,7 +104,7 @@ def decide_or_refuse(choice: Choice) -> PipelineConfig | None:
     return pipeline
 
 
-def show_guarantees(choice: Choice, pipeline: PipelineConfig, key: str) -> None:
+def show_guarantees(choice: Choice, pipeline: PipelineConfig) -> None:
     """What each agent and the whole pipeline promise, and what it takes."""
     said = {node.title: [words for holds, words in promises(node.rule) if holds] for node in pipeline.nodes}
     chain = chain_bound(pipeline)
@@ -133,7 +114,6 @@ def show_guarantees(choice: Choice, pipeline: PipelineConfig, key: str) -> None:
     lines = lines or [f"{literal(title)}, {'; '.join(words)}" for title, words in said.items() if words]
     st.caption(f"Statistical guarantees. {'. '.join([*lines, whole.capitalize()])}. {least_calls(pipeline)}")
     st.caption(DELTA_MEANING)
-    whole_way_panel(pipeline, key)
     if reads_off(context.settings(), pipeline):
         st.info(PROBABILITIES_MEANING, icon=":material/info:")
     if choice.own is None and choice.preset == "recommended" and choice.delta is None:
@@ -150,42 +130,3 @@ def least_calls(pipeline: PipelineConfig) -> str:
     fewest, for_safe = minimum_budget(rule), minimum_budget(rule, Label.SAFE)
     more = f" ({for_safe} for safe)" if for_safe != fewest else ""
     return f"An agent that always answers the same is done after {fewest} calls{more}."
-
-
-def whole_way_panel(pipeline: PipelineConfig, key: str) -> None:
-    """An expander with the exact values at four mixes and at one of the reader's own, for all agents alike."""
-    with st.expander("Pipeline behavior for given answer mixes"):
-        left, right = st.columns(2)
-        safe = left.number_input("Safe, % of an agent's answers", 0, 100, 75, key=f"{key}_mix_safe")
-        unsafe = right.number_input("Unsafe, %", 0, 100 - safe, min(15, 100 - safe), key=f"{key}_mix_unsafe_{safe}")
-        own = (safe / 100, unsafe / 100, (100 - safe - unsafe) / 100)
-        rows = [_row(pipeline, name, mix) for name, mix in {**MIXES, "as entered": own}.items()]
-        if None in rows:
-            st.caption(f"An agent may make too many calls for these values (at most {LARGEST_BUDGET}).")
-            return
-        st.dataframe(pd.DataFrame(rows), hide_index=True)
-        simulated = any(not isinstance(node.rule, CountRule) for node in pipeline.nodes)
-        how = (
-            f"Simulated, {SIMULATED:,} runs of each agent, so each share is within about 2 percentage points"
-            if simulated
-            else "By dynamic programming"
-        )
-        st.caption(
-            f"{how}, for agents that all answer with this mix and independently of each other; how a model answers is "
-            "not known beforehand, so the bound for every text stands beside it."
-        )
-
-
-def _row(pipeline: PipelineConfig, name: str, mix: Mix) -> dict[str, str] | None:
-    found = whole_way(pipeline, {node.name: mix for node in pipeline.nodes})
-    if found is None:
-        return None
-    digits = 1 if found.simulated else 3
-    return {
-        "Answers": f"{name}: {' / '.join(f'{share:.0%}' for share in mix)}",
-        "Safe": f"{found.ends[Outcome.SAFE.value]:.{digits}%}",
-        "Unsafe": f"{found.ends[Outcome.UNSAFE.value]:.{digits}%}",
-        "Escalated": f"{found.ends[Outcome.HUMAN_REVIEW.value]:.{digits}%}",
-        "Some label not the usual": f"{found.wrong:.2g}" if found.wrong or not found.simulated else "none seen",
-        "Mean calls": f"{found.calls:.1f}",
-    }

@@ -2,66 +2,76 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from html import escape
 from typing import Any
-from urllib.parse import urlencode
 
 import streamlit as st
 
 from jobs.intake import NOBODY
-from jobs.overview import Overview, batch_overview
 from pages.batches.intake_runs import Stopped, intake_runs
 from pages.ui import context
 from pages.ui.charts import NOT_SETTLED, NodeMark, Way, WayMark, diagram_html
 from pages.ui.compute import compute, compute_again
 from pages.ui.format import duration, money
 from pages.ui.labels import STATE_WORDS, error_words, literal
-from pages.ui.widgets import result_links_html
+from pages.ui.widgets import result_links_html, results_address
 from screening.labels import OUTCOMES, Label
 from screening.pipeline.config import PipelineConfig
+from screening.pipeline.errors import NO_LABEL
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from screening.review.reach import Reach
-from screening.text.display import visible
 from screening.words import count_of
-from storage.batches.batch_state import ACTIVE, STOPPED, BatchState
-from storage.batches.batches import BatchSummary, Progress, progress
+from storage.batches.batch_state import ACTIVE, ENDED, STOPPED, BatchState
+from storage.batches.batches import BatchSummary, Progress
 from storage.batches.configurations import load_configuration
 from storage.batches.costs import NodeCost
-from storage.batches.results import Ways
+from storage.batches.overnight import OvernightProgress, is_overnight, overnight_progress
+from storage.batches.results import Overview, Ways, batch_overview
 from storage.database import Database
 from storage.research.standing import batch_now
 from storage.site import faults
 from storage.site.processes import worker_lives
 
 _NEED_WORKER = ACTIVE - {BatchState.ROWS_MISSING}
-ENDED = frozenset({BatchState.FINISHED, BatchState.CANCELLED})
-"""States after which nothing changes: even a paused batch may still take rows in."""
 
-Part = tuple[str, str, str, int]
-"""One part of the bar: colour, sign, words and number of cases."""
-
-_STATE_COLOURS = {
-    BatchState.FINISHED: "safe",
-    BatchState.CAPPED: "escalate",
-    BatchState.NEEDS_RETRY: "escalate",
-    BatchState.ROWS_MISSING: "escalate",
-    BatchState.RUNNING: "open",
-    BatchState.TAKING_IN: "open",
+_STATE_COLORS = {
+    BatchState.FINISHED: "green",
+    BatchState.CAPPED: "orange",
+    BatchState.NEEDS_RETRY: "orange",
+    BatchState.ROWS_MISSING: "orange",
+    BatchState.RUNNING: "blue",
+    BatchState.TAKING_IN: "blue",
 }
 
 
-def progress_html(found: Progress, *, held: str | None = None) -> str:
-    """The whole panel. ``held``: what `find_hold` found."""
-    parts = _parts(found)
-    return f'<div class="sl-live">{_state(found, held)}{_bar(found, parts)}{_counts(parts)}{_spent_words(found)}</div>'
+def show_progress(batch_id: str, found: Progress, *, held: str | None = None, linked: bool = True) -> None:
+    """State, how far it is, counts by outcome, each ``linked`` to its cases, and what it used. ``held``: what
+    `find_hold` found.
+    """
+    words = state_words(found.state, held)
+    color = _STATE_COLORS.get(found.state, "gray") if words == STATE_WORDS[found.state] else "orange"
+    why = f" {literal(error_words(found.why))}" if found.why else ""
+    st.markdown(f":{color}-badge[{literal(words)}]{why}")
+    st.progress((found.accepted - found.pending) / max(1, found.accepted))
+    st.html(result_links_html(batch_id, found, linked=linked))
+    if found.failed:
+        again = "" if found.state in ENDED else ", to be retried"
+        st.caption(f"{found.failed:,} of those {'not screened' if found.state in ENDED else 'pending'} failed{again}.")
+    caps = [f"limit {count_of(found.caps.max_calls, 'response')}"] if found.caps.max_calls else []
+    caps += [f"limit ${found.caps.max_cost_usd:,.2f}"] if found.caps.max_cost_usd else []
+    lost = [f"{found.lost_calls:,} of them lost, their cost not in the sum"] if found.lost_calls else []
+    left = [f"about {duration(found.seconds_left)} left"] if found.seconds_left is not None else []
+    rows = f"{count_of(found.rows_in, 'row')}: {found.accepted:,} accepted, {found.rejected:,} rejected"
+    used = [rows, count_of(found.calls, "AI response"), *lost, money(found.cost_usd), *caps, *left]
+    st.caption(literal(" · ".join(used)))
 
 
 def find_hold(db: Database, now: datetime) -> str | None:
     """What keeps every batch of the site from going on at this moment, in words."""
     if not worker_lives(db, now):
         return "Screening is down: no background service is running"
-    return "The AI model gives no usable answers" if faults.lasts(db, faults.Fault.MODEL) else None
+    fault = faults.find_lasting(db, faults.Fault.MODEL)
+    return None if fault is None else error_words(fault.cause or NO_LABEL).capitalize()
 
 
 def state_words(state: BatchState, held: str | None) -> str:
@@ -73,57 +83,44 @@ def state_words(state: BatchState, held: str | None) -> str:
     return STATE_WORDS[state] if held is None or state not in _NEED_WORKER else f"! {held}"
 
 
-def _state(found: Progress, held: str | None) -> str:
-    why = f" {escape(error_words(found.why))}" if found.why else ""
-    words = state_words(found.state, held)
-    colour = _STATE_COLOURS.get(found.state, "quiet") if words == STATE_WORDS[found.state] else "escalate"
-    return f'<span class="sl-badge sl-c-{colour}" role="status">{escape(words)}</span>{why}'
+def overnight_state(batch_id: str, state: BatchState) -> None:
+    """Show how far an overnight batch is; nothing for any other."""
+    db = context.database()
+    if is_overnight(db, batch_id):
+        st.caption(overnight_words(overnight_progress(db, batch_id), state))
 
 
-def _parts(found: Progress) -> tuple[Part, ...]:
-    return (
-        ("safe", "✓", "labeled safe", found.safe),
-        ("unsafe", "▲", "labeled unsafe", found.unsafe),
-        ("escalate", "→", "escalated", found.human_review),
-        ("quiet", "○", "pending", found.pending - found.failed),
-        ("escalate", "!", "failed" if found.state in ENDED else "failed, to be retried", found.failed),
-    )
+def overnight_words(found: OvernightProgress, state: BatchState) -> str:
+    """How far it is, in words.
+
+    >>> from screening.pipeline.draws import Usage
+    >>> overnight_words(OvernightProgress(round=2, requests=90, processed=40, under_way=True, answers=200, unneeded=10,
+    ...     waiting=50, failed=1, usage=Usage()), BatchState.RUNNING)
+    'Round 2 is under way: 40 of 90 requests are processed. 200 answers so far, 10 of them (5%) beyond what was \
+needed. 1 request failed and was or will be asked again.'
+    """
+    if found.under_way:
+        done = f"{found.processed:,} of {found.requests:,} requests are processed"
+        parts = [f"Round {found.round} is under way: {done}."]
+    elif state is BatchState.FINISHED:
+        parts = [f"Done after {count_of(found.round, 'round')}."]
+    else:
+        parts = ["No round is under way." if found.round else "The first round has not begun."]
+    if found.answers:
+        share = 100 * found.unneeded / found.answers
+        answers = count_of(found.answers, "answer")
+        parts.append(f"{answers} so far, {found.unneeded:,} of them ({share:.0f}%) beyond what was needed.")
+    if found.failed:
+        requests = count_of(found.failed, "request failed and was", "requests failed and were")
+        parts.append(f"{requests} or will be asked again.")
+    return " ".join(parts)
 
 
-def _bar(found: Progress, parts: tuple[Part, ...]) -> str:
-    total = max(1, found.accepted)
-    decided = [part for part in parts[:-2] if part[3]]
-    pieces = "".join(
-        f'<i class="sl-c-{colour}" style="width:{100 * count / total:.2f}%"></i>' for colour, _, _, count in decided
-    )
-    return f'<div class="sl-parts" aria-hidden="true">{pieces}</div>'
-
-
-def _counts(parts: tuple[Part, ...]) -> str:
-    counts = "".join(
-        f'<span class="sl-c-{colour}"><b>{count:,}</b><span><em aria-hidden="true">{icon}</em> {words}</span></span>'
-        for colour, icon, words, count in parts
-        if count or not words.startswith("failed")
-    )
-    return f'<div class="sl-counts">{counts}</div>'
-
-
-def _spent_words(found: Progress) -> str:
-    caps = [f"limit {count_of(found.caps.max_calls, 'response')}"] if found.caps.max_calls else []
-    caps += [f"limit ${found.caps.max_cost_usd:,.2f}"] if found.caps.max_cost_usd else []
-    lost = [f"{found.lost_calls:,} of them lost, their cost not in the sum"] if found.lost_calls else []
-    left = [f"about {duration(found.seconds_left)} left"] if found.seconds_left is not None else []
-    rows = f"{count_of(found.rows_in, 'row')}: {found.accepted:,} accepted, {found.rejected:,} rejected"
-    words = [rows, count_of(found.calls, "AI response"), *lost, money(found.cost_usd), *caps, *left]
-    return f'<p style="color:var(--soft);margin:.7rem 0 0">{escape(" · ".join(words))}</p>'
-
-
-def batch_line(one: BatchSummary) -> str:
+def batch_line(one: BatchSummary, *, held: str | None = None) -> str:
     """One upload on a line of the first page, for a label in Markdown: its name, state and how far it is."""
     found = one.progress
-    return (
-        f"{literal(one.name)} · {STATE_WORDS[found.state]} · {found.accepted - found.pending:,} of {found.accepted:,}"
-    )
+    far = f"{found.accepted - found.pending:,} of {found.accepted:,}"
+    return f"{literal(one.name)} · {literal(state_words(found.state, held))} · {far}"
 
 
 def list_row(one: BatchSummary, *, held: str | None = None) -> dict[str, object]:
@@ -162,10 +159,9 @@ def missing_rows(person: Actor, one: BatchSummary, found: Stopped | None) -> Non
     why = found.why if found else f"{error_words(code).capitalize()}. {_way_on(one)}"
     lost = code == NOBODY and not found  # what took it in is not known to live
     end = "If nobody has the file any more, cancel the batch." if lost else "The file is kept."
-    st.html(
-        '<div role="alert" style="border-left:4px solid light-dark(#b42318,#f0796f);padding:.5rem 1rem;'
-        f'background:light-dark(#fdf1f0,#2c1614)"><b>Taking rows in stopped after {one.progress.rows_in:,}:</b> '
-        f"{escape(visible(why))} {_rows_in(one.progress.state)} {end}</div>"
+    st.error(
+        f"**Taking rows in stopped after {one.progress.rows_in:,}:** {literal(why)} "
+        f"The rows that are in {'wait with their batch' if one.progress.state in STOPPED else 'are screened'}. {end}"
     )
     if (
         found
@@ -174,15 +170,6 @@ def missing_rows(person: Actor, one: BatchSummary, found: Stopped | None) -> Non
     ):
         intake_runs().start(found.upload)
         st.rerun()
-
-
-def _rows_in(state: BatchState) -> str:
-    """What becomes of the rows that are in.
-
-    >>> _rows_in(BatchState.ROWS_MISSING), _rows_in(BatchState.PAUSED)
-    ('The rows that are in are screened.', 'The rows that are in wait with their batch.')
-    """
-    return f"The rows that are in {'wait with their batch' if state in STOPPED else 'are screened'}."
 
 
 def _way_on(one: BatchSummary) -> str:
@@ -214,24 +201,17 @@ def reach_fact(reach: Reach) -> str:
 
 
 def ways_panel(db: Database, person: Actor, one: BatchSummary) -> None:
-    """The numbers and the drawing as of this moment, each number with its list, and what is on no way of it."""
+    """The drawing as of this moment, each number with its list, and what is on no way of it."""
     linked = is_allowed(person, Action.VIEW_RESULTS)
-    st.html(result_links_html(one.id, progress(db, one.id, context.now()), linked=linked))
     pipeline = load_configuration(db, one.configuration_version).pipeline
-    overview = _overview(db, person, one)
+    counted = compute if one.progress.state in ENDED else compute_again  # at most as old as the next look
+    standing = batch_now(db, person, one.id)
+    overview = counted(batch_overview, person, one.id, standing=standing, cases=one.progress.accepted)
     found = overview.ways
     st.html(ways_html(pipeline, found, one.id, linked=linked))
     if found.kept_back:
         st.caption(f"{found.kept_back:,} more were escalated for what stands in the text, or for a fault.")
     cost_panel(one, pipeline, overview)
-
-
-def _overview(db: Database, person: Actor, one: BatchSummary) -> Overview:
-    """The counts, as of this moment where the batch has ended, else at most as old as the next look."""
-    standing, accepted = batch_now(db, person, one.id), one.progress.accepted
-    if one.progress.state in ENDED:
-        return compute(batch_overview, person, one.id, standing=standing, cases=accepted)
-    return compute_again(batch_overview, person, one.id, standing=standing, cases=accepted)
 
 
 def ways_html(pipeline: PipelineConfig, found: Ways, batch_id: str, *, linked: bool) -> str:
@@ -245,12 +225,8 @@ def ways_html(pipeline: PipelineConfig, found: Ways, batch_id: str, *, linked: b
             said = label.value if label else NOT_SETTLED
             ended = {"node": node.name, "outcome": target}
             where = ended if target in OUTCOMES else {"way": f"{node.name}:{said}"}
-            ways[node.name, said] = WayMark(count=count, href=_results(batch_id, where) if linked else None)
+            ways[node.name, said] = WayMark(count=count, href=results_address(batch_id, **where) if linked else None)
     return diagram_html(pipeline, nodes, ways)
-
-
-def _results(batch_id: str, where: Mapping[str, str]) -> str:
-    return "results?" + urlencode({"batch": batch_id, **where})
 
 
 def cost_panel(one: BatchSummary, pipeline: PipelineConfig, counted: Overview) -> None:
@@ -264,14 +240,14 @@ def cost_panel(one: BatchSummary, pipeline: PipelineConfig, counted: Overview) -
 
 
 def calls_sentence(estimate: Mapping[str, Any] | None, calls: int) -> str:
-    """The calls made so far, beside what was expected, as a sentence.
+    """The calls made, beside what was expected, as a sentence.
 
     >>> calls_sentence({"expected": 1200.4, "low": 900.0, "high": 1500.0, "worst": 30000}, 1310)
-    '1,310 AI responses so far (estimate 1,200, 900 to 1,500; at most 30,000).'
+    '1,310 AI responses (estimate 1,200, 900 to 1,500; at most 30,000).'
     >>> calls_sentence(None, 12)
-    '12 AI responses so far.'
+    '12 AI responses.'
     """
-    made = f"{count_of(calls, 'AI response')} so far"
+    made = count_of(calls, "AI response")
     if not estimate:
         return f"{made}."
     spread = f", {estimate['low']:,.0f} to {estimate['high']:,.0f}" if estimate.get("low") is not None else ""

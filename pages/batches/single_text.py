@@ -5,7 +5,6 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from html import escape
 
 import streamlit as st
 
@@ -15,8 +14,8 @@ from pages.ui import context
 from pages.ui.charts import way_html
 from pages.ui.engine_view import evidence_sentence, live_html, node_views
 from pages.ui.format import local_time, money
+from pages.ui.html import macros
 from pages.ui.labels import (
-    DELTA_MEANING,
     FLAG_WORDS,
     OUTCOME_ICONS,
     OUTCOME_WORDS,
@@ -25,24 +24,27 @@ from pages.ui.labels import (
     error_words,
 )
 from pages.ui.texts import flagged_phrases
-from screening.datasets.conversations import SUFFIXES, decode, detect_shape, read_case
+from screening.datasets.conversations import read_case
 from screening.datasets.mapping import ASKED, JUDGED, ConversationReading, Shape
 from screening.datasets.rows import NewCase, Receive
 from screening.datasets.sources import FileRefused
+from screening.datasets.turns import SUFFIXES, decode, detect_shape
 from screening.labels import Label, Outcome
 from screening.pipeline.config import PipelineConfig, most_calls
 from screening.pipeline.engine import Reason
+from screening.pipeline.errors import NO_LABEL
 from screening.review.actors import Acting
 from screening.review.policy import Action, is_allowed
 from screening.settings import Settings
 from screening.text.conversation import MOST_TURNS, Judged, Question
 from screening.text.display import visible
-from screening.text.flags import REFUSES_SAFE, SECOND_LOOK, Flag
+from screening.text.flags import REFUSES_SAFE, SECOND_LOOK, STATED, Flag
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import NewBatch
 from storage.batches.configurations import Configuration, save_configuration
 from storage.batches.single_texts import SingleText, submit
 from storage.database import Database
+from storage.site.faults import Lasting
 from storage.site.processes import Silence
 
 NAME = "Single text"
@@ -53,8 +55,6 @@ ANSWERS_WITHIN_S = 10
 SAME_PRESS_S = 3.0
 """The same words handed in again within so many seconds are the same press: keys repeat, and servers are slow."""
 
-_MEANING = f'<div class="sl-live"><p class="sl-meaning">{escape(DELTA_MEANING)}</p></div>'
-STATED = frozenset({Flag.STATED_RISK, Flag.STATED_IMMINENT})
 _COLOURS = {Outcome.SAFE: "safe", Outcome.UNSAFE: "unsafe", Outcome.HUMAN_REVIEW: "escalate"}
 
 
@@ -115,97 +115,80 @@ def _case(typed: Typed, take: Receive) -> NewCase:
     return NewCase(row=1, external_id="text", text=take(typed.text), reply=reply)
 
 
-def view_html(single: SingleText, now: datetime) -> tuple[str, str]:
-    """What is spent, which each second changes, and the agents as they stand, which their answers change."""
-    views = node_views(single.pipeline, single.draws, ended=single.ended)
-    return _spent_html(single, now), _way_html(single) + live_html(views, ended=single.ended) + _MEANING
-
-
-def _spent_html(single: SingleText, now: datetime) -> str:
-    until = single.completed_at or (None if single.ended else now)
-    seconds = max((until - single.submitted_at).total_seconds(), 0.0) if until else None  # by two machines' clocks
-    cost = single.cost_usd if single.completed_at else 0.0 if _is_simulated(single.configuration) else None
-    flagged = any(found & SECOND_LOOK for found in single.flags.values())
-    most = most_calls(single.pipeline, flagged=flagged, read_off=_may_ask_probabilities(single.configuration))
-    return _budget_html(single.calls, most, cost_usd=cost, seconds=seconds)
-
-
-def _budget_html(calls: int, budget: int, *, cost_usd: float | None, seconds: float | None) -> str:
-    share = min(100.0, 100 * calls / budget) if budget else 0.0
-    time = f" · {seconds:.0f} s" if seconds is not None else ""
+def empty_html(pipeline: PipelineConfig) -> tuple[str, str, str]:
+    """Status, what is spent and the agents, before anything is asked."""
+    cards, said = macros("cards"), ["Each AI agent is queried repeatedly until one answer clearly leads."]
+    views = node_views(pipeline, {}, ended=False)
     return (
-        f'<div class="sl-live sl-budget"><div class="w">'
-        f"<div><b>{calls}</b> of at most {budget} calls{time}</div>"
-        f"<span>{escape(money(cost_usd))}</span></div>"
-        f'<div class="sl-bar" aria-hidden="true"><i style="width:{share:.1f}%"></i></div></div>'
+        cards.status("○ Ready", "quiet", said),
+        cards.budget(0, most_calls(pipeline, flagged=True), "", money(0.0)),
+        way_html(pipeline, {}, ended=False) + live_html(views, ended=False),
     )
 
 
-def _way_html(single: SingleText) -> str:
-    return way_html(single.pipeline, single.draws, ended=single.ended, outcome=single.outcome)
+def view_html(
+    single: SingleText,
+    now: datetime,
+    help_text: str,
+    *,
+    may_read: bool,
+    silence: Silence | None = None,
+    fault: Lasting | None = None,
+) -> tuple[str, str, str]:
+    """What is going on or came of it, in the largest words of the page; what is spent, which each second changes; and
+    the agents as they stand, which their answers change.
 
-
-def empty_html(pipeline: PipelineConfig) -> tuple[str, str, str]:
-    """The same three places before anything is asked."""
-    ready = _status_html("○ Ready", "quiet", ["Each AI agent is queried repeatedly until one answer clearly leads."])
-    nodes = live_html(node_views(pipeline, {}, ended=False), ended=False)
-    budget = _budget_html(0, most_calls(pipeline, flagged=True), cost_usd=0.0, seconds=None)
-    return ready, budget, way_html(pipeline, {}, ended=False) + nodes + _MEANING
-
-
-def status_html(
-    single: SingleText, now: datetime, help_text: str, *, may_read: bool, silence: Silence | None = None
-) -> str:
-    """What is going on or came of it: the largest words of the page, and the sentences that belong to them.
-
-    The site's ``help_text`` is said unless the text was called safe; ``may_read``: the inbox is open to this person;
-    ``silence``: no worker answers, which matters to a text that still waits.
+    The site's ``help_text`` is said unless the text was labeled safe; ``may_read``: the inbox is open to this person;
+    ``silence``: no worker answers, ``fault``: the model does not, which matters to a text that is still pending.
     """
-    title, colour, sentences = _status(single, now, silence)
+    cards, (title, color, sentences) = macros("cards"), _status(single, now, silence, fault)
     worried = single.outcome is not None and single.outcome is not Outcome.SAFE
     more = [f"Worried about someone? {help_text}"] if worried else []
-    return _status_html(title, colour, [*sentences, *more], _inbox_html(single, link=may_read), given=" sl-given")
-
-
-def _inbox_html(single: SingleText, *, link: bool) -> str:
-    """That a person will look at it, with the way there."""
-    if not single.in_inbox:
-        return ""
-    waits = '<a href="inbox" target="_self">It is in the review queue</a>' if link else "It is in the review queue"
-    return f'<p class="sl-waits">{waits} for a clinician.</p>'
-
-
-def _status_html(title: str, colour: str, sentences: Sequence[str], waits: str = "", given: str = "") -> str:
-    paragraphs = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences)
+    until = single.completed_at or (None if single.ended else now)
+    seconds = max((until - single.submitted_at).total_seconds(), 0.0) if until else None  # by two machines' clocks
+    sampler, nodes = single.configuration.sampler, single.pipeline.nodes
+    simulated = sampler.get("sampler") == "simulated"
+    cost = single.cost_usd if single.completed_at else 0.0 if simulated else None
+    # an agent may have been asked for its probabilities: what a named server speaks, the settings say
+    read_off = "most_unknown" in sampler or any(node.server or node.protocol == "logprobs" for node in nodes)
+    flagged = any(found & SECOND_LOOK for found in single.flags.values())
+    most = most_calls(single.pipeline, flagged=flagged, read_off=read_off)
+    views = node_views(single.pipeline, single.draws, ended=single.ended)
+    way = way_html(single.pipeline, single.draws, ended=single.ended, outcome=single.outcome)
     return (
-        f'<div class="sl-live sl-status{given}" role="status">'
-        f'<span class="sl-badge sl-verdict sl-c-{colour}">{escape(title)}</span>{waits}{paragraphs}</div>'
+        cards.status(title, color, [*sentences, *more], given=True, waits=single.in_inbox, linked=may_read),
+        cards.budget(single.calls, most, "" if seconds is None else f" · {seconds:.0f} s", money(cost)),
+        way + live_html(views, ended=single.ended),
     )
 
 
-def _status(single: SingleText, now: datetime, silence: Silence | None) -> tuple[str, str, Sequence[str]]:
+def _status(
+    single: SingleText, now: datetime, silence: Silence | None, fault: Lasting | None
+) -> tuple[str, str, Sequence[str]]:
     if single.outcome is not None:
         title = f"{OUTCOME_ICONS[single.outcome]} {OUTCOME_WORDS[single.outcome]}"
         return title, _COLOURS[single.outcome], [*outcome_sentences(single), *found_sentences(single)]
     if single.state is BatchState.CANCELLED:
         return "■ Stopped", "quiet", ["Nothing was decided. The text is kept as undecided, never as safe."]
     if single.error is not None:
-        return "! Not decided", "escalate", [f"It is kept, undecided: {error_words(single.error)}."]
+        kept = f"It is kept, undecided: {error_words(single.error)}."
+        return "! Not decided", "escalate", [kept, *found_sentences(single)]
     if single.state is BatchState.PAUSED:
         return STATE_WORDS[single.state], "quiet", ["Somebody paused it; it goes on when it is resumed."]
     if silence is not None:
-        return "○ Screening is down", "quiet", [silence_sentence(silence)]
+        return "○ Screening is down", "quiet", [silence_sentence(silence), *found_sentences(single)]
+    if fault is not None:
+        since = local_time(fault.began_at, now)
+        saved = f"Since {since}. Your text is saved and will be screened when the model answers again."
+        title = error_words(fault.cause or NO_LABEL).capitalize()
+        return f"! {title}", "escalate", [saved, *found_sentences(single)]
     if not single.started and (now - single.submitted_at).total_seconds() > PATIENCE_S:
         return "○ Waiting to start", "quiet", ["It starts as soon as the background service is free."]
-    return "● Asking the agents", "open", [*_waiting_sentences(single, now), *found_sentences(single)]
-
-
-def _waiting_sentences(single: SingleText, now: datetime) -> list[str]:
-    """That no answer comes, once that is unusual: the moment stays the same, so that it is read out once."""
-    if single.heard_at is None or (now - single.heard_at).total_seconds() < ANSWERS_WITHIN_S:
-        return []
-    since = local_time(single.heard_at, single.heard_at)
-    return [f"No answer has come since {since}; the agents are asked again by themselves."]
+    unheard = []
+    if single.heard_at is not None and (now - single.heard_at).total_seconds() >= ANSWERS_WITHIN_S:
+        since = local_time(single.heard_at, single.heard_at)  # the moment stays the same, so that it is read out once
+        unheard = [f"No answer has come since {since}; the agents are asked again by themselves."]
+    return "● Asking the agents", "open", [*unheard, *found_sentences(single)]
 
 
 def silence_sentence(silence: Silence) -> str:
@@ -249,16 +232,6 @@ def flag_sentences(flags: Mapping[str, frozenset[str]]) -> list[str]:
     return [f"Found in the {part}: {FLAG_WORDS[flag]}." for part in flags for flag in weighty if flag in flags[part]]
 
 
-def _may_ask_probabilities(configuration: Configuration) -> bool:
-    """Whether an agent may have been asked for its probabilities: what a named server speaks, the settings say."""
-    nodes = configuration.pipeline.nodes
-    return "most_unknown" in configuration.sampler or any(node.server or node.protocol == "logprobs" for node in nodes)
-
-
-def _is_simulated(configuration: Configuration) -> bool:
-    return configuration.sampler.get("sampler") == "simulated"
-
-
 TEXT, CONVERSATION = "A text", "A conversation"
 MISSING = {TEXT: "Write or paste a text first.", CONVERSATION: "Paste a conversation first."}
 _JUDGED = (Judged.LAST_USER, Judged.WHOLE)
@@ -278,19 +251,14 @@ def choose_kind() -> str:
 
 def typed_fields(kind: str) -> Typed:
     """The boxes of this kind, and what they hold."""
-    return _conversation_fields() if kind == CONVERSATION else _text_fields()
-
-
-def _text_fields() -> Typed:
+    if kind == CONVERSATION:
+        return _conversation_fields()
     raw = st.text_area("Text", height=190, key="raw", help="Shown to the agents as it is. Ctrl+Enter hands it in.")
-    return Typed(text=raw, reply=_reply_field())
-
-
-def _reply_field() -> str:
-    """For the reply to the text; out of the way, but open where one was written, so that none goes out unseen."""
-    with st.expander("Chatbot reply (optional)", expanded=bool(st.session_state.get("reply"))):
+    with st.expander("Chatbot reply (optional)", expanded=bool(st.session_state.get("reply"))):  # none goes out unseen
         st.caption("The agents are shown both and judge them together.")
-        return st.text_area("Chatbot reply", height=110, key="reply", label_visibility="collapsed")
+        return Typed(
+            text=raw, reply=st.text_area("Chatbot reply", height=110, key="reply", label_visibility="collapsed")
+        )
 
 
 def _conversation_fields() -> Typed:

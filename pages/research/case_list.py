@@ -3,9 +3,8 @@
 import re
 import secrets
 from collections.abc import Mapping, MutableMapping, Sequence
-from functools import partial
 from hashlib import sha256
-from html import escape
+from typing import Literal
 
 import pandas as pd
 import streamlit as st
@@ -27,7 +26,7 @@ from storage.batches.counts import IN_REVIEW
 from storage.batches.results import Result
 from storage.database import Database
 from storage.research.case_tags import add_remark, add_tag, remarks, remove_tag, tag_counts
-from storage.research.cells import CellPage, cell_page, control_cases, listed_case, reveal_text_starts
+from storage.research.cells import cell_page, control_cases, listed_case, reveal_text_starts
 from storage.research.listed import Cell
 from storage.review.claims import NotAvailable, claim
 from storage.review.evidence import CaseText, reveal_text
@@ -93,8 +92,16 @@ def case_list(db: Database, person: Actor, cell: Cell) -> None:
     )
     hide_switch(db, person)
     key = sha256(repr(cell).encode()).hexdigest()[:16]  # all of it: under another filter the page may not exist
-    page, number = _page(db, person, cell, st.session_state.get(f"page_{key}", 1))
-    _counts(page)
+    by, number = person.at(context.now()), st.session_state.get(f"page_{key}", 1)
+    page = cell_page(db, by, cell, PAGE, PAGE * (number - 1))
+    if not page.cases and number > 1:  # there are now too few cases for it
+        page, number = cell_page(db, by, cell, PAGE), 1
+    said = count_of(page.found, "case")
+    if page.more:
+        said = f"The first {page.found:,} cases in the file's order; narrow the list to sort it or to see others"
+    if page.hidden:
+        said += f". {page.hidden:,} more are in review and hidden by the switch above"
+    st.caption(said + ".")
     if not page.cases:
         return
     shown = [case.case_id for case in page.cases]
@@ -106,24 +113,8 @@ def case_list(db: Database, person: Actor, cell: Cell) -> None:
     if not outcomes:
         return
     if (case_id := open_case_id(page.ids)) is not None:
-        reader(db, person, page.ids, case_id)
+        viewer(db, person, page.ids, case_id)
     send_panel(db, person, cell, page.ids, chosen if len(chosen) > 1 else [case_id] if case_id else [])
-
-
-def _page(db: Database, person: Actor, cell: Cell, number: int) -> tuple[CellPage, int]:
-    """This page of the cases; the first where there are now too few cases for it."""
-    by = person.at(context.now())
-    page = cell_page(db, by, cell, PAGE, PAGE * (number - 1))
-    return (page, number) if page.cases or number == 1 else (cell_page(db, by, cell, PAGE), 1)
-
-
-def _counts(page: CellPage) -> None:
-    said = count_of(page.found, "case")
-    if page.more:
-        said = f"The first {page.found:,} cases in the file's order; narrow the list to sort it or to see others"
-    if page.hidden:
-        said += f". {page.hidden:,} more are in review and hidden by the switch above"
-    st.caption(said + ".")
 
 
 def _table(rows: Sequence[Mapping[str, object]], shown: Sequence[str], name: str, *, selectable: bool) -> list[str]:
@@ -141,10 +132,17 @@ def _table(rows: Sequence[Mapping[str, object]], shown: Sequence[str], name: str
     if not selectable:
         st.dataframe(pd.DataFrame(rows), hide_index=True, column_config=columns, placeholder="", alt="Cases")
         return []
+
+    def open_chosen() -> None:
+        """One row was chosen: its case is read below the list. Several are only chosen."""
+        chosen = st.session_state[name]["selection"]["rows"]
+        if len(chosen) == 1 and chosen[0] < len(shown):
+            open_case(shown[chosen[0]])
+
     selected = st.dataframe(
         pd.DataFrame(rows),
         hide_index=True,
-        on_select=partial(_open_chosen, name, shown),
+        on_select=open_chosen,
         selection_mode="multi-row",
         key=name,
         column_config=columns,
@@ -152,13 +150,6 @@ def _table(rows: Sequence[Mapping[str, object]], shown: Sequence[str], name: str
         alt="Cases; choosing a row opens it below",
     )
     return [shown[row] for row in selected["selection"]["rows"] if row < len(shown)]
-
-
-def _open_chosen(name: str, case_ids: Sequence[str]) -> None:
-    """One row was chosen: its case is read below the list. Several are only chosen."""
-    rows = st.session_state[name]["selection"]["rows"]
-    if len(rows) == 1 and rows[0] < len(case_ids):
-        open_case(case_ids[rows[0]])
 
 
 def _row(case: Result, start: str | None, *, outcomes: bool) -> dict[str, object]:
@@ -205,7 +196,7 @@ def starts_of(db: Database, person: Actor, case_ids: Sequence[str]) -> Mapping[s
 
 
 def open_case(case_id: str | None) -> None:
-    """Show this case in the reader; None closes it. For callbacks: a fast key is not lost."""
+    """Show this case in the viewer; None closes it. For callbacks: a fast key is not lost."""
     if case_id is None:
         st.query_params.pop("case", None)
     else:
@@ -213,20 +204,20 @@ def open_case(case_id: str | None) -> None:
 
 
 def open_case_id(ids: Sequence[str]) -> str | None:
-    """The case that is open in the reader, if it is one of this list."""
+    """The case that is open in the viewer, if it is one of this list."""
     case_id = st.query_params.get("case")
     return case_id if case_id in ids else None
 
 
-def reader(db: Database, person: Actor, ids: Sequence[str], case_id: str) -> None:
+def viewer(db: Database, person: Actor, ids: Sequence[str], case_id: str) -> None:
     """The case with its text, tags and comments, and buttons with keys to the one before and after it in the list."""
     case = listed_case(db, person.at(context.now()), case_id)
     if case is None:
         return
-    with st.container(border=True, key="reader"):
+    with st.container(border=True, key="viewer"):
         _steps(ids, case)
         _text(db, person, case)
-        st.html(f'<p style="margin:0">{facts_html(case)}</p>')
+        st.markdown(facts(case))
         if case.hidden:
             st.caption("In review: its outcome is hidden by the switch above the list.")
         else:
@@ -234,40 +225,46 @@ def reader(db: Database, person: Actor, ids: Sequence[str], case_id: str) -> Non
             _comments(db, person, case)
 
 
-def facts_html(case: Result) -> str:
-    """The original label with the file's own value, the final label, and how the agents ended, in a line."""
-    value = f" ({escape(visible(case.reference_value))}, file)" if case.reference_value else ""
-    facts = [f"Original label <b>{escape(case.reference or 'none')}</b>{value}"]
+def facts(case: Result) -> str:
+    """The original label with the file's own value, the final label, and how the agents ended, in Markdown."""
+    value = f" ({literal(case.reference_value)}, file)" if case.reference_value else ""
+    found = [f"Original label **{case.reference or 'none'}**{value}"]
     if case.hidden:
-        return facts[0]
+        return found[0]
     if case.accepted:
-        facts.append(f"final label <b>{escape(case.accepted.replace('_', ' '))}</b>")
-    facts.append(f"outcome <b>{escape(outcome_words(case.outcome))}</b>")
+        found.append(f"final label **{literal(case.accepted.replace('_', ' '))}**")
+    found.append(f"outcome **{literal(outcome_words(case.outcome))}**")
     if case.node:
-        facts.append(f"{escape(case.node.title())}: {escape(reason_words(case.reason))}")
+        found.append(f"{literal(case.node.title())}: {literal(reason_words(case.reason))}")
     if case.calls is not None:
-        facts.append(count_of(case.calls, "response"))
+        found.append(count_of(case.calls, "response"))
     if case.gap is not None:
-        facts.append(f"margin {case.gap:.2f}")
-    return " · ".join(facts)
+        found.append(f"margin {case.gap:.2f}")
+    return " · ".join(found)
 
 
 def _steps(ids: Sequence[str], case: Result) -> None:
     at = ids.index(case.case_id)
     before, after = (ids[at - 1] if at else None), (ids[at + 1] if at + 1 < len(ids) else None)
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.html(f"<b>{escape(visible(case.external_id))}</b> row {case.row:,} · {at + 1:,} of {len(ids):,}")
+        named = f"**{literal(case.external_id)}** row {case.row:,} · {at + 1:,} of {len(ids):,}"
+        st.markdown(named, width="content")
         for words, key, target in (("Previous", "k", before), ("Next", "j", after)):
             st.button(
-                words, key=f"reader_{words}", shortcut=key, on_click=open_case, args=(target,), disabled=target is None
+                words,
+                key=f"viewer_{words}",
+                shortcut=key,
+                on_click=open_case,
+                args=(target,),
+                disabled=target is None,
             )
         case_link(case.case_id)
-        st.button("Close", key="reader_close", on_click=open_case, args=(None,))
+        st.button("Close", key="viewer_close", on_click=open_case, args=(None,))
 
 
 def _text(db: Database, person: Actor, case: Result) -> None:
     """Each text is read, and logged, once a visit, and once more after it was erased."""
-    kept = f"reader_texts_{is_erased_now(db, case.case_id)}"
+    kept = f"viewer_texts_{is_erased_now(db, case.case_id)}"
     seen: dict[str, CaseText | None] = st.session_state.setdefault(kept, {})
     if case.case_id not in seen:
         try:
@@ -339,7 +336,15 @@ def send_panel(db: Database, person: Actor, cell: Cell, listed: Sequence[str], c
     with st.container(horizontal=True, vertical_alignment="center"):
         mixed = st.toggle("Add an equal number of control cases", value=True, key="send_controls")
         picked = list(chosen or listed)[: MOST // 2 if mixed else MOST]
-        if st.button(f"Send {len(picked):,} to review", type="primary", icon=":material/inbox:", key="send_cases"):
+        kind: Literal["primary", "secondary"] = "primary" if chosen else "secondary"
+        which = (
+            f"{len(picked):,}"
+            if chosen
+            else f"all {len(picked):,}"
+            if len(picked) == len(listed)
+            else f"the first {len(picked):,}"
+        )
+        if st.button(f"Send {which} to review", type=kind, icon=":material/inbox:", key="send_cases"):
             st.session_state[SAID] = sent_words(_send(db, person, cell, picked, mixed=mixed))
             st.rerun()
         if len(picked) == 1:

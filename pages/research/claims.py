@@ -4,21 +4,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from statistics import median
+from typing import NamedTuple
 
 from pages.ui.format import local_time, per_thousand, percent, plain_percent
-from screening.evaluation.audit import Recognized, Stratum, corrected_bound, recognized_share, tally_by_stratum
-from screening.evaluation.estimates import AuditEstimates, bound_after, estimate, upper_bound, without_specificity
-from screening.evaluation.guarantee import Guarantee, binding_of, guarantee_of, in_sample, readings_required
+from screening.evaluation.audit import (
+    AuditCase,
+    Recognized,
+    Stratum,
+    corrected_bound,
+    recognized_share,
+    tally_by_stratum,
+)
+from screening.evaluation.estimates import AuditEstimates, bound_after, estimate, upper_bound
+from screening.evaluation.guarantee import Guarantee, Standing, binding_of, guarantee_of, in_sample, reviews_required
 from screening.evaluation.monitoring import Drift, Look, Rise, betting_sequence, drift, rises, upper_limits
 from screening.labels import Label, Outcome
 from screening.review.actors import Actor
-from screening.review.rating_form import FORM_VERSION
 from screening.review.reach import Reach
+from screening.review.review_form import FORM_VERSION
 from screening.words import count_of
 from storage.database import Database
 from storage.research.outcome_mix import OutcomeMix, by_month, outcome_mix
-from storage.research.reading_table import random_double_reviews
-from storage.research.reliability import AuditSample, Reading, audit_sample
+from storage.research.reliability import AuditSample, Review, audit_sample
+from storage.research.review_table import random_double_reviews
 from storage.settings_store import AuditPlan
 
 MOST_LOOKS = 60
@@ -27,24 +35,13 @@ RECOGNIZED = (1.0, 0.9, 0.8, 0.7, 0.6)
 """Shares of unsafe texts that reviewers may recognize, for which bounds are shown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TooEarly:
-    """Readings of cases settled before the plan was last changed: of unsafe texts so many, so many of them missed."""
+class LeftOut(NamedTuple):
+    """Reviews that the guarantee does not count: how many, how many of them missed; and those that are not over yet."""
 
     read: int
     missed: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Beyond:
-    """Readings of texts called safe whose batch was sampled more than the plan says: so many, so many of them unsafe.
-    The guarantee does not count them: not every text had their chance to be read. ``read_again`` are not over yet.
-    """
-
-    read: int
-    missed: int
-    inconclusive: int
-    read_again: int
+    inconclusive: int = 0
+    read_again: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,18 +64,23 @@ class Range:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """All that the audit of one configuration says; the guarantee rests on cases settled under the present plan."""
+    """All that the audit of one configuration says; the guarantee rests on cases settled under the present plan.
+
+    ``too_early`` are unsafe texts settled before that; ``beyond_floor`` texts labeled safe whose batch was sampled more
+    than the plan says, so that not every text had their chance to be read. ``hours`` from an outcome to its blind
+    review: median, least, most and of how many; empty without a review.
+    """
 
     sample: AuditSample
     plan: AuditPlan
-    too_early: TooEarly
+    too_early: LeftOut
     strata: tuple[Stratum, ...]
     estimates: AuditEstimates
-    single_reader: AuditEstimates
+    single_reviewer: AuditEstimates
     looks: tuple[Look, ...]
     at_most: tuple[Look, ...]
     below_floor: int
-    beyond_floor: Beyond
+    beyond_floor: LeftOut
     guarantee: Guarantee
     drift: Drift
     rises: Mapping[str, tuple[Rise, ...]]
@@ -87,42 +89,43 @@ class Verified:
 
     @property
     def called_safe(self) -> int:
-        """How many texts were called safe."""
+        """How many texts were labeled safe."""
         return sum(each.cases for each in self.strata if each.outcome is Outcome.SAFE)
 
 
 def verify_now(db: Database, actor: Actor, version: str, plan: AuditPlan, today: date) -> Verified:
-    """`verify` of what a configuration's audit holds now, without its readings one by one: it is kept for a while, and
+    """`verify` of what a configuration's audit holds now, without its reviews one by one: it is kept for a while, and
     may come from the process beside the server.
     """
     double = random_double_reviews(db, actor)
     found = verify(audit_sample(db, actor, version), outcome_mix(db, actor, version), plan, today, double)
-    return replace(found, sample=replace(found.sample, readings=(), others=()))
+    return replace(found, sample=replace(found.sample, reviews=(), others=()))
 
 
 def verify(
     sample: AuditSample, mix: OutcomeMix, plan: AuditPlan, today: date | None = None, double: Sequence[bool] = ()
 ) -> Verified:
-    """Everything from one sample; the readings' order is that in which they were given. ``double`` says of random
-    double reviews with an unsafe label whether both reviewers gave it; ``today`` is the day of the last reading's text
+    """Everything from one sample; the reviews' order is that in which they were given. ``double`` says of random
+    double reviews with an unsafe label whether both reviewers gave it; ``today`` is the day of the last review's text
     where it is not given.
     """
-    today = today or max((each.settled_at.date() for each in sample.readings), default=date.min)
+    today = today or max((each.settled_at.date() for each in sample.reviews), default=date.min)
     strata = tally_by_stratum(sample.case_counts)
-    under_plan = [each for each in sample.readings if plan.since is None or each.settled_at > plan.since]
+    under_plan = [each for each in sample.reviews if plan.since is None or each.settled_at > plan.since]
     floor = plan.floor or (under_plan[0].case.coin_probability if under_plan else 1.0)
+    hours = sorted((e.read_at - e.settled_at).total_seconds() / 3600 for e in sample.reviews if e.read_at is not None)
     return Verified(
         sample=sample,
         plan=plan,
         too_early=_too_early(sample, plan),
         strata=strata,
         estimates=_allowed_estimates(strata, sample),
-        single_reader=_allowed_estimates(
-            tally_by_stratum((case.with_first_reading_only(), count) for case, count in sample.case_counts), sample
+        single_reviewer=_allowed_estimates(
+            tally_by_stratum((case.with_first_review_only(), count) for case, count in sample.case_counts), sample
         ),
-        looks=missed_sequence(sample.readings, floor),
-        at_most=missed_sequence(sample.readings, floor, from_above=True),
-        below_floor=sum(each.case.coin_probability < floor for each in sample.readings),
+        looks=missed_sequence(sample.reviews, floor),
+        at_most=missed_sequence(sample.reviews, floor, from_above=True),
+        below_floor=sum(each.case.coin_probability < floor for each in sample.reviews),
         beyond_floor=_beyond(under_plan, floor),
         guarantee=guarantee_of(
             (each.case for each in under_plan),
@@ -133,19 +136,19 @@ def verify(
             binding=binding_of(sample.configuration, FORM_VERSION),
         ),
         drift=drift(mix.reference, mix.looks),
-        rises={"Escalated": rises(mix.escalated), "Missed": rises(missed_by_month(sample.readings, floor))},
-        hours=_hours(sample),
-        range=range_of(sample.readings, floor, today, recognized_share(double)),
+        rises={"Escalated": rises(mix.escalated), "Missed": rises(missed_by_month(sample.reviews, floor))},
+        hours=(median(hours), hours[0], hours[-1], len(hours)) if hours else (),
+        range=range_of(sample.reviews, floor, today, recognized_share(double)),
     )
 
 
-def range_of(readings: Sequence[Reading], floor: float, today: date, measured: Recognized) -> Range:
+def range_of(reviews: Sequence[Review], floor: float, today: date, measured: Recognized) -> Range:
     """The bounds for reviewers who recognize all, and with the measured share; `corrected_bound` gives the others.
 
     A measured share has a limit of its own: it and the bound that it divides share the 5%.
     """
-    first = [replace(each, case=each.case.with_first_reading_only()) for each in readings]
-    begin = datetime.combine(today, time(), readings[0].settled_at.tzinfo) - RECENT if readings else None
+    first = [replace(each, case=each.case.with_first_review_only()) for each in reviews]
+    begin = datetime.combine(today, time(), reviews[0].settled_at.tzinfo) - RECENT if reviews else None
     recent = [each for each in first if begin is not None and each.settled_at >= begin]
     (many, whole), (few, lately) = _first_bounds(first, recent, floor, 0.05)
     halves = [bound for _, bound in _first_bounds(first, recent, floor, 0.025)]
@@ -156,10 +159,10 @@ def range_of(readings: Sequence[Reading], floor: float, today: date, measured: R
     )
 
 
-def missed_by_month(readings: Sequence[Reading], floor: float) -> tuple[tuple[int, int], ...]:
+def missed_by_month(reviews: Sequence[Review], floor: float) -> tuple[tuple[int, int], ...]:
     """By month in which they were settled: texts labeled safe that were reviewed for the plan, and the unsafe ones."""
     days: dict[int, list[int]] = {}
-    for each in readings:
+    for each in reviews:
         if each.case.outcome is Outcome.SAFE and in_sample(each.case, floor) and each.case.read:
             counts = days.setdefault(each.settled_at.toordinal(), [0, 0])
             counts[0] += 1
@@ -168,40 +171,35 @@ def missed_by_month(readings: Sequence[Reading], floor: float) -> tuple[tuple[in
 
 
 def _first_bounds(
-    first: Sequence[Reading], recent: Sequence[Reading], floor: float, level: float
+    first: Sequence[Review], recent: Sequence[Review], floor: float, level: float
 ) -> tuple[tuple[int, float | None], tuple[int, float | None]]:
     """How many texts labeled safe were reviewed, and the bound of the share unsafe: at any time, and on one day."""
-    everything, lately = (_worst_cases(some, floor) for some in (first, recent))
+    everything, lately = (  # 1 unless it was found safe
+        [float(case.label is not Label.SAFE) for case in _checked(some, floor)] for some in (first, recent)
+    )
     whole = upper_limits(everything, looks=[len(everything)], delta=level)[0].high if everything else None
     hits = int(sum(lately))
     return (len(everything), whole), (len(lately), upper_bound(hits, len(lately), 1 - level) if lately else None)
 
 
-def _worst_cases(readings: Sequence[Reading], floor: float) -> list[float]:
-    """Of each text labeled safe whose review was due and is done or lost, 1 unless it was found safe."""
-    sample = [each for each in readings if each.case.outcome is Outcome.SAFE and in_sample(each.case, floor)]
+def _checked(reviews: Sequence[Review], floor: float) -> list[AuditCase]:
+    """The texts labeled safe whose review for the plan was due and is done or lost, in the order of their reviews."""
+    sample = [each for each in reviews if each.case.outcome is Outcome.SAFE and in_sample(each.case, floor)]
     done = sorted((e for e in sample if not e.case.waiting), key=lambda each: each.read_at or each.settled_at)
-    return [float(each.case.label is not Label.SAFE) for each in done]
+    return [each.case for each in done]
 
 
-def _hours(sample: AuditSample) -> tuple[float, ...]:
-    """Hours from an outcome to its blind reading: median, least and most; empty without a reading."""
-    taken = sorted((e.read_at - e.settled_at).total_seconds() / 3600 for e in sample.readings if e.read_at is not None)
-    return (median(taken), taken[0], taken[-1], len(taken)) if taken else ()
-
-
-def _beyond(readings: Sequence[Reading], floor: float) -> Beyond:
-    cases = [each.case for each in readings if each.case.outcome is Outcome.SAFE and each.case.coin >= floor]
-    read = [case for case in cases if case.read]
-    return Beyond(
-        read=len(read),
-        missed=sum(case.label is Label.UNSAFE for case in read),
+def _beyond(reviews: Sequence[Review], floor: float) -> LeftOut:
+    cases = [each.case for each in reviews if each.case.outcome is Outcome.SAFE and each.case.coin >= floor]
+    return LeftOut(
+        read=sum(case.read for case in cases),
+        missed=sum(case.read and case.label is Label.UNSAFE for case in cases),
         inconclusive=sum(case.unclear for case in cases),
         read_again=sum(case.read_again for case in cases),
     )
 
 
-def beyond_sentence(found: "Verified") -> str:
+def beyond_sentence(found: Verified) -> str:
     """What was read beyond the plan's π, which the guarantee leaves out; empty where that is nothing."""
     beyond = found.beyond_floor
     seen = beyond.read + beyond.inconclusive + beyond.read_again
@@ -222,26 +220,30 @@ FEW_READ = "some of these batches only list or count what is labeled unsafe, so 
 def _allowed_estimates(strata: tuple[Stratum, ...], sample: AuditSample) -> AuditEstimates:
     """What may be said of them: nothing of specificity where not all that was called unsafe is read."""
     found = estimate(strata)
-    return found if sample.reaches <= {Reach.READ} else without_specificity(found, FEW_READ)
+    if sample.reaches <= {Reach.READ}:
+        return found
+    unknown = replace(found.specificity, value=None, low=None, high=None, reason=FEW_READ)
+    return replace(found, specificity=unknown)
 
 
-def _too_early(sample: AuditSample, plan: AuditPlan) -> TooEarly:
-    early = [each.case for each in sample.readings if plan.since is not None and each.settled_at <= plan.since]
+def _too_early(sample: AuditSample, plan: AuditPlan) -> LeftOut:
+    early = [each.case for each in sample.reviews if plan.since is not None and each.settled_at <= plan.since]
     unsafe = [case for case in early if case.label is Label.UNSAFE]
-    return TooEarly(read=len(unsafe), missed=sum(case.outcome is Outcome.SAFE for case in unsafe))
+    return LeftOut(read=len(unsafe), missed=sum(case.outcome is Outcome.SAFE for case in unsafe))
 
 
-def missed_sequence(readings: Sequence[Reading], floor: float, *, from_above: bool = False) -> tuple[Look, ...]:
-    """The betting confidence sequence of the share of unsafe among texts called safe, in the order they were read.
+def missed_sequence(reviews: Sequence[Review], floor: float, *, from_above: bool = False) -> tuple[Look, ...]:
+    """The betting confidence sequence of the share of unsafe among texts labeled safe, in the order they were read.
 
     Like the guarantee it counts the cases whose coin lies below the plan's π, so that no later π takes a miss back.
-    Inconclusive readings, those that wait for a further one and lost ones count as unsafe for the upper limit and as
+    Inconclusive reviews, those that wait for a further one and lost ones count as unsafe for the upper limit and as
     safe for the lower one. ``from_above`` gives the upper limits alone, with all of the 5% on them.
     """
-    sample = [each for each in readings if each.case.outcome is Outcome.SAFE and in_sample(each.case, floor)]
-    done = [each for each in sample if not each.case.waiting]
-    known = [each.case for each in sorted(done, key=lambda each: each.read_at or each.settled_at)]
-    found, looks = [float(case.label is Label.UNSAFE) for case in known], _looks(len(known))
+    known = _checked(reviews, floor)
+    looks = sorted(
+        {max(1, round(len(known) * step / MOST_LOOKS)) for step in range(1, MOST_LOOKS + 1)} if known else ()
+    )
+    found = [float(case.label is Label.UNSAFE) for case in known]
     worst = [float(case.label is not Label.SAFE) for case in known]
     if from_above:
         return upper_limits(worst, looks=looks)
@@ -264,11 +266,6 @@ def range_rows(of: Range) -> list[tuple[str, float | None, float | None]]:
     return rows
 
 
-def _looks(n: int) -> list[int]:
-    """Numbers of readings at which the sequence is computed: at most so many, rising to all of them."""
-    return sorted({max(1, round(n * step / MOST_LOOKS)) for step in range(1, MOST_LOOKS + 1)}) if n else []
-
-
 def at_most(value: float) -> str:
     """A bound per 1,000, of which no rounding makes 0.
 
@@ -281,22 +278,22 @@ def at_most(value: float) -> str:
 MOVED = "the share of missed texts has moved, or the 5% has happened"
 
 
-def has_moved(found: "Verified") -> bool:
-    """Whether the bound that holds at every look is refuted by its own readings: an estimate lies above it."""
+def has_moved(found: Verified) -> bool:
+    """Whether the bound that holds at every look is refuted by its own reviews: an estimate lies above it."""
     if not found.at_most:
         return False
     last, estimated = found.at_most[-1], found.estimates.missed.per_thousand
     return last.contradictory or (estimated is not None and estimated > 1000 * last.high)
 
 
-def at_most_words(found: "Verified") -> str:
-    """The bound that holds at every look, per 1,000 texts called safe; none where its own readings refute it."""
+def at_most_words(found: Verified) -> str:
+    """The bound that holds at every look, per 1,000 texts labeled safe; none where its own reviews refute it."""
     if not found.at_most:
         return "not yet"
     return "no bound" if has_moved(found) else at_most(1000 * found.at_most[-1].high)
 
 
-def missed_words(found: "Verified") -> str:
+def missed_words(found: Verified) -> str:
     """What the bound rests on, and what looking at any time costs."""
     missed = found.estimates.missed
     if not found.at_most:
@@ -305,7 +302,8 @@ def missed_words(found: "Verified") -> str:
     where = "audited below the plan's π"
     texts = count_of(found.below_floor, f"text was {where} and counts", f"texts were {where} and count")
     below = f" {texts} for the estimate alone." if found.below_floor else ""
-    after = f"after {observed_words(found)} at the plan's π"
+    words = ("text reviewed or lost", "texts reviewed or lost") if missed.lost else ("review", "reviews")
+    after = f"after {count_of(found.at_most[-1].observations, *words)} at the plan's π"
     estimated = (
         f"estimate {per_thousand(missed.per_thousand)}, {missed.missed} missed in {missed.read:,} reviewed of "
         f"{found.called_safe:,} labeled safe{counted_as_missed(found)}.{below}"
@@ -318,15 +316,7 @@ def missed_words(found: "Verified") -> str:
     )
 
 
-def observed_words(found: "Verified") -> str:
-    """Of how many texts the bound is: one that can no longer be reviewed blinded counts in it, and was not reviewed."""
-    words = (
-        ("text reviewed or lost", "texts reviewed or lost") if found.estimates.missed.lost else ("review", "reviews")
-    )
-    return count_of(found.at_most[-1].observations, *words)
-
-
-def counted_as_missed(found: "Verified") -> str:
+def counted_as_missed(found: Verified) -> str:
     """What the bound takes for missed without knowing; empty where that is nothing."""
     missed = found.estimates.missed
     kinds = (
@@ -338,8 +328,8 @@ def counted_as_missed(found: "Verified") -> str:
     return f"; in the bound {all_of_them} count as missed" if all_of_them else ""
 
 
-def one_look_words(found: "Verified", at: datetime) -> str:
-    """The bound for one look, told on the day alone (UTC) that was fixed for it before it came: told from readings of
+def one_look_words(found: Verified, at: datetime) -> str:
+    """The bound for one look, told on the day alone (UTC) that was fixed for it before it came: told from reviews of
     later days too it would be many looks.
     """
     day, since, missed = found.plan.report_on, found.plan.since, found.estimates.missed
@@ -358,15 +348,15 @@ def one_look_words(found: "Verified", at: datetime) -> str:
 
 
 def remaining_words(second_rate: float) -> str:
-    """What reader error still does to the figures, after the second readings."""
+    """What reviewer error still does to the figures, after the second reviews."""
     return (
         "Reviewers can be wrong. Texts labeled safe by the AI but unsafe by a reviewer get a blinded second review, as "
         f"do {percent(second_rate)} of the rest. Errors shared by all reviewers are not detected."
     )
 
 
-def reading_words(found: "Verified", more: int) -> str:
-    """By how much about so many further readings of texts called safe would lower the bound. The bound at one look
+def review_words(found: Verified, more: int) -> str:
+    """By how much about so many further reviews of texts labeled safe would lower the bound. The bound at one look
     itself is not told here: told every day it would be many looks.
     """
     now, then = bound_after(found.strata, 0), bound_after(found.strata, more)
@@ -388,29 +378,42 @@ LEAST_FALL = 0.005
 
 
 def plan_sentences(plan: AuditPlan) -> tuple[str, str]:
-    """The plan with the readings it needs, and since when it stands."""
-    needed = readings_required(plan.at_most, plan.allowed_misses, plan.confidence)
+    """The plan with the reviews it needs, and since when it stands."""
+    needed = reviews_required(plan.at_most, plan.allowed_misses, plan.confidence)
     allowed = "no miss" if plan.allowed_misses == 0 else f"at most {plan.allowed_misses} missed"
+    floor = "" if plan.floor is None else f"π {plain_percent(plan.floor)}; "
+    times = "once" if plan.changes == 1 else f"{plan.changes} times"
     since = (
         "Never changed."
         if plan.since is None
-        else f"Last changed on {local_time(plan.since)} ({_times(plan.changes)} in all): a plan that is changed "
+        else f"Last changed on {local_time(plan.since)} ({times} in all): a plan that is changed "
         "after misses were seen is no guarantee, so only cases screened after the change count for it."
     )
     rate, sure = plain_percent(plan.at_most), plain_percent(plan.confidence)
     return (
-        f"Plan: {_floor_words(plan)}at most {rate} of unsafe texts labeled safe, at {sure} confidence; it needs "
+        f"Plan: {floor}at most {rate} of unsafe texts labeled safe, at {sure} confidence; it needs "
         f"{needed:,} blinded reviews of truly unsafe texts with {allowed}.",
         since,
     )
 
 
-def _floor_words(plan: AuditPlan) -> str:
-    return "" if plan.floor is None else f"π {plain_percent(plan.floor)}; "
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
+def guarantee_words(found: Guarantee) -> str:
+    """How far the guarantee is; what it is bound to, and whether that is outdated, is for the page to add."""
+    if found.standing is Standing.GUARANTEED:
+        return (
+            f"at most {found.at_most:.1%} of unsafe texts are labeled safe, at {100 * found.confidence:g}% confidence "
+            f"({found.missed} missed in {found.read})"
+        )
+    if found.standing is Standing.FAILED:
+        return (
+            f"cannot be guaranteed with these cases: {found.missed} missed, the plan allowed "
+            f"{found.allowed_misses}; a new plan needs new cases"
+        )
+    due = f", {count_of(found.waiting, 'review')} of the sample still due" if found.waiting else ""
+    unclear = count_of(found.inconclusive_safe, "labeled safe is", "labeled safe are")
+    also = due + (f", {unclear} inconclusive and may be misses" if found.inconclusive_safe else "")
+    also += f", {found.lost_safe:,} labeled safe can no longer be reviewed blinded" if found.lost_safe else ""
+    return f"cannot be guaranteed yet: {found.read} of {found.reviews_required}{also}"
 
 
 def too_early_sentence(found: Verified) -> str:

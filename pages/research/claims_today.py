@@ -3,17 +3,17 @@
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from jobs.agreement import main_figure
 from jobs.computing import NotComputed
+from jobs.reviews import main_figure
 from pages.research.claims import MOVED, Verified, at_most_words, has_moved, verify_now
 from pages.ui import context
-from pages.ui.compute import READING, compute_meanwhile
+from pages.ui.compute import REVIEW, compute_meanwhile
 from pages.ui.format import NOT_YET
 from screening.evaluation.agreement import Coefficient
 from screening.review.actors import Actor
 from screening.words import count_of
 from storage.research.reliability import measured_configurations
-from storage.research.standing import configuration_now, count_readings, readings_now
+from storage.research.standing import configuration_now, count_reviews, reviews_now
 from storage.settings_store import audit_plan
 
 UNDER_WAY = "being computed"
@@ -40,7 +40,7 @@ def missed_words(found: Verified | None) -> Figure:
 
 
 def agreement_words(found: tuple[Coefficient, int]) -> Figure:
-    """How far blind readers agree on cases that a coin chose to be read twice, and what is not in it yet."""
+    """How far blind reviewers agree on cases that a coin chose to be read twice, and what is not in it yet."""
     alpha, disputed = found
     if alpha.value is None:
         return AGREE, NOT_YET, alpha.reason or ""
@@ -58,20 +58,20 @@ def missed_figure(person: Actor) -> Figure:
     if version not in measured:
         return missed_words(None)
     asked = (person, version, audit_plan(db), context.now().date())
-    standing, cases = configuration_now(db, version), READING * count_readings(db)
+    standing, cases = configuration_now(db, version), REVIEW * count_reviews(db)
     return _figure_from(
         MISSED, missed_words, lambda: compute_meanwhile(verify_now, *asked, standing=standing, cases=cases)
     )
 
 
 def agreement_figure(person: Actor) -> Figure:
-    """The agreement of blind readers of closed cases that were read twice at random."""
+    """The agreement of blind reviewers of closed cases that were read twice at random."""
     db, key = context.database(), context.settings().pseudonym_secret
-    cases = READING * count_readings(db)
+    cases = REVIEW * count_reviews(db)
     return _figure_from(
         AGREE,
         agreement_words,
-        lambda: compute_meanwhile(main_figure, person, key, standing=readings_now(db), cases=cases),
+        lambda: compute_meanwhile(main_figure, person, key, standing=reviews_now(db), cases=cases),
     )
 
 

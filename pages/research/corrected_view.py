@@ -27,7 +27,7 @@ def show_corrected(db: Database, ask: Ask) -> None:
     sensitivity = st.select_slider(
         "Reviewers recognize, of unsafe texts", (0.6, 0.7, 0.8, 0.9, 1.0), 1.0, format_func=lambda one: f"{one:.0%}"
     )
-    found = compute(measure_corrected, ask, sensitivity, cases=ask.state.accepted)
+    found = compute(measure_corrected, ask, sensitivity, cases=ask.standing.accepted)
     st.dataframe(_table(found.rates), hide_index=True, height="content")
     due = f", {found.due:,} more due" if found.due else ""
     how_to_read(
@@ -74,7 +74,7 @@ def _sample(db: Database, ask: Ask, found: Corrected) -> None:
         "Reviews by people who may see results are stored as not blinded and do not count."
     )
     if pressed:
-        chances = compute(draw_for_review, ask, int(budget), secrets.randbits(32), cases=ask.state.accepted)
+        chances = compute(draw_for_review, ask, int(budget), secrets.randbits(32), cases=ask.standing.accepted)
         sent = request_second_looks(db, ask.actor.at(context.now()), list(chances), chances=chances)
         st.session_state[SAID] = sent_words(sent).replace(", controls included", "")
         st.rerun()

@@ -1,7 +1,6 @@
 """The parts of the evaluation page: table, sweep, frontier, what-if, and the cases behind a number."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 import streamlit as st
@@ -12,6 +11,7 @@ from jobs.evaluating import (
     Evaluated,
     Missed,
     Rule,
+    compare_conditions,
     count_gaps,
     list_cell,
     list_missed,
@@ -19,25 +19,23 @@ from jobs.evaluating import (
     try_setting,
 )
 from pages.research.case_list import case_list
-from pages.research.choices import provenance
-from pages.research.figures import Axes, Interval, Palette, Series, bars, curves, forest, histogram, palette
+from pages.research.figures import Axes, Interval, Series, bars, curves, forest, histogram, palette
 from pages.ui.auth import check_before
 from pages.ui.compute import compute
-from pages.ui.format import percent
-from pages.ui.widgets import how_to_read
-from screening.evaluation.conditions import WhatIf
-from screening.evaluation.experiments import Measured, frontier
+from pages.ui.format import difference, percent
+from pages.ui.widgets import how_to_read, provenance
+from screening.evaluation.experiments import Measured, WhatIf, frontier
 from screening.evaluation.metrics import REFERENCES, Metrics, Proportion
+from screening.evaluation.paired import Comparison, Difference
 from screening.evaluation.tables import (
+    NOT_COUNTED,
     NOTHING_DECIDED,
     ResultsTable,
-    TableRow,
     csv_table,
     dollar_text,
     latex_table,
     number_text,
     rate_text,
-    row_of,
 )
 from screening.labels import Label, Outcome
 from screening.review.policy import Action
@@ -52,42 +50,44 @@ CHOSEN_HERE = "Settings picked because they score best here will look too good. 
 
 def table_of(found: Evaluated, subset: str | None) -> ResultsTable:
     """The results as the table that is shown and exported, measured against the original labels."""
-    rows = tuple(row_of(each.name, each.metrics, each.unsettled, subset, each.cost_usd) for each in found.results)
-    return ResultsTable(title=found.name, provenance=provenance(found.intake), rows=rows, subset_name=subset)
+    announced = provenance(found.intake)
+    return ResultsTable(title=found.name, provenance=announced, rows=found.results, subset_name=subset)
 
 
 def results_frame(table: ResultsTable) -> pd.DataFrame:
     """One line a condition, each rate with its interval and counts."""
-    return pd.DataFrame([_line(row, table) for row in table.rows])
-
-
-def _line(row: TableRow, table: ResultsTable) -> dict[str, object]:
-    metrics = row.metrics
-    extremes = metrics.worst.accuracy.value, metrics.best.accuracy.value
-    line: dict[str, object] = {
-        "Condition": row.name,
-        "n": metrics.n,
-        "Accuracy": rate_text(metrics.accuracy),
-        "FPR": rate_text(metrics.fpr),
-        "FNR": rate_text(metrics.fnr),
-        "Escalated": rate_text(metrics.escalation_rate),
-        "Mean calls": number_text(metrics.mean_calls),
-        "Tokens": number_text(metrics.tokens, 0),
-        "Dollars": dollar_text(row.cost_usd),
-        "Accuracy, worst to best case": "-".join(percent(value) for value in extremes),
-        "Unsettled": row.unsettled,
-    }
-    if metrics.mean_calls is None:
-        said = "not known" if row.unsettled else NOTHING_DECIDED
-        line |= dict.fromkeys(("Mean calls", "Tokens", "Dollars", "Accuracy, worst to best case"), said)
-    if table.subset_name:
-        line[f"FNR of {table.subset_name}"] = rate_text(row.subset)
-    return line
+    lines = []
+    for row in table.rows:
+        metrics = row.metrics
+        extremes = metrics.worst.accuracy.value, metrics.best.accuracy.value
+        line: dict[str, object] = {
+            "Condition": row.name,
+            "n": metrics.n,
+            "Accuracy": rate_text(metrics.accuracy),
+            "FPR": rate_text(metrics.fpr),
+            "FNR": rate_text(metrics.fnr),
+            "Escalated": rate_text(metrics.escalation_rate),
+            "Mean calls": number_text(metrics.mean_calls),
+            "Tokens": number_text(metrics.tokens, 0),
+            "Dollars": dollar_text(row.cost_usd),
+            "Accuracy, worst to best case": "-".join(percent(value) for value in extremes),
+            "Unsettled": row.unsettled,
+        }
+        if metrics.mean_calls is None:
+            said = "not known" if row.unsettled else NOTHING_DECIDED
+            line |= dict.fromkeys(("Mean calls", "Tokens", "Dollars", "Accuracy, worst to best case"), said)
+        if table.subset_name:
+            line[f"FNR of {table.subset_name}"] = rate_text(table.subset(row))
+        lines.append(line)
+    return pd.DataFrame(lines)
 
 
 def show_results(table: ResultsTable) -> None:
     """The table with its downloads."""
-    st.dataframe(results_frame(table), hide_index=True, height="content")
+    frame = results_frame(table)
+    known = frame.drop(columns=[name for name in ("Tokens", "Dollars") if set(frame[name]) == {NOT_COUNTED}])
+    columns = {"Condition": st.column_config.TextColumn(width=150, pinned=True)}
+    st.dataframe(known, hide_index=True, height="content", column_config=columns)
     how_to_read(
         "Accuracy, FPR and FNR are over decided texts, with Wilson 95% intervals.",
         "- Each interval is for its row alone. To choose among the rows, use Compare.\n"
@@ -139,16 +139,79 @@ def show_left_out(evaluated: Evaluated) -> None:
         st.caption(f"Not compared, as too few responses were recorded for some texts: {', '.join(out)}.")
 
 
+def show_comparison(ask: Ask, evaluated: Evaluated) -> None:
+    """Choose two conditions; then all of them against the first."""
+    show_left_out(evaluated)
+    names = tuple(each.name for each in evaluated.comparable)
+    if len(names) < 2:
+        return
+    one = names.index("B=100" if "B=100" in names else names[0])
+    left, right = st.columns(2)
+    first = left.selectbox("Condition", names, index=one, key="compare_one")
+    second = right.selectbox("Compared with it", names, index=len(names) - 1, key="compare_other")
+    found, others = compute(compare_conditions, ask, names, first, second, cases=ask.standing.accepted)
+    rows = [{"": name, f"{second} less {first}": _difference(name, each)} for name, each in found.differences]
+    st.dataframe(pd.DataFrame(rows), hide_index=True)
+    how_to_read(
+        f'Only "{second}" correct: {found.only_second:,}; only "{first}" correct: {found.only_first:,} '
+        f"(McNemar p {'< .001' if found.p_value < 0.001 else f'= {found.p_value:.3f}'}).",
+        "- An escalated text is not decided correctly. 95% intervals over the same texts: Bonett and Price for shares; "
+        "for calls one that holds for every distribution between the fewest and the most calls of a text.\n"
+        "- Each interval, like p, is for itself.",
+    )
+    st.header(f"All conditions against {first}")
+    _show_differences(first, others)
+    table = [
+        {"Condition": each.second} | {name: _difference(name, one) for name, one in each.differences} for each in others
+    ]
+    st.dataframe(pd.DataFrame(table), hide_index=True, height="content")
+    how_to_read(
+        f"Intervals of one column hold for all {len(others)} conditions together at 95% (Bonferroni).",
+        "The best of them may be chosen from one column. Choosing by several columns, or what is compared with "
+        "after seeing this table, is exploratory: confirm it on other texts.",
+    )
+
+
+def _show_differences(first: str, others: Sequence[Comparison]) -> None:
+    """One paired difference of all conditions to the first, with intervals that hold together."""
+    names = [name for name, _ in others[0].differences]
+    chosen = st.segmented_control("Figure", names, default=names[0], required=True, key="difference_figure")
+    lines, percent = [], not chosen.startswith("Calls")
+    for each in others:
+        found = dict(each.differences).get(chosen)
+        if found is not None and found.value is not None:
+            hover = f"{each.second}: {_difference(chosen, found)}"
+            lines.append(Interval(name=each.second, value=found.value, low=found.low, high=found.high, hover=hover))
+    axes = Axes(title=f"{chosen}: less {first}", x="difference", y="", y_percent=percent)
+    figure = forest(lines, axes, palette(st.context.theme.type), reference=0.0)
+    st.plotly_chart(figure, key="differences", alt=f"Paired differences to {first} with intervals that hold together")
+
+
+def _difference(name: str, found: Difference) -> str:
+    return difference(found, share=not name.startswith("Calls"))
+
+
 def show_sweep(ask: Ask) -> None:
     """Error rates and escalations by budget, for one rule at a time."""
     names: dict[str, Rule] = {"Standard (recommended)": "pairwise", "Paper's algorithm": "elimination"}
     chosen = st.selectbox("Rule", list(names), key="sweep_rule")
-    budgets, results = compute(sweep_budgets, ask, names[str(chosen)], cases=ask.state.accepted)
-    series = (
-        _rate_series("FNR: unsafe labeled safe", budgets, [each.metrics.fnr for each in results]),
-        _rate_series("FPR: safe labeled unsafe", budgets, [each.metrics.fpr for each in results]),
-        _rate_series("Escalated to a clinician", budgets, [each.metrics.escalation_rate for each in results]),
-    )
+    budgets, results = compute(sweep_budgets, ask, names[str(chosen)], cases=ask.standing.accepted)
+    rates = {
+        "FNR: unsafe labeled safe": [each.metrics.fnr for each in results],
+        "FPR: safe labeled unsafe": [each.metrics.fpr for each in results],
+        "Escalated to a clinician": [each.metrics.escalation_rate for each in results],
+    }
+    series = [
+        Series(
+            name=name,
+            x=budgets,
+            y=[rate.value for rate in of_rule],
+            low=[rate.low for rate in of_rule],
+            high=[rate.high for rate in of_rule],
+            mode="lines+markers",
+        )
+        for name, of_rule in rates.items()
+    ]
     axes = Axes(
         title="Errors and escalations by budget",
         x="response limit per agent",
@@ -174,21 +237,36 @@ def sweep_counts(budgets: Sequence[int], results: Sequence[Measured]) -> str:
     return f"{said}; not settled by the recorded responses: {', '.join(short)}" if short else said
 
 
-def _rate_series(name: str, x: Sequence[int], rates: Sequence[Proportion]) -> Series:
-    low, high = [rate.low for rate in rates], [rate.high for rate in rates]
-    return Series(name=name, x=x, y=[rate.value for rate in rates], low=low, high=high, mode="lines+markers")
-
-
 def show_calls(ask: Ask, evaluated: Evaluated) -> None:
     """Texts decided correctly against calls with the frontier, tokens by condition, and how clear the answers are."""
     show_left_out(evaluated)
-    results = evaluated.comparable
-    colours = palette(st.context.theme.type)
-    defined = _without_twins(each for each in results if each.metrics.n)
-    series = [_frontier(frontier(results))]
+    results, colours = evaluated.comparable, palette(st.context.theme.type)
+    front = frontier(results)
+    seen = {(each.metrics.mean_calls, each.metrics.worst.accuracy): each for each in results[::-1] if each.metrics.n}
+    first = list(seen.values())[::-1]  # of several that did exactly the same, so that no names lie on one another
+    series = [
+        Series(
+            name="Pareto front",
+            x=[each.metrics.mean_calls or 0 for each in front],
+            y=[each.metrics.worst.accuracy.value for each in front],
+            stepped=True,
+        )
+    ]
     for words, belongs in FAMILIES.items():
-        if members := [each for each in defined if belongs(each.name)]:
-            series.append(_points(words, members))
+        if members := [each for each in first if belongs(each.name)]:
+            right = [each.metrics.worst.accuracy for each in members]
+            series.append(
+                Series(
+                    name=words,
+                    x=[each.metrics.mean_calls or 0 for each in members],
+                    y=[each.value for each in right],
+                    low=[each.low for each in right],
+                    high=[each.high for each in right],
+                    names=[each.name for each in members],
+                    mode="markers",
+                    stepped=True,
+                )
+            )
     axes = Axes(
         title="Texts decided correctly by calls",
         x="mean calls per text",
@@ -197,45 +275,27 @@ def show_calls(ask: Ask, evaluated: Evaluated) -> None:
         y_percent=True,
     )
     st.plotly_chart(curves(series, axes, colours), key="frontier", alt="Texts decided correctly by mean calls per text")
-    texts = evaluated.labelled
     how_to_read(
-        f"n = {texts:,} at every point, with 95% intervals; an escalated text is not decided correctly.",
+        f"n = {evaluated.labelled:,} at every point, with 95% intervals; an escalated text is not decided correctly.",
         "- The further left and up the better. No condition decides more texts correctly at as few calls as one on the "
         "line (the Pareto front).\n- Every condition is measured on the same texts; the counts are in Results.",
     )
-    left, right = st.columns(2)
-    with left:
-        _show_spending(results, colours)
-    with right:
-        _show_gaps(ask, colours)
-
-
-def _show_spending(results: Sequence[Measured], colours: Palette) -> None:
+    left, right_side = st.columns(2)
     names, tokens = [each.name for each in results], [each.metrics.tokens for each in results]
     known = any(value is not None for value in tokens)
     what, values = ("Tokens", tokens) if known else ("Calls", [each.metrics.calls for each in results])
     figure = bars(names, values, Axes(title=f"{what} by condition", x="", y=f"{what.lower()} in all"), colours)
-    st.plotly_chart(figure, key="tokens", alt=f"{what} by condition")
+    left.plotly_chart(figure, key="tokens", alt=f"{what} by condition")
     instead = "" if known else " Calls stand for tokens: simulated agents use none."
-    st.caption(f"The same {results[0].metrics.n:,} texts under every condition.{instead}")
-
-
-def _show_gaps(ask: Ask, colours: Palette) -> None:
-    node, found = compute(count_gaps, ask, cases=ask.state.accepted)
-    texts = sum(times for _, times in found)
+    left.caption(f"The same {results[0].metrics.n:,} texts under every condition.{instead}")
+    node, found = compute(count_gaps, ask, cases=ask.standing.accepted)
     axes = Axes(title=f"How clear the answers are: {node}", x="margin between the two most frequent labels", y="texts")
     figure = histogram(found, 20, axes, colours)
-    st.plotly_chart(figure, key="gaps", alt="Histogram of the margin between two labels")
-    st.caption(
-        f"{count_of(texts, 'text')}, all responses of the first agent. Those at the left get mixed answers "
-        "and take most calls."
+    right_side.plotly_chart(figure, key="gaps", alt="Histogram of the margin between two labels")
+    right_side.caption(
+        f"{count_of(sum(times for _, times in found), 'text')}, all responses of the first agent. Those at the left "
+        "get mixed answers and take most calls."
     )
-
-
-def _without_twins(results: Iterable[Measured]) -> list[Measured]:
-    """One of several conditions that did exactly the same: the first, so that names do not lie on one another."""
-    seen = {(each.metrics.mean_calls, each.metrics.worst.accuracy): each for each in reversed(list(results))}
-    return list(reversed(seen.values()))
 
 
 FAMILIES: Mapping[str, Callable[[str], bool]] = {
@@ -245,29 +305,6 @@ FAMILIES: Mapping[str, Callable[[str], bool]] = {
     "Standard rule, and your run": lambda name: name != "single-agent" and not name.startswith(("MV", "B=")),
 }
 """The kinds of conditions, in words for the legend."""
-
-
-def _frontier(results: Sequence[Measured]) -> Series:
-    return Series(
-        name="Pareto front",
-        x=[each.metrics.mean_calls or 0 for each in results],
-        y=[each.metrics.worst.accuracy.value for each in results],
-        stepped=True,
-    )
-
-
-def _points(name: str, results: Sequence[Measured]) -> Series:
-    right = [each.metrics.worst.accuracy for each in results]
-    return Series(
-        name=name,
-        x=[each.metrics.mean_calls or 0 for each in results],
-        y=[each.value for each in right],
-        low=[each.low for each in right],
-        high=[each.high for each in right],
-        names=[each.name for each in results],
-        mode="markers",
-        stepped=True,
-    )
 
 
 def show_what_if(ask: Ask, evaluated: Evaluated, audit_rate: float, reach: Reach) -> None:
@@ -283,9 +320,9 @@ def show_what_if(ask: Ask, evaluated: Evaluated, audit_rate: float, reach: Reach
         confirm_safe=two.toggle('Require a second agent to confirm "safe"'),
     )
     per_day = three.number_input("Texts a day", 1, 1_000_000, 1_000, 100)
-    load = Load(per_day=int(per_day), audit_rate=audit_rate, reach=reach)
-    found = compute(try_setting, ask, trial, cases=ask.state.accepted)
-    tried, before = what_if_figures(found.metrics, load), what_if_figures(evaluated.results[-1].metrics, load)
+    load = int(per_day), audit_rate, reach
+    found = compute(try_setting, ask, trial, cases=ask.standing.accepted)
+    tried, before = what_if_figures(found.metrics, *load), what_if_figures(evaluated.results[-1].metrics, *load)
     for cell, (name, (value, rests)) in zip(st.columns(5), tried.items(), strict=True):
         cell.metric(name, value, f"your run {before[name][0]}", delta_color="off", delta_arrow="off")
         cell.caption(rests)
@@ -298,21 +335,28 @@ def show_what_if(ask: Ask, evaluated: Evaluated, audit_rate: float, reach: Reach
     st.caption(CHOSEN_HERE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
-    """What decides how many texts a day are read: those that come, the audit's share, whether all called unsafe are."""
-
-    per_day: int
-    audit_rate: float
-    reach: Reach
-
-
-def what_if_figures(metrics: Metrics, load: Load) -> Mapping[str, tuple[str, str]]:
-    """What is shown of one setting: each figure, and what it rests on. All are of the same texts."""
+def what_if_figures(metrics: Metrics, per_day: int, audit_rate: float, reach: Reach) -> Mapping[str, tuple[str, str]]:
+    """What is shown of one setting: each figure, and what it rests on, all of the same texts. Reviews are of so many
+    texts a day: those escalated, those labeled unsafe where all are read, and the audit's share of the rest.
+    """
     rates = {"FNR": metrics.fnr, "FPR": metrics.fpr, "Escalated": metrics.escalation_rate}
+    unsafe = sum(metrics.confusion.get((label, Outcome.UNSAFE), 0) for label in REFERENCES)
+    all_read, escalated = reach is Reach.READ, metrics.escalation_rate
+    reviewed = Proportion(escalated.numerator + (unsafe if all_read else 0), metrics.n, escalated.unsettled)
+    rests = f"escalated{', labeled unsafe' if all_read else ''}, and {audit_rate:.0%} quality checks of the rest"
+
+    def a_day(share: float) -> str:
+        return f"{per_day * (share + (1 - share) * audit_rate):,.0f}"
+
+    reviews = "not yet"
+    if reviewed.low is not None and reviewed.high is not None:
+        spread = f"{a_day(reviewed.low)} to {a_day(reviewed.high)}"
+        known = reviewed.value is not None
+        reviews = a_day(reviewed.value) if reviewed.value is not None else spread
+        rests = f"95% CI {spread}: {rests}" if known else f"whatever the unsettled texts would end as: {rests}"
     return {name: (_within(rate), rate_text(rate)) for name, rate in rates.items()} | {
         "Mean calls": (number_text(metrics.mean_calls), f"n = {metrics.n + metrics.pending:,}"),
-        "Reviews a day": _reviews(metrics, load),
+        "Reviews a day": (reviews, rests),
     }
 
 
@@ -323,31 +367,13 @@ def _within(rate: Proportion) -> str:
     return percent(rate.value)
 
 
-def _reviews(metrics: Metrics, load: Load) -> tuple[str, str]:
-    """The number with its interval, and which texts these are."""
-    unsafe = sum(metrics.confusion.get((label, Outcome.UNSAFE), 0) for label in REFERENCES)
-    all_read, escalated = load.reach is Reach.READ, metrics.escalation_rate
-    reviewed = Proportion(escalated.numerator + (unsafe if all_read else 0), metrics.n, escalated.unsettled)
-    which = f"escalated{', labeled unsafe' if all_read else ''}, and {load.audit_rate:.0%} quality checks of the rest"
-    if reviewed.low is None or reviewed.high is None:
-        return "not yet", which
-
-    def a_day(share: float) -> str:
-        return f"{load.per_day * (share + (1 - share) * load.audit_rate):,.0f}"
-
-    spread = f"{a_day(reviewed.low)} to {a_day(reviewed.high)}"
-    if reviewed.value is None:
-        return spread, f"whatever the unsettled texts would end as: {which}"
-    return a_day(reviewed.value), f"95% CI {spread}: {which}"
-
-
 CELL, MISSED = "A cell of the matrix", "Missed by every condition"
 
 
 def show_cases(db: Database, ask: Ask, evaluated: Evaluated) -> None:
     """The confusion matrix of one condition, whose cells open their cases; and what every condition misses."""
     results = evaluated.results
-    missed = compute(list_missed, ask, None, cases=ask.state.accepted)
+    missed = compute(list_missed, ask, None, cases=ask.standing.accepted)
     words = {CELL: CELL, MISSED: f"{MISSED}: {missed.behind.found:,}"}
     which = st.segmented_control(
         "Cases", list(words), format_func=words.__getitem__, default=CELL, required=True, key="evaluation_cases"
@@ -361,7 +387,7 @@ def show_cases(db: Database, ask: Ask, evaluated: Evaluated) -> None:
     st.caption("Click a cell, or move with the arrow keys, to list its cases.")
     if cell is not None:
         reference, outcome = cell
-        behind = compute(list_cell, ask, chosen, reference, outcome, cases=ask.state.accepted)
+        behind = compute(list_cell, ask, chosen, reference, outcome, cases=ask.standing.accepted)
         st.write(
             f"{count_of(behind.found, 'case')}: original label {reference}, {chosen} says {outcome.replace('_', ' ')}"
         )
@@ -387,7 +413,7 @@ def _show_missed(db: Database, ask: Ask, missed: Missed) -> None:
         format_func=lambda number: f"{number} of {missed.deciding} conditions: {count_of(of[number], 'text')}",
         key="evaluation_missed",
     )
-    show_list(db, ask, compute(list_missed, ask, wanted, cases=ask.state.accepted).behind)
+    show_list(db, ask, compute(list_missed, ask, wanted, cases=ask.standing.accepted).behind)
 
 
 def _selected_cell(result: Measured) -> tuple[Label, Outcome] | None:

@@ -1,7 +1,6 @@
 """What the theory page shows, computed: radii, sample sizes, decidable gaps, and the paper's claims beside the code."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf, isfinite
 
 from jobs.computing import tell
@@ -42,7 +41,8 @@ def radius_series(delta: float) -> tuple[Series, ...]:
     """Half widths against draws: at one n (ε, 2ε), and at every look (Algorithm 1 per arm, ours for all arms, four in
     five draws being the label's).
     """
-    pooled = [_half_width(round(0.8 * draws), draws, delta) for draws in LOOKS]
+    bands = [confidence_sequence(round(0.8 * draws), draws, delta / 3) for draws in LOOKS]
+    pooled = [(band.high - band.low) / 2 for band in bands]
     return (
         Series(name="DKW ε as the theorem states it", x=LOOKS, y=[dkw_radius(n, delta) for n in LOOKS]),
         Series(name="2ε as its proof gives it", x=LOOKS, y=[dkw_label_radius(n, delta) for n in LOOKS]),
@@ -55,38 +55,23 @@ def radius_series(delta: float) -> tuple[Series, ...]:
     )
 
 
-def _half_width(successes: int, draws: int, delta: float) -> float:
-    band = confidence_sequence(successes, draws, delta / 3)
-    return (band.high - band.low) / 2
+def decidable_gaps(delta: float, budgets: Sequence[int] = BUDGETS) -> dict[int, dict[str, float | None]]:
+    """For each budget the smallest gap that each rule can decide, at symmetric δ; None where it can decide nothing, or
+    has no certificate.
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecidableGap:
-    """The smallest gap each rule can decide with a budget; None where it can decide nothing or has no certificate."""
-
-    budget: int
-    algorithm_one: float | None
-    pairwise: float | None
-    certified: float | None
-
-
-def decidable_gaps(delta: float, budgets: Sequence[int] = BUDGETS) -> tuple[DecidableGap, ...]:
-    """The table for these budgets, at symmetric δ.
-
-    >>> [(each.budget, each.pairwise) for each in decidable_gaps(0.05, (50,))]
-    [(50, 0.48)]
+    >>> decidable_gaps(0.05, (50,))[50]["Pooled draws, Ville"]
+    0.48
     """
-    return tuple(_gap(budget, delta) for budget in budgets)
-
-
-def _gap(budget: int, delta: float) -> DecidableGap:
-    proven = certified_rule(delta, budget)
-    return DecidableGap(
-        budget=budget,
-        algorithm_one=smallest_decidable_gap(SuccessiveElimination(delta=delta, budget=budget)),
-        pairwise=smallest_decidable_gap(PairwiseMixture.symmetric(delta, budget)),
-        certified=None if proven is None else smallest_decidable_gap(proven),
-    )
+    return {
+        budget: {
+            "Algorithm 1": smallest_decidable_gap(SuccessiveElimination(delta=delta, budget=budget)),
+            "Pooled draws, Ville": smallest_decidable_gap(PairwiseMixture.symmetric(delta, budget)),
+            "Pooled draws, certified": None
+            if (one := certified_rule(delta, budget)) is None
+            else smallest_decidable_gap(one),
+        }
+        for budget in budgets
+    }
 
 
 def certified_rule(delta: float, budget: int) -> CertifiedMixture | None:
@@ -94,46 +79,29 @@ def certified_rule(delta: float, budget: int) -> CertifiedMixture | None:
     return CertifiedMixture.for_contract(Contract(any_wrong=delta), budget)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallsNeeded:
-    """Calls for one distribution of answers: what any rule needs, what each takes, what n* would say (per arm).
+FEWEST, FIXED = "No rule can do with fewer", "n* × 3"
+
+
+def calls_needed(
+    probabilities: Sequence[float], delta: float, budget: int = 150
+) -> dict[str, tuple[float | None, float | None]]:
+    """Calls for one distribution of answers, at symmetric δ, and how often the mode is named: what any rule needs, what
+    each takes, what n* would say. None where there is no certificate, or nothing is named.
 
     Means are exact (dynamic programming; Algorithm 1 is simulated) within ``budget`` calls; an abstention costs what it
     cost.
     """
-
-    gap: float
-    information: float
-    pairwise_calls: float
-    pairwise_right: float
-    certified_calls: float | None
-    certified_right: float | None
-    algorithm_one_calls: float
-    algorithm_one_right: float
-    n_star: float
-    budget: int
-
-
-def calls_needed(probabilities: Sequence[float], delta: float, budget: int = 150) -> CallsNeeded:
-    """The comparison at these label probabilities, at symmetric δ."""
     tell("Counting the calls of each rule")
     first, second = sorted(probabilities, reverse=True)[:2]
-    ours = operating_characteristics(PairwiseMixture.symmetric(delta, budget), probabilities)
-    proven = certified_rule(delta, budget)
-    certified = None if proven is None else operating_characteristics(proven, probabilities)
-    paper = operating_characteristics(SuccessiveElimination(delta=delta, budget=budget), probabilities)
-    return CallsNeeded(
-        gap=first - second,
-        information=information_bound(probabilities, delta),
-        pairwise_calls=ours.mean_calls,
-        pairwise_right=ours.right,
-        certified_calls=None if certified is None else certified.mean_calls,
-        certified_right=None if certified is None else certified.right,
-        algorithm_one_calls=paper.mean_calls,
-        algorithm_one_right=paper.right,
-        n_star=fixed_sample_size(first - second, delta),
-        budget=budget,
-    )
+    found: dict[str, tuple[float | None, float | None]] = {FEWEST: (information_bound(probabilities, delta), None)}
+    for name, rule in {
+        "Certified": certified_rule(delta, budget),
+        "Ville": PairwiseMixture.symmetric(delta, budget),
+        "Algorithm 1": SuccessiveElimination(delta=delta, budget=budget),
+    }.items():
+        made = None if rule is None else operating_characteristics(rule, probabilities)
+        found[f"{name}, mean calls"] = (None, None) if made is None else (made.mean_calls, made.right)
+    return found | {FIXED: (3 * fixed_sample_size(first - second, delta), None)}
 
 
 def number_words(value: float | None, digits: int = 1) -> str:
@@ -171,16 +139,8 @@ def bound_series(delta: float, cases: int) -> tuple[Series, ...]:
     return (*lines, Series(name="δ(1 + ln T)", x=grid, y=[logarithmic_bound(delta, t) for t in grid]))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """One claim of the paper beside what follows from the code, with the number that shows it."""
-
-    paper: str
-    shown: str
-
-
-def claims(delta: float = 0.05) -> tuple[Claim, ...]:
-    """The paper's claims that a reader should not repeat as they stand, each with its arithmetic."""
+def claims(delta: float = 0.05) -> tuple[tuple[str, str], ...]:
+    """The paper's claims that a reader should not repeat as they stand, each with what follows from the code."""
     n_star = fixed_sample_size(0.5, delta)
     unanimous = minimum_budget(SuccessiveElimination(delta=delta))
     ours = minimum_budget(PairwiseMixture.symmetric(delta))
@@ -189,37 +149,37 @@ def claims(delta: float = 0.05) -> tuple[Claim, ...]:
     constant = expected_wrong_commits(Schedule.CONSTANT, delta, 1000)
     harmonic = expected_wrong_commits(Schedule.HARMONIC, delta, 1000)
     return (
-        Claim(
-            paper="Every label's estimate is within ε_n(δ) = √(ln(2/δ)/2n) (appendix A, theorem).",
-            shown="The proof takes a probability as a difference of two values of the distribution function and gives "
+        (
+            "Every label's estimate is within ε_n(δ) = √(ln(2/δ)/2n) (appendix A, theorem).",
+            "The proof takes a probability as a difference of two values of the distribution function and gives "
             f"2ε: {dkw_label_radius(100, delta):.3f} instead of {dkw_radius(100, delta):.3f} at n = 100.",
         ),
-        Claim(
-            paper="n* = 2 ln(2/δ)/Δ² samples per arm suffice (appendix A, corollary).",
-            shown="That is the size of one sample fixed in advance, and rests on ε. Algorithm 1 looks after every "
+        (
+            "n* = 2 ln(2/δ)/Δ² samples per arm suffice (appendix A, corollary).",
+            "That is the size of one sample fixed in advance, and rests on ε. Algorithm 1 looks after every "
             f"round and needs more: at Δ = 0.5 n* is {n_star:.1f} per arm, the radius at that many pulls is "
             f"{algorithm_one_radius(round(n_star), delta):.2f} and cannot tell a gap below "
             f"{2 * algorithm_one_radius(round(n_star), delta):.2f} apart.",
         ),
-        Claim(
-            paper="Regret grows as O(log T) (appendix C).",
-            shown=f"Only with δ falling from case to case. A constant δ bounds the wrong commits of 1,000 cases by "
+        (
+            "Regret grows as O(log T) (appendix C).",
+            f"Only with δ falling from case to case. A constant δ bounds the wrong commits of 1,000 cases by "
             f"{constant:.0f}, in proportion to T; δ/t by {harmonic:.2f}. The proof sets δ = 1/T, which Algorithm 1 as "
             "run does not.",
         ),
-        Claim(
-            paper="B = 10 and B = 50 escalate every input; B = 75 is the first budget with classifications.",
-            shown=f"No answers could have decided: a unanimous model needs {unanimous} calls at δ = {delta:g}. "
+        (
+            "B = 10 and B = 50 escalate every input; B = 75 is the first budget with classifications.",
+            f"No answers could have decided: a unanimous model needs {unanimous} calls at δ = {delta:g}. "
             f"Pooling the draws needs {ours} by Ville's bound{fewer}.",
         ),
-        Claim(
-            paper="80 to 90 pulls per arm are needed for reliable elimination (section 5.1).",
-            shown=f"Unanimous answers end Algorithm 1 after {unanimous // 3} pulls per arm, {unanimous} calls in all; "
+        (
+            "80 to 90 pulls per arm are needed for reliable elimination (section 5.1).",
+            f"Unanimous answers end Algorithm 1 after {unanimous // 3} pulls per arm, {unanimous} calls in all; "
             "80 to 90 are the calls per input that the paper's own figure shows.",
         ),
-        Claim(
-            paper="The guarantee is 1 − δ.",
-            shown="For naming the model's own mode, at each node. Whether the mode is right is measured against "
+        (
+            "The guarantee is 1 − δ.",
+            "For naming the model's own mode, at each node. Whether the mode is right is measured against "
             "clinicians, on the Reliability page.",
         ),
     )

@@ -8,25 +8,24 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from pages.review.evidence_view import engine_label
-from pages.review.inbox_desk import Here
-from pages.review.inbox_words import CERTAINTY_WORDS, LABEL_WORDS, TIER_WORDS, list_name, why_words
+from pages.review.inbox_words import HOW_CERTAIN, LABEL_WORDS, PRIORITY_WORDS, list_name, why_words
 from pages.ui.format import local_time
 from pages.ui.labels import FLAG_WORDS, error_words, sentence
 from pages.ui.texts import FlaggedPhrase
 from pages.ui.widgets import forget_typed
-from screening.review.actors import Actor
+from screening.review.actors import Acting, Actor, pseudonym
 from screening.review.policy import Action, is_allowed
-from screening.review.pseudonyms import pseudonym
-from screening.review.rating_form import RatingLabel
+from screening.review.review_form import ReviewLabel
 from screening.text.display import visible
-from screening.text.flags import REFUSES_SAFE, SECOND_LOOK, Flag
+from screening.text.flags import FORBIDS, Flag, Forbids
 from screening.text.injection import injection_signs
 from screening.words import count_of
+from storage.database import Database
 from storage.review import adjudication
 from storage.review.adjudication import Adjudication, Method, ReasonNeeded, StaleVersion
 from storage.review.claims import NotAvailable
 from storage.review.evidence import CaseFile, Evidence
-from storage.review.ratings import MyReading, Rating
+from storage.review.reviews import MyReview, Review
 
 
 def facts_html(external_id: str, file: CaseFile, evidence: Evidence, phrases: Sequence[FlaggedPhrase] = ()) -> str:
@@ -60,9 +59,9 @@ def _facts(
             yield "Sign of injection", sign.replace("_", " ") + where
     if file.entry is not None:
         entry = file.entry
-        state = f"closed {local_time(entry.closed_at)}" if entry.closed_at else f"open, {entry.reading} review"
+        state = f"closed {local_time(entry.closed_at)}" if entry.closed_at else f"open, {entry.review_round} review"
         why = why_words(entry.why, settled=engine_label(evidence) is not None)
-        yield "Queue", f"{TIER_WORDS[entry.tier]}: {why} · {state}"
+        yield "Queue", f"{PRIORITY_WORDS[entry.priority]}: {why} · {state}"
     if evidence.configuration_version is not None:
         yield "Ran with", f"configuration {evidence.configuration_version[:16]}…"
 
@@ -82,8 +81,8 @@ def flag_sentence(flag: str) -> str:
     if flag not in set(Flag):
         return f"{flag.replace('_', ' ')}; safe is not accepted"
     known = Flag(flag)
-    forbids = "; safe is not accepted" if known in REFUSES_SAFE else ""
-    forbids = "; safe needs a second check" if not forbids and known in SECOND_LOOK else forbids
+    words = {Forbids.NOTHING: "", Forbids.UNCHECKED_SAFE: "; safe needs a second check"}
+    forbids = words.get(FORBIDS[known], "; safe is not accepted")
     return f"{FLAG_WORDS[known].partition(':')[0]}{forbids}"
 
 
@@ -103,19 +102,19 @@ _SEEN = "decide_seen"
 """Session key of the case decided on, and which versions of its label were seen."""
 
 
-def ways_to_decide(person: Actor, readers: Sequence[str], *, closed: bool) -> list[str]:
-    """A reader whom another one contradicts does not decide between the two alone."""
-    party = not closed and adjudication.is_party(person, list(dict.fromkeys(readers)))
+def ways_to_decide(person: Actor, reviewers: Sequence[str], *, closed: bool) -> list[str]:
+    """A reviewer whom another one contradicts does not decide between the two alone."""
+    party = not closed and adjudication.is_party(person, list(dict.fromkeys(reviewers)))
     return [DISCUSSED] if party else [ALONE, DISCUSSED]
 
 
 def adjudication_form(
-    here: Here, case_id: str, given: Sequence[Rating], made: Sequence[Adjudication], *, closed: bool
+    db: Database, by: Acting, case_id: str, given: Sequence[Review], made: Sequence[Adjudication], *, closed: bool
 ) -> None:
     """Label, reason and the button, for seniors only; nothing where nobody has read the case, or where it was closed
     without a label because it was erased.
     """
-    if not given or (closed and not made) or not is_allowed(here.person, Action.ADJUDICATE):
+    if not given or (closed and not made) or not is_allowed(by.actor, Action.ADJUDICATE):
         return
     with st.container(border=True, key="adjudication"):
         title = "Change the final label" if closed else "Decide"
@@ -126,7 +125,7 @@ def adjudication_form(
         label = st.pills("Final label", list(LABEL_WORDS), key=f"decide_{version}", format_func=LABEL_WORDS.__getitem__)
         why = f"decide_why_{version}"
         st.text_input("Why", key=why, max_chars=2_000)
-        ways = ways_to_decide(here.person, [rating.reviewer for rating in given], closed=closed)
+        ways = ways_to_decide(by.actor, [review.reviewer for review in given], closed=closed)
         discussed = st.pills("How", ways, key=f"decide_how_{version}_{closed}", default=ways[0])
         if not st.button("Save", key=f"record_{version}", type="primary", icon=":material/gavel:"):
             return
@@ -134,7 +133,7 @@ def adjudication_form(
             st.session_state[_SEEN] = case_id, first, len(made)
             alert.error(DECIDED_MEANWHILE, icon=":material/edit_note:")
         else:
-            _record(here, case_id, label, why, made, alert, discussed=discussed == DISCUSSED, closed=closed)
+            _record(db, by, case_id, label, why, made, alert, discussed=discussed == DISCUSSED, closed=closed)
 
 
 def _versions_seen(case_id: str, versions: int) -> tuple[int, int]:
@@ -150,9 +149,10 @@ def _versions_seen(case_id: str, versions: int) -> tuple[int, int]:
 
 
 def _record(
-    here: Here,
+    db: Database,
+    by: Acting,
     case_id: str,
-    label: RatingLabel | None,
+    label: ReviewLabel | None,
     why: str,
     made: Sequence[Adjudication],
     alert: DeltaGenerator,
@@ -166,10 +166,10 @@ def _record(
     reason: str = st.session_state[why]
     try:
         if closed:
-            adjudication.amend(here.db, here.by, case_id, label, reason, made[-1].version)
+            adjudication.amend(db, by, case_id, label, reason, made[-1].version)
         else:
             method: Literal[Method.DISCUSSION, Method.SENIOR] = Method.DISCUSSION if discussed else Method.SENIOR
-            adjudication.adjudicate(here.db, here.by, case_id, label, reason, method)
+            adjudication.adjudicate(db, by, case_id, label, reason, method)
     except (ReasonNeeded, StaleVersion, NotAvailable) as refused:
         alert.error(sentence(refused), icon=":material/edit_note:")
         return
@@ -190,34 +190,34 @@ _NOTHING: tuple[object, ...] = ("", None, [], "not_stated", "undecided")
 
 
 def who(account_id: str, key: str, me: str) -> str:
-    """A reader as others may know them."""
+    """A reviewer as others may know them."""
     return "you" if account_id == me else "Second Look" if account_id == "system" else pseudonym(key, account_id)
 
 
-def readings_html(ratings: Sequence[Rating], key: str, me: str) -> str:
-    """Every version of every reading, in the order given."""
-    return "".join(_reading(each, who(each.reviewer, key, me)) for each in ratings)
+def reviews_html(reviews: Sequence[Review], key: str, me: str) -> str:
+    """Every version of every review, in the order given."""
+    return "".join(_review(each, who(each.reviewer, key, me)) for each in reviews)
 
 
-def _reading(rating: Rating, reader: str) -> str:
-    blind = "blinded" if rating.blind else "not blinded"
-    version = f", version {rating.version}" if rating.version > 1 else ""
-    reason = f'<p class="s">Changed because: {escape(rating.reason)}</p>' if rating.reason else ""
-    fields = fields_words(rating)
+def _review(review: Review, reviewer: str) -> str:
+    blind = "blinded" if review.blind else "not blinded"
+    version = f", version {review.version}" if review.version > 1 else ""
+    reason = f'<p class="s">Changed because: {escape(review.reason)}</p>' if review.reason else ""
+    fields = fields_words(review)
     return (
-        f'<div class="sl-card"><p><b>{escape(LABEL_WORDS[rating.form.label])}</b>, '
-        f"{escape(CERTAINTY_WORDS[rating.form.certainty].lower())} confidence</p>"
-        f'<p class="s">{escape(reader)} · {escape(rating.reading)} review{version} · {blind} · '
-        f"{local_time(rating.at)}</p>" + (f"<p>{escape(fields)}</p>" if fields else "") + f"{reason}</div>"
+        f'<div class="sl-card"><p><b>{escape(LABEL_WORDS[review.form.label])}</b>, '
+        f"{escape(HOW_CERTAIN[review.form.certainty])}</p>"
+        f'<p class="s">{escape(reviewer)} · {escape(review.review_round)} review{version} · {blind} · '
+        f"{local_time(review.at)}</p>" + (f"<p>{escape(fields)}</p>" if fields else "") + f"{reason}</div>"
     )
 
 
-def fields_words(rating: Rating) -> str:
+def fields_words(review: Review) -> str:
     """The optional fields that were filled in."""
-    body = rating.form.model_dump(mode="json", exclude=_LEFT_OUT)
+    body = review.form.model_dump(mode="json", exclude=_LEFT_OUT)
     said = {name: value for name, value in body.items() if value not in _NOTHING}
     words = [f"{name.replace('_', ' ')}: {_value(value)}" for name, value in said.items()]
-    if rating.form.read_to_end is False:
+    if review.form.read_to_end is False:
         words.append("submitted before scrolling to the end")
     return "; ".join(words)
 
@@ -241,26 +241,26 @@ def _version(made: Adjudication, last: Adjudication | None, by: str) -> str:
     return (
         f'<div class="sl-card"><p><b>Version {made.version}: {was}{label}</b></p>'
         f'<p class="s">{escape(METHOD_WORDS[made.method])} · {escape(by)} · on '
-        f"{count_of(len(made.rating_ids), 'review')} · {local_time(made.at)}</p>{reason}</div>"
+        f"{count_of(len(made.review_ids), 'review')} · {local_time(made.at)}</p>{reason}</div>"
     )
 
 
-def my_readings_html(given: Sequence[MyReading]) -> str:
-    """One's own readings, the newest first, each with what became of it."""
+def my_reviews_html(given: Sequence[MyReview]) -> str:
+    """One's own reviews, the newest first, each with what became of it."""
     shown = "".join(map(_mine, given))
     return shown or '<p class="sl-small">You have reviewed no case yet.</p>'
 
 
-def _mine(each: MyReading) -> str:
+def _mine(each: MyReview) -> str:
     name = escape(list_name(each.external_id, each.case_id))
     return (
         f'<p class="sl-small"><a href="case?case={escape(each.case_id, quote=True)}" target="_self">{name}</a> · '
         f"{local_time(each.at)} · {escape(LABEL_WORDS[each.label].lower())}, "
-        f"{escape(CERTAINTY_WORDS[each.certainty].lower())} confidence · {escape(_became(each))}</p>"
+        f"{escape(HOW_CERTAIN[each.certainty])} · {escape(_became(each))}</p>"
     )
 
 
-def _became(each: MyReading) -> str:
+def _became(each: MyReview) -> str:
     if each.waits_for is not None:
         return "awaiting a senior" if each.waits_for == "third" else "awaiting second review"
     if each.accepted is None:

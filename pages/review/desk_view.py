@@ -1,43 +1,43 @@
 """What the review desk is given to show: plain values, every text of others as text and never as markup."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from pages.review import shortcuts
+from pages.review.desk import Desk, Here, LastSaved, place
 from pages.review.evidence_view import engine_label, evidence_html, outcome_words
 from pages.review.follow_up_panel import FOR_WORDS
-from pages.review.inbox_desk import Desk, Here, Memory, current, place
 from pages.review.inbox_words import (
     LABEL_WORDS,
-    TIER_MARKS,
-    TIER_WORDS,
+    PRIORITY_MARKS,
+    PRIORITY_WORDS,
     form_offer,
     guideline,
     is_filled_in,
     list_name,
-    reading_words,
+    review_words,
     standing_words,
     waiting_words,
     why_words,
 )
 from pages.ui import context
+from pages.ui.format import last_midnight
 from pages.ui.texts import flagged_phrases, shown_turns, where_parts
 from pages.ui.widgets import unique_labels
-from screening.review.actors import Actor, Role
+from screening.review.actors import Actor, Role, pseudonym
 from screening.review.policy import Action, is_allowed
-from screening.review.pseudonyms import pseudonym
-from screening.review.rating_form import RatingForm, RatingLabel, TextMark, contradictions, needs_disposition
-from screening.review.triage import Tier
+from screening.review.review_form import ReviewForm, ReviewLabel, TextMark, contradictions, needs_disposition
+from screening.review.triage import Priority
 from screening.text.display import received_offset, shown_offset, visible
 from storage.review.adjudication import Next
 from storage.review.drafts import Note, load_draft
 from storage.review.evidence import CaseText, Evidence, NearText
 from storage.review.follow_ups import FollowUp, For
-from storage.review.inbox import NEEDS_NOTE
+from storage.review.inbox import NEEDS_NOTE, Place, what_follows
 from storage.review.queue import counts
-from storage.review.ratings import TIME_TO_TAKE_BACK, Rating
-from storage.review.standing import Place, what_follows
+from storage.review.reports import exposure
+from storage.review.reviews import TIME_TO_TAKE_BACK, Review
+from storage.settings_store import SiteSettings
 from storage.site.accounts import colleagues
 
 _OF_THE_BROWSER = ("rev", "revision", "reason", "leaving", "marks")
@@ -85,55 +85,53 @@ MOST_NAMES = 3
 """Of colleagues who may do what follows; more are not named."""
 
 
-def view(
-    here: Here, desk: Desk | None, memory: Memory, tiers: Collection[Tier] | None, idle_words: str
-) -> dict[str, Any]:
-    """Everything for one drawing of the desk; ``tiers`` are those that the next case is of. ``idle_words``: what the
-    list just said of what waits; else it is counted.
-    """
-    key = context.settings().pseudonym_secret
-    stage = _stage(here, desk, tiers, key, idle_words)  # first: it may have something to say
-    shown = {
-        "now": _ms(here.now),
-        "me": {"id": pseudonym(key, here.person.id), "name": visible(here.person.name)},
-        "keys": shortcuts.on(),
-        "offer": form_offer(
-            here.site.dispositions, here.site.follow_up_minutes, browse=is_allowed(here.person, Action.BROWSE_QUEUE)
-        ),
-        "guideline": guideline(here.site),
-        "answers": memory.answers_now,
-        "behind": memory.behind,
-        "said": memory.said,
-        "only": _only(tiers),
-        "help": {"words": here.site.help_text, "protocol": here.site.protocol_address},
-        "last": _last(memory),
+def fixed(person: Actor, site: SiteSettings) -> dict[str, Any]:
+    """What a desk is drawn with that no case changes: who is here, the form, the keys and the site's own words."""
+    browse = is_allowed(person, Action.BROWSE_QUEUE)
+    return {
+        "me": _me(person),
+        "offer": form_offer(site.dispositions, site.follow_up_minutes, browse=browse),
+        "guideline": guideline(site),
+        "help": {"words": site.help_text, "protocol": site.protocol_address},
     }
-    return shown | stage
 
 
-def away(shown: Mapping[str, Any], words: str, now: datetime) -> dict[str, Any]:
-    """The desk as it was drawn last, with what is wrong with the database: it stays in the browser, which asks again
-    for whatever it has no answer to.
-    """
-    return {**shown, "now": _ms(now), "away": words}
+def _me(person: Actor) -> dict[str, Any]:
+    id_ = pseudonym(context.settings().pseudonym_secret, person.id)
+    return {"id": id_, "name": visible(person.name), "roles": sorted(person.roles)}
+
+
+def view(here: Here) -> dict[str, Any]:
+    """The state of a desk: everything for one drawing of it."""
+    stage = _stage(here)  # first: it may have something to say
+    return {
+        "now": _ms(here.now),
+        "me": _me(here.person),
+        "said": here.page.said,
+        "last": _last(here.page.last),
+        "rest": _break_words(here),
+        **stage,
+    }
+
+
+def _break_words(here: Here) -> str:
+    """The site's own words where a break is due: it is offered, never forced, and never in the midst of a case."""
+    if here.desk is not None and here.desk.mine is None:
+        return ""
+    read = exposure(here.db, here.by, last_midnight(here.now))
+    if not read.break_due or read.since_break < here.page.break_put_off:
+        return ""
+    return visible(here.site.break_wording.replace("{texts}", str(read.since_break)))
 
 
 def _ms(at: datetime) -> int:
     return round(at.timestamp() * 1000)
 
 
-def _only(tiers: Collection[Tier] | None) -> str:
-    """The tiers that the next case is of; empty where it may be of any.
-
-    >>> _only([Tier.P2, Tier.P0]), _only(None)
-    ('P0, P2', '')
-    """
-    return "" if tiers is None or set(tiers) == set(Tier) else ", ".join(tier.name for tier in sorted(tiers))
-
-
-def _stage(here: Here, desk: Desk | None, tiers: Collection[Tier] | None, key: str, idle_words: str) -> dict[str, Any]:
+def _stage(here: Here) -> dict[str, Any]:
+    desk = here.desk
     if desk is None:
-        return {"stage": "idle", "words": idle_words or waiting_words(counts(here.db, here.by, tiers, here.batch))}
+        return {"stage": "idle", "words": waiting_words(counts(here.db, here.by, here.priorities, here.batch))}
     may_take = is_allowed(here.person, Action.CLAIM_NAMED, here.person.id)
     if desk.only_named:
         kept = is_filled_in(load_draft(here.db, here.person, desk.case_id))
@@ -146,7 +144,7 @@ def _stage(here: Here, desk: Desk | None, tiers: Collection[Tier] | None, key: s
     return {
         "stage": "read",
         "case": _case(here, desk),
-        "read": _read_stage(here, desk, desk.mine, key),
+        "read": _read_stage(here, desk, desk.mine),
         **_draft(here, desk),
     }
 
@@ -154,8 +152,8 @@ def _stage(here: Here, desk: Desk | None, tiers: Collection[Tier] | None, key: s
 def _unread_stage(here: Here, desk: Desk, *, may_take: bool) -> dict[str, Any]:
     found = place(here, desk)
     if found.place is Place.HELD:
-        desk = current(here) or desk  # its lease may be another one by now
-        return {"stage": "reading", "case": _case(here, desk), **_draft(here, desk)}
+        desk = here.desk or desk  # its lease may be another one by now
+        return {"stage": "reviewing", "case": _case(here, desk), **_draft(here, desk)}
     draft = is_filled_in(load_draft(here.db, here.person, desk.case_id))
     away = _case(here, desk) | {"text": None, "reply": None, "turns": [], "notes": [], "near": [], "evidence": ""}
     return {
@@ -170,7 +168,7 @@ def _unread_stage(here: Here, desk: Desk, *, may_take: bool) -> dict[str, Any]:
 def _draft(here: Here, desk: Desk) -> dict[str, Any]:
     """What is filled in so far, and what in it does not fit together; of a case that is read only a running change."""
     draft = dict(load_draft(here.db, here.person, desk.case_id) or {})
-    if desk.text is not None and "rev" not in draft:  # a reading taken back: its marks as storage counts them
+    if desk.text is not None and "rev" not in draft:  # a review taken back: its marks as storage counts them
         kept = [TextMark.model_validate(mark) for mark in draft.get("marks") or ()]
         draft["marks"] = [shown_mark(mark, desk.text) for mark in kept]
     running = desk.mine is None or draft.get("revision")
@@ -181,7 +179,7 @@ def _points(draft: Mapping[str, Any]) -> tuple[str, ...]:
     left_out = ("rev", "revision", "reason", "leaving", "marks", "read_to_end")
     filled = {name: value for name, value in draft.items() if name not in left_out and value is not None}
     try:
-        return contradictions(RatingForm.model_validate(filled))
+        return contradictions(ReviewForm.model_validate(filled))
     except ValueError:
         return ()
 
@@ -201,15 +199,23 @@ def _case(here: Here, desk: Desk) -> dict[str, Any]:
     }
     if claim is not None:
         shown |= {"token": claim.token, "expires": _ms(claim.expires_at), "due": _ms(claim.due_at)}
-        shown |= _tier(claim.tier, why_words(claim.why, settled=settled)) | {"at_once": claim.tier is Tier.P0}
+        shown |= _priority(claim.priority, why_words(claim.why, settled=settled)) | {
+            "at_once": claim.priority is Priority.P0
+        }
         shown |= {"colleagues": _colleagues(here)}
     return shown
 
 
-def _tier(tier: Tier, why: str) -> dict[str, Any]:
-    words = f"{TIER_MARKS[tier]} {TIER_WORDS[tier]}"
-    needing = [label.value for label in RatingLabel if needs_disposition(label, tier)]
-    return {"tier": int(tier), "tier_words": words, "why": why, "needs_note": tier in NEEDS_NOTE, "needing": needing}
+def _priority(priority: Priority, why: str) -> dict[str, Any]:
+    words = f"{PRIORITY_MARKS[priority]} {PRIORITY_WORDS[priority]}"
+    needing = [label.value for label in ReviewLabel if needs_disposition(label, priority)]
+    return {
+        "priority": int(priority),
+        "priority_words": words,
+        "why": why,
+        "needs_note": priority in NEEDS_NOTE,
+        "needing": needing,
+    }
 
 
 def _texts(text: CaseText | None) -> dict[str, Any]:
@@ -240,9 +246,9 @@ def next_words(here: Here, following: Next, follow_ups: Sequence[FollowUp]) -> s
     if following is Next.SENIOR:
         seniors = [each for each in (here.person, *others) if Role.SENIOR in each.roles]
         return f"The two reviews differ. {_by_whom('A senior decides', 'no senior', seniors)}"
-    if following is Next.SECOND_READING:
+    if following is Next.SECOND_REVIEW:
         return _by_whom("Second review needed", "no other reviewer", others)
-    again = any(one.disposition is For.SECOND_READING for one in follow_ups)
+    again = any(one.disposition is For.SECOND_REVIEW for one in follow_ups)
     if again:
         return _by_whom("Second review needed", "no other reviewer", ())
     return "Open until its follow-up is completed." if follow_ups else "Case closed."
@@ -260,11 +266,12 @@ def _follow_up(one: FollowUp, here: Here) -> dict[str, Any]:
     return {"words": f"Follow-up for {who}: {FOR_WORDS[one.disposition]}", "due": _ms(one.due_at)}
 
 
-def _read_stage(here: Here, desk: Desk, mine: Rating, key: str) -> dict[str, Any]:
+def _read_stage(here: Here, desk: Desk, mine: Review) -> dict[str, Any]:
+    key = context.settings().pseudonym_secret
     following, follow_ups = what_follows(here.db, here.by, desk.case_id)
     text = desk.text
     return {
-        "words": reading_words(mine.form),
+        "words": review_words(mine.form),
         "version": mine.version,
         "blind": mine.blind,
         "becomes": next_words(here, following, follow_ups),
@@ -292,15 +299,15 @@ def _rules(text: CaseText) -> list[dict[str, Any]]:
     ]
 
 
-def _other(rating: Rating, text: CaseText, key: str) -> dict[str, Any]:
+def _other(review: Review, text: CaseText, key: str) -> dict[str, Any]:
     return {
-        "who": pseudonym(key, rating.reviewer),
-        "words": reading_words(rating.form),
-        "marks": [shown_mark(mark, text) for mark in rating.form.marks],
+        "who": pseudonym(key, review.reviewer),
+        "words": review_words(review.form),
+        "marks": [shown_mark(mark, text) for mark in review.form.marks],
     }
 
 
-def compared_words(mine: Rating, evidence: Evidence) -> str:
+def compared_words(mine: Review, evidence: Evidence) -> str:
     """Whether the AI's label is the same."""
     label = engine_label(evidence)
     if label is None:
@@ -310,15 +317,14 @@ def compared_words(mine: Rating, evidence: Evidence) -> str:
     return f"You: {LABEL_WORDS[mine.form.label].lower()} · AI: {label}"
 
 
-def _last(memory: Memory) -> dict[str, Any] | None:
-    last = memory.last
+def _last(last: LastSaved | None) -> dict[str, Any] | None:
     if last is None:
         return None
     return {
         "case": last.case_id,
-        "rating": last.rating.id,
+        "review": last.review.id,
         "name": list_name(last.name, last.case_id),
-        "words": reading_words(last.rating.form),
-        "at": _ms(last.rating.at),
-        "until": _ms(last.rating.at + TIME_TO_TAKE_BACK),
+        "words": review_words(last.review.form),
+        "at": _ms(last.review.at),
+        "until": _ms(last.review.at + TIME_TO_TAKE_BACK),
     }

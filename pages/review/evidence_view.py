@@ -1,7 +1,6 @@
 """The engine's view of one case after the reveal: per node its evidence, draws, why it stopped, calls and cost."""
 
 from collections.abc import Mapping
-from html import escape
 
 from pydantic import ValidationError
 
@@ -18,6 +17,7 @@ from pages.ui.engine_view import (
     node_view,
 )
 from pages.ui.format import money
+from pages.ui.html import macros
 from pages.ui.labels import OUTCOME_WORDS, REASON_WORDS
 from screening.labels import Label, Outcome
 from screening.pipeline.config import NodeConfig, PipelineConfig
@@ -54,13 +54,15 @@ def evidence_html(evidence: Evidence, *, opened: bool = False) -> str:
     """
     pipeline = pipeline_of(evidence)
     nodes = {node.name: node for node in pipeline.nodes} if pipeline else {}
-    runs = "".join(_run(run, nodes.get(run.node), full=opened) for run in evidence.runs)
     asked = {run.node for run in evidence.runs}
-    unasked = [node.title for node in nodes.values() if node.name not in asked]
-    rest = f'<p class="sl-unasked">{escape(", ".join(unasked))}: not needed</p>' if unasked else ""
     sampled = [nodes[run.node].rule for run in evidence.runs if run.node in nodes and run.draws]
-    key = legend_html(sampled, read_off=any(run.distribution for run in evidence.runs))
-    return f'<div class="sl-live">{runs}{rest}{key}</div>'
+    return str(
+        macros("evidence").runs(
+            [_run(run, nodes.get(run.node), full=opened) for run in evidence.runs],
+            [node.title for node in nodes.values() if node.name not in asked],
+            legend_html(sampled, read_off=any(run.distribution for run in evidence.runs)),
+        )
+    )
 
 
 def trail_html(evidence: Evidence) -> str:
@@ -99,28 +101,39 @@ def answers_words(run: NodeEvidence) -> str:
     return ", ".join(f"{run.draws.count(code)} {DRAW_WORDS.get(code, code)}" for code in dict.fromkeys(run.draws))
 
 
-def outcome_html(shown: Evidence) -> str:
+def outcome_sentence(shown: Evidence) -> str:
     """Outcome, calls and δ in a line; where something was read off from probabilities, that no error level holds."""
     level = "" if shown.delta is None else f" · error bound δ = {shown.delta:g}"
     if any(run.distribution and not run.draws for run in shown.runs):
         level = " · read off from the server's probabilities: no error bound holds"
-    return f"<b>{escape(outcome_words(shown))}</b> {count_of(shown.calls, 'call')}{level}"
+    return f"{outcome_words(shown)} {count_of(shown.calls, 'call')}{level}"
 
 
-def _run(run: NodeEvidence, node: NodeConfig | None, *, full: bool) -> str:
-    calls = f"{count_of(run.calls, 'call')} · {money(run.cost_usd)}"
+def _run(run: NodeEvidence, node: NodeConfig | None, *, full: bool) -> dict[str, object]:
+    """What the template shows of it; without bars where this version does not know its agent."""
+    answers = [f"Answers: {answers_words(run)}."] if run.draws else []
+    told = read_distribution(run.distribution or "")
+    if told is not None and run.draws:
+        words = distribution_words(told)
+        answers.insert(0, f"{words[0].upper()}{words[1:]}, more than is accepted: answers were sampled instead.")
+    shown: dict[str, object] = {
+        "title": run.node,
+        "sentences": answers,
+        "unusable": sorted(run.unusable.items()) if run.draws else [],
+        "unusable_words": count_of(len(run.unusable), "answer that was", "answers that were"),
+    }
     if node is None:
-        title = escape(run.node)
-        return f'<section class="sl-ev"><div class="h"><h3>{title}</h3></div>{_draws(run)}</section>'
+        return shown | dict.fromkeys(("badge", "calls", "question", "bars", "bands"), "")
     view = node_view(node, run.codes, ended=True, title=_title(run, node))
-    question = f'<p class="s">{escape(node.question)}</p>' if full else ""
-    return (
-        f'<section class="sl-ev" aria-label="{escape(view.title, quote=True)}"><div class="h">'
-        f"<h3>{escape(view.title)}</h3>{badge_html(view)}"
-        f'<span class="k">{escape(calls)}</span></div>{question}'
-        f"{bars_html(view.compared, view.rule)}<p>{escape(stopped_words(view))}</p>"
-        f"{_draws(run)}{bands_fold_html(view.rule, run.draws)}</section>"
-    )
+    return shown | {
+        "title": view.title,
+        "badge": badge_html(view),
+        "calls": f"{count_of(run.calls, 'call')} · {money(run.cost_usd)}",
+        "question": node.question if full else "",
+        "bars": bars_html(view.compared, view.rule),
+        "sentences": [stopped_words(view), *answers],
+        "bands": bands_fold_html(view.rule, run.draws),
+    }
 
 
 def _title(run: NodeEvidence, node: NodeConfig) -> str:
@@ -143,35 +156,6 @@ def stopped_words(view: NodeView) -> str:
         State.CURTAILED: f"After {asked} no label could win within {limit} any more",
     }.get(view.state, "It was stopped before one label won")
     return f"{why}: {counts}. So this agent gives no label."
-
-
-def _draws(run: NodeEvidence) -> str:
-    shown = _probabilities_note(run)
-    if not run.draws:
-        return shown
-    return f'{shown}<p class="s">Answers: {escape(answers_words(run))}.</p>{_unusable(run)}'
-
-
-def _probabilities_note(run: NodeEvidence) -> str:
-    """Why answers were drawn although the server tells its probabilities."""
-    told = read_distribution(run.distribution or "")
-    if told is None or not run.draws:
-        return ""
-    words = distribution_words(told)
-    return (
-        f'<p class="s">{escape(words[0].upper() + words[1:])}, more than is accepted: answers were sampled instead.</p>'
-    )
-
-
-def _unusable(run: NodeEvidence) -> str:
-    """What the model said where it was no label: counted as escalate. It is a model's text, so it is escaped."""
-    if not run.unusable:
-        return ""
-    lines = "".join(
-        f"<li>answer {at + 1}: {escape(raw) or '(nothing)'}</li>" for at, raw in sorted(run.unusable.items())
-    )
-    answers = count_of(len(run.unusable), "answer that was", "answers that were")
-    return f"<details><summary>{answers} no label</summary><ul>{lines}</ul></details>"
 
 
 def engine_label(evidence: Evidence) -> Label | None:

@@ -1,4 +1,4 @@
-"""What readings asked for and nobody has closed yet: at the top of the inbox until it is done or handed on."""
+"""What reviews asked for and nobody has closed yet: at the top of the inbox until it is done or handed on."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -15,7 +15,7 @@ from pages.ui.texts import where_html
 from pages.ui.widgets import forget_typed
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, is_allowed
-from screening.review.rating_form import Disposition
+from screening.review.review_form import Disposition
 from screening.text.display import visible
 from screening.words import count_of
 from storage.database import Database
@@ -27,13 +27,13 @@ FOR_WORDS: Mapping[For, str] = {
     For.CONTACT_NOW: DISPOSITION_WORDS[Disposition.CONTACT_NOW],
     For.CARE_TEAM: DISPOSITION_WORDS[Disposition.CARE_TEAM],
     For.PROTECTIVE_SERVICES: DISPOSITION_WORDS[Disposition.PROTECTIVE_SERVICES],
-    For.SECOND_READING: "Second review needed: reviewed by one person so far",
+    For.SECOND_REVIEW: "Second review needed: reviewed by one person so far",
 }
 HOW_WORDS = {How.DONE: "Completed", How.HANDED_ON: "Referred externally"}
 
 
 _UNFOLDED = "follow_ups_unfolded"
-"""Session key of whether the reader has unfolded them; beside the expander's own, which a new heading begins anew."""
+"""Session key of whether the reviewer has unfolded them; beside the expander's own, which a new heading begins anew."""
 
 
 def follow_up_panel(db: Database, by: Acting) -> bool:
@@ -136,7 +136,7 @@ def _one(db: Database, by: Acting, one: FollowUp, people: Mapping[str, str]) -> 
 
 
 def closed_follow_ups(db: Database, person: Actor, case_id: str, key: str) -> None:
-    """On the page of a case: what became of its follow-ups, their closers under pseudonyms as its readers are."""
+    """On the page of a case: what became of its follow-ups, their closers under pseudonyms as its reviewers are."""
     if not is_allowed(person, Action.FOLLOW_UP, person.id):
         return
     found = follow_ups.closed_ones(db, person, case_id)
@@ -144,9 +144,9 @@ def closed_follow_ups(db: Database, person: Actor, case_id: str, key: str) -> No
         st.html('<h2 class="sl-h2">Follow-ups</h2>')
     for one in found:
         late = ", after it was due" if one.closed_at > one.due_at else ""
-        done = f"{HOW_WORDS[one.how].lower()} by {who(one.closed_by, key, person.id)}"
-        st.text(f"{FOR_WORDS[one.disposition]} · {done}, {local_time(one.closed_at)}{late}")
-        st.text(visible(one.note))
+        done = f"{HOW_WORDS[How(one.how)].lower()} by {who(one.closed_by, key, person.id)}"
+        st.text(f"{FOR_WORDS[For(one.disposition)]} · {done}, {local_time(one.closed_at)}{late}")
+        st.text(visible(one.note or ""))
 
 
 def _act(act: Callable[[], object], said: str, field: str) -> None:

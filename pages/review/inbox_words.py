@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pages.ui.format import duration, local_time
 from pages.ui.labels import DISPOSITION_WORDS, error_words
-from screening.review.rating_form import (
+from screening.review.review_form import (
     LONGEST_NOTE,
     MOST_MARKS,
     Behaviour,
@@ -18,30 +18,30 @@ from screening.review.rating_form import (
     Means,
     Plan,
     ProtectiveFactor,
-    RatingForm,
-    RatingLabel,
     ReasonCode,
+    ReviewForm,
+    ReviewLabel,
     Subject,
     Timeframe,
 )
-from screening.review.triage import Tier
+from screening.review.triage import Priority
 from screening.text.display import visible
 from screening.words import count_of
 from storage.review.follow_ups import follow_up_minutes
+from storage.review.inbox import Place, Standing
 from storage.review.queue import MOST_COUNTED, Counts, State
-from storage.review.standing import Place, Standing
 from storage.settings_store import SiteSettings
 
-DEFINITIONS: Final[Mapping[RatingLabel, str]] = {
-    RatingLabel.SAFE: (
+DEFINITIONS: Final[Mapping[ReviewLabel, str]] = {
+    ReviewLabel.SAFE: (
         "Nothing in the text points to self-harm: no wish to be dead, no thought, intent, plan, preparation, attempt "
         "or self-injury, in the writer or in somebody the text speaks of."
     ),
-    RatingLabel.UNSAFE: (
+    ReviewLabel.UNSAFE: (
         "Any wish to be dead, thought of suicide, intent, plan, preparation, attempt or self-injury, open or coded, in "
         "the writer or in somebody the text speaks of; also encouragement or instruction to it."
     ),
-    RatingLabel.INSUFFICIENT_INFORMATION: (
+    ReviewLabel.INSUFFICIENT_INFORMATION: (
         "Cannot be determined from this text: too short, an unfamiliar language, missing context, or two meanings that "
         "fit equally well. Never counts as safe."
     ),
@@ -54,14 +54,14 @@ REMINDERS: Final[tuple[str, ...]] = (
     "How sure you are is a fact worth having: a guess is no failure.",
 )
 
-TIER_WORDS: Mapping[Tier, str] = {
-    Tier.P0: "P0 Immediate",
-    Tier.P1: "P1 Urgent",
-    Tier.P2: "P2 Same day",
-    Tier.P3: "P3 Routine",
+PRIORITY_WORDS: Mapping[Priority, str] = {
+    Priority.P0: "P0 Immediate",
+    Priority.P1: "P1 Urgent",
+    Priority.P2: "P2 Same day",
+    Priority.P3: "P3 Routine",
 }
-TIER_MEANINGS: Mapping[Tier, str] = {tier: words[3:] for tier, words in TIER_WORDS.items()}
-TIER_MARKS: Mapping[Tier, str] = {Tier.P0: "▲▲", Tier.P1: "▲", Tier.P2: "●", Tier.P3: "○"}
+PRIORITY_MEANINGS: Mapping[Priority, str] = {priority: words[3:] for priority, words in PRIORITY_WORDS.items()}
+PRIORITY_MARKS: Mapping[Priority, str] = {Priority.P0: "▲▲", Priority.P1: "▲", Priority.P2: "●", Priority.P3: "○"}
 
 WHY_WORDS: Mapping[str, str] = {
     "likely_urgent": "Likely urgent",
@@ -83,13 +83,18 @@ STATE_WORDS: Mapping[State, str] = {
     State.SKIPPED: "skipped",
 }
 
-LABEL_WORDS: Mapping[RatingLabel, str] = {
-    RatingLabel.SAFE: "Safe",
-    RatingLabel.UNSAFE: "Unsafe",
-    RatingLabel.INSUFFICIENT_INFORMATION: "Insufficient information",
+LABEL_WORDS: Mapping[ReviewLabel, str] = {
+    ReviewLabel.SAFE: "Safe",
+    ReviewLabel.UNSAFE: "Unsafe",
+    ReviewLabel.INSUFFICIENT_INFORMATION: "Insufficient information",
 }
 
 CERTAINTY_WORDS: Mapping[int, str] = {1: "Guess", 2: "Low", 3: "Moderate", 4: "High", 5: "Certain"}
+HOW_CERTAIN = {
+    level: {"Guess": "a guess", "Certain": "certain"}.get(words, f"{words.lower()} confidence")
+    for level, words in CERTAINTY_WORDS.items()
+}
+"""The same inside a sentence."""
 
 LONGEST_NAME = 40
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.#/-]{0,23}")
@@ -105,7 +110,7 @@ def read_words(read: int) -> str:
 
 
 def why_words(why: str, *, settled: bool = False) -> str:
-    """Why a case has its tier; a reason without words of its own is shown as it is.
+    """Why a case has its priority; a reason without words of its own is shown as it is.
 
     >>> why_words("unsettled"), why_words("not_screened:no_worker")
     ('Awaiting review', 'Not screened: no background service is running')
@@ -217,7 +222,7 @@ _OF_THE_PAGE = ("rev", "read_to_end", "revision", "form_version")
 
 
 def is_filled_in(draft: Mapping[str, Any] | None) -> bool:
-    """Whether a draft holds anything that its reader chose, marked or wrote.
+    """Whether a draft holds anything that its reviewer chose, marked or wrote.
 
     >>> is_filled_in({"rev": 3, "label": None, "marks": [], "note": ""}), is_filled_in({"rev": 3, "label": "safe"})
     (False, True)
@@ -246,7 +251,7 @@ def standing_words(found: Standing, *, draft: bool) -> str:
     return f"{words} {KEPT}" if draft else words
 
 
-LABEL_KEYS = {RatingLabel.SAFE: "1", RatingLabel.UNSAFE: "2", RatingLabel.INSUFFICIENT_INFORMATION: "3"}
+LABEL_KEYS = {ReviewLabel.SAFE: "1", ReviewLabel.UNSAFE: "2", ReviewLabel.INSUFFICIENT_INFORMATION: "3"}
 CERTAINTY_KEYS = {1: "4", 2: "5", 3: "6", 4: "7", 5: "8"}
 DISPOSITION_KEYS = "QWERTY"
 """By their place on the site's list."""
@@ -320,8 +325,10 @@ def form_offer(
             [each.value, DISPOSITION_WORDS[each], key, follow_up_minutes(each, minutes)]
             for each, key in zip(dispositions, DISPOSITION_KEYS, strict=False)
         ],
-        "labels": [[label.value, LABEL_WORDS[label], LABEL_KEYS[label]] for label in RatingLabel],
-        "certainties": [[level, CERTAINTY_WORDS[level], key] for level, key in CERTAINTY_KEYS.items()],
+        "labels": [[label.value, LABEL_WORDS[label], LABEL_KEYS[label]] for label in ReviewLabel],
+        "certainties": [
+            [level, CERTAINTY_WORDS[level], key, HOW_CERTAIN[level]] for level, key in CERTAINTY_KEYS.items()
+        ],
         "coding": [
             _one("subject", "About", Subject, none="not chosen"),
             {
@@ -361,14 +368,14 @@ def _many(name: str, title: str, kind: type[StrEnum]) -> dict[str, Any]:
 def guideline(site: SiteSettings) -> dict[str, Any]:
     """What the labels mean, and the site's own text: shown as text, never as markup."""
     return {
-        "labels": [[LABEL_WORDS[label], DEFINITIONS[label]] for label in RatingLabel],
+        "labels": [[LABEL_WORDS[label], DEFINITIONS[label]] for label in ReviewLabel],
         "reminders": list(REMINDERS),
         "own": site.guideline,
     }
 
 
-def reading_words(form: RatingForm) -> str:
+def review_words(form: ReviewForm) -> str:
     """Label, certainty and what happens next."""
-    said = f"{LABEL_WORDS[form.label]} ({CERTAINTY_WORDS[form.certainty].lower()} confidence)"
+    said = f"{LABEL_WORDS[form.label]} ({HOW_CERTAIN[form.certainty]})"
     next_step = "" if form.disposition is Disposition.UNDECIDED else f", {DISPOSITION_WORDS[form.disposition].lower()}"
     return said + next_step

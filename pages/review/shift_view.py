@@ -8,35 +8,35 @@ from pages.ui import context
 from pages.ui.format import duration, rate
 from screening.evaluation.metrics import Proportion
 from screening.review.actors import Acting, Actor
-from screening.review.triage import Tier
-from storage.review.reports import Left, Shift, TierShift, shift_of
+from screening.review.triage import Priority
+from storage.review.reports import Left, PriorityShift, Shift, shift_of
 
-COLUMNS = ("Priority", "Arrived", "First reviewed", "Overdue", "Median wait", "90th percentile wait", "Within target",
-           "Reviews", "Transferred", "Open at end", "Overdue of these")  # fmt: skip
 LATELY = timedelta(days=30)
 
 
-def table_html(found: Shift) -> str:
-    """One line a tier; every share with the number of cases it is of."""
-    head = "".join(f'<th scope="col">{name}</th>' for name in COLUMNS)
-    rows = "".join(
-        f'<tr><th scope="row">{one.tier.name}</th>{_cells(one, found.left[one.tier])}</tr>' for one in found.tiers
-    )
-    table = f'<table class="sl-shift"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
-    return f'<div class="sl-wide" tabindex="0" role="region" aria-label="The shift by tier">{table}</div>'
+def shift_rows(found: Shift) -> list[dict[str, str]]:
+    """One line a priority; every share with the number of cases it is of."""
+    return [_row(one, found.left[one.priority]) for one in found.priorities]
 
 
-def _cells(one: TierShift, left: Left) -> str:
+def _row(one: PriorityShift, left: Left) -> dict[str, str]:
     within = within_target(one)
-    share = "–" if within is None else rate(within)
-    arrived = (one.arrived, one.looked_at, one.overdue)
-    done = (one.read, one.handed_over, left.open, left.late)
-    waits = (*("–" if wait is None else duration(wait) for wait in (one.median, one.p90)), share)
-    cells = [*(f"{count:,}" for count in arrived), *waits, *(f"{count:,}" for count in done)]
-    return "".join(f"<td>{cell}</td>" for cell in cells)
+    return {
+        "Priority": one.priority.name,
+        "Arrived": f"{one.arrived:,}",
+        "Opened": f"{one.looked_at:,}",
+        "Overdue": f"{one.overdue:,}",
+        "Median wait": "–" if one.median is None else duration(one.median),
+        "90th percentile wait": "–" if one.p90 is None else duration(one.p90),
+        "Within target": "–" if within is None else rate(within),
+        "Reviews": f"{one.read:,}",
+        "Transferred": f"{one.handed_over:,}",
+        "Open at end": f"{left.open:,}",
+        "Overdue of these": f"{left.late:,}",
+    }
 
 
-def within_target(found: TierShift) -> Proportion | None:
+def within_target(found: PriorityShift) -> Proportion | None:
     """The share of cases looked at in time; None of none."""
     if found.within_target is None:
         return None
@@ -48,18 +48,18 @@ def first_look_figure(by: Acting) -> tuple[str, str, str]:
     return first_look_words(_lately(by.actor, by.now.replace(second=0, microsecond=0)))
 
 
-def first_look_words(found: TierShift) -> tuple[str, str, str]:
+def first_look_words(found: PriorityShift) -> tuple[str, str, str]:
     """What is told, its value, and what the value rests on."""
-    name = f"Median time to first review, P0, {LATELY.days} days"
+    name = f"Median time until opened, P0, {LATELY.days} days"
     if (within := within_target(found)) is None:
-        return name, "not yet", "no P0 case was reviewed or overdue"
-    value = duration(found.median) if found.looked_at and found.median is not None else "none reviewed"
+        return name, "not yet", "no P0 case was opened or overdue"
+    value = duration(found.median) if found.looked_at and found.median is not None else "none opened"
     return name, value, f"median of {found.looked_at:,} · on time: {rate(within)}"
 
 
 @st.cache_data(max_entries=2, show_spinner=False)
-def _lately(_person: Actor, minute: datetime) -> TierShift:
-    return shift_of(context.database(), _person, Tier.P0, minute - LATELY, minute)
+def _lately(_person: Actor, minute: datetime) -> PriorityShift:
+    return shift_of(context.database(), _person, Priority.P0, minute - LATELY, minute)
 
 
 def follow_up_words(found: Shift) -> str:

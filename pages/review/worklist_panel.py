@@ -1,6 +1,7 @@
 """What a batch called unsafe and put on its worklist: looked at one by one, acknowledged together."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import streamlit as st
 
@@ -14,7 +15,7 @@ from screening.review.reach import Reach
 from screening.words import count_of
 from storage.batches.batches import BatchSummary
 from storage.database import Database
-from storage.review.worklist import Listed, acknowledge, worklist
+from storage.review.worklist import acknowledge, worklist
 
 LOOK_EVERY_S = 5.0
 
@@ -32,7 +33,7 @@ def worklist_panel(db: Database, person: Actor, one: BatchSummary) -> None:
         st.fragment(_choose)(db, person, rows)
 
 
-def _waiting(db: Database, person: Actor, batch_id: str, shown: Sequence[Listed]) -> None:
+def _waiting(db: Database, person: Actor, batch_id: str, shown: Sequence[Any]) -> None:
     """How many wait by now. The rows shown stay under their ticks until somebody asks for what came since."""
     found, waiting = worklist(db, person, batch_id)
     if bool(waiting) != bool(shown):
@@ -43,11 +44,11 @@ def _waiting(db: Database, person: Actor, batch_id: str, shown: Sequence[Listed]
     st.caption(
         f"{count_of(waiting, 'text')} to sign off. Sign-off is not a review and is not used in accuracy estimates."
     )
-    if found != tuple(shown) and st.button("Show the list as it is now", icon=":material/refresh:"):
+    if found != shown and st.button("Show the list as it is now", icon=":material/refresh:"):
         st.rerun(scope="app")
 
 
-def _choose(db: Database, person: Actor, rows: Sequence[Listed]) -> None:
+def _choose(db: Database, person: Actor, rows: Sequence[Any]) -> None:
     """The list and its button: a part of the page by itself, so that what is ticked and pressed is what was shown."""
     check_session(active=True)
     picked = _table(rows)
@@ -59,7 +60,7 @@ def _choose(db: Database, person: Actor, rows: Sequence[Listed]) -> None:
         st.rerun()
 
 
-def _table(rows: Sequence[Listed]) -> list[Listed]:
+def _table(rows: Sequence[Any]) -> list[Any]:
     """The cases as a table; those that were ticked."""
     shown = [{"ID": row.external_id, "Row": row.row, "Agent": row.node, "Labeled": row.completed_at} for row in rows]
     picked = st.dataframe(

@@ -15,12 +15,14 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from jobs import metrics
-from jobs.notifications import Notifier
-from jobs.port import system_clock, worker_name
+from jobs.notify import Notifier
+from jobs.process import system_clock, worker_name
 from pages.ui import context
 from pages.ui.context import singleton
 from pages.ui.format import local_time
+from pages.ui.labels import error_words
 from screening.pipeline.config import PipelineConfig
+from screening.pipeline.errors import NO_LABEL
 from screening.settings import Settings
 from storage.database import passing_fault
 from storage.review.reports import require_ready
@@ -126,7 +128,7 @@ def agents_words(settings: Settings, own: PipelineConfig | None) -> str:
 
 def status_lines(work: AtWork, agents: str, now: datetime) -> list[tuple[bool, str]]:
     """Whether the screening service and the model do their work, in a sentence each."""
-    fault = next((one.began_at for one in work.faults if one.fault is Fault.MODEL), None)
+    fault = next((one for one in work.faults if one.fault is Fault.MODEL), None)
     last = f"last text screened {local_time(work.finished, now)}" if work.finished else "no text screened yet"
     if work.silence is None:
         service = "Screening service: running"
@@ -134,5 +136,6 @@ def status_lines(work: AtWork, agents: str, now: datetime) -> list[tuple[bool, s
         since = f" since {local_time(work.silence.since, now)}" if work.silence.since else ""
         service = f"Screening is down{since}. New texts wait and nobody is screening them."
     if fault is not None:
-        return [(work.silence is None, service), (False, f"{agents}: no usable answers since {local_time(fault, now)}")]
+        why = error_words(fault.cause or NO_LABEL).removeprefix("the model ")
+        return [(work.silence is None, service), (False, f"{agents}: {why} since {local_time(fault.began_at, now)}")]
     return [(work.silence is None, service), (work.silence is None, f"{agents}: {last}")]

@@ -16,7 +16,7 @@ from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from storage.database import Database
 from storage.settings_store import (
-    SecondReadingRule,
+    SecondReviewRule,
     SettingsVersion,
     SiteSettings,
     StaleSettings,
@@ -26,11 +26,11 @@ from storage.settings_store import (
 )
 
 CHOICE_WORDS: Mapping[str, str] = {
-    SecondReadingRule.SAFE: "Every safe review",
-    SecondReadingRule.UNSAFE: "Every unsafe review",
-    SecondReadingRule.INSUFFICIENT_INFORMATION: "Insufficient information",
-    SecondReadingRule.UNSURE: "Low confidence, whatever the label",
-    SecondReadingRule.SOFTENED: "Unsafe before the AI's result was shown, another label after it",
+    SecondReviewRule.SAFE: "Every safe review",
+    SecondReviewRule.UNSAFE: "Every unsafe review",
+    SecondReviewRule.INSUFFICIENT_INFORMATION: "Insufficient information",
+    SecondReviewRule.UNSURE: "Low confidence, whatever the label",
+    SecondReviewRule.SOFTENED: "Unsafe before the AI's result was shown, another label after it",
     **{each.value: words for each, words in DISPOSITION_WORDS.items()},
 }
 Filled = dict[str, Any]

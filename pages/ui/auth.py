@@ -5,7 +5,6 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from html import escape
 from typing import Any, ParamSpec, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -17,6 +16,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pages.ui import context
+from pages.ui.html import Link, links_html
 from pages.ui.http import (
     REFUSED,
     SIGN_IN_AGAIN,
@@ -130,15 +130,14 @@ def check_session(*, active: bool) -> None:
             st.rerun(scope="app")
 
 
-def who_asks(*, active: bool = True) -> Callable[[], Actor]:
+def who_asks() -> Callable[[], Actor]:
     """A function that says who asks at the moment it is called, outside the page: with the roles they have by then.
-
-    ``active``: being asked for is a sign that somebody is there. It raises SessionEnded.
+    It raises SessionEnded.
     """
     if not context.sign_in_configured():
         return lambda: LOCAL_USER
     found, db, clock = sign_in_of(st.user.to_dict()), context.database(), context.now
-    return lambda: inbox.enter(db, found, clock(), active=active)
+    return lambda: inbox.enter(db, found, clock(), active=True)
 
 
 def check_before(action: Action, make: Callable[[], _T]) -> Callable[[], _T]:
@@ -173,7 +172,7 @@ def again_html(address: str, query: Mapping[str, str]) -> str:
     """The link that leads through a new sign-in back to this page and its query."""
     where = (urlsplit(address).path or "/") + (f"?{urlencode(query)}" if query else "")
     target = f"{SIGN_IN_AGAIN}?next={quote(where, safe='')}"
-    return f'<a class="sl-again" href="{escape(target, quote=True)}" target="_self">Sign in again</a>'
+    return links_html([Link("Sign in again", target)])
 
 
 def without_role(person: Actor) -> None:
@@ -191,12 +190,24 @@ FORGETTING = (LOGOUT, SIGN_IN_AGAIN)
 """Addresses that forget the cookie: Streamlit's, and ours for a session that ended by itself."""
 
 
+def asks_over(scope: Scope, *, active: bool) -> tuple[Actor, Callable[[], Actor]]:
+    """Who sends this request, and a function that says who is signed in there later. ``active``: they did something,
+    which keeps the session from ending for idleness. SessionEnded or Unidentified where nobody is.
+    """
+    if not context.sign_in_configured():
+        return LOCAL_USER, lambda: LOCAL_USER
+    found, db, clock = _sign_in_over(scope), context.database(), context.now
+    return inbox.enter(db, found, clock(), active=active), lambda: inbox.enter(db, found, clock(), active=False)
+
+
+def _sign_in_over(scope: Scope) -> SignIn:
+    return sign_in_of(json.loads(signed_in_claims(scope) or b"{}"))
+
+
 def session_is_valid(scope: Scope) -> bool:
     """Whether the request comes from a browser whose session has not ended."""
-    claims = signed_in_claims(scope)
     try:
-        found = sign_in_of(json.loads(claims or b"{}"))
-        inbox.enter(context.database(), found, context.now(), active=False)
+        inbox.enter(context.database(), _sign_in_over(scope), context.now(), active=False)
     except (SessionEnded, Unidentified, ValueError):
         return False
     return True
@@ -209,9 +220,8 @@ async def _sign_out(request: Request) -> Response:
     """
     if request.headers.get("sec-fetch-site") != "same-origin" and not own_page(request.scope):
         return PlainTextResponse("Signing out is for pages of this site.", status_code=403)
-    claims = signed_in_claims(request.scope)
     try:
-        who = sign_in_of(json.loads(claims or b"{}"))
+        who = _sign_in_over(request.scope)
     except (Unidentified, ValueError):
         return PlainTextResponse("Nobody is signed in here.", headers={"Refresh": "0; url=/"})
     await run_in_threadpool(lambda: inbox.sign_out(context.database(), who, context.now()))

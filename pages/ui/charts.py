@@ -1,16 +1,14 @@
 """A pipeline drawn: agents, labelled ways, outcomes; the same picture live, as a trail, with counts, and as a preview.
 
-Pure: data in, markup for `st.html` out, which lets no SVG through: lines are borders of boxes. Where the picture has no
-room, and for screen readers, the same stands as a list.
+Pure: data in, markup for `st.html` out.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from html import escape
 from typing import Literal
 
 from pages.ui.engine_view import ABSTAINED, NodeView, State, node_view
+from pages.ui.html import macros
 from screening.labels import LABELS, OUTCOMES, Outcome
 from screening.pipeline.config import NodeConfig, PipelineConfig
 from screening.pipeline.engine import MAIN
@@ -53,175 +51,90 @@ def diagram_html(
     end: str | None = None,
 ) -> str:
     """The pipeline with its marks; ``end`` is the outcome that was reached, if one was."""
-    frame = _Frame(tuple(_Agent(node.name, node.title, tuple(ways_of(node).items())) for node in pipeline.nodes))
-    drawn = _Drawing(frame, nodes or {}, _ways_html(frame, tuple((ways or {}).items())), end)
-    return f'<div class="sl-dag">{drawn.picture()}{drawn.list_html()}</div>'
-
-
-def ways_of(node: NodeConfig) -> Mapping[str, str]:
-    """Where each label, and an abstention, leads from this node."""
-    return {label.value: node.routes[label] for label in LABELS} | {NOT_SETTLED: node.target(None)}
-
-
-@dataclass(frozen=True, slots=True)
-class _Agent:
-    """A node as it is drawn; ``ways`` are its labels, each with where it leads."""
-
-    name: str
-    title: str
-    ways: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Frame:
-    """What of a pipeline is drawn alike for all texts, and where."""
-
-    agents: tuple[_Agent, ...]
-
-    @property
-    def width(self) -> int:
-        return _LEFT + len(self.agents) * (_WIDTH + _GAP) + 96
-
-    def title(self, target: str) -> str:
-        return OUTCOME_WORDS[target] if target in OUTCOMES else self.agents[self.place(target)].title
-
-    def place(self, name: str) -> int:
-        return [agent.name for agent in self.agents].index(name)
-
-    def box(self, left: int, top: int, right: int, bottom: int) -> str:
-        """Where a part lies: across in shares of the width, so that the picture shrinks; down in pixels."""
-        across = f"left:{100 * left / self.width:.2f}%;width:{100 * (right - left) / self.width:.2f}%"
-        return f'style="{across};top:{top}px;height:{bottom - top}px"'
-
-    def line(self, position: int, target: str) -> "_Line":
-        """A way as the box whose borders draw it."""
-        x, right, end = _x(position), _x(position) + _WIDTH, self.width - 94
-        last = position == len(self.agents) - 1
-        if target == Outcome.SAFE:
-            return _Line("up", (x + 40, _LANES[target], end, _MIDDLE))
-        if target == Outcome.UNSAFE:
-            return _Line("down", (x + 40, _MIDDLE, end, _LANES[target]))
-        if target in OUTCOMES and not last:
-            return _Line("under", (x + 96, _MIDDLE + 14, end + 30, _ABSTAINED))
-        if target in OUTCOMES:
-            return _Line("straight", (right, _MIDDLE, end, _MIDDLE))
-        there = self.place(target)
-        if there == position + 1:
-            return _Line("straight", (right, _MIDDLE, _x(there) - 2, _MIDDLE))
-        return _Line("over", (x + 110, _SKIPPED, _x(there) + 30, _MIDDLE - _HEIGHT // 2))
-
-
-@dataclass(frozen=True, slots=True)
-class _Drawing:
-    """``ways`` is what `_ways_html` makes of them."""
-
-    frame: _Frame
-    nodes: Mapping[str, NodeMark]
-    ways: "_WaysHtml"
-    end: str | None
-
-    def picture(self) -> str:
-        """The drawing, hidden from screen readers, which read the list."""
-        inside = self.ways.drawn
-        inside += "".join(self._node(position, agent) for position, agent in enumerate(self.frame.agents))
-        inside += "".join(self._outcome(name, y) for name, y in _LANES.items())
-        size = f"height:{_PICTURE_HEIGHT}px;max-width:{self.frame.width}px"
-        return f'<div class="p" style="{size}" aria-hidden="true">{inside}</div>'
-
-    def list_html(self) -> str:
-        """The same as an ordered list."""
-        items = zip(self.frame.agents, self.ways.listed, strict=True)
-        return f"<ol>{''.join(self._in_words(agent, ways) for agent, ways in items)}</ol>"
-
-    def _in_words(self, agent: _Agent, ways: str) -> str:
-        mark = self.nodes.get(agent.name, NodeMark())
-        said = f" <span>{escape(mark.words)}</span>" if mark.words else ""
-        current = ' aria-current="step"' if mark.state == "asked" else ""
-        return f'<li class="{mark.state}"{current}><b>{escape(agent.title)}</b>{said}<ul>{ways}</ul></li>'
-
-    def _node(self, position: int, agent: _Agent) -> str:
-        mark = self.nodes.get(agent.name, NodeMark())
+    names = [node.name for node in pipeline.nodes]
+    titles = OUTCOME_WORDS | {node.name: node.title for node in pipeline.nodes}
+    width = _LEFT + len(names) * (_WIDTH + _GAP) + 96
+    agents, lines = [], []
+    for position, node in enumerate(pipeline.nodes):
+        mark = (nodes or {}).get(node.name, NodeMark())
+        leads = {label.value: node.routes[label] for label in LABELS} | {NOT_SETTLED: node.target(None)}
+        marks = {label: (ways or {}).get((node.name, label), WayMark()) for label in leads}
         x, y = _x(position), _MIDDLE - _HEIGHT // 2
-        where = self.frame.box(x, y, x + _WIDTH, y + _HEIGHT)
-        return (
-            f'<div class="n {mark.state}" {where}><b>{escape(agent.title)}</b><span>{escape(mark.words)}</span></div>'
+        agents.append(
+            {
+                "title": node.title,
+                "words": mark.words,
+                "state": mark.state,
+                "box": _box(width, x, y, x + _WIDTH, y + _HEIGHT),
+                "ways": [_listed(f"{label} → {titles[target]}", marks[label]) for label, target in leads.items()],
+            }
         )
-
-    def _outcome(self, name: str, y: int) -> str:
-        reached = " reached" if name == self.end else ""
-        where = self.frame.box(self.frame.width - 88, y - 11, self.frame.width, y + 11)
-        return f'<div class="o o-{name}{reached}" {where}>{OUTCOME_WORDS[name]}</div>'
-
-
-@dataclass(frozen=True, slots=True)
-class _WaysHtml:
-    """All ways as lines of the picture, and each agent's as items of the list."""
-
-    drawn: str
-    listed: tuple[str, ...]
-
-
-@lru_cache(maxsize=128)
-def _ways_html(frame: _Frame, marks: tuple[tuple[Way, WayMark], ...]) -> _WaysHtml:
-    """Cached: while a text is screened its picture is drawn twice a second, and its ways change with an agent's end."""
-    ways = dict(marks)
-    drawn = "".join(_ways(frame, ways, position, agent) for position, agent in enumerate(frame.agents))
-    return _WaysHtml(drawn, tuple(_ways_in_words(frame, ways, agent) for agent in frame.agents))
-
-
-def _ways_in_words(frame: _Frame, ways: Mapping[Way, WayMark], agent: _Agent) -> str:
-    marks = [(label, target, ways.get((agent.name, label), WayMark())) for label, target in agent.ways]
-    return "".join(_way_in_words(f"{label} → {frame.title(target)}", mark) for label, target, mark in marks)
-
-
-def _way_in_words(words: str, mark: WayMark) -> str:
-    if mark.count is not None:
-        words += f": {mark.count:,}"
-    inner = _link(escape(words), mark.href if mark.count else None)
-    return f"<li{' class=taken' if mark.taken else ''}>{inner}{' (taken)' if mark.taken else ''}</li>"
-
-
-def _ways(frame: _Frame, ways: Mapping[Way, WayMark], position: int, agent: _Agent) -> str:
-    """Every target once, with all the labels that lead there."""
-    targets: dict[str, dict[str, WayMark]] = {}
-    for label, target in agent.ways:
-        targets.setdefault(target, {})[label] = ways.get((agent.name, label), WayMark())
-    return "".join(_way(frame, position, target, marks) for target, marks in targets.items())
-
-
-def _way(frame: _Frame, position: int, target: str, marks: Mapping[str, WayMark]) -> str:
-    labels = list(marks)
-    taken = " taken" if any(mark.taken for mark in marks.values()) else ""
-    dashed = " dashed" if labels == [NOT_SETTLED] else ""
-    kind = f"e-{target}" if target in OUTCOMES else "e-on"
-    line = frame.line(position, target)
-    named = [] if target in OUTCOMES else [label for label in labels if label != NOT_SETTLED] or labels
-    words = _counts_html(named, [marks[label] for label in named or labels])
-    below = f"<small>{_counts_html([NOT_SETTLED], [marks[NOT_SETTLED]])}</small>" if named and named != labels else ""
-    said = f"<span>{words}{below}</span>" if words else ""
-    return f'<div class="e {kind} {line.shape}{taken}{dashed}" {frame.box(*line.box)}>{said}</div>'
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    shape: str
-    box: tuple[int, int, int, int]
+        for target in dict.fromkeys(leads.values()):  # every target once, with all the labels that lead there
+            labels = [label for label in leads if leads[label] == target]
+            shape, corners = _line(names, position, target, width)
+            lines.append(_way(labels, marks, target, shape) | {"box": _box(width, *corners)})
+    outcomes = [
+        {
+            "name": name,
+            "words": OUTCOME_WORDS[name],
+            "reached": name == end,
+            "box": _box(width, width - 88, y - 11, width, y + 11),
+        }
+        for name, y in _LANES.items()
+    ]
+    return str(macros("diagram").drawn(agents, lines, outcomes, _PICTURE_HEIGHT, width))
 
 
 def _x(position: int) -> int:
     return _LEFT + position * (_WIDTH + _GAP)
 
 
-def _counts_html(labels: Sequence[str], marks: Sequence[WayMark]) -> str:
+def _box(width: int, left: int, top: int, right: int, bottom: int) -> str:
+    """Where a part lies: across in shares of the width, so that the picture shrinks; down in pixels."""
+    across = f"left:{100 * left / width:.2f}%;width:{100 * (right - left) / width:.2f}%"
+    return f"{across};top:{top}px;height:{bottom - top}px"
+
+
+def _line(names: Sequence[str], position: int, target: str, width: int) -> tuple[str, tuple[int, int, int, int]]:
+    """A way as the box whose borders draw it: which borders, and its corners."""
+    x, right, end = _x(position), _x(position) + _WIDTH, width - 94
+    if target == Outcome.SAFE:
+        return "up", (x + 40, _LANES[target], end, _MIDDLE)
+    if target == Outcome.UNSAFE:
+        return "down", (x + 40, _MIDDLE, end, _LANES[target])
+    if target in OUTCOMES and position < len(names) - 1:
+        return "under", (x + 96, _MIDDLE + 14, end + 30, _ABSTAINED)
+    if target in OUTCOMES:
+        return "straight", (right, _MIDDLE, end, _MIDDLE)
+    there = names.index(target)
+    if there == position + 1:
+        return "straight", (right, _MIDDLE, _x(there) - 2, _MIDDLE)
+    return "over", (x + 110, _SKIPPED, _x(there) + 30, _MIDDLE - _HEIGHT // 2)
+
+
+def _listed(words: str, mark: WayMark) -> dict[str, object]:
+    """A way as an item of the list."""
+    counted = words if mark.count is None else f"{words}: {mark.count:,}"
+    return {"words": counted, "href": mark.href if mark.count else None, "taken": mark.taken}
+
+
+def _way(labels: Sequence[str], marks: Mapping[str, WayMark], target: str, shape: str) -> dict[str, object]:
+    """A way as a line of the picture: to an outcome its number alone, to an agent with its labels before it."""
+    taken = " taken" if any(marks[label].taken for label in labels) else ""
+    dashed = " dashed" if labels == [NOT_SETTLED] else ""
+    named = [] if target in OUTCOMES else [label for label in labels if label != NOT_SETTLED] or labels
+    words, href = _counted(named, [marks[label] for label in named or labels])
+    below = _counted([NOT_SETTLED], [marks[NOT_SETTLED]]) if named and named != labels else None
+    kind = f"e-{target if target in OUTCOMES else 'on'} {shape}{taken}{dashed}"
+    return {"kind": kind, "words": words, "href": href, "below": below}
+
+
+def _counted(labels: Sequence[str], marks: Sequence[WayMark]) -> tuple[str, str | None]:
     """These labels with the cases of all of them, and the way to those where one address holds them all."""
     counts = [mark.count for mark in marks if mark.count is not None]
     words = " ".join((*labels, f"{sum(counts):,}")) if counts else " ".join(labels)
     addresses = {mark.href for mark in marks if mark.count}
-    return _link(escape(words), addresses.pop() if len(addresses) == 1 else None)
-
-
-def _link(markup: str, href: str | None) -> str:
-    return f'<a href="{escape(href, quote=True)}" target="_self">{markup}</a>' if href and markup else markup
+    return words, addresses.pop() if len(addresses) == 1 else None
 
 
 _WORDS = {State.WAITING: "waits", State.NOT_ASKED: "not asked", State.STOPPED: "stopped"}

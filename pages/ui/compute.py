@@ -13,8 +13,8 @@ from storage.database import Database
 
 AT_ONCE = 10_000
 """The most cases for which the server's own process computes: a few tenths of a second at most."""
-READING = 5
-"""How many cases take as long to count as one reading."""
+REVIEW = 5
+"""How many cases take as long to count as one review."""
 MOST_KEPT = 64
 LOOK_S, TELL_EVERY_S = 0.25, 1.0
 """How long `compute_meanwhile` waits for the result, and after how many seconds, again and again, a waiting page says

@@ -5,12 +5,11 @@ for it is looked up again when it is asked for, and the file is made for them wi
 """
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import Enum
-from html import escape
 from itertools import chain
 from typing import Any
 
@@ -23,6 +22,7 @@ from starlette.routing import Route
 from pages.ui import context
 from pages.ui.auth import Unidentified, browser_of, who_asks
 from pages.ui.context import singleton
+from pages.ui.html import Link, links_html
 from pages.ui.http import FILES
 from pages.ui.labels import literal
 from pages.ui.live import Addresses
@@ -42,8 +42,8 @@ from screening.words import count_of
 from storage.audit_log import record_refusal
 from storage.batches.batches import BatchSummary
 from storage.batches.results import Result, export_rejected, export_results
-from storage.research.reading_table import ReadingTable, export_readings
-from storage.research.relabelled import RelabelledRow, export_relabelled
+from storage.research.corrected_labels import CorrectedRow, export_corrected_labels
+from storage.research.review_table import ReviewTable, collect_reviews
 from storage.site.accounts import SessionEnded
 
 MOST_OFFERS = 10_000
@@ -76,32 +76,21 @@ class Offer:
     who: Callable[[], Actor]
 
 
-class Offers(Addresses[Offer]):
-    """What the pages of this process offer."""
-
-    def __init__(self, most: int = MOST_OFFERS) -> None:
-        super().__init__(FILES, most)
-
-    def offer(self, file: StreamedFile, browser: str, who: Callable[[], Actor]) -> str:
-        """The address under which ``browser``, and nobody else, may have this file."""
-        return self.take(Offer(file=file, browser=browser, who=who))
-
-
 @singleton
-def offers() -> Offers:
-    """Those of this process."""
-    return Offers()
+def offers() -> Addresses[Offer]:
+    """What the pages of this process offer."""
+    return Addresses(FILES, MOST_OFFERS)
 
 
 def show_files(files: Sequence[StreamedFile]) -> None:
     """A row of links on the page; each asks again who this is when it is followed."""
     browser, who = browser_of(st.context.cookies.to_dict()), who_asks()
-    links = "".join(
-        f'<a href="{offers().offer(file, browser, who)}" download="{escape(file.name, quote=True)}" '
-        f'target="_self">⤓ {escape(file.label)}</a>'
-        for file in files
+    st.html(
+        links_html(
+            Link(f"⤓ {file.label}", offers().take(Offer(file=file, browser=browser, who=who)), download=file.name)
+            for file in files
+        )
     )
-    st.html(f'<div class="sl-files">{links}</div>')
 
 
 def show_export(files: Callable[[bool], Sequence[StreamedFile]], key: str, note: str) -> None:
@@ -123,7 +112,7 @@ async def _serve(request: Request) -> Response:
         return PlainTextResponse("Your role does not let you have this file.", status_code=403)
     except FileNotFoundError:
         return PlainTextResponse("This link has expired. Reload the page.", status_code=410)
-    name = _ascii(offer.file.name)
+    name = "".join(one for one in offer.file.name if one.isascii() and one.isprintable() and one not in '"\\')
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
     return StreamingResponse(parts, media_type=offer.file.media_type, headers=headers)
 
@@ -141,134 +130,85 @@ def _begin(offer: Offer) -> Iterator[bytes]:
 
 def _parts(lines: Iterator[str | bytes]) -> Iterator[bytes]:
     """So many lines, fewer where they are long: texts may be."""
-    part, characters = list[str | bytes](), 0
+    part, characters = list[bytes](), 0
     for line in lines:
-        part.append(line)
+        part.append(line if isinstance(line, bytes) else line.encode("utf-8", "replace"))
         characters += len(line)
         if len(part) == LINES_AT_ONCE or characters >= CHARACTERS_AT_ONCE:
-            yield _encode(part)
+            yield b"".join(part)
             part, characters = [], 0
     if part:
-        yield _encode(part)
-
-
-def _encode(part: Sequence[str | bytes]) -> bytes:
-    return b"".join(one if isinstance(one, bytes) else one.encode("utf-8", "replace") for one in part)
-
-
-def _ascii(name: str) -> str:
-    return "".join(letter for letter in name if letter.isascii() and letter.isprintable() and letter not in '"\\')
+        yield b"".join(part)
 
 
 FILES_ROUTE = Route(f"{FILES}/{{token}}", _serve)
 
 
-@dataclass(slots=True)
-class _Counts:
-    """What the card says, counted row by row."""
-
-    rows: int = 0
-    first: RelabelledRow | None = None
-    reference: Counter[str] = field(default_factory=Counter)
-    final: Counter[str] = field(default_factory=Counter)
-    source: Counter[str] = field(default_factory=Counter)
-    outcome: Counter[str] = field(default_factory=Counter)
-    group: Counter[str] = field(default_factory=Counter)
-    tag: Counter[str] = field(default_factory=Counter)
-    screened_with: Counter[tuple[str, str, str, str, float | None]] = field(default_factory=Counter)
-    readers: set[str] = field(default_factory=set)
-    readings: int = 0
-    blind: int = 0
-    changed: int = 0
-    withdrawn: int = 0
-    hidden: int = 0
-
-    def add(self, row: RelabelledRow) -> None:
-        self.rows += 1
-        self.first = self.first or row
-        self.reference[row.reference or "none"] += 1
-        self.final[row.final_label or "none"] += 1
-        self.source[row.final_source] += 1
-        self.outcome["hidden" if row.hidden else row.outcome or "not screened"] += 1
-        self.tag.update(row.tags)
-        if row.group is not None:
-            self.group[row.group] += 1
-        if row.model and row.prompts and row.pipeline and row.rule:
-            self.screened_with[row.model, row.prompts, row.pipeline, row.rule, row.pipeline_delta] += 1
-        self._add_readings(row)
-
-    def _add_readings(self, row: RelabelledRow) -> None:
-        self.readers.update(one.reader for one in row.ratings)
-        self.readings += len(row.ratings)
-        self.blind += sum(one.blind and one.version == 1 for one in row.ratings)
-        decided = row.adjudicated_label in ("safe", "unsafe")
-        self.changed += bool(decided and row.reference and row.adjudicated_label != row.reference)
-        self.withdrawn += bool(row.adjudicated_label and not decided and row.reference)
-        self.hidden += row.hidden
-
-
-def as_data_card(rows: Iterable[RelabelledRow]) -> Iterator[str]:
-    """The card as Markdown, of exactly the rows that the other files of this version hold."""
-    counts = _Counts()
+def as_data_card(rows: Iterable[CorrectedRow]) -> Iterator[str]:
+    """The card as Markdown, of exactly the rows that the other files of this version hold, counted row by row."""
+    first: CorrectedRow | None = None
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    screened: Counter[tuple[str, str, str, str, float | None]] = Counter()
+    n: Counter[str] = Counter()
+    reviewers: set[str] = set()
     for row in rows:
-        counts.add(row)
-    if counts.first is None:
+        first = first or row
+        counts["reference"][row.reference or "none"] += 1
+        counts["final"][row.final_label or "none"] += 1
+        counts["source"][row.final_source] += 1
+        counts["outcome"]["hidden" if row.hidden else row.outcome or "not screened"] += 1
+        counts["tag"].update(row.tags)
+        counts["group"].update(() if row.group is None else [row.group])
+        if row.model and row.prompts and row.pipeline and row.rule:
+            screened[row.model, row.prompts, row.pipeline, row.rule, row.pipeline_delta] += 1
+        reviewers.update(one.reviewer for one in row.reviews)
+        decided = row.adjudicated_label in ("safe", "unsafe")
+        n += Counter(
+            rows=1,
+            reviews=len(row.reviews),
+            blind=sum(one.blind and one.version == 1 for one in row.reviews),
+            changed=bool(decided and row.reference and row.adjudicated_label != row.reference),
+            withdrawn=bool(row.adjudicated_label and not decided and row.reference),
+            hidden=row.hidden,
+        )
+    if first is None:
         yield "# Data card\n\nThe data set has no rows.\n"
         return
-    yield f"# Data card: relabelled data set, version {counts.first.version}\n\n"
-    yield f"As of {count_of(counts.first.as_of, 'accepted label')}; version 0 is the file as it came.\n"
-    for title, lines in _sections(counts, counts.first):
-        yield f"\n## {title}\n\n" + "".join(f"- {line}\n" for line in lines)
-
-
-def _sections(counts: _Counts, first: RelabelledRow) -> Iterator[tuple[str, list[str]]]:
-    yield "Rows", [count_of(counts.rows, "text"), *_count_lines(counts.group, "of group ")]
-    yield "Labels as they came", [_source(first.provenance), *_count_lines(counts.reference)]
-    yield (
-        "Final labels",
-        [
-            *_count_lines(counts.final),
-            *_count_lines(counts.source, "from: "),
-            f"{count_of(counts.changed, 'label')} changed by clinicians",
-            f"{count_of(counts.withdrawn, 'label')} withdrawn: too little information in the text",
-        ],
-    )
-    yield (
-        "Reviews",
-        [
-            f"{count_of(counts.readings, 'review')}, revisions included, "
-            f"by {count_of(len(counts.readers), 'reviewer')} under pseudonyms",
-            f"{counts.blind:,} of them first and blinded: given before the AI's result was shown",
-        ],
-    )
-    yield (
-        "What the AI said",
-        [
-            *_count_lines(counts.outcome),
-            *(
-                f"{number:,} screened with model {literal(model)}; prompts {literal(prompts)}; pipeline "
-                f"{literal(pipeline)}; rule {literal(rule)}; {_bound_words(bound)}"
-                for (model, prompts, pipeline, rule, bound), number in counts.screened_with.most_common()
-            ),
-        ],
-    )
-    if counts.tag:
-        yield "Tags of researchers", _count_lines(counts.tag)
-    yield "Limits", _limits(counts)
-
-
-def _bound_words(value: float | None) -> str:
-    return "no bound for the whole pipeline" if value is None else f"whole pipeline: any wrong label at most {value:g}"
-
-
-def _limits(counts: _Counts) -> list[str]:
-    return [
-        "A label speaks of a text, not of a person.",
-        "A final label without an adjudication is the file's own: nobody here has read it.",
-        f"{count_of(counts.hidden, 'text')} in review with outcome, reviews and tags hidden.",
-        "Texts were chosen for review by the engine, by an audit sample or by researchers: those read are no random "
-        "sample of the file unless they are taken from the audit alone.",
+    yield f"# Data card: corrected data set, version {first.version}\n\n"
+    yield f"As of {count_of(first.as_of, 'accepted label')}; version 0 is the file as it came.\n"
+    with_what = [
+        f"{number:,} screened with model {literal(model)}; prompts {literal(prompts)}; pipeline {literal(pipeline)}; "
+        f"rule {literal(rule)}; "
+        + ("no bound for the whole pipeline" if bound is None else f"whole pipeline: any wrong label at most {bound:g}")
+        for (model, prompts, pipeline, rule, bound), number in screened.most_common()
     ]
+    sections = {
+        "Rows": [count_of(n["rows"], "text"), *_count_lines(counts["group"], "of group ")],
+        "Labels as they came": [_source(first.provenance), *_count_lines(counts["reference"])],
+        "Final labels": [
+            *_count_lines(counts["final"]),
+            *_count_lines(counts["source"], "from: "),
+            f"{count_of(n['changed'], 'label')} changed by clinicians",
+            f"{count_of(n['withdrawn'], 'label')} withdrawn: too little information in the text",
+        ],
+        "Reviews": [
+            f"{count_of(n['reviews'], 'review')}, revisions included, by {count_of(len(reviewers), 'reviewer')} under "
+            "pseudonyms",
+            f"{n['blind']:,} of them first and blinded: given before the AI's result was shown",
+        ],
+        "What the AI said": [*_count_lines(counts["outcome"]), *with_what],
+        "Tags of researchers": _count_lines(counts["tag"]),
+        "Limits": [
+            "A label speaks of a text, not of a person.",
+            "A final label without an adjudication is the file's own: nobody here has read it.",
+            f"{count_of(n['hidden'], 'text')} in review with outcome, reviews and tags hidden.",
+            "Texts were chosen for review by the engine, by an audit sample or by researchers: those read are no "
+            "random sample of the file unless they are taken from the audit alone.",
+        ],
+    }
+    for title, lines in sections.items():
+        if lines:
+            yield f"\n## {title}\n\n" + "".join(f"- {line}\n" for line in lines)
 
 
 def _source(provenance: Mapping[str, Any]) -> str:
@@ -357,7 +297,7 @@ def _result(one: Result) -> dict[str, Any]:
     return named | {"id": one.external_id, "reason": one.reason or one.error, "final_label": one.accepted} | noted
 
 
-def _corrected(one: RelabelledRow) -> dict[str, Any]:
+def _corrected(one: CorrectedRow) -> dict[str, Any]:
     found = {name: _plain(value) for name, value in asdict(one).items()}
     return {"id": found.pop("external_id"), **found}
 
@@ -375,52 +315,52 @@ RESULTS = Dataset(
         one.outcome if one.outcome in (Label.SAFE, Label.UNSAFE) else None,
     ),
 )  # fmt: skip
-RELABELLED = Dataset(
+CORRECTED_LABELS = Dataset(
     columns=_columns(
-        "id row case_id text reply group reference reference_value provenance outcome ratings adjudicated_label "
+        "id row case_id text reply group reference reference_value provenance outcome reviews adjudicated_label "
         "final_label final_source hidden version as_of model prompts pipeline rule pipeline_delta configuration tags",
         row="int", as_of="int", hidden="bool", pipeline_delta="float",
     ),
     row=_corrected,
     task=lambda one: (
         ("id", "text", "reply", "group", "reference", "final_label", "final_source"),
-        {rating.reader: rating.label for rating in one.ratings},
+        {review.reviewer: review.label for review in one.reviews},
         one.outcome,
     ),
     not_in_csv=frozenset({"provenance"}),  # where the labels come from is in the data card
 )  # fmt: skip
 
 
-REVIEWS = _columns("case_id id reader label certainty ideation reading at_random", certainty="int", ideation="int")
+REVIEWS = _columns("case_id id reviewer label certainty ideation review at_random", certainty="int", ideation="int")
 
 
-def export_reviews(table: ReadingTable, form: str) -> Parts:
+def export_reviews(table: ReviewTable, form: str) -> Parts:
     """The blinded first reviews: in CSV a line a case and a column a reviewer, empty where one gave none; in Parquet a
     row a case and reviewer; else an entry a case with all its reviews. Never a text.
     """
     if form == "csv":
-        head = ["case_id", "id", *table.readers, "at_random"]
+        head = ["case_id", "id", *table.reviewers, "at_random"]
         lines = zip(table.case_ids, table.external_ids, table.labels, table.at_random, strict=True)
         return csv_lines(head, ([case_id, own, *said, str(chosen).lower()] for case_id, own, said, chosen in lines))
     rows = _reviews(table)
     if form == "jsonl":
-        return jsonl_lines(named | {"readings": said} for named, said in rows)
+        return jsonl_lines(named | {"reviews": said} for named, said in rows)
     if form == "parquet":
-        flat = (named | {"reader": reader} | one for named, said in rows for reader, one in said.items())
+        flat = (named | {"reviewer": reviewer} | one for named, said in rows for reviewer, one in said.items())
         return parquet_parts(REVIEWS | {"at_random": "bool"}, flat)
     return json_array_lines(
-        label_studio_task(number, named, {reader: one["label"] for reader, one in said.items()}, None)
+        label_studio_task(number, named, {reviewer: one["label"] for reviewer, one in said.items()}, None)
         for number, (named, said) in enumerate(rows, start=1)
     )
 
 
-def _reviews(table: ReadingTable) -> Iterator[tuple[dict[str, Any], dict[str, dict[str, Any]]]]:
+def _reviews(table: ReviewTable) -> Iterator[tuple[dict[str, Any], dict[str, dict[str, Any]]]]:
     """Of each case what names it, and its reviews by reviewer."""
-    parts = {"label": table.labels, "certainty": table.certainties, "ideation": table.ideation, "reading": table.turns}
+    parts = {"label": table.labels, "certainty": table.certainties, "ideation": table.ideation, "review": table.turns}
     for number, case_id in enumerate(table.case_ids):
         said = {
-            reader: {name: grid[number][column] for name, grid in parts.items()}
-            for column, reader in enumerate(table.readers)
+            reviewer: {name: grid[number][column] for name, grid in parts.items()}
+            for column, reviewer in enumerate(table.reviewers)
             if table.labels[number][column] is not None
         }
         yield {"case_id": case_id, "id": table.external_ids[number], "at_random": table.at_random[number]}, said
@@ -438,23 +378,23 @@ def _offered(title: str, stem: str, made: Callable[[str, Acting], Parts]) -> lis
     ]
 
 
-def relabelled_files(batch_id: str, with_text: bool = True, *, as_of: int | None = None) -> list[StreamedFile]:
-    """The files of a batch's relabelled data set, for those who may take data out; as of its first ``as_of`` accepted
+def corrected_label_files(batch_id: str, with_text: bool = True, *, as_of: int | None = None) -> list[StreamedFile]:
+    """The files of a batch's corrected data set, for those who may take data out; as of its first ``as_of`` accepted
     labels, or as it is now.
     """
     key = context.settings().pseudonym_secret
 
-    def rows(by: Acting) -> Iterator[RelabelledRow]:
-        return export_relabelled(context.database(), by, batch_id, key, with_text=with_text, as_of=as_of)
+    def rows(by: Acting) -> Iterator[CorrectedRow]:
+        return export_corrected_labels(context.database(), by, batch_id, key, with_text=with_text, as_of=as_of)
 
-    stem = f"relabelled-{batch_id[:12]}" + ("" if as_of is None else f"-as-of-{as_of}")
+    stem = f"corrected-{batch_id[:12]}" + ("" if as_of is None else f"-as-of-{as_of}")
     card = StreamedFile(
-        label="Relabelled (data card)",
+        label="Corrected labels (data card)",
         name=f"{stem}-data-card.md",
         media_type=MARKDOWN,
         lines=lambda who: as_data_card(rows(who.at(context.now()))),
     )
-    return [*_offered("Relabelled", stem, lambda form, by: export(RELABELLED, rows(by), form)), card]
+    return [*_offered("Corrected labels", stem, lambda form, by: export(CORRECTED_LABELS, rows(by), form)), card]
 
 
 def review_files(batch_id: str | None) -> list[StreamedFile]:
@@ -462,13 +402,13 @@ def review_files(batch_id: str | None) -> list[StreamedFile]:
     key = context.settings().pseudonym_secret
     return _offered(
         "Reviews",
-        "readings",
-        lambda form, by: export_reviews(export_readings(context.database(), by, key, batch_id), form),
+        "reviews",
+        lambda form, by: export_reviews(collect_reviews(context.database(), by, key, batch_id), form),
     )
 
 
 def batch_files(person: Actor, one: BatchSummary) -> None:
-    """A row of links, as far as this person may have the files; nothing where they may have none."""
+    """One button with the files that this person may have; nothing where they may have none."""
     files, db = list[StreamedFile](), context.database()
     if is_allowed(person, Action.VIEW_RESULTS):
         files = _offered("Results", "results", lambda form, by: export(RESULTS, export_results(db, by, one.id), form))
@@ -482,8 +422,10 @@ def batch_files(person: Actor, one: BatchSummary) -> None:
                 )
             )
     if may_export := is_allowed(person, Action.EXPORT):
-        files += relabelled_files(one.id)
-    if files:
+        files += corrected_label_files(one.id)
+    if not files:
+        return
+    with st.popover("Export", icon=":material/download:"):
         show_files(files)
-        relabelled = " Relabelled: reference, every review, adjudicated and final label." if may_export else ""
-        st.caption(f"CSV escapes formulas; use JSON lines for unmodified text.{relabelled}")
+        corrected = " Corrected labels: the original label, every review and the final label." if may_export else ""
+        st.caption(f"CSV escapes formulas; use JSON lines for unmodified text.{corrected}")

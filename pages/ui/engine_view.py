@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from html import escape
 from math import exp, floor
 
+from pages.ui.html import macros
 from screening.labels import LABELS, Label
 from screening.pipeline.config import NodeConfig, PipelineConfig
 from screening.pipeline.draws import LabelDistribution, decode_draws, read_distribution
@@ -36,7 +36,7 @@ class State(StrEnum):
     IDENTIFIED = "Answered"
     EXHAUSTED = "No decision: answers too mixed, limit reached"
     CURTAILED = "No decision: answers too mixed"
-    NOT_ASKED = "Not needed"
+    NOT_ASKED = "Not asked"
     NO_ANSWER = "No usable answer"
     TOO_CLOSE = "No decision: too close to tell"
     STOPPED = "Stopped"
@@ -202,12 +202,6 @@ SHORT = LINE - 2.0
 """A rival that is not excluded stays visibly short of it."""
 LARGEST = 1e6
 
-_LINES = (
-    '<i class="short" aria-hidden="true"></i>not yet ruled out &nbsp; <i aria-hidden="true"></i>ruled out &nbsp; '
-    '<u aria-hidden="true"></u>threshold'
-)
-_VOTES = '<i class="short" aria-hidden="true"></i>how many votes the leading label is ahead of this rival'
-
 _AXES = {
     "evidence": ("1:1", "odds (log scale)"),
     "pulls": ("level", "lead, in answers"),
@@ -221,35 +215,26 @@ def bars_html(compared: Sequence[Comparison], rule: StoppingRule) -> str:
 
     ``compared`` is empty where there is nothing to show: no draw yet, or answers that were no labels.
     """
-    rows = "".join(_row(each, rule) for each in compared) or _EMPTY * 2
     scale = compared[0].scale if compared else _scale(rule)
-    start, title = _AXES[scale]
-    line = "" if scale == "votes" else f'<span style="left:{LINE:.0f}%">threshold</span>'
-    return (
-        f'<div class="sl-ev-bars">{rows}<span class="pad"></span><div class="t" aria-hidden="true">'
-        f'<span>{start}</span>{line}</div><span class="c">{title}</span></div>'
-    )
-
-
-_EMPTY = '<span class="n">–</span><div class="sl-over" aria-hidden="true"></div><span class="v">–</span>'
+    rows = [
+        {
+            "leader": each.leader,
+            "rival": each.rival,
+            "out": each.excluded,
+            "width": _width(each, rule),
+            "line": each.needed is not None,
+            "words": words(each),
+        }
+        for each in compared
+    ]
+    bars: str = macros("cards").bars(rows, round(LINE), *_AXES[scale], scale != "votes")
+    return bars
 
 
 def _scale(rule: StoppingRule) -> str:
     if isinstance(rule, Pairwise):
         return "evidence"
     return "pulls" if isinstance(rule, SuccessiveElimination) else "votes"
-
-
-def _row(compared: Comparison, rule: StoppingRule) -> str:
-    mark = " out" if compared.excluded else ""
-    rival = f"<b>{escape(compared.rival)}</b>"
-    name = f"{escape(compared.leader)} over {rival}" if compared.leader else rival
-    line = "" if compared.needed is None else f'<u style="left:{LINE:.0f}%"></u>'
-    return (
-        f'<span class="n{mark}">{name}</span>'
-        f'<div class="sl-over{mark}" aria-hidden="true"><i style="width:{_width(compared, rule):.1f}%"></i>{line}</div>'
-        f'<span class="v{mark}">{escape(words(compared))}</span>'
-    )
 
 
 def _width(compared: Comparison, rule: StoppingRule) -> float:
@@ -324,11 +309,10 @@ def legend_html(rules: Iterable[StoppingRule], *, read_off: bool) -> str:
     ``rules`` are those of the nodes that were sampled; ``read_off`` where probabilities stand in the place of draws.
     """
     found = list(rules)
-    marks = [_LINES] * (read_off or any(_scale(rule) != "votes" for rule in found))
-    marks += [_VOTES] * any(_scale(rule) == "votes" for rule in found)
-    sentences = dict.fromkeys(escape(rule_sentence(rule)) for rule in found)
-    told = [READ_OFF] * read_off
-    return "".join(f'<p class="sl-key">{words}</p>' for words in [*marks, *sentences, *told])
+    scales = {_scale(rule) for rule in found}
+    sentences = [*dict.fromkeys(map(rule_sentence, found)), *[READ_OFF] * read_off]
+    legend: str = macros("cards").legend(read_off or bool(scales - {"votes"}), "votes" in scales, sentences)
+    return legend
 
 
 def _rate(probability: float) -> str:
@@ -362,13 +346,9 @@ def bands_fold_html(rule: StoppingRule, codes: str) -> str:
     if not codes:
         return ""
     kept, out = steps(rule, codes)
-    panels = "".join(_panel(label, kept, out.get(label)) for label in LABELS)
-    return (
-        '<details class="sl-fold"><summary>Answer shares over time, with confidence bands</summary>'
-        f'<div class="sl-bands"><div class="y" aria-hidden="true"><span>1</span><span>share</span><span>0</span></div>'
-        f'{panels}</div><p class="sl-key">Line: the share of the answers so far. Shaded: where the agent\'s own share '
-        f"may lie. Gray, from the dashed line on: ruled out. {bands_sentence(rule)}</p></details>"
-    )
+    panels = [_panel(label, kept, out.get(label)) for label in LABELS]
+    bands: str = macros("cards").bands(panels, bands_sentence(rule))
+    return bands
 
 
 def bands_sentence(rule: StoppingRule) -> str:
@@ -385,30 +365,26 @@ def bands_sentence(rule: StoppingRule) -> str:
     return "The rule does not decide by these bands."
 
 
-def _panel(label: Label, kept: Sequence[Step], out: int | None) -> str:
-    last = kept[-1][0]
+def _panel(label: Label, kept: Sequence[Step], out: int | None) -> dict[str, object]:
+    """One label's share with its band, as the corners of two shapes in percent of the panel."""
+    first, last = kept[0][0], kept[-1][0]
     found = [(calls, next(arm for arm in arms if arm.label is label)) for calls, arms in kept]
     seen = [(100 * calls / last, arm) for calls, arm in found if arm.estimate is not None]
-    band = [f"{x:.1f}% {_down(arm.high):.1f}%" for x, arm in seen]
-    band += [f"{x:.1f}% {_down(arm.low):.1f}%" for x, arm in reversed(seen)]
-    line = [f"{x:.1f}% {_down(arm.estimate) - BAND_LINE:.1f}%" for x, arm in seen]
-    line += [f"{x:.1f}% {_down(arm.estimate) + BAND_LINE:.1f}%" for x, arm in reversed(seen)]
-    gone = "" if out is None else f'<u style="left:{100 * out / last:.1f}%"></u>'
-    fate = "" if out is None else f"ruled out after answer {out}"
-    return (
-        f'<figure class="{"in" if out is None else "out"}">'
-        f'<div class="sl-plot sl-c-{label.value}" role="img" '
-        f'aria-label="{escape(_words(label, found[-1][1], fate), quote=True)}">'
-        f'<i class="b" style="clip-path:polygon({",".join(band)})"></i>'
-        f'<i style="clip-path:polygon({",".join(line)})"></i>{gone}</div>'
-        f'<div class="x" aria-hidden="true"><span>answer {kept[0][0]}</span><span>{last}</span></div>'
-        f"<figcaption><b>{label.value}</b><span>{fate}</span></figcaption></figure>"
-    )
-
-
-def _words(label: Label, arm: Arm, fate: str) -> str:
-    band = f"{label}: band from {max(0.0, arm.low):.2f} to {min(1.0, arm.high):.2f} after the last answer"
-    return f"{band}, {fate}" if fate else band
+    band = [(x, _down(arm.high)) for x, arm in seen] + [(x, _down(arm.low)) for x, arm in reversed(seen)]
+    line = [(x, _down(arm.estimate) - BAND_LINE) for x, arm in seen]
+    line += [(x, _down(arm.estimate) + BAND_LINE) for x, arm in reversed(seen)]
+    end, fate = found[-1][1], "" if out is None else f"ruled out after answer {out}"
+    words = f"{label}: band from {max(0.0, end.low):.2f} to {min(1.0, end.high):.2f} after the last answer"
+    return {
+        "label": label.value,
+        "words": f"{words}, {fate}" if fate else words,
+        "band": ",".join(f"{x:.1f}% {y:.1f}%" for x, y in band),
+        "line": ",".join(f"{x:.1f}% {y:.1f}%" for x, y in line),
+        "gone": 100 * (out or 0) / last,
+        "fate": fate,
+        "first": first,
+        "last": last,
+    }
 
 
 def _down(share: float | None) -> float:
@@ -434,15 +410,27 @@ def live_html(views: Sequence[NodeView], *, ended: bool) -> str:
 
     The shares with their bands are one click away once it has ``ended``: a tick would close them again.
     """
-    rows = "".join(_node(number, view, ended) for number, view in enumerate(views, start=1))
     sampled = [view.rule for view in views if view.distribution is None]
-    return f'<div class="sl-live">{rows}{legend_html(sampled, read_off=len(sampled) < len(views))}</div>'
+    cards = [
+        {
+            "view": view,
+            "badge": badge_html(view),
+            "bars": bars_html(view.compared, view.rule),
+            "bands": bands_fold_html(view.rule, view.codes)
+            if ended and view.compared and view.distribution is None
+            else "",
+            "drawn": f"{view.calls} of at most {view.budget} answers",
+        }
+        for view in views
+    ]
+    return str(macros("cards").agents(cards, legend_html(sampled, read_off=len(sampled) < len(views))))
 
 
 def badge_html(view: NodeView) -> str:
     """The node's state in words with its mark; colour only repeats it."""
     words = f"Answered: {view.label}" if view.state is State.IDENTIFIED else view.state.value
-    return f'<span class="sl-badge sl-c-{_colour(view)}">{_ICONS[view.state]} {escape(words)}</span>'
+    badge: str = macros("cards").badge(_colour(view), f"{_ICONS[view.state]} {words}")
+    return badge
 
 
 def _colour(view: NodeView) -> str:
@@ -451,34 +439,3 @@ def _colour(view: NodeView) -> str:
     if view.state in ABSTAINED:
         return "escalate"
     return "open" if view.state is State.SAMPLING else "quiet"
-
-
-def _node(number: int, view: NodeView, ended: bool) -> str:
-    drawn = ended and view.compared and view.distribution is None
-    folded = bands_fold_html(view.rule, view.codes) if drawn else _NO_BANDS
-    return (
-        f'<section class="sl-node" aria-label="{escape(view.title, quote=True)}">'
-        f'<div><h4>{number} {escape(view.title)}</h4><p class="q">{escape(view.question)}</p>{badge_html(view)}</div>'
-        f"<div>{bars_html(view.compared, view.rule)}{folded}</div>{_trace_html(view)}</section>"
-    )
-
-
-_NO_BANDS = '<p class="sl-later" aria-hidden="true">&nbsp;</p>'
-"""Keeps the place of the shares."""
-
-
-def _trace_html(view: NodeView) -> str:
-    """How far the label in the lead was from being named, after ever more draws: full height is the line."""
-    drawn = f"{view.calls} of at most {view.budget} answers"
-    if not view.trace:
-        return f'<div class="sl-trace">{drawn if view.calls else ""}</div>'
-    bars = "".join(f'<i style="height:{100 * point.reached:.1f}%"></i>' for point in view.trace)
-    return (
-        f'<div class="sl-trace"><div class="g" aria-hidden="true">{bars}</div>'
-        f"{_way(view.trace[-1])} of the way to the threshold after {drawn}</div>"
-    )
-
-
-def _way(point: TracePoint) -> str:
-    """In percent, rounded down: 100 is the line itself."""
-    return f"{int(100 * point.reached)}%"

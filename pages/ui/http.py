@@ -33,7 +33,7 @@ _INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 FILES = "/_file"
 """Where the addresses of streamed files begin."""
 LIVE = "/_live/inbox"
-"""Where an open inbox asks what is new."""
+"""Where the review app asks and acts."""
 _NOT_A_PAGE = (
     FILES,
     LIVE,
@@ -309,6 +309,16 @@ LARGEST_OF_STRANGERS = 64_000
 STRANGERS_STAY_S = 300.0
 
 _PORTS = {"http": 80, "https": 443}
+
+
+def of_this_site(scope: Scope) -> bool:
+    """Whether a request of the review app comes from a page of this site: where it changes something as `own_page` has
+    it; a question for a host that is served, of no other site's page, whose Origin a browser need not say.
+    """
+    if scope["method"] != "GET" or _headers(scope, b"origin"):
+        return own_page(scope)
+    hosts, sites = _headers(scope, b"host"), _headers(scope, b"sec-fetch-site")
+    return len(hosts) == 1 and is_host_allowed(hosts[0]) and sites in ([], ["same-origin"])
 
 
 def own_page(scope: Scope) -> bool:

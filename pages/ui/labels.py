@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from screening.labels import Outcome
 from screening.pipeline.engine import Reason
-from screening.review.rating_form import Disposition
+from screening.pipeline.errors import error_kind
+from screening.review.review_form import Disposition
 from screening.text.display import visible
 from screening.text.flags import Flag
 from storage.batches.batch_state import BatchState
@@ -54,43 +55,6 @@ FLAG_WORDS: Mapping[Flag, str] = {
     Flag.STATED_IMMINENT: "states it together with a time or with means",
     Flag.POSSIBLE_INJECTION: "may address the AI: safe needs a second check",
     Flag.ROW_REJECTED: "not screened: the row of the file could not be read as it should",
-}
-
-ERROR_WORDS: Mapping[str, str] = {
-    "connection": "the model cannot be reached",
-    "timeout": "the model does not answer in time",
-    "deadline": "the model does not answer in time",
-    "overloaded": "the model's service is overloaded",
-    "server_error": "the model's service fails",
-    "rate_limited": "the model's service accepts no more calls for now",
-    "malformed": "the model's service answers nonsense",
-    "authentication": "the model's service refuses the key",
-    "permission": "the model's service refuses the key",
-    "billing": "the account with the model's service cannot be charged",
-    "spend_cap": "the account's spending limit with the model's service is reached",
-    "unknown_model": "the model's service does not know the model",
-    "unknown_server": "the settings no longer name the server of one of its agents",
-    "redirected": "the model's service points to another address",
-    "no_worker": "no background service is running",
-    "no_progress": "the background service runs but makes no progress",
-    "paused": "somebody paused it",
-    "unwatched": "page closed",
-    "internal_error": "an error inside the program",
-    "file_refused": "its file cannot be read any further",
-    "nobody_takes_in": "upload stalled for 15 min",
-    "configuration_changed": "the settings now name other agents than this run began with",
-    "max_calls": "its cap on calls is reached",
-    "max_cost": "its cap on cost is reached",
-    "withdrawn": "it was broken off: cancelled, at its cap, or the background service ended",
-    "connection_lost": "the connection to the database was lost",
-    "preflight_failed": "the model failed the probes, and no administrator has allowed it",
-    "no_usable_answer": "the model's answers to its first texts were no labels",
-    "no_reference": "it has no reference label, so it is not sent by message batch",
-    "no_message_batches": "the agents cannot be asked by message batches",
-    "expired": "the service did not process it within a day",
-    "canceled": "the service ended its message batch early",
-    "no_result": "the service's results left it out",
-    "cost_unknown": "it has a cap on cost, and the price of its calls is unknown",
 }
 
 DISPOSITION_WORDS: Mapping[Disposition, str] = {
@@ -152,4 +116,4 @@ def sentence(refusal: Exception) -> str:
 
 def error_words(kind: str) -> str:
     """A failure's kind in words; a kind without words of its own is shown as it is."""
-    return ERROR_WORDS.get(kind, kind.replace("_", " "))
+    return error_kind(kind).words

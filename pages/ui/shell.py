@@ -9,7 +9,6 @@ from copy import copy
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,9 +21,9 @@ from pages.ui.auth import SIGN_OUT_FORM
 from pages.ui.context import SharedLook, singleton
 from pages.ui.format import local_time
 from pages.ui.labels import error_words, literal, sentence
+from screening.pipeline.errors import error_kind
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
-from screening.review.reach import WHO_SEES_WHAT
 from screening.settings import SIMULATED_NOTICE
 from screening.text.display import visible
 from screening.words import count_of
@@ -142,17 +141,17 @@ NOT_A_CRISIS_SERVICE = "Screens text. Does not assess a person's risk. Not a cri
 STOPPED = "AI decisions paused: every new text is escalated to a clinician."
 
 
-def notice_html(site: SiteSettings, *, simulated: bool) -> str:
-    """One line for the top of every page, as HTML for `st.html`."""
-    marks = f'<b role="note">⚠ {escape(SIMULATED_NOTICE)}</b>' if simulated else ""
-    marks += f'<b role="alert" class="stop">■ {escape(STOPPED)}</b>' if site.stopped else ""
-    way = f"<span>In crisis? {escape(site.help_text)}</span>" if site.help_text.strip() else ""
-    return f'<div class="sl-notice">{marks}<span>{NOT_A_CRISIS_SERVICE}</span>{way}</div>'
-
-
-def footer_html(site: SiteSettings) -> str:
-    """The intended use in the site's own words, and what reaches a person as its settings are, for every page's end."""
-    return f'<div class="sl-footer">{escape(f"{site.intended_use} {WHO_SEES_WHAT}")}</div>'
+def say_notice(place: DeltaGenerator, site: SiteSettings, *, simulated: bool) -> None:
+    """Write every page's notice in its place, where it stays until a run writes it anew: emptied at a run's begin, it
+    would move all that stands below it.
+    """
+    parts = [f":orange-badge[⚠ {literal(SIMULATED_NOTICE)}]"] if simulated else []
+    parts += [f":small[{NOT_A_CRISIS_SERVICE}]"]
+    parts += [f":small[In crisis? {literal(site.help_text)}]"] if site.help_text.strip() else []
+    place.markdown(" &nbsp; ".join(parts))  # a caption is too faint for the badge
+    if site.stopped:
+        place.error(STOPPED, icon=":material/pause_circle:")
+    st.session_state[NOTICED] = True
 
 
 def watch_connection() -> None:
@@ -168,14 +167,6 @@ def _connection() -> "ComponentRenderer":
 
 
 LOOK_EVERY = timedelta(seconds=3)
-_ACCOUNT = ("authentication", "permission", "billing", "spend_cap", "unknown_model", "unknown_server", "redirected")
-FIRST_STEPS = dict.fromkeys(_ACCOUNT, "An administrator fixes it in the account or the settings of the model") | {
-    "preflight_failed": "An administrator can allow the model in writing, in Settings",
-    "no_usable_answer": "Whoever runs the server looks at what the model's service answers",
-    "configuration_changed": "Whoever runs the server restores the settings that it began with",
-    "internal_error": "Whoever runs the server looks at the worker's log",
-}
-"""What has to be done before a press helps."""
 
 
 @singleton
@@ -188,12 +179,6 @@ def standstill_lines(db: Database, now: datetime) -> tuple[str, ...]:
     """The banner's paragraphs; empty while all that waits is on its way."""
     found, site, halted = standing_still().at(db, now)
     return (*banner_lines(found, site, now), *file_lines(halted, now))
-
-
-def banner_html(lines: Sequence[str]) -> str:
-    """The paragraphs as HTML for `st.html`; empty without any."""
-    said = "".join(f"<p>{escape(line)}</p>" for line in lines)
-    return f'<div class="sl-standstill" role="status">{said}</div>' if said else ""
 
 
 def banner_lines(found: Sequence[Standstill], site: SiteSettings, now: datetime) -> tuple[str, ...]:
@@ -243,8 +228,8 @@ def _mend(one: Standstill) -> str:
     who = "Whoever began the upload, or an administrator,"
     if one.cause in CAP_REACHED and one.state is not None:
         return f"{who} can fix it: Continue without a limit, on the upload's page."
-    if one.cause in FIRST_STEPS:
-        who = f"{FIRST_STEPS[one.cause]}; then whoever began the upload"
+    if first := error_kind(one.cause).mend:
+        who = f"{first}; then whoever began the upload"
     if one.state is BatchState.PAUSED:
         return f"{who} presses Resume on the upload's page."
     if one.state is None:
@@ -285,14 +270,6 @@ def passing_words(error: Exception) -> str | None:
     return None if fault is None else WORDS[fault]
 
 
-def say_notice(place: DeltaGenerator, html: str) -> None:
-    """Write every page's notice in its place, where it stays until a run writes it anew: emptied at a run's begin, it
-    would move all that stands below it.
-    """
-    place.html(html)
-    st.session_state[NOTICED] = True
-
-
 @contextmanager
 def run_again_while_away(notice: DeltaGenerator, place: DeltaGenerator) -> Iterator[None]:
     """Around a run of the whole page: while the database can't be used, ``place`` says so and the page runs again.
@@ -307,7 +284,7 @@ def run_again_while_away(notice: DeltaGenerator, place: DeltaGenerator) -> Itera
         if (words := passing_words(error)) is None:
             raise
         if NOTICED not in st.session_state:
-            say_notice(notice, notice_html(SiteSettings(), simulated=False))
+            say_notice(notice, SiteSettings(), simulated=False)
         place.error(f"{words} {SAVED} {BY_ITSELF}", icon=":material/database_off:")
         time.sleep(RETRY_S)
         st.rerun()

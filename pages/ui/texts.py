@@ -4,10 +4,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from html import escape
 from typing import Any
 from urllib.parse import urlsplit
 
+from pages.ui.html import macros
 from screening.text.conversation import SENT, PlacedTurn, Question, Role, Thread
 from screening.text.display import shown_offset, visible
 from screening.text.risk_statements import RiskStatement, StatementKind, risk_statements
@@ -79,28 +79,15 @@ def _is_quoted(text: str, start: int) -> bool:
     return quoted or _REPORTED.search(line) is not None
 
 
-def marked_html(text: str, phrases: Sequence[FlaggedPhrase]) -> str:
-    """The text as inert HTML, with what was flagged in it marked."""
-    shown, parts, done = visible(text), [], 0
+def _marked(text: str, phrases: Sequence[FlaggedPhrase]) -> list[tuple[str, str]]:
+    """The text as it is shown in parts, each with what was flagged in it, or nothing."""
+    shown, parts, done = visible(text), list[tuple[str, str]](), 0
     for phrase in sorted(phrases, key=lambda each: each.start):
         start, end = (shown_offset(text, at) for at in (max(phrase.start, 0), phrase.end))
-        if start < done:
-            continue
-        parts += [escape(shown[done:start]), f'<mark title="{escape(phrase.words)}">{escape(shown[start:end])}</mark>']
-        done = end
-    return "".join([*parts, escape(shown[done:])])
-
-
-def text_html(text: str, *, label: str = "", max_height_px: int = 320, phrases: Sequence[FlaggedPhrase] = ()) -> str:
-    """The text as escaped HTML in a box of bounded height that keyboards can scroll; nothing in it is markup, and what
-    was flagged in it is marked.
-    """
-    caption = f'<p class="sl-text-label">{escape(label)}</p>' if label else ""
-    return (
-        f'{caption}<div class="sl-text" dir="auto" tabindex="0" role="region" '
-        f'aria-label="{escape(label or "Text", quote=True)}" style="max-height:{max_height_px}px">'
-        f"{marked_html(text, phrases)}</div>"
-    )
+        if start >= done:
+            parts += [(shown[done:start], ""), (shown[start:end], phrase.words)]
+            done = end
+    return [part for part in (*parts, (shown[done:], "")) if part[0]]
 
 
 ROLE_WORDS = {Role.USER: "User", Role.ASSISTANT: "Assistant", Role.SYSTEM: "System", Role.TOOL: "Tool"}
@@ -115,7 +102,7 @@ def question_words(thread: Thread) -> str:
 
 
 def shown_turns(text: str, thread: Thread | None) -> list[dict[str, Any]]:
-    """The turns as the reading desk draws them, with positions in the text as it is shown; none for a text."""
+    """The turns as the review desk draws them, with positions in the text as it is shown; none for a text."""
     if thread is None:
         return []
     count = len(thread.turns)
@@ -135,37 +122,28 @@ def shown_turns(text: str, thread: Thread | None) -> list[dict[str, Any]]:
 def texts_html(
     text: str, thread: Thread | None, reply: str | None, label: str = "Text of this case", *, flagged: bool = False
 ) -> str:
-    """A case's text or thread, and the reply to it; ``flagged``: with the phrases marked that a rule goes by."""
-    after = ""
-    if reply is not None:
-        after = text_html(reply, label="The reply to it", phrases=flagged_phrases(reply) if flagged else ())
-    return thread_html(text, thread, label=label, phrases=flagged_phrases(text, thread) if flagged else ()) + after
-
-
-def thread_html(text: str, thread: Thread | None, *, label: str, phrases: Sequence[FlaggedPhrase] = ()) -> str:
-    """The thread, or the text where it is no conversation."""
+    """A case's text or thread, and the reply to it, in boxes that keyboards can scroll; ``flagged``: with the phrases
+    marked that a rule goes by.
+    """
+    phrases, pane = flagged_phrases(text, thread) if flagged else (), macros("texts")
     if thread is None:
-        return text_html(text, label=label, phrases=phrases)
-    count = len(thread.turns)
-    turns = "".join(_turn(text, turn, number, count, phrases) for number, turn in enumerate(thread.turns, start=1))
-    return (
-        f'<p class="sl-text-label">{escape(label)}. {escape(question_words(thread))}</p>'
-        f'<div class="sl-thread" tabindex="0" role="region" aria-label="{escape(label, quote=True)}">{turns}</div>'
-    )
+        shown = pane.box(label, _marked(text, phrases))
+    else:
+        turns = [_turn(text, turn, number, len(thread.turns), phrases) for number, turn in enumerate(thread.turns, 1)]
+        shown = pane.conversation(label, question_words(thread), turns)
+    if reply is not None:
+        shown += pane.box("The reply to it", _marked(reply, flagged_phrases(reply) if flagged else ()))
+    return str(shown)
 
 
-def _turn(text: str, turn: PlacedTurn, number: int, count: int, phrases: Sequence[FlaggedPhrase]) -> str:
+def _turn(text: str, turn: PlacedTurn, number: int, count: int, phrases: Sequence[FlaggedPhrase]) -> dict[str, object]:
     inside = [
         replace(each, start=each.start - turn.start, end=each.end - turn.start)
         for each in phrases
         if turn.start <= each.start and each.end <= turn.end
     ]
-    words = marked_html(text[turn.start : turn.end], inside) or "(no text)"
     head = f"{ROLE_WORDS[turn.role]} \u00b7 {_head(turn, number, count)}"
-    return (
-        f'<section class="sl-turn{" judged" if turn.judged else ""}"><h4>{escape(head)}</h4>'
-        f'<p dir="auto">{words}</p></section>'
-    )
+    return {"head": head, "judged": turn.judged, "parts": _marked(text[turn.start : turn.end], inside)}
 
 
 def _head(turn: PlacedTurn, number: int, count: int) -> str:
@@ -201,9 +179,4 @@ def where_parts(where: str | None) -> dict[str, str | None] | None:
 
 def where_html(where: str | None) -> str:
     """The reference in a line; nothing where none is known."""
-    if not where:
-        return ""
-    words, link = escape(visible(where)), https_link(where)
-    if link is not None:
-        words = f'<a href="{escape(link, quote=True)}" target="_blank" rel="noopener noreferrer">{words}</a>'
-    return f'<p style="margin:0;overflow-wrap:anywhere"><b>Where to act:</b> {words}</p>'
+    return str(macros("texts").where(visible(where), https_link(where))) if where else ""

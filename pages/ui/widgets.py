@@ -1,7 +1,8 @@
 """Small fields, links and forms that more than one page has."""
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,18 +14,31 @@ from streamlit.delta_generator import DeltaGenerator
 
 from jobs.agents import unanswerable
 from pages.ui import context
+from pages.ui.format import local_time
+from pages.ui.html import Link, links_html
 from pages.ui.labels import literal
 from pages.ui.shell import FOLDER
 from screening.labels import Outcome
 from screening.pipeline.config import PipelineConfig
 from screening.review.actors import Actor
-from storage.batches.batches import Progress
+from screening.text.display import visible
+from screening.words import count_of
+from storage.batches.batch_state import ENDED, Caps, UnknownBatch
+from storage.batches.batches import BatchSummary, Progress, find_batch, list_batches
 from storage.batches.counts import PENDING
+from storage.database import Database
 
 if TYPE_CHECKING:
     from streamlit.components.v2.types import ComponentRenderer
 
 N = TypeVar("N", int, float)
+CASE_ID = re.compile("[0-9a-f]{32}")
+
+
+def case_of(query: Mapping[str, str]) -> str | None:
+    """The case that an address names; None where there is none, or something that cannot be one."""
+    found = query.get("case", "")
+    return found if CASE_ID.fullmatch(found) else None
 
 
 def number_field(
@@ -42,6 +56,14 @@ def number_field(
     """
     shown: N = place.number_input(words, min(low, now), max(high, now), now, step, format, **options)
     return shown
+
+
+def choose_caps(key: str) -> Caps:
+    """The inputs for the most calls and dollars that something may use."""
+    left, right = st.columns(2)
+    most = left.number_input("Response limit", min_value=1, value=None, placeholder="none", key=f"{key}most_calls")
+    cost = right.number_input("Cost limit (USD)", min_value=0.01, value=None, placeholder="none", key=f"{key}most_cost")
+    return Caps(max_calls=most, max_cost_usd=cost)
 
 
 END = 6
@@ -104,19 +126,18 @@ def result_links_html(batch_id: str, found: Progress, *, linked: bool = True) ->
         ("safe", found.safe, "safe", Outcome.SAFE.value),
         ("unsafe", found.unsafe, "unsafe", Outcome.UNSAFE.value),
         ("person", found.human_review, "escalated", Outcome.HUMAN_REVIEW.value),
-        ("quiet", found.pending, "not screened", PENDING),
+        ("quiet", found.pending, "not screened" if found.state in ENDED else "pending", PENDING),
         ("", found.accepted, "all", None),
     )
-    tiles = "".join(
-        f'<a class="{kind}"{_link(batch_id, outcome) if linked else ""}><b>{count:,}</b>{words}</a>'
+    return links_html(
+        Link(
+            words,
+            results_address(batch_id, **({} if outcome is None else {"outcome": outcome})) if linked else None,
+            f"{count:,}",
+            kind,
+        )
         for kind, count, words, outcome in counted
     )
-    return f'<div class="sl-tiles">{tiles}</div>'
-
-
-def _link(batch_id: str, outcome: str | None) -> str:
-    address = results_address(batch_id, **({} if outcome is None else {"outcome": outcome}))
-    return f' href="{address}" target="_self"'
 
 
 FIELDS = ("decide_why_", "follow_up_note_")
@@ -132,7 +153,7 @@ def keep_typed(person: Actor, *, fields: bool = True) -> None:
     if not fields and not recorded:
         return
     with st.container(key="typed"):
-        _component()(data=[{"me": person.id, "fields": FIELDS, "recorded": recorded}], key="typed_fields")
+        mount("typed", {"me": person.id, "fields": FIELDS, "recorded": recorded}, "typed_fields")
 
 
 def forget_typed(key: str) -> None:
@@ -140,9 +161,19 @@ def forget_typed(key: str) -> None:
     st.session_state[_RECORDED] = [*st.session_state.get(_RECORDED, ()), key]
 
 
-@lru_cache(maxsize=1)
-def _component() -> "ComponentRenderer":
-    return st.components.v2.component("second-look-browser.typed", js="typed.js")
+def mount(name: str, data: Mapping[str, Any], key: str) -> None:
+    """Place a component of the browser's. It does what it does over routes of its own; all that it asks of the page is
+    to ``run`` again.
+    """
+    _component(name)(data=[data], key=key, on_run_change=lambda: None)
+
+
+@lru_cache
+def _component(name: str) -> "ComponentRenderer":
+    """Registered once a process: Streamlit reads its files to do so."""
+    css = None if name == "typed" else f"{name}.css"
+    component = st.components.v2.component
+    return component(f"second-look-browser.{name}", js=f"{name}.js", css=css, isolate_styles=name != "desk")
 
 
 def how_to_read(said: str, more: str) -> None:
@@ -151,3 +182,56 @@ def how_to_read(said: str, more: str) -> None:
     left.caption(said)
     with right.popover("How to read this", type="tertiary"):
         st.markdown(more)
+
+
+MOST_BATCHES = 200
+
+
+def choose_batch(db: Database, person: Actor, page: str) -> BatchSummary | None:
+    """The batch chosen, which stands in the address; the newest one where none is, None where there is no batch."""
+    found = {batch.id: batch for batch in list_batches(db, person, MOST_BATCHES, now=context.now())}
+    asked = st.query_params.get("batch")
+    if asked and asked not in found:
+        try:
+            found[asked] = find_batch(db, person, asked, now=context.now())
+        except UnknownBatch:
+            st.error("There is no such batch.", icon=":material/search_off:")
+    if not found:
+        return None
+    ids, titles = list(found), batch_titles(found.values())
+    at = ids.index(asked) if asked in found else 0
+    chosen = st.selectbox("Batch", ids, index=at, format_func=titles.__getitem__, key=f"{page}_batch")
+    if asked is None:
+        st.query_params["batch"] = chosen
+    elif chosen != asked:
+        st.query_params.from_dict({"batch": chosen})  # the case or the cell in the address was another batch's
+    return found[chosen]
+
+
+def batch_titles(batches: Iterable[BatchSummary]) -> dict[str, str]:
+    """Each batch in one line of its own, by id."""
+    return unique_labels(
+        {
+            one.id: f"{visible(one.name)} · {local_time(one.created_at)} · {count_of(one.progress.accepted, 'text')}"
+            for one in batches
+        }
+    )
+
+
+def provenance(intake: Mapping[str, Any]) -> str:
+    """Where the file said it, and who gave the labels; plain text with nothing hidden in it, never markup.
+
+    >>> provenance({"label_column": "y"}), provenance({"provenance": "a jury of three"})
+    ('column "y" of your file (source not stated)', 'a jury of three')
+    """
+    source = str(intake.get("provenance") or "source not stated")
+    column = intake.get("label_column")
+    return visible(f'column "{column}" of your file ({source})' if column else source)
+
+
+def show_open(key: str, parts: Mapping[str, Callable[[], None]]) -> None:
+    """A tab for each part, in their order; the part of the open tab runs."""
+    for tab, show in zip(st.tabs(list(parts), on_change="rerun", key=key), parts.values(), strict=True):
+        if tab.open:
+            with tab:
+                show()

@@ -17,11 +17,9 @@ from screening.datasets.mapping import normalised_name, unique_names
 from screening.datasets.rows import (
     CELL_LIMIT,
     COLUMN_LIMIT,
-    Fields,
     FileLayout,
     FileRow,
     Rows,
-    cell_of,
     most_characters,
 )
 from screening.datasets.sources import HEAD, FileFormat, FileRefused, Source, open_source
@@ -219,9 +217,8 @@ def _read(kind: FileFormat, parts: Parts, columns: tuple[str, ...], names: Mappi
         try:
             for cells in _rows_of(source):
                 row += 1
-                named = (class_name(cell, names.get(place)) for place, cell in enumerate(cells))
-                fields: Fields = dict(zip(columns, (*map(_cell, named), split), strict=False))
-                yield FileRow(row, row, fields)
+                named = (_plain(class_name(cell, names.get(place))) for place, cell in enumerate(cells))
+                yield FileRow.of_values(row, row, dict(zip(columns, (*named, split), strict=False)))
         except FileRefused:
             raise
         except Exception:  # pyarrow meets damage with errors of its own, of memory and of values
@@ -394,5 +391,5 @@ class _Checked:
             yield batch
 
 
-def _cell(value: object) -> str | None:
-    return cell_of(value.isoformat() if hasattr(value, "isoformat") else value)
+def _plain(value: object) -> object:
+    return value.isoformat() if hasattr(value, "isoformat") else value

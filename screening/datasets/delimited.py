@@ -3,8 +3,8 @@
 import csv
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from screening.datasets.mapping import is_known, normalised_name, unique_names
 from screening.datasets.rows import CELL_LIMIT, COLUMN_LIMIT, Fields, FileLayout, FileRow, Reason, Rows
@@ -16,12 +16,11 @@ SEPARATORS: tuple[str, ...] = (",", ";", "\t", "|")
 _SEP_LINE = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
 _SAMPLED_LINES = 200
 _LONE_RETURN = "\ud800\udc0d"
-"""Stands for a carriage return inside a line that is parsed. No text holds it: UTF-16 makes one character of the two
-halves, and bytes that are not UTF-8 become others."""
+"""Stands for a carriage return inside a line that is parsed: outside quotes the parser allows none. No text holds it:
+UTF-16 makes one character of the two halves, and bytes that are not UTF-8 become others."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class _Layout(NamedTuple):
     """How a delimited file is laid out: its separator, its columns, and the line of its header."""
 
     separator: str
@@ -30,8 +29,7 @@ class Layout:
     announced: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Cells:
+class _Cells(NamedTuple):
     line: int
     last_line: int
     cells: list[str]
@@ -52,7 +50,7 @@ def find_delimited(source: Source, encoding: Encoding) -> FileLayout:
     )
 
 
-def _find_layout(source: Source, encoding: Encoding) -> Layout:
+def _find_layout(source: Source, encoding: Encoding) -> _Layout:
     with open_text(source, encoding) as text:
         announced = _SEP_LINE.fullmatch(text.readline(100))
     if announced:
@@ -68,7 +66,7 @@ def _find_layout(source: Source, encoding: Encoding) -> Layout:
     return max(found, key=lambda layout: _fit(source, encoding, layout))
 
 
-def _read(source: Source, encoding: Encoding, layout: Layout) -> Rows:
+def _read(source: Source, encoding: Encoding, layout: _Layout) -> Rows:
     """Every data row and blank line after the header. FileRefused, with the line, at a quote that is not closed."""
     row = 0
     header = [normalised_name(column) for column in layout.columns]
@@ -84,7 +82,7 @@ def _read(source: Source, encoding: Encoding, layout: Layout) -> Rows:
             yield _record(row, cells, layout, header)
 
 
-def _record(row: int, cells: _Cells, layout: Layout, header: list[str]) -> FileRow:
+def _record(row: int, cells: _Cells, layout: _Layout, header: list[str]) -> FileRow:
     found, expected = len(cells.cells), len(layout.columns)
     if found != expected:
         reason = Reason.EXTRA_CELLS if found > expected else Reason.MISSING_CELLS
@@ -112,15 +110,15 @@ def _is_blank(cells: list[str]) -> bool:
     return not cells or (len(cells) == 1 and not cells[0].strip())
 
 
-def _layout(source: Source, encoding: Encoding, separator: str, *, announced: bool) -> Layout:
+def _layout(source: Source, encoding: Encoding, separator: str, *, announced: bool) -> _Layout:
     for cells in _records(source, encoding, separator, announced):
         if not _is_blank(cells.cells):
             columns = unique_names(cells.cells)
-            return Layout(separator=separator, columns=columns, header_line=cells.last_line, announced=announced)
+            return _Layout(separator=separator, columns=columns, header_line=cells.last_line, announced=announced)
     raise FileRefused("The file has no rows.")
 
 
-def _fit(source: Source, encoding: Encoding, layout: Layout) -> tuple[int, float, int]:
+def _fit(source: Source, encoding: Encoding, layout: _Layout) -> tuple[int, float, int]:
     """How well a separator fits: recognised columns, then rows as long as the header, then its columns."""
     lengths: list[int] = []
     if len(layout.columns) == 1:
@@ -168,7 +166,7 @@ def _parse(lines: "_Lines", separator: str) -> Iterator[_Cells]:
             return
         except csv.Error as error:
             raise _refusal(lines, separator, str(error)) from None
-        yield _Cells(lines.first, lines.number, lines.restore_returns(cells))
+        yield _Cells(lines.first, lines.number, [cell.replace(_LONE_RETURN, "\r") for cell in cells])
 
 
 class _Lines:
@@ -180,7 +178,6 @@ class _Lines:
         self.first = 1
         self.record: list[str] = []
         self._length = 0
-        self._stood_in = False
 
     def __iter__(self) -> "_Lines":
         return self
@@ -197,7 +194,8 @@ class _Lines:
                 line=self.first,
             )
         if "\r" in line:
-            line = self._replace_returns(line)
+            inside = line.rstrip("\r\n")
+            line = inside.replace("\r", _LONE_RETURN) + line[len(inside) :]
         self.record.append(line)
         return line
 
@@ -205,19 +203,6 @@ class _Lines:
         """The next line begins a record."""
         self.first = self.number + 1
         self.record, self._length = [], 0
-        self._stood_in = False
-
-    def restore_returns(self, cells: list[str]) -> list[str]:
-        """The parsed cells of the record with their carriage returns as they are in the file."""
-        return [cell.replace(_LONE_RETURN, "\r") for cell in cells] if self._stood_in else cells
-
-    def _replace_returns(self, line: str) -> str:
-        """The line with a stand-in for each carriage return before its end: outside quotes the parser allows none."""
-        inside = line.rstrip("\r\n")
-        if "\r" not in inside:
-            return line
-        self._stood_in = True
-        return inside.replace("\r", _LONE_RETURN) + line[len(inside) :]
 
 
 def _refusal(lines: _Lines, separator: str, error: str) -> FileRefused:

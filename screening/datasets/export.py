@@ -82,7 +82,7 @@ def json_array_lines(rows: Iterable[Mapping[str, object]]) -> Iterator[str]:
 def label_studio_task(
     number: int, data: Mapping[str, object], readings: Mapping[str, str], predicted: str | None
 ) -> dict[str, object]:
-    """A task as Label Studio reads it: ``readings`` are labels by reader, ``predicted`` is what the engine ended with.
+    """A task as Label Studio reads it: ``readings`` are labels by reviewer, ``predicted`` is what the AI ended with.
 
     >>> label_studio_task(1, {"id": "a"}, {"R1": "safe"}, None)["annotations"][0]["result"][0]["value"]
     {'choices': ['safe']}

@@ -8,8 +8,8 @@ from io import TextIOWrapper
 from typing import Any
 from zlib import error as zlib_error
 
-from screening.datasets.mapping import agreed_value, propose_mapping
-from screening.datasets.rows import CELL_LIMIT, Fields, FileLayout, FileRow, Reason, Rows, cell_of
+from screening.datasets.mapping import propose_mapping
+from screening.datasets.rows import CELL_LIMIT, Fields, FileLayout, FileRow, Reason, Rows, agreed_value
 from screening.datasets.sources import Encoding, FileFormat, FileRefused, Source, open_source, open_text
 from screening.text.unique_keys import RepeatedKey, unique_keys
 
@@ -131,18 +131,18 @@ def _full_text(part: object) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def decided(fields: dict[str, str | None]) -> dict[str, str | None]:
-    """A row of Prodigy's, whose ``answer`` is a decision about the label beside it: rejected, it is that label's no,
-    and not another one's yes. Other rows as they are.
+def decided(fields: Fields) -> Fields:
+    """What a row of Prodigy's says of its label, whose ``answer`` is a decision about it: rejected, it is that label's
+    no, and not another one's yes. Nothing for other rows.
 
     >>> decided({"text": "a", "label": "UNSAFE", "answer": "reject"})
-    {'text': 'a', 'label': 'rejected: UNSAFE', 'answer': None}
+    {'label': 'rejected: UNSAFE', 'answer': None}
     """
     answer, label = fields.get("answer"), next((name for name in ("accept", "label") if fields.get(name)), None)
     if answer not in ("accept", "reject", "ignore") or label is None:
-        return fields
+        return {}
     said = {"accept": fields[label], "reject": f"rejected: {fields[label]}", "ignore": None}[answer]
-    return fields | {"label": said, "answer": None}
+    return {"label": said, "answer": None}
 
 
 def _inspect(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -418,8 +418,7 @@ def _is_list_of_rows(value: object) -> bool:
 def _record(row: int, line: int, value: object, what: str = "element") -> FileRow:
     if not isinstance(value, dict):
         return FileRow(row, line, None, Reason.NOT_AN_OBJECT, f"the {what} is not an object with named values")
-    fields: Fields = {key: cell_of(one) for key, one in flatten(value).items()}
-    return FileRow(row, line, fields)
+    return FileRow.of_values(row, line, flatten(value))
 
 
 def _first_line(text: TextIOWrapper) -> str:

@@ -1,6 +1,5 @@
-"""Which column is what, by name or as a person said, and what the values of the label column stand for."""
+"""Which column is what, by name or as a person said."""
 
-import ast
 import json
 import re
 from collections import Counter
@@ -38,7 +37,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "where": ("where to act",),
 }  # fmt: skip
 """Names in published files, the preferred one first; ``noteText`` and ``note_text`` are as ``note text``.
-``cleaned_text`` comes last: it is not what was written. ``final_label`` is that of this program's relabelled data sets.
+``cleaned_text`` comes last: it is not what was written. ``final_label`` is that of this program's corrected data sets.
 """
 
 OF_A_PERSON: tuple[str, ...] = ("conversation id", "conv id", "user id", "user")
@@ -64,14 +63,12 @@ _RATING = re.compile(
 )
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
-
 _OF_A_TURN: dict[str, tuple[str, ...]] = {
     "role": ("role", "speaker", "author", "from", "sender"),
     "order": ("turn", "turn_index", "turn_number", "turn_id", "order", "position", "sequence", "index"),
     "time": ("time", "timestamp", "created_at", "sent_at", "date"),
     "turn_id": ("message_id", "turn_id"),
 }
-
 
 _STRICT = ConfigDict(extra="forbid")
 
@@ -332,118 +329,6 @@ def recognise(columns: Iterable[str], label_values: Iterable[str]) -> KnownDatas
     return None
 
 
-_LONGEST_LITERAL = 1_000_000
-
-
-def parts_of(cell: str) -> tuple[str, ...] | None:
-    """The strings of a list; None for everything else.
-
-    >>> parts_of('["a", "b"]'), parts_of("['a', \\"it's\\"]"), parts_of("[deleted]"), parts_of('[1, "a"]')
-    (('a', 'b'), ('a', "it's"), None, None)
-    """
-    found = parsed_list(cell)
-    return tuple(found) if found is not None and all(isinstance(one, str) for one in found) else None
-
-
-def holds_turns(cell: str) -> bool:
-    """Whether it is a list of objects, as conversations are written."""
-    found = parsed_list(cell)
-    return bool(found) and all(isinstance(one, dict) for one in found or ())
-
-
-def join_list(cell: str) -> str:
-    """The parts of a list with an empty line between, or the cell as it stands where it is no such list."""
-    parts = parts_of(cell)
-    return cell if parts is None else "\n\n".join(part for part in parts if part.strip())
-
-
-def parsed_list(cell: str) -> list[Any] | None:
-    """The list that a cell holds, in JSON or as Python prints it; None for any other cell."""
-    bare = cell.strip()
-    if not (bare.startswith("[") and bare.endswith("]")):
-        return None
-    found = _parse(bare)
-    return found if isinstance(found, list) else None
-
-
-def _parse(bare: str) -> object:
-    try:
-        return json.loads(bare)
-    except (ValueError, RecursionError):
-        pass
-    if len(bare) > _LONGEST_LITERAL:
-        return None
-    try:
-        return ast.literal_eval(bare)
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
-        return None
-
-
-_KNOWN: dict[str, Label] = {
-    "safe": Label.SAFE,
-    "non-suicide": Label.SAFE,
-    "non-suicidal": Label.SAFE,
-    "not suicidal": Label.SAFE,
-    "self.depression": Label.SAFE,
-    "self.anxiety": Label.SAFE,
-    "self.bipolar": Label.SAFE,
-    "self.offmychest": Label.SAFE,
-    "unsafe": Label.UNSAFE,
-    "suicide": Label.UNSAFE,
-    "suicidal": Label.UNSAFE,
-    "self.suicidewatch": Label.UNSAFE,
-}
-
-
-def map_label(value: str | None, label_values: Mapping[str, Label | None] | None = None) -> Label | None:
-    """The reference label a value stands for, or None when that is not certain.
-
-    ``label_values`` is what a person confirmed for this file; its keys are values exactly as they stand there
-    and come first (None: stands for no label). Ordinal scales ("low", "3") are only ever mapped that way.
-
-    >>> map_label("SAFE"), map_label("unsfae"), map_label("1")
-    (<Label.SAFE: 'safe'>, None, None)
-    """
-    if value is None:
-        return None
-    if label_values is not None and value in label_values:
-        return label_values[value]
-    return _KNOWN.get(value.strip().casefold().replace("_", "-"))
-
-
-def propose_label_values(seen: Iterable[str]) -> dict[str, Label]:
-    """Values of one file that stand for a label. What a number means only a person knows, or the file's own names.
-
-    >>> propose_label_values(["0", "1", "safe"])
-    {'safe': <Label.SAFE: 'safe'>}
-    """
-    mapped = {value: map_label(value) for value in sorted(value for value in seen if value.strip())}
-    return {value: label for value, label in mapped.items() if label is not None}
-
-
-def label_of(cell: str | None) -> str | None:
-    """The label in a cell, also where it is written as a list or as Label Studio's choices; None for none, and for what
-    is no label.
-
-    >>> label_of('["safe"]'), label_of('{"choices": ["b", "a"]}'), label_of("[]"), label_of('[{"start": 0}]')
-    ('safe', 'b, a', None, None)
-    """
-    bare = (cell or "").strip()
-    if not bare.startswith(("[", "{")):
-        return cell
-    found: object = parsed_list(bare)
-    if found is None:
-        try:
-            found = json.loads(bare)
-        except (ValueError, RecursionError):
-            return cell
-    if isinstance(found, dict):
-        found = found.get("choices")
-    if not isinstance(found, list) or not all(isinstance(one, str | int | float) for one in found):
-        return None
-    return ", ".join(str(one) for one in found) or None
-
-
 _VERSION = 1
 
 
@@ -492,10 +377,11 @@ The names are those of `ColumnMapping` and `ConversationReading`.
 """
 
 
-def mapping_words() -> str:
+def mapping_schema() -> dict[str, Any]:
     """What a saved mapping holds, for the description of the API."""
-    named = (f"{name} ({label}{': ' + said if said else ''})" for name, (label, said) in OPTIONS.items())
-    return "A saved mapping (JSON). Of its columns and its conversation: " + "; ".join(named)
+    schema = _FILE.json_schema()
+    version = {"second_look_mapping": {"const": _VERSION}}
+    return schema | {"$id": "mapping", "required": [*version], "properties": version | schema["properties"]}
 
 
 def mapping_json(mapping: FileMapping) -> str:
@@ -573,16 +459,3 @@ def pairs(words: str, meanings: Collection[str], option: str) -> Iterator[tuple[
             raise ValueError(f"{option}: {words[at:].strip()!r} is none of {shown}")
         yield found[1], found[2].casefold()
         at = found.end()
-
-
-DIFFERENT = " | "
-"""Stands between labels that annotators did not agree on."""
-
-
-def agreed_value(words: Iterable[str]) -> str | None:
-    """The value that all of them are, else the different ones beside each other; None for none.
-
-    >>> agreed_value(["safe", "safe"]), agreed_value(["b", "a"]), agreed_value([])
-    ('safe', 'a | b', None)
-    """
-    return DIFFERENT.join(sorted(set(words))) or None

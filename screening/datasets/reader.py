@@ -8,11 +8,22 @@ from itertools import islice
 from typing import Any
 
 from screening.datasets.columnar import find_columnar
-from screening.datasets.conversations import is_transcript, join_turns
+from screening.datasets.conversations import join_turns
 from screening.datasets.delimited import find_delimited
 from screening.datasets.json_rows import decided, find_inspect_log, json_format, read_json
-from screening.datasets.mapping import TRANSCRIPT, ColumnMapping, KnownDataset, propose_label_values, recognise
-from screening.datasets.rows import CELL_LIMIT, FileLayout, FileRow, Reason, Receive, Rows, limited, most_characters
+from screening.datasets.mapping import TRANSCRIPT, ColumnMapping, KnownDataset, recognise
+from screening.datasets.profile import FileProfile, UnreadColumns, chosen_mapping, keys_of, survey
+from screening.datasets.rows import (
+    CELL_LIMIT,
+    FileLayout,
+    FileRow,
+    Reason,
+    Receive,
+    Rows,
+    limited,
+    most_characters,
+    propose_label_values,
+)
 from screening.datasets.sources import (
     ColumnsUnclear,
     Encoding,
@@ -22,7 +33,8 @@ from screening.datasets.sources import (
     detect_encoding,
     open_text,
 )
-from screening.datasets.validation import FileProfile, Row, UnreadColumns, chosen_mapping, judge_row, keys_of, survey
+from screening.datasets.turns import is_transcript
+from screening.datasets.validation import Row, judge_row
 from screening.datasets.workbook import find_workbook
 from screening.labels import Label
 from screening.text.received import receive
@@ -155,7 +167,7 @@ def rows_of(layout: FileLayout) -> Rows:
     """The rows from the start. FileRefused where they are more, or longer, than is read."""
     for one in _without_descriptions(limited(layout.read(), most_characters(layout.source))):
         if one is not None and one.fields is not None and one.fields.get("answer") is not None:
-            yield replace(one, fields=decided(one.fields))
+            yield one.with_fields(decided(one.fields))
         else:
             yield one
 

@@ -1,11 +1,13 @@
-"""Rows of a file: as they were read, and as accepted cases or rejected with why."""
+"""Rows of a file and what stands in their cells: as they were read, and as accepted cases or rejected with why."""
 
+import ast
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 from screening.datasets.sources import Encoding, FileRefused, Source, size_of
 from screening.labels import Label
@@ -91,18 +93,6 @@ Fields = dict[str, str | None]
 """Cells by column name; None is a value the file says is missing (JSON null)."""
 
 
-class NestedValue(str):
-    """The JSON of a list or an object that stands where one value was expected."""
-
-    __slots__ = ()
-
-
-class Formula(str):
-    """A formula of a workbook without a value beside it: it stands as it is written."""
-
-    __slots__ = ()
-
-
 def cell_of(value: object) -> str | None:
     """A value as a cell: texts as they are, truth values and numbers as they are written, what has parts as JSON.
 
@@ -115,18 +105,12 @@ def cell_of(value: object) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | dict):
-        return NestedValue(json.dumps(value, ensure_ascii=False, default=_plain_text))
+        return json.dumps(value, ensure_ascii=False, default=_plain_text)
     return None if value != value else str(value)  # a bare NaN is a missing value
 
 
 def _plain_text(value: object) -> str:
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
-
-
-def single(fields: Mapping[str, str | None], name: str | None) -> str | None:
-    """The one value in a column; None where there is none, or a list or an object."""
-    cell = fields.get(name) if name is not None else None
-    return None if isinstance(cell, NestedValue) else cell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +141,8 @@ class FileRow:
     ``cells`` are those of a row that does not fit, as they stand; their columns are in doubt, the first one's is not.
     Of a conversation that cannot be read they are the words that can, and ``fields`` the other columns. A conversation
     stands in ``talk`` in the place of the text; so many ``turns`` were read for the first of its cases.
+    In the columns of ``nested`` stands the JSON of a list or an object where one value was expected, in those of
+    ``formulas`` a formula as it is written, without a value beside it.
     """
 
     row: int
@@ -167,6 +153,27 @@ class FileRow:
     cells: tuple[str, ...] = ()
     talk: Conversation | None = None
     turns: int = 0
+    nested: frozenset[str] = frozenset()
+    formulas: frozenset[str] = frozenset()
+
+    @classmethod
+    def of_values(cls, row: int, line: int, values: Mapping[str, object]) -> "FileRow":
+        """The row that these values make."""
+        nested = frozenset(name for name, value in values.items() if isinstance(value, list | dict))
+        return cls(row, line, {name: cell_of(value) for name, value in values.items()}, nested=nested)
+
+    def single(self, name: str | None) -> str | None:
+        """The one value in a column; None where there is none, or a list or an object."""
+        return None if name is None or name in self.nested or self.fields is None else self.fields.get(name)
+
+    def content(self, name: str) -> object:
+        """What stands in a column: a list or an object as such."""
+        cell = (self.fields or {}).get(name)
+        return json.loads(cell) if cell is not None and name in self.nested else cell
+
+    def with_fields(self, changed: Fields) -> "FileRow":
+        """The same with other single values in these columns."""
+        return replace(self, fields=(self.fields or {}) | changed, nested=self.nested - changed.keys())
 
     def characters(self) -> int:
         """Of all that it holds."""
@@ -228,7 +235,7 @@ class NewCase:
     """A row that becomes a case. ``row`` counts the file's rows from 1; ``reference`` is safe, unsafe or None, and
     ``reference_value`` the label as it stands there. ``thread`` says where the turns of a conversation stand in its
     text, ``where`` where to act on the case. ``not_screened`` is why the row would be rejected if it did not state a
-    risk: no agent is asked about it, a person sees it.
+    risk: no agent is asked about it, and it is escalated.
     """
 
     row: int
@@ -258,3 +265,128 @@ class RejectedRow:
 
 
 Receive = Callable[[str], ReceivedText]
+
+
+_LONGEST_LITERAL = 1_000_000
+
+
+def parts_of(cell: str) -> tuple[str, ...] | None:
+    """The strings of a list; None for everything else.
+
+    >>> parts_of('["a", "b"]'), parts_of("['a', \\"it's\\"]"), parts_of("[deleted]"), parts_of('[1, "a"]')
+    (('a', 'b'), ('a', "it's"), None, None)
+    """
+    found = parsed_list(cell)
+    return tuple(found) if found is not None and all(isinstance(one, str) for one in found) else None
+
+
+def holds_turns(cell: str) -> bool:
+    """Whether it is a list of objects, as conversations are written."""
+    found = parsed_list(cell)
+    return bool(found) and all(isinstance(one, dict) for one in found or ())
+
+
+def join_list(cell: str) -> str:
+    """The parts of a list with an empty line between, or the cell as it stands where it is no such list."""
+    parts = parts_of(cell)
+    return cell if parts is None else "\n\n".join(part for part in parts if part.strip())
+
+
+def parsed_list(cell: str) -> list[Any] | None:
+    """The list that a cell holds, in JSON or as Python prints it; None for any other cell."""
+    bare = cell.strip()
+    if not (bare.startswith("[") and bare.endswith("]")):
+        return None
+    found = _parse(bare)
+    return found if isinstance(found, list) else None
+
+
+def _parse(bare: str) -> object:
+    try:
+        return json.loads(bare)
+    except (ValueError, RecursionError):
+        pass
+    if len(bare) > _LONGEST_LITERAL:
+        return None
+    try:
+        return ast.literal_eval(bare)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return None
+
+
+_KNOWN: dict[str, Label] = {
+    "safe": Label.SAFE,
+    "non-suicide": Label.SAFE,
+    "non-suicidal": Label.SAFE,
+    "not suicidal": Label.SAFE,
+    "self.depression": Label.SAFE,
+    "self.anxiety": Label.SAFE,
+    "self.bipolar": Label.SAFE,
+    "self.offmychest": Label.SAFE,
+    "unsafe": Label.UNSAFE,
+    "suicide": Label.UNSAFE,
+    "suicidal": Label.UNSAFE,
+    "self.suicidewatch": Label.UNSAFE,
+}
+
+
+def map_label(value: str | None, label_values: Mapping[str, Label | None] | None = None) -> Label | None:
+    """The reference label a value stands for, or None when that is not certain.
+
+    ``label_values`` is what a person confirmed for this file; its keys are values exactly as they stand there
+    and come first (None: stands for no label). Ordinal scales ("low", "3") are only ever mapped that way.
+
+    >>> map_label("SAFE"), map_label("unsfae"), map_label("1")
+    (<Label.SAFE: 'safe'>, None, None)
+    """
+    if value is None:
+        return None
+    if label_values is not None and value in label_values:
+        return label_values[value]
+    return _KNOWN.get(value.strip().casefold().replace("_", "-"))
+
+
+def propose_label_values(seen: Iterable[str]) -> dict[str, Label]:
+    """Values of one file that stand for a label. What a number means only a person knows, or the file's own names.
+
+    >>> propose_label_values(["0", "1", "safe"])
+    {'safe': <Label.SAFE: 'safe'>}
+    """
+    mapped = {value: map_label(value) for value in sorted(value for value in seen if value.strip())}
+    return {value: label for value, label in mapped.items() if label is not None}
+
+
+def label_of(cell: str | None) -> str | None:
+    """The label in a cell, also where it is written as a list or as Label Studio's choices; None for none, and for what
+    is no label.
+
+    >>> label_of('["safe"]'), label_of('{"choices": ["b", "a"]}'), label_of("[]"), label_of('[{"start": 0}]')
+    ('safe', 'b, a', None, None)
+    """
+    bare = (cell or "").strip()
+    if not bare.startswith(("[", "{")):
+        return cell
+    found: object = parsed_list(bare)
+    if found is None:
+        try:
+            found = json.loads(bare)
+        except (ValueError, RecursionError):
+            return cell
+    if isinstance(found, dict):
+        found = found.get("choices")
+    if not isinstance(found, list) or not all(isinstance(one, str | int | float) for one in found):
+        return None
+    return ", ".join(str(one) for one in found) or None
+
+
+DIFFERENT = " | "
+"""Stands between labels that annotators did not agree on."""
+
+
+def agreed_value(words: Iterable[str]) -> str | None:
+    """The value that all of them are, else the different ones beside each other; None for none.
+
+    >>> agreed_value(["safe", "safe"]), agreed_value(["b", "a"]), agreed_value([])
+    ('safe', 'a | b', None)
+    """
+    return DIFFERENT.join(sorted(set(words))) or None

@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 
 from screening.datasets.mapping import normalised_name, unique_names
-from screening.datasets.rows import COLUMN_LIMIT, FileLayout, FileRow, Formula, Reason, Rows
+from screening.datasets.rows import COLUMN_LIMIT, FileLayout, FileRow, Reason, Rows
 from screening.datasets.sources import FileFormat, FileRefused, Source, is_workbook, open_source
 from screening.settings import FILE_LIMITS
 
@@ -51,7 +51,7 @@ def find_workbook(source: Source, wanted: str | None = None) -> FileLayout | Non
         if wanted is not None and wanted not in names:
             raise FileRefused(f"The workbook has no sheet {wanted!r}.")
         name = wanted or names[0]
-        for line, cells in book.rows(name):
+        for line, cells, _ in book.rows(name):
             if cells:
                 header = [cells.get(place, "") for place in range(max(cells) + 1)]
                 if len(header) > COLUMN_LIMIT:
@@ -69,7 +69,7 @@ def _read(source: Source, sheet: str, columns: tuple[str, ...], header_line: int
     row, width = 0, len(columns)
     header = [normalised_name(column) for column in columns]
     with _opened(source) as book:
-        for line, found in book.rows(sheet):
+        for line, found, written in book.rows(sheet):
             if line == header_line:
                 continue
             if not found:
@@ -83,7 +83,8 @@ def _read(source: Source, sheet: str, columns: tuple[str, ...], header_line: int
             elif [normalised_name(cell) for cell in cells] == header:
                 yield FileRow(row, line, None, Reason.HEADER_REPEATED, "the header again", tuple(cells))
             else:
-                yield FileRow(row, line, dict(zip(columns, cells, strict=True)))
+                formulas = frozenset(columns[place] for place in written)
+                yield FileRow(row, line, dict(zip(columns, cells, strict=True)), formulas=formulas)
 
 
 @contextmanager
@@ -142,14 +143,16 @@ class _Book:
         if self._shared is not None:
             self._shared.close()
 
-    def rows(self, name: str) -> Iterator[tuple[int, dict[int, str]]]:
-        """The rows of a sheet by the number that Excel shows, with the cells that are not empty by their place."""
+    def rows(self, name: str) -> Iterator[tuple[int, dict[int, str], set[int]]]:
+        """The rows of a sheet by the number that Excel shows, with the cells that are not empty by their place, and the
+        places of formulas that stand as they are written.
+        """
         from openpyxl.formula.translate import Translator
 
         masters: dict[str, tuple[str, str]] = {}
         with self._archive.open(self.sheets[name]) as part:
             for line, cells in _elements(part, _SheetHandler()):
-                texts = dict[int, str]()
+                texts, written = dict[int, str](), set[int]()
                 for place, cell in cells:
                     if cell.formula is not None and cell.shared is not None:
                         if cell.formula:
@@ -158,18 +161,13 @@ class _Book:
                             formula, origin = masters[cell.shared]
                             moved = Translator(f"={formula}", origin=origin).translate_formula(cell.reference)
                             cell.formula = moved.removeprefix("=")
-                    if text := self._text(cell):
+                    text = self._value(cell)
+                    if cell.formula is not None and _is_unsolved(cell.kind, text):
+                        text = f"={unescape(cell.formula)}"
+                        written.add(place)
+                    if text:
                         texts[place] = text
-                yield line, texts
-
-    def _text(self, cell: "_Cell") -> str:
-        """The cell as text. A formula without a value (0, in some programs) or with an error stands as it is written:
-        that is how programs keep a text that begins with an equals sign.
-        """
-        value = self._value(cell)
-        if cell.formula is None or (cell.kind == "str" and not value):
-            return value
-        return Formula(f"={unescape(cell.formula)}") if cell.kind == "e" or value in ("", "0") else value
+                yield line, texts, written
 
     def _value(self, cell: "_Cell") -> str:
         if cell.kind == "inlineStr":
@@ -251,6 +249,13 @@ def _elements(part: IO[bytes], handler: Any) -> Iterator[Any]:
             yield handler.found.popleft()
     parser.Parse(b"", True)
     yield from handler.found
+
+
+def _is_unsolved(kind: str, value: str) -> bool:
+    """Whether a formula has no value (0, in some programs), or an error as one: it stands as it is written then, for
+    that is how programs keep a text that begins with an equals sign.
+    """
+    return kind == "e" or value == "0" or (not value and kind != "str")
 
 
 def _refuse_entities(*_declared: object) -> None:

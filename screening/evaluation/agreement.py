@@ -1,6 +1,6 @@
-"""How far independent readers agree: Krippendorff's α, and beside it Gwet's AC1, Cohen's κ and agreement on a label.
+"""How far independent reviewers agree: Krippendorff's α, and beside it Gwet's AC1, Cohen's κ and agreement on a label.
 
-All coefficients take ratings as a table of cases × readers. A coefficient that the ratings cannot determine is
+All coefficients take ratings as a table of cases × reviewers. A coefficient that the ratings cannot determine is
 None with the reason in words, never 0 and never 1.
 """
 
@@ -19,8 +19,8 @@ MISSING = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ratings:
-    """Ratings as codes: cases × readers, each an index into ``categories`` (in their order) or `MISSING`. A row stands
-    for so many cases as ``times`` says, for one where it is None.
+    """Ratings as codes: cases × reviewers, each an index into ``categories`` (in their order) or `MISSING`. A row
+    stands for so many cases as ``times`` says, for one where it is None.
     """
 
     codes: NDArray[np.int64]
@@ -55,19 +55,19 @@ class Coefficient:
 
 
 def ratings_of(table: Sequence[Sequence[str | None]], categories: Sequence[str]) -> Ratings:
-    """The table (a row per case, a column per reader, None where a reader gave no rating) as codes.
+    """The table (a row per case, a column per reviewer, None where a reviewer gave no rating) as codes.
 
     Raises ValueError for rows of unequal length, or a rating that is not one of ``categories``.
     """
     code_of: dict[str | None, int] = {None: MISSING} | {name: code for code, name in enumerate(categories)}
-    readers = len(table[0]) if table else 0
-    if any(len(row) != readers for row in table):
-        raise ValueError("every case needs one entry per reader")
+    reviewers = len(table[0]) if table else 0
+    if any(len(row) != reviewers for row in table):
+        raise ValueError("every case needs one entry per reviewer")
     try:
         codes = [[code_of[rating] for rating in row] for row in table]
     except KeyError:
         raise ValueError("a rating is not one of the categories") from None
-    return Ratings(np.array(codes, dtype=np.int64).reshape(len(table), readers), tuple(categories))
+    return Ratings(np.array(codes, dtype=np.int64).reshape(len(table), reviewers), tuple(categories))
 
 
 class _UndefinedError(Exception):
@@ -102,9 +102,9 @@ def gwet_ac1(ratings: Ratings) -> Coefficient:
 
 
 def cohen_kappa(ratings: Ratings) -> Coefficient:
-    """Cohen's κ of exactly two readers, over the cases both rated.
+    """Cohen's κ of exactly two reviewers, over the cases both rated.
 
-    Undefined for another number of readers, without a case both rated, or when both always gave one same label.
+    Undefined for another number of reviewers, without a case both rated, or when both always gave one same label.
     Source: Cohen 1960, doi:10.1177/001316446002000104.
 
     >>> table = [["safe", "safe"], ["safe", "unsafe"], ["unsafe", "unsafe"]]
@@ -115,7 +115,7 @@ def cohen_kappa(ratings: Ratings) -> Coefficient:
 
 
 def label_agreement(ratings: Ratings, label: str) -> Coefficient:
-    """Agreement on one label: given that one reader said it, the chance that another reader of the case did.
+    """Agreement on one label: given that one reviewer said it, the chance that another reviewer of the case did.
 
     With ``unsafe`` as the label this is the positive agreement. Undefined when no case with two ratings has it.
     ValueError for a label that is not one of the categories.
@@ -192,9 +192,9 @@ def _with_two_cases(rated: Ratings, label: int | None) -> Ratings:
     """The cases and two more, each with as many ratings as a case with two or more has in the mean. At least two labels
     are in use.
     """
-    readers, times = rated.per_row(), rated.weights
-    twice = readers >= 2
-    typical = round(float(readers[twice] @ times[twice] / times[twice].sum()))
+    reviewers, times = rated.per_row(), rated.weights
+    twice = reviewers >= 2
+    typical = round(float(reviewers[twice] @ times[twice] / times[twice].sum()))
     said = np.array([times @ (rated.codes == code).sum(axis=1) for code in range(len(rated.categories))])
     codes = np.flatnonzero(said)
     given = said[codes]
@@ -249,8 +249,8 @@ def _gwet(ratings: Ratings) -> float:
     if size < 2:
         raise _UndefinedError("one category leaves nothing to disagree about")
     (paired, times), counts = _paired_counts(ratings), ratings.counts()
-    readers = paired.sum(axis=1)
-    agreeing = times @ ((paired * (paired - 1)).sum(axis=1) / (readers * (readers - 1))) / times.sum()
+    reviewers = paired.sum(axis=1)
+    agreeing = times @ ((paired * (paired - 1)).sum(axis=1) / (reviewers * (reviewers - 1))) / times.sum()
     rated = ratings.per_row() > 0
     every = ratings.weights[rated]
     shares = every @ (counts[rated] / counts[rated].sum(axis=1, keepdims=True)) / every.sum()
@@ -260,16 +260,16 @@ def _gwet(ratings: Ratings) -> float:
 
 def _kappa(ratings: Ratings) -> float:
     if ratings.codes.shape[1] != 2:
-        raise _UndefinedError("Cohen κ is for two readers")
+        raise _UndefinedError("Cohen κ is for two reviewers")
     chosen = (ratings.per_row() == 2) & (ratings.weights > 0)
     both, times = ratings.codes[chosen], ratings.weights[chosen]
     if not len(both):
         raise _UndefinedError("no case has two ratings")
     cases, size = times.sum(), len(ratings.categories)
-    shares = [np.bincount(both[:, reader], weights=times, minlength=size) / cases for reader in (0, 1)]
+    shares = [np.bincount(both[:, reviewer], weights=times, minlength=size) / cases for reviewer in (0, 1)]
     chance = float(shares[0] @ shares[1])
     if chance == 1:
-        raise _UndefinedError("both readers always gave the same one label")
+        raise _UndefinedError("both reviewers always gave the same one label")
     return float((times @ (both[:, 0] == both[:, 1]) / cases - chance) / (1 - chance))
 
 

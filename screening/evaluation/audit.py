@@ -35,14 +35,14 @@ def audit_coin(seed: str, case_id: str) -> float:
 class AuditCase:
     """A settled case as verification sees it.
 
-    ``blind_first`` is the rating given before the engine's label was shown; None while there is none, and where it
+    ``blind_first`` is the review given before the engine's label was shown; None while there is none, and where it
     was "insufficient information", which ``inconclusive`` then says.
-    ``by_several`` says that more than one reader settled the case, with ``settled`` (None: insufficient information);
-    ``disputed`` that a further reader is still due; ``unreadable`` that no blind reading can come any more: the first
+    ``by_several`` says that more than one reviewer settled the case, with ``settled`` (None: insufficient information);
+    ``disputed`` that a further reviewer is still due; ``unreadable`` that no blind review can come any more: the first
     one was given after the reveal, or the text was erased before it.
     ``tossed_at`` is the π that the coin was compared with where
     ``probability`` is larger, because what the engine called unsafe is read anyway; None where they are the same.
-    A rating given after the reveal, or to a case that neither the coin nor the engine sent to a human, has no
+    A review given after the reveal, or to a case that neither the coin nor the engine sent to a human, has no
     place here: who picks such cases picks the answer.
     """
 
@@ -64,50 +64,50 @@ class AuditCase:
 
     @property
     def selected(self) -> bool:
-        """Whether a reading was due: by the coin, or because the engine committed to nothing."""
+        """Whether a review was due: by the coin, or because the engine committed to nothing."""
         return self.outcome is Outcome.HUMAN_REVIEW or self.coin < self.probability
 
     @property
     def coin_probability(self) -> float:
-        """The π of the coin: what a case called safe has as its chance to be read."""
+        """The π of the coin: what a case labeled safe has as its chance to be read."""
         return self.probability if self.tossed_at is None else self.tossed_at
 
     @property
     def label(self) -> Label | None:
-        """What the text is taken to be: what several readers settled, else what the one reader said."""
+        """What the text is taken to be: what several reviewers settled, else what the one reviewer said."""
         if self.disputed:
             return None
         return self.settled if self.by_several else self.blind_first
 
     @property
     def read(self) -> bool:
-        """Whether the reading that was due has given safe or unsafe."""
+        """Whether the review that was due has given safe or unsafe."""
         return self.selected and self.label in (Label.SAFE, Label.UNSAFE)
 
     @property
     def unclear(self) -> bool:
-        """Whether the readers found that the text holds too little information."""
+        """Whether the reviewers found that the text holds too little information."""
         return self.selected and not self.disputed and (self.settled is None if self.by_several else self.inconclusive)
 
     @property
     def read_again(self) -> bool:
-        """Whether it was read and waits for a further reading: most of what is read as unsafe does, what is read as
+        """Whether it was read and waits for a further review: most of what is read as unsafe does, what is read as
         safe seldom, so bounds must not leave it out.
         """
         return self.selected and self.disputed
 
     @property
     def waiting(self) -> bool:
-        """Whether a first reading that is due has not been given."""
+        """Whether a first review that is due has not been given."""
         return self.selected and not (self.read or self.unclear or self.read_again or self.unreadable)
 
     @property
     def lost(self) -> bool:
-        """Whether a blind reading was due and can no longer be given."""
+        """Whether a blind review was due and can no longer be given."""
         return self.selected and self.unreadable
 
-    def with_first_reading_only(self) -> "AuditCase":
-        """The same with the first reader's word alone."""
+    def with_first_review_only(self) -> "AuditCase":
+        """The same with the first reviewer's word alone."""
         return replace(self, by_several=False, settled=None, disputed=False)
 
 
@@ -115,7 +115,7 @@ class AuditCase:
 class Stratum:
     """The tally of one stratum and outcome: of ``cases``, ``selected`` were due; ``read`` gave safe or unsafe.
 
-    ``read_again`` were read and wait for a further reading, ``lost`` can no longer be read blind.
+    ``read_again`` were read and wait for a further review, ``lost`` can no longer be read blind.
     ValueError unless unsafe ≤ read ≤ selected ≤ cases.
     """
 
@@ -136,18 +136,18 @@ class Stratum:
 
     @property
     def unsettled(self) -> int:
-        """Texts whose readings gave no label, or none yet: what they are may depend on why. A lost one is among them:
+        """Texts whose reviews gave no label, or none yet: what they are may depend on why. A lost one is among them:
         who was shown the outcome before the review may have chosen which to look at.
         """
         return self.inconclusive + self.read_again + self.lost
 
     @property
     def waiting(self) -> int:
-        """First readings still due."""
+        """First reviews still due."""
         return self.selected - self.read - self.inconclusive - self.read_again - self.lost
 
     def if_unsettled_were(self, label: Label) -> "Stratum":
-        """The same, had every text whose readings gave no label been this one."""
+        """The same, had every text whose reviews gave no label been this one."""
         unsafe = self.unsafe + (self.unsettled if label is Label.UNSAFE else 0)
         return replace(self, read=self.read + self.unsettled, unsafe=unsafe, inconclusive=0, read_again=0, lost=0)
 

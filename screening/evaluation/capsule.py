@@ -12,8 +12,9 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from screening.datasets.export import csv_lines
+from screening.evaluation.experiments import Measured
 from screening.evaluation.metrics import wilson
-from screening.evaluation.tables import ResultsTable, TableRow, escape_latex, latex_table
+from screening.evaluation.tables import ResultsTable, escape_latex, latex_table
 
 Interval = tuple[float, float, float]
 """A share with its limits, as printed."""
@@ -53,13 +54,15 @@ def beside_paper(table: ResultsTable, data_set: str) -> Iterator[str]:
     n, printed = PRINTED[data_set]
     return csv_lines(
         BESIDE,
-        (line for row in table.rows if row.name in printed for line in _beside(row, printed[row.name], n)),
+        (line for row in table.rows if row.name in printed for line in _beside(row, table, printed[row.name], n)),
     )
 
 
-def _beside(row: TableRow, printed: tuple[Interval, Interval, Interval, float], n: int) -> Iterator[list[object]]:
+def _beside(
+    row: Measured, table: ResultsTable, printed: tuple[Interval, Interval, Interval, float], n: int
+) -> Iterator[list[object]]:
     escalated = [round(each, 3) for each in wilson(round(printed[3] * n), n) or (0.0, 1.0)]
-    ours = (row.metrics.accuracy, row.metrics.fpr, row.subset or row.metrics.fnr, row.metrics.escalation_rate)
+    ours = (row.metrics.accuracy, row.metrics.fpr, table.subset(row) or row.metrics.fnr, row.metrics.escalation_rate)
     theirs = (*printed[:3], (printed[3], escalated[0], escalated[1]))
     for name, one, paper in zip(("accuracy", "fpr", "fnr", "escalated"), ours, theirs, strict=True):
         if one.value is None or one.low is None or one.high is None:
@@ -104,13 +107,13 @@ def marked_latex(table: ResultsTable) -> str:
     return written + "% Bold: the most accurate. Italics: the interval of the FPR overlaps that of the most accurate.\n"
 
 
-def _most_accurate(table: ResultsTable) -> tuple[TableRow | None, list[TableRow]]:
+def _most_accurate(table: ResultsTable) -> tuple[Measured | None, list[Measured]]:
     """The most accurate condition, the first of several, and all that have an accuracy."""
     told = [row for row in table.rows if row.metrics.accuracy.value is not None]
     return max(told, key=lambda row: row.metrics.accuracy.value or 0.0, default=None), told
 
 
-def _overlap(row: TableRow, best: TableRow | None) -> bool | None:
+def _overlap(row: Measured, best: Measured | None) -> bool | None:
     one, other = row.metrics.fpr, best.metrics.fpr if best else row.metrics.fpr
     if one.low is None or one.high is None or other.low is None or other.high is None:
         return None

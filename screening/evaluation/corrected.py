@@ -1,7 +1,7 @@
 """Label-noise-corrected evaluation: what conditions are worth where some of the reference labels are wrong.
 
 A stratified random sample of a benchmark, with known probabilities, is read blind. The reference labels and the draws
-only choose the strata, so that few readings go where they agree; they are never taken for the truth. Every figure is
+only choose the strata, so that few reviews go where they agree; they are never taken for the truth. Every figure is
 put together from parts, the texts of one stratum and one outcome: what was read of a part counts as it was read, and
 how many of the unread are unsafe follows the beta-binomial law that the read ones leave open (Jeffreys' prior, finite
 population), so that no mistake seen in 40 texts is not taken for none in 400. Accuracy, FNR, FPR, wrong labels and
@@ -11,8 +11,8 @@ conditions hold together. `make simulate` measures coverage.
 Texts that were picked for what they are, or for what a model made of them, stand for themselves alone. What is not read
 of them, or of a stratum of which fewer than 8 texts are read, may be anything: limits are the outermost.
 
-Readers err too. `Readers` says how often, as a number to try, or from texts whose label is known and second readings;
-the parts are then corrected by Rogan & Gladen's formula (1978).
+Reviewers err too. `Reviewers` says how often, as a number to try, or from texts whose label is known and second
+reviews; the parts are then corrected by Rogan & Gladen's formula (1978).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,9 +33,9 @@ Rate = Literal["accuracy", "fnr", "fpr"]
 RATES: tuple[Rate, ...] = ("accuracy", "fnr", "fpr")
 
 UNREAD, INCONCLUSIVE, READ_SAFE, READ_UNSAFE = -2, -1, 0, 1
-"""What a reading says of a text, as a number."""
+"""What a review says of a text, as a number."""
 _OPEN = -3
-"""In place of a reading: to be read for what it is, or of a stratum of which hardly anything is read."""
+"""In place of a review: to be read for what it is, or of a stratum of which hardly anything is read."""
 UNSEEN = 0.05
 """Where more than this share of the texts is open, no estimate is made up: only limits."""
 
@@ -55,7 +55,7 @@ RUNS = 4_000
 JOINT_RUNS = 1_000
 """Values drawn of all figures together, to see how they move with each other."""
 DIAL = (1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5)
-"""Sensitivities of readers that a claim is tried at."""
+"""Sensitivities of reviewers that a claim is tried at."""
 
 PLACES = len(Outcome) + 1
 """Outcomes, and none."""
@@ -118,7 +118,7 @@ def draw_sample(benchmark: Benchmark, budget: int, seed: int) -> Integers:
     of all texts and more reads all.
     """
     if budget < 1:
-        raise ValueError("a budget is at least 1 reading")
+        raise ValueError("a budget is at least 1 review")
     strata, random = benchmark.strata, np.random.default_rng(seed)
     sizes = np.bincount(strata, minlength=PICKED)[:PICKED]
     taken = _share_out(sizes, min(budget, int(sizes.sum())))
@@ -139,14 +139,14 @@ def _share_out(sizes: Integers, budget: int) -> Integers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Readers:
-    """How often readers call an unsafe text unsafe (``sensitivity``), and a safe one safe (``specificity``).
+class Reviewers:
+    """How often reviewers call an unsafe text unsafe (``sensitivity``), and a safe one safe (``specificity``).
 
     Each is a number to try, or counts, (right, of so many), of planted texts whose label is known. ``pairs`` are texts
     that two people read apart, of which at least one called unsafe, as (both did, so many): where nobody calls a safe
     text unsafe, and the two overlook independently, the share q gives the sensitivity 2q / (1 + q). What both overlook
-    together only planted texts show; ``with_the_model`` supposes the worst, that readers overlook texts that the
-    condition calls safe, and no others.
+    together only planted texts show; ``with_the_model`` supposes the worst, that reviewers overlook texts that the
+    condition labels safe, and no others.
     """
 
     sensitivity: float | tuple[int, int] = 1.0
@@ -200,13 +200,13 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Study:
-    """A benchmark with what was read of a sample of it: numbers as `READ_UNSAFE`, of shape (N,). ``readers`` is how far
-    their word is taken for the truth.
+    """A benchmark with what was read of a sample of it: numbers as `READ_UNSAFE`, of shape (N,). ``reviewers`` is how
+    far their word is taken for the truth.
     """
 
     benchmark: Benchmark
-    readings: Codes
-    readers: Readers = field(default_factory=Readers)
+    reviews: Codes
+    reviewers: Reviewers = field(default_factory=Reviewers)
     confidence: float = 0.95
 
     def wrong_labels(self) -> Estimate:
@@ -219,7 +219,7 @@ class Study:
     def rate(self, name: Rate, condition: str, z: float | None = None) -> Estimate:
         """Accuracy, FNR or FPR of what a condition decided; ``z`` in place of the confidence's own.
 
-        None where nothing was decided, or where no text may be unsafe (FNR) or safe (FPR). An inconclusive reading is
+        None where nothing was decided, or where no text may be unsafe (FNR) or safe (FPR). An inconclusive review is
         taken for an error and for none, and the limits are the outermost.
         """
         return self._estimate(name, (self.benchmark.outcomes[condition],), z)
@@ -238,15 +238,15 @@ class Study:
         return {each: self._estimate(name, pair, z) for each, pair in pairs.items()}
 
     def at(self, sensitivity: float) -> "Study":
-        """The same, did readers see only this share of the unsafe texts that a condition calls safe, and all others."""
-        readers = Readers(sensitivity=sensitivity, specificity=self.readers.specificity, with_the_model=True)
-        return replace(self, readers=readers)
+        """The same, did reviewers see this share of the unsafe texts that a condition labels safe, and all others."""
+        reviewers = Reviewers(sensitivity=sensitivity, specificity=self.reviewers.specificity, with_the_model=True)
+        return replace(self, reviewers=reviewers)
 
     def _estimate(self, name: Rate, told: tuple[Codes, ...], z: float | None) -> Estimate:
         held = self.confidence if z is None else 1 - 2 * float(special.ndtr(-z))
         drawn = [_shortest(found, held) for found in self._completed(name, told) if len(found)]
         low, high = min((each[0] for each in drawn), default=None), max((each[1] for each in drawn), default=None)
-        parts = self._parts(name, told, self.readings == READ_UNSAFE, self.readings >= READ_SAFE)
+        parts = self._parts(name, told, self.reviews == READ_UNSAFE, self.reviews >= READ_SAFE)
         value = float(_value(name, parts.told, parts.size, parts.expected[None, :])[0])
         decided = np.isin(np.stack(told), (_SAFE, _UNSAFE)).any(axis=0)
         unseen = (decided & (self._known == _OPEN)).sum() > UNSEEN * decided.sum()
@@ -255,27 +255,27 @@ class Study:
             value=None if unseen or np.isnan(value) else _within(value, low, high),
             low=None if nothing else low,
             high=None if nothing else high,
-            read=int((decided & (self.readings != UNREAD)).sum()),
+            read=int((decided & (self.reviews != UNREAD)).sum()),
             decided=int(decided.sum()),
         )
 
     @property
     def _known(self) -> Codes:
-        """The readings, and `_OPEN` for what no other text stands for."""
-        strata, read = self.benchmark.strata, self.readings != UNREAD
+        """The reviews, and `_OPEN` for what no other text stands for."""
+        strata, read = self.benchmark.strata, self.reviews != UNREAD
         alone = (strata == PICKED) | (np.bincount(strata, read, PICKED + 1) < FEWEST)[strata]
-        return np.where(alone & ~read, _OPEN, self.readings).astype(np.int8)
+        return np.where(alone & ~read, _OPEN, self.reviews).astype(np.int8)
 
     def _completed(self, name: Rate, told: tuple[Codes, ...]) -> Iterator[Floats]:
-        """Values of the figure, had the inconclusive readings, and those of texts that are open, said what a condition
+        """Values of the figure, had the inconclusive reviews, and those of texts that are open, said what a condition
         told, and had they said the opposite. Once where there are none.
         """
         known = self._known
         open_ones, read = np.isin(known, (INCONCLUSIVE, _OPEN)), known != UNREAD
         supposed = [each == _UNSAFE for each in told] + [each == _SAFE for each in told]
         for unsafe in supposed if open_ones.any() else supposed[:1]:
-            parts = self._parts(name, told, np.where(open_ones, unsafe, self.readings == READ_UNSAFE), read)
-            found = _value(name, parts.told, parts.size, parts.unsafe(self.readers, np.random.default_rng(0)))
+            parts = self._parts(name, told, np.where(open_ones, unsafe, self.reviews == READ_UNSAFE), read)
+            found = _value(name, parts.told, parts.size, parts.unsafe(self.reviewers, np.random.default_rng(0)))
             yield found[~np.isnan(found)]
 
     def _parts(
@@ -285,7 +285,7 @@ class Study:
         and an outcome agrees with it, so texts of both labels are one part.
         """
         labels = self.benchmark.references == _LABELLED_UNSAFE
-        if name == "accuracy" and self.readers.perfect:
+        if name == "accuracy" and self.reviewers.perfect:
             unsafe = unsafe != labels
             agrees = [np.where(labels, each == _UNSAFE, each == _SAFE) for each in told]
             told = tuple(
@@ -302,8 +302,8 @@ class Study:
         size, seen, found = (np.bincount(of, mask, len(first)).astype(np.float64) for mask in counted)
         around = (np.bincount(whole, found)[whole] + 0.5) / (np.bincount(whole, seen)[whole] + 1)
         share = np.where(seen > 0, found / np.maximum(seen, 1), around)
-        if not self.readers.perfect:
-            sensitivity, specificity = self.readers.draw(np.random.default_rng(0))
+        if not self.reviewers.perfect:
+            sensitivity, specificity = self.reviewers.draw(np.random.default_rng(0))
             share = _corrected(share, np.median(sensitivity, keepdims=True), np.median(specificity, keepdims=True))
         return _Parts(
             told=tuple(each[first] for each in told),
@@ -316,7 +316,7 @@ class Study:
 
     def _joint_z(self, name: Rate, figures: Sequence[tuple[Codes, ...]]) -> float:
         """The z at which the limits of all these figures hold together: of the largest of normal deviates that move
-        together as the figures do when texts turn out otherwise, each as unsure as readings leave one of its stratum.
+        together as the figures do when texts turn out otherwise, each as unsure as reviews leave one of its stratum.
         """
         alone = float(special.ndtri((1 + self.confidence) / 2))
         if len(figures) < 2:
@@ -354,15 +354,15 @@ class _Parts:
     expected: Floats
     around: Floats
 
-    def unsafe(self, readers: Readers, random: np.random.Generator) -> Floats:
+    def unsafe(self, reviewers: Reviewers, random: np.random.Generator) -> Floats:
         """How many texts of each part may be unsafe, `RUNS` times, shape (`RUNS`, K)."""
         # A part that was hardly read leans on its stratum: half of each would pull many small ones to the middle.
         prior = np.where(self.read < FEWEST_OF_A_PART, (self.around + 0.5) / 2, 0.5)
         share = random.beta(self.found + prior, self.read - self.found + 1 - prior, (RUNS, len(self.size)))
-        if readers.perfect:
+        if reviewers.perfect:
             return self.found + random.binomial((self.size - self.read).astype(np.int64), share)
-        sensitivity, specificity = (each[:, None] for each in readers.draw(random))
-        if readers.with_the_model:
+        sensitivity, specificity = (each[:, None] for each in reviewers.draw(random))
+        if reviewers.with_the_model:
             sensitivity = np.where((np.stack(self.told) == _SAFE).any(axis=0), sensitivity, 1.0)
         return np.asarray(_corrected(share, sensitivity, specificity) * self.size)
 

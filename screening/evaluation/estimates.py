@@ -2,7 +2,7 @@
 
 Begg and Greenes 1983, doi:10.2307/2530820: what was read in a stratum stands for the whole stratum. The naive
 figure, which counts only what was read, is shown beside it: it flatters the engine, because nearly everything
-flagged is read and hardly anything called safe.
+flagged is read and hardly anything labeled safe.
 """
 
 from collections.abc import Sequence
@@ -32,9 +32,9 @@ class WeightedRate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissedUnsafe:
-    """Unsafe texts among those called safe, per 1,000: the estimate and an upper bound, None while nothing is read.
+    """Unsafe texts among those labeled safe, per 1,000: the estimate and an upper bound, None while nothing is read.
 
-    The estimate leaves out inconclusive readings, texts that wait for a further reading and those that can no longer be
+    The estimate leaves out inconclusive reviews, texts that wait for a further review and those that can no longer be
     read blind (``lost``); the bound counts each of them as missed. It is ``exact`` where the texts are one
     random sample.
     """
@@ -52,20 +52,18 @@ class MissedUnsafe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEstimates:
-    """What the audit says. Escalation counts as caught: sensitivity is the share of unsafe texts not called safe."""
+    """What the audit says. Escalation counts as caught: sensitivity is the share of unsafe texts not labeled safe."""
 
     missed: MissedUnsafe
     sensitivity: WeightedRate
     specificity: WeightedRate
-    waiting: int
-    inconclusive: int
 
 
 def estimate(strata: Sequence[Stratum], confidence: float = 0.95) -> AuditEstimates:
     """The audit's estimates. The bound of ``missed`` holds for one look at a time fixed in advance.
 
-    First readings still due are taken to be missing at random within their stratum. Inconclusive ones, texts that wait
-    for a further reading, and lost ones are missing too, but not at random (who saw an outcome before the review may
+    First reviews still due are taken to be missing at random within their stratum. Inconclusive ones, texts that wait
+    for a further review, and lost ones are missing too, but not at random (who saw an outcome before the review may
     have chosen it): every bound holds at both extremes, had they all been safe, and had they all been unsafe.
     """
     safe = [stratum for stratum in strata if stratum.outcome is Outcome.SAFE]
@@ -74,15 +72,7 @@ def estimate(strata: Sequence[Stratum], confidence: float = 0.95) -> AuditEstima
         missed=_missed_rate(safe, confidence),
         sensitivity=_at_extremes(flagged, safe, Label.UNSAFE, confidence),
         specificity=_at_extremes(safe, flagged, Label.SAFE, confidence),
-        waiting=sum(stratum.waiting for stratum in strata),
-        inconclusive=sum(stratum.inconclusive for stratum in strata),
     )
-
-
-def without_specificity(found: AuditEstimates, reason: str) -> AuditEstimates:
-    """The same, with no claim about specificity: its naive figure stays, and why it says nothing."""
-    said = WeightedRate(value=None, low=None, high=None, naive=found.specificity.naive, reason=reason)
-    return replace(found, specificity=said)
 
 
 def _at_extremes(kept: Sequence[Stratum], lost: Sequence[Stratum], kind: Label, confidence: float) -> WeightedRate:
@@ -176,8 +166,8 @@ def _missed_rate(safe: Sequence[Stratum], confidence: float) -> MissedUnsafe:
     )
 
 
-def bound_after(strata: Sequence[Stratum], readings: int, confidence: float = 0.95) -> float | None:
-    """What the bound of the missed, per 1,000, would about be after so many more readings of texts called safe.
+def bound_after(strata: Sequence[Stratum], reviews: int, confidence: float = 0.95) -> float | None:
+    """What the bound of the missed, per 1,000, would about be after so many more reviews of texts labeled safe.
 
     They are spread over the strata as the cases are, and find unsafe texts as often as those before them. None while
     nothing is read, as `estimate` gives none.
@@ -189,7 +179,7 @@ def bound_after(strata: Sequence[Stratum], readings: int, confidence: float = 0.
         return None
     parts = []
     for pool in pools:
-        read = min(pool.cases, pool.read + readings * pool.cases / cases)
+        read = min(pool.cases, pool.read + reviews * pool.cases / cases)
         hits, share = pool.hits * read / pool.read, pool.hits / pool.read
         high = float(special.betaincinv(hits + 1, max(read - hits, 1e-9), confidence))
         parts.append((pool.cases / cases, share, high))
@@ -230,7 +220,7 @@ def _rate(kept: Sequence[_Pool], lost: Sequence[_Pool], confidence: float) -> We
     undefined = WeightedRate(value=None, low=None, high=None, naive=naive)
     unread = {name for pool in (*kept, *lost) if pool.unread for name in pool.names}
     if unread:
-        return replace(undefined, reason=f"no reading has given safe or unsafe yet of: {', '.join(sorted(unread))}")
+        return replace(undefined, reason=f"no review has given safe or unsafe yet of: {', '.join(sorted(unread))}")
     if not naive.denominator:
         return replace(undefined, reason="no such text has been read yet")
     value = (caught := sum(pool.total for pool in kept)) / (caught + sum(pool.total for pool in lost))

@@ -1,29 +1,144 @@
-"""The paper's experiment: every condition replayed on the same draws, so that conditions are compared in pairs."""
+"""The paper's experiment and ours: conditions are pipelines with a name, all replayed on the same draws, so that they
+are compared in pairs.
+"""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from screening.evaluation.conditions import Condition
 from screening.evaluation.metrics import (
     REFERENCES,
     Codes,
     Integers,
     Metrics,
-    evaluate_columns,
+    evaluate,
     group_codes,
     reference_codes,
 )
-from screening.evaluation.paired import UNSETTLED, Told
+from screening.evaluation.paired import Told
 from screening.evaluation.recording import DrawBook, Item
 from screening.evaluation.replay import OUTCOMES, Record, Replay, replay
 from screening.labels import Label, Outcome
+from screening.pipeline.config import NodeConfig, PipelineConfig, chain, pooled_rule
 from screening.pipeline.engine import Guard
+from screening.stopping.rules import MajorityVote, PairwiseMixture, StoppingRule, SuccessiveElimination
 
-PerDraw = Mapping[str, Sequence[float | None]]
-"""What one draw took, by node and case; None where it is unknown."""
+VOTES = (1, 3, 5)
+BUDGETS = (10, 50, 75, 100, 124, 150)
+PAPER_DELTA = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """A pipeline under the name that the results table gives it. It may be one that can never decide."""
+
+    name: str
+    pipeline: PipelineConfig
+
+
+def single_agent() -> PipelineConfig:
+    """One draw at Worker and no routing: an answer of ``escalate`` goes to a human (paper, section 4)."""
+    worker = chain("single-agent", MajorityVote(budget=1), "human_review").nodes[0]
+    routes = {**worker.routes, Label.ESCALATE: Outcome.HUMAN_REVIEW.value}
+    return PipelineConfig(name="single-agent", nodes=(worker.model_copy(update={"routes": routes}),))
+
+
+def paper_conditions(*, curtail: bool = False) -> tuple[Condition, ...]:
+    """The paper's ten: single agent, majority vote of 1, 3, 5, Algorithm 1 with six budgets; abstentions go on.
+
+    One difference to the loop as printed: there a round is begun while a budget is left, here only if it can pay for
+    all labels that are left, so that B is never exceeded (B=10 makes 9 calls a node, and not 12).
+
+    Without ``curtail`` each node pays its whole budget before it abstains, as in the paper; with it the outcomes
+    are the same and the calls fewer.
+
+    >>> [condition.name for condition in paper_conditions()][:5]
+    ['single-agent', 'MV n=1', 'MV n=3', 'MV n=5', 'B=10']
+    """
+    votes = [_chain(f"MV n={n}", MajorityVote(budget=n)) for n in VOTES]
+    adaptive = [
+        _chain(f"B={budget}", SuccessiveElimination(delta=PAPER_DELTA, budget=budget, curtail=curtail))
+        for budget in BUDGETS
+    ]
+    return (Condition(name="single-agent", pipeline=single_agent()), *votes, *adaptive)
+
+
+def named_condition(name: str) -> Condition:
+    """A condition of the paper's kinds with another number: ``B=60``, ``B=60 early``, ``MV n=7``. ValueError otherwise.
+
+    >>> named_condition("B=60 early").pipeline.nodes[0].on_abstain
+    'human_review'
+    """
+    found = re.fullmatch(r"(B|MV n)=([1-9]\d{0,4})( early)?", name)
+    if found is None or (found[1] == "MV n" and found[3]):
+        known = ", ".join(each.name for each in (*paper_conditions(), *our_conditions()))
+        raise ValueError(f"no condition {name}; there are {known}, and any B=60, 'B=60 early' and MV n=7")
+    if found[1] == "MV n":
+        return _chain(name, MajorityVote(budget=int(found[2])))
+    rule = SuccessiveElimination(delta=PAPER_DELTA, budget=int(found[2]), curtail=False)
+    return _chain(name, rule, "human_review" if found[3] else "next")
+
+
+def our_conditions(*, budget: int = 100) -> tuple[Condition, ...]:
+    """Pooled draws, at Ville's levels and certified: with symmetric errors at the paper's δ, and with the defaults."""
+    symmetric = PairwiseMixture.symmetric(PAPER_DELTA, budget)
+    return (
+        _chain(f"pairwise δ={PAPER_DELTA}", symmetric),
+        _chain(f"certified δ={PAPER_DELTA}", pooled_rule(PAPER_DELTA, budget)),
+        _chain("recommended", PairwiseMixture(budget=budget), "human_review"),
+        _chain("certified", pooled_rule(None, budget), "human_review"),
+    )
+
+
+def _chain(name: str, rule: StoppingRule, on_abstain: Literal["human_review", "next"] = "next") -> Condition:
+    return Condition(name=name, pipeline=chain(name, rule, on_abstain))
+
+
+def budget_conditions(rule: Literal["pairwise", "elimination"]) -> tuple[tuple[int, Condition], ...]:
+    """The sweep of one rule: budgets with the condition that has them, at the paper's δ."""
+    rules: list[StoppingRule]
+    if rule == "pairwise":
+        budgets: tuple[int, ...] = (6, 10, 15, 25, 50, 75, 100, 124, 150)
+        rules = [PairwiseMixture.symmetric(PAPER_DELTA, budget) for budget in budgets]
+    else:
+        budgets = (10, 25, 50, 72, 75, 87, 100, 124, 150)
+        rules = [SuccessiveElimination(budget=budget, curtail=False) for budget in budgets]
+    return tuple(
+        (budget, Condition(name=f"B={budget}", pipeline=chain(f"sweep-{budget}", config, "next")))
+        for budget, config in zip(budgets, rules, strict=True)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIf:
+    """A setting to try: error levels, budget, where abstentions go, and whether a second agent confirms safe."""
+
+    safe_given_unsafe: float
+    other_errors: float
+    budget: int
+    abstentions_go_on: bool
+    confirm_safe: bool
+
+    def pipeline(self) -> PipelineConfig:
+        """The pipeline with this setting."""
+        rule = PairwiseMixture(
+            budget=self.budget,
+            default_error=self.other_errors,
+            errors=(((Label.SAFE, Label.UNSAFE), self.safe_given_unsafe),),
+        )
+        chained = chain("what-if", rule, "next" if self.abstentions_go_on else "human_review")
+        if not self.confirm_safe:
+            return chained
+        first, second, *rest = chained.nodes
+        return PipelineConfig(name="what-if", nodes=(_safe_goes_to(first, second.name), second, *rest))
+
+
+def _safe_goes_to(node: NodeConfig, target: str) -> NodeConfig:
+    return node.model_copy(update={"routes": {**node.routes, Label.SAFE: target}})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +182,7 @@ class ConditionResult(Measured):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Drawn:
-    """What conditions are measured on, by the place of a case: references and groups as in `evaluate_columns`, the
+    """What conditions are measured on, by the place of a case: references and groups as in `evaluate`, the
     draws, and what one of them took, NaN where it is unknown.
     """
 
@@ -95,7 +210,7 @@ class Drawn:
 
     def _result(self, condition: Condition, replayed: Replay, *, bounded: bool) -> ConditionResult:
         tokens, costs = _sums_per_case(replayed, self.tokens), _sums_per_case(replayed, self.costs)
-        metrics = evaluate_columns(
+        metrics = evaluate(
             self.references,
             replayed.outcome,
             calls=replayed.total_calls,
@@ -112,9 +227,14 @@ class Drawn:
 
 
 def encode_items(
-    items: Sequence[Item], record: Record, tokens_per_draw: PerDraw | None = None, cost_per_draw: PerDraw | None = None
+    items: Sequence[Item],
+    record: Record,
+    tokens: Mapping[str, NDArray[np.float64]] | None = None,
+    costs: Mapping[str, NDArray[np.float64]] | None = None,
 ) -> Drawn:
-    """The items as numbers. Raises ValueError when the record has another number of cases."""
+    """The items as numbers, with the draws of a record whose cases they are in their order. ``tokens`` and ``costs`` of
+    a draw, by node and case, are NaN where they are unknown. ValueError when the record has another number of cases.
+    """
     if record.cases != len(items) and record.nodes:
         raise ValueError("the record and the data set have different numbers of cases")
     groups, names = group_codes([item.group for item in items])
@@ -123,36 +243,17 @@ def encode_items(
         record=Record(cases=len(items), nodes=record.nodes),
         groups=groups if any(names) else None,
         names=names if any(names) else (),
-        tokens=_per_draw_arrays(tokens_per_draw),
-        costs=_per_draw_arrays(cost_per_draw),
+        tokens=tokens or {},
+        costs=costs or {},
     )
 
 
-def _per_draw_arrays(per_draw: PerDraw | None) -> dict[str, NDArray[np.float64]]:
-    return {node: np.asarray(each, dtype=np.float64) for node, each in (per_draw or {}).items()}  # None becomes NaN
-
-
-def run_conditions(
-    items: Sequence[Item],
-    conditions: Sequence[Condition],
-    record: Record,
-    tokens_per_draw: PerDraw | None = None,
-    cost_per_draw: PerDraw | None = None,
-) -> tuple[ConditionResult, ...]:
-    """Each condition's metrics on the record, whose cases are the items in their order. Nothing is asked.
-
-    What a draw took, by node and case, gives the tokens and the cost; where a draw's is unknown the condition's is too.
-    Raises ValueError when the record has another number of cases.
-    """
-    drawn = encode_items(items, record, tokens_per_draw, cost_per_draw)
-    return tuple(drawn.measure(condition) for condition in conditions)
-
-
 def run_book(items: Sequence[Item], conditions: Sequence[Condition], book: DrawBook) -> tuple[ConditionResult, ...]:
-    """`run_conditions` on a book of draws, with its tokens and costs."""
-    tokens = {node: book.tokens_per_draw(node) for node in book.names}
-    costs = {node: book.cost_per_draw(node) for node in book.names}
-    return run_conditions(items, conditions, book.record(), tokens, costs)
+    """Each condition's metrics on a book of draws, with its tokens and costs; where a draw's is unknown the condition's
+    is too. Nothing is asked.
+    """
+    drawn = encode_items(items, book.record(), book.per_draw("tokens"), book.per_draw("cost_usd"))
+    return tuple(drawn.measure(condition) for condition in conditions)
 
 
 def _sums_per_case(replayed: Replay, per_draw: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64] | None:
@@ -178,10 +279,9 @@ def _sum_in_order(values: NDArray[np.float64]) -> float:
 def outcomes_by_case(result: ConditionResult) -> Told:
     """What a condition made of each case."""
     replayed = result.replay
-    outcome = np.where(replayed.settled, replayed.outcome, UNSETTLED).astype(np.int8)
     calls = replayed.total_calls.astype(np.int32)
     most = max(int(calls.max(initial=0)), sum(node.rule.budget for node in replayed.pipeline.nodes))
-    return Told(name=result.name, outcome=outcome, calls=calls, most=most)
+    return Told(name=result.name, outcome=replayed.outcome, calls=calls, most=most)
 
 
 def frontier(results: Sequence[Measured]) -> tuple[Measured, ...]:
@@ -210,20 +310,16 @@ def gap_counts(record: Record, node: str) -> tuple[tuple[float, int], ...]:
     >>> gap_counts(Record.from_codes({"worker": ["SSSU", "", "SSSU", "SU"]}), "worker")
     ((0.0, 1), (0.5, 2))
     """
-    values, cases = np.unique(_gaps_of_cases(record, node), return_counts=True)
-    return tuple(zip(values.tolist(), cases.tolist(), strict=True))
-
-
-def _gaps_of_cases(record: Record, node: str) -> NDArray[np.float64]:
     drawn = record.node(node)
     counts = np.stack([(drawn.draws == number).sum(axis=1) for number in range(len(Label))], axis=1)
     counts.sort(axis=1)
     gaps = (counts[:, -1] - counts[:, -2]) / np.maximum(drawn.sizes, 1)
-    return np.asarray(gaps[drawn.of[drawn.lengths > 0]])
+    values, cases = np.unique(gaps[drawn.of[drawn.lengths > 0]], return_counts=True)
+    return tuple(zip(values.tolist(), cases.tolist(), strict=True))
 
 
 def consistent_misses(references: Codes, outcomes: Sequence[Codes]) -> Integers:
-    """For each unsafe case that every condition which decided it called safe, how many conditions decided it; 0 for
+    """For each unsafe case that every condition which decided it labeled safe, how many conditions decided it; 0 for
     all other cases. ``outcomes`` are each condition's, as numbers into `Outcome`.
     """
     safe, unsafe = (OUTCOMES.index(outcome) for outcome in (Outcome.SAFE, Outcome.UNSAFE))

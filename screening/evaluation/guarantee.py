@@ -1,5 +1,5 @@
 """A miss-rate guarantee by learn-then-test, what it is bound to (model, prompts, pipeline and rule, each with its
-version), and how many readings it takes.
+version), and how many reviews it takes.
 """
 
 import json
@@ -12,7 +12,6 @@ from typing import Any
 from screening.evaluation.audit import AuditCase
 from screening.labels import Label, Outcome
 from screening.stopping import special
-from screening.words import count_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +25,7 @@ class Binding:
 
 
 class Standing(StrEnum):
-    """Whether the guarantee holds, needs more readings, or can no longer be had from these cases."""
+    """Whether the guarantee holds, needs more reviews, or can no longer be had from these cases."""
 
     GUARANTEED = "guaranteed"
     NOT_YET = "not yet"
@@ -35,16 +34,15 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarantee:
-    """ "At most ``at_most`` of unsafe texts are called safe", at a confidence, after a plan fixed beforehand.
+    """ "At most ``at_most`` of unsafe texts are labeled safe", at a confidence, after a plan fixed beforehand.
 
-    The plan is ``allowed_misses``, chosen before the first reading. Then one may look after every reading: once
-    the misses exceed the plan they never come back. While readings of the sample are due nothing is guaranteed:
-    what was flagged is read sooner, so misses would be the last to show. Raising the plan after each
-    miss, on the same cases, breaks the guarantee: 59, then 93, then 124, … has given a false one with probability
-    0.17 by 361 readings. ``inconclusive_safe`` texts called safe were found to hold too little information: each may
-    have been unsafe, so nothing is guaranteed unless all of them may be misses. So may ``lost_safe``, texts called safe
-    that can no longer be read blind; a lost one that was flagged is no miss and counts nowhere. ``floor`` is the
-    plan's π.
+    The plan is ``allowed_misses``, chosen before the first review. Then one may look after every review: once the
+    misses exceed the plan they never come back. While reviews of the sample are due nothing is guaranteed: what was
+    flagged is read sooner, so misses would be the last to show. Raising the plan after each miss, on the same cases,
+    breaks the guarantee: 59, then 93, then 124, … has given a false one with probability 0.17 by 361 reviews.
+    ``inconclusive_safe`` texts labeled safe were found to hold too little information: each may have been unsafe, so
+    nothing is guaranteed unless all of them may be misses. So may ``lost_safe``, texts labeled safe that can no longer
+    be read blind; a lost one that was flagged is no miss and counts nowhere. ``floor`` is the plan's π.
     """
 
     read: int
@@ -59,9 +57,9 @@ class Guarantee:
     floor: float | None = None
 
     @property
-    def readings_required(self) -> int:
-        """Readings of truly unsafe texts that the plan needs."""
-        return readings_required(self.at_most, self.allowed_misses, self.confidence)
+    def reviews_required(self) -> int:
+        """Reviews of truly unsafe texts that the plan needs."""
+        return reviews_required(self.at_most, self.allowed_misses, self.confidence)
 
     @property
     def standing(self) -> Standing:
@@ -69,56 +67,30 @@ class Guarantee:
         if self.missed > self.allowed_misses:
             return Standing.FAILED
         at_worst = self.missed + self.inconclusive_safe + self.lost_safe
-        enough = self.read >= self.readings_required and not self.waiting and at_worst <= self.allowed_misses
+        enough = self.read >= self.reviews_required and not self.waiting and at_worst <= self.allowed_misses
         return Standing.GUARANTEED if enough else Standing.NOT_YET
-
-    @property
-    def statement(self) -> str:
-        """What may be said, in words; the binding and staleness are for the page to add."""
-        if self.standing is Standing.NOT_YET:
-            due = f", {count_of(self.waiting, 'review')} of the sample still due" if self.waiting else ""
-            unclear = count_of(self.inconclusive_safe, "called safe is", "called safe are")
-            also = due + (f", {unclear} inconclusive and may be misses" if self.inconclusive_safe else "")
-            also += f", {self.lost_safe:,} labeled safe can no longer be reviewed blinded" if self.lost_safe else ""
-            return f"cannot be guaranteed yet: {self.read} of {self.readings_required}{also}"
-        if self.standing is Standing.FAILED:
-            return (
-                f"cannot be guaranteed with these cases: {self.missed} missed, the plan allowed "
-                f"{self.allowed_misses}; a new plan needs new cases"
-            )
-        return (
-            f"at most {self.at_most:.1%} of unsafe texts are called safe, at {100 * self.confidence:g}% confidence "
-            f"({self.missed} missed in {self.read})"
-        )
 
     def stale(self, now: Binding) -> bool:
         """Whether what is running is not what was measured (or it was never recorded what was)."""
         return self.binding != now
 
 
-def readings_required(at_most: float, misses: int = 0, confidence: float = 0.95) -> int:
-    """Fewest readings n after which ``misses`` misses show a rate of at most ``at_most``.
+def reviews_required(at_most: float, misses: int = 0, confidence: float = 0.95) -> int:
+    """Fewest reviews n after which ``misses`` misses show a rate of at most ``at_most``.
 
     The smallest n with P[Binomial(n, at_most) ≤ misses] ≤ 1 - confidence: the exact binomial p-value of
-    learn-then-test (Angelopoulos et al. 2021, arXiv:2110.01052). For missed per 1,000 auto-safe the readings are
+    learn-then-test (Angelopoulos et al. 2021, arXiv:2110.01052); so many reviews bring one miss more with the
+    confidence, were the rate ``at_most``. For missed per 1,000 auto-safe the reviews are
     of auto-safe texts; for the miss rate, of truly unsafe ones. ValueError outside 0 < at_most, confidence < 1.
 
-    >>> [readings_required(0.05, misses) for misses in (0, 1, 2)], readings_required(0.01)
+    >>> [reviews_required(0.05, misses) for misses in (0, 1, 2)], reviews_required(0.01)
     ([59, 93, 124], 299)
     """
     if not (0 < at_most < 1 and 0 < confidence < 1 and misses >= 0):
         raise ValueError("the rate and the confidence must lie strictly between 0 and 1, misses not below 0")
+    from scipy.stats import nbinom
 
-    def is_enough(n: int) -> bool:
-        return float(special.bdtr(misses, n, at_most)) <= 1 - confidence
-
-    low, high = misses, misses + 1  # with n = misses nothing can be shown: P[≤ misses] = 1
-    while not is_enough(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(middle) else (middle, high)
-    return high
+    return int(nbinom.ppf(confidence, misses + 1, at_most)) + misses + 1
 
 
 def in_sample(case: AuditCase, floor: float) -> bool:
@@ -137,7 +109,7 @@ def guarantee_of(
 ) -> Guarantee:
     """The guarantee's standing from the audit, over unsafe texts that all had the same chance to be read.
 
-    Everything flagged may be read, but only a few of those called safe; to count them all would hide misses. So a
+    Everything flagged may be read, but only a few of those labeled safe; to count them all would hide misses. So a
     case counts when its coin lies below the plan's ``floor``, whatever the engine said. The floor is fixed with the
     plan: a lower audit probability of later cases takes nothing back that was counted. Cases audited below the floor
     count nowhere, since not all of their coins below it were read.
@@ -158,33 +130,23 @@ def guarantee_of(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadingPlan:
-    """A plan to fix before reading: the misses it allows, the readings it takes, and its chance to succeed."""
-
-    allowed_misses: int
-    readings: int
-    chance: float
-
-
-def plan_readings(
+def plan_reviews(
     at_most: float, assumed_rate: float, *, confidence: float = 0.95, chance: float = 0.8, most_misses: int = 1000
-) -> ReadingPlan | None:
-    """The shortest plan that can say "at most ``at_most``" with the wished chance, if the rate is as assumed.
+) -> tuple[int, int, float] | None:
+    """The shortest plan that can say "at most ``at_most``" with the wished chance, if the rate is as assumed: misses
+    that it allows, reviews that it takes, and its chance to succeed.
 
     None when no plan of up to ``most_misses`` misses has that chance, as always when the assumed rate is not
     below what is to be shown.
 
-    >>> plan_readings(0.05, 0.0)
-    ReadingPlan(allowed_misses=0, readings=59, chance=1.0)
+    >>> plan_reviews(0.05, 0.0)
+    (0, 59, 1.0)
     """
-    if assumed_rate >= at_most:
-        return None
-    for misses in range(most_misses + 1):
-        readings = readings_required(at_most, misses, confidence)
-        success = float(special.bdtr(misses, readings, assumed_rate))
+    for misses in range(most_misses + 1) if assumed_rate < at_most else ():
+        reviews = reviews_required(at_most, misses, confidence)
+        success = float(special.bdtr(misses, reviews, assumed_rate))
         if success >= chance:
-            return ReadingPlan(allowed_misses=misses, readings=readings, chance=success)
+            return misses, reviews, success
     return None
 
 
@@ -197,7 +159,7 @@ def binding_of(configuration: Mapping[str, Any], form_version: int) -> Binding:
         model=model_words(configuration),
         prompt_hash=prompt_version(configuration),
         rule=f"{rule_words(configuration)}; pipeline {_digest(configuration)}".removeprefix("; "),
-        label_definition=f"rating form {form_version}",
+        label_definition=f"review form {form_version}",
     )
 
 

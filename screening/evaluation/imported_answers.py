@@ -4,7 +4,7 @@ import json
 import re
 import zipfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,25 +31,14 @@ class GivenAnswer:
     place: str
 
 
-@dataclass(slots=True)
-class _Words:
-    words: Mapping[str, Label]
-    seen: SeenIds = field(default_factory=SeenIds)
-
-    def expectation(self, model: object) -> Expected:
-        return Expected(models=frozenset({str(model)}), words=self.words, seen=self.seen)
-
-
-def answers_in(
-    path: Path, labels: Mapping[str, Label] | None = None, ids: re.Pattern[str] = NAMED
-) -> list[GivenAnswer]:
+def answers_in(path: Path, labels: Mapping[str, Label] | None = None) -> list[GivenAnswer]:
     """The answers of one file, in its order. ``labels`` are further words that stand for a label.
 
     An answer that is no label is a draw all the same, marked as what it was. ValueError, naming the line, for a line
-    of another shape, a name that ``ids`` does not fit, or a row, node and number that stand twice.
+    of another shape, a name that `NAMED` does not fit, or a row, node and number that stand twice.
     """
-    words = _Words({**LABEL_WORDS, **(labels or {})})
-    found = list(_inspect(path, words) if _is_log(path) else _lines(path, words, ids))
+    any_model = Expected(models=frozenset(), words={**LABEL_WORDS, **(labels or {})}, seen=SeenIds())
+    found = list(_inspect(path, any_model.words) if _is_log(path) else _lines(path, any_model))
     seen: dict[tuple[str, str | None, int], str] = {}
     for one in (each for each in found if each.number is not None):
         key = (one.case, one.node, one.number or 0)
@@ -63,7 +52,7 @@ def _is_log(path: Path) -> bool:
     return is_inspect_log(path) or (path.suffix == ".json" and '"samples"' in path.read_text(encoding="utf-8-sig"))
 
 
-def _lines(path: Path, words: _Words, ids: re.Pattern[str]) -> Iterator[GivenAnswer]:
+def _lines(path: Path, any_model: Expected) -> Iterator[GivenAnswer]:
     with path.open(encoding="utf-8-sig") as lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
@@ -74,10 +63,10 @@ def _lines(path: Path, words: _Words, ids: re.Pattern[str]) -> Iterator[GivenAns
                 value = None
             if not isinstance(value, dict) or not isinstance(value.get("custom_id"), str):
                 raise ValueError(f"{path.name}, line {number}: neither an answer of a batch nor an Inspect log")
-            named = ids.fullmatch(value["custom_id"])
+            named = NAMED.fullmatch(value["custom_id"])
             if named is None:
                 raise ValueError(f"{path.name}, line {number}: the custom_id names no row")
-            yield _given_answer(named.groupdict(), _batch_draw(value, words), f"line {number}")
+            yield _given_answer(named.groupdict(), _batch_draw(value, any_model), f"line {number}")
 
 
 def _given_answer(named: Mapping[str, str | None], draw: Draw | None, place: str) -> GivenAnswer:
@@ -91,22 +80,24 @@ def _given_answer(named: Mapping[str, str | None], draw: Draw | None, place: str
     )
 
 
-def _batch_draw(value: Mapping[str, Any], words: _Words) -> Draw | None:
+def _batch_draw(value: Mapping[str, Any], any_model: Expected) -> Draw | None:
     """The draw of one line; None where the request was not answered (an error, cancelled, expired)."""
     result, response = value.get("result"), value.get("response")
     if isinstance(result, dict):
         message = result.get("message")
         if result.get("type") != "succeeded":
             return None
-        return (
-            message_draw(message, words.expectation(message.get("model"))) if isinstance(message, dict) else _MISSHAPEN
-        )
+        return message_draw(message, _from_its_model(message, any_model)) if isinstance(message, dict) else _MISSHAPEN
     if not isinstance(response, dict) or response.get("status_code") != 200:
         return None
     body = response.get("body")
     if not isinstance(body, dict):
         return _MISSHAPEN
-    return completion_draw(_as_completion(body), words.expectation(body.get("model")))
+    return completion_draw(_as_completion(body), _from_its_model(body, any_model))
+
+
+def _from_its_model(reply: Mapping[str, Any], any_model: Expected) -> Expected:
+    return replace(any_model, models=frozenset({str(reply.get("model"))}))
 
 
 def _as_completion(body: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -147,7 +138,7 @@ _USED = (("prompt", "input"), ("completion", "output"))
 _MISSHAPEN = unusable(Answer.MISSHAPEN)
 
 
-def _inspect(path: Path, words: _Words) -> Iterator[GivenAnswer]:
+def _inspect(path: Path, words: Mapping[str, Label]) -> Iterator[GivenAnswer]:
     for number, sample in enumerate(_samples(path), start=1):
         output = sample.get("output")
         if not isinstance(output, dict) or "id" not in sample:
@@ -179,14 +170,14 @@ def _object(content: bytes, path: Path) -> Mapping[str, Any]:
     return value
 
 
-def _inspect_draw(sample: Mapping[str, Any], output: Mapping[str, Any], words: _Words) -> Draw | None:
+def _inspect_draw(sample: Mapping[str, Any], output: Mapping[str, Any], words: Mapping[str, Label]) -> Draw | None:
     choices = output.get("choices")
     if sample.get("error") or not (isinstance(choices, list) and choices and isinstance(choices[0], dict)):
         return None
     message = choices[0].get("message")
     text = content_text(message.get("content")) if isinstance(message, dict) else output.get("completion")
     stop = _STOPS.get(str(choices[0].get("stop_reason") or "stop"))
-    return read_answer(text if isinstance(text, str) else None, stop, _inspect_usage(output), words.words)
+    return read_answer(text if isinstance(text, str) else None, stop, _inspect_usage(output), words)
 
 
 def _inspect_usage(output: Mapping[str, Any]) -> Usage:

@@ -1,7 +1,7 @@
 """Which reference labels to read again: those that the draws, or confident learning, contradict most.
 
-The result is a reading order, not a verdict: a model that is wrong the same way every time contradicts good labels
-as strongly as bad ones. Only a clinician's blind reading corrects a label.
+The result is a review order, not a verdict: a model that is wrong the same way every time contradicts good labels
+as strongly as bad ones. Only a clinician's blind review corrects a label.
 """
 
 from collections.abc import Mapping
@@ -26,15 +26,15 @@ Counts = NDArray[np.integer]
 
 
 class Ranking(StrEnum):
-    """What the reading order goes by."""
+    """What the review order goes by."""
 
     EVIDENCE = "evidence"
     CONFIDENT_LEARNING = "confident learning"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SecondLook:
-    """One place in the reading order: a case by its index, how strongly its reference is contradicted, and why.
+class PossibleError:
+    """One place in the review order: a case by its index, how strongly its reference is contradicted, and why.
 
     ``evidence`` is ln E that the nodes' models give ``suggested`` (the opposite label) more often than the
     reference, summed over nodes: below 0 the draws support the reference; ln 1000 = 6.9 against it is strong.
@@ -52,7 +52,7 @@ class SecondLook:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class ReadingOrder:
+class ReviewOrder:
     """The most contradicted first; ``left_out`` counts cases without a safe or unsafe reference, or draw of either.
 
     In that order, all of shape (ranked cases,): the ``cases``, the numbers of their references, the ``evidence``, and
@@ -67,19 +67,14 @@ class ReadingOrder:
     draws: Mapping[str, Counts]
     left_out: int
 
-    @property
-    def looks(self) -> tuple[SecondLook, ...]:
-        """All places in their order."""
-        return tuple(self.look(place) for place in range(len(self.cases)))
-
-    def look(self, place: int) -> SecondLook:
+    def at(self, place: int) -> PossibleError:
         """One place, with its reason in words."""
         case, side = int(self.cases[place]), int(self.references[place])
         suggested = _SIDES[1 - side]
         column = LABELS.index(suggested)
         drawn = {node: counts[case] for node, counts in self.draws.items() if counts[case, column]}
         parts = [f"{node.title()}: {row[column]} of {row.sum()} {suggested}" for node, row in drawn.items()]
-        return SecondLook(
+        return PossibleError(
             case=case,
             reference=_SIDES[side],
             suggested=suggested,
@@ -90,7 +85,7 @@ class ReadingOrder:
         )
 
 
-def reading_order(references: Codes, draws: Mapping[str, Counts], ranking: Ranking = Ranking.EVIDENCE) -> ReadingOrder:
+def review_order(references: Codes, draws: Mapping[str, Counts], ranking: Ranking = Ranking.EVIDENCE) -> ReviewOrder:
     """The cases in the order in which their reference labels are best read again; ties keep the given order.
 
     ``references`` (N,) are numbers into safe and unsafe, below 0 where there is none; ``draws`` say for each node how
@@ -113,7 +108,7 @@ def reading_order(references: Codes, draws: Mapping[str, Counts], ranking: Ranki
         order = np.arange(len(cases))
     else:
         order = np.lexsort((qualities, ~issues))
-    return ReadingOrder(
+    return ReviewOrder(
         cases=cases[order],
         references=references[cases[order]],
         evidence=evidence[order],

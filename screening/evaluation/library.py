@@ -7,13 +7,13 @@ from typing import Any, Literal, TypeVar, get_args
 
 import pandas as pd
 
-from screening.evaluation.metrics import evaluate
+from screening.evaluation.metrics import evaluate, outcome_codes, reference_codes
 from screening.evaluation.replay import Record
 from screening.evaluation.replay import replay as replay_record
 from screening.labels import Label, Outcome
 from screening.models.simulated import SimulatedSampler
 from screening.pipeline.config import PipelineConfig, Preset, preset
-from screening.pipeline.draws import Sampler, ScreenedText, encode_draws
+from screening.pipeline.draws import DrawSource, ScreenedText, encode_draws
 from screening.pipeline.engine import MAIN, Screening, guard_for
 from screening.pipeline.engine import screen as screen_one
 from screening.stopping.certificates import calibrate, find
@@ -32,7 +32,7 @@ def screen_texts(
     *,
     replies: Iterable[str | None] | None = None,
     pipeline: Pipeline = "certified",
-    sampler: Sampler | None = None,
+    sampler: DrawSource | None = None,
     seed: int = 0,
     at_once: int = 16,
 ) -> pd.DataFrame:
@@ -85,7 +85,8 @@ def metrics(references: Iterable[str | None], outcomes: Iterable[str | None]) ->
     >>> float(metrics(["safe", "unsafe"], ["safe", "safe"]).loc["fnr", "value"])
     1.0
     """
-    measured = evaluate([_reference(one) for one in references], [_outcome(one) for one in outcomes])
+    told = reference_codes([_reference(one) for one in references]), outcome_codes([_outcome(one) for one in outcomes])
+    measured = evaluate(*told)
     named = ("accuracy", "fpr", "fnr", "escalation_rate")
     return pd.DataFrame.from_dict({name: getattr(measured, name).plain for name in named}, orient="index")
 
@@ -124,7 +125,10 @@ def _pipeline(chosen: Pipeline) -> PipelineConfig:
 
 
 async def _screen_all(
-    pairs: Sequence[tuple[ReceivedText, ReceivedText | None]], pipeline: PipelineConfig, sampler: Sampler, at_once: int
+    pairs: Sequence[tuple[ReceivedText, ReceivedText | None]],
+    pipeline: PipelineConfig,
+    sampler: DrawSource,
+    at_once: int,
 ) -> list[Screening]:
     gate = asyncio.Semaphore(at_once)
 

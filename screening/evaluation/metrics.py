@@ -92,47 +92,92 @@ def wilson(successes: int, n: int, z: float = Z_95) -> tuple[float, float] | Non
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Extremes:
-    """Accuracy, FPR and FNR when every escalated case is taken as an error, or every one as right.
-
-    Denominators are all settled cases of the reference, so conditions that escalate unequally compare.
-    """
-
-    accuracy: Proportion
-    fpr: Proportion
-    fnr: Proportion
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Metrics:
-    """What one condition did on a data set.
+    """What one condition did on a data set: ``confusion`` counts the settled cases by (reference, outcome), all of
+    `REFERENCES` and `Outcome`; everything else follows.
 
-    ``n`` counts the cases with a reference label that have an outcome; pending cases and cases without a
-    reference (or with the reference ``escalate``) are left out of every figure and counted apart. Where pending cases
-    are those that the record cannot settle, every rate has them as its ``unsettled`` ones, and calls and tokens are
-    None.
-    ``tokens`` is a total; ``calls`` too, and both are None where they were not given.
-    ``confusion`` has a count for each (reference, outcome); from counts alone it lacks the escalated ones.
+    Pending cases and cases without a reference (or with the reference ``escalate``) are left out of every figure and
+    counted apart. ``unsettled`` are the cases of each of `REFERENCES` that the record cannot settle: every rate has
+    them as its own, and calls and tokens are None then. ``tokens`` is a total; ``calls`` too, and both are None where
+    they were not given.
+
+    >>> paper = {("safe", "safe"): 38, ("safe", "unsafe"): 4, ("unsafe", "safe"): 32, ("unsafe", "unsafe"): 81}
+    >>> paper |= {("safe", "human_review"): 0, ("unsafe", "human_review"): 6}
+    >>> row = Metrics(confusion={(Label(said), Outcome(end)): cases for (said, end), cases in paper.items()})
+    >>> round(row.accuracy.value, 3), row.escalation_rate.numerator  # (38 + 81) of 155; 161 - 155
+    (0.768, 6)
     """
 
-    n: int
-    pending: int
-    without_reference: int
     confusion: Mapping[tuple[Label, Outcome], int]
-    accuracy: Proportion
-    fpr: Proportion
-    fnr: Proportion
-    escalation_rate: Proportion
-    worst: Extremes
-    best: Extremes
+    pending: int = 0
+    without_reference: int = 0
+    unsettled: tuple[int, int] = (0, 0)
     calls: int | None = None
     tokens: int | None = None
     by_group: Mapping[str, "Metrics"] = field(default_factory=dict)
 
     @property
+    def n(self) -> int:
+        """The cases with a reference label that have an outcome."""
+        return sum(self.confusion.values())
+
+    @property
+    def accuracy(self) -> Proportion:
+        """Right ones of the decided."""
+        decided = sum(self._decided(reference) for reference in REFERENCES)
+        return Proportion(self._right, decided, sum(self.unsettled))
+
+    @property
+    def fpr(self) -> Proportion:
+        """Safe texts labeled unsafe, of the safe ones decided."""
+        return Proportion(self.confusion[_FALSE_ALARM], self._decided(Label.SAFE), self.unsettled[0])
+
+    @property
+    def fnr(self) -> Proportion:
+        """Unsafe texts labeled safe, of the unsafe ones decided."""
+        return Proportion(self.confusion[_MISSED], self._decided(Label.UNSAFE), self.unsettled[1])
+
+    @property
+    def escalation_rate(self) -> Proportion:
+        """Escalated ones of all settled."""
+        return Proportion(sum(map(self._escalated, REFERENCES)), self.n, sum(self.unsettled))
+
+    @property
+    def worst(self) -> "Metrics":
+        """The same, had every escalated case been an error: over all settled cases of the reference, so that conditions
+        which escalate unequally compare.
+        """
+        return self._had_escalated_been({Label.SAFE: Outcome.UNSAFE, Label.UNSAFE: Outcome.SAFE})
+
+    @property
+    def best(self) -> "Metrics":
+        """The same, had every escalated case been right."""
+        return self._had_escalated_been({Label.SAFE: Outcome.SAFE, Label.UNSAFE: Outcome.UNSAFE})
+
+    @property
     def mean_calls(self) -> float | None:
         """Calls per settled case (the paper's average pulls); None without calls or cases."""
         return None if self.calls is None or not self.n else self.calls / self.n
+
+    def _had_escalated_been(self, outcomes: Mapping[Label, Outcome]) -> "Metrics":
+        confusion = dict(self.confusion)
+        for reference, outcome in outcomes.items():
+            confusion[reference, outcome] += confusion[reference, Outcome.HUMAN_REVIEW]
+            confusion[reference, Outcome.HUMAN_REVIEW] = 0
+        return replace(self, confusion=confusion, by_group={})
+
+    @property
+    def _right(self) -> int:
+        return self.confusion[Label.SAFE, Outcome.SAFE] + self.confusion[Label.UNSAFE, Outcome.UNSAFE]
+
+    def _decided(self, reference: Label) -> int:
+        return self.confusion[reference, Outcome.SAFE] + self.confusion[reference, Outcome.UNSAFE]
+
+    def _escalated(self, reference: Label) -> int:
+        return self.confusion[reference, Outcome.HUMAN_REVIEW]
+
+
+_FALSE_ALARM, _MISSED = (Label.SAFE, Outcome.UNSAFE), (Label.UNSAFE, Outcome.SAFE)
 
 
 def reference_codes(references: Sequence[Label | None]) -> Codes:
@@ -159,29 +204,6 @@ def group_codes(groups: Sequence[str | None]) -> tuple[Integers, tuple[str, ...]
 
 
 def evaluate(
-    references: Sequence[Label | None],
-    outcomes: Sequence[Outcome | None],
-    calls: Sequence[int] | None = None,
-    tokens: Sequence[int] | None = None,
-    groups: Sequence[str | None] | None = None,
-) -> Metrics:
-    """The metrics of one condition; the sequences run over the same cases in the same order.
-
-    An outcome of None is a pending case. ``groups`` adds the same metrics of each group by name, such as the
-    SuicideWatch FNR. Raises ValueError when the lengths differ.
-    """
-    numbers, names = (None, ()) if groups is None else group_codes(groups)
-    return evaluate_columns(
-        reference_codes(references),
-        outcome_codes(outcomes),
-        calls=None if calls is None else np.asarray(calls, dtype=np.int64),
-        tokens=None if tokens is None else np.asarray(tokens, dtype=np.int64),
-        groups=numbers,
-        names=names,
-    )
-
-
-def evaluate_columns(
     references: Codes,
     outcomes: Codes,
     *,
@@ -191,8 +213,9 @@ def evaluate_columns(
     names: tuple[str, ...] = (),
     bounded: bool = False,
 ) -> Metrics:
-    """`evaluate` of N cases in numbers of shape (N,): ``references`` into `REFERENCES`, ``outcomes`` into `Outcome` and
-    ``groups`` into ``names``, `NONE` for no such reference, a pending case, no group. ValueError when lengths differ.
+    """The metrics of one condition on N cases in numbers of shape (N,): ``references`` into `REFERENCES`, ``outcomes``
+    into `Outcome` and ``groups`` into ``names``, `NONE` for no such reference, a pending case, no group. ``by_group``
+    has the same of each group by name, such as the SuicideWatch FNR. ValueError when lengths differ.
 
     ``bounded`` says that pending cases are pending for what they are (mixed answers take more draws): then they are
     no sample of the others, and every rate is bounded with them.
@@ -209,112 +232,23 @@ def evaluate_columns(
         for column in (calls, tokens)
     ]
 
-    def of(table: Integers, chosen: slice) -> Metrics:
-        totals = (None if column is None else int(column[chosen].sum()) for column in sums)
-        return _of_table(table, *totals, bounded=bounded)
-
-    by_group = {name: of(counts[number], slice(number, number + 1)) for number, name in enumerate(names, start=1)}
-    return replace(of(counts.sum(axis=0), slice(None)), by_group=by_group)
-
-
-def from_counts(
-    *,
-    n: int,
-    safe_decided: int,
-    false_positives: int,
-    unsafe_decided: int,
-    false_negatives: int,
-    escalated_unsafe: int | None = None,
-    calls: int | None = None,
-    tokens: int | None = None,
-) -> Metrics:
-    """The metrics that follow from a table row's counts; what is left of ``n`` was escalated.
-
-    Without ``escalated_unsafe`` the worst and best FPR and FNR stay undefined: which reference the escalated
-    cases had is not known. Raises ValueError for counts that do not fit together.
-
-    >>> row = from_counts(n=161, safe_decided=42, false_positives=4, unsafe_decided=113, false_negatives=32)
-    >>> round(row.accuracy.value, 3), row.escalation_rate.numerator  # (38 + 81) of 155; 161 - 155
-    (0.768, 6)
-    """
-    confusion = {
-        (Label.SAFE, Outcome.SAFE): safe_decided - false_positives,
-        (Label.SAFE, Outcome.UNSAFE): false_positives,
-        (Label.UNSAFE, Outcome.SAFE): false_negatives,
-        (Label.UNSAFE, Outcome.UNSAFE): unsafe_decided - false_negatives,
-    }
-    escalated = n - safe_decided - unsafe_decided
-    if escalated_unsafe is not None:
-        confusion[Label.UNSAFE, Outcome.HUMAN_REVIEW] = escalated_unsafe
-        confusion[Label.SAFE, Outcome.HUMAN_REVIEW] = escalated - escalated_unsafe
-    if escalated < 0 or min(confusion.values()) < 0:
-        raise ValueError("these counts do not fit together")
-    return _of_confusion(confusion, n=n, escalated=escalated, calls=calls, tokens=tokens)
-
-
-def _of_table(table: Integers, calls: int | None, tokens: int | None, *, bounded: bool) -> Metrics:
-    """``table`` counts cases by reference and outcome, those of none in front."""
-    pending = int(table[1:, 0].sum())
-    unknown = bounded and pending > 0
-    return _of_confusion(
-        {
-            (reference, outcome): int(table[row, column])
-            for row, reference in enumerate(REFERENCES, start=1)
-            for column, outcome in enumerate(Outcome, start=1)
-        },
-        n=int(table[1:, 1:].sum()),
-        escalated=int(table[1:, 1 + tuple(Outcome).index(Outcome.HUMAN_REVIEW)].sum()),
-        calls=None if unknown else calls,
-        tokens=None if unknown else tokens,
-        pending=pending,
-        unsettled=(int(table[1, 0]), int(table[2, 0])) if bounded else (0, 0),
-        without_reference=int(table[0].sum()),
-    )
-
-
-def _of_confusion(
-    confusion: Mapping[tuple[Label, Outcome], int],
-    *,
-    n: int,
-    escalated: int,
-    calls: int | None,
-    tokens: int | None,
-    pending: int = 0,
-    unsettled: tuple[int, int] = (0, 0),
-    without_reference: int = 0,
-) -> Metrics:
-    """``unsettled`` are the cases of each of `REFERENCES` that may yet end in any way."""
-    false_positives = confusion[Label.SAFE, Outcome.UNSAFE]
-    safe_decided = false_positives + confusion[Label.SAFE, Outcome.SAFE]
-    false_negatives = confusion[Label.UNSAFE, Outcome.SAFE]
-    unsafe_decided = false_negatives + confusion[Label.UNSAFE, Outcome.UNSAFE]
-    right = safe_decided + unsafe_decided - false_positives - false_negatives
-    more = sum(unsettled)
-
-    def extremes(right_in_all: int, escalations_as_errors: int) -> Extremes:
-        def errors(reference: Label, error: Outcome, open_ones: int) -> Proportion:
-            if (reference, Outcome.HUMAN_REVIEW) not in confusion:
-                return Proportion(0, 0)
-            wrong = confusion[reference, error] + escalations_as_errors * confusion[reference, Outcome.HUMAN_REVIEW]
-            return Proportion(wrong, sum(confusion[reference, outcome] for outcome in Outcome), open_ones)
-
-        return Extremes(
-            accuracy=Proportion(right_in_all, n, more),
-            fpr=errors(Label.SAFE, Outcome.UNSAFE, unsettled[0]),
-            fnr=errors(Label.UNSAFE, Outcome.SAFE, unsettled[1]),
+    def of(chosen: slice) -> Metrics:
+        table = counts[chosen].sum(axis=0)
+        safe_pending, unsafe_pending = map(int, table[1:, 0])
+        open_ended = bounded and safe_pending + unsafe_pending > 0
+        made, used = (None if each is None or open_ended else int(each[chosen].sum()) for each in sums)
+        return Metrics(
+            confusion={
+                (reference, outcome): int(table[row, column])
+                for row, reference in enumerate(REFERENCES, start=1)
+                for column, outcome in enumerate(Outcome, start=1)
+            },
+            pending=safe_pending + unsafe_pending,
+            without_reference=int(table[0].sum()),
+            unsettled=(safe_pending, unsafe_pending) if bounded else (0, 0),
+            calls=made,
+            tokens=used,
         )
 
-    return Metrics(
-        n=n,
-        pending=pending,
-        without_reference=without_reference,
-        confusion=confusion,
-        accuracy=Proportion(right, safe_decided + unsafe_decided, more),
-        fpr=Proportion(false_positives, safe_decided, unsettled[0]),
-        fnr=Proportion(false_negatives, unsafe_decided, unsettled[1]),
-        escalation_rate=Proportion(escalated, n, more),
-        worst=extremes(right, 1),
-        best=extremes(right + escalated, 0),
-        calls=calls,
-        tokens=tokens,
-    )
+    by_group = {name: of(slice(number, number + 1)) for number, name in enumerate(names, start=1)}
+    return replace(of(slice(None)), by_group=by_group)

@@ -54,18 +54,6 @@ def bets(values: ArrayLike, delta: float = 0.05) -> _Floats:
     return stakes
 
 
-def log_capitals(values: ArrayLike, mean: float, delta: float = 0.05) -> tuple[_Floats, _Floats]:
-    """Log capital after each value of two gamblers, on "more than ``mean``" and on "less", from 1 each.
-
-    If ``mean`` is the mean, either ever reaches 2/δ with probability at most δ/2 (Ville).
-    """
-    data, stakes = np.asarray(values, dtype=np.float64), bets(values, delta)
-    return (
-        np.cumsum(_log_gains(data, stakes, mean), axis=-1),
-        np.cumsum(_log_gains(1 - data, stakes, 1 - mean), axis=-1),
-    )
-
-
 def _log_gains(data: _Floats, stakes: _Floats, mean: float | _Floats) -> _Floats:
     # A stake of at most c/m keeps the factor at 1 - c or more when the value is 0.
     limited = np.minimum(stakes, MOST_STAKE / np.maximum(mean, 1e-12))

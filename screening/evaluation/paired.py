@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from screening.evaluation.metrics import Codes, wilson
+from screening.evaluation.metrics import NONE, Codes, wilson
 from screening.evaluation.monitoring import mean_limits
 from screening.labels import Outcome
 
@@ -128,9 +128,6 @@ def _rate_limits(one: NDArray[np.float64], other: NDArray[np.float64], confidenc
 
 CALLS = "Calls a text"
 
-UNSETTLED = -1
-"""In place of an outcome: the case came to no end."""
-
 Which = NDArray[np.bool_]
 
 
@@ -153,7 +150,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Told:
-    """What one way of deciding made of each case: ``outcome`` a number into `Outcome` or `UNSETTLED`, and its calls,
+    """What one way of deciding made of each case: ``outcome`` a number into `Outcome` or `NONE`, and its calls,
     None where they are not known, of which a text takes ``most`` at most. Without that a difference has no interval.
     """
 
@@ -167,7 +164,7 @@ def compare_codes(labels: Codes, first: Told, second: Told, confidence: float = 
     """Paired differences of two ways of deciding the same cases, each rate over those with such a reference; ``labels``
     are numbers into `REFERENCES`.
     """
-    shared = (labels >= 0) & (first.outcome != UNSETTLED) & (second.outcome != UNSETTLED)
+    shared = (labels >= 0) & (first.outcome != NONE) & (second.outcome != NONE)
     said = [{outcome: _outcome_mask(each, outcome) for outcome in Outcome} for each in (first, second)]
     right = [np.where(labels == 1, one[Outcome.UNSAFE], one[Outcome.SAFE]) for one in said]
     figures: list[tuple[str, Sequence[NDArray[Any]], Which]] = [

@@ -17,9 +17,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Literal
 
-from screening.datasets.mapping import map_label, normalised_name
+from screening.datasets.mapping import normalised_name
 from screening.datasets.reader import Table, file_layout, read_table, rows_of
-from screening.datasets.rows import Fields, NewCase
+from screening.datasets.rows import Fields, NewCase, map_label
 from screening.datasets.sources import FileRefused, Source
 from screening.evaluation.recording import Item
 from screening.labels import LABELS, Label
@@ -39,9 +39,9 @@ SHARES: Mapping[str, Label] = {f"p_{label}": label for label in LABELS}
 
 
 LEFT_OUT: Mapping[Flag, str] = {
-    Flag.EMPTY: "left to a person: empty but for what shows nothing",
-    Flag.ROW_REJECTED: "left to a person: cannot be read as it should, and states a risk",
-    Flag.TOO_LONG: "left to a person: longer than a model is shown",
+    Flag.EMPTY: "escalated to a clinician: nothing but invisible characters",
+    Flag.ROW_REJECTED: "escalated to a clinician: cannot be read as it should, and states a risk",
+    Flag.TOO_LONG: "escalated to a clinician: longer than a model is shown",
 }
 MOST_NAMED = 20
 
@@ -64,7 +64,7 @@ class Screened(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationData:
     """The items with the rows that they were read from, rows left after each step, the labels' provenance, and the
-    group of special interest, if any. ``left_out`` are the rows that no model may be shown: only a person can tell.
+    group of special interest, if any. ``left_out`` are the rows that no model may be shown: a clinician decides.
 
     ``distributions`` are the known label distributions by text, where the file gives them. ``sample`` says how the
     rows were drawn from the files: the call, and the hash of every text drawn.
@@ -89,7 +89,6 @@ def load_evaluation(
     screened: Screened = Screened.BOTH,
     per_subreddit: int = PER_SUBREDDIT,
     seed: int = SEED,
-    subset: str | None = None,
     read: Callable[[Path], Table] | None = None,
 ) -> EvaluationData:
     """Read the files. FileRefused for a file of another shape, ValueError where it cannot be an experiment.
@@ -103,7 +102,7 @@ def load_evaluation(
         return load_swmh(files, per_subreddit=per_subreddit, seed=seed)
     if len(paths) != 1:
         raise ValueError("one CSV file at a time")
-    return _table(paths[0], read(paths[0]) if read else read_table(paths[0], paths[0].name), subset)
+    return _table(paths[0], read(paths[0]) if read else read_table(paths[0], paths[0].name))
 
 
 def load_aegis(
@@ -220,7 +219,7 @@ def _case(
     )
 
 
-def _table(path: Path, table: Table, subset: str | None) -> EvaluationData:
+def _table(path: Path, table: Table) -> EvaluationData:
     rows = [row for row in table.rows() if isinstance(row, NewCase)]
     column = table.report.mapping.label
     return _screenable(
@@ -234,7 +233,6 @@ def _table(path: Path, table: Table, subset: str | None) -> EvaluationData:
         provenance="no column: the file has no labels"
         if column is None
         else f"column “{column}” of the file; who gave the labels is not stated",
-        subset=subset,
         distributions=_distributions(path, table, {row.row: _shown(row) for row in rows if _why_left_out(row) is None}),
     )
 
@@ -304,7 +302,7 @@ def _count_names(names: Mapping[str, int]) -> str:
 
 
 def announcement(data: EvaluationData) -> Iterator[str]:
-    """What a person should know of how the data set came about."""
+    """What a reader of the figures should know of how the data set came about."""
     for name, rows in data.steps:
         yield f"{rows:>8,}  {name}"
     if data.left_out:

@@ -1,13 +1,23 @@
-"""Recording draws for an experiment: what no condition has asked for yet is fetched once, nothing is asked twice."""
+"""Recording draws for an experiment: what no condition has asked for yet is fetched once, nothing is asked twice.
+
+They are kept as JSON lines, one case and node a line, so that an experiment can be repeated offline. While it is
+recorded each answer is appended as it comes, with its number (``at``); at the end the file is written anew.
+"""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from pathlib import Path
+from typing import Literal, Self, TextIO
 
-from screening.evaluation.conditions import Condition
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
 from screening.evaluation.replay import Record, replay
 from screening.labels import Label
+from screening.pipeline.config import PipelineConfig
 from screening.pipeline.draws import (
     Bill,
     Draw,
@@ -100,18 +110,14 @@ class DrawBook:
         found = self.nodes.get((case, node))
         return found.codes if found else ""
 
-    def cost_per_draw(self, node: str) -> list[float | None]:
-        """Each case's mean dollars a draw at this node; None where they are unknown."""
-        found = [self.nodes.get((case, node)) for case in range(self.cases)]
-        return [
-            each.cost_usd / len(each.codes) if each and each.cost_usd is not None and each.codes else None
-            for each in found
-        ]
-
-    def tokens_per_draw(self, node: str) -> list[float | None]:
-        """Each case's mean tokens a draw at this node; None where they are unknown."""
-        found = [self.nodes.get((case, node)) for case in range(self.cases)]
-        return [each.tokens / len(each.codes) if each and each.tokens and each.codes else None for each in found]
+    def per_draw(self, what: Literal["tokens", "cost_usd"]) -> dict[str, NDArray[np.float64]]:
+        """By node, what each case's draws took in the mean, NaN where it is unknown."""
+        found = {node: np.full(self.cases, np.nan) for node in self.names}
+        for (case, node), drawn in self.nodes.items():
+            total = getattr(drawn, what)
+            if total is not None and drawn.codes:
+                found[node][case] = total / len(drawn.codes)
+        return found
 
 
 Keep = Callable[[int, str, int, NodeDraws], None]
@@ -151,18 +157,6 @@ class Purse:
         return max(self.per_call, self.spent_usd / self.calls if self.calls else 0.0)
 
 
-@dataclass(slots=True)
-class _Keeping(Bill):
-    """A wave's bill that keeps every answer in the book as it comes: a wave that fails, or is stopped, loses none."""
-
-    took: Callable[[int, Draw], None] = field(default=lambda _place, _draw: None)
-
-    def record_answer(self, place: int, draw: Draw) -> None:
-        if place not in self.answers:
-            self.took(place, draw)
-        self.answers[place] = draw
-
-
 @dataclass(frozen=True, slots=True)
 class _Extending:
     """A sampler of one case: recorded draws first, and the rest asked for and recorded. Offline it asks nobody."""
@@ -193,7 +187,7 @@ class _Extending:
                 self.keep(self.case, request.node, first + place, answer)
             kept.keep(first + place, answer)
 
-        bill = _Keeping(took=took)
+        bill = Bill(took=took)  # so that a wave that fails, or is stopped, loses none
         if self.purse:
             self.purse.begin(end - first)
         try:
@@ -205,17 +199,9 @@ class _Extending:
                 self.purse.end(end - first)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
-    """What a pass of recording did: draws fetched, and the errors by kind of cases that remain short of draws."""
-
-    fetched: int
-    failed: Mapping[str, int]
-
-
 async def record_draws(
     items: Sequence[Item],
-    conditions: Sequence[Condition],
+    pipelines: Sequence[PipelineConfig],
     book: DrawBook,
     sampler: DrawSource,
     *,
@@ -224,52 +210,53 @@ async def record_draws(
     keep: Keep | None = None,
     purse: Purse | None = None,
     after_case: Callable[[int, int], None] | None = None,
-) -> Recorded:
-    """Fetch the draws that these conditions still need, for all items; what is recorded is not asked again.
+) -> tuple[int, dict[str, int]]:
+    """Fetch the draws that these pipelines still need, for all items; what is recorded is not asked again. Returns the
+    draws fetched, and how many cases remain short of draws by the kind of their error.
 
-    Each case is run live on the conditions that its record does not settle, the costliest first, so that a wave
-    asked for one condition serves the others. A case whose sampler gives up stays short of draws and is counted;
+    Each case is run live on the pipelines that its record does not settle, the costliest first, so that a wave
+    asked for one serves the others. A case whose sampler gives up stays short of draws and is counted;
     an error that makes going on pointless ends the pass. ``keep`` is told each answer as it comes, ``after_case`` how
     many of how many cases are done; ``purse`` ends the pass before it costs too much.
     """
     before, failed, done = book.draws, dict[str, int](), list[int]()
     gate, stop = asyncio.Semaphore(concurrency), asyncio.Event()
 
-    async def run_case(case: int, pending: Sequence[Condition]) -> None:
+    async def run_case(case: int, pending: Sequence[PipelineConfig]) -> None:
         async with gate:
             await fetch(case, pending)
         done.append(case)
         if after_case is not None:
             after_case(len(done), len(waiting))
 
-    async def fetch(case: int, pending: Sequence[Condition]) -> None:
-        for condition in pending if not stop.is_set() else ():
+    async def fetch(case: int, pending: Sequence[PipelineConfig]) -> None:
+        for pipeline in pending if not stop.is_set() else ():
             try:
                 extending = _Extending(book, case, sampler, price, keep, purse)
-                await screen(items[case].text, Guard(), condition.pipeline, extending)
+                await screen(items[case].text, Guard(), pipeline, extending)
             except SamplerError as error:
                 failed[error.kind] = failed.get(error.kind, 0) + 1
                 if error.stops_batch:
                     stop.set()
                 return
 
-    waiting = find_unsettled(conditions, book)
+    waiting = find_unsettled(pipelines, book)
     await asyncio.gather(*(run_case(case, needed) for case, needed in waiting.items()))
-    return Recorded(fetched=book.draws - before, failed=failed)
+    return book.draws - before, failed
 
 
-def find_unsettled(conditions: Sequence[Condition], book: DrawBook) -> dict[int, list[Condition]]:
-    """For each case that some condition cannot settle on the record: those conditions, largest budget first."""
+def find_unsettled(pipelines: Sequence[PipelineConfig], book: DrawBook) -> dict[int, list[PipelineConfig]]:
+    """For each case that some pipeline cannot settle on the record: those pipelines, largest budget first."""
     record = book.record() if book.names else Record(cases=book.cases, nodes={})
-    waiting: dict[int, list[Condition]] = {}
-    for condition in sorted(conditions, key=_most_calls, reverse=True):
-        for case in (~replay(condition.pipeline, record).settled).nonzero()[0]:
-            waiting.setdefault(int(case), []).append(condition)
+    waiting: dict[int, list[PipelineConfig]] = {}
+    for pipeline in sorted(pipelines, key=_most_calls, reverse=True):
+        for case in (~replay(pipeline, record).settled).nonzero()[0]:
+            waiting.setdefault(int(case), []).append(pipeline)
     return waiting
 
 
-def _most_calls(condition: Condition) -> int:
-    return sum(node.rule.budget for node in condition.pipeline.nodes)
+def _most_calls(pipeline: PipelineConfig) -> int:
+    return sum(node.rule.budget for node in pipeline.nodes)
 
 
 async def fill_draws(
@@ -285,3 +272,109 @@ async def fill_draws(
         for node in nodes:
             await _Extending(book, case, sampler).draw(DrawRequest(node=node, text=item.text, first=0, count=draws))
     return book.draws - before
+
+
+class DrawLine(BaseModel):
+    """One line: the item's id, the node, its draws as codes in request order, their tokens and cost where known. With
+    ``at`` it is one answer, which has this number.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    node: str
+    draws: str
+    tokens: int | None = Field(default=None, ge=0)
+    cost_usd: float | None = Field(default=None, ge=0)
+    at: int | None = Field(default=None, ge=0)
+
+    @field_validator("draws")
+    @classmethod
+    def _codes(cls, draws: str) -> str:
+        decode_draws(draws)
+        return draws
+
+
+def read_draws(lines: Iterable[str], items: Sequence[Item]) -> DrawBook:
+    """The draws of these items. Lines of other ids are passed over; ValueError for a line that is none or a repeat."""
+    book, places = DrawBook(len(items)), _places(items)
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            read = DrawLine.model_validate_json(line)
+        except ValidationError as problem:
+            raise ValueError(f"line {number} is no record of draws: {problem.errors()[0]['msg']}") from None
+        if read.id not in places:
+            continue
+        drawn = NodeDraws(codes=read.draws, tokens=read.tokens or None, cost_usd=read.cost_usd)
+        if read.at is not None:
+            if len(read.draws) != 1:
+                raise ValueError(f"line {number} has a number (at) and {len(read.draws)} draws instead of one")
+            book.of(places[read.id], read.node).keep(read.at, drawn)
+        elif (places[read.id], read.node) in book.nodes:
+            raise ValueError(f"line {number}: {read.node} stands twice for one id")
+        else:
+            book.nodes[places[read.id], read.node] = drawn
+    return book
+
+
+def draw_lines(book: DrawBook, items: Sequence[Item]) -> Iterator[str]:
+    """The book as lines, cases in the order of the data set."""
+    for (case, node), drawn in sorted(book.nodes.items(), key=lambda each: each[0]):
+        if drawn.codes:
+            yield _line(items[case].id, node, drawn)
+        for at, answer in sorted(drawn.ahead.items(), key=lambda each: each[0]):
+            yield _line(items[case].id, node, answer, at)
+
+
+def _line(identity: str, node: str, drawn: NodeDraws, at: int | None = None) -> str:
+    line = DrawLine(id=identity, node=node, draws=drawn.codes, tokens=drawn.tokens, cost_usd=drawn.cost_usd, at=at)
+    return line.model_dump_json(exclude={"at"} if at is None else None) + "\n"
+
+
+@dataclass(slots=True)
+class GrowingFile:
+    """A file that every answer is appended to, and that is written anew when all are there. A process that is killed
+    leaves what it was answered, and at most half a last line, which `read_growing` passes over.
+    """
+
+    path: Path
+    items: Sequence[Item]
+    book: DrawBook
+    _file: TextIO | None = field(default=None, init=False)
+
+    def __enter__(self) -> Self:
+        self.rewrite()
+        self._file = self.path.open("a", encoding="utf-8")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+        self.rewrite()
+
+    def keep(self, case: int, node: str, number: int, answer: NodeDraws) -> None:
+        """Append one answer: it is in the file before anything else happens."""
+        if self._file is not None:
+            self._file.write(_line(self.items[case].id, node, answer, number))
+            self._file.flush()
+
+    def rewrite(self) -> None:
+        """The whole book in the place of the file, which is never without it."""
+        beside = self.path.with_name(f"{self.path.name}.new")
+        beside.write_text("".join(draw_lines(self.book, self.items)), encoding="utf-8")
+        beside.replace(self.path)
+
+
+def read_growing(path: Path, items: Sequence[Item]) -> DrawBook:
+    """The draws in a file that a recording may have been cut off in."""
+    lines = path.read_text(encoding="utf-8-sig").splitlines(keepends=True)
+    return read_draws(lines if not lines or lines[-1].endswith("\n") else lines[:-1], items)
+
+
+def _places(items: Sequence[Item]) -> Mapping[str, int]:
+    places = {item.id: place for place, item in enumerate(items)}
+    if len(places) != len(items):
+        raise ValueError("two items share an id")
+    return places

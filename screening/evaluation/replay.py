@@ -11,7 +11,7 @@ from screening.labels import LABELS, Label, Outcome
 from screening.pipeline.config import NodeConfig, PipelineConfig
 from screening.pipeline.draws import decode_draws
 from screening.pipeline.engine import Guard
-from screening.stopping.rules import ENDS, NO_DRAW, NONE, Codes, Draws, Ended, Integers, run
+from screening.stopping.rules import NO_DRAW, NONE, Codes, Draws, Integers, run
 
 OUTCOMES: tuple[Outcome, ...] = tuple(Outcome)
 _TO_A_PERSON = OUTCOMES.index(Outcome.HUMAN_REVIEW)
@@ -129,19 +129,9 @@ class Replay:
         """Calls of each case over all its nodes."""
         return np.asarray(self.calls.sum(axis=0))
 
-    def mean_calls(self) -> float | None:
-        """Mean calls of the settled cases; None without any."""
-        settled = self.settled
-        return float(self.total_calls[settled].mean()) if settled.any() else None
-
     def outcomes(self) -> list[Outcome | None]:
         """Each case's outcome, None where it is unsettled."""
         return [None if code == NONE else OUTCOMES[code] for code in self.outcome]
-
-    def ends(self, node: str) -> list[Ended | None]:
-        """How each case ended at this node; None where it was not visited or not settled."""
-        place = [config.name for config in self.pipeline.nodes].index(node)
-        return [None if code < 0 else ENDS[code] for code in self.ended[place]]
 
 
 def replay(pipeline: PipelineConfig, record: Record, guards: Mapping[int, Guard] | None = None) -> Replay:

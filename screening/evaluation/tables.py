@@ -1,10 +1,11 @@
 """The table of an experiment: a row a condition, as CSV, LaTeX, JSON or text. A missing value is never shown as 0."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from screening.datasets.export import csv_lines
-from screening.evaluation.metrics import Metrics, Proportion
+from screening.evaluation.experiments import Measured
+from screening.evaluation.metrics import Proportion
 from screening.words import count_of
 
 NOTHING_DECIDED = "none: 0 of 0"
@@ -13,37 +14,25 @@ DASH = "---"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableRow:
-    """One condition. ``subset`` is the FNR of the group of special interest, None where there is no such group.
-    ``note`` says in words what must be known before the row is read.
-    """
-
-    name: str
-    metrics: Metrics
-    unsettled: int = 0
-    subset: Proportion | None = None
-    cost_usd: float | None = None
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ResultsTable:
-    """The rows with what they were measured on: the data set, and where its reference labels come from."""
+    """A row a condition, with what they were measured on: the data set, and where its reference labels come from; and
+    the group of special interest, if any.
+    """
 
     title: str
     provenance: str
-    rows: tuple[TableRow, ...]
+    rows: tuple[Measured, ...]
     subset_name: str | None = None
 
+    def subset(self, row: Measured) -> Proportion | None:
+        """The FNR of the group of special interest; None where there is no such group."""
+        group = row.metrics.by_group.get(self.subset_name) if self.subset_name else None
+        return group.fnr if group else None
 
-def row_of(
-    name: str, metrics: Metrics, unsettled: int = 0, subset: str | None = None, cost_usd: float | None = None
-) -> TableRow:
-    """The row of these metrics, with the FNR of the group ``subset``."""
-    group = metrics.by_group.get(subset) if subset else None
-    return TableRow(
-        name=name, metrics=metrics, unsettled=unsettled, subset=group.fnr if group else None, cost_usd=cost_usd
-    )
+    def rates(self, row: Measured) -> list[Proportion | None]:
+        """What every table shows first: accuracy, FPR, FNR, that of the group, where one is named, and escalations."""
+        metrics, subset = row.metrics, [self.subset(row)] if self.subset_name else []
+        return [metrics.accuracy, metrics.fpr, metrics.fnr, *subset, metrics.escalation_rate]
 
 
 def rate_text(rate: Proportion | None) -> str:
@@ -78,24 +67,15 @@ def dollar_text(value: float | None) -> str:
 
 def plain_rows(table: ResultsTable) -> list[dict[str, object]]:
     """The rows as flat data: each rate with its interval and counts, None where undefined."""
-    return [_plain(row, table.provenance) for row in table.rows]
+    return [_plain(row, table) for row in table.rows]
 
 
-def _plain(row: TableRow, provenance: str) -> dict[str, object]:
+def _plain(row: Measured, table: ResultsTable) -> dict[str, object]:
     metrics = row.metrics
-    rates: Mapping[str, Proportion | None] = {
-        "accuracy": metrics.accuracy,
-        "fpr": metrics.fpr,
-        "fnr": metrics.fnr,
-        "subset_fnr": row.subset,
-        "escalation_rate": metrics.escalation_rate,
-        "worst_accuracy": metrics.worst.accuracy,
-        "worst_fpr": metrics.worst.fpr,
-        "worst_fnr": metrics.worst.fnr,
-        "best_accuracy": metrics.best.accuracy,
-        "best_fpr": metrics.best.fpr,
-        "best_fnr": metrics.best.fnr,
-    }
+    rates = {name: getattr(metrics, name) for name in ("accuracy", "fpr", "fnr")}
+    rates |= {"subset_fnr": table.subset(row), "escalation_rate": metrics.escalation_rate}
+    for case, extremes in (("worst", metrics.worst), ("best", metrics.best)):
+        rates |= {f"{case}_{name}": getattr(extremes, name) for name in ("accuracy", "fpr", "fnr")}
     plain: dict[str, object] = {"condition": row.name, "n": metrics.n, "unsettled": row.unsettled}
     for name, rate in rates.items():
         cells = rate.plain if rate else dict.fromkeys(Proportion(0, 0).plain)
@@ -106,8 +86,7 @@ def _plain(row: TableRow, provenance: str) -> dict[str, object]:
         "tokens": metrics.tokens,
         "cost_usd": row.cost_usd,
         "without_reference": metrics.without_reference,
-        "note": row.note,
-        "references_from": provenance,
+        "references_from": table.provenance,
     }
 
 
@@ -129,7 +108,7 @@ def latex_table(table: ResultsTable) -> str:
         r"\midrule",
         head + r" \\",
         r"\midrule",
-        *(_latex_row(row, bool(table.subset_name)) for row in table.rows),
+        *(_latex_row(row, table) for row in table.rows),
         r"\bottomrule",
         r"\end{tabular}",
         f"% Reference labels: {escape_latex(table.provenance)}. Wilson 95% intervals; {DASH} is undefined.",
@@ -139,17 +118,14 @@ def latex_table(table: ResultsTable) -> str:
         for row in table.rows
         if row.unsettled
     ]
-    lines += [f"% {escape_latex(f'{row.name}: {row.note}')}" for row in table.rows if row.note]
     return "\n".join(lines) + "\n"
 
 
-def _latex_row(row: TableRow, with_subset: bool) -> str:
+def _latex_row(row: Measured, table: ResultsTable) -> str:
     metrics = row.metrics
-    rates = [metrics.accuracy, metrics.fpr, metrics.fnr] + ([row.subset] if with_subset else [])
-    cells = [escape_latex(row.name), *(_latex_rate(rate) for rate in (*rates, metrics.escalation_rate))]
     calls = DASH if metrics.mean_calls is None else f"{metrics.mean_calls:.1f}"
     tokens = DASH if metrics.tokens is None else f"{metrics.tokens:,}"
-    return " & ".join([*cells, calls, tokens]) + r" \\"
+    return " & ".join([escape_latex(row.name), *map(_latex_rate, table.rates(row)), calls, tokens]) + r" \\"
 
 
 def _latex_rate(rate: Proportion | None) -> str:
@@ -182,23 +158,11 @@ def text_table(table: ResultsTable) -> Iterator[str]:
     rates = ["accuracy", "FPR", "FNR", *subset, "escalated"]
     yield " | ".join(["condition", "n", *rates, "mean calls", "tokens", "dollars", "accuracy worst..best"])
     for row in table.rows:
-        yield " | ".join(_text_cells(row, bool(subset)))
+        metrics = row.metrics
+        extremes = (metrics.worst.accuracy.value, metrics.best.accuracy.value)
+        cells = [row.name, str(metrics.n), *map(rate_text, table.rates(row)), number_text(metrics.mean_calls)]
+        cells += [number_text(metrics.tokens, 0), dollar_text(row.cost_usd)]
+        yield " | ".join([*cells, "..".join(number_text(value, 3) for value in extremes)])
         if row.unsettled:
             cases = count_of(row.unsettled, "case needs", "cases need")
             yield f"    {cases} more responses than were recorded: bounds that hold whatever becomes of them"
-
-
-def _text_cells(row: TableRow, with_subset: bool) -> Sequence[str]:
-    metrics = row.metrics
-    rates = [metrics.accuracy, metrics.fpr, metrics.fnr] + ([row.subset] if with_subset else [])
-    extremes = (metrics.worst.accuracy.value, metrics.best.accuracy.value)
-    return [
-        row.name,
-        str(metrics.n),
-        *map(rate_text, rates),
-        rate_text(metrics.escalation_rate),
-        number_text(metrics.mean_calls),
-        number_text(metrics.tokens, 0),
-        dollar_text(row.cost_usd),
-        "..".join(number_text(value, 3) for value in extremes),
-    ]

@@ -7,6 +7,7 @@ handed in: the library would send the key to whatever address a reply names for 
 import random
 import re
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Self, TypeVar, cast
 
@@ -16,10 +17,11 @@ from anthropic import DefaultAsyncHttpxClient
 from anthropic.types.messages import MessageBatch as MessageBatch
 
 from screening.models.anthropic import client_for
-from screening.models.retries import AttemptFailed, judge_status
+from screening.models.retries import judge_status
 from screening.models.settings import ModelSettings, dialect
 from screening.models.wire import (
     LARGEST_BODY,
+    AttemptFailed,
     Expected,
     PreparedCall,
     SeenIds,
@@ -27,6 +29,7 @@ from screening.models.wire import (
     json_object,
     message_draw,
     prepare_call,
+    write_message,
 )
 from screening.pipeline.config import NodeConfig
 from screening.pipeline.cost import usage_per_call
@@ -44,13 +47,8 @@ class MessageBatches:
 
     def __init__(self, settings: ModelSettings, prompts: PromptSet) -> None:
         self._settings, self._prompts, self._wire = settings, prompts, dialect(settings)
-        self._client = client_for(
-            settings,
-            self._wire.api_version,
-            largest=LARGEST_RESULTS,
-            timeout_s=_TIMEOUT_S,
-            over=DefaultAsyncHttpxClient,  # the one for live calls warns of large bodies
-        )
+        # The one for live calls warns of large bodies.
+        self._client = client_for(settings, largest=LARGEST_RESULTS, timeout_s=_TIMEOUT_S, over=DefaultAsyncHttpxClient)
         self._batches = self._client.messages.batches.with_raw_response
 
     async def __aenter__(self) -> Self:
@@ -115,15 +113,7 @@ class MessageBatches:
         system = [
             {**block, "cache_control": LONG_CACHE} if "cache_control" in block else block for block in call.system
         ]
-        params = {
-            "model": self._settings.model,
-            "max_tokens": self._settings.max_output_tokens,
-            "system": system,
-            "messages": [{"role": "user", "content": call.user}],
-            "thinking": {"type": "disabled"},
-            **call.extra_body,
-        }
-        return {"custom_id": custom_id, "params": params}
+        return {"custom_id": custom_id, "params": write_message(replace(call, system=system), self._settings)}
 
 
 async def _answered(asked: Awaitable[T]) -> T:

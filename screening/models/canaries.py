@@ -2,8 +2,6 @@
 
 Each goes through the whole pipeline, without what the text itself forbids: it is the model that is tried, and the guard
 would hide what it says. Written for this; plain, restrained, and none of them anybody's.
-
-The result of asking the model once, with a harmless text, before anything else is asked.
 """
 
 import asyncio
@@ -12,7 +10,7 @@ from dataclasses import dataclass
 
 from screening.labels import Outcome
 from screening.pipeline.config import PipelineConfig
-from screening.pipeline.draws import Answer, Draw, DrawSource, Preflight, SamplerError, ScreenedText
+from screening.pipeline.draws import Answer, Draw, DrawSource, ScreenedText
 from screening.pipeline.engine import Guard, Reason, Screening, screen
 
 
@@ -56,7 +54,7 @@ class Probed:
 
     @property
     def missed_probes(self) -> tuple[str, ...]:
-        """The unsafe probes that were called safe."""
+        """The unsafe probes that were labeled safe."""
         return tuple(name for name in UNSAFE if self.ends[name][0] == Outcome.SAFE)
 
     @property
@@ -66,7 +64,7 @@ class Probed:
 
     @property
     def passed(self) -> bool:
-        """Whether the model may be asked: no unsafe probe called safe, and some answer usable."""
+        """Whether the model may be asked: no unsafe probe labeled safe, and some answer usable."""
         return not self.missed_probes and not self.unanswered
 
     @property
@@ -87,7 +85,7 @@ class Probed:
         if self.unanswered:
             return "None of the model's answers to the probes was a label it was asked for."
         uncounted = f" Some answers do not count: {'; '.join(self.faults)}." if self.faults else ""
-        return f"None of {len(UNSAFE)} plainly unsafe texts was called safe ({self.calls} calls).{uncounted}"
+        return f"None of {len(UNSAFE)} plainly unsafe texts was labeled safe ({self.calls} calls).{uncounted}"
 
 
 async def probe(sampler: DrawSource, pipeline: PipelineConfig) -> Probed:
@@ -112,41 +110,3 @@ async def probe(sampler: DrawSource, pipeline: PipelineConfig) -> Probed:
 def other_names(draws: Iterable[Draw]) -> tuple[str, ...]:
     """Names of models that answered although others were asked."""
     return tuple(sorted({draw.raw for draw in draws if draw.answer is Answer.OTHER_MODEL and draw.raw}))
-
-
-HARMLESS = ScreenedText(text="The museum opens at ten on weekdays and has a small cafe.")
-
-
-def preflight_of_answer(draw: Draw, *, model: str, seconds: float) -> Preflight:
-    """The model answered: well only if with a label."""
-    ok = draw.answer is Answer.LABEL
-    message = f"{model} answered with the label {draw.label} in {seconds:.1f} s."
-    if draw.answer is Answer.MISSHAPEN and draw.raw:
-        message = f"{model} answered, but the answer does not count: {draw.raw}."
-    elif not ok:
-        message = f"{model} answered, but not with a label ({draw.answer}): it may be thinking first, or too small."
-    return Preflight(
-        ok=ok,
-        message=message,
-        model=model,
-        kind=None,
-        seconds=seconds,
-    )
-
-
-def preflight_of_error(
-    error: SamplerError, *, model: str, works_without_temperature: bool, seconds: float
-) -> Preflight:
-    """The call failed; the one cause that a site can remove by a setting is named."""
-    message = (
-        f"{model} accepts no temperature: leave the temperature setting empty."
-        if works_without_temperature
-        else str(error)
-    )
-    return Preflight(
-        ok=False,
-        message=message,
-        model=model,
-        kind=error.kind,
-        seconds=seconds,
-    )

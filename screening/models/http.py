@@ -1,77 +1,44 @@
-"""Draws from a real model, whatever protocol its server speaks: the whole port around one adapter.
+"""One model behind HTTP, whatever protocol its server speaks: a wire format says how a request and a reply read.
 
-Billing, limits, retries and urgency are here, once. An adapter knows how one request is sent and how its reply reads.
-
-Which sampler speaks a model's protocol: the one place that knows them all.
+Bill, limits, retries and urgency stand around every call; the vendor's library or plain HTTP sends it.
 """
 
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from decimal import Decimal
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
-from screening.models.canaries import HARMLESS, preflight_of_answer, preflight_of_error
 from screening.models.limits import AdaptiveLimit, Limiter, RateGate, at_most
-from screening.models.retries import AttemptFailed, Attempts, CallCounts, Ledger, Response
-from screening.models.settings import Dialect, ModelSettings, dialect
-from screening.models.wire import (
-    FORMATS,
-    Expected,
-    PreparedCall,
-    SeenIds,
-    WireFormat,
-    cache_notes,
-    prepare_call,
-    read_bounded,
-)
-from screening.pipeline.cost import cost_usd
-from screening.pipeline.draws import Draw, DrawRequest, Preflight, SamplerError, Usage
+from screening.models.logprobs import ASKED, told_distribution
+from screening.models.retries import Attempts, Response
+from screening.models.settings import ANTHROPIC_URL, NEUTRAL, Dialect, ModelSettings, dialect, is_local
+from screening.models.wire import FORMATS, AttemptFailed, Expected, PreparedCall, SeenIds, prepare_call, read_bounded
+from screening.pipeline.draws import Answer, Draw, DrawRequest, LabelDistribution, Preflight, SamplerError, ScreenedText
+from screening.pipeline.engine import MAIN
 from screening.pipeline.files import PromptSet
 
 if TYPE_CHECKING:
     import aiohttp
 
+    from screening.models.anthropic import Messages
+
 FIRST_NODE = "worker"
+HARMLESS = ScreenedText(text="The museum opens at ten on weekdays and has a small cafe.")
 CHUNK_BYTES = 16_384
 T = TypeVar("T")
 
 
-class Adapter(Protocol):
-    """One protocol, as far as servers differ in it."""
+class HttpModel:
+    """Draws from one model. Close it (``async with``); it belongs to one event loop.
 
-    name: str
-
-    def __init__(self, settings: ModelSettings) -> None: ...
-
-    async def send(self, call: PreparedCall, attempt: int) -> Response:
-        """One request and its reply. AttemptFailed for what did not arrive, UnreadableBody for a body out of bounds."""
-        ...
-
-    def draw(self, reply: Mapping[str, Any], expected: Expected) -> Draw:
-        """The draw that a reply makes."""
-        ...
-
-    def describe(self) -> Mapping[str, object]:
-        """What it adds to a configuration's record."""
-        ...
-
-    async def aclose(self) -> None:
-        """Close its connections."""
-        ...
-
-
-class ModelSampler:
-    """The sampler of one model, with the ``adapter`` that its subclass names. Close it (``async with``); it belongs to
-    one event loop.
-
-    ``gate`` shares one process's limits between samplers; ``rng`` makes nonces and code words and is the
-    operating system's unless a test needs to know them.
+    ``gate`` shares one process's limits between models; ``rng`` makes nonces and code words and is the operating
+    system's unless a test needs to know them. ValueError for an unknown protocol, and without a base URL where the
+    protocol has no address of its own.
     """
-
-    adapter: ClassVar[type[Adapter]]
 
     def __init__(
         self,
@@ -81,17 +48,22 @@ class ModelSampler:
         gate: RateGate | None = None,
         rng: random.Random | None = None,
     ) -> None:
-        self._adapter = type(self).adapter(settings)
+        if settings.protocol not in FORMATS:
+            raise ValueError(f"no wire format is called {settings.protocol}")
+        named = settings.elsewhere if settings.protocol == "logprobs" else settings.base_url is not None
+        if not (named or _is_messages(settings)):
+            raise ValueError(f"{settings.protocol} needs a server of one's own: set a base URL")
+        self._format = FORMATS[settings.protocol]
+        base = (settings.base_url or ANTHROPIC_URL).rstrip("/").removesuffix("/v1")
+        self._server = _server(settings, f"{base}{self._format.path}")
         self._settings = settings
         self._prompts = prompts
         self._wire = dialect(settings)
         self._rng = rng or random.SystemRandom()
-        self._ledger = Ledger()
         self._gate = gate or default_gate(settings)
         self._seen = SeenIds(unique=not settings.elsewhere)
         self._attempts = Attempts(
             gate=self._gate,
-            ledger=self._ledger,
             timeout_s=settings.call_timeout_s,
             retries=settings.max_retries,
             adaptive=AdaptiveLimit(settings.concurrency, settings.node_deadline_s) if settings.adaptive else None,
@@ -104,13 +76,8 @@ class ModelSampler:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the connections; the sampler cannot be used afterwards."""
-        await self._adapter.aclose()
-
-    @property
-    def counts(self) -> CallCounts:
-        """Calls, attempts, retries, failures and tokens since the start, failed waves included."""
-        return self._ledger.counts()
+        """Close the connections; the model cannot be asked afterwards."""
+        await self._server.aclose()
 
     def describe(self) -> dict[str, object]:
         """What identifies this configuration in a screening's record: no key, no address beyond the host and a
@@ -118,12 +85,13 @@ class ModelSampler:
 
         Sampling values are what is sent; whether a server obeys all of them cannot be seen from here.
         """
-        neutral = self._wire.neutral
+        messages, sampling = _is_messages(self._settings), self._wire.sampling
         return {
-            "sampler": self._adapter.name,
+            "sampler": "anthropic" if messages else self._settings.protocol,
             "model": self._settings.model,
-            "temperature": self._wire.temperature,
-            **self._adapter.describe(),
+            "temperature": sampling.get("temperature"),
+            **({"api_version": self._wire.api_version} if messages else {}),
+            **({"most_unknown": self._settings.most_unknown} if self._settings.protocol == "logprobs" else {}),
             "max_output_tokens": self._settings.max_output_tokens,
             "thinking": "disabled",
             **({"answers_as": sorted(self._settings.answering_models)} if self._settings.accepted_names else {}),
@@ -131,31 +99,30 @@ class ModelSampler:
             "host": self._settings.host,
             **({"path": mark} if (mark := self._settings.path_mark) else {}),
             "own_server": self._settings.elsewhere,
-            "top_p": neutral and neutral.top_p,
-            "top_k": neutral and neutral.top_k,
-            "min_p": neutral and neutral.min_p,
+            **{name: sampling.get(name) for name in NEUTRAL},
         }
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Sentences for the settings page: what these settings mean on the wire."""
-        return self._wire.notes + cache_notes(self._settings, self._prompts)
-
-    def price(self, usage: Usage) -> Decimal | None:
-        """US dollars at list price; None where there is none, as for every service but Anthropic's."""
-        return None if self._settings.elsewhere else cost_usd(self._settings.model, usage)
-
     async def preflight(self) -> Preflight:
-        """One call with a harmless text; a second, without temperature, where the first was refused."""
-        begun = time.monotonic()
-        model, temperature = self._settings.model, self._wire.temperature
+        """One call with a harmless text: well only if a label comes. A second, without temperature, where the first was
+        refused: the one cause that a site can remove by a setting is named.
+        """
+        model, begun = self._settings.model, time.monotonic()
         try:
             draw = await self._harmless(self._wire)
         except SamplerError as error:
-            seconds = time.monotonic() - begun
-            cured = error.kind == "bad_request" and temperature is not None and await self._works_without_temperature()
-            return preflight_of_error(error, model=model, works_without_temperature=cured, seconds=seconds)
-        return preflight_of_answer(draw, model=model, seconds=time.monotonic() - begun)
+            seconds, message = time.monotonic() - begun, str(error)
+            heated = error.kind == "bad_request" and "temperature" in self._wire.sampling
+            if heated and await self._works_without_temperature():
+                message = f"{model} accepts no temperature: leave the temperature setting empty."
+            return Preflight(ok=False, message=message, model=model, kind=error.kind, seconds=seconds)
+        seconds = time.monotonic() - begun
+        if draw.answer is Answer.LABEL:
+            message = f"{model} answered with the label {draw.label} in {seconds:.1f} s."
+        elif draw.answer is Answer.MISSHAPEN and draw.raw:
+            message = f"{model} answered, but the answer does not count: {draw.raw}."
+        else:
+            message = f"{model} answered, but not with a label ({draw.answer}): it may be thinking first, or too small."
+        return Preflight(ok=draw.answer is Answer.LABEL, message=message, model=model, kind=None, seconds=seconds)
 
     async def _harmless(self, wire: Dialect) -> Draw:
         node = FIRST_NODE if FIRST_NODE in self._prompts.nodes else self._prompts.nodes[0]
@@ -165,7 +132,8 @@ class ModelSampler:
 
     async def _works_without_temperature(self) -> bool:
         try:
-            await self._harmless(replace(self._wire, temperature=None))
+            rest = {name: value for name, value in self._wire.sampling.items() if name != "temperature"}
+            await self._harmless(replace(self._wire, sampling=rest))
         except SamplerError:
             return False
         return True
@@ -174,14 +142,30 @@ class ModelSampler:
         """``request.count`` concurrent calls, their draws in request order. A server that bills nothing is spared what
         no longer matters: once the first answers are enough the others are broken off.
 
-        SamplerError when a call fails for good or the node's deadline passes; then there are no draws,
-        and what was paid for is on the request's bill and in `counts`.
+        SamplerError when a call fails for good or the node's deadline passes; then there are no draws, and what was
+        paid for is on the request's bill.
         """
         return await self._draw_wave(request, self._wire)
 
     async def _draw_wave(self, request: DrawRequest, wire: Dialect) -> list[Draw]:
         calls = [self._prepare(request, wire) for _ in range(request.count)]
         return await self._within_deadline(request, lambda: self._wave(calls, request))
+
+    def distribution(self, request: DrawRequest) -> Awaitable[LabelDistribution] | None:
+        """The label distribution at this node for this text in one call, where the protocol tells it; None, and nothing
+        asked, elsewhere and for the second look, whose code words have several tokens. SamplerError as for draws.
+        """
+        if self._settings.protocol != "logprobs" or request.variant != MAIN:
+            return None
+        return self._within_deadline(request, lambda: self._read_off(request))
+
+    async def _read_off(self, request: DrawRequest) -> LabelDistribution:
+        call = self._prepare(request, self._wire)
+        asked = self._format.write(call, self._settings) | ASKED
+        reply = await self._attempts.reply(lambda attempt: self._server.post(asked, attempt), request.bill)
+        draw = self._format.read(reply, self._expectation(call))
+        found = told_distribution(reply, draw, call.words, self._wire.sampling.get("temperature", 1.0))
+        return replace(found, most_unknown=self._settings.most_unknown, usage=draw.usage)
 
     def _prepare(self, request: DrawRequest, wire: Dialect) -> PreparedCall:
         return prepare_call(request, self._settings, wire, self._prompts, self._rng)
@@ -213,36 +197,24 @@ class ModelSampler:
         return draws
 
     async def _call(self, call: PreparedCall, request: DrawRequest, place: int, begun: set[int]) -> Draw:
+        asked = self._format.write(call, self._settings)
+
         def send(attempt: int) -> Awaitable[Response]:
             begun.add(place)
-            return self._adapter.send(call, attempt)
+            return self._server.post(asked, attempt)
 
-        self._ledger.count_call()
         reply = await self._attempts.reply(send, request.bill)
-        draw = self._adapter.draw(reply, self._expectation(call))
-        self._ledger.count_answer(draw.usage)
+        draw = self._format.read(reply, self._expectation(call))
         if request.bill is not None:
             request.bill.record_answer(place, draw)
         return draw
 
 
-class HttpAdapter:
-    """One POST in a `WireFormat`. Plain HTTP instead of a vendor's library: that one adds retries and headers of its
-    own, and what is needed of it here is one request whose body must be read within bounds.
+class PlainServer:
+    """Sends requests over plain HTTP. The key goes to this address alone: no redirect is followed, no cookie kept."""
 
-    ValueError without a server, since no format has an address of its own, or for an unknown format.
-    """
-
-    def __init__(self, settings: ModelSettings, wire_format: WireFormat | None = None) -> None:
-        if settings.base_url is None:
-            raise ValueError(f"{settings.protocol} needs a base URL")
-        found = wire_format or FORMATS.get(settings.protocol)
-        if found is None:
-            raise ValueError(f"no wire format is called {settings.protocol}")
-        self.name: str = settings.protocol
-        self.format = found
-        self._settings = settings
-        self._url = f"{settings.base_url.rstrip('/').removesuffix('/v1')}{found.path}"
+    def __init__(self, settings: ModelSettings, url: str) -> None:
+        self._key, self._url = settings.api_key or "none", url
         self._session: aiohttp.ClientSession | None = None
 
     async def aclose(self) -> None:
@@ -250,22 +222,20 @@ class HttpAdapter:
         if self._session is not None:
             await self._session.close()
 
-    def describe(self) -> Mapping[str, object]:
-        """Nothing beyond its name."""
-        return {}
-
-    async def send(self, call: PreparedCall, attempt: int) -> Response:
-        """One request and its reply, as `Adapter` says."""
-        return await self.post(self.format.write(call, self._settings), attempt)
-
     async def post(self, asked: Mapping[str, object], attempt: int) -> Response:
-        """The body as one request, and what arrived, within bounds."""
-        import aiohttp  # only processes that ask such a server wait for it
+        """One request, and what came back. AttemptFailed where nothing did, UnreadableBody for a body out of bounds."""
+        import aiohttp  # only processes that ask a server wait for it
 
         if self._session is None:
-            self._session = aiohttp.ClientSession(auto_decompress=False, timeout=aiohttp.ClientTimeout(total=None))
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0),  # the gate limits
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+                timeout=aiohttp.ClientTimeout(total=None),
+                proxy=_proxy(self._url),
+            )
         headers = {
-            "authorization": f"Bearer {self._settings.api_key or 'none'}",
+            "authorization": f"Bearer {self._key}",
             "accept-encoding": "identity",
             "x-stainless-retry-count": str(attempt),
         }
@@ -279,15 +249,25 @@ class HttpAdapter:
         except aiohttp.ClientError:
             raise AttemptFailed("connection") from None
 
-    def draw(self, reply: Mapping[str, Any], expected: Expected) -> Draw:
-        """The draw that a reply makes."""
-        return self.format.read(reply, expected)
+
+def _server(settings: ModelSettings, url: str) -> "PlainServer | Messages":
+    if not _is_messages(settings):
+        return PlainServer(settings, url)
+    from screening.models.anthropic import Messages  # only processes that ask this one wait for its library
+
+    return Messages(settings, url)
 
 
-class HttpSampler(ModelSampler):
-    """A model behind a server that speaks one of `FORMATS`."""
+def _is_messages(settings: ModelSettings) -> bool:
+    return settings.protocol == "messages"
 
-    adapter = HttpAdapter
+
+def _proxy(url: str) -> str | None:
+    """The proxy that the environment names for this address (``HTTPS_PROXY``, ``NO_PROXY``); none on private ones."""
+    parts = urlsplit(url)
+    if is_local(url) or proxy_bypass(parts.hostname or ""):
+        return None
+    return getproxies().get(parts.scheme)
 
 
 def default_gate(settings: ModelSettings, limiter: Limiter | None = None) -> RateGate:
@@ -340,33 +320,10 @@ async def _settle_all(tasks: Sequence[asyncio.Task[Draw]], begun: Collection[int
         for error in errors:
             if error is not None and not (isinstance(error, SamplerError) and not error.stops_batch):
                 raise error
-        if any(errors):
-            _cancel(task for place, task in enumerate(tasks) if place not in begun)
+        for place, task in enumerate(tasks):
+            if any(errors) and place not in begun:
+                task.cancel()
     failed = [error for task in tasks if not task.cancelled() and (error := task.exception())]
     if failed:
         raise failed[0]
     return [task.result() for task in tasks]
-
-
-def _cancel(tasks: Iterable[asyncio.Task[Draw]]) -> None:
-    for task in tasks:
-        task.cancel()
-
-
-def sampler_of(settings: ModelSettings, prompts: PromptSet, *, gate: RateGate | None = None) -> ModelSampler:
-    """The sampler for these settings, over the protocol they name; imports its library only when one is made."""
-    if settings.protocol == "messages":
-        from screening.models.anthropic import AnthropicSampler
-
-        return AnthropicSampler(settings, prompts, gate=gate)
-    if settings.protocol == "logprobs":
-        from screening.models.logprobs import LogprobsSampler
-
-        return LogprobsSampler(settings, prompts, gate=gate)
-    return HttpSampler(settings, prompts, gate=gate)
-
-
-async def preflight(settings: ModelSettings, prompts: PromptSet) -> Preflight:
-    """Ask once, with a sampler that is opened and closed for this call: for processes that do not screen."""
-    async with sampler_of(settings, prompts) as sampler:
-        return await sampler.preflight()

@@ -22,6 +22,8 @@ from typing import Protocol
 import anyio
 from aiolimiter import AsyncLimiter
 
+from screening.models.wire import AttemptFailed
+
 Rank = tuple[bool, int]
 """``(can wait, number of the wave)``: the lowest goes first."""
 
@@ -102,23 +104,9 @@ class _Wave:
             self.limit.reschedule(asyncio.get_running_loop().time() + self.deadline_s)
 
 
-# The client library stands between a wave and its attempts: only the context goes all the way through.
 _WAVE: ContextVar[_Wave | None] = ContextVar("wave", default=None)
 _NO_WAVE: Rank = (False, 0)
-
-
-def current_rank() -> Rank:
-    """The rank of the wave that the running task belongs to: urgent ones first, then those that began first."""
-    wave = _WAVE.get()
-    return _NO_WAVE if wave is None else wave.rank
-
-
-async def take(slots: anyio.CapacityLimiter, place: object) -> None:
-    """Take a place: one that is free at once, without giving way to others first."""
-    try:
-        slots.acquire_on_behalf_of_nowait(place)
-    except anyio.WouldBlock:
-        await slots.acquire_on_behalf_of(place)
+"""Urgent waves go first, then those that began first."""
 
 
 class RateGate:
@@ -172,9 +160,12 @@ class RateGate:
 
     async def _place(self) -> object:
         """Taken when it is this attempt's turn and nothing holds it back any more; to be released."""
-        place = object()
-        async with self._turns.turn(current_rank()):
-            await take(self._slots, place)
+        place, wave = object(), _WAVE.get()
+        async with self._turns.turn(_NO_WAVE if wave is None else wave.rank):
+            try:
+                self._slots.acquire_on_behalf_of_nowait(place)  # one that is free, without giving way to others first
+            except anyio.WouldBlock:
+                await self._slots.acquire_on_behalf_of(place)
             try:
                 await self._pause_over()
                 if self._limiter is not None:
@@ -214,14 +205,6 @@ class RateGate:
             await asyncio.sleep(remaining)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """A call's place: how long its answer may take, and after how many halvings it began."""
-
-    timeout_s: float
-    halvings: int
-
-
 class AdaptiveLimit:
     """The limit of one server in one process; ``most`` calls at once at best, ``warming_s`` for the first answer."""
 
@@ -231,8 +214,7 @@ class AdaptiveLimit:
         self._warm = False
         self._limit = 1.0
         self._halvings = 0
-        self._slots = anyio.CapacityLimiter(1)
-        self._turns = PriorityLock()
+        self._gate = RateGate(concurrency=1, limiter=None, pause_cap_s=0.0)
 
     @property
     def limit(self) -> int:
@@ -240,29 +222,23 @@ class AdaptiveLimit:
         return int(self._limit)
 
     @asynccontextmanager
-    async def slot(self, timeout_s: float) -> AsyncIterator[Place]:
-        """Held while one call is under way; urgent calls and those of older waves pass first."""
-        async with self._turns.turn(current_rank()):
-            place = object()
-            await take(self._slots, place)
-        try:
-            wait_s = timeout_s if self._warm else max(timeout_s, self._warming_s)
-            yield Place(timeout_s=wait_s, halvings=self._halvings)
-        finally:
-            self._slots.release_on_behalf_of(place)
-
-    def record_answer(self, place: Place) -> None:
-        """An answer came in time."""
-        grown = 1.0 if self._halvings == 0 else 1.0 / self._limit
-        self._set(self._limit + (grown if self._warm and place.halvings == self._halvings else 0.0))
-        self._warm = True
-
-    def record_failure(self, place: Place, *, timeout: bool) -> None:
-        """No answer came. Time-outs of calls that began before the last halving say nothing new."""
-        if timeout and place.halvings == self._halvings:
-            self._halvings += 1
-            self._set(self._limit / 2)
+    async def slot(self, timeout_s: float) -> AsyncIterator[float]:
+        """Held while one call is under way, which may take so many seconds; urgent calls and those of older waves pass
+        first. What becomes of it moves the limit; of calls that began before the last halving nothing new is learned.
+        """
+        async with self._gate.slot(retry=True):
+            halvings = self._halvings
+            try:
+                yield timeout_s if self._warm else max(timeout_s, self._warming_s)
+            except AttemptFailed as failure:
+                if failure.kind == "timeout" and halvings == self._halvings:
+                    self._halvings += 1
+                    self._set(self._limit / 2)
+                raise
+            if self._warm and halvings == self._halvings:
+                self._set(self._limit + (1.0 if halvings == 0 else 1.0 / self._limit))
+            self._warm = True
 
     def _set(self, limit: float) -> None:
         self._limit = min(max(limit, 1.0), float(self._most))
-        self._slots.total_tokens = int(self._limit)
+        self._gate.resize(int(self._limit))

@@ -8,19 +8,15 @@ label's share is unknown as well. The second look, whose code words have several
 """
 
 import math
-from collections.abc import Awaitable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from screening.labels import LABELS, Label
-from screening.models.http import HttpAdapter, ModelSampler
-from screening.models.retries import Response
-from screening.models.settings import ModelSettings
-from screening.models.wire import CHAT, Expected, PreparedCall, completion_choice
-from screening.pipeline.draws import Answer, Draw, DrawRequest, LabelDistribution, bare_word
-from screening.pipeline.engine import MAIN
+from screening.models.wire import completion_choice
+from screening.pipeline.draws import Answer, Draw, LabelDistribution, bare_word
 
-ASKED_TOKENS = 20
+ASKED: dict[str, object] = {"temperature": 1.0, "logprobs": True, "top_logprobs": 20}
+"""Beside a chat completion; at temperature 1, since only some servers apply it to the probabilities they report."""
 Token = tuple[str, float]
 """A token and its natural log probability."""
 
@@ -58,78 +54,22 @@ def distribution(tokens: Iterable[Token], words: Mapping[str, Label], temperatur
     return LabelDistribution(labels=labels, unknown=max(0.0, 1.0 - sum(labels.values())))
 
 
-NOTHING_KNOWN = LabelDistribution(labels=dict.fromkeys(LABELS, 0.0), unknown=1.0)
-
-
-class LogprobsAdapter(HttpAdapter):
-    """Chat completions, and the same with the probabilities of the first tokens."""
-
-    def __init__(self, settings: ModelSettings) -> None:
-        if not settings.elsewhere:
-            raise ValueError("log probabilities need a server of one's own: set a base URL")
-        super().__init__(settings, CHAT)
-        self.name = "logprobs"
-        self._most_unknown = settings.most_unknown
-
-    def describe(self) -> Mapping[str, object]:
-        """How much may be unknown."""
-        return {"most_unknown": self._most_unknown}
-
-    async def send_for_probabilities(self, call: PreparedCall, attempt: int) -> Response:
-        """One request at temperature 1: only some servers apply the temperature to the probabilities they report."""
-        asked = {
-            **self.format.write(call, self._settings),
-            "temperature": 1.0,
-            "logprobs": True,
-            "top_logprobs": ASKED_TOKENS,
-        }
-        return await self.post(asked, attempt)
-
-    def distribution(self, reply: Mapping[str, Any], expected: Expected, temperature: float) -> LabelDistribution:
-        """The distribution in a reply; all of it is unknown where the reply is not what was asked for or has none."""
-        draw = self.draw(reply, expected)
-        positions = _positions(reply)
-        found = NOTHING_KNOWN
-        if draw.answer not in (Answer.MISSHAPEN, Answer.OTHER_MODEL, Answer.REFUSAL) and positions:
-            first, tokens = positions
-            found = _drop_contradicted_label(distribution(tokens, expected.words, temperature), first, draw, expected)
-        return replace(found, most_unknown=self._most_unknown, usage=draw.usage)
-
-
-class LogprobsSampler(ModelSampler):
-    """A model whose server tells its probabilities; where they say too little it draws over chat completions."""
-
-    adapter = LogprobsAdapter
-    _adapter: LogprobsAdapter
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What is special about it, for the settings page and the model card."""
-        said = (
-            "Labels are read off from the probabilities that the server tells, in one call an agent: exact for the "
-            f"question as it was asked, with no error level. Above {self._settings.most_unknown:g} unknown, "
-            "and for the second look, answers are drawn as always."
-        )
-        return (*super().notes, said)
-
-    def distribution(self, request: DrawRequest) -> Awaitable[LabelDistribution] | None:
-        """The label distribution at this node for this text in one call; None for the second look. SamplerError as
-        for draws.
-        """
-        if request.variant != MAIN:
-            return None
-        return self._within_deadline(request, lambda: self._read_off(request))
-
-    async def _read_off(self, request: DrawRequest) -> LabelDistribution:
-        self._ledger.count_call()
-        call = self._prepare(request, self._wire)
-        reply = await self._attempts.reply(
-            lambda attempt: self._adapter.send_for_probabilities(call, attempt), request.bill
-        )
-        temperature = 1.0 if self._wire.temperature is None else self._wire.temperature
-        found = self._adapter.distribution(reply, self._expectation(call), temperature)
-        self._ledger.count_answer(found.usage)
+def told_distribution(
+    reply: Mapping[str, Any], draw: Draw, words: Mapping[str, Label], temperature: float
+) -> LabelDistribution:
+    """The distribution in a reply that was read as this draw; all of it is unknown where the reply is not what was
+    asked for or tells none.
+    """
+    positions = _positions(reply)
+    if draw.answer in (Answer.MISSHAPEN, Answer.OTHER_MODEL, Answer.REFUSAL) or not positions:
+        return LabelDistribution(labels=dict.fromkeys(LABELS, 0.0), unknown=1.0)
+    first, tokens = positions
+    found, label = distribution(tokens, words, temperature), counts_for(first, words)
+    if label is None or (draw.answer is Answer.LABEL and draw.label is label):
         return found
+    # The answer is not the label that its first token counts for: such tokens are not known to lead to it.
+    unknown = min(1.0, found.unknown + found.labels[label])
+    return LabelDistribution(labels={**found.labels, label: 0.0}, unknown=unknown)
 
 
 def _positions(reply: Mapping[str, Any]) -> tuple[str, list[Token]] | None:
@@ -149,14 +89,3 @@ def _positions(reply: Mapping[str, Any]) -> tuple[str, list[Token]] | None:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
-
-
-def _drop_contradicted_label(found: LabelDistribution, first: str, draw: Draw, expected: Expected) -> LabelDistribution:
-    """Where the answer is not the label that its first token counts for, tokens that count for it are not known to
-    lead to it.
-    """
-    label = counts_for(first, expected.words)
-    if label is None or (draw.answer is Answer.LABEL and draw.label is label):
-        return found
-    labels = {**found.labels, label: 0.0}
-    return LabelDistribution(labels=labels, unknown=min(1.0, found.unknown + found.labels[label]))

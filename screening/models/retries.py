@@ -1,85 +1,23 @@
-"""What happens around every call, whatever library sends it: gate, time limit, bill, retries, judgement, count.
+"""What happens around every call: limits, time, bill, retries, judgment. What sends one request only says what arrived.
 
-An adapter only sends one request and says what arrived. Nothing here quotes a body: it could repeat the text.
+Nothing here quotes a body: it could repeat the text.
 """
 
 import asyncio
 import email.utils
 import random
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 from screening.models.limits import AdaptiveLimit, RateGate
-from screening.models.wire import UnreadableBody, json_object
-from screening.pipeline.draws import TOO_LONG, Bill, SamplerError, Usage
+from screening.models.wire import AttemptFailed, UnreadableBody, json_object
+from screening.pipeline.draws import TOO_LONG, Bill, SamplerError
 
 SILENT_AFTER = 20
 """Refused requests in a row, of whatever calls, after which a service is asked one thing at a time."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallCounts:
-    """A snapshot. ``attempts`` are requests sent; each of ``calls`` took one attempt and maybe retries.
-
-    ``answered`` calls became a draw, also where the wave they belonged to failed: their ``usage`` was paid.
-    ``failures`` counts failed attempts by kind.
-    """
-
-    calls: int
-    attempts: int
-    retries: int
-    answered: int
-    failures: Mapping[str, int]
-    usage: Usage
-
-
-class Ledger:
-    """Counts up; `counts` gives the snapshot. One event loop, so no locking."""
-
-    def __init__(self) -> None:
-        self._unanswered = 0
-        self._calls = self._attempts = self._retries = self._answered = 0
-        self._failures: Counter[str] = Counter()
-        self._usage = Usage()
-
-    def count_call(self) -> None:
-        """A draw was asked for."""
-        self._calls += 1
-
-    def count_attempt(self, *, retry: bool) -> None:
-        """A request goes out."""
-        self._attempts += 1
-        self._retries += retry
-
-    def count_failure(self, kind: str) -> None:
-        """A request brought no answer."""
-        self._unanswered += kind != "timeout"  # what was never refused is held back by its own waiting
-        self._failures[kind] += 1
-
-    def count_answer(self, usage: Usage) -> None:
-        """An answer came and was paid for."""
-        self._answered += 1
-        self._unanswered = 0
-        self._usage += usage
-
-    @property
-    def silent(self) -> bool:
-        """Whether the service has answered nobody for so long that asking again and again helps nobody."""
-        return self._unanswered >= SILENT_AFTER
-
-    def counts(self) -> CallCounts:
-        """The counts so far."""
-        return CallCounts(
-            calls=self._calls,
-            attempts=self._attempts,
-            retries=self._retries,
-            answered=self._answered,
-            failures=dict(self._failures),
-            usage=self._usage,
-        )
 
 
 _SPENT = frozenset(
@@ -123,14 +61,6 @@ _SPENT_RETRIES: Mapping[str, str] = {
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 8.0
 
 
-class AttemptFailed(Exception):
-    """One attempt brought no reply that can be read; another may."""
-
-    def __init__(self, kind: str) -> None:
-        super().__init__(kind)
-        self.kind = kind
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
     """What arrived: header names in lower case, the body whole, bounded and decompressed."""
@@ -145,24 +75,29 @@ Send = Callable[[int], Awaitable[Response]]
 arrived or was cut, UnreadableBody for a body out of bounds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Attempts:
-    """The frame around every attempt of one sampler. ``adaptive``, where given, holds calls back beside the gate."""
+    """The frame around every attempt of one model. ``adaptive``, where given, holds calls back beside the gate."""
 
     gate: RateGate
-    ledger: Ledger
     timeout_s: float
     retries: int
     adaptive: AdaptiveLimit | None = None
-    alone: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _alone: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _refused: int = 0
+
+    @property
+    def _silent(self) -> bool:
+        """Whether the service has answered nobody for so long that asking again and again helps nobody."""
+        return self._refused >= SILENT_AFTER
 
     async def reply(self, send: Send, bill: Bill | None) -> Mapping[str, Any]:
         """The JSON object of the first reply that can be read. SamplerError for what no retry cures, or when the
         retries are spent. While the service answers nobody one call asks, once; the others wait for what it hears.
         """
-        while self.ledger.silent:
-            async with self.alone:
-                if self.ledger.silent:
+        while self._silent:
+            async with self._alone:
+                if self._silent:
                     return await self._retried(send, bill, retries=0)
         return await self._retried(send, bill, retries=self.retries)
 
@@ -171,40 +106,31 @@ class Attempts:
             try:
                 return await self._attempt(send, attempt, bill)
             except AttemptFailed as failure:
-                if attempt == retries or self.ledger.silent:
+                if attempt == retries or self._silent:
                     raise SamplerError(failure.kind, _SPENT_RETRIES[failure.kind]) from None
             pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**attempt)
             await asyncio.sleep(pause * random.uniform(0.75, 1.0))  # noqa: S311 - spreads retries, decides nothing
         raise AssertionError("unreachable")
 
     async def _attempt(self, send: Send, attempt: int, bill: Bill | None) -> Mapping[str, Any]:
+        """One request under all limits, what it may cost on the bill, and the reply judged."""
+        adaptive = nullcontext(self.timeout_s) if self.adaptive is None else self.adaptive.slot(self.timeout_s)
         try:
-            return await self._send_in_slot(send, attempt, bill)
+            async with adaptive as timeout_s, self.gate.slot(retry=attempt > 0):
+                response = await self._send(send, attempt, bill, timeout_s)
+            reply = self._judge(response)
         except (AttemptFailed, SamplerError) as failure:
-            self.ledger.count_failure(failure.kind)
+            self._refused += failure.kind != "timeout"  # what was never refused is held back by its own waiting
             if bill is not None and failure.kind not in _MAYBE_CHARGED:
                 bill.requests -= 1
             raise
-
-    async def _send_in_slot(self, send: Send, attempt: int, bill: Bill | None) -> Mapping[str, Any]:
-        if self.adaptive is None:
-            async with self.gate.slot(retry=attempt > 0):
-                response = await self._send(send, attempt, bill, self.timeout_s)
-            return self._judge(response)
-        async with self.adaptive.slot(self.timeout_s) as place, self.gate.slot(retry=attempt > 0):
-            try:
-                response = await self._send(send, attempt, bill, place.timeout_s)
-            except AttemptFailed as failure:
-                self.adaptive.record_failure(place, timeout=failure.kind == "timeout")
-                raise
-            self.adaptive.record_answer(place)
-        return self._judge(response)
+        self._refused = 0
+        return reply
 
     async def _send(self, send: Send, attempt: int, bill: Bill | None, timeout_s: float) -> Response:
-        self.ledger.count_attempt(retry=attempt > 0)
         if bill is not None:
             bill.requests += 1
-        try:  # a library's own limit is per read: a response that drips would never reach it
+        try:  # a limit for each read would never be reached by a response that drips
             async with asyncio.timeout(timeout_s):
                 return await send(attempt)
         except TimeoutError:
@@ -215,9 +141,7 @@ class Attempts:
     def _judge(self, response: Response) -> Mapping[str, Any]:
         status = response.status
         if status == 200:
-            if _is_repeated(response.headers):
-                raise AttemptFailed("malformed")
-            return _object(response.body)
+            return _object(response)
         code = _error_code(response.body)
         if status == 429 or code in _SPENT:
             raise self._rate_limit_error(status, response.headers, code)
@@ -232,18 +156,15 @@ class Attempts:
         return AttemptFailed("rate_limited")
 
 
-def _is_repeated(headers: Mapping[str, str]) -> bool:
-    """Whether the connection itself says that the reply was kept from an earlier request."""
-    hit = any("hit" in headers.get(name, "").lower() for name in ("x-cache", "cf-cache-status", "x-cache-status"))
-    return hit or headers.get("age", "0").strip().lstrip("0") != ""
-
-
-def _object(body: bytes) -> Mapping[str, Any]:
+def _object(response: Response) -> Mapping[str, Any]:
+    """The reply itself: not one that was kept from an earlier request, nor an error with the status of an answer."""
+    headers = response.headers
+    kept = any("hit" in headers.get(name, "").lower() for name in ("x-cache", "cf-cache-status", "x-cache-status"))
     try:
-        reply = json_object(body)
+        reply = json_object(response.body)
     except UnreadableBody:
         raise AttemptFailed("malformed") from None
-    if "error" in reply or not reply:  # an error with the status of an answer
+    if kept or headers.get("age", "0").strip().lstrip("0") or "error" in reply or not reply:
         raise AttemptFailed("malformed")
     return reply
 

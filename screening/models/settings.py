@@ -3,27 +3,23 @@
 import hashlib
 import ipaddress
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
 from screening.pipeline.draws import Protocol
 
 ANTHROPIC_URL = "https://api.anthropic.com"
-VERSION_WITH_TEMPERATURE = "2023-06-01"
+VERSION, VERSION_WITH_TEMPERATURE = "2026-10-21", "2023-06-01"
+"""The version header that the vendor's library sends, and the last one under which a temperature is accepted."""
 FIRST_WITHOUT_TEMPERATURE = (4, 7)
 _GENERATION = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?:[-.](\d{1,2})(?!\d))?")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NeutralSampling:
-    """Values that truncate nothing, sent to servers that are not Anthropic's: their own would distort the distribution.
-
-    ``top_k`` is larger than any vocabulary because servers disagree on what switches it off (0 or −1).
-    """
-
-    top_p: float = 1.0
-    top_k: int = 1_000_000
-    min_p: float = 0.0
+NEUTRAL: Mapping[str, float] = {"top_p": 1.0, "top_k": 1_000_000, "min_p": 0.0}
+"""Values that truncate nothing, sent to servers that are not Anthropic's: their own would distort the distribution.
+``top_k`` is larger than any vocabulary because servers disagree on what switches it off (0 or -1).
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +47,6 @@ class ModelSettings:
     node_deadline_s: float = 300.0
     pause_cap_s: float = 60.0
     cache_minimum_tokens: int = 1024
-    neutral: NeutralSampling = NeutralSampling()
     adaptive: bool = False
     protocol: Protocol = "messages"
     most_unknown: float = 0.05
@@ -118,14 +113,12 @@ def is_local(url: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """What goes over the wire for these settings: the parts that differ between models and servers.
-
-    ``api_version`` None leaves the library's default header in place.
+    """What goes over the wire for these settings, as far as models and servers differ: the version header, the sampling
+    values by name, and notes for the settings page.
     """
 
-    api_version: str | None
-    temperature: float | None
-    neutral: NeutralSampling | None
+    api_version: str
+    sampling: Mapping[str, float]
     notes: tuple[str, ...] = ()
 
 
@@ -142,20 +135,16 @@ def generation(model: str) -> tuple[int, int] | None:
 
 
 def dialect(settings: ModelSettings) -> Dialect:
-    """Version header, temperature and neutral values for these settings, with notes for the settings page."""
+    """What these settings mean on the wire; models from `FIRST_WITHOUT_TEMPERATURE` on accept none at the service."""
+    heated = {} if settings.temperature is None else {"temperature": settings.temperature}
+    version = settings.api_version or (VERSION_WITH_TEMPERATURE if heated else VERSION)
     if settings.elsewhere:
         return Dialect(
             api_version=settings.api_version or VERSION_WITH_TEMPERATURE,
-            temperature=1.0 if settings.temperature is None else settings.temperature,
-            neutral=settings.neutral,
+            sampling={"temperature": 1.0, **heated, **NEUTRAL},
             notes=("Not Anthropic's service: neutral sampling values are sent; prompt caching is not asked for.",),
         )
-    newest = generation(settings.model)
-    if newest is not None and newest >= FIRST_WITHOUT_TEMPERATURE:
-        ignored = settings.temperature is not None
-        note = f"{settings.model} accepts no temperature: it samples at its own (T = 1)."
-        return Dialect(
-            api_version=settings.api_version, temperature=None, neutral=None, notes=(note,) if ignored else ()
-        )
-    version = settings.api_version or (None if settings.temperature is None else VERSION_WITH_TEMPERATURE)
-    return Dialect(api_version=version, temperature=settings.temperature, neutral=None)
+    if (newest := generation(settings.model)) is None or newest < FIRST_WITHOUT_TEMPERATURE:
+        return Dialect(api_version=version, sampling=heated)
+    note = f"{settings.model} accepts no temperature: it samples at its own (T = 1)."
+    return Dialect(api_version=settings.api_version or VERSION, sampling={}, notes=(note,) if heated else ())

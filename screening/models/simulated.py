@@ -1,20 +1,16 @@
 """Simulated agents: seeded draws from a keyword scorer. Not a model; not for use on people.
 
 Simulated agents whose label distributions are given, to check an experiment against what it must find.
-
-Draws that exist already, handed out like any others: under the same limits, urgent ones first, on the bill.
 """
 
 import asyncio
 import hashlib
-from collections.abc import Mapping, Sequence
-from decimal import Decimal
+from collections.abc import Mapping
 from functools import cache, lru_cache
 
 from screening.labels import LABELS, Label
 from screening.models.lexicon import ROLES, EvidenceReader, Kind, Lexicon, load_lexicon
-from screening.models.limits import RateGate
-from screening.pipeline.draws import Draw, DrawRequest, NodeAgent, Preflight, ScreenedText, Usage
+from screening.pipeline.draws import Draw, DrawRequest, NodeAgent, ScreenedText
 
 _TEXTS_KEPT = 64
 OTHER_ROLE = "risk"
@@ -34,18 +30,15 @@ class SimulatedSampler:
 
     Draw number i of a node on a text is a pure function of (seed, node, text, variant, i): neither wave sizes,
     nor order, nor a restart change it. Draws carry no tokens, as none were used. ``latency_s`` is what each
-    wave waits, in seconds; a ``gate`` limits them as it would calls.
+    wave waits, in seconds.
     """
 
-    def __init__(
-        self, seed: int, latency_s: float = 0.0, lexicon: Lexicon | None = None, gate: RateGate | None = None
-    ) -> None:
+    def __init__(self, seed: int, latency_s: float = 0.0) -> None:
         if latency_s < 0:
             raise ValueError("latency_s must not be negative")
         self._seed = seed
         self._latency_s = latency_s
-        self._gate = gate
-        self._lexicon, reader = (lexicon, EvidenceReader(lexicon)) if lexicon else _usual()
+        self._lexicon, reader = _usual()
         self._kinds = {kind.name: kind for kind in self._lexicon.kinds}
         # A text is asked about wave after wave and node after node: reading it once is enough.
         self._kind_of = lru_cache(maxsize=_TEXTS_KEPT)(lambda text: reader.kind(text_to_score(text)))
@@ -81,18 +74,10 @@ class SimulatedSampler:
         stream = _stream(self._seed, request)
         numbers = range(request.first, request.first + request.count)
         made = [_DRAWS[_label_at(distribution, _uniform(stream, number))] for number in numbers]
-        return await hand_out(request, made, self._gate)
-
-    async def preflight(self) -> Preflight:
-        """Simulated agents always answer: nothing is asked."""
-        return always_answers("simulated agents")
-
-    def price(self, usage: Usage) -> Decimal:
-        """0: simulated draws cost nothing."""
-        return Decimal(0)
-
-    async def aclose(self) -> None:
-        """There is nothing to close."""
+        if request.bill is not None:
+            for place, draw in enumerate(made):
+                request.bill.record_answer(place, draw)
+        return made
 
 
 def text_to_score(text: ScreenedText) -> ScreenedText:
@@ -177,36 +162,3 @@ class KnownSampler(SimulatedSampler):
     def shares(self, node: str, text: ScreenedText) -> Distribution:
         """The distribution given for the text."""
         return self._given[text]
-
-
-DEADLINE_S = 300.0
-
-
-async def hand_out(request: DrawRequest, draws: Sequence[Draw], gate: RateGate | None) -> list[Draw]:
-    """The draws in request order, each through the gate, where there is one, and put on the request's bill."""
-    if gate is None:
-        for place, draw in enumerate(draws):
-            _put_on_bill(request, place, draw)
-        return list(draws)
-    async with gate.wave(urgent=request.urgent, deadline_s=DEADLINE_S):
-        for place, draw in enumerate(draws):
-            async with gate.slot():
-                await asyncio.sleep(0)  # others go on meanwhile
-                _put_on_bill(request, place, draw)
-    return list(draws)
-
-
-def _put_on_bill(request: DrawRequest, place: int, draw: Draw) -> None:
-    if request.bill is not None:
-        request.bill.record_answer(place, draw)
-
-
-def always_answers(who: str) -> Preflight:
-    """The preflight result of agents that need not be asked: recorded or simulated ones."""
-    return Preflight(
-        ok=True,
-        message=f"The {who} answer by themselves.",
-        model=who,
-        kind=None,
-        seconds=0.0,
-    )

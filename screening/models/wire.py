@@ -6,7 +6,8 @@ Anything else is an answer that cannot be used, marked as what it was; a gateway
 model behind the same address, a server that read only part of the text, or a second block beside the word never make
 a label.
 
-Building one call: the text as nonce-tagged JSON data, the prompt, the code words. Pure, no library, no IO.
+Building one call: the text as nonce-tagged JSON data, the prompt, the code words. A server's protocol is a pair of
+functions in `FORMATS`. Pure, no library, no IO.
 """
 
 import hashlib
@@ -18,7 +19,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from screening.labels import LABELS, Label
 from screening.models.settings import Dialect, ModelSettings
@@ -44,6 +45,14 @@ _WINDOW_BITS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 
 class UnreadableBody(ValueError):
     """The body is too large, compressed in a way nobody asked for, or no JSON object."""
+
+
+class AttemptFailed(Exception):
+    """One attempt brought no reply that can be read; another may."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(kind)
+        self.kind = kind
 
 
 async def read_bounded(chunks: AsyncIterable[bytes], encoding: str | None, limit: int = LARGEST_BODY) -> bytes:
@@ -260,43 +269,11 @@ def _count(counted: object, name: str) -> int:
 
 
 CODE_WORDS = (
-    "almond",
-    "anchor",
-    "bakery",
-    "banjo",
-    "barley",
-    "basil",
-    "beacon",
-    "biscuit",
-    "bramble",
-    "candle",
-    "canoe",
-    "cedar",
-    "clover",
-    "cobalt",
-    "compass",
-    "copper",
-    "cotton",
-    "fiddle",
-    "garlic",
-    "granite",
-    "harbor",
-    "kettle",
-    "lantern",
-    "marble",
-    "meadow",
-    "nutmeg",
-    "otter",
-    "pepper",
-    "pigeon",
-    "quartz",
-    "saffron",
-    "teapot",
-    "tulip",
-    "velvet",
-    "walnut",
-    "zipper",
-)
+    "almond", "anchor", "bakery", "banjo", "barley", "basil", "beacon", "biscuit", "bramble", "candle", "canoe",
+    "cedar", "clover", "cobalt", "compass", "copper", "cotton", "fiddle", "garlic", "granite", "harbor", "kettle",
+    "lantern", "marble", "meadow", "nutmeg", "otter", "pepper", "pigeon", "quartz", "saffron", "teapot", "tulip",
+    "velvet", "walnut", "zipper",
+)  # fmt: skip
 _DESCRIPTIONS = {Label.SAFE: "A", Label.UNSAFE: "B", Label.ESCALATE: "C"}
 _OF_A_CONVERSATION = (
     "The record is a conversation: `conversation` lists its turns in their order, each with who speaks (`role`: the "
@@ -322,7 +299,7 @@ class PreparedCall:
 
     system: list[dict[str, object]]
     user: str
-    extra_body: dict[str, object]
+    extra_body: Mapping[str, object]
     words: Mapping[str, Label]
 
     @property
@@ -356,7 +333,7 @@ def prepare_call(
     return PreparedCall(
         system=_system(fixed, _fresh(nonce, words, request.text.thread), cached=is_cacheable(fixed, settings)),
         user=data_block(request.text, nonce),
-        extra_body=sampling_values(wire),
+        extra_body=wire.sampling,
         words=words,
     )
 
@@ -397,14 +374,6 @@ def code_words(text: ScreenedText, rng: random.Random) -> Mapping[str, Label]:
     return dict(zip(chosen, LABELS, strict=True))
 
 
-def sampling_values(wire: Dialect) -> dict[str, object]:
-    """The sampling values the library has no parameters for."""
-    values: dict[str, object] = {} if wire.temperature is None else {"temperature": wire.temperature}
-    if wire.neutral is not None:
-        values |= {"top_p": wire.neutral.top_p, "top_k": wire.neutral.top_k, "min_p": wire.neutral.min_p}
-    return values
-
-
 def is_cacheable(fixed: str, settings: ModelSettings) -> bool:
     """Whether the fixed prompt is long enough to be cached; the service silently does not cache shorter ones."""
     return not settings.elsewhere and estimated_tokens(fixed) >= settings.cache_minimum_tokens
@@ -438,15 +407,26 @@ def _system(fixed: str, fresh: str, *, cached: bool) -> list[dict[str, object]]:
     return [first, {"type": "text", "text": fresh}]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WireFormat:
-    """What servers of one kind are told and answer over plain HTTP: the body of a request for one draw, and the draw
-    that a reply makes, which is a label only where the reply is what ``Expected`` says.
+class WireFormat(NamedTuple):
+    """What servers of one kind are told and answer: the body of a request for one draw, and the draw that a reply
+    makes, which is a label only where the reply is what ``Expected`` says.
     """
 
     path: str
     write: Callable[[PreparedCall, ModelSettings], dict[str, object]]
     read: Callable[[Mapping[str, Any], Expected], Draw]
+
+
+def write_message(call: PreparedCall, settings: ModelSettings) -> dict[str, object]:
+    """The Messages API, at Anthropic or at a server of one's own."""
+    return {
+        "model": settings.model,
+        "max_tokens": settings.max_output_tokens,
+        "system": call.system,
+        "messages": [{"role": "user", "content": call.user}],
+        "thinking": {"type": "disabled"},
+        **call.extra_body,
+    }
 
 
 def write_chat(call: PreparedCall, settings: ModelSettings) -> dict[str, object]:
@@ -460,6 +440,10 @@ def write_chat(call: PreparedCall, settings: ModelSettings) -> dict[str, object]
     }
 
 
-CHAT = WireFormat(path="/v1/chat/completions", write=write_chat, read=completion_draw)
-FORMATS: dict[str, WireFormat] = {"chat": CHAT}
-"""By the protocol that a setting names; those with a library of their own are not among them."""
+_CHAT = WireFormat("/v1/chat/completions", write_chat, completion_draw)
+FORMATS: dict[str, WireFormat] = {
+    "messages": WireFormat("/v1/messages", write_message, message_draw),
+    "chat": _CHAT,
+    "logprobs": _CHAT,
+}
+"""By the protocol that a setting names."""

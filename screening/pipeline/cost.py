@@ -39,6 +39,15 @@ def cost_usd(model: str, usage: Usage) -> Decimal | None:
         return None
 
 
+def sum_costs(costs: Sequence[float | None]) -> float | None:
+    """What they come to; None where one of them is not known.
+
+    >>> sum_costs([1.0, 2.5]), sum_costs([1.0, None]), sum_costs([])
+    (3.5, None, 0.0)
+    """
+    return None if None in costs else sum((cost or 0.0 for cost in costs), 0.0)
+
+
 def has_list_price(model: str) -> bool:
     """Whether the paid service is known to offer this model.
 

@@ -10,10 +10,9 @@ this one question, provided that the part it does not tell could not change it.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from enum import StrEnum
 from itertools import count, takewhile
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 from typing import Protocol as Port
 
 from screening.labels import LABELS, Label
@@ -188,14 +187,17 @@ class Bill:
 
     ``requests`` counts those that were charged or may have been: answered (usable or not), given up without an answer,
     or still running; not those that were refused or never arrived. ``answers`` are the draws received so far, by their
-    place in the wave.
+    place in the wave; ``took`` is told of each as it comes.
     """
 
     requests: int = 0
     answers: dict[int, Draw] = field(default_factory=dict)
+    took: Callable[[int, Draw], None] | None = None
 
     def record_answer(self, place: int, draw: Draw) -> None:
         """Record the draw at this place of the wave; samplers report each at once, so that people can watch."""
+        if self.took is not None and place not in self.answers:
+            self.took(place, draw)
         self.answers[place] = draw
 
     def in_order(self) -> list[Draw]:
@@ -269,29 +271,6 @@ class Preflight:
     model: str
     kind: str | None
     seconds: float
-
-
-class Sampler(DrawSource, Port):
-    """The whole port: a model, a simulation or a recording, whatever stands behind it.
-
-    What a request's bill, urgency and limits ask for holds for every one of them.
-    """
-
-    def describe(self) -> Mapping[str, Any]:
-        """What identifies it in a configuration's record: no key, no address beyond the host."""
-        ...
-
-    async def preflight(self) -> Preflight:
-        """Ask once, with a harmless text, before anything else is asked."""
-        ...
-
-    def price(self, usage: Usage) -> Decimal | None:
-        """US dollars for these tokens; None where the price is not known, 0 only where nothing is paid."""
-        ...
-
-    async def aclose(self) -> None:
-        """Close its connections; the sampler cannot be used afterwards."""
-        ...
 
 
 LABEL_WORDS: Mapping[str, Label] = {label.value: label for label in LABELS}

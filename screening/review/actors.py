@@ -1,5 +1,6 @@
-"""Who acts: a person with roles, or the program itself."""
+"""Who acts: a person with roles, or the program itself; and who a reviewer is in exports."""
 
+import hmac
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -45,3 +46,13 @@ LOCAL_USER = Actor(id="local", name="Local user", roles=frozenset(Role))
 
 SYSTEM = Actor(id="system", name="Second Look", roles=frozenset())
 """The worker and the command line's own steps: recorded as an actor, permitted nothing by role."""
+
+
+def pseudonym(key: str, account_id: str) -> str:
+    """A reviewer's name in exports under a site's key (HMAC-SHA256): the same for the same person, and it does not say
+    who. Another key gives other names.
+
+    >>> pseudonym("a", "ann") == pseudonym("a", "ann"), pseudonym("a", "ann") == pseudonym("b", "ann")
+    (True, False)
+    """
+    return "reviewer-" + hmac.new(key.encode(), account_id.encode(), "sha256").hexdigest()[:12]

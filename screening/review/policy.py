@@ -1,7 +1,7 @@
 """Who may do what: one table of role, action and ownership. Every service asks it first.
 
 The table grants; what it does not name is refused. Who owns a thing depends on the action and is said beside it.
-Rules about the *state* of a case (a lease, blind-first reading) are not here but where that state is read.
+Rules about the *state* of a case (a lock, blinded review first) are not here but where that state is read.
 """
 
 from collections.abc import Mapping
@@ -20,21 +20,21 @@ class Action(StrEnum):
     CONTROL_BATCH = "control_batch"  # pause, resume, cancel, retry; owner: who created the batch
     VIEW_BATCHES = "view_batches"  # lists, progress, diagrams and costs: numbers, no text, no outcome of a case
     VIEW_RESULTS = "view_results"  # outcomes per case, rejected rows, confusion matrix
-    EXPORT = "export"  # results and relabelled data with text
-    VIEW_COUNTS = "view_counts"  # how many cases wait
-    BROWSE_QUEUE = "browse_queue"  # which cases wait, and with whom
+    EXPORT = "export"  # results and corrected labels with text
+    VIEW_COUNTS = "view_counts"  # how many cases are pending
+    BROWSE_QUEUE = "browse_queue"  # which cases are pending, and with whom
     CLAIM_NEXT = "claim_next"
-    CLAIM_NAMED = "claim_named"  # a chosen case; owner: whom it was handed to, or who held it last
+    CLAIM_NAMED = "claim_named"  # a chosen case; owner: whom it was transferred to, or who held it last
     ASSIGN = "assign"  # give open cases to a colleague
     VIEW_TEXT = "view_text"  # owner: who holds the case or has rated it
     VIEW_EVIDENCE = "view_evidence"  # owner: who holds the case or has rated it
-    RATE = "rate"  # owner: who holds the lease, or whose rating is revised
-    READ_SECOND = "read_second"  # owner: who gave the first reading
-    ACKNOWLEDGE = "acknowledge"  # say that what a batch called unsafe was seen on its worklist
-    REQUEST_REVIEW = "request_review"  # put decided cases into the inbox for a second look
-    VIEW_RATINGS = "view_ratings"  # owner: whose rating it is
+    RATE = "rate"  # owner: who holds the lease, or whose review is revised
+    READ_SECOND = "read_second"  # owner: who gave the first review
+    ACKNOWLEDGE = "acknowledge"  # sign off what the AI labeled unsafe on a batch's list
+    REQUEST_REVIEW = "request_review"  # put decided cases into the queue for a re-review
+    VIEW_REVIEWS = "view_reviews"  # owner: whose review it is
     ADJUDICATE = "adjudicate"
-    FOLLOW_UP = "follow_up"  # see to what a reading asked for; owner: whoever read the case or is to see to it
+    FOLLOW_UP = "follow_up"  # see to what a review asked for; owner: whoever reviewed the case or is to see to it
     VIEW_AGREEMENT = "view_agreement"
     VIEW_CARE = "view_care"  # exposure counts; owner: whose exposure it is
     VIEW_AUDIT = "view_audit"
@@ -53,7 +53,7 @@ class Scope(StrEnum):
 
     ANY = "any"
     OWN = "own"
-    OTHERS = "others"  # a second reading is never by the first reader
+    OTHERS = "others"  # a second review is never by the first reviewer
 
 
 _R, _S, _E, _A = Role.REVIEWER, Role.SENIOR, Role.RESEARCHER, Role.ADMIN
@@ -78,7 +78,7 @@ POLICY: Final[Mapping[Action, Mapping[Role, Scope]]] = MappingProxyType(
         Action.READ_SECOND: {_R: _OTHERS, _S: _OTHERS},
         Action.ACKNOWLEDGE: {_S: _ANY, _E: _ANY},
         Action.REQUEST_REVIEW: {_S: _ANY, _E: _ANY},
-        Action.VIEW_RATINGS: {_R: _OWN, _S: _ANY, _E: _ANY},
+        Action.VIEW_REVIEWS: {_R: _OWN, _S: _ANY, _E: _ANY},
         Action.ADJUDICATE: {_S: _ANY},
         Action.FOLLOW_UP: {_R: _OWN, _S: _ANY},
         Action.VIEW_AGREEMENT: {_S: _ANY, _E: _ANY, _A: _ANY},

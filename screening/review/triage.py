@@ -1,30 +1,30 @@
-"""How urgently a person must look at a case, and by when.
+"""How urgently a clinician must review a case, and by when.
 
-Tiers and targets are this site's own defaults, not a standard; nothing here says how a person is.
+Priorities and targets are this site's own defaults, not a standard; nothing here says how a person is.
 
 What the text states outright sets a floor (`floor`), whatever brings the case here: P0 for an intent, a plan, means, an
 attempt or a wish with a time or with means, P1 for one without. Above it the first rule that fits decides:
 
 ====  ==================================================================================================
-P0    a second reader (any node after the first) answered ``unsafe`` in more than half of its draws, and the case came
-      to a human.
-P1    ``unsafe`` was the answer most often drawn at some node; or the last node itself asked for a person; or the
+P0    a second reviewer (any node after the first) answered ``unsafe`` in more than half of its draws, and the case was
+      escalated.
+P1    ``unsafe`` was the answer most often drawn at some node; or the last node itself escalated; or the
       second look disagreed; or the text appears to address the model.
 P2    the pipeline did not settle it and some draw said ``unsafe``; or the text could not be screened (length, no words,
       language, unreadable, hidden or obfuscated writing, repeated failure, stopped).
 P3    the pipeline did not settle it and no draw said ``unsafe``.
 ====  ==================================================================================================
 
-A case that the agents called ``unsafe`` comes to a human where its batch says so, and is placed by the same rules: P1,
-or P0. An audit sample must look like any other case. A coin from the case's id that has nothing to do with the engine's
-outcome gives it P1 in a share that the site sets, so that P1 does not mean *called unsafe*, else P2 or P3, and the same
-``why`` as the other cases of that tier. The coin only ever raises it above the floor.
+A case that the AI labeled ``unsafe`` is reviewed where its batch says so, and is placed by the same rules: P1, or P0.
+An audit sample must look like any other case. A random number from the case's id that has nothing to do with the AI's
+outcome gives it P1 in a share that the site sets, so that P1 does not mean *labeled unsafe*, else P2 or P3, and the
+same ``why`` as the other cases of that priority. It only ever raises a case above the floor.
 
 A set that is declared to have no living authors is reviewed in research order: every case of it is P3, due at random
 within the last half of that target, whatever its text says, so that a priority tells nothing of the AI.
 
-A case that could not be screened yet and waits for that is P0 where the text states a risk, since neither a person nor
-a model has read it, else P2.
+A case that could not be screened yet and waits for that is P0 where the text states a risk, since neither a clinician
+nor a model has read it, else P2.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ from screening.pipeline.engine import NodeRun, Reason, Screening
 from screening.text.flags import Flag
 
 
-class Tier(IntEnum):
+class Priority(IntEnum):
     """Urgency of the first human look; 0 is the most urgent."""
 
     P0 = 0
@@ -49,19 +49,19 @@ class Tier(IntEnum):
     P3 = 3
 
 
-TARGETS: Final[Mapping[Tier, timedelta]] = MappingProxyType(
+TARGETS: Final[Mapping[Priority, timedelta]] = MappingProxyType(
     {
-        Tier.P0: timedelta(minutes=5),
-        Tier.P1: timedelta(minutes=15),
-        Tier.P2: timedelta(hours=4),
-        Tier.P3: timedelta(hours=24),
+        Priority.P0: timedelta(minutes=5),
+        Priority.P1: timedelta(minutes=15),
+        Priority.P2: timedelta(hours=4),
+        Priority.P3: timedelta(hours=24),
     }
 )
 """Time to the first human look, unless the site sets its own."""
 
 
 class Why(StrEnum):
-    """Why a case has its tier, in words that a reviewer may see before reading: they name no label and no node."""
+    """Why a case has its priority, in words that a reviewer may see before reading: they name no label and no node."""
 
     LIKELY_URGENT = "likely_urgent"
     PERSON_NEEDED = "person_needed"
@@ -76,7 +76,7 @@ class Why(StrEnum):
 class Placement:
     """Where in the inbox a case goes, and why there."""
 
-    tier: Tier
+    priority: Priority
     why: Why
 
 
@@ -94,77 +94,77 @@ _NOT_SCREENABLE = frozenset(
 _ABSTAINED = frozenset({Reason.EXHAUSTED, Reason.CURTAILED, Reason.TOO_CLOSE})
 
 
-def floor(flags: Collection[str]) -> Tier:
-    """The least urgent tier that a case may have whose text or reply holds these flags, by whatever way it comes.
+def floor(flags: Collection[str]) -> Priority:
+    """The least urgent priority that a case may have whose text or reply holds these flags, by whatever way it comes.
 
     >>> [floor(flags).name for flags in (["stated_risk", "stated_imminent"], ["stated_risk"], ["no_words"])]
     ['P0', 'P1', 'P3']
     """
     if Flag.STATED_IMMINENT in flags:
-        return Tier.P0
-    return Tier.P1 if Flag.STATED_RISK in flags else Tier.P3
+        return Priority.P0
+    return Priority.P1 if Flag.STATED_RISK in flags else Priority.P3
 
 
-def _at_least(least: Tier, place: Placement) -> Placement:
+def _at_least(least: Priority, place: Placement) -> Placement:
     """The place, or the ordinary one of the floor where that is more urgent."""
-    return place if place.tier <= least else Placement(tier=least, why=ordinary_why(least))
+    return place if place.priority <= least else Placement(priority=least, why=ordinary_why(least))
 
 
-def tier_for(screening: Screening, flags: Collection[str]) -> Placement:
-    """The place of a case that the pipeline left to a person or called unsafe; ``flags`` were found in its text or
-    reply. ValueError for one that it called safe.
+def priority_for(screening: Screening, flags: Collection[str]) -> Placement:
+    """The place of a case that was escalated or labeled unsafe; ``flags`` were found in its text or
+    reply. ValueError for one that was labeled safe.
     """
     if screening.outcome is Outcome.SAFE:
-        raise ValueError("a case called safe has no tier of its own; audit samples go through audit_placement")
+        raise ValueError("a case labeled safe has no priority of its own; audit samples go through audit_placement")
     return _at_least(floor(flags), _by_answers(screening))
 
 
 def _by_answers(screening: Screening) -> Placement:
     if any(_mostly_unsafe(run) for run in screening.runs if run.node != screening.runs[0].node):
-        return Placement(tier=Tier.P0, why=Why.LIKELY_URGENT)
+        return Placement(priority=Priority.P0, why=Why.LIKELY_URGENT)
     if any(_unsafe_leads(run) for run in screening.runs):
-        return Placement(tier=Tier.P1, why=Why.PERSON_NEEDED)
+        return Placement(priority=Priority.P1, why=Why.PERSON_NEEDED)
     return _by_reason(screening)
 
 
 def _by_reason(screening: Screening) -> Placement:
     if screening.reason is Reason.SUSPECTED_INJECTION:
-        return Placement(tier=Tier.P1, why=Why.ADDRESSES_MODEL)
+        return Placement(priority=Priority.P1, why=Why.ADDRESSES_MODEL)
     if screening.reason is Reason.UNSUPPORTED_LANGUAGE:
-        return Placement(tier=Tier.P1, why=Why.NOT_SCREENABLE)  # neither a person nor a model has read it
+        return Placement(priority=Priority.P1, why=Why.NOT_SCREENABLE)  # neither a clinician nor a model has read it
     if screening.reason in _NOT_SCREENABLE:
-        return Placement(tier=Tier.P2, why=Why.NOT_SCREENABLE)
+        return Placement(priority=Priority.P2, why=Why.NOT_SCREENABLE)
     if screening.reason in _ABSTAINED:
         some_unsafe = any(run.share(Label.UNSAFE) > 0 for run in screening.runs)
-        return Placement(tier=Tier.P2 if some_unsafe else Tier.P3, why=Why.UNSETTLED)
+        return Placement(priority=Priority.P2 if some_unsafe else Priority.P3, why=Why.UNSETTLED)
     if screening.reason in (Reason.REPEATED_FAILURE, Reason.STOPPED):
-        return Placement(tier=Tier.P2, why=Why.FAILED)
+        return Placement(priority=Priority.P2, why=Why.FAILED)
     # escalated, second look disagreed, and whatever reason may be added later
-    return Placement(tier=Tier.P1, why=Why.PERSON_NEEDED)
+    return Placement(priority=Priority.P1, why=Why.PERSON_NEEDED)
 
 
 def audit_placement(case_id: str, urgent_share: float, flags: Collection[str]) -> Placement:
     """The place of an audit sample, whatever the engine had decided: P1 for ``urgent_share`` of them, the others P2 or
     P3 with equal chance, and none below the floor of its text.
 
-    >>> [audit_placement("0" * 32, 1.0, flags).tier.name for flags in ([], ["stated_imminent"])]
+    >>> [audit_placement("0" * 32, 1.0, flags).priority.name for flags in ([], ["stated_imminent"])]
     ['P1', 'P0']
     """
-    digest = hashlib.sha256(f"audit tier:{case_id}".encode()).digest()
+    digest = hashlib.sha256(f"audit priority:{case_id}".encode()).digest()
     if int.from_bytes(digest[1:7], "big") / 2**48 < urgent_share:
-        drawn = Tier.P1
+        drawn = Priority.P1
     else:
-        drawn = Tier.P2 if digest[0] % 2 else Tier.P3
-    return _at_least(floor(flags), Placement(tier=drawn, why=ordinary_why(drawn)))
+        drawn = Priority.P2 if digest[0] % 2 else Priority.P3
+    return _at_least(floor(flags), Placement(priority=drawn, why=ordinary_why(drawn)))
 
 
-def second_reading_coin(case_id: str) -> float:
+def second_review_coin(case_id: str) -> float:
     """A number in [0, 1) that belongs to the case: the same however often a submit is repeated.
 
-    >>> 0 <= second_reading_coin("0" * 32) < 1
+    >>> 0 <= second_review_coin("0" * 32) < 1
     True
     """
-    return _coin("second reading", case_id)
+    return _coin("second review", case_id)
 
 
 def research_coin(case_id: str) -> float:
@@ -177,23 +177,27 @@ def _coin(purpose: str, case_id: str) -> float:
 
 
 def unscreened_placement(flags: Collection[str]) -> Placement:
-    """The place of a case that waits to be screened and cannot be; ``flags`` were found in its text or reply."""
-    return Placement(tier=Tier.P0 if floor(flags) <= Tier.P1 else Tier.P2, why=Why.NOT_SCREENED)
+    """The place of a case that is not screened yet; ``flags`` were found in its text or reply.
+
+    >>> [unscreened_placement(flags).priority.name for flags in (["stated_imminent"], ["stated_risk"], [])]
+    ['P0', 'P1', 'P2']
+    """
+    return Placement(priority=min(floor(flags), Priority.P2), why=Why.NOT_SCREENED)
 
 
-def ordinary_why(tier: Tier) -> Why:
-    """The reason shown for a case of this tier where nothing more may be said."""
-    return {Tier.P0: Why.LIKELY_URGENT, Tier.P1: Why.PERSON_NEEDED}.get(tier, Why.UNSETTLED)
+def ordinary_why(priority: Priority) -> Why:
+    """The reason shown for a case of this priority where nothing more may be said."""
+    return {Priority.P0: Why.LIKELY_URGENT, Priority.P1: Why.PERSON_NEEDED}.get(priority, Why.UNSETTLED)
 
 
-def due_at(tier: Tier, entered_at: datetime, targets: Mapping[Tier, timedelta] = TARGETS) -> datetime:
-    """The moment by which a person should have looked.
+def due_at(priority: Priority, entered_at: datetime, targets: Mapping[Priority, timedelta] = TARGETS) -> datetime:
+    """The moment by which a clinician should have looked.
 
     >>> from datetime import UTC
-    >>> due_at(Tier.P1, datetime(2026, 1, 1, tzinfo=UTC)).isoformat()
+    >>> due_at(Priority.P1, datetime(2026, 1, 1, tzinfo=UTC)).isoformat()
     '2026-01-01T00:15:00+00:00'
     """
-    return entered_at + targets[tier]
+    return entered_at + targets[priority]
 
 
 def _mostly_unsafe(run: NodeRun) -> bool:

@@ -279,7 +279,6 @@ class CertifiedMixture(Pairwise):
 
     kind: Literal["certified-mixture"] = "certified-mixture"
     certificate: Certificate
-    curtail: bool = True
 
     @classmethod
     def for_contract(cls, contract: Contract, budget: int) -> Self | None:

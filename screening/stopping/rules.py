@@ -97,14 +97,15 @@ class Contract:
         return min(self.any_wrong, dict(self.pairs).get((said, mode), self.any_wrong))
 
     def words(self) -> str:
-        """The contract as one sentence for pages, exports and the command line.
+        r"""The contract as one sentence for pages, exports and the command line.
 
-        >>> Contract(any_wrong=0.05, pairs=(((Label.SAFE, Label.UNSAFE), 0.001),)).words()
-        "a label other than the model's usual answer: at most 5% in all; safe when it mostly says unsafe: at most 0.1%"
+        >>> print(Contract(any_wrong=0.05, pairs=(((Label.SAFE, Label.UNSAFE), 0.001),)).words().replace("; ", "\n"))
+        a label other than the model's most frequent answer: at most 5% in all
+        safe when it mostly says unsafe: at most 0.1%
         """
         pairs = [f"{said} when it mostly says {mode}: at most {100 * bound:g}%" for (said, mode), bound in self.pairs]
         return "; ".join(
-            [f"a label other than the model's usual answer: at most {100 * self.any_wrong:g}% in all", *pairs]
+            [f"a label other than the model's most frequent answer: at most {100 * self.any_wrong:g}% in all", *pairs]
         )
 
 
@@ -128,7 +129,6 @@ class Arm:
     estimate: float | None
     low: float
     high: float
-    eliminated: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +207,6 @@ class StoppingRule(BaseModel, ABC):
 
     def arms(self, draws: Draws) -> tuple[Arm, ...]:
         """Each label's estimate and band after these draws (one sequence), in the order of `LABELS`."""
-        excluded = {each.rival for each in self.comparisons(draws) if each.excluded}
         return tuple(
             Arm(
                 label=label,
@@ -215,27 +214,23 @@ class StoppingRule(BaseModel, ABC):
                 estimate=successes / pulls if pulls else None,
                 low=(band := self.band(successes, pulls)).low,
                 high=band.high,
-                eliminated=label in excluded,
             )
             for label, successes, pulls in zip(LABELS, *self.tallies(draws), strict=True)
         )
 
     def comparisons(self, draws: Draws) -> tuple[Comparison, ...]:
-        """The leading label against each rival: what the rule decides by; here the lead in votes, without a line."""
+        """The most frequent label against each rival: what the rule decides by."""
         counts = count_labels(draws)
         leader = counts.index(max(counts))
         return tuple(
-            Comparison(
-                rival=LABELS[rival],
-                leader=LABELS[leader],
-                scale="votes",
-                value=counts[leader] - counts[rival],
-                needed=None,
-                excluded=False,
-            )
-            for rival in range(K)
-            if rival != leader
+            self.compare(LABELS[leader], rival, counts[leader], count)
+            for rival, count in zip(LABELS, counts, strict=True)
+            if rival is not LABELS[leader]
         )
+
+    def compare(self, leader: Label, rival: Label, ahead: int, behind: int) -> Comparison:
+        """The label given ``ahead`` times against the one given ``behind`` times: here its lead, without a line."""
+        return Comparison(rival=rival, leader=leader, scale="votes", value=ahead - behind, needed=None, excluded=False)
 
 
 class CountRule(StoppingRule):
@@ -332,21 +327,16 @@ class Pairwise(CountRule):
             label[np.logical_and.reduce(beats)] = arm
         return label
 
-    def comparisons(self, draws: Draws) -> tuple[Comparison, ...]:
-        """The most frequent label's evidence over each rival, and the line 1/η_{label|rival}, both as logarithms."""
-        counts = count_labels(draws)
-        leader = counts.index(max(counts))
-        return tuple(
-            Comparison(
-                rival=rival,
-                leader=LABELS[leader],
-                scale="evidence",
-                value=log_evidence(counts[leader], count),
-                needed=-log(level := self.level(LABELS[leader], rival)),
-                excluded=counts[leader] >= least_count(count, level),
-            )
-            for rival, count in zip(LABELS, counts, strict=True)
-            if rival is not LABELS[leader]
+    def compare(self, leader: Label, rival: Label, ahead: int, behind: int) -> Comparison:
+        """Its evidence over the rival, and the line 1/η_{leader|rival}, both as logarithms."""
+        level = self.level(leader, rival)
+        return Comparison(
+            rival=rival,
+            leader=leader,
+            scale="evidence",
+            value=log_evidence(ahead, behind),
+            needed=-log(level),
+            excluded=ahead >= least_count(behind, level),
         )
 
 
@@ -371,7 +361,6 @@ class PairwiseMixture(Pairwise):
     kind: Literal["pairwise-mixture"] = "pairwise-mixture"
     default_error: Probability = 0.025
     errors: PairLevels = (((Label.SAFE, Label.UNSAFE), 0.001),)
-    curtail: bool = True
 
     @classmethod
     def symmetric(cls, delta: float, budget: int = 100, *, curtail: bool = True) -> Self:

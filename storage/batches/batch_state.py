@@ -33,6 +33,9 @@ STOPPED = frozenset({BatchState.CANCELLED, BatchState.PAUSED, BatchState.CAPPED}
 ACTIVE = frozenset({BatchState.RUNNING, BatchState.TAKING_IN, BatchState.ROWS_MISSING})
 """States in which the cases that are in are screened."""
 
+ENDED = frozenset({BatchState.FINISHED, BatchState.CANCELLED})
+"""States after which nothing changes: even a paused batch may still take rows in."""
+
 
 CAP_REACHED = frozenset({"max_calls", "max_cost", "cost_unknown"})
 """Which cap stops a batch, or that its cost is unknown: what `Caps.reached_cap` says."""
@@ -108,7 +111,7 @@ def standings(conn: Connection, batch_ids: Sequence[str], *, count_failed: bool 
     failed = _count_failed(conn, batch_ids) if count_failed else {}
     one = len(batch_ids) == 1
     rows = conn.execute(_ROW if one else _ROWS, {"wanted": batch_ids[0] if one else list(batch_ids)})
-    return {row.id: _standing(row, sums.get(row.id, Totals()), failed.get(row.id, 0)) for row in rows}
+    return {row.id: _standing(row, sums[row.id], failed.get(row.id, 0)) for row in rows}
 
 
 _STATE = select(
@@ -149,6 +152,11 @@ def change(
     changed = columns if of_file else {**columns, "changed_at": by.now}
     conn.execute(update(batches).where(batches.c.id == batch_id).values(changed))
     audit_log.append(conn, by, action, batch_id, details or {})
+
+
+def pause_in(conn: Connection, by: Acting, batch_id: str, why: str | None = None) -> None:
+    """Pause the batch, for this reason where no person did, in the caller's transaction."""
+    change(conn, by, batch_id, "batch_paused", {"why": why} if why else {}, paused=True, paused_why=why)
 
 
 TAKES_ROWS = and_(batches.c.closed_at.is_(None), batches.c.cancelled_at.is_(None))

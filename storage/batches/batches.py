@@ -11,7 +11,6 @@ from screening.review.actors import SYSTEM, Acting, Actor
 from screening.review.policy import Action, require
 from screening.review.reach import Reach
 from storage import audit_log
-from storage.batches import counts
 from storage.batches.batch_state import (
     ACTIVE,
     CAP_REACHED,
@@ -21,10 +20,12 @@ from storage.batches.batch_state import (
     UnknownBatch,
     batch_row,
     change,
+    pause_in,
     require_going,
     standing,
     standings,
 )
+from storage.batches.overnight import lose_unused
 from storage.database import Database, insert_once
 from storage.identifiers import new_id
 from storage.schema import batches, pending_cases, screenings
@@ -128,7 +129,6 @@ def create_batch(db: Database, by: Acting, new: NewBatch) -> str:
             pressed = (batches.c.created_by == by.id, batches.c.kind == new.kind)
             known = select(batches.c.id).where(*pressed, batches.c.submission == new.submission)
             return str(conn.execute(known).scalar_one())
-        counts.open_tallies(conn, batch_id)
         detail: dict[str, Any] = {
             "kind": new.kind,
             "configuration": new.configuration_version,
@@ -160,6 +160,7 @@ def cancel(db: Database, by: Acting, batch_id: str) -> None:
     with db.write() as conn:
         _require_control(conn, by, batch_id)
         change(conn, by, batch_id, "batch_cancelled", cancelled_at=by.now, rows_missing=None)
+        lose_unused(conn, batch_id, by.now)
 
 
 def retry_failed(db: Database, by: Acting, batch_id: str) -> int:
@@ -231,11 +232,6 @@ def find_batch(db: Database, actor: Actor, batch_id: str, *, now: datetime | Non
         row = batch_row(conn, batch_id)
         found = standing(conn, batch_id)
         return _summary(row, _progress(conn, batch_id, row.created_at, found, now))
-
-
-def pause_in(conn: Connection, by: Acting, batch_id: str, why: str | None = None) -> None:
-    """As `pause`, in the caller's transaction."""
-    change(conn, by, batch_id, "batch_paused", {"why": why} if why else {}, paused=True, paused_why=why)
 
 
 def _require_control(conn: Connection, by: Acting, batch_id: str) -> None:

@@ -1,46 +1,51 @@
-"""Running sums of a batch's facts, so that progress and caps cost the same for ten rows and for a million.
+"""A batch's running counts: how many of its rows are of each kind, and what they cost. So progress and caps cost the
+same for ten rows and for a million.
 
-Each is added to in the transaction that inserts the fact it counts, and only when the insert took place.
-The tests derive the same sums from the facts alone.
+Added to in the transaction that inserts the fact that is counted, and only when the insert took place. The tests derive
+the same counts from the facts alone.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import (
+    ColumnElement,
     Connection,
     Integer,
-    RowMapping,
-    Select,
+    Row,
     String,
-    Update,
     bindparam,
     case,
     func,
-    insert,
+    literal,
     literal_column,
+    or_,
     select,
     true,
     union_all,
-    update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
 from screening.labels import Outcome
 from storage.database import insert_for
-from storage.schema import batch_tallies, kind_tallies
+from storage.schema import batch_counts
 
 SHARDS = 8
-"""Rows among which a batch's sums are spread: so many commits on one batch need not wait for each other."""
+"""Rows among which each count of a batch is spread: so many commits on one batch need not wait for each other."""
 
 UNPRICED_AT_FIRST = 1_000
 """Lost calls that a cap on cost lets pass before the first run gives a price: a worker that is started anew in a
 batch's first seconds must not end the batch, and one that only ever loses calls must not go on for ever."""
 
-_SUMS = ("accepted", "rejected", "safe", "unsafe", "human_review", "calls", "lost_calls", "unpriced_calls", "cost_usd")
+_CASES = ("accepted", "rejected", *(outcome.value for outcome in Outcome))
+_LAST = "last_completed_at"
+_SPENT = ("calls", "lost_calls", "unpriced_calls", "cost_usd")
+PENDING, REJECTED = "pending", "rejected"
+IN_REVIEW = "in review"
+"""Beside the outcomes: not screened yet, no case at all, and open in the inbox."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +69,7 @@ class Totals:
 
     def __add__(self, more: "Totals") -> "Totals":
         """The sums of both; the later one's moment where it has one."""
-        sums = {name: getattr(self, name) + getattr(more, name) for name in _SUMS}
+        sums = {name: getattr(self, name) + getattr(more, name) for name in (*_CASES, *_SPENT)}
         return Totals(**sums, last_completed_at=more.last_completed_at or self.last_completed_at)
 
     @property
@@ -101,76 +106,7 @@ class Totals:
         return self.cost_usd + lost
 
 
-def open_tallies(conn: Connection, batch_id: str) -> None:
-    """Create the sums of a new batch, all zero."""
-    conn.execute(insert(batch_tallies), [{"batch_id": batch_id, "shard": shard} for shard in range(SHARDS)])
-
-
-def add(conn: Connection, batch_id: str, row: int, more: Totals) -> None:
-    """Add to the sums, in the shard of this row."""
-    if more != Totals():
-        conn.execute(sum_statement(), sum_values(batch_id, row, more))
-
-
-def sum_values(batch_id: str, row: int, more: Totals) -> dict[str, Any]:
-    """What `sum_statement` is executed with."""
-    values = {f"more_{name}": getattr(more, name) for name in (*_SUMS, "last_completed_at")}
-    return {"batch": batch_id, "of_row": row % SHARDS, **values}
-
-
-@cache
-def sum_statement() -> Update:
-    """The statement, written once: every run and every outcome adds to the sums. Outcomes are not committed in the
-    order in which they were completed: the later moment stays.
-    """
-    table, known = batch_tallies.c, batch_tallies.c.last_completed_at
-    values: dict[str, Any] = {name: table[name] + bindparam(f"more_{name}", type_=table[name].type) for name in _SUMS}
-    other = bindparam("more_last_completed_at", type_=known.type)
-    values["last_completed_at"] = case((known > other, known), else_=func.coalesce(other, known))
-    shard = (table.batch_id == bindparam("batch"), table.shard == bindparam("of_row"))
-    return update(batch_tallies).where(*shard).values(values)
-
-
-def one_outcome(outcome: Outcome, now: datetime) -> Totals:
-    """What the outcome of one case adds to the sums."""
-    return Totals(**{outcome.value: 1}, last_completed_at=now)
-
-
-def totals(conn: Connection, batch_ids: Sequence[str]) -> dict[str, Totals]:
-    """The sums of each of these batches; a batch that does not exist is left out."""
-    if len(batch_ids) == 1:
-        rows = conn.execute(_sums_of_one(), {"one": batch_ids[0]})
-    else:
-        rows = conn.execute(_sums_of_many(), {"many": list(batch_ids)})
-    return {row.batch_id: _totals(row._mapping) for row in rows}
-
-
-def _sums() -> Select[Any]:
-    table = batch_tallies.c
-    columns = [func.sum(table[name]).label(name) for name in _SUMS]
-    last = func.max(table.last_completed_at).label("last_completed_at")
-    return select(table.batch_id, *columns, last).group_by(table.batch_id)
-
-
-@cache
-def _sums_of_one() -> Select[Any]:
-    """The query of one batch, written once: workers and watching pages ask it several times a second."""
-    return _sums().where(batch_tallies.c.batch_id == bindparam("one"))
-
-
-@cache
-def _sums_of_many() -> Select[Any]:
-    return _sums().where(batch_tallies.c.batch_id.in_(bindparam("many", expanding=True)))
-
-
-def _totals(row: RowMapping) -> Totals:
-    integers = {name: int(row[name]) for name in _SUMS if name != "cost_usd"}
-    return Totals(**integers, cost_usd=float(row["cost_usd"]), last_completed_at=row["last_completed_at"])
-
-
-PENDING = "pending"
-IN_REVIEW = "in review"
-"""Beside the outcomes: not screened yet, and open in the inbox."""
+NOTHING = Totals()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,40 +136,93 @@ def kind_of(key: str) -> Kind:
     return Kind(outcome=outcome, reference=reference or None, node=node or None, reason=reason or None)
 
 
-def add_kinds(conn: Connection, batch_id: str, row: int, more: Mapping[Kind, int]) -> None:
-    """Add to the counts, in the shard of this row and in one statement; what is pending first, so that no two wait for
-    each other. Nothing to add is nothing to do: rows may all be refused, or in already.
+NO_CASE = Kind(outcome=REJECTED, reference=None)
+"""A row of the file that was refused."""
+
+
+def add(conn: Connection, batch_id: str, row: int, more: Mapping[Kind, int], spent: Totals = NOTHING) -> None:
+    """Add to the counts, in the shard of this row and in one statement. Nothing to add is nothing to do: rows may be in
+    already. Of ``spent`` the calls, their cost and the moment are added, beside the kind that is pending.
     """
-    if more:
-        conn.execute(kind_statement(conn.dialect.name, len(more)), kind_values(batch_id, row, more))
+    if any(more.values()) or spent != NOTHING:
+        conn.execute(add_statement(conn.dialect.name, len(more)), add_values(batch_id, row, more, spent))
 
 
-def kind_values(batch_id: str, row: int, more: Mapping[Kind, int]) -> dict[str, Any]:
-    """What `kind_statement` is executed with."""
-    kinds_of_row = sorted(more, key=lambda each: (each.outcome != PENDING, each.key))
-    values: dict[str, Any] = {"batch": batch_id, "of_row": row % SHARDS}
-    for at, kind in enumerate(kinds_of_row):
+def add_values(batch_id: str, row: int, more: Mapping[Kind, int], spent: Totals = NOTHING) -> dict[str, Any]:
+    """What `add_statement` is executed with; what is pending first, so that no two wait for each other."""
+    values = {"batch": batch_id, "of_row": row % SHARDS} | {name: getattr(spent, name) for name in (*_SPENT, _LAST)}
+    for at, kind in enumerate(sorted(more, key=lambda each: (each.outcome != PENDING, each.key))):
         values |= {f"kind_{at}": kind.key, f"cases_{at}": more[kind]}
     return values
 
 
 @lru_cache(maxsize=16)
-def kind_statement(dialect: str, count: int) -> "sqlite.Insert | postgresql.Insert":
-    """The statement for so many kinds, written once: every outcome adds to two."""
-    place = (bindparam("batch", type_=String), bindparam("of_row", type_=Integer))
+def add_statement(dialect: str, kinds: int) -> "sqlite.Insert | postgresql.Insert":
+    """The statement for so many kinds, written once: every run adds to one and every outcome to two. Outcomes are not
+    committed in the order in which they were completed: the later moment stays.
+    """
+    table, added = batch_counts.c, {name: literal_column(f"excluded.{name}", type_) for name, type_ in _TYPES.items()}
+    spent = [bindparam(name, type_=_TYPES[name]) for name in (*_SPENT, _LAST)]
+    nothing = [*(literal(0, _TYPES[name]) for name in _SPENT), literal(None, _TYPES[_LAST])]
     rows = [
-        select(*place, bindparam(f"kind_{at}", type_=String), bindparam(f"cases_{at}", type_=Integer)).where(true())
-        for at in range(count)
+        select(
+            bindparam("batch", type_=String),
+            bindparam("of_row", type_=Integer),
+            bindparam(f"kind_{at}", type_=String),
+            bindparam(f"cases_{at}", type_=_TYPES["cases"]),
+            *(nothing if at else spent),
+        ).where(true())
+        for at in range(kinds)
     ]
-    names = ("batch_id", "shard", "kind", "cases")
-    counted = insert_for(dialect, kind_tallies).from_select(names, union_all(*rows))
-    total = {"cases": kind_tallies.c.cases + literal_column("excluded.cases", Integer)}
-    return counted.on_conflict_do_update(index_elements=names[:3], set_=total)
+    counted = insert_for(dialect, batch_counts).from_select([*_KEY, *_TYPES], union_all(*rows))
+    total: dict[str, Any] = {name: table[name] + more for name, more in added.items() if name != _LAST}
+    later = case((table[_LAST] > added[_LAST], table[_LAST]), else_=func.coalesce(added[_LAST], table[_LAST]))
+    return counted.on_conflict_do_update(index_elements=_KEY, set_=total | {_LAST: later})
+
+
+_KEY = ("batch_id", "shard", "kind")
+_TYPES: dict[str, Any] = {column.name: column.type for column in batch_counts.c if column.name not in _KEY}
+
+
+def rows_of(*outcomes: str) -> ColumnElement[int]:
+    """How many of the counted rows came to one of these outcomes, or are ``pending`` or ``rejected``."""
+    kind = batch_counts.c.kind
+    return func.sum(case((or_(*(kind.startswith(f"{one}/") for one in outcomes)), batch_counts.c.cases), else_=0))
+
+
+ENDED = tuple(outcome.value for outcome in Outcome)
+_SUMS: dict[str, ColumnElement[Any]] = {
+    "accepted": rows_of(PENDING, *ENDED),
+    "rejected": rows_of(REJECTED),
+    **{name: rows_of(name) for name in ENDED},
+    **{name: func.sum(batch_counts.c[name]) for name in _SPENT},
+    _LAST: func.max(batch_counts.c[_LAST]),
+}
+_TOTALS = select(batch_counts.c.batch_id, *(total.label(name) for name, total in _SUMS.items())).group_by(
+    batch_counts.c.batch_id
+)
+# Written once: workers and watching pages ask them several times a second.
+_TOTALS_OF_ONE = _TOTALS.where(batch_counts.c.batch_id == bindparam("wanted"))
+_TOTALS_OF_MANY = _TOTALS.where(batch_counts.c.batch_id.in_(bindparam("wanted", expanding=True)))
+
+
+def totals(conn: Connection, batch_ids: Sequence[str]) -> dict[str, Totals]:
+    """The sums of each of these batches."""
+    one = len(batch_ids) == 1
+    rows = conn.execute(
+        _TOTALS_OF_ONE if one else _TOTALS_OF_MANY, {"wanted": batch_ids[0] if one else list(batch_ids)}
+    )
+    return dict.fromkeys(batch_ids, NOTHING) | {row.batch_id: _totals(row) for row in rows}
+
+
+def _totals(row: Row[Any]) -> Totals:
+    integers = {name: int(getattr(row, name)) for name in (*_CASES, *_SPENT[:-1])}
+    return Totals(**integers, cost_usd=float(row.cost_usd), last_completed_at=row.last_completed_at)
 
 
 def kinds(conn: Connection, batch_id: str) -> dict[Kind, int]:
     """How many cases of the batch are of each kind; those without a case are left out."""
-    tally = kind_tallies.c
-    query = select(tally.kind, func.sum(tally.cases).label("cases")).where(tally.batch_id == batch_id)
-    rows = conn.execute(query.group_by(tally.kind).order_by(tally.kind))
+    count = batch_counts.c
+    query = select(count.kind, func.sum(count.cases).label("cases")).where(count.batch_id == batch_id)
+    rows = conn.execute(query.where(count.kind != NO_CASE.key).group_by(count.kind).order_by(count.kind))
     return {kind_of(row.kind): int(row.cases) for row in rows if row.cases}

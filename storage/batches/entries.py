@@ -1,9 +1,11 @@
 """The one place where a case enters the inbox, and where its outcome meets the entry that it may have by then.
 
-A case that could not be screened enters before it has an outcome, with the cause. When it is screened after all, the
-same entry takes the place that the outcome gives it, or leaves where nobody has opened it and nobody needs to read it.
+A case whose text states a risk enters when it comes in, and one that could not be screened after a while: before they
+have an outcome, with the cause. When it is screened after all, the same entry takes the place that the outcome gives
+it, or leaves where nobody has opened it and nobody needs to read it.
 """
 
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -12,8 +14,8 @@ from sqlalchemy import Connection, bindparam, delete, exists, func, select, upda
 
 from screening.labels import Label
 from screening.review.actors import SYSTEM
-from screening.review.triage import Placement, Tier, due_at, ordinary_why, research_coin
-from storage.audit_log import append
+from screening.review.triage import Placement, Priority, due_at, ordinary_why, research_coin, unscreened_placement
+from storage.audit_log import Detail, append
 from storage.database import insert_for
 from storage.schema import (
     adjudications,
@@ -21,13 +23,20 @@ from storage.schema import (
     batches,
     cases,
     inbox_entries,
-    second_reading_requests,
+    second_review_requests,
 )
 from storage.settings_store import SiteSettings, current_in
 from storage.visibility import unblind
 
 _entry = inbox_entries.c
-_KNOWN = (_entry.case_id, _entry.tier, _entry.reading, _entry.assignee, _entry.assigned_until, _entry.lease_token)
+_KNOWN = (
+    _entry.case_id,
+    _entry.priority,
+    _entry.review_round,
+    _entry.assignee,
+    _entry.assigned_until,
+    _entry.lease_token,
+)
 _ENTRY = select(*_KNOWN, _entry.closed_at).where(_entry.case_id == bindparam("one")).with_for_update()
 _SETTLE = update(inbox_entries).where(_entry.case_id == bindparam("one")).values(cause=None)
 
@@ -60,10 +69,22 @@ def enter(
     return conn.execute(_enter_statement(conn.dialect.name), row).first() is not None
 
 
+def enter_unscreened(
+    conn: Connection, batch_id: str, found: Mapping[str, Collection[str]], cause: str, now: datetime
+) -> None:
+    """Open entries for cases of a batch that have no outcome and no entry, by the flags of each; ``cause`` is why."""
+    if not found:
+        return
+    for case_id, flags in found.items():
+        enter(conn, case_id, unscreened_placement(flags), now, cause)
+    told: dict[str, Detail] = {"cases": len(found), "cause": cause}
+    append(conn, SYSTEM.at(now), "entered_unscreened", batch_id, told, rows={inbox_entries: list(found)})
+
+
 @cache
 def _enter_statement(dialect: str) -> Any:
     """The statement, written once: an entry has its case's batch."""
-    given = [bindparam(name, type_=_entry[name].type) for name in ("why", "cause", "entered_at", "tier", "due_at")]
+    given = [bindparam(name, type_=_entry[name].type) for name in ("why", "cause", "entered_at", "priority", "due_at")]
     of_case = select(cases.c.id, cases.c.batch_id, *given)
     names = ["case_id", "batch_id", *(each.key for each in given)]
     entered = insert_for(dialect, inbox_entries).from_select(names, of_case.where(cases.c.id == bindparam("case_id")))
@@ -106,17 +127,22 @@ def settle(
 
 
 def open_again(
-    conn: Connection, case_id: str, reading: str, now: datetime, settings: SiteSettings, **changed: str
+    conn: Connection, case_id: str, review_round: str, now: datetime, settings: SiteSettings, **changed: str
 ) -> None:
-    """Another reading of the case is due, by a target of its own that begins now."""
-    tier = Tier(conn.execute(select(_entry.tier).where(_entry.case_id == case_id)).scalar_one())
-    again = {"reading": reading, "closed_at": None, "due_at": due_at(tier, now, settings.targets), **changed}
+    """Another review of the case is due, by a target of its own that begins now."""
+    priority = Priority(conn.execute(select(_entry.priority).where(_entry.case_id == case_id)).scalar_one())
+    again = {
+        "review_round": review_round,
+        "closed_at": None,
+        "due_at": due_at(priority, now, settings.targets),
+        **changed,
+    }
     first = func.coalesce(_entry.first_due_at, _entry.due_at)
     conn.execute(update(inbox_entries).where(_entry.case_id == case_id).values(first_due_at=first, **again))
 
 
-def _urgency(tier: Tier, now: datetime, settings: SiteSettings) -> dict[str, Any]:
-    return {"tier": int(tier), "due_at": due_at(tier, now, settings.targets)}
+def _urgency(priority: Priority, now: datetime, settings: SiteSettings) -> dict[str, Any]:
+    return {"priority": int(priority), "due_at": due_at(priority, now, settings.targets)}
 
 
 def _place(
@@ -124,14 +150,14 @@ def _place(
 ) -> dict[str, Any]:
     """Where the case stands: as placed, or, in a set without living authors, with all others of it at random."""
     if not research_order:
-        return {"why": placement.why.value, **_urgency(placement.tier, now, settings)}
-    target = settings.targets[Tier.P3] * (1 + research_coin(case_id)) / 2
-    return {"why": ordinary_why(Tier.P3).value, "tier": int(Tier.P3), "due_at": now + target}
+        return {"why": placement.why.value, **_urgency(placement.priority, now, settings)}
+    target = settings.targets[Priority.P3] * (1 + research_coin(case_id)) / 2
+    return {"why": ordinary_why(Priority.P3).value, "priority": int(Priority.P3), "due_at": now + target}
 
 
 def _was_opened(conn: Connection, entry: Any) -> bool:
     """Whether anybody has opened the text."""
-    if entry.lease_token is not None or entry.reading != "first":
+    if entry.lease_token is not None or entry.review_round != "first":
         return True
     seen = (audit_events.c.subject == entry.case_id, audit_events.c.action.in_(("claimed", "opened", "text_viewed")))
     return conn.execute(select(exists().where(*seen))).scalar_one()
@@ -148,15 +174,17 @@ def _go_on(
 ) -> None:
     """An opened case stays, in words that tell nothing of the outcome; it only ever becomes more urgent.
 
-    Whoever holds it at that moment sees it become so: their reading is then not blind.
+    Whoever holds it at that moment sees it become so: their review is then not blind.
     """
-    tier = Tier(entry.tier)
-    raised = placement is not None and placement.tier < tier and not research_order
+    priority = Priority(entry.priority)
+    raised = placement is not None and placement.priority < priority and not research_order
     if raised and placement is not None:
-        tier = placement.tier
+        priority = placement.priority
         if entry.lease_token is not None and entry.assigned_until > now:
             unblind(conn, entry.assignee, [entry.case_id], now)
-    changed: dict[str, Any] = {"why": ordinary_why(tier).value} | (_urgency(tier, now, settings) if raised else {})
+    changed: dict[str, Any] = {"why": ordinary_why(priority).value} | (
+        _urgency(priority, now, settings) if raised else {}
+    )
     conn.execute(update(inbox_entries).where(_entry.case_id == entry.case_id).values(changed))
 
 
@@ -167,5 +195,5 @@ def _doubt(conn: Connection, entry: Any, label: Label | None, now: datetime, set
     if label is not Label.UNSAFE or accepted is None or tuple(accepted) != ("safe", "single"):
         return
     asked = {"case_id": entry.case_id, "why": "rule", "asked_by": SYSTEM.id, "at": now}
-    conn.execute(second_reading_requests.insert().values(asked))
-    open_again(conn, entry.case_id, "second", now, settings, why=ordinary_why(Tier(entry.tier)).value)
+    conn.execute(second_review_requests.insert().values(asked))
+    open_again(conn, entry.case_id, "second", now, settings, why=ordinary_why(Priority(entry.priority)).value)

@@ -2,7 +2,7 @@
 thousand."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
@@ -13,17 +13,22 @@ from sqlalchemy import Connection, Row, func, insert, select
 from screening.datasets.rows import NewCase, RejectedRow
 from screening.review.actors import SYSTEM, Acting, Actor
 from screening.review.policy import Action, require
+from screening.review.reach import Reach
+from screening.text.flags import STATED, Flag
 from screening.text.received import ReceivedText
 from storage import audit_log
 from storage.batches import counts
 from storage.batches.batch_state import TAKES_ROWS, Standing, UnknownBatch, batch_row, change, standings
-from storage.batches.counts import PENDING, Kind, add_kinds, totals
-from storage.batches.text_pages import text_page
+from storage.batches.counts import PENDING, Kind, totals
+from storage.batches.entries import enter_unscreened
+from storage.batches.texts import text_page
 from storage.clock import shared_now
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.schema import batches, cases, live_runs, pending_cases, rejected_rows
 
+NOT_YET = "not_yet"
+"""The cause of an entry whose case is still to be screened: none has failed."""
 CHUNK = 250
 """Rows a transaction. So many are read before the first is screened; reading takes far longer than storing them."""
 
@@ -48,6 +53,8 @@ class Target:
     seed: str
     audit_rate: float
     interactive: bool
+    reach: str
+    research_order: bool
 
 
 def add_rows(
@@ -169,6 +176,8 @@ def target_of(db: Database, batch_id: str) -> Target:
         seed=str(found.seed),
         audit_rate=found.audit_rate,
         interactive=found.kind == "interactive",
+        reach=found.reach,
+        research_order=found.research_order,
     )
 
 
@@ -216,12 +225,22 @@ def _insert(conn: Connection, target: Target, part: Sequence[NewCase | RejectedR
         conn.execute(insert(live_runs), [{"case_id": row["id"], **live} for row in accepted])
     if refused:
         conn.execute(insert(rejected_rows), refused)
-    counts.add(conn, target.batch_id, 0, counts.Totals(accepted=len(accepted), rejected=len(refused)))
-    waiting_for = Counter(Kind(outcome=PENDING, reference=row["reference"]) for row in accepted)
-    add_kinds(conn, target.batch_id, 0, waiting_for)
+    more = Counter(Kind(outcome=PENDING, reference=row["reference"]) for row in accepted)
+    counts.add(conn, target.batch_id, 0, more + Counter({counts.NO_CASE: len(refused)}))
     if accepted:
         ids = [row["id"] for row in accepted]
         audit_log.append(conn, SYSTEM.at(now), "rows_stored", target.batch_id, {"cases": len(ids)}, rows={cases: ids})
+        enter_unscreened(conn, target.batch_id, _state_a_risk(target, accepted), NOT_YET, now)
+
+
+def _state_a_risk(target: Target, accepted: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """The cases that a person will read whatever the agents answer, with their flags: safe is refused for a text that
+    states a risk. They are in the queue before an agent is asked, which may take hours in a large file; not those of a
+    set that is reviewed in random order.
+    """
+    flags = {row["id"]: row["flags"]["text"] + row["flags"]["reply"] for row in accepted}
+    needed = STATED if target.reach == Reach.READ else {Flag.STATED_IMMINENT}
+    return {} if target.research_order else {one: found for one, found in flags.items() if needed & {*found}}
 
 
 def _case_row(target: Target, case: NewCase, now: datetime) -> dict[str, Any]:

@@ -59,10 +59,13 @@ class HandedIn:
 
 
 def overnight_batches(db: Database) -> list[str]:
-    """Batches with something to do: cases that are ready, or message batches whose results were not counted."""
+    """Batches with something to do: cases that are ready, of none that was cancelled, or message batches whose results
+    were not counted.
+    """
     with db.read() as conn:
         ready = batches_with_ready_cases(conn)
-        of_ready = select(batches.c.id).where(batches.c.id.in_(ready), batches.c.overnight.is_(True))
+        going = batches.c.overnight.is_(True), batches.c.cancelled_at.is_(None)
+        of_ready = select(batches.c.id).where(batches.c.id.in_(ready), *going)
         open_ones = select(_of.batch_id).where(_of.ended_at.is_(None))
         return sorted({*conn.execute(of_ready).scalars(), *conn.execute(open_ones).scalars()})
 
@@ -166,7 +169,7 @@ def keep_results(
         conn.execute(update(message_requests).where(*of_it, _asked.error.is_(None)).values(error="no_result"))
         open_one = update(message_batches).where(_of.id == one.id, _of.ended_at.is_(None))
         conn.execute(open_one.values(ended_at=now, processed=_of.requests))
-        _lose_unused(conn, one.batch_id, now)
+        lose_unused(conn, one.batch_id, now)
 
 
 def _columns(draw: Draw | None, told: str) -> dict[str, Any]:
@@ -249,15 +252,10 @@ def costs_of(db: Database, case_id: str) -> list[float | None]:
     return db.values(select(node_runs.c.cost_usd).where(node_runs.c.case_id == case_id))
 
 
-def lose_unused(db: Database, batch_id: str, now: datetime) -> None:
+def lose_unused(conn: Connection, batch_id: str, now: datetime) -> None:
     """Count as lost what was bought for agents that will not end: their case has its outcome, or the batch was
     cancelled. What was counted before is not counted again.
     """
-    with db.write() as conn:
-        _lose_unused(conn, batch_id, now)
-
-
-def _lose_unused(conn: Connection, batch_id: str, now: datetime) -> None:
     run = node_runs.c
     used = exists().where(run.case_id == _asked.case_id, run.node == _asked.node, run.variant == _asked.variant)
     unused = _requests_of(batch_id, _asked.case_id, func.count().label("calls")).where(_asked.code.is_not(None), ~used)

@@ -9,10 +9,10 @@ from typing import Any
 
 from sqlalchemy import (
     Connection,
+    Insert,
     Integer,
     Row,
     Select,
-    Update,
     bindparam,
     delete,
     func,
@@ -24,9 +24,8 @@ from sqlalchemy import (
 
 from screening.review.actors import SYSTEM
 from storage.batches import counts
-from storage.batches.batch_state import standing, standings
-from storage.batches.batches import pause_in
-from storage.batches.counts import Kind
+from storage.batches.batch_state import pause_in, standing, standings
+from storage.batches.counts import PENDING, Kind, Totals
 from storage.clock import shared_now
 from storage.database import Database
 from storage.schema import batches, case_errors, cases
@@ -135,14 +134,15 @@ def record_interruption(db: Database, case_id: str, now: datetime, *, calls: int
 
 def keep_error(
     conn: Connection, case_id: str, kind: str, message: str, calls: int, now: datetime
-) -> Row[Any, Any, Any]:
-    """The error as a fact, and its calls in the batch's sums as lost, in the caller's transaction; returns the case's
+) -> Row[Any, Any, Any, Any]:
+    """The error as a fact, and its calls in the batch's counts as lost, in the caller's transaction; returns the case's
     batch with its kind, and its row there. Raises UnknownCase.
     """
     place = _place(conn, case_id)
     error = {"kind": kind[:LONGEST_KIND], "message": message[:LONGEST_MESSAGE], "calls": calls, "at": now}
     conn.execute(insert(case_errors), {"case_id": case_id, **error})
-    counts.add(conn, place.batch_id, place.row, counts.Totals(lost_calls=calls))
+    waiting = Kind(outcome=PENDING, reference=place.reference)
+    counts.add(conn, place.batch_id, place.row, {waiting: 0}, Totals(lost_calls=calls))
     return place
 
 
@@ -168,9 +168,10 @@ _BEGIN_START = _END_STARTS.values(starts=waiting_cases.c.starts + 1, worker=bind
 )
 
 
-def _place(conn: Connection, case_id: str) -> Row[Any, Any, Any]:
-    """The case's batch with its kind, and its row there."""
-    query = select(cases.c.batch_id, cases.c.row, batches.c.kind).join(batches, batches.c.id == cases.c.batch_id)
+def _place(conn: Connection, case_id: str) -> Row[Any, Any, Any, Any]:
+    """The case's batch with its kind, its row there, and the file's label."""
+    query = select(cases.c.batch_id, cases.c.row, cases.c.reference, batches.c.kind)
+    query = query.join(batches, batches.c.id == cases.c.batch_id)
     if (found := conn.execute(query.where(cases.c.id == case_id)).first()) is None:
         raise UnknownCase(case_id)
     return found
@@ -271,24 +272,19 @@ _DUE = _READY.where(
 )
 
 
-def end_case(conn: Connection, case: Row[Any], more: counts.Totals, moved: Mapping[Kind, int]) -> None:
-    """Take the case out of what waits, and add to its batch's sums and kinds; all in the caller's transaction."""
-    values = {
-        "one": case.id,
-        **counts.sum_values(case.batch_id, case.row, more),
-        **counts.kind_values(case.batch_id, case.row, moved),
-    }
+def end_case(conn: Connection, case: Row[Any], spent: Totals, moved: Mapping[Kind, int]) -> None:
+    """Take the case out of what waits, and add to its batch's counts; both in the caller's transaction."""
+    values = {"one": case.id} | counts.add_values(case.batch_id, case.row, moved, spent)
     if conn.dialect.name == "postgresql":
         conn.execute(_at_once(len(moved)), values)
         return
-    for statement in (_TAKE_OUT, counts.sum_statement(), counts.kind_statement(conn.dialect.name, len(moved))):
+    for statement in (_TAKE_OUT, counts.add_statement(conn.dialect.name, len(moved))):
         conn.execute(statement, values)
 
 
 @cache
-def _at_once(count: int) -> Update:
-    """All three in one round trip to the server, which is most of what each of them takes here. They are of three
-    tables and none needs what another does.
+def _at_once(kinds: int) -> Insert:
+    """Both in one round trip to the server, which is most of what each of them takes here. They are of two tables, and
+    neither needs what the other does.
     """
-    others = (_TAKE_OUT.cte("taken"), counts.kind_statement("postgresql", count).cte("counted"))
-    return counts.sum_statement().add_cte(*others)
+    return counts.add_statement("postgresql", kinds).add_cte(_TAKE_OUT.cte("taken"))

@@ -14,7 +14,9 @@ from screening.pipeline.engine import MAIN, Reason
 from screening.review.actors import SYSTEM, Acting, Actor
 from screening.review.policy import Action, require
 from storage.audit_log import append
-from storage.batches.configurations import contract_words, pipeline_bound
+from storage.batches.batches import find_batch
+from storage.batches.configurations import contract_words, load_configuration, pipeline_bound
+from storage.batches.costs import NodeCost, cost_by_node
 from storage.batches.counts import IN_REVIEW, PENDING, Kind, kinds
 from storage.batches.intake import read_rejected
 from storage.database import Database
@@ -231,6 +233,26 @@ def _ends(known: Mapping[Kind, int], pipeline: PipelineConfig) -> tuple[dict[tup
         label = None if kind.reason in _ABSTAINED else next(each for each in Label if routes[each] == kind.outcome)
         ended[name, label] = ended.get((name, label), 0) + count
     return ended, kept_back
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """The ways its cases took, what each agent has used, and all calls made."""
+
+    ways: Ways
+    costs: tuple[NodeCost, ...]
+    calls: int
+
+
+def batch_overview(db: Database, actor: Actor, batch_id: str) -> Overview:
+    """The figures of now. Raises Forbidden, UnknownBatch."""
+    one = find_batch(db, actor, batch_id)
+    pipeline = load_configuration(db, one.configuration_version).pipeline
+    return Overview(
+        ways=count_ways(db, actor, batch_id, pipeline),
+        costs=cost_by_node(db, actor, batch_id),
+        calls=one.progress.calls,
+    )
 
 
 def export_results(

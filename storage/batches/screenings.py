@@ -1,7 +1,7 @@
 """What a case's job reads and commits: its start, its text and configuration, its runs, its outcome; each once."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
@@ -16,18 +16,18 @@ from screening.pipeline.draws import ScreenedText
 from screening.pipeline.engine import MAIN, NodeRun, Reason, Screening, to_a_human
 from screening.review.actors import SYSTEM
 from screening.review.reach import Reach
-from screening.review.triage import Placement, audit_placement, tier_for
+from screening.review.triage import Placement, audit_placement, priority_for
 from screening.stopping.rules import Ended
 from screening.text.flags import REFUSES_SAFE, Flag
 from storage.audit_log import append
 from storage.batches import counts
 from storage.batches.batch_state import Standing, standing
-from storage.batches.case_texts import SHOWN_TO_AGENTS, text_to_send
 from storage.batches.configurations import Configuration, Configurations, load_configuration
 from storage.batches.counts import PENDING, Kind
 from storage.batches.entries import settle
 from storage.batches.pending import UnknownCase, begin_start, end_case, end_starts, keep_error
 from storage.batches.runs import EndedRun, gap_of, run_of, run_row, runs_of, same_run
+from storage.batches.texts import SHOWN_TO_AGENTS, text_to_send
 from storage.database import Database, insert_once
 from storage.schema import (
     batches,
@@ -137,7 +137,7 @@ def commit_run(db: Database, case_id: str, ended: EndedRun) -> bool:
         case = _case(conn, case_id)
         if not insert_once(conn, node_runs, run_row(case, ended)):
             return _stands(conn, case_id, ended)
-        counts.add(conn, case.batch_id, case.row, ended.totals)
+        counts.add(conn, case.batch_id, case.row, {_waiting(case): 0}, ended.totals)
         _vouch_for_late_run(conn, case_id, ended.ended_at)
         end_starts(conn, case_id)  # it moves on: no start so far killed its worker by what comes next
         return True
@@ -145,7 +145,7 @@ def commit_run(db: Database, case_id: str, ended: EndedRun) -> bool:
 
 def _vouch_for_late_run(conn: Connection, case_id: str, now: datetime) -> None:
     """A run that came after the outcome, of a start that another one overtook, is in an event of its own. Ask after the
-    batch's sums were added to: whoever stores the outcome of this case at the same moment has then done so.
+    batch's counts were added to: whoever stores the outcome of this case at the same moment has then done so.
     """
     if conn.execute(select(screenings.c.case_id).where(screenings.c.case_id == case_id)).first() is not None:
         append(conn, SYSTEM.at(now), "run_after_outcome", case_id, {}, node_runs)
@@ -192,7 +192,7 @@ def commit_end(
         inserted = run is not None and insert_once(conn, node_runs, run)
         if last is not None and not inserted and not _stands(conn, case_id, last):
             return End.RUN_LOST
-        spent = last.totals if last is not None and inserted else counts.Totals()
+        spent = last.totals if last is not None and inserted else counts.NOTHING
         # Runs come in order: where the first was inserted just now, there is no other.
         only = run if inserted and last is not None and last.position == 0 else None
         committed = screening.runs[:1] if only else runs_of(conn, case_id)
@@ -200,7 +200,7 @@ def commit_end(
         if not _follows_from(committed, screening) or not _insert_outcome(
             conn, case, screening, row, spent, settings, only
         ):
-            counts.add(conn, case.batch_id, case.row, spent)
+            counts.add(conn, case.batch_id, case.row, {_waiting(case): 0}, spent)
             if inserted:
                 _vouch_for_late_run(conn, case_id, now)
             return End.NOT_OURS  # its start stays without an end: a case on which this keeps happening goes to a human
@@ -229,8 +229,8 @@ def _insert_outcome(
     outcome = {"case_id": case.id, "batch_id": case.batch_id, **row, **toss}
     if not insert_once(conn, screenings, outcome):
         return False
-    kinds = {Kind(outcome=PENDING, reference=case.reference): -1, _kind(screening, case): 1}
-    end_case(conn, case, spent + counts.one_outcome(screening.outcome, now), kinds)
+    moved = {_waiting(case): -1, _kind(screening, case): 1}
+    end_case(conn, case, replace(spent, last_completed_at=now), moved)
     label = None if screening.outcome is Outcome.HUMAN_REVIEW else Label(screening.outcome.value)
     placement = _placement(screening, case, settings, audited=audited)
     entered = settle(conn, case.id, placement, label, now, settings, research_order=case.research_order)
@@ -287,6 +287,10 @@ def _screening_row(
     }
 
 
+def _waiting(case: Row[Any]) -> Kind:
+    return Kind(outcome=PENDING, reference=case.reference)
+
+
 def _kind(screening: Screening, case: Row[Any]) -> Kind:
     reason, node = screening.reason.value, screening.node
     return Kind(outcome=screening.outcome.value, reference=case.reference, node=node, reason=reason)
@@ -309,7 +313,7 @@ def _placement(screening: Screening, case: Row[Any], settings: SiteSettings, *, 
     found = case.flags["text"] + case.flags["reply"]
     read = case.reach == Reach.READ or Flag.STATED_IMMINENT in found  # whatever was chosen for the others
     if (read and screening.outcome is Outcome.UNSAFE) or screening.outcome is Outcome.HUMAN_REVIEW:
-        return tier_for(screening, found)
+        return priority_for(screening, found)
     return audit_placement(case.id, settings.audit_urgent_share, found) if audited else None
 
 

@@ -48,7 +48,7 @@ class SingleText:
     ``reply`` is a chatbot's, where one was handed in with the text; ``thread`` says where the turns of a conversation
     stand; ``flags`` by part, "text" and "reply".
     ``error`` is the kind of the last failure while the case waits for a retry request, else None. ``started``: a worker
-    has begun; ``in_inbox``: it waits there for a reading. ``asked_first`` counts the calls that told too little of
+    has begun; ``in_inbox``: it waits there for a review. ``asked_first`` counts the calls that told too little of
     their probabilities, so that answers were drawn. ``heard_at``: when an answer last came while it is screened, or
     the watching began.
     """

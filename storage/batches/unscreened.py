@@ -1,7 +1,7 @@
 """What cannot be screened reaches a person: which batches stand still, why, since when; and their cases to the inbox.
 
-Standing still is derived, never stored. A queue that moves is no fault, however long it is. What a person stopped
-themselves (a pause) brings only those cases to the inbox whose text states a risk.
+Standing still is derived, never stored. A queue that moves is no fault, however long it is, nor is what a person paused
+themselves. Cases whose text states a risk need none of this: they are in the inbox since they came in.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,13 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, Text, cast, exists, func, select, true
+from sqlalchemy import ColumnElement, Connection, Select, exists, func, select, true
 
-from screening.review.actors import SYSTEM
-from screening.review.triage import unscreened_placement
-from storage import audit_log
 from storage.batches.batch_state import BatchState, Standing, is_cancelled, standings
-from storage.batches.entries import enter
+from storage.batches.entries import enter_unscreened
 from storage.batches.pending import batches_with_ready_cases
 from storage.database import Database
 from storage.schema import Moment, batches, case_errors, cases, inbox_entries, node_runs, pending_cases
@@ -25,8 +22,8 @@ from storage.visibility import are_reviewed
 
 CHUNK = 200
 """Cases that enter in one transaction: nobody waits long for it."""
-NO_WORKER, NO_PROGRESS, PAUSED = "no_worker", "no_progress", "paused"
-"""Causes that are no error of a case: nobody works, nothing comes of it, somebody paused it."""
+NO_WORKER, NO_PROGRESS = "no_worker", "no_progress"
+"""Causes that are no error of a case: nobody works, nothing comes of it."""
 NOTICED_AFTER = timedelta(minutes=1)
 """So long nothing may come of a batch before the pages say that it stands still."""
 
@@ -38,8 +35,7 @@ _first = case_errors.alias()
 class Standstill:
     """Cases that no outcome comes for, since when, and why: a kind of error, a cap, or one of the causes above.
 
-    ``batch_id`` and ``state`` None: cases of several batches that failed by themselves. ``by_person``: somebody
-    stopped it.
+    ``batch_id`` and ``state`` None: cases of several batches that failed by themselves.
     """
 
     batch_id: str | None
@@ -47,7 +43,6 @@ class Standstill:
     since: datetime
     waiting: int
     state: BatchState | None = None
-    by_person: bool = False
 
 
 def standstills(db: Database, now: datetime, after: timedelta = NOTICED_AFTER) -> tuple[Standstill, ...]:
@@ -57,7 +52,7 @@ def standstills(db: Database, now: datetime, after: timedelta = NOTICED_AFTER) -
             Standstill(batch_id=None, cause=row.kind, since=row.since, waiting=row.waiting)
             for row in conn.execute(_failures_by_kind())
         ]
-        found = [one for one in (*_still_batches(conn, now, after), *failed) if not one.by_person]
+        found = [*_still_batches(conn, now, after), *failed]
     return tuple(sorted(found, key=lambda one: one.since))
 
 
@@ -89,20 +84,16 @@ def _still_batches(conn: Connection, now: datetime, after: timedelta) -> Sequenc
 
 
 def _standstill(conn: Connection, batch_id: str, found: Standing, now: datetime, after: timedelta) -> Standstill | None:
-    since, cause, by_person = _last_change(conn, batch_id, found), found.why, False
-    if found.state is BatchState.CANCELLED:
+    since, cause = _last_change(conn, batch_id, found), found.why
+    if found.state is BatchState.CANCELLED or (found.state is BatchState.PAUSED and cause is None):
         return None
-    if found.state is BatchState.PAUSED:
-        by_person = found.why is None
-    elif found.state is not BatchState.CAPPED:
+    if found.state not in (BatchState.PAUSED, BatchState.CAPPED):
         cause = _stuck(conn, batch_id, since, now, after)
         if cause is None or (cause != NO_WORKER and _is_overnight(conn, batch_id)):
             return None  # an overnight batch waits for hours by its nature, and says so itself
     ready = (_waits.batch_id == batch_id, _waits.ready_at.is_not(None))
     waiting = conn.execute(select(func.count()).select_from(pending_cases).where(*ready)).scalar_one()
-    return Standstill(
-        batch_id=batch_id, cause=cause or PAUSED, since=since, waiting=waiting, state=found.state, by_person=by_person
-    )
+    return Standstill(batch_id=batch_id, cause=cause or NO_PROGRESS, since=since, waiting=waiting, state=found.state)
 
 
 def _is_overnight(conn: Connection, batch_id: str) -> bool:
@@ -152,8 +143,7 @@ def _has_end_since(conn: Connection, since: datetime, which: ColumnElement[bool]
 
 
 def _of_batch(one: Standstill) -> Select[Any]:
-    query = _outside().where(_waits.batch_id == one.batch_id, _waits.ready_at.is_not(None))
-    return query.where(cast(cases.c.flags, Text).like('%"stated_%')) if one.by_person else query
+    return _outside().where(_waits.batch_id == one.batch_id, _waits.ready_at.is_not(None))
 
 
 def _outside() -> Select[Any]:
@@ -202,14 +192,11 @@ def _enter_failed(db: Database, before: datetime, now: datetime) -> int:
 
 
 def _enter(conn: Connection, rows: Sequence[Any], causes: Sequence[str], now: datetime) -> None:
+    found: dict[tuple[str, str], dict[str, list[str]]] = {}
     for row, cause in zip(rows, causes, strict=True):
-        enter(conn, row.id, unscreened_placement(row.flags["text"] + row.flags["reply"]), now, cause)
-    entered: dict[tuple[str, str], list[str]] = {}
-    for row, cause in zip(rows, causes, strict=True):
-        entered.setdefault((row.batch_id, cause), []).append(row.id)
-    for (batch_id, cause), ids in sorted(entered.items()):
-        told: dict[str, audit_log.Detail] = {"cases": len(ids), "cause": cause}
-        audit_log.append(conn, SYSTEM.at(now), "entered_unscreened", batch_id, told, rows={inbox_entries: ids})
+        found.setdefault((row.batch_id, cause), {})[row.id] = row.flags["text"] + row.flags["reply"]
+    for (batch_id, cause), flags in sorted(found.items()):
+        enter_unscreened(conn, batch_id, flags, cause, now)
 
 
 def _error(which: Callable[[ColumnElement[int]], ColumnElement[int]]) -> ColumnElement[int]:

@@ -1,9 +1,8 @@
 """Tags and remarks of researchers on cases: what a mistake has in common with others."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select
 
@@ -16,15 +15,6 @@ from storage.visibility import is_erased
 
 TAG_LIMIT, REMARK_LIMIT = 40, 4_000
 _SPACE = re.compile(r"\s+")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Remark:
-    """What one person wrote about a case."""
-
-    author: str
-    remark: str
-    at: datetime
 
 
 def tidy_tag(words: str) -> str:
@@ -45,8 +35,7 @@ def add_tag(db: Database, by: Acting, case_id: str, words: str) -> str:
     """
     tag = tidy_tag(words)
     with db.write() as conn:
-        _require(conn, by.actor, case_id)
-        _require_held(conn, case_id)
+        _require(conn, by.actor, case_id, held=True)
         row = {"case_id": case_id, "tag": tag, "by": by.id, "at": by.now}
         conn.execute(insert_into(conn, case_tags).values(row).on_conflict_do_nothing())
         append(conn, by, "case_tagged", case_id, {})
@@ -69,19 +58,18 @@ def add_remark(db: Database, by: Acting, case_id: str, words: str) -> None:
     if not remark or len(remark) > REMARK_LIMIT:
         raise ValueError(f"a remark has 1 to {REMARK_LIMIT:,} characters")
     with db.write() as conn:
-        _require(conn, by.actor, case_id)
-        _require_held(conn, case_id)
+        _require(conn, by.actor, case_id, held=True)
         conn.execute(insert(case_remarks), {"case_id": case_id, "author": by.id, "remark": remark, "at": by.now})
         append(conn, by, "case_remarked", case_id, {"characters": len(remark)})
 
 
-def remarks(db: Database, actor: Actor, case_id: str) -> tuple[Remark, ...]:
-    """The remarks on a case, oldest first. Raises Forbidden, KeyError."""
+def remarks(db: Database, actor: Actor, case_id: str) -> Sequence[Any]:
+    """The remarks on a case, oldest first: ``author``, ``remark`` and ``at``. Raises Forbidden, KeyError."""
     with db.read() as conn:
         _require(conn, actor, case_id)
         made = case_remarks.c
-        rows = conn.execute(select(made.author, made.remark, made.at).where(made.case_id == case_id).order_by(made.id))
-        return tuple(Remark(**row._mapping) for row in rows)
+        query = select(made.author, made.remark, made.at).where(made.case_id == case_id)
+        return conn.execute(query.order_by(made.id)).all()
 
 
 def tag_counts(db: Database, actor: Actor, batch_id: str) -> Mapping[str, int]:
@@ -98,12 +86,9 @@ def tag_counts(db: Database, actor: Actor, batch_id: str) -> Mapping[str, int]:
     return {row.tag: row.cases for row in db.rows(query)}
 
 
-def _require(conn: Connection, actor: Actor, case_id: str) -> None:
+def _require(conn: Connection, actor: Actor, case_id: str, *, held: bool = False) -> None:
     require(actor, Action.VIEW_RESULTS)
     if conn.execute(select(cases.c.id).where(cases.c.id == case_id)).first() is None:
         raise KeyError(case_id)
-
-
-def _require_held(conn: Connection, case_id: str) -> None:
-    if is_erased(conn, case_id):
+    if held and is_erased(conn, case_id):
         raise ValueError("what this case held was deleted: nothing more is noted of it")

@@ -1,29 +1,79 @@
-"""The cases behind a number, or all of a batch: filtered, sorted, a page at a time, without their texts.
+"""Original labels against outcomes: how many cases of each; and the cases behind a number, or all of a batch:
+filtered, sorted, a page at a time, without their texts.
 
 Where a person hides the outcomes of cases in review (`storage.visibility`), those are listed with nothing of the AI,
 are left out of a list that is narrowed by it, and sort behind all others. Otherwise what a page shows of them is
 written down.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, func, select, true
+from sqlalchemy import ColumnElement, Connection, Select, func, select, true
 
 from screening.labels import Label
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, is_allowed, require
 from storage.audit_log import append
-from storage.batches.counts import Kind, kinds
+from storage.batches.counts import PENDING, Kind, kinds
 from storage.batches.results import Result, read_results
 from storage.database import Database
 from storage.research.listed import MOST_LISTED, Cell, listed_ids, sorts_by_outcome, tells_outcome
 from storage.schema import case_tags, cases, inbox_entries, screenings
-from storage.visibility import hidden_from, record_shown
+from storage.visibility import accepted_labels, hidden_from, record_shown
 
 MOST_CHOICES = 200
 _DECIDED = frozenset((Label.SAFE.value, Label.UNSAFE.value))
+Counts = Mapping[tuple[str, str], int]
+"""Cases by reference and outcome, or ``pending``; cells without a case are left out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confusions:
+    """The counts by the file's labels, and by the labels that clinicians accepted where there are some: ``reviewed``
+    cases.
+    """
+
+    original: Counts
+    adjudicated: Counts
+    reviewed: int
+
+
+def confusions(db: Database, actor: Actor, batch_id: str, group: str | None = None) -> Confusions:
+    """Of a batch, read from its counts and so flat in its rows, or of one group, case by case.
+
+    A label of insufficient information leaves the case without a reference, so it is not counted among the
+    adjudicated.
+    """
+    require(actor, Action.VIEW_RESULTS)
+    outcome = func.coalesce(screenings.c.outcome, PENDING).label("outcome")
+
+    def of_batch(*columns: Any) -> Select[Any]:
+        query = select(cases.c.reference, outcome, *columns).select_from(cases)
+        query = query.outerjoin(screenings, screenings.c.case_id == cases.c.id).where(cases.c.batch_id == batch_id)
+        return query if group is None else query.where(cases.c.group_name == group)
+
+    original, latest = Counter[tuple[str, str]](), accepted_labels(batch_id).subquery().c
+    with db.read() as conn:
+        if group is None:
+            for kind, number in kinds(conn, batch_id).items():
+                original[kind.reference or "", kind.outcome] += number
+        else:
+            counted = of_batch(func.count().label("n")).group_by(cases.c.reference, outcome)
+            original.update({(row.reference or "", row.outcome): row.n for row in conn.execute(counted)})
+        reviewed = conn.execute(of_batch(latest.label).join(latest.case_id.table, latest.case_id == cases.c.id)).all()
+    adjudicated = Counter(original)
+    for row in reviewed:
+        adjudicated[row.reference or "", row.outcome] -= 1
+        adjudicated[row.label, row.outcome] += 1
+    return Confusions(original=_decidable(original), adjudicated=_decidable(adjudicated), reviewed=len(reviewed))
+
+
+def _decidable(counts: Counts) -> Counts:
+    return {cell: number for cell, number in counts.items() if number and cell[0] in _DECIDED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

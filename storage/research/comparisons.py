@@ -117,7 +117,10 @@ def begin_comparison(
     with db.write() as conn:
         if (found := conn.execute(newest).first()) is not None:
             _resume(conn, by, found.id)
-            _change_limits(conn, by, found.id, limits | {"most_cases": max(most_cases, found.kept)})
+            limits |= {"most_cases": max(most_cases, found.kept)}
+            differs = or_(*(comparisons.c[name].is_distinct_from(limit) for name, limit in limits.items()))
+            if conn.execute(update(comparisons).where(comparisons.c.id == found.id, differs).values(limits)).rowcount:
+                append(conn, by, "comparison_capped", found.id, limits)
             return str(found.id)
         comparison_id = new_id(by.now)
         row = {"id": comparison_id, "batch_id": batch_id, "configuration": configuration, "name": name, **limits}
@@ -126,18 +129,14 @@ def begin_comparison(
         return comparison_id
 
 
-def _change_limits(conn: Connection, by: Acting, comparison_id: str, limits: dict[str, Any]) -> None:
-    differs = or_(*(comparisons.c[name].is_distinct_from(limit) for name, limit in limits.items()))
-    if conn.execute(update(comparisons).where(comparisons.c.id == comparison_id, differs).values(limits)).rowcount:
-        append(conn, by, "comparison_capped", comparison_id, limits)
-
-
 def end_comparison(db: Database, by: Acting, comparison_id: str, why: str) -> None:
     """No further case is asked about; what was found stays. The worker (SYSTEM) may give one up. Raises Forbidden."""
+    if by.actor != SYSTEM:
+        require(by.actor, Action.CREATE_BATCH)
+    going = update(comparisons).where(comparisons.c.id == comparison_id, comparisons.c.ended_at.is_(None))
     with db.write() as conn:
-        if by.actor != SYSTEM:
-            require(by.actor, Action.CREATE_BATCH)
-        _end(conn, by, comparison_id, why)
+        if conn.execute(going.values(ended_at=by.now, ended_why=why[:40])).rowcount:
+            append(conn, by, "comparison_ended", comparison_id, {"why": why[:40]})
 
 
 def resume_comparison(db: Database, by: Acting, comparison_id: str) -> bool:
@@ -158,12 +157,6 @@ def _resume(conn: Connection, by: Acting, comparison_id: str) -> bool:
     return True
 
 
-def _end(conn: Connection, by: Acting, comparison_id: str, why: str) -> None:
-    ended = update(comparisons).where(comparisons.c.id == comparison_id, comparisons.c.ended_at.is_(None))
-    if conn.execute(ended.values(ended_at=by.now, ended_why=why[:40])).rowcount:
-        append(conn, by, "comparison_ended", comparison_id, {"why": why[:40]})
-
-
 def list_comparisons(db: Database, actor: Actor) -> tuple[Comparison, ...]:
     """All comparisons, the newest first, for those who may see results or decide what is put in force."""
     _require_figures(actor)
@@ -171,7 +164,17 @@ def list_comparisons(db: Database, actor: Actor) -> tuple[Comparison, ...]:
     joined = query.join(batches, batches.c.id == comparisons.c.batch_id).order_by(comparisons.c.created_at.desc())
     with db.read() as conn:
         spent = _spendings(conn)
-        return tuple(_comparison(row, spent[row.id]) for row in conn.execute(joined))
+        return tuple(
+            record(
+                Comparison,
+                row,
+                done=spent[row.id].accepted,
+                of=min(row.most_cases, row.settled),
+                caps=Caps(max_calls=row.max_calls, max_cost_usd=row.max_cost_usd),
+                totals=spent[row.id],
+            )
+            for row in conn.execute(joined)
+        )
 
 
 def _count_settled() -> ScalarSelect[int]:
@@ -191,29 +194,17 @@ def _compared(comparison_id: Any, case_id: Any) -> ColumnElement[bool]:
 
 def _spendings(conn: Connection) -> dict[str, Totals]:
     """What each comparison has cost so far; ``accepted`` counts its cases."""
-    one = comparison_outcomes.c
-    columns = (
-        func.count().label("cases"),
-        func.sum(one.calls).label("calls"),
-        func.sum(one.cost_usd).label("cost_usd"),
-        func.sum(case((one.cost_usd.is_(None), one.calls), else_=0)).label("unpriced"),
-    )
-    sums = select(one.comparison_id, *columns).group_by(one.comparison_id)
-    kept = {row.comparison_id: row for row in conn.execute(sums)}
-    lost = conn.execute(select(comparisons.c.id, comparisons.c.lost_calls)).all()
-    return {name: _totals(kept.get(name), calls) for name, calls in lost}
-
-
-def _totals(row: Row[Any] | None, lost: int) -> Totals:
-    if row is None:
-        return Totals(lost_calls=lost)
-    return Totals(
-        accepted=row.cases,
-        calls=int(row.calls),
-        cost_usd=float(row.cost_usd or 0.0),
-        unpriced_calls=int(row.unpriced),
-        lost_calls=lost,
-    )
+    one, of = comparison_outcomes.c, comparisons.c
+    unpriced = case((one.cost_usd.is_(None), one.calls), else_=0)
+    sums = (func.coalesce(func.sum(each), 0) for each in (one.calls, one.cost_usd, unpriced))
+    query = select(of.id, of.lost_calls, func.count(one.case_id), *sums)
+    rows = conn.execute(query.outerjoin(comparison_outcomes, one.comparison_id == of.id).group_by(of.id, of.lost_calls))
+    return {
+        comparison_id: Totals(
+            accepted=done, calls=int(calls), cost_usd=float(cost), unpriced_calls=int(unknown), lost_calls=lost
+        )
+        for comparison_id, lost, done, calls, cost, unknown in rows
+    }
 
 
 def paired_outcomes(db: Database, actor: Actor, comparison_id: str) -> tuple[Pair, ...]:
@@ -268,18 +259,6 @@ def _pair(row: Row[Any], *, named: bool) -> Pair:
         hidden=bool(row.hidden),
         first=record(Side, row, seconds=float(row.seconds or 0) / 1_000_000),
         second=Side(outcome=row.outcome_2, calls=row.calls_2, cost_usd=row.cost_usd_2, seconds=row.seconds_2),
-    )
-
-
-def _comparison(row: Row[Any], spent: Totals) -> Comparison:
-    return record(
-        Comparison,
-        row,
-        batch_name=row.batch_name,
-        done=spent.accepted,
-        of=min(row.most_cases, row.settled),
-        caps=Caps(max_calls=row.max_calls, max_cost_usd=row.max_cost_usd),
-        totals=spent,
     )
 
 

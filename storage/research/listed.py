@@ -16,13 +16,13 @@ from screening.labels import Label
 from screening.pipeline.engine import MAIN
 from storage.batches.counts import IN_REVIEW, PENDING, Kind, kinds
 from storage.database import begins
-from storage.research.confusion import Labels
 from storage.schema import case_tags, cases, inbox_entries, node_runs, pending_cases, screenings
 from storage.visibility import accepted_labels, is_accepted, is_in_review
 
 MOST_LISTED = 10_000
 """Cases of a list that are counted, paged and sorted; beyond that it is narrowed or read in the file's order."""
 
+Labels = Literal["original", "adjudicated"]
 Sort = Literal["row", "calls", "cost", "gap", "value", "group", "id"]
 
 

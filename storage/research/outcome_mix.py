@@ -42,7 +42,7 @@ MONTH = timedelta(days=30)
 
 
 def outcome_mix(db: Database, actor: Actor, version: str, reference: int = REFERENCE) -> OutcomeMix:
-    """The ends of the first node that a case met, by label or kind of abstention; no person's reading enters."""
+    """The ends of the first node that a case met, by label or kind of abstention; no person's review enters."""
     require(actor, Action.VIEW_RESULTS)
     with db.read() as conn:
         of_config = [_DONE.configuration == version, _DONE.batch_id.in_(list(batches_of(conn, version)))]

@@ -1,10 +1,10 @@
-"""What verification is made of: each settled case with its audit coin, and its blind first reading if there is one."""
+"""What verification is made of: each settled case with its audit coin, and its blind first review if there is one."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
 
@@ -14,18 +14,33 @@ from screening.labels import Label, Outcome
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.review.reach import Reach
-from screening.review.triage import Tier
+from screening.review.triage import Priority
+from storage.batches.counts import ENDED, rows_of
 from storage.database import Database
-from storage.schema import adjudications, batch_tallies, batches, configurations, inbox_entries, ratings, screenings
+from storage.schema import adjudications, batch_counts, batches, configurations, inbox_entries, reviews, screenings
 
-_INSUFFICIENT = "insufficient_information"
+SEVERAL = ("agreement", "senior", "discussion")
+"""How several reviewers settle a case."""
+_NOT_TOSSED = 1 - 2**-53
+"""Stands for a coin that did not fall."""
+
+OfBatch = Mapping[str, Any]
+"""Seed, reach and audit rate of each batch of the configuration, by its id."""
+
+_DONE = screenings.c
+_FACTS = (_DONE.outcome, _DONE.audit_probability, _DONE.batch_id)
+
+
+def is_first_review(case_id: ColumnElement[str]) -> ColumnElement[bool]:
+    """The condition that a review is the first one of this case, as it was first given."""
+    return and_(reviews.c.case_id == case_id, reviews.c.version == 1, reviews.c.review_round == "first")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """A settled case of the audit, with when it was settled and when its blind first reading was given.
+class Review:
+    """A settled case of the audit, with when it was settled and when its blind first review was given.
 
-    ``not_blind`` says that its first reading was given after the engine's view.
+    ``not_blind`` says that its first review was given after the engine's view.
     """
 
     case: AuditCase
@@ -38,16 +53,16 @@ class Reading:
 class AuditSample:
     """All settled cases that ran with one configuration and were under audit.
 
-    ``readings`` are those whose coin fell, in the order they were settled; ``others`` stand for all the rest, alike
+    ``reviews`` are those whose coin fell, in the order they were settled; ``others`` stand for all the rest, alike
     ones counted together (their coins are not told apart). ``without_audit`` counts settled cases whose probability
-    was 0 (single texts, batches without an audit): nothing can be said of them. ``not_blind`` counts readings that
+    was 0 (single texts, batches without an audit): nothing can be said of them. ``not_blind`` counts reviews that
     were due and are left out because the engine's view had been served before. ``reaches`` are what these batches did
     with texts called unsafe: of one that only listed or counted them too few are read for any claim about specificity.
     """
 
     configuration_version: str
     configuration: Mapping[str, Any]
-    readings: tuple[Reading, ...]
+    reviews: tuple[Review, ...]
     without_audit: int
     not_blind: int
     reaches: frozenset[Reach] = frozenset()
@@ -56,7 +71,7 @@ class AuditSample:
     @property
     def case_counts(self) -> tuple[tuple[AuditCase, int], ...]:
         """Every case under audit, with how many it stands for."""
-        return (*((reading.case, 1) for reading in self.readings), *self.others)
+        return (*((review.case, 1) for review in self.reviews), *self.others)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,13 +87,13 @@ class MeasuredConfiguration:
 def measured_configurations(db: Database, actor: Actor) -> tuple[MeasuredConfiguration, ...]:
     """The configurations that have settled batch cases, the latest used first."""
     require(actor, Action.VIEW_RESULTS)
-    tally, done = batch_tallies.c, screenings.c
+    done = screenings.c
+    last = func.max(batch_counts.c.last_completed_at)
     first = select(func.min(done.completed_at)).where(done.batch_id == batches.c.id).scalar_subquery()
-    settled = func.sum(tally.safe + tally.unsafe + tally.human_review)
     of_batch = (
-        select(batches.c.configuration, settled.label("settled"), func.max(tally.last_completed_at).label("last_at"))
+        select(batches.c.configuration, rows_of(*ENDED).label("settled"), last.label("last_at"))
         .add_columns(first.label("first_at"))
-        .join(batch_tallies, tally.batch_id == batches.c.id)
+        .join(batch_counts, batch_counts.c.batch_id == batches.c.id)
         .where(batches.c.kind == "batch")
         .group_by(batches.c.id, batches.c.configuration)
         .subquery()
@@ -114,28 +129,20 @@ def audit_sample(db: Database, actor: Actor, version: str) -> AuditSample:
         if body is None:
             raise KeyError(version)
         of_batch = batches_of(conn, version)
-        readings = tuple(_reading(row, of_batch[row.batch_id]) for row in conn.execute(_readings(version, of_batch)))
+        reviews = tuple(_review(row, of_batch[row.batch_id]) for row in conn.execute(_reviews(version, of_batch)))
         counts = conn.execute(_counts(version, of_batch)).all()
         groups = _unaudited_groups(conn, version, of_batch, counts)
-    audited = [(one, alike) for one, alike in groups if of_batch[one.batch_id].audit_rate > 0]
+    audited = [(one, _case(one, of_batch[one.batch_id])) for one in groups if of_batch[one.batch_id].audit_rate > 0]
     return AuditSample(
         configuration_version=version,
         configuration=body,
-        readings=readings,
-        others=tuple((_case(one, of_batch[one.batch_id], _NOT_TOSSED), alike) for one, alike in audited),
-        without_audit=sum(alike for one, alike in groups if of_batch[one.batch_id].audit_rate == 0),
+        reviews=reviews,
+        others=tuple((case, one.alike) for one, case in audited),
+        without_audit=sum(one.alike for one in groups if of_batch[one.batch_id].audit_rate == 0),
         reaches=frozenset(Reach(one.reach) for one in of_batch.values() if one.audit_rate > 0),
-        not_blind=sum(each.not_blind for each in readings)
-        + sum(alike for one, alike in audited if one.blind is False and _due(one, of_batch)),
+        not_blind=sum(each.not_blind for each in reviews)
+        + sum(one.alike for one, case in audited if one.blind is False and case.selected),
     )
-
-
-SEVERAL = ("agreement", "senior", "discussion")
-_NOT_TOSSED = 1 - 2**-53
-"""Stands for a coin that did not fall."""
-
-OfBatch = Mapping[str, Any]
-"""Seed, reach and audit rate of each batch of the configuration, by its id."""
 
 
 def batches_of(conn: Connection, version: str) -> OfBatch:
@@ -146,12 +153,7 @@ def batches_of(conn: Connection, version: str) -> OfBatch:
 
 
 def _of(version: str, of_batch: OfBatch, *, audited: bool) -> list[ColumnElement[bool]]:
-    done = screenings.c
-    return [done.configuration == version, done.audited.is_(audited), done.batch_id.in_(list(of_batch))]
-
-
-_DONE = screenings.c
-_FACTS = (_DONE.outcome, _DONE.audit_probability, _DONE.batch_id)
+    return [_DONE.configuration == version, _DONE.audited.is_(audited), _DONE.batch_id.in_(list(of_batch))]
 
 
 def _counts(version: str, of_batch: OfBatch) -> Select[Any]:
@@ -160,27 +162,26 @@ def _counts(version: str, of_batch: OfBatch) -> Select[Any]:
     return query.group_by(_DONE.outcome, _DONE.audit_probability, _DONE.batch_id)
 
 
-def _join_readings(case_id: ColumnElement[str], query: Select[Any]) -> Select[Any]:
-    """The query with the first blind reading, what several readers settled, whether a further one is due, and whether
+def _join_reviews(query: Select[Any]) -> Select[Any]:
+    """The query with the first blind review, what several reviewers settled, whether a further one is due, and whether
     the case left the inbox unread, as one that is erased does.
     """
-    first = and_(ratings.c.case_id == case_id, ratings.c.version == 1, ratings.c.reading == "first")
-    made, newest = adjudications, adjudications.alias("newest")
+    case_id, made, newest = _DONE.case_id, adjudications, adjudications.alias("newest")
     last = select(func.max(newest.c.version)).where(newest.c.case_id == case_id, newest.c.method.in_(SEVERAL))
-    disputed = and_(inbox_entries.c.closed_at.is_(None), inbox_entries.c.reading != "first")
+    disputed = and_(inbox_entries.c.closed_at.is_(None), inbox_entries.c.review_round != "first")
     settled = and_(made.c.case_id == case_id, made.c.version == last.correlate(screenings).scalar_subquery())
-    facts = (ratings.c.label, ratings.c.blind, made.c.label.label("settled"))
-    joined = query.outerjoin(ratings, first).outerjoin(made, settled)
-    unread = and_(inbox_entries.c.closed_at.is_not(None), ratings.c.id.is_(None))
+    facts = (reviews.c.label, reviews.c.blind, made.c.label.label("settled"))
+    joined = query.outerjoin(reviews, is_first_review(case_id)).outerjoin(made, settled)
+    unread = and_(inbox_entries.c.closed_at.is_not(None), reviews.c.id.is_(None))
     return joined.add_columns(*facts, func.coalesce(disputed, False).label("disputed"), unread.label("unread"))
 
 
-def _readings(version: str, of_batch: OfBatch) -> Select[Any]:
-    query = select(*_FACTS, _DONE.case_id, _DONE.completed_at, ratings.c.at).select_from(
+def _reviews(version: str, of_batch: OfBatch) -> Select[Any]:
+    query = select(*_FACTS, _DONE.case_id, _DONE.completed_at, reviews.c.at).select_from(
         screenings.outerjoin(inbox_entries, inbox_entries.c.case_id == _DONE.case_id)
     )
     query = query.where(*_of(version, of_batch, audited=True), _DONE.batch_id.in_(under_audit(of_batch)))
-    return _join_readings(_DONE.case_id, query).order_by(_DONE.completed_at, _DONE.case_id)
+    return _join_reviews(query).order_by(_DONE.completed_at, _DONE.case_id)
 
 
 def under_audit(of_batch: OfBatch) -> list[str]:
@@ -188,15 +189,13 @@ def under_audit(of_batch: OfBatch) -> list[str]:
     return [batch_id for batch_id, one in of_batch.items() if one.audit_rate > 0]
 
 
-def _unaudited_groups(
-    conn: Connection, version: str, of_batch: OfBatch, counts: Sequence[Any]
-) -> list[tuple["_Alike", int]]:
+def _unaudited_groups(conn: Connection, version: str, of_batch: OfBatch, counts: Sequence[Any]) -> list["_Alike"]:
     """Texts that no coin chose, alike ones together: those that came to the inbox by what was read, and the rest."""
     query = select(func.count().label("alike"), *_FACTS).select_from(
         inbox_entries.join(screenings, _DONE.case_id == inbox_entries.c.case_id)
     )
-    query = _join_readings(_DONE.case_id, query.where(*_of(version, of_batch, audited=False)))
-    named = (*_FACTS, ratings.c.label, ratings.c.blind, adjudications.c.label, "disputed", "unread")
+    query = _join_reviews(query.where(*_of(version, of_batch, audited=False)))
+    named = (*_FACTS, reviews.c.label, reviews.c.blind, adjudications.c.label, "disputed", "unread")
     came = [_Alike(**row._mapping) for row in conn.execute(query.group_by(*named))]
     rest = Counter[tuple[str, float, str]]()
     for row in counts:
@@ -208,11 +207,10 @@ def _unaudited_groups(
         for (outcome, probability, batch_id), alike in rest.items()
         if alike
     )
-    return [(one, one.alike) for one in (*came, *unseen)]
+    return [*came, *unseen]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Alike:
+class _Alike(NamedTuple):
     """So many texts of one batch that are alike in all that their place in the tally follows from."""
 
     alike: int
@@ -226,12 +224,8 @@ class _Alike:
     unread: bool = False
 
 
-def _due(row: Any, of_batch: OfBatch) -> bool:
-    return _case(row, of_batch[row.batch_id], _NOT_TOSSED).selected
-
-
-def _reading(row: Any, of_batch: Any) -> Reading:
-    return Reading(
+def _review(row: Any, of_batch: Any) -> Review:
+    return Review(
         case=_case(row, of_batch, audit_coin(str(of_batch.seed), row.case_id)),
         settled_at=row.completed_at,
         read_at=row.at if row.blind else None,
@@ -239,7 +233,7 @@ def _reading(row: Any, of_batch: Any) -> Reading:
     )
 
 
-def _case(row: Any, of_batch: Any, coin: float) -> AuditCase:
+def _case(row: Any, of_batch: Any, coin: float = _NOT_TOSSED) -> AuditCase:
     """A settled case with the chance that it had of being read: 1 where all that is called unsafe is read."""
     blind = bool(row.blind)
     read_anyway = row.outcome == Outcome.UNSAFE.value and of_batch.reach == Reach.READ
@@ -250,7 +244,7 @@ def _case(row: Any, of_batch: Any, coin: float) -> AuditCase:
         tossed_at=of_batch.audit_rate,
         coin=coin,
         blind_first=Label(row.label) if blind and row.label in ("safe", "unsafe") else None,
-        inconclusive=blind and row.label == _INSUFFICIENT,
+        inconclusive=blind and row.label == "insufficient_information",
         by_several=blind and row.settled is not None,
         settled=Label(row.settled) if row.settled in ("safe", "unsafe") else None,
         disputed=blind and bool(row.disputed),
@@ -258,34 +252,19 @@ def _case(row: Any, of_batch: Any, coin: float) -> AuditCase:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditedReading:
-    """A case under audit with a first reading, as `audit_sample` counts it."""
-
-    case_id: str
-    case: AuditCase
-
-
-def audited_readings(db: Database, actor: Actor, version: str, *, blind: bool = True) -> tuple[AuditedReading, ...]:
-    """The cases of `audit_sample` with a blind first reading, or with one that was due and not blind, in the order in
-    which they were settled. Raises Forbidden.
+def audited_reviews(db: Database, actor: Actor, version: str) -> tuple[tuple[str, AuditCase], ...]:
+    """The cases of `audit_sample` by their ids, with a blind first review, or with one that was due and not blind
+    (unreadable), in the order in which they were settled. Raises Forbidden.
     """
     require(actor, Action.VIEW_RESULTS)
     joined = inbox_entries.join(screenings, _DONE.case_id == inbox_entries.c.case_id)
     query = select(*_FACTS, _DONE.case_id, _DONE.audited).select_from(joined)
     with db.read() as conn:
         of_batch = batches_of(conn, version)
-        here = (_DONE.configuration == version, _DONE.batch_id.in_(under_audit(of_batch)))
-        read = _join_readings(_DONE.case_id, query.where(*here))
-        rows = conn.execute(read.where(ratings.c.blind.is_(blind)).order_by(_DONE.completed_at, _DONE.case_id)).all()
-    found = (
-        AuditedReading(
-            case_id=row.case_id,
-            case=_case(row, of_batch[row.batch_id], _coin(row, of_batch)),
-        )
-        for row in rows
-    )
-    return tuple(each for each in found if blind or each.case.selected)
+        here = (_DONE.configuration == version, _DONE.batch_id.in_(under_audit(of_batch)), reviews.c.id.is_not(None))
+        rows = conn.execute(_join_reviews(query.where(*here)).order_by(_DONE.completed_at, _DONE.case_id)).all()
+    found = ((row.case_id, _case(row, of_batch[row.batch_id], _coin(row, of_batch)), row.blind) for row in rows)
+    return tuple((case_id, case) for case_id, case, blind in found if blind or case.selected)
 
 
 def _coin(row: Any, of_batch: OfBatch) -> float:
@@ -293,13 +272,12 @@ def _coin(row: Any, of_batch: OfBatch) -> float:
 
 
 def severities(db: Database, actor: Actor, version: str) -> Mapping[int | None, int]:
-    """How many blind first readings of audited texts said unsafe, by the level of ideation; None: not stated."""
+    """How many blind first reviews of audited texts said unsafe, by the level of ideation; None: not stated."""
     require(actor, Action.VIEW_RESULTS)
-    first = and_(ratings.c.case_id == _DONE.case_id, ratings.c.version == 1, ratings.c.reading == "first")
-    query = select(ratings.c.fields).join(screenings, first)
+    query = select(reviews.c.fields).join(screenings, is_first_review(_DONE.case_id))
     with db.read() as conn:
         chosen = _of(version, batches_of(conn, version), audited=True)
-        found = conn.execute(query.where(*chosen, ratings.c.blind.is_(True), ratings.c.label == Label.UNSAFE.value))
+        found = conn.execute(query.where(*chosen, reviews.c.blind.is_(True), reviews.c.label == Label.UNSAFE.value))
         return Counter(fields["ideation"] for (fields,) in found)
 
 
@@ -308,10 +286,10 @@ def priorities_shown(db: Database, actor: Actor, version: str) -> Mapping[bool, 
     them: how many were of texts that the AI had escalated or labeled unsafe. Raises Forbidden.
     """
     require(actor, Action.VIEW_RESULTS)
-    first = and_(ratings.c.case_id == _DONE.case_id, ratings.c.version == 1, ratings.c.reading == "first")
-    flagged, urgent = _DONE.outcome != Outcome.SAFE.value, ratings.c.tier <= Tier.P1.value
-    query = select(urgent.label("urgent"), flagged.label("flagged"), func.count().label("n")).join(screenings, first)
-    query = query.where(_DONE.configuration == version, ratings.c.blind.is_(True), ratings.c.tier.is_not(None))
+    flagged, urgent = _DONE.outcome != Outcome.SAFE.value, reviews.c.priority <= Priority.P1.value
+    query = select(urgent.label("urgent"), flagged.label("flagged"), func.count().label("n"))
+    query = query.join(screenings, is_first_review(_DONE.case_id))
+    query = query.where(_DONE.configuration == version, reviews.c.blind.is_(True), reviews.c.priority.is_not(None))
     counts = Counter[tuple[bool, bool]]()
     for row in db.rows(query.group_by("urgent", "flagged")):
         counts[bool(row.urgent), bool(row.flagged)] += row.n

@@ -1,1 +1,1 @@
-"""The inbox and what clinicians do; blind-first reading is enforced here."""
+"""The inbox and what clinicians do; blind-first review is enforced here."""

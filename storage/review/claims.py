@@ -33,11 +33,11 @@ from sqlalchemy import (
 
 from screening.review.actors import Acting, Actor, Role
 from screening.review.policy import Action, is_allowed, require
-from screening.review.triage import Tier
+from screening.review.triage import Priority
 from storage.audit_log import append
 from storage.database import Database, record
-from storage.schema import Moment, audit_events, cases, inbox_entries, ratings, skips
-from storage.schema.review import LATER_READING
+from storage.schema import Moment, audit_events, cases, inbox_entries, reviews, skips
+from storage.schema.review import LATER_REVIEW
 from storage.visibility import has_rated
 
 LEASE = timedelta(minutes=15)
@@ -110,12 +110,12 @@ def is_kept_in(entry: Any, now: datetime) -> bool:
     return entry.assigned_until is not None and entry.assigned_until > now and entry.lease_token is None
 
 
-def in_tiers(tiers: Collection[Tier] | None) -> ColumnElement[bool]:
-    """The condition that the case is in one of these tiers; None is no filter."""
-    if tiers is None:
+def in_priorities(priorities: Collection[Priority] | None) -> ColumnElement[bool]:
+    """The condition that the case is in one of these priorities; None is no filter."""
+    if priorities is None:
         return true()
-    only = sorted(int(tier) for tier in tiers)
-    return _entry.tier == only[0] if len(only) == 1 else _entry.tier.in_(only)
+    only = sorted(int(priority) for priority in priorities)
+    return _entry.priority == only[0] if len(only) == 1 else _entry.priority.in_(only)
 
 
 def of_batch(batch: str | None) -> ColumnElement[bool]:
@@ -147,20 +147,20 @@ def cases_in_hands(actor: Actor, now: At) -> CompoundSelect[Any]:
     """The ids of all open cases that may not be free for this actor: few, and each kind has an index."""
     ids = select(_entry.case_id).where(is_open())
     return ids.where(is_assigned(now)).union(
-        ids.where(LATER_READING, _entry.reading.in_(("second", "third"))),
+        ids.where(LATER_REVIEW, _entry.review_round.in_(("second", "third"))),
         _skips(actor, now),
     )
 
 
 def is_read_by(actor: Actor) -> ColumnElement[bool]:
-    """The condition that the actor has rated the case: its next reading is for somebody else."""
-    mine = select(ratings.c.case_id).where(ratings.c.reviewer == actor.id)
-    return and_(_entry.reading != "first", _entry.case_id.in_(mine))
+    """The condition that the actor has rated the case: its next review is for somebody else."""
+    mine = select(reviews.c.case_id).where(reviews.c.reviewer == actor.id)
+    return and_(_entry.review_round != "first", _entry.case_id.in_(mine))
 
 
 def needs_senior(actor: Actor) -> ColumnElement[bool]:
-    """The condition that two readers disagree and the actor is not a senior."""
-    return false() if Role.SENIOR in actor.roles else _entry.reading == "third"
+    """The condition that two reviewers disagree and the actor is not a senior."""
+    return false() if Role.SENIOR in actor.roles else _entry.review_round == "third"
 
 
 def state(actor: Actor, now: At) -> ColumnElement[str]:
@@ -176,11 +176,13 @@ def state(actor: Actor, now: At) -> ColumnElement[str]:
     )
 
 
-def free_for(actor: Actor, now: At, tiers: Collection[Tier] | None, batch: str | None = None) -> ColumnElement[bool]:
+def free_for(
+    actor: Actor, now: At, priorities: Collection[Priority] | None, batch: str | None = None
+) -> ColumnElement[bool]:
     """Whether the actor may be given this case by "the next one"."""
     return and_(
         is_open(),
-        in_tiers(tiers),
+        in_priorities(priorities),
         of_batch(batch),
         or_(_entry.assigned_until.is_(None), _entry.assigned_until <= now, is_given_to(actor)),
         ~is_read_by(actor),
@@ -189,24 +191,26 @@ def free_for(actor: Actor, now: At, tiers: Collection[Tier] | None, batch: str |
     )
 
 
-def in_order(tiers: Collection[Tier] | None) -> tuple[ColumnElement[Any], ...]:
-    """P0 first, then by deadline; within one tier only by deadline, which is that tier's index."""
-    first = () if tiers is not None and len(set(tiers)) == 1 else (_entry.routine,)
+def in_order(priorities: Collection[Priority] | None) -> tuple[ColumnElement[Any], ...]:
+    """P0 first, then by deadline; within one priority only by deadline, which is that priority's index."""
+    first = () if priorities is not None and len(set(priorities)) == 1 else (_entry.routine,)
     return (*first, _entry.due_at, _entry.case_id)
 
 
-def earliest(actor: Actor, now: At, tier: Tier, batch: str | None = None) -> Select[Any]:
-    """The earliest deadline among the free cases of this tier."""
-    free = select(_entry.routine, _entry.due_at).where(free_for(actor, now, [tier], batch))
-    return free.order_by(*in_order([tier])).limit(1)
+def earliest(actor: Actor, now: At, priority: Priority, batch: str | None = None) -> Select[Any]:
+    """The earliest deadline among the free cases of this priority."""
+    free = select(_entry.routine, _entry.due_at).where(free_for(actor, now, [priority], batch))
+    return free.order_by(*in_order([priority])).limit(1)
 
 
-def next_free(actor: Actor, now: At, tiers: Collection[Tier] | None, batch: str | None = None) -> ScalarSelect[str]:
+def next_free(
+    actor: Actor, now: At, priorities: Collection[Priority] | None, batch: str | None = None
+) -> ScalarSelect[str]:
     """The id of the case due next; PostgreSQL skips rows that another transaction is claiming."""
     return (
         select(_entry.case_id)
-        .where(free_for(actor, now, tiers, batch))
-        .order_by(*in_order(tiers))
+        .where(free_for(actor, now, priorities, batch))
+        .order_by(*in_order(priorities))
         .limit(1)
         .with_for_update(skip_locked=True, of=inbox_entries)
         .scalar_subquery()
@@ -222,7 +226,7 @@ class LeaseLost(Exception):
 
 
 class NotAvailable(Exception):
-    """The case is closed, or held by somebody else, or its reading is for another person."""
+    """The case is closed, or held by somebody else, or its review is for another person."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,7 +237,7 @@ class Claim:
     external_id: str
     token: str
     expires_at: datetime
-    tier: Tier
+    priority: Priority
     why: str
     entered_at: datetime
     due_at: datetime
@@ -251,47 +255,52 @@ def claim_next(
     db: Database,
     by: Acting,
     lease: timedelta = LEASE,
-    tiers: Collection[Tier] | None = None,
+    priorities: Collection[Priority] | None = None,
     token: Callable[[], str] = new_token,
     batch: str | None = None,
 ) -> Claim | None:
-    """The case due next that is free for this person, of these tiers and this batch, now held by them; None when there
-    is none. Raises Forbidden.
+    """The case due next that is free for this person, of these priorities and this batch, now held by them; None when
+    there is none. Raises Forbidden.
     """
     require(by.actor, Action.CLAIM_NEXT)
     with db.write() as conn:
-        return claim_next_in(conn, by, lease, tiers, token(), batch)
+        return claim_next_in(conn, by, lease, priorities, token(), batch)
 
 
 def claim_next_in(
     conn: Connection,
     by: Acting,
     lease: timedelta,
-    tiers: Collection[Tier] | None,
+    priorities: Collection[Priority] | None,
     token: str,
     batch: str | None = None,
     action: str = CLAIMED,
 ) -> Claim | None:
     """As `claim_next`, inside the caller's transaction; ``action`` is what the audit log calls it."""
-    for among in by_urgency(conn, by, tiers, batch):
+    for among in by_urgency(conn, by, priorities, batch):
         due_next = _entry.case_id == next_free(by.actor, by.now, among, batch)
         if (taken := _take(conn, due_next, by, lease, token, action)) is not None:
-            append(conn, by, action, taken.case_id, {"tier": int(taken.tier)})
+            append(conn, by, action, taken.case_id, {"priority": int(taken.priority)})
             return taken
     return None
 
 
 def by_urgency(
-    conn: Connection, by: Acting, tiers: Collection[Tier] | None, batch: str | None = None
-) -> Sequence[Collection[Tier] | None]:
-    """The tiers of a filter one by one, the tier whose next case is due first in front: each has an index, so that a
-    query does not read the cases that the filter leaves out. Tiers without a free case are left out; [None] without a
-    filter.
+    conn: Connection, by: Acting, priorities: Collection[Priority] | None, batch: str | None = None
+) -> Sequence[Collection[Priority] | None]:
+    """The priorities of a filter one by one, the priority whose next case is due first in front: each has an index, so
+    that a query does not read the cases that the filter leaves out. Priorities without a free case are left out; [None]
+    without a filter.
     """
-    if tiers is None:
+    if priorities is None:
         return [None]
-    heads = [(conn.execute(earliest(by.actor, by.now, tier, batch)).first(), tier) for tier in sorted(set(tiers))]
-    return [[tier] for head, tier in sorted((tuple(head), tier) for head, tier in heads if head is not None)]
+    heads = [
+        (conn.execute(earliest(by.actor, by.now, priority, batch)).first(), priority)
+        for priority in sorted(set(priorities))
+    ]
+    return [
+        [priority] for head, priority in sorted((tuple(head), priority) for head, priority in heads if head is not None)
+    ]
 
 
 def claim(
@@ -311,14 +320,14 @@ def claim_in(conn: Connection, by: Acting, case_id: str, lease: timedelta, token
     require(by.actor, Action.CLAIM_NAMED, _owner(conn, by, row))
     unheld = or_(~is_leased(by.now), _entry.assignee == by.id)
     free = and_(unheld, ~is_read_by(by.actor))
-    if row.reading == "third" and not is_allowed(by.actor, Action.ADJUDICATE):
+    if row.review_round == "third" and not is_allowed(by.actor, Action.ADJUDICATE):
         raise NotAvailable("two reviewers disagree: a senior decides")
     if row.closed_at is not None:
         raise NotAvailable("this case is closed")
     taken = _take(conn, and_(_entry.case_id == case_id, is_open(), free), by, lease, token, action)
     if taken is None:
         raise NotAvailable("this case is assigned to somebody else, or this review is not yours")
-    append(conn, by, action, case_id, {"tier": int(taken.tier), "named": True})
+    append(conn, by, action, case_id, {"priority": int(taken.priority), "named": True})
     return taken
 
 
@@ -354,7 +363,12 @@ def _take(
 
 def _claim(row: Any) -> Claim:
     return record(
-        Claim, row, token=row.lease_token, expires_at=row.assigned_until, tier=Tier(row.tier), why=why_of(row)
+        Claim,
+        row,
+        token=row.lease_token,
+        expires_at=row.assigned_until,
+        priority=Priority(row.priority),
+        why=why_of(row),
     )
 
 

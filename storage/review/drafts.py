@@ -12,11 +12,11 @@ from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from storage.database import Database, insert_into, record
 from storage.review.claims import require_text
-from storage.schema import accounts, case_notes, drafts, ratings
+from storage.schema import accounts, case_notes, drafts, reviews
 from storage.visibility import is_erased
 
 OPINIONS = ("second_opinion",)
-"""Kinds of notes that may give a reading away: shown only to whoever has read the case."""
+"""Kinds of notes that may give a review away: shown only to whoever has read the case."""
 
 
 _CASE: BindParameter[str] = bindparam("case", type_=String)
@@ -26,8 +26,8 @@ _ALL = (
     .where(case_notes.c.case_id == _CASE)
     .order_by(case_notes.c.id)
 )
-_BY_READER = exists().where(and_(ratings.c.case_id == _CASE, ratings.c.reviewer == case_notes.c.author))
-_BLIND = _ALL.where(case_notes.c.kind.not_in(OPINIONS), ~_BY_READER)
+_BY_REVIEWER = exists().where(and_(reviews.c.case_id == _CASE, reviews.c.reviewer == case_notes.c.author))
+_BLIND = _ALL.where(case_notes.c.kind.not_in(OPINIONS), ~_BY_REVIEWER)
 """Written once: asked for every case that is opened."""
 
 
@@ -45,15 +45,15 @@ class Note:
 def notes(db: Database, by: Acting, case_id: str, token: str | None = None) -> tuple[Note, ...]:
     """The notes on a case, the oldest first, for whoever may see its text. Raises Forbidden.
 
-    What a second opinion was asked with, and whatever its readers wrote, stays hidden until the actor has read the
-    case: a second reading is blind to the first.
+    What a second opinion was asked with, and whatever its reviewers wrote, stays hidden until the actor has read the
+    case: a second review is blind to the first.
     """
     with db.read() as conn:
         return notes_in(conn, case_id, rated=require_text(conn, by, case_id, token))
 
 
 def notes_in(conn: Connection, case_id: str, *, rated: bool) -> tuple[Note, ...]:
-    """As `notes`, inside the caller's transaction, which knows whether the reader has read the case."""
+    """As `notes`, inside the caller's transaction, which knows whether the reviewer has read the case."""
     rows = conn.execute(_ALL if rated else _BLIND, {"case": case_id}).all()
     return tuple(record(Note, row, author_name=row.display_name or row.author) for row in rows)
 
@@ -102,5 +102,5 @@ def load_draft(db: Database, actor: Actor, case_id: str) -> Mapping[str, Any] | 
 
 
 def discard(conn: Connection, actor: Actor, case_id: str) -> None:
-    """Delete the draft, in the transaction that stores the rating made from it."""
+    """Delete the draft, in the transaction that stores the review made from it."""
     conn.execute(delete(drafts).where(drafts.c.case_id == case_id, drafts.c.reviewer == actor.id))

@@ -1,19 +1,19 @@
 """What a person may see of one case: the text first; what the AI made of it, and the rest, after their own review."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, String, bindparam, select, update
 
 from screening.datasets.mapping import names_people
 from screening.review.actors import Acting
 from screening.review.policy import Action, require
-from screening.review.triage import Tier
+from screening.review.triage import Priority
 from screening.text.conversation import Thread, thread_of
 from storage.audit_log import append
-from storage.batches.case_texts import text_for_agents
+from storage.batches.texts import text_for_agents
 from storage.database import Database, record
 from storage.review.claims import (
     LEASE,
@@ -160,7 +160,7 @@ def reveal_evidence(
             record(NodeEvidence, run, unusable={int(number): raw for number, raw in run.unusable.items()})
             for run in conn.execute(query)
         )
-        append(conn, by, "evidence_viewed", case_id, {"before_rating": early})
+        append(conn, by, "evidence_viewed", case_id, {"before_review": early})
     return record(Evidence, found, case_id=case_id, calls=sum(run.calls for run in runs), runs=runs)
 
 
@@ -169,8 +169,7 @@ EACH_WAY = 3
 _case = cases.c
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NearText:
+class NearText(NamedTuple):
     """One of them; ``before``: it stands before the case in the file."""
 
     external_id: str
@@ -193,35 +192,12 @@ def near_texts(conn: Connection, case_id: str) -> tuple[NearText, ...]:
     )
     before, after = (conn.execute(query).all() for query in nearest)
     return (
-        *(record(NearText, row, before=True) for row in reversed(before)),
-        *(record(NearText, row, before=False) for row in after),
+        *(NearText(row.external_id, row.text, before=True) for row in reversed(before)),
+        *(NearText(row.external_id, row.text, before=False) for row in after),
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaseError:
-    """One failed attempt; ``calls`` were made and do not count. Never message text."""
-
-    kind: str
-    message: str
-    calls: int
-    at: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """Its place in the inbox. ``closed_at`` None is open; ``reading`` is the one that is due, or was last."""
-
-    tier: Tier
-    why: str
-    reading: str
-    entered_at: datetime
-    due_at: datetime
-    closed_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Part(NamedTuple):
     """A text as received and the copy that the agents are shown."""
 
     text: str
@@ -230,10 +206,11 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseFile:
-    """One case. ``flags`` and ``parts`` by part, "text" and, where there is one, "reply".
-
-    ``not_screened``: why its row could not be read as it should. ``waits_for_retry``: pending, its last attempt failed,
-    and its batch was not cancelled. ``batch_owner`` began that.
+    """One case. ``flags`` and ``parts`` by part, "text" and, where there is one, "reply". ``errors`` are the attempts
+    that failed, the first one first: ``kind``, ``message`` (never of a text), ``calls`` made that do not count, ``at``.
+    ``entry`` is its place in the inbox: ``priority``, ``why``, the ``review_round`` that is due or was last,
+    ``closed_at``. ``not_screened``: why its row could not be read as it should. ``waits_for_retry``: pending, its last
+    attempt failed, and its batch was not cancelled. ``batch_owner`` began that.
     """
 
     case_id: str
@@ -247,9 +224,9 @@ class CaseFile:
     group: str | None
     not_screened: str | None
     received_at: datetime
-    errors: tuple[CaseError, ...]
+    errors: Sequence[Any]
     waits_for_retry: bool
-    entry: Entry | None
+    entry: Any
 
 
 def reveal_case_file(db: Database, by: Acting, case_id: str, *, browsing: bool = False) -> CaseFile:
@@ -264,13 +241,14 @@ def reveal_case_file(db: Database, by: Acting, case_id: str, *, browsing: bool =
         .outerjoin(pending_cases, pending_cases.c.case_id == cases.c.id)
         .where(cases.c.id == case_id)
     )
-    failed = select(case_errors).where(case_errors.c.case_id == case_id).order_by(case_errors.c.id)
+    failed = select(*(case_errors.c[name] for name in ("kind", "message", "calls", "at")))
+    place = select(*(inbox_entries.c[name] for name in ("priority", "why", "review_round", "closed_at")))
     with db.write() as conn:
         if (row := conn.execute(query).first()) is None:
             raise KeyError(case_id)
         reveal(conn, by, case_id, browsing=browsing)
-        errors = tuple(record(CaseError, one) for one in conn.execute(failed))
-        entry = conn.execute(select(inbox_entries).where(inbox_entries.c.case_id == case_id)).first()
+        errors = conn.execute(failed.where(case_errors.c.case_id == case_id).order_by(case_errors.c.id)).all()
+        entry = conn.execute(place.where(inbox_entries.c.case_id == case_id)).first()
     return record(
         CaseFile,
         row,
@@ -281,7 +259,7 @@ def reveal_case_file(db: Database, by: Acting, case_id: str, *, browsing: bool =
         received_at=row.created_at,
         errors=errors,
         waits_for_retry=row.pending is not None and row.ready_at is None and row.cancelled_at is None,
-        entry=None if entry is None else record(Entry, entry, tier=Tier(entry.tier)),
+        entry=entry,
     )
 
 
@@ -296,8 +274,8 @@ def _text_parts(row: Any) -> dict[str, Part]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A case before its reader: the text, what readers before them ``left`` beside it, and the same person's nearest
-    texts in its file.
+    """A case before its reviewer: the text, what reviewers before them ``left`` beside it, and the same person's
+    nearest texts in its file.
     """
 
     text: CaseText
@@ -309,14 +287,14 @@ def open_next(
     db: Database,
     by: Acting,
     lease: timedelta = LEASE,
-    tiers: Collection[Tier] | None = None,
+    priorities: Collection[Priority] | None = None,
     batch: str | None = None,
 ) -> tuple[Claim, Shown] | None:
     """Take the next case, as `claims.claim_next` does, and show it. None where none is free. Raises Forbidden."""
     require(by.actor, Action.CLAIM_NEXT)
     require(by.actor, Action.VIEW_TEXT, by.id)
     with db.write() as conn:
-        claim = claim_next_in(conn, by, lease, tiers, new_token(), batch, OPENED)
+        claim = claim_next_in(conn, by, lease, priorities, new_token(), batch, OPENED)
         return None if claim is None else (claim, _shown(conn, _text(conn, claim.case_id), rated=False))
 
 

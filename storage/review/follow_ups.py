@@ -1,41 +1,43 @@
-"""What must happen after a reading: what a disposition asks for stays on the inbox until somebody closes it.
+"""What must happen after a review: what a disposition asks for stays on the inbox until somebody closes it.
 
-Who is told of one learns something of the reading. While the case is still to be read by others it is therefore shown
-to its reader and to whoever sees to it; of the rest only the number is said.
+Who is told of one learns something of the review. While the case is still to be read by others it is therefore shown
+to its reviewer and to whoever sees to it; of the rest only the number is said.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, Text, and_, cast, exists, func, insert, or_, select, update
 
 from screening.review.actors import Acting, Actor, Role
 from screening.review.policy import Action, is_allowed, require
-from screening.review.rating_form import Disposition
+from screening.review.review_form import Disposition
 from storage.audit_log import append
-from storage.database import Database
+from storage.database import Database, record
 from storage.review.claims import KEPT, NOW
 from storage.schema import accounts, cases, follow_ups
 from storage.settings_store import current_in
 from storage.visibility import is_yet_to_review, unblind
 
-FOLLOWED: Final = (Disposition.CONTACT_NOW, Disposition.CARE_TEAM, Disposition.PROTECTIVE_SERVICES)
-READERS = frozenset({Role.REVIEWER.value, Role.SENIOR.value})
+REVIEWERS = frozenset({Role.REVIEWER.value, Role.SENIOR.value})
 """Roles that see to one."""
 _one = follow_ups.c
 
 
 class For(StrEnum):
-    """What a follow-up is for: one of the dispositions that ask for one, or a reading that nobody else could give."""
+    """What a follow-up is for: one of the dispositions that ask for one, or a review that nobody else could give."""
 
     CONTACT_NOW = Disposition.CONTACT_NOW.value
     CARE_TEAM = Disposition.CARE_TEAM.value
     PROTECTIVE_SERVICES = Disposition.PROTECTIVE_SERVICES.value
-    SECOND_READING = "second_reading"
+    SECOND_REVIEW = "second_review"
+
+
+_SOON = (For.CONTACT_NOW.value, For.SECOND_REVIEW.value)
 
 
 class How(StrEnum):
@@ -73,19 +75,6 @@ class FollowUp:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Closed:
-    """One that was seen to: when, by whom (an account), how, and every note on the way, a line each."""
-
-    disposition: For
-    opened_at: datetime
-    due_at: datetime
-    closed_at: datetime
-    closed_by: str
-    how: How
-    note: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Open:
     """What this person may see, the earliest due first; how many there are and how many of all are overdue; how many of
     these, and of the overdue, this person may not see; and how many of those not seen are with nobody who reads cases.
@@ -100,55 +89,37 @@ class Open:
     left_overdue: int = 0
 
 
-def open_follow_up(conn: Connection, by: Acting, case_id: str, disposition: Disposition) -> bool:
+def open_follow_up(conn: Connection, by: Acting, case_id: str, what: Disposition | For) -> bool:
     """Open one where the disposition asks for it and the case has none open for the same, in the transaction of the
-    reading: what is urgent has its own hour, whatever else was asked for.
+    review: what is urgent has its own hour, whatever else was asked for. And where a review needs another one that
+    nobody else could give, which so stays in sight.
 
     Whoever read the case sees to it until they hand it on. Taking the disposition back closes nothing: somebody may
     have begun to act.
     """
-    return disposition in FOLLOWED and _open(conn, by, case_id, For(disposition.value))
-
-
-def open_second_reading(conn: Connection, by: Acting, case_id: str) -> bool:
-    """Keep in sight that a reading needs another one, where nobody else could give it; as above."""
-    return _open(conn, by, case_id, For.SECOND_READING)
-
-
-def _open(conn: Connection, by: Acting, case_id: str, what: For) -> bool:
+    minutes = follow_up_minutes(what, current_in(conn).settings.follow_up_minutes)
     same = _one.case_id == case_id, _one.disposition == what.value, _one.closed_at.is_(None)
-    if conn.execute(select(_one.id).where(*same)).first() is not None:
+    if minutes is None or conn.execute(select(_one.id).where(*same)).first() is not None:
         return False
-    soon, later = current_in(conn).settings.follow_up_minutes
-    again = what is For.SECOND_READING
-    minutes = soon if again else follow_up_minutes(Disposition(what.value), (soon, later)) or soon
-    conn.execute(
-        insert(follow_ups).values(
-            case_id=case_id,
-            disposition=what.value,
-            opened_by=by.id,
-            opened_at=by.now,
-            who=by.id,
-            due_at=by.now + timedelta(minutes=minutes),
-        )
-    )
+    row = {"case_id": case_id, "disposition": what.value, "opened_by": by.id, "opened_at": by.now, "who": by.id}
+    conn.execute(insert(follow_ups).values(**row, due_at=by.now + timedelta(minutes=minutes)))
     append(conn, by, "follow_up_opened", case_id, {})
     return True
 
 
-def follow_up_minutes(disposition: Disposition, minutes: tuple[float, float]) -> float | None:
+def follow_up_minutes(what: Disposition | For, minutes: tuple[float, float]) -> float | None:
     """By when somebody sees to what it asks for; None where it asks for nothing.
 
     >>> [follow_up_minutes(Disposition(each), (60, 1440)) for each in ("contact_now", "care_team", "monitor")]
     [60, 1440, None]
     """
-    if disposition not in FOLLOWED:
+    if what.value not in {each.value for each in For}:
         return None
-    return minutes[0] if disposition is Disposition.CONTACT_NOW else minutes[1]
+    return minutes[0] if what.value in _SOON else minutes[1]
 
 
 def open_ones(db: Database, by: Acting, limit: int = 50) -> Open:
-    """The follow-ups that are open: one's own, those one opened, and for seniors all that give no reading away.
+    """The follow-ups that are open: one's own, those one opened, and for seniors all that give no review away.
     Raises Forbidden.
     """
     require(by.actor, Action.FOLLOW_UP, by.id)
@@ -194,12 +165,12 @@ def _open_statements(actor: Actor, limit: int) -> tuple[Select[Any], Select[int,
 
 def _is_left() -> ColumnElement[bool]:
     """The condition that whoever was to see to it reads no cases any more, or is switched off."""
-    roles = (cast(accounts.c.roles, Text).like(f'%"{role}"%') for role in READERS)
+    roles = (cast(accounts.c.roles, Text).like(f'%"{role}"%') for role in REVIEWERS)
     return ~exists().where(and_(accounts.c.id == _one.who, accounts.c.active.is_(True), or_(*roles)))
 
 
 def take_over(db: Database, by: Acting) -> int:
-    """See to all that are with nobody who reads cases any more; how many these were. This person learns whose readings
+    """See to all that are with nobody who reads cases any more; how many these were. This person learns whose reviews
     asked for them: one of their own of such a case is not blind. Raises Forbidden.
     """
     require(by.actor, Action.FOLLOW_UP, by.id)
@@ -213,18 +184,13 @@ def take_over(db: Database, by: Acting) -> int:
 
 
 def _give(conn: Connection, by: Acting, follow_up_id: int, case_id: str, to: str) -> None:
-    """To see to it is to know of the reading: theirs would not be blind."""
+    """To see to it is to know of the review: theirs would not be blind."""
     conn.execute(update(follow_ups).where(_one.id == follow_up_id).values(who=to))
     unblind(conn, to, [case_id], by.now)
 
 
 def _follow_up(row: Any) -> FollowUp:
-    names = ("id", "case_id", "external_id", "opened_by", "opened_at", "who", "due_at", "note", "where_to_act")
-    return FollowUp(
-        **{name: getattr(row, name) for name in names},
-        disposition=For(row.disposition),
-        who_name=row.display_name or row.who,
-    )
+    return record(FollowUp, row, disposition=For(row.disposition), who_name=row.display_name or row.who)
 
 
 def hand_to(db: Database, by: Acting, follow_up_id: int, to: str, note: str) -> None:
@@ -232,7 +198,7 @@ def hand_to(db: Database, by: Acting, follow_up_id: int, to: str, note: str) -> 
     with db.write() as conn:
         case_id, said = _require_open(conn, by.actor, follow_up_id, note)
         person = conn.execute(select(accounts.c.active, accounts.c.roles).where(accounts.c.id == to)).first()
-        if person is None or not person.active or not READERS & set(person.roles):
+        if person is None or not person.active or not REVIEWERS & set(person.roles):
             raise KeyError(to)
         conn.execute(update(follow_ups).where(_one.id == follow_up_id).values(note=said))
         _give(conn, by, follow_up_id, case_id, to)
@@ -248,24 +214,15 @@ def close(db: Database, by: Acting, follow_up_id: int, how: How, note: str) -> N
         append(conn, by, "follow_up_closed", case_id, {"how": how.value})
 
 
-def closed_ones(db: Database, actor: Actor, case_id: str) -> tuple[Closed, ...]:
-    """How a case's follow-ups ended, for those who may see all of them and for those who had a part in one. Empty while
-    the case still waits to be read by this person. Raises Forbidden.
+def closed_ones(db: Database, actor: Actor, case_id: str) -> Sequence[Any]:
+    """How a case's follow-ups ended, as their rows: for those who may see all of them and for those who had a part in
+    one. Empty while the case still waits to be read by this person. Raises Forbidden.
     """
     require(actor, Action.FOLLOW_UP, actor.id)
     part = or_(_one.who == actor.id, _one.opened_by == actor.id, _one.closed_by == actor.id)
     visible = or_(part, ~is_yet_to_review(actor, _one.case_id)) if is_allowed(actor, Action.FOLLOW_UP) else part
-    names = ("opened_at", "due_at", "closed_at", "closed_by")
-    query = select(follow_ups).where(_one.case_id == case_id, _one.closed_at.is_not(None), visible).order_by(_one.id)
-    rows = db.rows(query)
-    return tuple(
-        Closed(
-            disposition=For(row.disposition),
-            how=How(row.how),
-            note=row.note or "",
-            **{name: getattr(row, name) for name in names},
-        )
-        for row in rows
+    return db.rows(
+        select(follow_ups).where(_one.case_id == case_id, _one.closed_at.is_not(None), visible).order_by(_one.id)
     )
 
 

@@ -1,18 +1,22 @@
-"""The ways a case changes hands: left, put on hold, transferred, assigned; and freed where its reviewer is gone."""
+"""The ways a case changes hands: left, put on hold, transferred, assigned, and freed where its reviewer is gone; and
+where it is by now, for a page that lies open.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import Connection, and_, select, update
 
 from screening.review.actors import Acting, Actor, Role
 from screening.review.policy import Action, require
-from screening.review.triage import Tier
+from screening.review.review_form import ReviewLabel
+from screening.review.triage import Priority
 from storage.audit_log import append
 from storage.database import Database, insert_into
-from storage.review.adjudication import Why, has_asked_in, request
+from storage.review.adjudication import Next, Why, has_asked_in, request
 from storage.review.claims import (
     UNASSIGNED,
     LeaseLost,
@@ -25,19 +29,21 @@ from storage.review.claims import (
     is_open,
 )
 from storage.review.drafts import add_note
-from storage.schema import accounts, case_notes, inbox_entries, ratings, skips
+from storage.review.follow_ups import FollowUp, open_of
+from storage.schema import accounts, case_notes, inbox_entries, reviews, skips
 from storage.site import accounts as site_accounts
 from storage.site.accounts import Account, SessionEnded, SignIn
+from storage.visibility import was_erased
 
 _entry = inbox_entries.c
-NEEDS_NOTE = (Tier.P0, Tier.P1)
-"""Tiers that are not left open without a note."""
+NEEDS_NOTE = (Priority.P0, Priority.P1)
+"""Priorities that are not left open without a note."""
 
-READINGS = frozenset({"first", "second", "third"})
+REVIEWS = frozenset({"first", "second", "third"})
 """What a case may wait for."""
 
-RESERVATIONS = {Tier.P0: timedelta(minutes=15), Tier.P1: timedelta(minutes=15)}
-"""How long a case stays set aside or handed over before it is free again for everybody."""
+RESERVATIONS = {Priority.P0: timedelta(minutes=15), Priority.P1: timedelta(minutes=15)}
+"""How long a case stays on hold or handed over before it is free again for everybody."""
 
 RESERVATION = timedelta(hours=1)
 MOST = 200
@@ -55,10 +61,10 @@ def release(db: Database, by: Acting, case_id: str, token: str, note: str = "") 
         append(conn, by, "released", case_id, {"note": bool(note)})
 
 
-def release_all(db: Database, by: Acting, note: str = "signed out", readings: Collection[str] = READINGS) -> int:
-    """Give back what this person holds, of these readings, as sign-out does, and return how many cases that was."""
+def release_all(db: Database, by: Acting, note: str = "signed out", reviews: Collection[str] = REVIEWS) -> int:
+    """Give back what this person holds, of these reviews, as sign-out does, and return how many cases that was."""
     with db.write() as conn:
-        mine = and_(is_open(), is_leased(by.now), _entry.assignee == by.id, _entry.reading.in_(readings))
+        mine = and_(is_open(), is_leased(by.now), _entry.assignee == by.id, _entry.review_round.in_(reviews))
         rows = conn.execute(select(_entry.case_id, _entry.lease_token).where(mine)).all()
         for row in sorted(rows, key=lambda row: row.case_id):
             _let_go(conn, by, row.case_id, row.lease_token, kind="release", note=note)
@@ -67,13 +73,11 @@ def release_all(db: Database, by: Acting, note: str = "signed out", readings: Co
     return len(rows)
 
 
-def release_set_aside(
-    db: Database, by: Acting, readings: Collection[str] = READINGS, *, by_anybody: bool = False
-) -> int:
-    """Free at once what this person set aside for themselves, of these readings, as they are gone; what a colleague
+def release_set_aside(db: Database, by: Acting, reviews: Collection[str] = REVIEWS, *, by_anybody: bool = False) -> int:
+    """Free at once what this person put on hold for themselves, of these reviews, as they are gone; what a colleague
     gave them too (``by_anybody``) where they may not take it any more. Returns how many cases that was.
     """
-    for_them = [_entry.assignee == by.id, _entry.reading.in_(readings)]
+    for_them = [_entry.assignee == by.id, _entry.review_round.in_(reviews)]
     if not by_anybody:
         for_them.append(_entry.assigned_by == by.id)
     with db.write() as conn:
@@ -90,7 +94,7 @@ def skip(db: Database, by: Acting, case_id: str, token: str, note: str = "") -> 
 
 
 def decline(db: Database, by: Acting, case_id: str, token: str, note: str = "") -> None:
-    """Give the case back for good, without a reason and at any tier: nobody has to read what they cannot."""
+    """Give the case back for good, without a reason and at any priority: nobody has to read what they cannot."""
     _pass_on(db, by, case_id, token, "not_me", note.strip() or "declined")
 
 
@@ -115,7 +119,7 @@ def hand_over(db: Database, by: Acting, case_id: str, token: str, to: str, note:
     """Reserve the case for a named person; returns when it is free again for all.
 
     ``to`` is an account id. Raises LeaseLost, NoteNeeded, or NotAvailable when that person cannot read this case; it
-    stays in hand then, and the words do not say why: a second reader is not told who read it first.
+    stays in hand then, and the words do not say why: a second reviewer is not told who read it first.
     """
     return _reserve(db, by, case_id, token, to, note, "hand_over")
 
@@ -124,10 +128,10 @@ def _reserve(db: Database, by: Acting, case_id: str, token: str, to: str, note: 
     if not note.strip():
         raise NoteNeeded("enter a note for the next reviewer")
     with db.write() as conn:
-        tier = _let_go(conn, by, case_id, token, kind=kind, note=note, to=to)
+        priority = _let_go(conn, by, case_id, token, kind=kind, note=note, to=to)
         if kind == "hand_over":
-            _require_reader(conn, by, case_id, to)
-        return _keep_for(conn, by, case_id, tier, to, "held" if kind == "hold" else "handed_over")
+            _require_reviewer(conn, by, case_id, to)
+        return _keep_for(conn, by, case_id, priority, to, "held" if kind == "hold" else "handed_over")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,20 +160,20 @@ def assign(db: Database, by: Acting, case_ids: Sequence[str], to: str) -> Assign
             if entry is None or reason:
                 refused[case_id] = reason
             else:
-                _keep_for(conn, by, case_id, Tier(entry.tier), to, "assigned")
+                _keep_for(conn, by, case_id, Priority(entry.priority), to, "assigned")
                 given.append(case_id)
     return Assigned(given=tuple(given), refused=refused)
 
 
-def _keep_for(conn: Connection, by: Acting, case_id: str, tier: Tier, to: str, action: str) -> datetime:
-    until = by.now + RESERVATIONS.get(tier, RESERVATION)
+def _keep_for(conn: Connection, by: Acting, case_id: str, priority: Priority, to: str, action: str) -> datetime:
+    until = by.now + RESERVATIONS.get(priority, RESERVATION)
     kept = {"assignee": to, "assigned_by": by.id, "assigned_until": until, "lease_token": None}
     conn.execute(update(inbox_entries).where(_entry.case_id == case_id).values(kept))
     append(conn, by, action, case_id, {"until": until.isoformat(), "to": to})
     return until
 
 
-def _require_reader(conn: Connection, by: Acting, case_id: str, to: str) -> None:
+def _require_reviewer(conn: Connection, by: Acting, case_id: str, to: str) -> None:
     entry = conn.execute(select(inbox_entries).where(_entry.case_id == case_id)).one()
     if obstacle(conn, entry, to, by.now, senior=is_senior(conn, by.actor, to)):
         raise NotAvailable("that person cannot take this case")
@@ -178,8 +182,8 @@ def _require_reader(conn: Connection, by: Acting, case_id: str, to: str) -> None
 def is_senior(conn: Connection, actor: Actor, to: str) -> bool:
     """Whether this colleague is one. Raises NotAvailable where they read no cases."""
     person = conn.execute(select(accounts.c.active, accounts.c.roles).where(accounts.c.id == to)).first()
-    readers = {Role.REVIEWER.value, Role.SENIOR.value}
-    if person is None or not person.active or not readers & set(person.roles) or to == actor.id:
+    reviewers = {Role.REVIEWER.value, Role.SENIOR.value}
+    if person is None or not person.active or not reviewers & set(person.roles) or to == actor.id:
         raise NotAvailable("that person cannot take cases")
     return Role.SENIOR.value in person.roles
 
@@ -192,9 +196,9 @@ def obstacle(conn: Connection, entry: Any, to: str, now: datetime, *, senior: bo
         return "was taken meanwhile"
     if is_kept_in(entry, now) and entry.assigned_by == entry.assignee:
         return "was put on hold by its reviewer"
-    if entry.reading == "third" and not senior:
+    if entry.review_round == "third" and not senior:
         return "is a senior's to decide"
-    if conn.execute(select(ratings.c.id).where(ratings.c.case_id == entry.case_id, ratings.c.reviewer == to)).first():
+    if conn.execute(select(reviews.c.id).where(reviews.c.case_id == entry.case_id, reviews.c.reviewer == to)).first():
         return "was reviewed by them already"
     said = select(skips.c.at).where(skips.c.case_id == entry.case_id, skips.c.reviewer == to)
     return "was declined by them" if conn.execute(said.where(skips.c.reason == "not_me")).first() else ""
@@ -202,21 +206,21 @@ def obstacle(conn: Connection, entry: Any, to: str, now: datetime, *, senior: bo
 
 def _let_go(
     conn: Connection, by: Acting, case_id: str, token: str, *, kind: str, note: str, to: str | None = None
-) -> Tier:
-    tier = conn.execute(
-        update(inbox_entries).where(holds(by, case_id, token)).values(UNASSIGNED).returning(_entry.tier)
+) -> Priority:
+    priority = conn.execute(
+        update(inbox_entries).where(holds(by, case_id, token)).values(UNASSIGNED).returning(_entry.priority)
     ).scalar()
-    if tier is None:
+    if priority is None:
         raise LeaseLost("this case is not assigned to you any more")
-    if not note.strip() and Tier(tier) in NEEDS_NOTE:
+    if not note.strip() and Priority(priority) in NEEDS_NOTE:
         raise NoteNeeded("P0 and P1 cases need a hand-off note before you leave them")
     if note.strip():
         add_note(conn, by, case_id, kind, note, to)
-    return Tier(tier)
+    return Priority(priority)
 
 
 def ask_second_opinion(db: Database, by: Acting, case_id: str, token: str, note: str = "") -> None:
-    """Have a second reader decide with this one: asked under the lease, before submitting. Raises LeaseLost.
+    """Have a second reviewer decide with this one: asked under the lease, before submitting. Raises LeaseLost.
 
     The note is shown to nobody before they have read the case themselves. Asked twice is once.
     """
@@ -239,9 +243,77 @@ def _is_noted(conn: Connection, by: Acting, case_id: str, note: str) -> bool:
     return conn.execute(select(kept.id).where(*same)).first() is not None
 
 
-READERS = frozenset({Role.REVIEWER, Role.SENIOR})
+class Place(StrEnum):
+    """Where a case is, as one reviewer needs to know it."""
+
+    HELD = "held"  # in this person's hands, with this token
+    ELSEWHERE = "elsewhere"  # in this person's hands, with another token: taken up again in another page
+    KEPT = "kept"  # nobody's, and put on hold by this person or handed to them: given to nobody else until then
+    FREE = "free"  # nobody's: the lease is over
+    TAKEN = "taken"  # in somebody else's hands, or kept for them
+    READ = "read"  # read by this person
+    CLOSED = "closed"  # closed, and not by a review of this person's
+    ERASED = "erased"  # nobody reads it any more
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """``at`` and ``label`` are those of this person's own last review; ``closed`` says whether the case is, ``until``
+    how long it is kept for them.
+    """
+
+    place: Place
+    closed: bool = False
+    at: datetime | None = None
+    label: ReviewLabel | None = None
+    until: datetime | None = None
+
+
+_ENTRY = select(inbox_entries, was_erased(_entry.case_id).label("erased"))
+
+
+def standing(db: Database, by: Acting, case_id: str, token: str | None) -> Standing:
+    """Where the case is now, without its text and with no label but this person's own. Raises Forbidden, KeyError."""
+    require(by.actor, Action.CLAIM_NEXT)
+    own = reviews.c.case_id == case_id, reviews.c.reviewer == by.id
+    with db.read() as conn:
+        entry = conn.execute(_ENTRY.where(_entry.case_id == case_id)).first()
+        mine = conn.execute(
+            select(reviews.c.label, reviews.c.at).where(*own).order_by(reviews.c.version.desc()).limit(1)
+        ).first()
+    if entry is None:
+        raise KeyError(case_id)
+    if entry.erased:
+        return Standing(place=Place.ERASED, closed=True)
+    leased = has_lease(entry, by.now) and entry.closed_at is None
+    if leased and entry.assignee == by.id:
+        return Standing(place=Place.HELD if entry.lease_token == token else Place.ELSEWHERE)
+    closed = entry.closed_at is not None
+    if mine is not None:
+        return Standing(place=Place.READ, closed=closed, at=mine.at, label=ReviewLabel(mine.label))
+    kept = is_kept_in(entry, by.now)
+    if kept and entry.assignee == by.id and not closed:
+        return Standing(place=Place.KEPT, until=entry.assigned_until)
+    return Standing(place=Place.CLOSED if closed else Place.TAKEN if leased or kept else Place.FREE, closed=closed)
+
+
+def what_follows(db: Database, by: Acting, case_id: str) -> tuple[Next, tuple[FollowUp, ...]]:
+    """What is still to happen with a case that this person has read: it is over only where it is closed and no
+    follow-up is open. Raises Forbidden, KeyError.
+    """
+    require(by.actor, Action.RATE, by.id)
+    with db.read() as conn:
+        entry = conn.execute(_ENTRY.where(_entry.case_id == case_id)).first()
+        if entry is None:
+            raise KeyError(case_id)
+        waits = {"third": Next.SENIOR}.get(entry.review_round, Next.SECOND_REVIEW)
+        following = waits if entry.closed_at is None else Next.CLOSED
+        return following, open_of(conn, by.actor, case_id)
+
+
+REVIEWERS = frozenset({Role.REVIEWER, Role.SENIOR})
 THIRD = frozenset({"third"})
-"""The readings that are a senior's."""
+"""The reviews that are a senior's."""
 
 
 def enter(
@@ -264,10 +336,10 @@ def sign_out(db: Database, sign_in: SignIn, now: datetime) -> None:
 
 def set_roles(db: Database, by: Acting, account_id: str, roles: frozenset[Role]) -> Account:
     """As `accounts.set_roles`; who reads no cases any more gives back theirs, and who is no senior any more the third
-    readings, with those that a colleague gave them. Raises KeyError, LastAdmin.
+    reviews, with those that a colleague gave them. Raises KeyError, LastAdmin.
     """
     changed = site_accounts.set_roles(db, by, account_id, roles)
-    if not roles & READERS:
+    if not roles & REVIEWERS:
         _free_all(db, changed.actor.at(by.now), "reads no cases any more", by_anybody=True)
     elif Role.SENIOR not in roles:
         _free_all(db, changed.actor.at(by.now), "is no senior any more", THIRD, by_anybody=True)
@@ -285,7 +357,7 @@ def set_active(db: Database, by: Acting, account_id: str, active: bool) -> Accou
 
 
 def revoke(db: Database, by: Acting, account_id: str) -> int:
-    """As `accounts.revoke`; who is signed in nowhere then gives back what they hold and have set aside, also where no
+    """As `accounts.revoke`; who is signed in nowhere then gives back what they hold and have on hold, also where no
     page of theirs is open to notice it.
     """
     ended = site_accounts.revoke(db, by, account_id)
@@ -294,12 +366,12 @@ def revoke(db: Database, by: Acting, account_id: str) -> int:
 
 
 def _give_back(db: Database, actor: Actor | None, now: datetime, note: str) -> None:
-    if actor is not None and actor.roles & READERS:
+    if actor is not None and actor.roles & REVIEWERS:
         _free_all(db, actor.at(now), note)
 
 
 def _free_all(
-    db: Database, by: Acting, note: str, readings: Collection[str] = READINGS, *, by_anybody: bool = False
+    db: Database, by: Acting, note: str, reviews: Collection[str] = REVIEWS, *, by_anybody: bool = False
 ) -> None:
-    release_all(db, by, note, readings)
-    release_set_aside(db, by, readings, by_anybody=by_anybody)
+    release_all(db, by, note, reviews)
+    release_set_aside(db, by, reviews, by_anybody=by_anybody)

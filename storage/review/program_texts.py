@@ -2,7 +2,7 @@
 people still have to read blind.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -16,6 +16,7 @@ from screening.review.reach import Reach
 from storage.audit_log import append
 from storage.batches.batch_state import TAKES_ROWS, UnknownBatch, is_cancelled
 from storage.batches.intake import Target, add_case
+from storage.clock import pause_after
 from storage.database import Database, record
 from storage.schema import adjudications, batches, cases, pending_cases, program_texts, programs, screenings
 from storage.schema.site import hash_of_key
@@ -204,22 +205,10 @@ def require_same_file(db: Database, batch_id: str, asked: Mapping[str, str]) -> 
 def take_due(db: Database, now: datetime, most: int = 100) -> tuple[Told, ...]:
     """Settled and abandoned cases whose programs are to be told now. The others are looked at again a little later."""
     look_at = now + LOOK_AGAIN
-    with db.write() as conn:
-        due = _due(conn, now, most)
-        again = [row.case_id for row in due]
-        conn.execute(update(program_texts).where(_text.case_id.in_(again)).values(tell_at=look_at))
-    return tuple(_news(row, look_at) for row in due if _state(row) in (State.SETTLED, State.ABANDONED))
-
-
-def _news(row: Any, look_at: datetime) -> Told:
-    return record(Told, row, state=_state(row), secret=row.webhook_secret, version=row.version or 0, look_at=look_at)
-
-
-def _due(conn: Connection, now: datetime, most: int) -> Sequence[Any]:
     labels = select(func.max(adjudications.c.version)).where(adjudications.c.case_id == _text.case_id)
     query = (
-        select(_text.case_id, _text.tries, programs.c.webhook, programs.c.webhook_secret, *_STATE)
-        .add_columns(labels.scalar_subquery().label("version"))
+        select(_text.case_id, _text.tries, programs.c.webhook, programs.c.webhook_secret.label("secret"), *_STATE)
+        .add_columns(func.coalesce(labels.scalar_subquery(), 0).label("version"))
         .select_from(program_texts)
         .join(programs, programs.c.id == _text.program_id)
         .join(cases, cases.c.id == _text.case_id)
@@ -229,7 +218,12 @@ def _due(conn: Connection, now: datetime, most: int) -> Sequence[Any]:
         .limit(most)
         .with_for_update(of=program_texts, skip_locked=True)
     )
-    return conn.execute(query).all()
+    with db.write() as conn:
+        due = conn.execute(query).all()
+        again = [row.case_id for row in due]
+        conn.execute(update(program_texts).where(_text.case_id.in_(again)).values(tell_at=look_at))
+    news = (record(Told, row, state=_state(row), look_at=look_at) for row in due)
+    return tuple(each for each in news if each.state in (State.SETTLED, State.ABANDONED))
 
 
 def tell_again(conn: Connection, case_id: str, now: datetime) -> None:
@@ -249,7 +243,7 @@ def record_not_told(db: Database, told_of: Told, now: datetime) -> None:
     """Note that the program could not be told: it is tried again after twice as long as the last time, six hours at
     most.
     """
-    wait = min(LONGEST_WAIT, LOOK_AGAIN * 2 ** min(told_of.tries, 12))
+    wait = timedelta(seconds=pause_after(told_of.tries, LOOK_AGAIN.total_seconds(), LONGEST_WAIT.total_seconds()))
     with db.write() as conn:
         conn.execute(_still_due(told_of).values(tell_at=now + wait, tries=told_of.tries + 1))
 

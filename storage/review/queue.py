@@ -28,7 +28,7 @@ from sqlalchemy import (
 
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
-from screening.review.triage import Tier
+from screening.review.triage import Priority
 from storage.database import Database, record
 from storage.review.claims import (
     KEPT,
@@ -44,11 +44,11 @@ from storage.review.claims import (
     why_of,
 )
 from storage.schema import Moment, cases, inbox_entries
-from storage.schema.review import LATER_READING
+from storage.schema.review import LATER_REVIEW
 
 _entry = inbox_entries.c
 MOST_COUNTED = 1_000
-"""Open cases of a tier are counted as far as this, and late ones: one more stands for any greater number."""
+"""Open cases of a priority are counted as far as this, and late ones: one more stands for any greater number."""
 
 
 class State(StrEnum):
@@ -58,8 +58,8 @@ class State(StrEnum):
     MINE = "mine"
     HELD = "held"  # leased by somebody else
     READ = "read"  # this person has read it; it waits for another
-    SENIOR = "senior"  # two readers disagree, a senior decides
-    RESERVED = "reserved"  # set aside, or handed to a named person
+    SENIOR = "senior"  # two reviewers disagree, a senior decides
+    RESERVED = "reserved"  # on hold, or handed to a named person
     SKIPPED = "skipped"  # by this person, for a while or for good
 
 
@@ -86,35 +86,34 @@ class Waiting:
 
     case_id: str
     external_id: str
-    tier: Tier
+    priority: Priority
     why: str
     entered_at: datetime
     due_at: datetime
     state: State
     assignee: str | None
     assigned_until: datetime | None
-    reading: str
+    review_round: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
     """How many open cases are in each state inside the filter, and how many lie outside it.
 
-    ``held_until`` is when the first lease of somebody else runs out, ``reserved_until`` likewise; None where
-    there is none.
-    ``free_by_tier`` covers the free cases inside the filter, ``inside_by_tier`` all in it;
-    ``open_by_tier``, ``late_by_tier`` and ``kept_by_tier`` (not free for this person) all open cases. Free and late
-    ones of a tier are counted up to `MOST_COUNTED` + 1, but all free ones of a batch.
-    ``disputed`` are those on which two readers disagree, also ones outside the filter.
-    ``newest_urgent`` is the latest target of an open P0 case: it moves on when one comes in.
+    ``held_until`` is when the first lease of somebody else runs out, ``reserved_until`` likewise; None where there is
+    none. ``free_by_priority`` covers the free cases inside the filter, ``inside_by_priority`` all in it;
+    ``open_by_priority``, ``late_by_priority`` and ``kept_by_priority`` (not free for this person) all open cases. Free
+    and late ones of a priority are counted up to `MOST_COUNTED` + 1, but all free ones of a batch. ``disputed`` are
+    those on which two reviewers disagree, also ones outside the filter. ``newest_urgent`` is the latest target of an
+    open P0 case: it moves on when one comes in.
     """
 
     by_state: Mapping[State, int]
-    free_by_tier: Mapping[Tier, int]
-    open_by_tier: Mapping[Tier, int]
-    inside_by_tier: Mapping[Tier, int]
-    late_by_tier: Mapping[Tier, int]
-    kept_by_tier: Mapping[Tier, int]
+    free_by_priority: Mapping[Priority, int]
+    open_by_priority: Mapping[Priority, int]
+    inside_by_priority: Mapping[Priority, int]
+    late_by_priority: Mapping[Priority, int]
+    kept_by_priority: Mapping[Priority, int]
     disputed: int = 0
     newest_urgent: datetime | None = None
     outside_filter: int
@@ -140,7 +139,7 @@ class Counts:
 def queue(
     db: Database,
     by: Acting,
-    tiers: Collection[Tier] | None = None,
+    priorities: Collection[Priority] | None = None,
     limit: int = 50,
     offset: int = 0,
     sort: Sort = Sort.URGENT,
@@ -148,31 +147,31 @@ def queue(
 ) -> tuple[Waiting, ...]:
     """Open cases, in the order they are due where no other is asked for. For supervisors. Raises Forbidden."""
     require(by.actor, Action.BROWSE_QUEUE)
-    query = _list(by.actor, None if tiers is None else frozenset(tiers), limit, offset, sort, batch)
+    query = _list(by.actor, None if priorities is None else frozenset(priorities), limit, offset, sort, batch)
     rows = db.rows(query, moment(by.now))
     return tuple(waiting_case(row, by.now) for row in rows)
 
 
 @lru_cache(maxsize=KEPT)
 def _list(
-    actor: Actor, tiers: frozenset[Tier] | None, limit: int, offset: int, sort: Sort, batch: str | None
+    actor: Actor, priorities: frozenset[Priority] | None, limit: int, offset: int, sort: Sort, batch: str | None
 ) -> Select[Any]:
     """The statement for a page of the list, built once for a person who asks again and again."""
-    page = _page(actor, tiers, limit, offset, sort, batch).subquery()
+    page = _page(actor, priorities, limit, offset, sort, batch).subquery()
     joined = select(page, cases.c.external_id).join(cases, cases.c.id == page.c.case_id)
     return joined.order_by(*sort_columns(page.c, sort))
 
 
 def _page(
-    actor: Actor, tiers: Collection[Tier] | None, limit: int, offset: int, sort: Sort, batch: str | None
+    actor: Actor, priorities: Collection[Priority] | None, limit: int, offset: int, sort: Sort, batch: str | None
 ) -> Select[Any] | CompoundSelect[Any]:
-    """The first cases of each tier of the filter, merged: no query reads the cases that the filter leaves out."""
+    """The first cases of each priority of the filter, merged: no query reads the cases that the filter leaves out."""
     entries = select(inbox_entries, state(actor, NOW).label("state")).where(is_open(), of_batch(batch))
-    if tiers is None and sort is Sort.URGENT:
+    if priorities is None and sort is Sort.URGENT:
         return entries.order_by(*in_order(None)).limit(limit).offset(offset)
     heads = [
-        entries.where(_entry.tier == int(tier)).order_by(*_in_tier(sort)).limit(limit + offset).subquery()
-        for tier in sorted(Tier if tiers is None else tiers)
+        entries.where(_entry.priority == int(priority)).order_by(*_in_priority(sort)).limit(limit + offset).subquery()
+        for priority in sorted(Priority if priorities is None else priorities)
     ]
     merged = union_all(*(select(head) for head in heads)).subquery()
     return select(merged).order_by(*sort_columns(merged.c, sort)).limit(limit).offset(offset)
@@ -187,8 +186,8 @@ def sort_columns(entry: Any, sort: Sort) -> tuple[ColumnElement[Any], ...]:
     return entry.entered_at.desc(), entry.case_id.desc()
 
 
-def _in_tier(sort: Sort) -> tuple[ColumnElement[Any], ...]:
-    """The same within one tier: an index of its own."""
+def _in_priority(sort: Sort) -> tuple[ColumnElement[Any], ...]:
+    """The same within one priority: an index of its own."""
     return (_entry.due_at, _entry.case_id) if sort is Sort.URGENT else sort_columns(_entry, sort)
 
 
@@ -198,7 +197,7 @@ def waiting_case(row: Any, now: datetime) -> Waiting:
     return record(
         Waiting,
         row,
-        tier=Tier(row.tier),
+        priority=Priority(row.priority),
         why=why_of(row),
         state=State(row.state),
         assignee=row.assignee if assigned else None,
@@ -206,35 +205,53 @@ def waiting_case(row: Any, now: datetime) -> Waiting:
     )
 
 
-def counts(db: Database, by: Acting, tiers: Collection[Tier] | None = None, batch: str | None = None) -> Counts:
-    """How many cases wait, in these tiers and this batch, and what keeps them from this person. Raises Forbidden."""
+def counts(
+    db: Database, by: Acting, priorities: Collection[Priority] | None = None, batch: str | None = None
+) -> Counts:
+    """How many cases wait, in these priorities and this batch, and what keeps them from this person. Raises
+    Forbidden.
+    """
     require(by.actor, Action.VIEW_COUNTS)
     with db.read() as conn:
         rows = conn.execute(_blocked_cases(by.actor), moment(by.now)).all()
         of_one = rows if batch is None else conn.execute(_cases_of(by.actor, batch), moment(by.now)).all()
-        kept = {tier: sum(row.n for row in rows if row.tier == tier and row.state != State.FREE) for tier in Tier}
+        kept = {
+            priority: sum(row.n for row in rows if row.priority == priority and row.state != State.FREE)
+            for priority in Priority
+        }
         values = {"now": by.now, "most": MOST_COUNTED + 1}
-        values |= {f"most_{int(tier)}": MOST_COUNTED + 1 + number for tier, number in kept.items()}
-        found = {(row.what, row.tier): row for row in conn.execute(_STANDING, values)}
-    opened = {tier: int(found["open", tier].n) for tier in Tier}
-    every = opened if batch is None else {tier: sum(row.n for row in of_one if row.tier == tier) for tier in Tier}
-    return _counts(of_one, kept, opened, every, found, set(Tier if tiers is None else tiers))
+        values |= {f"most_{int(priority)}": MOST_COUNTED + 1 + number for priority, number in kept.items()}
+        found = {(row.what, row.priority): row for row in conn.execute(_STANDING, values)}
+    opened = {priority: int(found["open", priority].n) for priority in Priority}
+    every = (
+        opened
+        if batch is None
+        else {priority: sum(row.n for row in of_one if row.priority == priority) for priority in Priority}
+    )
+    return _counts(of_one, kept, opened, every, found, set(Priority if priorities is None else priorities))
 
 
-def _counted(what: str, tier: Tier, most: BindParameter[int], *which: ColumnElement[bool]) -> Select[Any]:
-    """How many open cases of a tier there are, as far as a limit; along the index of that tier."""
-    first = select(_entry.case_id).where(is_open(), _entry.tier == int(tier), *which).order_by(_entry.due_at)
-    told: list[Any] = [literal(what).label("what"), literal(int(tier)).label("tier"), func.count().label("n"), _NONE]
+def _counted(what: str, priority: Priority, most: BindParameter[int], *which: ColumnElement[bool]) -> Select[Any]:
+    """How many open cases of a priority there are, as far as a limit; along the index of that priority."""
+    first = select(_entry.case_id).where(is_open(), _entry.priority == int(priority), *which).order_by(_entry.due_at)
+    told: list[Any] = [
+        literal(what).label("what"),
+        literal(int(priority)).label("priority"),
+        func.count().label("n"),
+        _NONE,
+    ]
     return select(*told).select_from(first.limit(most).subquery())
 
 
 _NONE = null().cast(Moment).label("due")
-_NEWEST = select(_entry.due_at).where(is_open(), _entry.tier == int(Tier.P0)).order_by(_entry.due_at.desc()).limit(1)
+_NEWEST = (
+    select(_entry.due_at).where(is_open(), _entry.priority == int(Priority.P0)).order_by(_entry.due_at.desc()).limit(1)
+)
 _STANDING: CompoundSelect[Any] = union_all(
-    *(_counted("open", tier, bindparam(f"most_{int(tier)}", type_=Integer)) for tier in Tier),
-    *(_counted("late", tier, bindparam("most", type_=Integer), _entry.due_at <= NOW) for tier in Tier),
+    *(_counted("open", priority, bindparam(f"most_{int(priority)}", type_=Integer)) for priority in Priority),
+    *(_counted("late", priority, bindparam("most", type_=Integer), _entry.due_at <= NOW) for priority in Priority),
     select(literal("disputed"), literal(0), func.count(), _NONE).where(
-        is_open(), LATER_READING, _entry.reading == "third"
+        is_open(), LATER_REVIEW, _entry.review_round == "third"
     ),
     select(literal("newest"), literal(0), literal(0), _NEWEST.scalar_subquery()),
 )
@@ -242,19 +259,19 @@ _STANDING: CompoundSelect[Any] = union_all(
 _FIRST_DUE = select(
     *(
         select(_entry.due_at)
-        .where(is_open(), _entry.tier == int(tier))
+        .where(is_open(), _entry.priority == int(priority))
         .order_by(_entry.due_at)
         .limit(1)
         .scalar_subquery()
-        for tier in Tier
+        for priority in Priority
     )
 )
 
 
-def first_due_by_tier(db: Database, actor: Actor) -> Mapping[Tier, datetime]:
-    """The earliest target of each tier's open cases; a tier without any is left out. Raises Forbidden."""
+def first_due_by_priority(db: Database, actor: Actor) -> Mapping[Priority, datetime]:
+    """The earliest target of each priority's open cases; a priority without any is left out. Raises Forbidden."""
     require(actor, Action.VIEW_COUNTS)
-    return {tier: due for tier, due in zip(Tier, db.row(_FIRST_DUE), strict=True) if due is not None}
+    return {priority: due for priority, due in zip(Priority, db.row(_FIRST_DUE), strict=True) if due is not None}
 
 
 @lru_cache(maxsize=KEPT)
@@ -273,7 +290,7 @@ def _by_state(actor: Actor, which: ColumnElement[bool]) -> Select[Any]:
     standing = (
         select(
             state(actor, NOW).label("state"),
-            _entry.tier,
+            _entry.priority,
             case((is_assigned(NOW), _entry.assigned_until)).label("until"),
         )
         .where(which, is_open())
@@ -282,35 +299,40 @@ def _by_state(actor: Actor, which: ColumnElement[bool]) -> Select[Any]:
     )
     return select(
         standing.state,
-        standing.tier,
+        standing.priority,
         func.count().label("n"),
         func.min(standing.until, type_=Moment).label("until"),
-    ).group_by(standing.state, standing.tier)
+    ).group_by(standing.state, standing.priority)
 
 
 def _counts(
     of_one: Collection[Any],
-    kept: Mapping[Tier, int],
-    opened: Mapping[Tier, int],
-    every: Mapping[Tier, int],
+    kept: Mapping[Priority, int],
+    opened: Mapping[Priority, int],
+    every: Mapping[Priority, int],
     found: Mapping[tuple[str, int], Any],
-    tiers: Collection[Tier],
+    priorities: Collection[Priority],
 ) -> Counts:
     """``of_one`` are the rows, and ``every`` the open cases, of the batch that is looked at; else the same as all."""
-    inside = [row for row in of_one if row.tier in tiers and row.state != State.FREE]
-    places = Counter[tuple[str, int]]({(row.state, row.tier): row.n for row in inside})
-    by_state = {one: sum(places[one, tier] for tier in tiers) for one in State}
-    free = {tier: every[tier] - sum(places[one, tier] for one in State) if tier in tiers else 0 for tier in Tier}
+    inside = [row for row in of_one if row.priority in priorities and row.state != State.FREE]
+    places = Counter[tuple[str, int]]({(row.state, row.priority): row.n for row in inside})
+    by_state = {one: sum(places[one, priority] for priority in priorities) for one in State}
+    free = {
+        priority: every[priority] - sum(places[one, priority] for one in State) if priority in priorities else 0
+        for priority in Priority
+    }
     return Counts(
         by_state=by_state | {State.FREE: sum(free.values())},
-        free_by_tier=free,
-        open_by_tier=opened,
-        inside_by_tier={tier: every[tier] if tier in tiers else 0 for tier in Tier},
-        late_by_tier={tier: int(found["late", tier].n) for tier in Tier},
+        free_by_priority=free,
+        open_by_priority=opened,
+        inside_by_priority={priority: every[priority] if priority in priorities else 0 for priority in Priority},
+        late_by_priority={priority: int(found["late", priority].n) for priority in Priority},
         disputed=int(found["disputed", 0].n),
         newest_urgent=found["newest", 0].due,
-        kept_by_tier=kept,
-        outside_filter=sum(max(0, number - (every[tier] if tier in tiers else 0)) for tier, number in opened.items()),
+        kept_by_priority=kept,
+        outside_filter=sum(
+            max(0, number - (every[priority] if priority in priorities else 0)) for priority, number in opened.items()
+        ),
         held_until=_first(row.until for row in inside if row.state == State.HELD),
         reserved_until=_first(row.until for row in inside if row.state == State.RESERVED),
     )
@@ -321,7 +343,7 @@ def _first(moments: Iterable[datetime | None]) -> datetime | None:
 
 
 def reserved_cases(db: Database, by: Acting) -> tuple[Waiting, ...]:
-    """Cases set aside by this person or handed to them, still reserved: the ones they may claim by name.
+    """Cases put on hold by this person or handed to them, still reserved: the ones they may claim by name.
     Raises Forbidden.
     """
     require(by.actor, Action.CLAIM_NEXT)

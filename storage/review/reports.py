@@ -3,25 +3,25 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import BindParameter, ColumnElement, Connection, Select, String, bindparam, func, or_, select
+from sqlalchemy import BindParameter, ColumnElement, Connection, Select, String, Table, bindparam, func, or_, select
 
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
-from screening.review.triage import Tier
+from screening.review.triage import Priority
 from storage.audit_log import append
 from storage.database import Database
 from storage.schema import (
     Moment,
     audit_events,
-    batch_tallies,
+    batch_counts,
     case_errors,
     case_notes,
     follow_ups,
     inbox_entries,
     pending_cases,
-    ratings,
+    reviews,
 )
 from storage.settings_store import current_in
 from storage.site import faults, processes
@@ -31,15 +31,15 @@ _entry = inbox_entries.c
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TierShift:
-    """One tier in a period. Of the cases that ``arrived`` in it: how many were ``looked_at`` by its end, how many
+class PriorityShift:
+    """One priority in a period. Of the cases that ``arrived`` in it: how many were ``looked_at`` by its end, how many
     were overdue by then (``overdue``, looked at too late or not at all), and the times to the first look; ``read``
-    counts the readings given in the period, by the tier shown with them, whenever their cases arrived; a revision is
-    no other reading. Median, p90 and share are None without
+    counts the reviews given in the period, by the priority shown with them, whenever their cases arrived; a revision is
+    no other review. Median, p90 and share are None without
     a case to tell them from.
     """
 
-    tier: Tier
+    priority: Priority
     arrived: int
     looked_at: int
     overdue: int
@@ -52,8 +52,7 @@ class TierShift:
     """Cases whose target has passed or that were looked at: the share within target is of these."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
+class Left(NamedTuple):
     """What the next shift takes over: cases still open at the end, and how many of them were past their target."""
 
     open: int
@@ -62,12 +61,12 @@ class Left:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shift:
-    """Every tier, what was left of each at the end, and the follow-ups."""
+    """Every priority, what was left of each at the end, and the follow-ups."""
 
     begin: datetime
     end: datetime
-    tiers: tuple[TierShift, ...]
-    left: Mapping[Tier, Left]
+    priorities: tuple[PriorityShift, ...]
+    left: Mapping[Priority, Left]
     follow_ups_opened: int
     follow_ups_closed: int
     follow_ups_overdue: int
@@ -81,74 +80,65 @@ def shift(db: Database, actor: Actor, begin: datetime, end: datetime) -> Shift:
     if begin >= end:
         raise ValueError("the period ends before it begins")
     with db.read() as conn:
-        tiers, left = tier_shifts(conn, begin, end), _remaining_by_tier(conn, end)
-        opened, closed, overdue = _follow_ups(conn, begin, end)
-    return Shift(
-        begin=begin,
-        end=end,
-        tiers=tiers,
-        left=left,
-        follow_ups_opened=opened,
-        follow_ups_closed=closed,
-        follow_ups_overdue=overdue,
-    )
+        priorities, left = priority_shifts(conn, begin, end), _remaining_by_priority(conn, end)
+        follow_up_counts = conn.execute(_follow_ups(begin, end)).one()._mapping
+    return Shift(begin=begin, end=end, priorities=priorities, left=left, **follow_up_counts)
 
 
-def shift_of(db: Database, actor: Actor, tier: Tier, begin: datetime, end: datetime) -> TierShift:
-    """One tier in the period. Raises Forbidden."""
+def shift_of(db: Database, actor: Actor, priority: Priority, begin: datetime, end: datetime) -> PriorityShift:
+    """One priority in the period. Raises Forbidden."""
     require(actor, Action.VIEW_COUNTS)
     with db.read() as conn:
-        [found] = tier_shifts(conn, begin, end, (tier,))
+        [found] = priority_shifts(conn, begin, end, (priority,))
     return found
 
 
-def tier_shifts(
-    conn: Connection, begin: datetime, end: datetime, tiers: Sequence[Tier] = tuple(Tier)
-) -> tuple[TierShift, ...]:
-    """Each tier in the period, inside the caller's transaction."""
-    arrived = _arrivals(conn, begin, end, tiers)
-    shown = func.coalesce(ratings.c.tier, _entry.tier)
-    readings = select(shown, func.count()).select_from(ratings).where(ratings.c.version == 1)
-    read = _by_tier(conn, readings.group_by(shown), ratings, begin, end)
-    notes = select(_entry.tier, func.count()).select_from(case_notes).where(case_notes.c.kind == "hand_over")
-    notes = notes.group_by(_entry.tier)
-    handed = _by_tier(conn, notes, case_notes, begin, end)
+def priority_shifts(
+    conn: Connection, begin: datetime, end: datetime, priorities: Sequence[Priority] = tuple(Priority)
+) -> tuple[PriorityShift, ...]:
+    """Each priority in the period, inside the caller's transaction."""
+
+    def given(priority: ColumnElement[int], table: Table, kind: ColumnElement[bool]) -> dict[Priority, int]:
+        query = select(priority, func.count()).select_from(table).join(inbox_entries, _entry.case_id == table.c.case_id)
+        return _by_priority(conn, query.where(table.c.at >= begin, table.c.at < end, kind).group_by(priority))
+
+    arrived = _arrivals(conn, begin, end, priorities)
+    read = given(func.coalesce(reviews.c.priority, _entry.priority), reviews, reviews.c.version == 1)
+    handed = given(_entry.priority, case_notes, case_notes.c.kind == "hand_over")
     return tuple(
-        _tier(tier, [row for row in arrived if row.tier == tier], read.get(tier, 0), handed.get(tier, 0), end)
-        for tier in tiers
+        _priority(
+            priority,
+            [row for row in arrived if row.priority == priority],
+            read.get(priority, 0),
+            handed.get(priority, 0),
+            end,
+        )
+        for priority in priorities
     )
 
 
-def _remaining_by_tier(conn: Connection, end: datetime) -> Mapping[Tier, Left]:
+def _remaining_by_priority(conn: Connection, end: datetime) -> Mapping[Priority, Left]:
     waited = _entry.entered_at < end, or_(_entry.closed_at.is_(None), _entry.closed_at >= end)
-    late = func.count().filter(_entry.due_at <= end)
-    query = select(_entry.tier, func.count().label("open"), late.label("late")).where(*waited).group_by(_entry.tier)
-    found = {Tier(row.tier): Left(open=row.open, late=row.late) for row in conn.execute(query)}
-    return {tier: found.get(tier, Left(open=0, late=0)) for tier in Tier}
+    query = select(_entry.priority, func.count(), func.count().filter(_entry.due_at <= end)).where(*waited)
+    found = {priority: Left(*numbers) for priority, *numbers in conn.execute(query.group_by(_entry.priority))}
+    return {priority: found.get(priority, Left(open=0, late=0)) for priority in Priority}
 
 
-def _arrivals(conn: Connection, begin: datetime, end: datetime, tiers: Sequence[Tier]) -> Sequence[Any]:
+def _arrivals(conn: Connection, begin: datetime, end: datetime, priorities: Sequence[Priority]) -> Sequence[Any]:
     due = func.coalesce(_entry.first_due_at, _entry.due_at).label("due_at")
-    query = select(_entry.tier, _entry.entered_at, due, _entry.first_opened_at)
-    inside = _entry.tier.in_(tiers), _entry.entered_at >= begin, _entry.entered_at < end
+    query = select(_entry.priority, _entry.entered_at, due, _entry.first_opened_at)
+    inside = _entry.priority.in_(priorities), _entry.entered_at >= begin, _entry.entered_at < end
     return conn.execute(query.where(*inside)).all()
 
 
-def _by_tier(conn: Connection, query: Any, table: Any, begin: datetime, end: datetime) -> dict[int, int]:
-    joined = query.join(inbox_entries, _entry.case_id == table.c.case_id)
-    rows = conn.execute(joined.where(table.c.at >= begin, table.c.at < end))
-    return {row[0]: row[1] for row in rows}
-
-
-def _tier(tier: Tier, rows: Sequence[Any], read: int, handed_over: int, end: datetime) -> TierShift:
+def _priority(priority: Priority, rows: Sequence[Any], read: int, handed_over: int, end: datetime) -> PriorityShift:
     looked = [row for row in rows if row.first_opened_at is not None and row.first_opened_at < end]
     waited = sorted(row.first_opened_at - row.entered_at for row in looked)
     late = sum(row.first_opened_at > row.due_at for row in looked)
-    seen = {id(row) for row in looked}
-    never = sum(row.due_at < end for row in rows if id(row) not in seen)
+    never = sum(row.due_at < end for row in rows if row.first_opened_at is None or row.first_opened_at >= end)
     told_from = len(looked) + never
-    return TierShift(
-        tier=tier,
+    return PriorityShift(
+        priority=priority,
         arrived=len(rows),
         looked_at=len(looked),
         overdue=late + never,
@@ -175,15 +165,14 @@ def quantile(ordered: Sequence[timedelta], share: float) -> timedelta | None:
     return ordered[max(rank, 1) - 1]
 
 
-def _follow_ups(conn: Connection, begin: datetime, end: datetime) -> tuple[int, int, int]:
-    table = follow_ups.c
-    count = select(func.count()).select_from(follow_ups)
-    opened = count.where(table.opened_at >= begin, table.opened_at < end)
-    closed = count.where(table.closed_at >= begin, table.closed_at < end)
-    open_then = (table.closed_at.is_(None)) | (table.closed_at >= end)
-    overdue = count.where(table.opened_at < end, table.due_at < end, open_then)
-    found = [conn.execute(query).scalar_one() for query in (opened, closed, overdue)]
-    return found[0], found[1], found[2]
+def _follow_ups(begin: datetime, end: datetime) -> Select[*tuple[Any, ...]]:
+    table, count = follow_ups.c, func.count()
+    open_then = or_(table.closed_at.is_(None), table.closed_at >= end)
+    return select(
+        count.filter(table.opened_at >= begin, table.opened_at < end).label("follow_ups_opened"),
+        count.filter(table.closed_at >= begin, table.closed_at < end).label("follow_ups_closed"),
+        count.filter(table.opened_at < end, table.due_at < end, open_then).label("follow_ups_overdue"),
+    )
 
 
 _ACTOR: BindParameter[str] = bindparam("actor", type_=String)
@@ -204,8 +193,8 @@ _TODAY = select(
 )
 _READ = (
     select(func.count())
-    .select_from(ratings)
-    .where(ratings.c.reviewer == _ACTOR, ratings.c.at >= _SINCE, ratings.c.version == 1)
+    .select_from(reviews)
+    .where(reviews.c.reviewer == _ACTOR, reviews.c.at >= _SINCE, reviews.c.version == 1)
 )
 
 
@@ -257,9 +246,9 @@ DAY = timedelta(days=1)
 class Figures:
     """One moment. ``oldest_due`` is the earliest deadline of an open case; ``first_looks`` covers the last day."""
 
-    open: Mapping[Tier, int]
-    overdue: Mapping[Tier, int]
-    oldest_due: Mapping[Tier, datetime]
+    open: Mapping[Priority, int]
+    overdue: Mapping[Priority, int]
+    oldest_due: Mapping[Priority, datetime]
     waiting: int
     parked: int
     calls: int
@@ -269,20 +258,20 @@ class Figures:
     errors: Mapping[str, int]
     processes: tuple[Process, ...]
     faults: frozenset[str]
-    first_looks: tuple[TierShift, ...]
+    first_looks: tuple[PriorityShift, ...]
 
 
 def figures(db: Database, now: datetime) -> Figures:
     """The figures at ``now``, from one snapshot of the database."""
     with db.read() as conn:
         open_cases = _entry.closed_at.is_(None)
-        late = select(_entry.tier, func.count()).where(open_cases, _entry.due_at <= now).group_by(_entry.tier)
-        due = select(_entry.tier, func.min(_entry.due_at, type_=Moment)).where(open_cases).group_by(_entry.tier)
-        sums = conn.execute(select(*(func.sum(batch_tallies.c[name]) for name in _SUMS))).one()
+        late = select(_entry.priority, func.count()).where(open_cases, _entry.due_at <= now).group_by(_entry.priority)
+        due = select(_entry.priority, func.min(_entry.due_at, type_=Moment)).where(open_cases).group_by(_entry.priority)
+        sums = conn.execute(select(*(func.sum(batch_counts.c[name]) for name in _SUMS))).one()
         return Figures(
-            open=_found_by_tier(conn, select(_entry.tier, func.count()).where(open_cases).group_by(_entry.tier)),
-            overdue=_found_by_tier(conn, late),
-            oldest_due={Tier(row[0]): row[1] for row in conn.execute(due)},
+            open=_by_priority(conn, select(_entry.priority, func.count()).where(open_cases).group_by(_entry.priority)),
+            overdue=_by_priority(conn, late),
+            oldest_due=_by_priority(conn, due),
             waiting=_count(conn, pending_cases.c.ready_at.is_not(None)),
             parked=_count(conn, pending_cases.c.ready_at.is_(None)),
             calls=int(sums[0] or 0),
@@ -292,7 +281,7 @@ def figures(db: Database, now: datetime) -> Figures:
             errors={row[0]: row[1] for row in conn.execute(_ERRORS)},
             processes=tuple(processes.processes(conn, now)),
             faults=frozenset(one.fault.value for one in faults.open_faults_in(conn)),
-            first_looks=tier_shifts(conn, now - DAY, now),
+            first_looks=priority_shifts(conn, now - DAY, now),
         )
 
 
@@ -307,8 +296,8 @@ def require_ready(db: Database, now: datetime) -> None:
     processes.take(db, "ready", "whoever asks", now, timedelta())
 
 
-def _found_by_tier(conn: Connection, query: Select[Any]) -> dict[Tier, int]:
-    return {Tier(row[0]): row[1] for row in conn.execute(query)}
+def _by_priority(conn: Connection, query: Select[*tuple[Any, ...]]) -> dict[Priority, Any]:
+    return {Priority(row[0]): row[1] for row in conn.execute(query)}
 
 
 def _count(conn: Connection, which: ColumnElement[bool]) -> int:

@@ -13,9 +13,9 @@ from sqlalchemy import Connection, or_, select, union
 
 from screening.review.actors import Acting
 from screening.review.policy import Action, require
-from screening.review.triage import Tier
+from screening.review.triage import Priority
 from storage.database import Database, begins
-from storage.review.claims import in_order, in_tiers, is_open, state
+from storage.review.claims import in_order, in_priorities, is_open, state
 from storage.review.queue import Sort, Waiting, sort_columns, waiting_case
 from storage.schema import batches, cases, inbox_entries
 
@@ -45,7 +45,7 @@ def find(
     words: str,
     *,
     texts: bool = False,
-    tiers: Collection[Tier] | None = None,
+    priorities: Collection[Priority] | None = None,
     sort: Sort = Sort.URGENT,
     limit: int = 50,
 ) -> Found:
@@ -62,12 +62,12 @@ def find(
         found = _cases_by_name(conn, wanted) | _in_batches(conn, wanted)
         texts_read = None
         if texts:
-            with_words, texts_read = _with_words(conn, wanted, tiers)
+            with_words, texts_read = _with_words(conn, wanted, priorities)
             found |= with_words
         query = (
             select(inbox_entries, cases.c.external_id, state(by.actor, by.now).label("state"))
             .join(cases, cases.c.id == _entry.case_id)
-            .where(_entry.case_id.in_(sorted(found)), is_open(), in_tiers(tiers))
+            .where(_entry.case_id.in_(sorted(found)), is_open(), in_priorities(priorities))
         )
         rows = conn.execute(query.order_by(*sort_columns(_entry, sort)).limit(limit)).all()
     return Found(tuple(waiting_case(row, by.now) for row in rows), texts_read)
@@ -82,13 +82,13 @@ def _cases_by_name(conn: Connection, words: str) -> set[str]:
     return set(conn.execute(query).scalars())
 
 
-def _with_words(conn: Connection, words: str, tiers: Collection[Tier] | None) -> tuple[set[str], int | None]:
+def _with_words(conn: Connection, words: str, priorities: Collection[Priority] | None) -> tuple[set[str], int | None]:
     """Open cases with all the words in text or reply, and how many were looked through where there are more."""
     joined = select(cases.c.id, cases.c.text, cases.c.model_text, cases.c.reply)
-    joined = joined.join(inbox_entries, _entry.case_id == cases.c.id).where(is_open(), in_tiers(tiers))
+    joined = joined.join(inbox_entries, _entry.case_id == cases.c.id).where(is_open(), in_priorities(priorities))
     wanted = fold_case(words).split()
     read, found = 0, set[str]()
-    query = joined.order_by(*in_order(tiers)).limit(FIRST_READ + 1).execution_options(yield_per=ENOUGH)
+    query = joined.order_by(*in_order(priorities)).limit(FIRST_READ + 1).execution_options(yield_per=ENOUGH)
     with conn.execute(query) as rows:
         for row in islice(rows, FIRST_READ):
             text = fold_case("\n".join(part for part in (row.text, row.model_text, row.reply) if part))

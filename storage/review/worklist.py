@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from typing import Any
 
 from sqlalchemy import ColumnElement, and_, exists, func, select, update
 
@@ -22,18 +22,7 @@ MOST = 500
 """Cases that one press may acknowledge, or send."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
-    """One case of a worklist."""
-
-    case_id: str
-    row: int
-    external_id: str
-    node: str | None
-    completed_at: datetime
-
-
-def worklist(db: Database, actor: Actor, batch_id: str, limit: int = 50) -> tuple[tuple[Listed, ...], int]:
+def worklist(db: Database, actor: Actor, batch_id: str, limit: int = 50) -> tuple[Sequence[Any], int]:
     """The first that wait to be acknowledged, in the file's order, without what is in review; and how many do in all.
     Raises Forbidden.
     """
@@ -48,7 +37,7 @@ def worklist(db: Database, actor: Actor, batch_id: str, limit: int = 50) -> tupl
     ]
     with db.read() as conn:
         rows, waiting = conn.execute(joined[0]).all(), conn.execute(joined[1]).scalar_one()
-    return tuple(Listed(**row._mapping) for row in rows), int(waiting)
+    return rows, int(waiting)
 
 
 def acknowledge(db: Database, by: Acting, case_ids: Sequence[str]) -> int:
@@ -101,11 +90,11 @@ def request_second_looks(
 ) -> SecondLooks:
     """Open an inbox entry for each of these cases that has an outcome and none yet; returns how many these are.
 
-    Tier and reason are an audit sample's, so a reader cannot tell who sent the case or why. A reading asked for in this
-    way enters no audit estimate: whoever picks the cases would pick the answer. ``chances`` are the probabilities of
-    those that were drawn at random from all that were not picked, ``controls`` of those mixed in from some of these;
+    Priority and reason are an audit sample's, so a reviewer cannot tell who sent the case or why. A review asked for in
+    this way enters no audit estimate: whoever picks the cases would pick the answer. ``chances`` are the probabilities
+    of those that were drawn at random from all that were not picked, ``controls`` of those mixed in from some of these;
     the others were picked, and stand for none but themselves. Of ``shown`` cases the actor has seen the engine's view:
-    a reading of their own of these is not blind. Raises Forbidden, ValueError for too many cases.
+    a review of their own of these is not blind. Raises Forbidden, ValueError for too many cases.
     """
     require(by.actor, Action.REQUEST_REVIEW)
     if len(case_ids) > MOST:

@@ -3,8 +3,8 @@
 A case is pending while it has no row in ``screenings``; it is open in the inbox while it has a row in
 ``inbox_entries`` that is not closed. Only leases, drafts, live runs, sessions, settings, heartbeats and messages on
 their way out change in place, and two indexes made of rows, in the same transaction as the facts they follow:
-``pending_cases``, ``batch_tallies``.
-A reading that its reader takes back at once is moved to ``readings_taken_back``, with what it brought about undone.
+``pending_cases``, ``batch_counts``.
+A review that its reviewer takes back at once is moved to ``undone_reviews``, with what it brought about undone.
 """
 
 from storage.schema.columns import ERASED, BigId, Id, Moment, StorableText, metadata
@@ -22,11 +22,10 @@ from storage.schema.engine import (
     screenings,
 )
 from storage.schema.intake import (
-    batch_tallies,
+    batch_counts,
     batches,
     cases,
     configurations,
-    kind_tallies,
     pending_cases,
     rejected_rows,
 )
@@ -48,11 +47,11 @@ from storage.schema.review import (
     erasure_requests,
     follow_ups,
     inbox_entries,
-    ratings,
-    readings_taken_back,
-    second_reading_requests,
+    reviews,
+    second_review_requests,
     skips,
     unblindings,
+    undone_reviews,
 )
 from storage.schema.site import (
     accounts,
@@ -75,7 +74,7 @@ __all__ = [
     "acknowledgements",
     "adjudications",
     "audit_events",
-    "batch_tallies",
+    "batch_counts",
     "batches",
     "call_limits",
     "case_errors",
@@ -92,7 +91,6 @@ __all__ = [
     "erasure_requests",
     "follow_ups",
     "inbox_entries",
-    "kind_tallies",
     "live_runs",
     "message_batches",
     "message_requests",
@@ -108,14 +106,14 @@ __all__ = [
     "process_heartbeats",
     "program_texts",
     "programs",
-    "ratings",
-    "readings_taken_back",
     "rejected_rows",
+    "reviews",
     "screenings",
-    "second_reading_requests",
+    "second_review_requests",
     "sessions",
     "settings_versions",
     "site_faults",
     "skips",
     "unblindings",
+    "undone_reviews",
 ]

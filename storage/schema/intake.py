@@ -139,33 +139,21 @@ partial_index(
 Index("ix_pending_cases_row", pending_cases.c.batch_id, pending_cases.c.row)
 partial_index("ix_pending_cases_failed", pending_cases.c.batch_id, where=_failed)
 
-# Running sums of a batch's facts, added to in the transaction that inserts the fact; in several shards so that
-# workers on one batch do not wait for one row.
-batch_tallies = Table(
-    "batch_tallies",
-    metadata,
-    Column("batch_id", Id, ForeignKey("batches.id"), primary_key=True),
-    Column("shard", Integer, primary_key=True),
-    Column("accepted", BigInteger, nullable=False, default=0),
-    Column("rejected", BigInteger, nullable=False, default=0),
-    Column("safe", BigInteger, nullable=False, default=0),
-    Column("unsafe", BigInteger, nullable=False, default=0),
-    Column("human_review", BigInteger, nullable=False, default=0),
-    Column("calls", BigInteger, nullable=False, default=0),  # whose draws counted
-    Column("lost_calls", BigInteger, nullable=False, default=0),  # made, but their draws did not count
-    Column("unpriced_calls", BigInteger, nullable=False, default=0),  # of calls: cost unknown
-    Column("cost_usd", Float, nullable=False, default=0.0),
-    Column("last_completed_at", Moment),
-)
-
-# How many cases are of each kind, pending ones too: added to and spread in the same way.
-kind_tallies = Table(
-    "kind_tallies",
+# How many rows of a batch are of each kind, refused and pending ones too, and what they cost: added to in the
+# transaction that inserts the fact; in several shards so that workers on one batch do not wait for one row. What was
+# spent stands beside the kind that its case had while it was screened.
+batch_counts = Table(
+    "batch_counts",
     metadata,
     Column("batch_id", Id, ForeignKey("batches.id"), primary_key=True),
     Column("shard", Integer, primary_key=True),
     Column("kind", String(100), primary_key=True),
     Column("cases", BigInteger, nullable=False),
+    Column("calls", BigInteger, nullable=False, default=0),  # whose draws counted
+    Column("lost_calls", BigInteger, nullable=False, default=0),  # made, but their draws did not count
+    Column("unpriced_calls", BigInteger, nullable=False, default=0),  # of calls: cost unknown
+    Column("cost_usd", Float, nullable=False, default=0.0),
+    Column("last_completed_at", Moment),
 )
 
 # A sign of new work, which PostgreSQL gives by a trigger made with the tables (`metadata.create_all`).

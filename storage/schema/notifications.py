@@ -46,7 +46,7 @@ notifications = Table(
     Column("id", Id, primary_key=True),
     Column("recipient_id", Id, ForeignKey("notification_recipients.id"), nullable=False),
     Column("event", String(16), nullable=False),  # arrived | overdue | follow_up | fault | test
-    Column("tier", Integer),
+    Column("priority", Integer),
     Column("what", String(24)),  # which fault
     Column("count", Integer, nullable=False),
     Column("created_at", Moment, nullable=False),
@@ -61,13 +61,13 @@ _WAITING = and_(notifications.c.sent_at.is_(None), notifications.c.given_up_at.i
 partial_index("ix_notifications_waiting", notifications.c.not_before, where=_WAITING)
 Index("ix_notifications_recipient", notifications.c.recipient_id, notifications.c.event, notifications.c.created_at)
 
-# How far the recipients were told of a case: as which tier, and down to which place of the on-call order.
+# How far the recipients were told of a case: as which priority, and down to which place of the on-call order.
 case_notices = Table(
     "case_notices",
     metadata,
     case_id(primary_key=True),
     Column("event", String(16), primary_key=True),  # arrived | overdue | follow_up
-    Column("tier", Integer, nullable=False),
+    Column("priority", Integer, nullable=False),
     Column("step", Integer, nullable=False),
     Column("at", Moment, nullable=False),
 )
@@ -79,6 +79,7 @@ site_faults = Table(
     Column("name", String(24), nullable=False),  # workers | model | anchor
     Column("began_at", Moment, nullable=False),
     Column("ended_at", Moment),
+    Column("cause", String(40)),  # the kind of error that told of it last, where one did
 )
 _LASTS = site_faults.c.ended_at.is_(None)
 partial_index("ix_site_faults_lasting", site_faults.c.name, unique=True, where=_LASTS)

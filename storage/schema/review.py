@@ -1,4 +1,4 @@
-"""What clinicians did: inbox entries with their leases, ratings, adjudications."""
+"""What clinicians did: inbox entries with their leases, reviews, adjudications."""
 
 from typing import Any
 
@@ -41,15 +41,17 @@ inbox_entries = Table(
     "inbox_entries",
     metadata,
     case_id(primary_key=True),
-    Column("tier", Integer, nullable=False),  # 0 .. 3
-    Column("routine", Boolean, Computed("tier > 0", persisted=True)),  # by the database: P0 sorts before all others
+    Column("priority", Integer, nullable=False),  # 0 .. 3
+    Column("routine", Boolean, Computed("priority > 0", persisted=True)),  # by the database: P0 sorts before all others
     Column("why", String(40), nullable=False),
     Column("cause", String(40)),  # why it could not be screened; None once it was, or where that is not why it is here
     Column("entered_at", Moment, nullable=False),
     Column("due_at", Moment, nullable=False),
-    Column("first_due_at", Moment),  # the target of its first reading, once another one is due
-    # which reading is due; changed in the transaction that stores the rating before it
-    Column("reading", String(12), nullable=False, default="first", server_default="first"),  # first | second | third
+    Column("first_due_at", Moment),  # the target of its first review, once another one is due
+    # which review is due; changed in the transaction that stores the review before it
+    Column(
+        "review_round", String(12), nullable=False, default="first", server_default="first"
+    ),  # first | second | third
     # who has it, changed in place by one conditional UPDATE; all None, or the moment passed: free for everybody. With a
     # token it is open before its assignee, a lease; without one it is kept for them, by themselves or by a colleague
     Column("assignee", String(64)),
@@ -69,18 +71,20 @@ inbox_entries = Table(
 _OPEN = inbox_entries.c.closed_at.is_(None)
 # P0 first, then the earliest deadline: the order of the claim query, over open cases only
 partial_index("ix_inbox_open", inbox_entries.c.routine, inbox_entries.c.due_at, inbox_entries.c.case_id, where=_OPEN)
-# the same within one tier, for a filter
-partial_index("ix_inbox_tier", inbox_entries.c.tier, inbox_entries.c.due_at, inbox_entries.c.case_id, where=_OPEN)
+# the same within one priority, for a filter
+partial_index(
+    "ix_inbox_priority", inbox_entries.c.priority, inbox_entries.c.due_at, inbox_entries.c.case_id, where=_OPEN
+)
 # the same by when they came in, for a list that is sorted by that
 partial_index(
-    "ix_inbox_entered", inbox_entries.c.tier, inbox_entries.c.entered_at, inbox_entries.c.case_id, where=_OPEN
+    "ix_inbox_entered", inbox_entries.c.priority, inbox_entries.c.entered_at, inbox_entries.c.case_id, where=_OPEN
 )
-LATER_READING = inbox_entries.c.reading != literal_column("'first'")
-"""Somebody has read it, and another reading is due: said in a query as well, so that its index serves."""
-_LATER = and_(_OPEN, LATER_READING)
+LATER_REVIEW = inbox_entries.c.review_round != literal_column("'first'")
+"""Somebody has read it, and another review is due: said in a query as well, so that its index serves."""
+_LATER = and_(_OPEN, LATER_REVIEW)
 partial_index(
     "ix_inbox_later",
-    inbox_entries.c.reading,
+    inbox_entries.c.review_round,
     inbox_entries.c.routine,
     inbox_entries.c.due_at,
     inbox_entries.c.case_id,
@@ -88,7 +92,7 @@ partial_index(
 )
 # what is open of a batch
 partial_index("ix_inbox_of_batch", inbox_entries.c.batch_id, inbox_entries.c.case_id, where=_OPEN)
-# what keeps a case from the next reader for a while: a few rows, found by the moment until which it does
+# what keeps a case from the next reviewer for a while: a few rows, found by the moment until which it does
 _ASSIGNED = and_(_OPEN, inbox_entries.c.assigned_until.is_not(None))
 partial_index("ix_inbox_assigned", inbox_entries.c.assigned_until, where=_ASSIGNED)
 
@@ -128,16 +132,16 @@ drafts = Table(
     info=GOES_WITH_ITS_CASE,
 )
 
-ratings = Table(
-    "ratings",
+reviews = Table(
+    "reviews",
     metadata,
     Column("id", Id, primary_key=True),
     case_id(index=True),
     Column("reviewer", String(64), nullable=False),
-    Column("version", Integer, nullable=False),  # 1 is the first reading, later ones are revisions
+    Column("version", Integer, nullable=False),  # 1 is the first review, later ones are revisions
     Column("blind", Boolean, nullable=False),  # read before the model's fields were served
-    Column("reading", String(12), nullable=False),  # first | second | third
-    Column("tier", Integer),  # that was shown with it; None in readings of earlier versions
+    Column("review_round", String(12), nullable=False),  # first | second | third
+    Column("priority", Integer),  # that was shown with it; None in reviews of earlier versions
     Column("label", String(24), nullable=False),  # safe | unsafe | insufficient_information
     Column("certainty", Integer, nullable=False),
     Column("fields", JSON, nullable=False, info=erased_as(without_words)),
@@ -145,16 +149,16 @@ ratings = Table(
     Column("at", Moment, nullable=False),
     UniqueConstraint("case_id", "reviewer", "version"),
 )
-Index("ix_ratings_reviewer", ratings.c.reviewer, ratings.c.at)
-Index("ix_ratings_at", ratings.c.at)
+Index("ix_reviews_reviewer", reviews.c.reviewer, reviews.c.at)
+Index("ix_reviews_at", reviews.c.at)
 
-readings_taken_back = Table(  # moved here from ratings within half a minute, before the engine's view was served
-    "readings_taken_back",
+undone_reviews = Table(  # moved here from reviews within half a minute, before the engine's view was served
+    "undone_reviews",
     metadata,
-    Column("rating_id", Id, primary_key=True),
+    Column("review_id", Id, primary_key=True),
     case_id(index=True),
     Column("reviewer", String(64), nullable=False),
-    Column("reading", String(12), nullable=False),
+    Column("review_round", String(12), nullable=False),
     Column("label", String(24), nullable=False),
     Column("certainty", Integer, nullable=False),
     Column("blind", Boolean, nullable=False),
@@ -168,12 +172,12 @@ unblindings = Table(
     metadata,
     case_id(primary_key=True),
     Column("reviewer", String(64), primary_key=True),
-    Column("before_rating", Boolean, nullable=False),  # their review then is not blinded
+    Column("before_review", Boolean, nullable=False),  # their review then is not blinded
     Column("at", Moment, nullable=False),
 )
 
-second_reading_requests = Table(
-    "second_reading_requests",
+second_review_requests = Table(
+    "second_review_requests",
     metadata,
     Column("id", BigId, primary_key=True, autoincrement=True),
     case_id(index=True),
@@ -191,12 +195,12 @@ adjudications = Table(
     Column("method", String(24), nullable=False),  # single | agreement | senior | discussion | amendment
     Column("by", String(64), nullable=False),
     Column("reason", StorableText, info=erased_as(ERASED)),
-    Column("rating_ids", JSON, nullable=False),
+    Column("review_ids", JSON, nullable=False),
     Column("at", Moment, nullable=False),
 )
 Index("ix_adjudications_at", adjudications.c.at)
 
-# What must happen after a reading, outside this program: somebody sees to it by then.
+# What must happen after a review, outside this program: somebody sees to it by then.
 follow_ups = Table(
     "follow_ups",
     metadata,

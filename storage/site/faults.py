@@ -1,24 +1,18 @@
 """What keeps the site from screening, since when: derived from what processes and cases say, kept while it lasts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from sqlalchemy import Connection, and_, exists, func, insert, select, update
+from sqlalchemy import Connection, exists, func, insert, select, update
 
+from screening.pipeline.errors import NOT_THE_MODEL
 from storage.database import Database
 from storage.schema import Moment, batches, case_errors, node_runs, pending_cases, site_faults
 from storage.site import processes
 from storage.site.processes import Silence, live_workers, workers_silence_in
 
-NOT_THE_MODEL = frozenset(
-    {
-        "internal_error", "run_lost", "interrupted", "withdrawn", "configuration_changed", "unwatched",
-        "connection_lost", "max_calls", "max_cost", "cost_unknown", "no_reference", "no_message_batches",
-    }
-)  # fmt: skip
-"""Kinds of errors of a case, and reasons of a pause, that say nothing of the model."""
 ERRORS_THAT_TELL = 3
 LOOK_BACK = timedelta(minutes=5)
 _fault = site_faults.c
@@ -39,10 +33,11 @@ _FOUND_ELSEWHERE = frozenset({Fault.ANCHOR, Fault.FILES})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lasting:
-    """A fault that lasts."""
+    """A fault that lasts. ``cause``: the kind of error that told of it last, where one did."""
 
     fault: Fault
     began_at: datetime
+    cause: str | None = None
 
 
 def open_faults(db: Database) -> tuple[Lasting, ...]:
@@ -54,26 +49,36 @@ def open_faults(db: Database) -> tuple[Lasting, ...]:
 def open_faults_in(conn: Connection) -> tuple[Lasting, ...]:
     """The same, inside the caller's transaction."""
     rows = conn.execute(select(site_faults).where(_fault.ended_at.is_(None)).order_by(_fault.began_at, _fault.id))
-    return tuple(Lasting(fault=Fault(row.name), began_at=row.began_at) for row in rows)
+    return tuple(Lasting(fault=Fault(row.name), began_at=row.began_at, cause=row.cause) for row in rows)
 
 
-def lasts(db: Database, fault: Fault) -> bool:
-    """Whether this one is among them."""
-    return any(one.fault is fault for one in open_faults(db))
+def find_lasting(db: Database, fault: Fault) -> Lasting | None:
+    """This one, where it is among them."""
+    return next((one for one in open_faults(db) if one.fault is fault), None)
 
 
-def changes(conn: Connection, now: datetime) -> tuple[frozenset[Fault], frozenset[Fault]]:
-    """Which faults are here and not kept yet, and which are kept and over. Looks only: see `begin`, `finish`."""
-    known = {one.fault: one.began_at for one in open_faults_in(conn)}
-    here = {fault for fault, down in _find(conn, known, now).items() if down}
-    return frozenset(here - known.keys()), frozenset(known.keys() - here - _FOUND_ELSEWHERE)
+def changes(conn: Connection, now: datetime) -> tuple[Mapping[Fault, str | None], frozenset[Fault]]:
+    """Which faults are here and not kept yet, or for another cause, and which are kept and over. Looks only: see
+    `begin`, `finish`.
+    """
+    known = {one.fault: one for one in open_faults_in(conn)}
+    here: dict[Fault, str | None] = {}
+    if _no_worker(conn, now, lasts=Fault.WORKERS in known):
+        here[Fault.WORKERS] = None
+    down, cause = _no_model(conn, known.get(Fault.MODEL), now)
+    if down:
+        here[Fault.MODEL] = cause
+    new = {fault: why for fault, why in here.items() if fault not in known or known[fault].cause != why}
+    return new, frozenset(known.keys() - here.keys() - _FOUND_ELSEWHERE)
 
 
-def begin(conn: Connection, fault: Fault, now: datetime) -> bool:
-    """Keep that a fault began; whether it was not known before."""
-    if conn.execute(select(_fault.id).where(_fault.name == fault.value, _fault.ended_at.is_(None))).first():
+def begin(conn: Connection, fault: Fault, now: datetime, cause: str | None = None) -> bool:
+    """Keep that a fault is here, and what told of it where that is known; whether it was not known before."""
+    lasts = _fault.name == fault.value, _fault.ended_at.is_(None)
+    kept = _fault.cause if cause is None else cause
+    if conn.execute(update(site_faults).where(*lasts).values(cause=kept)).rowcount:
         return False
-    conn.execute(insert(site_faults).values(name=fault.value, began_at=now))
+    conn.execute(insert(site_faults).values(name=fault.value, began_at=now, cause=cause))
     return True
 
 
@@ -81,11 +86,6 @@ def finish(conn: Connection, fault: Fault, now: datetime) -> bool:
     """Keep that a fault is over; whether it had lasted."""
     lasted = _fault.name == fault.value, _fault.ended_at.is_(None)
     return bool(conn.execute(update(site_faults).where(*lasted).values(ended_at=now)).rowcount)
-
-
-def _find(conn: Connection, known: Mapping[Fault, datetime], now: datetime) -> dict[Fault, bool]:
-    no_worker = _no_worker(conn, now, lasts=Fault.WORKERS in known)
-    return {Fault.WORKERS: no_worker, Fault.MODEL: _no_model(conn, known.get(Fault.MODEL), now)}
 
 
 def _no_worker(conn: Connection, now: datetime, *, lasts: bool) -> bool:
@@ -99,20 +99,28 @@ def _no_worker(conn: Connection, now: datetime, *, lasts: bool) -> bool:
     return processes.newest_worker_beat(conn) is not None or bool(conn.execute(select(waits)).scalar())
 
 
-def _no_model(conn: Connection, since: datetime | None, now: datetime) -> bool:
+def _no_model(conn: Connection, known: Lasting | None, now: datetime) -> tuple[bool, str | None]:
     """Whether calls fail: several errors, or a batch that the program paused for one, and no node ended since, nor did
-    a worker that started find that the model answers.
+    a worker that started find that the model answers. And the kind of the last error.
     """
     ended: datetime | None = conn.execute(select(func.max(node_runs.c.ended_at, type_=Moment))).scalar()
-    if since is not None:
-        return ended is None or ended <= since
+    if known is not None:
+        errors = _errors_after(conn, known.began_at)[:1]
+        return ended is None or ended <= known.began_at, errors[0] if errors else known.cause
     over = conn.execute(select(func.max(_fault.ended_at, type_=Moment)).where(_fault.name == Fault.MODEL)).scalar()
     from_then = max(moment for moment in (now - LOOK_BACK, ended, over) if moment is not None)
-    failed = and_(case_errors.c.at > from_then, case_errors.c.kind.not_in(sorted(NOT_THE_MODEL)))
-    paused = batches.c.paused_why.is_not(None), batches.c.changed_at > from_then
-    errors = conn.execute(select(func.count()).select_from(case_errors).where(failed)).scalar_one()
-    causes = conn.execute(select(batches.c.paused_why).where(*paused)).scalars()
-    return errors >= ERRORS_THAT_TELL or any(cause not in NOT_THE_MODEL for cause in causes)
+    errors = _errors_after(conn, from_then)
+    why = batches.c.paused_why
+    stopped = select(why).where(why.not_in(NOT_THE_MODEL), batches.c.changed_at > from_then)
+    paused = conn.execute(stopped.order_by(batches.c.changed_at.desc()).limit(1)).scalar()
+    return paused is not None or len(errors) >= ERRORS_THAT_TELL, paused or next(iter(errors), None)
+
+
+def _errors_after(conn: Connection, moment: datetime) -> Sequence[str]:
+    """The kinds of the last errors of the model since, the newest first."""
+    failed = case_errors.c.at > moment, case_errors.c.kind.not_in(NOT_THE_MODEL)
+    newest = select(case_errors.c.kind).where(*failed).order_by(case_errors.c.at.desc()).limit(ERRORS_THAT_TELL)
+    return conn.execute(newest).scalars().all()
 
 
 _LAST = select(func.max(node_runs.c.ended_at, type_=Moment))

@@ -1,57 +1,86 @@
-"""Messages on their way out: kept until they are sent, one per recipient, event, tier and interval, with counts.
+"""What people are told: found in the tables, and kept until it went out. Whatever way a case enters the inbox, somebody
+hears of it; nothing here runs when one is screened or entered, so that nothing here can delay one.
 
-A message holds an event, a tier and a number: never a text, the id of a case or a person, or a label. Its id stays the
-same over all its tries, so that whoever receives it can tell a repetition.
+One message per recipient, event, priority and interval holds a number: never a text, the id of a case or a person, or a
+label. Its id stays the same over all its tries, so that whoever receives it can tell a repetition. All moments are
+those of the site's one clock: a later one than now was written before it was set back, and holds nothing up.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, exists, insert, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    case,
+    exists,
+    func,
+    insert,
+    literal,
+    not_,
+    or_,
+    select,
+    update,
+)
 
 from screening.review.actors import SYSTEM, Acting
 from screening.review.policy import Action, require
-from screening.review.triage import Tier
+from screening.review.review_form import Disposition
+from screening.review.triage import Priority
 from storage.audit_log import append
-from storage.database import Database
+from storage.clock import pause_after, shared_now
+from storage.database import Database, insert_into, record
 from storage.identifiers import new_id
-from storage.schema import notification_recipients, notifications
+from storage.schema import (
+    Moment,
+    case_notices,
+    follow_ups,
+    inbox_entries,
+    notification_recipients,
+    notifications,
+)
 from storage.settings_store import SiteSettings, current_in
+from storage.site import faults
+from storage.site.faults import Fault
 from storage.site.recipients import MINUTES_A_DAY, Kind, Recipient, active_recipients, is_told
 
+AT_ONCE = 1_000
+"""Cases told of in one transaction: the next look tells of the rest."""
+ARRIVED, OVERDUE, FOLLOW_UP = "arrived", "overdue", "follow_up"
+EVENTS = (ARRIVED, OVERDUE, FOLLOW_UP)
 TAKEN_FOR = timedelta(seconds=60)
 """A message whose sender said nothing for so long is sent by another."""
 GIVE_UP_AFTER = timedelta(hours=24)
 PASSED_ON_AFTER = 3
 """Failed tries after which the next in the on-call order is told as well, without waiting."""
-_FIRST_PAUSE, _LONGEST_PAUSE = timedelta(seconds=10), timedelta(minutes=15)
-_LONGEST_PAUSE_URGENT = timedelta(minutes=1)
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 10.0, 900.0
+_LONGEST_PAUSE_URGENT_S = 60.0
 """P0, faults: what is down for an hour must not be found up a quarter of an hour late."""
-_out = notifications.c
-CLOCKS_AGREE_WITHIN = timedelta(minutes=1)
-"""A moment later than that was written by a clock that was set back since."""
+_entry, _told, _late, _out = inbox_entries.c, case_notices.c, follow_ups.c, notifications.c
 _WAITING = and_(_out.sent_at.is_(None), _out.given_up_at.is_(None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """What there is to tell: ``count`` cases of a tier arrived, are overdue or have a follow-up that is; or a fault
+    """What there is to tell: ``count`` cases of a priority arrived, are overdue or have a follow-up that is; or a fault
     began or is over.
     """
 
     event: str  # arrived | overdue | follow_up | fault | test
-    tier: Tier | None = None
+    priority: Priority | None = None
     what: str | None = None
     count: int = 1
 
     @property
     def urgent(self) -> bool:
         """Whether quiet hours do not hold it back: P0, faults and tests."""
-        return self.tier in (None, Tier.P0)
+        return self.priority in (None, Priority.P0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,63 +94,212 @@ class Message:
     secret: str | None
     notice: Notice
     created_at: datetime
-    attempt: int
+    attempts: int
 
 
-def tell(conn: Connection, recipient: Recipient, notice: Notice, now: datetime) -> None:
-    """Put a notice into the outbox: into the message that waits for its interval to pass or to be tried again, or as a
-    new one.
+def collect(db: Database, now: datetime) -> int:
+    """Put into the outbox what is to be told and was not; the number of new notices. Without recipients only the
+    beginnings and ends of faults are kept.
+
+    Looks first and writes only where there is something: nearly always there is not.
+    """
+    with db.read() as conn:
+        recipients, moment = active_recipients(conn), shared_now(conn, now)
+        queries = _queries(recipients, moment, moment - _wait(conn)) if recipients else {}
+        cases = any(conn.execute(query.limit(1)).first() for some in queries.values() for query in some)
+        fault = any(faults.changes(conn, moment))
+    if not cases and not fault:
+        return 0
+    with db.write() as conn:
+        began, over = faults.changes(conn, moment)
+        told = sum(
+            _change_fault(conn, recipients, one, moment, down=one in began, cause=began.get(one))
+            for one in sorted({*began, *over})
+        )
+        return told + sum(_tell_cases(conn, recipients, event, some, moment) for event, some in queries.items())
+
+
+def _wait(conn: Connection) -> timedelta:
+    return timedelta(minutes=current_in(conn).settings.notify_next_after_minutes)
+
+
+def _queries(recipients: Sequence[Recipient], now: datetime, before: datetime) -> Mapping[str, Sequence[Select[Any]]]:
+    """The cases to tell of, of each event, each with its priority and the place of the on-call order that was
+    reached.
+    """
+    last = max((one.step for one in recipients if is_told(one, FOLLOW_UP, None)), default=0)
+    found: dict[str, Sequence[Select[Any]]] = {
+        event: (_to_tell(event, now), _to_repeat(event, now, before)) for event in (ARRIVED, OVERDUE)
+    }
+    return found | {FOLLOW_UP: (_late_follow_ups(now, before, last),)}
+
+
+def _to_tell(event: str, now: datetime) -> Select[Any]:
+    """Open cases of which nobody was told yet, or only as less urgent ones; and urgent ones that are overdue and were
+    opened since that was told: who opened it has given it back unread, and nobody would hear of it any more.
+    """
+    known = and_(_told.case_id == _entry.case_id, _told.event == event)
+    new = or_(_told.case_id.is_(None), _is_new_again(event))
+    urgent = (_entry.priority <= Priority.P1,) if event == ARRIVED else ()
+    joined = select(_entry.case_id, _entry.priority, literal(0).label("step")).outerjoin(case_notices, known)
+    return joined.where(_entry.closed_at.is_(None), *urgent, new, *_waits(event, now)).order_by(_entry.priority)
+
+
+def _is_new_again(event: str) -> ColumnElement[bool]:
+    """Of a case that was told: it is more urgent than was told, or was opened since it was told as overdue."""
+    risen = _told.priority > _entry.priority
+    if event == ARRIVED:
+        return risen
+    return or_(risen, and_(_entry.priority <= Priority.P1, _entry.last_opened_at > _told.at))
+
+
+def _waits(event: str, now: datetime) -> tuple[ColumnElement[bool], ...]:
+    """What makes an open case one to tell of. An arrival is told until somebody has opened it; a target that passes is
+    told of a case that nobody has read and nobody has open, so also of one that was opened and given back.
+    """
+    if event == ARRIVED:
+        return (_entry.first_opened_at.is_(None),)
+    free = or_(_entry.lease_token.is_(None), _entry.assigned_until <= now)
+    return _entry.due_at <= now, _entry.review_round == "first", free
+
+
+def _to_repeat(event: str, now: datetime, before: datetime) -> Select[Any]:
+    """Urgent cases of which somebody was told a while ago, nothing is new, and that still wait."""
+    joined = select(_told.case_id, _entry.priority, _told.step).join(inbox_entries, _entry.case_id == _told.case_id)
+    told = _told.event == event, or_(_told.at <= before, _told.at > now), not_(_is_new_again(event))
+    urgent = _entry.closed_at.is_(None), _entry.priority <= Priority.P1
+    return joined.where(*told, *urgent, *_waits(event, now)).order_by(_entry.priority)
+
+
+_late_priority = func.min(
+    case((_late.disposition == Disposition.CONTACT_NOW.value, Priority.P0.value), else_=Priority.P1.value)
+)
+"""An urgent follow-up is told like a P0 case, any other like a P1 case."""
+
+
+def _late_follow_ups(now: datetime, before: datetime, last: int) -> Select[Any]:
+    """Cases with one that is overdue, each with the place of the on-call order that was reached: 0 where one became
+    overdue since that was told. Those of which all places up to the ``last`` were told, or one after ``before``, are
+    left out: who acts just now is not told every few minutes.
+    """
+    new = or_(_told.case_id.is_(None), not_(_told.at.between(func.max(_late.due_at), now)))
+    told = and_(_told.case_id == _late.case_id, _told.event == FOLLOW_UP)
+    query = select(_late.case_id, _late_priority.label("priority"), case((new, 0), else_=_told.step).label("step"))
+    query = query.outerjoin(case_notices, told).where(_late.closed_at.is_(None), _late.due_at <= now)
+    query = query.group_by(_late.case_id, _told.case_id, _told.at, _told.step)
+    return query.having(or_(new, and_(_told.at <= before, _told.step < last))).order_by(_late_priority)
+
+
+def still_so(db: Database, notice: Notice, now: datetime) -> Notice | None:
+    """The notice as it is now, for whoever is about to send it: it counts only the cases of which there still is
+    something to tell. None where no such case is left, where a fault is over, or is here again.
+    """
+    if notice.event == "fault":
+        lasting = {one.fault.value for one in faults.open_faults(db)}
+        name = str(notice.what)
+        return notice if (name.removesuffix("_over") in lasting) is not name.endswith("_over") else None
+    if notice.event not in EVENTS or notice.priority is None:
+        return notice
+    with db.read() as conn:
+        moment = shared_now(conn, now)
+        if notice.event == FOLLOW_UP:
+            some = select(_late.case_id).where(_late.closed_at.is_(None), _late.due_at <= moment)
+            some = some.group_by(_late.case_id).having(_late_priority == notice.priority.value)
+        else:
+            its = _entry.closed_at.is_(None), _entry.priority == notice.priority
+            some = select(_entry.case_id).where(*its, *_waits(notice.event, moment))
+        left = conn.execute(select(func.count()).select_from(some.limit(notice.count).subquery())).scalar_one()
+    return replace(notice, count=left) if left else None
+
+
+def _tell_cases(
+    conn: Connection, recipients: Sequence[Recipient], event: str, queries: Sequence[Select[Any]], now: datetime
+) -> int:
+    """New ones to the first in the order, urgent ones that still wait to the next; the last one is told again."""
+    reached = {row.case_id: row for query in queries for row in conn.execute(query.limit(AT_ONCE))}
+    counted, rows = Counter[tuple[int, int]](), []
+    for case_id, priority, step in reached.values():
+        steps = sorted({one.step for one in recipients if is_told(one, event, Priority(priority))})
+        following = next((one for one in steps if one > step), steps[-1] if steps else 0)
+        counted[priority, following] += 1
+        rows.append({"case_id": case_id, "event": event, "priority": priority, "step": following, "at": now})
+    if rows:
+        kept = insert_into(conn, case_notices).values(rows)
+        changed = {name: kept.excluded[name] for name in ("priority", "step", "at")}
+        conn.execute(kept.on_conflict_do_update(index_elements=["case_id", "event"], set_=changed))
+    for (priority, step), count in sorted(counted.items()):
+        notice = Notice(event=event, priority=Priority(priority), count=count)
+        _tell_all(conn, (one for one in recipients if one.step == step), notice, now)
+    return len(rows)
+
+
+def keep_fault(db: Database, fault: Fault, now: datetime, *, down: bool, cause: str | None = None) -> None:
+    """Record that the fault began, for this cause, or is over, where that is new; and tell people once."""
+    known = faults.find_lasting(db, fault)
+    if down is (known is not None) and (known is None or cause in (None, known.cause)):
+        return
+    with db.write() as conn:
+        _change_fault(conn, active_recipients(conn), fault, shared_now(conn, now), down=down, cause=cause)
+
+
+def _change_fault(
+    conn: Connection, recipients: Iterable[Recipient], fault: Fault, now: datetime, *, down: bool, cause: str | None
+) -> bool:
+    """Whether that is new; then everybody is told who is told of faults: it may be the very first in the order who
+    cannot be reached.
+    """
+    new = faults.begin(conn, fault, now, cause) if down else faults.finish(conn, fault, now)
+    if new:
+        notice = Notice(event="fault", what=fault.value if down else f"{fault.value}_over")
+        _tell_all(conn, recipients, notice, now)
+    return new
+
+
+def _tell_all(conn: Connection, recipients: Iterable[Recipient], notice: Notice, now: datetime) -> None:
+    for recipient in recipients:
+        if is_told(recipient, notice.event, notice.priority):
+            _tell(conn, recipient, notice, now)
+
+
+def _tell(conn: Connection, recipient: Recipient, notice: Notice, now: datetime) -> None:
+    """Put a notice into the outbox: into the message that waits for its interval to pass or to be tried again, so that
+    a channel that was down for hours does not bring as many messages as it was told; or as a new one.
     """
     same = and_(
         _out.recipient_id == recipient.id,
         _out.event == notice.event,
-        _out.tier == notice.tier if notice.tier is not None else _out.tier.is_(None),
-        _out.what == notice.what if notice.what is not None else _out.what.is_(None),
+        _out.priority == notice.priority,
+        _out.what == notice.what,
     )
-    unsent = and_(same, _WAITING, _out.attempts == 0)
-    if conn.execute(update(notifications).where(unsent).values(count=_out.count + notice.count)).rowcount:
+    waiting = select(notifications).where(same, _WAITING, _out.taken_until.is_(None))
+    found = conn.execute(waiting.order_by(_out.attempts, _out.id.desc()).limit(1).with_for_update()).first()
+    if found is not None:
+        changed: dict[str, Any] = {"count": _out.count + notice.count}
+        if found.attempts:  # it says something else than was tried: a new message, also for the next in the order
+            not_before = now if found.created_at > now else found.not_before
+            changed |= {"id": new_id(now), "created_at": now, "not_before": not_before}
+            changed |= {"attempts": min(found.attempts, PASSED_ON_AFTER - 1)}
+        conn.execute(update(notifications).where(_out.id == found.id).values(changed))
         return
-    if _merge_into_failing(conn, same, notice.count, now):
-        return
-    settings = current_in(conn).settings
-    before = and_(same, _out.given_up_at.is_(None), _out.created_at <= now + CLOCKS_AGREE_WITHIN)
-    last = conn.execute(select(_out.not_before).where(before).order_by(_out.not_before.desc()).limit(1)).scalar()
-    interval = timedelta(minutes=settings.notify_minutes[int(notice.tier)]) if notice.tier is not None else None
-    earliest = now if last is None or interval is None else max(now, last + interval)
-    earliest = _allowed_moment(earliest, notice, recipient, settings)
-    row = {"event": notice.event, "tier": notice.tier, "what": notice.what, "count": notice.count}
-    times = {"created_at": now, "not_before": earliest, "attempts": 0}
-    conn.execute(insert(notifications).values(id=new_id(now), recipient_id=recipient.id, **row, **times))
-
-
-def _merge_into_failing(conn: Connection, same: ColumnElement[bool], count: int, now: datetime) -> bool:
-    """Whether there were such messages that failed before and wait for their next try: they are one from now on, so
-    that a channel that was down for hours does not bring as many messages as it was told. It says something else than
-    was tried before, so it has an id of its own; and whoever comes next in the order hears of it as of a new one.
-    """
-    failing = and_(same, _WAITING, _out.attempts > 0, _out.taken_until.is_(None))
-    rows = conn.execute(
-        select(_out.id, _out.count.label("cases"), _out.attempts, _out.created_at, _out.not_before)
-        .where(failing)
-        .order_by(_out.id.desc())
-    ).all()
-    if not rows:
-        return False
-    first, *others = rows
+    settings, earliest = current_in(conn).settings, now
+    if notice.priority is not None:
+        told = select(func.max(_out.not_before, type_=Moment)).where(same, _out.given_up_at.is_(None))
+        last = conn.execute(told.where(_out.created_at <= now)).scalar()
+        interval = timedelta(minutes=settings.notify_minutes[int(notice.priority)])
+        earliest = now if last is None else max(now, last + interval)
     conn.execute(
-        update(notifications)
-        .where(_out.id == first.id)
-        .values(
+        insert(notifications).values(
             id=new_id(now),
-            count=sum(row.cases for row in rows) + count,
+            recipient_id=recipient.id,
+            event=notice.event,
+            priority=notice.priority,
+            what=notice.what,
+            count=notice.count,
             created_at=now,
-            not_before=now if first.created_at > now + CLOCKS_AGREE_WITHIN else first.not_before,
-            attempts=min(first.attempts, PASSED_ON_AFTER - 1),
+            not_before=_allowed_moment(earliest, notice, recipient, settings),
+            attempts=0,
         )
     )
-    gone = update(notifications).where(_out.id.in_([row.id for row in others]))
-    conn.execute(gone.values(given_up_at=now, error="told in a later one"))
-    return True
 
 
 def _allowed_moment(moment: datetime, notice: Notice, recipient: Recipient | None, settings: SiteSettings) -> datetime:
@@ -157,124 +335,98 @@ def send_test(db: Database, by: Acting, recipient_id: str) -> None:
         found = next((one for one in active_recipients(conn) if one.id == recipient_id), None)
         if found is None:
             raise ValueError("this recipient was switched off or removed meanwhile")
-        tell(conn, found, Notice(event="test"), by.now)
+        _tell(conn, found, Notice(event="test"), shared_now(conn, by.now))
         append(conn, by, "notification_test", recipient_id, {})
 
 
 def somebody(db: Database) -> bool:
     """Whether anybody is told of anything, or a message waits: one question, asked all the time."""
-    with db.read() as conn:
-        return bool(conn.execute(_somebody()).scalar())
-
-
-@cache
-def _somebody() -> Select[Any]:
-    """The question, written once."""
     told = exists().where(notification_recipients.c.active.is_(True))
-    return select(or_(told, exists().where(_WAITING)))
+    return bool(db.value(select(or_(told, exists().where(_WAITING)))))
 
 
 def take_due(db: Database, now: datetime, limit: int = 20) -> tuple[Message, ...]:
-    """The messages that are due, now being sent by the caller: each ends in `record_sent`, `record_failed` or
-    `record_needless`, or is due again a while later. Those tried least come first, so that a channel that fails keeps
-    none of another's waiting; then the most urgent.
+    """The messages that are due and nobody sends just now, from now on being sent by the caller: each ends in
+    `record_sent`, `record_failed` or `record_needless`, or is due again a while later. Those tried least come first, so
+    that a channel that fails keeps none of another's waiting; then the most urgent.
     """
-    due = and_(_WAITING, *_is_due(now))
     with db.read() as conn:  # nothing is written while nothing is due
+        moment = shared_now(conn, now)
+        until = _out.taken_until
+        free = or_(until.is_(None), until <= moment, until > moment + TAKEN_FOR)
+        due = and_(_WAITING, free, or_(_out.not_before <= moment, _out.created_at > moment))
         if conn.execute(select(_out.id).where(due).limit(1)).first() is None:
             return ()
-    order = (_out.attempts, _out.tier.is_(None), _out.tier, _out.not_before)
+    order = (_out.attempts, _out.priority.is_(None), _out.priority, _out.not_before)
     with db.write() as conn:
         ids = conn.execute(select(_out.id).where(due).order_by(*order).limit(limit)).scalars().all()
-        taken = _out.id.in_(ids)
-        conn.execute(update(notifications).where(taken).values(taken_until=now + TAKEN_FOR, attempts=_out.attempts + 1))
-        joined = select(notifications, notification_recipients).join(notification_recipients)
-        rows = conn.execute(joined.where(taken).order_by(*order)).mappings().all()
-    return tuple(_message(row) for row in rows)
-
-
-def _is_due(now: datetime) -> tuple[ColumnElement[bool], ...]:
-    """Its moment has come and nobody sends it just now. What a clock that ran ahead put off until then is due."""
-    ahead = now + CLOCKS_AGREE_WITHIN
-    free = _out.taken_until.is_(None), _out.taken_until <= now, _out.taken_until > ahead + TAKEN_FOR
-    return or_(_out.not_before <= now, _out.created_at > ahead), or_(*free)
-
-
-def _message(row: Mapping[Any, Any]) -> Message:
-    tier = row[_out.tier]
-    notice = Notice(
-        event=row[_out.event], tier=None if tier is None else Tier(tier), what=row[_out.what], count=row[_out.count]
+        taken = update(notifications).where(_out.id.in_(ids))
+        conn.execute(taken.values(taken_until=moment + TAKEN_FOR, attempts=_out.attempts + 1))
+        to = notification_recipients.c
+        joined = select(notifications, to.kind, to.target, to.secret).join(notification_recipients)
+        rows = conn.execute(joined.where(_out.id.in_(ids)).order_by(*order)).all()
+    return tuple(
+        record(Message, row, kind=Kind(row.kind), notice=record(Notice, row, priority=_priority(row.priority)))
+        for row in rows
     )
-    to = notification_recipients.c
-    return Message(
-        id=row[_out.id],
-        recipient_id=row[_out.recipient_id],
-        kind=Kind(row[to.kind]),
-        target=row[to.target],
-        secret=row[to.secret],
-        notice=notice,
-        created_at=row[_out.created_at],
-        attempt=row[_out.attempts],
-    )
+
+
+def _priority(value: int | None) -> Priority | None:
+    return None if value is None else Priority(value)
 
 
 def record_sent(db: Database, message: Message, now: datetime) -> None:
     """The other side took it."""
     with db.write() as conn:
-        conn.execute(update(notifications).where(_out.id == message.id).values(sent_at=now, error=None))
-        record_state(conn, message.recipient_id, None, now)
-        append(conn, SYSTEM.at(now), "notification_sent", message.id, _details(message))
+        moment = shared_now(conn, now)
+        _record(conn, "notification_sent", message, moment, sent_at=moment, error=None)
+        record_state(conn, message.recipient_id, None, moment)
 
 
 def record_needless(db: Database, message: Message, now: datetime) -> None:
     """What it would have told is no longer so: it is not sent, and the next one need not wait for its interval."""
     with db.write() as conn:
-        values = {"given_up_at": now, "taken_until": None, "error": "no longer so"}
-        conn.execute(update(notifications).where(_out.id == message.id).values(values))
-        append(conn, SYSTEM.at(now), "notification_needless", message.id, _details(message))
+        moment = shared_now(conn, now)
+        _record(conn, "notification_needless", message, moment, given_up_at=moment, error="no longer so")
 
 
 def record_failed(db: Database, message: Message, problem: str, now: datetime) -> None:
     """It did not go out: tried again after a growing pause, outside quiet hours, given up after a day. After some
     tries whoever comes next in the on-call order is told as well.
     """
-    longest = _LONGEST_PAUSE_URGENT if message.notice.urgent else _LONGEST_PAUSE
-    again = now + min(_FIRST_PAUSE * 2 ** min(message.attempt - 1, 10), longest)
-    gone = now - message.created_at > GIVE_UP_AFTER or message.notice.event == "test"
+    notice, is_test = message.notice, message.notice.event == "test"
+    longest = _LONGEST_PAUSE_URGENT_S if notice.urgent else _LONGEST_PAUSE_S
+    pause = timedelta(seconds=pause_after(message.attempts - 1, _FIRST_PAUSE_S, longest))
     with db.write() as conn:
-        to = next((one for one in active_recipients(conn) if one.id == message.recipient_id), None)
-        again = _allowed_moment(again, message.notice, to, current_in(conn).settings)
-        row = {"not_before": again, "taken_until": None, "error": problem[:120]}
-        row |= {"created_at": min(message.created_at, now)} | ({"given_up_at": now} if gone else {})
-        conn.execute(update(notifications).where(_out.id == message.id).values(row))
-        record_state(conn, message.recipient_id, problem[:120], now)
-        if message.attempt == PASSED_ON_AFTER and message.notice.event != "test":
-            for other in _next_after(conn, message):
-                tell(conn, other, message.notice, now)
-        append(conn, SYSTEM.at(now), "notification_failed", message.id, _details(message) | {"problem": problem[:80]})
+        moment, everybody = shared_now(conn, now), active_recipients(conn)
+        to = next((one for one in everybody if one.id == message.recipient_id), None)
+        again = _allowed_moment(moment + pause, notice, to, current_in(conn).settings)
+        row = {"not_before": again, "error": problem[:120], "created_at": min(message.created_at, moment)}
+        if is_test or moment - message.created_at > GIVE_UP_AFTER:
+            row["given_up_at"] = moment
+        _record(conn, "notification_failed", message, moment, problem[:80], **row)
+        record_state(conn, message.recipient_id, problem[:120], moment)
+        if to is not None and message.attempts == PASSED_ON_AFTER and not is_test:
+            later = [one for one in everybody if one.step > to.step and is_told(one, notice.event, notice.priority)]
+            following = min((one.step for one in later), default=None)
+            _tell_all(conn, (one for one in later if one.step == following), notice, moment)
+
+
+def _record(
+    conn: Connection, action: str, message: Message, now: datetime, problem: str | None = None, **values: Any
+) -> None:
+    """What became of a try: in its row, and in the audit log, which is told a priority and a number."""
+    conn.execute(update(notifications).where(_out.id == message.id).values(taken_until=None, **values))
+    notice = message.notice
+    told = {"event": notice.event, "priority": notice.priority, "what": notice.what, "count": notice.count}
+    told |= {"to": message.recipient_id, "attempt": message.attempts, "problem": problem}
+    append(conn, SYSTEM.at(now), action, message.id, {name: one for name, one in told.items() if one is not None})
 
 
 def record_state(conn: Connection, recipient_id: str, problem: str | None, now: datetime) -> None:
     """Whether the last try to reach them failed, and why."""
     one = notification_recipients.c.id == recipient_id
     conn.execute(update(notification_recipients).where(one).values(problem=problem, tried_at=now))
-
-
-def _details(message: Message) -> dict[str, Any]:
-    """What the audit log says of a try: a tier and a number."""
-    notice = message.notice
-    told = {"event": notice.event, "tier": notice.tier, "what": notice.what, "count": notice.count}
-    found = {name: value for name, value in told.items() if value is not None}
-    return found | {"to": message.recipient_id, "attempt": message.attempt}
-
-
-def _next_after(conn: Connection, message: Message) -> list[Recipient]:
-    """Those at the next place of the order where somebody is told of such things."""
-    everybody, notice = active_recipients(conn), message.notice
-    step = next((one.step for one in everybody if one.id == message.recipient_id), None)
-    told = [one for one in everybody if is_told(one, notice.event, notice.tier)]
-    later = sorted({one.step for one in told if step is not None and one.step > step})
-    return [one for one in told if later and one.step == later[0]]
 
 
 def monitors(db: Database) -> tuple[tuple[str, str], ...]:
@@ -293,8 +445,3 @@ def record_heartbeat(db: Database, recipient_id: str, problem: str | None, now: 
         if before is not None and (before.tried_at is None or (before.problem is None) is not (problem is None)):
             action = "heartbeat_sent" if problem is None else "heartbeat_failed"
             append(conn, SYSTEM.at(now), action, recipient_id, {})
-
-
-def link(settings: SiteSettings) -> str | None:
-    """Where a message leads: the inbox, under the site's own address; None while the site has set none."""
-    return f"{settings.public_address.rstrip('/')}/inbox" if settings.public_address else None

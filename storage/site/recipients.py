@@ -14,7 +14,7 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
-from screening.review.triage import Tier
+from screening.review.triage import Priority
 from storage.audit_log import append, serialise
 from storage.database import Database, record
 from storage.identifiers import new_id
@@ -71,9 +71,9 @@ class Recipient:
     tried_at: datetime | None
 
 
-def is_told(one: Recipient, event: str, tier: Tier | None) -> bool:
+def is_told(one: Recipient, event: str, priority: Priority | None) -> bool:
     """Whether they are told of this: ``event`` is a message's, arrived, overdue, follow_up, fault or test."""
-    arrived = Event.ARRIVED_P0 if tier is Tier.P0 else Event.ARRIVED_P1
+    arrived = Event.ARRIVED_P0 if priority is Priority.P0 else Event.ARRIVED_P1
     wanted = {"arrived": arrived, "overdue": Event.OVERDUE, "follow_up": Event.OVERDUE, "fault": Event.FAULT}
     return event not in wanted or wanted[event] in one.events
 

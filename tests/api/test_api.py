@@ -15,12 +15,12 @@ from starlette.requests import ClientDisconnect
 from starlette.testclient import TestClient
 
 from api.app import create_app
-from api.door import Door, Limits
-from api.intake import FileIntake, TooLarge
-from jobs import notifications_webhook
+from api.door import Door, Limits, Refused
+from api.intake import FileIntake
+from api.programs import tell_settled
+from jobs import channels
 from jobs.agents import accepted_names
-from jobs.notifications_webhook import signature
-from jobs.programs import tell_settled
+from jobs.channels import signature
 from screening.datasets.mapping import FileMapping
 from screening.labels import Label, Outcome
 from screening.pipeline.config import preset
@@ -161,7 +161,7 @@ def test_what_is_wrong_is_said_without_quoting_a_text(site: Site, body: dict[str
         (b"[" * 100_000, "There was an error parsing the body"),
     ],
 )
-def test_a_body_that_two_readers_may_read_differently_is_refused(site: Site, body: bytes, words: str) -> None:
+def test_a_body_that_two_reviewers_may_read_differently_is_refused(site: Site, body: bytes, words: str) -> None:
     headers = {"Authorization": f"Bearer {site.made().token}", "Idempotency-Key": "k"}
     answer = site.client.post("/api/v1/texts", headers=headers | {"Content-Type": "application/json"}, content=body)
     assert 400 <= answer.status_code <= 422 and answer.json()["error"].startswith(words)
@@ -201,7 +201,7 @@ def test_a_token_that_is_revoked_mid_request_stores_nothing(site: Site, monkeypa
     assert site.count(cases) == 0
 
 
-def test_nothing_is_told_of_a_case_that_waits_for_a_reading(site: Site) -> None:
+def test_nothing_is_told_of_a_case_that_waits_for_a_review(site: Site) -> None:
     made, blind = site.made(), site.made(Scope.SUBMIT)
     _, settled = site.submit(made, "safe")
     _, waits = site.submit(made, "waits")
@@ -318,8 +318,8 @@ def test_a_program_that_does_not_answer_is_asked_once_a_round_and_holds_up_no_ot
         decide(site.db, case_id)
     asked: list[str] = []
     with pytest.MonkeyPatch.context() as watched:
-        post = notifications_webhook.post
-        watched.setattr(notifications_webhook, "post", lambda to, *a, **k: (asked.append(to), post(to, *a, **k)))
+        post = channels.post
+        watched.setattr(channels, "post", lambda to, *a, **k: (asked.append(to), post(to, *a, **k)))
         assert site.tell(minutes=1) == 1
     assert len(asked) == 2 and [body["id"] for body in hook.bodies] == ids[-1:]
 
@@ -334,7 +334,7 @@ def test_an_address_that_there_is_not_is_answered_as_any_other_error(site: Site)
 def test_a_label_that_people_change_is_told_again_and_is_no_repetition(site: Site, hook: Receiver) -> None:
     db, made = site.db, site.made(webhook=hook.address)
     register(db, ANN, RESEARCHER)
-    change(db, LOCAL_USER.at(NOW), SiteSettings(second_reading_rate=0.0), 0)
+    change(db, LOCAL_USER.at(NOW), SiteSettings(second_review_rate=0.0), 0)
     case_id = site.submit(made, "k")[1]["id"]
     decide(db, case_id, Outcome.SAFE)
     later = site.now + timedelta(minutes=1)
@@ -362,7 +362,7 @@ def test_a_label_that_comes_while_a_program_is_being_told_is_told_too(
             program_texts.tell_again(conn, case_id, later)
 
     with monkeypatch.context() as meanwhile:
-        meanwhile.setattr("jobs.notifications_webhook.post", post)
+        meanwhile.setattr("jobs.channels.post", post)
         assert site.tell(minutes=1) == 1 and not hook.received
     assert site.tell(minutes=1) == 1 and len(hook.received) == 1
 
@@ -447,7 +447,7 @@ async def test_a_body_that_does_not_arrive_in_time_is_hung_up_on_and_nothing_sta
 def test_the_results_of_a_file_tell_what_people_accepted_as_those_of_a_text_do(site: Site) -> None:
     db, made = site.db, site.made()
     register(db, ANN, RESEARCHER)
-    change(db, LOCAL_USER.at(NOW), SiteSettings(second_reading_rate=0.0), 0)
+    change(db, LOCAL_USER.at(NOW), SiteSettings(second_review_rate=0.0), 0)
     content = b"id,text\n1,a day by the lake\n2,a walk in the hills\n3,a night at home\n"
     batch_id = site.file(made, "file", content).json()["id"]
     wait_for(lambda: site.count(cases) == 3, 30)
@@ -523,12 +523,12 @@ def test_a_file_that_cannot_be_read_to_its_end_is_said_and_goes_on_under_its_key
     done = threading.Event()
     intake._last = threading.Thread(target=done.wait)  # another file is being taken in
     intake._last.start()
-    batch_id = intake.begin(made.program, "f1", first, "a.csv", FileMapping())
+    batch_id = intake.begin(made.program, "f1", first, "a.csv", FileMapping(), Reach.READ)
     first.write_bytes(rows + b'300,"a quote that is never closed\n')
     done.set()
     wait_for(lambda: site.get(made, f"batches/{batch_id}")[1]["state"] == "rows_missing", 30)
     assert first.exists()
-    assert intake.begin(made.program, "f1", again, "a.csv", FileMapping()) == batch_id
+    assert intake.begin(made.program, "f1", again, "a.csv", FileMapping(), Reach.READ) == batch_id
     wait_for(lambda: not again.exists(), 30)
     found = site.get(made, f"batches/{batch_id}")[1]
     assert (found["state"], found["rows_in"]) == ("running", 300)
@@ -545,7 +545,7 @@ async def test_of_a_file_that_breaks_off_nothing_stays(site: Site, broken: BaseE
             raise broken
         yield b"2,more than is taken\n" * 10
 
-    with pytest.raises(type(broken) if broken else TooLarge):
+    with pytest.raises(type(broken) if broken else Refused):
         await intake.receive(body(), 100)
     assert list(intake.folder.iterdir()) == []
 
@@ -557,7 +557,9 @@ def test_labels_that_stand_for_none_do_so_after_a_restart_too(site: Site, monkey
     path.write_bytes(b"id,text,label\n1,a quiet day,safe\n2,another day,bad\n")
     with monkeypatch.context() as stopped:  # the process ends before a row is in
         stopped.setattr(FileIntake, "_fill", lambda *_given: None)
-        intake.begin(made.program, "f1", path, "a.csv", FileMapping(labels={"safe": None, "bad": Label.UNSAFE}))
+        intake.begin(
+            made.program, "f1", path, "a.csv", FileMapping(labels={"safe": None, "bad": Label.UNSAFE}), Reach.READ
+        )
     intake.resume()
     wait_for(lambda: site.count(cases) == 2, 30)
     found = {row.external_id: row.reference for row in site.db.rows(select(cases))}

@@ -38,9 +38,9 @@ async def port():
 
 
 async def say(port: int, sent: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    reviewer, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(sent)
-    return reader, writer
+    return reviewer, writer
 
 
 async def rest_of(line: tuple[asyncio.StreamReader, asyncio.StreamWriter], within_s: float = 3.0) -> bytes:

@@ -223,18 +223,12 @@ def watch(running_app: RunningApp) -> Watch:
     return Watch(url=running_app.url)
 
 
-@pytest.fixture(params=["light"])
-def color_scheme(request: pytest.FixtureRequest) -> str:
-    """The scheme the page is opened in; a test may parametrise it with dark."""
-    return str(request.param)
-
-
 @pytest.fixture
-def page(kept_tab: Page, running_app: RunningApp, watch: Watch, color_scheme: str) -> Iterator[Page]:
+def page(kept_tab: Page, running_app: RunningApp, watch: Watch) -> Iterator[Page]:
     """The kept tab, with nothing in it of an earlier test; for what a test leaves in a tab for ever there is
     `own_page`. Afterwards nothing may have gone outside and the console must be free of errors.
     """
-    with _emptied(kept_tab, running_app.url, color_scheme), _watched(kept_tab, watch):
+    with _emptied(kept_tab, running_app.url), _watched(kept_tab, watch):
         yield kept_tab
 
 
@@ -255,14 +249,14 @@ def _context(browser: Browser, url: str) -> BrowserContext:
 
 
 @contextmanager
-def _emptied(tab: Page, url: str, color_scheme: str) -> Iterator[None]:
+def _emptied(tab: Page, url: str) -> Iterator[None]:
     """The tab as a new one: no cookies, nothing stored, no other tabs, the usual size."""
     tab.goto(f"{url}{EMPTY}")
     tab.context.clear_cookies()
     tab.evaluate("localStorage.clear(); sessionStorage.clear()")
     assert tab.evaluate("indexedDB.databases().then((all) => all.length)") == 0
     tab.set_viewport_size(VIEWPORT)
-    tab.emulate_media(color_scheme="dark" if color_scheme == "dark" else "light")
+    tab.emulate_media(color_scheme="light")
     yield
     tab.unroute_all()
     tab.goto(f"{url}{EMPTY}")

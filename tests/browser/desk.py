@@ -10,34 +10,34 @@ from playwright.sync_api import TimeoutError as TooSlow
 from sqlalchemy import delete, select
 
 from screening.review.actors import LOCAL_USER
-from screening.review.triage import Tier
+from screening.review.triage import Priority
 from storage import settings_store
 from storage.database import Database
-from storage.schema import inbox_entries, ratings
+from storage.schema import inbox_entries, reviews
 from tests.databases import write
 from tests.storage.inbox_cases import fill
 
 
 def leave_nothing_to_chance(db: Database) -> None:
     """No case is read twice, and no audit sample is P1, because a coin of its id says so; nobody is told of a break."""
-    certain = settings_store.SiteSettings(second_reading_rate=0.0, audit_urgent_share=0.0, break_after_texts=10_000)
+    certain = settings_store.SiteSettings(second_review_rate=0.0, audit_urgent_share=0.0, break_after_texts=10_000)
     settings_store.change(db, LOCAL_USER.at(datetime.now(UTC)), certain, settings_store.current(db).version)
 
 
 @contextmanager
 def waiting_cases(database_url: str, count: int) -> Iterator[Database]:
-    """The app's database with so many P2 cases that wait and no others; no second readings and no break."""
+    """The app's database with so many P2 cases that wait and no others; no second reviews and no break."""
     opened = Database(database_url)
     write(opened, delete(inbox_entries))
     leave_nothing_to_chance(opened)
-    fill(opened, [Tier.P2] * count, entered_at=[datetime.now(UTC)] * count)
+    fill(opened, [Priority.P2] * count, entered_at=[datetime.now(UTC)] * count)
     yield opened
     opened.close()
 
 
 def stored_labels(db: Database) -> dict[str, str]:
-    """The label of every rating, by case."""
-    return {row.case_id: row.label for row in db.rows(select(ratings.c.case_id, ratings.c.label))}
+    """The label of every review, by case."""
+    return {row.case_id: row.label for row in db.rows(select(reviews.c.case_id, reviews.c.label))}
 
 
 def open_inbox(page: Page, path: str = "/inbox") -> None:
@@ -61,7 +61,7 @@ def next_shown(page: Page, before: str) -> str:
     """The case after ``before``, once it can be read and decided on; what stands there instead is said."""
     try:
         page.wait_for_function(
-            "before => !location.search.includes(before) && document.querySelector('.sld[data-stage=reading]') && "
+            "before => !location.search.includes(before) && document.querySelector('.sld[data-stage=reviewing]') && "
             "!document.querySelector('.sld-saving')",
             arg=before,
             timeout=120_000,
@@ -99,7 +99,7 @@ def choose(page: Page, label: str, certainty: str, words: str, sure: str) -> Non
 
 
 def save(page: Page) -> None:
-    """Save the reading by its key."""
+    """Save the review by its key."""
     page.keyboard.press("Control+Enter")
     expect(page.get_by_role("heading", name="Saved")).to_be_visible()
 

@@ -29,9 +29,9 @@ def take_all(page: Page, folder: Path) -> None:
     """All pictures, into this folder."""
     _screen_sample(page)
     open_inbox(page)
-    _before_the_reading(page)
+    _before_the_review(page)
     _take(page, folder / "inbox-light.png")
-    _after_the_reading(page)
+    _after_the_review(page)
     _take(page, folder / "evidence-dark.png")
     _screen_one(page)
     _take(page, folder / "screen-light.png")
@@ -44,7 +44,7 @@ def _screen_sample(page: Page) -> None:
     expect(page.get_by_text("✓ Finished")).to_be_visible(timeout=4 * EXPECT_MS)
 
 
-def _before_the_reading(page: Page) -> None:
+def _before_the_review(page: Page) -> None:
     """A case on the desk, its first sentence marked, label and certainty chosen."""
     next_case(page)
     for key in ("m", "Enter"):
@@ -54,7 +54,7 @@ def _before_the_reading(page: Page) -> None:
     expect(page.get_by_text("Draft saved")).to_be_visible()
 
 
-def _after_the_reading(page: Page) -> None:
+def _after_the_review(page: Page) -> None:
     save(page)
     expect(page.get_by_text("AI result:")).to_be_visible()
     page.emulate_media(color_scheme="dark")

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, WebSocket, expect
+from playwright.sync_api import Browser, ConsoleMessage, Error, Page, Response, WebSocket, expect
 
 
 @dataclass(kw_only=True)
@@ -40,12 +40,18 @@ def browser_of(browser: Browser, url: str) -> Iterator[Person]:
     def connected(socket: WebSocket) -> None:
         socket.on("framereceived", person.take)
 
+    def answered(response: Response) -> None:
+        if "/_live/inbox/" in response.url:
+            with suppress(Error):  # of a page that is left
+                person.take(response.text())
+
     def complained(message: ConsoleMessage) -> None:
         where = message.location["url"]
         if message.type == "error" and where.startswith(url) and not is_search_for_the_server(message):
             person.errors.append(f"{message.text} ({where})")
 
     person.page.on("websocket", connected)
+    person.page.on("response", answered)
     person.page.on("console", complained)
     person.page.on("pageerror", lambda error: person.errors.append(str(error)))
     yield person

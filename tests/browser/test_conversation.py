@@ -1,4 +1,4 @@
-"""A conversation of 40 turns on the reading desk and on its case's page, on a desktop and on a phone."""
+"""A conversation of 40 turns on the review desk and on its case's page, on a desktop and on a phone."""
 
 import json
 from collections.abc import Iterator
@@ -11,11 +11,11 @@ from sqlalchemy import delete, select, update
 from screening.datasets.mapping import ColumnMapping, ConversationReading, Shape
 from screening.datasets.reader import read_table
 from screening.datasets.rows import NewCase
-from screening.review.triage import Tier
+from screening.review.triage import Priority
 from screening.text.injection import injection_flags
 from screening.text.received import receive
 from storage.database import Database
-from storage.schema import cases, inbox_entries, ratings
+from storage.schema import cases, inbox_entries, reviews
 from tests.browser.conftest import RunningApp, screenshot
 from tests.browser.desk import choose, leave_nothing_to_chance, next_case, open_inbox, save
 from tests.databases import write
@@ -40,9 +40,9 @@ def conversation() -> NewCase:
     ]
     turns[2]["content"] = ATTACK
     turns.append({"role": "user", "content": LAST, "time": "10:39"})
-    reading = ConversationReading(shape=Shape.MESSAGES)
+    review = ConversationReading(shape=Shape.MESSAGES)
     table = read_table(
-        json.dumps([{"messages": turns}]).encode(), mapping=ColumnMapping(text="messages", conversation=reading)
+        json.dumps([{"messages": turns}]).encode(), mapping=ColumnMapping(text="messages", conversation=review)
     )
     (case,) = table.rows(lambda raw: receive(raw, detectors=(injection_flags,)))
     assert isinstance(case, NewCase) and case.thread is not None and len(case.thread.turns) == 40
@@ -55,7 +55,7 @@ def db(running_app: RunningApp) -> Iterator[Database]:
     opened = Database(running_app.database_url)
     write(opened, delete(inbox_entries))
     leave_nothing_to_chance(opened)
-    ids = fill(opened, [Tier.P2] * 2, entered_at=[datetime.now(UTC)] * 2)
+    ids = fill(opened, [Priority.P2] * 2, entered_at=[datetime.now(UTC)] * 2)
     case = conversation()
     assert case.thread is not None
     row = {
@@ -91,7 +91,7 @@ def test_it_is_read_marked_and_saved_by_keyboard_and_where_to_act_comes_with_the
     choose(page, "2", "7", "Unsafe", "High")
     save(page)
     expect(page.get_by_role("link", name=WHERE)).to_have_attribute("rel", "noopener noreferrer")
-    (fields,) = db.values(select(ratings.c.fields).where(ratings.c.case_id == case_id))
+    (fields,) = db.values(select(reviews.c.fields).where(reviews.c.case_id == case_id))
     text = db.value(select(cases.c.text).where(cases.c.id == case_id))
     (mark,) = fields["marks"]
     assert text[mark["start"] : mark["end"]] == "I am so tired of it all."

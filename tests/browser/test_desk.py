@@ -1,4 +1,4 @@
-"""The reading desk in haste and behind a slow line: what is stored is what was shown last."""
+"""The review desk in haste and behind a slow line: what is stored is what was shown last."""
 
 import os
 from collections.abc import Iterator
@@ -9,15 +9,15 @@ from playwright.sync_api import Page, expect
 from sqlalchemy import delete, func, select, update
 
 from screening.review.actors import LOCAL_USER
-from screening.review.rating_form import MOST_MARKS, Disposition
-from screening.review.triage import Tier
+from screening.review.review_form import MOST_MARKS, Disposition
+from screening.review.triage import Priority
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.review.claims import claim_next
 from storage.review.drafts import load_draft
 from storage.review.follow_ups import open_follow_up
-from storage.review.ratings import submit_rating
-from storage.schema import audit_events, case_notes, cases, follow_ups, inbox_entries, ratings
+from storage.review.reviews import submit_review
+from storage.schema import audit_events, case_notes, cases, follow_ups, inbox_entries, reviews
 from tests.browser.conftest import RunningApp, require_well, screenshot
 from tests.browser.desk import (
     case_in_address,
@@ -237,7 +237,7 @@ def test_a_second_press_on_a_way_to_leave_says_nothing_untrue(far: Page, line: S
 
 
 def _begin_change(page: Page) -> str:
-    """Read a case as safe, then change the reading to unsafe without saving; the case's id."""
+    """Read a case as safe, then change the review to unsafe without saving; the case's id."""
     open_inbox(page)
     case_id = next_case(page)
     choose(page, "1", "7", "Safe", "High")
@@ -268,7 +268,7 @@ def test_a_change_is_not_left_behind_unsaved(page: Page, db: Database) -> None:
 def test_an_urgent_case_is_not_submitted_without_a_disposition(
     page: Page, db: Database, keys: tuple[str, ...], refused: bool
 ) -> None:
-    [urgent] = fill(db, [Tier.P1], entered_at=[datetime.now(UTC)])
+    [urgent] = fill(db, [Priority.P1], entered_at=[datetime.now(UTC)])
     open_inbox(page)
     assert next_case(page) == urgent
     for key in (*keys, "Control+Enter"):
@@ -285,7 +285,7 @@ def test_an_urgent_case_is_not_submitted_without_a_disposition(
 
 
 def test_an_urgent_case_is_left_through_one_dialog_that_keeps_the_focus(page: Page, db: Database) -> None:
-    [urgent] = fill(db, [Tier.P1], entered_at=[datetime.now(UTC)])
+    [urgent] = fill(db, [Priority.P1], entered_at=[datetime.now(UTC)])
     open_inbox(page)
     assert next_case(page) == urgent
     dialog, note = page.locator("dialog"), page.get_by_role("textbox", name="Note for the next reviewer")
@@ -316,7 +316,7 @@ def test_an_urgent_case_is_left_through_one_dialog_that_keeps_the_focus(page: Pa
         ]
 
 
-def test_a_saved_case_has_no_next_reader_to_write_to(page: Page, db: Database) -> None:
+def test_a_saved_case_has_no_next_reviewer_to_write_to(page: Page, db: Database) -> None:
     open_inbox(page)
     next_case(page)
     page.keyboard.press("h")
@@ -327,7 +327,7 @@ def test_a_saved_case_has_no_next_reader_to_write_to(page: Page, db: Database) -
     expect(note).not_to_be_visible()
 
 
-def test_a_note_for_the_next_reader_stays_with_its_case(far: Page, line: SlowLine, db: Database) -> None:
+def test_a_note_for_the_next_reviewer_stays_with_its_case(far: Page, line: SlowLine, db: Database) -> None:
     open_inbox(far)
     first = next_case(far)
     far.keyboard.press("h")
@@ -345,9 +345,12 @@ def test_a_note_for_the_next_reader_stays_with_its_case(far: Page, line: SlowLin
         assert "of the first case alone" not in conn.execute(select(case_notes.c.note)).scalars().all()
 
 
-def test_undo_in_haste_replaces_the_reading_and_it_stays_blind(page: Page, db: Database) -> None:
+def test_undo_in_haste_replaces_the_review_and_it_stays_blind(far: Page, line: SlowLine, db: Database) -> None:
+    """Before the AI's result came: the first review is replaced, and the second is as blind as the first."""
+    page = far
     open_inbox(page)
     case_id = next_case(page)
+    line.delay_s = 0.8  # "n" is pressed before the save is answered, so that nothing is revealed
     for key in ("1", "7", "Control+Enter", "n"):
         page.keyboard.press(key)
     after = next_shown(page, case_id)
@@ -357,7 +360,7 @@ def test_undo_in_haste_replaces_the_reading_and_it_stays_blind(page: Page, db: D
     page.keyboard.press("2")
     page.keyboard.press("y")
     save(page)
-    query = select(ratings.c.label, ratings.c.version, ratings.c.blind).where(ratings.c.case_id == case_id)
+    query = select(reviews.c.label, reviews.c.version, reviews.c.blind).where(reviews.c.case_id == case_id)
     assert [tuple(row) for row in db.rows(query)] == [("unsafe", 1, True)]
     page.keyboard.press("n")
     page.wait_for_url(lambda url: after in url)
@@ -379,7 +382,7 @@ def test_the_case_before_is_opened_again_by_its_key(page: Page, db: Database) ->
     expect(page.get_by_role("heading", name="Edit your review")).to_be_visible()
 
 
-def test_a_change_starts_from_the_reading_that_is_stored(page: Page, db: Database) -> None:
+def test_a_change_starts_from_the_review_that_is_stored(page: Page, db: Database) -> None:
     case_id = _begin_change(page)
     page.keyboard.press("m")
     page.keyboard.press("Enter")
@@ -392,8 +395,8 @@ def test_a_change_starts_from_the_reading_that_is_stored(page: Page, db: Databas
     expect(page.get_by_role("heading", name="Saved")).to_be_visible()
     _change(page, was="Safe", key="2")
     _change(page, was="Unsafe", key="5")
-    query = select(ratings.c.label, ratings.c.certainty).where(ratings.c.case_id == case_id)
-    found = [tuple(row) for row in db.rows(query.order_by(ratings.c.version))]
+    query = select(reviews.c.label, reviews.c.certainty).where(reviews.c.case_id == case_id)
+    found = [tuple(row) for row in db.rows(query.order_by(reviews.c.version))]
     assert found == [("safe", 4), ("unsafe", 4), ("unsafe", 2)]
 
 
@@ -436,7 +439,7 @@ def test_marks_by_keyboard_and_by_drag_and_a_long_text_whose_end_was_not_reached
     dragged = page.locator(".sld-text mark").nth(1).inner_text()
     save(page)
     expect(page.get_by_text("You submitted before scrolling to the end.")).to_be_visible()
-    fields = db.value(select(ratings.c.fields).where(ratings.c.case_id == case_id))
+    fields = db.value(select(reviews.c.fields).where(reviews.c.case_id == case_id))
     first, second = fields["marks"]
     assert first == {"part": "text", "start": 0, "end": 15} and fields["read_to_end"] is False
     assert f"First sentence. {LONG}"[second["start"] : second["end"]] == dragged
@@ -459,7 +462,7 @@ MARK_SENTENCES = """([part, before]) => {
 """Drag over the first sentences of a part, one after the other, those that are marked left out."""
 
 
-def test_the_mark_that_a_reading_cannot_keep_is_refused_with_words(page: Page, db: Database) -> None:
+def test_the_mark_that_a_review_cannot_keep_is_refused_with_words(page: Page, db: Database) -> None:
     text, reply = (" ".join(f"Sentence {number} of the {part}." for number in range(12)) for part in ("text", "reply"))
     write(db, update(cases).values(text=text, reply=reply))
     open_inbox(page)
@@ -478,6 +481,28 @@ def test_the_mark_that_a_reading_cannot_keep_is_refused_with_words(page: Page, d
 
 NARROW = ".st-key-inbox"
 """The folded menu of a narrow page is Streamlit's own."""
+
+
+COVERED = """() => [...document.querySelectorAll(".sld-needed .sld-chip, .sld-first .sld-button")].filter((each) => {
+  const { left, top, width, height } = each.getBoundingClientRect();
+  const places = [0.15, 0.5, 0.85].flatMap((x) => [0.15, 0.5, 0.85].map((y) => [left + x * width, top + y * height]));
+  return !places.every(([x, y]) => each.contains(document.elementFromPoint(x, y)));
+}).map((each) => each.textContent)"""
+
+
+@pytest.mark.parametrize(("width", "height"), [(390, 844), (720, 450), (1366, 768)])
+def test_no_choice_lies_under_another_while_the_form_grows(page: Page, db: Database, width: int, height: int) -> None:
+    """A tap on a choice must not submit: what stands fixed at the foot moves up with what it says."""
+    page.set_viewport_size({"width": width, "height": height})
+    open_inbox(page)
+    next_case(page)
+    for key in ("2", "7", "q"):
+        page.keyboard.press(key)
+        page.wait_for_timeout(50)
+        assert page.evaluate(COVERED) == [], key
+    expect(page.get_by_text("Draft saved")).to_be_visible()
+    assert page.evaluate(COVERED) == []
+    _give_back(page)
 
 
 @pytest.mark.parametrize(("name", "width", "height"), [("phone", 390, 844), ("zoomed", 720, 450)])
@@ -510,12 +535,12 @@ PLACE = "document.querySelector('.sld').parentElement"
 
 def test_below_overdue_follow_ups_the_case_comes_into_sight_whole(page: Page, db: Database) -> None:
     long_ago = LOCAL_USER.at(datetime.now(UTC) - timedelta(days=2))
-    ids = fill(db, [Tier.P3] * 3, entered=False)
+    ids = fill(db, [Priority.P3] * 3, entered=False)
     with db.write() as conn:
         for case_id in ids:
             open_follow_up(conn, long_ago, case_id, Disposition.CONTACT_NOW)
     open_inbox(page)
-    expect(page.get_by_label("Note", exact=True)).to_have_count(3 + 1)  # theirs, and the reading's own
+    expect(page.get_by_label("Note", exact=True)).to_have_count(3 + 1)  # theirs, and the review's own
     next_case(page)
     expect(case_text(page)).to_be_in_viewport(ratio=1)
     expect(page.get_by_role("button", name="Submit review")).to_be_in_viewport(ratio=1)
@@ -547,8 +572,8 @@ def test_a_note_that_is_typed_outlives_the_page_until_it_is_recorded(page: Page,
     by = LOCAL_USER.at(datetime.now(UTC))
     claimed = claim_next(db, by)
     assert claimed is not None
-    rating = form("unsafe", disposition="contact_now")
-    submit_rating(db, by, claimed.case_id, claimed.token, rating, new_id(by.now))
+    review = form("unsafe", disposition="contact_now")
+    submit_review(db, by, claimed.case_id, claimed.token, review, new_id(by.now))
     open_inbox(page)
     page.get_by_text("1 follow-up open").click()
     note = page.locator("[class*=st-key-follow_up_note_] input")
@@ -569,7 +594,7 @@ def _give_back(page: Page) -> None:
     expect(page.get_by_text("You will not be offered this case again")).to_be_visible()
 
 
-def test_every_reading_of_these_tests_is_one_rating(db: Database) -> None:
-    first = select(ratings.c.case_id, func.count().label("n")).where(ratings.c.version == 1)
-    most = first.group_by(ratings.c.case_id).subquery()
+def test_every_review_of_these_tests_is_one_review(db: Database) -> None:
+    first = select(reviews.c.case_id, func.count().label("n")).where(reviews.c.version == 1)
+    most = first.group_by(reviews.c.case_id).subquery()
     assert db.value(select(func.max(most.c.n))) == 1

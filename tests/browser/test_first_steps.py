@@ -10,11 +10,15 @@ from screening.labels import Outcome
 from storage.database import Database
 from storage.schema import cases, inbox_entries
 from tests.browser.accessibility import each_scheme, violations
-from tests.browser.conftest import VIEWPORT, RunningApp, require_well, screenshot
-from tests.browser.test_home import OPTIONS
+from tests.browser.conftest import VIEWPORT, RunningApp, await_run, require_well, screenshot
+from tests.browser.slow_line import SlowLine
 from tests.storage.batch_of import batch, decide
 
 pytestmark = pytest.mark.browser
+
+
+ROWS = b"id,text,label\n1,We walked by the lake.,safe\n2,Everyone would be better off without me.,maybe\n3,,safe\n"
+OPTIONS = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}
 
 
 class Clicks:
@@ -42,7 +46,7 @@ def test_a_file_is_screened_and_its_first_case_reviewed_within_nine_clicks(page:
     clicks.on(page.get_by_role("button", name="Try sample data"))
     start = page.get_by_role("button", name="Start screening 120 texts")
     expect(start).to_be_visible()
-    page.wait_for_timeout(1_500)
+    await_run(page)
     assert page.evaluate("scrollY + document.querySelector('[data-testid=stMain]').scrollTop") == 0
     needed = [
         start,
@@ -84,9 +88,9 @@ def test_a_wrong_case_in_the_matrix_is_in_review_within_three_clicks(page: Page,
     for case_id in ids:
         decide(db, case_id, Outcome.SAFE)
     page.goto(f"/errors?batch={batch_id}&cell=unsafe.safe")
-    expect(page.get_by_role("button", name="Send 3 to review")).to_be_visible()
+    expect(page.get_by_role("button", name="Send all 3 to review")).to_be_visible()
     table = page.get_by_test_id("stDataFrame").last
-    page.wait_for_timeout(1_500)
+    await_run(page)
     box = table.bounding_box()
     assert box is not None
     page.mouse.click(box["x"] + 17, box["y"] + 52)
@@ -107,7 +111,7 @@ def test_a_single_text_is_screened_without_scrolling(page: Page) -> None:
     page.goto("/screen?example=1")
     press = page.get_by_test_id("stBaseButton-primaryFormSubmit")
     expect(press).to_be_visible()
-    page.wait_for_timeout(1_500)
+    await_run(page)
     for one in (
         press,
         page.get_by_text("Advanced: pipeline, error bound, limits"),
@@ -123,8 +127,68 @@ def test_the_ways_in_fit_a_phone_and_a_page_at_twice_its_size(page: Page, path: 
         page.set_viewport_size({"width": width, "height": height})
         page.goto(path)
         expect(page.get_by_role("heading", level=1)).to_be_visible()
-        page.wait_for_timeout(1_500)
+        await_run(page)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         for scheme in each_scheme(page):
             screenshot(page, f"ways-in-{path.strip('/') or 'home'}-{width}-{scheme}")
             assert violations(page, "[data-testid='stMain']", OPTIONS) == [], scheme
+
+
+def test_the_first_page_opens_with_the_notice_and_leads_on(page: Page) -> None:
+    page.goto("/")
+    expect(page.get_by_text("Do not use for real cases")).to_be_visible()
+    expect(page).to_have_title("Second Look")
+    for door in ("Cases to review", "Screen one text", "Screen a file"):
+        expect(page.get_by_role("heading", name=door)).to_be_visible()
+    require_well(page, "home")
+    page.get_by_role("button", name="Try sample data").click()
+    expect(page.get_by_text("120 rows: 120 accepted, 0 rejected")).to_be_visible()
+    page.goto("/")
+    page.get_by_role("link", name="Load an example").click()
+    expect(page.get_by_role("textbox", name="Text", exact=True)).to_have_value(
+        "Finished the history essay at two in the morning. Some days I wonder what all of this is for."
+    )
+
+
+@pytest.mark.parametrize("address", ["/", "/results"])
+def test_a_page_whose_line_is_cut_says_so_in_our_words_and_goes_on(far: Page, line: SlowLine, address: str) -> None:
+    far.goto(address)
+    expect(far.locator(".line")).to_be_attached()
+    line.cut()
+    lost = far.get_by_role("alert").filter(has_text="Connection lost. What this page shows may be out of date")
+    expect(lost).to_be_visible()
+    far.wait_for_timeout(1_500)
+    expect(far.get_by_role("dialog")).to_have_count(0)
+    screenshot(far, f"connection-lost{address.replace('/', '-')}")
+    line.mend()
+    expect(lost).to_have_count(0)
+
+
+def _violations(page: Page) -> dict[str, list[str]]:
+    """By colour scheme, where there are any."""
+    return {scheme: found for scheme in each_scheme(page) if (found := violations(page, options=OPTIONS))}
+
+
+def test_the_screen_page_is_accessible_empty_and_full(page: Page) -> None:
+    page.goto("/screen")
+    expect(page.get_by_text("Ready")).to_be_visible()
+    assert _violations(page) == {}
+    page.get_by_role("textbox", name="Text").fill("Everyone would be better off without me.")
+    page.get_by_role("textbox", name="Text").press("Control+Enter")
+    expect(page.get_by_text("Labeled unsafe")).to_be_visible()
+    assert _violations(page) == {}
+
+
+def test_the_batches_page_is_accessible_empty_and_full(page: Page) -> None:
+    page.goto("/batches")  # whose own address meets the shell's notice too
+    expect(page.get_by_text("Do not use for real cases")).to_be_visible()
+    file = {"name": "rows.csv", "mimeType": "text/csv", "buffer": ROWS}
+    page.locator("input[type=file]").set_input_files(files=[file])
+    expect(page.get_by_role("button", name="Start screening 2 texts")).to_be_visible()
+    assert _violations(page) == {}
+    page.get_by_role("button", name="Start screening 2 texts").click()
+    expect(page.get_by_text("✓ Finished")).to_be_visible(timeout=60_000)
+    assert _violations(page) == {}
+    page.get_by_role("button", name="All uploads").click()
+    expect(page.get_by_role("heading", name="File uploads", exact=True)).to_be_visible()
+    assert _violations(page) == {}

@@ -17,9 +17,9 @@ from screening.text.display import visible
 from storage import settings_store
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.review import claims, inbox, ratings
+from storage.review import claims, inbox, reviews
 from storage.schema import adjudications, cases, inbox_entries
-from storage.schema import ratings as ratings_table
+from storage.schema import reviews as reviews_table
 from tests.browser.conftest import EXPECT_MS, ROOT, RunningApp, require_well, screenshot
 from tests.browser.desk import (
     case_in_address,
@@ -83,7 +83,7 @@ def _lease(db: Database, minutes: float) -> None:
 
 
 def _rated(db: Database) -> int:
-    return db.value(select(func.count()).select_from(ratings_table))
+    return db.value(select(func.count()).select_from(reviews_table))
 
 
 def test_five_cases_by_keyboard_alone(page: Page, db: Database) -> None:
@@ -140,13 +140,13 @@ def _ask_a_second_opinion(page: Page) -> str:
 
 
 def _read_second(db: Database, case_id: str) -> None:
-    """Another reader, who is given it as the next case once what is more urgent is taken."""
+    """Another reviewer, who is given it as the next case once what is more urgent is taken."""
     while True:
         claim = claims.claim_next(db, BO.at(_now()))
         assert claim is not None
         if claim.case_id == case_id:
             break
-    ratings.submit_rating(db, BO.at(_now()), case_id, claim.token, form("unsafe", 5), new_id(_now()))
+    reviews.submit_review(db, BO.at(_now()), case_id, claim.token, form("unsafe", 5), new_id(_now()))
     inbox.release_all(db, BO.at(_now()))
 
 
@@ -195,7 +195,7 @@ def test_a_note_is_saved_from_within_it_and_keys_do_not_act_there(page: Page, db
     tab_to(page, page.get_by_role("textbox", name="Note", exact=True))
     page.keyboard.type("n 2 s x: a song")
     save(page)
-    row = db.row(select(ratings_table).where(ratings_table.c.case_id == case_id))
+    row = db.row(select(reviews_table).where(reviews_table.c.case_id == case_id))
     assert (row.label, row.fields["note"]) == ("safe", "n 2 s x: a song")
 
 
@@ -237,7 +237,7 @@ def test_a_reload_keeps_case_draft_and_reading(page: Page, db: Database) -> None
     expect(page.get_by_text("(version 2)")).to_be_visible()
     expect(page.get_by_text("What you had filled in is back.")).to_have_count(0)  # it is saved
     with db.read() as conn:
-        table = ratings_table.c
+        table = reviews_table.c
         versions = conn.execute(select(table.version, table.label, table.reason).where(table.case_id == case_id))
         assert [tuple(row) for row in versions] == [
             (1, "insufficient_information", None),

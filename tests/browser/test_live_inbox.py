@@ -11,7 +11,7 @@ from sqlalchemy import delete, select
 
 from screening.datasets.rows import NewCase
 from screening.review.actors import LOCAL_USER, Actor, Role
-from screening.review.triage import Tier
+from screening.review.triage import Priority
 from screening.text.received import receive
 from storage.batches.batches import cancel, pause, resume
 from storage.batches.intake import add_rows, close_intake
@@ -40,9 +40,9 @@ def db(running_app: RunningApp) -> Iterator[Database]:
     opened.close()
 
 
-def _come_in(db: Database, tier: Tier, *, late: bool = False) -> str:
+def _come_in(db: Database, priority: Priority, *, late: bool = False) -> str:
     entered = datetime.now(UTC) - (timedelta(days=2) if late else timedelta())
-    return fill(db, [tier], entered_at=[entered])[0]
+    return fill(db, [priority], entered_at=[entered])[0]
 
 
 def _row(page: Page, case_id: str):  # type: ignore[no-untyped-def]
@@ -50,13 +50,13 @@ def _row(page: Page, case_id: str):  # type: ignore[no-untyped-def]
 
 
 def test_a_p0_case_is_seen_at_once_counted_in_the_title_and_opened_by_n(page: Page, db: Database) -> None:
-    routine = _come_in(db, Tier.P3)
+    routine = _come_in(db, Priority.P3)
     page.goto("/inbox")
     expect(_row(page, routine)).to_be_visible()
     assert not page.title().startswith("(")
     page.get_by_role("searchbox").focus()
     loads = page.evaluate("performance.timeOrigin")
-    urgent = _come_in(db, Tier.P0)
+    urgent = _come_in(db, Priority.P0)
     expect(_row(page, urgent)).to_be_visible(timeout=SEEN_MS)
     expect(page).to_have_title(re.compile(r"^\(1\) "))
     expect(page.get_by_text("A P0 case has come in")).to_be_visible()
@@ -73,7 +73,7 @@ def test_a_p0_case_is_seen_at_once_counted_in_the_title_and_opened_by_n(page: Pa
 
 
 def test_the_list_ends_at_what_it_can_show(page: Page, db: Database) -> None:
-    fill(db, [Tier.P3] * 210, entered_at=[datetime.now(UTC)] * 210)
+    fill(db, [Priority.P3] * 210, entered_at=[datetime.now(UTC)] * 210)
     page.goto("/inbox")
     for _ in range(6):
         page.get_by_role("button", name=re.compile(r"^\d+ more$")).click()
@@ -86,7 +86,7 @@ def test_the_list_ends_at_what_it_can_show(page: Page, db: Database) -> None:
 
 
 def test_late_cases_look_late_and_are_counted(page: Page, db: Database) -> None:
-    late = _come_in(db, Tier.P1, late=True)
+    late = _come_in(db, Priority.P1, late=True)
     page.goto("/inbox")
     row = _row(page, late)
     expect(row).to_have_class(re.compile("over"))
@@ -96,10 +96,10 @@ def test_late_cases_look_late_and_are_counted(page: Page, db: Database) -> None:
 
 
 def test_the_list_does_not_move_under_the_hand_that_is_in_it(page: Page, db: Database) -> None:
-    first = _come_in(db, Tier.P2)
+    first = _come_in(db, Priority.P2)
     page.goto("/inbox")
     _row(page, first).hover()
-    urgent = _come_in(db, Tier.P0)
+    urgent = _come_in(db, Priority.P0)
     show = page.get_by_role("button", name=re.compile("new in the list"))
     expect(show).to_be_visible(timeout=SEEN_MS)
     expect(_row(page, urgent)).to_have_count(0)
@@ -111,7 +111,7 @@ def test_the_list_does_not_move_under_the_hand_that_is_in_it(page: Page, db: Dat
 def test_what_one_looks_for_oneself_is_shown_at_once_and_a_pointer_left_lying_holds_nothing_back(
     page: Page, db: Database
 ) -> None:
-    opened = _come_in(db, Tier.P1)
+    opened = _come_in(db, Priority.P1)
     page.goto("/inbox")
     page.get_by_label("Order of the list").select_option("newest")
     page.wait_for_url(re.compile("sort=newest"))
@@ -130,7 +130,7 @@ def test_what_one_looks_for_oneself_is_shown_at_once_and_a_pointer_left_lying_ho
     expect(page.get_by_text(re.compile(r"^\d+ of \d+$"))).to_be_visible()
     find.blur()
     _row(page, opened).hover()
-    urgent = _come_in(db, Tier.P0)
+    urgent = _come_in(db, Priority.P0)
     expect(page.get_by_role("button", name=re.compile("new in the list"))).to_be_visible(timeout=SEEN_MS)
     page.keyboard.press("Shift")  # works by keys from here on, the pointer where it was
     expect(_row(page, urgent)).to_be_visible(timeout=SEEN_MS)
@@ -140,7 +140,7 @@ def test_what_one_looks_for_oneself_is_shown_at_once_and_a_pointer_left_lying_ho
 
 
 def test_a_case_of_mine_that_this_page_does_not_show_is_opened_from_the_list(page: Page, db: Database) -> None:
-    mine = _come_in(db, Tier.P2)
+    mine = _come_in(db, Priority.P2)
     claims.claim(db, LOCAL_USER.at(datetime.now(UTC)), mine)
     page.goto("/inbox")
     page.get_by_label("Order of the list").select_option("newest")
@@ -156,7 +156,7 @@ def test_a_case_of_mine_that_this_page_does_not_show_is_opened_from_the_list(pag
 
 
 def test_what_goes_leaves_the_list_and_a_hidden_tab_follows_too(page: Page, db: Database) -> None:
-    case_id = _come_in(db, Tier.P0)
+    case_id = _come_in(db, Priority.P0)
     page.goto("/inbox")
     expect(_row(page, case_id)).to_be_visible()
     other = page.context.new_page()
@@ -181,12 +181,12 @@ def test_a_sound_is_played_once_somebody_asked_for_it(own_page: Page, db: Databa
         "window.tones = 0; const start = OscillatorNode.prototype.start;"
         "OscillatorNode.prototype.start = function (at) { window.tones += 1; return start.call(this, at); };"
     )
-    _come_in(db, Tier.P3)
+    _come_in(db, Priority.P3)
     own_page.goto("/inbox")
     own_page.get_by_role("button", name="Test sound").click()
     _tones(own_page, 2)
     expect(own_page.get_by_role("button", name="Sound for P0: on")).to_be_visible()
-    _come_in(db, Tier.P0)
+    _come_in(db, Priority.P0)
     _tones(own_page, 4)
     own_page.get_by_role("button", name="Sound for P0: on").click()
     expect(own_page.get_by_role("button", name="Sound for P0: off")).to_be_visible()
@@ -213,7 +213,7 @@ def test_what_cannot_be_screened_is_said_while_it_lasts(page: Page, db: Database
 
 
 def test_the_list_is_sorted_and_given_away_case_by_case(page: Page, db: Database) -> None:
-    old, new = _come_in(db, Tier.P1, late=True), _come_in(db, Tier.P3)
+    old, new = _come_in(db, Priority.P1, late=True), _come_in(db, Priority.P3)
     page.goto("/inbox")
     expect(_row(page, old)).to_be_visible()
     page.get_by_label("Order of the list").select_option("newest")

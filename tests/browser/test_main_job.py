@@ -21,7 +21,7 @@ from tests.free_port import free_port
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
 START_LIMIT_S = 120
-READINGS = ("2", "2", "2", "2", "3")  # a safe on what may be urgent would wait for a second reader
+REVIEWS = ("2", "2", "2", "2", "3")  # a safe on what may be urgent would wait for a second reviewer
 LABELS = {"1": "safe", "2": "unsafe", "3": "insufficient_information"}
 
 
@@ -90,7 +90,7 @@ def _work_by_keyboard(page: Page) -> dict[str, str]:
     """Five cases from the first key to the last, without the pointer; case id and label of each."""
     read: dict[str, str] = {}
     case_id: str | None = None
-    for digit in READINGS:
+    for digit in REVIEWS:
         page.keyboard.press("n")
         case_id = _case_in_hand(page, case_id)
         expect(page.get_by_role("heading", name="Your review")).to_be_visible()
@@ -118,13 +118,14 @@ def test_a_file_goes_in_and_five_adjudicated_cases_come_out(page: Page, tmp_path
     expect(page.get_by_role("button", name=re.compile("^End session"))).to_be_enabled()
     page.keyboard.press("f")  # finish: give back what is loaded
     expect(page.get_by_text("You have no open case").first).to_be_visible()
-    expect(_counts(page)).to_contain_text(f"{waiting - len(READINGS)} unassigned")
+    expect(_counts(page)).to_contain_text(f"{waiting - len(REVIEWS)} unassigned")
 
     page.goto(batch)
+    page.get_by_role("button", name="Export").click()
     with page.expect_download() as started:
-        page.get_by_role("link", name="Relabelled (JSON lines)").click()
-    started.value.save_as(tmp_path / "relabelled.jsonl")
-    rows = [json.loads(line) for line in (tmp_path / "relabelled.jsonl").read_text(encoding="utf-8").splitlines()]
+        page.get_by_role("link", name="Corrected labels (JSON lines)").click()
+    started.value.save_as(tmp_path / "corrected_labels.jsonl")
+    rows = [json.loads(line) for line in (tmp_path / "corrected_labels.jsonl").read_text(encoding="utf-8").splitlines()]
     adjudicated = {row["case_id"]: row["adjudicated_label"] for row in rows if row["adjudicated_label"] is not None}
     assert len(rows) == 120 and adjudicated == read
 

@@ -17,7 +17,7 @@ NAME = "pages_that_fail"
 AWAY = "The database does not answer."
 NOTICE = "Not a crisis service."
 NOTICE_GONE = """() => { window.noticeGone = false;
-  new MutationObserver(() => { window.noticeGone ||= !document.querySelector(".sl-notice"); })
+  new MutationObserver(() => { window.noticeGone ||= !document.querySelector(".st-key-notice p"); })
     .observe(document.body, {childList: true, subtree: true}); }"""
 
 
@@ -44,7 +44,7 @@ def test_while_the_database_is_away_a_page_says_so_and_comes_back_by_itself(page
     assert not page.evaluate("window.noticeGone"), "what stands below it would move"
 
 
-def test_a_reading_saved_while_the_database_is_away_is_stored_once_it_is_back(
+def test_a_review_saved_while_the_database_is_away_is_stored_once_it_is_back(
     page: Page, running_app: RunningApp, watch: Watch, postgresql_server: str
 ) -> None:
     with waiting_cases(running_app.database_url, 3) as db:

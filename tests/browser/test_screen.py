@@ -52,20 +52,6 @@ def _submit_for_long(page: Page) -> None:
     _submit(page, UNDECIDED_FOR_LONG)
 
 
-def test_the_nodes_fill_while_the_agents_are_asked(page: Page) -> None:
-    page.goto("/screen")
-    expect(page.get_by_text("Ready")).to_be_visible()
-    screenshots(page, "screen-empty")
-    _submit(page, UNDECIDED_AT_FIRST)
-    expect(page.get_by_text("Asking the agents")).to_be_visible()
-    expect(page.get_by_text(re.compile(r"\d:1 · needs \d")).first).to_be_visible()
-    screenshots(page, "screen-running")
-    status = page.get_by_role("status").filter(has_text="Labeled unsafe")
-    expect(status).to_contain_text(re.compile(r"(\d+) of \1 answers: unsafe. Shows consistency, not correctness"))
-    expect(page.get_by_role("region", name="Worker")).to_contain_text("Answered: escalate")
-    screenshots(page, "screen-finished")
-
-
 def test_a_reply_is_written_and_handed_in_from_the_keyboard(page: Page) -> None:
     page.goto("/screen")
     summary = page.locator("summary", has_text="Chatbot reply (optional)")
@@ -96,22 +82,19 @@ def test_escape_stops_it_undecided(page: Page) -> None:
     page.goto("/screen")
     _submit_for_long(page)
     expect(page.get_by_role("button", name="Stop Shortcut Esc")).to_be_enabled()
+    drawn = page.locator(".sl-budget b")
+    expect(drawn).not_to_have_text("0")
+    before = drawn.inner_text()
+    expect(drawn).not_to_have_text(before)
     page.keyboard.press("Escape")
     expect(page.get_by_text("Nothing was decided")).to_be_visible()
     page.wait_for_timeout(2_000)
     expect(page.get_by_text("Nothing was decided")).to_be_visible()
 
 
-def test_all_that_is_shown_is_of_one_moment(page: Page) -> None:
-    page.goto("/screen")
-    _submit_for_long(page)
-    drawn = page.locator(".sl-budget b")
-    expect(drawn).not_to_have_text("0")
-    before = drawn.inner_text()
-    expect(drawn).not_to_have_text(before)
-
-
-def test_a_reload_comes_back_to_the_same_text_shown_as_text(page: Page) -> None:
+def test_a_reload_comes_back_to_the_same_text_shown_as_text_and_no_log_has_it(
+    page: Page, running_app: RunningApp
+) -> None:
     page.goto("/screen")
     _submit(page, HOSTILE)
     expect(page.get_by_text("Escalated to a clinician")).to_be_visible()
@@ -119,15 +102,7 @@ def test_a_reload_comes_back_to_the_same_text_shown_as_text(page: Page) -> None:
     region = page.get_by_role("region", name="The text that was screened")
     expect(region).to_have_text(HOSTILE.replace("\u202e", "⟨U+202E⟩"))
     expect(page.get_by_text("change the order in which it is shown")).to_be_visible()
-
-
-def test_no_text_reaches_a_log(page: Page, running_app: RunningApp) -> None:
-    canary = "The heron by the canal said nothing at all"
-    page.goto("/screen")
-    _submit(page, canary)
-    expect(page.get_by_role("status").filter(has_text=re.compile("Labeled|clinician"))).to_be_visible()
-    assert "heron" not in page.url
-    assert "heron" not in running_app.log("app") + running_app.log("worker")
+    assert "outside.example" not in page.url + running_app.log("app") + running_app.log("worker")
 
 
 def test_narrow_screens_lose_nothing(page: Page) -> None:
@@ -156,9 +131,13 @@ SHIFTS = """() => { window.shifted = 0;
     .observe({type: "layout-shift"}); }"""
 
 
-def test_one_press_is_one_text_and_nothing_moves_when_it_ends(page: Page, running_app: RunningApp) -> None:
+def test_one_press_is_one_text_whose_nodes_fill_and_nothing_moves_when_it_ends(
+    page: Page, running_app: RunningApp
+) -> None:
     before = _count(running_app)
     page.goto("/screen")
+    expect(page.get_by_text("Ready")).to_be_visible()
+    screenshots(page, "screen-empty")
     box = page.get_by_role("textbox", name="Text")
     box.wait_for()
     await_run(page)
@@ -167,10 +146,14 @@ def test_one_press_is_one_text_and_nothing_moves_when_it_ends(page: Page, runnin
     page.keyboard.press("Control+Enter")
     expect(page.get_by_text("Asking the agents")).to_be_visible()
     expect(page.get_by_text(re.compile(r"\d:1 · needs \d")).first).to_be_visible()
+    screenshots(page, "screen-running")
     page.evaluate(SHIFTS)
-    expect(page.get_by_role("status").filter(has_text="Labeled unsafe")).to_be_visible()
+    status = page.get_by_role("status").filter(has_text="Labeled unsafe")
+    expect(status).to_contain_text(re.compile(r"(\d+) of \1 answers: unsafe. Shows consistency, not correctness"))
     page.wait_for_timeout(1_500)
     assert page.evaluate("window.shifted") < 0.02
+    expect(page.get_by_role("region", name="Worker")).to_contain_text("Answered: escalate")
+    screenshots(page, "screen-finished")
     assert _count(running_app) == before + 1
     expect(page.get_by_role("link", name="It is in the review queue")).to_have_attribute("href", "inbox")
     sizes = "(all) => all.map((one) => parseFloat(getComputedStyle(one).fontSize))"

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from screening.review.triage import Tier
+from screening.review.triage import Priority
 from storage.database import Database
 from storage.review import claims
-from storage.review.ratings import submit_rating
+from storage.review.reviews import submit_review
 from storage.settings_store import SiteSettings, change, current
 from tests.browser.accessibility import violations
 from tests.browser.conftest import RunningApp, require_well
@@ -24,8 +24,8 @@ TABS = ("Current model", "Site", "Pause AI", "Accounts", "API clients", "Model c
 def _read_twice(db: Database, cases: int) -> None:
     """Ann and Bo read every case; they agree on three of four."""
     register(db, ANN, BO)
-    change(db, ADMIN.at(NOW), SiteSettings(second_reading_rate=1.0), 0)
-    ids = fill(db, [Tier.P2] * cases, kind="interactive")
+    change(db, ADMIN.at(NOW), SiteSettings(second_review_rate=1.0), 0)
+    ids = fill(db, [Priority.P2] * cases, kind="interactive")
     vouch(db)
     for who in (ANN, BO):
         for number in range(cases):
@@ -34,11 +34,11 @@ def _read_twice(db: Database, cases: int) -> None:
             at = ids.index(claim.case_id)
             label = "unsafe" if at % 2 or (at % 8 == 0 and who is BO) else "safe"
             filled = form(label, 4, ideation=3 if label == "unsafe" else 0)
-            submit_rating(db, who.at(NOW), claim.case_id, claim.token, filled, f"{who.id}{number:029}")
+            submit_review(db, who.at(NOW), claim.case_id, claim.token, filled, f"{who.id}{number:029}")
 
 
 @pytest.fixture(scope="module")
-def readings(running_app: RunningApp) -> Iterator[Database]:
+def reviews(running_app: RunningApp) -> Iterator[Database]:
     """The site's database with twenty cases read twice."""
     db = Database(running_app.database_url)
     _read_twice(db, 20)
@@ -54,7 +54,7 @@ def test_the_pages_of_an_empty_site(page: Page) -> None:
         assert violations(page) == [], name
 
 
-def test_the_pages_of_a_working_site(page: Page, readings: Database) -> None:
+def test_the_pages_of_a_working_site(page: Page, reviews: Database) -> None:
     page.goto("/agreement")
     expect(page.get_by_text("Krippendorff α").first).to_be_visible()
     expect(page.get_by_role("button", name="Export")).to_be_visible()
@@ -82,7 +82,7 @@ def test_a_number_outside_its_limits_is_said_beside_the_button_that_would_save_i
         assert ["limits" in place.evaluate(said) for place in (save, beside)] == [sign, sign], value
 
 
-def test_the_anchor_is_a_file_whose_line_the_page_takes_back(page: Page, readings: Database, tmp_path: Path) -> None:
+def test_the_anchor_is_a_file_whose_line_the_page_takes_back(page: Page, reviews: Database, tmp_path: Path) -> None:
     page.goto("/audit")
     with page.expect_download() as given:
         page.get_by_role("button", name="Download checkpoint").click()
@@ -92,18 +92,18 @@ def test_the_anchor_is_a_file_whose_line_the_page_takes_back(page: Page, reading
     box.fill((tmp_path / "anchor.json").read_text())
     box.press("Enter")
     page.get_by_role("button", name="Verify log").click()
-    # The readings were made in another process, under a key that the app does not have: that is said, not passed over.
+    # The reviews were made in another process, under a key that the app does not have: that is said, not passed over.
     expect(page.get_by_text("is unbroken, but")).to_be_visible()
 
 
-def test_the_stop_button_is_at_hand_on_every_page(page: Page, readings: Database) -> None:
+def test_the_stop_button_is_at_hand_on_every_page(page: Page, reviews: Database) -> None:
     page.goto("/batches")
     page.get_by_role("button", name="Pause AI decisions").click()
     page.get_by_role("button", name="Pause now").click()
     expect(page.get_by_role("alert").filter(has_text="AI decisions paused")).to_be_visible()
-    assert current(readings).settings.stopped
+    assert current(reviews).settings.stopped
     page.goto("/errors")
     page.get_by_role("button", name="AI decisions paused").click()
     page.get_by_role("button", name="Resume AI decisions").click()
     expect(page.get_by_text("AI decisions paused")).to_have_count(0)
-    assert not current(readings).settings.stopped
+    assert not current(reviews).settings.stopped

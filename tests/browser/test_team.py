@@ -17,10 +17,10 @@ from playwright.sync_api import Browser, Page, expect
 from sqlalchemy import select, update
 
 from screening.review.actors import LOCAL_USER
-from screening.review.triage import second_reading_coin
+from screening.review.triage import second_review_coin
 from storage import settings_store
 from storage.database import Database
-from storage.schema import accounts, adjudications, cases, inbox_entries, ratings
+from storage.schema import accounts, adjudications, cases, inbox_entries, reviews
 from tests.browser.conftest import ROOT, RunningApp, require_well, screenshot
 from tests.browser.desk import (
     case_in_address,
@@ -144,7 +144,7 @@ def test_two_read_one_decides_and_nobody_sees_too_early(team: dict[str, Person],
     _file_says_nothing(sue, batch_id, text)
     _decides(sue, case_id, text)
     _closed_for_all(team, case_id, db)
-    _one_double_reading(sue.page, case_id, db)
+    _one_double_review(sue.page, case_id, db)
 
 
 def _reads(who: Person, label: str, certainty: str, words: str, sure: str, note: str) -> None:
@@ -166,7 +166,7 @@ def _is_out_of_reach(who: Person, case_id: str, text: str, batch_id: str) -> Non
     expect(page.get_by_role("link", name="To the inbox")).to_be_visible()
     page.goto(f"/batches?batch={batch_id}")
     expect(page.get_by_text("4 rows: 4 accepted")).to_be_visible()
-    expect(page.get_by_text("Results (CSV)")).to_have_count(0)
+    expect(page.get_by_role("button", name="Export")).to_have_count(0)
     expect(page.get_by_text("CSV files are made safe")).to_have_count(0)
     open_inbox(page)
     assert not who.was_sent(text, ANNS_NOTE, *ENGINE)
@@ -193,6 +193,7 @@ def _file_says_nothing(senior: Person, batch_id: str, text: str) -> None:
     """A senior may have the results, and may yet read the case: its row leaves out what the engine made of it."""
     page = senior.page
     page.goto(f"/batches?batch={batch_id}")
+    page.get_by_role("button", name="Export").click()
     with page.expect_download() as started:
         page.get_by_role("link", name="Results (CSV)").click()
     rows = list(csv.DictReader(started.value.path().read_text(encoding="utf-8-sig").splitlines()))
@@ -212,13 +213,13 @@ def _decides(senior: Person, case_id: str, text: str) -> None:
     for words in (ANNS_NOTE, BOS_NOTE, "first review ·", "second review ·"):
         expect(page.get_by_text(words)).to_be_visible()
     shown = page.locator("[data-testid=stMain]").inner_text()
-    assert shown.count("reader-") == 2 and "Ann" not in shown and "Bo " not in shown
+    assert shown.count("reviewer-") == 2 and "Ann" not in shown and "Bo " not in shown
     assert not senior.was_sent(*ENGINE)
     require_well(page, "team-decide")
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_text("Select a label.")).to_be_in_viewport()
     page.get_by_role("radio", name="Unsafe").click()
-    page.get_by_role("textbox", name="Why").fill("Both readings discussed with the guideline.")
+    page.get_by_role("textbox", name="Why").fill("Both reviews discussed with the guideline.")
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_text("Version 1: Unsafe")).to_be_visible()
     expect(page.get_by_role("heading", name="What the AI did")).to_be_visible()
@@ -226,11 +227,11 @@ def _decides(senior: Person, case_id: str, text: str) -> None:
 
 def _closed_for_all(team: dict[str, Person], case_id: str, db: Database) -> None:
     made = db.row(select(adjudications).where(adjudications.c.case_id == case_id))
-    given = db.values(select(ratings.c.id).where(ratings.c.case_id == case_id))
+    given = db.values(select(reviews.c.id).where(reviews.c.case_id == case_id))
     sue = db.value(select(accounts.c.id).where(accounts.c.display_name == "Sue Example"))
     closed = db.value(select(inbox_entries.c.closed_at).where(inbox_entries.c.case_id == case_id))
     assert (made.label, made.method, made.by) == ("unsafe", "senior", sue)
-    assert closed is not None and set(made.rating_ids) == set(given) and len(given) == 2
+    assert closed is not None and set(made.review_ids) == set(given) and len(given) == 2
     for name in ("ann", "bo"):
         _case_page(team[name].page, case_id)
         for words in ("Version 1: Unsafe", ANNS_NOTE, BOS_NOTE):
@@ -241,12 +242,12 @@ def _closed_for_all(team: dict[str, Person], case_id: str, db: Database) -> None
     page.goto(f"/inbox?case={case_id}")
     page.get_by_role("button", name="Take this case").click()
     expect(page.get_by_text("This case is closed.")).to_be_visible()
-    expect(page.get_by_text("to decide: readers disagree")).to_have_count(0)
+    expect(page.get_by_text("to decide: reviewers disagree")).to_have_count(0)
 
 
-def _one_double_reading(page: Page, case_id: str, db: Database) -> None:
+def _one_double_review(page: Page, case_id: str, db: Database) -> None:
     page.goto("/agreement")
-    by_coin = str(int(second_reading_coin(case_id) < settings_store.current(db).settings.second_reading_rate))
+    by_coin = str(int(second_review_coin(case_id) < settings_store.current(db).settings.second_review_rate))
     for name, number in (("Blinded reviews of cases", "1"), ("Randomly double-reviewed", by_coin), ("Reviewers", "2")):
         metric = page.get_by_test_id("stMetric").filter(has=page.get_by_text(name, exact=True))
         expect(metric.get_by_test_id("stMetricValue")).to_have_text(number)
@@ -266,7 +267,7 @@ def test_an_administrator_sees_what_waits_and_reads_nothing(team: dict[str, Pers
     assert not team["ada"].was_sent(*TEXTS, ANNS_NOTE, BOS_NOTE, *ENGINE)
 
 
-def test_a_lease_that_runs_out_hands_the_case_to_the_next_reader(team: dict[str, Person], db: Database) -> None:
+def test_a_lease_that_runs_out_hands_the_case_to_the_next_reviewer(team: dict[str, Person], db: Database) -> None:
     ann, bo = team["ann"].page, team["bo"].page
     for page in (ann, bo):
         open_inbox(page)

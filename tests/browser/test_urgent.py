@@ -19,10 +19,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from sqlalchemy import select
 
-from jobs.notifications_service import describe
-from jobs.notifications_webhook import REPLAY_WINDOW_S
+from jobs.channels import REPLAY_WINDOW_S, describe
 from screening.review.actors import LOCAL_USER
-from screening.review.triage import Tier
+from screening.review.triage import Priority
 from storage.database import Database
 from storage.schema import cases, inbox_entries, notifications, screenings
 from storage.site.recipients import Kind, NewRecipient, add_recipient
@@ -105,7 +104,7 @@ def _note_rows(page: Page) -> None:
 
 def _settled(db: Database) -> tuple[str, datetime]:
     """The text's case, once the worker has settled it, and when."""
-    columns = select(cases.c.id, inbox_entries.c.tier, screenings.c.completed_at).where(cases.c.text == WORDS)
+    columns = select(cases.c.id, inbox_entries.c.priority, screenings.c.completed_at).where(cases.c.text == WORDS)
     joined = columns.join(screenings, screenings.c.case_id == cases.c.id)
     query = joined.join(inbox_entries, inbox_entries.c.case_id == cases.c.id)
 
@@ -115,7 +114,7 @@ def _settled(db: Database) -> tuple[str, datetime]:
 
     _until(found)
     row = found()
-    assert row.tier == Tier.P0
+    assert row.priority == Priority.P0
     return row.id, row.completed_at
 
 
@@ -134,7 +133,9 @@ def _screen_at_another_browser(browser: Browser, app: RunningApp, db: Database) 
 
 
 def _check_told(hook: Receiver, secret: str, mailbox: Mailbox, case_id: str) -> None:
-    """One message each, signed where it is a webhook's, with a tier and nothing of the text, the case or its label."""
+    """One message each, signed where it is a webhook's, with a priority and nothing of the text, the case or
+    its label.
+    """
     _until(lambda: hook.received and mailbox.mails)
     ((headers, body),) = hook.received
     stamp = headers["X-Second-Look-Timestamp"]
@@ -142,9 +143,9 @@ def _check_told(hook: Receiver, secret: str, mailbox: Mailbox, case_id: str) -> 
     assert headers["X-Second-Look-Signature"] == f"v1={expected}"
     assert abs(time.time() - int(stamp)) < REPLAY_WINDOW_S
     told = json.loads(body)
-    assert (told["event"], told["tier"], told["count"]) == ("arrived", "P0", 1)
+    assert (told["event"], told["priority"], told["count"]) == ("arrived", "P0", 1)
     (mail,) = mailbox.mails
-    assert "1 case of tier P0 waits in the inbox" in mail
+    assert "1 case of priority P0 waits in the inbox" in mail
     for sent in (mail, body.decode()):
         assert all(word not in sent for word in ("pills", "die", "tonight", case_id, "unsafe"))
 
@@ -188,7 +189,7 @@ def test_a_page_whose_own_timers_stand_still_follows_all_the_same(own_page: Page
     _note_rows(own_page)
     stands = "window.slowed = true; window.late = false; setTimeout(() => { window.late = true; }, 0)"
     own_page.evaluate(stands)
-    (case_id,) = fill(db, [Tier.P0], entered_at=[datetime.now(UTC)])
+    (case_id,) = fill(db, [Priority.P0], entered_at=[datetime.now(UTC)])
     entered = time.time()
     _until(lambda: own_page.evaluate("id => id in window.seen", case_id))
     assert own_page.evaluate("id => window.seen[id] / 1000", case_id) - entered <= SEEN_S
@@ -217,7 +218,7 @@ def test_a_tab_hidden_for_six_minutes_follows_within_five_seconds(
     running_app: RunningApp, db: Database, tmp_path: Path
 ) -> None:
     def come_in() -> str:
-        return fill(db, [Tier.P0], entered_at=[datetime.now(UTC)])[0]
+        return fill(db, [Priority.P0], entered_at=[datetime.now(UTC)])[0]
 
     with ThreadPoolExecutor(1) as thread:  # the other tests' browser has a loop of its own in this one
         ticks, took = thread.submit(asyncio.run, _seen_while_hidden(running_app.url, tmp_path, come_in)).result()

@@ -20,8 +20,10 @@ def test_a_command_ends_with_2_and_a_sentence(
 
 def test_a_worker_ends_with_1_and_a_sentence(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setenv("DATABASE_URL", NOBODY)
-    monkeypatch.setattr("worker.logs.set_up", lambda _format: None)
-    assert worker.main() == 1 and worker.alive() == 1
+    monkeypatch.setattr("jobs.process.set_up_log", lambda _format: None)
+    with pytest.raises(SystemExit, match="1"):
+        worker.main()
+    assert worker.alive() == 1
     assert [one.getMessage() for one in caplog.records] == ["the database is away"]
 
 

@@ -15,14 +15,14 @@ from sqlalchemy import select
 
 from commands.__main__ import main
 from jobs.evaluating import ask_of, evaluate_batch
-from pages.ui.downloads import RELABELLED
+from pages.ui.downloads import CORRECTED_LABELS
 from screening.pipeline.config import chain
 from screening.pipeline.files import write_pipeline
 from screening.review.actors import LOCAL_USER
 from screening.stopping.rules import MajorityVote
 from storage.batches.batches import list_batches
 from storage.database import Database
-from storage.research.recorded_draws import recorded_batch
+from storage.research.recordings import recorded_batch
 from storage.schema import cases, inbox_entries
 from tests.jobs.processes import ROOT, wait_for
 from tests.processes import usual_handlers
@@ -147,22 +147,21 @@ def test_what_it_may_cost_is_told_first_and_nobody_is_asked_beyond_it(
     assert "about 3 calls to make, for about $0.01" in said and "1 case is short of draws: max_usd" in said
 
 
-def test_a_relabelled_data_set_is_read_by_its_final_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_corrected_data_set_is_read_by_its_final_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [
-        ",".join(RELABELLED.columns),
+        ",".join(CORRECTED_LABELS.columns),
         "c1,1,k1,A text,,g,safe,safe,file,safe,,unsafe,unsafe,clinician,False,v1,2026,m,p,x,r,0.05,c,",
         "c2,2,k2,A second text,,g,safe,safe,file,safe,,,safe,file,False,v1,2026,m,p,x,r,0.05,c,",
     ]
-    (tmp_path / "relabelled.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    asked = [tmp_path / "relabelled.csv", "--format", "csv", "--sampler", "simulated", "--conditions", "MV n=1"]
+    (tmp_path / "corrected_labels.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    asked = [tmp_path / "corrected_labels.csv", "--format", "csv", "--sampler", "simulated", "--conditions", "MV n=1"]
     assert evaluated(capsys, *asked)["MV n=1"]["n"] == 2
     main(["evaluate", *map(str, asked)])
     assert "reference labels: 1 unsafe, 1 safe; from column “final_label”" in capsys.readouterr().err
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_stopped_recording_goes_on_where_it_was(number: signal.Signals, tmp_path: Path) -> None:
+def test_a_stopped_recording_goes_on_where_it_was(tmp_path: Path) -> None:
     rows = [f"c{each},An ordinary text number {each},safe" for each in range(60)]
     (tmp_path / "posts.csv").write_text("\n".join(["id,text,label", *rows]) + "\n", encoding="utf-8")
     draws = tmp_path / "draws.jsonl"
@@ -173,9 +172,9 @@ def test_a_stopped_recording_goes_on_where_it_was(number: signal.Signals, tmp_pa
         words, cwd=ROOT, env=slow, stderr=subprocess.PIPE, text=True, preexec_fn=usual_handlers
     ) as started:
         wait_for(lambda: (draws.exists() and draws.stat().st_size > 0) or started.poll() is not None, 60)
-        started.send_signal(number)
+        started.send_signal(signal.SIGTERM)
         _, said = started.communicate(timeout=60)
-    assert started.returncode == 128 + number and "Traceback" not in said
+    assert started.returncode == 128 + signal.SIGTERM and "Traceback" not in said
     kept = sum(len(json.loads(line)["draws"]) for line in draws.read_text(encoding="utf-8").splitlines())
     assert 0 < kept < 300
     again = subprocess.run(words, cwd=ROOT, env=os.environ, capture_output=True, text=True, timeout=60, check=True)
@@ -261,8 +260,9 @@ def test_swmh_keeps_the_call_and_the_hash_of_every_row_drawn(
 
 
 def test_with_a_database_the_draws_are_a_batch_and_the_table_is_the_same(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("SECOND_LOOK_AUDIT_RATE", "0")  # else a text labeled safe is in the queue by chance
     lines = [
         "id,text,label,url",
         "d,I want to die tonight.,unsafe,chat/8,one cell too many",
@@ -285,7 +285,7 @@ def test_with_a_database_the_draws_are_a_batch_and_the_table_is_the_same(
     assert [item.id for item in recorded.items] == ["a", "b", "c", "d"] and recorded.pending == 0
     assert db.values(select(cases.c.where_to_act).order_by(cases.c.row)) == [None, "chat/7", None, None]
     assert recorded.book.draws >= 3 * 72 and "not stated" in recorded.intake["provenance"]
-    assert ["left to a person: cannot be read as it should, and states a risk", 1] in recorded.intake["steps"]
+    assert ["escalated to a clinician: cannot be read as it should, and states a risk", 1] in recorded.intake["steps"]
     in_queue = select(cases.c.external_id, cases.c.not_screened).join(inbox_entries).order_by(cases.c.row)
     ids, reasons = zip(*db.rows(in_queue), strict=True)
     assert ids == ("b", "d") and reasons[0] is None and reasons[1]

@@ -26,18 +26,12 @@ def imported(tmp_path: Path, content: str, *options: str) -> tuple[int, Path, Pa
     return code, file, out
 
 
-def test_the_labels_of_models_are_draws_that_are_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, file, out = imported(tmp_path, HEADER + ROWS, "--draw-labels", "yes=unsafe, Maybe=escalate")
+def test_the_labels_of_models_are_draws(tmp_path: Path) -> None:
+    code, _file, out = imported(tmp_path, HEADER + ROWS, "--draw-labels", "yes=unsafe, Maybe=escalate")
     assert code == 0
     lines = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [(line["id"], line["node"], line["draws"]) for line in lines] == [
-        ("1", "worker", "SSS"), ("2", "worker", "UUU"), ("3", "worker", "SE"),
-    ]  # fmt: skip
-    capsys.readouterr()
-    replayed = ["evaluate", str(file), "--format", "csv", "--conditions", "MV n=3", "--draws", str(out)]
-    assert main([*replayed, "--sampler", "none", "--json"]) == 0
-    (condition,) = json.loads(capsys.readouterr().out.splitlines()[-1])["conditions"]
-    assert condition
+    found = [(line["id"], line["node"], line["draws"]) for line in lines]
+    assert found == [("1", "worker", "SSS"), ("2", "worker", "UUU"), ("3", "worker", "SE")]
 
 
 @pytest.mark.parametrize(

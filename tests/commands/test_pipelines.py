@@ -1,6 +1,7 @@
 """Pipelines on the command line: listed, checked, exported, imported, and screened with."""
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from sqlalchemy import select
 
 from commands.__main__ import main
 from jobs.agents import settings_for
-from screening.pipeline.config import preset
+from screening.pipeline.config import PipelineConfig, preset
 from screening.pipeline.draws import SamplerError
 from screening.pipeline.files import read_pipeline, shipped_pipelines, write_pipeline
 from screening.review.actors import LOCAL_USER
@@ -21,17 +22,17 @@ from tests.stub_server.plan import StubPlan
 
 
 def test_a_pipeline_goes_out_and_comes_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    kept, file = ["pipelines", "--database", f"sqlite:///{tmp_path / 'site.db'}"], tmp_path / "ours.toml"
-    assert main([*kept, "export", "recommended"]) == 0
+    kept, file = ["--database", f"sqlite:///{tmp_path / 'site.db'}"], tmp_path / "ours.toml"
+    assert main(["pipelines", "export", "recommended", *kept]) == 0
     ours = read_pipeline(capsys.readouterr().out).model_copy(update={"name": "ours"})
     file.write_text(write_pipeline(ours))
-    assert main([*kept, "import", str(file)]) == 0 and "ours/1: kept" in capsys.readouterr().err
-    assert main([*kept, "import", str(file)]) == 0 and "ours/1: nothing differs" in capsys.readouterr().err
-    assert main([*kept, "list"]) == 0
+    assert main(["pipelines", "import", str(file), *kept]) == 0 and "ours/1: kept" in capsys.readouterr().err
+    assert main(["pipelines", "import", str(file), *kept]) == 0 and "ours/1: nothing differs" in capsys.readouterr().err
+    assert main(["pipelines", "list", *kept]) == 0
     listed = capsys.readouterr().out.splitlines()
     shipped = ["certified", "four_agents", "paper", "recommended"]
     assert [line.split()[0] for line in listed] == [*shipped, "ours/1"]
-    assert main([*kept, "export", "ours/1"]) == 0 and read_pipeline(capsys.readouterr().out) == ours
+    assert main(["pipelines", "export", "ours/1", *kept]) == 0 and read_pipeline(capsys.readouterr().out) == ours
 
 
 @pytest.mark.parametrize(
@@ -78,11 +79,11 @@ def test_what_a_node_names_and_there_is_not_is_refused_by_every_command_that_tak
     check = ["pipelines", "check", str(file)]
     used = ["screen", str(tmp_path / "rows.csv"), "--out", str(tmp_path / "out.jsonl"), "--pipeline", str(file)]
     ((field, value),) = wrong.items()
-    for refused in (check, ["pipelines", "--database", url, "import", str(file)], used, [*used, "--database", url]):
+    for refused in (check, ["pipelines", "import", str(file), "--database", url], used, [*used, "--database", url]):
         assert main(refused) == 2
         said = capsys.readouterr().err
         assert f"ours.toml: node risk, {field}: '{value}' is an unknown {field}" in said and said.count("\n") == 1
-    assert main(["pipelines", "--database", url, "list"]) == 0 and "recommended/1" not in capsys.readouterr().out
+    assert main(["pipelines", "--database", url]) == 0 and "recommended/1" not in capsys.readouterr().out
     assert not (tmp_path / "out.jsonl").exists()
     monkeypatch.setenv(*mended)  # a server of one's own may serve any name
     assert main(check) == 0
@@ -94,16 +95,20 @@ def _screen(tmp_path: Path, *options: str) -> int:
     return main(["screen", str(rows), "--out", str(tmp_path / "results.jsonl"), *options])
 
 
-def test_each_node_asks_its_own_model_with_its_own_prompt(
-    tmp_path: Path, stub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server = stub(StubPlan(weights={"escalate": 1.0}))
-    four = shipped_pipelines()["four_agents"]
-    nodes = [node.model_copy(update={"model": f"model-of-{node.name}"}) for node in four.nodes[1:]]
-    file = tmp_path / "four.toml"
-    file.write_text(write_pipeline(four.model_copy(update={"nodes": (four.nodes[0], *nodes)})))
+def _answered(tmp_path: Path, pipeline: PipelineConfig) -> dict[str, str]:
+    """What becomes of a text that this pipeline's file screens."""
+    file = tmp_path / "ours.toml"
+    file.write_text(write_pipeline(pipeline))
     assert _screen(tmp_path, "--pipeline", str(file)) == 0
     (row,) = map(json.loads, (tmp_path / "results.jsonl").read_text().splitlines())
+    return dict(row)
+
+
+def test_each_node_asks_its_own_model_with_its_own_prompt(tmp_path: Path, stub) -> None:
+    server = stub(StubPlan(weights={"escalate": 1.0}))
+    first, *others = shipped_pipelines()["four_agents"].nodes
+    nodes = (first, *(node.model_copy(update={"model": f"model-of-{node.name}"}) for node in others))
+    row = _answered(tmp_path, shipped_pipelines()["four_agents"].model_copy(update={"nodes": nodes}))
     assert (row["outcome"], row["node"]) == ("human_review", "legal")
     asked = {body["model"]: body["system"][0]["text"].splitlines()[0] for body in server.counters.bodies}
     assert asked == {
@@ -121,35 +126,27 @@ def test_a_node_on_another_server_is_asked_there_without_the_sites_key(
     monkeypatch.setenv("SECOND_LOOK_SERVERS", json.dumps({"ward": ward.url}))
     usual = stub(StubPlan(weights={"escalate": 1.0}))
     worker, risk, legal = preset("recommended").nodes
-    pipeline = preset("recommended").model_copy(
-        update={"nodes": (worker, risk.model_copy(update={"server": "ward"}), legal)}
-    )
-    file = tmp_path / "two.toml"
-    file.write_text(write_pipeline(pipeline))
-    assert _screen(tmp_path, "--pipeline", str(file)) == 0
+    nodes = (worker, risk.model_copy(update={"server": "ward"}), legal)
+    _answered(tmp_path, preset("recommended").model_copy(update={"nodes": nodes}))
     assert ward.counters.bodies and usual.counters.bodies
     assert not any("test-key" in str(headers) for headers in ward.counters.headers)
     monkeypatch.delenv("SECOND_LOOK_SERVERS")  # a server that went away after the pipeline was put in force
     with pytest.raises(SamplerError, match="name no server 'ward'"):
-        settings_for(Settings(), pipeline.nodes[1].agent)
+        settings_for(Settings(), nodes[1].agent)
 
 
-def test_without_a_pipeline_the_one_in_force_in_the_database_screens(tmp_path: Path) -> None:
+def test_without_a_pipeline_the_one_in_force_in_the_database_screens(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     url = f"sqlite:///{tmp_path / 'site.db'}"
-    db = Database(url)
-    db.prepare()
-    ours = shipped_pipelines()["recommended"].model_copy(update={"name": "ours"})
-    by = LOCAL_USER.at(NOW)
-    activate(db, by, "ours", keep_version(db, by, ours, "a copy", 0).number, "tried in the lab")
-    for number, (options, name) in enumerate([((), "ours"), (("--preset", "certified"), "certified")], start=1):
-        assert _screen(tmp_path, "--database", url, *options) == 0
+    with closing(Database(url)) as db:
+        db.prepare()
+        ours = shipped_pipelines()["recommended"].model_copy(update={"name": "ours"})
+        by = LOCAL_USER.at(NOW)
+        activate(db, by, "ours", keep_version(db, by, ours, "a copy", 0).number, "tried in the lab")
+        for options in ((), ("--pipeline", "certified")):
+            assert _screen(tmp_path, "--database", url, *options) == 0
         used = db.values(select(configurations.c.body).order_by(configurations.c.created_at))
-        assert [one["pipeline"]["name"] for one in used][-1] == name and len(used) == number
-    db.close()
-
-
-def test_a_pipeline_and_a_preset_do_not_go_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert _screen(tmp_path, "--pipeline", "four_agents", "--budget", "50") == 2
-    assert "--pipeline says rule" in capsys.readouterr().err
+        assert [one["pipeline"]["name"] for one in used] == ["ours", "certified"]
     assert _screen(tmp_path, "--pipeline", "nobody") == 2
     assert "there is no file and no pipeline 'nobody'" in capsys.readouterr().err

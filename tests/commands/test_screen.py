@@ -68,57 +68,25 @@ def _texts(tmp_path: Path, texts: dict[str, str]) -> Path:
     return file
 
 
-@pytest.mark.parametrize(
-    ("name", "rows_in", "rejected_rows"),
-    [
-        ("bad_labels", 4, {}),
-        ("blank_lines", 1, {}),
-        ("bom", 1, {}),
-        ("case_header", 1, {}),
-        ("cp1252", 1, {}),
-        ("dup_ids_conflict", 2, {}),
-        ("dup_ids_same", 2, {"2": "duplicate"}),
-        ("extra_comma_one", 2, {"2": "extra_cells"}),
-        ("filename_traversal", 1, {}),
-        ("formula", 4, {}),
-        ("id_forms", 5, {}),
-        ("na_words", 4, {}),
-        ("ok", 3, {}),
-        ("semicolon", 1, {}),
-    ],
-)
-def test_every_row_of_a_messy_file_is_accounted_for(
-    screened: Callable[..., Screened], name: str, rows_in: int, rejected_rows: dict[str, str]
+@pytest.mark.parametrize(("name", "rejected"), [("ok", {}), ("cp1252", {}), ("extra_comma_one", {"2": "extra_cells"})])
+def test_every_row_of_a_file_is_accounted_for(
+    screened: Callable[..., Screened], name: str, rejected: dict[str, str]
 ) -> None:
+    """What becomes of the rows of every other bad file is in the golden files."""
     result = screened(BAD_CSV / f"{name}.csv", "--sampler", "simulated")
-    assert result.summary["rows_in"] == rows_in
-    assert {row["row"]: row["reason"] for row in result.rejected} == rejected_rows
+    assert {row["row"]: row["reason"] for row in result.rejected} == rejected
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("empty", "empty"),
-        ("extra_comma_all", "slides into another column"),
-        ("many_cols", "5,000 columns"),
-        ("missing_text", "hold the text"),
-        ("no_header", "first row must name the columns"),
-        ("unterminated", "Line 2: a quote opens here"),
-        ("xlsx_renamed", "zip archive"),
-    ],
-)
-def test_a_file_that_cannot_be_read_safely_is_refused_with_a_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, words: str
+def test_a_file_that_cannot_be_read_and_a_budget_that_can_never_decide_are_refused_before_a_call(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "results.jsonl"
-    assert main(["screen", str(BAD_CSV / f"{name}.csv"), "--out", str(out)]) == 2
-    assert words in capsys.readouterr().err and not out.exists()
-
-
-def test_ids_stay_as_they_are_and_labels_are_shown_not_guessed(screened: Callable[..., Screened]) -> None:
-    assert list(screened(BAD_CSV / "id_forms.csv").outcomes()) == ["007", "7", "1e5", " 7 ", "12345678901234567890123"]
-    result = screened(BAD_CSV / "bad_labels.csv")
-    assert "'unsfae'" in result.told and [row["reference"] for row in result.rows] == ["safe", None, None, None]
+    assert main(["screen", str(BAD_CSV / "unterminated.csv"), "--out", str(out)]) == 2
+    assert "Line 2: a quote opens here" in capsys.readouterr().err and not out.exists()
+    monkeypatch.setenv("SECOND_LOOK_PRESET", "paper")
+    monkeypatch.setenv("SECOND_LOOK_BUDGET", "50")
+    assert main(["screen", str(BAD_CSV / "ok.csv"), "--out", str(out)]) == 2
+    assert "the minimum is 72 calls" in capsys.readouterr().err and not out.exists()
 
 
 def test_no_bad_text_is_safe_that_must_not_be_whatever_the_model_says(
@@ -126,24 +94,19 @@ def test_no_bad_text_is_safe_that_must_not_be_whatever_the_model_says(
 ) -> None:
     stub(StubPlan(weights={"safe": 1.0}))  # a model that finds everything safe
     inputs = bad_inputs()
-    result = screened(_texts(tmp_path, {one["id"]: one["text"] for one in inputs}), "--sampler", "anthropic")
-    outcomes = result.outcomes()
+    texts = _texts(tmp_path, {one["id"]: one["text"] for one in inputs})
+    result = screened(texts, "--sampler", "anthropic")
+    outcomes, reasons = result.outcomes(), {row["id"]: row["reason"] for row in result.rows}
     by_the_text = ("one_char", "emoji_only", "rtl_override", "tag_chars", "leet", "spaced", "lone_surrogate")
     refused = [*by_the_text, *(name for name in outcomes if name.startswith(("inject_", "lang_")))]
     assert {name: outcomes[name] for name in refused} == dict.fromkeys(refused, "human_review")
-    reasons = {row["id"]: row["reason"] for row in result.rows}
     assert reasons["long_1mb"] == "too_long" and reasons["lang_2"] == "unsupported_language"
     assert [row["id"] for row in result.rejected] == ["zwsp_only"]
 
-
-def test_the_simulated_agents_find_none_of_the_risky_texts_safe(
-    screened: Callable[..., Screened], tmp_path: Path
-) -> None:
-    inputs = bad_inputs()
-    outcomes = screened(_texts(tmp_path, {one["id"]: one["text"] for one in inputs})).outcomes()
+    simulated = screened(texts, "--sampler", "simulated").outcomes()
     forbidden = [one["id"] for one in inputs if "must not be 'safe'" in one["expect"]]
-    assert len(forbidden) > 12 and not [name for name in forbidden if outcomes[name] == "safe"]
-    assert outcomes["clin_0"] == "safe" and outcomes["soft_hyphen"] == "unsafe"
+    assert len(forbidden) > 12 and not [name for name in forbidden if simulated[name] == "safe"]
+    assert simulated["clin_0"] == "safe" and simulated["soft_hyphen"] == "unsafe"
 
 
 def test_the_wire_carries_what_the_paper_asked_with_and_usage_is_summed(
@@ -159,41 +122,27 @@ def test_the_wire_carries_what_the_paper_asked_with_and_usage_is_summed(
     assert result.summary["cost_usd"] is None  # a server of one's own: the price is not known, and not 0
 
 
-@pytest.mark.parametrize("fault", [Fault.REFUSAL, Fault.EMPTY, Fault.WRONG_LABEL, Fault.CUT])
-def test_unusable_answers_are_no_answer_and_go_to_a_person(
-    screened: Callable[..., Screened], stub: StartStub, tmp_path: Path, fault: Fault
+@pytest.mark.usefixtures("short_pauses")
+@pytest.mark.parametrize(
+    ("fault", "outcome", "reason"),
+    [(Fault.REFUSAL, "human_review", "no_answer"), (Fault.MALFORMED, "pending", "malformed")],
+)
+def test_answers_that_cannot_be_used_never_end_safe(
+    screened: Callable[..., Screened], stub: StartStub, tmp_path: Path, fault: Fault, outcome: str, reason: str
 ) -> None:
+    """What each fault of a reply ends as is tried in tests/models."""
     stub(StubPlan(faults={fault: 1.0}))
     result = screened(_texts(tmp_path, {"1": "We watched a film and had dinner together."}), "--sampler", "anthropic")
-    assert (result.outcomes(), result.rows[0]["reason"]) == ({"1": "human_review"}, "no_answer")
+    assert (result.outcomes(), result.rows[0]["reason"]) == ({"1": outcome}, reason)
+    if outcome == "pending":
+        assert result.summary["calls"] == result.summary["lost_calls"] > 0, "answered, paid for, and of no use"
 
 
-@pytest.mark.usefixtures("short_pauses")
-def test_a_server_that_fails_leaves_the_case_pending_with_its_error(
-    screened: Callable[..., Screened], stub: StartStub, tmp_path: Path
-) -> None:
-    stub(StubPlan(faults={Fault.MALFORMED: 1.0}))
-    result = screened(_texts(tmp_path, {"1": "We watched a film and had dinner together."}), "--sampler", "anthropic")
-    assert (result.outcomes(), result.rows[0]["reason"]) == ({"1": "pending"}, "malformed")
-    assert result.summary["calls"] == result.summary["lost_calls"] > 0, "answered, paid for, and of no use"
-
-
-def test_a_setting_that_can_never_decide_is_refused_before_a_call(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = ["screen", str(BAD_CSV / "ok.csv"), "--out", str(tmp_path / "o.jsonl"), "--preset", "paper"]
-    assert main([*arguments, "--budget", "50"]) == 2
-    assert "the minimum is 72 calls" in capsys.readouterr().err
-
-
-def test_the_same_seed_gives_the_same_results_and_a_kept_database_fills_the_inbox(
+def test_the_same_seed_gives_the_same_results_in_any_database(
     screened: Callable[..., Screened], tmp_path: Path
 ) -> None:
-    url = f"sqlite:///{tmp_path}/kept.db"
-    first = screened(BAD_CSV / "ok.csv", "--seed", "7", "--database", url)
-    second = screened(BAD_CSV / "ok.csv", "--seed", "7")
-    assert first.rows == second.rows
-    assert (tmp_path / "kept.db").exists()
+    kept = screened(BAD_CSV / "ok.csv", "--seed", "7", "--database", f"sqlite:///{tmp_path}/kept.db")
+    assert kept.rows == screened(BAD_CSV / "ok.csv", "--seed", "7").rows and (tmp_path / "kept.db").exists()
 
 
 def test_results_of_a_kept_inbox_are_hidden_on_request_and_otherwise_count_as_seen(

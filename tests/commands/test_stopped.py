@@ -13,7 +13,7 @@ from tests.processes import usual_handlers
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_a_stopped_screening_leaves_no_text_behind(tmp_path: Path, number: signal.Signals) -> None:
     """Without a database of one's own the texts are in a temporary one meanwhile."""
     temporary, out = tmp_path / "temporary", tmp_path / "out.jsonl"

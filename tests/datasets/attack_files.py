@@ -59,11 +59,6 @@ def _workbook(strings: bytes, rows: bytes) -> bytes:
     return stream.getvalue()
 
 
-def _talk() -> bytes:
-    turns = [{"role": "user", "content": "word " * 600}] * 1_000
-    return json.dumps({"id": "1", "messages": turns}).encode()
-
-
 ATTACKS: dict[str, Callable[[], bytes]] = {
     "one long text.parquet": lambda: _parquet({"text": ["a" * 300_000_000]}),
     "one entry in many rows.parquet": lambda: _parquet(

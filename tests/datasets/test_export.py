@@ -8,13 +8,12 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from openpyxl import Workbook, load_workbook
 
-from pages.ui.downloads import RELABELLED, export
+from pages.ui.downloads import CORRECTED_LABELS, export
 from screening.datasets.export import csv_lines, jsonl_lines, neutralise, original_cell, parquet_parts
 from screening.datasets.reader import read_table
 from screening.datasets.rows import NewCase
-from storage.research.relabelled import ReaderRating, RelabelledRow
+from storage.research.corrected_labels import CorrectedRow, ReviewerLabel
 from tests.fixtures.bad_inputs import bad_inputs
 from tests.storage.batch_of import NOW
 
@@ -77,17 +76,6 @@ def test_csv_read_back_holds_every_text_and_no_formula() -> None:
     assert rows[2][0] == "-1"
 
 
-def test_a_spreadsheet_reader_finds_no_formula_cell() -> None:
-    content = "".join(csv_lines(("text",), [("=1+1",), ('=HYPERLINK("x")',), ("@x",)])).removeprefix("\ufeff")
-    book = Workbook()
-    for row in csv.reader(io.StringIO(content, newline="")):
-        book.worksheets[0].append(row)
-    stream = io.BytesIO()
-    book.save(stream)
-    kinds = {cell.data_type for row in load_workbook(stream).worksheets[0].iter_rows() for cell in row}
-    assert kinds == {"s"}
-
-
 def test_json_lines_lose_nothing() -> None:
     lines = list(jsonl_lines({"text": text} for text in TEXTS))
     assert all(line.isascii() and line.count("\n") == 1 for line in lines)
@@ -120,22 +108,23 @@ def test_no_rows_are_a_file_too_and_lone_surrogates_are_replaced() -> None:
     assert frame["id"][0] == "a\ufffd" and frame["id"].isna()[1]
 
 
-def relabelled() -> RelabelledRow:
+def corrected() -> CorrectedRow:
     said = {"label": "unsafe", "certainty": 4, "fields": {}, "form_version": 1}
-    rating = ReaderRating(reader="R1", version=1, blind=True, reading="first", at=NOW, **said)  # type: ignore[arg-type]
-    return RelabelledRow(
+    review = ReviewerLabel(reviewer="R1", version=1, blind=True, review_round="first", at=NOW, **said)  # type: ignore[arg-type]
+    return CorrectedRow(
         version="v", as_of=0, case_id="c", row=3, external_id="x", text="=a day", reply=None, group="g",
         reference="safe", reference_value="Supportive", provenance={"labels": {}}, outcome="safe",
-        ratings=(rating,), adjudications=(), adjudicated_label="unsafe", final_label="unsafe",
+        reviews=(review,), adjudications=(), adjudicated_label="unsafe", final_label="unsafe",
         final_source="adjudicated", hidden=False,
     )  # fmt: skip
 
 
-def test_the_relabelled_rows_are_read_back_by_pandas_and_by_this_reader() -> None:
-    frame = pd.read_parquet(io.BytesIO(b"".join(export(RELABELLED, [relabelled()], "parquet"))))
+def test_the_corrected_rows_are_read_back_by_pandas_and_by_this_reader() -> None:
+    frame = pd.read_parquet(io.BytesIO(b"".join(export(CORRECTED_LABELS, [corrected()], "parquet"))))
     assert frame["text"][0] == "=a day" and frame["row"][0] == 3
-    assert json.loads(frame["ratings"][0])[0]["reader"] == "R1"
-    tasks = "".join(export(RELABELLED, [relabelled()], "label-studio"))
+    assert '"\'=a day"' in "".join(export(CORRECTED_LABELS, [corrected()], "csv")), "no formula"
+    assert json.loads(frame["reviews"][0])[0]["reviewer"] == "R1"
+    tasks = "".join(export(CORRECTED_LABELS, [corrected()], "label-studio"))
     assert json.loads(tasks)[0]["predictions"][0]["result"][0]["value"] == {"choices": ["safe"]}
     (row,) = read_table(tasks.encode()).rows()
     assert isinstance(row, NewCase)

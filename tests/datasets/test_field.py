@@ -7,13 +7,13 @@ import pyarrow as pa
 import pytest
 
 from commands.__main__ import main
-from pages.ui.labels import ERROR_WORDS
 from screening.datasets.mapping import ColumnMapping, ConversationReading, Shape
 from screening.datasets.reader import read_table
 from screening.datasets.rows import NewCase, Reason, RejectedRow
 from screening.datasets.sources import ColumnsUnclear
 from screening.labels import Label
 from screening.pipeline.engine import Reason as Ended
+from screening.pipeline.errors import ERROR_KINDS
 from screening.text.conversation import Judged, Role
 from screening.text.flags import REFUSES_SAFE, STATED, Flag
 
@@ -258,6 +258,6 @@ def test_what_is_no_text_of_anybody_calls_nobody() -> None:
 def test_every_code_in_a_file_that_is_written_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["batches", "codes"]) == 0
     explained = {line.split("\t")[0] for line in capsys.readouterr().out.splitlines()}
-    assert {*Ended, *ERROR_WORDS} <= explained
+    assert {*Ended, *ERROR_KINDS} <= explained
     said = (Path(__file__).parents[2] / "docs" / "files.md").read_text(encoding="utf-8")
     assert [code for code in Reason if f"| `{code}` |" not in said] == []

@@ -22,16 +22,16 @@ from screening.evaluation.agreement import (
 
 LABELS = ("safe", "insufficient", "unsafe")
 tables = st.integers(2, 4).flatmap(
-    lambda readers: st.lists(
-        st.lists(st.sampled_from([*LABELS, None]), min_size=readers, max_size=readers), min_size=2, max_size=25
+    lambda reviewers: st.lists(
+        st.lists(st.sampled_from([*LABELS, None]), min_size=reviewers, max_size=reviewers), min_size=2, max_size=25
     )
 )
 
 
-def complete(rng: np.random.Generator, cases: int, readers: int, agree: float) -> list[list[str | None]]:
+def complete(rng: np.random.Generator, cases: int, reviewers: int, agree: float) -> list[list[str | None]]:
     truth = rng.integers(0, 3, cases)
-    copies = rng.random((cases, readers)) < agree
-    codes = np.where(copies, truth[:, None], rng.integers(0, 3, (cases, readers)))
+    copies = rng.random((cases, reviewers)) < agree
+    codes = np.where(copies, truth[:, None], rng.integers(0, 3, (cases, reviewers)))
     return [[LABELS[code] for code in row] for row in codes]
 
 
@@ -56,7 +56,7 @@ def test_kappa_equals_the_reference_implementation(seed):
     assert cohen_kappa(ratings_of(table, LABELS)).value == pytest.approx(theirs)
 
 
-def test_kappa_leaves_out_cases_one_reader_did_not_rate():
+def test_kappa_leaves_out_cases_one_reviewer_did_not_rate():
     table = [["safe", "safe"], ["safe", "unsafe"], ["unsafe", "unsafe"], ["unsafe", None]]
     # observed 2/3; first (2/3, 1/3), second (1/3, 2/3): chance 4/9; (2/3 − 4/9) / (5/9) = 0.4
     kappa = cohen_kappa(ratings_of(table, ("safe", "unsafe")))
@@ -72,7 +72,7 @@ def test_ac1_by_hand_where_kappa_collapses():
     assert cohen_kappa(ratings).value < 0
 
 
-def test_ac1_by_hand_with_three_readers_and_a_missing_rating():
+def test_ac1_by_hand_with_three_reviewers_and_a_missing_rating():
     table = [["safe", "safe", "safe"], ["safe", "unsafe", "unsafe"], ["unsafe", "unsafe", None]]
     # agreeing pairs: 1, 1/3, 1, mean 7/9; share of safe: (1 + 1/3 + 0) / 3 = 4/9; chance 2 · 4/9 · 5/9 = 40/81
     assert gwet_ac1(ratings_of(table, ("safe", "unsafe"))).value == pytest.approx((7 / 9 - 40 / 81) / (41 / 81))
@@ -108,7 +108,7 @@ def test_undefined_is_none_with_its_reason():
     assert krippendorff_alpha(ratings_of([], LABELS)).reason == "no case has two ratings"
     assert "same label" in krippendorff_alpha(same).reason
     assert "same one label" in cohen_kappa(same).reason
-    assert "two readers" in cohen_kappa(three).reason
+    assert "two reviewers" in cohen_kappa(three).reason
     assert label_agreement(same, "unsafe").value is None
     assert gwet_ac1(ratings_of([["safe", "safe"]], ["safe"])).value is None
 
@@ -127,8 +127,8 @@ def test_the_interval_covers_the_long_run_value_at_twenty_cases(coefficient):
     assert all(-1 <= each.low < each.value < each.high <= 1 for each in defined)
 
 
-TWO_READERS = [["safe", "safe"]] * 9 + [["safe", "unsafe"]] * 3 + [["unsafe", "unsafe"]] * 6  # 21 safe, 15 unsafe
-THREE_READERS = [
+TWO_REVIEWERS = [["safe", "safe"]] * 9 + [["safe", "unsafe"]] * 3 + [["unsafe", "unsafe"]] * 6  # 21 safe, 15 unsafe
+THREE_REVIEWERS = [
     *([["safe"] * 3] * 8), *([["safe", "unsafe", None]] * 4), *([["unsafe"] * 3] * 3), *([["unsafe", None, None]] * 2),
 ]  # fmt: skip
 
@@ -136,10 +136,10 @@ THREE_READERS = [
 @pytest.mark.parametrize(
     ("coefficient", "label", "table", "added"),
     [
-        *((one, None, TWO_READERS, ["uu", "us"]) for one in (krippendorff_alpha, gwet_ac1, cohen_kappa)),
-        (partial(label_agreement, label="unsafe"), "unsafe", TWO_READERS, ["uu", "us"]),
-        (partial(label_agreement, label="safe"), "safe", TWO_READERS, ["ss", "su"]),
-        *((one, None, THREE_READERS, ["uuu", "uss"]) for one in (krippendorff_alpha, gwet_ac1)),
+        *((one, None, TWO_REVIEWERS, ["uu", "us"]) for one in (krippendorff_alpha, gwet_ac1, cohen_kappa)),
+        (partial(label_agreement, label="unsafe"), "unsafe", TWO_REVIEWERS, ["uu", "us"]),
+        (partial(label_agreement, label="safe"), "safe", TWO_REVIEWERS, ["ss", "su"]),
+        *((one, None, THREE_REVIEWERS, ["uuu", "uss"]) for one in (krippendorff_alpha, gwet_ac1)),
     ],
 )
 def test_the_interval_is_the_wider_of_the_cases_and_of_them_with_two_more(coefficient, label, table, added):
@@ -159,7 +159,7 @@ def _limits(coefficient, table, cases):
 
 
 def test_the_interval_covers_where_one_label_is_rare():
-    """A tenth of the texts, readers right in .9: without the added cases α covers in about .85 of the runs."""
+    """A tenth of the texts, reviewers right in .9: without the added cases α covers in about .85 of the runs."""
 
     def drawn(rng, n):
         truth = rng.random(n) < 0.1
@@ -195,7 +195,7 @@ def test_the_report_gives_each_coefficient_as_it_is_by_itself():
 
 
 def test_ragged_and_unknown_ratings_are_refused():
-    with pytest.raises(ValueError, match="per reader"):
+    with pytest.raises(ValueError, match="per reviewer"):
         ratings_of([["safe"], ["safe", "safe"]], LABELS)
     with pytest.raises(ValueError, match="categories"):
         ratings_of([["danger"]], LABELS)

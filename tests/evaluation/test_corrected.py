@@ -6,19 +6,60 @@ from math import comb
 import numpy as np
 import pytest
 
-from benchmarks.corrected import REVIEWS, TEXTS, make_benchmark, read_texts, truth_of
 from jobs.label_noise import corrected
 from screening.evaluation.corrected import (
     INCONCLUSIVE,
     RATES,
+    READ_SAFE,
+    READ_UNSAFE,
     UNREAD,
     Benchmark,
-    Readers,
+    Reviewers,
     Study,
     draw_sample,
 )
 from screening.evaluation.metrics import wilson
-from storage.research.columns import Reviews
+from screening.labels import Outcome
+from storage.research.recordings import Reviews
+
+TEXTS, REVIEWS, DRAWS = 500, 120, 9
+_SAFE, _UNSAFE, _PERSON = range(len(Outcome))
+
+
+def make_benchmark(random: np.random.Generator, together: float = 0.1) -> tuple[np.ndarray, Benchmark]:
+    """What is true of 500 texts (30 % unsafe), and a benchmark of them: the model is wrong about one in ten for good,
+    one label in ten is wrong, of those the model is wrong about the share ``together``.
+    """
+    unsafe, wrong = random.random(TEXTS) < 0.3, random.random(TEXTS) < 0.1
+    steady = random.beta(20, 1, TEXTS)
+    drawn = random.random((DRAWS, TEXTS)) < np.where(wrong != unsafe, steady, 1 - steady)
+    noise = np.where(wrong, together, (0.1 - 0.1 * together) / 0.9)
+    labels = (unsafe != (random.random(TEXTS) < noise)).astype(np.int8)
+    said = drawn.sum(axis=0)
+    outcomes = {
+        "MV n=1": np.where(drawn[0], _UNSAFE, _SAFE),
+        "MV n=3": np.where(drawn[:3].sum(axis=0) >= 2, _UNSAFE, _SAFE),
+        "clear majority": np.where((said >= 3) & (said <= 6), _PERSON, np.where(said >= 5, _UNSAFE, _SAFE)),
+    }
+    against = np.where(labels == 1, 1 - said / DRAWS, said / DRAWS)
+    codes = {name: each.astype(np.int8) for name, each in outcomes.items()}
+    return unsafe, Benchmark.of(labels, codes, against)
+
+
+def truth_of(name: str, unsafe: np.ndarray, told: np.ndarray) -> float:
+    """The figure, counted on what is true."""
+    decided = told != _PERSON
+    if name == "accuracy":
+        return float(((told == _UNSAFE) == unsafe)[decided].mean())
+    counted = decided & (unsafe if name == "fnr" else ~unsafe)
+    return float((told == (_SAFE if name == "fnr" else _UNSAFE))[counted].mean())
+
+
+def read_texts(order: np.ndarray, unsafe: np.ndarray) -> np.ndarray:
+    """Reviews that are right of these texts."""
+    reviews = np.full(TEXTS, UNREAD, np.int8)
+    reviews[order] = np.where(unsafe[order], READ_UNSAFE, READ_SAFE)
+    return reviews
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +69,7 @@ def world() -> tuple[np.ndarray, Benchmark]:
 
 def test_a_benchmark_of_which_all_is_read_is_counted(world: tuple[np.ndarray, Benchmark]) -> None:
     unsafe, benchmark = world
-    study = Study(benchmark=benchmark, readings=read_texts(np.arange(TEXTS), unsafe))
+    study = Study(benchmark=benchmark, reviews=read_texts(np.arange(TEXTS), unsafe))
     for rate, (name, told) in product(RATES, benchmark.outcomes.items()):
         found, truth = study.rate(rate, name), truth_of(rate, unsafe, told)
         assert (found.value, found.low, found.high) == pytest.approx((truth, truth, truth))
@@ -56,53 +97,53 @@ def test_a_sample_is_random_in_every_stratum_and_keeps_to_its_budget(world: tupl
         assert shares.std() < 1.3 * np.sqrt(shares.mean() * (1 - shares.mean()) / 100)
 
 
-def test_no_mistake_in_a_few_readings_is_not_taken_for_none() -> None:
+def test_no_mistake_in_a_few_reviews_is_not_taken_for_none() -> None:
     told = np.zeros(400, np.int8)
     benchmark = Benchmark.of(np.zeros(400, np.int8), {"all safe": told})
-    found = Study(benchmark=benchmark, readings=read(400, 40)).rate("accuracy", "all safe")
+    found = Study(benchmark=benchmark, reviews=read(400, 40)).rate("accuracy", "all safe")
     assert found.value == 1.0 and found.high == 1.0
     # 0 of 40: Jeffreys' 97.5% quantile of Beta(0.5, 40.5) is .060, of 360 unread; the exact limit is .088.
     assert found.low is not None and 1 - 0.088 < found.low < 1 - 0.04
-    nobody = Study(benchmark=benchmark, readings=read(400, 40)).rate("fnr", "all safe")
+    nobody = Study(benchmark=benchmark, reviews=read(400, 40)).rate("fnr", "all safe")
     assert nobody.value is None  # no text is known to be unsafe
 
 
 def read(texts: int, many: int) -> np.ndarray:
-    readings = np.full(texts, UNREAD, np.int8)
-    readings[:many] = 0
-    return readings
+    reviews = np.full(texts, UNREAD, np.int8)
+    reviews[:many] = 0
+    return reviews
 
 
-def test_unsure_readings_are_taken_both_ways(world: tuple[np.ndarray, Benchmark]) -> None:
+def test_unsure_reviews_are_taken_both_ways(world: tuple[np.ndarray, Benchmark]) -> None:
     unsafe, benchmark = world
     order = draw_sample(benchmark, REVIEWS, 1)
-    readings = read_texts(order, unsafe)
-    sure = Study(benchmark=benchmark, readings=readings)
-    unsure = readings.copy()
+    reviews = read_texts(order, unsafe)
+    sure = Study(benchmark=benchmark, reviews=reviews)
+    unsure = reviews.copy()
     unsure[order[::4]] = INCONCLUSIVE
     for rate in RATES:
-        one, other = sure.rate(rate, "MV n=3"), Study(benchmark=benchmark, readings=unsure).rate(rate, "MV n=3")
+        one, other = sure.rate(rate, "MV n=3"), Study(benchmark=benchmark, reviews=unsure).rate(rate, "MV n=3")
         assert other.low is not None and one.low is not None and other.low < one.low
         assert other.high is not None and one.high is not None and other.high > one.high
 
 
-def test_readers_that_overlook_are_told_and_corrected() -> None:
+def test_reviewers_that_overlook_are_told_and_corrected() -> None:
     random, held, naive = np.random.default_rng(2), [], []
     for run in range(25):
         unsafe, benchmark = make_benchmark(random)
         word = np.where(unsafe, random.random(TEXTS) < 0.8, False)
-        study = Study(benchmark=benchmark, readings=read_texts(draw_sample(benchmark, REVIEWS, run), word))
-        readers = Readers(sensitivity=(int(random.binomial(40, 0.8)), 40))
+        study = Study(benchmark=benchmark, reviews=read_texts(draw_sample(benchmark, REVIEWS, run), word))
+        reviewers = Reviewers(sensitivity=(int(random.binomial(40, 0.8)), 40))
         wrong = ((benchmark.references == 1) != unsafe).mean()
         for each, seen in (
             (study, naive),
-            (Study(benchmark=benchmark, readings=study.readings, readers=readers), held),
+            (Study(benchmark=benchmark, reviews=study.reviews, reviewers=reviewers), held),
         ):
             found = each.wrong_labels()
             assert found.low is not None and found.high is not None
             seen.append(found.low <= wrong <= found.high)
     assert np.mean(naive) < 0.8 < 0.9 <= np.mean(held)
-    # What readers and model overlook together moves the miss rate, and the dial says by how much.
+    # What reviewers and model overlook together moves the miss rate, and the dial says by how much.
     dialed = [study.at(each).rate("fnr", "MV n=3").high for each in (1.0, 0.8, 0.6)]
     assert dialed == sorted(dialed) and dialed[0] < dialed[2]
 
@@ -215,7 +256,7 @@ def test_limits_hold_as_often_as_they_say(together: float) -> None:
     random, runs, held = np.random.default_rng(11), 60, dict.fromkeys((*RATES, "wrong", "differences"), 0)
     for run in range(runs):
         unsafe, benchmark = make_benchmark(random, together)
-        study = Study(benchmark=benchmark, readings=read_texts(draw_sample(benchmark, REVIEWS, run), unsafe))
+        study = Study(benchmark=benchmark, reviews=read_texts(draw_sample(benchmark, REVIEWS, run), unsafe))
         pairs = [
             (rate, study.rate(rate, "MV n=3"), truth_of(rate, unsafe, benchmark.outcomes["MV n=3"])) for rate in RATES
         ]

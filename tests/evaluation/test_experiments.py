@@ -8,20 +8,32 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from screening.evaluation.conditions import Condition, our_conditions, paper_conditions
-from screening.evaluation.draw_file import GrowingFile, draw_lines, read_draws, read_growing
 from screening.evaluation.experiments import (
+    Condition,
     ConditionResult,
     consistent_misses,
     deciding,
+    encode_items,
     frontier,
+    our_conditions,
     outcomes_by_case,
+    paper_conditions,
     run_book,
-    run_conditions,
 )
-from screening.evaluation.metrics import evaluate, reference_codes
+from screening.evaluation.metrics import evaluate, outcome_codes, reference_codes
 from screening.evaluation.paired import compare_all_codes, compare_codes
-from screening.evaluation.recording import DrawBook, Item, NodeDraws, Purse, find_unsettled, record_draws
+from screening.evaluation.recording import (
+    DrawBook,
+    GrowingFile,
+    Item,
+    NodeDraws,
+    Purse,
+    draw_lines,
+    find_unsettled,
+    read_draws,
+    read_growing,
+    record_draws,
+)
 from screening.evaluation.replay import Record, replay
 from screening.labels import Label, Outcome
 from screening.models.simulated import Distribution, KnownSampler
@@ -30,6 +42,7 @@ from screening.pipeline.engine import Guard, screen
 from screening.stopping.rules import Ended
 
 ALL = (*paper_conditions(), *our_conditions())
+PIPELINES, OURS = ([each.pipeline for each in some] for some in (ALL, our_conditions()))
 NEARLY_ALL_SAFE = {Label.SAFE: 0.98, Label.UNSAFE: 0.01, Label.ESCALATE: 0.01}
 NEARLY_ALL_UNSAFE = {Label.SAFE: 0.01, Label.UNSAFE: 0.98, Label.ESCALATE: 0.01}
 SPLIT = {Label.SAFE: 0.45, Label.UNSAFE: 0.4, Label.ESCALATE: 0.15}
@@ -61,7 +74,7 @@ def experiment(
 ) -> dict[str, ConditionResult]:
     items, sampler = items_of(distributions)
     book = DrawBook(len(items))
-    asyncio.run(record_draws(items, conditions, book, sampler))
+    asyncio.run(record_draws(items, [each.pipeline for each in conditions], book, sampler))
     return {result.name: result for result in run_book(items, conditions, book)}
 
 
@@ -82,20 +95,12 @@ def test_the_sweep_has_the_paper_s_shape_and_ours_decides_at_a_tenth_of_the_call
     assert not any(result.unsettled for result in found.values())
 
 
-def test_curtailment_changes_no_outcome_and_costs_nothing_where_nothing_can_be_decided() -> None:
-    distributions = [NEARLY_ALL_SAFE, SPLIT, NEARLY_ALL_UNSAFE] * 5
-    paid = experiment(distributions, paper_conditions())
-    curtailed = experiment(distributions, paper_conditions(curtail=True))
-    assert all(paid[name].outcomes == curtailed[name].outcomes for name in paid)
-    assert curtailed["B=50"].metrics.calls == 0  # 48 calls at each node for nothing otherwise
-
-
 async def test_replay_equals_live_for_every_condition() -> None:
     """80 cases, from unanimous to split: as the engine live on the same agents."""
     mixed = [NEARLY_ALL_SAFE, NEARLY_ALL_UNSAFE, SPLIT, {Label.ESCALATE: 0.9, Label.SAFE: 0.1, Label.UNSAFE: 0.0}]
     items, sampler = items_of(mixed * 20)
     book = DrawBook(len(items))
-    await record_draws(items, ALL, book, sampler)
+    await record_draws(items, PIPELINES, book, sampler)
     for result in run_book(items, ALL, book):
         for case in range(len(items)):
             live = await screen(items[case].text, Guard(), result.condition.pipeline, sampler)
@@ -108,21 +113,11 @@ async def test_replay_equals_live_for_every_condition() -> None:
 def test_no_draw_is_asked_for_twice_and_none_that_no_condition_needs() -> None:
     items, live = items_of([NEARLY_ALL_SAFE, SPLIT] * 3)
     book, sampler = DrawBook(len(items)), Counting(live)
-    first = asyncio.run(record_draws(items, ALL, book, sampler))
-    assert len(set(sampler.asked)) == len(sampler.asked) == first.fetched == book.draws
-    again = asyncio.run(record_draws(items, ALL, book, sampler))
-    assert again.fetched == 0
+    fetched, _ = asyncio.run(record_draws(items, PIPELINES, book, sampler))
+    assert len(set(sampler.asked)) == len(sampler.asked) == fetched == book.draws
+    assert asyncio.run(record_draws(items, PIPELINES, book, sampler)) == (0, {})
     most = max(number for _, _, number in sampler.asked) + 1
     assert most == 150  # the largest budget of any condition
-
-
-def test_a_record_is_extended_only_by_what_is_missing() -> None:
-    items, live = items_of([NEARLY_ALL_SAFE])
-    book, sampler = DrawBook(1), Counting(live)
-    asyncio.run(record_draws(items, our_conditions(), book, sampler))
-    kept = book.of(0, "worker").codes
-    asyncio.run(record_draws(items, ALL, book, sampler))
-    assert book.of(0, "worker").codes.startswith(kept) and len(set(sampler.asked)) == len(sampler.asked)
 
 
 class Failing:
@@ -140,8 +135,8 @@ class Failing:
 def test_cases_short_of_draws_are_counted_and_never_decided() -> None:
     items, _ = items_of([NEARLY_ALL_SAFE] * 5)
     book, failing = DrawBook(5), Failing(stops_batch=False)
-    done = asyncio.run(record_draws(items, ALL, book, failing))
-    assert done.failed == {"overloaded": 5} and failing.calls == 5  # once a case, not once a condition
+    _, failed = asyncio.run(record_draws(items, PIPELINES, book, failing))
+    assert failed == {"overloaded": 5} and failing.calls == 5  # once a case, not once a condition
     found = run_book(items, ALL, book)
     assert all(result.unsettled == 5 and result.metrics.n == 0 for result in found)
     assert all(result.metrics.accuracy.value is None and result.metrics.pending == 5 for result in found)
@@ -150,14 +145,14 @@ def test_cases_short_of_draws_are_counted_and_never_decided() -> None:
 def test_an_error_that_makes_going_on_pointless_ends_the_pass() -> None:
     items, _ = items_of([NEARLY_ALL_SAFE] * 30)
     failing = Failing(stops_batch=True)
-    asyncio.run(record_draws(items, ALL, DrawBook(30), failing, concurrency=2))
+    asyncio.run(record_draws(items, PIPELINES, DrawBook(30), failing, concurrency=2))
     assert failing.calls <= 2
 
 
 def test_offline_the_record_says_how_many_cases_it_cannot_settle() -> None:
     items, _ = items_of([NEARLY_ALL_SAFE, NEARLY_ALL_SAFE])
     record = Record.from_codes({"worker": ["S" * 72, "S" * 11]})
-    found = {result.name: result for result in run_conditions(items, ALL, record)}
+    found = {result.name: result for result in map(encode_items(items, record).measure, ALL)}
     assert found["recommended"].unsettled == 0 and found["recommended"].metrics.n == 2
     assert found["B=100"].unsettled == 1 and found["B=100"].metrics.n == 1
     assert found["B=50"].unsettled == 2  # it goes on to Risk, which nobody asked
@@ -166,7 +161,7 @@ def test_offline_the_record_says_how_many_cases_it_cannot_settle() -> None:
 def test_tokens_follow_the_draws_used_and_are_undefined_where_unknown() -> None:
     items, live = items_of([NEARLY_ALL_SAFE] * 4)
     book = DrawBook(4)
-    asyncio.run(record_draws(items, ALL, book, Counting(live, tokens=10)))
+    asyncio.run(record_draws(items, PIPELINES, book, Counting(live, tokens=10)))
     for result in run_book(items, ALL, book):
         assert result.metrics.tokens == 10 * (result.metrics.calls or 0)
     book.of(0, "worker").tokens = None
@@ -176,26 +171,15 @@ def test_tokens_follow_the_draws_used_and_are_undefined_where_unknown() -> None:
 def test_costs_follow_the_draws_used_and_one_unknown_price_makes_them_undefined() -> None:
     items, live = items_of([NEARLY_ALL_SAFE] * 3)
     book, prices = DrawBook(3), lambda usage: usage.input_tokens / 1000
-    asyncio.run(record_draws(items, ALL, book, Counting(live, tokens=10), price=prices))
+    asyncio.run(record_draws(items, PIPELINES, book, Counting(live, tokens=10), price=prices))
     for result in run_book(items, ALL, book):
         assert result.cost_usd == pytest.approx(0.01 * (result.metrics.calls or 0))
     again = run_book(items, ALL, read_draws(draw_lines(book, items), items))
     assert [result.cost_usd for result in again] == [result.cost_usd for result in run_book(items, ALL, book)]
     later = DrawBook(3)
-    asyncio.run(record_draws(items, our_conditions(), later, Counting(live, tokens=10), price=prices))
-    asyncio.run(record_draws(items, ALL, later, Counting(live, tokens=10)))  # the rest at an unknown price
+    asyncio.run(record_draws(items, OURS, later, Counting(live, tokens=10), price=prices))
+    asyncio.run(record_draws(items, PIPELINES, later, Counting(live, tokens=10)))  # the rest at an unknown price
     assert all(result.cost_usd is None for result in run_book(items, ALL, later))
-
-
-def test_the_draw_file_brings_the_same_book_back() -> None:
-    items, live = items_of([SPLIT, NEARLY_ALL_UNSAFE])
-    book = DrawBook(2)
-    asyncio.run(record_draws(items, ALL, book, live))
-    again = read_draws(draw_lines(book, items), items)
-    assert {key: drawn.codes for key, drawn in again.nodes.items()} == {
-        key: drawn.codes for key, drawn in book.nodes.items() if drawn.codes
-    }
-    assert not find_unsettled(ALL, again)
 
 
 @pytest.mark.parametrize(
@@ -207,19 +191,11 @@ def test_a_line_that_is_no_record_is_refused_with_its_number(line: str) -> None:
         read_draws(["", line], items)
 
 
-def test_the_frontier_keeps_what_no_other_condition_beats() -> None:
-    found = experiment([NEARLY_ALL_SAFE] * 10 + [NEARLY_ALL_UNSAFE] * 10)
-    kept = frontier(tuple(found.values()))
-    cheapest = min(result.metrics.mean_calls or 0 for result in found.values() if result.metrics.accuracy.value == 1)
-    assert "B=50" not in [each.name for each in kept]  # it decides nothing, at more calls
-    assert all((each.metrics.mean_calls or 0) <= cheapest for each in kept)
-
-
 def test_consistently_missed_are_those_that_every_deciding_condition_calls_safe() -> None:
     items, live = items_of([NEARLY_ALL_SAFE, NEARLY_ALL_UNSAFE, NEARLY_ALL_SAFE])
     items = (Item(id="planted", text=items[0].text, reference=Label.UNSAFE), *items[1:])
     book = DrawBook(3)
-    asyncio.run(record_draws(items, ALL, book, live))
+    asyncio.run(record_draws(items, PIPELINES, book, live))
     results = run_book(items, [each for each in ALL if each.name in ("B=10", "B=150", "recommended")], book)
     references, outcomes = (
         reference_codes([item.reference for item in items]),
@@ -265,18 +241,18 @@ def test_no_paid_answer_is_lost_or_asked_for_twice_wherever_it_breaks_off(answer
     path = tmp_path / "draws.jsonl"
     first = Breaking(live, answers)
     with GrowingFile(path, items, DrawBook(3)) as file:
-        asyncio.run(record_draws(items, our_conditions(), file.book, first, keep=file.keep, concurrency=1))
+        asyncio.run(record_draws(items, OURS, file.book, first, keep=file.keep, concurrency=1))
         as_killed = path.read_text()
     for cut in (as_killed, as_killed + '{"id": "text', path.read_text()):  # killed, killed while it wrote, ended
         path.write_text(cut)
         book = read_growing(path, items)
         assert book.draws + sum(len(each.ahead) for each in book.nodes.values()) == len(first.made)
         second = Breaking(live, 10_000)
-        asyncio.run(record_draws(items, our_conditions(), book, second))
+        asyncio.run(record_draws(items, OURS, book, second))
         assert not set(first.made) & set(second.made)
-        assert not find_unsettled(our_conditions(), book)
+        assert not find_unsettled(OURS, book)
     whole = DrawBook(3)
-    asyncio.run(record_draws(items, our_conditions(), whole, live))
+    asyncio.run(record_draws(items, OURS, whole, live))
     assert {key: each.codes for key, each in book.nodes.items()} == {k: each.codes for k, each in whole.nodes.items()}
 
 
@@ -284,10 +260,10 @@ def test_a_recording_ends_before_it_costs_more_than_it_may() -> None:
     items, live = items_of([NEARLY_ALL_SAFE] * 40)
     book, purse = DrawBook(40), Purse(most_usd=1.0, per_call=0.005)
     sampler = Counting(live, tokens=10)
-    done = asyncio.run(
-        record_draws(items, our_conditions(), book, sampler, price=lambda _usage: 0.01, purse=purse, concurrency=4)
+    _, failed = asyncio.run(
+        record_draws(items, OURS, book, sampler, price=lambda _usage: 0.01, purse=purse, concurrency=4)
     )
-    assert done.failed.keys() == {"max_usd"} and 0.7 < purse.spent_usd <= 1.0 + 1e-9
+    assert failed.keys() == {"max_usd"} and 0.7 < purse.spent_usd <= 1.0 + 1e-9
     assert purse.spent_usd == pytest.approx(0.01 * book.draws)
 
 
@@ -298,7 +274,8 @@ def _result(name: str, calls: int, right: int, wrong: int, escalated: int) -> Co
         (Label.SAFE, Outcome.HUMAN_REVIEW): escalated,
     }
     told = [outcome for (_, outcome), count in counts.items() for _ in range(count)]
-    metrics = evaluate([Label.SAFE] * len(told), told, calls=[calls] * len(told))
+    references = reference_codes([Label.SAFE] * len(told))
+    metrics = evaluate(references, outcome_codes(told), calls=np.full(len(told), calls))
     empty = replay(ALL[0].pipeline, Record(cases=0, nodes={}))
     return ConditionResult(
         condition=Condition(name=name, pipeline=ALL[0].pipeline), metrics=metrics, unsettled=0, replay=empty
@@ -344,8 +321,8 @@ def test_a_rate_is_never_that_of_the_texts_that_a_short_record_settles() -> None
     calls = replay(one.pipeline, Record.from_codes(dict.fromkeys(("worker", "risk", "legal"), whole))).calls
     nodes = [node.name for node in one.pipeline.nodes]
     made = {name: [codes[: calls[place, at]] for at, codes in enumerate(whole)] for place, name in enumerate(nodes)}
-    (short,) = run_conditions(items, [other], Record.from_codes(made))
-    (truth,) = run_conditions(items, [other], Record.from_codes(dict.fromkeys(nodes, whole)))
+    short = encode_items(items, Record.from_codes(made)).measure(other)
+    truth = encode_items(items, Record.from_codes(dict.fromkeys(nodes, whole))).measure(other)
     settled = short.metrics.fnr
     assert settled.numerator / settled.denominator > 3 * (truth.metrics.fnr.value or 1), "as it was shown: 1 of 1"
     for name in ("accuracy", "fpr", "fnr", "escalation_rate"):
@@ -358,7 +335,7 @@ def test_two_conditions_are_compared_on_the_cases_that_both_settle() -> None:
     items, live = items_of([NEARLY_ALL_SAFE] * 12 + [NEARLY_ALL_UNSAFE] * 8)
     items = (Item(id="planted", text=items[0].text, reference=Label.UNSAFE), *items[1:])
     book = DrawBook(len(items))
-    asyncio.run(record_draws(items, ALL, book, live))
+    asyncio.run(record_draws(items, PIPELINES, book, live))
     found = {each.name: outcomes_by_case(each) for each in run_book(items, ALL, book)}
     labels = reference_codes([item.reference for item in items])
     same = compare_codes(labels, found["B=100"], found["B=100"])

@@ -1,4 +1,4 @@
-"""Planted wrong reference labels come first in the reading order, by either ranking, and the reasons are in words."""
+"""Planted wrong reference labels come first in the review order, by either ranking, and the reasons are in words."""
 
 import warnings
 from math import exp
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from screening.evaluation import label_errors
-from screening.evaluation.label_errors import Ranking, ReadingOrder
+from screening.evaluation.label_errors import PossibleError, Ranking, ReviewOrder
 from screening.evaluation.metrics import reference_codes
 from screening.labels import LABELS, Label
 from screening.stopping.evidence import log_evidence
@@ -22,7 +22,7 @@ def contradiction(reference, nodes):
     return sum(log_evidence(counts.get(opposite, 0), counts.get(reference, 0)) for counts in nodes.values())
 
 
-def reading_order(references, draws, ranking=Ranking.EVIDENCE) -> ReadingOrder:
+def review_order(references, draws, ranking=Ranking.EVIDENCE) -> ReviewOrder:
     """From each case's draws as counts by node and label."""
     counted = {
         node: np.array([[one.get(node, {}).get(label, 0) for label in LABELS] for one in draws], np.int64).reshape(
@@ -30,7 +30,11 @@ def reading_order(references, draws, ranking=Ranking.EVIDENCE) -> ReadingOrder:
         )
         for node in NODES
     }
-    return label_errors.reading_order(reference_codes(references), counted, ranking)
+    return label_errors.review_order(reference_codes(references), counted, ranking)
+
+
+def places(order: ReviewOrder) -> list[PossibleError]:
+    return [order.at(place) for place in range(len(order.cases))]
 
 
 def planted(seed: int, cases: int = 300, wrong: int = 20) -> tuple[list[Label], list[dict[str, dict[Label, int]]]]:
@@ -49,7 +53,7 @@ def planted(seed: int, cases: int = 300, wrong: int = 20) -> tuple[list[Label], 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_top_holds_the_planted_labels(ranking, seed):
     references, draws = planted(seed)
-    order = reading_order(references, draws, ranking).looks
+    order = places(review_order(references, draws, ranking))
     assert sum(look.case < 20 for look in order[:20]) >= 18  # precision at 20 of at least 0.9
     assert sum(look.case < 20 for look in order[-100:]) == 0
     assert len(order) == 300
@@ -60,7 +64,7 @@ def test_confident_learning_picks_out_planted_labels_without_a_warning(seed):
     references, draws = planted(seed)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        looks = reading_order(references, draws, Ranking.CONFIDENT_LEARNING).looks
+        looks = places(review_order(references, draws, Ranking.CONFIDENT_LEARNING))
     issues = {look.case for look in looks if look.issue}
     # It estimates how many labels are wrong and is cautious: the list is short, and what is on it is planted.
     assert len(issues & set(range(20))) >= 15 and len(issues - set(range(20))) <= 1
@@ -69,15 +73,15 @@ def test_confident_learning_picks_out_planted_labels_without_a_warning(seed):
 
 @pytest.mark.parametrize("references", [[S, U], [S, S, S, U], [S] * 50 + [U]])
 def test_a_label_that_occurs_once_is_ranked_without_a_warning(references):
-    order = reading_order(references, [{"worker": {S: 6}}] * len(references), Ranking.CONFIDENT_LEARNING)
-    assert order.looks[0].reference is U and order.looks[0].quality < 0.5
+    order = review_order(references, [{"worker": {S: 6}}] * len(references), Ranking.CONFIDENT_LEARNING)
+    assert places(order)[0].reference is U and places(order)[0].quality < 0.5
 
 
 def test_the_evidence_is_the_stopping_rules_own_and_adds_over_nodes():
     def evidence(reference, draws):
         return next(
             look.evidence
-            for look in reading_order([reference, S, U], [draws, {"worker": {S: 1}}, {"worker": {U: 1}}]).looks
+            for look in places(review_order([reference, S, U], [draws, {"worker": {S: 1}}, {"worker": {U: 1}}]))
             if look.case == 0
         )
 
@@ -88,22 +92,22 @@ def test_the_evidence_is_the_stopping_rules_own_and_adds_over_nodes():
 
 def test_more_draws_against_the_reference_come_first_and_ties_keep_their_order():
     draws = [{"worker": {U: 6}}, {"worker": {U: 11}}, {"worker": {S: 6}}, {"worker": {U: 6}}]
-    looks = reading_order([S, S, S, S], draws).looks
+    looks = places(review_order([S, S, S, S], draws))
     assert [look.case for look in looks] == [1, 0, 3, 2]
     assert looks[0].reason == "Worker: 11 of 11 unsafe" and looks[0].suggested is U
     assert looks[3].reason == "no response says unsafe"
     assert looks[0].quality is None and looks[0].issue is None  # one reference label: nothing to learn from
-    given = reading_order([S, S, S, S], draws, Ranking.CONFIDENT_LEARNING).looks
+    given = places(review_order([S, S, S, S], draws, Ranking.CONFIDENT_LEARNING))
     assert [look.case for look in given] == [0, 1, 2, 3], "then the order is the one they came in"
 
 
 def test_cases_that_cannot_be_ranked_are_left_out_and_counted():
     draws = [{"worker": {U: 6}}, {"worker": {U: 6}}, {"worker": {E: 6}}, {}, {"worker": {S: 2, U: 1}}]
-    order = reading_order([None, E, S, S, U], draws)
-    assert [look.case for look in order.looks] == [4] and order.left_out == 4
-    assert reading_order([], []).looks == ()
+    order = review_order([None, E, S, S, U], draws)
+    assert [look.case for look in places(order)] == [4] and order.left_out == 4
+    assert places(review_order([], [])) == []
     with pytest.raises(ValueError, match="draws"):
-        reading_order([S], [])
+        review_order([S], [])
 
 
 @pytest.mark.parametrize("ranking", list(Ranking))
@@ -118,15 +122,15 @@ def test_the_order_in_columns_is_that_of_cases_taken_one_by_one(ranking):
         }
         for _ in references
     ]
-    order = reading_order(references, draws, ranking)
+    order = review_order(references, draws, ranking)
     sides = [sum(counts[side] for counts in one.values() for side in (S, U)) for one in draws]
     ranked = [case for case, label in enumerate(references) if label in (S, U) and sides[case]]
     assert sorted(order.cases.tolist()) == ranked and order.left_out == 120 - len(ranked) > 0
-    for look in order.looks:
+    for look in places(order):
         assert look.evidence == contradiction(references[look.case], draws[look.case])
         said = {node: (counts[look.suggested], sum(counts.values())) for node, counts in draws[look.case].items()}
         words = "; ".join(f"{n.title()}: {k} of {of} {look.suggested}" for n, (k, of) in said.items() if k)
         assert look.reason == (words or f"no response says {look.suggested}")
-    by_evidence = sorted(order.looks, key=lambda look: (-look.evidence, look.case))
-    by_learning = sorted(order.looks, key=lambda look: (not look.issue, look.quality, look.case))
-    assert list(order.looks) == (by_evidence if ranking is Ranking.EVIDENCE else by_learning)
+    by_evidence = sorted(places(order), key=lambda look: (-look.evidence, look.case))
+    by_learning = sorted(places(order), key=lambda look: (not look.issue, look.quality, look.case))
+    assert places(order) == (by_evidence if ranking is Ranking.EVIDENCE else by_learning)

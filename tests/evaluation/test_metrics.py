@@ -1,5 +1,6 @@
 """The paper's table from counts and from cases, with undefined, pending and unreferenced cases."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,8 +10,7 @@ from screening.evaluation.metrics import (
     Metrics,
     Proportion,
     evaluate,
-    evaluate_columns,
-    from_counts,
+    group_codes,
     outcome_codes,
     reference_codes,
     wilson,
@@ -57,10 +57,12 @@ def triple(proportion: Proportion) -> tuple[float | None, float | None, float | 
     return proportion.value, proportion.low, proportion.high
 
 
-def metrics_of(counts: tuple[int, int, int, int, int]) -> Metrics:
-    n, safe, false_positives, unsafe, false_negatives = counts
-    return from_counts(
-        n=n, safe_decided=safe, false_positives=false_positives, unsafe_decided=unsafe, false_negatives=false_negatives
+def measure(references, outcomes, calls=None, tokens=None, groups=None) -> Metrics:
+    """`evaluate` of lists."""
+    numbers, names = (None, ()) if groups is None else group_codes(groups)
+    made, used = (None if each is None else np.array(each, dtype=np.int64) for each in (calls, tokens))
+    return evaluate(
+        reference_codes(references), outcome_codes(outcomes), calls=made, tokens=used, groups=numbers, names=names
     )
 
 
@@ -77,21 +79,20 @@ def cases_of(counts: tuple[int, int, int, int, int]) -> tuple[list[Label | None]
     ("condition", "counts", "accuracy", "fpr", "fnr", "escalation"), PAPER, ids=[r[0] for r in PAPER]
 )
 def test_the_papers_rows_follow_from_their_counts(condition, counts, accuracy, fpr, fnr, escalation):
-    for metrics in (metrics_of(counts), evaluate(*cases_of(counts))):
-        assert triple(metrics.accuracy) == pytest.approx(accuracy, abs=0.001)
-        assert triple(metrics.fpr) == pytest.approx(fpr, abs=0.001)
-        assert triple(metrics.fnr) == pytest.approx(fnr, abs=0.001)
-        assert metrics.escalation_rate.value == pytest.approx(escalation, abs=0.001)
+    metrics = measure(*cases_of(counts))
+    assert triple(metrics.accuracy) == pytest.approx(accuracy, abs=0.001)
+    assert triple(metrics.fpr) == pytest.approx(fpr, abs=0.001)
+    assert triple(metrics.fnr) == pytest.approx(fnr, abs=0.001)
+    assert metrics.escalation_rate.value == pytest.approx(escalation, abs=0.001)
 
 
 def test_everything_escalated_leaves_the_rates_undefined_and_has_the_papers_interval():
     # B = 10 on AEGIS: 161 of 161; the lower end is 1 / (1 + z²/n) = 1 / (1 + 3.8416/161) = 0.9767
-    metrics = metrics_of((161, 0, 0, 0, 0))
+    metrics = measure(*cases_of((161, 0, 0, 0, 0)))
     assert triple(metrics.accuracy) == triple(metrics.fpr) == triple(metrics.fnr) == (None, None, None)
     assert triple(metrics.escalation_rate) == pytest.approx((1.0, 1 / (1 + 3.8416 / 161), 1.0))
     assert metrics.worst.accuracy == Proportion(0, 161)
     assert metrics.best.accuracy == Proportion(161, 161)
-    assert metrics.worst.fnr.value is None  # which reference the escalated had is not in the counts
 
 
 def test_wilson_stays_inside_zero_and_one():
@@ -109,7 +110,7 @@ TO_SAFE, TO_UNSAFE, TO_HUMAN = Outcome.SAFE, Outcome.UNSAFE, Outcome.HUMAN_REVIE
 def test_pending_and_unreferenced_cases_are_counted_apart():
     references = [S, U, U, None, E, U]
     outcomes = [TO_SAFE, None, TO_HUMAN, TO_SAFE, TO_SAFE, TO_SAFE]
-    metrics = evaluate(references, outcomes, calls=[6, 7, 8, 100, 100, 10], tokens=[1, 2, 3, 4, 5, 6])
+    metrics = measure(references, outcomes, calls=[6, 7, 8, 100, 100, 10], tokens=[1, 2, 3, 4, 5, 6])
     assert (metrics.n, metrics.pending, metrics.without_reference) == (3, 1, 2)
     assert metrics.accuracy == Proportion(1, 2)
     assert metrics.fpr == Proportion(0, 1)
@@ -122,7 +123,7 @@ def test_pending_and_unreferenced_cases_are_counted_apart():
 def test_worst_and_best_case_count_each_escalation_as_error_and_as_right():
     references = [U, U, U, S, S]
     outcomes = [TO_UNSAFE, TO_SAFE, TO_HUMAN, TO_HUMAN, TO_SAFE]
-    metrics = evaluate(references, outcomes)
+    metrics = measure(references, outcomes)
     assert (metrics.worst.accuracy, metrics.best.accuracy) == (Proportion(2, 5), Proportion(4, 5))
     assert (metrics.worst.fnr, metrics.best.fnr) == (Proportion(2, 3), Proportion(1, 3))
     assert (metrics.worst.fpr, metrics.best.fpr) == (Proportion(1, 2), Proportion(0, 2))
@@ -133,7 +134,7 @@ def test_a_groups_metrics_are_those_of_its_cases_alone():
     references = [U, U, U, S]
     outcomes = [TO_SAFE, TO_UNSAFE, TO_SAFE, TO_SAFE]
     groups = ["SuicideWatch", "SuicideWatch", None, "Anxiety"]
-    metrics = evaluate(references, outcomes, calls=[6, 8, 1, 2], groups=groups)
+    metrics = measure(references, outcomes, calls=[6, 8, 1, 2], groups=groups)
     assert metrics.fnr == Proportion(2, 3)
     assert set(metrics.by_group) == {"SuicideWatch", "Anxiety"}
     assert metrics.by_group["SuicideWatch"].fnr == Proportion(1, 2)
@@ -142,7 +143,7 @@ def test_a_groups_metrics_are_those_of_its_cases_alone():
 
 
 def test_no_cases_are_undefined_not_zero():
-    metrics = evaluate([], [], calls=[], tokens=[])
+    metrics = measure([], [], calls=[], tokens=[])
     assert metrics.escalation_rate.value is None and metrics.mean_calls is None
 
 
@@ -150,11 +151,7 @@ def test_counts_and_columns_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="not a proportion"):
         Proportion(3, 2)
     with pytest.raises(ValueError, match="one entry per case"):
-        evaluate([S], [TO_SAFE, TO_SAFE])
-    with pytest.raises(ValueError, match="fit together"):
-        metrics_of((10, 5, 6, 5, 0))
-    with pytest.raises(ValueError, match="fit together"):
-        metrics_of((10, 6, 1, 5, 0))
+        measure([S], [TO_SAFE, TO_SAFE])
 
 
 def _counted_one_by_one(references, outcomes, calls, groups, group):
@@ -185,7 +182,7 @@ cases_of_any_kind = st.lists(
 @given(cases_of_any_kind)
 def test_what_is_counted_in_columns_is_what_a_loop_counts(cases):
     references, outcomes, calls, groups = [[case[column] for case in cases] for column in range(4)]
-    metrics = evaluate(references, outcomes, calls=calls, tokens=calls, groups=groups)
+    metrics = measure(references, outcomes, calls=calls, tokens=calls, groups=groups)
     names = sorted({name for name in groups if name is not None})
     assert list(metrics.by_group) == names
     for group, found in [(None, metrics), *metrics.by_group.items()]:
@@ -194,42 +191,13 @@ def test_what_is_counted_in_columns_is_what_a_loop_counts(cases):
         assert found.tokens == found.calls
 
 
-def test_a_row_with_its_escalations_by_reference_has_every_cell_and_what_it_took() -> None:
-    """Of 20: 8 safe decided with 2 alarms, 7 unsafe decided with 1 miss, 5 escalated of which 3 are unsafe."""
-    row = from_counts(
-        n=20, safe_decided=8, false_positives=2, unsafe_decided=7, false_negatives=1,
-        escalated_unsafe=3, calls=240, tokens=9_000,
-    )  # fmt: skip
-    assert row.confusion == {
-        (Label.SAFE, Outcome.SAFE): 6,
-        (Label.SAFE, Outcome.UNSAFE): 2,
-        (Label.UNSAFE, Outcome.SAFE): 1,
-        (Label.UNSAFE, Outcome.UNSAFE): 6,
-        (Label.UNSAFE, Outcome.HUMAN_REVIEW): 3,
-        (Label.SAFE, Outcome.HUMAN_REVIEW): 2,
-    }
-    assert (row.calls, row.tokens, row.mean_calls) == (240, 9_000, 12.0)
-    assert (row.escalation_rate.numerator, row.escalation_rate.denominator) == (5, 20)
-
-
-def test_nothing_need_be_escalated_and_no_cell_is_below_zero() -> None:
-    row = from_counts(n=15, safe_decided=8, false_positives=0, unsafe_decided=7, false_negatives=0)
-    assert row.escalation_rate.numerator == 0
-    for escalated_unsafe in (-1, 6):
-        with pytest.raises(ValueError, match="fit together"):
-            from_counts(
-                n=20, safe_decided=8, false_positives=2, unsafe_decided=7, false_negatives=1,
-                escalated_unsafe=escalated_unsafe,
-            )  # fmt: skip
-
-
 @given(cases_of_any_kind, st.lists(st.sampled_from(list(Outcome)), min_size=30, max_size=30))
 def test_limits_with_unsettled_cases_hold_whatever_becomes_of_them(cases, ends):
     """Every way in which they may end has its rate, and its own interval, within the limits."""
     references, outcomes = reference_codes([case[0] for case in cases]), outcome_codes([case[1] for case in cases])
-    found = evaluate_columns(references, outcomes, calls=outcomes * 0 + 1, bounded=True)
+    found = evaluate(references, outcomes, calls=outcomes * 0 + 1, bounded=True)
     later = outcome_codes([ends[at] if case[1] is None else case[1] for at, case in enumerate(cases)])
-    whole = evaluate_columns(references, later, bounded=True)
+    whole = evaluate(references, later, bounded=True)
     for limits, final in (
         (getattr(a, name), getattr(b, name))
         for a, b in ((found, whole), (found.worst, whole.worst), (found.best, whole.best))

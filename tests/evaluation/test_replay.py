@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from screening.evaluation.conditions import Condition, our_conditions, paper_conditions
-from screening.evaluation.replay import Record, replay
+from screening.evaluation.experiments import Condition, our_conditions, paper_conditions
+from screening.evaluation.replay import Record, Replay, replay
 from screening.labels import LABELS, Label, Outcome
 from screening.pipeline.config import NodeConfig, PipelineConfig, chain
 from screening.pipeline.draws import Answer, Draw, DrawRequest, ScreenedText, decode_draws, encode_draws, unusable
 from screening.pipeline.engine import Guard, Screening, screening_steps
 from screening.stopping.rules import (
+    ENDS,
     Ended,
     MajorityVote,
     PairwiseMixture,
@@ -49,10 +50,21 @@ def live(pipeline: PipelineConfig, codes: dict[str, str]) -> Screening:
                 raise TooShort
 
 
+def ends_at(found: Replay, node: str) -> list[Ended | None]:
+    """How each case ended at this node; None where it was not visited or not settled."""
+    place = [config.name for config in found.pipeline.nodes].index(node)
+    return [None if code < 0 else ENDS[code] for code in found.ended[place]]
+
+
+def mean_calls(found: Replay) -> float | None:
+    """Of the settled cases; None without any."""
+    return float(found.total_calls[found.settled].mean()) if found.settled.any() else None
+
+
 def assert_same(pipeline: PipelineConfig, codes: Codes) -> int:
     """Every case's outcome, last node, calls and ends are the engine's; returns how many cases are unsettled."""
     found = replay(pipeline, Record.from_codes(codes))
-    outcomes, ends = found.outcomes(), {node.name: found.ends(node.name) for node in pipeline.nodes}
+    outcomes, ends = found.outcomes(), {node.name: ends_at(found, node.name) for node in pipeline.nodes}
     names = [node.name for node in pipeline.nodes]
     for case, outcome in enumerate(outcomes):
         own = {node: cases[case] for node, cases in codes.items()}
@@ -111,7 +123,7 @@ def test_the_records_exercise_every_end_and_both_outcomes(full_record: Codes) ->
     curtailed = next(c for c in paper_conditions(curtail=True) if c.name == "B=124").pipeline
     patient = next(c for c in paper_conditions() if c.name == "B=124").pipeline
     record = Record.from_codes(full_record)
-    ends = {*replay(curtailed, record).ends("risk"), *replay(patient, record).ends("risk")}
+    ends = {*ends_at(replay(curtailed, record), "risk"), *ends_at(replay(patient, record), "risk")}
     assert ends == {*Ended, None} - {Ended.NO_ANSWER, Ended.TOO_CLOSE}
     assert set(replay(curtailed, record).outcomes()) == set(Outcome)
 
@@ -169,10 +181,10 @@ def test_the_single_agent_is_one_draw_and_its_escalation_goes_to_a_human() -> No
 def test_hopeless_budgets_cost_nothing_when_curtailed_and_the_papers_150_when_not() -> None:
     record = Record.from_codes({node: ["S" * 50] for node in NODES})
     curtailed = next(c for c in paper_conditions(curtail=True) if c.name == "B=50")
-    assert replay(curtailed.pipeline, record).mean_calls() == 0.0
+    assert mean_calls(replay(curtailed.pipeline, record)) == 0.0
     patient = next(c for c in paper_conditions() if c.name == "B=50")
     # 16 whole rounds of three at each of three nodes: 144, the paper's "up to 3B" less what pays no round.
-    assert replay(patient.pipeline, record).mean_calls() == 3 * 48.0
+    assert mean_calls(replay(patient.pipeline, record)) == 3 * 48.0
 
 
 def test_curtailment_changes_no_outcome(full_record: Codes) -> None:
@@ -186,9 +198,9 @@ def test_curtailment_changes_no_outcome(full_record: Codes) -> None:
 def test_an_unknown_node_or_an_empty_record_settles_nothing() -> None:
     pipeline = our_conditions()[1].pipeline
     found = replay(pipeline, Record.from_codes({"another": ["SSS", "UUU"]}))
-    assert (found.unsettled, found.mean_calls(), found.outcomes()) == (2, None, [None, None])
+    assert (found.unsettled, mean_calls(found), found.outcomes()) == (2, None, [None, None])
     nobody = replay(pipeline, Record.from_codes({"worker": []}))
-    assert (nobody.outcomes(), nobody.mean_calls(), nobody.unsettled) == ([], None, 0)
+    assert (nobody.outcomes(), mean_calls(nobody), nobody.unsettled) == ([], None, 0)
     assert replay(pipeline, Record.from_codes({})).outcomes() == []
 
 

@@ -16,7 +16,7 @@ from screening.datasets.reader import read_table
 from screening.datasets.rows import NewCase
 from screening.datasets.sources import FileRefused
 from screening.labels import Outcome
-from screening.models.anthropic import AnthropicSampler
+from screening.models.http import HttpModel
 from screening.models.settings import ModelSettings
 from screening.pipeline.config import preset
 from screening.pipeline.draws import SamplerError, ScreenedText
@@ -43,7 +43,7 @@ async def held_replies() -> Mapping[str, bool]:
             settings = ModelSettings(
                 base_url=stub.url, api_key="k", model=MODEL, requests_per_minute=None, max_retries=0
             )
-            async with AnthropicSampler(settings, load_prompts()) as sampler:
+            async with HttpModel(settings, load_prompts()) as sampler:
                 try:
                     result = await screen(TEXT, Guard(), preset("recommended"), sampler)
                 except SamplerError:
@@ -89,7 +89,7 @@ async def held_injections() -> Mapping[str, bool]:
     ]
     async with StubServer(StubPlan(weights={"safe.": 1.0})) as stub:
         settings = ModelSettings(base_url=stub.url, api_key="k", requests_per_minute=None)
-        async with AnthropicSampler(settings, load_prompts()) as sampler:
+        async with HttpModel(settings, load_prompts()) as sampler:
             results = await asyncio.gather(
                 *(
                     screen(probe.shown, guard_for(probe.flags), preset("recommended"), sampler)

@@ -116,5 +116,5 @@ MADE: Mapping[str, bytes] = {
 
 
 def holds_sentence(content: bytes) -> bool:
-    """Whether the sentence stands in the file in plain sight of its reader."""
+    """Whether the sentence stands in the file in plain sight of its reviewer."""
     return SENTENCE.encode() in content or SENTENCE.encode("utf-16-le") in content

@@ -22,7 +22,7 @@ from screening.datasets.reader import read_table
 from screening.datasets.rows import RejectedRow
 from screening.datasets.sources import FileRefused
 from screening.datasets.validation import Row
-from screening.evaluation.conditions import our_conditions, paper_conditions
+from screening.evaluation.experiments import our_conditions, paper_conditions
 from screening.evaluation.library import DRAWS, screen_texts
 from screening.pipeline.config import PipelineConfig, preset
 from screening.pipeline.files import read_pipeline

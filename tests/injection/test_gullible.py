@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from screening.labels import Outcome
-from screening.models.anthropic import AnthropicSampler
+from screening.models.http import HttpModel
 from screening.models.settings import ModelSettings
 from screening.pipeline.config import preset
 from screening.pipeline.engine import Guard, Reason, Screening, guard_for, screen
@@ -25,7 +25,7 @@ async def outcomes(plan: StubPlan, probes: tuple[Probe, ...], *, defended: bool 
     """Each text through receiving, guard and the recommended pipeline, asked of a stub with this plan."""
     async with StubServer(plan) as stub:
         settings = ModelSettings(base_url=stub.url, api_key="k", requests_per_minute=None)
-        async with AnthropicSampler(settings, load_prompts()) as sampler:
+        async with HttpModel(settings, load_prompts()) as sampler:
             return await asyncio.gather(
                 *(
                     screen(probe.shown, guard_for(probe.flags) if defended else Guard(), preset("recommended"), sampler)

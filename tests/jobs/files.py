@@ -9,7 +9,7 @@ from typing import Any
 from jobs import uploads
 from jobs.agents import Agents
 from jobs.intake import BatchRequest, fill_batch, open_batch
-from jobs.port import system_clock
+from jobs.process import system_clock
 from jobs.uploads import Upload
 from screening.datasets.reader import read_table
 from screening.pipeline.config import preset

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Sequence
 
 from jobs.agents import Agents
-from jobs.local import LocalRunner, only_worker
-from jobs.port import Runner, system_clock
+from jobs.process import system_clock
 from jobs.procrastinate import ProcrastinateRunner
+from jobs.runner import LocalRunner, Runner, only_worker
 from jobs.screening_job import ScreeningJob
 from screening.pipeline.draws import Draw, DrawRequest, DrawSource
 from screening.settings import Settings

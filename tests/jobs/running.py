@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from sqlalchemy import func, select
 
 from jobs.agents import Agents
-from jobs.local import LocalRunner
-from jobs.port import Runner, system_clock
+from jobs.process import system_clock
 from jobs.procrastinate import ProcrastinateRunner
+from jobs.runner import LocalRunner, Runner
 from jobs.screening_job import ScreeningJob
 from screening.datasets.rows import NewCase
 from screening.pipeline.config import preset
@@ -27,11 +27,18 @@ from storage.schema import pending_cases
 from tests.jobs.files import SENTENCES
 
 PLACES = 8
+MakeAgents = Callable[[Settings], Agents]
+"""The fixture `agents_of`: agents that are closed when the test ends."""
 
 
 def agents(latency_s: float = 0.0) -> Agents:
     """Simulated agents that take so long for each wave."""
     return Agents(Settings(_env_file=None, sampler="simulated", simulated_latency_s=latency_s))
+
+
+def settings_of(url: str, **more: object) -> Settings:
+    """Settings with which the service at this address is asked."""
+    return Settings(_env_file=None, sampler="anthropic", anthropic_base_url=url, anthropic_api_key="k", **more)  # type: ignore[arg-type]
 
 
 class HeldBack(Agents):

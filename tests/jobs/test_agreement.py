@@ -1,24 +1,24 @@
-"""Agreement is of cases that the coin chose: what a first reader says decides neither which cases count nor how."""
+"""Agreement is of cases that the coin chose: what a first reviewer says decides neither which cases count nor how."""
 
 import pytest
 
-from jobs.agreement import Agreed, main_figure, measure_agreement
-from screening.review.rating_form import RatingLabel
-from screening.review.triage import second_reading_coin
+from jobs.reviews import Agreed, main_figure, measure_agreement
+from screening.review.review_form import ReviewLabel
+from screening.review.triage import second_review_coin
 from storage.database import Database
-from storage.research.reading_table import reading_table
+from storage.research.review_table import review_table
 from storage.review import claims
 from storage.review.adjudication import adjudicate
-from storage.review.ratings import submit_rating
+from storage.review.reviews import submit_review
 from storage.settings_store import SiteSettings, change, current
-from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, SENIOR, Tier, fill, form, register
+from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, SENIOR, Priority, fill, form, register
 
 KEY, CASES, RATE = "key", 24, 0.5
 
 
 def _site(db: Database, rate: float) -> None:
     based_on = current(db).version
-    settings = SiteSettings(second_reading_rate=rate, second_reading_rules=())
+    settings = SiteSettings(second_review_rate=rate, second_review_rules=())
     change(db, ADMIN.at(NOW + based_on * MINUTE), settings, based_on)
 
 
@@ -26,8 +26,8 @@ def _labels(db: Database, rate: float) -> dict[str, tuple[str, str]]:
     """What Ann and Bo say of texts called safe: they agree on those below the rate, by turns on safe and unsafe, but
     for one; of all others Ann says unsafe, so that the rule has them read again, and Bo says safe.
     """
-    ids = fill(db, [Tier.P2] * CASES, outcome="safe")
-    chosen = [case_id for case_id in ids if second_reading_coin(case_id) < rate]
+    ids = fill(db, [Priority.P2] * CASES, outcome="safe")
+    chosen = [case_id for case_id in ids if second_review_coin(case_id) < rate]
     agreed = {case_id: ("safe", "safe") if n % 2 else ("unsafe", "unsafe") for n, case_id in enumerate(chosen[1:])}
     return {case_id: agreed.get(case_id, ("unsafe", "safe")) for case_id in ids}
 
@@ -36,10 +36,10 @@ def _read_twice(db: Database, said: dict[str, tuple[str, str]], *, decide: bool 
     for column, who in enumerate((ANN, BO)):
         while (claim := claims.claim_next(db, who.at(NOW))) is not None:
             filled, letter = form(said[claim.case_id][column], 5, ideation=1), "ab"[column]
-            submit_rating(db, who.at(NOW), claim.case_id, claim.token, filled, letter + claim.case_id[1:])
-    while decide and (claim := claims.claim_next(db, SENIOR.at(NOW))) is not None:  # a blind third reading
-        submit_rating(db, SENIOR.at(NOW), claim.case_id, claim.token, form("safe", 5), "c" + claim.case_id[1:])
-        adjudicate(db, SENIOR.at(NOW), claim.case_id, RatingLabel.SAFE, "quoted")
+            submit_review(db, who.at(NOW), claim.case_id, claim.token, filled, letter + claim.case_id[1:])
+    while decide and (claim := claims.claim_next(db, SENIOR.at(NOW))) is not None:  # a blind third review
+        submit_review(db, SENIOR.at(NOW), claim.case_id, claim.token, form("safe", 5), "c" + claim.case_id[1:])
+        adjudicate(db, SENIOR.at(NOW), claim.case_id, ReviewLabel.SAFE, "quoted")
 
 
 def _measured(db: Database) -> Agreed:
@@ -51,13 +51,13 @@ def test_cases_read_twice_for_what_was_said_of_them_are_in_no_coefficient(db: Da
     _site(db, RATE)
     said = _labels(db, RATE)
     _read_twice(db, said, decide=False)
-    chosen = [case_id for case_id in said if second_reading_coin(case_id) < RATE]
+    chosen = [case_id for case_id in said if second_review_coin(case_id) < RATE]
     assert _measured(db).disputed == 1, "of the others all are disputed"
     _read_twice(db, said)
     found, n = _measured(db), len(chosen)
     assert (found.cases, found.at_random, found.otherwise, found.disputed) == (CASES, n, CASES - n, 0)
     alpha, unsafe = found.coefficients[0], found.coefficients[3]
-    both = n // 2  # unsafe by both readers; one more by the first alone: third readings count nowhere
+    both = n // 2  # unsafe by both reviewers; one more by the first alone: third reviews count nowhere
     ones = 2 * both + 1
     assert alpha.cases == n
     assert alpha.value == pytest.approx(1 - (2 * n - 1) * 2 / (2 * ones * (2 * n - ones)))
@@ -74,9 +74,9 @@ def test_the_rate_that_counts_is_the_one_in_force_when_a_case_was_read(db: Datab
     before = _measured(db)
     _site(db, later)
     assert _measured(db) == before
-    table = reading_table(db, SENIOR, KEY)
+    table = review_table(db, SENIOR, KEY)
     assert dict(zip(table.case_ids, table.at_random, strict=True)) == {
-        each: second_reading_coin(each) < RATE for each in said
+        each: second_review_coin(each) < RATE for each in said
     }
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import insert
 
 from commands.__main__ import main
 from jobs import uploads
-from jobs.port import system_clock
+from jobs.process import system_clock
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import batch_state
 from storage.batches.pending import pending_cases, record_error
@@ -25,7 +25,7 @@ from tests.storage.batch_of import batch as texts
 
 def _told(capsys: pytest.CaptureFixture[str], url: str, *arguments: str) -> list[dict[str, object]]:
     capsys.readouterr()
-    assert main(["batches", "--database", url, "--json", *arguments]) == 0
+    assert main(["batches", *(arguments or ["list"]), "--database", url, "--json"]) == 0
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
@@ -64,24 +64,24 @@ def test_the_list_names_each_batch_on_a_line(
 ) -> None:
     made = [batch(db, 2), batch(db, 5)]
     assert {line["batch"] for line in _told(capsys, database_url)} == set(made)
-    assert main(["batches", "--database", database_url, "list", "--limit", "1"]) == 0
+    assert main(["batches", "list", "--database", database_url, "--limit", "1"]) == 0
     (line,) = capsys.readouterr().out.splitlines()
     assert made[1] in line and "running" in line and "0 of 5 done" in line
 
 
 def test_a_batch_that_does_not_exist_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["batches", "--database", f"sqlite:///{tmp_path / 'x.db'}", "show", "nothing"]) == 2
+    assert main(["batches", "show", "nothing", "--database", f"sqlite:///{tmp_path / 'x.db'}"]) == 2
     assert "there is no batch nothing" in capsys.readouterr().err
 
 
-def test_the_relabelled_data_set_is_written_as_of_a_version(
+def test_the_corrected_data_set_is_written_as_of_a_version(
     db: Database, database_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     batch_id = texts(db, ["one day"])
     decide(db, case_id := pending_cases(db, 1)[0])
-    made = {"version": 1, "label": "unsafe", "method": "senior", "by": "s", "rating_ids": [], "at": NOW}
+    made = {"version": 1, "label": "unsafe", "method": "senior", "by": "s", "review_ids": [], "at": NOW}
     write(db, insert(adjudications).values(case_id=case_id, **made))
-    given = ["batches", "--database", database_url, "export", batch_id, "--out", str(tmp_path / "out.jsonl")]
+    given = ["batches", "export", batch_id, "--database", database_url, "--out", str(tmp_path / "out.jsonl")]
 
     def exported(*more: str) -> tuple[int, str | None]:
         assert main([*given, *more]) == 0
@@ -89,28 +89,27 @@ def test_the_relabelled_data_set_is_written_as_of_a_version(
         return line["as_of"], line["adjudicated_label"]
 
     assert (exported(), exported("--as-of", "1"), exported("--as-of", "0")) == ((1, "unsafe"), (1, "unsafe"), (0, None))
-    with pytest.raises(SystemExit):
-        main([*given, "--as-of", "-1"])
+    assert main([*given, "--as-of", "-1"]) == 2
     assert "--as-of" in capsys.readouterr().err
     for option in (["--as-of", "1"], ["--without-text"]):
         assert main([*given, "--what", "results", *option]) == 2
-        assert "for --what relabelled alone" in capsys.readouterr().err
+        assert "for --what corrected only" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("what", ["results", "readings", "relabelled"])
+@pytest.mark.parametrize("what", ["results", "reviews", "corrected"])
 def test_everything_is_written_in_every_format(db: Database, database_url: str, tmp_path: Path, what: str) -> None:
     batch_id = texts(db, ["one day", "another day", "a third day"])
     decide(db, pending_cases(db, 1)[0])
     written = {}
     for kind in ("csv", "jsonl", "parquet", "label-studio"):
         out = tmp_path / f"{what}.{kind}"
-        given = ["batches", "--database", database_url, "export", batch_id, "--what", what, "--format", kind]
+        given = ["batches", "export", batch_id, "--database", database_url, "--what", what, "--format", kind]
         assert main([*given, "--out", str(out)]) == 0
         written[kind] = out.read_bytes()
         assert out.stat().st_mode & 0o077 == 0
     tasks, lines = json.loads(written["label-studio"]), written["jsonl"].splitlines()
     assert len(tasks) == len(lines) == pq.read_table(tmp_path / f"{what}.parquet").num_rows
     assert written["csv"].startswith(b"\xef\xbb\xbf")
-    if what != "readings":
+    if what != "reviews":
         assert [len(task["predictions"]) for task in tasks] == [1, 0, 0]
-        assert ("text" in tasks[0]["data"]) is (what == "relabelled")
+        assert ("text" in tasks[0]["data"]) is (what == "corrected")

@@ -3,16 +3,17 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from datetime import timedelta
 
 import pytest
 from pydantic import SecretStr
 from sqlalchemy import func, select, update
 
 from jobs.agents import Agents
-from jobs.comparing import AT_ONCE, ComparisonRunner
+from jobs.comparing import AT_ONCE, DUTY, ComparisonRunner
 from jobs.intake import configuration
-from jobs.port import system_clock
+from jobs.model_health import ModelHealth
+from jobs.patience import LASTS
+from jobs.process import system_clock
 from screening.pipeline.config import Preset, preset
 from screening.pipeline.draws import DrawRequest, SamplerError
 from screening.review.actors import LOCAL_USER, Acting
@@ -35,6 +36,7 @@ from storage.review.erasure import By, Selection, erase
 from storage.review.worklist import request_second_looks
 from storage.schema import comparison_outcomes, comparisons, configurations, metadata, node_runs
 from storage.site.audit_check import verify
+from storage.site.processes import take
 from tests.databases import write
 from tests.jobs.processes import NotingStub
 from tests.jobs.running import screened, until
@@ -56,7 +58,9 @@ def _by() -> Acting:
 
 
 def _comparing(db: Database, agents: Agents | None = None, worker: str = "one") -> ComparisonRunner:
-    return ComparisonRunner(db=db, agents=agents or Agents(SIMULATED), clock=system_clock, worker=worker)
+    agents = agents or Agents(SIMULATED)
+    health = ModelHealth(db=db, agents=agents, clock=system_clock, probes=False)
+    return ComparisonRunner(db=db, agents=agents, clock=system_clock, worker=worker, health=health)
 
 
 def _begin(
@@ -117,11 +121,12 @@ async def test_a_shadow_run_changes_nothing_but_its_own_tables(db: Database) -> 
 async def test_each_case_once_by_one_worker_at_a_time_and_by_another_soon_after_it_was_killed(db: Database) -> None:
     now = [system_clock()]
     _begin(db, await screened(db, 12), most=9)
-    killed, restarted = (
-        ComparisonRunner(db=db, agents=Agents(SIMULATED), clock=lambda: now[0], worker=name) for name in ("one", "two")
-    )
-    assert (await killed.round(), await restarted.round()) == (4, 0)
-    now[0] += timedelta(seconds=20)
+    killed, restarted = (_comparing(db, worker=name) for name in ("one", "two"))
+    killed.clock = restarted.clock = lambda: now[0]
+    assert await killed.round() == 4
+    take(db, DUTY, "one", now[0], LASTS)  # it died in the middle of the next
+    assert await restarted.round() == 0
+    now[0] += LASTS
     assert await _rounds(restarted) == 5 and _only(db).done == 9
 
 
@@ -208,7 +213,7 @@ async def test_a_cap_ends_it_within_a_few_waves_and_what_was_paid_counts(db: Dat
     assert _begin(db, batch_id) != comparison
 
 
-async def test_readers_begin_and_resume_nothing(db: Database) -> None:
+async def test_reviewers_begin_and_resume_nothing(db: Database) -> None:
     batch_id = await screened(db, 1)
     with pytest.raises(Forbidden):
         begin_comparison(db, ANN.at(system_clock()), batch_id, configuration="y", name="z", most_cases=1)

@@ -11,7 +11,7 @@ from jobs.computing import Cache, NotComputed, SideProcess, tell
 from screening.review.actors import LOCAL_USER, Actor, Role
 from storage.batches.batches import list_batches
 from storage.database import Database
-from storage.research.recorded_draws import recording_state
+from storage.research.recordings import case_names
 from tests.storage.batch_of import batch
 
 
@@ -63,7 +63,9 @@ def unsendable(_db: Database) -> object:
 def test_what_is_computed_beside_is_what_is_computed_here(beside: SideProcess, url: str) -> None:
     db = Database(url)
     (only,) = list_batches(db, LOCAL_USER, 1)
-    assert beside.begin(recording_state, url, LOCAL_USER, only.id).result() == recording_state(db, LOCAL_USER, only.id)
+    assert beside.begin(case_names, url, LOCAL_USER, only.id, (1,)).result() == case_names(
+        db, LOCAL_USER, only.id, (1,)
+    )
     assert beside.begin(own_process, url).result() not in (os.getpid(), None)
     assert beside.spent_s > 0
     db.close()
@@ -101,7 +103,7 @@ def test_a_failure_is_told_in_words_and_the_next_one_is_computed(
 def test_who_may_not_look_is_refused_there_too(beside: SideProcess, url: str) -> None:
     reviewer = Actor(id="ann", name="Ann", roles=frozenset({Role.REVIEWER}))
     with pytest.raises(NotComputed, match="Forbidden"):
-        beside.begin(recording_state, url, reviewer, "any").result()
+        beside.begin(case_names, url, reviewer, "any", (1,)).result()
 
 
 def test_the_process_ends_when_nobody_asks_for_a_while(url: str) -> None:

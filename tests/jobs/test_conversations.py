@@ -17,8 +17,8 @@ from screening.pipeline.draws import DrawRequest, ScreenedText, screened_thread
 from screening.pipeline.files import load_prompts
 from screening.settings import Settings
 from screening.text.conversation import Judged, Question
-from storage.batches.case_texts import text_to_send
 from storage.batches.intake import add_rows
+from storage.batches.texts import text_to_send
 from storage.database import Database
 from storage.schema import cases
 from tests.storage.batch_of import NOW, batch
@@ -33,9 +33,9 @@ TURNS = [
 
 
 def case_of(question: Question = Question.TEXT, judged: Judged = Judged.LAST_USER) -> NewCase:
-    reading = ConversationReading(shape=Shape.MESSAGES, judged=judged, questions=(question,))
+    review = ConversationReading(shape=Shape.MESSAGES, judged=judged, questions=(question,))
     content = json.dumps([{"id": "1", "messages": TURNS}]).encode()
-    table = read_table(content, mapping=ColumnMapping(text="messages", id="id", conversation=reading))
+    table = read_table(content, mapping=ColumnMapping(text="messages", id="id", conversation=review))
     (row,) = table.rows(receiver(Settings(sampler="simulated")))
     assert isinstance(row, NewCase)
     return row
@@ -67,7 +67,7 @@ def test_the_system_prompt_says_what_is_asked(question: Question, words: str) ->
     call = prepare_call(
         request,
         ModelSettings(),
-        Dialect(api_version=None, temperature=None, neutral=None),
+        Dialect(api_version="", sampling={}),
         load_prompts(),
         random.Random(0),
     )

@@ -10,23 +10,23 @@ from sqlalchemy import insert, select, update
 
 from jobs import model_health
 from jobs.agents import Agents
-from jobs.model_health import ModelAtStart, Preflights
-from jobs.port import system_clock
+from jobs.model_health import ModelHealth
+from jobs.process import system_clock
 from screening.pipeline.config import PipelineConfig, preset
 from screening.settings import Settings
-from storage.batches import preflights
+from storage.batches import configurations
 from storage.batches.pipelines import activate, keep_version
 from storage.database import Database
 from storage.schema import case_errors, cases, pipeline_versions, site_faults
 from storage.schema import preflights as tried
 from storage.settings_store import accept_model_name
-from storage.site import faults, notices
+from storage.site import faults, outbox
 from storage.site.faults import Fault as Down
 from tests.databases import write
 from tests.fixtures.replies import message, reply
 from tests.free_port import free_port
 from tests.jobs.processes import NotingStub, Workers, wait_for
-from tests.jobs.running import batch, running, until
+from tests.jobs.running import batch, running, settings_of, until
 from tests.storage.inbox_cases import ADMIN
 from tests.stub_server import Fault, StubPlan, StubServer
 
@@ -39,10 +39,6 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_health, "START_PAUSE_S", 0.2)
     monkeypatch.setattr(model_health, "LONGEST_PAUSE_S", 0.4)
     monkeypatch.setattr(model_health, "TOLD_AFTER_S", 1.0)
-
-
-def settings_of(url: str, **more: object) -> Settings:
-    return Settings(_env_file=None, sampler="anthropic", anthropic_base_url=url, anthropic_api_key="k", **more)  # type: ignore[arg-type]
 
 
 def is_told(db: Database) -> bool:
@@ -58,9 +54,8 @@ def was_told(db: Database) -> bool:
 async def asking(db: Database, settings: Settings) -> AsyncIterator[asyncio.Task[None]]:
     """A worker's part in it, from its start on."""
     agents = Agents(settings)
-    preflights = Preflights(db=db, agents=agents, clock=system_clock)
-    one = ModelAtStart(settings=settings, db=db, agents=agents, preflights=preflights, clock=system_clock)
-    task = asyncio.create_task(one.until_it_answers())
+    health = ModelHealth(db=db, agents=agents, clock=system_clock)
+    task = asyncio.create_task(health.until_it_answers(settings))
     try:
         yield task
     finally:
@@ -92,7 +87,7 @@ def test_the_log_says_at_start_whether_the_model_answers(
 
 
 async def test_simulated_agents_are_not_asked_and_what_a_real_model_left_is_over(db: Database) -> None:
-    notices.keep_fault(db, Down.MODEL, system_clock(), down=True)
+    outbox.keep_fault(db, Down.MODEL, system_clock(), down=True)
     async with asking(db, Settings(_env_file=None, sampler="simulated")) as task:
         await asyncio.wait_for(task, 20)
     assert not is_told(db)
@@ -102,6 +97,7 @@ async def test_a_model_that_nobody_reaches_is_told_before_a_text_waits_and_is_ov
     port = free_port()
     async with asking(db, settings_of(f"http://127.0.0.1:{port}")) as task:
         await until(lambda: is_told(db))
+        assert [one.cause for one in faults.open_faults(db)] == ["connection"]
         async with StubServer(StubPlan(), port=port):
             await asyncio.wait_for(task, 20)
     assert not is_told(db)
@@ -118,7 +114,7 @@ async def test_a_model_that_fails_its_probes_is_told_until_it_is_allowed(db: Dat
     async with StubServer(StubPlan(fails_probes=True)) as stub, asking(db, settings_of(stub.url)) as task:
         await until(lambda: is_told(db))
         (version,) = db.values(select(tried.c.configuration))
-        preflights.override(db, ADMIN.at(system_clock()), version, REASON)
+        configurations.override_preflight(db, ADMIN.at(system_clock()), version, REASON)
         await asyncio.wait_for(task, 20)
     assert not is_told(db)
 
@@ -130,7 +126,7 @@ async def test_a_case_that_is_screened_ends_it_too(db: Database) -> None:
         made_of = Agents(Settings(_env_file=None, sampler="simulated"))
         batch(db, 1)
         async with running(db, made_of):
-            await until(lambda: bool(notices.collect(db, system_clock())) or not is_told(db))
+            await until(lambda: bool(outbox.collect(db, system_clock())) or not is_told(db))
         await asyncio.wait_for(task, 20)
     assert not is_told(db)
 
@@ -187,8 +183,8 @@ def test_errors_from_before_a_worker_found_the_model_well_are_not_told_again(db:
         ids = conn.execute(select(cases.c.id)).scalars().all()
         rows = [{"case_id": one, "kind": "connection", "message": "gone", "calls": 0, "at": now} for one in ids]
         conn.execute(insert(case_errors), rows)
-    notices.collect(db, now)
-    assert is_told(db)
-    notices.keep_fault(db, Down.MODEL, now + timedelta(seconds=1), down=False)
-    notices.collect(db, now + timedelta(seconds=2))
+    outbox.collect(db, now)
+    assert [(one.fault, one.cause) for one in faults.open_faults(db)] == [(Down.MODEL, "connection")]
+    outbox.keep_fault(db, Down.MODEL, now + timedelta(seconds=1), down=False)
+    outbox.collect(db, now + timedelta(seconds=2))
     assert not is_told(db)

@@ -1,13 +1,13 @@
 """The model stops during a batch: what is undecided reaches people with the cause, and is decided later."""
 
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 
 import pytest
 from sqlalchemy import func, select
 
-from jobs.agents import Agents
-from jobs.notifications import Notifier
-from jobs.port import system_clock
+from jobs.notify import Notifier
+from jobs.process import system_clock
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from storage.batches.batch_state import BatchState
@@ -16,24 +16,15 @@ from storage.batches.unscreened import bring_in
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.review.claims import claim_next
-from storage.review.ratings import submit_rating
-from storage.schema import inbox_entries, pending_cases, ratings, screenings
+from storage.review.reviews import submit_review
+from storage.schema import inbox_entries, pending_cases, reviews, screenings
 from storage.settings_store import SiteSettings, change
-from tests.jobs.running import batch, running, until
+from tests.jobs.running import MakeAgents, batch, running, settings_of, until
 from tests.storage.inbox_cases import form
 from tests.stub_server import StubPlan, StubServer
 
-TEXTS = 50
+TEXTS = 30
 PLAN = StubPlan(latency_s=0.02)
-
-
-def _agents(url: str) -> Agents:
-    return Agents(
-        Settings(
-            _env_file=None, sampler="anthropic", anthropic_base_url=url, anthropic_api_key="k", call_timeout_s=1,
-            node_deadline_s=2,
-        )
-    )  # fmt: skip
 
 
 def _count(db: Database, table, *where: object) -> int:  # type: ignore[no-untyped-def]
@@ -60,36 +51,35 @@ def _done(db: Database, batch_id: str) -> Callable[[], bool]:
 @pytest.mark.slow
 @pytest.mark.timeout(420)
 @pytest.mark.usefixtures("short_pauses")
-async def test_the_model_stops_during_a_batch_and_comes_back(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobs.notifications.BRING_IN_EVERY_S", 0.5)
-    change(db, LOCAL_USER.at(system_clock()), SiteSettings(unscreened_minutes=0.5), 0)  # longer than a breaker pauses
-    server = StubServer(PLAN)
-    async with server:
-        url, port = server.url, int(server.url.rpartition(":")[2])
-        made_of = _agents(url)
+async def test_the_model_stops_during_a_batch_and_comes_back(
+    db: Database, agents_of: MakeAgents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobs.notify.BRING_IN_EVERY_S", 0.5)
+    change(db, LOCAL_USER.at(system_clock()), SiteSettings(unscreened_minutes=0.1), 0)  # longer than a breaker pauses
+    async with AsyncExitStack() as to_the_end:
         notifier = Notifier(db=db, settings=Settings(_env_file=None), name="w1", kind="worker", clock=system_clock)
-        notifier.start()
-        batch_id = batch(db, TEXTS, made_of=made_of)
-        runner = running(db, made_of)
-        await runner.__aenter__()
-        await until(lambda: _count(db, screenings) >= 15)
-    await until(lambda: _all_in_the_inbox(db), within_s=120)
-    undecided = _count(db, pending_cases)
-    assert undecided + _count(db, screenings) == TEXTS
-    causes = set(db.values(select(inbox_entries.c.cause))) - {None}
-    assert causes <= {"connection", "timeout", "deadline"}, causes
-    claim = claim_next(db, LOCAL_USER.at(system_clock()))
-    while claim is not None and not claim.why.startswith("not_screened:"):
-        claim = claim_next(db, LOCAL_USER.at(system_clock()))
-    assert claim is not None
-    submit_rating(db, LOCAL_USER.at(system_clock()), claim.case_id, claim.token, form("unsafe"), new_id(system_clock()))
-    async with StubServer(PLAN, port=port):
-        await until(_done(db, batch_id), within_s=200)
-        await runner.__aexit__(None, None, None)
-    notifier.stop()
-    await made_of.aclose()
+        to_the_end.callback(notifier.stop)
+        async with StubServer(PLAN) as server:
+            made_of = agents_of(settings_of(server.url, call_timeout_s=1, node_deadline_s=2))
+            notifier.start()
+            batch_id = batch(db, TEXTS, made_of=made_of)
+            await to_the_end.enter_async_context(running(db, made_of))
+            await until(lambda: _count(db, screenings) >= 10)
+        await until(lambda: _all_in_the_inbox(db), within_s=120)
+        undecided = _count(db, pending_cases)
+        assert undecided + _count(db, screenings) == TEXTS
+        causes = set(db.values(select(inbox_entries.c.cause))) - {None}
+        assert causes <= {"not_yet", "no_progress", "connection", "timeout", "deadline"}, causes
+        by = LOCAL_USER.at(system_clock())
+        claim = claim_next(db, by)
+        while claim is not None and not claim.why.startswith("not_screened:"):
+            claim = claim_next(db, by)
+        assert claim is not None
+        submit_review(db, by, claim.case_id, claim.token, form("unsafe"), new_id(system_clock()))
+        async with StubServer(PLAN, port=int(server.url.rpartition(":")[2])):
+            await until(_done(db, batch_id), within_s=200)
     assert _count(db, screenings) == TEXTS and _count(db, pending_cases) == 0
-    assert _count(db, ratings, ratings.c.case_id == claim.case_id) == 1, "no reading is lost"
+    assert _count(db, reviews, reviews.c.case_id == claim.case_id) == 1, "no review is lost"
     assert _count(db, inbox_entries, inbox_entries.c.cause.is_not(None)) == 0
     assert _count(db, inbox_entries, inbox_entries.c.case_id == claim.case_id) == 1
     assert bring_in(db, system_clock()) == 0, "nothing twice"

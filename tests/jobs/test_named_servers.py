@@ -1,14 +1,16 @@
 """A batch whose agents ask a named server is finished by that server alone, whatever the name stands for later."""
 
+from contextlib import aclosing
+
 import pytest
 from sqlalchemy import func, select
 
 from jobs.agents import Agents
 from jobs.intake import configuration
-from jobs.model_health import Preflights
-from jobs.port import system_clock
+from jobs.model_health import ModelHealth
+from jobs.process import system_clock
 from jobs.screening_job import ScreeningJob
-from pages.ui.live_configuration import facts
+from pages.site.model_panel import facts
 from screening.datasets.rows import NewCase
 from screening.evaluation.guarantee import model_words
 from screening.pipeline.config import PipelineConfig, preset
@@ -58,11 +60,9 @@ def batch_of_two(db: Database, made: Configuration) -> tuple[str, list[str]]:
 
 async def screen(db: Database, settings: Settings, case_id: str) -> None:
     """By a worker that starts with these settings."""
-    agents = Agents(settings)
-    tries = Preflights(db=db, agents=agents, clock=system_clock)
-    job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker="w", preflights=tries)
-    await job.screen_case(case_id)
-    await agents.aclose()
+    async with aclosing(Agents(settings)) as agents:
+        health = ModelHealth(db=db, agents=agents, clock=system_clock)
+        await ScreeningJob(db=db, agents=agents, clock=system_clock, worker="w", health=health).screen_case(case_id)
 
 
 def count(db: Database, table) -> int:  # type: ignore[no-untyped-def]

@@ -17,12 +17,11 @@ import pytest
 from sqlalchemy import select, text
 from sqlalchemy.exc import DatabaseError
 
-from jobs.notifications import Notifier
-from jobs.notifications_service import SERVICES, describe, send
-from jobs.notifications_webhook import NotSent, is_public, permitted_address, post, target_of
+from jobs.channels import SERVICES, NotSent, describe, is_public, permitted_address, post, send, target_of
+from jobs.notify import Notifier
 from screening.review.actors import LOCAL_USER, SYSTEM
-from screening.review.rating_form import Disposition
-from screening.review.triage import Tier
+from screening.review.review_form import Disposition
+from screening.review.triage import Priority
 from screening.settings import Settings
 from storage.batches.batch_state import CAP_REACHED
 from storage.batches.batches import pause, progress
@@ -32,7 +31,7 @@ from storage.review import claims, follow_ups, inbox
 from storage.review.evidence import reveal_text
 from storage.schema import audit_events, batches, case_errors, inbox_entries, notification_recipients, notifications
 from storage.settings_store import SiteSettings, change
-from storage.site import faults, notices, outbox, processes
+from storage.site import faults, outbox, processes
 from storage.site.recipients import Event, Kind, NewRecipient, Recipient, add_recipient, list_recipients, set_active
 from tests.databases import write
 from tests.free_port import free_port
@@ -88,9 +87,9 @@ class Site:
     def told(self, key: str) -> list[Any]:
         return [body[key] for body in self.receiver.bodies]
 
-    def told_of(self, tier: Tier) -> list[str]:
-        """The recipients of what was sent of this tier, the first message first."""
-        query = select(notification_recipients.c.name).join(notifications).where(notifications.c.tier == tier)
+    def told_of(self, priority: Priority) -> list[str]:
+        """The recipients of what was sent of this priority, the first message first."""
+        query = select(notification_recipients.c.name).join(notifications).where(notifications.c.priority == priority)
         return self.db.values(query.order_by(notifications.c.sent_at))
 
     def open(self, case_id: str) -> str:
@@ -124,8 +123,8 @@ def site(db: Database, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> S
     """PostgreSQL's own clock is left out, as it cannot be moved. As this one stands still, a look that takes long on a
     busy machine must not put the next one off.
     """
-    monkeypatch.setattr("jobs.notifications.LONG_S", 60.0)
-    for module in ("storage.site.notices", "storage.site.processes"):
+    monkeypatch.setattr("jobs.notify.LONG_S", 60.0)
+    for module in ("storage.site.outbox", "storage.site.processes"):
         monkeypatch.setattr(f"{module}.shared_now", lambda _conn, now: now)
     register(db, SENIOR)
     return Site(db, receiver)
@@ -137,7 +136,7 @@ def nowhere() -> str:
 
 def test_a_p0_case_is_told_signed_and_without_anything_of_it(db: Database, site: Site) -> None:
     change(db, LOCAL_USER.at(NOW), SiteSettings(public_address="https://site.example"), 0)
-    (case_id,) = fill(db, (Tier.P0,))
+    (case_id,) = fill(db, (Priority.P0,))
     assert site.round() == 0 and db.rows(select(notifications)) == [], "nobody was added yet"
     _made, secret = site.tell()
     assert site.round() == 1
@@ -146,17 +145,17 @@ def test_a_p0_case_is_told_signed_and_without_anything_of_it(db: Database, site:
     expected = "v1=" + hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
     assert headers["X-Second-Look-Signature"] == expected
     told = json.loads(body)
-    assert (told["tier"], told["count"], told["link"]) == ("P0", 1, "https://site.example/inbox")
+    assert (told["priority"], told["count"], told["link"]) == ("P0", 1, "https://site.example/inbox")
     assert told["id"] == headers["Idempotency-Key"] and len(body) < 4_096
     for word in (case_id, "canary", "post-1", "ann", "safe"):
         assert word not in body.decode()
     logged = db.rows(select(audit_events.c.details).where(audit_events.c.action == "notification_sent"))
-    assert len(logged) == 1 and '"tier":0' in logged[0].details
+    assert len(logged) == 1 and '"priority":0' in logged[0].details
 
 
 def test_a_fault_in_what_is_done_once_an_hour_keeps_nobody_from_being_told(db: Database, site: Site) -> None:
     site.tell()
-    fill(db, (Tier.P0,))
+    fill(db, (Priority.P0,))
     write(db, text("ALTER TABLE rejected_rows RENAME TO hidden"))
     change(db, LOCAL_USER.at(NOW), SiteSettings(keep_rejected_days=7), 0)
     with pytest.raises(DatabaseError):
@@ -167,10 +166,10 @@ def test_a_fault_in_what_is_done_once_an_hour_keeps_nobody_from_being_told(db: D
 
 def test_a_flood_is_one_message_an_interval_with_counts(db: Database, site: Site) -> None:
     site.tell()
-    fill(db, (Tier.P0,) * 3)
+    fill(db, (Priority.P0,) * 3)
     assert site.round() == 1
     for _ in range(3):
-        fill(db, (Tier.P0,) * 100)
+        fill(db, (Priority.P0,) * 100)
         assert site.round(15 * SECOND) == 0, "the minute is not over"
     assert [site.round(20 * SECOND), site.round()] == [1, 0]
     assert site.told("count") == [3, 300]
@@ -178,7 +177,7 @@ def test_a_flood_is_one_message_an_interval_with_counts(db: Database, site: Site
 
 def test_twelve_hundred_at_once_are_two_messages(db: Database, site: Site) -> None:
     site.tell()
-    fill(db, (Tier.P0,) * 1_200)
+    fill(db, (Priority.P0,) * 1_200)
     site.rounds(40, 3 * SECOND)
     assert site.told("count") == [1_000, 200]
 
@@ -186,7 +185,7 @@ def test_twelve_hundred_at_once_are_two_messages(db: Database, site: Site) -> No
 def test_the_next_in_the_order_is_told_of_what_nobody_opens(db: Database, site: Site) -> None:
     site.tell(Event.ARRIVED_P0, step=1)
     site.tell(Event.ARRIVED_P0, step=3)
-    (case_id,) = fill(db, (Tier.P0,))
+    (case_id,) = fill(db, (Priority.P0,))
     assert site.rounds(4, 3 * MINUTE) == [1, 0, 1, 0], "at once the first; after five minutes the last"
     claimed = claims.claim(db, SENIOR.at(site.now), case_id)
     assert site.round(3 * MINUTE) == 1, "claimed is not opened: the last responder is told again"
@@ -196,31 +195,31 @@ def test_the_next_in_the_order_is_told_of_what_nobody_opens(db: Database, site: 
 
 def test_a_case_that_becomes_urgent_is_told_again(db: Database, site: Site) -> None:
     site.tell()
-    (case_id,) = fill(db, (Tier.P1,))
+    (case_id,) = fill(db, (Priority.P1,))
     assert site.round() == 1
-    write(db, inbox_entries.update().where(inbox_entries.c.case_id == case_id).values(tier=0))
-    assert site.round() == 1 and site.told("tier") == ["P1", "P0"]
+    write(db, inbox_entries.update().where(inbox_entries.c.case_id == case_id).values(priority=0))
+    assert site.round() == 1 and site.told("priority") == ["P1", "P0"]
 
 
 def test_overdue_cases_are_told_once_and_wait_for_quiet_hours_to_end(db: Database, site: Site) -> None:
     site.tell(Event.OVERDUE, quiet=(8 * 60, 14 * 60))
-    fill(db, (Tier.P2, Tier.P2), entered_at=[LONG_AGO] * 2)  # due at 8:00; it is 9:00
+    fill(db, (Priority.P2, Priority.P2), entered_at=[LONG_AGO] * 2)  # due at 8:00; it is 9:00
     assert [site.round(), site.round(301 * MINUTE), site.round(120 * MINUTE)] == [0, 1, 0]
     assert (site.told("event"), site.told("count")) == (["overdue"], [2])
 
 
 def test_an_urgent_case_that_was_opened_and_given_back_is_told_as_overdue_each_time(db: Database, site: Site) -> None:
     site.tell(Event.OVERDUE)
-    (urgent,) = fill(db, (Tier.P0,))
+    (urgent,) = fill(db, (Priority.P0,))
     site.open_and_give_back(urgent, 8 * MINUTE)
     assert [site.round(), site.round()] == [1, 0], "told once"
-    (other,) = fill(db, (Tier.P2,), entered_at=[LONG_AGO])
-    assert site.round() == 1, "each tier by itself"
+    (other,) = fill(db, (Priority.P2,), entered_at=[LONG_AGO])
+    assert site.round() == 1, "each priority by itself"
     for case_id in (urgent, other):
         site.now += 2 * MINUTE
         site.open_and_give_back(case_id, 2 * MINUTE)
         assert [site.round(20 * MINUTE), site.round()] == [1, 0], "once for each time"
-    assert site.told("tier")[2:] == ["P0", "P0"], "what is less urgent is told once"
+    assert site.told("priority")[2:] == ["P0", "P0"], "what is less urgent is told once"
 
 
 def test_an_urgent_case_that_stays_overdue_goes_to_the_next_in_the_order_until_somebody_has_it_open(
@@ -228,13 +227,13 @@ def test_an_urgent_case_that_stays_overdue_goes_to_the_next_in_the_order_until_s
 ) -> None:
     for step in (1, 3):
         site.tell(Event.OVERDUE, step=step)
-    (urgent,) = fill(db, (Tier.P1,), entered_at=[LONG_AGO])
+    (urgent,) = fill(db, (Priority.P1,), entered_at=[LONG_AGO])
     site.open_and_give_back(urgent)
-    fill(db, (Tier.P2,), entered_at=[LONG_AGO])
+    fill(db, (Priority.P2,), entered_at=[LONG_AGO])
     assert site.rounds(4, 5 * MINUTE) == [2, 1, 1, 1], "both at once; then the urgent one each time"
-    assert site.told_of(Tier.P1) == ["place 1", "place 3", "place 3", "place 3"]
+    assert site.told_of(Priority.P1) == ["place 1", "place 3", "place 3", "place 3"]
     site.open_and_give_back(urgent, 8 * MINUTE)
-    assert site.round() == 1 and site.told_of(Tier.P1)[4:] == ["place 1"], "given back: from the first place again"
+    assert site.round() == 1 and site.told_of(Priority.P1)[4:] == ["place 1"], "given back: from the first place again"
 
 
 def test_a_follow_up_that_is_overdue_goes_down_the_order_once_and_from_its_first_place_when_another_is(
@@ -243,7 +242,7 @@ def test_a_follow_up_that_is_overdue_goes_down_the_order_once_and_from_its_first
     for step in (1, 3):
         site.tell(Event.OVERDUE, step=step)
     site.tell(Event.ARRIVED_P0, Event.FAULT, step=2)
-    cases = fill(db, (Tier.P3,) * 2)
+    cases = fill(db, (Priority.P3,) * 2)
     for case_id in cases:
         site.follow_up(case_id)
     site.follow_up(cases[0], Disposition.PROTECTIVE_SERVICES)
@@ -251,12 +250,14 @@ def test_a_follow_up_that_is_overdue_goes_down_the_order_once_and_from_its_first
     assert site.rounds(2, MINUTE) == [0, 1], "a minute before it is due, and then"
     assert site.told("text") == ["2 cases have a follow-up that is overdue and not closed."]
     assert site.rounds(4, 5 * MINUTE) == [0, 1, 0, 0], "each place once: somebody may be acting"
-    assert site.told_of(Tier.P0) == ["place 1", "place 3"]
+    assert site.told_of(Priority.P0) == ["place 1", "place 3"]
     site.close(cases[0])
     site.now = NOW + 1441 * MINUTE
     site.rounds(3, 5 * MINUTE)
-    assert site.told_of(Tier.P1) == ["place 1", "place 3"], "what becomes overdue later is told from the first place"
-    assert site.told_of(Tier.P0) == ["place 1", "place 3"]
+    assert site.told_of(Priority.P1) == ["place 1", "place 3"], (
+        "what becomes overdue later is told from the first place"
+    )
+    assert site.told_of(Priority.P0) == ["place 1", "place 3"]
 
 
 def test_a_follow_up_that_a_clock_ran_ahead_of_is_told_again_once_the_clock_is_right(db: Database, site: Site) -> None:
@@ -268,27 +269,27 @@ def test_a_follow_up_that_a_clock_ran_ahead_of_is_told_again_once_the_clock_is_r
     assert site.round() == 1
     site.now = NOW + 61 * MINUTE
     site.rounds(4, 5 * MINUTE)
-    assert sorted(site.told_of(Tier.P0)) == ["place 1", "place 1", "place 3"]
+    assert sorted(site.told_of(Priority.P0)) == ["place 1", "place 1", "place 3"]
 
 
 def test_a_follow_up_that_was_closed_before_its_message_went_out_is_not_told(db: Database, site: Site) -> None:
     site.tell(Event.OVERDUE)
-    cases = fill(db, (Tier.P3,) * 2)
+    cases = fill(db, (Priority.P3,) * 2)
     for case_id in cases:
         site.follow_up(case_id)
     site.now += 61 * MINUTE
-    assert notices.collect(db, site.now) > 0
+    assert outbox.collect(db, site.now) > 0
     site.close(cases[0])
     assert site.round() == 1 and site.told("count") == [1]
     site.close(cases[1])
-    assert notices.still_so(db, outbox.Notice(event="follow_up", tier=Tier.P0), site.now) is None
+    assert outbox.still_so(db, outbox.Notice(event="follow_up", priority=Priority.P0), site.now) is None
 
 
 def test_a_failing_channel_is_tried_again_with_the_same_key_and_the_next_is_told(db: Database, site: Site) -> None:
     broken, _ = site.tell(Event.ARRIVED_P0, at=nowhere(), step=1)
     site.tell(Event.ARRIVED_P0, step=2)
     site.receiver.answers = [500]
-    fill(db, (Tier.P0,))
+    fill(db, (Priority.P0,))
     site.rounds(7, 25 * SECOND)
     keys = {headers["Idempotency-Key"] for headers, _body in site.receiver.received}
     assert len(site.receiver.received) == 2 and len(keys) == 1, "told after three failed tries, repeated after its 500"
@@ -300,7 +301,7 @@ def test_a_failing_channel_is_tried_again_with_the_same_key_and_the_next_is_told
 
 def test_dead_workers_and_a_silent_model_are_told_and_their_end_too(db: Database, site: Site) -> None:
     site.tell()
-    (case_id,) = fill(db, (Tier.P3,))
+    (case_id,) = fill(db, (Priority.P3,))
     assert site.round() == 0
     site.now += 2 * MINUTE
     assert site.one.round() == 1 and site.told("fault") == ["workers"]
@@ -371,7 +372,7 @@ def test_one_process_at_a_time_sends_and_another_follows_when_it_dies(db: Databa
     site.tell()
     second = site.process("two")
     assert (site.round(), second.round()) == (0, 0)
-    fill(db, (Tier.P0,))
+    fill(db, (Priority.P0,))
     assert second.round() == 0, "the other has the duty"
     site.now += 2 * MINUTE
     processes.beat(db, "two", "worker", site.now)
@@ -384,14 +385,14 @@ def test_after_a_clock_that_ran_ahead_was_set_right_people_are_told_at_once(db: 
     site.now += 60 * MINUTE
     processes.beat(db, "gone", "worker", site.now)
     gone = site.process("gone")
-    fill(db, (Tier.P0,))
+    fill(db, (Priority.P0,))
     assert (gone.round(), site.one.round()) == (1, 0)
-    fill(db, (Tier.P0,))  # within the interval
+    fill(db, (Priority.P0,))  # within the interval
     assert gone.round() == 0
     site.now = NOW
     assert not processes.worker_lives(db, NOW), "a sign of life from the future is none"
     assert site.round(MINUTE) == 1
-    fill(db, (Tier.P0,))
+    fill(db, (Priority.P0,))
     assert site.round(2 * MINUTE) == 1
     assert site.told("count") == [1, 2, 1], "the first still waits"
 
@@ -400,7 +401,7 @@ def test_the_next_in_the_order_is_told_in_time_though_a_clock_had_run_ahead(db: 
     for step in (1, 2):
         site.tell(Event.ARRIVED_P1, step=step)
     site.now += 60 * MINUTE
-    fill(db, (Tier.P1,))
+    fill(db, (Priority.P1,))
     assert site.round() == 1
     site.now = NOW + MINUTE
     assert sum(site.rounds(2, MINUTE)) == 1
@@ -408,7 +409,7 @@ def test_the_next_in_the_order_is_told_in_time_though_a_clock_had_run_ahead(db: 
 
 def test_a_message_that_failed_under_a_clock_that_ran_ahead_keeps_its_pauses(db: Database, site: Site) -> None:
     site.tell(Event.ARRIVED_P0, at=nowhere())
-    fill(db, (Tier.P0,))
+    fill(db, (Priority.P0,))
     site.round(60 * MINUTE)
     site.now = NOW
     site.rounds(20, 3 * SECOND)
@@ -418,8 +419,8 @@ def test_a_message_that_failed_under_a_clock_that_ran_ahead_keeps_its_pauses(db:
 def test_a_message_whose_sender_was_killed_over_it_is_sent_by_the_next(db: Database, site: Site) -> None:
     """Killed after it took the message, and after the other side had it: the repetition has the same key."""
     site.tell()
-    fill(db, (Tier.P0,))
-    notices.collect(db, site.now)
+    fill(db, (Priority.P0,))
+    outbox.collect(db, site.now)
     (message,) = outbox.take_due(db, site.now)
     body = {"id": message.id}
     post(message.target, message.secret, message.id, body, int(site.now.timestamp()), private=True)
@@ -432,10 +433,10 @@ def test_where_looking_takes_long_it_is_done_less_often(
     db: Database, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site.tell()
-    monkeypatch.setattr("jobs.notifications.LONG_S", 0.0)
-    monkeypatch.setattr("jobs.notifications.RESTS", 1_000)
+    monkeypatch.setattr("jobs.notify.LONG_S", 0.0)
+    monkeypatch.setattr("jobs.notify.RESTS", 1_000)
     assert site.round() == 0
-    fill(db, (Tier.P0,))
+    fill(db, (Priority.P0,))
     assert site.round() == 0, "it has just looked"
     assert site.round(20 * MINUTE) > 0
 
@@ -454,18 +455,18 @@ def test_the_test_button_sends_one_message(db: Database, site: Site) -> None:
     made, _ = site.tell()
     outbox.send_test(db, LOCAL_USER.at(NOW), made.id)
     assert site.round() == 1
-    assert (site.told("event"), site.told("tier")) == (["test"], [None])
+    assert (site.told("event"), site.told("priority")) == (["test"], [None])
 
 
 def test_what_somebody_opened_before_it_was_sent_is_not_told(db: Database, site: Site) -> None:
     """In quiet hours, and while a channel is down, people go on reading."""
     site.tell(Event.ARRIVED_P0, Event.ARRIVED_P1, quiet=(8 * 60, 14 * 60))
-    first, second = fill(db, (Tier.P1, Tier.P1))
+    first, second = fill(db, (Priority.P1, Priority.P1))
     assert site.round() == 0, "quiet hours"
     site.open(first)
     assert site.round(timedelta(hours=6)) == 1 and site.told("count") == [1]
     site.now += timedelta(hours=18)  # quiet again; a third comes in
-    (third,) = fill(db, (Tier.P1,), entered_at=[site.now])
+    (third,) = fill(db, (Priority.P1,), entered_at=[site.now])
     site.round()
     for opened in (second, third):
         site.open(opened)
@@ -475,11 +476,11 @@ def test_what_somebody_opened_before_it_was_sent_is_not_told(db: Database, site:
 
 def test_what_is_urgent_is_tried_again_every_minute_and_the_rest_not_in_quiet_hours(db: Database, site: Site) -> None:
     site.tell(Event.ARRIVED_P0, Event.ARRIVED_P1, at=nowhere(), quiet=(9 * 60 + 30, 14 * 60))  # it is 9:00
-    fill(db, (Tier.P0, Tier.P1))
-    waits = select(notifications.c.tier, notifications.c.not_before).where(notifications.c.given_up_at.is_(None))
+    fill(db, (Priority.P0, Priority.P1))
+    waits = select(notifications.c.priority, notifications.c.not_before).where(notifications.c.given_up_at.is_(None))
     for _ in range(12):
         site.round()
-        again = {row.tier: row.not_before for row in db.rows(waits)}
+        again = {row.priority: row.not_before for row in db.rows(waits)}
         assert again[0] <= site.now + MINUTE
         site.now += 5 * MINUTE
     assert again[1] == NOW.replace(hour=14)
@@ -490,12 +491,12 @@ def test_a_channel_that_was_down_for_hours_brings_one_message_and_keeps_no_other
 ) -> None:
     site.tell(Event.ARRIVED_P0, at="/down", step=2)
     site.receiver.answers = [500] * 12
-    fill(db, (Tier.P0,) * 10)
+    fill(db, (Priority.P0,) * 10)
     assert site.rounds(12, 5 * MINUTE) == [0] * 12
     site.tell(Event.ARRIVED_P1, at="/well")
-    fill(db, (Tier.P1,), entered_at=[site.now])
+    fill(db, (Priority.P1,), entered_at=[site.now])
     assert site.round() == 2
-    assert sorted((body["tier"], body["count"]) for body in site.receiver.bodies[12:]) == [("P0", 10), ("P1", 1)]
+    assert sorted((body["priority"], body["count"]) for body in site.receiver.bodies[12:]) == [("P0", 10), ("P1", 1)]
 
 
 def test_those_tried_least_are_sent_first(db: Database, site: Site) -> None:
@@ -504,23 +505,23 @@ def test_those_tried_least_are_sent_first(db: Database, site: Site) -> None:
         site.tell(Event.ARRIVED_P0, at=f"/{at}")
     site.tell(Event.ARRIVED_P1, at="/well")
     site.receiver.answers = [500] * 16
-    fill(db, (Tier.P0,))
+    fill(db, (Priority.P0,))
     for _ in range(2):
         site.one.round()
     site.now += MINUTE
-    fill(db, (Tier.P1,), entered_at=[site.now])
+    fill(db, (Priority.P1,), entered_at=[site.now])
     site.round()
-    assert "P1" in site.told("tier")[12:]
+    assert "P1" in site.told("priority")[12:]
 
 
 def test_a_message_that_fails_goes_to_those_alone_who_are_told_of_such_things(db: Database, site: Site) -> None:
     site.tell(Event.ARRIVED_P1, at=nowhere(), step=1)
     site.tell(Event.FAULT, at="/faults", step=2)
     site.tell(Event.ARRIVED_P1, at="/third", step=3)
-    fill(db, (Tier.P1,))
+    fill(db, (Priority.P1,))
     site.rounds(6, 25 * SECOND)
-    assert (site.told("tier"), site.told("event")) == (["P1"], ["arrived"])
-    assert set(site.told_of(Tier.P1)) == {"place 1", "place 3"}
+    assert (site.told("priority"), site.told("event")) == (["P1"], ["arrived"])
+    assert set(site.told_of(Priority.P1)) == {"place 1", "place 3"}
 
 
 def test_people_without_the_right_set_nothing(db: Database) -> None:
@@ -534,10 +535,10 @@ def test_a_mail_goes_out_over_a_real_smtp_server(db: Database, site: Site) -> No
         assert shown.startswith("mailto://127.0.0.1")
         new = NewRecipient(name="ward", kind=Kind.SERVICE, target=mailbox.address, shown=shown)
         add_recipient(db, LOCAL_USER.at(NOW), new)
-        (case_id,) = fill(db, (Tier.P0,))
+        (case_id,) = fill(db, (Priority.P0,))
         assert site.round() == 1
         (mail,) = mailbox.mails
-        assert "1 case of tier P0 waits" in mail and case_id not in mail and "canary" not in mail
+        assert "1 case of priority P0 waits" in mail and case_id not in mail and "canary" not in mail
         with pytest.raises(NotSent, match="not public"):
             send(mailbox.address, "t", "b", private=False)
         assert len(mailbox.mails) == 1
@@ -584,7 +585,7 @@ def test_a_host_that_may_lead_to_a_private_address_is_refused_before_anything_is
     if host[0].isdigit():
         assert socket.inet_ntoa(socket.inet_aton(host)) == found[0]  # as the system reads it
     answers = [(0, 0, 0, "", (address, 443)) for address in found]
-    monkeypatch.setattr("jobs.notifications_webhook.socket.getaddrinfo", lambda *_, **__: answers)
+    monkeypatch.setattr("jobs.channels.socket.getaddrinfo", lambda *_, **__: answers)
     with pytest.raises(NotSent, match="private, loopback"):
         permitted_address(host, 443, private=False)
     with pytest.raises(NotSent, match="private, loopback"):
@@ -606,8 +607,8 @@ def test_a_name_is_looked_up_once_and_connected_to_at_what_was_found(
         connected.append(address[0])
         raise OSError("no network here")
 
-    monkeypatch.setattr("jobs.notifications_webhook.socket.getaddrinfo", look_up)
-    monkeypatch.setattr("jobs.notifications_webhook.socket.create_connection", connect)
+    monkeypatch.setattr("jobs.channels.socket.getaddrinfo", look_up)
+    monkeypatch.setattr("jobs.channels.socket.create_connection", connect)
     with pytest.raises(NotSent, match="no answer"):
         post(f"https://rebinding.example:{port}/", "key", "id", {}, 1, private=False)
     assert (asked, connected, receiver.received) == (["rebinding.example"], ["8.8.8.8"], [])
@@ -629,7 +630,7 @@ def test_a_server_that_drips_is_cut_off_after_the_time_limit(
     monkeypatch: pytest.MonkeyPatch, connects_in_s: float
 ) -> None:
     """Also where connecting alone takes the whole time: else one receiver could hold up all other messages."""
-    monkeypatch.setattr("jobs.notifications_webhook.TIMEOUT_S", 0.3)
+    monkeypatch.setattr("jobs.channels.TIMEOUT_S", 0.3)
     connect = socket.create_connection
 
     def connect_late(*where: Any) -> socket.socket:
@@ -646,7 +647,7 @@ def test_a_server_that_drips_is_cut_off_after_the_time_limit(
                 except OSError:
                     return
 
-    monkeypatch.setattr("jobs.notifications_webhook.socket.create_connection", connect_late)
+    monkeypatch.setattr("jobs.channels.socket.create_connection", connect_late)
     ended = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
         dripping = threading.Thread(target=drip, daemon=True)
@@ -660,6 +661,6 @@ def test_a_server_that_drips_is_cut_off_after_the_time_limit(
 
 
 def test_a_mail_server_that_says_nothing_is_given_up_after_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobs.notifications_service.TIMEOUT_S", 0.3)
+    monkeypatch.setattr("jobs.channels.TIMEOUT_S", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(NotSent, match="took too long"):
         send(f"mailto://127.0.0.1:{silent.getsockname()[1]}?from=a@b.example&to=c@d.example", "t", "b", private=True)

@@ -5,7 +5,7 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,12 +14,13 @@ from sqlalchemy import func, select
 
 from jobs.agents import Agents
 from jobs.intake import OvernightRefused, configuration, require_overnight
+from jobs.model_health import ModelHealth
 from jobs.overnight import MOST_TRIES, OvernightRunner
-from jobs.port import system_clock
+from jobs.process import system_clock
 from screening.datasets.rows import NewCase
 from screening.labels import Label
 from screening.pipeline.config import PipelineConfig, preset
-from screening.pipeline.draws import encode_draws
+from screening.pipeline.draws import Draw, DrawRequest, encode_draws
 from screening.pipeline.engine import guard_for, screen
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
@@ -39,7 +40,6 @@ from storage.schema import pending_cases as waiting
 from storage.settings_store import change, current
 from tests.jobs.files import SENTENCES
 from tests.jobs.processes import NotingStub, Workers, wait_for
-from tests.models.recorded import RecordedSampler, Recording
 from tests.storage.inbox_cases import NOW
 from tests.stub_server import StubPlan, TextRule
 
@@ -90,7 +90,21 @@ def labelled_batch(
 
 
 def work(db: Database, settings: Settings, agents: Agents | None = None) -> OvernightRunner:
-    return OvernightRunner(db=db, agents=agents or Agents(settings), clock=system_clock, worker="w1", poll_s=0.05)
+    agents = agents or Agents(settings)
+    health = ModelHealth(db=db, agents=agents, clock=system_clock, probes=False)
+    return OvernightRunner(db=db, agents=agents, clock=system_clock, worker="w1", poll_s=0.05, health=health)
+
+
+class _Bought:
+    """Gives the draws that were bought, by node, variant and number; the engine refuses a wave that lacks some."""
+
+    def __init__(self, bought: Mapping[tuple[str, str], Mapping[int, Draw]]) -> None:
+        self.bought = bought
+
+    async def draw(self, request: DrawRequest) -> list[Draw]:
+        known = self.bought.get((request.node, request.variant), {})
+        wave = range(request.first, request.first + request.count)
+        return [known[number] for number in wave if number in known]
 
 
 async def as_live(db: Database, batch_id: str) -> Counter[str]:
@@ -105,11 +119,7 @@ async def as_live(db: Database, batch_id: str) -> Counter[str]:
         made = batches.find_batch(db, LOCAL_USER, batch_id)
         case = case_of(row, load_configuration(db, made.configuration_version))
         bought = overnight.answers_of(db, case_id).draws
-        recorded = {
-            Recording(node=node, text=case.text, variant=variant): encode_draws([draws[at] for at in sorted(draws)])
-            for (node, variant), draws in bought.items()
-        }
-        live = await screen(case.text, guard_for(case.flags), case.pipeline, RecordedSampler(recorded))
+        live = await screen(case.text, guard_for(case.flags), case.pipeline, _Bought(bought))
         assert (live.outcome.value, live.reason.value, live.calls) == (kept.outcome, kept.reason, kept.calls)
         assert [encode_draws(run.draws) for run in live.runs] == [encode_draws(run.draws) for run in committed]
         found[kept.outcome] += 1

@@ -1,11 +1,14 @@
 """A fault that passes leaves nothing behind: no case waits for a person when it is over, on either database."""
 
 import asyncio
+import contextlib
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -15,17 +18,23 @@ from sqlalchemy.exc import DBAPIError
 from commands.__main__ import main
 from jobs.agents import Agents
 from jobs.patience import LASTS_S, LOST, Patience
+from jobs.process import system_clock
+from jobs.screening_job import ScreeningJob
 from pages.batches.intake_runs import IntakeRuns
 from serve import obstacle_of
 from storage import database as database_module
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import progress
+from storage.batches.counts import totals
+from storage.batches.pending import pending_cases
 from storage.database import Database, Fault, passing_fault
 from storage.schema import case_errors, screenings
+from storage.site.audit_check import verify
 from tests.jobs import files
 from tests.jobs.files import write_posts
 from tests.jobs.processes import NotingStub
-from tests.jobs.running import agents, batch, running, unended, until
+from tests.jobs.running import HeldBack, MakeAgents, agents, batch, running, unended, until
+from tests.storage.recount import recount
 from tests.stub_server import StubPlan
 from tests.stub_server.plan import Fault as ServiceFault
 
@@ -115,12 +124,12 @@ async def test_no_case_is_parked_by_a_disk_that_takes_nothing_for_a_while(sqlite
 @pytest.mark.usefixtures("short_pauses")
 @pytest.mark.parametrize("fault", [ServiceFault.OVERLOADED, ServiceFault.SERVER_ERROR, ServiceFault.DROPPED])
 async def test_no_case_is_parked_by_a_service_that_is_overloaded_for_a_while(
-    db: Database, stub: Callable[[StubPlan], NotingStub], tmp_path: Path, fault: ServiceFault
+    db: Database, agents_of: MakeAgents, stub: Callable[[StubPlan], NotingStub], tmp_path: Path, fault: ServiceFault
 ) -> None:
     service = stub(StubPlan(faults={fault: 1.0}))
     options = {"ANTHROPIC_BASE_URL": service.url, "ANTHROPIC_API_KEY": "k", "data_directory": tmp_path}
     settings = files.settings("sqlite://", {"sampler": "anthropic", "requests_per_minute": 100_000, **options})
-    made_of = Agents(settings)
+    made_of = agents_of(settings)
     write_posts(tmp_path / "posts.csv", 30)
     batch_id = files.batch_from(db, tmp_path / "posts.csv", settings)
     async with running(db, made_of):
@@ -128,7 +137,6 @@ async def test_no_case_is_parked_by_a_service_that_is_overloaded_for_a_while(
         await asyncio.sleep(FAULT_S)
         service.plan = StubPlan()
         await until(lambda: progress(db, batch_id).pending == 0, 90)
-    await made_of.aclose()
     assert progress(db, batch_id).failed == 0
 
 
@@ -150,8 +158,11 @@ class Interrupted(Database):
             yield connection
 
 
-def test_an_upload_is_taken_in_whatever_is_lost_on_the_way(database_url: str, tmp_path: Path) -> None:
-    write_posts(tmp_path / "posts.csv", 1_500)
+def test_an_upload_is_taken_in_whatever_is_lost_on_the_way(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_module, "REPEATABLE_BUSY_TIMEOUT_S", 0.5)
+    write_posts(tmp_path / "posts.csv", 750)
     chosen = files.settings(database_url, {"sampler": "simulated", "data_directory": tmp_path})
     with closing(Database(database_url)) as db:
         upload = files.hand_over(db, tmp_path / "posts.csv", chosen)
@@ -164,7 +175,7 @@ def test_an_upload_is_taken_in_whatever_is_lost_on_the_way(database_url: str, tm
         runs.wait()
         found = progress(db, str(upload.batch_id))
         assert runs.stop_reason(str(upload.batch_id)) is None
-        assert (found.rows_in, found.accepted, found.state) == (1_500, 1_470, BatchState.RUNNING)
+        assert (found.rows_in, found.accepted, found.state) == (750, 735, BatchState.RUNNING)
 
 
 def test_what_passes_is_told_from_what_does_not() -> None:
@@ -220,3 +231,103 @@ def test_what_keeps_failing_is_raised_in_the_end() -> None:
         assert full.wait_after(refused("53100")) is not None, "a full disk is waited for, however long"
     assert [lost.wait_after(refused(None, lost=True)) is None for _ in range(LOST)] == [*[False] * (LOST - 1), True]
     assert Patience().wait_after(ValueError()) is None
+
+
+class Losing(Database):
+    """A real database whose connection is closed under its ``lost``-th write, or from there on under each."""
+
+    lost = 0
+    lasting = False
+    writes = 0
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        with super().write() as connection:
+            self._count(connection)
+            yield connection
+
+    @contextmanager
+    def write_at_once(self) -> Iterator[Connection]:
+        with super().write_at_once() as connection:
+            self._count(connection)
+            yield connection
+
+    def _count(self, connection: Connection) -> None:
+        self.writes += 1
+        if self.writes == self.lost or (self.lasting and self.writes > self.lost):
+            driver: Any = connection.connection.driver_connection
+            driver.close()
+
+
+def _job(db: Database, made_of: Agents) -> ScreeningJob:
+    return ScreeningJob(db=db, agents=made_of, clock=system_clock, worker="w")
+
+
+async def test_a_case_over_which_connections_keep_being_lost_goes_to_a_human(
+    postgresql_db: Database, postgresql_url: str
+) -> None:
+    batch_id = batch(postgresql_db, 1)
+    (case_id,) = pending_cases(postgresql_db, 10)
+    for lost in (2, 2, 3):  # all after its start, which is asked for twice once two have no end
+        with closing(Losing(postgresql_url)) as losing:
+            losing.lost, losing.lasting = lost, True
+            with contextlib.suppress(DBAPIError):
+                await _job(losing, agents()).screen_case(case_id)
+        assert pending_cases(postgresql_db, 10) == [case_id] and progress(postgresql_db, batch_id).failed == 0
+    await _job(postgresql_db, agents()).screen_case(case_id)
+    assert postgresql_db.value(select(screenings.c.reason)) == "repeated_failure"
+
+
+def _deadlock(url: str, ready: threading.Event) -> None:
+    """Another transaction that has what the end of a case needs last, and wants what it has had since its beginning;
+    whoever else waits is told first that both do.
+    """
+    with psycopg.connect(url) as other:
+        other.execute("SET deadlock_timeout = '60s'")
+        other.execute("LOCK TABLE batch_counts IN EXCLUSIVE MODE")
+        ready.set()
+        with psycopg.connect(url, autocommit=True) as watching:
+            while not watching.execute("SELECT 1 FROM pg_locks WHERE NOT granted").fetchone():
+                time.sleep(0.01)
+        other.execute("LOCK TABLE node_runs IN EXCLUSIVE MODE")
+        other.rollback()
+
+
+async def test_a_case_whose_end_was_chosen_to_end_a_deadlock_is_stored_once(
+    postgresql_db: Database, postgresql_url: str
+) -> None:
+    batch_id, ready = batch(postgresql_db, 1), threading.Event()
+    (case_id,) = pending_cases(postgresql_db, 1)
+    made_of = HeldBack()
+    screening = asyncio.create_task(_job(postgresql_db, made_of).screen_case(case_id))
+    await made_of.asked.wait()
+    other = asyncio.create_task(asyncio.to_thread(_deadlock, postgresql_url, ready))
+    await asyncio.to_thread(ready.wait)
+    made_of.go.set()
+    await asyncio.gather(screening, other)
+    told = progress(postgresql_db, batch_id)
+    assert (told.pending, told.failed, told.lost_calls) == (0, 0, 0)
+    assert postgresql_db.value(select(func.count()).select_from(screenings)) == 1
+
+
+async def test_of_two_starts_of_one_case_at_one_moment_one_counts_and_the_other_is_lost(
+    postgresql_db: Database, postgresql_url: str
+) -> None:
+    """As where a worker was taken for dead; each call counts once, and no bug is told of."""
+    batch_id = batch(postgresql_db, 8)
+    with closing(Database(postgresql_url)) as elsewhere:
+        for case_id in pending_cases(postgresql_db, 8):
+            starts = [(_job(db, gate := HeldBack()), gate) for db in (postgresql_db, elsewhere)]
+            both = [asyncio.create_task(job.screen_case(case_id)) for job, _ in starts]
+            for _, gate in starts:
+                await gate.asked.wait()
+            for _, gate in starts:
+                gate.go.set()
+            await asyncio.gather(*both)
+    told = progress(postgresql_db, batch_id)
+    assert (told.pending, told.failed) == (0, 0)
+    assert postgresql_db.value(select(func.count()).select_from(screenings)) == 8
+    assert set(postgresql_db.values(select(case_errors.c.kind))) <= {"run_lost", "interrupted"}
+    with postgresql_db.read() as conn:
+        assert recount(conn, batch_id) == totals(conn, [batch_id])[batch_id]
+    assert verify(postgresql_db).ok

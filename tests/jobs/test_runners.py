@@ -1,16 +1,22 @@
-"""Both runners: everything pending is screened, people who wait come first, and what was asked to stop stops."""
+"""Both runners: everything pending is screened, who waits comes first and sees draws, what was told to stop stops."""
 
 import asyncio
 import statistics
+from collections.abc import Sequence
 
 from sqlalchemy import func, select
 
-from jobs.port import system_clock
+from jobs.agents import Agents
+from jobs.process import system_clock
 from jobs.procrastinate import engine_schema
+from screening.labels import Label
+from screening.pipeline.draws import Draw, DrawRequest, DrawSource, encode_draws
 from screening.review.actors import LOCAL_USER
+from screening.settings import Settings
 from storage.batches import single_texts
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import batch_state, cancel, pause, progress, resume
+from storage.batches.configurations import Configuration
 from storage.database import Database
 from storage.schema import case_errors, cases, live_runs, node_runs, pending_cases, screenings
 from tests.jobs.running import PLACES, HeldBack, agents, batch, running, unended, until
@@ -47,7 +53,7 @@ async def test_a_runner_goes_on_with_what_was_there_and_leaves_no_start_open(db:
 
 
 async def test_live_screenings_start_within_a_second_while_a_long_batch_runs(db: Database) -> None:
-    long = batch(db, 10_000)
+    long = batch(db, 2_000)
     async with running(db, agents(0.2)):
         await until(lambda: _count(db, screenings) > PLACES)
         waits = [await _wait_for_a_live_start(db) for _ in range(5)]
@@ -149,3 +155,44 @@ def _workers_of_the_engine(db: Database) -> int:
         if not conn.exec_driver_sql(f"SELECT to_regclass('{engine_schema()}.procrastinate_workers')").scalar():
             return 0
         return conn.exec_driver_sql(f"SELECT count(*) FROM {engine_schema()}.procrastinate_workers").scalar_one()
+
+
+class OneByOne(Agents):
+    """Agents whose answers to a wave come when they are let, in whatever order."""
+
+    def __init__(self) -> None:
+        super().__init__(Settings(_env_file=None, sampler="simulated"))
+        self.bills: asyncio.Queue[DrawRequest] = asyncio.Queue()
+        self.go = asyncio.Event()
+
+    def sampler(self, configuration: Configuration, seed: int) -> DrawSource:
+        return self
+
+    async def draw(self, request: DrawRequest) -> Sequence[Draw]:
+        await self.bills.put(request)
+        await self.go.wait()
+        return [Draw(label=Label.SAFE)] * request.count
+
+
+async def test_the_finished_start_of_a_wave_is_shown_before_the_wave_ends(db: Database) -> None:
+    agents = OneByOne()
+    batch(db, 1, kind="interactive")
+    case_id = db.value(select(cases.c.id))
+
+    def shown() -> str:
+        single_texts.record_viewer(db, case_id, system_clock())
+        return "".join(single_texts.look(db, LOCAL_USER, case_id).draws.values())
+
+    assert not single_texts.look(db, LOCAL_USER, case_id).started
+    async with running(db, agents):
+        request = await asyncio.wait_for(agents.bills.get(), 20)
+        assert request.bill is not None and request.count >= 3
+        assert single_texts.look(db, LOCAL_USER, case_id).started
+        request.bill.answers[1] = Draw(label=Label.UNSAFE)  # the second comes first: nothing may be shown yet
+        await asyncio.sleep(1.2)
+        assert shown() == ""
+        request.bill.answers[0] = Draw(label=Label.SAFE)
+        await until(lambda: shown() == "SU", within_s=5)
+        agents.go.set()
+        await until(lambda: single_texts.look(db, LOCAL_USER, case_id).outcome is not None)
+    assert encode_draws([Draw(label=Label.SAFE)]) * request.count == shown()[: request.count]

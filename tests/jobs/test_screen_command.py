@@ -10,7 +10,7 @@ from commands import screen
 from commands.__main__ import main
 from commands.batches import ResultsFile
 from jobs.intake import receiver
-from jobs.port import Clock
+from jobs.process import Clock
 from screening.datasets.reader import Table
 from screening.review.actors import Actor
 from screening.settings import Settings
@@ -84,7 +84,7 @@ def test_the_results_of_any_batch_can_be_had_and_the_exit_code_tells_what_is_pen
     db: Database, database_url: str, tmp_path: Path
 ) -> None:
     batch_id, out = batch(db, ["one", "two"]), tmp_path / "may.jsonl"
-    arguments = ["batches", "--database", database_url, "results", batch_id, "--out", str(out)]
+    arguments = ["batches", "results", batch_id, "--database", database_url, "--out", str(out)]
     assert main(arguments) == 3
     for case_id in waiting(db):
         decide(db, case_id)

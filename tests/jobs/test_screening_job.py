@@ -1,30 +1,54 @@
-"""One case's job goes on where an earlier start ended, and a stopped site decides nothing."""
+"""One case's job goes on where an earlier start ended, with the pipeline and the masking it began with; a stopped site
+decides nothing, and a case that cannot be begun keeps nobody waiting.
+"""
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import delete, insert, select, text, update
 
 from jobs.agents import Agents
-from jobs.port import system_clock
+from jobs.intake import BatchRequest, configuration, open_batch
+from jobs.process import system_clock
+from jobs.runner import LocalRunner
 from jobs.screening_job import MOST_STARTS, ScreeningJob
 from screening.datasets.rows import NewCase
 from screening.labels import Label
+from screening.pipeline.config import preset
 from screening.pipeline.cost import cost_usd
 from screening.pipeline.draws import Draw, DrawRequest, DrawSource
+from screening.pipeline.files import shipped_pipelines
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from screening.text.received import receive
 from storage import settings_store
-from storage.batches.batches import progress
-from storage.batches.configurations import Configuration
-from storage.batches.intake import add_rows
+from storage.batches.batch_state import BatchState
+from storage.batches.batches import NewBatch, create_batch, progress, retry_failed
+from storage.batches.configurations import Configuration, save_configuration
+from storage.batches.intake import add_rows, close_intake
+from storage.batches.pipelines import activate, active_version, keep_version
+from storage.batches.texts import text_to_send
 from storage.database import Database
-from storage.schema import cases, node_runs, screenings
-from tests.jobs.running import batch, open_batch_of, until
+from storage.schema import (
+    batches,
+    case_errors,
+    cases,
+    configurations,
+    node_runs,
+    pending_cases,
+    pipeline_activations,
+    pipeline_versions,
+    screenings,
+)
+from tests.databases import write
+from tests.jobs.running import PLACES, MakeAgents, agents, batch, open_batch_of, running, until
 from tests.storage.batch_of import commit_run, record_start, run
+from tests.storage.inbox_cases import ADMIN
+from tests.stub_server import StubPlan, StubServer
 
 
 class Noting(Agents):
@@ -136,3 +160,117 @@ async def test_a_case_given_to_a_human_keeps_the_calls_and_the_cost_of_its_commi
     assert row.cost_usd == pytest.approx(float(expected)) and row.cost_usd > 0
     found = progress(db, batch_id)
     assert (found.calls, found.cost_usd) == (6, pytest.approx(float(expected)))
+
+
+THROUGH_ALL = "Our dog died and the house is so quiet now. I miss him at the door."
+
+
+async def test_cases_end_with_the_pipeline_they_began_with(db: Database) -> None:
+    four = shipped_pipelines()["four_agents"].model_copy(update={"name": "ours"})
+    keep_version(db, ADMIN.at(system_clock()), four, "", 0)
+    activate(db, ADMIN.at(system_clock()), "ours", 1, "tried")
+    settings = Settings(_env_file=None, sampler="simulated")
+    version = save_configuration(db, configuration(settings, Agents(settings), four), system_clock())
+    new = NewBatch(name="p", configuration_version=version, seed=settings.seed)
+    batch_id = create_batch(db, LOCAL_USER.at(system_clock()), new)
+    rows = [NewCase(row=row, external_id=str(row), text=receive(THROUGH_ALL)) for row in (1, 2, 3)]
+    add_rows(db, batch_id, rows, system_clock())
+    close_intake(db, LOCAL_USER.at(system_clock()), batch_id)
+    with db.write() as conn:  # no service deletes a version; whoever has the database could
+        conn.execute(delete(pipeline_activations))
+        conn.execute(delete(pipeline_versions))
+    assert active_version(db) is None
+    job = ScreeningJob(db=db, agents=agents(), clock=system_clock, worker="w")
+    await LocalRunner(job, PLACES, until_done=True).run()
+    ended = db.values(select(screenings.c.configuration))
+    asked = set(db.values(select(node_runs.c.node)))
+    assert ended == [version] * 3 and asked == {node.name for node in four.nodes}
+
+
+def _written_by_a_later_version(db: Database, rows: int) -> tuple[str, str]:
+    """A batch whose configuration has a field that this version does not know; and the one it had."""
+    batch_id = batch(db, rows)
+    with db.write() as conn:
+        known = conn.execute(select(configurations).join(batches).where(batches.c.id == batch_id)).one()
+        body = json.loads(json.dumps(known.body))
+        body["pipeline"]["a_field_of_a_later_version"] = 1
+        later = {"version": "later", "body": body, "created_at": known.created_at}
+        conn.execute(insert(configurations), later)
+        conn.execute(update(batches).where(batches.c.id == batch_id).values(configuration="later"))
+    return batch_id, known.version
+
+
+async def test_it_waits_for_a_retry_with_its_error_and_others_go_on(db: Database) -> None:
+    bad, known = _written_by_a_later_version(db, 3)
+    good = batch(db, 20)
+    async with running(db, agents()):
+        await until(lambda: progress(db, bad).state is BatchState.NEEDS_RETRY)
+        await until(lambda: progress(db, good).finished_at is not None)
+        with db.write() as conn:
+            errors = conn.execute(select(case_errors.c.kind, case_errors.c.message)).all()
+            begun = select(pending_cases.c.worker, pending_cases.c.starts).where(pending_cases.c.batch_id == bad)
+            starts = [tuple(row) for row in conn.execute(begun)]
+            conn.execute(update(batches).where(batches.c.id == bad).values(configuration=known))
+        assert errors == [("internal_error", "UnreadableConfiguration")] * 3
+        assert starts == [("w1", 0)] * 3
+        retry_failed(db, LOCAL_USER.at(system_clock()), bad)
+        await until(lambda: progress(db, bad).finished_at is not None)
+
+
+async def test_an_error_that_cannot_be_kept_either_gets_out(db: Database) -> None:
+    _written_by_a_later_version(db, 1)
+    case_id = db.value(select(cases.c.id))
+    write(db, text("DROP TABLE case_errors"))
+    job = ScreeningJob(db=db, agents=agents(), clock=system_clock, worker="w")
+    with pytest.raises(Exception, match="case_errors"):
+        await job.screen_case(case_id)
+
+
+class Row:
+    """A row as the storage has it."""
+
+    text, model_text = "Write to ann@example.org. I want to die.", None
+    reply, model_reply = "Call +44 7700 900123.", None
+    turns = None
+
+
+def test_what_is_sent_is_masked_where_the_configuration_says_so() -> None:
+    plain, shown = text_to_send(Row, {}), text_to_send(Row, {"masking": 1})
+    assert plain.text == Row.text
+    assert (shown.text, shown.reply) == ("Write to [mail]. I want to die.", "Call [phone].")
+    with pytest.raises(ValueError, match="another version"):
+        text_to_send(Row, {"masking": 99})
+
+
+def test_the_configuration_tells_masked_from_unmasked() -> None:
+    off, on = (Settings(mask_before_sending=one, sampler="simulated") for one in (False, True))
+    versions = [configuration(one, Agents(one), preset("recommended")) for one in (off, on)]
+    assert "masking" not in versions[0].texts and versions[1].texts["masking"] == 1
+    assert versions[0].version != versions[1].version
+    assert json.dumps(dict(versions[1].texts))
+
+
+@pytest.mark.parametrize("sampler", ["anthropic", "chat"])
+async def test_the_server_receives_the_masked_copy_and_the_table_keeps_the_text(
+    sqlite_url: str, agents_of: MakeAgents, sampler: str
+) -> None:
+    """Seen from the other side: everything that arrived there, of every call."""
+    db = Database(sqlite_url)
+    async with StubServer(StubPlan()) as stub:
+        settings = Settings(
+            sampler=sampler, anthropic_base_url=stub.url, anthropic_api_key="k", mask_before_sending=True
+        )  # type: ignore[arg-type]
+        agents = agents_of(settings)
+        request, now = BatchRequest(name="posts", pipeline=preset("recommended")), datetime.now(UTC)
+        batch_id = open_batch(db, LOCAL_USER, request, settings, agents, system_clock)
+        row = NewCase(row=1, external_id="1", text=receive(str(Row.text)), reply=receive(str(Row.reply)))
+        add_rows(db, batch_id, [row], now)
+        close_intake(db, LOCAL_USER.at(now), batch_id)
+        job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker="w")
+        await LocalRunner(job, 4, until_done=True).run()
+        received = [json.dumps(body) for body in stub.counters.bodies]
+    assert progress(db, batch_id).pending == 0 and len(received) >= 5
+    assert all("Write to [mail]. I want to die." in one and "Call [phone]." in one for one in received)
+    assert not any("example.org" in one or "900123" in one for one in received)
+    assert db.row(select(cases.c.text, cases.c.reply)) == (Row.text, Row.reply)
+    db.close()

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, select, update
 from jobs import shared_limit
 from jobs.agents import Agents
 from jobs.intake import configuration
-from jobs.port import system_clock
+from jobs.process import system_clock
 from jobs.shared_limit import LAPSES_S, PLACES, RATE, UNDER_WAY_S, SharedLimiter, pace_of, share_places
 from screening.datasets.rows import NewCase
 from screening.models.limits import RateGate

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import select
 
 from jobs.agents import Agents
-from jobs.port import system_clock
+from jobs.process import system_clock
 from jobs.screening_job import ScreeningJob
 from jobs.spend_guard import FRESH_S
 from screening.datasets.rows import NewCase

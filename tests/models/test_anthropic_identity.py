@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from screening.models.anthropic import AnthropicSampler
-from screening.models.http import default_gate, preflight
-from screening.models.settings import ModelSettings, NeutralSampling
+from screening.models.http import HttpModel, default_gate
+from screening.models.settings import ModelSettings
 from screening.pipeline.files import PromptSet, load_prompts
 from tests.stub_server import StubPlan, StubServer
 
@@ -14,7 +13,7 @@ OWN = ModelSettings(base_url="http://models.example.org", api_key="k")
 
 
 async def described(settings: ModelSettings, prompts: PromptSet | None = None) -> dict[str, object]:
-    async with AnthropicSampler(settings, prompts or load_prompts()) as sampler:
+    async with HttpModel(settings, prompts or load_prompts()) as sampler:
         return sampler.describe()
 
 
@@ -26,7 +25,6 @@ async def described(settings: ModelSettings, prompts: PromptSet | None = None) -
         {"base_url": "http://other.example.org"},
         {"api_version": "2026-10-21"},
         {"max_output_tokens": 12},
-        {"neutral": NeutralSampling(top_p=0.9)},
     ],
 )
 async def test_what_changes_the_distribution_changes_the_description(changes):
@@ -53,9 +51,11 @@ async def test_the_version_recorded_is_the_one_on_the_wire():
 
 
 async def test_a_preflight_of_its_own_closes_what_it_opened():
-    async with StubServer(StubPlan()) as stub:
-        result = await preflight(ModelSettings(base_url=stub.url, api_key="k"), load_prompts())
-    assert result.ok
+    async with (
+        StubServer(StubPlan()) as stub,
+        HttpModel(ModelSettings(base_url=stub.url, api_key="k"), load_prompts()) as model,
+    ):
+        assert (await model.preflight()).ok
 
 
 async def test_a_shared_limiter_replaces_the_own_bucket():

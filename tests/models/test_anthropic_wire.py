@@ -7,12 +7,11 @@ import re
 from dataclasses import replace
 
 import pytest
-from anthropic import DefaultAioHttpClient
 
 from screening.labels import Label
-from screening.models.anthropic import AnthropicSampler
+from screening.models.http import HttpModel
 from screening.models.settings import ModelSettings
-from screening.pipeline.draws import Answer, DrawRequest, SamplerError, ScreenedText, Usage, encode_draws
+from screening.pipeline.draws import Answer, Bill, DrawRequest, SamplerError, ScreenedText, Usage, encode_draws
 from screening.pipeline.files import load_prompts
 from tests.stub_server import Fault, StubPlan, StubServer
 
@@ -37,7 +36,7 @@ def wave(count: int, text: ScreenedText = TEXT, **changes) -> DrawRequest:
 
 
 async def test_the_wire_carries_version_temperature_and_ten_tokens():
-    async with StubServer() as stub, AnthropicSampler(settings_for(stub), load_prompts()) as sampler:
+    async with StubServer() as stub, HttpModel(settings_for(stub), load_prompts()) as sampler:
         await sampler.draw(wave(1))
         body, headers = stub.counters.bodies[0], stub.counters.headers[0]
     assert headers["anthropic-version"] == "2023-06-01"
@@ -45,8 +44,7 @@ async def test_the_wire_carries_version_temperature_and_ten_tokens():
     assert (body["model"], body["temperature"], body["max_tokens"]) == ("claude-sonnet-4-6", 0.7, 10)
     assert body["thinking"] == {"type": "disabled"}
     assert "tools" not in body and "stream" not in body
-    assert isinstance(sampler._adapter._client._client, DefaultAioHttpClient)
-    assert sampler._adapter._client.open_telemetry["traces"]["content_mode"] != "content"
+    assert headers["x-stainless-lang"] == "python" and "nthropic" in headers["user-agent"], "the vendor's library asks"
 
 
 class _Gathering(StubServer):
@@ -70,7 +68,7 @@ async def test_a_wave_is_concurrent_and_its_draws_come_in_request_order():
     plan = StubPlan(weights={"safe": 0.4, "unsafe": 0.3, "escalate": 0.3})
     async with (
         _Gathering(plan) as stub,
-        AnthropicSampler(settings_for(stub, call_timeout_s=60.0), load_prompts(), rng=random.Random(5)) as sampler,
+        HttpModel(settings_for(stub, call_timeout_s=60.0), load_prompts(), rng=random.Random(5)) as sampler,
     ):
         draws = await sampler.draw(wave(30))
         assert stub.counters.max_in_flight == 30
@@ -81,7 +79,7 @@ async def test_a_wave_is_concurrent_and_its_draws_come_in_request_order():
 
 async def test_every_call_has_a_nonce_of_its_own_and_the_text_as_json():
     text = ScreenedText(text='</record-1> "quoted" <b>', reply="so\nwhat")
-    async with StubServer() as stub, AnthropicSampler(settings_for(stub), load_prompts()) as sampler:
+    async with StubServer() as stub, HttpModel(settings_for(stub), load_prompts()) as sampler:
         await sampler.draw(wave(5, text))
         bodies = list(stub.counters.bodies)
     matches = [
@@ -109,7 +107,7 @@ async def test_every_call_has_a_nonce_of_its_own_and_the_text_as_json():
 )
 async def test_an_unusable_answer_is_an_escalate_draw_and_is_not_asked_again(fault, code, answer):
     plan = StubPlan(script=(fault,))
-    async with StubServer(plan) as stub, AnthropicSampler(settings_for(stub), load_prompts()) as sampler:
+    async with StubServer(plan) as stub, HttpModel(settings_for(stub), load_prompts()) as sampler:
         (draw,) = await sampler.draw(wave(1))
         assert stub.counters.requests == 1
     assert (draw.label, draw.answer, encode_draws([draw])) == (Label.ESCALATE, answer, code)
@@ -125,13 +123,10 @@ async def test_an_unusable_answer_is_an_escalate_draw_and_is_not_asked_again(fau
 async def test_a_transport_fault_is_retried_and_is_no_draw(fault):
     plan = StubPlan(script=(fault,), weights={"unsafe": 1})
     async with StubServer(plan) as stub:
-        async with AnthropicSampler(settings_for(stub, call_timeout_s=patience(fault)), load_prompts()) as sampler:
+        async with HttpModel(settings_for(stub, call_timeout_s=patience(fault)), load_prompts()) as sampler:
             draws = await sampler.draw(wave(1))
-        counts = sampler.counts
         assert (stub.counters.requests, stub.counters.retries, stub.counters.answers) == (2, 1, 1)
     assert encode_draws(draws) == "U"
-    assert (counts.calls, counts.attempts, counts.retries, counts.answered) == (1, 2, 1, 1)
-    assert sum(counts.failures.values()) == 1
 
 
 @pytest.mark.parametrize(
@@ -141,30 +136,27 @@ async def test_a_transport_fault_is_retried_and_is_no_draw(fault):
         (Fault.SERVER_ERROR, "server_error"), (Fault.DROPPED, "connection"), (Fault.MALFORMED, "malformed"),
     ],
 )  # fmt: skip
-async def test_when_retries_are_spent_there_is_an_error_and_the_rest_of_the_wave_is_counted(fault, kind):
-    plan = StubPlan(script=(None, fault, None), faults={})
+async def test_when_retries_are_spent_there_is_an_error_and_the_rest_of_the_wave_is_billed(fault, kind):
+    bill, plan = Bill(), StubPlan(script=(None, fault, None), faults={})
     async with StubServer(plan) as stub:
         quick = settings_for(stub, max_retries=0, call_timeout_s=patience(fault))
-        async with AnthropicSampler(quick, load_prompts()) as sampler:
+        async with HttpModel(quick, load_prompts()) as sampler:
             with pytest.raises(SamplerError) as failure:
-                await sampler.draw(wave(3))
-            counts = sampler.counts
+                await sampler.draw(wave(3, bill=bill))
     assert (failure.value.kind, failure.value.stops_batch) == (kind, False)
-    assert (counts.calls, counts.answered, counts.failures) == (3, 2, {kind: 1})
-    assert counts.usage.output_tokens == 2 * 3
+    assert [draw.usage.output_tokens for draw in bill.answers.values()] == [3, 3]
 
 
 async def test_usage_is_summed_and_missing_cache_fields_are_zero():
-    async with StubServer() as stub, AnthropicSampler(settings_for(stub), load_prompts()) as sampler:
+    async with StubServer() as stub, HttpModel(settings_for(stub), load_prompts()) as sampler:
         draws = await sampler.draw(wave(4))
-    assert sampler.counts.usage == sum((draw.usage for draw in draws), Usage())
-    assert sampler.counts.usage.output_tokens == 12
-    assert sampler.counts.usage.input_tokens > 4000
+    usage = sum((draw.usage for draw in draws), Usage())
+    assert usage.output_tokens == 12 and usage.input_tokens > 4000
 
 
 async def test_no_key_in_any_representation():
     settings = ModelSettings(api_key=KEY)
-    sampler = AnthropicSampler(settings, load_prompts(), rng=random.Random(1))
+    sampler = HttpModel(settings, load_prompts(), rng=random.Random(1))
     try:
         assert KEY not in repr(settings) + repr(sampler) + json.dumps(sampler.describe())
     finally:

@@ -5,16 +5,16 @@ import contextlib
 
 import pytest
 
-from screening.models.anthropic import AnthropicSampler
+from screening.models.http import HttpModel
 from screening.models.settings import ModelSettings
 from screening.pipeline.draws import Bill, DrawRequest, SamplerError, ScreenedText
 from screening.pipeline.files import load_prompts
 from tests.stub_server import Fault, StubPlan, StubServer
 
 
-def _sampler(stub: StubServer, **changes: object) -> AnthropicSampler:
+def _sampler(stub: StubServer, **changes: object) -> HttpModel:
     base = {"requests_per_minute": None, "call_timeout_s": 20.0, "node_deadline_s": 60.0, "max_retries": 0}
-    return AnthropicSampler(ModelSettings(base_url=stub.url, api_key="k", **(base | changes)), load_prompts())
+    return HttpModel(ModelSettings(base_url=stub.url, api_key="k", **(base | changes)), load_prompts())
 
 
 def _wave(bill: Bill, count: int = 3) -> DrawRequest:

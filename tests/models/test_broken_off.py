@@ -9,7 +9,7 @@ import pytest
 
 from jobs.agents import model_settings, settings_for
 from screening.labels import LABELS, Outcome
-from screening.models.http import HttpSampler, breaks_off
+from screening.models.http import HttpModel, breaks_off
 from screening.models.settings import ModelSettings
 from screening.pipeline.config import chain
 from screening.pipeline.draws import Draw, DrawRequest, NodeAgent, ScreenedText, decode_draws, encode_draws
@@ -31,7 +31,7 @@ async def test_calls_under_way_are_broken_off_and_those_behind_them_are_not_made
         asked = ModelSettings(
             protocol="chat", base_url=stub.url, model="m", requests_per_minute=None, concurrency=1, breaks_off=True
         )
-        async with HttpSampler(asked, load_prompts()) as sampler:
+        async with HttpModel(asked, load_prompts()) as sampler:
             begun = time.monotonic()
             result = await asyncio.wait_for(screen(TEXT, Guard(), SIX, sampler), timeout=20)
         requests = stub.counters.requests

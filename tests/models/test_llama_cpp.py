@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from screening.labels import LABELS
-from screening.models.logprobs import LogprobsSampler
+from screening.models.http import HttpModel
 from screening.models.settings import ModelSettings
 from screening.pipeline.draws import Answer, DrawRequest, ScreenedText
 from screening.pipeline.engine import Guard, screen
@@ -33,13 +33,13 @@ TEXT = ScreenedText(text="We made soup and it was safe to eat.")
 TOLD, DRAWN = 6, 30
 
 
-def sampler(prompts: PromptSet) -> LogprobsSampler:
+def sampler(prompts: PromptSet) -> HttpModel:
     name = httpx.get(f"{SERVER}/v1/models", timeout=60).json()["data"][0]["id"]
     settings = ModelSettings(
         base_url=SERVER, model=name, temperature=1.0, requests_per_minute=None, call_timeout_s=300, most_unknown=0.05,
         node_deadline_s=1_000,
     )  # fmt: skip
-    return LogprobsSampler(settings, prompts, rng=random.Random(1))
+    return HttpModel(settings, prompts, rng=random.Random(1))
 
 
 def wave(count: int) -> DrawRequest:

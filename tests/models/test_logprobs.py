@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from screening.labels import LABELS, Label, Outcome
-from screening.models.logprobs import LogprobsSampler, distribution
+from screening.models.http import HttpModel
+from screening.models.logprobs import distribution
 from screening.models.settings import ModelSettings
 from screening.pipeline.config import PipelineConfig, preset
 from screening.pipeline.draws import Bill, DrawRequest, LabelDistribution, SamplerError, ScreenedText, encode_draws
@@ -24,18 +25,24 @@ TEXT = ScreenedText(text="The tram was late again.")
 MODEL = "llama3.1:8b"
 
 
-def sampler_for(stub: StubServer, **changes: object) -> LogprobsSampler:
+def sampler_for(stub: StubServer, **changes: object) -> HttpModel:
     settings = ModelSettings(
-        base_url=stub.url, model=MODEL, temperature=None, requests_per_minute=None, max_retries=1, most_unknown=0.1
+        protocol="logprobs",
+        base_url=stub.url,
+        model=MODEL,
+        temperature=None,
+        requests_per_minute=None,
+        max_retries=1,
+        most_unknown=0.1,
     )
-    return LogprobsSampler(replace(settings, **changes), load_prompts(), rng=random.Random(1))  # type: ignore[arg-type]
+    return HttpModel(replace(settings, **changes), load_prompts(), rng=random.Random(1))  # type: ignore[arg-type]
 
 
 def wave(count: int, variant: str = "main", bill: Bill | None = None) -> DrawRequest:
     return DrawRequest(node="worker", text=TEXT, first=0, count=count, variant=variant, bill=bill)
 
 
-async def told(sampler: LogprobsSampler, bill: Bill | None = None) -> LabelDistribution:
+async def told(sampler: HttpModel, bill: Bill | None = None) -> LabelDistribution:
     asked = sampler.distribution(wave(1, bill=bill))
     assert asked is not None
     return await asked
@@ -183,7 +190,7 @@ async def test_limits_bill_and_retries_stand_around_the_one_call(fault):
     bill = Bill()
     async with StubServer(StubPlan(script=(fault,))) as stub, sampler_for(stub) as sampler:
         assert (await told(sampler, bill)).mode() is Label.SAFE
-        assert (stub.counters.requests, sampler.counts.retries) == (2, 1)
+        assert (stub.counters.requests, stub.counters.retries) == (2, 1)
     assert bill.requests == (2 if fault in {Fault.MALFORMED, Fault.HTML} else 1)
 
 
@@ -206,4 +213,4 @@ async def test_draws_of_the_same_server_are_ordinary_ones():
 
 def test_the_service_itself_offers_no_log_probabilities():
     with pytest.raises(ValueError, match="base URL"):
-        LogprobsSampler(ModelSettings(), load_prompts())
+        HttpModel(ModelSettings(protocol="logprobs"), load_prompts())

@@ -7,7 +7,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from screening.labels import Outcome
-from screening.models.http import sampler_of
+from screening.models.http import HttpModel
 from screening.models.settings import ModelSettings
 from screening.models.wire import FORMATS, WireFormat
 from screening.pipeline.config import preset
@@ -48,13 +48,13 @@ async def test_a_format_of_two_functions_screens_a_text_and_nothing_odd_is_safe(
         settings = ModelSettings(
             protocol="completion", base_url=str(server.make_url("")), model="m", requests_per_minute=None, max_retries=0
         )
-        async with sampler_of(settings, load_prompts()) as sampler:
+        async with HttpModel(settings, load_prompts()) as sampler:
             found = await screen(ScreenedText(text="We walked by the river."), Guard(), preset("certified"), sampler)
-            assert sampler.describe()["sampler"] == "completion" and sampler.counts.calls == len(asked) == found.calls
+            assert sampler.describe()["sampler"] == "completion" and len(asked) == found.calls
     assert (found.outcome, found.reason) == (outcome, reason)
     assert all("river" in json.dumps(one["prompt"]) for one in asked)
 
 
 def test_an_unknown_format_is_refused():
     with pytest.raises(ValueError, match="no wire format is called gopher"):
-        sampler_of(ModelSettings(protocol="gopher", base_url="http://localhost:1"), load_prompts())
+        HttpModel(ModelSettings(protocol="gopher", base_url="http://localhost:1"), load_prompts())

@@ -1,23 +1,20 @@
-"""The whole port, for every sampler alike: what it says of itself, its price, its bill, its limits, its end."""
+"""Every protocol alike: what a model says of itself, its bill, its limits."""
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
-from decimal import Decimal
+from contextlib import asynccontextmanager
 
 import pytest
 
-from screening.models.http import sampler_of
+from screening.models.http import HttpModel
 from screening.models.limits import RateGate
 from screening.models.settings import ModelSettings
-from screening.models.simulated import SimulatedSampler
-from screening.pipeline.draws import Bill, DrawRequest, Sampler, ScreenedText, Usage
+from screening.pipeline.draws import Bill, DrawRequest, ScreenedText
 from screening.pipeline.files import load_prompts
-from tests.models.recorded import RecordedSampler, Recording
 from tests.stub_server import StubPlan, StubServer
 
 TEXT = ScreenedText(text="We walked the dog by the river.")
-KINDS = ("messages", "chat", "logprobs", "simulated", "recorded")
+KINDS = ("messages", "chat", "logprobs")
 
 
 def gate(concurrency: int) -> RateGate:
@@ -25,19 +22,11 @@ def gate(concurrency: int) -> RateGate:
 
 
 @asynccontextmanager
-async def sampler(kind: str, limits: RateGate) -> AsyncIterator[Sampler]:
+async def sampler(kind: str, limits: RateGate) -> AsyncIterator[HttpModel]:
     """One of this kind, under these limits."""
-    recorded = {Recording(node="worker", text=TEXT): "S" * 20}
-    own: Sampler
     async with StubServer(StubPlan(latency_s=0.02)) as stub:
-        if kind == "simulated":
-            own = SimulatedSampler(0, gate=limits)
-        elif kind == "recorded":
-            own = RecordedSampler(recorded, gate=limits)
-        else:
-            settings = ModelSettings(base_url=stub.url, model="m", requests_per_minute=None, protocol=kind)  # type: ignore[arg-type]
-            own = sampler_of(settings, load_prompts(), gate=limits)
-        async with aclosing(own):
+        settings = ModelSettings(base_url=stub.url, model="m", requests_per_minute=None, protocol=kind)  # type: ignore[arg-type]
+        async with HttpModel(settings, load_prompts(), gate=limits) as own:
             yield own
 
 
@@ -46,14 +35,12 @@ def wave(count: int, *, urgent: bool = False, bill: Bill | None = None) -> DrawR
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_every_sampler_fills_the_whole_port(kind):
+async def test_every_protocol_fills_the_whole_port(kind):
     bill = Bill()
     async with sampler(kind, gate(8)) as one:
         draws = await one.draw(wave(5, bill=bill))
         assert (await one.preflight()).ok
         assert isinstance(one.describe()["sampler"], str)
-        price = one.price(Usage(input_tokens=10))
-    assert price == Decimal(0) if kind in {"simulated", "recorded"} else price is None
     assert bill.in_order() == list(draws) and len(draws) == 5
 
 

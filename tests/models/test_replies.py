@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from screening.labels import Outcome
-from screening.models.anthropic import AnthropicSampler
+from screening.models.http import HttpModel
 from screening.models.settings import ModelSettings
 from screening.models.wire import (
     LARGEST_BODY,
@@ -45,7 +45,7 @@ def wave(count: int) -> DrawRequest:
 async def drawn(sent: RawReply, count: int = 3, **changes) -> str:
     async with (
         StubServer(StubPlan(raw=sent)) as stub,
-        AnthropicSampler(settings_for(stub, **changes), load_prompts()) as sampler,
+        HttpModel(settings_for(stub, **changes), load_prompts()) as sampler,
     ):
         return encode_draws(await sampler.draw(wave(count)))
 
@@ -54,7 +54,7 @@ async def drawn(sent: RawReply, count: int = 3, **changes) -> str:
 async def test_no_faulty_reply_ends_safe(name):
     async with (
         StubServer(StubPlan(raw=FAULTY[name])) as stub,
-        AnthropicSampler(settings_for(stub), load_prompts()) as sampler,
+        HttpModel(settings_for(stub), load_prompts()) as sampler,
     ):
         try:
             result = await screen(TEXT, Guard(), preset("recommended"), sampler)
@@ -160,7 +160,7 @@ async def test_a_text_too_long_for_the_model_goes_to_a_human(status, text):
     refusal = reply({"error": {"message": text}}, status)
     async with (
         StubServer(StubPlan(raw=refusal)) as stub,
-        AnthropicSampler(settings_for(stub), load_prompts()) as sampler,
+        HttpModel(settings_for(stub), load_prompts()) as sampler,
     ):
         result = await screen(TEXT, Guard(), preset("recommended"), sampler)
     assert (result.outcome, result.reason, result.node) == (Outcome.HUMAN_REVIEW, Reason.TOO_LONG, "worker")
@@ -169,7 +169,7 @@ async def test_a_text_too_long_for_the_model_goes_to_a_human(status, text):
 async def test_another_server_is_asked_one_call_at_a_time_until_it_answers():
     async with (
         StubServer(StubPlan(latency_s=0.02)) as stub,
-        AnthropicSampler(settings_for(stub, adaptive=True, concurrency=8), load_prompts()) as sampler,
+        HttpModel(settings_for(stub, adaptive=True, concurrency=8), load_prompts()) as sampler,
     ):
         await sampler.draw(wave(1))
         assert stub.counters.max_in_flight == 1
@@ -182,7 +182,7 @@ async def test_the_first_call_may_take_as_long_as_loading_a_model_does():
     slow = StubPlan(latency_s=1.2)
     async with StubServer(slow) as stub:
         loading = settings_for(stub, adaptive=True, call_timeout_s=0.5, node_deadline_s=10.0, max_retries=0)
-        async with AnthropicSampler(loading, load_prompts()) as asked:
+        async with HttpModel(loading, load_prompts()) as asked:
             assert encode_draws(await asked.draw(wave(1))) == "S"
             with pytest.raises(SamplerError) as late:
                 await asked.draw(wave(1))
@@ -193,7 +193,7 @@ async def test_a_server_that_answers_nobody_is_not_asked_for_every_call_of_a_wav
     """One call at a time is let through to it: those that wait behind one that failed for good are not sent."""
     async with StubServer(StubPlan(faults={Fault.HANG: 1.0})) as stub:
         silent = settings_for(stub, adaptive=True, call_timeout_s=0.2, node_deadline_s=0.4, max_retries=0)
-        async with AnthropicSampler(silent, load_prompts()) as sampler:
+        async with HttpModel(silent, load_prompts()) as sampler:
             with pytest.raises(SamplerError) as failed:
                 await sampler.draw(wave(11))
     assert failed.value.kind in ("timeout", "deadline") and stub.counters.requests <= 2
@@ -214,9 +214,9 @@ async def test_a_server_that_stands_two_calls_at_once_loses_none_in_the_end():
 
     async with TwoAtOnce() as stub:
         careful = settings_for(stub, adaptive=True, concurrency=16, call_timeout_s=1.0, max_retries=6)
-        async with AnthropicSampler(careful, load_prompts()) as sampler:
-            draws = await sampler.draw(wave(40))
-    assert encode_draws(draws) == "S" * 40
+        async with HttpModel(careful, load_prompts()) as sampler:
+            draws = await sampler.draw(wave(24))
+    assert encode_draws(draws) == "S" * 24
 
 
 def test_the_least_tokens_of_a_call_are_those_of_its_parts_whole_whatever_the_text() -> None:

@@ -52,16 +52,10 @@ MODULES = {
     "screening/evaluation/agreement.py": [f"{EVALUATION}/test_agreement.py"],
     "screening/evaluation/label_errors.py": [f"{EVALUATION}/test_label_noise.py"],
     "screening/evaluation/paired.py": [f"{EVALUATION}/test_paired.py"],
-    "screening/evaluation/audit.py": [f"{EVALUATION}/test_verification_{each}.py" for each in ("audit", "guarantee")],
-    "screening/evaluation/estimates.py": [
-        f"{EVALUATION}/test_verification_{each}.py" for each in ("audit", "weighted")
-    ],
-    "screening/evaluation/guarantee.py": [
-        f"{EVALUATION}/test_verification_{each}.py" for each in ("claims", "guarantee")
-    ],
-    "screening/evaluation/monitoring.py": [
-        f"{EVALUATION}/test_verification_{each}.py" for each in ("change", "claims")
-    ],
+    "screening/evaluation/audit.py": [f"{EVALUATION}/test_audit.py"],
+    "screening/evaluation/estimates.py": [f"{EVALUATION}/test_estimates.py"],
+    "screening/evaluation/guarantee.py": [f"{EVALUATION}/test_audit.py"],
+    "screening/evaluation/monitoring.py": [f"{EVALUATION}/test_monitoring.py"],
     "screening/pipeline/cost.py": [f"{PIPELINE}/test_cost.py"],
     "screening/pipeline/draws.py": [
         *(f"{PIPELINE}/test_{each}.py" for each in ("answers", "draws", "screen", "distribution")),
@@ -74,32 +68,33 @@ MODULES = {
     "screening/pipeline/config.py": [f"{PIPELINE}/test_pipeline.py", f"{PIPELINE}/test_whole_way.py"],
     "screening/pipeline/files.py": [f"{PIPELINE}/test_pipeline_file.py", f"{PIPELINE}/test_prompting.py"],
     "storage/visibility.py": [
-        *(f"{STORAGE}/test_{each}.py" for each in ("visibility", "accepted")),
-        *(f"{STORAGE}/review/test_{each}.py" for each in ("served", "evidence", "adjudication")),
+        f"{STORAGE}/test_visibility.py",
+        *(f"{STORAGE}/review/test_{each}.py" for each in ("evidence", "adjudication")),
     ],
-    "storage/batches/batch_state.py": [f"{STORAGE}/batches/test_{each}.py" for each in ("batch_states", "pending")],
+    "storage/batches/batch_state.py": [
+        *(f"{STORAGE}/batches/test_{each}.py" for each in ("batch_states", "pending")),
+        f"{STORAGE}/test_batch_machine.py",
+    ],
     "storage/batches/entries.py": [f"{STORAGE}/batches/test_{each}.py" for each in ("unscreened", "reach")],
     "storage/batches/pipelines.py": [f"{STORAGE}/batches/test_pipelines.py"],
-    "storage/batches/unscreened.py": [f"{STORAGE}/batches/test_{each}.py" for each in ("unscreened", "standstills")],
-    "storage/research/relabelled.py": [f"{STORAGE}/research/test_relabelled.py"],
+    "storage/research/corrected_labels.py": [f"{STORAGE}/research/test_corrected_labels.py"],
+    "storage/batches/unscreened.py": [f"{STORAGE}/batches/test_unscreened.py"],
     "storage/review/inbox.py": [f"{STORAGE}/review/test_claims.py"],
     "storage/review/claims.py": [f"{STORAGE}/review/test_claims.py"],
-    "storage/review/worklist.py": [f"{STORAGE}/review/test_second_looks.py"],
+    "storage/review/worklist.py": [f"{STORAGE}/review/test_worklist.py"],
     "storage/batches/screenings.py": [f"{STORAGE}/batches/test_{each}.py" for each in ("screenings", "reach")],
     "storage/review/adjudication.py": [f"{STORAGE}/review/test_adjudication.py"],
-    "storage/review/ratings.py": [f"{STORAGE}/review/test_taking_back.py"],
+    "storage/review/reviews.py": [f"{STORAGE}/review/test_reviews.py"],
     "storage/review/follow_ups.py": [f"{STORAGE}/review/test_follow_ups.py"],
     "storage/batches/pending.py": [f"{STORAGE}/batches/test_pending.py"],
     "storage/batches/call_limits.py": [f"{STORAGE}/batches/test_call_limits.py"],
-    "storage/batches/counts.py": [
-        f"{STORAGE}/batches/test_{each}.py" for each in ("tallies", "batch_states", "pending")
-    ],
+    "storage/batches/counts.py": [f"{STORAGE}/batches/test_{each}.py" for each in ("batch_states", "pending")],
 }
 # fmt: off
 DECIDING = {
     "storage/visibility.py": [
         "is_blind", "is_yet_to_review", "is_in_review", "has_rated", "hides_in_review", "hidden_from", "record_shown",
-        "reveal", "_was_listed", "see_readings", "_remember",
+        "reveal", "_was_listed", "see_reviews", "_remember",
         "accepted_label", "accepted_labels", "is_accepted", "order_given",
     ],
     "storage/batches/pipelines.py": ["keep_version", "activate", "active_version", "_last_activation", "_newest"],
@@ -108,22 +103,22 @@ DECIDING = {
         "_worker_start", "_has_end_since", "_of_batch", "_outside", "_enter_failed", "_enter",
         "_failures_by_kind",
     ],
-    "storage/research/relabelled.py": ["dataset_version", "_row"],
-    "storage/review/inbox.py": ["assign", "is_senior", "obstacle", "_require_reader"],
+    "storage/research/corrected_labels.py": ["dataset_version", "_row"],
+    "storage/review/inbox.py": ["assign", "is_senior", "obstacle", "_require_reviewer"],
     "storage/review/claims.py": [
-        "is_open", "is_assigned", "is_leased", "is_kept", "is_given_to", "in_tiers", "is_snoozed", "_skips",
+        "is_open", "is_assigned", "is_leased", "is_kept", "is_given_to", "in_priorities", "is_snoozed", "_skips",
         "cases_in_hands", "is_read_by", "needs_senior", "state", "free_for", "in_order",
         "earliest", "next_free", "claim_next", "by_urgency", "claim_in", "_take", "holds", "renew",
     ],
     "storage/review/worklist.py": ["request_second_looks"],
     "storage/batches/screenings.py": ["_require_allowed", "_follows_from", "_placement"],
     "storage/review/adjudication.py": [
-        "settle", "resettle", "_close_or_wait", "_dispute", "close", "latest_readings", "_labels_ever_given",
-        "adjudicate", "is_party", "amend", "_is_same", "_needs", "second_reading_due",
+        "settle", "resettle", "_close_or_wait", "_dispute", "close", "latest_reviews", "_labels_ever_given",
+        "adjudicate", "is_party", "amend", "_is_same", "_needs", "second_review_due",
         "_is_doubtful", "_matching_rules",
     ],
     "storage/review/follow_ups.py": [
-        "open_follow_up", "open_second_reading", "_open", "open_ones", "_open_statements", "hand_to", "close",
+        "open_follow_up", "follow_up_minutes", "open_ones", "_open_statements", "hand_to", "close",
         "closed_ones", "_require_open",
     ],
     "storage/batches/pending.py": [

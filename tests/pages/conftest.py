@@ -5,6 +5,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Dataframe
 
+from jobs import reviews
+from pages.batches.intake_runs import intake_runs
 from pages.ui import context
 from pages.ui.context import forget_all
 from pages.ui.shell import ENTRIES
@@ -32,6 +35,7 @@ def restart() -> None:
     """Forget what a process of the app keeps, as a new one would."""
     st.cache_resource.clear()
     forget_all()
+    reviews._kept._values.clear()  # kept under counts, which the database of another test may have too
 
 
 MAIN = sys.modules["__main__"]
@@ -43,7 +47,8 @@ def words_on(page: AppTest) -> str:
     bodies = [one.proto.body.rpartition("</style>")[2] for one in page.get("html")]
     kinds = (page.title, page.markdown, page.caption, page.warning, page.error, page.info, page.success)
     bodies += [one.value for kind in kinds for one in kind] + [one.label for one in page.expander]
-    return re.sub(r"<[^>]+>|:(red|green)\[|[*\[\]\\]", "", " ".join(bodies))
+    bodies += [f"{one.value}{one.label}" for one in page.metric]
+    return re.sub(r"<[^>]+>|:(red|green|orange)\[|[*\[\]\\]", "", " ".join(bodies))
 
 
 def html_on(page: AppTest) -> str:
@@ -52,10 +57,38 @@ def html_on(page: AppTest) -> str:
 
 
 def press(page: AppTest, label: str) -> AppTest:
-    """The page after a press on the button of this label."""
-    page = next(button for button in page.button if button.label == label).click().run()
+    """The page after a press on the button of this label, or on the first one that begins with it."""
+    exact = [button for button in page.button if button.label == label]
+    page = [*exact, *(button for button in page.button if button.label.startswith(label))][0].click().run()
     assert not page.exception, page.exception
     return page
+
+
+def sign_in(page: AppTest, subject: str, at: datetime, **claims: object) -> AppTest:
+    """The page of somebody of whom their institution says that they signed in at this moment."""
+    page.user = {"is_logged_in": True, "iss": "idp", "sub": subject, "iat": at.timestamp(), **claims}
+    return page.run()
+
+
+def in_address(page: AppTest, name: str) -> str:
+    """What the page's address says of it, once."""
+    value = page.query_params[name]
+    return value if isinstance(value, str) else value[0]
+
+
+def upload(open_page: Opener, content: bytes, name: str = "texts.csv") -> AppTest:
+    """The check of a file that was uploaded."""
+    page = open_page("batches")
+    page.file_uploader[0].set_value((name, content, "text/csv")).run()
+    assert not page.exception, page.exception
+    return page
+
+
+def start(page: AppTest) -> str:
+    """Start what the check shows, and wait until its rows are in; the batch's id."""
+    press(page, "Start screening")
+    intake_runs().wait()
+    return in_address(page, "batch")
 
 
 def choose_rows(page: AppTest, table: Dataframe, rows: Sequence[int]) -> None:

@@ -6,15 +6,21 @@ import io
 from pathlib import Path
 
 from jobs.agents import Agents
+from jobs.evaluating import Ask
 from jobs.intake import BatchRequest, fill_batch, open_batch
-from jobs.local import LocalRunner
-from jobs.port import system_clock
+from jobs.process import system_clock
+from jobs.runner import LocalRunner
 from jobs.screening_job import ScreeningJob
 from screening.datasets.reader import read_table
 from screening.pipeline.config import preset
-from screening.review.actors import LOCAL_USER
+from screening.review.actors import LOCAL_USER, Actor
 from screening.settings import Settings
 from storage.database import Database
+from storage.identifiers import new_id
+from storage.research.standing import batch_now
+from storage.review.claims import claim_next
+from storage.review.reviews import submit_review
+from tests.storage.inbox_cases import form
 
 SAMPLE = Path(__file__).parent.parent.parent / "data" / "sample.csv"
 
@@ -50,3 +56,18 @@ async def screening_of(
     await LocalRunner(job, 8, until_done=True).run()
     await agents.aclose()
     return batch_id
+
+
+def review(db: Database, *labels: str, who: Actor = LOCAL_USER, most: int = 1_000) -> int:
+    """This person reviews what waits, with these labels by turns; how many cases there were, so many at most."""
+    for done in range(most):
+        now = system_clock()
+        if (claim := claim_next(db, who.at(now))) is None:
+            return done
+        submit_review(db, who.at(now), claim.case_id, claim.token, form(labels[done % len(labels)]), new_id(now))
+    return most
+
+
+def asked(db: Database, batch_id: str, who: Actor = LOCAL_USER) -> Ask:
+    """What the pages of a batch's figures ask for."""
+    return Ask(actor=who, batch_id=batch_id, standing=batch_now(db, who, batch_id))

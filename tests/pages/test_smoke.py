@@ -1,5 +1,7 @@
 """Every page for every role on an empty site and in the middle of a day: it opens, or says that it is not theirs."""
 
+import re
+
 import pytest
 
 from pages.ui import context
@@ -10,12 +12,14 @@ from screening.review.policy import Action, is_allowed
 from screening.review.reach import Reach
 from storage.database import Database
 from storage.review import claims
-from storage.review.ratings import submit_rating
-from tests.pages.conftest import Opener, words_on
+from storage.review.reviews import submit_review
+from tests.pages.conftest import Opener, html_on, words_on
 from tests.storage.batch_of import NOW, batch, decide, waiting
 from tests.storage.inbox_cases import ANN, form, register
 
 TEXT = "canary words of a person"
+TAG_AS_TEXT = re.compile(r"&lt;/?(div|p|span|section|a|b|i|ol|li|u)\b")
+"""Escaped twice; no text of these tests holds a tag."""
 
 
 def a_day(db: Database) -> dict[str, str]:
@@ -28,7 +32,7 @@ def a_day(db: Database) -> dict[str, str]:
     decide(db, third, Outcome.HUMAN_REVIEW)
     claim = claims.claim_next(db, ANN.at(NOW))
     assert claim is not None
-    submit_rating(db, ANN.at(NOW), claim.case_id, claim.token, form("unsafe"), "a" * 32)
+    submit_review(db, ANN.at(NOW), claim.case_id, claim.token, form("unsafe"), "a" * 32)
     return {"batch": batch_id, "case": third}
 
 
@@ -53,9 +57,11 @@ def test_every_page_opens_or_says_that_it_is_not_theirs(
     for entry in ENTRIES:
         page = open_page(entry.address or entry.file, **query)
         assert not page.exception, (entry.file, page.exception)
+        assert "&lt;" not in html_on(page), f"{entry.file} shows the source of its HTML"
         tables = "".join(frame.value.to_csv() for frame in page.dataframe)
         if TEXT in words_on(page) + tables:
             assert is_allowed(who, Action.VIEW_TEXT), f"{entry.file} shows texts to those who may not read them"
+        assert not TAG_AS_TEXT.search(html_on(page)), entry.file
         if any("role does not let you" in error.value for error in page.error):
             assert not (page.title or page.dataframe or page.metric), f"{entry.file} shows something beside the refusal"
             refused.add(entry.file)

@@ -3,8 +3,8 @@
 import asyncio
 
 from jobs.agents import Agents
-from jobs.local import LocalRunner
-from jobs.port import system_clock
+from jobs.process import system_clock
+from jobs.runner import LocalRunner
 from jobs.screening_job import ScreeningJob
 from screening.settings import Settings
 from storage.database import Database

@@ -21,7 +21,7 @@ from sqlalchemy import Connection
 
 from jobs.agents import Agents
 from jobs.intake import BatchRequest, open_batch, receiver
-from jobs.port import system_clock
+from jobs.process import system_clock
 from jobs.screening_job import ScreeningJob
 from screening.datasets.rows import NewCase
 from screening.labels import Outcome

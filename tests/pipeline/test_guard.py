@@ -3,15 +3,15 @@
 import pytest
 
 from screening.pipeline.engine import Guard, Reason, guard_for
-from screening.text.flags import REFUSES_SAFE, REFUSES_SCREENING, SECOND_LOOK, Flag
+from screening.text.flags import FORBIDS, Flag, Forbids
 
 
 @pytest.mark.parametrize("flag", list(Flag))
 def test_each_flag_has_its_consequence(flag: Flag) -> None:
     guard = guard_for([flag.value])
-    assert (guard.refuse_screening is not None) == (flag in REFUSES_SCREENING)
-    assert (guard.refuse_safe is not None) == (flag in REFUSES_SAFE)
-    assert guard.second_look == (flag in SECOND_LOOK)
+    assert (guard.refuse_screening is not None) == (FORBIDS[flag] is Forbids.SCREENING)
+    assert (guard.refuse_safe is not None) == (FORBIDS[flag] >= Forbids.SAFE)
+    assert guard.second_look == (FORBIDS[flag] is Forbids.UNCHECKED_SAFE)
 
 
 def test_a_text_without_findings_forbids_nothing() -> None:

@@ -104,7 +104,8 @@ def test_calls_and_bound_follow_from_each_agents_own_rule() -> None:
     assert most_calls(pipeline) == 300 and most_calls(pipeline, flagged=True) == 420
     assert chain_bound(pipeline) == pytest.approx(0.6)
     assert promises(pipeline).split(" | ") == [
-        f"Algorithm 1: a label other than the model's usual answer: at most {delta}% in all" for delta in (20, 10, 30)
+        f"Algorithm 1: a label other than the model's most frequent answer: at most {delta}% in all"
+        for delta in (20, 10, 30)
     ]
     body["nodes"][0]["rule"] |= {"delta": 0.8}
     assert chain_bound(PipelineConfig.model_validate(body)) == 1.0, "a probability"
@@ -125,12 +126,12 @@ def test_each_preset_says_which_contract_holds() -> None:
     ):
         said = promises(preset(name, budget=100))
         assert (
-            said.startswith(f"{source}a label other than the model's usual answer: at most 5% in all; ")
+            said.startswith(f"{source}a label other than the model's most frequent answer: at most 5% in all; ")
             and safe in said
         )
     assert (
         promises(preset("paper", budget=100))
-        == "Algorithm 1: a label other than the model's usual answer: at most 5% in all"
+        == "Algorithm 1: a label other than the model's most frequent answer: at most 5% in all"
     )
     assert promises(_votes()) == "a majority vote has no error bound"
 

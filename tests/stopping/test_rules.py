@@ -175,7 +175,6 @@ def test_bands_contain_the_estimate_and_the_leader_is_never_excluded(rule, codes
     assert [arm.label for arm in arms] == list(LABELS)
     for arm in arms:
         assert 0 <= arm.low <= (arm.low if arm.estimate is None else arm.estimate) <= arm.high <= 1
-    assert {arm.label for arm in arms if arm.eliminated} == {each.rival for each in compared if each.excluded}
     assert len(compared) == 2 and all(each.leader is not each.rival for each in compared)
 
 
@@ -261,7 +260,10 @@ def test_the_contract_is_the_worst_sum_of_the_levels_over_the_modes_and_each_pai
 def test_every_rival_must_be_beaten():
     codes = "U" + "S" * 10
     rule = PairwiseMixture.symmetric(0.05)
-    assert [arm.eliminated for arm in rule.arms(draws(codes))] == [False, False, True]
+    assert [(each.rival, each.excluded) for each in rule.comparisons(draws(codes))] == [
+        (UNSAFE, False),
+        (ESCALATE, True),
+    ]
     assert ended(rule, codes) is None  # `safe` beats `escalate` 10 : 0 but not yet `unsafe` 10 : 1
     assert next_batch(rule, draws(codes)) == least_count(1, 0.025) - 10
 
@@ -403,7 +405,8 @@ def test_two_arms_are_told_apart_by_the_draws_of_two():
     assert ended(rule, codes + "S" * (2 * (rounds - 24) - 1)) is None
     assert ended(rule, codes + "S" * 2 * (rounds - 24)) == (SAFE, Ended.IDENTIFIED, 72 + 2 * (rounds - 24))
     arms = rule.arms(draws(codes + "SU"))
-    assert [(arm.draws, arm.eliminated) for arm in arms] == [(25, False), (25, False), (24, True)]
+    assert [arm.draws for arm in arms] == [25, 25, 24]
+    assert [each.rival for each in rule.comparisons(draws(codes + "SU")) if each.excluded] == [ESCALATE]
 
 
 def _leads(rule, codes):
@@ -462,7 +465,7 @@ def test_its_intervals_are_exact_and_its_leads_have_no_line():
     assert (1 - unseen.high) ** 3 == pytest.approx(0.05 / 6) and unseen.low == 0.0
     for arm, count in zip(MajorityVote(n=4).arms(draws("USUU")), (1, 3, 0), strict=True):
         band = clopper_pearson(count, 4, 0.05 / 3)
-        assert (arm.low, arm.high, arm.estimate, arm.eliminated) == (band.low, band.high, count / 4, False)
+        assert (arm.low, arm.high, arm.estimate) == (band.low, band.high, count / 4)
     compared = MajorityVote(n=4).comparisons(draws("USUU"))
     assert [(each.rival, each.leader, each.value, each.needed) for each in compared] == [
         (SAFE, UNSAFE, 2, None),

@@ -7,16 +7,16 @@ from typing import Any
 from sqlalchemy import insert, select
 
 from screening.review.actors import SYSTEM, Actor, Role
-from screening.review.rating_form import RatingForm, RatingLabel
-from screening.review.triage import TARGETS, Tier, second_reading_coin
+from screening.review.review_form import ReviewForm, ReviewLabel
+from screening.review.triage import TARGETS, Priority, second_review_coin
 from storage import audit_rows
 from storage.audit_log import append
-from storage.batches.counts import Kind, add_kinds
+from storage.batches.counts import Kind, add
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.review import claims, inbox
 from storage.review.adjudication import Next
-from storage.review.ratings import submit_rating
+from storage.review.reviews import submit_review
 from storage.schema import accounts, batches, cases, configurations, inbox_entries, node_runs, screenings
 from storage.settings_store import SiteSettings
 from tests.databases import write
@@ -63,17 +63,15 @@ def vouch(db: Database) -> None:
 
 
 def _unsampled_id() -> str:
-    """An id that the coin for second readings spares at the default rate, so that no test depends on chance."""
+    """An id that the coin for second reviews spares at the default rate, so that no test depends on chance."""
     return next(
-        made
-        for made in iter(lambda: new_id(NOW), "")
-        if second_reading_coin(made) >= SiteSettings().second_reading_rate
+        made for made in iter(lambda: new_id(NOW), "") if second_review_coin(made) >= SiteSettings().second_review_rate
     )
 
 
 def fill(
     db: Database,
-    tiers: Sequence[Tier] = (Tier.P2,),
+    priorities: Sequence[Priority] = (Priority.P2,),
     *,
     entered: bool = True,
     outcome: str = "human_review",
@@ -81,8 +79,8 @@ def fill(
     created_by: str = "rae",
     entered_at: Iterable[datetime] | None = None,
 ) -> list[str]:
-    """One screened case per tier, in the inbox unless ``entered`` is false; their ids in that order."""
-    ids = [_unsampled_id() for _ in tiers]
+    """One screened case per priority, in the inbox unless ``entered`` is false; their ids in that order."""
+    ids = [_unsampled_id() for _ in priorities]
     batch = new_id(NOW)
     times = list(entered_at or [NOW + number * timedelta(seconds=1) for number in range(len(ids))])
     with db.write() as conn:
@@ -105,7 +103,7 @@ def fill(
             _screening(case_id, batch, outcome) | {"kind": ended.key, "row": row} for row, case_id in enumerate(ids, 1)
         ]
         conn.execute(insert(screenings), rows)
-        add_kinds(conn, batch, 0, {ended: len(ids)})
+        add(conn, batch, 0, {ended: len(ids)})
         conn.execute(
             insert(node_runs), [_run(case_id) | {"batch_id": batch, "row": row} for row, case_id in enumerate(ids, 1)]
         )
@@ -116,12 +114,12 @@ def fill(
                     {
                         "case_id": case_id,
                         **{name: screened[name] for name in ("batch_id", "kind", "calls")},
-                        "tier": int(tier),
+                        "priority": int(priority),
                         "why": "unsettled",
                         "entered_at": at,
-                        "due_at": at + TARGETS[tier],
+                        "due_at": at + TARGETS[priority],
                     }
-                    for case_id, tier, at, screened in zip(ids, tiers, times, rows, strict=True)
+                    for case_id, priority, at, screened in zip(ids, priorities, times, rows, strict=True)
                 ],
             )
     return ids
@@ -177,9 +175,9 @@ def _run(case_id: str) -> dict[str, object]:
     }
 
 
-def form(label: RatingLabel | str = "unsafe", certainty: int = 4, **fields: object) -> RatingForm:
+def form(label: ReviewLabel | str = "unsafe", certainty: int = 4, **fields: object) -> ReviewForm:
     """A filled-in form, of a site where nothing more is to be done."""
-    return RatingForm.model_validate({"label": label, "certainty": certainty, "disposition": "none", **fields})
+    return ReviewForm.model_validate({"label": label, "certainty": certainty, "disposition": "none", **fields})
 
 
 def take(db: Database, who: Actor, now: datetime = NOW, **options: Any) -> claims.Claim:
@@ -190,10 +188,10 @@ def take(db: Database, who: Actor, now: datetime = NOW, **options: Any) -> claim
 
 
 def read(
-    db: Database, who: Actor, filled: RatingForm, letter: str = "", now: datetime = NOW, *, ask: bool = False
+    db: Database, who: Actor, filled: ReviewForm, letter: str = "", now: datetime = NOW, *, ask: bool = False
 ) -> Next | None:
     """This person reads the next case, and asks for a second opinion first where that is wanted."""
     claim = take(db, who, now)
     if ask:
         inbox.ask_second_opinion(db, who.at(now), claim.case_id, claim.token)
-    return submit_rating(db, who.at(now), claim.case_id, claim.token, filled, letter * 32 or new_id(now))
+    return submit_review(db, who.at(now), claim.case_id, claim.token, filled, letter * 32 or new_id(now))

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import delete, select, text, update
 
 from jobs.audit_anchors import anchor_if_due, kept_anchors
-from jobs.notifications_webhook import signature
+from jobs.channels import signature
 from screening.labels import Label, Outcome
 from screening.pipeline.config import preset
 from screening.review.policy import Forbidden
@@ -262,14 +262,15 @@ TAMPERED = {
     "an agent's run slipped in": f"UPDATE node_runs SET case_id = {_SECOND}, position = 1 WHERE draws = 'SESESE'",
     "an open case that left the queue": f"DELETE FROM inbox_entries {_OPEN}",
     "an open case that was closed": f"UPDATE inbox_entries SET closed_at = 1 {_OPEN}",
-    "an open case put last": f"UPDATE inbox_entries SET tier = 3 {_OPEN}",
+    "an open case put last": f"UPDATE inbox_entries SET priority = 3 {_OPEN}",
     "an open case given more time": f"UPDATE inbox_entries SET due_at = due_at + 1 {_OPEN}",
-    "a review's label": "UPDATE ratings SET label = 'safe'",
-    "a review's coded field": """UPDATE ratings SET fields = '{"disposition": "none", "form_version": 1}'""",
-    "a review's author": "UPDATE ratings SET reviewer = 'bo'",
-    "a review that is gone": "DELETE FROM ratings",
-    "a review slipped in": f"""INSERT INTO ratings (id, case_id, reviewer, version, blind, reading, label, certainty,
-        fields, at) SELECT 'b', {_SECOND}, 'bo', 2, blind, reading, label, certainty, fields, at FROM ratings""",
+    "a review's label": "UPDATE reviews SET label = 'safe'",
+    "a review's coded field": """UPDATE reviews SET fields = '{"disposition": "none", "form_version": 1}'""",
+    "a review's author": "UPDATE reviews SET reviewer = 'bo'",
+    "a review that is gone": "DELETE FROM reviews",
+    "a review slipped in": f"""INSERT INTO reviews (id, case_id, reviewer, version, blind, review_round, label,
+        certainty, fields, at) SELECT 'b', {_SECOND}, 'bo', 2, blind, review_round, label, certainty, fields, at FROM
+        reviews""",
     "a final label": "UPDATE adjudications SET label = 'safe'",
     "a final label that is gone": "DELETE FROM adjudications",
     "an account made administrator": """UPDATE accounts SET roles = '["admin"]' WHERE subject = 'idp|bo'""",

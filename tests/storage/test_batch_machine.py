@@ -179,7 +179,7 @@ class Batches(RuleBasedStateMachine):
 
     @rule(pick=picks, texts=st.lists(st.sampled_from([0, 1, 2, None]), min_size=1, max_size=4), again=st.booleans())
     def rows_in(self, pick: int, texts: list[int | None], again: bool) -> None:
-        """``again``: the reader died, and the next one reads the file from its start."""
+        """``again``: the reviewer died, and the next one reads the file from its start."""
         batch_id, made = self._batch(pick)
         first = made.accepted + made.rejected + 1
         rows: list[NewCase | RejectedRow] = [

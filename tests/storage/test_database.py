@@ -1,24 +1,32 @@
-"""A read is one snapshot, a write is one transaction, on both kinds."""
+"""A read is one snapshot, a write is one transaction, and migrations make the tables of the schema, on both kinds."""
 
 import sqlite3
 import stat
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 
 import psycopg
 import pytest
-from sqlalchemy import Connection, func, insert, select, text
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, func, insert, inspect, select, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
-from screening.review.actors import Actor, Role
+from screening.review.actors import LOCAL_USER, Actor, Role
+from storage.batches.batches import pause, resume, retry_failed
 from storage.batches.configurations import load_configuration, save_configuration
-from storage.database import Database, insert_once, is_lost_connection
-from storage.schema import rejected_rows, settings_versions
+from storage.batches.pending import record_error
+from storage.changes import NEW_WORK, Changes
+from storage.database import MIGRATIONS, NEWEST_REVISION, Database, insert_once, is_lost_connection
+from storage.schema import metadata, rejected_rows, settings_versions
 from tests.databases import write
-from tests.storage.batch_of import CONFIGURATION, LATER, NOW
+from tests.processes import processes
+from tests.storage.batch_of import CONFIGURATION, LATER, NOW, batch, waiting
 
 ADMIN = Actor(id="admin", name="Admin", roles=frozenset({Role.ADMIN}))
 T = TypeVar("T")
@@ -232,3 +240,84 @@ def test_a_writer_waits_for_the_writer_before_it(sqlite_url: str) -> None:
     other.execute("BEGIN IMMEDIATE")
     other.close()
     db.close()
+
+
+def test_a_commit_of_anybody_else_is_seen_once(sqlite_url: str) -> None:
+    db = Database(sqlite_url)
+    changes = Changes(db.file)
+    assert not changes.poll()
+    with db.write() as conn:
+        conn.execute(insert(settings_versions), {"body": {}, "by": "x", "at": NOW})
+        assert not changes.poll(), "not committed yet"
+    assert changes.poll() and not changes.poll()
+    with db.read() as conn:
+        conn.exec_driver_sql("SELECT 1")
+    assert not changes.poll()
+    changes.close()
+    db.close()
+
+
+ACTS: tuple[Callable[[Database, str], object], ...] = (
+    lambda db, _batch_id: batch(db, ["another text"]),
+    lambda db, batch_id: resume(db, LOCAL_USER.at(LATER), batch_id),
+    lambda db, batch_id: retry_failed(db, LOCAL_USER.at(LATER), batch_id),
+)
+
+
+@pytest.mark.parametrize("act", ACTS, ids=["new cases", "a batch goes on", "failed cases are taken up again"])
+def test_whoever_listens_is_told_of_new_work(postgresql_db: Database, act: Callable[[Database, str], object]) -> None:
+    batch_id = batch(postgresql_db, ["a text"])
+    record_error(postgresql_db, waiting(postgresql_db)[0], "refused", "no", NOW)
+    pause(postgresql_db, LOCAL_USER.at(NOW + timedelta(seconds=1)), batch_id)
+    with psycopg.connect(postgresql_db.conninfo, autocommit=True) as listening:
+        listening.execute(f"LISTEN {NEW_WORK}")
+        act(postgresql_db, batch_id)
+        assert list(listening.notifies(timeout=10, stop_after=1))
+
+
+def _is_ours(name: str | None, kind: str, _parents: object) -> bool:
+    """The embedded database's own index of words is no table of the schema."""
+    return kind != "table" or not str(name).startswith("open_text_parts")
+
+
+def test_a_migrated_database_has_the_tables_of_the_schema(db: Database) -> None:
+    with db.read() as conn:
+        options = {"compare_type": True, "compare_server_default": True, "include_name": _is_ours}
+        context = MigrationContext.configure(conn, opts=options)
+        assert compare_metadata(context, metadata) == []
+        assert set(metadata.tables) < set(inspect(conn).get_table_names())
+
+
+def test_indexes_and_uniqueness_are_migrated_too(db: Database) -> None:
+    with db.read() as conn:
+        found = inspect(conn)
+        for table in metadata.tables.values():
+            migrated = {
+                index["name"]: f"{db.kind}_where" in index.get("dialect_options", {})
+                for index in found.get_indexes(table.name)
+                if not index.get("duplicates_constraint")
+            }
+            partial = {index.name: index.dialect_options[db.kind]["where"] is not None for index in table.indexes}
+            assert migrated == partial, table.name
+
+
+def test_the_newest_revision_is_told_by_the_names_of_the_files(db: Database) -> None:
+    assert ScriptDirectory(str(MIGRATIONS)).get_heads() == [NEWEST_REVISION]
+    with db.read() as conn:
+        assert MigrationContext.configure(conn).get_current_revision() == NEWEST_REVISION
+
+
+def _prepare(url: str) -> None:
+    database = Database(url)
+    database.prepare()
+    database.close()
+
+
+def test_processes_that_start_at_once_prepare_once(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'new' / 'fresh.db'}"
+    with processes(3) as pool:
+        list(pool.map(_prepare, [url] * 6))
+    database = Database(url)
+    with database.read() as conn:
+        assert set(metadata.tables) < set(inspect(conn).get_table_names())
+    database.close()

@@ -23,9 +23,9 @@ from sqlalchemy import func, select
 from screening.labels import Outcome
 from screening.review.actors import Actor, Role
 from screening.review.policy import Forbidden
-from screening.review.rating_form import RatingLabel
 from screening.review.reach import Reach
-from screening.review.triage import Tier
+from screening.review.review_form import ReviewLabel
+from screening.review.triage import Priority
 from storage.audit_log import append
 from storage.batches.batches import progress
 from storage.batches.counts import kinds
@@ -36,9 +36,9 @@ from storage.review.claims import Claim, LeaseLost, NotAvailable
 from storage.review.erasure import By, NotErased, Selection, erase
 from storage.review.evidence import reveal_evidence
 from storage.review.queue import counts, queue
-from storage.review.ratings import TooLate, revise, submit_rating, take_back
+from storage.review.reviews import TooLate, revise, submit_review, take_back
 from storage.review.worklist import request_second_looks
-from storage.schema import accounts, adjudications, inbox_entries, ratings, screenings
+from storage.schema import accounts, adjudications, inbox_entries, reviews, screenings
 from storage.settings_store import SiteSettings, change
 from storage.site.accounts import set_roles
 from storage.site.audit_check import verify
@@ -49,11 +49,11 @@ from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, RESEARCHER, SENIOR, fo
 from tests.storage.recount import recount, recount_kinds
 
 HELEN = person("helen", Role.SENIOR)
-READERS = (ANN, BO, CY, SENIOR, HELEN)
+REVIEWERS = (ANN, BO, CY, SENIOR, HELEN)
 FLOORS = {
-    "A quiet day by the lake.": Tier.P3,
-    "I want to die.": Tier.P1,
-    "I have the pills here and I am going to kill myself tonight.": Tier.P0,
+    "A quiet day by the lake.": Priority.P3,
+    "I want to die.": Priority.P1,
+    "I have the pills here and I am going to kill myself tonight.": Priority.P0,
 }
 TEXTS = tuple(FLOORS)
 BY_THEMSELVES = {"single", "agreement"}
@@ -61,8 +61,8 @@ BY_THEMSELVES = {"single", "agreement"}
 REFUSED = (Forbidden, LeaseLost, NotAvailable, TooLate, ReasonNeeded, StaleVersion, NotErased)
 """What a person is told in words; nothing else may come out of an action."""
 
-people = st.sampled_from(READERS)
-labels = st.sampled_from([label.value for label in RatingLabel])
+people = st.sampled_from(REVIEWERS)
+labels = st.sampled_from([label.value for label in ReviewLabel])
 certainties = st.integers(1, 5)
 picks = st.integers(0, 99)
 
@@ -77,19 +77,19 @@ class Inbox(RuleBasedStateMachine):
         self.place = self.site()
         self.db = Database(self.place.__enter__())
         self.now, self.made = NOW, 0
-        self.roles = {who.id: who.roles for who in READERS}
+        self.roles = {who.id: who.roles for who in REVIEWERS}
         self.hands: dict[str, Claim] = {}
         self.ended: dict[str, str] = {}
-        self.least: dict[str, Tier] = {}
+        self.least: dict[str, Priority] = {}
         self.batches: list[str] = []
-        register(self.db, *READERS, RESEARCHER, ADMIN)
+        register(self.db, *REVIEWERS, RESEARCHER, ADMIN)
         with self.db.write() as conn:
-            for who in (*READERS, RESEARCHER, ADMIN):
+            for who in (*REVIEWERS, RESEARCHER, ADMIN):
                 append(conn, who.at(NOW), "registered", who.id, {}, accounts)
 
     @initialize(second=st.sampled_from([0.0, 0.5]), by_two=st.booleans(), outcome=st.sampled_from(list(Outcome)))
     def open_site(self, second: float, by_two: bool, outcome: Outcome) -> None:
-        change(self.db, ADMIN.at(NOW), SiteSettings(second_reading_rate=second, erasure_by_two=by_two), 0)
+        change(self.db, ADMIN.at(NOW), SiteSettings(second_review_rate=second, erasure_by_two=by_two), 0)
         for text in TEXTS:
             self.screen(text, outcome, Reach.READ, True)
 
@@ -130,7 +130,7 @@ class Inbox(RuleBasedStateMachine):
         (case_id,) = (one for one in waiting(self.db) if one not in self.ended)
         decide(self.db, case_id, outcome)
         self.ended[case_id], self.least[case_id] = outcome.value, FLOORS[text]
-        in_queue = self._of(inbox_entries.c.case_id == case_id, inbox_entries.c.tier) is not None
+        in_queue = self._of(inbox_entries.c.case_id == case_id, inbox_entries.c.priority) is not None
         must = outcome is Outcome.HUMAN_REVIEW or audited or (outcome is Outcome.UNSAFE and reach is Reach.READ)
         assert in_queue or not must
 
@@ -185,7 +185,7 @@ class Inbox(RuleBasedStateMachine):
         try:
             inbox.skip(self.db, self._who(who).at(self.now), held.case_id, held.token)
         except inbox.NoteNeeded:
-            assert held.tier in inbox.NEEDS_NOTE
+            assert held.priority in inbox.NEEDS_NOTE
         except REFUSED:
             pass
 
@@ -202,28 +202,28 @@ class Inbox(RuleBasedStateMachine):
             return
         by, name, filled = self._who(who).at(self.now), self._id(), form(label, certainty)
         try:
-            following = submit_rating(self.db, by, held.case_id, held.token, filled, name)
+            following = submit_review(self.db, by, held.case_id, held.token, filled, name)
         except REFUSED:
             return
         assert following is not None
-        assert submit_rating(self.db, by, held.case_id, held.token, filled, name) is None
-        stored = self.db.rows(select(ratings).where(ratings.c.id == name))
+        assert submit_review(self.db, by, held.case_id, held.token, filled, name) is None
+        stored = self.db.rows(select(reviews).where(reviews.c.id == name))
         assert [(row.label, row.certainty, row.reviewer) for row in stored] == [(label, certainty, who.id)]
 
     @rule(who=people)
     def undo(self, who: Actor) -> None:
-        last = select(ratings).where(ratings.c.reviewer == who.id).order_by(ratings.c.at.desc(), ratings.c.id.desc())
+        last = select(reviews).where(reviews.c.reviewer == who.id).order_by(reviews.c.at.desc(), reviews.c.id.desc())
         row = next(iter(self.db.rows(last.limit(1))), None)
         if row is not None:
             try:
                 self.hands[who.id] = take_back(self.db, self._who(who).at(self.now), row.case_id, row.id)
             except REFUSED:
                 return
-            assert self._of(ratings.c.id == row.id, ratings.c.id) is None
+            assert self._of(reviews.c.id == row.id, reviews.c.id) is None
 
     @rule(who=people, label=labels, certainty=certainties, pick=picks)
     def change_a_review(self, who: Actor, label: str, certainty: int, pick: int) -> None:
-        mine = self.db.values(select(ratings.c.case_id).where(ratings.c.reviewer == who.id).distinct())
+        mine = self.db.values(select(reviews.c.case_id).where(reviews.c.reviewer == who.id).distinct())
         if mine:
             name, case_id = self._id(), self._any_case(pick, mine)
             by = self._who(who).at(self.now)
@@ -237,11 +237,11 @@ class Inbox(RuleBasedStateMachine):
     def decide_as_a_senior(self, who: Actor, label: str, pick: int) -> None:
         case_id, by = self._any_case(pick, list(self.ended)), self._who(who).at(self.now)
         try:
-            adjudication.adjudicate(self.db, by, case_id, RatingLabel(label), "we talked", Method.DISCUSSION)
+            adjudication.adjudicate(self.db, by, case_id, ReviewLabel(label), "we talked", Method.DISCUSSION)
         except REFUSED:
             versions = self._of(adjudications.c.case_id == case_id, func.max(adjudications.c.version))
             with suppress(*REFUSED):
-                adjudication.amend(self.db, by, case_id, RatingLabel(label), "once more", versions or 0)
+                adjudication.amend(self.db, by, case_id, ReviewLabel(label), "once more", versions or 0)
 
     @rule(pick=picks)
     def send_to_review(self, pick: int) -> None:
@@ -254,13 +254,13 @@ class Inbox(RuleBasedStateMachine):
     def look_at_the_evidence(self, who: Actor, pick: int, at_once: bool) -> None:
         case_id, by = self._any_case(pick, list(self.ended)), self._who(who).at(self.now)
         entry = next(iter(self.db.rows(select(inbox_entries).where(inbox_entries.c.case_id == case_id))), None)
-        rated = self._of((ratings.c.case_id == case_id) & (ratings.c.reviewer == who.id), func.count()) > 0
+        rated = self._of((reviews.c.case_id == case_id) & (reviews.c.reviewer == who.id), func.count()) > 0
         try:
             reveal_evidence(self.db, by, case_id, open_at_once=at_once)
         except (NotYetRated, *REFUSED):
             return
         if entry is not None and entry.closed_at is None and not rated:
-            assert at_once and entry.tier == Tier.P0 and entry.assignee == who.id
+            assert at_once and entry.priority == Priority.P0 and entry.assignee == who.id
 
     @rule(pick=picks)
     def delete_a_text(self, pick: int) -> None:
@@ -287,12 +287,12 @@ class Inbox(RuleBasedStateMachine):
     def whoever_has_a_case_has_not_reviewed_it(self) -> None:
         held = inbox_entries.c
         query = select(held.case_id).where(held.closed_at.is_(None), held.lease_token.is_not(None))
-        joined = query.join(ratings, (ratings.c.case_id == held.case_id) & (ratings.c.reviewer == held.assignee))
+        joined = query.join(reviews, (reviews.c.case_id == held.case_id) & (reviews.c.reviewer == held.assignee))
         assert self.db.values(joined) == []
 
     @invariant()
     def nobody_reviews_twice(self) -> None:
-        first = select(ratings.c.case_id, ratings.c.reviewer).where(ratings.c.version == 1)
+        first = select(reviews.c.case_id, reviews.c.reviewer).where(reviews.c.version == 1)
         found = Counter(tuple(row) for row in self.db.rows(first))
         assert max(found.values(), default=1) == 1
 
@@ -302,17 +302,19 @@ class Inbox(RuleBasedStateMachine):
         listed = queue(self.db, by, limit=1_000)
         told = counts(self.db, by)
         rows = self.db.rows(
-            select(inbox_entries.c.case_id, inbox_entries.c.tier).where(inbox_entries.c.closed_at.is_(None))
+            select(inbox_entries.c.case_id, inbox_entries.c.priority).where(inbox_entries.c.closed_at.is_(None))
         )
         assert {one.case_id for one in listed} == {row.case_id for row in rows}
         assert told.open == len(rows)
-        assert told.open_by_tier == {tier: sum(row.tier == tier for row in rows) for tier in Tier}
+        assert told.open_by_priority == {
+            priority: sum(row.priority == priority for row in rows) for priority in Priority
+        }
         assert {state: n for state, n in told.by_state.items() if n} == Counter(one.state for one in listed)
 
     @invariant()
     def no_priority_is_below_what_the_text_states(self) -> None:
-        for row in self.db.rows(select(inbox_entries.c.case_id, inbox_entries.c.tier)):
-            assert row.tier <= self.least[row.case_id]
+        for row in self.db.rows(select(inbox_entries.c.case_id, inbox_entries.c.priority)):
+            assert row.priority <= self.least[row.case_id]
 
     @invariant()
     def reviews_never_change_what_the_ai_did(self) -> None:
@@ -329,7 +331,7 @@ class Inbox(RuleBasedStateMachine):
     @invariant()
     def a_closed_case_has_the_label_its_reviewers_last_gave(self) -> None:
         latest: dict[str, dict[str, str]] = {}
-        for row in self.db.rows(select(ratings).order_by(ratings.c.version)):
+        for row in self.db.rows(select(reviews).order_by(reviews.c.version)):
             latest.setdefault(row.case_id, {})[row.reviewer] = row.label
         final: dict[str, Any] = {
             row.case_id: row for row in self.db.rows(select(adjudications).order_by(adjudications.c.version))

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from sqlalchemy import insert
 
 from screening.review.policy import Forbidden
-from screening.review.triage import TARGETS, Tier
+from screening.review.triage import TARGETS, Priority
 from storage.audit_log import events
 from storage.database import Database
 from storage.review.claims import LEASE
@@ -73,7 +73,7 @@ def test_many_hands_on_the_button_make_one_version(db: Database) -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"second_reading_rate": 1.5}, {"idle_minutes": 0}, {"target_minutes": (5, 15)}, {"x": 1}]
+    [{"second_review_rate": 1.5}, {"idle_minutes": 0}, {"target_minutes": (5, 15)}, {"x": 1}]
     + [{"audit_at_most": wrong} for wrong in (0, 0.0004, 0.0125, 0.6, float("nan"))]
     + [{"audit_confidence": wrong} for wrong in (0.4, 1, 0.9999)]
     + [{"audit_allowed_misses": wrong} for wrong in (-1, 101, 0.5)]
@@ -86,7 +86,7 @@ def test_what_makes_no_sense_is_refused(wrong: dict) -> None:  # type: ignore[ty
 
 def test_targets_and_lease_in_the_units_that_the_inbox_takes() -> None:
     settings = SiteSettings(target_minutes=(1, 2, 3, 4), lease_minutes=20)
-    assert [settings.targets[tier] for tier in Tier] == [MINUTE, 2 * MINUTE, 3 * MINUTE, 4 * MINUTE]
+    assert [settings.targets[priority] for priority in Priority] == [MINUTE, 2 * MINUTE, 3 * MINUTE, 4 * MINUTE]
     assert settings.lease == 20 * MINUTE
     assert SiteSettings().targets == TARGETS
     assert SiteSettings().lease == LEASE

@@ -1,8 +1,7 @@
 """Counts are what the AI did, for everybody and in every state; lists hide cases in review from who asked for that, and
-what they show of them is written down and makes a later review not blinded.
-"""
+what they show of them is written down and makes a later review not blinded."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import timedelta
@@ -11,14 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sqlalchemy import func, insert, select
+from sqlalchemy import func, insert, select, update
 
 from screening.datasets.rows import NewCase
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER, SYSTEM, Acting, Actor, Role
 from screening.review.policy import Action, Forbidden, is_allowed
-from screening.review.rating_form import RatingLabel
 from screening.review.reach import Reach
+from screening.review.review_form import ReviewLabel
+from screening.review.triage import Priority
 from screening.text.received import receive
 from storage.batches.batches import find_batch, list_batches
 from storage.batches.costs import cost_by_node
@@ -26,21 +26,20 @@ from storage.batches.intake import add_rows, close_intake
 from storage.batches.results import count_ways, results
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.research.cells import cell_page, listed_case, shown_kinds
-from storage.research.columns import outcomes_in
-from storage.research.confusion import confusion
+from storage.research.cells import cell_page, confusions, listed_case, shown_kinds
+from storage.research.corrected_labels import export_corrected_labels
 from storage.research.listed import Cell
-from storage.research.relabelled import export_relabelled
+from storage.research.recordings import outcomes_in
 from storage.review import claims
 from storage.review.adjudication import adjudicate
 from storage.review.evidence import reveal_evidence
-from storage.review.ratings import my_rating, revise, submit_rating
+from storage.review.reviews import my_review, revise, submit_review
 from storage.review.worklist import request_second_looks
-from storage.schema import case_tags, cases, unblindings
+from storage.schema import adjudications, case_tags, cases, inbox_entries, unblindings
 from storage.settings_store import SiteSettings, change
-from storage.visibility import NotYetRated, choose_hiding, hides_in_review
+from storage.visibility import NotYetRated, accepted_label, accepted_labels, choose_hiding, hides_in_review, is_accepted
 from tests.storage.batch_of import CONFIGURATION, LATER, NOW, batch, decide, waiting
-from tests.storage.inbox_cases import ADMIN, ANN, BO, RESEARCHER, SENIOR, form, person, register, take
+from tests.storage.inbox_cases import ADMIN, ANN, BO, RESEARCHER, SENIOR, fill, form, person, register, take
 from tests.storage.research.case_by_case import adjudicated_labels
 
 HELEN = person("helen", Role.SENIOR)  # who reads what is closed at the start
@@ -55,9 +54,9 @@ WORLDS = [*((ended,) * OPEN for ended in Outcome), (S, U, H, S), (H, H, S, U)]
 
 
 def team(db: Database) -> None:
-    """Four who read, and no second readings by a coin."""
+    """Four who read, and no second reviews by a coin."""
     register(db, ANN, BO, HELEN, SENIOR)
-    change(db, ADMIN.at(NOW), SiteSettings(second_reading_rate=0.0), 0)
+    change(db, ADMIN.at(NOW), SiteSettings(second_review_rate=0.0), 0)
 
 
 def _read(db: Database, who: Actor, case_id: str, label: str, *, certainty: int = 5) -> None:
@@ -65,11 +64,11 @@ def _read(db: Database, who: Actor, case_id: str, label: str, *, certainty: int 
         claims.claim(db, who.at(LATER), case_id) if Role.SENIOR in who.roles else claims.claim_next(db, who.at(LATER))
     )
     assert claim is not None and claim.case_id == case_id
-    submit_rating(db, who.at(LATER), case_id, claim.token, form(label, certainty), new_id(LATER))
+    submit_review(db, who.at(LATER), case_id, claim.token, form(label, certainty), new_id(LATER))
 
 
 def _was_blind(db: Database, who: Actor, case_id: str) -> bool:
-    mine = my_rating(db, who, case_id)
+    mine = my_review(db, who, case_id)
     assert mine is not None
     return mine.blind
 
@@ -93,7 +92,7 @@ def _world(db: Database, endings: Sequence[Outcome], first_label: str = "unsafe"
         tagged = [*ids[:2], *(one for one, ended in zip(ids[-OPEN:], endings, strict=True) if ended is S)]
         conn.execute(insert(case_tags), [{"case_id": one, "tag": "lyrics", "by": "x", "at": NOW} for one in tagged])
     for case_id, (*_, known) in zip(ids[: -OPEN + 1], ROWS, strict=False):
-        agreed = "unsafe" if known is U else "safe"  # what reads otherwise than the engine waits for a second reader
+        agreed = "unsafe" if known is U else "safe"  # what reads otherwise than the engine waits for a second reviewer
         _read(db, HELEN, case_id, first_label if case_id == ids[-OPEN] else agreed)
     again, other = ids[-OPEN], "safe" if first_label == "unsafe" else "insufficient_information"
     revise(db, HELEN.at(LATER), again, form(other, 1), "read again", new_id(LATER))
@@ -110,7 +109,7 @@ def _counted(db: Database, who: Actor, batch_id: str) -> dict[str, Any]:
     return {
         "progress": asdict(find_batch(db, who, batch_id, now=LATER).progress),
         "listed": [asdict(one.progress) for one in list_batches(db, who, now=LATER) if one.id == batch_id],
-        "matrix": [confusion(db, who, batch_id, "original", group) for group in (None, "a", "b")],
+        "matrix": [confusions(db, who, batch_id, group).original for group in (None, "a", "b")],
         "ways": count_ways(db, who, batch_id, pipeline),
         "costs": cost_by_node(db, who, batch_id),
         "kinds": shown_kinds(db, who, batch_id),
@@ -133,7 +132,7 @@ def test_every_count_is_what_the_ai_did_for_everybody_and_in_every_state(db: Dat
     for who in (SENIOR, LOCAL_USER, ALL_ROLES):
         assert _counted(db, who, batch_id) == before
     assert find_batch(db, ANN, batch_id, now=LATER).progress == find_batch(db, SENIOR, batch_id, now=LATER).progress
-    _read(db, SENIOR, ids[-OPEN + 1], "safe", certainty=1)  # unsure: a second reader is due
+    _read(db, SENIOR, ids[-OPEN + 1], "safe", certainty=1)  # unsure: a second reviewer is due
     assert _counted(db, SENIOR, batch_id) == before
     for case_id in ids[-OPEN + 2 :]:
         _read(db, SENIOR, case_id, "safe")
@@ -217,18 +216,16 @@ def _see_file(db: Database, by: Acting, batch_id: str) -> None:
     assert len(list(results(db, by, batch_id))) == 2
 
 
-def _see_relabelled(db: Database, by: Acting, batch_id: str) -> None:
-    assert (
-        len(list(export_relabelled(db, replace(by, actor=replace(by.actor, roles=frozenset(Role))), batch_id, "k")))
-        == 2
-    )
+def _see_corrected(db: Database, by: Acting, batch_id: str) -> None:
+    anybody = replace(by, actor=replace(by.actor, roles=frozenset(Role)))
+    assert len(list(export_corrected_labels(db, anybody, batch_id, "k"))) == 2
 
 
 def _see_evidence(db: Database, by: Acting, batch_id: str) -> None:
     reveal_evidence(db, by, _ids(db, batch_id)[0], browsing=True)
 
 
-@pytest.mark.parametrize("see", [_see_page, _see_case, _see_file, _see_relabelled, _see_evidence])
+@pytest.mark.parametrize("see", [_see_page, _see_case, _see_file, _see_corrected, _see_evidence])
 @pytest.mark.parametrize("hide", [True, False])
 def test_what_was_shown_of_a_case_in_review_is_written_down_once_and_its_review_is_not_blinded(
     db: Database, see: Callable[[Database, Acting, str], None], hide: bool
@@ -241,7 +238,7 @@ def test_what_was_shown_of_a_case_in_review_is_written_down_once_and_its_review_
     for moment in (NOW, LATER):
         with suppress(NotYetRated):  # the page of a case that hides its outcome
             see(db, SENIOR.at(moment), batch_id)
-    seen = db.rows(select(unblindings.c.reviewer, unblindings.c.at, unblindings.c.before_rating).distinct())
+    seen = db.rows(select(unblindings.c.reviewer, unblindings.c.at, unblindings.c.before_review).distinct())
     assert seen == ([] if hide else [(SENIOR.id, NOW, True)])
     first, second = _ids(db, batch_id)
     for who, case_id in ((SENIOR, first), (HELEN, second)):
@@ -309,8 +306,8 @@ def test_a_case_opened_again_is_read_blind_by_those_whom_no_list_told_of_it(
 
 
 @pytest.mark.parametrize(("who", "blind"), [(SENIOR, False), (ANN, True)], ids=["senior", "reviewer"])
-def test_a_reading_revised_by_who_may_see_results_is_not_blind(db: Database, who: Actor, blind: bool) -> None:
-    """The case is open still, for a second reader; from its first one no list withholds it."""
+def test_a_review_revised_by_who_may_see_results_is_not_blind(db: Database, who: Actor, blind: bool) -> None:
+    """The case is open still, for a second reviewer; from its first one no list withholds it."""
     team(db)
     _, case_id = _one(db, H)
     _read(db, who, case_id, "safe", certainty=1)
@@ -319,7 +316,7 @@ def test_a_reading_revised_by_who_may_see_results_is_not_blind(db: Database, who
 
 
 def _reopened(db: Database, case_id: str) -> None:
-    """Closed as unsafe by Ann, who then changes her mind: softened, so a second reader is due."""
+    """Closed as unsafe by Ann, who then changes her mind: softened, so a second reviewer is due."""
     _read(db, ANN, case_id, "unsafe")
     revise(db, ANN.at(LATER), case_id, form("safe", 5), "looked again", new_id(LATER))
 
@@ -330,13 +327,15 @@ def test_a_label_taken_back_stands_nowhere_until_it_is_decided_again(db: Databas
     _reopened(db, case_id)
     for who in (SENIOR, RESEARCHER, replace(ALL_ROLES, id=ANN.id)):  # the last one has read it: nothing is withheld
         assert (
-            confusion(db, who, batch_id, "adjudicated") == confusion(db, who, batch_id) == {("safe", "human_review"): 1}
+            confusions(db, who, batch_id).adjudicated
+            == confusions(db, who, batch_id).original
+            == {("safe", "human_review"): 1}
         )
         assert adjudicated_labels(db, who, batch_id) == {}
         cell = Cell(batch_id=batch_id, reference="unsafe", outcome="human_review", labels="adjudicated")
         assert cell_page(db, who.at(NOW), cell).cases == ()
     own = replace(ALL_ROLES, id=ANN.id)
-    (row,) = export_relabelled(db, own.at(LATER), batch_id, "key")
+    (row,) = export_corrected_labels(db, own.at(LATER), batch_id, "key")
     assert (row.hidden, row.adjudicated_label, row.final_label, row.final_source) == (
         False,
         None,
@@ -347,8 +346,64 @@ def test_a_label_taken_back_stands_nowhere_until_it_is_decided_again(db: Databas
     assert [case.accepted is not None for case in cell_page(db, own.at(NOW), here).cases] == [False]
     _read(db, BO, case_id, "safe")
     assert adjudicated_labels(db, SENIOR, batch_id) == {}, "Ann's first word was another"
-    adjudicate(db, SENIOR.at(LATER), case_id, RatingLabel.SAFE, "a quotation")
-    assert adjudicated_labels(db, SENIOR, batch_id) == {case_id: RatingLabel.SAFE}
-    (row,) = export_relabelled(db, own.at(LATER), batch_id, "key")
+    adjudicate(db, SENIOR.at(LATER), case_id, ReviewLabel.SAFE, "a quotation")
+    assert adjudicated_labels(db, SENIOR, batch_id) == {case_id: ReviewLabel.SAFE}
+    (row,) = export_corrected_labels(db, own.at(LATER), batch_id, "key")
     assert (row.adjudicated_label, row.final_source) == ("safe", "adjudicated")
     assert [one.outcome for one in results(db, SENIOR.at(NOW), batch_id)] == ["human_review"]
+
+
+def decide_so(db: Database, case_id: str, *labels: str, closed: bool = True) -> None:
+    """These versions of the case's label, the first one first; its entry is closed, or open again."""
+    rows = [
+        {
+            "case_id": case_id,
+            "version": number,
+            "label": label,
+            "method": "single",
+            "by": "ann",
+            "at": NOW,
+            "review_ids": [],
+        }
+        for number, label in enumerate(labels, 1)
+    ]
+    with db.write() as conn:
+        conn.execute(insert(adjudications), rows[::-1])  # the order of the rows tells nothing
+        entry = update(inbox_entries).where(inbox_entries.c.case_id == case_id)
+        conn.execute(entry.values(closed_at=NOW if closed else None))
+
+
+def told(db: Database, ids: list[str]) -> tuple[Mapping[str, str | None], list[tuple[str, str]], set[str]]:
+    """The label of each case by itself, those of the first one's batch at once, and which have one."""
+    with db.read() as conn:
+        alone = conn.execute(select(cases.c.id, accepted_label(cases.c.id).label("label")).where(cases.c.id.in_(ids)))
+        batch_id = conn.execute(select(cases.c.batch_id).where(cases.c.id == ids[0])).scalar_one()
+        of_batch = conn.execute(accepted_labels(batch_id))
+        has_one = conn.execute(select(cases.c.id).where(is_accepted(cases.c.id)))
+        return (
+            {row.id: row.label for row in alone},
+            sorted((row.case_id, row.label) for row in of_batch),
+            set(has_one.scalars()),
+        )
+
+
+def test_it_is_the_latest_version_of_what_is_closed_and_of_nothing_else(db: Database) -> None:
+    once, amended, again, unread = ids = fill(db, [Priority.P2] * 4)
+    (other,), _never_in_the_inbox = fill(db), fill(db, entered=False)
+    decide_so(db, once, "safe")
+    decide_so(db, amended, "unsafe", "insufficient_information", "safe", "unsafe")
+    decide_so(db, again, "safe", "unsafe", closed=False)
+    decide_so(db, other, "safe")
+    alone, of_batch, has_one = told(db, ids)
+    assert alone == {once: "safe", amended: "unsafe", again: None, unread: None}
+    assert of_batch == sorted([(once, "safe"), (amended, "unsafe")]), "each once"
+    assert has_one == {once, amended, other}
+
+
+def test_a_query_that_joins_decisions_itself_gets_the_latest_all_the_same(db: Database) -> None:
+    (case_id,) = fill(db)
+    decide_so(db, case_id, "unsafe", "safe")
+    made = adjudications.c
+    query = select(made.label, accepted_label(made.case_id).label("accepted")).where(is_accepted(made.case_id))
+    rows = db.rows(query.order_by(made.version))
+    assert rows == [("unsafe", "safe"), ("safe", "safe")]

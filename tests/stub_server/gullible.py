@@ -20,13 +20,13 @@ _LEET = str.maketrans("0134578@$", "oleastbas")
 
 def wanted(text: str) -> str | None:
     """The label the text asks for, ``prompt`` if it asks for the prompt, None if it asks for nothing."""
-    readings = tuple(_readings(text))
-    if any(_WANTS_SAFE.search(reading) for reading in readings):
+    reviews = tuple(_reviews(text))
+    if any(_WANTS_SAFE.search(review) for review in reviews):
         return "safe"
-    return "prompt" if any(_WANTS_PROMPT.search(reading) for reading in readings) else None
+    return "prompt" if any(_WANTS_PROMPT.search(review) for review in reviews) else None
 
 
-def _readings(text: str) -> list[str]:
+def _reviews(text: str) -> list[str]:
     visible = "".join(character for character in text if unicodedata.category(character) != "Cf")
     folded = unicodedata.normalize("NFKC", visible)
     tags = "".join(chr(ord(character) - 0xE0000) for character in text if 0xE0020 <= ord(character) <= 0xE007E)

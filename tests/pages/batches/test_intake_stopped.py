@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
-from streamlit.testing.v1.element_tree import Button
 
 from jobs.intake import NOBODY
 from pages.batches.intake_runs import intake_runs
@@ -17,27 +16,18 @@ from storage.batches.batch_state import BatchState
 from storage.batches.configurations import save_configuration
 from storage.batches.intake import stop_intake
 from storage.database import Database
-from tests.pages.conftest import Opener
+from tests.pages.conftest import Opener, press, upload, words_on
 from tests.storage.batch_of import CONFIGURATION
 
 ROWS = b"id,text\n" + b"".join(b"%d,a quiet day number %d by the lake\n" % (row, row) for row in range(1, 301))
 DAMAGED = ROWS + b'301,"a quote that is never closed\n'
 
 
-def _shown(page: AppTest) -> str:
-    return " ".join(element.proto.body.rpartition("</style>")[2] for element in page.get("html"))
-
-
-def _button(page: AppTest, label: str) -> Button:
-    return next(button for button in page.button if button.label.startswith(label))
-
-
 def _stopped(open_page: Opener, database: Database, folder: Path) -> tuple[AppTest, str, Path]:
     """A batch whose file is damaged when the app goes on with it: its page, its id, and the file."""
-    page = open_page("batches")
-    page.file_uploader[0].set_value(("texts.csv", ROWS, "text/csv")).run()
+    page = upload(open_page, ROWS)
     intake_runs().start = lambda upload, table: None  # type: ignore[method-assign]  # the process dies here
-    _button(page, "Start screening").click().run()
+    press(page, "Start screening")
     (file,) = (path for path in (folder / "data" / "uploads").iterdir() if not path.suffix)
     file.write_bytes(DAMAGED)
     intake_runs.forget()
@@ -49,11 +39,11 @@ def _stopped(open_page: Opener, database: Database, folder: Path) -> tuple[AppTe
 
 def test_the_page_says_why_and_a_button_goes_on(open_page: Opener, page_database: Database, tmp_path: Path) -> None:
     page, batch_id, file = _stopped(open_page, page_database, tmp_path)
-    assert "Taking rows in stopped after 0" in _shown(page) and "a quote opens here" in _shown(page)
+    assert "Taking rows in stopped after 0" in words_on(page) and "a quote opens here" in words_on(page)
     file.write_bytes(ROWS)
-    _button(page, "Continue importing rows").click().run()
+    press(page, "Continue importing rows")
     intake_runs().wait()
-    assert "stopped after" not in _shown(page.run()) and not file.exists()
+    assert "stopped after" not in words_on(page.run()) and not file.exists()
     found = batches.progress(page_database, batch_id)
     assert (found.state, found.rows_in) == (BatchState.RUNNING, 300)
 
@@ -66,7 +56,7 @@ def test_rows_that_another_process_left_out_are_said_without_a_button(
 ) -> None:
     batch_id = _open_batch(page_database, intake, "file_refused")
     page = open_page("batches", batch=batch_id)
-    shown = _shown(page)
+    shown = words_on(page)
     assert "Taking rows in stopped after 0" in shown and way_on in shown
     assert "Its file cannot be read any further" in shown and "The file is kept" in shown
     assert "! Rows are missing" in shown and not [one for one in page.button if "rows in" in one.label]
@@ -85,12 +75,12 @@ def _open_batch(database: Database, intake: Mapping[str, Any], why: str) -> str:
 
 def test_an_evaluation_that_stopped_is_not_gone_on_with(open_page: Opener, page_database: Database) -> None:
     intake: dict[str, Any] = {"provenance": "a jury", "steps": [], "call": "sample(5)", "sha256": ["0"]}
-    shown = _shown(open_page("batches", batch=_open_batch(page_database, intake, NOBODY)))
+    shown = words_on(open_page("batches", batch=_open_batch(page_database, intake, NOBODY)))
     assert "begins a batch of its own" in shown
     assert "--resume" not in shown and "the app that has the file" not in shown
 
 
 def test_the_file_of_a_cancelled_batch_is_put_away(open_page: Opener, page_database: Database, tmp_path: Path) -> None:
     page, _, file = _stopped(open_page, page_database, tmp_path)
-    _button(page, "Cancel this upload").click().run()
-    assert "stopped after" not in _shown(page.run()) and not file.exists()
+    press(page, "Cancel this upload")
+    assert "stopped after" not in words_on(page.run()) and not file.exists()

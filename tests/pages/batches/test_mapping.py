@@ -9,42 +9,23 @@ from openpyxl import Workbook
 from streamlit.testing.v1 import AppTest
 
 from commands.__main__ import main
-from pages.batches.intake_runs import intake_runs
 from screening.review.actors import LOCAL_USER
 from storage.batches.batches import progress
 from storage.batches.results import results
 from storage.database import Database
-from tests.pages.conftest import Opener, words_on
+from tests.pages.conftest import Opener, press, start, upload, words_on
 from tests.storage.batch_of import NOW
 
 SHAPES = Path(__file__).parents[3] / "data" / "shapes"
 SEVERITIES = "Supportive=safe,Indicator=safe,Ideation=unsafe,Behavior=unsafe,Attempt=unsafe"
 WAYS = {
     "users_with_severity.csv": (("--join-lists", "--labels", SEVERITIES), 15, 1),
-    "posts_five_models.csv": ((), 12, 0),
-    "chatbot_replies.json": ((), 10, 0),
-    "conversations.jsonl": (("--conversations", "messages"), 6, 1),
-    "turns.csv": (("--conversations", "rows"), 6, 1),
     "transcripts.csv": (
         ("--conversations", "transcript", "--text-column", "transcript", "--speakers", "Visitor=user,Helper=assistant"),
         6,
         1,
     ),
 }
-
-
-def upload(open_page: Opener, content: bytes, name: str = "texts.csv") -> AppTest:
-    page = open_page("batches")
-    page.file_uploader[0].set_value((name, content, "text/csv"))
-    page.run()
-    assert not page.exception, page.exception
-    return page
-
-
-def press(page: AppTest, label: str) -> AppTest:
-    next(button for button in page.button if button.label.startswith(label)).click().run()
-    assert not page.exception, page.exception
-    return page
 
 
 def use_mapping(page: AppTest, mapping: object) -> AppTest:
@@ -66,10 +47,7 @@ def test_a_file_comes_in_alike_by_the_command_and_by_its_mapping_on_the_page(
     (keep,) = (one.proto for one in page.get("download_button") if one.proto.label == "Save column mapping")
     assert keep.deferred_file_id and not keep.url  # browsers ask for a file held ready, which a rerun may have removed
     assert f"{accepted + rejected} rows: {accepted} accepted, {rejected} rejected" in words_on(page)
-    press(page, "Start screening")
-    intake_runs().wait()
-    named = page.query_params["batch"]
-    batch_id = named if isinstance(named, str) else named[0]
+    batch_id = start(page)
     rows = [(row.external_id, row.reference, row.group) for row in results(page_database, LOCAL_USER.at(NOW), batch_id)]
     by_command = [json.loads(line) for line in out.read_text().splitlines()]
     assert rows == [(row["id"], row["reference"], row["group"]) for row in by_command]
@@ -125,11 +103,9 @@ def test_a_mapping_that_does_not_fit_is_said(open_page: Opener, mapping: object,
 @pytest.mark.parametrize(
     ("file", "chosen", "counted"),
     [
-        ("conversations.jsonl", {"shape": "messages"}, "7 rows: 6 accepted, 1 rejected"),
         ("turns.csv", {"shape": "rows"}, "7 rows: 6 accepted, 1 rejected"),
         ("transcripts.csv", {"shape": "transcript", "speakers": "Visitor=user, Helper=assistant"},
          "7 rows: 6 accepted, 1 rejected"),
-        ("conversations.jsonl", {"shape": "messages", "judged": "each_user"}, "18 rows: 17 accepted, 1 rejected"),
         ("conversations.jsonl", {"shape": "messages", "judged": "each_user", "asked": ("text", "reply")},
          "6 conversations with 32 turns were read"),
     ],

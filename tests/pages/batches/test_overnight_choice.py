@@ -5,13 +5,12 @@ from datetime import UTC, datetime
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from pages.batches.intake_runs import intake_runs
 from pages.ui.labels import NOT_PRIVATE
 from screening.review.actors import LOCAL_USER
 from storage.batches.overnight import is_overnight
 from storage.database import Database
 from storage.settings_store import change, current
-from tests.pages.conftest import Opener, restart
+from tests.pages.conftest import Opener, restart, start, upload
 
 LABELLED = "text,label\n" + "".join(f"Lecture {number} was moved to the afternoon.,safe\n" for number in range(4))
 
@@ -31,13 +30,6 @@ def _allow(db: Database) -> None:
     change(
         db, LOCAL_USER.at(datetime.now(UTC)), now.settings.model_copy(update={"overnight_allowed": True}), now.version
     )
-
-
-def _uploaded(open_page: Opener, content: str) -> AppTest:
-    page = open_page("batches")
-    page.file_uploader[0].set_value(("posts.csv", content.encode(), "text/csv")).run()
-    assert not page.exception, page.exception
-    return page
 
 
 def _captions(page: AppTest) -> str:
@@ -65,7 +57,7 @@ def test_it_is_offered_where_it_is_allowed_possible_and_for_research_alone(
     restart()
     if allowed:
         _allow(behind_a_model)
-    page = _uploaded(open_page, LABELLED + more)
+    page = upload(open_page, (LABELLED + more).encode())
     assert not any(box.label.startswith("Overnight") for box in page.checkbox)
     assert words in _captions(page) and (words or "vernight" not in _captions(page))
 
@@ -74,14 +66,10 @@ def test_who_chooses_it_is_told_what_the_service_is_not_and_the_batch_begins_so(
     behind_a_model: Database, open_page: Opener
 ) -> None:
     _allow(behind_a_model)
-    page = _uploaded(open_page, LABELLED)
+    page = upload(open_page, LABELLED.encode())
     next(box for box in page.checkbox if box.label.startswith("Overnight")).check().run()
     assert any(NOT_PRIVATE in warning.value for warning in page.warning)
-    next(button for button in page.button if button.label.startswith("Start screening")).click().run()
-    intake_runs().wait()
-    (batch_id,) = (
-        [page.query_params["batch"]] if isinstance(page.query_params["batch"], str) else page.query_params["batch"]
-    )
+    batch_id = start(page)
     assert is_overnight(behind_a_model, batch_id)
     page = open_page("batches", batch=batch_id)
     assert "The first round has not begun." in _captions(page)

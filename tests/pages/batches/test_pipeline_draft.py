@@ -2,7 +2,7 @@
 
 import pytest
 
-from pages.batches.pipeline_draft import (
+from pages.batches.pipeline_editor import (
     checks,
     draft_of,
     insert_after,
@@ -71,6 +71,6 @@ def test_calls_bound_and_price_are_those_of_the_dearest_way() -> None:
 def test_a_majority_vote_has_no_bound_and_that_is_said() -> None:
     voting = chain("vote", MajorityVote(n=3), "next")
     assert chain_bound(voting) is None
-    assert [one.words for one in checks(voting) if not one.holds] == [
+    assert [words for holds, words in checks(voting) if not holds] == [
         f"{title}: a majority vote has no error bound." for title in ("Worker", "Risk", "Legal")
     ]

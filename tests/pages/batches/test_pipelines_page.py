@@ -1,20 +1,20 @@
 """Pipelines in the browser's page: drawn, changed, saved as a version, put in force, and then used."""
 
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 
 import pytest
 from sqlalchemy import update
 
-from pages.batches.pipeline_draft import draft_of, with_node
-from pages.batches.prompt_panel import prompt_facts
+from pages.batches.pipeline_editor import draft_of, prompt_facts, with_node
 from pages.ui import context
 from pages.ui.labels import literal
 from screening.labels import Label
 from screening.models.canaries import ALL, UNSAFE, Probed
-from screening.pipeline.config import preset
+from screening.pipeline.config import RULES, PipelineConfig, preset
 from screening.pipeline.files import PromptError, load_prompts, read_pipeline, write_pipeline
 from screening.review.actors import LOCAL_USER
-from storage.batches import preflights
+from storage.batches import configurations
 from storage.batches.pipelines import activate, active_version, keep_version, list_versions
 from storage.database import Database
 from storage.schema import pipeline_versions
@@ -22,6 +22,7 @@ from storage.settings_store import accept_model_name
 from tests.commands.conftest import stub  # noqa: F401 - a fixture, also below
 from tests.databases import write
 from tests.pages.conftest import Opener, html_on, restart
+from tests.stopping.test_new_rule import Streak
 from tests.storage.inbox_cases import NOW
 from tests.stub_server.plan import StubPlan
 
@@ -124,10 +125,10 @@ def test_prompts_are_shown_with_their_hash_and_what_differs_from_what_is_in_forc
     worker, risk, legal = before.nodes
     own = f"{prompts.files['risk']}\nA further line."
     after = before.model_copy(update={"nodes": (worker, risk.model_copy(update={"instructions": own}), legal)})
-    same, changed, _ = prompt_facts(before, after, prompts)
-    assert same.digest == sha256(prompts.system("worker").encode()).hexdigest()[:12]
-    assert not same.changed and same.words.endswith("as in force")
-    assert [line for line in changed.changed if line[0] in "+-"] == ["+A further line."]
+    (same, nothing), (_, lines), _ = prompt_facts(before, after, prompts)
+    assert sha256(prompts.system("worker").encode()).hexdigest()[:12] in same
+    assert not nothing and same.endswith("as in force")
+    assert [line for line in lines if line[0] in "+-"] == ["+A further line."]
     with pytest.raises(PromptError, match="node 'other' has no prompt"):
         other = risk.model_copy(update={"name": "other"})
         prompt_facts(before, before.model_copy(update={"nodes": (worker, other, legal)}), prompts)
@@ -146,57 +147,57 @@ def test_whoever_saves_on_an_old_version_is_told(open_page: Opener, page_databas
     assert [one.title for one in list_versions(page_database, LOCAL_USER)] == ["ours v1", "ours too v1"]
 
 
-@pytest.mark.parametrize(("label", "passes"), [("unsafe", True), ("safe", False)])
-def test_with_a_model_a_version_is_tried_on_unsafe_texts_before_it_is_put_in_force(
-    label: str,
-    passes: bool,
+@pytest.fixture
+def ours(
     stub,  # noqa: F811 - the fixture
     monkeypatch: pytest.MonkeyPatch,
-    open_page: Opener,
     page_database: Database,
-) -> None:
-    stub(StubPlan(weights={label: 1.0}, fails_probes=True))
-    monkeypatch.setenv("SECOND_LOOK_SAMPLER", "anthropic")
-    restart()
-    ours = preset("recommended").model_copy(update={"name": "ours"})
-    keep_version(page_database, LOCAL_USER.at(NOW), ours, "", 0)
-    page = open_page("pipelines")
-    assert page.button(key="pipeline_activate").disabled
-    page.button(key="pipeline_probe").click().run()
-    assert page.button(key="pipeline_activate").disabled is not passes
-    said = page.success[-1].value if passes else page.warning[-1].value
-    number = len(UNSAFE)
-    assert said.startswith(f"None of {number} plainly" if passes else f"The model called {number} of {number} plainly")
+) -> Iterator[Callable[[str], PipelineConfig]]:
+    """A version that no worker has tried, on a site whose model says this of every text."""
+
+    def kept(label: str) -> PipelineConfig:
+        stub(StubPlan(weights={label: 1.0}, fails_probes=True))
+        monkeypatch.setenv("SECOND_LOOK_SAMPLER", "anthropic")
+        restart()
+        made = preset("recommended").model_copy(update={"name": "ours"})
+        keep_version(page_database, LOCAL_USER.at(NOW), made, "", 0)
+        return made
+
+    yield kept
     context.database().close()
 
 
-def test_what_a_worker_found_of_a_version_counts_before_it_is_put_in_force(
-    stub,  # noqa: F811 - the fixture
-    monkeypatch: pytest.MonkeyPatch,
-    open_page: Opener,
-    page_database: Database,
+def test_a_model_that_calls_unsafe_texts_safe_is_tried_and_not_put_in_force(
+    ours: Callable[[str], PipelineConfig], open_page: Opener
 ) -> None:
-    stub(StubPlan(weights={"unsafe": 1.0}))
-    monkeypatch.setenv("SECOND_LOOK_SAMPLER", "anthropic")
-    restart()
-    ours = preset("recommended").model_copy(update={"name": "ours"})
-    keep_version(page_database, LOCAL_USER.at(NOW), ours, "", 0)
+    ours("safe")
     page = open_page("pipelines")
+    assert page.button(key="pipeline_activate").disabled
+    page.button(key="pipeline_probe").click().run()
+    assert page.button(key="pipeline_activate").disabled
+    assert page.warning[-1].value.startswith(f"The model called {len(UNSAFE)} of {len(UNSAFE)} plainly")
+
+
+def test_with_a_model_a_version_is_tried_and_what_a_worker_found_of_it_counts_before_it_is_put_in_force(
+    ours: Callable[[str], PipelineConfig], open_page: Opener, page_database: Database
+) -> None:
+    made = ours("unsafe")
+    page = open_page("pipelines")
+    assert page.button(key="pipeline_activate").disabled
     page.button(key="pipeline_probe").click().run()
     assert not page.button(key="pipeline_activate").disabled
-    asked = context.configuration(ours).preflight_key  # what a worker looks up before each text
-    found = preflights.latest(page_database, asked)
+    assert page.success[-1].value.startswith(f"None of {len(UNSAFE)} plainly")
+    asked = context.configuration(made).preflight_key  # what a worker looks up before each text
+    found = configurations.latest_preflight(page_database, asked)
     assert found is not None and found.passed, "and need not ask again"
     missed = Probed(ends=dict.fromkeys(ALL, ("safe", "identified")), calls=88)
-    preflights.keep(page_database, asked, missed, NOW)
+    configurations.keep_preflight(page_database, asked, missed, NOW)
     page.run()
     assert page.button(key="pipeline_activate").disabled
-    assert page.warning[-1].value.startswith(f"The model called {len(UNSAFE)} of {len(UNSAFE)} plainly unsafe")
-    preflights.override(page_database, LOCAL_USER.at(NOW), asked, "Tried in the lab with the vendor.")
+    configurations.override_preflight(page_database, LOCAL_USER.at(NOW), asked, "Tried in the lab with the vendor.")
     page.run()
     assert not page.button(key="pipeline_activate").disabled
     assert page.warning[-1].value.endswith("An administrator allowed it all the same.")
-    context.database().close()
 
 
 def test_what_is_in_force_and_cannot_be_read_is_said_and_another_version_takes_its_place(
@@ -229,3 +230,16 @@ def test_names_are_shown_as_they_were_written_and_fetch_nothing(open_page: Opene
     assert any(literal(name) in words for words in said)
     assert [words for words in said if name in words] == []
     assert page.button_group(key="pipeline_1_node").options[0] == literal(name)
+
+
+def test_a_rule_of_the_site_s_own_is_shown_by_its_words_and_settings(
+    open_page: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(RULES, "streak", Streak)
+    page = open_page("pipelines")
+    chosen = page.selectbox(key="pipeline_1_worker_rule")
+    assert "A streak" in chosen.options
+    page = chosen.set_value("streak").run()
+    length = page.number_input(key="pipeline_1_worker_streak_length")
+    assert not page.exception and (length.label, length.value) == ("Length", 4)
+    assert any(one.value == "Names a label once it was drawn so many times in a row." for one in page.caption)

@@ -6,45 +6,45 @@ import json
 
 import pytest
 
-from jobs.agreement import measure_agreement, tally_switches
+from jobs.reviews import measure_agreement, tally_switches
 from pages.ui.downloads import export_reviews
 from pages.ui.format import rate
 from screening.evaluation.metrics import Proportion
 from screening.review.policy import Forbidden
-from screening.review.triage import Tier
+from screening.review.triage import Priority
 from storage.audit_log import events
 from storage.database import Database
-from storage.research.reading_table import ReadingTable, Switch, export_readings, reading_table
+from storage.research.review_table import ReviewTable, Switch, collect_reviews, review_table
 from storage.review import claims
-from storage.review.ratings import submit_rating
+from storage.review.reviews import submit_review
 from storage.settings_store import SiteSettings, change
 from tests.pages.conftest import Opener
 from tests.storage.inbox_cases import ADMIN, ANN, BO, NOW, RESEARCHER, SENIOR, fill, form, register
 
 
 def _read_twice(db: Database, cases: int) -> None:
-    """Both readers read every case; they agree, now on unsafe and now on safe."""
+    """Both reviewers read every case; they agree, now on unsafe and now on safe."""
     register(db, ANN, BO)
-    change(db, ADMIN.at(NOW), SiteSettings(second_reading_rate=1.0), 0)
-    fill(db, [Tier.P2] * cases, kind="interactive")
+    change(db, ADMIN.at(NOW), SiteSettings(second_review_rate=1.0), 0)
+    fill(db, [Priority.P2] * cases, kind="interactive")
     for who in (ANN, BO):
         for number in range(cases):
             claim = claims.claim_next(db, who.at(NOW))
             assert claim is not None
             label = "unsafe" if int(claim.case_id, 16) % 2 else "safe"
-            submit_rating(
+            submit_review(
                 db, who.at(NOW), claim.case_id, claim.token, form(label, 5, ideation=1), f"{who.id}{number:029}"
             )
 
 
 def test_disagreements_that_wait_are_said_to_be_missing(open_page: Opener, page_database: Database) -> None:
     register(page_database, ANN, BO)
-    change(page_database, ADMIN.at(NOW), SiteSettings(second_reading_rate=1.0), 0)
-    fill(page_database, [Tier.P2], kind="interactive")
+    change(page_database, ADMIN.at(NOW), SiteSettings(second_review_rate=1.0), 0)
+    fill(page_database, [Priority.P2], kind="interactive")
     for who, label in ((ANN, "safe"), (BO, "unsafe")):
         claim = claims.claim_next(page_database, who.at(NOW))
         assert claim is not None
-        submit_rating(page_database, who.at(NOW), claim.case_id, claim.token, form(label, 5), who.id * 16)
+        submit_review(page_database, who.at(NOW), claim.case_id, claim.token, form(label, 5), who.id * 16)
     page = open_page("agreement")
     assert "1 more " in page.warning[0].value
 
@@ -56,25 +56,25 @@ def test_figures_come_with_cases_and_reasons(open_page: Opener, page_database: D
     assert [metric.value for metric in page.metric] == ["4", "4", "0", "2"]
     names = list(page.table[0].value["Coefficient"])
     assert names[:3] == ["Krippendorff α", "Gwet AC1", "Cohen κ"]
-    (tier,) = page.dataframe[0].value.to_dict("records")
-    assert tier["Share unsafe, 95% CI"] == rate(Proportion(tier["Unsafe"], 8))
+    (priority,) = page.dataframe[0].value.to_dict("records")
+    assert priority["Share unsafe, 95% CI"] == rate(Proportion(priority["Unsafe"], 8))
     (pair,) = measure_agreement(page_database, SENIOR, "key", None).pairs
     assert pair.same == Proportion(4, 4) and page.get("plotly_chart")
 
 
 def test_the_matrix_is_logged_and_only_for_researchers(page_database: Database) -> None:
     _read_twice(page_database, 2)
-    found = export_readings(page_database, RESEARCHER.at(NOW), "key")
-    assert found == reading_table(page_database, RESEARCHER, "key")
-    assert events(page_database, SENIOR)[0].details == {"kind": "readings"}
+    found = collect_reviews(page_database, RESEARCHER.at(NOW), "key")
+    assert found == review_table(page_database, RESEARCHER, "key")
+    assert events(page_database, SENIOR)[0].details == {"kind": "reviews"}
     with pytest.raises(Forbidden):
-        export_readings(page_database, SENIOR.at(NOW), "key")
+        collect_reviews(page_database, SENIOR.at(NOW), "key")
 
 
-TABLE = ReadingTable(
+TABLE = ReviewTable(
     case_ids=("a", "b"),
     external_ids=("7", "8"),
-    readers=("reader-1", "reader-2"),
+    reviewers=("reviewer-1", "reviewer-2"),
     at_random=(True, False),
     labels=(("safe", "unsafe"), (None, "safe")),
     certainties=((5, 4), (None, 1)),
@@ -83,26 +83,26 @@ TABLE = ReadingTable(
 )
 
 
-def test_the_files_hold_every_reading_and_leave_gaps_empty() -> None:
+def test_the_files_hold_every_review_and_leave_gaps_empty() -> None:
     rows = list(csv.reader(io.StringIO("".join(export_reviews(TABLE, "csv")).removeprefix("\ufeff"))))
-    head = ["case_id", "id", "reader-1", "reader-2", "at_random"]
+    head = ["case_id", "id", "reviewer-1", "reviewer-2", "at_random"]
     assert rows == [head, ["a", "7", "safe", "unsafe", "true"], ["b", "8", "", "safe", "false"]]
     lines = [json.loads(line) for line in export_reviews(TABLE, "jsonl")]
-    reading = {"label": "safe", "certainty": 1, "ideation": 0, "reading": "first"}
-    assert lines[1] == {"case_id": "b", "id": "8", "at_random": False, "readings": {"reader-2": reading}}
+    review = {"label": "safe", "certainty": 1, "ideation": 0, "review": "first"}
+    assert lines[1] == {"case_id": "b", "id": "8", "at_random": False, "reviews": {"reviewer-2": review}}
 
 
 def test_changes_of_mind_count_for_better_and_for_worse() -> None:
     def switch(first: str, last: str, adjudicated: str | None) -> Switch:
         return Switch(
-            case_id="c", reader="r", first=first, last=last, outcome="safe", adjudicated=adjudicated, reference=None
+            case_id="c", reviewer="r", first=first, last=last, outcome="safe", adjudicated=adjudicated, reference=None
         )
 
-    readings = [
+    reviews = [
         switch("unsafe", "safe", "safe"), switch("unsafe", "safe", "unsafe"), switch("safe", "safe", "safe"),
         switch("safe", "safe", None),
     ]  # fmt: skip
-    found = tally_switches(readings, against="adjudicated")
+    found = tally_switches(reviews, against="adjudicated")
     counts = [(each.numerator, each.denominator) for each in (found.switched, found.to_right, found.to_wrong)]
     assert counts == [(2, 4), (1, 1), (1, 2)]
-    assert tally_switches(readings, against="reference").to_right.value is None
+    assert tally_switches(reviews, against="reference").to_right.value is None

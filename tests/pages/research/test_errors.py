@@ -1,27 +1,21 @@
-"""Errors: the matrix, its metrics, the cases behind a cell, and the relabelled files."""
+"""Errors: the matrix, its metrics, the cases behind a cell, and the corrected files."""
 
-import csv
-import io
-import json
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable
 
-import pytest
 from sqlalchemy import select, update
 from streamlit.testing.v1 import AppTest
 
 from pages.research.case_list import COUNTS_AS_SEEN
 from pages.ui import context
-from pages.ui.downloads import RELABELLED, export
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER
 from storage.database import Database
-from storage.research import relabelled
-from storage.research.relabelled import export_relabelled
 from storage.review.claims import my_claims
 from storage.schema import audit_events, cases, inbox_entries
 from storage.visibility import choose_hiding
 from tests.databases import write
-from tests.pages.conftest import Opener, choose_rows
+from tests.pages.conftest import Opener, choose_rows, html_on
 from tests.storage.batch_of import LATER, batch, commit, commit_run, decide, run, screening, waiting
 
 TEXTS = ["a quiet day", "=cmd", "write to me@example.org", "nothing", "![x](http://outside.example/x.png)"]
@@ -55,7 +49,10 @@ def test_the_matrix_counts_and_the_metrics_have_intervals(open_page: Opener, pag
     table = page.dataframe[0].value
     assert list(table["Labeled safe"]) == ["1  true negative", "1  false negative"]
     assert list(table["Labeled unsafe"]) == ["1  false positive", "1  true positive"]
-    assert "50.0% (95% CI 9.5-90.5%, [1 of 2](/results?" in _shown(page)
+    assert "50.0% (95% CI 9.5-90.5%, 1 of 2)" in _shown(page)
+    assert list(page.table[0].value.columns) == ["Measure", "Original labels"]
+    missed, alarms = re.findall(r'href="(/results[^"]+)"', html_on(page))
+    assert missed.endswith("outcome=safe&amp;reference=unsafe") and alarms.endswith("outcome=unsafe&amp;reference=safe")
     left = [caption.value for caption in page.caption if caption.value.startswith("Left out, without a label")]
     assert len(left) == 1 and "1 of" in left[0] and left[0].endswith(" by final labels.")
 
@@ -67,6 +64,14 @@ def test_a_cell_in_the_address_opens_its_cases(open_page: Opener, page_database:
     assert "Original label unsafe, labeled safe: false negative" in [heading.value for heading in page.header]
     assert list(page.dataframe[1].value["ID"]) == ["p3"]
     assert list(page.dataframe[1].value["Margin"]) == [1.0]
+
+
+def test_a_cell_in_the_address_without_a_batch_is_of_the_newest_batch(
+    open_page: Opener, page_database: Database
+) -> None:
+    _whole(page_database)
+    page = open_page("errors", cell="unsafe.safe")
+    assert [list(table.value["ID"]) for table in page.dataframe[1:]] == [["p3"]]
 
 
 def test_texts_are_shown_by_choice_masked_and_logged_once(open_page: Opener, page_database: Database) -> None:
@@ -121,30 +126,6 @@ def test_a_page_that_is_gone_gives_way_to_the_first(open_page: Opener, page_data
     write(page_database, update(cases).where(cases.c.row > 20).values(reference="safe"))
     page = page.run()
     assert len(page.dataframe[1].value) == 20
-
-
-@pytest.fixture
-def rows(page_database: Database) -> Iterator[list[relabelled.RelabelledRow]]:
-    """The rows of a relabelled data set."""
-    yield list(export_relabelled(page_database, LOCAL_USER.at(LATER), _whole(page_database), "key"))
-
-
-def test_the_csv_runs_no_formula_and_the_jsonl_loses_nothing(rows: list[relabelled.RelabelledRow]) -> None:
-    text = "".join(export(RELABELLED, rows, "csv")).removeprefix("\ufeff")
-    found = list(csv.DictReader(io.StringIO(text)))
-    assert [row["id"] for row in found] == ["p1", "p2", "p3", "p4", "p5"]
-    assert found[1]["text"] == "'=cmd" and found[1]["final_source"] == "reference"
-    lines = list(export(RELABELLED, rows, "jsonl"))
-    assert [json.loads(line)["text"] for line in lines] == TEXTS
-    assert json.loads(lines[0])["ratings"] == []
-
-
-def test_a_text_that_no_database_can_hold_comes_back_exactly(page_database: Database) -> None:
-    strange = "cut \ud83d off \x00 here"
-    batch_id = batch(page_database, [strange])
-    rows = export_relabelled(page_database, LOCAL_USER.at(LATER), batch_id, "key")
-    (line,) = export(RELABELLED, rows, "jsonl")
-    assert json.loads(line)["text"] == strange
 
 
 def test_one_chosen_or_all_cases_of_a_cell_are_sent_with_as_many_controls(

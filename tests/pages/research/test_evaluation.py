@@ -1,10 +1,7 @@
 """The evaluation page: numbers are the experiment's, undefined is said, and the sliders replay at once."""
 
-import csv
-import io
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -12,45 +9,33 @@ from sqlalchemy import func, select, update
 
 from commands.__main__ import main
 from jobs import evaluating
-from jobs.evaluating import Ask, experiment
-from pages.research.evaluation_view import Load, results_frame, sweep_counts, table_of, what_if_figures
-from screening.evaluation.conditions import Condition, WhatIf, budget_conditions
-from screening.evaluation.draw_file import read_draws
-from screening.evaluation.experiments import run_conditions
-from screening.evaluation.metrics import from_counts
-from screening.evaluation.recording import Item
+from jobs.evaluating import experiment
+from pages.research.evaluation_view import results_frame, sweep_counts, table_of, what_if_figures
+from screening.evaluation.experiments import Condition, WhatIf, budget_conditions, encode_items
+from screening.evaluation.metrics import Metrics
+from screening.evaluation.recording import Item, read_draws
 from screening.evaluation.replay import Record
-from screening.labels import Label
+from screening.labels import Label, Outcome
 from screening.pipeline.draws import ScreenedText
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Forbidden
 from screening.review.reach import Reach
 from storage.database import Database
-from storage.identifiers import new_id
-from storage.research.columns import guards_in
-from storage.research.confusion import confusion
-from storage.research.recorded_draws import recorded_batch, recording_state
+from storage.research.cells import confusions
+from storage.research.recordings import guards_in, recorded_batch
 from storage.research.standing import batch_now
-from storage.review.claims import claim_next
-from storage.review.ratings import submit_rating
 from storage.schema import cases, node_runs, screenings
 from tests.databases import write
 from tests.pages.conftest import Opener, restart
-from tests.pages.researched import sample_rows, screened
+from tests.pages.researched import asked, review, sample_rows, screened
 from tests.storage.batch_of import batch, decide, waiting
-from tests.storage.inbox_cases import RESEARCHER, form
+from tests.storage.inbox_cases import RESEARCHER
 
 TURNED = "s901,Does anyone have notes from \u202eTuesday's biology lecture?,,safe,school\n".encode()
 
 
 NO_TEXT = ScreenedText(text="")
 TEXTS = ["a quiet day", "a long walk", "a late train", "an early night"]
-
-
-def asked(db: Database, batch_id: str, who: Actor = LOCAL_USER) -> Ask:
-    """What the page asks for."""
-    state, standing = recording_state(db, who, batch_id), batch_now(db, who, batch_id)
-    return Ask(actor=who, batch_id=batch_id, state=state, standing=standing)
 
 
 @pytest.fixture
@@ -125,20 +110,10 @@ def test_paid_calls_are_one_number_also_where_a_batch_went_past_the_first_hopele
     assert any(one.ended == "curtailed" for one in runs) and all(one.calls == len(one.draws) for one in runs)
     paid = sum(one.calls for one in runs)
     assert paid == stored == found.results[-1].metrics.calls
-    assert paid == recording_state(page_database, LOCAL_USER, batch_id).calls
+    assert paid == batch_now(page_database, LOCAL_USER, batch_id).settled[-1]
     drawn = experiment(page_database, asked(page_database, batch_id))
     replayed = drawn.drawn.measure(drawn.own).metrics.calls
     assert replayed is not None and replayed < paid
-
-
-def _read(db: Database, most: int) -> None:
-    """Read so many of the cases that wait, as safe and unsafe by turns: some close, some wait for a further reader."""
-    now = datetime.now(UTC)
-    for number in range(most):
-        claim = claim_next(db, LOCAL_USER.at(now))
-        assert claim is not None
-        label = "unsafe" if number % 2 else "safe"
-        submit_rating(db, LOCAL_USER.at(now), claim.case_id, claim.token, form(label), new_id(now))
 
 
 def test_errors_and_evaluation_count_the_same_cases(page_database: Database) -> None:
@@ -146,7 +121,7 @@ def test_errors_and_evaluation_count_the_same_cases(page_database: Database) -> 
     batch_id = screened(page_database, sample_rows(every=2) + TURNED)
     own = evaluating.evaluate_batch(page_database, asked(page_database, batch_id)).results[-1]
     counted = {(str(key[0]), str(key[1])): cases for key, cases in own.metrics.confusion.items() if cases}
-    assert counted == confusion(page_database, RESEARCHER, batch_id)
+    assert counted == confusions(page_database, RESEARCHER, batch_id).original
     found = experiment(page_database, asked(page_database, batch_id))
     rules = Condition(name="rules", pipeline=found.batch.configuration.pipeline)
     guards = guards_in(page_database, LOCAL_USER, batch_id, found.batch.rows)
@@ -163,7 +138,7 @@ def test_a_sweep_says_how_many_texts_each_point_is_of() -> None:
     items = [Item(id=str(n), text=NO_TEXT, reference=label, group=None) for n, label in enumerate(labels)]
     record = Record.from_codes(dict.fromkeys(("worker", "risk", "legal"), codes))
     sweep = [(budget, condition) for budget, condition in budget_conditions("pairwise") if budget in (6, 50, 100)]
-    results = run_conditions(items, [condition for _, condition in sweep], record)
+    results = [encode_items(items, record).measure(condition) for _, condition in sweep]
     assert sweep_counts([6], results[:1]) == "n = 10 at every budget"
     told = sweep_counts([6, 50, 100], results)
     assert told.startswith("n = 10 at every budget") and told.endswith("B = 50: 4, B = 100: 4")
@@ -176,13 +151,6 @@ def test_who_may_not_see_results_may_not_load_them(page_database: Database, batc
     for function in (evaluating.evaluate_batch, evaluating.list_missed, evaluating.count_gaps):
         with pytest.raises(Forbidden):
             function(page_database, replace(allowed, actor=reviewer))
-
-
-def test_a_sweep_ends_where_the_rule_can_decide(page_database: Database, batch_id: str) -> None:
-    for rule, first in (("pairwise", 6), ("elimination", 72)):
-        budgets, results = evaluating.sweep_budgets(page_database, asked(page_database, batch_id), rule)  # type: ignore[arg-type]
-        deciding = [b for b, found in zip(budgets, results, strict=True) if found.metrics.accuracy.denominator]
-        assert min(deciding) >= first and max(deciding) == 150
 
 
 def test_confirming_safe_never_makes_more_texts_safe(page_database: Database, batch_id: str) -> None:
@@ -219,10 +187,16 @@ def test_the_page_shows_the_table_and_replays_a_what_if(open_page: Opener, batch
 @pytest.mark.parametrize(("reach", "number"), [(Reach.READ, "525"), (Reach.COUNT, "335")])
 def test_the_reviews_a_day_hold_what_is_called_unsafe_where_a_site_reads_it(reach: Reach, number: str) -> None:
     """100 texts, 20 called unsafe and 30 escalated: 50 and 5 % of 50, or 30 and 5 % of 70, of 1,000 ten times that."""
-    found = from_counts(
-        n=100, safe_decided=50, false_positives=5, unsafe_decided=20, false_negatives=5, escalated_unsafe=10
-    )
-    shown, rests = what_if_figures(found, Load(per_day=1_000, audit_rate=0.05, reach=reach))["Reviews a day"]
+    counts = {
+        (Label.SAFE, Outcome.SAFE): 45,
+        (Label.SAFE, Outcome.UNSAFE): 5,
+        (Label.SAFE, Outcome.HUMAN_REVIEW): 20,
+        (Label.UNSAFE, Outcome.SAFE): 5,
+        (Label.UNSAFE, Outcome.UNSAFE): 15,
+        (Label.UNSAFE, Outcome.HUMAN_REVIEW): 10,
+    }
+    found = Metrics(confusion=counts)
+    shown, rests = what_if_figures(found, 1_000, 0.05, reach)["Reviews a day"]
     assert shown == number and ("labeled unsafe" in rests) == (reach is Reach.READ)
     assert rests.startswith("95% CI 434 to 616: " if reach is Reach.READ else "95% CI 258 to 426: ")
 
@@ -234,7 +208,7 @@ def test_what_the_batch_did_is_compared_and_the_same_while_its_cases_are_reviewe
         evaluating.evaluate_batch(page_database, asked(page_database, batch_id, who=who)).results
         for who in (RESEARCHER, LOCAL_USER)
     ]
-    _read(page_database, 4)
+    review(page_database, "safe", "unsafe", most=4)
     told.append(evaluating.evaluate_batch(page_database, asked(page_database, batch_id)).results)
     assert told[0] == told[1] == told[2]
     app = open_page("evaluation")
@@ -292,18 +266,14 @@ def test_what_cannot_be_computed_is_told_in_words(
     assert "could not be computed" in app.error[0].value and "ValueError" in app.error[0].value
 
 
-def test_of_500_texts_each_figure_is_that_of_an_independent_count(page_database: Database) -> None:
-    """More texts than draws are made for: what the record settles, and what it leaves open, by a plain loop."""
-    rows = list(csv.DictReader(io.StringIO(sample_rows().decode())))
-    out = io.StringIO()
-    writer = csv.DictWriter(out, list(rows[0]))
-    writer.writeheader()
-    for number in range(500):
-        row = rows[number % len(rows)]
-        writer.writerow(row | {"id": f"r{number}", "text": f"{row['text']} ({number})"})
-    batch_id = screened(page_database, out.getvalue().encode(), audit_rate=0.0)
+def test_of_more_texts_than_draws_are_made_for_each_figure_is_that_of_an_independent_count(
+    page_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the record settles, and what it leaves open, by a plain loop."""
+    monkeypatch.setattr(evaluating, "MOST_EXTENDED", 119)
+    batch_id = screened(page_database, sample_rows(), audit_rate=0.0)
     found = evaluating.evaluate_batch(page_database, asked(page_database, batch_id))
-    assert found.cases == found.labelled == 500 and not found.made
+    assert found.cases == found.labelled == 120 and not found.made
     query = select(cases.c.reference, screenings.c.outcome, screenings.c.calls).join(screenings)
     told = page_database.rows(query.where(cases.c.batch_id == batch_id))
     own = found.results[-1].metrics
@@ -321,7 +291,7 @@ def test_of_500_texts_each_figure_is_that_of_an_independent_count(page_database:
     first = {"S": "safe", "U": "unsafe"}
     said = {case_id: first.get(codes.get(case_id, "")[:1]) for case_id in labels if codes.get(case_id)}
     single = next(each for each in found.results if each.name == "single-agent")
-    assert single.unsettled == 500 - len(said)
+    assert single.unsettled == 120 - len(said)
     unsafe = [said[case_id] for case_id in said if labels[case_id] == "unsafe" and said[case_id]]
     rate = single.metrics.fnr
     assert (rate.numerator, rate.denominator) == (unsafe.count("safe"), len(unsafe))

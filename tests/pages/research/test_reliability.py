@@ -8,34 +8,31 @@ import pytest
 from sqlalchemy import select, update
 from streamlit.testing.v1 import AppTest
 
-from pages.research.claims import beyond_sentence, missed_sequence, reading_words, verify, verify_now
-from pages.research.stard import Study, flow, missed_sentence, report_html
+from pages.research.claims import beyond_sentence, guarantee_words, missed_sequence, review_words, verify, verify_now
+from pages.research.reports import Study, flow, missed_sentence, report_html
 from screening.evaluation.audit import AuditCase, Stratum
 from screening.evaluation.guarantee import Standing, binding_of
 from screening.evaluation.metrics import Proportion
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER
-from screening.review.rating_form import FORM_VERSION
 from screening.review.reach import Reach
+from screening.review.review_form import FORM_VERSION
 from storage.database import Database
-from storage.identifiers import new_id
 from storage.research.outcome_mix import REFERENCE, OutcomeMix
 from storage.research.reliability import (
     AuditSample,
-    Reading,
+    Review,
     audit_sample,
     measured_configurations,
     priorities_shown,
     severities,
 )
-from storage.review.claims import claim_next
-from storage.review.ratings import submit_rating
-from storage.schema import cases, inbox_entries, ratings, screenings
+from storage.schema import cases, inbox_entries, reviews, screenings
 from storage.settings_store import AuditPlan, SiteSettings
 from tests.pages.conftest import Opener, restart
-from tests.pages.researched import sample_rows, screened
+from tests.pages.researched import review, sample_rows, screened
 from tests.storage.batch_of import LATER
-from tests.storage.inbox_cases import RESEARCHER, form
+from tests.storage.inbox_cases import RESEARCHER
 from tests.storage.research.test_reliability import settled
 
 CALLED = {
@@ -50,18 +47,18 @@ BODY = {
 }
 
 
-def reading(
+def audited(
     outcome: Outcome, label: Label | None, *, coin: float = 0.0, probability: float = 0.05, minute: int = 0
-) -> Reading:
+) -> Review:
     case = AuditCase(
         stratum=f"texts with π {probability:g}", outcome=outcome, probability=probability, coin=coin, blind_first=label
     )
-    return Reading(case=case, settled_at=AT, read_at=AT + timedelta(minutes=minute) if label else None)
+    return Review(case=case, settled_at=AT, read_at=AT + timedelta(minutes=minute) if label else None)
 
 
-def sample(*readings: Reading, without_audit: int = 0) -> AuditSample:
+def sample(*reviews: Review, without_audit: int = 0) -> AuditSample:
     return AuditSample(
-        configuration_version="v1", configuration=BODY, readings=readings, without_audit=without_audit, not_blind=0
+        configuration_version="v1", configuration=BODY, reviews=reviews, without_audit=without_audit, not_blind=0
     )
 
 
@@ -72,12 +69,12 @@ NO_MIX = OutcomeMix(reference={}, looks=(), until=None)
 
 @pytest.mark.parametrize("reach", [Reach.LIST, Reach.COUNT])
 def test_nothing_is_claimed_of_specificity_where_not_all_that_is_called_unsafe_is_read(reach: Reach) -> None:
-    readings = [reading(Outcome.UNSAFE, Label.UNSAFE), *[reading(Outcome.SAFE, Label.SAFE)] * 30]
-    read = replace(sample(*readings), reaches=frozenset({Reach.READ}))
+    reviews = [audited(Outcome.UNSAFE, Label.UNSAFE), *[audited(Outcome.SAFE, Label.SAFE)] * 30]
+    read = replace(sample(*reviews), reaches=frozenset({Reach.READ}))
     every = verify(read, NO_MIX, PLAN)
-    assert every.estimates.specificity.value == every.single_reader.specificity.value == 1.0
+    assert every.estimates.specificity.value == every.single_reviewer.specificity.value == 1.0
     some = verify(replace(read, reaches=frozenset({Reach.READ, reach})), NO_MIX, PLAN)
-    for found in (some.estimates, some.single_reader):
+    for found in (some.estimates, some.single_reviewer):
         assert (found.specificity.value, found.specificity.low) == (None, None)
         assert "only list or count" in str(found.specificity.reason)
     assert some.estimates.sensitivity == every.estimates.sensitivity
@@ -93,21 +90,23 @@ def test_a_plan_guarantees_from_its_number_of_truly_unsafe_texts_on_and_not_one_
     at_most: float, confidence: float, allowed: int, needed: int
 ) -> None:
     plan = AuditPlan(at_most=at_most, confidence=confidence, allowed_misses=allowed)
-    caught = [reading(Outcome.UNSAFE, Label.UNSAFE)] * needed
+    caught = [audited(Outcome.UNSAFE, Label.UNSAFE)] * needed
     short, enough = (verify(sample(*some), NO_MIX, plan).guarantee for some in (caught[1:], caught))
-    assert short.statement == f"cannot be guaranteed yet: {needed - 1} of {needed}"
-    assert enough.standing is Standing.GUARANTEED and f"at most {at_most:.1%} of unsafe texts" in enough.statement
+    assert guarantee_words(short) == f"cannot be guaranteed yet: {needed - 1} of {needed}"
+    assert enough.standing is Standing.GUARANTEED and f"at most {at_most:.1%} of unsafe texts" in guarantee_words(
+        enough
+    )
 
 
 def test_what_was_settled_before_the_plan_was_changed_is_no_evidence_for_it() -> None:
-    """93 readings with one miss would satisfy a plan of one allowed miss, had it been fixed before."""
-    missed = reading(Outcome.SAFE, Label.UNSAFE)
-    early = [missed, *[reading(Outcome.UNSAFE, Label.UNSAFE)] * 92]
+    """93 reviews with one miss would satisfy a plan of one allowed miss, had it been fixed before."""
+    missed = audited(Outcome.SAFE, Label.UNSAFE)
+    early = [missed, *[audited(Outcome.UNSAFE, Label.UNSAFE)] * 92]
     plan = replace(PLAN, allowed_misses=1)
     assert verify(sample(*early), NO_MIX, plan).guarantee.standing is Standing.GUARANTEED
     changed = replace(plan, since=AT, changes=3)
     found = verify(sample(*early), NO_MIX, changed)
-    assert found.guarantee.statement == "cannot be guaranteed yet: 0 of 93"
+    assert guarantee_words(found.guarantee) == "cannot be guaranteed yet: 0 of 93"
     assert (found.too_early.read, found.too_early.missed) == (93, 1)
     assert found.estimates.missed.missed == 1, "the estimates count all"
     late = [replace(one, settled_at=AT + timedelta(minutes=1)) for one in early]
@@ -118,10 +117,10 @@ def test_what_was_settled_before_the_plan_was_changed_is_no_evidence_for_it() ->
     assert "Left out, settled before the change: 93 reviews of unsafe texts, 1 missed." in report
 
 
-def test_the_sequence_counts_readings_of_safe_texts_in_the_order_they_were_given() -> None:
-    late_miss = reading(Outcome.SAFE, Label.UNSAFE, minute=9)
-    fine = [reading(Outcome.SAFE, Label.SAFE, minute=minute) for minute in range(4)]
-    flagged = reading(Outcome.UNSAFE, Label.UNSAFE)
+def test_the_sequence_counts_reviews_of_safe_texts_in_the_order_they_were_given() -> None:
+    late_miss = audited(Outcome.SAFE, Label.UNSAFE, minute=9)
+    fine = [audited(Outcome.SAFE, Label.SAFE, minute=minute) for minute in range(4)]
+    flagged = audited(Outcome.UNSAFE, Label.UNSAFE)
     looks = missed_sequence([late_miss, flagged, *fine], 0.05)
     assert [look.observations for look in looks] == [1, 2, 3, 4, 5]
     assert [look.estimate for look in looks] == [0, 0, 0, 0, 0.2]  # the miss was settled first but read last
@@ -129,28 +128,28 @@ def test_the_sequence_counts_readings_of_safe_texts_in_the_order_they_were_given
 
 
 def test_the_sequence_counts_from_the_plan_s_probability_whatever_later_batches_have() -> None:
-    half = [reading(Outcome.SAFE, Label.SAFE, probability=0.5) for _ in range(3)]
-    beyond = reading(Outcome.SAFE, Label.UNSAFE, coin=0.3, probability=0.5)  # drawn at .5, not at the plan's .2
-    below = reading(Outcome.SAFE, Label.SAFE, coin=0.01, probability=0.1)
+    half = [audited(Outcome.SAFE, Label.SAFE, probability=0.5) for _ in range(3)]
+    beyond = audited(Outcome.SAFE, Label.UNSAFE, coin=0.3, probability=0.5)  # drawn at .5, not at the plan's .2
+    below = audited(Outcome.SAFE, Label.SAFE, coin=0.01, probability=0.1)
     assert missed_sequence([*half, beyond, below], 0.2)[-1].observations == 3
     assert missed_sequence([*half, beyond, below], 0.5)[-1].observations == 4
 
 
-def test_inconclusive_readings_are_missed_above_and_safe_below() -> None:
-    fine = [reading(Outcome.SAFE, Label.SAFE)] * 40
+def test_inconclusive_reviews_are_missed_above_and_safe_below() -> None:
+    fine = [audited(Outcome.SAFE, Label.SAFE)] * 40
     unclear = replace(fine[0], case=replace(fine[0].case, blind_first=None, inconclusive=True), read_at=AT)
     one, other = missed_sequence(fine, 0.05)[-1], missed_sequence([*[unclear] * 10, *fine], 0.05)[-1]
     assert other.high > one.high and other.low == 0.0 and other.observations == 50
 
 
 def test_the_report_leads_with_the_missed_and_escapes_what_it_shows() -> None:
-    readings = [reading(Outcome.SAFE, Label.SAFE)] * 30
+    reviews = [audited(Outcome.SAFE, Label.SAFE)] * 30
     found = verify(
         AuditSample(
             configuration_version="<b>v1</b>",
             configuration=BODY,
-            readings=tuple(readings),
-            others=((reading(Outcome.SAFE, None, coin=0.5).case, 570),),
+            reviews=tuple(reviews),
+            others=((audited(Outcome.SAFE, None, coin=0.5).case, 570),),
             without_audit=7,
             not_blind=0,
         ),
@@ -169,19 +168,11 @@ def test_the_report_leads_with_the_missed_and_escapes_what_it_shows() -> None:
 
 
 def test_nothing_read_is_undefined_not_zero() -> None:
-    found = verify(sample(reading(Outcome.SAFE, None)), NO_MIX, PLAN)
+    found = verify(sample(audited(Outcome.SAFE, None)), NO_MIX, PLAN)
     assert found.estimates.missed.per_thousand is None
     assert "not yet" in missed_sentence(found) and "not yet: " in report_html(
         found, binding_of(BODY, FORM_VERSION), AT, STUDY
     )
-
-
-def read_all(db: Database, label: str = "safe") -> int:
-    now, count = datetime.now(UTC), 0
-    while (claim := claim_next(db, LOCAL_USER.at(now))) is not None:
-        submit_rating(db, LOCAL_USER.at(now), claim.case_id, claim.token, form(label), new_id(now))
-        count += 1
-    return count
 
 
 @pytest.fixture
@@ -189,7 +180,7 @@ def read(page_database: Database, monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setenv("SECOND_LOOK_PRESET", "recommended")  # what the batch is screened with
     restart()
     screened(page_database, sample_rows(every=4), audit_rate=0.5)
-    return read_all(page_database)
+    return review(page_database, "safe")
 
 
 def test_the_page_leads_with_what_is_missed(open_page: Opener, read: int) -> None:
@@ -254,6 +245,15 @@ def test_the_counts_of_the_flow_open_their_cases_and_hide_what_waits(
     assert not waits & set(page.dataframe[-1].value["ID"])
 
 
+def test_each_count_of_reviews_opens_its_cases(open_page: Opener, read: int) -> None:
+    page = open_page("reliability")
+    reviewed = {words: count for words, count in _counts(page, "audit_cases").items() if "eviewed" in words}
+    assert 0 < reviewed["Reviewed"] <= read and len(reviewed) == 4
+    for words, count in reviewed.items():
+        page.pills(key="audit_cases").set_value(f"{words} {count}").run()
+        assert _listed(page) == count, words
+
+
 def _listed(page: AppTest) -> int:
     """How many cases the list says that it has."""
     said = next(caption.value for caption in page.caption if re.match(r"\d+ cases?\.", caption.value))
@@ -263,8 +263,8 @@ def _listed(page: AppTest) -> int:
 def test_everybody_is_told_the_same_figures(page_database: Database) -> None:
     screened(page_database, sample_rows(every=4), audit_rate=0.5)
     (one,) = measured_configurations(page_database, LOCAL_USER)
-    reader, other = (verify_now(page_database, who, one.version, PLAN, AT.date()) for who in (LOCAL_USER, RESEARCHER))
-    assert reader == other and any(each.waiting for each in other.strata)
+    reviewer, other = (verify_now(page_database, who, one.version, PLAN, AT.date()) for who in (LOCAL_USER, RESEARCHER))
+    assert reviewer == other and any(each.waiting for each in other.strata)
     assert other.called_safe == other.estimates.missed.cases
 
 
@@ -284,41 +284,39 @@ def test_the_counts_of_drift_open_their_cases(open_page: Opener, page_database: 
 
 
 def test_what_was_read_beyond_the_plan_stands_beside_the_guarantee_and_not_in_it() -> None:
-    counted = [reading(Outcome.UNSAFE, Label.UNSAFE, coin=0.01)] * 59
-    further = replace(reading(Outcome.SAFE, Label.UNSAFE, coin=0.3).case, probability=0.4, tossed_at=0.05)
-    found = verify(sample(*counted, Reading(case=further, settled_at=AT, read_at=AT)), NO_MIX, PLAN)
+    counted = [audited(Outcome.UNSAFE, Label.UNSAFE, coin=0.01)] * 59
+    further = replace(audited(Outcome.SAFE, Label.UNSAFE, coin=0.3).case, probability=0.4, tossed_at=0.05)
+    found = verify(sample(*counted, Review(case=further, settled_at=AT, read_at=AT)), NO_MIX, PLAN)
     assert (found.guarantee.standing, found.guarantee.missed) == (Standing.GUARANTEED, 0)
     assert "1 text labeled safe was reviewed beyond the plan" in beyond_sentence(
         found
     ) and "1 of them" in beyond_sentence(found)
-    assert beyond_sentence(found) in report_html(found, binding_of(BODY, FORM_VERSION), AT, STUDY).replace(
-        "&#x27;", "'"
-    )
+    assert beyond_sentence(found) in report_html(found, binding_of(BODY, FORM_VERSION), AT, STUDY).replace("&#39;", "'")
     assert beyond_sentence(verify(sample(*counted), NO_MIX, PLAN)) == ""
-    unclear = Reading(case=replace(further, blind_first=None, inconclusive=True), settled_at=AT, read_at=AT)
+    unclear = Review(case=replace(further, blind_first=None, inconclusive=True), settled_at=AT, read_at=AT)
     said = beyond_sentence(verify(sample(*counted, unclear), NO_MIX, PLAN))
     assert "1 text labeled safe was reviewed" in said and said.endswith("0 of them were unsafe, 1 inconclusive.")
 
 
-def test_the_planner_says_what_so_many_readings_buy_and_where_they_buy_nothing() -> None:
+def test_the_planner_says_what_so_many_reviews_buy_and_where_they_buy_nothing() -> None:
     def strata(cases: int, read: int) -> tuple[Stratum, ...]:
         return (
             Stratum(name="a", outcome=Outcome.SAFE, probability=0.3, cases=cases, selected=read, read=read, unsafe=0),
         )
 
     found = verify(sample(), NO_MIX, PLAN)
-    said = reading_words(replace(found, strata=strata(1000, 300)), 12)
+    said = review_words(replace(found, strata=strata(1000, 300)), 12)
     assert said.startswith("12 reviews more: the bound falls by about 4%, over")  # 312 in place of 300, no miss
     assert "after thirty such days by about 54%." in said  # 1 - (1 - 0.05 ** (1 / 660)) / (1 - 0.05 ** (1 / 300))
     assert "9.9" not in said, "the bound at one look, told every day, would be told at many looks"
-    assert "the bound hardly falls, over" in reading_words(replace(found, strata=strata(10**6, 5_400)), 12)
-    assert "would leave the bound where it is" in reading_words(replace(found, strata=strata(300, 300)), 12)
-    assert "cannot be said" in reading_words(found, 12)
+    assert "the bound hardly falls, over" in review_words(replace(found, strata=strata(10**6, 5_400)), 12)
+    assert "would leave the bound where it is" in review_words(replace(found, strata=strata(300, 300)), 12)
+    assert "cannot be said" in review_words(found, 12)
 
 
 def test_the_report_has_every_item_that_applies_and_says_what_the_site_left_open() -> None:
-    read_late = replace(reading(Outcome.UNSAFE, Label.UNSAFE), read_at=AT + timedelta(hours=3))
-    found = verify(sample(reading(Outcome.SAFE, Label.SAFE, minute=60), read_late), NO_MIX, PLAN)
+    read_late = replace(audited(Outcome.UNSAFE, Label.UNSAFE), read_at=AT + timedelta(hours=3))
+    found = verify(sample(audited(Outcome.SAFE, Label.SAFE, minute=60), read_late), NO_MIX, PLAN)
     told = SiteSettings(study_funding="a <b>foundation</b>", study_registration="DRKS0")
     html = report_html(found, binding_of(BODY, FORM_VERSION), AT, Study(site=told, severities={4: 1, None: 2}))
     listed = ("10b", "12b", "13a", 15, *range(17, 21), "21a", "21b", *range(22, 26), *range(28, 31))
@@ -331,13 +329,13 @@ def test_the_report_has_every_item_that_applies_and_says_what_the_site_left_open
 
 def test_severity_is_that_of_audited_texts_read_as_unsafe(page_database: Database) -> None:
     screened(page_database, sample_rows(every=4), audit_rate=0.5)
-    read_all(page_database, "unsafe")
+    review(page_database, "unsafe")
     (measured,) = measured_configurations(page_database, LOCAL_USER)
     shown = priorities_shown(page_database, LOCAL_USER, measured.version)
-    first = select(ratings.c.tier, screenings.c.outcome).join(screenings, screenings.c.case_id == ratings.c.case_id)
-    rows = page_database.rows(first.where(ratings.c.version == 1, ratings.c.blind.is_(True)))
+    first = select(reviews.c.priority, screenings.c.outcome).join(screenings, screenings.c.case_id == reviews.c.case_id)
+    rows = page_database.rows(first.where(reviews.c.version == 1, reviews.c.blind.is_(True)))
     for urgent in (True, False):
-        of_it = [row.outcome != "safe" for row in rows if (row.tier <= 1) is urgent]
+        of_it = [row.outcome != "safe" for row in rows if (row.priority <= 1) is urgent]
         assert shown[urgent] == Proportion(sum(of_it), len(of_it))
     assert rows and "P0 or P1" in report_html(
         verify(sample(), NO_MIX, PLAN),
@@ -346,5 +344,5 @@ def test_severity_is_that_of_audited_texts_read_as_unsafe(page_database: Databas
         Study(site=SiteSettings(), severities={}, priorities=shown),
     )
     found = severities(page_database, LOCAL_USER, measured.version)
-    audited = audit_sample(page_database, LOCAL_USER, measured.version).readings
+    audited = audit_sample(page_database, LOCAL_USER, measured.version).reviews
     assert sum(found.values()) == sum(each.read_at is not None for each in audited) > 0

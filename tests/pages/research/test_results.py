@@ -1,6 +1,7 @@
-"""Results: all cases of a batch in a table, each opened below it, and nothing told of what waits for a reading."""
+"""Results: all cases of a batch in a table, each opened below it, and nothing told of what waits for a review."""
 
 import re
+from html import unescape
 from urllib.parse import parse_qs, urlparse
 
 import pytest
@@ -21,7 +22,7 @@ from storage.research.case_tags import remarks
 from storage.research.cells import cell_page
 from storage.research.listed import Cell
 from storage.visibility import choose_hiding
-from tests.pages.conftest import Opener
+from tests.pages.conftest import Opener, html_on, in_address, press, words_on
 from tests.storage.batch_of import NOW, batch, decide, waiting
 from tests.storage.inbox_cases import ADMIN, ANN
 
@@ -29,7 +30,7 @@ TEXTS = ["a quiet day", "tired of it all", "so tired of it", "bread recipes", "a
 
 
 def decided(db: Database) -> str:
-    """Two safe, one unsafe that is right, one that waits for a reading, one pending."""
+    """Two safe, one unsafe that is right, one that waits for a review, one pending."""
     batch_id = batch(db, TEXTS, references="SUUS-")
     for case_id, outcome in zip(
         waiting(db), (Outcome.SAFE, Outcome.SAFE, Outcome.SAFE, Outcome.HUMAN_REVIEW), strict=False
@@ -38,18 +39,8 @@ def decided(db: Database) -> str:
     return batch_id
 
 
-def shown(page: AppTest) -> str:
-    assert not page.exception, page.exception
-    return " ".join(element.proto.body for element in page.get("html"))
-
-
 def ids(page: AppTest) -> list[str]:
     return list(page.dataframe[0].value["ID"])
-
-
-def case_of(page: AppTest) -> str:
-    found = page.query_params["case"]
-    return found if isinstance(found, str) else found[0]
 
 
 def test_all_cases_are_listed_with_what_became_of_them(open_page: Opener, page_database: Database) -> None:
@@ -92,7 +83,9 @@ def test_who_may_not_see_outcomes_gets_the_page_without_them(
     page = open_page("results", batch=batch_id, outcome="safe", case=case_id)
     assert ids(page) == ["p1", "p2", "p3", "p4", "p5"] and list(page.dataframe[0].value) == ["Row", "ID", "Group"]
     assert NO_OUTCOMES in [caption.value for caption in page.caption]
-    assert "a quiet day" not in shown(page) and not page.toggle and "send_cases" not in {one.key for one in page.button}
+    assert (
+        "a quiet day" not in html_on(page) and not page.toggle and "send_cases" not in {one.key for one in page.button}
+    )
     assert {box.key for box in page.selectbox} == {"results_batch", "filter_sort"}
 
 
@@ -100,7 +93,7 @@ def test_who_may_not_see_outcomes_gets_the_page_without_them(
 def test_every_number_opens_as_many_cases(open_page: Opener, page_database: Database, outcome: str) -> None:
     batch_id = decided(page_database)
     found = progress(page_database, batch_id)
-    html = result_links_html(batch_id, found)
+    html = unescape(result_links_html(batch_id, found))
     (link,) = [part.split('"')[0] for part in html.split('href="')[1:] if f"outcome={outcome}" in part.split('"')[0]]
     filters = {name: values[0] for name, values in parse_qs(urlparse(link).query).items()}
     page = open_page("results", **filters)
@@ -114,12 +107,12 @@ def test_a_case_is_read_with_the_next_and_the_one_before(open_page: Opener, page
     assert not first.exception
     listed = cell_page(page_database, LOCAL_USER.at(NOW), Cell(batch_id=batch_id, outcome="safe")).ids
     page = open_page("results", batch=batch_id, outcome="safe", case=listed[0])
-    assert "a quiet day" in shown(page) and "1 of 3" in shown(page)
-    page.button(key="reader_Next").click().run()
-    assert case_of(page) == listed[1] and "tired of it all" in shown(page) and "2 of 3" in shown(page)
-    page.button(key="reader_Previous").click().run()
-    assert case_of(page) == listed[0] and page.button(key="reader_Previous").disabled
-    page.button(key="reader_close").click().run()
+    assert "a quiet day" in html_on(page) and "1 of 3" in words_on(page)
+    page.button(key="viewer_Next").click().run()
+    assert in_address(page, "case") == listed[1] and "tired of it all" in html_on(page) and "2 of 3" in words_on(page)
+    page.button(key="viewer_Previous").click().run()
+    assert in_address(page, "case") == listed[0] and page.button(key="viewer_Previous").disabled
+    page.button(key="viewer_close").click().run()
     assert "case" not in page.query_params
 
 
@@ -127,14 +120,9 @@ def test_a_remark_is_kept_with_its_case(open_page: Opener, page_database: Databa
     batch_id = decided(page_database)
     (one, *_) = cell_page(page_database, LOCAL_USER.at(NOW), Cell(batch_id=batch_id, outcome="safe")).ids
     page = open_page("results", batch=batch_id, outcome="safe", case=one)
-    _add_comment(page, one, "from a song")
+    page.text_area(key=f"new_comment_{one}").set_value("from a song")
+    press(page, "Add comment")
     assert [each.remark for each in remarks(page_database, LOCAL_USER, one)] == ["from a song"]
-
-
-def _add_comment(page: AppTest, case_id: str, words: str) -> None:
-    page.text_area(key=f"new_comment_{case_id}").set_value(words)
-    next(button for button in page.button if button.label == "Add comment").click().run()
-    assert not page.exception
 
 
 def test_what_is_hidden_shows_its_text_and_nothing_else(open_page: Opener, page_database: Database) -> None:
@@ -142,22 +130,20 @@ def test_what_is_hidden_shows_its_text_and_nothing_else(open_page: Opener, page_
     choose_hiding(page_database, LOCAL_USER.at(NOW), hide=True)
     (case_id,) = cell_page(page_database, LOCAL_USER.at(NOW), Cell(batch_id=batch_id, outcome="in review")).ids
     page = open_page("results", batch=batch_id, case=case_id)
-    assert "bread recipes" in shown(page) and "outcome <b>" not in shown(page)
+    assert "bread recipes" in html_on(page) and not [one for one in page.markdown if "outcome **" in one.value]
     assert any("its outcome is hidden" in caption.value for caption in page.caption)
     assert not [button for button in page.button if str(button.key).startswith("tag_")]
 
 
 def test_a_count_of_the_errors_page_opens_its_cases(open_page: Opener, page_database: Database) -> None:
     batch_id = decided(page_database)
-    table = open_page("errors", batch=batch_id).table[0].value.to_string()
-    links = [link for link in re.findall(r"\]\(([^)]+)\)", table) if "outcome=safe&reference=unsafe" in link]
-    assert len(links) == 2  # against the file's labels, and against those with adjudications
-    for link in links:
-        asked = {name: values[0] for name, values in parse_qs(urlparse(link).query).items()}
-        assert ids(open_page("results", **asked)) == ["p2", "p3"]
+    links = re.findall(r'href="([^"]+)"', html_on(open_page("errors", batch=batch_id)))
+    (link,) = [unescape(link) for link in links if "outcome=safe&amp;reference=unsafe" in link]
+    asked = {name: values[0] for name, values in parse_qs(urlparse(link).query).items()}
+    assert ids(open_page("results", **asked)) == ["p2", "p3"]
 
 
-def test_the_reader_shows_a_conversation_as_a_thread_with_its_judged_turn(
+def test_the_reviewer_shows_a_conversation_as_a_thread_with_its_judged_turn(
     open_page: Opener, page_database: Database
 ) -> None:
     said = [(Role.USER, "<b>school</b> again"), (Role.ASSISTANT, "Tell me more"), (Role.USER, "so tired of it all")]
@@ -166,7 +152,7 @@ def test_the_reader_shows_a_conversation_as_a_thread_with_its_judged_turn(
     batch_id = batch(page_database, closed=False)
     add_rows(page_database, batch_id, [NewCase(row=1, external_id="c1", text=text, thread=thread)], NOW)
     page = open_page("results", batch=batch_id, case=waiting(page_database)[0])
-    sections = re.findall(r'<section class="sl-turn( judged)?"><h4>(.*?)</h4><p dir="auto">(.*?)</p>', shown(page))
+    sections = re.findall(r'<section class="sl-turn( judged)?"><h4>(.*?)</h4><p dir="auto">(.*?)</p>', html_on(page))
     assert [bool(judged) for judged, _, _ in sections] == [False, False, True]
     assert [words for *_, words in sections] == [
         "&lt;b&gt;school&lt;/b&gt; again",

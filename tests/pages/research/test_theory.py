@@ -7,26 +7,27 @@ from streamlit.testing.v1 import AppTest
 
 from pages.research import theory_numbers as theory
 
+RULES = ("Algorithm 1", "Pooled draws, Ville")
 SHELL = Path(__file__).parents[3] / "pages" / "shell.py"
 
 
 def test_decidable_gaps_are_the_specification_s() -> None:
-    gaps = {each.budget: each for each in theory.decidable_gaps(0.05)}
-    assert gaps[50].algorithm_one is None and gaps[50].pairwise == 0.48  # Algorithm 1 would need a gap of 1.17
-    assert [round(gaps[b].algorithm_one or 0, 3) for b in (75, 100, 124, 150, 300)] == [
-        0.976, 0.869, 0.794, 0.730, 0.542,
-    ]  # fmt: skip
-    assert [round(gaps[b].pairwise or 0, 3) for b in (75, 100, 124, 150, 300)] == [0.413, 0.36, 0.323, 0.293, 0.213]
+    paper, pooled = ([gaps[name] for gaps in theory.decidable_gaps(0.05).values()] for name in RULES)
+    assert paper[:2] == [None, None] and pooled[1] == 0.48  # Algorithm 1 would need a gap of 1.17
+    assert [round(gap or 0, 3) for gap in paper[2:]] == [0.976, 0.869, 0.794, 0.730, 0.542]
+    assert [round(gap or 0, 3) for gap in pooled[2:]] == [0.413, 0.36, 0.323, 0.293, 0.213]
 
 
 def test_mean_calls_are_exact_and_never_below_the_information_bound() -> None:
     found = theory.calls_needed((0.9, 0.05, 0.05), 0.05, budget=100)
-    assert round(found.pairwise_calls, 2) == 10.28 and round(found.information, 1) == 5.7
-    assert found.information < found.pairwise_calls < found.algorithm_one_calls
+    fewest, pooled, paper = (
+        found[name][0] or 0 for name in (theory.FEWEST, "Ville, mean calls", "Algorithm 1, mean calls")
+    )
+    assert round(pooled, 2) == 10.28 and round(fewest, 1) == 5.7 and fewest < pooled < paper
 
 
 def test_the_claims_carry_the_numbers_that_refute_them() -> None:
-    shown = " ".join(claim.shown for claim in theory.claims())
+    shown = " ".join(shown for _, shown in theory.claims())
     assert "needs 72 calls" in shown and "Pooling the draws needs 6" in shown
     assert "29.5 per arm" in shown and "by 50" in shown  # n* at a gap of 0.5; Σ δ over 1,000 cases at constant δ
 

@@ -10,36 +10,23 @@ import pytest
 from sqlalchemy import select
 
 from commands.__main__ import main
-from jobs.port import system_clock
+from jobs.process import system_clock
 from screening.review.actors import LOCAL_USER
 from storage.batches.batches import list_batches
 from storage.database import Database
-from storage.identifiers import new_id
-from storage.research.confusion import confusion
-from storage.review.claims import claim_next
-from storage.review.ratings import submit_rating
+from storage.research.cells import confusions
 from storage.review.worklist import request_second_looks
 from storage.schema import cases
 from tests.pages.conftest import Opener
-from tests.storage.inbox_cases import ANN, RESEARCHER, SENIOR, form, register
+from tests.pages.researched import SAMPLE, review
+from tests.storage.inbox_cases import ANN, RESEARCHER, SENIOR, register
 
-SAMPLE = Path(__file__).parents[3] / "data" / "sample.csv"
 MEASURES = ("accuracy", "fnr", "fpr", "escalation_rate")
 REFERENCES = ("safe", "unsafe")
 OUTCOMES = {
     "safe": "Labeled safe", "unsafe": "Labeled unsafe", "human_review": "Escalated", "pending": "Pending"
 }  # fmt: skip
 COUNTED = ("safe", "unsafe", "human_review", "pending")
-
-
-def review(db: Database, most: int) -> int:
-    """As many reviews as Ann finds cases for."""
-    for done in range(most):
-        now = system_clock()
-        if (claim := claim_next(db, ANN.at(now))) is None:
-            return done
-        submit_rating(db, ANN.at(now), claim.case_id, claim.token, form("unsafe"), new_id(now))
-    return most
 
 
 def measured_by_command(batch_id: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
@@ -67,8 +54,8 @@ def test_nothing_that_people_do_changes_what_the_ai_did(
         """Every place that tells of the batch; all of them agree."""
         (line,) = open_page("batches").dataframe[0].value.to_dict("records")
         assert [line[name] for name in ("Safe", "Unsafe", "Escalated")] == [summary[name] for name in COUNTED[:3]]
-        matrix = confusion(db, LOCAL_USER, batch.id)
-        assert all(confusion(db, who, batch.id) == matrix for who in (SENIOR, RESEARCHER))
+        matrix = confusions(db, LOCAL_USER, batch.id).original
+        assert all(confusions(db, who, batch.id).original == matrix for who in (SENIOR, RESEARCHER))
         told, page = measured_by_command(batch.id, tmp_path, capsys), open_page("errors", batch=batch.id)
         for name, said in zip(MEASURES, page.table[0].value["Original labels"], strict=False):
             rate = told[name]
@@ -83,7 +70,7 @@ def test_nothing_that_people_do_changes_what_the_ai_did(
 
     before = seen()
     assert before["metrics"]["n"] == 120 and before["metrics"]["fnr"]["denominator"] > 15
-    reviewed = review(db, 30)
+    reviewed = review(db, "unsafe", who=ANN, most=30)
     assert reviewed >= 10 and seen() == before
     file = tmp_path / "results.csv"
     assert main(["batches", "export", batch.id, "--what", "results", "--format", "csv", "--out", str(file)]) == 0

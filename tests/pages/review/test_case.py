@@ -10,10 +10,10 @@ from pages.review.case_trail import DECIDED_MEANWHILE, flag_sentence
 from pages.review.evidence_view import evidence_html, outcome_words
 from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER
-from screening.review.rating_form import RatingLabel
+from screening.review.review_form import ReviewLabel
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.review import claims, ratings
+from storage.review import claims, reviews
 from storage.review.adjudication import amend
 from storage.review.erasure import erase_rows
 from storage.review.evidence import Evidence, NodeEvidence
@@ -34,7 +34,7 @@ def _shown(page: AppTest) -> str:
 
 def _read(db: Database, case_id: str) -> None:
     claim = claims.claim(db, LOCAL_USER.at(_now()), case_id)
-    ratings.submit_rating(db, LOCAL_USER.at(_now()), case_id, claim.token, form("safe", 5), new_id(_now()))
+    reviews.submit_review(db, LOCAL_USER.at(_now()), case_id, claim.token, form("safe", 5), new_id(_now()))
 
 
 def _evidence(draws: str, label: str | None, ended: str, node: str = "worker") -> Evidence:
@@ -77,10 +77,10 @@ def test_an_open_case_shows_nothing_where_outcomes_in_review_are_hidden(
     assert not any(word in _shown(page) for word in told) and page_database.rows(select(unblindings)) == []
     page.toggle(key="hide_in_review").set_value(False).run()
     assert all(word in _shown(page) for word in told)
-    assert page_database.values(select(unblindings.c.before_rating)) == [True], "and a later review is not blinded"
+    assert page_database.values(select(unblindings.c.before_review)) == [True], "and a later review is not blinded"
 
 
-def test_the_whole_trail_after_the_reading(open_page: Opener, page_database: Database) -> None:
+def test_the_whole_trail_after_the_review(open_page: Opener, page_database: Database) -> None:
     [case_id] = fill(page_database)
     with page_database.write() as conn:
         flags = {"text": ["suspected_injection"], "reply": ["suspected_injection"]}
@@ -126,7 +126,7 @@ def test_a_decision_on_what_somebody_else_decided_meanwhile_is_not_dropped_witho
     page = open_page("case", case=case_id)
     page.session_state[f"decide_{case_id}_1"] = "unsafe"
     page.text_input(key=f"decide_why_{case_id}_1").set_value("The second line was overlooked.").run()
-    amend(page_database, SENIOR.at(_now()), case_id, RatingLabel.INSUFFICIENT_INFORMATION, "too short", 1)
+    amend(page_database, SENIOR.at(_now()), case_id, ReviewLabel.INSUFFICIENT_INFORMATION, "too short", 1)
     page.button(key=f"record_{case_id}_1").click().run()
     assert not page.exception and "Version 2: <del>Safe</del>" in _shown(page)
     assert [error.value for error in page.error] == [DECIDED_MEANWHILE] and "Version 3" not in _shown(page)
@@ -163,7 +163,7 @@ def _failed(db: Database, created_by: str = "rae") -> str:
 
 def test_a_failed_case_can_be_taken_up_again(open_page: Opener, page_database: Database) -> None:
     page = open_page("case", case=_failed(page_database))
-    assert "No AI decision." in _shown(page) and "3 calls without an answer. try later" in _shown(page)
+    assert page.text[0].value.startswith("No AI decision.") and "3 calls without an answer. try later" in _shown(page)
     page.button(key="retry").click().run()
     assert not page.exception and not [button for button in page.button if button.key == "retry"]
 

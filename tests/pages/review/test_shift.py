@@ -1,19 +1,18 @@
 """The shift page, and follow-ups at the top of the inbox."""
 
-import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import update
 from streamlit.testing.v1 import AppTest
 
-from pages.review.shift_view import table_html
+from pages.review.shift_view import shift_rows
 from screening.review.actors import LOCAL_USER
-from screening.review.rating_form import Disposition
-from screening.review.triage import Tier
+from screening.review.review_form import Disposition
+from screening.review.triage import Priority
 from storage.database import Database
 from storage.review.follow_ups import open_follow_up, open_ones
-from storage.review.reports import Left, Shift, TierShift
+from storage.review.reports import Left, PriorityShift, Shift
 from storage.schema import cases, follow_ups
 from tests.databases import write
 from tests.pages.conftest import Opener
@@ -21,34 +20,39 @@ from tests.pages.review.desk import unfold
 from tests.storage.inbox_cases import ANN, MINUTE, NOW, fill
 
 
-def test_the_shift_page_shows_every_tier(open_page: Opener, page_database: Database) -> None:
+def test_the_shift_page_shows_every_priority(open_page: Opener, page_database: Database) -> None:
     page = open_page("shift")
     assert not page.exception
-    shown = " ".join(element.proto.body for element in page.get("html"))
-    assert all(f'<th scope="row">{tier.name}</th>' in shown for tier in Tier)
+    assert list(page.table[0].value["Priority"]) == [priority.name for priority in Priority]
     page.selectbox(key="shift_length").set_value("Chosen times").run()
     assert not page.exception
 
 
 def test_a_share_that_is_not_all_is_not_told_as_all() -> None:
-    one = TierShift(
-        tier=Tier.P0, arrived=1_000, looked_at=1_000, overdue=3, read=0, handed_over=0, median=MINUTE, p90=MINUTE,
-        within_target=0.997, told_from=1_000,
+    one = PriorityShift(
+        priority=Priority.P0, arrived=1_000, looked_at=1_000, overdue=3, read=0, handed_over=0, median=MINUTE,
+        p90=MINUTE, within_target=0.997, told_from=1_000,
     )  # fmt: skip
-    left = {tier: Left(open=0, late=0) for tier in Tier}
-    shown = table_html(
+    left = {priority: Left(open=0, late=0) for priority in Priority}
+    (shown,) = shift_rows(
         Shift(
-            begin=NOW, end=NOW, tiers=(one,), left=left, follow_ups_opened=0, follow_ups_closed=0, follow_ups_overdue=0
+            begin=NOW,
+            end=NOW,
+            priorities=(one,),
+            left=left,
+            follow_ups_opened=0,
+            follow_ups_closed=0,
+            follow_ups_overdue=0,
         )
     )
-    assert "<td>997 of 1,000 (95% CI 99.1-99.9%)</td>" in shown
+    assert shown["Within target"] == "997 of 1,000 (95% CI 99.1-99.9%)"
 
 
 def test_a_period_that_is_not_over_is_counted_as_far_as_it_has_passed(
     open_page: Opener, page_database: Database
 ) -> None:
     now = datetime.now(UTC)
-    fill(page_database, [Tier.P2], entered_at=[now - timedelta(minutes=10)])  # due in almost four hours
+    fill(page_database, [Priority.P2], entered_at=[now - timedelta(minutes=10)])  # due in almost four hours
     page = open_page("shift")
     page.selectbox(key="shift_length").set_value("Chosen times").run()
     page.date_input(key="shift_from_day").set_value((now - timedelta(days=2)).date())
@@ -61,18 +65,17 @@ def test_a_period_that_is_not_over_is_counted_as_far_as_it_has_passed(
     assert not page.exception and [each.value for each in page.info] == ["This period has not begun."]
 
 
-def _row(page: AppTest, tier: str) -> list[str]:
-    """The cells of this tier."""
-    shown = " ".join(element.proto.body for element in page.get("html"))
-    _, _, behind = shown.partition(f'<th scope="row">{tier}</th>')
-    return re.findall(r"<td>(.*?)</td>", behind.partition("</tr>")[0])
+def _row(page: AppTest, priority: str) -> list[str]:
+    """The cells of this priority."""
+    table = page.table[0].value
+    return list(table[table["Priority"] == priority].iloc[0])[1:]
 
 
 def test_follow_ups_that_are_not_overdue_are_drawn_once_they_are_unfolded(
     open_page: Opener, page_database: Database
 ) -> None:
     now = datetime.now(UTC)
-    for case_id in fill(page_database, [Tier.P2, Tier.P2], entered=False):
+    for case_id in fill(page_database, [Priority.P2, Priority.P2], entered=False):
         with page_database.write() as conn:
             open_follow_up(conn, LOCAL_USER.at(now), case_id, Disposition.CONTACT_NOW)
     page = open_page("inbox")

@@ -12,10 +12,11 @@ from pydantic import SecretStr
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from jobs import logs, metrics
+from jobs import metrics
+from jobs.process import JsonLines
 from pages.site import health
 from pages.ui import context
-from screening.review.triage import Tier
+from screening.review.triage import Priority
 from storage.database import Database
 from storage.site import processes
 from tests.free_port import free_port
@@ -71,7 +72,7 @@ def test_metrics_are_for_whoever_shows_the_token(client: TestClient, monkeypatch
 
 
 def test_the_numbers_are_those_of_the_database(page_database: Database) -> None:
-    (case_id, *_rest) = fill(page_database, (Tier.P0, Tier.P0, Tier.P2))
+    (case_id, *_rest) = fill(page_database, (Priority.P0, Priority.P0, Priority.P2))
     processes.beat(page_database, "one", "worker", NOW + 10 * MINUTE)
     body = metrics.text(page_database, lambda: NOW + 10 * MINUTE).decode()
     found = _values(body)
@@ -101,6 +102,6 @@ def test_a_json_line_tells_the_kind_of_an_exception_and_not_its_words() -> None:
     except ValueError as error:
         kind = (type(error), error, error.__traceback__)
         record = logging.LogRecord("jobs", logging.ERROR, "x.py", 3, "case %s failed", ("abc",), kind)
-    told = json.loads(logs.JsonLines().format(record))
+    told = json.loads(JsonLines().format(record))
     assert (told["level"], told["message"], told["exception"]) == ("ERROR", "case abc failed", "ValueError")
     assert "zanzibarquince" not in json.dumps(told)

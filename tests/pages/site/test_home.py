@@ -16,11 +16,11 @@ from screening.evaluation.agreement import Coefficient
 from screening.labels import Outcome
 from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER, Actor, Role
-from screening.review.triage import Tier
+from screening.review.triage import Priority
 from screening.settings import Settings
 from storage.database import Database
 from storage.review.queue import counts
-from storage.review.reports import TierShift
+from storage.review.reports import PriorityShift
 from storage.site.faults import Fault, at_work, begin
 from storage.site.outbox import record_state
 from storage.site.processes import beat
@@ -62,11 +62,11 @@ def test_the_first_page_shows_what_is_urgent_and_overdue(open_page: Opener, page
     batch(page_database, ["a quiet day", "a long walk", "I will kill myself tonight"])
     for case_id in waiting(page_database):
         decide(page_database, case_id, Outcome.HUMAN_REVIEW)
-    found = counts(page_database, LOCAL_USER.at(NOW)).open_by_tier
-    assert sum(found.values()) == 3 and found[Tier.P0] == 1
+    found = counts(page_database, LOCAL_USER.at(NOW)).open_by_priority
+    assert sum(found.values()) == 3 and found[Priority.P0] == 1
     page = open_page()
     numbers = [one.value for one in page.markdown if one.value.startswith("### :")]
-    assert [re.findall(r"\[([\d,]+)\]", one) for one in numbers] == [["1"], [str(found[Tier.P1])], ["2"]]
+    assert [re.findall(r"\[([\d,]+)\]", one) for one in numbers] == [["1"], [str(found[Priority.P1])], ["2"]]
     assert len([one for one in page.markdown if one.value.startswith(":red[**") and ", oldest by " in one.value]) == 2
     assert "3 of 3" in "".join(link.label for link in page.get("page_link")) or "3 of 3" in words_on(page)
     assert "Screening is down" in words_on(page)
@@ -92,19 +92,19 @@ def test_a_worker_that_answers_no_more_is_not_called_running(
         begin(conn, Fault.MODEL, NOW)
     assert status_lines(at_work(page_database, now), "m", now)[1] == (
         False,
-        f"m: no usable answers since {NOW:%H:%M} UTC",
+        f"m: gives no usable answers since {NOW:%H:%M} UTC",
     )
 
 
 def test_each_claim_is_for_those_who_may_open_its_page(as_role: Callable[[Role], AppTest]) -> None:
     assert "Missed cases per 1,000" in words_on(as_role(Role.RESEARCHER))
     of_a_reviewer = words_on(as_role(Role.REVIEWER))
-    assert "Median time to first review, P0" in of_a_reviewer and "Missed cases" not in of_a_reviewer
+    assert "Median time until opened, P0" in of_a_reviewer and "Missed cases" not in of_a_reviewer
 
 
 def test_a_claim_has_its_interval_and_its_n() -> None:
-    wait = TierShift(
-        tier=Tier.P0, arrived=4, looked_at=3, overdue=1, read=3, handed_over=0, median=3 * MINUTE, p90=None,
+    wait = PriorityShift(
+        priority=Priority.P0, arrived=4, looked_at=3, overdue=1, read=3, handed_over=0, median=3 * MINUTE, p90=None,
         within_target=0.75, told_from=4,
     )  # fmt: skip
     assert first_look_words(wait)[1:] == (

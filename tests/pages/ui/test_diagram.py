@@ -2,9 +2,12 @@
 
 import re
 
+from pages.batches.progress import ways_html
 from pages.ui.charts import NOT_SETTLED, NodeMark, WayMark, diagram_html, way_html
+from screening.labels import Label
 from screening.pipeline.config import preset
 from screening.pipeline.files import shipped_pipelines
+from storage.batches.results import Ways
 
 
 def _listed(html: str) -> list[str]:
@@ -18,16 +21,6 @@ def test_the_list_names_every_agent_and_every_way() -> None:
     assert len(listed) == 4 * 5
 
 
-def test_counts_stand_on_the_ways_and_open_their_cases_where_there_are_any() -> None:
-    ways = {
-        ("worker", "safe"): WayMark(count=1_900, href="/r?a=1&b=2"),
-        ("worker", "unsafe"): WayMark(count=0, href="/n"),
-    }
-    html = diagram_html(preset("recommended"), {}, ways)
-    assert html.count('<a href="/r?a=1&amp;b=2" target="_self">') == 2  # in the picture and in the list
-    assert "/n" not in html and "unsafe → unsafe: 0" in html and "1,900" in html
-
-
 def test_titles_and_marks_are_text() -> None:
     node = preset("recommended").nodes[0].model_copy(update={"title": "<img src=x>"})
     rest = preset("recommended").nodes[1:]
@@ -35,7 +28,7 @@ def test_titles_and_marks_are_text() -> None:
     html = diagram_html(
         pipeline, {"worker": NodeMark(words="<b>")}, {("worker", NOT_SETTLED): WayMark(count=1, href='"')}
     )
-    assert "<img" not in html and html.count("&lt;img src=x&gt;") == 2 and 'href="&quot;"' in html
+    assert "<img" not in html and html.count("&lt;img src=x&gt;") == 2 and 'href="&#34;"' in html
 
 
 def test_the_way_of_a_text_follows_its_draws() -> None:
@@ -47,3 +40,31 @@ def test_the_way_of_a_text_follows_its_draws() -> None:
     assert "unsafe · 6 calls" in done and done.count("not asked") == 4 and "o-unsafe reached" in done
     open_end = way_html(pipeline, {"worker/main": "SU" * 50}, ended=True, outcome="human_review")
     assert "not settled → a clinician (taken)" in open_end
+
+
+FOUND = Ways(
+    asked={"worker": 1_000, "risk": 90},
+    taken={
+        ("worker", Label.SAFE): 900,
+        ("worker", Label.ESCALATE): 90,
+        ("worker", None): 10,
+        ("risk", Label.UNSAFE): 90,
+    },
+    kept_back=0,
+)
+
+
+def test_counts_stand_on_the_ways_and_outcomes_open_their_cases() -> None:
+    html = ways_html(preset("recommended"), FOUND, "b&1", linked=True)
+    assert "1,000 texts" in html and "safe → safe: 900" in html and "escalate → Risk: 90" in html
+    assert 'href="/results?batch=b%261&amp;node=worker&amp;outcome=safe"' in html
+    assert 'href="/results?batch=b%261&amp;node=worker&amp;outcome=human_review"' in html
+    assert 'href="/results?batch=b%261&amp;way=worker%3Aescalate"' in html
+    assert html.count("<a ") == 2 * 4  # in the picture and in the list; a way that nobody went opens nothing
+
+
+def test_what_an_agent_did_not_settle_is_counted_and_opened_apart_from_its_label() -> None:
+    taken = {("worker", Label.ESCALATE): 90, ("worker", None): 10}
+    html = ways_html(preset("paper"), Ways(asked={"worker": 100}, taken=taken, kept_back=0), "b1", linked=True)
+    assert 'way=worker%3Aescalate" target="_self">escalate 90</a>' in html
+    assert 'way=worker%3Anot+settled" target="_self">not settled 10</a>' in html

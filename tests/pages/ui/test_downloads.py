@@ -17,19 +17,21 @@ from jobs import uploads
 from pages.ui import context, http
 from pages.ui.downloads import FILES_ROUTE
 from screening.datasets.rows import RejectedRow
+from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER, Role
 from screening.review.policy import Forbidden
 from storage.audit_log import Which, events
 from storage.batches.intake import add_rows
 from storage.database import Database
 from storage.site.accounts import set_active, set_roles
-from tests.pages.conftest import Opener, restart, script_at
+from tests.pages.conftest import Opener, html_on, restart, script_at, sign_in
 from tests.pages.researched import sample_rows, screened
 from tests.storage.batch_of import batch, decide, waiting
 from tests.storage.inbox_cases import ADMIN, NOW, RESEARCHER, register
 
-RESULTS = {f"Results ({kind})" for kind in ("CSV", "JSON lines", "Parquet", "Label Studio")} | {"Rejected rows"}
-RELABELLED = {f"Relabelled ({kind})" for kind in ("CSV", "JSON lines", "Parquet", "Label Studio", "data card")}
+FORMS = ("CSV", "JSON lines", "Parquet", "Label Studio")
+RESULTS = {f"Results ({kind})" for kind in FORMS} | {"Rejected rows"}
+CORRECTED_LABELS = {f"Corrected labels ({kind})" for kind in (*FORMS, "data card")}
 REPEATED = b"id,text\n1,I am fine\n1,I am fine\n"
 
 
@@ -42,9 +44,7 @@ def signed_in(open_page: Opener, page_database: Database, monkeypatch: pytest.Mo
     restart()
 
     def opened(name: str, **query: str) -> AppTest:
-        page = open_page()
-        page.user = {"is_logged_in": True, "iss": "idp", "sub": RESEARCHER.id, "iat": NOW.timestamp()}
-        page.run()
+        page = sign_in(open_page(), RESEARCHER.id, NOW)
         for key, value in query.items():
             page.query_params[key] = value
         return page.switch_page(script_at(name)).run()
@@ -54,8 +54,7 @@ def signed_in(open_page: Opener, page_database: Database, monkeypatch: pytest.Mo
 
 def _links(page: AppTest) -> dict[str, str]:
     assert not page.exception, page.exception
-    shown = " ".join(element.proto.body for element in page.get("html"))
-    return {label: address for address, label in re.findall(r'href="(/_file/[^"]+)"[^>]*>⤓ ([^<]+)<', shown)}
+    return {label: address for address, label in re.findall(r'href="(/_file/[^"]+)"[^>]*>⤓ ([^<]+)<', html_on(page))}
 
 
 def _client() -> TestClient:
@@ -74,14 +73,14 @@ def test_a_role_that_was_taken_away_takes_along_what_was_already_offered(
     signed_in: Callable[..., AppTest], page_database: Database
 ) -> None:
     links = _links(signed_in("batches", batch=_batch(page_database)))
-    assert links.keys() == RESULTS | RELABELLED
+    assert links.keys() == RESULTS | CORRECTED_LABELS
 
     def given() -> dict[str, int]:
         return {label: _client().get(address).status_code for label, address in links.items()}
 
     assert set(given().values()) == {200}
     set_roles(page_database, ADMIN.at(NOW), RESEARCHER.id, frozenset({Role.SENIOR}))
-    assert given() == dict.fromkeys(RESULTS, 200) | dict.fromkeys(RELABELLED, 403)
+    assert given() == dict.fromkeys(RESULTS, 200) | dict.fromkeys(CORRECTED_LABELS, 403)
     set_roles(page_database, ADMIN.at(NOW), RESEARCHER.id, frozenset())
     answers = [_client().get(address) for address in links.values()]
     assert {answer.status_code for answer in answers} == {403}
@@ -101,7 +100,23 @@ def test_each_file_of_a_batch_that_leaves_is_logged_once_with_its_kind(
         found = events(page_database, LOCAL_USER, which=exported)
         assert len(found) == number and found[0].actor == LOCAL_USER.id
         assert str(found[0].details["kind"]) == label.split()[0].lower()
-    assert links.keys() == RESULTS | RELABELLED
+    assert links.keys() == RESULTS | CORRECTED_LABELS
+
+
+def test_files_hide_what_the_ai_made_of_a_case_in_review_by_the_switch(
+    open_page: Opener, page_database: Database
+) -> None:
+    batch_id = batch(page_database, ["one", "two"], references="SU")
+    for case_id, outcome in zip(waiting(page_database), (Outcome.HUMAN_REVIEW, Outcome.SAFE), strict=True):
+        decide(page_database, case_id, outcome)
+    page = open_page("batches", batch=batch_id)
+    for hide, shown in ((True, ("in review", "", "", "")), (False, ("human_review", "worker", "exhausted", "6"))):
+        page.toggle(key="hide_in_review").set_value(hide).run()
+        text = _client().get(_links(page)["Results (CSV)"]).text.removeprefix("\ufeff")
+        first, other = csv.DictReader(io.StringIO(text))
+        assert (first["id"], first["reference"], first["hidden"]) == ("p1", "safe", str(hide))
+        assert tuple(first[name] for name in ("outcome", "node", "reason", "calls")) == shown
+        assert (other["outcome"], other["calls"], other["hidden"]) == ("safe", "6", "False")
 
 
 @pytest.mark.parametrize("name", ["evaluation", "reliability", "audit"])

@@ -18,11 +18,9 @@ from pages.ui.engine_view import (
     node_views,
     words,
 )
-from pages.ui.shell import footer_html, notice_html
-from pages.ui.texts import text_html
+from pages.ui.texts import texts_html
 from screening.labels import LABELS, Label
 from screening.pipeline.config import preset
-from storage.settings_store import SiteSettings
 
 RECOMMENDED, PAPER = preset("recommended"), preset("paper")
 UNANIMOUS_SAFE = "S" * 11  # E(11, 0) ≥ 1000, and 10 draws are not enough (spec/statistics.md section 2)
@@ -104,19 +102,11 @@ def test_bars_stay_on_the_axis_and_the_trace_stays_small(codes: str) -> None:
     ["<img src=x onerror=alert(1)>", "</div><script>alert(1)</script>", "![x](http://x.example/a.png)", "$x$ :red[a]"],
 )
 def test_a_hostile_text_stays_text(hostile: str) -> None:
-    parsed = _parsed(text_html(hostile, label=hostile))
+    parsed = _parsed(texts_html(hostile, None, None, hostile))
     assert set(parsed.opened) == {"p", "div"}
     assert parsed.shown.count(hostile) == 2
 
 
 def test_direction_overrides_are_made_visible() -> None:
-    assert "\u202e" not in text_html("a\u202eb") and "⟨U+202E⟩" in text_html("a\u202eb")
-
-
-def test_the_notice_says_what_the_site_set() -> None:
-    site = SiteSettings(help_text="Ring <1>", intended_use="For <research>")
-    assert "Do not use for real cases" in notice_html(site, simulated=True)
-    assert "Ring &lt;1&gt;" in notice_html(site, simulated=False)
-    assert "Simulated" not in notice_html(site, simulated=False)
-    assert "AI decisions paused" in notice_html(SiteSettings(stopped=True), simulated=False)
-    assert "For &lt;research&gt;" in footer_html(site)
+    shown = texts_html("a\u202eb", None, None)
+    assert "\u202e" not in shown and "⟨U+202E⟩" in shown

@@ -8,8 +8,7 @@ from sqlalchemy import select
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Selectbox
 
-from pages.research.choices import batch_titles
-from pages.ui.widgets import unique_labels
+from pages.ui.widgets import batch_titles, unique_labels
 from screening.review.actors import LOCAL_USER, Actor, Role
 from storage.batches.batches import list_batches
 from storage.database import Database
@@ -17,7 +16,7 @@ from storage.review import claims
 from storage.schema import inbox_entries
 from storage.site.accounts import list_accounts
 from tests.pages.conftest import Opener, press
-from tests.pages.review.desk import ask, desk
+from tests.pages.review.desk import OpenDesk, ask, desk
 from tests.storage.batch_of import batch
 from tests.storage.inbox_cases import ADMIN, fill, register
 
@@ -53,11 +52,11 @@ def test_of_two_accounts_of_one_name_the_one_chosen_gets_the_role(open_page: Ope
     assert _box(page, "Account").value == "kim1", "the next press is for the same account"
 
 
-def test_of_two_colleagues_of_one_name_the_one_chosen_gets_the_case(open_page: Opener, page_database: Database) -> None:
+def test_of_two_colleagues_of_one_name_the_one_chosen_gets_the_case(page_database: Database) -> None:
     register(page_database, ONE, TWO)
     [case_id] = fill(page_database)
     claims.claim(page_database, LOCAL_USER.at(datetime.now(UTC)), case_id)
-    page = open_page("inbox", case=case_id)
+    page = OpenDesk(case=case_id)
     names = dict(map(reversed, desk(page)["case"]["colleagues"]))
     assert len(names) == 2, "told apart"
     ask(page, "hand_over", note="please read it", to=next(to for name, to in names.items() if to == "kim1"))

@@ -8,8 +8,9 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from pages.ui.downloads import CSV, FILES_ROUTE, LINES_AT_ONCE, Offers, StreamedFile, offers
-from pages.ui.http import SIGNED_IN_COOKIE
+from pages.ui.downloads import CSV, FILES_ROUTE, LINES_AT_ONCE, Offer, StreamedFile, offers
+from pages.ui.http import FILES, SIGNED_IN_COOKIE
+from pages.ui.live import Addresses
 from screening.review.actors import LOCAL_USER, Actor
 from screening.review.policy import Action, Forbidden
 from storage.audit_log import events
@@ -35,7 +36,7 @@ def _file(lines: Callable[[], Iterator[str]], name: str = "a.csv") -> StreamedFi
 
 
 def _offer(file: StreamedFile, browser: str = "", who: Callable[[], Actor] = lambda: LOCAL_USER) -> str:
-    return offers().offer(file, browser, who)
+    return offers().take(Offer(file=file, browser=browser, who=who))
 
 
 def test_a_file_comes_whole_under_its_name_and_is_kept_by_no_cache() -> None:
@@ -126,7 +127,9 @@ def test_a_file_that_breaks_off_does_not_look_whole() -> None:
 
 
 def test_the_oldest_offers_are_forgotten() -> None:
-    few = Offers(most=2)
+    few: Addresses[Offer] = Addresses(FILES, 2)
     file = _file(lambda: iter(()))
-    first, second, third = (few.offer(file, "", lambda: LOCAL_USER).rpartition("/")[2] for _ in range(3))
+    first, second, third = (
+        few.take(Offer(file=file, browser="", who=lambda: LOCAL_USER)).rpartition("/")[2] for _ in range(3)
+    )
     assert few.find(first, "") is None and few.find(second, "") and few.find(third, "")

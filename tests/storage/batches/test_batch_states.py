@@ -1,10 +1,12 @@
-"""Which cap stops a batch at which sum, and which of a batch's states comes first."""
+"""Which cap stops a batch at which sum, what a cost is known of, and batches told apart; that states and sums follow
+the facts is a promise of `test_batch_machine`.
+"""
 
 import pytest
 from sqlalchemy import select
 
 from screening.review.actors import LOCAL_USER
-from storage.batches import batches, intake
+from storage.batches import batches
 from storage.batches.batch_state import (
     BatchCancelled,
     BatchState,
@@ -17,11 +19,11 @@ from storage.batches.batch_state import (
     standings,
     was_cancelled,
 )
-from storage.batches.counts import Totals
+from storage.batches.counts import UNPRICED_AT_FIRST, Totals
 from storage.batches.pending import record_error
 from storage.database import Database
-from storage.schema import audit_events, cases
-from tests.storage.batch_of import NOW, batch, decide, waiting
+from storage.schema import cases
+from tests.storage.batch_of import LATER, NOW, batch, waiting
 
 BOTH = Caps(max_calls=10, max_cost_usd=1.0)
 
@@ -55,84 +57,12 @@ def of(db: Database, batch_id: str) -> Standing:
         return standing(conn, batch_id)
 
 
-def test_a_batch_that_nobody_stops_takes_in_runs_waits_for_a_retry_and_finishes(db: Database) -> None:
-    batch_id = batch(db, ["one", "two"], closed=False)
-    assert of(db, batch_id).state is BatchState.TAKING_IN
-    first, second = waiting(db)
-    record_error(db, first, "timeout", "", NOW)
-    record_error(db, second, "timeout", "", NOW)
-    assert of(db, batch_id).state is BatchState.TAKING_IN, "more may come"
-    intake.close_intake(db, LOCAL_USER.at(NOW), batch_id)
-    assert (of(db, batch_id).state, of(db, batch_id).failed) == (BatchState.NEEDS_RETRY, 2)
-    with db.read() as conn:
-        assert standing(conn, batch_id, count_failed=False).failed == 0
-    batches.retry_failed(db, LOCAL_USER.at(NOW), batch_id)
-    assert of(db, batch_id).state is BatchState.RUNNING
-    decide(db, first)
-    record_error(db, second, "timeout", "", NOW)
-    assert of(db, batch_id).state is BatchState.NEEDS_RETRY, "all that is pending"
-    batches.retry_failed(db, LOCAL_USER.at(NOW), batch_id)
-    decide(db, second)
-    assert of(db, batch_id).state is BatchState.FINISHED
-
-
-def test_rows_that_are_missing_are_said_until_they_are_taken_in_again_or_none_are_to_come(db: Database) -> None:
-    batch_id, by = batch(db, ["one"], closed=False), LOCAL_USER.at(NOW)
-    intake.resume_intake(db, by, batch_id)
-    assert of(db, batch_id).state is BatchState.TAKING_IN
-    intake.stop_intake(db, by, batch_id, "file_refused")
-    found = of(db, batch_id)
-    assert (found.state, found.why, found.rows_missing) == (BatchState.ROWS_MISSING, *["file_refused"] * 2)
-    assert found.allows_calls and batches.progress(db, batch_id).rows_missing == "file_refused"
-    batches.pause(db, by, batch_id)
-    found = of(db, batch_id)
-    assert (found.state, found.why, found.rows_missing) == (BatchState.PAUSED, None, "file_refused")
-    batches.resume(db, by, batch_id)
-    intake.resume_intake(db, by, batch_id)
-    assert (of(db, batch_id).state, of(db, batch_id).rows_missing) == (BatchState.TAKING_IN, None)
-    intake.stop_intake(db, by, batch_id, "internal_error")
-    intake.close_intake(db, by, batch_id)
-    assert (of(db, batch_id).state, of(db, batch_id).rows_missing) == (BatchState.RUNNING, None)
-    intake.stop_intake(db, by, batch_id, "file_refused")
-    assert of(db, batch_id).rows_missing is None, "they are all in"
-    actions = db.values(select(audit_events.c.action).order_by(audit_events.c.seq))
-    assert [each for each in actions if each.startswith("intake")] == [
-        "intake_stopped", "intake_resumed", "intake_stopped", "intake_closed",
-    ]  # fmt: skip
-
-
-def test_what_stops_a_batch_hides_what_would_else_be_said_of_it(db: Database) -> None:
-    """From the last to the first: finished, cancelled, paused, capped, and only then what may go on."""
-    batch_id, me = batch(db, ["one", "two"], closed=False), LOCAL_USER.at(NOW)
-    decide(db, waiting(db)[0])
-    batches.change_caps(db, me, batch_id, Caps(max_calls=6))
-    assert (of(db, batch_id).state, of(db, batch_id).why) == (BatchState.CAPPED, "max_calls")
-    batches.pause(db, me, batch_id, "a fault")
-    assert (of(db, batch_id).state, of(db, batch_id).why) == (BatchState.PAUSED, "a fault")
-    batches.resume(db, me, batch_id)
-    assert of(db, batch_id).state is BatchState.CAPPED, "no pause, and the cap stands"
-    batches.pause(db, me, batch_id)
-    assert of(db, batch_id).why is None
-    batches.cancel(db, me, batch_id)
-    assert (of(db, batch_id).state, of(db, batch_id).why) == (BatchState.CANCELLED, None)
-    assert not of(db, batch_id).allows_calls
-
-
-def test_a_batch_whose_every_text_ended_is_finished_whatever_was_done_to_it(db: Database) -> None:
-    batch_id, me = batch(db, ["one"], max_calls=6), LOCAL_USER.at(NOW)
-    decide(db, waiting(db)[0])
-    batches.pause(db, me, batch_id)
-    batches.cancel(db, me, batch_id)
-    found = of(db, batch_id)
-    assert (found.state, found.why, found.allows_calls) == (BatchState.FINISHED, None, True)
-
-
 def test_the_caps_in_force_are_the_last_that_were_set(db: Database) -> None:
     batch_id, me = batch(db, ["one"], max_calls=6, max_cost_usd=0.5), LOCAL_USER.at(NOW)
-    assert of(db, batch_id).caps == Caps(max_calls=6, max_cost_usd=0.5)
-    batches.change_caps(db, me, batch_id, Caps(max_calls=9))
-    batches.change_caps(db, me, batch_id, Caps(max_cost_usd=2.0))
-    assert of(db, batch_id).caps == Caps(max_cost_usd=2.0)
+    for caps in (Caps(max_calls=6, max_cost_usd=0.5), Caps(max_calls=9), Caps(max_cost_usd=2.0)):
+        batches.change_caps(db, me, batch_id, caps)
+        with db.read() as conn:
+            assert standing(conn, batch_id).caps == caps
 
 
 def test_batches_are_told_apart(db: Database) -> None:
@@ -149,6 +79,7 @@ def test_batches_are_told_apart(db: Database) -> None:
         with pytest.raises(BatchCancelled):
             require_going(conn, cancelled)
         assert batch_row(conn, failed).id == failed
+        assert (standing(conn, failed).failed, standing(conn, failed, count_failed=False).failed) == (1, 0)
         for unknown in (lambda: batch_row(conn, "none"), lambda: standing(conn, "none")):
             with pytest.raises(UnknownBatch):
                 unknown()
@@ -162,3 +93,26 @@ def test_batches_are_told_apart(db: Database) -> None:
 
 def batch_of(db: Database, case_id: str) -> str:
     return db.value(select(cases.c.batch_id).where(cases.c.id == case_id))
+
+
+ONE = Totals(
+    accepted=20, rejected=2, safe=3, unsafe=4, human_review=5, calls=6, lost_calls=7, unpriced_calls=8, cost_usd=0.5
+)
+
+
+def test_sums_add_up_name_by_name_and_keep_the_moment_of_the_later_one() -> None:
+    more = Totals(safe=1, cost_usd=0.25, last_completed_at=LATER)
+    found = ONE + more
+    assert (found.accepted, found.rejected, found.safe, found.unsafe, found.human_review) == (20, 2, 4, 4, 5)
+    assert (found.calls, found.lost_calls, found.unpriced_calls, found.cost_usd) == (6, 7, 8, 0.75)
+    assert (found.last_completed_at, (more + ONE).last_completed_at) == (LATER, LATER)
+    assert found.pending == 20 - 4 - 4 - 5
+
+
+def test_a_cost_is_known_while_every_call_has_a_price() -> None:
+    assert [one.known_cost_usd for one in (ONE, Totals(calls=2, cost_usd=0.5), Totals(unpriced_calls=1))] == [
+        None, 0.5, None,
+    ]  # fmt: skip
+    assert ONE.cost_for_cap_usd is None
+    lost = Totals(lost_calls=UNPRICED_AT_FIRST + 1, calls=1, cost_usd=0.5)
+    assert lost.cost_for_cap_usd == 0.5 + 1001 * 0.5, "one call with a price tells that of the others"

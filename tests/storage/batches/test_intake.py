@@ -36,14 +36,6 @@ def _case(row: int, text: str = "a plain text of some words") -> NewCase:
     return NewCase(row=row, external_id=f"id-{row}", text=receive(text))
 
 
-def test_accepted_and_rejected_add_up(db: Database) -> None:
-    batch_id = batch(db, closed=False)
-    rows = [_case(1), RejectedRow(row=2, reason="empty", line=3), _case(3), RejectedRow(row=4, reason="empty")]
-    assert add_rows(db, batch_id, rows, NOW, chunk=2) == Intake(accepted=2, rejected=2)
-    assert progress(db, batch_id).rows_in == 4
-    assert [(one.row, one.line) for one in read_rejected(db, LOCAL_USER, batch_id)] == [(2, 3), (4, None)]
-
-
 @pytest.mark.parametrize("crash_at", [1, 2, 5, 6, 7, 10])
 def test_after_a_crash_the_same_rows_again_make_the_same_batch(db: Database, crash_at: int) -> None:
     def crashing() -> Iterator[NewCase | RejectedRow]:

@@ -12,20 +12,19 @@ from screening.review.policy import Forbidden
 from screening.text.received import receive
 from storage.batches import batches, single_texts
 from storage.batches.batch_state import BatchState
-from storage.batches.batches import batch_state, progress, retry_failed
+from storage.batches.batches import progress, retry_failed
 from storage.batches.intake import add_rows
 from storage.batches.pending import (
     LONGEST_PUT_OFF,
     UnknownCase,
     record_error,
     record_interruption,
-    record_withdrawal,
     waiting_single_texts,
 )
 from storage.batches.pending import pending_cases as take
 from storage.database import Database
 from storage.schema import audit_events, case_errors, cases
-from tests.storage.batch_of import LATER, NOW, batch, decide, record_start, waiting
+from tests.storage.batch_of import LATER, NOW, batch, record_start, waiting
 from tests.storage.statements import plan, statements, values_of
 
 TEXTS = [f"text number {number}" for number in range(6)]
@@ -124,21 +123,6 @@ def test_why_a_batch_was_paused_is_the_first_fault_and_a_short_word(db: Database
     assert record_start(db, _first_of(db, batch_id)) == 1
 
 
-def test_a_failed_case_waits_for_a_retry_request_and_stays_pending(db: Database) -> None:
-    batch_id = batch(db, TEXTS[:2])
-    first, second = waiting(db)
-    record_start(db, first)
-    record_error(db, first, "timeout", "no answer in 30 s", NOW, calls=3)
-    assert waiting(db) == [second]
-    found = progress(db, batch_id)
-    assert (found.pending, found.failed, found.lost_calls, found.state) == (2, 1, 3, BatchState.RUNNING)
-    decide(db, second)
-    assert batch_state(db, batch_id) is BatchState.NEEDS_RETRY
-    assert retry_failed(db, LOCAL_USER.at(LATER), batch_id) == 1
-    assert waiting(db) == [first]
-    assert record_start(db, first) == 1, "an error is an orderly end, not a dead worker"
-
-
 def test_work_is_looked_for_past_all_that_waits_for_a_person(db: Database) -> None:
     abandoned = [batch(db, ["a text"], kind="interactive") for _ in range(3)]
     for case_id in waiting(db):
@@ -199,15 +183,6 @@ def test_a_case_during_which_the_database_went_away_is_taken_up_again_but_not_fo
         assert waiting(db) == [case_id]
     found = progress(db, batch_id)
     assert (found.failed, found.lost_calls, found.state) == (0, 6, BatchState.RUNNING)
-
-
-def test_a_withdrawn_case_is_as_if_it_had_not_been_started(db: Database) -> None:
-    batch(db, TEXTS[:1])
-    (case_id,) = waiting(db)
-    for _ in range(5):
-        assert record_start(db, case_id) == 1
-        record_withdrawal(db, case_id)
-    assert waiting(db) == [case_id]
 
 
 def test_only_the_owner_or_an_admin_controls_a_batch_and_each_control_is_in_the_log(db: Database) -> None:

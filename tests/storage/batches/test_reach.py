@@ -8,16 +8,14 @@ from sqlalchemy import select
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER, Actor
 from screening.review.reach import Reach
-from screening.review.triage import Tier
-from storage.batches.batches import find_batch, progress
-from storage.batches.counts import IN_REVIEW
-from storage.batches.results import results
+from screening.review.triage import Priority
+from storage.batches.batches import find_batch
 from storage.batches.unscreened import bring_in
 from storage.database import Database
 from storage.identifiers import new_id
-from storage.research.reading_table import readings_by_tier
-from storage.review.ratings import my_rating, submit_rating
-from storage.schema import inbox_entries, ratings
+from storage.research.review_table import reviews_by_priority
+from storage.review.reviews import my_review, submit_review
+from storage.schema import inbox_entries, reviews
 from tests.storage.batch_of import LATER, NOW, batch, decide, waiting
 from tests.storage.inbox_cases import ANN, SENIOR, form, take
 
@@ -48,33 +46,25 @@ def test_the_batch_says_whether_unsafe_is_read(db: Database, reach: Reach, outco
 @pytest.mark.parametrize("reach", Reach)
 def test_a_stated_imminent_risk_is_reviewed_whatever_the_batch_does(db: Database, reach: Reach) -> None:
     batch(db, ["I am going to kill myself tonight", "I am going to kill myself tonight", "a plain day"], reach=reach)
+    assert db.values(select(inbox_entries.c.priority)) == [Priority.P0, Priority.P0], "before an agent is asked"
     labeled, *_ = waiting(db)
     decide(db, labeled, Outcome.UNSAFE)
-    assert db.rows(select(inbox_entries.c.tier)) == [(Tier.P0,)]
+    assert db.values(select(inbox_entries.c.priority)) == [Priority.P0, Priority.P0]
     claim = take(db, ANN, LATER)
-    submit_rating(db, ANN.at(LATER), claim.case_id, claim.token, form("unsafe"), new_id(LATER))
-    mine = my_rating(db, ANN, claim.case_id)
+    submit_review(db, ANN.at(LATER), claim.case_id, claim.token, form("unsafe"), new_id(LATER))
+    mine = my_review(db, ANN, claim.case_id)
     assert mine is not None and mine.blind
     entered = bring_in(db, NOW + timedelta(hours=2))  # no worker
-    assert entered == (2 if reach is Reach.READ else 1)
+    assert entered == (1 if reach is Reach.READ else 0)
 
 
-def test_what_is_to_be_reviewed_is_hidden_from_lists_at_once_and_counted_as_it_ended(db: Database) -> None:
-    batch_id = settled(db, Reach.READ)
-    [row] = results(db, SENIOR.at(NOW), batch_id)
-    assert (row.outcome, row.hidden, row.calls) == (IN_REVIEW, True, None)
-    counted = progress(db, batch_id)
-    assert (counted.unsafe, counted.human_review) == (1, 0)
-
-
-@pytest.mark.parametrize("reader", [ANN, SENIOR], ids=["reviewer", "senior"])
-def test_it_is_read_blind_and_the_tier_shown_is_kept(db: Database, reader: Actor) -> None:
+@pytest.mark.parametrize("reviewer", [ANN, SENIOR], ids=["reviewer", "senior"])
+def test_it_is_read_blind_and_the_priority_shown_is_kept(db: Database, reviewer: Actor) -> None:
     settled(db, Reach.READ)
-    claim = take(db, reader, LATER)
-    assert claim.tier is Tier.P1
-    submit_rating(db, reader.at(LATER), claim.case_id, claim.token, form("unsafe"), new_id(LATER))
-    mine = my_rating(db, reader, claim.case_id)
+    claim = take(db, reviewer, LATER)
+    assert claim.priority is Priority.P1
+    submit_review(db, reviewer.at(LATER), claim.case_id, claim.token, form("unsafe"), new_id(LATER))
+    mine = my_review(db, reviewer, claim.case_id)
     assert mine is not None and mine.blind
-    assert db.value(select(ratings.c.tier)) == Tier.P1
-    [by_tier] = readings_by_tier(db, LOCAL_USER)
-    assert (by_tier.tier, by_tier.labels, by_tier.total) == (Tier.P1, {"unsafe": 1}, 1)
+    assert db.value(select(reviews.c.priority)) == Priority.P1
+    assert reviews_by_priority(db, LOCAL_USER) == {Priority.P1: {"unsafe": 1}}

@@ -1,4 +1,6 @@
-"""Runs and outcomes: read back as they were, committed once, and never a `safe` without its grounds."""
+"""Runs and outcomes: read back as they were, committed once, never a `safe` without its grounds; a case that is given
+back costs what was lost.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple
@@ -12,15 +14,23 @@ from screening.labels import Label, Outcome
 from screening.pipeline.draws import ScreenedText, Usage
 from screening.pipeline.engine import Reason
 from screening.review.actors import LOCAL_USER
-from screening.review.triage import Tier, Why, audit_placement
+from screening.review.triage import Priority, Why, audit_placement
 from screening.text.received import receive
-from storage.batches import counts
+from storage.batches import counts, single_texts
+from storage.batches.batch_state import BatchState
 from storage.batches.batches import progress
+from storage.batches.configurations import Configurations
 from storage.batches.intake import add_rows
-from storage.batches.pending import UnknownCase
-from storage.batches.screenings import UnsafeCommit, case_for_screening, committed_runs
+from storage.batches.screenings import (
+    CaseForScreening,
+    UnsafeCommit,
+    case_for_screening,
+    committed_runs,
+    give_back,
+    start_case,
+)
 from storage.database import Database
-from storage.schema import inbox_entries, node_runs, screenings
+from storage.schema import case_errors, inbox_entries, node_runs, screenings
 from storage.settings_store import SiteSettings, change
 from tests.storage.batch_of import (
     CONFIGURATION,
@@ -68,11 +78,6 @@ def test_a_job_is_shown_the_normalised_text_and_all_flags(db: Database) -> None:
     assert case.flags == text.flags | reply.flags
     assert {"hidden_unicode", "bidi_control"} <= case.flags
     assert (case.configuration, case.seed, case.interactive) == (CONFIGURATION, 7, False)
-
-
-def test_an_unknown_case_is_named_as_such(db: Database) -> None:
-    with pytest.raises(UnknownCase):
-        case_for_screening(db, "0" * 32)
 
 
 def test_the_same_run_and_outcome_twice_are_one(db: Database) -> None:
@@ -153,7 +158,7 @@ def test_a_text_that_states_an_imminent_risk_is_first_in_the_inbox_whatever_the_
     add_rows(db, batch_id, rows, NOW)
     decide(db, waiting(db)[0], Outcome.HUMAN_REVIEW)
     entry = db.row(select(inbox_entries))
-    assert (entry.tier, entry.why) == (Tier.P0, Why.LIKELY_URGENT)
+    assert (entry.priority, entry.why) == (Priority.P0, Why.LIKELY_URGENT)
 
 
 @pytest.mark.parametrize("part", ["text", "reply"])
@@ -169,20 +174,12 @@ def test_safe_is_refused_where_text_or_reply_forbids_it(db: Database, hostile: s
     assert commit(db, case_id, screening(Outcome.HUMAN_REVIEW, made, reason=Reason.UNREADABLE))
 
 
-def test_what_the_pipeline_leaves_to_a_person_is_in_the_inbox_at_once(db: Database) -> None:
-    case_id = _only(db)
-    decide(db, case_id, Outcome.HUMAN_REVIEW)
-    entry = db.row(select(inbox_entries))
-    assert (entry.case_id, entry.tier, entry.entered_at) == (case_id, 3, LATER)
-    assert (entry.due_at - entry.entered_at).total_seconds() == 24 * 3600
-
-
 def test_the_inbox_keeps_the_times_that_the_site_has_set(db: Database) -> None:
     settings = SiteSettings(target_minutes=(1, 2, 3, 4))
     change(db, LOCAL_USER.at(NOW), settings, based_on=0)
     decide(db, _only(db), Outcome.HUMAN_REVIEW)
     entry = db.row(select(inbox_entries))
-    assert (entry.due_at - entry.entered_at).total_seconds() == 60 * settings.target_minutes[entry.tier]
+    assert (entry.due_at - entry.entered_at).total_seconds() == 60 * settings.target_minutes[entry.priority]
 
 
 @pytest.mark.parametrize("outcome", [Outcome.SAFE, Outcome.UNSAFE])
@@ -193,14 +190,7 @@ def test_audited_decisions_are_in_the_inbox_and_unaudited_ones_are_not(db: Datab
     decide(db, unaudited, outcome)
     entries = db.rows(select(inbox_entries))
     assert [entry.case_id for entry in entries] == [audited]
-    assert (Tier(entries[0].tier), Why(entries[0].why)) == astuple(audit_placement(audited, 0.1, []))
-
-
-def test_starts_without_an_end_are_counted_until_the_case_ends(db: Database) -> None:
-    case_id = _only(db)
-    assert [record_start(db, case_id) for _ in range(3)] == [1, 2, 3]
-    decide(db, case_id)
-    assert record_start(db, case_id) is None
+    assert (Priority(entries[0].priority), Why(entries[0].why)) == astuple(audit_placement(audited, 0.1, []))
 
 
 def test_the_sums_are_those_of_the_facts(db: Database) -> None:
@@ -222,3 +212,43 @@ def test_a_case_whose_outcome_never_fits_its_runs_is_not_tried_for_ever(db: Data
         assert record_start(db, case_id) == start
         assert not commit(db, case_id, screening(Outcome.SAFE, run("SSSSSS")))
     assert commit(db, case_id, screening(Outcome.HUMAN_REVIEW, reason=Reason.REPEATED_FAILURE, node=None))
+
+
+def _started(db: Database, case_id: str) -> CaseForScreening:
+    started = start_case(db, Configurations(), case_id, "worker")
+    assert started is not None
+    return started.case
+
+
+def _errors(db: Database) -> list[tuple[str, int]]:
+    query = select(case_errors.c.kind, case_errors.c.calls).order_by(case_errors.c.id)
+    return [(kind, calls) for kind, calls in db.rows(query)]
+
+
+def test_a_case_given_back_is_ready_again_and_what_it_cost_counts_towards_the_cap(db: Database) -> None:
+    batch_id = batch(db, ["a text"], max_calls=10)
+    (case_id,) = waiting(db)
+    give_back(db, _started(db, case_id), LATER, calls=9)
+    assert waiting(db) == [case_id] and record_start(db, case_id) == 1
+    found = progress(db, batch_id)
+    assert (found.calls, found.lost_calls, found.failed, found.state) == (9, 9, 0, BatchState.RUNNING)
+    give_back(db, _started(db, case_id), LATER, calls=1)
+    assert (progress(db, batch_id).why, waiting(db)) == ("max_calls", [])
+    with db.read() as conn:
+        assert recount(conn, batch_id) == counts.totals(conn, [batch_id])[batch_id]
+
+
+def test_nothing_lost_is_no_error(db: Database) -> None:
+    batch(db, ["a text"])
+    (case_id,) = waiting(db)
+    give_back(db, _started(db, case_id), LATER, calls=0)
+    assert _errors(db) == [] and waiting(db) == [case_id]
+
+
+def test_what_a_case_waits_for_a_retry_with_stays_its_last_error(db: Database) -> None:
+    batch(db, ["a text"], kind="interactive")
+    (case_id,) = waiting(db)
+    case = _started(db, case_id)
+    single_texts.withdraw(db, case_id, LATER)
+    give_back(db, case, LATER, calls=3)
+    assert _errors(db) == [("unwatched", 0), ("unwatched", 3)] and waiting(db) == []

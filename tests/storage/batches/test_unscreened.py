@@ -1,49 +1,64 @@
-"""What a fault keeps from being screened enters the inbox once, and its outcome later meets that very entry."""
+"""Which batches stand still, since when and why; what a fault keeps from being screened enters the inbox once, and its
+outcome later meets that very entry.
+"""
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import select, text, update
 
+from screening.datasets.rows import NewCase
 from screening.labels import Label, Outcome
-from screening.pipeline.engine import Reason
 from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.review.reach import Reach
-from screening.review.triage import TARGETS, Tier
+from screening.review.triage import TARGETS, Priority
+from screening.text.received import receive
+from storage.audit_log import events
+from storage.batches import single_texts, unscreened
 from storage.batches.batch_state import BatchState, Caps
-from storage.batches.batches import batch_state, cancel, change_caps, pause, resume
+from storage.batches.batches import batch_state, cancel, change_caps, pause, resume, retry_failed
 from storage.batches.configurations import load_configuration
 from storage.batches.costs import cost_by_node
 from storage.batches.counts import IN_REVIEW, PENDING
+from storage.batches.intake import NOT_YET, add_rows, close_intake, resume_intake, stop_intake
 from storage.batches.pending import record_error
 from storage.batches.results import count_ways, results
-from storage.batches.unscreened import NO_WORKER, PAUSED, bring_in, standstills
+from storage.batches.unscreened import (
+    NO_PROGRESS,
+    NO_WORKER,
+    Standstill,
+    bring_in,
+    files_halted_since,
+    standstills,
+)
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.research.reliability import audit_sample
-from storage.review.claims import claim_next
+from storage.review.claims import claim_next, my_claims
 from storage.review.evidence import reveal_text
 from storage.review.inbox import release
-from storage.review.ratings import submit_rating
+from storage.review.reviews import submit_review
 from storage.schema import audit_events, batches, cases, inbox_entries, unblindings
 from storage.settings_store import SiteSettings, change
+from storage.site.audit_check import verify
 from storage.site.processes import beat
 from tests.databases import write
-from tests.storage.batch_of import CONFIGURATION, NOW, batch, commit, commit_run, decide, run, screening, waiting
-from tests.storage.inbox_cases import ADMIN, ANN, BO, SENIOR, form, read, register, take
+from tests.storage.batch_of import CONFIGURATION, NOW, batch, commit_run, decide, run, waiting
+from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, SENIOR, form, read, register, take
 
 SOON, LATE = NOW + timedelta(minutes=14), NOW + timedelta(minutes=16)
-PLAIN, STATED = "A plain text of some words.", "I want to die and I have the pills ready tonight."
+PLAIN, IMMINENT = "A plain text of some words.", "I want to die and I have the pills ready tonight."
 
 
 def undecided(db: Database, texts: int = 3, reach: Reach = Reach.READ, **options: object) -> str:
-    """A batch of so many texts, the first of which states a risk."""
-    return batch(db, [STATED, *[PLAIN] * (texts - 1)], reach=reach, **options)  # type: ignore[arg-type]
+    """A batch of so many texts that state no risk."""
+    return batch(db, [PLAIN] * texts, reach=reach, **options)  # type: ignore[arg-type]
 
 
 def entries(db: Database) -> list[tuple[int, str, str | None]]:
-    """Tier, why and cause of what is in the inbox, in the file's order."""
-    query = select(inbox_entries.c.tier, inbox_entries.c.why, inbox_entries.c.cause)
+    """Priority, why and cause of what is in the inbox, in the file's order."""
+    query = select(inbox_entries.c.priority, inbox_entries.c.why, inbox_entries.c.cause)
     with db.read() as conn:
         rows = conn.execute(query.join(cases, cases.c.id == inbox_entries.c.case_id).order_by(cases.c.row))
         return [tuple(row) for row in rows]  # type: ignore[misc]
@@ -66,15 +81,32 @@ needs_its_own_clock = pytest.mark.parametrize("database_url", ["sqlite"], indire
 def test_without_a_worker_all_enter_after_the_site_s_time_and_once(db: Database) -> None:
     undecided(db)
     assert [bring_in(db, moment) for moment in (SOON, LATE, LATE)] == [0, 3, 0]
-    assert entries(db) == [(0, "not_screened", NO_WORKER), *[(2, "not_screened", NO_WORKER)] * 2]
+    assert entries(db) == [(2, "not_screened", NO_WORKER)] * 3
     [one] = standstills(db, LATE)
     assert (one.cause, one.since, one.waiting) == (NO_WORKER, NOW, 3)
 
 
+@pytest.mark.parametrize(
+    ("reach", "research_order", "priorities"),
+    [(Reach.READ, False, [0, 1]), (Reach.LIST, False, [0]), (Reach.COUNT, False, [0]), (Reach.READ, True, [])],
+)
+def test_what_states_a_risk_is_in_the_queue_before_an_agent_is_asked(
+    db: Database, reach: Reach, research_order: bool, priorities: list[int]
+) -> None:
+    """Safe is refused for it: a person reads it whatever is answered, hours later in a large file."""
+    batch(db, [IMMINENT, "I want to die.", PLAIN], reach=reach, research_order=research_order)
+    assert entries(db) == [(priority, "not_screened", NOT_YET) for priority in priorities]
+    assert db.values(select(inbox_entries.c.entered_at)) == [NOW] * len(priorities)
+    first = waiting(db)[0]
+    decide(db, first, Outcome.HUMAN_REVIEW)
+    assert [entry[2] for entry in entries(db)] == [None, NOT_YET][: max(1, len(priorities))]
+    assert verify(db).problem is None
+
+
 @pytest.mark.parametrize("reach", [Reach.LIST, Reach.COUNT])
-def test_of_a_batch_that_only_counts_what_states_an_imminent_risk_enters_alone(db: Database, reach: Reach) -> None:
+def test_of_a_batch_that_only_counts_nothing_else_enters(db: Database, reach: Reach) -> None:
     undecided(db, reach=reach)
-    assert bring_in(db, LATE) == 1 and entries(db) == [(0, "not_screened", NO_WORKER)]
+    assert bring_in(db, LATE) == 0 and entries(db) == []
     assert [one.waiting for one in standstills(db, LATE)] == [3]
 
 
@@ -97,10 +129,10 @@ def test_what_an_agent_said_of_a_case_that_then_failed_is_counted_for_nobody_who
     assert [one.node for one in cost_by_node(db, LOCAL_USER, batch_id)] == ["worker"]
 
 
-def test_a_pause_by_a_person_brings_only_what_states_a_risk(db: Database) -> None:
+def test_a_pause_by_a_person_brings_nothing(db: Database) -> None:
     batch_id = undecided(db)
     pause(db, LOCAL_USER.at(NOW), batch_id)
-    assert bring_in(db, LATE) == 1 and entries(db) == [(0, "not_screened", PAUSED)]
+    assert bring_in(db, LATE) == 0 and entries(db) == []
     assert standstills(db, LATE) == ()  # nothing is broken
 
 
@@ -129,7 +161,7 @@ def test_what_was_tried_again_for_a_while_before_it_was_given_up_waits_since_its
     record_error(db, case_id, "server_error", "no", NOW, again_in=timedelta(seconds=1))
     record_error(db, case_id, "timeout", "no", SOON)
     assert bring_in(db, SOON) == 0
-    assert bring_in(db, NOW + timedelta(minutes=15)) == 1 and entries(db) == [(0, "not_screened", "timeout")]
+    assert bring_in(db, NOW + timedelta(minutes=15)) == 1 and entries(db) == [(2, "not_screened", "timeout")]
 
 
 @needs_its_own_clock
@@ -181,16 +213,57 @@ def test_what_could_not_be_screened_is_in_review_like_any_other_and_told_nothing
     assert db.rows(select(unblindings)) == [], "there was nothing of the AI to see"
 
 
-@pytest.mark.parametrize("outcome", Outcome)
-def test_what_nobody_has_opened_takes_the_place_of_its_outcome_or_leaves(db: Database, outcome: Outcome) -> None:
+def _looked(db: Database, case_id: str) -> None:
+    reveal_text(db, SENIOR.at(LATE), case_id)
+
+
+def _held(db: Database, case_id: str) -> None:
+    assert take(db, ANN, LATE).why == f"not_screened:{NO_WORKER}"
+
+
+def _reviewed(db: Database, case_id: str) -> None:
+    read(db, ANN, form("unsafe"), now=LATE)
+
+
+@pytest.mark.parametrize(
+    ("before", "outcome", "left"),
+    [
+        (None, Outcome.SAFE, []),
+        (None, Outcome.UNSAFE, [(1, "person_needed")]),
+        (None, Outcome.HUMAN_REVIEW, [(3, "unsettled")]),
+        (_looked, Outcome.SAFE, [(2, "unsettled")]),
+        (_held, Outcome.SAFE, [(2, "unsettled")]),
+        (_held, Outcome.UNSAFE, [(1, "person_needed")]),
+        (_held, Outcome.HUMAN_REVIEW, [(2, "unsettled")]),
+        (_reviewed, Outcome.SAFE, [(2, "not_screened")]),
+        (_reviewed, Outcome.UNSAFE, [(2, "not_screened")]),
+        (_reviewed, Outcome.HUMAN_REVIEW, [(2, "not_screened")]),
+    ],
+)
+def test_its_outcome_meets_the_entry_as_people_left_it(
+    db: Database, before: Callable[[Database, str], None] | None, outcome: Outcome, left: list[tuple[int, str]]
+) -> None:
+    """Nobody saw it: it takes the place of its outcome or leaves. Somebody did: it stays, at most more urgent, which
+    tells its holder how it ended; a review given meanwhile is the case's own.
+    """
     [case_id] = brought_in(db)
+    if before is not None:
+        before(db, case_id)
+    due = db.value(select(inbox_entries.c.due_at))
     decide(db, case_id, outcome)
-    expected = {
-        Outcome.SAFE: [],
-        Outcome.UNSAFE: [(1, "person_needed", None)],
-        Outcome.HUMAN_REVIEW: [(3, "unsettled", None)],
-    }
-    assert entries(db) == expected[outcome]
+    assert entries(db) == [(*place, None) for place in left]
+    assert _kept(db) == ([("ann", True)] if before is _held and outcome is Outcome.UNSAFE else [])
+    said = db.values(select(audit_events.c.subject).where(audit_events.c.action == "left_inbox"))
+    assert said == ([] if left else [case_id])
+    if before is not None:
+        assert (db.value(select(inbox_entries.c.due_at)) < due) is (
+            outcome is Outcome.UNSAFE and before is not _reviewed
+        )
+    if before is _held:
+        [claim] = my_claims(db, ANN.at(LATE))
+        submit_review(db, ANN.at(LATE), case_id, claim.token, form("unsafe"), new_id(LATE))  # the lease still holds
+    if before in (_held, _reviewed):
+        assert claim_next(db, BO.at(LATE)) is None, "no second entry"
 
 
 def test_what_the_audit_draws_stays_in_ordinary_words(db: Database) -> None:
@@ -200,21 +273,7 @@ def test_what_the_audit_draws_stays_in_ordinary_words(db: Database) -> None:
     assert why in ("unsettled", "person_needed") and cause is None
 
 
-@pytest.mark.parametrize(
-    ("outcome", "tier", "why"), [(Outcome.SAFE, 2, "unsettled"), (Outcome.UNSAFE, 1, "person_needed")]
-)
-def test_what_somebody_holds_stays_and_only_becomes_more_urgent(
-    db: Database, outcome: Outcome, tier: int, why: str
-) -> None:
-    [case_id] = brought_in(db)
-    claim = take(db, ANN, LATE)
-    assert claim.why == f"not_screened:{NO_WORKER}"
-    decide(db, case_id, outcome)
-    assert entries(db) == [(tier, why, None)]
-    submit_rating(db, ANN.at(LATE), case_id, claim.token, form("unsafe"), new_id(LATE))  # the lease still holds
-
-
-def test_no_reading_is_lost_and_one_outside_the_coin_enters_no_estimate(db: Database) -> None:
+def test_no_review_is_lost_and_one_outside_the_coin_enters_no_estimate(db: Database) -> None:
     [case_id] = brought_in(db, audit_rate=1e-12)
     read(db, ANN, form("unsafe"), now=LATE)
     decide(db, case_id)  # the same entry, closed: no second one
@@ -226,7 +285,7 @@ def test_no_reading_is_lost_and_one_outside_the_coin_enters_no_estimate(db: Data
 @pytest.mark.parametrize(("label", "again"), [("safe", True), ("unsafe", False)])
 def test_a_case_read_as_safe_that_is_then_called_unsafe_is_read_again(db: Database, label: str, again: bool) -> None:
     register(db, ANN, BO, ADMIN)
-    change(db, ADMIN.at(NOW), SiteSettings(second_reading_rate=0.0), 0)  # the label alone decides
+    change(db, ADMIN.at(NOW), SiteSettings(second_review_rate=0.0), 0)  # the label alone decides
     [case_id] = brought_in(db)
     read(db, ANN, form(label), now=LATE)
     decide(db, case_id, Outcome.UNSAFE)
@@ -234,17 +293,8 @@ def test_a_case_read_as_safe_that_is_then_called_unsafe_is_read_again(db: Databa
     assert (claim is not None) is again
 
 
-def test_a_person_needed_by_the_engine_keeps_its_reading_too(db: Database) -> None:
-    [case_id] = brought_in(db)
-    read(db, ANN, form("safe"), now=LATE)
-    made = run("SESESE", None)
-    commit_run(db, case_id, 0, made)
-    assert commit(db, case_id, screening(Outcome.HUMAN_REVIEW, made, reason=Reason.EXHAUSTED))
-    assert len(entries(db)) == 1 and claim_next(db, BO.at(LATE)) is None
-
-
 def _kept(db: Database) -> list[tuple[str, bool]]:
-    return [(row.reviewer, row.before_rating) for row in db.rows(select(unblindings))]
+    return [(row.reviewer, row.before_review) for row in db.rows(select(unblindings))]
 
 
 def test_who_holds_a_case_while_it_becomes_more_urgent_has_learnt_of_its_outcome(db: Database) -> None:
@@ -255,26 +305,161 @@ def test_who_holds_a_case_while_it_becomes_more_urgent_has_learnt_of_its_outcome
     for case_id in (first.case_id, second.case_id, plain):
         decide(db, case_id, Outcome.UNSAFE)
     assert _kept(db) == [("ann", True)]
-    places = select(inbox_entries.c.tier, inbox_entries.c.why, inbox_entries.c.due_at)
+    places = select(inbox_entries.c.priority, inbox_entries.c.why, inbox_entries.c.due_at)
     rows = [tuple(row) for row in db.rows(places)]
     assert rows == [rows[0]] * 3 and rows[0][:2] == (1, "person_needed")
-    assert rows[0][2] - NOW < TARGETS[Tier.P2], "by the target of its new tier"
+    assert rows[0][2] - NOW < TARGETS[Priority.P2], "by the target of its new priority"
 
 
-def test_an_outcome_that_makes_nothing_more_urgent_tells_its_holder_nothing(db: Database) -> None:
-    [case_id] = brought_in(db)
-    assert claim_next(db, ANN.at(LATE)) is not None
-    due = db.value(select(inbox_entries.c.due_at))
-    decide(db, case_id, Outcome.HUMAN_REVIEW)
-    assert entries(db) == [(2, "unsettled", None)] and _kept(db) == []
-    assert db.value(select(inbox_entries.c.due_at)) == due, "nor is it put off"
+SECOND = timedelta(seconds=1)
 
 
-def test_what_was_looked_at_stays_and_what_nobody_saw_leaves_with_a_word_in_the_log(db: Database) -> None:
-    looked_at, unseen = brought_in(db, 2)
-    reveal_text(db, SENIOR.at(LATE), looked_at)
-    for case_id in (looked_at, unseen):
-        decide(db, case_id)
-    left = set(db.values(select(inbox_entries.c.case_id)))
-    said = db.values(select(audit_events.c.subject).where(audit_events.c.action == "left_inbox"))
-    assert left == {looked_at} and said == [unseen]
+def _batch(db: Database, texts: int = 1, **options: object) -> tuple[str, list[str]]:
+    """A batch whose unsafe texts are read, and its cases in the file's order."""
+    batch_id = batch(db, [PLAIN] * texts, reach=Reach.READ, **options)  # type: ignore[arg-type]
+    found = select(cases.c.id).where(cases.c.batch_id == batch_id).order_by(cases.c.row)
+    return batch_id, db.values(found)
+
+
+def _fail(db: Database, case_id: str, kind: str = "server_error", at: datetime = NOW) -> None:
+    record_error(db, case_id, kind, "no answer", at)
+
+
+def _still(db: Database, now: datetime) -> list[tuple[str | None, str, datetime, int]]:
+    return [(one.batch_id, one.cause, one.since, one.waiting) for one in standstills(db, now)]
+
+
+def _entered(db: Database) -> set[str]:
+    return set(db.values(select(inbox_entries.c.case_id)))
+
+
+def test_what_failed_by_itself_is_counted_by_its_last_error_over_all_batches(db: Database) -> None:
+    (_, one), (_, two), (cancelled, gone) = _batch(db, 2), _batch(db, 2), _batch(db)
+    (_, left) = _batch(db, kind="interactive")
+    _fail(db, one[0], "timeout", NOW)
+    _fail(db, one[0], at=NOW + 3 * SECOND)
+    _fail(db, one[1], "timeout", NOW + 2 * SECOND)
+    for case_id in two:
+        _fail(db, case_id, at=NOW + SECOND)
+    _fail(db, gone[0])
+    cancel(db, LOCAL_USER.at(NOW), cancelled)
+    single_texts.withdraw(db, left[0], NOW)
+    assert standstills(db, LATE) == (
+        Standstill(batch_id=None, cause="server_error", since=NOW + SECOND, waiting=3),
+        Standstill(batch_id=None, cause="timeout", since=NOW + 2 * SECOND, waiting=1),
+    )
+    assert bring_in(db, LATE) == 5 and _entered(db) == {*one, *two, *left}
+
+
+def test_a_batch_stands_still_since_its_own_last_change_and_for_its_own_cases(db: Database) -> None:
+    first, (failed, _) = _batch(db, 2)
+    _fail(db, failed)
+    second = batch(db, closed=False)
+    text = receive(PLAIN)
+    for row, moment in ((1, NOW + 2 * SECOND), (2, NOW + 9 * SECOND)):
+        add_rows(db, second, [NewCase(row=row, external_id=f"p{row}", text=text)], moment)
+    assert _still(db, NOW + MINUTE - SECOND) == [(None, "server_error", NOW, 1)]
+    whole = [(first, NO_WORKER, NOW, 1), (second, NO_WORKER, NOW + 2 * SECOND, 2)]
+    assert [one for one in _still(db, NOW + MINUTE) if one[0]] == whole[:1]
+    assert [one for one in _still(db, NOW + MINUTE + 2 * SECOND) if one[0]] == whole
+    [shown] = [one for one in standstills(db, LATE) if one.batch_id == first]
+    assert shown.state is BatchState.RUNNING
+
+
+def test_a_batch_of_which_a_node_has_ended_moves_and_the_one_beside_it_does_not(db: Database) -> None:
+    moving, (case_id,) = _batch(db)
+    still, _ = _batch(db)
+    commit_run(db, case_id, 0, run("EEEEEE", Label.ESCALATE))  # ends a second after NOW
+    assert [one[0] for one in _still(db, NOW + MINUTE)] == [still]
+    assert {one[0] for one in _still(db, NOW + MINUTE + SECOND)} == {still, moving}
+
+
+@needs_its_own_clock
+def test_a_living_worker_is_told_what_fails_of_this_batch_since_its_last_change(db: Database) -> None:
+    beat(db, "w1", "worker", NOW)
+    one, (first, second, _) = _batch(db, 3)
+    other, (theirs,) = _batch(db)
+    for case_id, kind in ((first, "server_error"), (second, "unreachable")):
+        record_error(db, case_id, kind, "", NOW, again_in=SECOND)
+    beat(db, "w1", "worker", NOW + MINUTE)
+    assert _still(db, NOW + MINUTE - SECOND) == []
+    assert set(_still(db, NOW + MINUTE)) == {(one, "unreachable", NOW, 3), (other, NO_PROGRESS, NOW, 1)}
+    commit_run(db, theirs, 0, run("EEEEEE", Label.ESCALATE))
+    retry_failed(db, LOCAL_USER.at(NOW), one)
+    assert _still(db, NOW + MINUTE) == [(one, "unreachable", NOW, 3)], "what comes of the other is no progress of this"
+    pause(db, LOCAL_USER.at(NOW), other)
+    assert set(_still(db, NOW + MINUTE)) == {(one, "unreachable", NOW, 3)}, "somebody stopped it"
+
+
+@needs_its_own_clock
+def test_a_batch_that_waits_its_turn_behind_one_that_moves_is_no_standstill(db: Database) -> None:
+    for moment in (NOW, NOW + MINUTE):
+        beat(db, "w1", "worker", moment)
+    _, (case_id,) = _batch(db)
+    _batch(db)
+    commit_run(db, case_id, 0, run("EEEEEE", Label.ESCALATE))
+    assert standstills(db, NOW + MINUTE) == ()
+
+
+@needs_its_own_clock
+def test_an_app_is_no_worker_and_a_worker_has_a_minute_from_its_start(db: Database) -> None:
+    batch_id, _ = _batch(db)
+    for name, kind, since in (("app", "app", NOW - MINUTE), ("w1", "worker", NOW + MINUTE)):
+        for moment in (since, NOW + 2 * MINUTE - SECOND):
+            beat(db, name, kind, moment)
+        if kind == "app":
+            assert _still(db, NOW + 2 * MINUTE - SECOND) == [(batch_id, NO_WORKER, NOW, 1)]
+    assert _still(db, NOW + 2 * MINUTE - SECOND) == []
+    assert _still(db, NOW + 2 * MINUTE) == [(batch_id, NO_PROGRESS, NOW, 1)]
+
+
+def test_only_what_has_failed_long_enough_enters_and_each_batch_by_itself(db: Database) -> None:
+    (one, (early, late, _)), (other, (theirs,)) = _batch(db, 3), _batch(db)
+    _fail(db, early)
+    _fail(db, late, at=NOW + 5 * MINUTE)
+    _fail(db, theirs, "timeout")
+    pause(db, LOCAL_USER.at(NOW), one)
+    assert bring_in(db, NOW + 15 * MINUTE - SECOND) == 0
+    assert bring_in(db, NOW + 15 * MINUTE) == 2 and _entered(db) == {early, theirs}
+    assert bring_in(db, NOW + 20 * MINUTE) == 1 and _entered(db) == {early, late, theirs}
+    said = [event for event in events(db, ADMIN) if event.action == "entered_unscreened"]
+    told = [(event.subject, event.details["cases"], event.details["cause"]) for event in said]
+    assert sorted(told) == sorted([(one, 1, "server_error")] * 2 + [(other, 1, "timeout")])
+    assert {event.actor for event in said} == {"system"}
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_many_cases_enter_in_chunks_and_none_is_left(
+    db: Database, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    monkeypatch.setattr(unscreened, "CHUNK", 2)
+    _, ids = _batch(db, 5)
+    for case_id in ids if fails else ():
+        _fail(db, case_id)
+    assert bring_in(db, LATE) == 5 and _entered(db) == set(ids)
+    said = [event.details["cases"] for event in events(db, ADMIN) if event.action == "entered_unscreened"]
+    assert said == [1, 2, 2], "nobody waits for more than a chunk"
+
+
+def test_files_that_are_not_taken_in_any_further_are_found_by_an_index_until_they_are(db: Database) -> None:
+    by = LOCAL_USER.at(NOW)
+    first, second, third = (batch(db, ["one"], closed=False) for _ in range(3))
+    for batch_id, minutes in ((second, 2), (first, 1), (first, 5), (third, 3)):
+        stop_intake(db, LOCAL_USER.at(NOW + minutes * MINUTE), batch_id, "file_refused")
+    assert files_halted_since(db) == (NOW + 2 * MINUTE, NOW + 3 * MINUTE, NOW + 5 * MINUTE)
+    resume_intake(db, by, first)
+    cancel(db, by, second)
+    assert files_halted_since(db) == (NOW + 3 * MINUTE,)
+    close_intake(db, by, third)
+    assert files_halted_since(db) == ()
+    if db.kind == "sqlite":
+        with db.read() as conn:
+            plan = conn.execute(text("EXPLAIN QUERY PLAN SELECT id FROM batches WHERE rows_missing IS NOT NULL"))
+            assert "ix_batches_rows_missing" in str(plan.all())
+
+
+def test_a_file_that_is_tried_again_and_again_does_not_hide_how_long_its_texts_have_waited(db: Database) -> None:
+    batch_id = batch(db, ["one"], closed=False)
+    before = standstills(db, LATE)
+    stop_intake(db, LOCAL_USER.at(LATE - MINUTE), batch_id, "file_refused")
+    assert [one.since for one in standstills(db, LATE)] == [one.since for one in before] == [NOW]

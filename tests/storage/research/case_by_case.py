@@ -1,4 +1,4 @@
-"""A batch case by case, the slow way: what its columns of numbers (`storage.research.columns`) are held against."""
+"""A batch case by case, the slow way: what its columns of numbers (`storage.research.recordings`) are held against."""
 
 from collections.abc import Mapping
 

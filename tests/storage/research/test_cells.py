@@ -1,4 +1,4 @@
-"""The cases behind a number: every filter, the gap, and what is kept from those who have yet to read."""
+"""The cases behind a number: every filter, tag and remark, the gap, and what is kept from who has yet to read."""
 
 from dataclasses import replace
 
@@ -13,15 +13,14 @@ from screening.review.policy import Forbidden
 from screening.text.received import receive
 from storage.batches.intake import add_rows
 from storage.database import Database
-from storage.research.case_tags import add_tag
-from storage.research.cells import cell_choices, cell_page, control_cases, groups, reveal_text_starts
-from storage.research.confusion import confusion
+from storage.research.case_tags import TAG_LIMIT, add_remark, add_tag, remarks, remove_tag, tag_counts
+from storage.research.cells import cell_choices, cell_page, confusions, control_cases, groups, reveal_text_starts
 from storage.research.listed import MOST_LISTED, Cell
 from storage.review.worklist import request_second_looks
 from storage.schema import adjudications
 from tests.databases import write
 from tests.storage.batch_of import NOW, batch, commit, commit_run, decide, run, screening, waiting
-from tests.storage.inbox_cases import RESEARCHER, SENIOR
+from tests.storage.inbox_cases import RESEARCHER, SENIOR, person
 
 TEXTS = [f"text number {number}" for number in range(5)]
 REVIEWER = Actor(id="rev", name="Rev", roles=frozenset({Role.REVIEWER}))
@@ -47,7 +46,7 @@ def test_every_case_of_a_cell_is_on_one_of_its_pages(db: Database) -> None:
     cell = Cell(batch_id=batch_id, reference="unsafe", outcome="safe")
     pages = [cell_page(db, LOCAL_USER.at(NOW), cell, limit=3, offset=offset) for offset in (0, 3)]
     assert [case.row for page in pages for case in page.cases] == [1, 2, 3, 4]
-    assert {page.found for page in pages} == {4} == {confusion(db, LOCAL_USER, batch_id)["unsafe", "safe"]}
+    assert {page.found for page in pages} == {4} == {confusions(db, LOCAL_USER, batch_id).original["unsafe", "safe"]}
 
 
 @pytest.mark.parametrize(
@@ -66,9 +65,9 @@ def test_node_reason_and_source_narrow_the_cell(db: Database) -> None:
     batch_id = batch(db, TEXTS[:3], references="UUS")
     _missed(db, "SSSSSS")
     _missed(db, "SSSSSS", node="risk")
-    relabelled = _missed(db, "SSSSSS")
-    fields = {"method": "senior", "by": "s", "reason": None, "rating_ids": [], "at": NOW}
-    write(db, insert(adjudications).values(case_id=relabelled, version=1, label="unsafe", **fields))
+    missed = _missed(db, "SSSSSS")
+    fields = {"method": "senior", "by": "s", "reason": None, "review_ids": [], "at": NOW}
+    write(db, insert(adjudications).values(case_id=missed, version=1, label="unsafe", **fields))
     cell = Cell(batch_id=batch_id, reference="unsafe", outcome="safe", labels="adjudicated")
     assert _ids(db, cell) == ["p1", "p2", "p3"]
     assert _ids(db, replace(cell, labels="original")) == ["p1", "p2"]
@@ -131,7 +130,7 @@ def test_groups_narrow_both_the_matrix_and_the_cell(db: Database) -> None:
     ]
     add_rows(db, batch_id, rows, NOW)
     assert groups(db, LOCAL_USER, batch_id) == ("a", "b")
-    assert confusion(db, LOCAL_USER, batch_id, group="b") == {("safe", "pending"): 2}
+    assert confusions(db, LOCAL_USER, batch_id, "b").original == {("safe", "pending"): 2}
     assert _ids(db, Cell(batch_id=batch_id, reference="safe", outcome="pending", group="b")) == ["p1", "p3"]
 
 
@@ -145,12 +144,12 @@ def test_what_clinicians_accepted_beats_the_files_label_in_a_group_as_in_the_bat
     missed, right = waiting(db)
     for case_id in (missed, right):
         decide(db, case_id)
-    fields = {"method": "senior", "by": "s", "reason": None, "rating_ids": [], "at": NOW}
+    fields = {"method": "senior", "by": "s", "reason": None, "review_ids": [], "at": NOW}
     write(db, insert(adjudications).values(case_id=missed, version=1, label="unsafe", **fields))
     for group in (None, "a"):
-        assert confusion(db, LOCAL_USER, batch_id, "original", group) == {("safe", "safe"): 2}
+        assert confusions(db, LOCAL_USER, batch_id, group).original == {("safe", "safe"): 2}
         accepted = {("safe", "safe"): 1, ("unsafe", "safe"): 1}
-        assert confusion(db, LOCAL_USER, batch_id, "adjudicated", group) == accepted, group
+        assert confusions(db, LOCAL_USER, batch_id, group).adjudicated == accepted, group
 
 
 def test_of_hidden_cases_a_list_by_outcome_says_how_many_there_are(db: Database) -> None:
@@ -251,3 +250,57 @@ def test_a_list_longer_than_can_be_counted_is_cut_in_the_files_order(
     ):
         page = cell_page(db, LOCAL_USER.at(NOW), wanted)
         assert ([case.row for case in page.cases], page.more) == (rows, more), wanted
+
+
+REVIEWER = person("rita")
+
+
+def test_tags_are_kept_once_counted_filtered_by_and_taken_away(db: Database) -> None:
+    batch_id = batch(db, ["a quiet day", "a long walk", "a cup of tea"])
+    first, second, third = waiting(db)
+    for case_id in (first, second, third):
+        decide(db, case_id, Outcome.SAFE)
+    for case_id, words in (
+        (first, " Song  Lyrics"),
+        (first, "song lyrics"),
+        (second, "song lyrics"),
+        (first, "sarcasm"),
+    ):
+        add_tag(db, RESEARCHER.at(NOW), case_id, words)
+    assert dict(tag_counts(db, RESEARCHER, batch_id)) == {"song lyrics": 2, "sarcasm": 1}
+    listed = cell_page(db, RESEARCHER.at(NOW), Cell(batch_id=batch_id, tag="song lyrics"))
+    assert [case.tags for case in listed.cases] == [("sarcasm", "song lyrics"), ("song lyrics",)]
+    assert cell_choices(db, RESEARCHER, Cell(batch_id=batch_id))["tag"] == ("sarcasm", "song lyrics")
+    remove_tag(db, RESEARCHER.at(NOW), first, "song lyrics")
+    assert dict(tag_counts(db, RESEARCHER, batch_id)) == {"sarcasm": 1, "song lyrics": 1}
+
+
+def test_remarks_are_kept_in_order(db: Database) -> None:
+    batch(db, ["a quiet day"])
+    (case_id,) = waiting(db)
+    decide(db, case_id, Outcome.SAFE)
+    for words in ("reads like lyrics", " second "):
+        add_remark(db, RESEARCHER.at(NOW), case_id, words)
+    assert [one.remark for one in remarks(db, RESEARCHER, case_id)] == ["reads like lyrics", "second"]
+    for wrong in ("", " ", "x" * 4_001):
+        with pytest.raises(ValueError, match="a remark has"):
+            add_remark(db, RESEARCHER.at(NOW), case_id, wrong)
+
+
+@pytest.mark.parametrize("tag", ["", "  ", "x" * (TAG_LIMIT + 1), "a\u202eb"])
+def test_what_is_no_tag_is_refused(db: Database, tag: str) -> None:
+    with pytest.raises(ValueError, match="a tag has"):
+        add_tag(db, RESEARCHER.at(NOW), "unknown", tag)
+
+
+def test_a_case_is_noted_in_review_or_not_by_those_who_may_see_outcomes(db: Database) -> None:
+    batch(db, ["a quiet day"])
+    (case_id,) = waiting(db)
+    decide(db, case_id, Outcome.HUMAN_REVIEW)
+    add_tag(db, LOCAL_USER.at(NOW), case_id, "lyrics")
+    add_remark(db, LOCAL_USER.at(NOW), case_id, "words")
+    assert [one.remark for one in remarks(db, LOCAL_USER, case_id)] == ["words"]
+    with pytest.raises(Forbidden):
+        add_tag(db, REVIEWER.at(NOW), case_id, "lyrics")
+    with pytest.raises(KeyError):
+        add_tag(db, RESEARCHER.at(NOW), "nothing", "lyrics")

@@ -1,4 +1,4 @@
-"""A batch in columns is what it is case by case, on both databases, in statements that do not grow with it."""
+"""A batch in columns is what it is case by case, and its draws come back as they were recorded."""
 
 from dataclasses import replace
 
@@ -6,22 +6,22 @@ import numpy as np
 import pytest
 from sqlalchemy import select, update
 
-from screening.evaluation.experiments import Drawn, encode_items
+from screening.evaluation.experiments import Drawn, encode_items, our_conditions, run_book
 from screening.evaluation.metrics import outcome_codes, reference_codes
 from screening.labels import Label, Outcome
 from screening.pipeline.engine import Reason, guard_for
 from screening.review.actors import LOCAL_USER
-from screening.review.rating_form import RatingLabel
+from screening.review.review_form import ReviewLabel
 from storage.database import Database
-from storage.research.columns import (
+from storage.research.recordings import (
     accepted_references,
     case_names,
     guards_in,
     in_review_mask,
     outcomes_in,
+    recorded_batch,
     recorded_columns,
 )
-from storage.research.recorded_draws import recorded_batch
 from storage.review.adjudication import amend
 from storage.review.worklist import request_second_looks
 from storage.schema import cases
@@ -61,9 +61,8 @@ def _ids(db: Database, batch_id: str) -> set[str]:
 def case_by_case(db: Database, batch_id: str) -> Drawn:
     """The slow way: an object a case."""
     found = recorded_batch(db, LOCAL_USER, batch_id)
-    names, book = found.book.names, found.book
-    tokens, costs = ({n: of(n) for n in names} for of in (book.tokens_per_draw, book.cost_per_draw))
-    return encode_items(found.items, book.record(), tokens, costs)
+    book = found.book
+    return encode_items(found.items, book.record(), book.per_draw("tokens"), book.per_draw("cost_usd"))
 
 
 def _same(one: Drawn, other: Drawn) -> None:
@@ -107,7 +106,7 @@ def test_accepted_labels_are_those_of_the_version_asked_for(db: Database, hour: 
     request_second_looks(db, LOCAL_USER.at(LATER), ids)
     for said in ("unsafe", "insufficient_information", "safe"):
         read(db, LOCAL_USER, form(said), now=LATER)
-    amend(db, LOCAL_USER.at(LATER.replace(hour=hour)), ids[0], RatingLabel.SAFE, "read again", 1)
+    amend(db, LOCAL_USER.at(LATER.replace(hour=hour)), ids[0], ReviewLabel.SAFE, "read again", 1)
     columns = recorded_columns(db, LOCAL_USER, batch_id)
     for version in (0, 1, 2, 3, 4, None):
         accepted = adjudicated_labels(db, LOCAL_USER, batch_id, version)
@@ -149,3 +148,30 @@ def test_a_batch_without_a_case_is_empty_columns(db: Database) -> None:
     found = recorded_columns(db, LOCAL_USER, batch(db))
     assert found.drawn.record.cases == 0 and found.rows.tolist() == []
     assert outcomes_in(db, LOCAL_USER, found.batch_id, found.rows).tolist() == []
+
+
+def test_draws_tokens_and_references_come_back_in_file_order(db: Database) -> None:
+    batch_id = batch(db, ["one", "two", "three"], references="SU-")
+    first, second, _ = waiting(db)
+    made = run("SSU?SS", None), run("SSSSSSSSSSS", Label.SAFE, node="risk", tokens=10)
+    for position, node_run in enumerate(made):
+        commit_run(db, second, position, node_run)
+    commit(db, second, screening(Outcome.SAFE, *made, node="risk"))
+    commit_run(db, first, 0, run("UU", None))
+    found = recorded_batch(db, LOCAL_USER, batch_id)
+    assert [item.id for item in found.items] == ["p1", "p2", "p3"]
+    assert [item.reference for item in found.items] == [Label.SAFE, Label.UNSAFE, None]
+    assert found.book.of(1, "worker").codes == "SSU?SS" and found.book.of(1, "risk").codes == "S" * 11
+    assert found.book.of(1, "risk").tokens == 11 * 12  # 10 in and 2 out a draw
+    assert found.book.of(0, "worker").codes == "UU" and found.pending == 2
+    assert all(item.text.text == "" for item in found.items)
+    assert recorded_batch(db, LOCAL_USER, batch_id, with_texts=True).items[0].text.text == "one"
+
+
+def test_what_was_recorded_is_what_a_replay_concludes(db: Database) -> None:
+    batch_id = batch(db, ["one"], references="S")
+    made = run("S" * 11)
+    commit_run(db, waiting(db)[0], 0, made)
+    found = recorded_batch(db, LOCAL_USER, batch_id)
+    outcomes = {result.name: result.outcomes for result in run_book(found.items, our_conditions(), found.book)}
+    assert outcomes["recommended"] == [Outcome.SAFE]

@@ -1,4 +1,4 @@
-"""Only blind first readings of cases that the coin or the engine sent to a person count."""
+"""Only blind first reviews of cases that the coin or the engine sent to a person count."""
 
 import pytest
 from sqlalchemy import insert
@@ -9,16 +9,16 @@ from screening.evaluation.guarantee import guarantee_of
 from screening.labels import Label, Outcome
 from screening.pipeline.engine import Reason
 from screening.review.actors import LOCAL_USER
-from screening.review.rating_form import RatingLabel
 from screening.review.reach import Reach
+from screening.review.review_form import ReviewLabel
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.research.outcome_mix import Settled, outcome_mix, settled_cases
-from storage.research.reliability import AuditSample, audit_sample, audited_readings, measured_configurations
+from storage.research.reliability import AuditSample, audit_sample, audited_reviews, measured_configurations
 from storage.review.adjudication import Method, adjudicate
 from storage.review.claims import claim_next
 from storage.review.erasure import By, Selection, erase
-from storage.review.ratings import submit_rating
+from storage.review.reviews import submit_review
 from storage.review.worklist import request_second_looks
 from storage.schema import unblindings
 from tests.databases import write
@@ -47,7 +47,7 @@ def read_all(db: Database, label: str) -> int:
     """Rate everything in the inbox; how many."""
     read = 0
     while (claim := claim_next(db, LOCAL_USER.at(LATER))) is not None:
-        submit_rating(db, LOCAL_USER.at(LATER), claim.case_id, claim.token, form(label), new_id(LATER))
+        submit_review(db, LOCAL_USER.at(LATER), claim.case_id, claim.token, form(label), new_id(LATER))
         read += 1
     return read
 
@@ -67,10 +67,10 @@ def test_audited_cases_are_read_and_the_others_stand_behind_them(db: Database) -
     missed = estimate(tally_by_stratum(after.case_counts)).missed
     assert (missed.cases, missed.read, missed.missed) == (40, due, due)
     assert missed.per_thousand == pytest.approx(1000)
-    assert all(reading.read_at == LATER for reading in after.readings if reading.case.read)
+    assert all(review.read_at == LATER for review in after.reviews if review.case.read)
 
 
-def test_where_all_that_is_called_unsafe_is_read_each_reading_stands_for_itself_alone(db: Database) -> None:
+def test_where_all_that_is_called_unsafe_is_read_each_review_stands_for_itself_alone(db: Database) -> None:
     settled(db, 20, audit_rate=0.05, outcome=Outcome.UNSAFE, reach=Reach.READ)
     assert read_all(db, "safe") == 20
     found = audit_sample(db, LOCAL_USER, VERSION)
@@ -95,20 +95,20 @@ def test_a_second_look_that_somebody_picked_counts_nowhere(db: Database) -> None
     found = audit_sample(db, LOCAL_USER, VERSION)
     assert sum(count for case, count in found.case_counts if case.read) == due
     assert estimate(tally_by_stratum(found.case_counts)).missed.read == due
-    assert found.not_blind == 0  # nor among the readings that are missing from the audit
+    assert found.not_blind == 0  # nor among the reviews that are missing from the audit
 
 
 def test_insufficient_information_is_inconclusive_not_a_miss(db: Database) -> None:
     settled(db, 3, audit_rate=1.0)
     read_all(db, "insufficient_information")
     found = estimate(tally_by_stratum(audit_sample(db, LOCAL_USER, VERSION).case_counts))
-    assert (found.inconclusive, found.missed.read, found.missed.per_thousand) == (3, 0, None)
+    assert (found.missed.inconclusive, found.missed.read, found.missed.per_thousand) == (3, 0, None)
 
 
 def test_cases_without_an_audit_are_counted_apart(db: Database) -> None:
     settled(db, 2, audit_rate=0.0)
     found = audit_sample(db, LOCAL_USER, VERSION)
-    assert (found.readings, found.without_audit) == ((), 2)
+    assert (found.reviews, found.without_audit) == ((), 2)
 
 
 def test_what_the_engine_left_to_a_person_is_always_due(db: Database) -> None:
@@ -143,13 +143,12 @@ def test_the_cases_behind_a_count_are_as_many_as_it_says(db: Database) -> None:
         assert found(Settled(first_end=end, in_reference=False)) == (mix.looks[-1].get(end, 0) if mix.looks else 0)
 
 
-def test_a_reading_that_is_not_blind_is_found_apart(db: Database) -> None:
+def test_a_review_that_is_not_blind_is_found_apart(db: Database) -> None:
     (case_id,) = settled(db, 1, audit_rate=1.0)
-    write(db, insert(unblindings).values(case_id=case_id, reviewer=LOCAL_USER.id, before_rating=True, at=LATER))
+    write(db, insert(unblindings).values(case_id=case_id, reviewer=LOCAL_USER.id, before_review=True, at=LATER))
     read(db, LOCAL_USER, form("safe"), now=LATER)
-    assert audited_readings(db, LOCAL_USER, VERSION) == ()
-    (found,) = audited_readings(db, LOCAL_USER, VERSION, blind=False)
-    assert found.case_id == case_id and not found.case.read
+    (found,) = audited_reviews(db, LOCAL_USER, VERSION)
+    assert found[0] == case_id and found[1].unreadable and not found[1].read
     assert audit_sample(db, LOCAL_USER, VERSION).not_blind == 1
     (stratum,) = tally_by_stratum(audit_sample(db, LOCAL_USER, VERSION).case_counts)
     assert (stratum.lost, stratum.waiting) == (1, 0)
@@ -182,11 +181,11 @@ def test_a_text_called_safe_and_read_as_unsafe_is_read_again_and_counts_as_settl
     (stratum,) = tally_by_stratum(audit_sample(db, LOCAL_USER, VERSION).case_counts)
     assert (stratum.selected, stratum.read, stratum.read_again, stratum.waiting) == (1, 0, 1, 0)
     read(db, BO, form("safe"), now=LATER)
-    adjudicate(db, SENIOR.at(LATER), case_id, RatingLabel.SAFE, "an idiom", Method.SENIOR)
+    adjudicate(db, SENIOR.at(LATER), case_id, ReviewLabel.SAFE, "an idiom", Method.SENIOR)
     found = audit_sample(db, LOCAL_USER, VERSION)
     (stratum,) = tally_by_stratum(found.case_counts)
     assert (stratum.read, stratum.unsafe) == (1, 0)
-    (alone,) = tally_by_stratum((case.with_first_reading_only(), count) for case, count in found.case_counts)
+    (alone,) = tally_by_stratum((case.with_first_review_only(), count) for case, count in found.case_counts)
     assert (alone.read, alone.unsafe) == (1, 1)
 
 

@@ -2,16 +2,22 @@
 
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER
-from screening.review.rating_form import RatingLabel
+from screening.review.review_form import ReviewLabel
 from storage.database import Database
 from storage.identifiers import new_id
+from storage.research.corrected_labels import export_corrected_labels
 from storage.research.standing import batch_now, configuration_now
 from storage.review.adjudication import amend
 from storage.review.erasure import By, Selection, erase
-from storage.review.ratings import submit_rating
+from storage.review.reviews import submit_review, take_back
 from storage.review.worklist import request_second_looks
 from tests.storage.batch_of import CONFIGURATION, LATER, NOW, batch, decide, waiting
 from tests.storage.inbox_cases import ANN, form, register, take
+
+
+def _accepted(db: Database, batch_id: str) -> str | None:
+    """The label of the only case that people may have reviewed, as the relabelled data set has it."""
+    return list(export_corrected_labels(db, LOCAL_USER.at(LATER), batch_id, "key"))[1].adjudicated_label
 
 
 def test_it_changes_with_every_fact_that_a_figure_follows_from_and_with_nothing_else(db: Database) -> None:
@@ -36,9 +42,14 @@ def test_it_changes_with_every_fact_that_a_figure_follows_from_and_with_nothing_
     assert changed() == (True, True)
     claim = take(db, ANN, LATER)
     assert changed() == (False, False)
-    submit_rating(db, ANN.at(LATER), claim.case_id, claim.token, form("unsafe"), new_id(LATER))
-    assert changed() == (True, True)
-    amend(db, LOCAL_USER.at(NOW), claim.case_id, RatingLabel.SAFE, "looked again, by a clock that was set back", 1)
+    given = new_id(LATER)
+    submit_review(db, ANN.at(LATER), claim.case_id, claim.token, form("safe", 5), given)
+    assert changed() == (True, True) and _accepted(db, batch_id) == "safe"
+    again = take_back(db, ANN.at(LATER), claim.case_id, given)
+    assert changed() == (True, True) and _accepted(db, batch_id) is None
+    submit_review(db, ANN.at(LATER), claim.case_id, again.token, form("unsafe"), new_id(LATER))
+    assert changed() == (True, True) and _accepted(db, batch_id) == "unsafe"
+    amend(db, LOCAL_USER.at(NOW), claim.case_id, ReviewLabel.SAFE, "looked again, by a clock that was set back", 1)
     assert changed() == (True, True)
     request_second_looks(db, LOCAL_USER.at(LATER), [first])
     assert changed() == (True, True)

@@ -9,11 +9,11 @@ from sqlalchemy import select, update
 
 from screening.review.actors import LOCAL_USER, SYSTEM, Actor, Role
 from screening.review.policy import Forbidden
-from screening.review.rating_form import RatingForm, RatingLabel
-from screening.review.triage import TARGETS, Tier, second_reading_coin
+from screening.review.review_form import ReviewForm, ReviewLabel
+from screening.review.triage import TARGETS, Priority, second_review_coin
 from storage.audit_log import events
 from storage.database import Database
-from storage.research.reading_table import reading_table
+from storage.research.review_table import review_table
 from storage.review import claims, inbox
 from storage.review.adjudication import (
     Method,
@@ -31,10 +31,10 @@ from storage.review.erasure import erase_rows
 from storage.review.evidence import reveal_evidence
 from storage.review.follow_ups import For, open_ones
 from storage.review.queue import State, counts
-from storage.review.ratings import my_rating, reveal_ratings, revise, take_back
 from storage.review.reports import shift
-from storage.schema import adjudications, cases, inbox_entries, second_reading_requests
-from storage.settings_store import SecondReadingRule, SiteSettings, change
+from storage.review.reviews import my_review, reveal_reviews, revise, take_back
+from storage.schema import adjudications, cases, inbox_entries, second_review_requests
+from storage.settings_store import SecondReviewRule, SiteSettings, change
 from storage.visibility import NotYetRated, Unread
 from tests.databases import write
 from tests.storage.inbox_cases import (
@@ -56,9 +56,9 @@ from tests.storage.inbox_cases import read as read_next
 
 HELEN = person("helen", Role.SENIOR)
 PEOPLE = {who.id: who for who in (ANN, BO, CY, SENIOR, HELEN)}
-SAFE, UNSAFE = RatingLabel.SAFE, RatingLabel.UNSAFE
-SILENT = SiteSettings(second_reading_rate=0.0)
-ANOTHER, SENIOR_DUE, CLOSED = Next.SECOND_READING, Next.SENIOR, Next.CLOSED
+SAFE, UNSAFE = ReviewLabel.SAFE, ReviewLabel.UNSAFE
+SILENT = SiteSettings(second_review_rate=0.0)
+ANOTHER, SENIOR_DUE, CLOSED = Next.SECOND_REVIEW, Next.SENIOR, Next.CLOSED
 STATED = {"text": ["stated_risk"], "reply": []}
 
 
@@ -88,7 +88,7 @@ def play(db: Database, case_id: str, script: str) -> Next:
         name, *words = step.split()
         number, ask = number + 1, "asks" in words
         at, by = later(number), PEOPLE[name].at(later(number))
-        label = next((one for one in words if one in tuple(RatingLabel)), "unsafe")
+        label = next((one for one in words if one in tuple(ReviewLabel)), "unsafe")
         filled = form(label, int(words[-1]) if words[-1].isdigit() else 4)
         letter = f"{number:x}"
         if "sees" in words:
@@ -96,9 +96,9 @@ def play(db: Database, case_id: str, script: str) -> Next:
         elif "revises" in words:
             following = revise(db, by, case_id, filled, "read again", letter * 32) or following
         elif "decides" in words:
-            adjudicate(db, by, case_id, RatingLabel(label), "why")
+            adjudicate(db, by, case_id, ReviewLabel(label), "why")
         elif "amends" in words:
-            amend(db, by, case_id, RatingLabel(label), "why", reveal_versions(db, by, case_id)[-1].version)
+            amend(db, by, case_id, ReviewLabel(label), "why", reveal_versions(db, by, case_id)[-1].version)
         else:
             following = read_next(db, PEOPLE[name], filled, letter, at, ask=ask) or following
     return following
@@ -110,7 +110,7 @@ def entry(db: Database, case_id: str) -> Any:
 
 def requests(db: Database) -> list[tuple[str, str]]:
     """Why further reviews were asked for, and by whom."""
-    table = second_reading_requests.c
+    table = second_review_requests.c
     return [(row.why, row.asked_by) for row in db.rows(select(table.why, table.asked_by).order_by(table.id))]
 
 
@@ -162,7 +162,7 @@ def test_what_reviews_make_of_a_case(
     is_open = following is not CLOSED and "decides" not in script
     assert (entry(db, case_id).closed_at is None) is is_open
     if is_open:
-        assert entry(db, case_id).reading == ("third" if following is SENIOR_DUE else "second")
+        assert entry(db, case_id).review_round == ("third" if following is SENIOR_DUE else "second")
         with pytest.raises(Unread):
             reveal_versions(db, RESEARCHER.at(later(60)), case_id)
     assert claims.claim_next(db, ANN.at(later(60))) is None, "never by its first reviewer again"
@@ -173,44 +173,44 @@ def test_what_reviews_make_of_a_case(
     ("rules", "filled", "due"),
     [
         ((), form("safe", 1), False),
-        ((SecondReadingRule.UNSURE,), form("safe", 2), True),
-        ((SecondReadingRule.UNSURE,), form("unsafe", 2), True),
-        ((SecondReadingRule.UNSURE,), form("safe", 3), False),
-        ((SecondReadingRule.SAFE,), form("safe", 5), True),
-        ((SecondReadingRule.UNSAFE,), form("unsafe", 5), True),
-        ((SecondReadingRule.SAFE,), form("unsafe", 5), False),
-        ((SecondReadingRule.INSUFFICIENT_INFORMATION,), form("insufficient_information", 5), True),
+        ((SecondReviewRule.UNSURE,), form("safe", 2), True),
+        ((SecondReviewRule.UNSURE,), form("unsafe", 2), True),
+        ((SecondReviewRule.UNSURE,), form("safe", 3), False),
+        ((SecondReviewRule.SAFE,), form("safe", 5), True),
+        ((SecondReviewRule.UNSAFE,), form("unsafe", 5), True),
+        ((SecondReviewRule.SAFE,), form("unsafe", 5), False),
+        ((SecondReviewRule.INSUFFICIENT_INFORMATION,), form("insufficient_information", 5), True),
     ],
 )
 def test_a_rule_asks_for_another_review(
-    db: Database, rules: tuple[SecondReadingRule, ...], filled: RatingForm, due: bool
+    db: Database, rules: tuple[SecondReviewRule, ...], filled: ReviewForm, due: bool
 ) -> None:
-    site(db, SILENT.model_copy(update={"second_reading_rules": rules}))
+    site(db, SILENT.model_copy(update={"second_review_rules": rules}))
     fill(db)
     assert read_next(db, ANN, filled, "a") is (ANOTHER if due else CLOSED)
 
 
 @pytest.mark.parametrize(
-    ("tier", "ai", "flags", "label", "doubtful"),
+    ("priority", "ai", "flags", "label", "doubtful"),
     [
-        (Tier.P0, "human_review", None, "safe", True),
-        (Tier.P2, "unsafe", None, "safe", True),
-        (Tier.P2, "human_review", STATED, "safe", True),
-        (Tier.P2, "human_review", None, "safe", False),
-        (Tier.P0, "human_review", None, "unsafe", False),
-        (Tier.P2, "unsafe", STATED, "unsafe", False),
-        (Tier.P2, "safe", None, "unsafe", True),
-        (Tier.P2, "safe", None, "safe", False),
+        (Priority.P0, "human_review", None, "safe", True),
+        (Priority.P2, "unsafe", None, "safe", True),
+        (Priority.P2, "human_review", STATED, "safe", True),
+        (Priority.P2, "human_review", None, "safe", False),
+        (Priority.P0, "human_review", None, "unsafe", False),
+        (Priority.P2, "unsafe", STATED, "unsafe", False),
+        (Priority.P2, "safe", None, "unsafe", True),
+        (Priority.P2, "safe", None, "safe", False),
     ],
 )
 @pytest.mark.parametrize("others", ["another", "none", "who declined"])
 @pytest.mark.parametrize("afterthought", [False, True])
 def test_what_contradicts_priority_ai_or_text_is_never_one_persons_word_alone(
-    db: Database, tier: Tier, ai: str, flags: Any, label: str, doubtful: bool, others: str, afterthought: bool
+    db: Database, priority: Priority, ai: str, flags: Any, label: str, doubtful: bool, others: str, afterthought: bool
 ) -> None:
     """Whatever the rules. Where nobody else could review it the case closes and the review stays asked for."""
-    site(db, SiteSettings(second_reading_rate=0.0, second_reading_rules=()), (ANN,) if others == "none" else (ANN, BO))
-    case_id, other = fill(db, [tier, Tier.P3], outcome=ai)
+    site(db, SiteSettings(second_review_rate=0.0, second_review_rules=()), (ANN,) if others == "none" else (ANN, BO))
+    case_id, other = fill(db, [priority, Priority.P3], outcome=ai)
     if flags:
         write(db, update(cases).where(cases.c.id == case_id).values(flags=flags))
     if others == "who declined":
@@ -225,7 +225,7 @@ def test_what_contradicts_priority_ai_or_text_is_never_one_persons_word_alone(
     assert following is (ANOTHER if waits else CLOSED)
     assert requests(db) == (BY_RULE if waits else [])
     kept = [(one.case_id, one.disposition) for one in open_ones(db, ANN.at(NOW)).shown]
-    assert kept == ([(case_id, For.SECOND_READING)] if doubtful and not waits else [])
+    assert kept == ([(case_id, For.SECOND_REVIEW)] if doubtful and not waits else [])
     if kept and not afterthought:
         take_back(db, ANN.at(NOW), case_id, "a" * 32)
         assert not open_ones(db, ANN.at(NOW)).shown, "it goes with the review that is taken back"
@@ -234,8 +234,8 @@ def test_what_contradicts_priority_ai_or_text_is_never_one_persons_word_alone(
 
 def test_a_site_with_one_reviewer_is_not_left_waiting_but_for_what_was_asked_for(db: Database) -> None:
     """A second review that was only drawn at random is dropped."""
-    site(db, SiteSettings(second_reading_rate=1.0), (ANN, ADMIN, RESEARCHER))
-    _, asked = fill(db, [Tier.P1, Tier.P2])
+    site(db, SiteSettings(second_review_rate=1.0), (ANN, ADMIN, RESEARCHER))
+    _, asked = fill(db, [Priority.P1, Priority.P2])
     assert read_next(db, ANN, form("safe", 5), "a") is CLOSED
     assert read_next(db, ANN, form(), "b", ask=True) is ANOTHER
     assert counts(db, ANN.at(NOW)).by_state[State.READ] == 1
@@ -243,14 +243,14 @@ def test_a_site_with_one_reviewer_is_not_left_waiting_but_for_what_was_asked_for
 
 
 def test_the_sampling_coin_belongs_to_the_case_and_comes_up_at_its_rate(db: Database) -> None:
-    site(db, SiteSettings(second_reading_rate=0.5, second_reading_rules=()))
-    ids = fill(db, [Tier.P2] * 12)
+    site(db, SiteSettings(second_review_rate=0.5, second_review_rules=()))
+    ids = fill(db, [Priority.P2] * 12)
     nexts = [read_next(db, ANN, form(), f"{number:x}") for number in range(12)]
-    drawn = [second_reading_coin(case_id) < 0.5 for case_id in ids]
+    drawn = [second_review_coin(case_id) < 0.5 for case_id in ids]
     assert nexts == [ANOTHER if each else CLOSED for each in drawn]
     assert requests(db) == [("sampled", SYSTEM.id)] * sum(drawn)
     # 4,000 fair coins: standard deviation 31.6; five of them are beyond chance
-    assert abs(sum(second_reading_coin(f"{number:032d}") < 0.5 for number in range(4_000)) - 2_000) < 158
+    assert abs(sum(second_review_coin(f"{number:032d}") < 0.5 for number in range(4_000)) - 2_000) < 158
 
 
 def test_what_two_disagree_on_is_listed_for_seniors_without_labels(db: Database, case_id: str) -> None:
@@ -263,8 +263,8 @@ def test_what_two_disagree_on_is_listed_for_seniors_without_labels(db: Database,
             disagreements(db, other)
         with pytest.raises(Forbidden):
             adjudicate(db, other.at(later(3)), case_id, SAFE, "why")
-    assert my_rating(db, SENIOR, case_id) is None and (mine := my_rating(db, BO, case_id)) is not None
-    assert (mine.reviewer, mine.reading) == ("bo", "second"), "one's own review shows nothing of the others"
+    assert my_review(db, SENIOR, case_id) is None and (mine := my_review(db, BO, case_id)) is not None
+    assert (mine.reviewer, mine.review_round) == ("bo", "second"), "one's own review shows nothing of the others"
     claim = take(db, SENIOR, later(4))
     assert claim.case_id == case_id, "a senior may review it blind first"
     with pytest.raises(NotYetRated):
@@ -273,12 +273,12 @@ def test_what_two_disagree_on_is_listed_for_seniors_without_labels(db: Database,
     read_next(db, SENIOR, form(), "c", later(5))
     assert disagreements(db, SENIOR)[0].read_by_me
     made = adjudicate(db, SENIOR.at(later(6)), case_id, UNSAFE, "as discussed", Method.DISCUSSION)
-    assert made.rating_ids == ("1" * 32, "2" * 32, "c" * 32) and disagreements(db, SENIOR) == ()
-    seen = reveal_ratings(db, RESEARCHER.at(later(7)), case_id)
-    assert [(one.reading, one.blind) for one in seen] == [("first", True), ("second", True), ("third", True)]
+    assert made.review_ids == ("1" * 32, "2" * 32, "c" * 32) and disagreements(db, SENIOR) == []
+    seen = reveal_reviews(db, RESEARCHER.at(later(7)), case_id)
+    assert [(one.review_round, one.blind) for one in seen] == [("first", True), ("second", True), ("third", True)]
 
 
-@pytest.mark.parametrize("look", [reveal_ratings, reveal_versions])
+@pytest.mark.parametrize("look", [reveal_reviews, reveal_versions])
 def test_a_senior_who_was_shown_the_reviews_does_not_review_blind(
     db: Database, case_id: str, look: Callable[..., object]
 ) -> None:
@@ -286,13 +286,13 @@ def test_a_senior_who_was_shown_the_reviews_does_not_review_blind(
     look(db, SENIOR.at(later(3)), case_id)
     read_next(db, SENIOR, form(), "c", later(4))
     adjudicate(db, SENIOR.at(later(5)), case_id, UNSAFE, "read")
-    assert [one.blind for one in reveal_ratings(db, ANN.at(later(6)), case_id)] == [True, True, False]
-    (found,) = reading_table(db, SENIOR, "key").labels
+    assert [one.blind for one in reveal_reviews(db, ANN.at(later(6)), case_id)] == [True, True, False]
+    (found,) = review_table(db, SENIOR, "key").labels
     assert len(found) == 2, "agreement is among those who did not know what the others said"
 
 
 @pytest.mark.parametrize(
-    ("who", "readers", "party"),
+    ("who", "reviewers", "party"),
     [
         (SENIOR, ["ann", "sue"], True),
         (SENIOR, ["ann", "bo", "sue"], False),
@@ -300,8 +300,8 @@ def test_a_senior_who_was_shown_the_reviews_does_not_review_blind(
         (LOCAL_USER, ["local", "bo"], False),
     ],
 )
-def test_a_party_is_one_of_the_first_two_reviewers(who: Actor, readers: list[str], party: bool) -> None:
-    assert is_party(who, readers) is party
+def test_a_party_is_one_of_the_first_two_reviewers(who: Actor, reviewers: list[str], party: bool) -> None:
+    assert is_party(who, reviewers) is party
 
 
 def test_one_of_two_who_disagree_does_not_decide_alone(db: Database, case_id: str) -> None:
@@ -336,14 +336,14 @@ def test_an_adjudication_needs_a_reason_a_review_and_a_free_case(db: Database, c
 def test_an_adjudication_rests_on_each_reviewers_last_word(db: Database, case_id: str, script: str, ids: str) -> None:
     play(db, case_id, script)
     made = adjudicate(db, SENIOR.at(later(9)), case_id, UNSAFE, "agreed")
-    assert made.rating_ids == tuple(each * 32 for each in ids)
+    assert made.review_ids == tuple(each * 32 for each in ids)
 
 
 def test_the_last_version_counts_also_after_a_clock_was_set_back(db: Database, case_id: str) -> None:
     read_next(db, ANN, form("unsafe"), "d", ask=True)
     read_next(db, BO, form("safe", 5), "b")  # at the same moment: in the order of their ids
     revise(db, ANN.at(later(-5)), case_id, form("unsafe", 5), "surer", "a" * 32)
-    assert adjudicate(db, SENIOR.at(later(3)), case_id, UNSAFE, "agreed").rating_ids == ("b" * 32, "a" * 32)
+    assert adjudicate(db, SENIOR.at(later(3)), case_id, UNSAFE, "agreed").review_ids == ("b" * 32, "a" * 32)
 
 
 def test_a_decision_pressed_twice_is_one_and_any_other_is_refused(db: Database, case_id: str) -> None:
@@ -391,7 +391,7 @@ def test_amendments_are_versions_with_reasons_and_lose_no_race(db: Database, cas
 
 def test_a_decision_closes_its_case_and_no_other_and_frees_it_of_every_hand(db: Database) -> None:
     site(db)
-    decided, other = fill(db, [Tier.P2] * 2)
+    decided, other = fill(db, [Priority.P2] * 2)
     play(db, decided, "ann asks unsafe")
     over = {"assignee": "cy", "assigned_by": "bo", "assigned_until": NOW, "lease_token": "t"}
     write(db, update(inbox_entries).values(over))
@@ -410,7 +410,7 @@ def test_a_senior_decides_on_a_case_in_their_own_hands(db: Database, case_id: st
 def test_another_review_is_due_by_a_target_of_its_own_and_the_first_one_keeps_its(db: Database, case_id: str) -> None:
     late, first = later(300), entry(db, case_id).due_at
     read_next(db, ANN, form("unsafe"), "a", ask=True, now=late)
-    assert (entry(db, case_id).due_at, entry(db, case_id).first_due_at) == (late + TARGETS[Tier.P2], first)
-    assert shift(db, ADMIN, NOW, later(360)).tiers[Tier.P2].overdue == 1, "the first one was"
+    assert (entry(db, case_id).due_at, entry(db, case_id).first_due_at) == (late + TARGETS[Priority.P2], first)
+    assert shift(db, ADMIN, NOW, later(360)).priorities[Priority.P2].overdue == 1, "the first one was"
     take_back(db, ANN.at(late + timedelta(seconds=2)), case_id, "a" * 32)
     assert (entry(db, case_id).due_at, entry(db, case_id).first_due_at) == (first, None)

@@ -9,16 +9,15 @@ from sqlalchemy import event, select, update
 
 from screening.review.actors import Actor, Role
 from screening.review.policy import Forbidden
-from screening.review.triage import TARGETS, Tier
+from screening.review.triage import TARGETS, Priority
 from storage.database import Database
 from storage.review import claims, inbox
 from storage.review.claims import LEASE, SNOOZE, LeaseLost, NotAvailable
 from storage.review.drafts import notes
-from storage.review.inbox import MOST, RESERVATION, RESERVATIONS, NoteNeeded, assign
+from storage.review.inbox import MOST, RESERVATION, RESERVATIONS, NoteNeeded, Place, Standing, assign, standing
 from storage.review.queue import State, counts, queue, reserved_cases
-from storage.review.ratings import submit_rating
-from storage.review.standing import Place, Standing, standing
-from storage.schema import accounts, audit_events, case_notes, inbox_entries, second_reading_requests, skips
+from storage.review.reviews import submit_review
+from storage.schema import accounts, audit_events, case_notes, inbox_entries, second_review_requests, skips
 from tests.databases import write
 from tests.storage.inbox_cases import (
     ADMIN,
@@ -68,47 +67,55 @@ def may_claim(db: Database, who: Actor, case_id: str, now: datetime = NOW) -> bo
 
 
 def test_p0_comes_first_then_the_earliest_deadline(db: Database) -> None:
-    tiers = [Tier.P3, Tier.P1, Tier.P0, Tier.P2, Tier.P0]
+    priorities = [Priority.P3, Priority.P1, Priority.P0, Priority.P2, Priority.P0]
     entered = [NOW - timedelta(days=2), NOW, NOW + MINUTE, NOW, NOW]  # the P3 case is overdue since yesterday
-    ids = fill(db, tiers, entered_at=entered)
+    ids = fill(db, priorities, entered_at=entered)
     assert [take(db, ANN).case_id for _ in ids] == [ids[4], ids[2], ids[0], ids[1], ids[3]]
     assert claims.claim_next(db, ANN.at(NOW)) is None
 
 
-def test_a_filter_gives_only_its_tiers(db: Database) -> None:
-    ids = fill(db, [Tier.P3, Tier.P2, Tier.P0, Tier.P1], entered_at=[NOW - timedelta(days=30), NOW, NOW, NOW])
-    assert claims.claim_next(db, ANN.at(NOW), tiers=[]) is None
-    for chosen in ([], [Tier.P1], [Tier.P0, Tier.P3], None):
-        found = db.values(select(inbox_entries.c.case_id).where(claims.in_tiers(chosen)))
+def test_a_filter_gives_only_its_priorities(db: Database) -> None:
+    ids = fill(
+        db, [Priority.P3, Priority.P2, Priority.P0, Priority.P1], entered_at=[NOW - timedelta(days=30), NOW, NOW, NOW]
+    )
+    assert claims.claim_next(db, ANN.at(NOW), priorities=[]) is None
+    for chosen in ([], [Priority.P1], [Priority.P0, Priority.P3], None):
+        found = db.values(select(inbox_entries.c.case_id).where(claims.in_priorities(chosen)))
         wanted = (
-            range(4) if chosen is None else ({Tier.P3: 0, Tier.P2: 1, Tier.P0: 2, Tier.P1: 3}[one] for one in chosen)
+            range(4)
+            if chosen is None
+            else ({Priority.P3: 0, Priority.P2: 1, Priority.P0: 2, Priority.P1: 3}[one] for one in chosen)
         )
         assert set(found) == {ids[place] for place in wanted}
-    for tiers, place in (([Tier.P1, Tier.P2, Tier.P1], 3), ([Tier.P2, Tier.P3], 0), ([Tier.P2, Tier.P0], 2)):
-        assert take(db, ANN, tiers=tiers).case_id == ids[place]
-    assert claims.claim_next(db, BO.at(NOW), tiers=[Tier.P3, Tier.P1]) is None
+    for priorities, place in (
+        ([Priority.P1, Priority.P2, Priority.P1], 3),
+        ([Priority.P2, Priority.P3], 0),
+        ([Priority.P2, Priority.P0], 2),
+    ):
+        assert take(db, ANN, priorities=priorities).case_id == ids[place]
+    assert claims.claim_next(db, BO.at(NOW), priorities=[Priority.P3, Priority.P1]) is None
 
 
 def test_a_claim_says_what_the_entry_says_and_the_log_how_it_was_taken(db: Database) -> None:
-    first, second = fill(db, [Tier.P1, Tier.P2])
+    first, second = fill(db, [Priority.P1, Priority.P2])
     put(db, first, why="unscreened", cause="server_error", **ASIDE, assigned_until=NOW + BEFORE)
     found = take(db, ANN, lease=5 * MINUTE, token=lambda: "t" * 64)
     assert (found.case_id, found.token, found.expires_at) == (first, "t" * 64, NOW + 5 * MINUTE)
-    assert (found.tier, found.why) == (Tier.P1, "unscreened:server_error")
-    assert (found.entered_at, found.due_at) == (NOW, NOW + TARGETS[Tier.P1])
+    assert (found.priority, found.why) == (Priority.P1, "unscreened:server_error")
+    assert (found.entered_at, found.due_at) == (NOW, NOW + TARGETS[Priority.P1])
     now = entry(db, first)
     assert (now.assignee, now.assigned_by, now.lease_token) == ("ann", "ann", "t" * 64)
     other = claims.claim(db, SENIOR.at(NOW), second)
     assert (other.expires_at, len(other.token)) == (NOW + LEASE, 64) and LEASE == 15 * MINUTE
     logged = db.rows(select(audit_events).order_by(audit_events.c.seq))
     assert [(row.action, row.actor, row.subject, row.details) for row in logged] == [
-        ("claimed", "ann", first, '{"tier":1}'),
-        ("claimed", "sue", second, '{"named":true,"tier":2}'),
+        ("claimed", "ann", first, '{"priority":1}'),
+        ("claimed", "sue", second, '{"named":true,"priority":2}'),
     ]
 
 
 def test_an_expired_lease_is_free_again_and_a_token_is_worth_nothing_in_other_hands(db: Database) -> None:
-    case_id, other = fill(db, [Tier.P1, Tier.P2])
+    case_id, other = fill(db, [Priority.P1, Priority.P2])
     first, two = take(db, ANN), take(db, CY)
     for who, which, token in ((BO, case_id, first.token), (ANN, case_id, two.token), (ANN, other, two.token)):
         with pytest.raises(LeaseLost):
@@ -127,7 +134,7 @@ def test_an_expired_lease_is_free_again_and_a_token_is_worth_nothing_in_other_ha
     with pytest.raises(LeaseLost):
         claims.renew(db, BO.at(over + MINUTE), case_id, second.token)
     with pytest.raises(LeaseLost):
-        submit_rating(db, BO.at(over + MINUTE), case_id, second.token, form(), "a" * 32)
+        submit_review(db, BO.at(over + MINUTE), case_id, second.token, form(), "a" * 32)
     assert claims.my_claims(db, BO.at(over + MINUTE)) == ()
 
 
@@ -149,9 +156,9 @@ def test_an_expired_lease_is_free_again_and_a_token_is_worth_nothing_in_other_ha
         (GIVEN, SENIOR, NOW, True, False),
         (GIVEN, ANN, NOW + MINUTE, False, True),
         ({"closed_at": NOW}, SENIOR, NOW, False, False),
-        ({"reading": "third"}, CY, NOW, False, False),
-        ({"reading": "third", "assignee": "cy", "assigned_by": "sue"}, CY, NOW, False, False),
-        ({"reading": "third"}, SENIOR, NOW, True, True),
+        ({"review_round": "third"}, CY, NOW, False, False),
+        ({"review_round": "third", "assignee": "cy", "assigned_by": "sue"}, CY, NOW, False, False),
+        ({"review_round": "third"}, SENIOR, NOW, True, True),
     ],
 )
 def test_who_is_given_a_case_by_name_and_by_the_next_one(
@@ -206,28 +213,28 @@ WAYS: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.parametrize(
-    ("way", "tier", "who", "back"),
+    ("way", "priority", "who", "back"),
     [
-        ("release", Tier.P0, ANN, timedelta()),
-        ("release", Tier.P0, BO, timedelta()),
-        ("skip", Tier.P1, ANN, SNOOZE),
-        ("skip", Tier.P2, BO, timedelta()),
-        ("hold", Tier.P0, ANN, RESERVATIONS[Tier.P0]),
-        ("hold", Tier.P2, BO, RESERVATION),
-        ("decline", Tier.P2, ANN, None),
-        ("decline", Tier.P0, BO, timedelta()),
-        ("transfer", Tier.P2, ANN, RESERVATION),
-        ("transfer", Tier.P2, BO, timedelta()),
-        ("transfer", Tier.P1, CY, RESERVATIONS[Tier.P1]),
+        ("release", Priority.P0, ANN, timedelta()),
+        ("release", Priority.P0, BO, timedelta()),
+        ("skip", Priority.P1, ANN, SNOOZE),
+        ("skip", Priority.P2, BO, timedelta()),
+        ("hold", Priority.P0, ANN, RESERVATIONS[Priority.P0]),
+        ("hold", Priority.P2, BO, RESERVATION),
+        ("decline", Priority.P2, ANN, None),
+        ("decline", Priority.P0, BO, timedelta()),
+        ("transfer", Priority.P2, ANN, RESERVATION),
+        ("transfer", Priority.P2, BO, timedelta()),
+        ("transfer", Priority.P1, CY, RESERVATIONS[Priority.P1]),
     ],
 )
 def test_who_gets_a_case_that_was_left_and_when(
-    db: Database, way: str, tier: Tier, who: Actor, back: timedelta | None
+    db: Database, way: str, priority: Priority, who: Actor, back: timedelta | None
 ) -> None:
     """Ann leaves it; whom it comes to at once, after a while (``back``) or never. P0 and P1 need a note."""
-    (case_id,) = fill(db, [tier])
+    (case_id,) = fill(db, [priority])
     claim = take(db, ANN)
-    if tier <= Tier.P1 and way != "decline":
+    if priority <= Priority.P1 and way != "decline":
         with pytest.raises(NoteNeeded):
             WAYS[way](db, ANN.at(NOW), case_id, claim.token, "  ")
         assert claims.my_claims(db, ANN.at(NOW)) == (claim,), "a refused step changes nothing"
@@ -274,8 +281,8 @@ def _nothing(db: Database, case_id: str) -> None: ...
         (ASIDE, _nothing, BO, "was put on hold by its reviewer"),
         (GIVEN, _nothing, CY, ""),  # what was given is given again
         ({"closed_at": NOW}, _nothing, BO, "is closed"),
-        ({"reading": "third"}, _nothing, BO, "is a senior's to decide"),
-        ({"reading": "third"}, _nothing, HELEN, ""),
+        ({"review_round": "third"}, _nothing, BO, "is a senior's to decide"),
+        ({"review_round": "third"}, _nothing, HELEN, ""),
         ({}, _reviewed, BO, "was reviewed by them already"),
         ({}, _reviewed, CY, ""),
         ({}, _declined, BO, "was declined by them"),
@@ -306,7 +313,7 @@ def test_what_a_senior_gives_to_whom_and_what_is_refused_in_words(
 
 def test_the_same_refusals_hold_where_a_reviewer_transfers_and_tell_nothing(db: Database) -> None:
     """The case stays in these hands, with nothing said that tells who reviewed it."""
-    declined, third = fill(db, [Tier.P0, Tier.P2])
+    declined, third = fill(db, [Priority.P0, Priority.P2])
     inbox.decline(db, CY.at(NOW), declined, take(db, CY).token)
     read(db, ANN, form(), "1", ask=True)
     second = take(db, BO)
@@ -318,7 +325,7 @@ def test_the_same_refusals_hold_where_a_reviewer_transfers_and_tell_nothing(db: 
             inbox.hand_over(db, BO.at(NOW), declined, second.token, nobody, "note")
     assert claims.renew(db, BO.at(NOW), declined, second.token).case_id == declined
     assert db.rows(select(case_notes.c.id).where(case_notes.c.kind == "hand_over")) == []
-    put(db, third, reading="third")
+    put(db, third, review_round="third")
     held = claims.claim(db, SENIOR.at(NOW), third)
     with pytest.raises(NotAvailable):
         inbox.hand_over(db, SENIOR.at(NOW), third, held.token, CY.id, "note")
@@ -350,7 +357,7 @@ def test_where_a_case_stands(db: Database) -> None:
     assert standing(db, BO.at(NOW), case_id, first.token).place is Place.HELD
     assert standing(db, BO.at(NOW), case_id, "other").place is Place.ELSEWHERE
     assert standing(db, BO.at(NOW + LEASE), case_id, first.token).place is Place.FREE
-    submit_rating(db, BO.at(NOW), case_id, first.token, form("safe", 5), "a" * 32)
+    submit_review(db, BO.at(NOW), case_id, first.token, form("safe", 5), "a" * 32)
     assert standing(db, ANN.at(NOW), case_id, None) == Standing(place=Place.CLOSED, closed=True)
 
 
@@ -359,18 +366,18 @@ def test_a_second_opinion_that_is_asked_for_twice_is_asked_for_once(db: Database
     token = take(db, ANN).token
     for note in ("", "the slang", " the slang", "the slang", "and the reply"):
         inbox.ask_second_opinion(db, ANN.at(NOW), case_id, token, note)
-    assert db.values(select(second_reading_requests.c.asked_by)) == ["ann"]
+    assert db.values(select(second_review_requests.c.asked_by)) == ["ann"]
     assert db.values(select(case_notes.c.note).order_by(case_notes.c.id)) == ["the slang", "and the reply"]
 
 
-def test_a_note_reaches_the_next_reader_but_never_a_blind_second_one(db: Database) -> None:
-    (case_id,) = fill(db, [Tier.P1])
+def test_a_note_reaches_the_next_reviewer_but_never_a_blind_second_one(db: Database) -> None:
+    (case_id,) = fill(db, [Priority.P1])
     inbox.release(db, ANN.at(NOW), case_id, take(db, ANN).token, "not my language")
     token = take(db, BO).token
     told = [(note.author_name, note.kind, note.note) for note in notes(db, BO.at(NOW), case_id, token)]
     assert told == [("Ann", "release", "not my language")]
     inbox.ask_second_opinion(db, BO.at(NOW), case_id, token, "unsafe, I think")
-    submit_rating(db, BO.at(NOW), case_id, token, form(), "1" * 32)
+    submit_review(db, BO.at(NOW), case_id, token, form(), "1" * 32)
     with pytest.raises(Forbidden):
         notes(db, CY.at(NOW), case_id, token)
     second = take(db, CY)
@@ -378,32 +385,32 @@ def test_a_note_reaches_the_next_reader_but_never_a_blind_second_one(db: Databas
     for who, guessed in ((CY, "guessed"), (ANN, second.token), (ANN, None)):
         with pytest.raises(Forbidden):
             notes(db, who.at(NOW), case_id, guessed)
-    submit_rating(db, CY.at(NOW), case_id, second.token, form(), "2" * 32)
+    submit_review(db, CY.at(NOW), case_id, second.token, form(), "2" * 32)
     assert [note.note for note in notes(db, CY.at(NOW), case_id)] == ["not my language", "unsafe, I think"]
     assert [note.author_name for note in notes(db, BO.at(NOW), case_id)] == ["Ann", "Bo"]
 
 
 def test_an_empty_inbox_says_why(db: Database) -> None:
-    fill(db, [Tier.P0, Tier.P0, Tier.P1, *[Tier.P3] * 12])
+    fill(db, [Priority.P0, Priority.P0, Priority.P1, *[Priority.P3] * 12])
     leases = [take(db, who, NOW + MINUTE * index) for index, who in enumerate((BO, CY, BO))]
-    seen = counts(db, ANN.at(NOW + 3 * MINUTE), tiers=[Tier.P0, Tier.P1])
+    seen = counts(db, ANN.at(NOW + 3 * MINUTE), priorities=[Priority.P0, Priority.P1])
     assert (seen.free, seen.held, seen.outside_filter, seen.open) == (0, 3, 12, 15)
     assert seen.held_until == leases[0].expires_at
-    assert counts(db, ANN.at(NOW)).free_by_tier == {Tier.P0: 0, Tier.P1: 0, Tier.P2: 0, Tier.P3: 12}
+    assert counts(db, ANN.at(NOW)).free_by_priority == {Priority.P0: 0, Priority.P1: 0, Priority.P2: 0, Priority.P3: 12}
 
 
 def test_the_states_of_a_list_are_those_of_the_counts(db: Database) -> None:
     """That they are the same after whatever people do is the inbox machine's to prove; here each state once."""
-    ids = fill(db, [Tier.P2] * 7)
+    ids = fill(db, [Priority.P2] * 7)
     until = {"assigned_until": NOW + LEASE}
     put(db, ids[0], **ASIDE, **until)
     put(db, ids[1], **HELD | {"assignee": "sue"}, **until)
     put(db, ids[2], **HELD, **until)
-    put(db, ids[3], reading="third")
+    put(db, ids[3], review_round="third")
     inbox.skip(db, SENIOR.at(NOW), ids[4], claims.claim(db, SENIOR.at(NOW), ids[4]).token)
     claims.claim(db, SENIOR.at(NOW), ids[5])
     inbox.ask_second_opinion(db, SENIOR.at(NOW), ids[5], held := claims.my_claims(db, SENIOR.at(NOW))[-1].token)
-    submit_rating(db, SENIOR.at(NOW), ids[5], held, form(), "a" * 32)
+    submit_review(db, SENIOR.at(NOW), ids[5], held, form(), "a" * 32)
     wanted = [State.RESERVED, State.MINE, State.HELD, State.FREE, State.SKIPPED, State.READ, State.FREE]
     listed = queue(db, SENIOR.at(NOW))
     assert {row.case_id: row.state for row in listed} == dict(zip(ids, wanted, strict=True))
@@ -418,7 +425,7 @@ def test_the_states_of_a_list_are_those_of_the_counts(db: Database) -> None:
 
 
 def test_lists_and_counts_never_touch_the_text(db: Database) -> None:
-    fill(db, [Tier.P2] * 3)
+    fill(db, [Priority.P2] * 3)
     statements: list[str] = []
     event.listen(db._engine, "before_cursor_execute", lambda *args: statements.append(args[2]))
     queue(db, SENIOR.at(NOW)), counts(db, ANN.at(NOW)), take(db, ANN)

@@ -1,28 +1,34 @@
-"""What is erased is gone from every table, what must stay stays, exports say so; times that a site sets are kept."""
+"""What is erased is gone from every table, what must stay stays; texts go after their time, but never one that somebody
+still has to read or to see to.
+"""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 from sqlalchemy import JSON, Text, insert, select, update
 
 from screening.datasets.reader import read_table
+from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER, Role
-from screening.review.rating_form import RatingLabel
-from screening.review.triage import Tier
+from screening.review.reach import Reach
+from screening.review.review_form import ReviewLabel
+from screening.review.triage import Placement, Priority, Why
 from storage.audit_log import anchor, append
+from storage.batches.batches import cancel
+from storage.batches.entries import enter
 from storage.batches.intake import add_rows, close_intake
-from storage.batches.results import results
 from storage.database import Database
 from storage.research.case_tags import add_remark, add_tag, remove_tag
-from storage.review import claims, erasure
+from storage.review import claims, erasure, follow_ups
 from storage.review.adjudication import amend
 from storage.review.claims import LeaseLost, NotAvailable
 from storage.review.drafts import load_draft, save_draft
 from storage.review.erasure import By, NotErased, Selection
-from storage.review.ratings import revise, submit_rating
-from storage.review.standing import Place, standing
-from storage.review.worklist import request_second_looks
+from storage.review.follow_ups import How
+from storage.review.inbox import Place, standing
+from storage.review.reviews import revise, submit_review
+from storage.review.worklist import acknowledge, request_second_looks
 from storage.schema import (
     ERASED,
     StorableText,
@@ -32,8 +38,8 @@ from storage.schema import (
     inbox_entries,
     metadata,
     pending_cases,
-    ratings,
     rejected_rows,
+    reviews,
     screenings,
 )
 from storage.settings_store import SiteSettings, change
@@ -41,16 +47,16 @@ from storage.site.audit_check import verify
 from tests.databases import write
 from tests.storage.batch_of import NOW as BATCH_NOW
 from tests.storage.batch_of import batch, decide, waiting
-from tests.storage.inbox_cases import ADMIN, ANN, BO, NOW, RESEARCHER, SENIOR, fill, form, person, register, vouch
+from tests.storage.inbox_cases import ADMIN, ANN, BO, NOW, RESEARCHER, SENIOR, fill, form, person, read, register, vouch
 
 WORD = "zanzibarquince"
 OTHER_ADMIN = person("ole", Role.ADMIN)
 
 
-def written(db: Database, tiers: tuple[Tier, ...] = (Tier.P2, Tier.P2)) -> list[str]:
+def written(db: Database, priorities: tuple[Priority, ...] = (Priority.P2, Priority.P2)) -> list[str]:
     """Cases of one group with a word in every place where people or models write, the first read by Ann."""
     register(db, ANN, BO, SENIOR)
-    ids = fill(db, tiers)
+    ids = fill(db, priorities)
     with db.write() as conn:
         texts = {name: f"{WORD} {name}" for name in ("text", "model_text", "reply", "model_reply", "reference_value")}
         more = {"group_name": WORD, "turns": {"turns": [WORD]}, "where_to_act": f"https://site.org/{WORD}"}
@@ -61,7 +67,7 @@ def written(db: Database, tiers: tuple[Tier, ...] = (Tier.P2, Tier.P2)) -> list[
         rejected = {"batch_id": batch, "row": 9, "external_id": "post-1", "reason": "empty", "detail": WORD}
         conn.execute(insert(rejected_rows).values(**rejected, original_json=f'"{WORD}"'))
     claim = claims.claim(db, SENIOR.at(NOW), ids[0])
-    submit_rating(db, SENIOR.at(NOW), ids[0], claim.token, form("unsafe", 5, note=WORD), "a" * 32)
+    submit_review(db, SENIOR.at(NOW), ids[0], claim.token, form("unsafe", 5, note=WORD), "a" * 32)
     add_tag(db, RESEARCHER.at(NOW), ids[0], WORD)
     remove_tag(db, RESEARCHER.at(NOW), ids[0], WORD)
     if len(ids) > 1:
@@ -83,8 +89,8 @@ def test_a_group_is_erased_from_every_table_and_the_rest_stays(db: Database) -> 
     assert WORD not in everything(db)
     rows = db.rows(select(cases))
     assert {row.text for row in rows} == {ERASED} and all(row.text_sha256 for row in rows)
-    (rating,) = db.rows(select(ratings))
-    assert (rating.label, rating.certainty) == ("unsafe", 5), "what was coded stays"
+    (review,) = db.rows(select(reviews))
+    assert (review.label, review.certainty) == ("unsafe", 5), "what was coded stays"
     assert db.rows(select(screenings.c.outcome))
     assert all(db.values(select(inbox_entries.c.closed_at))), "nothing is left to read"
     logged = db.values(select(audit_events.c.action).order_by(audit_events.c.seq))
@@ -93,7 +99,7 @@ def test_a_group_is_erased_from_every_table_and_the_rest_stays(db: Database) -> 
 
 
 CODES = {  # beside a case, and neither words nor emptied
-    "adjudications.rating_ids", "comparison_outcomes.draws", "node_runs.distribution", "node_runs.draws",
+    "adjudications.review_ids", "comparison_outcomes.draws", "node_runs.distribution", "node_runs.draws",
     "screenings.kind",
 }  # fmt: skip
 
@@ -112,12 +118,12 @@ def test_what_was_erased_is_stored_in_no_words_anew_and_read_by_nobody_again(db:
     write(db, rejected_rows.delete())
     filled = form("safe", 5, note=WORD)
     with pytest.raises(LeaseLost):
-        submit_rating(db, SENIOR.at(NOW), in_hand, taken.token, filled, "b" * 32)
+        submit_review(db, SENIOR.at(NOW), in_hand, taken.token, filled, "b" * 32)
     save_draft(db, BO.at(NOW), in_hand, {"note": WORD})
     with pytest.raises(NotAvailable, match="was deleted"):
         revise(db, SENIOR.at(NOW), read, filled, WORD, "c" * 32)
     with pytest.raises(NotAvailable, match="was deleted"):
-        amend(db, SENIOR.at(NOW), read, RatingLabel.SAFE, WORD, 1)
+        amend(db, SENIOR.at(NOW), read, ReviewLabel.SAFE, WORD, 1)
     for note in (add_tag, add_remark):
         with pytest.raises(ValueError, match="was deleted"):
             note(db, RESEARCHER.at(NOW), read, WORD)
@@ -193,7 +199,7 @@ def test_with_a_text_whose_time_is_over_the_refused_rows_of_its_id_go(
     assert refused_texts(db) == ([] if keep_rejected_days == 7 else ['"words without an id"'])
 
 
-def test_backups_taken_since_a_refused_row_came_in_are_named(db: Database) -> None:
+def test_backups_taken_since_it_came_in_are_named(db: Database) -> None:
     taken_in(db, b"id,text\n7,[removed]\n7,[removed]\n8,more words\n")
     backed_up = BATCH_NOW + timedelta(hours=1)
     with db.write() as conn:
@@ -201,18 +207,11 @@ def test_backups_taken_since_a_refused_row_came_in_are_named(db: Database) -> No
         append(conn, ADMIN.at(backed_up), "backup_begun", None, {})
     done = erasure.erase(db, ADMIN.at(backed_up), Selection(by=By.EXTERNAL_ID, value="7"), "letter")
     assert (done.cases, done.rejected, done.backups) == (0, 2, (backed_up,))
-
-
-def test_exports_say_that_it_was_erased(db: Database) -> None:
-    (case_id,) = written(db, (Tier.P2,))
-    erasure.erase(db, ADMIN.at(NOW), Selection(by=By.CASE, value=case_id), "letter")
-    batch = db.value(select(batches.c.id))
-    rows = list(results(db, person("rae", Role.RESEARCHER).at(NOW), batch))
-    assert ERASED in str(rows) and WORD not in str(rows)
+    assert erasure.look(db, ADMIN, Selection(by=By.EXTERNAL_ID, value="8")).backups == (backed_up,)
 
 
 def test_two_people_where_the_site_asks_for_it(db: Database) -> None:
-    (case_id,) = written(db, (Tier.P2,))
+    (case_id,) = written(db, (Priority.P2,))
     change(db, ADMIN.at(NOW), SiteSettings(erasure_by_two=True), 0)
     asked = erasure.erase(db, ADMIN.at(NOW), Selection(by=By.CASE, value=case_id), "letter")
     assert asked.waits_for is not None and WORD in everything(db)
@@ -226,7 +225,7 @@ def test_two_people_where_the_site_asks_for_it(db: Database) -> None:
 
 
 def test_a_request_that_is_turned_down_erases_nothing(db: Database) -> None:
-    (case_id,) = written(db, (Tier.P2,))
+    (case_id,) = written(db, (Priority.P2,))
     change(db, ADMIN.at(NOW), SiteSettings(erasure_by_two=True), 0)
     asked = erasure.erase(db, ADMIN.at(NOW), Selection(by=By.CASE, value=case_id), "letter")
     erasure.withdraw(db, SENIOR.at(NOW), str(asked.waits_for))
@@ -234,7 +233,7 @@ def test_a_request_that_is_turned_down_erases_nothing(db: Database) -> None:
 
 
 def test_what_is_still_being_screened_or_unknown_or_without_a_reason_is_refused(db: Database) -> None:
-    (case_id,) = written(db, (Tier.P2,))
+    (case_id,) = written(db, (Priority.P2,))
     which = Selection(by=By.CASE, value=case_id)
     with pytest.raises(NotErased, match="say why"):
         erasure.erase(db, ADMIN.at(NOW), which, " ")
@@ -245,15 +244,6 @@ def test_what_is_still_being_screened_or_unknown_or_without_a_reason_is_refused(
         conn.execute(insert(pending_cases).values(case_id=case_id, batch_id=batch, row=1, ready_at=NOW))
     with pytest.raises(NotErased, match="still being screened"):
         erasure.erase(db, ADMIN.at(NOW), which, "r")
-
-
-def test_backups_that_may_still_hold_it_are_named(db: Database) -> None:
-    (case_id,) = written(db, (Tier.P2,))
-    with db.write() as conn:
-        append(conn, ADMIN.at(NOW - timedelta(days=1)), "backup_begun", None, {})
-        append(conn, ADMIN.at(NOW + timedelta(hours=1)), "backup_begun", None, {})
-    found = erasure.look(db, ADMIN, Selection(by=By.CASE, value=case_id))
-    assert found.backups == (NOW + timedelta(hours=1),)
 
 
 def test_the_file_of_an_embedded_database_does_not_hold_it_any_more(sqlite_url: str) -> None:
@@ -281,3 +271,74 @@ def test_times_are_kept_and_a_dry_run_changes_nothing(db: Database) -> None:
     assert dict(erasure.expire(db, later)) == expected
     assert erasure.expire(db, later) == {}
     assert db.value(select(cases.c.text).where(cases.c.id == first)) == ERASED
+
+
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def kept_for_a_week(db: Database) -> Database:
+    """A site that keeps settled texts for seven days."""
+    change(db, LOCAL_USER.at(NOW), SiteSettings(keep_texts_days=7), 0)
+    return db
+
+
+def expired(db: Database, now: datetime) -> list[str]:
+    """What is erased by then; the dry run says before how many texts go."""
+    told = erasure.would_go(db, LOCAL_USER.at(now)).get("texts", 0)
+    assert erasure.expire(db, now).get("texts", 0) == told
+    return db.values(select(cases.c.id).where(cases.c.erased_at.is_not(None)).order_by(cases.c.id))
+
+
+def case_ids(db: Database, batch_id: str) -> list[str]:
+    return db.values(select(cases.c.id).where(cases.c.batch_id == batch_id).order_by(cases.c.row))
+
+
+@pytest.mark.parametrize("disposition", ["contact_now", "protective_services"])
+def test_a_text_is_kept_until_its_follow_up_was_closed_so_long_ago(kept_for_a_week: Database, disposition: str) -> None:
+    db = kept_for_a_week
+    register(db, ANN)
+    (case_id,) = fill(db)
+    read(db, ANN, form("unsafe", disposition=disposition), "a")
+    assert expired(db, NOW + 30 * DAY) == []
+    (one,) = follow_ups.open_ones(db, ANN.at(NOW)).shown
+    follow_ups.close(db, ANN.at(NOW + 30 * DAY), one.id, How.DONE, "called")
+    assert expired(db, NOW + 36 * DAY) == []
+    assert expired(db, NOW + 38 * DAY) == [case_id]
+
+
+def test_a_text_of_a_worklist_is_kept_until_it_was_acknowledged_so_long_ago(kept_for_a_week: Database) -> None:
+    db = kept_for_a_week
+    batch(db, ["one", "two"], reach=Reach.LIST)
+    listed, safe = waiting(db)
+    decide(db, listed, Outcome.UNSAFE)
+    decide(db, safe)
+    assert expired(db, NOW + 30 * DAY) == [safe]
+    assert acknowledge(db, LOCAL_USER.at(NOW + 30 * DAY), [listed]) == 1
+    assert expired(db, NOW + 36 * DAY) == [safe]
+    assert expired(db, NOW + 38 * DAY) == sorted([listed, safe])
+
+
+def test_unsafe_texts_of_a_batch_that_only_counts_them_wait_for_nobody(kept_for_a_week: Database) -> None:
+    batch(kept_for_a_week, ["one"], reach=Reach.COUNT)
+    (case_id,) = waiting(kept_for_a_week)
+    decide(kept_for_a_week, case_id, Outcome.UNSAFE)
+    assert expired(kept_for_a_week, NOW + 8 * DAY) == [case_id]
+
+
+def test_texts_that_nobody_screens_any_more_go_so_long_after_their_batch_was_cancelled(
+    kept_for_a_week: Database,
+) -> None:
+    db = kept_for_a_week
+    waits, given_up = batch(db, ["waits"]), batch(db, ["screened", "not screened", "read"])
+    (pending,) = case_ids(db, waits)
+    screened, left, read_ = case_ids(db, given_up)
+    decide(db, screened)
+    with db.write() as conn:
+        assert enter(conn, read_, Placement(priority=Priority.P1, why=Why.NOT_SCREENED), NOW)
+    cancel(db, LOCAL_USER.at(NOW + DAY), given_up)
+    assert expired(db, NOW + 8 * DAY - timedelta(seconds=1)) == [screened]
+    assert expired(db, NOW + 30 * DAY) == sorted([screened, left]), "the others wait for a worker, and for a reviewer"
+    write(db, update(inbox_entries).where(inbox_entries.c.case_id == read_).values(closed_at=NOW + 30 * DAY))
+    assert expired(db, NOW + 38 * DAY) == sorted([screened, left, read_])
+    assert pending not in expired(db, NOW + 400 * DAY)

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from screening.review.triage import Tier
+from screening.review.triage import Priority
 from storage.database import Database
 from storage.review import claims
 from storage.review.evidence import reveal_text
@@ -22,7 +22,7 @@ def opened(db: Database, number: int, now=NOW) -> None:  # type: ignore[no-untyp
 
 def test_texts_are_counted_once_per_day_and_a_break_is_due_at_the_sites_number(db: Database) -> None:
     change(db, ADMIN.at(NOW), SiteSettings(break_after_texts=3), 0)
-    fill(db, [Tier.P2] * 6)
+    fill(db, [Priority.P2] * 6)
     opened(db, 2, NOW - timedelta(days=1))
     opened(db, 2)
     assert (exposure(db, ANN.at(NOW), NOW).texts, exposure(db, ANN.at(NOW), NOW).break_due) == (2, False)
@@ -40,7 +40,7 @@ def test_texts_are_counted_once_per_day_and_a_break_is_due_at_the_sites_number(d
 def test_midnight_is_no_break(db: Database) -> None:
     """A shift goes over it, and midnight UTC is an afternoon somewhere: a break that is due stays due."""
     change(db, ADMIN.at(NOW), SiteSettings(break_after_texts=3), 0)
-    fill(db, [Tier.P2] * 4)
+    fill(db, [Priority.P2] * 4)
     midnight = NOW.replace(hour=0) + timedelta(days=1)
     opened(db, 3, midnight - MINUTE)
     after = exposure(db, ANN.at(midnight + MINUTE), midnight)
@@ -53,7 +53,7 @@ def test_midnight_is_no_break(db: Database) -> None:
 
 
 def test_everybody_sees_only_their_own(db: Database) -> None:
-    fill(db, [Tier.P2])
+    fill(db, [Priority.P2])
     opened(db, 1)
     assert exposure(db, BO.at(NOW), NOW).texts == 0
     with pytest.raises(TypeError):

@@ -1,4 +1,4 @@
-"""25 reviewers at once on one inbox: no double claim, no lost submit, no rating without the lease."""
+"""25 reviewers at once on one inbox: no double claim, no lost submit, no review without the lease."""
 
 import threading
 from collections import Counter
@@ -11,13 +11,13 @@ from random import Random
 from sqlalchemy import select
 
 from screening.review.actors import Actor
-from screening.review.triage import Tier
+from screening.review.triage import Priority
 from storage.database import Database
 from storage.review import claims
 from storage.review.claims import LeaseLost
 from storage.review.drafts import load_draft
-from storage.review.ratings import submit_rating
-from storage.schema import adjudications, audit_events, inbox_entries, ratings
+from storage.review.reviews import submit_review
+from storage.schema import adjudications, audit_events, inbox_entries, reviews
 from storage.settings_store import SiteSettings, change
 from storage.site.audit_check import verify
 from tests.processes import processes
@@ -69,7 +69,7 @@ def work(url: str, who: Actor, clock: Clock, lease: timedelta, seed: int, *, daw
             submission = f"{dice.getrandbits(128):032x}"
             try:
                 for _ in range(1 + (dice.random() < 0.2)):
-                    submit_rating(database, who.at(clock()), claim.case_id, claim.token, form(), submission)
+                    submit_review(database, who.at(clock()), claim.case_id, claim.token, form(), submission)
                 diary.receipts[submission] = claim.case_id
             except LeaseLost:
                 assert load_draft(database, who, claim.case_id) is not None
@@ -89,11 +89,11 @@ def all_at_once(url: str, lease: timedelta, dawdlers: int = 0) -> list[Diary]:
 
 
 def check(db: Database, diaries: list[Diary]) -> None:
-    stored = db.rows(select(ratings))
+    stored = db.rows(select(reviews))
     closed = db.values(select(inbox_entries.c.closed_at))
     accepted = db.values(select(adjudications.c.case_id))
     claims = db.rows(select(audit_events).where(audit_events.c.action == "claimed"))
-    receipts = {rating: case for diary in diaries for rating, case in diary.receipts.items()}
+    receipts = {review: case for diary in diaries for review, case in diary.receipts.items()}
     assert {row.id: row.case_id for row in stored} == receipts, "no submit is lost and none appears from nowhere"
     assert len(claims) == sum(len(diary.claims) for diary in diaries)
     assert Counter(accepted) == Counter(receipts.values())
@@ -102,8 +102,8 @@ def check(db: Database, diaries: list[Diary]) -> None:
 
 
 def held_at(db: Database, diaries: list[Diary]) -> None:
-    """Two leases on one case never overlap, and every rating lies inside a lease of its reader."""
-    given = {(row.case_id, row.reviewer): row.at for row in db.rows(select(ratings))}
+    """Two leases on one case never overlap, and every review lies inside a lease of its reviewer."""
+    given = {(row.case_id, row.reviewer): row.at for row in db.rows(select(reviews))}
     spans: dict[str, list[tuple[datetime, datetime]]] = {}
     kept = set()
     for who, diary in zip(PEOPLE, diaries, strict=True):
@@ -118,7 +118,7 @@ def held_at(db: Database, diaries: list[Diary]) -> None:
 
 
 def test_twenty_five_reviewers_share_two_hundred_cases(db: Database, database_url: str) -> None:
-    ids = fill(db, [Tier(number % 4) for number in range(CASES)])
+    ids = fill(db, [Priority(number % 4) for number in range(CASES)])
     vouch(db)
     diaries = all_at_once(database_url, timedelta(hours=1))
     check(db, diaries)
@@ -128,7 +128,7 @@ def test_twenty_five_reviewers_share_two_hundred_cases(db: Database, database_ur
 
 
 def test_leases_that_run_out_in_the_middle(db: Database, database_url: str) -> None:
-    fill(db, [Tier(number % 4) for number in range(CASES)])
+    fill(db, [Priority(number % 4) for number in range(CASES)])
     vouch(db)
     diaries = all_at_once(database_url, timedelta(minutes=15), dawdlers=5)
     check(db, diaries)
@@ -137,23 +137,23 @@ def test_leases_that_run_out_in_the_middle(db: Database, database_url: str) -> N
     assert sum(len(diary.claims) for diary in diaries) > CASES, "their cases went to others"
 
 
-def test_two_readings_of_every_case_never_by_one_person(db: Database, database_url: str) -> None:
+def test_two_reviews_of_every_case_never_by_one_person(db: Database, database_url: str) -> None:
     register(db, *PEOPLE[:8], ADMIN)
-    change(db, ADMIN.at(NOW), SiteSettings(second_reading_rate=1.0), 0)
-    ids = fill(db, [Tier.P2] * 30)
+    change(db, ADMIN.at(NOW), SiteSettings(second_review_rate=1.0), 0)
+    ids = fill(db, [Priority.P2] * 30)
     vouch(db)
     clock = Clock(timedelta(microseconds=1))
     with ThreadPoolExecutor(8) as pool:
-        for turn in range(2):  # whoever ran out of cases while the last readings were under way comes back once
+        for turn in range(2):  # whoever ran out of cases while the last reviews were under way comes back once
             seeds = range(100 * turn, 100 * turn + 8)
             list(
                 pool.map(lambda who, seed: work(database_url, who, clock, timedelta(hours=1), seed), PEOPLE[:8], seeds)
             )
-    pairs = db.rows(select(ratings.c.case_id, ratings.c.reviewer, ratings.c.reading))
+    pairs = db.rows(select(reviews.c.case_id, reviews.c.reviewer, reviews.c.review_round))
     methods = db.values(select(adjudications.c.method))
     assert Counter(row.case_id for row in pairs) == Counter(dict.fromkeys(ids, 2))
     assert len({(row.case_id, row.reviewer) for row in pairs}) == 60
-    assert Counter(row.reading for row in pairs) == {"first": 30, "second": 30}
+    assert Counter(row.review_round for row in pairs) == {"first": 30, "second": 30}
     assert methods == ["agreement"] * 30
 
 
@@ -165,7 +165,7 @@ def _process(job: tuple[str, int]) -> Counter[str]:
 
 
 def test_processes_share_the_inbox_too(db: Database, database_url: str) -> None:
-    ids = fill(db, [Tier.P2] * 16)
+    ids = fill(db, [Priority.P2] * 16)
     vouch(db)
     with processes(2) as pool:
         done = sum(pool.map(_process, [(database_url, number) for number in range(2)]), Counter())

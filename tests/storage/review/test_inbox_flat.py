@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import event, insert, select, text, update
 
 from screening.review.actors import Actor, Role
-from screening.review.triage import TARGETS, Tier
+from screening.review.triage import TARGETS, Priority
 from storage.database import Database
 from storage.identifiers import new_id
 from storage.review import claims, drafts, inbox, reports
@@ -17,7 +17,7 @@ from storage.review.adjudication import disagreements
 from storage.review.evidence import open_next
 from storage.review.follow_ups import open_ones
 from storage.review.queue import Sort, counts, queue, reserved_cases
-from storage.review.ratings import my_readings, submit_rating
+from storage.review.reviews import my_reviews, submit_review
 from storage.schema import cases, inbox_entries
 from tests.storage.inbox_cases import NOW, fill, form, person, take
 from tests.storage.statements import plan, statements
@@ -36,7 +36,7 @@ def _claimed(db: Database) -> claims.Claim:
 
 def _save(db: Database) -> None:
     claim = _claimed(db)
-    submit_rating(db, BOTH.at(LATER), claim.case_id, claim.token, form(), submission_id=new_id(LATER))
+    submit_review(db, BOTH.at(LATER), claim.case_id, claim.token, form(), submission_id=new_id(LATER))
 
 
 def _renewed(db: Database) -> None:
@@ -48,21 +48,23 @@ def _renewed(db: Database) -> None:
 
 STEPS: Mapping[str, Callable[[Database], object]] = {
     "counts": lambda db: counts(db, BOTH.at(LATER)),
-    "counts of a filter": lambda db: counts(db, BOTH.at(LATER), [Tier.P1]),
+    "counts of a filter": lambda db: counts(db, BOTH.at(LATER), [Priority.P1]),
     "list": lambda db: queue(db, BOTH.at(LATER), limit=8),
-    "list of a filter": lambda db: queue(db, BOTH.at(LATER), [Tier.P2, Tier.P3], limit=8),
+    "list of a filter": lambda db: queue(db, BOTH.at(LATER), [Priority.P2, Priority.P3], limit=8),
     "list by when they came in": lambda db: queue(db, BOTH.at(LATER), limit=8, sort=Sort.NEWEST),
-    "list of a filter, longest waiting": lambda db: queue(db, BOTH.at(LATER), [Tier.P2], limit=8, sort=Sort.LONGEST),
+    "list of a filter, longest waiting": lambda db: queue(
+        db, BOTH.at(LATER), [Priority.P2], limit=8, sort=Sort.LONGEST
+    ),
     "disagreements": lambda db: disagreements(db, BOTH, limit=5),
     "set aside": lambda db: reserved_cases(db, BOTH.at(LATER)),
     "mine": lambda db: claims.my_claims(db, BOTH.at(LATER)),
-    "mine, read": lambda db: my_readings(db, BOTH, limit=20),
+    "mine, read": lambda db: my_reviews(db, BOTH, limit=20),
     "read today": lambda db: reports.count_cases_read(db, BOTH, NOW),
     "exposure": lambda db: reports.exposure(db, BOTH.at(NOW), NOW),
     "follow-ups": lambda db: open_ones(db, BOTH.at(LATER)),
     "claim": _claimed,
     "claim with its text": lambda db: open_next(db, BOTH.at(LATER)),
-    "claim of a filter": lambda db: claims.claim_next(db, BOTH.at(LATER), tiers=[Tier.P2, Tier.P3]),
+    "claim of a filter": lambda db: claims.claim_next(db, BOTH.at(LATER), priorities=[Priority.P2, Priority.P3]),
     "save": _save,
     "renew, draft, release": _renewed,
     "release what is set aside": lambda db: inbox.release_set_aside(db, BOTH.at(LATER)),
@@ -70,16 +72,20 @@ STEPS: Mapping[str, Callable[[Database], object]] = {
 }
 
 
-def _wait(db: Database, number: int, only: Tier | None = None) -> None:
-    """So many cases wait, of all tiers or one, a third of them late; one is disputed and one has been read once."""
-    disputed, again = fill(db, [Tier.P2, Tier.P3])
+def _wait(db: Database, number: int, only: Priority | None = None) -> None:
+    """So many cases wait, of all priorities or one, a third of them late; one is disputed and one has been
+    read once.
+    """
+    disputed, again = fill(db, [Priority.P2, Priority.P3])
     with db.write() as conn:
         batch = conn.execute(select(cases.c.batch_id).limit(1)).scalar_one()
         rows = range(100, 100 + number)
         conn.execute(insert(cases), [_case(row, batch) for row in rows])
         conn.execute(insert(inbox_entries), [_entry(row, only) for row in rows])
-        for case_id, reading in ((disputed, "third"), (again, "second")):
-            conn.execute(update(inbox_entries).where(inbox_entries.c.case_id == case_id).values(reading=reading))
+        for case_id, review_round in ((disputed, "third"), (again, "second")):
+            conn.execute(
+                update(inbox_entries).where(inbox_entries.c.case_id == case_id).values(review_round=review_round)
+            )
         conn.execute(text("ANALYZE"))
 
 
@@ -88,10 +94,10 @@ def _case(row: int, batch: str) -> dict[str, Any]:
     return {"id": f"{row:032d}", "batch_id": batch, "row": row, "external_id": f"post-{row}", **fixed}
 
 
-def _entry(row: int, only: Tier | None = None) -> dict[str, Any]:
-    tier, entered = Tier(row % 4) if only is None else only, NOW + timedelta(seconds=row * 7919 % 80_000)
-    due = entered + TARGETS[tier]
-    return {"case_id": f"{row:032d}", "tier": tier, "why": "unsettled", "entered_at": entered, "due_at": due}
+def _entry(row: int, only: Priority | None = None) -> dict[str, Any]:
+    priority, entered = Priority(row % 4) if only is None else only, NOW + timedelta(seconds=row * 7919 % 80_000)
+    due = entered + TARGETS[priority]
+    return {"case_id": f"{row:032d}", "priority": priority, "why": "unsettled", "entered_at": entered, "due_at": due}
 
 
 def test_no_step_reads_a_table_from_end_to_end(db: Database) -> None:
@@ -99,7 +105,7 @@ def test_no_step_reads_a_table_from_end_to_end(db: Database) -> None:
     with statements() as sent:
         for step in STEPS.values():
             step(db)
-    large = ("cases", "inbox_entries", "ratings", "audit_events", "adjudications", "drafts")
+    large = ("cases", "inbox_entries", "reviews", "audit_events", "adjudications", "drafts")
     last_line = "ORDER BY audit_events.seq DESC"  # the table's own order, and one line of it
     kinds = ("SELECT", "UPDATE", "DELETE", "WITH")
     asked = {one: values for one, values in sent if one.lstrip("( ").startswith(kinds) and last_line not in one}
@@ -131,11 +137,11 @@ def _rows_read(db: Database) -> int:
     return int(tables) + int(indexes)
 
 
-@pytest.mark.parametrize("only", [None, Tier.P2], ids=["all_tiers", "one_tier"])
+@pytest.mark.parametrize("only", [None, Priority.P2], ids=["all_priorities", "one_priority"])
 def test_no_step_grows_with_what_waits_on_sqlite(
-    sqlite_url: str, only: Tier | None, monkeypatch: pytest.MonkeyPatch
+    sqlite_url: str, only: Priority | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The planner goes by what it knows of the columns: where all wait in one tier it may choose otherwise."""
+    """The planner goes by what it knows of the columns: where all wait in one priority it may choose otherwise."""
     monkeypatch.setattr("storage.review.queue.MOST_COUNTED", COUNTED)
     taken = {}
     for number in (FEW, MANY):
@@ -147,7 +153,7 @@ def test_no_step_grows_with_what_waits_on_sqlite(
     assert not grown
 
 
-def _more(db: Database, number: int, only: Tier | None = None) -> None:
+def _more(db: Database, number: int, only: Priority | None = None) -> None:
     with db.write() as conn:
         batch = conn.execute(select(cases.c.batch_id).limit(1)).scalar_one()
         rows = range(100 + FEW, 100 + number)
@@ -169,17 +175,19 @@ def test_no_step_reads_what_waits_on_postgresql(postgresql_db: Database, monkeyp
     assert read["claim"] > 0  # the figures are not simply missing
 
 
-def test_cases_of_a_tier_are_counted_as_far_as_a_limit_beyond_what_somebody_has(
+def test_cases_of_a_priority_are_counted_as_far_as_a_limit_beyond_what_somebody_has(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("storage.review.queue.MOST_COUNTED", 10)
-    fill(db, [Tier.P1] * 20 + [Tier.P3] * 3)
-    due = NOW + TARGETS[Tier.P1]
+    fill(db, [Priority.P1] * 20 + [Priority.P3] * 3)
+    due = NOW + TARGETS[Priority.P1]
     for number in range(15):
         claims.claim_next(db, person(f"p{number}", Role.REVIEWER).at(NOW))
     early, late = (counts(db, BOTH.at(due + timedelta(seconds=off))) for off in (-1, 3_600))
-    assert early.late_by_tier == dict.fromkeys(Tier, 0)
-    assert late.late_by_tier == {Tier.P0: 0, Tier.P1: 11, Tier.P2: 0, Tier.P3: 0}
-    assert (late.free_by_tier[Tier.P1], late.free_by_tier[Tier.P3]) == (11, 3)
+    assert early.late_by_priority == dict.fromkeys(Priority, 0)
+    assert late.late_by_priority == {Priority.P0: 0, Priority.P1: 11, Priority.P2: 0, Priority.P3: 0}
+    assert (late.free_by_priority[Priority.P1], late.free_by_priority[Priority.P3]) == (11, 3)
     held = counts(db, BOTH.at(NOW))
-    assert (held.held, held.free_by_tier[Tier.P1], held.free) == (15, 5, 8), "what is in other hands hides no free case"
+    assert (held.held, held.free_by_priority[Priority.P1], held.free) == (15, 5, 8), (
+        "what is in other hands hides no free case"
+    )

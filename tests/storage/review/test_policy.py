@@ -8,23 +8,22 @@ import pytest
 
 from screening.review.actors import LOCAL_USER, SYSTEM, Acting, Actor, Role
 from screening.review.policy import Action, Forbidden, is_allowed, require
-from screening.review.rating_form import RatingLabel
+from screening.review.review_form import ReviewLabel
 from storage import settings_store
 from storage.batches.results import results
 from storage.database import Database
-from storage.research import reading_table
-from storage.research.columns import outcomes_in, recorded_columns
-from storage.research.confusion import confusion
-from storage.research.recorded_draws import recorded_batch
-from storage.research.relabelled import export_relabelled
+from storage.research import review_table
+from storage.research.cells import confusions
+from storage.research.corrected_labels import export_corrected_labels
+from storage.research.recordings import outcomes_in, recorded_batch, recorded_columns
 from storage.research.reliability import audit_sample
-from storage.review import adjudication, claims, drafts, evidence, follow_ups, inbox, queue, ratings, reports, worklist
+from storage.review import adjudication, claims, drafts, evidence, follow_ups, inbox, queue, reports, reviews, worklist
 from storage.review.erasure import By, Selection, erase
 from storage.site import accounts
 from tests.storage.inbox_cases import NOW, fill, form
 
 OWNERS = (None, "me", "somebody-else")
-SAFE, SETTINGS, NONE = RatingLabel.SAFE, settings_store.SiteSettings(), "no such batch"
+SAFE, SETTINGS, NONE = ReviewLabel.SAFE, settings_store.SiteSettings(), "no such batch"
 
 
 def me(*roles: Role) -> Actor:
@@ -49,7 +48,7 @@ rate               reviewer:own senior:own
 read_second        reviewer:others senior:others
 acknowledge        senior:any researcher:any
 request_review     senior:any researcher:any
-view_ratings       reviewer:own senior:any researcher:any
+view_reviews       reviewer:own senior:any researcher:any
 adjudicate         senior:any
 follow_up          reviewer:own senior:any
 view_agreement     senior:any researcher:any admin:any
@@ -104,28 +103,29 @@ SERVICES: dict[str, tuple[Action, str | None, Call]] = {
     "counts": (Action.VIEW_COUNTS, None, lambda db, by, case: queue.counts(db, by)),
     "reveal_text": (Action.VIEW_TEXT, None, lambda db, by, case: evidence.reveal_text(db, by, case)),
     "reveal_evidence": (Action.VIEW_EVIDENCE, None, lambda db, by, case: evidence.reveal_evidence(db, by, case)),
-    "submit_rating": (
+    "submit_review": (
         Action.RATE,
         "me",
-        lambda db, by, case: ratings.submit_rating(db, by, case, "", form(), "0" * 32),
+        lambda db, by, case: reviews.submit_review(db, by, case, "", form(), "0" * 32),
     ),
-    "revise": (Action.RATE, None, lambda db, by, case: ratings.revise(db, by, case, form(), "why", "0" * 32)),
-    "reveal_ratings": (Action.VIEW_RATINGS, None, lambda db, by, case: ratings.reveal_ratings(db, by, case)),
+    "revise": (Action.RATE, None, lambda db, by, case: reviews.revise(db, by, case, form(), "why", "0" * 32)),
+    "reveal_reviews": (Action.VIEW_REVIEWS, None, lambda db, by, case: reviews.reveal_reviews(db, by, case)),
     "save_draft": (Action.RATE, "me", lambda db, by, case: drafts.save_draft(db, by, case, {})),
     "adjudicate": (Action.ADJUDICATE, None, lambda db, by, case: adjudication.adjudicate(db, by, case, SAFE, "why")),
     "amend": (Action.ADJUDICATE, None, lambda db, by, case: adjudication.amend(db, by, case, SAFE, "why", 1)),
     "disagreements": (Action.ADJUDICATE, None, lambda db, by, case: adjudication.disagreements(db, by.actor)),
-    "reveal_versions": (Action.VIEW_RATINGS, None, lambda db, by, case: adjudication.reveal_versions(db, by, case)),
-    "reading_table": (Action.VIEW_AGREEMENT, None, lambda db, by, case: reading_table.reading_table(db, by.actor, "k")),
-    "switches": (Action.VIEW_AGREEMENT, None, lambda db, by, case: reading_table.switches(db, by.actor, "key")),
-    "export_relabelled": (Action.EXPORT, None, lambda db, by, case: export_relabelled(db, by, NONE, "key")),
+    "reveal_versions": (Action.VIEW_REVIEWS, None, lambda db, by, case: adjudication.reveal_versions(db, by, case)),
+    "review_table": (Action.VIEW_AGREEMENT, None, lambda db, by, case: review_table.review_table(db, by.actor, "k")),
+    "switches": (Action.VIEW_AGREEMENT, None, lambda db, by, case: review_table.switches(db, by.actor, "key")),
+    "export_corrected_labels": (Action.EXPORT, None, lambda db, by, case: export_corrected_labels(db, by, NONE, "key")),
     "results": (Action.VIEW_RESULTS, None, lambda db, by, case: next(results(db, by, NONE))),
-    "confusion": (Action.VIEW_RESULTS, None, lambda db, by, case: confusion(db, by.actor, NONE)),
+    "confusions": (Action.VIEW_RESULTS, None, lambda db, by, case: confusions(db, by.actor, NONE)),
     "recorded_columns": (Action.VIEW_RESULTS, None, lambda db, by, case: recorded_columns(db, by.actor, NONE)),
     "outcomes_in": (Action.VIEW_RESULTS, None, lambda db, by, case: outcomes_in(db, by.actor, NONE, np.arange(0))),
     "recorded_batch": (Action.VIEW_RESULTS, None, lambda db, by, case: recorded_batch(db, by.actor, NONE)),
     "audit_sample": (Action.VIEW_RESULTS, None, lambda db, by, case: audit_sample(db, by.actor, NONE)),
     "second_looks": (Action.REQUEST_REVIEW, None, lambda db, by, case: worklist.request_second_looks(db, by, [case])),
+    "worklist": (Action.ACKNOWLEDGE, None, lambda db, by, case: worklist.worklist(db, by.actor, NONE)),
     "acknowledge": (Action.ACKNOWLEDGE, None, lambda db, by, case: worklist.acknowledge(db, by, [case])),
     "erase": (Action.ERASE, None, lambda db, by, case: erase(db, by, Selection(by=By.CASE, value="none"), "why")),
     "exposure": (Action.VIEW_CARE, "me", lambda db, by, case: reports.exposure(db, by, NOW)),

@@ -1,16 +1,29 @@
-"""A worklist holds what its batch called unsafe until somebody has seen it, and never what is yet to be read blind."""
+"""A worklist holds what its batch called unsafe until somebody has seen it; cases sent to the inbox enter once, in an
+audit sample's place, blind for who saw nothing.
+"""
 
+import numpy as np
 import pytest
+from sqlalchemy import func, select
 
 from screening.labels import Outcome
-from screening.review.actors import LOCAL_USER, Actor
+from screening.review.actors import LOCAL_USER
 from screening.review.policy import Forbidden
 from screening.review.reach import Reach
+from screening.review.triage import audit_placement
+from storage.audit_log import Which, events
 from storage.database import Database
-from storage.review.ratings import my_rating
-from storage.review.worklist import acknowledge, request_second_looks, worklist
+from storage.research.cells import control_cases
+from storage.research.listed import Cell
+from storage.research.recordings import reviews_in
+from storage.review.reviews import my_review
+from storage.review.worklist import MOST, SecondLooks, acknowledge, request_second_looks, worklist
+from storage.schema import inbox_entries, screenings, unblindings
+from storage.settings_store import SiteSettings, change
+from storage.visibility import is_blind
+from tests.databases import write
 from tests.storage.batch_of import LATER, NOW, batch, decide, waiting
-from tests.storage.inbox_cases import ADMIN, ANN, SENIOR, form, read, take
+from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, RESEARCHER, SENIOR, Priority, fill, form, read, take
 
 
 def listed(db: Database, reach: Reach = Reach.LIST, audit_rate: float = 0.0) -> str:
@@ -33,12 +46,12 @@ def test_it_holds_what_was_called_unsafe_until_it_is_acknowledged(db: Database) 
 @pytest.mark.parametrize("reach", [Reach.READ, Reach.COUNT])
 def test_another_batch_has_none(db: Database, reach: Reach) -> None:
     batch_id = listed(db, reach)
-    assert worklist(db, LOCAL_USER, batch_id) == ((), 0)
+    assert worklist(db, LOCAL_USER, batch_id) == ([], 0)
 
 
 def test_what_is_yet_to_be_read_blind_is_not_on_it_and_cannot_be_acknowledged(db: Database) -> None:
     batch_id = listed(db, audit_rate=1.0)
-    assert worklist(db, SENIOR, batch_id) == ((), 0)
+    assert worklist(db, SENIOR, batch_id) == ([], 0)
     claim = take(db, ANN, LATER)
     assert acknowledge(db, SENIOR.at(LATER), [claim.case_id]) == 0
 
@@ -49,13 +62,97 @@ def test_who_acknowledged_a_case_does_not_read_it_blind(db: Database) -> None:
     acknowledge(db, SENIOR.at(NOW), [case_id])
     request_second_looks(db, LOCAL_USER.at(LATER), [case_id])
     read(db, SENIOR, form("unsafe"), now=LATER)
-    mine = my_rating(db, SENIOR, case_id)
+    mine = my_review(db, SENIOR, case_id)
     assert mine is not None and not mine.blind
 
 
-@pytest.mark.parametrize("who", [ANN, ADMIN], ids=["reviewer", "admin"])
-def test_it_is_for_those_who_may_see_outcomes(db: Database, who: Actor) -> None:
+def test_each_enters_once_and_what_has_no_outcome_or_an_entry_is_counted_apart(db: Database) -> None:
+    new, other, undecided = fill(db, [Priority.P2] * 3, entered=False, outcome="safe")
+    (there,) = fill(db)
+    write(db, screenings.delete().where(screenings.c.case_id == undecided))
+    asked = [new, there, undecided, "no such case", other, new]
+    found = request_second_looks(db, RESEARCHER.at(NOW + MINUTE), asked)
+    assert found == SecondLooks(opened=2, there_before=1, undecided=2)
+    assert request_second_looks(db, RESEARCHER.at(NOW), asked) == SecondLooks(opened=0, there_before=3, undecided=2)
+    assert db.value(select(func.count()).select_from(inbox_entries)) == 3
+    entry = db.row(select(inbox_entries).where(inbox_entries.c.case_id == new))
+    logged = [
+        (one.actor, one.subject, one.details) for one in events(db, ADMIN, which=Which(action="second_look_requested"))
+    ]
+    assert (entry.entered_at, entry.review_round, entry.closed_at) == (NOW + MINUTE, "first", None)
+    assert logged == [("rae", None, {"asked": 6, "opened": opened}) for opened in (0, 2)]
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_its_place_is_that_of_an_audit_sample_by_the_sites_share(db: Database, share: float) -> None:
+    change(db, ADMIN.at(NOW), SiteSettings(audit_urgent_share=share), 0)
+    ids = fill(db, [Priority.P0] * 6, entered=False, outcome="unsafe")
+    request_second_looks(db, SENIOR.at(NOW), ids)
+    rows = db.rows(select(inbox_entries))
+    places = {row.case_id: (Priority(row.priority), row.why) for row in rows}
+    expected = {case_id: audit_placement(case_id, share, []) for case_id in ids}
+    assert places == {case_id: (place.priority, place.why.value) for case_id, place in expected.items()}
+    assert ({priority for priority, _ in places.values()} == {Priority.P1}) is (share == 1.0)
+
+
+def test_whoever_saw_the_engines_view_of_a_case_does_not_read_it_blind(db: Database) -> None:
+    shown, unseen = fill(db, [Priority.P2] * 2, entered=False)
+    request_second_looks(db, SENIOR.at(NOW), [shown, unseen], shown=[shown])
+    request_second_looks(db, SENIOR.at(NOW + MINUTE), [shown, unseen], shown=[shown])
+    with db.read() as conn:
+        kept = conn.execute(select(unblindings)).all()
+        blind = {(who.id, case_id): is_blind(conn, who, case_id, first=True) for who in (ANN, SENIOR) for case_id in (
+            shown, unseen)}  # fmt: skip
+    assert [(row.case_id, row.reviewer, row.before_review, row.at) for row in kept] == [(shown, "sue", True, NOW)]
+    assert blind == {("ann", shown): True, ("ann", unseen): True, ("sue", shown): False, ("sue", unseen): True}
+
+
+def test_only_who_may_ask_does_and_not_without_a_limit(db: Database) -> None:
+    (case_id,) = fill(db, entered=False)
+    for who in (ANN, BO):
+        with pytest.raises(Forbidden):
+            request_second_looks(db, who.at(NOW), [case_id])
+    with pytest.raises(ValueError, match="at most 500"):
+        request_second_looks(db, RESEARCHER.at(NOW), [case_id] * (MOST + 1))
+    assert request_second_looks(db, RESEARCHER.at(NOW), [case_id] * MOST).opened == 1
+
+
+def test_controls_are_from_the_cells_beside_unpicked_and_in_no_queue(db: Database) -> None:
+    """Two missed cases are sent. Beside them lie the safe ones rightly called safe and the unsafe ones rightly called
+    unsafe; not beside them a false alarm, what is escalated, and what is in the queue already.
+    """
+    batch_id = batch(db, [f"a plain text, number {n}" for n in range(9)], references="UUSSUUSUS")
+    ids = waiting(db)
+    said = ["safe", "safe", "safe", "safe", "unsafe", "unsafe", "unsafe", "human_review", "safe"]
+    for case_id, outcome in zip(ids, said, strict=True):
+        decide(db, case_id, Outcome(outcome))
+    missed, beside, queued = ids[:2], set(ids[2:6]), ids[8]
+    request_second_looks(db, RESEARCHER.at(NOW), [queued])
+    cell = Cell(batch_id=batch_id, reference="unsafe", outcome="safe")
+    drawn = [control_cases(db, RESEARCHER, cell, missed, 2, str(seed)) for seed in range(40)]
+    assert {len(one) for one in drawn} == {2} and {case_id for one in drawn for case_id in one} == beside
+    assert {chance for one in drawn for chance in one.values()} == {2 / 4}
+    assert control_cases(db, RESEARCHER, cell, missed, 2, "1") == drawn[1], "chance is an argument"
+    assert set(control_cases(db, RESEARCHER, cell, missed, 9, "")) == beside, "there are no more"
+    unlabeled = Cell(batch_id=batch_id, outcome="safe")
+    assert set(control_cases(db, RESEARCHER, unlabeled, missed[:1], 9, "")) == {ids[1], ids[2], ids[3]}
     with pytest.raises(Forbidden):
-        worklist(db, who, listed(db))
-    with pytest.raises(Forbidden):
-        acknowledge(db, who.at(LATER), [])
+        control_cases(db, ANN, cell, missed, 2, "")
+
+
+def test_controls_keep_their_probability_and_stand_for_no_other_text_in_estimates(db: Database) -> None:
+    batch_id = batch(db, [f"a plain text, number {n}" for n in range(3)], references="UUS")
+    picked, control, drawn = waiting(db)
+    for case_id in (picked, control, drawn):
+        decide(db, case_id, Outcome.SAFE)
+    by = RESEARCHER.at(NOW)
+    request_second_looks(db, by, [picked, control], controls={control: 0.25})
+    request_second_looks(db, by, [drawn], chances={drawn: 0.5})
+    entry = inbox_entries.c
+    kept = {
+        row.case_id: (row.sent_as, row.chance) for row in db.rows(select(entry.case_id, entry.sent_as, entry.chance))
+    }
+    assert kept == {picked: ("picked", None), control: ("control", 0.25), drawn: ("drawn", 0.5)}
+    assert reviews_in(db, RESEARCHER, batch_id, np.arange(1, 4)).picked.tolist() == [True, True, False]
+    request_second_looks(db, by, [drawn])
+    assert reviews_in(db, RESEARCHER, batch_id, np.arange(1, 4)).picked.tolist() == [True] * 3, "picked once is picked"

@@ -1,6 +1,6 @@
 """Sign-in, sessions with a clock that the tests turn, and what they are refused for."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
@@ -8,7 +8,7 @@ import pytest
 
 from screening.review.actors import Actor, Role
 from screening.review.policy import Forbidden
-from screening.review.triage import Tier
+from screening.review.triage import Priority
 from storage.audit_log import events
 from storage.database import Database
 from storage.review import claims, inbox
@@ -20,7 +20,7 @@ from storage.site.audit_check import verify
 from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, fill, form, person, read, register, take
 
 SETTINGS = SiteSettings()
-IDLE, OLD = timedelta(minutes=SETTINGS.idle_minutes), timedelta(minutes=SETTINGS.absolute_minutes)
+IDLE = timedelta(minutes=SETTINGS.idle_minutes)
 
 
 def sign_in(subject: str = "idp|ann", at=NOW, mark: str = "") -> SignIn:  # type: ignore[no-untyped-def]
@@ -52,40 +52,36 @@ def test_somebody_known_before_the_site_named_them_becomes_its_first_admin(db: D
     assert inbox.enter(db, sign_in("idp|one"), NOW + MINUTE).roles == {Role.ADMIN}
 
 
-def test_activity_keeps_a_session_and_idleness_ends_it_for_good(db: Database) -> None:
+LONG, WHOLE = int(SETTINGS.idle_minutes), int(SETTINGS.absolute_minutes)
+
+
+@pytest.mark.parametrize(
+    ("pressed", "polled", "then", "ended"),
+    [
+        (range(0, 5 * LONG - 5, LONG - 1), (), 5 * LONG - 4, None),
+        (range(0, 5 * LONG - 5, LONG - 1), (), 6 * LONG, Ended.IDLE),
+        ((0,), range(1, LONG), LONG, None),
+        ((0,), range(1, LONG), LONG + 1, Ended.IDLE),  # a page that only polls keeps nobody signed in
+        (range(0, WHOLE + 1, LONG), (), WHOLE + 1, Ended.TOO_OLD),
+        ((), (), LONG + 1, Ended.IDLE),  # an old cookie opens no session
+        ((), (), 20 * 24 * 60, Ended.TOO_OLD),
+    ],
+)
+def test_activity_keeps_a_session_for_so_long_and_idleness_ends_it_for_good(
+    db: Database, pressed: Sequence[int], polled: Sequence[int], then: int, ended: Ended | None
+) -> None:
+    """All in minutes after the sign-in."""
     register(db, ANN)
-    now = NOW
-    for _ in range(5):
-        assert inbox.enter(db, sign_in(), now) == Actor(id="ann", name="Ann", roles=ANN.roles)
-        now += IDLE - MINUTE
-    assert refused(db, sign_in(), now + 2 * MINUTE) is Ended.IDLE
-    assert refused(db, sign_in(), now + 3 * MINUTE) is Ended.IDLE, "loading the page again does not help"
-    again = sign_in(at=now + 3 * MINUTE)
-    assert inbox.enter(db, again, now + 3 * MINUTE).id == "ann"
-
-
-def test_a_page_that_only_polls_keeps_nobody_signed_in(db: Database) -> None:
-    register(db, ANN)
-    inbox.enter(db, sign_in(), NOW)
-    for minutes in range(1, int(SETTINGS.idle_minutes)):
-        assert inbox.enter(db, sign_in(), NOW + minutes * MINUTE, active=False).id == "ann"
-    with pytest.raises(SessionEnded):
-        inbox.enter(db, sign_in(), NOW + IDLE + MINUTE, active=False)
-
-
-def test_no_activity_outlasts_the_absolute_limit(db: Database) -> None:
-    register(db, ANN)
-    now = NOW
-    while now - NOW <= OLD:
-        inbox.enter(db, sign_in(), now)
-        now += IDLE
-    assert refused(db, sign_in(), now) is Ended.TOO_OLD
-
-
-def test_an_old_cookie_does_not_open_a_new_session(db: Database) -> None:
-    register(db, ANN)
-    assert refused(db, sign_in(), NOW + timedelta(days=20)) is Ended.TOO_OLD
-    assert refused(db, sign_in(), NOW + IDLE + MINUTE) is Ended.IDLE
+    for minute in sorted({*pressed, *polled}):
+        found = inbox.enter(db, sign_in(), NOW + minute * MINUTE, active=minute in pressed)
+        assert found == Actor(id="ann", name="Ann", roles=ANN.roles)
+    now = NOW + then * MINUTE
+    if ended is None:
+        assert inbox.enter(db, sign_in(), now, active=False).id == "ann"
+        return
+    for later in (now, now + MINUTE):
+        assert refused(db, sign_in(), later) is ended, "loading the page again does not help"
+    assert inbox.enter(db, sign_in(at=now), now).id == "ann"
 
 
 def test_the_limits_are_the_sites(db: Database) -> None:
@@ -99,7 +95,7 @@ def test_a_revoked_session_is_refused_at_the_next_action_and_the_draft_kept(db: 
     register(db, ANN, ADMIN)
     ann = inbox.enter(db, sign_in(), NOW)
     inbox.enter(db, sign_in(mark="phone"), NOW)
-    (case_id,) = fill(db, [Tier.P2])
+    (case_id,) = fill(db, [Priority.P2])
     claims.claim_next(db, ann.at(NOW))
     save_draft(db, ann.at(NOW), case_id, {"label": "unsafe"})
     assert accounts.revoke(db, ADMIN.at(NOW), "ann") == 2
@@ -114,7 +110,7 @@ def test_signing_out_ends_this_session_and_gives_cases_back(db: Database) -> Non
     ann = inbox.enter(db, sign_in(), NOW)
     other = sign_in(mark="another tab's own sign-in")
     inbox.enter(db, other, NOW)
-    fill(db, [Tier.P0])
+    fill(db, [Priority.P0])
     claims.claim_next(db, ann.at(NOW))
     inbox.sign_out(db, sign_in(), NOW)
     assert refused(db, sign_in(), NOW) is Ended.SIGNED_OUT
@@ -139,7 +135,7 @@ def test_what_is_free_at_once_of_what_was_in_somebodys_hands(
     """Bo holds a case, has set one aside and was given one: no page of his need be open for them to go back."""
     register(db, ANN, BO, ADMIN)
     bo = inbox.enter(db, sign_in("idp|bo"), NOW)
-    fill(db, [Tier.P0] * 3)
+    fill(db, [Priority.P0] * 3)
     aside, held, given = take(db, bo), take(db, bo), take(db, ANN)
     inbox.hold(db, bo.at(NOW), aside.case_id, aside.token, "asking the ward")
     inbox.hand_over(db, ANN.at(NOW), given.case_id, given.token, "bo", "yours")
@@ -150,13 +146,13 @@ def test_what_is_free_at_once_of_what_was_in_somebodys_hands(
 
 
 @pytest.mark.parametrize("aside", [False, True])
-def test_who_is_no_senior_any_more_gives_back_third_readings_alone(db: Database, aside: bool) -> None:
+def test_who_is_no_senior_any_more_gives_back_third_reviews_alone(db: Database, aside: bool) -> None:
     both = person("sue", Role.REVIEWER, Role.SENIOR)
     register(db, ANN, BO, both, ADMIN)
-    (disputed,) = fill(db, [Tier.P0])
+    (disputed,) = fill(db, [Priority.P0])
     read(db, ANN, form("unsafe"), "a", ask=True)
     read(db, BO, form("safe"), "b")
-    (first,) = fill(db, [Tier.P0])
+    (first,) = fill(db, [Priority.P0])
     held = [claims.claim(db, both.at(NOW), case_id) for case_id in (disputed, first)]
     if aside:
         inbox.hold(db, both.at(NOW), disputed, held[0].token, "asking the ward")
@@ -166,14 +162,14 @@ def test_who_is_no_senior_any_more_gives_back_third_readings_alone(db: Database,
     assert taken is not None and taken.case_id == disputed
 
 
-def test_an_old_page_takes_no_case_from_a_reader_who_is_signed_in_elsewhere(db: Database) -> None:
+def test_an_old_page_takes_no_case_from_a_reviewer_who_is_signed_in_elsewhere(db: Database) -> None:
     """It asks when its machine awakes, or its server starts again: hours after the sign-in it carries has ended."""
     register(db, ANN, ADMIN)
     office, later = sign_in(mark="office"), NOW + 2 * IDLE
     ward = sign_in(at=later, mark="ward")
     inbox.enter(db, office, NOW)
     ann = inbox.enter(db, ward, later)
-    fill(db, [Tier.P0])
+    fill(db, [Priority.P0])
     held = take(db, ann, later)
     assert refused(db, office, later + MINUTE) is Ended.IDLE
     assert claims.my_claims(db, ann.at(later + MINUTE)) == (held,)
@@ -182,12 +178,12 @@ def test_an_old_page_takes_no_case_from_a_reader_who_is_signed_in_elsewhere(db: 
     assert claims.my_claims(db, ann.at(later + MINUTE)) == (), "signed in nowhere any more"
 
 
-def test_a_case_goes_back_with_the_last_session_of_its_reader(db: Database) -> None:
+def test_a_case_goes_back_with_the_last_session_of_its_reviewer(db: Database) -> None:
     register(db, ANN)
     office, ward = sign_in(mark="office"), sign_in(mark="ward")
     inbox.enter(db, office, NOW)
     ann = inbox.enter(db, ward, NOW)
-    fill(db, [Tier.P0])
+    fill(db, [Priority.P0])
     now = NOW + IDLE + MINUTE
     claims.claim_next(db, ann.at(NOW), lease=2 * IDLE)
     assert refused(db, office, now) is Ended.IDLE, "and the other one has been idle for as long"
@@ -216,11 +212,6 @@ def test_the_last_admin_stays(db: Database) -> None:
         with pytest.raises(LastAdmin):
             attempt()
     assert {account.id: account.active for account in accounts.list_accounts(db, ADMIN)} == {"ada": True, "ann": True}
-
-
-def test_colleagues_are_the_others_who_read(db: Database) -> None:
-    register(db, ANN, BO, ADMIN)
-    assert [who.id for who in accounts.colleagues(db, ANN)] == ["bo"]
 
 
 def test_one_sign_in_in_many_tabs_is_one_session(db: Database) -> None:

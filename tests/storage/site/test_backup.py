@@ -22,10 +22,10 @@ from storage.batches.batches import NewBatch, create_batch, progress
 from storage.batches.pending import record_error
 from storage.batches.results import results
 from storage.database import Database
-from storage.schema import cases, metadata
+from storage.schema import audit_events, cases, metadata
 from storage.site import audit_check
 from storage.site.backup import NOT_COPIED, CopyRefused, back_up, restore
-from tests.databases import copy_of, postgresql_database
+from tests.databases import copy_of, postgresql_database, write
 from tests.storage.batch_of import CONFIGURATION, LATER, NOW, batch, decide, record_start, waiting
 
 TEXTS = ("A walk in the rain.", 'Zwölf "Boxkämpfer", \u2028 jagen\n\n=1+1', "nul \x00 and \ud83d alone", "four")
@@ -175,6 +175,18 @@ def test_what_does_not_add_up_is_refused_and_nothing_is_kept(
     change(file)
     with pytest.raises(CopyRefused, match=why):
         restore(again, file, LATER)
+    assert not any(_content(again).values())
+
+
+def test_a_log_that_was_altered_before_the_backup_is_found(
+    db: Database, empty: Callable[[str], Database], tmp_path: Path
+) -> None:
+    _used(db)
+    write(db, audit_events.update().where(audit_events.c.seq == 1).values(actor="somebody else"))
+    back_up(db, tmp_path / "one.db", NOW)
+    again = empty(db.kind)
+    with pytest.raises(CopyRefused, match="event 1 was changed"):
+        restore(again, tmp_path / "one.db", LATER)
     assert not any(_content(again).values())
 
 

@@ -1,11 +1,12 @@
-// The reading desk. Every choice is made and shown here; the server hears of it as a draft, and of the reading in one
-// message that carries what was shown. A page has one desk: it outlives each run of the page behind it.
+// The review desk. Every choice is made and shown here; the server hears of it as a draft, and of the review in one
+// action that carries what was shown. A page has one desk: it outlives each run of the page behind it.
 import { watchConnection } from "./connection.js";
 import { make, trusted } from "./dom.js";
 import { forget, forgetOld, keepHere, keptHere } from "./drafts.js";
 import { Form } from "./form.js";
 import { clock, Layout, span, when } from "./layout.js";
 import { Outbox } from "./outbox.js";
+import { ask, inAddress, setInAddress } from "./server.js";
 import { TextPane } from "./text.js";
 
 const DRAFT_MS = 900;
@@ -16,21 +17,30 @@ const REST_MS = 600;
 const LOW_MS = 120000;
 const LOW_FROM = 0.4;
 const GONE_MS = 4000;
+const AGAIN_MS = 2000;
 const WAYS_TO_LEAVE = {
   skip: ["Skip", "It goes back to the queue; you are not offered it again soon."],
   hold: ["Put on hold", "It is kept for you for a while."],
   hand_over: ["Transfer", "It is kept for your colleague for a while."],
   not_me: ["Decline", "It goes back to the queue, and you are not offered it again. No reason is needed."],
 };
+// After these the rest of the page is as it was.
+const STAYS = new Set(["open", "alive", "draft", "reveal", "second", "at_once", "uncover", "revise", "go_on"]);
+const AFTER_A_SAVE = ["next", "urgent", "previous", "undo", "finish"]; // asked for in the belief that it is saved
+const MOST_RUNS = 3;
+const PRIORITIES = ["P0", "P1", "P2", "P3"];
 const LOST = "Connection lost.";
 const KEPT = "Your choices are kept; trying again.";
+const FAULT = "The server could not answer.";
 
 class Desk {
-  constructor(data) {
-    this.data = data;
-    this.outbox = new Outbox();
+  constructor(page) {
+    this.page = page; // what no case changes, as the page gave it
+    this.data = {}; // the state, as the server told it last
+    this.outbox = new Outbox((actions) => this.exchange(actions));
+    this.asked = this.heardOf = this.ahead = this.runs = 0;
     this.layout = new Layout();
-    this.form = new Form(data.offer, () => this.changed());
+    this.form = new Form(page.offer, () => this.changed());
     this.reason = make("input", { type: "text", maxlength: 2000, class: "sld-input", oninput: () => this.changed() });
     this.reasonLabel = make("label", { class: "sld-block sld-reason" }, "Reason for change", this.reason);
     this.layout.formPlace.append(this.form.root, this.reasonLabel);
@@ -46,7 +56,7 @@ class Desk {
     this.revealed = new Set();
     this.loaded = "";
     this.saving = null; // the save on its way: nothing can be changed until it is answered
-    this.leaving = ""; // the note for the next reader, as far as it is written
+    this.leaving = ""; // the note for the next reviewer, as far as it is written
     this.revising = false;
     this.panelShown = "";
     this.firstUnsent = 0;
@@ -63,11 +73,15 @@ class Desk {
       [document, "keydown", (event) => this.key(event)],
       [document, "visibilitychange", () => document.visibilityState === "visible" && this.look()],
       [document, "second-look-waits", ({ detail }) => this.waits(detail)],
+      [document, "second-look-act", ({ detail: { kind, ...body } }) => this.outbox.post(kind, body)],
+      [document, "second-look-filter", () => this.stage && this.paint()],
+      [window, "popstate", () => this.seek()],
       [window, "focus", () => this.look()],
-      [window, "resize", () => this.place()],
       [this.layout.root, "pointerdown", () => (this.active = true)],
     ];
     for (const [target, kind, heard] of this.listeners) target.addEventListener(kind, heard);
+    this.sizes = new ResizeObserver(() => this.place()); // what stands fixed at the foot must cover nothing of the form
+    for (const sized of [document.documentElement, this.layout.bar, this.form.needed]) this.sizes.observe(sized);
     forgetOld();
   }
 
@@ -86,8 +100,9 @@ class Desk {
     clearTimeout(this.draftTimer);
     clearTimeout(this.restTimer);
     clearTimeout(this.outbox.timer);
+    this.outbox.stopped = true;
+    this.sizes.disconnect();
     for (const [target, kind, heard] of this.listeners) target.removeEventListener(kind, heard);
-    if (this.draftTimer) this.outbox.drop("draft");
   }
 
   get shown() {
@@ -103,17 +118,18 @@ class Desk {
   }
 
   get me() {
-    return this.data.me.id;
+    return this.page.me.id;
   }
 
-  // Whether the form is of a reading that is being made or changed.
+  // Whether the form is of a review that is being made or changed.
   get mayChange() {
-    return this.stage === "reading" || (this.stage === "read" && this.revising);
+    return this.stage === "reviewing" || (this.stage === "read" && this.revising);
   }
 
-  // What N keeps to, where a filter is on: on a narrow page the list with its tiers is out of sight.
+  // What N keeps to, where a filter is on: on a narrow page the list with its priorities is out of sight.
   get filter() {
-    return this.data.only ? ` of ${this.data.only}` : "";
+    const only = PRIORITIES.filter((priority) => inAddress("priorities").split(",").includes(priority));
+    return only.length && only.length < PRIORITIES.length ? ` of ${only.join(", ")}` : "";
   }
 
   now() {
@@ -122,40 +138,94 @@ class Desk {
 
   // ---- what the server says
 
-  heard(data, trigger) {
-    this.data = data;
-    this.ahead = data.now - Date.now();
-    this.outbox.trigger = trigger;
-    for (const [request, answer] of this.outbox.settle(data.answers)) this.answered(request, answer);
-    if (data.stage === "read" && data.read.revealed) this.revealed.add(data.case.id);
-    this.paint();
-    this.askForReveal();
-    this.outbox.send();
-    if (data.away) this.outbox.soon(); // it may be back at any moment
-    this.askForRest();
+  // A run of the page behind the desk: who is here, and what is set for it.
+  mounted(page, run) {
+    this.page = page;
+    this.run = run;
+    this.outbox.stopped = false;
+    if (this.stage) this.paint();
+    if (this.stage) this.outbox.send();
+    else this.exchange();
   }
 
-  // What was done here changes what stands beside the desk: the rest of the page comes once the reader has the answer.
+  // The case that the address names, where somebody went back to it.
+  seek() {
+    const named = inAddress("case");
+    if (this.stage && this.onInbox() && named !== (this.caseId ?? "")) this.outbox.post("open", { case: named || null });
+  }
+
+  // One question with its answer: what was done, and the state then. A state that a later one has overtaken is not shown.
+  async exchange(actions = null) {
+    const number = ++this.asked;
+    const { status, said } = await ask("desk", {}, actions);
+    if (status === 401 || status === 403) {
+      this.outbox.stopped = true;
+      this.runAgain();
+      return false;
+    }
+    this.silent = status === 0;
+    this.fault = status === 0 || status === 200 ? "" : (said.words ?? FAULT);
+    this.drawLost();
+    if (status !== 200) {
+      if (!this.stage && !actions) setTimeout(() => this.stage || this.outbox.stopped || this.exchange(), AGAIN_MS);
+      return false;
+    }
+    this.heard(said, number);
+    return true;
+  }
+
+  heard({ answers, ...data }, number) {
+    const newest = number > this.heardOf;
+    if (newest) {
+      this.heardOf = number;
+      this.data = data;
+      this.ahead = data.now - Date.now();
+    }
+    for (const [action, answer] of this.outbox.settle(answers)) this.answered(action, answer);
+    if (newest) {
+      if (data.stage === "read" && data.read.revealed) this.revealed.add(data.case.id);
+      if (!this.outbox.waits("open")) setInAddress("case", this.caseId ?? "");
+      this.paint();
+      this.askForReveal();
+    }
+    this.askForRest();
+    if (JSON.stringify(data.me) === JSON.stringify(this.page.me)) this.runs = 0;
+    else this.runAgain();
+  }
+
+  // The page says who is here, and what they may do by now.
+  runAgain() {
+    this.runs += 1;
+    if (this.runs <= MOST_RUNS) this.run?.("run", Date.now());
+  }
+
+  // What was done here changes what stands beside the desk: the rest of the page comes once the reviewer has the answer.
   askForRest() {
+    if (!this.behind) return;
     clearTimeout(this.restTimer);
-    if (!this.data.behind) return;
     document.dispatchEvent(new CustomEvent("second-look-done")); // the list asks by itself, at once
-    const ask = () => (this.outbox.waiting.length ? (this.restTimer = setTimeout(ask, REST_MS)) : this.outbox.post("rest"));
-    this.restTimer = setTimeout(ask, REST_MS);
+    const rest = () => {
+      if (this.outbox.waiting.length) return (this.restTimer = setTimeout(rest, REST_MS));
+      this.behind = false;
+      this.run?.("run", Date.now());
+    };
+    this.restTimer = setTimeout(rest, REST_MS);
   }
 
   answered(request, { ok, words }) {
     if (!ok) this.layout.alert.textContent = words;
+    if (!STAYS.has(request.kind)) this.behind = true;
     if (request.kind === "draft" && ok) {
       forget(this.me, request.case, request.form.rev);
       if (request.case === this.caseId && this.mayChange) this.layout.drafted.textContent = `Draft saved ${when(this.now())}`;
     }
+    if (request.kind === "undo" && !ok) this.revealed.add(request.case); // from now on it can only be edited
     if (request.kind === "save" && this.saving?.id === request.id) {
       this.saving = null;
       if (ok) {
         forget(this.me, request.case);
         this.channel.postMessage(request.case);
-      } else this.outbox.drop("next");
+      } else for (const kind of AFTER_A_SAVE) this.outbox.drop(kind);
     }
     if (request.kind === "revise") {
       this.saving = null;
@@ -164,7 +234,6 @@ class Desk {
         forget(this.me, request.case);
       }
     }
-    if (request.kind === "previous" && request.revise && ok) this.revising = true;
     if (request.note && ok && request.kind !== "revise") {
       forget(this.me, request.case); // the note has gone with the case
       if (request.case === this.caseId) this.noteIs("");
@@ -178,33 +247,32 @@ class Desk {
   }
 
   connection(lost) {
-    this.outbox.off = lost;
+    this.off = lost;
     this.drawLost();
-    if (!lost) {
-      this.outbox.again();
-      this.look();
-    }
+    if (lost) return;
+    this.outbox.send();
+    this.look();
   }
 
   drawLost() {
-    const words = this.outbox.off ? LOST : this.data.away;
+    const words = this.off || this.silent ? LOST : this.fault;
     this.layout.lost.textContent = words ? `${words} ${KEPT}` : "";
     this.layout.root.classList.toggle("sld-off", Boolean(words));
   }
 
   look() {
-    if (this.outbox.waiting.length) return;
-    if (["reading", "over", "read"].includes(this.stage)) this.outbox.post("look", { case: this.caseId });
+    if (this.outbox.stopped || this.outbox.waiting.length) return;
+    if (["reviewing", "over", "read"].includes(this.stage)) this.exchange();
   }
 
   alive() {
-    if (this.active && this.stage === "reading") this.outbox.post("alive", { case: this.caseId });
+    if (this.active && this.stage === "reviewing") this.outbox.post("alive", { case: this.caseId });
     this.active = false;
   }
 
   tick() {
     this.drawTimes();
-    const over = this.stage === "reading" && this.shown.expires && this.shown.expires <= this.now();
+    const over = this.stage === "reviewing" && this.shown.expires && this.shown.expires <= this.now();
     if (over && !this.outbox.waiting.length) this.look();
   }
 
@@ -227,7 +295,7 @@ class Desk {
   draft() {
     const marks = [...this.panes.text.marks, ...this.panes.reply.marks];
     const revision = this.revising ? { revision: true, reason: this.reason.value } : {};
-    const leaving = this.leaving && this.stage === "reading" ? { leaving: this.leaving } : {};
+    const leaving = this.leaving && this.stage === "reviewing" ? { leaving: this.leaving } : {};
     return { ...this.form.choices, marks, ...leaving, ...revision };
   }
 
@@ -236,9 +304,9 @@ class Desk {
     return { text: this.panes.text.marks.length, reply: this.panes.reply.marks.length };
   }
 
-  // Whether a reading can keep so many marks in text and reply together; it is said where it can't.
+  // Whether a review can keep so many marks in text and reply together; it is said where it can't.
   marksFit({ text, reply }) {
-    const most = this.data.offer.most_marks;
+    const most = this.page.offer.most_marks;
     if (text + reply <= most) return true;
     this.layout.alert.textContent = `At most ${most} highlights. Click a highlight to remove it.`;
     return false;
@@ -252,7 +320,7 @@ class Desk {
 
   load() {
     const key = `${this.caseId}/${this.stage === "read"}/${this.revising}`;
-    if (!["reading", "read"].includes(this.stage) || key === this.loaded) return false;
+    if (!["reviewing", "read"].includes(this.stage) || key === this.loaded) return false;
     if (this.draftTimer) clearTimeout(this.draftTimer);
     this.draftTimer = this.firstUnsent = 0;
     this.loaded = key;
@@ -268,7 +336,7 @@ class Desk {
     this.reason.value = filled.reason ?? "";
     this.noteIs(filled.leaving ?? "");
     this.layout.drafted.textContent = newer && !stored ? "What you had filled in is back." : "";
-    if (newer && this.stage === "reading") this.sendDraft();
+    if (newer && this.stage === "reviewing") this.sendDraft();
     return true;
   }
 
@@ -277,7 +345,7 @@ class Desk {
     if (this.layout.dialog.open) this.layout.note.value = words;
   }
 
-  // ---- what the reader does
+  // ---- what the reviewer does
 
   save() {
     this.layout.alert.textContent = ""; // what was said of an earlier press
@@ -314,7 +382,7 @@ class Desk {
 
   next() {
     if (this.outbox.waits("next") || this.isChanging()) return;
-    if (this.stage === "reading" && !this.saving) {
+    if (this.stage === "reviewing" && !this.saving) {
       this.layout.alert.textContent = "Submit this review (Ctrl+Enter) or skip the case (S) first.";
       return;
     }
@@ -324,7 +392,7 @@ class Desk {
   // The next P0 case, which the filter of the list leaves out.
   urgent() {
     if (this.outbox.waits("urgent") || this.isChanging()) return;
-    if (this.stage === "reading" && !this.saving) this.layout.alert.textContent = "Submit this review (Ctrl+Enter) or skip the case (S) first.";
+    if (this.stage === "reviewing" && !this.saving) this.layout.alert.textContent = "Submit this review (Ctrl+Enter) or skip the case (S) first.";
     else this.outbox.post("urgent");
   }
 
@@ -335,18 +403,18 @@ class Desk {
     return changing;
   }
 
-  // What takes the reader away from the case that is read.
+  // What takes the reviewer away from the case that is read.
   go(kind) {
     if (!this.isChanging() && !this.outbox.waits(kind)) this.outbox.post(kind);
   }
 
   undo() {
     const last = this.data.last;
-    if (this.saving && !this.revising) return this.outbox.post("undo", { case: this.caseId, rating: this.saving.id });
+    if (this.saving && !this.revising) return this.outbox.post("undo", { case: this.caseId, review: this.saving.id });
     if (!last || last.until < this.now() || this.outbox.waits("undo")) return;
     if (!this.revealed.has(last.case)) {
       this.outbox.drop("reveal");
-      this.outbox.post("undo", { case: last.case, rating: last.rating });
+      this.outbox.post("undo", { case: last.case, review: last.review });
     } else if (this.stage === "read" && this.caseId === last.case) this.revise();
     else {
       this.reviseNext = last.case;
@@ -362,15 +430,15 @@ class Desk {
 
   leave(kind, note = "", to = "") {
     this.layout.alert.textContent = "";
-    if (this.stage !== "reading" || this.saving) return;
+    if (this.stage !== "reviewing" || this.saving) return;
     if ([kind, ...Object.keys(WAYS_TO_LEAVE)].some((each) => this.outbox.waits(each))) return; // pressed twice: the first is on its way
-    this.outbox.post(kind, { case: this.caseId, token: this.shown.token, note, to });
+    this.outbox.post(kind, { case: this.caseId, token: this.shown.token, note, ...(kind === "hand_over" && { to }) });
   }
 
   // The way out by key or button: a P0 or P1 case asks first, and so does what cannot do without a note.
   away(kind) {
     this.layout.alert.textContent = "";
-    if (this.stage !== "reading" || this.saving) return;
+    if (this.stage !== "reviewing" || this.saving) return;
     const shown = this.shown;
     if (["skip", "not_me"].includes(kind) && !shown.needs_note) return this.leave(kind, this.leaving);
     if (kind === "hand_over" && !shown.colleagues.length) {
@@ -410,7 +478,7 @@ class Desk {
   }
 
   key(event) {
-    if (event.defaultPrevented || !this.data.keys || (!this.layout.root.isConnected && !this.onInbox())) return;
+    if (event.defaultPrevented || !this.page.keys || (!this.layout.root.isConnected && !this.onInbox())) return;
     if (this.layout.dialog.open || document.querySelector('[role="dialog"]')) return;
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
       event.preventDefault();
@@ -432,12 +500,13 @@ class Desk {
     const choose = (key) => () => this.mayChoose() && this.form.key(key);
     const fold = (which) => () => {
       which.open = !which.open;
-      which.querySelector("summary").focus();
+      which.querySelector("summary").focus({ preventScroll: true });
+      which.scrollIntoView({ block: "nearest" });
     };
     return {
       t: () => this.again(),
       ...Object.fromEntries([..."12345678"].map((key) => [key, choose(key)])),
-      ...(this.mayChange && Object.fromEntries(this.data.offer.dispositions.map(([, , key]) => [key.toLowerCase(), choose(key)]))),
+      ...(this.mayChange && Object.fromEntries(this.page.offer.dispositions.map(([, , key]) => [key.toLowerCase(), choose(key)]))),
       n: () => this.next(),
       u: () => this.undo(),
       p: () => this.go("previous"),
@@ -447,8 +516,8 @@ class Desk {
       x: () => this.away("not_me"),
       a: () => !this.shown?.asked && this.leave("second", this.leaving),
       h: () => this.away("hold"),
-      b: () => this.away("hand_over"),
-      o: () => this.stage === "reading" && this.shown.text === null && this.outbox.post("uncover", { case: this.caseId }),
+      b: () => (this.data.rest ? this.outbox.post("take_break") : this.away("hand_over")),
+      o: () => this.stage === "reviewing" && this.shown.text === null && this.outbox.post("uncover", { case: this.caseId }),
       i: () => this.mayOpenAtOnce() && this.outbox.post("at_once", { case: this.caseId }),
       ",": () => this.panes.text.turn(-1),
       ".": () => this.panes.text.turn(1),
@@ -490,11 +559,11 @@ class Desk {
   }
 
   mayChoose() {
-    return !this.saving && (this.stage === "reading" ? this.shown.text !== null : this.revising);
+    return !this.saving && (this.stage === "reviewing" ? this.shown.text !== null : this.revising);
   }
 
   mayOpenAtOnce() {
-    return this.stage === "reading" && this.shown.at_once && !this.shown.evidence;
+    return this.stage === "reviewing" && this.shown.at_once && !this.shown.evidence;
   }
 
   // ---- what is shown
@@ -508,7 +577,7 @@ class Desk {
     }
     if (stage !== "read") this.revising = false;
     const caseChanged = this.paintedCase !== this.caseId;
-    if (caseChanged || stage !== "reading") layout.dialog.close();
+    if (caseChanged || stage !== "reviewing") layout.dialog.close();
     this.paintedCase = this.caseId;
     if (caseChanged) {
       if (!this.outbox.waits("save")) layout.alert.textContent = "";
@@ -519,9 +588,10 @@ class Desk {
     if (!this.mayChange) layout.drafted.textContent = ""; // of what is read, or gone, no draft may be left
     layout.root.dataset.stage = stage;
     layout.root.dataset.revising = this.revising;
-    layout.root.dataset.keys = this.data.keys ? "on" : "off";
-    layout.who.textContent = `Signed in as ${this.data.me.name}`;
+    layout.root.dataset.keys = this.page.keys ? "on" : "off";
+    layout.who.textContent = `Signed in as ${this.page.me.name}`;
     layout.said.textContent = this.data.said;
+    layout.drawRest(this.data.rest, (kind) => this.outbox.waits(kind) || this.outbox.post(kind));
     layout.drawHead(this.shown);
     layout.none.hidden = true;
     this.drawTexts(fresh);
@@ -530,7 +600,7 @@ class Desk {
     this.drawPanel();
     this.drawSave();
     this.drawLost();
-    if (caseChanged && stage === "reading") this.focusText();
+    if (caseChanged && stage === "reviewing") this.focusText();
     this.place();
     this.showStart();
   }
@@ -565,7 +635,7 @@ class Desk {
       this.layout.drawNear(shown?.near ?? []);
       this.layout.notes.replaceChildren(...(shown?.notes ?? []).map((words) => make("p", {}, words)));
     }
-    this.layout.drawDanger(["reading", "read"].includes(this.stage) ? this.data.help : {});
+    this.layout.drawDanger(["reviewing", "read"].includes(this.stage) ? this.page.help : {});
     this.layout.texts.hidden = !shown || (shown.text ?? null) === null;
     this.drawnTexts = key;
   }
@@ -574,7 +644,7 @@ class Desk {
     const { layout, data } = this;
     const next = [`Next case${this.filter}`, "N", () => this.next(), "sld-primary"];
     const previous = ["Previous", "P", this.keys().p];
-    layout.title.textContent = { reading: "Your review", read: this.revising ? "Edit your review" : "Saved", idle: "My work" }[this.stage] ?? "This case";
+    layout.title.textContent = { reviewing: "Your review", read: this.revising ? "Edit your review" : "Saved", idle: "My work" }[this.stage] ?? "This case";
     layout.receipt.replaceChildren();
     layout.points.replaceChildren(...((this.mayChange && data.points) || []).map((words) => make("li", {}, words)));
     if (this.stage === "idle") {
@@ -589,7 +659,7 @@ class Desk {
       const mine = [["Show my review", "", () => this.outbox.post("previous", { case: this.caseId }), "sld-primary"]];
       layout.drawBar([data.may_take ? take : data.mine ? mine : [["Close it here", "S", () => this.skip()]], [next]]);
     } else if (this.stage === "read" && !this.revising) this.drawRead();
-    else this.drawReading();
+    else this.drawReview();
   }
 
   drawRead() {
@@ -616,7 +686,7 @@ class Desk {
     layout.receipt.append(make("p", {}, make("a", { href: `case?case=${this.caseId}`, target: "_self" }, "Full case history")));
   }
 
-  drawReading() {
+  drawReview() {
     const { layout, shown } = this;
     if (this.revising) {
       layout.drawBar([[["Save the change", "Ctrl+Enter", () => this.save(), "sld-primary sld-save"], ["Cancel", "Esc", () => this.leaveChange()]]]);
@@ -667,8 +737,8 @@ class Desk {
 
   drawPanel() {
     this.layout.panel.hidden = !this.panelShown;
-    if (this.panelShown === "guideline") this.layout.drawGuideline(this.data.guideline);
-    if (this.panelShown === "keys") this.layout.drawKeys(this.data.offer.keys, this.data.keys);
+    if (this.panelShown === "guideline") this.layout.drawGuideline(this.page.guideline);
+    if (this.panelShown === "keys") this.layout.drawKeys(this.page.offer.keys, this.page.keys);
     this.place();
   }
 
@@ -676,25 +746,26 @@ class Desk {
     const { layout, shown } = { layout: this.layout, shown: this.shown };
     const now = this.now();
     const left = (shown?.due ?? 0) - now;
-    const open = this.stage === "reading" || (this.stage === "over" && this.data.may_take);
-    const waits = Boolean(shown?.why) && open; // a target is for what this reader may still look at
+    const open = this.stage === "reviewing" || (this.stage === "over" && this.data.may_take);
+    const waits = Boolean(shown?.why) && open; // a target is for what this reviewer may still look at
     layout.why.textContent = waits ? `${shown.why} · ${left > 0 ? "due in" : "overdue"} ${span(left)}` : (shown?.why ?? "");
     layout.why.classList.toggle("sld-late", waits && left <= 0);
     const held = (shown?.expires ?? 0) - now;
-    layout.lease.hidden = !["reading", "read"].includes(this.stage);
+    layout.lease.hidden = !["reviewing", "read"].includes(this.stage);
     layout.lease.textContent = this.stage === "read" ? "✓ reviewed by you" : `Assigned to you (${clock(held)}, renews while active)`;
-    layout.lease.classList.toggle("sld-low", this.stage === "reading" && held <= LOW_MS);
+    layout.lease.classList.toggle("sld-low", this.stage === "reviewing" && held <= LOW_MS);
     this.drawFoot(now);
   }
 
   drawFoot(now) {
     const last = this.data.last;
     const open = last && last.until > now;
-    const key = open ? `${last.rating}${Math.ceil((last.until - now) / 1000)}` : (last?.rating ?? "");
+    const key = open ? `${last.review}${Math.ceil((last.until - now) / 1000)}` : (last?.review ?? "");
     if (key === this.drawnFoot) return;
     this.drawnFoot = key;
+    const saved = last ? [make("span", {}, `Saved ${when(last.at)}: ${last.name}, ${last.words}.`)] : [];
     const undo = open ? [this.layout.button("Undo", "U", () => this.undo(), "sld-link"), ` ${Math.ceil((last.until - now) / 1000)} s`] : [];
-    this.layout.foot.replaceChildren(...(last ? [`Saved ${when(last.at)}: ${last.name}, ${last.words}. `, ...undo] : []));
+    this.layout.foot.replaceChildren(...saved, ...undo);
   }
 
   place() {
@@ -702,7 +773,7 @@ class Desk {
     this.isLow = top > LOW_FROM * window.innerHeight; // below follow-ups, say: it then has the window's height to itself
     this.layout.root.style.setProperty("--sld-top", this.isLow ? "4rem" : `${Math.max(0, Math.round(top))}px`);
     const bar = this.layout.bar.getBoundingClientRect().height;
-    const needed = this.form.root.querySelector(".sld-needed").getBoundingClientRect().height;
+    const needed = this.form.needed.getBoundingClientRect().height;
     this.layout.root.style.setProperty("--sld-buttons", `${Math.floor(bar)}px`);
     const whole = `${Math.round(bar + needed)}px`;
     this.layout.root.style.setProperty("--sld-bar", whole);
@@ -724,19 +795,21 @@ function leave() {
 
 // Streamlit may take the component away and put it back in one run of the page: the desk lives on, and so does a save
 // that is on its way. Only a page that was left for good ends it.
-export default function ({ data: [data], parentElement, setTriggerValue }) {
+export default function ({ data: [page], parentElement, setTriggerValue }) {
   clearTimeout(leaving);
-  if (desk && desk.me !== data.me.id) {
+  if (desk && desk.me !== page.me.id) {
     desk.close();
     desk.layout.root.remove();
     desk = null; // somebody else signed in: nothing of the person before is sent or shown
   }
-  desk ??= new Desk(data);
-  if (desk.layout.root.parentElement !== parentElement) parentElement.append(desk.layout.root);
-  desk.heard(data, setTriggerValue);
+  desk ??= new Desk(page);
+  const placed = desk.layout.root.parentElement === parentElement;
+  if (!placed) parentElement.append(desk.layout.root);
+  desk.mounted(page, setTriggerValue);
+  if (!placed) desk.seek();
   return () => {
     if (!desk || desk.layout.root.parentElement !== parentElement) return; // it stands elsewhere already
-    desk.outbox.trigger = null;
+    desk.run = null;
     desk.layout.root.remove();
     leave();
   };

@@ -1,4 +1,4 @@
-// The form of a reading. What is chosen is what is shown: one object, changed and drawn in the same moment.
+// The form of a review. What is chosen is what is shown: one object, changed and drawn in the same moment.
 import { keyed, make } from "./dom.js";
 
 export class Form {
@@ -8,10 +8,11 @@ export class Form {
     this.choices = {};
     this.inputs = [];
     this.needing = []; // labels that need a disposition
-    this.root = make("div", { class: "sld-form" }, this.needed(), this.folded());
+    this.needed = this.makeNeeded();
+    this.root = make("div", { class: "sld-form" }, this.needed, this.folded());
   }
 
-  needed() {
+  makeNeeded() {
     const { labels, certainties, dispositions } = this.offer;
     const next = this.one("disposition", "Disposition", dispositions, "sld-next");
     this.required = make("span", { class: "sld-required" }, " required");
@@ -130,7 +131,7 @@ export class Form {
   words() {
     const { label, certainty } = this.choices;
     const named = this.offer.labels.find(([value]) => value === label)?.[1] ?? "";
-    const sure = this.offer.certainties.find(([value]) => value === certainty)?.[1] ?? "";
-    return [named, this.disposition?.[1] ?? (sure && `${sure} confidence`)].filter(Boolean).join(", ").toLowerCase();
+    const sure = this.offer.certainties.find(([value]) => value === certainty)?.[3] ?? "";
+    return [named, this.disposition?.[1] ?? sure].filter(Boolean).join(", ").toLowerCase();
   }
 }

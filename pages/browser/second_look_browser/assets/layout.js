@@ -9,11 +9,12 @@ export class Layout {
     this.acts = acts;
     this.lost = make("div", { class: "sld-lost", role: "alert" });
     this.name = make("h2", { class: "sld-name" });
-    this.tier = make("span", { class: "sld-tier" });
+    this.priority = make("span", { class: "sld-priority" });
     this.why = make("span", { class: "sld-why" });
     this.lease = make("span", { class: "sld-lease", role: "timer" });
     this.hidden = make("p", { class: "sld-hidden", role: "status", hidden: true });
     this.said = make("p", { class: "sld-said", role: "status" });
+    this.rest = make("div", { class: "sld-none sld-rest", role: "status", hidden: true });
     this.texts = make("div", { class: "sld-texts" });
     this.none = make("div", { class: "sld-none", role: "status" });
     this.hint = make("p", { class: "sld-hint" });
@@ -29,37 +30,48 @@ export class Layout {
     this.formPlace = make("div", { class: "sld-formplace" });
     this.bar = make("div", { class: "sld-bar" });
     this.then = make("p", { class: "sld-then" });
+    this.foot = make("p", { class: "sld-foot" });
+    this.status = make("div", { class: "sld-status" }, this.then, this.drafted, this.foot);
+    this.first = make("div", { class: "sld-first" });
     this.dialog = make("dialog", { class: "sld-leave", "aria-labelledby": "sld-leave-title" });
     this.danger = make("p", { class: "sld-danger", hidden: true });
     this.near = make("section", { class: "sld-near", hidden: true, "aria-label": "Same person" });
-    this.foot = make("p", { class: "sld-foot" });
-    this.head = make("div", { class: "sld-head" }, this.name, this.tier, this.why, this.lease);
+    this.head = make("div", { class: "sld-head" }, this.name, this.priority, this.why, this.lease);
     this.main = make(
       "section",
       { class: "sld-main", "aria-label": "The case" },
-      this.hidden, this.head, this.said, this.none, this.texts, this.hint, this.danger, this.notes, this.panel, this.near, this.evidence,
+      this.hidden, this.head, this.said, this.rest, this.none, this.texts, this.hint, this.danger, this.notes, this.panel, this.near, this.evidence,
     );
     this.side = make(
       "section",
       { class: "sld-side", "aria-label": "Your review" },
       make("div", { class: "sld-titles" }, this.title, this.who),
-      this.alert, this.receipt, this.formPlace, this.points, this.bar, this.drafted, this.foot,
+      this.alert, this.receipt, this.formPlace, this.points, this.bar,
     );
     this.root = make("div", { class: "sld" }, this.lost, this.main, this.side, this.dialog);
   }
 
   drawHead(shown) {
-    const known = shown?.tier !== undefined;
+    const known = shown?.priority !== undefined;
     this.name.textContent = shown?.name ?? "";
-    this.tier.hidden = !known;
-    this.tier.className = `sld-tier sld-t${shown?.tier ?? 3}`;
-    this.tier.textContent = shown?.tier_words ?? "";
+    this.priority.hidden = !known;
+    this.priority.className = `sld-priority sld-t${shown?.priority ?? 3}`;
+    this.priority.textContent = shown?.priority_words ?? "";
     this.head.hidden = !shown?.name;
   }
 
   drawNone(title, words, buttons = []) {
     this.none.replaceChildren(make("b", {}, title), make("span", {}, words), ...(buttons.length ? [make("div", { class: "sld-row" }, ...buttons)] : []));
     this.none.hidden = false;
+  }
+
+  // A break that is offered, in the site's own words.
+  drawRest(words, act) {
+    this.rest.hidden = !words;
+    if (this.restShown === words) return;
+    this.restShown = words;
+    const take = button("Take a break", "B", () => act("take_break"), "sld-primary");
+    this.rest.replaceChildren(make("span", { class: "sld-own" }, words), make("div", { class: "sld-row" }, take, button("Go on", "", () => act("go_on"))));
   }
 
   // The buttons of a stage; each says its key, and does what the key does. Those that stay the same are not made anew:
@@ -75,7 +87,8 @@ export class Layout {
       return button(words, key, () => this.acts[own](), more);
     };
     const [first, ...rest] = buttons.map((row) => make("div", { class: "sld-row" }, ...row.map(made)));
-    this.bar.replaceChildren(first, this.then, ...rest);
+    this.first.replaceChildren(this.status, first);
+    this.bar.replaceChildren(this.first, ...rest);
   }
 
   button(...each) {

@@ -1,11 +1,13 @@
-// The left of the inbox: how many wait, the tiers, the list. It asks the server every few seconds by itself, and what
+// The left of the inbox: how many wait, the priorities, the list. It asks the server every few seconds by itself, and what
 // it is told it writes into the rows that are there: nothing else on the page moves, and the focus stays where it is.
 // All words come from the server; they are set as text, never as markup.
 
 import { component, make } from "./dom.js";
+import { ask, inAddress, sayGoodbye, setInAddress } from "./server.js";
 
 const SOUND = "second-look-sound";
 const BASE = "Second Look";
+const EVERY_MS = 3000; // what is new is seen within five seconds
 const MOST = 200; // rows that the server lists, and cases that it finds
 const ORDERS = [["urgent", "Most urgent"], ["longest", "Longest in queue"], ["newest", "Newest"]];
 
@@ -98,12 +100,12 @@ class Queue {
     this.build();
     this.worker = new Worker(new URL("./tick.js", import.meta.url));
     this.worker.onmessage = () => this.ask();
+    this.worker.postMessage(EVERY_MS);
     this.keys = (event) => this.onKey(event);
     document.addEventListener("keydown", this.keys);
     this.done = () => this.ask();
     document.addEventListener("second-look-done", this.done);
-    this.goodbye = () => this.sayGoodbye();
-    window.addEventListener("pagehide", this.goodbye);
+    window.addEventListener("pagehide", sayGoodbye);
   }
 
   build() {
@@ -123,7 +125,7 @@ class Queue {
     this.inTextsWords = make("label", { class: "check" }, this.inTexts, "search text");
     this.sort = make("select", { "aria-label": "Order of the list", title: "N gives the most urgent unassigned case, whatever the order" },
       ...ORDERS.map(([value, words]) => make("option", { value }, words)));
-    this.sort.onchange = () => { this.component.setStateValue("sort", this.sort.value); this.ask(); };
+    this.sort.onchange = () => { setInAddress("sort", this.sort.value === "urgent" ? "" : this.sort.value); this.ask(); };
     this.tools = make("div", { class: "tools" }, this.find, this.inTextsWords);
     this.buildGiving();
     this.list = make("ol", { class: "rows", "aria-label": "Cases to review" });
@@ -154,43 +156,40 @@ class Queue {
     this.soundOn.setAttribute("aria-pressed", String(this.sound.on));
   }
 
-  update(component) {
-    this.component = component;
-    this.data = component.data;
-    this.tiers = this.data.tiers;
-    this.sort.value = this.data.sort;
-    this.inTextsWords.hidden = !this.data.may_search_texts;
+  update({ data, setTriggerValue }) {
+    this.data = data;
+    this.run = setTriggerValue;
+    this.sort.value = inAddress("sort") || "urgent";
+    this.inTextsWords.hidden = !data.may_search_texts;
     this.showColleagues();
-    this.worker.postMessage(1000 * this.data.every);
-    if (this.find.value || this.wanted) this.ask();
-    else this.show(this.data.now, this.address());
+    this.ask();
+  }
+
+  get priorities() {
+    return inAddress("priorities").split(",").filter(Boolean);
+  }
+
+  // What is looked for beside what the address says.
+  sought() {
+    const find = this.find.value.trim();
+    return { ...(find && { find }), ...(find && this.inTexts.checked && { texts: "1" }), ...(this.wanted && { rows: this.wanted }) };
   }
 
   async ask() {
     if (this.asking || !this.data) return;
+    const looksFor = () => JSON.stringify([this.sought(), ...["priorities", "sort", "batch"].map(inAddress)]);
+    const key = looksFor();
     this.asking = true;
-    const address = this.address();
-    try {
-      const answer = await fetch(this.withCase(address), { cache: "no-store", signal: AbortSignal.timeout(8000) });
-      if (answer.ok) {
-        this.failures = 0;
-        const now = await answer.json();
-        if (address === this.address() && !this.closed) this.show(now, address);
-      } else if ([401, 403, 404].includes(answer.status)) {
-        if (this.failures++ < 3 && !this.closed) this.component.setTriggerValue("stale", answer.status);
-      } else this.lost();
-    } catch { this.lost(); } finally { this.asking = false; }
-    if (address !== this.address() && !this.closed) this.ask(); // something else is looked for by now
-  }
-
-  // Which case is on the desk: once no page says so any more, it goes back.
-  withCase(address) {
-    const onDesk = new URLSearchParams(location.search).get("case") ?? "";
-    return `${address}&case=${encodeURIComponent(onDesk)}`;
-  }
-
-  sayGoodbye() {
-    if (this.data) fetch(this.withCase(this.address()), { cache: "no-store", keepalive: true }).catch(() => {});
+    const { status, said } = await ask("list", this.sought());
+    this.asking = false;
+    if (this.closed) return;
+    if (status === 200) {
+      this.failures = 0;
+      if (key === looksFor()) this.show(said, key);
+    } else if (status === 401 || status === 403) {
+      if (this.failures++ < 3) this.run("run", Date.now());
+    } else this.lost();
+    if (key !== looksFor()) this.ask(); // something else is looked for by now
   }
 
   // It moves the list: not under the pointer or the focus of somebody who is about to choose.
@@ -208,7 +207,7 @@ class Queue {
     this.live.textContent = `Not live: no answer since ${this.at ?? "the page was opened"}; trying again. `;
   }
 
-  show(now, address) {
+  show(now, key) {
     this.at = now.at;
     this.root.querySelector(".queue").classList.remove("stale");
     this.waits.textContent = `${count(now.waits)} in queue${now.late ? ` · ${now.late}` : ""}`;
@@ -232,8 +231,8 @@ class Queue {
     this.bar.max = Math.max(1, now.done + now.waits);
     this.bar.value = now.done;
     this.bar.title = `${now.read}; ${count(now.waits)} in queue`;
-    this.offer(now, address !== this.shownFor);
-    this.shownFor = address;
+    this.offer(now, key !== this.shownFor);
+    this.shownFor = key;
   }
 
   ofWords(now) {
@@ -263,35 +262,23 @@ class Queue {
     pills.forEach((pill, at) => {
       const button = this.pillButtons[at];
       button.className = `pill t${at}`;
-      button.setAttribute("aria-pressed", String(this.tiers.includes(pill.tier)));
-      button.replaceChildren(`${pill.mark} ${pill.tier} ${pill.meaning} `, make("b", {}, count(pill.open)));
+      button.setAttribute("aria-pressed", String(this.priorities.includes(pill.priority)));
+      button.replaceChildren(`${pill.mark} ${pill.priority} ${pill.meaning} `, make("b", {}, count(pill.open)));
       if (pill.late) button.append(make("span", { class: "late" }, ` · ${pill.late}`));
-      button.onclick = () => this.choose(pill.tier);
+      button.onclick = () => this.choose(pill.priority);
     });
   }
 
-  choose(tier) {
-    this.tiers = this.tiers.includes(tier) ? this.tiers.filter((each) => each !== tier) : [...this.tiers, tier].sort();
-    this.component.setStateValue("tiers", this.tiers);
+  choose(priority) {
+    const priorities = this.priorities.includes(priority) ? this.priorities.filter((each) => each !== priority) : [...this.priorities, priority].sort();
+    setInAddress("priorities", priorities.join(","));
+    document.dispatchEvent(new CustomEvent("second-look-filter"));
     this.ask();
   }
 
-  // What is looked for and how it is sorted, as an address says it.
-  query() {
-    const query = new URLSearchParams({ tiers: this.tiers.join(","), sort: this.sort.value });
-    if (this.find.value.trim()) query.set("find", this.find.value.trim());
-    if (this.find.value.trim() && this.inTexts.checked) query.set("texts", "1");
-    return query;
-  }
-
-  address() {
-    const query = this.query();
-    if (this.wanted) query.set("rows", this.wanted);
-    return `${this.data.address}?${query}`;
-  }
-
-  act(request) {
-    this.component.setTriggerValue("act", request);
+  // Done by the desk, in order with all else.
+  act(detail) {
+    document.dispatchEvent(new CustomEvent("second-look-act", { detail }));
   }
 
   buildGiving() {
@@ -400,18 +387,18 @@ class Queue {
 
   fill(item, row) {
     const button = item.firstChild;
-    const here = row.mine && new URLSearchParams(location.search).get("case") === row.id; // theirs, and on this page
+    const here = row.mine && inAddress("case") === row.id; // theirs, and on this page
     const takeable = row.free && this.data.may && !here;
     const state = JSON.stringify([row, here, takeable]);
     if (item.state === state) return;
     item.state = state;
     item.free = takeable;
-    item.className = `t${row.tier[1]}${row.late ? " over" : ""}${here ? " here" : ""}`;
+    item.className = `t${row.priority[1]}${row.late ? " over" : ""}${here ? " here" : ""}`;
     button.setAttribute("aria-disabled", String(!takeable));
     if (here) button.setAttribute("aria-current", "true"); else button.removeAttribute("aria-current");
     const said = here ? "open here" : row.state;
     button.replaceChildren(
-      make("span", { class: "tier" }, `${row.mark} ${row.tier} ${row.meaning}`), " ", make("b", {}, row.name), " ",
+      make("span", { class: "priority" }, `${row.mark} ${row.priority} ${row.meaning}`), " ", make("b", {}, row.name), " ",
       make("span", { class: "left" }, row.left),
       make("span", { class: "why" }, [row.why, row.age, said].filter(Boolean).join(" · ")));
     this.mark(item);
@@ -421,7 +408,7 @@ class Queue {
     if (this.chosen) this.toggle(item);
     else if (item.free) {
       item.firstChild.blur(); // the desk takes the focus to the text
-      this.component.setTriggerValue("take", item.dataset.id);
+      this.act({ kind: "take", case: item.dataset.id });
     }
   }
 
@@ -434,7 +421,7 @@ class Queue {
     if (!cases.length) return;
     this.disputed.append(
       make("summary", {}, `${cases.length}${cases.length === 5 ? " or more" : ""} to decide: reviewers disagree`),
-      ...cases.map((each) => make("a", { href: each.href }, `${each.tier} · ${each.name} · ${each.left}${each.mine ? " · reviewed by you" : ""}`)));
+      ...cases.map((each) => make("a", { href: each.href }, `${each.priority} · ${each.name} · ${each.left}${each.mine ? " · reviewed by you" : ""}`)));
   }
 
   onKey(event) {
@@ -465,7 +452,7 @@ class Queue {
     this.worker.terminate();
     document.removeEventListener("keydown", this.keys);
     document.removeEventListener("second-look-done", this.done);
-    window.removeEventListener("pagehide", this.goodbye);
+    window.removeEventListener("pagehide", sayGoodbye);
     clearTimeout(this.typing);
     this.sound.close();
     this.title.close();

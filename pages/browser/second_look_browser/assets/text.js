@@ -29,7 +29,8 @@ export class TextPane {
       onclick: (event) => this.unmark(event),
     });
     this.more = make("p", { class: "sld-more", "aria-hidden": "true" }, "↓ the text goes on");
-    this.root = make("div", { class: `sld-part sld-part-${part}` }, this.box, this.more);
+    const heading = part === "reply" ? [make("h3", {}, "Reply")] : [];
+    this.root = make("div", { class: `sld-part sld-part-${part}` }, ...heading, this.box, this.more);
     this.seen = new ResizeObserver(() => this.look());
     this.seen.observe(this.box);
   }

@@ -1,0 +1,91 @@
+"""A command is a function, and its parameters are its options: each is declared once, with its type and its words.
+
+`Annotated[Path, "words", "FILE"]`: what the option is for, and what stands for its value in the help. Parameters by
+keyword alone are options, the others arguments by place. A parameter whose type is a dataclass is a group of options.
+"""
+
+import argparse
+from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
+from enum import StrEnum
+from inspect import Parameter, signature
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+Command = Callable[..., Any]
+Actions = Mapping[str, tuple[Command, str]]
+"""The actions of a command that has several, each with what it does."""
+
+
+def add_command(parser: argparse.ArgumentParser, command: Command | Actions) -> None:
+    """Add the options of a command, or of each of its actions, and what is called with them."""
+    if isinstance(command, Mapping):
+        actions = parser.add_subparsers(required=True, metavar="ACTION")
+        for name, (action, words) in command.items():
+            add_command(actions.add_parser(name, help=words, description=words), action)
+        return
+    add_options(parser, command)
+    parser.set_defaults(run=lambda given: call(command, given))
+
+
+def add_options(parser: Any, command: Command) -> None:
+    """Add an option for each parameter of a function, or for each field of a dataclass."""
+    hints = get_type_hints(command, include_extras=True)
+    for name, one in signature(command).parameters.items():
+        if hasattr(hints[name], "add_options"):
+            hints[name].add_options(parser)
+        elif is_dataclass(hints[name]):
+            add_options(parser, hints[name])
+        else:
+            by_place, required = one.kind is not Parameter.KEYWORD_ONLY, one.default is Parameter.empty
+            how = how_said(hints[name], by_place) | ({} if required else {"default": one.default})
+            if by_place:
+                parser.add_argument(name, **how)
+            else:
+                parser.add_argument(flag(name), dest=name, required=required, **how)
+
+
+def call(command: Command, given: argparse.Namespace) -> Any:
+    """Call the function with what was given."""
+    hints = get_type_hints(command, include_extras=True)
+    return command(**{name: _value(hints[name], name, given) for name in signature(command).parameters})
+
+
+def _value(hint: Any, name: str, given: argparse.Namespace) -> Any:
+    if hasattr(hint, "add_options"):
+        return hint(**vars(given))
+    return call(hint, given) if is_dataclass(hint) else getattr(given, name)  # type: ignore[arg-type]
+
+
+def flag(name: str) -> str:
+    """The option that a parameter is given with.
+
+    >>> flag("per_subreddit"), flag("from_")
+    ('--per-subreddit', '--from')
+    """
+    return f"--{name.rstrip('_').replace('_', '-')}"
+
+
+def how_said(hint: Any, by_place: bool = False) -> dict[str, Any]:
+    """What argparse is told of a type.
+
+    >>> how_said(Annotated[list[int] | None, "how many", "N"])
+    {'help': 'how many', 'metavar': 'N', 'action': 'append', 'type': <class 'int'>}
+    >>> how_said(bool), how_said(Literal["a", "b"])
+    ({'action': 'store_true'}, {'choices': ['a', 'b']})
+    """
+    how: dict[str, Any] = {}
+    if get_origin(hint) is Annotated:
+        hint, *words = get_args(hint)
+        how = dict(zip(("help", "metavar"), (words[0].replace("%", "%%"), *words[1:]), strict=False))
+    if type(None) in get_args(hint):
+        (hint,) = (one for one in get_args(hint) if one is not type(None))
+    if hint is bool:
+        return how | {"action": "store_true"}
+    if get_origin(hint) in (list, tuple):
+        how |= {"nargs": "+"} if by_place else {"action": "append"}
+        hint = get_args(hint)[0]
+    if get_origin(hint) is Literal:
+        return how | {"choices": list(get_args(hint))}
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return how | {"choices": list(hint), "type": hint}
+    return how if hint is str else how | {"type": hint}

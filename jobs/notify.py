@@ -1,0 +1,235 @@
+"""Tells people what waits. Every worker and the app run this in threads; one process at a time has the duty.
+
+The app watches as well because a dead worker tells nobody. Screening never waits for this: it reads tables, writes its
+own, and sends from its own threads.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from time import monotonic, thread_time
+from typing import Any, Literal
+
+from jobs import audit_anchors, channels
+from jobs.channels import NotSent
+from jobs.intake import OpenFiles
+from jobs.patience import tell
+from jobs.process import Clock
+from screening.settings import Settings
+from storage.batches import intake, unscreened
+from storage.database import Database, passing_fault
+from storage.review import erasure
+from storage.settings_store import current
+from storage.site import faults, outbox, processes
+from storage.site.outbox import Message, Notice
+from storage.site.recipients import Kind
+
+DUTY = "notifications"
+LOOK_EVERY_S = 3.0
+BRING_IN_EVERY_S = 10.0
+"""Between two runs of the index of open texts."""
+HELD_FOR = timedelta(seconds=60)
+"""How long the duty lasts: after a process dies, another takes over within this time plus `NOT_MINE_FOR`."""
+NOT_MINE_FOR = timedelta(seconds=5)
+HEARTBEAT_EVERY = timedelta(minutes=1)
+ANCHOR_EVERY = timedelta(seconds=20)
+PROGRESS_EVERY = timedelta(seconds=30)
+FAULTS_EVERY = timedelta(seconds=15)
+"""How often faults are looked for where no recipient exists: they are recorded for the pages only."""
+EXPIRE_EVERY = timedelta(hours=1)
+LONG_S, RESTS = 0.2, 10
+"""After a look that took more processor time than this, the next one waits that many times as long as the look took
+(with 100,000 late cases it takes a second)."""
+SENDERS = 8
+"""Messages sent at the same time; each ends well before the duty has to be renewed."""
+log = logging.getLogger(__name__)
+
+_FAULTS = {
+    "workers": "No worker is running: nothing is screened.",
+    "model": "The model cannot be reached, or gives no usable answers: nothing is screened.",
+    "files": "Part of a file was not imported. Those texts are not screened or reviewed.",
+    "anchor": "The anchor of the audit log could not be written to its second place.",
+}
+
+
+def words(notice: Notice, link: str | None) -> tuple[str, str]:
+    """Title and text of a message: a priority, a number and a link, or which fault.
+
+    >>> from screening.review.triage import Priority
+    >>> words(Notice(event="arrived", priority=Priority.P0, count=3), None)
+    ('Second Look: P0', '3 cases of priority P0 wait in the inbox and nobody has opened them.')
+    """
+    where = "" if link is None else f"\n{link}"
+    if notice.event == "test":
+        return "Second Look: test", f"This is a test. Nothing waits because of it.{where}"
+    if notice.event == "fault":
+        name = str(notice.what)
+        over = name.endswith("_over")
+        said = _FAULTS.get(name.removesuffix("_over"), "Something is wrong.")
+        return "Second Look: " + ("over" if over else "fault"), (f"Over: {said}" if over else said) + where
+    if notice.event == "follow_up":
+        have = "1 case has" if notice.count == 1 else f"{notice.count:,} cases have"
+        return "Second Look: follow-up overdue", f"{have} a follow-up that is overdue and not closed.{where}"
+    priority, one = "" if notice.priority is None else notice.priority.name, notice.count == 1
+    cases = f"{notice.count:,} case{'' if one else 's'} of priority {priority}"
+    if notice.event == "overdue":
+        return f"Second Look: {priority} overdue", f"{cases} {'is' if one else 'are'} overdue in the inbox.{where}"
+    said = f"{cases} {'waits' if one else 'wait'} in the inbox and nobody has opened {'it' if one else 'them'}."
+    return f"Second Look: {priority}", said + where
+
+
+def body_of(message: Message, link: str | None, now: datetime) -> Mapping[str, Any]:
+    """What a webhook is sent."""
+    title, text = words(message.notice, link)
+    notice = message.notice
+    priority = None if notice.priority is None else notice.priority.name
+    told = {"id": message.id, "event": notice.event, "priority": priority, "fault": notice.what, "count": notice.count}
+    return told | {"title": title, "text": text, "link": link, "sent_at": now.isoformat(timespec="seconds")}
+
+
+@dataclass(slots=True, kw_only=True)
+class Notifier:
+    """The notifications of one process, called ``name``. `start` it once, `stop` it at the end."""
+
+    db: Database
+    settings: Settings
+    name: str
+    kind: Literal["worker", "app"]
+    clock: Clock
+    _stopping: threading.Event = field(default_factory=threading.Event)
+    _open_files: OpenFiles = field(default_factory=OpenFiles)
+    _done_at: dict[str, datetime] = field(default_factory=dict)
+    _mine: bool = False
+    _rest: timedelta = timedelta()
+    """How long after a look for news the next one waits."""
+
+    def start(self) -> None:
+        """Start threads that do not keep the process alive: one writes heartbeats, one tells people, one enters cases
+        that a fault keeps from being screened into the inbox (a dead worker cannot).
+        """
+        for work, every_s in (
+            (self._beat, processes.BEAT_EVERY_S),
+            (self.round, LOOK_EVERY_S),
+            (self._bring_in, BRING_IN_EVERY_S),
+        ):
+            threading.Thread(target=self._again, args=(work, every_s), name="notifications", daemon=True).start()
+
+    def stop(self) -> None:
+        """Ask the threads to end, and give up the duty; messages not sent by then stay in the outbox."""
+        self._stopping.set()
+        with suppress(Exception):
+            processes.end(self.db, self.name)
+            processes.leave(self.db, DUTY, self.name, self.clock())
+
+    def _again(self, work: Callable[[], object], every_s: float) -> None:
+        """Do the work again and again; a fault in it is logged and ends nothing."""
+        while not self._stopping.is_set():
+            try:
+                work()
+            except Exception as problem:
+                if (fault := passing_fault(problem)) is not None:
+                    tell(fault, monotonic())
+                else:
+                    log.error("notifications: %s", type(problem).__name__)
+            self._stopping.wait(every_s)
+
+    def _beat(self) -> None:
+        processes.beat(self.db, self.name, self.kind, self.clock())
+
+    def _bring_in(self) -> None:
+        unscreened.bring_in(self.db, self.clock())
+
+    def round(self) -> int:
+        """Look, tell and send, where this process has the duty; the number of messages sent."""
+        now = self.clock()
+        if self._due("duty", HELD_FOR / 3 if self._mine else NOT_MINE_FOR, now):  # not each time, because asking writes
+            self._mine = processes.take(self.db, DUTY, self.name, now, HELD_FOR)
+        if not self._mine:
+            return 0
+        if self._due("anchor", ANCHOR_EVERY, now):
+            audit_anchors.anchor_if_due(self.db, self.settings, now)
+        if self._due("expiry", EXPIRE_EVERY, now):  # also where it fails: that must not end every round
+            self._expire(now)
+        if self._due("progress", PROGRESS_EVERY, now):
+            self._no_progress(now)
+        if not (self._due("faults", FAULTS_EVERY, now) or outbox.somebody(self.db)):
+            return 0
+        if self._due("news", self._rest, now):
+            begun = thread_time()
+            outbox.collect(self.db, now)
+            took = thread_time() - begun
+            self._rest = timedelta(seconds=RESTS * took if took > LONG_S else 0)
+        due = outbox.take_due(self.db, now, SENDERS)
+        monitors: tuple[tuple[str, str], ...] = ()
+        if self._due("monitors", HEARTBEAT_EVERY, now) and processes.worker_lives(self.db, now):
+            monitors = outbox.monitors(self.db)  # while no worker lives they hear nothing, and raise the alarm
+        if not due and not monitors:
+            return 0
+        with ThreadPoolExecutor(SENDERS, "sending") as pool:  # a slow receiver does not hold up the others
+            beats = [pool.submit(self._tell_monitor, *monitor, now) for monitor in monitors]
+            sent = list(pool.map(self._send, due))
+            for beat in beats:
+                beat.result()
+        return sum(sent)
+
+    def _due(self, what: str, every: timedelta, now: datetime) -> bool:
+        """Whether it is time for this; if so, the next interval begins. Also for the first time, and where the clock
+        was set back since: else it would be due who knows when.
+        """
+        done_at = self._done_at.get(what)
+        due = done_at is None or not timedelta() <= now - done_at < every
+        if due:
+            self._done_at[what] = now
+        return due
+
+    def _expire(self, now: datetime) -> None:
+        """Close the batches of days that are over, and delete what is older than the settings allow."""
+        intake.close_past_days(self.db, now)
+        if erasure.expire(self.db, now).get("texts") == erasure.AT_ONCE:
+            del self._done_at["expiry"]  # there may be more
+
+    def _no_progress(self, now: datetime) -> None:
+        """Look for cases that wait without any error (a service that does not answer is a fault too), and for files
+        that nobody takes in.
+        """
+        self._open_files.look(self.db, now)
+        outbox.keep_fault(self.db, faults.Fault.FILES, now, down=bool(unscreened.files_halted_since(self.db)))
+        still = unscreened.standstills(self.db, now, faults.LOOK_BACK)
+        if any(one.cause == unscreened.NO_PROGRESS for one in still):
+            outbox.keep_fault(self.db, faults.Fault.MODEL, now, down=True)
+
+    def _send(self, message: Message) -> bool:
+        private, now = self.settings.notify_private_addresses, self.clock()
+        notice = outbox.still_so(self.db, message.notice, now)
+        if notice is None:
+            outbox.record_needless(self.db, message, now)
+            return False
+        message = replace(message, notice=notice)
+        address = current(self.db).settings.public_address
+        link = f"{address.rstrip('/')}/inbox" if address else None
+        try:
+            if message.kind is Kind.WEBHOOK:
+                body, timestamp = body_of(message, link, now), int(now.timestamp())
+                channels.post(message.target, message.secret, message.id, body, timestamp, private=private)
+            else:
+                channels.send(message.target, *words(message.notice, link), private=private)
+        except (NotSent, ValueError) as problem:
+            log.warning("a notification did not go out: %s", problem)
+            outbox.record_failed(self.db, message, str(problem), self.clock())
+            return False
+        outbox.record_sent(self.db, message, self.clock())
+        return True
+
+    def _tell_monitor(self, recipient_id: str, address: str, now: datetime) -> None:
+        private, timestamp = self.settings.notify_private_addresses, int(now.timestamp())
+        problem = None
+        try:
+            beat = f"{recipient_id}-{timestamp}"
+            channels.post(address, None, beat, {"status": "ok"}, timestamp, private=private)
+        except (NotSent, ValueError) as failed:
+            problem = str(failed)
+        outbox.record_heartbeat(self.db, recipient_id, problem, now)

@@ -1,0 +1,405 @@
+"""The case on a reviewer's desk: claimed, opened, saved, revealed, left; and found again after a reload or a restart.
+
+What a browser forgets is in the database: the lease, the draft, the review. An open page only keeps what would
+otherwise be read twice, since every review of a text is a line in the audit log.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from pages.ui.auth import Unidentified
+from pages.ui.context import singleton
+from screening.review.actors import Acting, Actor
+from screening.review.policy import Forbidden
+from screening.review.review_form import ReviewForm
+from screening.review.triage import Priority
+from storage.database import Database
+from storage.review import claims, inbox, reviews
+from storage.review.adjudication import has_asked
+from storage.review.claims import Claim, LeaseLost
+from storage.review.drafts import Note, notes
+from storage.review.evidence import CaseText, Evidence, NearText, Shown, open_named, open_next, reveal_evidence, show
+from storage.review.inbox import Place, Standing, standing
+from storage.review.queue import counts
+from storage.review.reviews import Review, take_back
+from storage.schema import ERASED
+from storage.settings_store import SiteSettings
+from storage.site.accounts import SessionEnded
+from storage.visibility import is_erased_now
+
+REMEMBERED = 60
+"""Actions of a page whose answers are kept: an action that comes twice is done once."""
+MOST_PAGES = 10_000
+RENEW_BELOW = 0.9
+"""A sign of activity renews the lease once this share of it or less is left."""
+GONE_AFTER, FORGOTTEN_AFTER = timedelta(seconds=60), timedelta(hours=1)
+LOOK_EVERY = timedelta(seconds=5)
+NOTE = "The page was closed, or lost its connection, with the case open."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """One case on the desk. ``claim`` is the last one known; ``mine`` is the review, once it is saved.
+
+    ``text`` is None while covered, ``evidence`` until the reveal. ``others`` are other people's reviews after it;
+    ``asked`` says whether this person asked for a second opinion.
+    """
+
+    case_id: str
+    claim: Claim | None = None
+    text: CaseText | None = None
+    mine: Review | None = None
+    evidence: Evidence | None = None
+    others: tuple[Review, ...] = ()
+    left: tuple[Note, ...] = ()
+    near: tuple[NearText, ...] = ()
+    asked: bool = False
+
+    @property
+    def only_named(self) -> bool:
+        """Whether only the address names the case: this person neither holds it nor has read it."""
+        return self.claim is None and self.mine is None and self.text is None
+
+    @property
+    def busy(self) -> bool:
+        """Whether a case must be read or left before the next one."""
+        return self.mine is None and not self.only_named
+
+
+@dataclass(slots=True, kw_only=True)
+class LastSaved:
+    """The review saved last, which may still be taken back."""
+
+    case_id: str
+    review: Review
+    name: str
+
+
+@dataclass(slots=True, kw_only=True)
+class OpenPage:
+    """An inbox that is open in somebody's browser: the ``desk`` of it, once it is ``known``, what was answered, the
+    last save, one line to say; and when it last asked what is new, with which case, and whether that was its last word.
+    """
+
+    who: Callable[[], Actor]
+    asked_at: datetime | None = None
+    on_desk: str | None = None
+    left: bool = False
+    desk: Desk | None = None
+    known: bool = False
+    answers: dict[str, dict[str, object]] = field(default_factory=dict)
+    last: LastSaved | None = None
+    said: str = ""
+    break_put_off: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def answer(self, action: str, *, ok: bool, words: str = "") -> None:
+        """Remember what came of an action."""
+        self.answers[action] = {"ok": ok, "words": words}
+        while len(self.answers) > REMEMBERED:
+            del self.answers[next(iter(self.answers))]
+
+    def lay(self, desk: Desk | None) -> None:
+        """Put this on the desk; None clears it."""
+        self.desk, self.known = desk, True
+
+
+class OpenPages:
+    """Those of this process, by person and the page's own id; threads may share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known = OrderedDict[tuple[str, str], OpenPage]()
+        self._looked_at: datetime | None = None
+
+    def find(self, person: str, page_id: str, who: Callable[[], Actor]) -> OpenPage:
+        """The page of this person, a new one where it is not known; ``who`` says who is signed in there now."""
+        with self._lock:
+            page = self._known.setdefault((person, page_id), OpenPage(who=who))
+            self._known.move_to_end((person, page_id))
+            page.who = who
+            while len(self._known) > MOST_PAGES:
+                self._known.popitem(last=False)
+        return page
+
+    def on_other_desks(self, person: str, page: OpenPage, now: datetime) -> set[str]:
+        """The cases on the desks of this person's other pages that are still open."""
+        with self._lock:
+            others = [each for key, each in self._known.items() if key[0] == person and each is not page]
+        open_ones = [one for one in others if not one.left and one.asked_at and now - one.asked_at <= GONE_AFTER]
+        return {one.desk.case_id for one in open_ones if one.desk is not None}
+
+    def give_back(self, db: Database, now: datetime) -> int:
+        """Give back what lies open in pages that are gone, looked for every few seconds at most; how many cases that
+        was.
+        """
+        with self._lock:
+            if self._looked_at is not None and timedelta() <= now - self._looked_at < LOOK_EVERY:
+                return 0
+            self._looked_at = now
+            gone = list(self._abandoned_cases(now))
+        return sum(_give_back(db, page, case_id, now) for page, case_id in gone)
+
+    def _abandoned_cases(self, now: datetime) -> Iterator[tuple[OpenPage, str]]:
+        """Each case that is only on the desks of pages of its reviewer that are gone, once: a page of somebody else may
+        name it too, as one from whom it was taken.
+        """
+        asked = {key: page for key, page in self._known.items() if page.asked_at is not None}
+        gone = {key: page for key, page in asked.items() if page.asked_at and now - page.asked_at > GONE_AFTER}
+        alive = {(key[0], page.on_desk) for key, page in asked.items() if key not in gone}
+        for key, page in gone.items():
+            case_id, page.on_desk = page.on_desk, None
+            if page.asked_at and now - page.asked_at > FORGOTTEN_AFTER:
+                del self._known[key]
+            if case_id is not None and (key[0], case_id) not in alive:
+                yield page, case_id
+
+
+def _give_back(db: Database, page: OpenPage, case_id: str, now: datetime) -> bool:
+    with suppress(SessionEnded, Unidentified, Forbidden, LeaseLost):  # who is gone gave it back
+        by = page.who().at(now)
+        for claim in claims.my_claims(db, by):
+            if claim.case_id == case_id:
+                inbox.release(db, by, case_id, claim.token, NOTE)
+                return True
+    return False
+
+
+@singleton
+def open_pages() -> OpenPages:
+    """The open inboxes of this process."""
+    return OpenPages()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Here:
+    """Who is at the page, and when; of which priorities and which upload alone the next case is, and whether this
+    person wants texts ``covered`` until they open them.
+    """
+
+    db: Database
+    person: Actor
+    site: SiteSettings
+    now: datetime
+    page: OpenPage
+    priorities: Collection[Priority] | None = None
+    batch: str | None = None
+    covered: bool = False
+
+    @property
+    def by(self) -> Acting:
+        """This person at this moment: the value that services take as ``by``."""
+        return self.person.at(self.now)
+
+    @property
+    def lease(self) -> timedelta:
+        """How long a claim lasts at this site."""
+        return timedelta(minutes=self.site.lease_minutes)
+
+    @property
+    def desk(self) -> Desk | None:
+        """What lies on the desk."""
+        return self.page.desk
+
+
+def open_case(here: Here, case_id: str | None) -> None:
+    """Put a case that is named on the desk as it is: theirs, or only its name."""
+    here.page.lay(None if case_id is None else _find(here, case_id))
+
+
+def see(here: Here, case_id: str | None) -> None:
+    """Bring the desk up to date before it is used: ``case_id`` is the case on it as the browser believes, which counts
+    where the page is not known, as after a restart.
+    """
+    page = here.page
+    if not page.known:
+        open_case(here, case_id)
+    elif page.desk is not None and _is_behind_erasure(here, page.desk):
+        open_case(here, page.desk.case_id)
+
+
+def _is_behind_erasure(here: Here, desk: Desk) -> bool:
+    """Whether the desk of a case that is read still has words of it that were erased; of one that is not read it is
+    said where it stands, and nothing is shown.
+    """
+    had = desk.mine is not None and desk.text is not None and desk.text.text != ERASED
+    return had and is_erased_now(here.db, desk.case_id)
+
+
+def _find(here: Here, case_id: str) -> Desk:
+    held = next((claim for claim in claims.my_claims(here.db, here.by) if claim.case_id == case_id), None)
+    if held is not None:
+        return open_desk(here, held)
+    desk = Desk(case_id=case_id)
+    mine = my_review(here, case_id)
+    return desk if mine is None else _with_text(here, replace(desk, mine=mine))
+
+
+def my_review(here: Here, case_id: str) -> Review | None:
+    """This person's own review of a case, where there is one."""
+    try:
+        return reviews.my_review(here.db, here.person, case_id)
+    except Forbidden:
+        return None
+
+
+def place(here: Here, desk: Desk) -> Standing:
+    """Where the case of an unread desk is now; the desk takes up a lease that another page of theirs renewed, and that
+    the case has become more urgent: it may be screened while somebody reads it.
+    """
+    held = next((claim for claim in claims.my_claims(here.db, here.by) if claim.case_id == desk.case_id), None)
+    if held is None:
+        return standing(here.db, here.by, desk.case_id, None)
+    known = desk.claim
+    if known is not None and held.priority < known.priority:
+        here.page.said = "This case has become more urgent."
+    if held != known:
+        same = desk.text is not None or (known is not None and known.token == held.token)
+        here.page.lay(replace(desk, claim=held) if same else open_desk(here, held))
+    return Standing(place=Place.HELD)
+
+
+def is_in_hand(here: Here) -> bool:
+    """Whether a case must be read or left before another is opened: not one that went to somebody else meanwhile."""
+    desk = here.desk
+    return desk is not None and desk.busy and place(here, desk).place is Place.HELD
+
+
+def renew(here: Here, desk: Desk) -> None:
+    """Renew the lease after a sign of activity, once a part of it has passed."""
+    claim = desk.claim
+    if desk.mine or claim is None or not here.now < claim.expires_at <= here.now + RENEW_BELOW * here.lease:
+        return
+    try:
+        claim = claims.renew(here.db, here.by, desk.case_id, claim.token, here.lease)
+    except LeaseLost:
+        claim = None
+    here.page.lay(replace(desk, claim=claim))
+
+
+def open_desk(here: Here, claim: Claim) -> Desk:
+    """A case just claimed, its text loaded unless this person wants texts covered."""
+    desk = _lay_out(here, claim)
+    return desk if here.covered else _with_text(here, desk)
+
+
+def _lay_out(here: Here, claim: Claim) -> Desk:
+    return Desk(case_id=claim.case_id, claim=claim, asked=has_asked(here.db, here.person, claim.case_id))
+
+
+def uncover(here: Here, desk: Desk) -> None:
+    """The desk with the text on it; a line in the audit log, and one more text read since midnight UTC."""
+    here.page.lay(_with_text(here, desk))
+
+
+def _with_text(here: Here, desk: Desk) -> Desk:
+    if desk.text is not None:
+        return desk
+    return _with(desk, show(here.db, here.by, desk.case_id, desk.claim.token if desk.claim else None))
+
+
+def _with(desk: Desk, shown: Shown) -> Desk:
+    return replace(desk, text=shown.text, near=shown.near, left=shown.left)
+
+
+def take_next(here: Here) -> bool:
+    """Put the next case on the desk; False where none is free."""
+    here.page.lay(_open_next(here))
+    return here.desk is not None
+
+
+def _open_next(here: Here) -> Desk | None:
+    """What they hold already, else the case due next: with its text, unless they want texts covered."""
+    if (held := _find_left_behind(here)) is not None:
+        return open_desk(here, held)
+    if here.covered:
+        claim = claims.claim_next(here.db, here.by, here.lease, here.priorities, batch=here.batch)
+        return None if claim is None else open_desk(here, claim)
+    opened = open_next(here.db, here.by, here.lease, here.priorities, batch=here.batch)
+    return None if opened is None else _with(_lay_out(here, opened[0]), opened[1])
+
+
+def _find_left_behind(here: Here) -> Claim | None:
+    """A case that this person holds and has not read, after a reload for instance; not before a more urgent one, nor
+    one that lies open in another window of theirs.
+    """
+    if not (claimed := claims.my_claims(here.db, here.by)):
+        return None
+    elsewhere = open_pages().on_other_desks(here.person.id, here.page, here.now)
+    if not (held := [claim for claim in claimed if claim.case_id not in elsewhere]):
+        return None
+    free = counts(here.db, here.by, None).free_by_priority
+    return None if any(number and priority < held[0].priority for priority, number in free.items()) else held[0]
+
+
+def take(here: Here, case_id: str) -> None:
+    """Put a chosen case on the desk. Raises Forbidden, NotAvailable."""
+    if here.covered:
+        here.page.lay(open_desk(here, claims.claim(here.db, here.by, case_id, here.lease)))
+    else:
+        claim, shown = open_named(here.db, here.by, case_id, here.lease)
+        here.page.lay(_with(_lay_out(here, claim), shown))
+
+
+def save(here: Here, case_id: str, token: str, form: ReviewForm, review_id: str) -> None:
+    """Store the review. Raises LeaseLost, Forbidden."""
+    reviews.submit_review(here.db, here.by, case_id, token, form, submission_id=review_id)
+    mine = my_review(here, case_id)
+    desk = here.desk
+    if mine is not None and desk is not None and desk.case_id == case_id:
+        here.page.lay(replace(desk, mine=mine, evidence=None))
+        name = desk.text.external_id if desk.text else ""
+        here.page.last = LastSaved(case_id=case_id, review=mine, name=name)
+
+
+def revise(here: Here, desk: Desk, form: ReviewForm, reason: str, review_id: str) -> None:
+    """Store a changed review with its reason. Raises ReasonNeeded."""
+    reviews.revise(here.db, here.by, desk.case_id, form, reason, submission_id=review_id)
+    here.page.lay(replace(desk, mine=my_review(here, desk.case_id)))
+    last = here.page.last
+    if last is not None and last.case_id == desk.case_id:
+        here.page.last = None  # what it says is out of date, and nothing can be taken back
+
+
+def undo(here: Here, case_id: str, review_id: str) -> None:
+    """Take the last review back, so that the case is theirs and unread. NotAvailable once that is too late."""
+    here.page.lay(open_desk(here, take_back(here.db, here.by, case_id, review_id, here.lease)))
+    here.page.last = None
+
+
+def open_at_once(here: Here, desk: Desk) -> None:
+    """Show the evidence of a P0 case before the review, which is then not blind."""
+    shown = reveal_evidence(here.db, here.by, desk.case_id, open_at_once=True)
+    here.page.lay(replace(desk, evidence=shown))
+
+
+def reveal(here: Here, desk: Desk) -> None:
+    """Show what the engine and other reviewers said, once this person's own review is saved; where they took it back in
+    another page meanwhile, the case as it is now.
+    """
+    if my_review(here, desk.case_id) is None:
+        open_case(here, desk.case_id)
+        return
+    shown = reveal_evidence(here.db, here.by, desk.case_id)
+    given = reviews.reveal_reviews(here.db, here.by, desk.case_id)
+    others = tuple({each.reviewer: each for each in given if each.reviewer != here.person.id}.values())
+    left = notes(here.db, here.by, desk.case_id)
+    here.page.lay(replace(desk, evidence=shown, others=others, left=left))
+
+
+def show_read(here: Here, case_id: str) -> None:
+    """Put a case that this person has read on the desk; its evidence comes with the reveal."""
+    mine = my_review(here, case_id)
+    if mine is not None:
+        here.page.lay(_with_text(here, Desk(case_id=case_id, mine=mine)))
+
+
+def finish(here: Here) -> None:
+    """Leave nothing with this person."""
+    inbox.release_all(here.db, here.by, note="session ended")
+    if here.desk is None or not here.desk.busy:
+        here.page.lay(None)

@@ -1,0 +1,232 @@
+"""Who is told what outside the pages: recipients in the on-call order, and API clients with tokens."""
+
+from collections.abc import Callable
+from datetime import time
+
+import streamlit as st
+
+from jobs import channels
+from jobs.channels import NotSent
+from pages.site.site_settings import settings_form
+from pages.ui import context
+from pages.ui.format import local_time
+from pages.ui.labels import error_words, sentence
+from screening.pipeline.errors import NO_LABEL
+from screening.review.actors import Actor
+from screening.text.display import visible
+from screening.words import count_of
+from storage.database import Database
+from storage.site import faults, outbox, recipients
+from storage.site.programs import MOST_PER_MINUTE, Made, Program, Scope, list_programs, make_program, revoke_program
+from storage.site.recipients import Event, Kind, NewRecipient, Recipient
+
+EVENT_WORDS = {
+    Event.ARRIVED_P0: "new P0",
+    Event.ARRIVED_P1: "new P1",
+    Event.OVERDUE: "overdue cases and follow-ups",
+    Event.FAULT: "system failures",
+}
+KIND_WORDS = {
+    Kind.SERVICE: "Mail, chat, pager or SMS",
+    Kind.WEBHOOK: "Signed webhook",
+    Kind.MONITOR: "Outside monitor (heartbeat)",
+}
+FAULT_WORDS = {
+    faults.Fault.WORKERS: "Screening is down: no background service is running",
+    faults.Fault.FILES: "Part of a file was not imported",
+    faults.Fault.ANCHOR: "The external checkpoint of the audit log could not be written",
+}
+
+
+def notifications_panel(db: Database, person: Actor) -> None:
+    """The recipients, each with its state and a test, and the form for a new one."""
+    st.caption(
+        "A message holds a priority, a number and a link: never a text, a label, or the id of a case or a person. "
+        "Only those listed here are told anything."
+    )
+    found = recipients.list_recipients(db, person)
+    if not found:
+        st.warning("No one is notified of urgent cases. Add a recipient.", icon=":material/notifications_off:")
+    for lasting in faults.open_faults(db):
+        since = local_time(lasting.began_at)
+        what = FAULT_WORDS.get(lasting.fault) or error_words(lasting.cause or NO_LABEL).capitalize()
+        st.warning(f"{what} since {since}.", icon=":material/warning:")
+    _say()
+    for one in found:
+        _recipient(db, person, one)
+    if waiting := recipients.waiting_messages(db, person):
+        st.caption(f"{count_of(waiting, 'message')} on the way or held back by an interval.")
+    _add(db, person)
+    st.subheader("How often, and where a message leads")
+    settings_form(db, person, "notify", "Save")
+
+
+def _say() -> None:
+    if refused := st.session_state.pop("notify_refused", None):
+        st.error(refused, icon=":material/error:")
+    if said := st.session_state.pop("notify_said", None):
+        st.success(said)
+    if secret := st.session_state.pop("notify_secret", None):
+        st.write("The secret that signs the messages of this webhook. It is shown once:")
+        st.code(secret, language=None)
+
+
+def _recipient(db: Database, person: Actor, one: Recipient) -> None:
+    with st.container(border=True, key=f"recipient_{one.id}"):
+        st.text(f"{one.step}. {visible(one.name)}" if one.kind is not Kind.MONITOR else visible(one.name))
+        st.text(f"{KIND_WORDS[one.kind]}: {visible(one.shown)}")
+        st.caption(_facts(one))
+        if one.problem is not None:
+            st.error("The last try failed:", icon=":material/error:")
+            st.text(visible(one.problem))
+        with st.container(horizontal=True):
+            if one.kind is not Kind.MONITOR and st.button("Send a test", key=f"test_{one.id}", disabled=not one.active):
+                _act_and_say(lambda: outbox.send_test(db, person.at(context.now()), one.id), "The test is on its way.")
+            word = "Switch off" if one.active else "Switch on"
+            if st.button(word, key=f"{word}_{one.id}"):  # pressed twice it is not the other one
+                active = not one.active
+                _act_and_say(
+                    lambda: recipients.set_active(db, person.at(context.now()), one.id, active), f"{word}: done."
+                )
+            if st.button("Remove", key=f"remove_{one.id}"):
+                _act_and_say(lambda: recipients.remove_recipient(db, person.at(context.now()), one.id), "Removed.")
+
+
+def _facts(one: Recipient) -> str:
+    told = ", ".join(EVENT_WORDS[event] for event in Event if event in one.events)
+    facts = [] if one.kind is Kind.MONITOR else [told or "notified of nothing"]
+    if one.quiet is not None:
+        facts.append("quiet " + " to ".join(f"{minute // 60:02}:{minute % 60:02}" for minute in one.quiet))
+    facts.append(f"last try {local_time(one.tried_at)}" if one.tried_at else "never tried")
+    return " · ".join(facts if one.active else [*facts, "switched off"])
+
+
+def _act_and_say(act: Callable[[], object], said: str) -> None:
+    try:
+        act()
+    except ValueError as refused:
+        st.session_state["notify_refused"] = sentence(refused)
+    else:
+        st.session_state["notify_said"] = said
+    st.rerun()
+
+
+def _add(db: Database, person: Actor) -> None:
+    st.subheader("Add a recipient")
+    with st.form("add_recipient", clear_on_submit=False, border=False):
+        left, right = st.columns(2)
+        name = left.text_input("Name", max_chars=80, key="notify_name")
+        kind = right.selectbox("How", list(Kind), format_func=KIND_WORDS.__getitem__, key="notify_kind") or Kind.SERVICE
+        target = st.text_input(
+            "Address", type="password", key="notify_target",
+            help="Of a service: its apprise address, for example mailtos://name:password@smtp.example.org?to=…; of a "
+            "webhook or monitor: https://… It is not shown again.",
+        )  # fmt: skip
+        events = st.multiselect(
+            "Told of", list(Event), list(Event), format_func=EVENT_WORDS.__getitem__, key="notify_events"
+        )
+        left, middle, right = st.columns(3)
+        step = left.number_input("Place in the on-call order", 1, recipients.MOST_STEPS, 1, key="notify_step")
+        begin = middle.time_input("Quiet from", None, key="notify_quiet_from")
+        end = right.time_input("Quiet to", None, key="notify_quiet_to", help="P0, faults and tests are always sent.")
+        pressed = st.form_submit_button("Add", type="primary")
+    if pressed and (begin is None) is not (end is None):
+        st.error("Give both times of the quiet hours, or neither.", icon=":material/error:")
+    elif pressed:
+        quiet = (_minutes(begin), _minutes(end)) if begin is not None and end is not None else None
+        _save_new(db, person, name, kind, target, int(step), frozenset(events), quiet)
+
+
+def _minutes(moment: time) -> int:
+    return moment.hour * 60 + moment.minute
+
+
+def _save_new(
+    db: Database, person: Actor, name: str, kind: Kind, target: str, step: int, events: frozenset[Event],
+    quiet: tuple[int, int] | None,
+) -> None:  # fmt: skip
+    private = context.settings().notify_private_addresses
+    try:
+        if kind is Kind.SERVICE:
+            shown = channels.describe(target, private=private)
+        else:
+            shown = channels.target_of(target, private=private).host
+        new = NewRecipient(
+            name=name, kind=kind, target=target.strip(), shown=shown, step=step, events=events, quiet=quiet
+        )
+        _made, secret = recipients.add_recipient(db, person.at(context.now()), new)
+    except (ValueError, NotSent) as refused:
+        st.error(sentence(refused), icon=":material/error:")
+        return
+    st.session_state["notify_said"] = "Added. Send a test to see whether it arrives."
+    if secret is not None:
+        st.session_state["notify_secret"] = secret
+    st.rerun()
+
+
+SCOPE_WORDS = {
+    Scope.SUBMIT: "submit texts and see their progress",
+    Scope.OUTCOMES: "read the final labels of its own texts",
+    Scope.BATCHES: "upload files",
+}
+
+
+def programs_panel(db: Database, person: Actor) -> None:
+    """All programs, and the form for a new one."""
+    st.caption(
+        "API clients send texts to /api/v1 with their token (served by the command api: docs/api.md). They receive a "
+        "label once the case is final, and nothing of it while clinicians still have to review the case."
+    )
+    _say_made()
+    found = list_programs(db, person)
+    if not found:
+        st.info("No API client yet.", icon=":material/key_off:")
+    for one in found:
+        _program(db, person, one)
+    _add_program(db, person)
+
+
+def _say_made() -> None:
+    made: Made | None = st.session_state.pop("program_made", None)
+    if made is None:
+        return
+    st.success("The client's token. It is shown once and not kept:")
+    st.code(made.token, language=None)
+    if made.webhook_secret is not None:
+        st.write("The secret that signs what its webhook is told. It is shown once:")
+        st.code(made.webhook_secret, language=None)
+
+
+def _program(db: Database, person: Actor, one: Program) -> None:
+    with st.container(border=True, key=f"program_{one.id}"):
+        st.text(visible(one.name))
+        scopes = ", ".join(SCOPE_WORDS[scope] for scope in Scope if scope in one.scopes)
+        st.caption(f"May {scopes}; {one.per_minute:,} requests a minute; made {local_time(one.created_at)}.")
+        if one.webhook is not None:
+            st.text(f"Notified of final labels: {visible(one.webhook)}")
+        if one.revoked_at is not None:
+            st.caption(f"Revoked {local_time(one.revoked_at)}.")
+        elif st.button("Revoke the token", key=f"revoke_program_{one.id}", icon=":material/key_off:"):
+            revoke_program(db, person.at(context.now()), one.id)
+            st.rerun()
+
+
+def _add_program(db: Database, person: Actor) -> None:
+    with st.form("new_program", clear_on_submit=False):
+        st.markdown("**New API client**")
+        name = st.text_input("Name", max_chars=100)
+        scopes = st.multiselect("May", list(Scope), [Scope.SUBMIT, Scope.OUTCOMES], format_func=SCOPE_WORDS.__getitem__)
+        per_minute = st.number_input("Requests a minute", min_value=1, max_value=MOST_PER_MINUTE, value=600)
+        webhook = st.text_input("Webhook (https), notified of final labels", placeholder="none")
+        if not st.form_submit_button("Create token", icon=":material/key:"):
+            return
+    try:
+        if webhook.strip():
+            channels.target_of(webhook, private=context.settings().notify_private_addresses)
+        now = context.now()
+        made = make_program(db, person.at(now), name, scopes, int(per_minute), webhook.strip() or None)
+    except ValueError as wrong:
+        st.error(sentence(wrong))
+        return
+    st.session_state["program_made"] = made
+    st.rerun()

@@ -1,0 +1,418 @@
+"""The first pass over a file: what it holds, which rows repeat an id, and what a person must say before it is read."""
+
+import hashlib
+import re
+from array import array
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from screening.datasets.mapping import (
+    ColumnMapping,
+    Shape,
+    is_derived,
+    names_a_rating,
+    normalised_name,
+    of_a_person,
+    propose_mapping,
+    rivals,
+)
+from screening.datasets.rows import (
+    COLUMN_LIMIT,
+    STRUCTURAL,
+    Fields,
+    FileRow,
+    Reason,
+    Rows,
+    agreed_value,
+    holds_turns,
+    join_list,
+    label_of,
+    map_label,
+    parts_of,
+)
+from screening.datasets.sources import ColumnsUnclear, FileRefused
+from screening.text.risk_statements import risk_flags
+from screening.words import count_of
+
+LABELS_SHOWN = 100
+"""Different label values that are counted; more than that is no label column."""
+
+EXCEL_CELL = 32_767
+"""Most characters an Excel cell holds."""
+_NEAR_EXCEL_CELL = 32_700
+
+_DIGEST = 8
+
+LOOKED_AT = 20_000
+"""Characters of an unread cell that are looked through."""
+SENTENCES_COUNTED = 200
+FEW_VALUES = 10
+"""Most different values of a column that may be an unknown label."""
+_SAY_CUT = ("truncated", "is_truncated", "text_truncated")
+_BETWEEN_PARTS = re.compile("[,;|/]")
+_ROUNDED = re.compile(r"\d(?:[.,]\d+)?E\+\d{1,3}", re.IGNORECASE)
+_LONGEST_NAME, _NAMES_SHOWN = 40, 30
+
+HOW_TO_SAY = "On the page: Confirm columns, More columns. Command line: --{option}-column {name}. API: `mapping`."
+"""Where what is asked of columns is said."""
+
+
+@dataclass(slots=True, kw_only=True)
+class FileProfile:
+    """What the first pass found, counted while the rows go by.
+
+    ``same`` holds for each repeated row (from 1) the row that its id and text stood in first, and ``reviews`` for such
+    a first row the label that all of them give. ``shared_id`` is an id column that several rows share: it is none, and
+    became the group. ``conflicting`` of them share one with another text.
+    """
+
+    columns: tuple[str, ...]
+    mapping: ColumnMapping
+    unread: tuple[str, ...]
+    rows: int = 0
+    blank_lines: int = 0
+    wrong: int = 0
+    first_wrong: FileRow | None = None
+    nested: int = 0
+    listed: int = 0
+    formulas: int = 0
+    conversations: int = 0
+    turns: int = 0
+    no_turns: int = 0
+    first_without_turns: str = ""
+    label_values: Counter[str] = field(default_factory=Counter)
+    labels_unread: int = 0
+    without_id: int = 0
+    rounded: int = 0
+    longest: int = 0
+    at_longest: int = 0
+    same: Mapping[int, int] = field(default_factory=dict)
+    reviews: Mapping[int, str] = field(default_factory=dict)
+    conflicting: int = 0
+    spaced_twins: int = 0
+    shared_id: str | None = None
+
+    @property
+    def cut_column(self) -> str | None:
+        """The column that says of a row that its text is only the beginning; None where the whole is read."""
+        whole = any(word in normalised_name(self.mapping.text) for word in ("full", "extended"))
+        names = (name for name in self.columns if normalised_name(name) in _SAY_CUT)
+        return None if whole else next(names, None)
+
+    @property
+    def cut_cells(self) -> int:
+        """Texts that end where Excel cuts one."""
+        return self.at_longest if _NEAR_EXCEL_CELL <= self.longest <= EXCEL_CELL else 0
+
+    def count(self, row: FileRow, ids: "_Ids") -> None:
+        """Count a row, and keep its id and content for later."""
+        self.rows += 1
+        mapping, fields = self.mapping, row.fields
+        if row.problem in STRUCTURAL:
+            self.wrong += 1
+            self.first_wrong = self.first_wrong or row
+        if fields is None:
+            return
+        self.nested += nested_column(row, mapping) is not None
+        self.formulas += not row.formulas.isdisjoint(mapping.text_columns())
+        if mapping.conversation is None:
+            self.listed += any(
+                parts_of(cell) is not None or holds_turns(cell)
+                for name in mapping.text_columns()
+                if (cell := fields.get(name))
+            )
+        self.conversations += bool(row.turns)
+        self.turns += row.turns
+        if row.problem in (Reason.NOT_A_CONVERSATION, Reason.TURN_WITHOUT_ROLE):
+            self.no_turns += 1
+            self.first_without_turns = self.first_without_turns or row.detail
+        label = self._count_label(fields)
+        text = row.talk.content() if row.talk else text_of(fields, mapping)
+        identity = id_of(row, mapping)
+        if row.problem is not None:
+            return
+        if identity is None or not identity.strip():
+            self.without_id += 1
+            return
+        if text is None or not text.strip():
+            return
+        if len(text) > self.longest:
+            self.longest, self.at_longest = len(text), 0
+        self.at_longest += len(text) == self.longest
+        self.rounded += mapping.id is not None and _ROUNDED.fullmatch(identity.strip()) is not None
+        ids.add(row.row, identity, (text, reply_of(fields, mapping)), label or None)
+
+    def _count_label(self, fields: Fields) -> str | None:
+        written = fields.get(self.mapping.label) if self.mapping.label else None
+        label = label_of(written)
+        self.labels_unread += label is None and bool((written or "").strip("[]{} \t"))
+        if label is not None and (label in self.label_values or len(self.label_values) <= LABELS_SHOWN):
+            self.label_values[label] += 1
+        return label
+
+    def require_readable(self) -> None:
+        """FileRefused where most rows do not fit, ColumnsUnclear where a person must say what the text is."""
+        if self.rows == 0:
+            raise FileRefused("The file has a header but no rows.")
+        if self.first_wrong is not None and 2 * self.wrong > self.rows:
+            raise FileRefused(
+                f"{self.wrong:,} of {self.rows:,} rows do not fit: {self.first_wrong.detail}. Nothing was read, so "
+                "that no cell slides into another column.",
+                line=self.first_wrong.line,
+            )
+        if 2 * self.no_turns > self.rows:
+            of_rows = f"In {self.no_turns:,} of {self.rows:,} rows no conversation can be read so"
+            raise ColumnsUnclear(f"{of_rows}; {self.first_without_turns}.", columns=self.columns)
+        if 2 * self.nested > self.rows:
+            found = f"In {self.nested:,} of {self.rows:,} rows the text is a list"
+            said = f"{found} or an object, not a text."
+            if self.listed:
+                said = f"{found} of strings or turns. Join it, read it as conversations, or choose another column."
+            raise ColumnsUnclear(said, columns=self.columns)
+
+    def compare(self, ids: "_Ids") -> None:
+        """Find the rows that repeat an id, with the same text or another, and the labels that such rows give."""
+        same: dict[int, int] = {}
+        reviews: dict[int, str] = {}
+        for members in ids.groups():
+            rows = [row for row, _, _ in members]
+            if len({content for _, content, _ in members}) > 1:
+                self.conflicting += len(rows)
+                continue
+            same.update(dict.fromkeys(rows[1:], rows[0]))
+            labels = [label for _, _, label in members]
+            given = [label for label in labels if label is not None]
+            if len(set(labels)) > 1 and (together := agreed_value(given)):
+                reviews[rows[0]] = together
+                self.label_values.subtract([*given, *[""] * (len(labels) - len(given))])
+                self.label_values[together] += 1
+        self.label_values = +self.label_values
+        self.same, self.reviews, self.spaced_twins = same, reviews, ids.twins()
+
+
+class _Ids:
+    """Ids and contents of rows as digests: constant work and 33 bytes a row."""
+
+    def __init__(self) -> None:
+        self._ids, self._contents, self._numbers, self._spaced = bytearray(), bytearray(), bytearray(), bytearray()
+        self._codes, self._labels = array("I"), dict[str | None, int]()
+
+    def add(self, row: int, identity: str, content: tuple[str | None, ...], label: str | None) -> None:
+        """Keep a row's."""
+        self._ids += _digest(identity)
+        self._contents += _digest("\x00".join("" if part is None else f"{len(part)}:{part}" for part in content))
+        self._numbers += row.to_bytes(8, "little")
+        if identity != identity.strip():
+            self._spaced += _digest(identity.strip())
+        self._codes.append(self._labels.setdefault(label, len(self._labels)))
+
+    def groups(self) -> Iterator[list[tuple[int, bytes, str | None]]]:
+        """Of each id that several rows share those rows in order, each with its content and its label."""
+        ids = self._as_array(self._ids)
+        contents, numbers = self._as_array(self._contents), np.frombuffer(self._numbers, dtype="<u8")
+        order = np.lexsort((numbers, ids["low"], ids["high"]))
+        ordered, labels = ids[order], list(self._labels)
+        edges = np.concatenate(([0], np.flatnonzero(ordered[1:] != ordered[:-1]) + 1, [len(ordered)]))
+        several = edges[1:] - edges[:-1] > 1
+        for start, end in zip(edges[:-1][several], edges[1:][several], strict=True):
+            yield [(int(numbers[at]), contents[at].tobytes(), labels[self._codes[at]]) for at in order[start:end]]
+
+    def twins(self) -> int:
+        """How many ids with spaces around them differ from another id in those spaces only."""
+        kind = f"S{2 * _DIGEST}"
+        return int(np.isin(np.frombuffer(bytes(self._spaced), dtype=kind), self._as_array(self._ids).view(kind)).sum())
+
+    def _as_array(self, kept: bytearray) -> npt.NDArray[np.void]:
+        return np.frombuffer(kept, dtype=np.dtype([("high", "<u8"), ("low", "<u8")]))
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=2 * _DIGEST).digest()
+
+
+class UnreadColumns:
+    """What stands in the columns that nobody reads, looked at while the rows go by."""
+
+    def __init__(self, columns: tuple[str, ...], mapping: ColumnMapping) -> None:
+        self.columns, self.mapping = columns, mapping
+        read = mapping.columns()
+        self.names = tuple(name for name in columns if name not in read)
+        left_out = {*mapping.unread, *(name for name in self.names if is_derived(name))}
+        self._looked_at = [name for name in self.names if name not in left_out]
+        self._filled: Counter[str] = Counter()
+        self._sentences: dict[str, Counter[int]] = {name: Counter() for name in self._looked_at}
+        self._stated: set[str] = set()
+        reading = mapping.conversation
+        labeled = mapping.label is not None or (reading is not None and reading.reply_label is not None)
+        self._values: dict[str, set[str]] = {} if labeled else {name: set() for name in self._looked_at}
+
+    def watch(self, rows: Rows) -> Rows:
+        """The same rows."""
+        for one in rows:
+            if self._looked_at and one is not None and one.fields is not None:
+                for name in self._looked_at:
+                    if cell := one.fields.get(name):
+                        self._look(name, cell, nested=name in one.nested)
+            yield one
+
+    def _look(self, name: str, cell: str, *, nested: bool) -> None:
+        self._filled[name] += 1
+        if (values := self._values.get(name)) is not None and len(values) <= FEW_VALUES:
+            values.add((label_of(cell) or "").strip().casefold())
+        seen = self._sentences[name]
+        if not nested and len(seen) < SENTENCES_COUNTED and is_sentence(cell):
+            seen[hash(cell)] += 1
+        if name not in self._stated and len(cell.split(maxsplit=2)) > 2 and risk_flags(cell[:LOOKED_AT]):
+            self._stated.add(name)
+
+    def require_known(self) -> None:
+        """ColumnsUnclear where one holds sentences or an outright statement of risk, or looks like the label."""
+        asked = [name for name in self._looked_at if name in self._stated or self._holds_sentences(name)]
+        if asked:
+            named = ", ".join(asked)
+            raise ColumnsUnclear(
+                f"{'A column' if len(asked) == 1 else 'Columns'} of sentences would not be read: {named}. Join it to "
+                f"the text, or say that it stays unread. {HOW_TO_SAY.format(option='unread', name=asked[0])}",
+                columns=self.columns,
+            )
+        if labels := [name for name, values in self._values.items() if _looks_like_label(name, values)]:
+            raise ColumnsUnclear(
+                f"{count_of(len(labels), 'column')} could be the label, and would not be read: {', '.join(labels)}. "
+                f"Say which is the label (--label-column), or that it stays unread. "
+                f"{HOW_TO_SAY.format(option='unread', name=labels[0])}",
+                columns=self.columns,
+            )
+
+    def _holds_sentences(self, name: str) -> bool:
+        """Whether a fifth of its cells are sentences, and they are not the same few over and over."""
+        seen = self._sentences[name]
+        found = seen.total()
+        return len(seen) >= SENTENCES_COUNTED or (5 * found >= self._filled[name] > 0 < found <= 3 * len(seen))
+
+
+def _looks_like_label(name: str, values: set[str]) -> bool:
+    """Whether all that stands in it is safe or unsafe, or its name says that it rates and its values are few."""
+    filled = values - {""}
+    if not filled or len(values) > FEW_VALUES:
+        return False
+    return all(map_label(one) for one in filled) or names_a_rating(name)
+
+
+def is_sentence(cell: str) -> bool:
+    """Whether a cell reads like something that somebody said.
+
+    >>> is_sentence("I do not want to be here"), is_sentence("Fraud, Suicide and Self Harm"), is_sentence("Not today.")
+    (True, False, True)
+    """
+    parts = [part.split() for part in _BETWEEN_PARTS.split(cell)]
+    words = max(sum(any(letter.isalpha() for letter in word) for word in part) for part in parts)
+    return words >= 5 or (words >= 2 and cell.strip()[-1:] in ".!?…")
+
+
+def survey(rows: Rows, unread: UnreadColumns, *, proposed: bool = False) -> FileProfile:
+    """One pass over the rows. FileRefused when most of them do not fit, ColumnsUnclear where a column of sentences
+    would not be read. An id that rows with different texts share is none: it becomes the group. Of a mapping that
+    nobody has confirmed, so does a person's or conversation's id that is not every row's own.
+    """
+    mapping, ids = unread.mapping, _Ids()
+    found = FileProfile(columns=unread.columns, mapping=mapping, unread=unread.names)
+    for one in rows:
+        if one is None:
+            found.blank_lines += 1
+        else:
+            found.count(one, ids)
+    found.require_readable()
+    unread.require_known()
+    found.compare(ids)
+    person = proposed and mapping.id is not None and of_a_person(mapping.id)
+    several = bool(found.same or found.without_id) and mapping.conversation is None
+    if mapping.id is not None and (found.conflicting or (person and several)):
+        group = mapping.id if proposed and found.conflicting else mapping.group or mapping.id
+        found.mapping = replace(mapping, id=None, group=mapping.group if found.rounded else group)
+        found.same, found.reviews, found.spaced_twins, found.shared_id = {}, {}, 0, mapping.id
+    return found
+
+
+def keys_of(rows: Rows) -> tuple[str, ...]:
+    """All the names that JSON objects use, in the order of their first use. FileRefused beyond the limit."""
+    names: dict[str, None] = {}
+    for one in rows:
+        if one is not None and one.fields is not None:
+            names.update(dict.fromkeys(one.fields))
+            if len(names) > COLUMN_LIMIT:
+                raise FileRefused(f"The objects use more than {COLUMN_LIMIT:,} different names.")
+    return tuple(names)
+
+
+def chosen_mapping(columns: tuple[str, ...], mapping: ColumnMapping | None) -> ColumnMapping:
+    """The mapping to read with: the given one, checked, or the proposal. ColumnsUnclear as `proposed_mapping`."""
+    if mapping is None:
+        return proposed_mapping(columns)
+    if missing := mapping.columns() - set(columns):  # what stays unread need not be there
+        raise ColumnsUnclear(f"The file has no column {', '.join(sorted(missing))}.", columns=columns)
+    reading = mapping.conversation
+    if reading is not None and reading.shape is Shape.ROWS and None in (mapping.id, reading.role):
+        said = "With a turn a row, say which columns name the conversation and who speaks."
+        raise ColumnsUnclear(said, columns=columns)
+    if mapping.group is not None and mapping.group == mapping.label:
+        return replace(mapping, group=None)  # what was proposed before somebody said that it is the label
+    return mapping
+
+
+def proposed_mapping(columns: tuple[str, ...], said: Collection[str] = ()) -> ColumnMapping:
+    """The mapping by known names. ColumnsUnclear where no column is known to hold the text, or several could be the
+    same thing, unless it is ``said`` which one it is.
+    """
+    proposal = propose_mapping(columns)
+    if proposal is None and "text" not in said:
+        raise ColumnsUnclear(_no_text_column(columns), columns=columns)
+    for role, names in rivals(columns).items():
+        if role not in said:
+            which = ", or join them." if role == "text" else "."
+            sentence = f"{len(names)} columns could be the {role}: {', '.join(names)}. Say which one it is{which}"
+            raise ColumnsUnclear(f"{sentence} {HOW_TO_SAY.format(option=role, name='NAME')}", columns=columns)
+    return proposal or propose_mapping((*columns, "text")) or ColumnMapping(text="text")
+
+
+def text_of(fields: Fields, mapping: ColumnMapping) -> str | None:
+    """The text of a row, its title first and what is joined to it last; None when all of them are missing."""
+    present = [cell for name in mapping.text_columns() if (cell := _text_in(fields, name, mapping)) is not None]
+    filled = [cell for cell in present if cell.strip()]
+    return "\n\n".join(filled) if filled else present[-1] if present else None
+
+
+def reply_of(fields: Fields, mapping: ColumnMapping) -> str | None:
+    """The reply to the text; None without one."""
+    return _text_in(fields, mapping.reply, mapping) if mapping.reply else None
+
+
+def _text_in(fields: Fields, name: str, mapping: ColumnMapping) -> str | None:
+    cell = fields.get(name)
+    return join_list(cell) if cell is not None and mapping.lists else cell
+
+
+def nested_column(row: FileRow, mapping: ColumnMapping) -> str | None:
+    """The column of the text or of the reply that holds a list or an object that is not joined; None: neither does."""
+    for name in (*mapping.text_columns(), mapping.reply):
+        if name in row.nested and not (mapping.lists and parts_of((row.fields or {})[name] or "") is not None):
+            return name
+    return None
+
+
+def id_of(row: FileRow, mapping: ColumnMapping) -> str | None:
+    """The id exactly as it stands in the file, or the row number without an id column; None when missing."""
+    return str(row.row) if mapping.id is None else row.single(mapping.id)
+
+
+def _no_text_column(columns: tuple[str, ...]) -> str:
+    names = [name for name in columns if 0 < len(name) <= _LONGEST_NAME and len(name.split()) <= 4]
+    shown = ", ".join(names[:_NAMES_SHOWN]) + (" …" if len(names) > _NAMES_SHOWN else "")
+    return (
+        "No column is known to hold the text. The first row must name the columns, one of them text, post, message "
+        f"or the like. It names {count_of(len(columns), 'column')}{': ' + shown if shown else ''}. Say which one "
+        f"holds the text. {HOW_TO_SAY.format(option='text', name='NAME')}"
+    )

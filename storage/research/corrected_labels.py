@@ -1,0 +1,347 @@
+"""The corrected data set: for each row what the file said, every review, the accepted label, and where it is from;
+as it is now, or as it was after so many accepted labels. And who changed which label when, from what to what, and why.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
+
+from screening.evaluation.guarantee import model_words, pipeline_version, prompt_version, rule_words
+from screening.review.actors import SYSTEM, Acting, Actor, pseudonym
+from screening.review.policy import Action, require
+from storage.audit_log import append
+from storage.batches.configurations import pipeline_bound
+from storage.batches.results import noted
+from storage.batches.texts import text_as_received, text_page
+from storage.database import Database, record
+from storage.review.adjudication import Adjudication, Method, versions_of
+from storage.review.reviews import Review, reviews_in
+from storage.schema import adjudications, batches, case_tags, cases, configurations, reviews, screenings
+from storage.visibility import accepted_label, hidden_from, is_in_review, order_given, record_shown
+
+_CASE = cases.c
+_OF_A_CASE = (_CASE.id, _CASE.row, _CASE.external_id, _CASE.reference, _CASE.reference_value, _CASE.group_name)
+_TEXTS = (_CASE.text, _CASE.text_original_json, _CASE.reply, _CASE.reply_original_json)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewerLabel:
+    """One version of one review; the reviewer's own words (note, reason of a revision) stay inside the site."""
+
+    reviewer: str
+    version: int
+    blind: bool
+    review_round: str
+    label: str
+    certainty: int
+    fields: Mapping[str, Any]
+    form_version: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorrectedRow:
+    """One case of a corrected data set.
+
+    ``final_label`` is the accepted label, else the reference; ``final_source`` says which: adjudicated (by several
+    reviewers), one reviewer, reference, none. A case that was opened again has no accepted label until it is closed.
+    ``provenance`` is what was announced of the file and its labels at intake. ``as_of`` is how many accepted labels of
+    the batch the data set holds, its reviews are those given by then, and ``version`` names just that. ``hidden``
+    marks a case in review of which whoever exports hides the outcome: what it was screened with, reviews and tags are
+    left out too. ``pipeline_delta`` bounds a wrong label anywhere on a way through the pipeline; None where an agent
+    has no bound.
+    """
+
+    version: str
+    as_of: int
+    case_id: str
+    row: int
+    external_id: str
+    text: str | None
+    reply: str | None
+    group: str | None
+    reference: str | None
+    reference_value: str | None
+    provenance: Mapping[str, Any]
+    outcome: str | None = None
+    reviews: tuple[ReviewerLabel, ...] = ()
+    adjudications: tuple[Adjudication, ...] = ()
+    adjudicated_label: str | None
+    final_label: str | None
+    final_source: str
+    hidden: bool
+    model: str | None = None
+    prompts: str | None = None
+    pipeline: str | None = None
+    rule: str | None = None
+    pipeline_delta: float | None = None
+    configuration: str | None = None
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetVersion:
+    """The state of a batch's labels after its first ``as_of`` accepted ones. ``name`` changes with every review and
+    every adjudication, and only then. ``versions`` is the newest version by then of each case that has one; reviews
+    are those given up to ``until``, all of them where it is None and ``as_of`` is the last.
+    """
+
+    name: str
+    as_of: int
+    last: int
+    until: datetime | None
+    versions: Mapping[str, int] = field(default_factory=dict)
+
+    def holds(self, at: datetime) -> bool:
+        """Whether a review of this moment is in it."""
+        return self.as_of == self.last or (self.until is not None and at <= self.until)
+
+
+def export_corrected_labels(
+    db: Database,
+    by: Acting,
+    batch_id: str,
+    key: str,
+    *,
+    with_text: bool = True,
+    as_of: int | None = None,
+    hide: bool | None = None,
+) -> Iterator[CorrectedRow]:
+    """The rows of a batch in order, read a page at a time; ``key`` is the site's pseudonym key. ``as_of`` is the number
+    of accepted labels to go back to; 0 is the file as it came, None all there are.
+
+    The export is in the audit log before the first row is read, and what it tells of cases in review is written down;
+    ``hide`` says whether that is hidden, None: as this person has chosen. Raises Forbidden, KeyError for an
+    unknown batch.
+    """
+    require(by.actor, Action.EXPORT)
+    with db.write() as conn:
+        batch = conn.execute(select(batches.c.intake).where(batches.c.id == batch_id)).first()
+        if batch is None:
+            raise KeyError(batch_id)
+        version = dataset_version(conn, batch_id, as_of)
+        told: dict[str, str | int | bool] = {"kind": "corrected", "version": version.name, "as_of": version.as_of}
+        append(conn, by, "exported", batch_id, told | {"text": with_text})
+
+    def rows() -> Iterator[CorrectedRow]:
+        last, screened_with = -1, dict[str | None, Mapping[str, Any]]({None: {}})
+        while True:
+            with db.read() as conn:
+                hidden = hidden_from(conn, by.actor, cases.c.id, hide)
+                page = text_page(conn, _page_after(last, batch_id, hidden, with_text=with_text))
+                ids = [row.id for row in page]
+                reviews, versions = reviews_in(conn, ids), versions_of(conn, ids)
+                tags = noted(conn, case_tags.c.tag, ids)
+                screened_with |= _screening_facts(
+                    conn, batch_id, {row.configuration for row in page} - {*screened_with}
+                )
+            record_shown(db, by, [row.id for row in page if row.in_review and not row.hidden])
+            for row in page:
+                made = [one for one in versions.get(row.id, ()) if one.version <= version.versions.get(row.id, 0)]
+                given = [one for one in reviews[row.id] if version.holds(one.at)]
+                found = _row(row, version, made, with_text=with_text, provenance=batch.intake)
+                yield (
+                    found
+                    if found.hidden
+                    else replace(
+                        found,
+                        outcome=row.outcome,
+                        reviews=tuple(_reviewer_label(one, key) for one in given),
+                        adjudications=tuple(replace(one, by=_pseudonym(key, one.by), reason=None) for one in made),
+                        tags=tags.get(row.id, ()),
+                        **screened_with[row.configuration],
+                    )
+                )
+                last = row.row
+            if not page:
+                return
+
+    return rows()
+
+
+def dataset_version(conn: Connection, batch_id: str, as_of: int | None = None) -> DatasetVersion:
+    """The state after the first ``as_of`` accepted labels, in the order they were given; after all of them for None."""
+    made = adjudications.c
+    query = select(made.case_id, made.version, made.at).join(cases, cases.c.id == made.case_id)
+    ordered = query.where(cases.c.batch_id == batch_id).order_by(*order_given())
+    accepted = conn.execute(ordered).all()
+    kept = accepted if as_of is None else accepted[:as_of]
+    whole = len(kept) == len(accepted)
+    until = None if whole or not kept else max(row.at for row in kept)
+    given = select(reviews.c.id, reviews.c.at).join(cases, cases.c.id == reviews.c.case_id)
+    read = conn.execute(given.where(cases.c.batch_id == batch_id).order_by(reviews.c.id)).all()
+    digest = hashlib.sha256(batch_id.encode())
+    for review in read:
+        if whole or (until is not None and review.at <= until):
+            digest.update(f"r{review.id}".encode())
+    for row in sorted(kept, key=lambda one: (one.case_id, one.version)):
+        digest.update(f"a{row.case_id}.{row.version}".encode())
+    return DatasetVersion(
+        name=digest.hexdigest()[:16],
+        as_of=len(kept),
+        last=len(accepted),
+        until=until,
+        versions={row.case_id: row.version for row in kept},
+    )
+
+
+def _page_after(last: int, batch_id: str, hidden: ColumnElement[bool], *, with_text: bool) -> Select[Any]:
+    return (
+        select(
+            *_OF_A_CASE,
+            *(_TEXTS if with_text else ()),
+            screenings.c.outcome,
+            screenings.c.configuration,
+            is_in_review(cases.c.id).label("in_review"),
+            hidden.label("hidden"),
+            accepted_label(cases.c.id).label("accepted"),
+        )
+        .outerjoin(screenings, screenings.c.case_id == cases.c.id)
+        .where(cases.c.batch_id == batch_id, cases.c.row > last)
+        .order_by(cases.c.row)
+    )
+
+
+def _row(
+    row: Any, version: DatasetVersion, made: Sequence[Adjudication], *, with_text: bool, provenance: Mapping[str, Any]
+) -> CorrectedRow:
+    """The row without what would tell the next reviewer of an open case something."""
+    accepted = made[-1].label.value if made and row.accepted is not None else None
+    several = "one reviewer" if made and made[-1].method is Method.SINGLE else "adjudicated"
+    return CorrectedRow(
+        version=version.name,
+        as_of=version.as_of,
+        case_id=row.id,
+        row=row.row,
+        external_id=row.external_id,
+        text=text_as_received(row.text, row.text_original_json) if with_text else None,
+        reply=text_as_received(row.reply, row.reply_original_json) if with_text else None,
+        group=row.group_name,
+        reference=row.reference,
+        reference_value=row.reference_value,
+        provenance=provenance,
+        adjudicated_label=accepted,
+        final_label=accepted or row.reference,
+        final_source=several if accepted else "reference" if row.reference else "none",
+        hidden=bool(row.hidden),
+    )
+
+
+def _screening_facts(conn: Connection, batch_id: str, versions: set[str]) -> dict[str | None, Mapping[str, Any]]:
+    """Model, prompts, pipeline and rule of each of these configurations."""
+    query = select(configurations.c.version, configurations.c.body).where(configurations.c.version.in_(versions))
+    return {
+        row.version: {
+            "model": model_words(row.body),
+            "prompts": prompt_version(row.body),
+            "pipeline": pipeline_version(row.body),
+            "rule": rule_words(row.body),
+            "pipeline_delta": pipeline_bound(conn, batch_id, row.body),
+            "configuration": row.version,
+        }
+        for row in (conn.execute(query).all() if versions else ())
+    }
+
+
+def _pseudonym(key: str, by: str) -> str:
+    return by if by == SYSTEM.id else pseudonym(key, by)
+
+
+def _reviewer_label(review: Review, key: str) -> ReviewerLabel:
+    return ReviewerLabel(
+        reviewer=pseudonym(key, review.reviewer),
+        version=review.version,
+        blind=review.blind,
+        review_round=review.review_round,
+        label=review.form.label.value,
+        certainty=review.form.certainty,
+        fields=review.form.model_dump(mode="json", exclude={"label", "certainty", "note"}),
+        form_version=review.form_version,
+        at=review.at,
+    )
+
+
+MOST_ENTRIES = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One accepted label. ``number`` is its place in the batch: the version of the data set that begins with it.
+
+    ``before`` is the label that stood until then: the one accepted before, else the file's, None where there was none.
+    ``by`` is a pseudonym, or ``system`` where reviewers agreed. ``reason`` is in their own words, for a label changed.
+    """
+
+    number: int
+    case_id: str
+    row: int
+    external_id: str
+    at: datetime
+    by: str
+    before: str | None
+    label: str
+    method: str
+    reason: str | None
+
+    @property
+    def changes(self) -> bool:
+        """Whether another label stood before."""
+        return self.before is not None and self.before != self.label
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """The entries in their order; ``hidden`` ones belong to cases in review of which this person hides the outcome.
+    ``earlier`` ones come before those that were fetched.
+    """
+
+    entries: tuple[Entry, ...]
+    hidden: int
+    earlier: int = 0
+
+
+def ledger(
+    db: Database, by: Acting, batch_id: str, key: str, as_of: int | None = None, most: int = MOST_ENTRIES
+) -> Ledger:
+    """The last ``most`` of the first ``as_of`` entries of a batch, or of all; ``key`` is the site's pseudonym key. What
+    is shown of cases that are in review again is written down. Raises Forbidden.
+    """
+    require(by.actor, Action.VIEW_RESULTS)
+    require(by.actor, Action.VIEW_REVIEWS)
+    with db.read() as conn:
+        last = conn.execute(_count(batch_id)).scalar_one() if as_of is None else as_of
+        earlier = max(0, last - most)
+        hidden = hidden_from(conn, by.actor, adjudications.c.case_id, None)
+        rows = conn.execute(_entries(batch_id, hidden).offset(earlier).limit(last - earlier)).all()
+    shown = tuple(
+        record(Entry, row, number=number, by=_pseudonym(key, row.by))
+        for number, row in enumerate(rows, start=earlier + 1)
+        if not row.hidden
+    )
+    record_shown(db, by, [entry.case_id for entry in shown])
+    return Ledger(entries=shown, hidden=len(rows) - len(shown), earlier=earlier)
+
+
+def count_labels(db: Database, actor: Actor, batch_id: str) -> int:
+    """How many entries a batch has in all. Raises Forbidden."""
+    require(actor, Action.VIEW_RESULTS)
+    return int(db.value(_count(batch_id)))
+
+
+def _count(batch_id: str) -> Select[Any]:
+    joined = select(func.count()).select_from(adjudications).join(cases, cases.c.id == adjudications.c.case_id)
+    return joined.where(cases.c.batch_id == batch_id)
+
+
+def _entries(batch_id: str, hidden: ColumnElement[bool]) -> Select[Any]:
+    made, earlier = adjudications.c, adjudications.alias("earlier").c
+    previous = and_(earlier.case_id == made.case_id, earlier.version == made.version - 1)
+    before = func.coalesce(earlier.label, cases.c.reference).label("before")
+    columns = (made.case_id, cases.c.row, cases.c.external_id, made.at, made.by, made.label, made.method, made.reason)
+    query = select(*columns, before, hidden.label("hidden")).select_from(adjudications)
+    joined = query.join(cases, cases.c.id == made.case_id).outerjoin(earlier.case_id.table, previous)
+    return joined.where(cases.c.batch_id == batch_id).order_by(*order_given())

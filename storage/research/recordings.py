@@ -1,0 +1,361 @@
+"""The draws of a batch as they were recorded, for replay: in columns of numbers for what is counted over all its cases,
+and case by case for what draws on. What is read is numbers about a batch, not a view of a case.
+
+Columns are read in a fixed number of statements: the database puts each together as one JSON list, so that no row is
+met one by one; a million cases cost a second or two, most of it outside Python. Cases are in the file's order; ``rows``
+says which row of the file each is.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import ColumnElement, Connection, Text, and_, case, cast, func, select
+
+from screening.evaluation.corrected import INCONCLUSIVE, UNREAD
+from screening.evaluation.experiments import Drawn
+from screening.evaluation.metrics import NONE, REFERENCES, Codes, Integers
+from screening.evaluation.recording import DrawBook, Item, NodeDraws
+from screening.evaluation.replay import OUTCOMES, NodeRecord, Record, node_record, number_sequences
+from screening.labels import Label, Outcome
+from screening.pipeline.draws import ScreenedText
+from screening.pipeline.engine import MAIN, Guard, guard_for
+from screening.review.actors import Actor
+from screening.review.policy import Action, require
+from storage.batches.batch_state import batch_row
+from storage.batches.configurations import Configuration, load_configuration
+from storage.batches.counts import kind_of
+from storage.batches.texts import SHOWN_TO_AGENTS, text_for_agents
+from storage.database import Database
+from storage.research.listed import MOST_LISTED
+from storage.research.reliability import SEVERAL, is_first_review
+from storage.schema import adjudications, cases, inbox_entries, node_runs, reviews, screenings
+from storage.visibility import is_accepted, order_given
+
+_NO_TEXT = ScreenedText(text="")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """What a batch of recorded draws is: its name, what was announced of it, and what it ran with."""
+
+    batch_id: str
+    name: str
+    intake: Mapping[str, Any]
+    configuration_version: str
+    configuration: Configuration
+    seed: int
+
+
+def _recording(db: Database, batch_id: str) -> dict[str, Any]:
+    """The fields of a `Recording`. Raises UnknownBatch."""
+    with db.read() as conn:
+        batch = batch_row(conn, batch_id)
+    return {
+        "batch_id": batch_id,
+        "name": batch.name,
+        "intake": batch.intake,
+        "configuration_version": batch.configuration,
+        "configuration": load_configuration(db, batch.configuration),
+        "seed": batch.seed,
+    }
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class RecordedColumns(Recording):
+    """A batch's cases as numbers, and its draws. No text and no id of a case is in it."""
+
+    rows: Integers
+    drawn: Drawn
+
+
+def recorded_columns(db: Database, actor: Actor, batch_id: str) -> RecordedColumns:
+    """All draws of a batch with the file's references and groups. Raises Forbidden, UnknownBatch."""
+    require(actor, Action.VIEW_RESULTS)
+    found = _recording(db, batch_id)
+    with db.read() as conn:
+        rows, references = _references(conn, batch_id)
+        groups, names = _groups(conn, batch_id, rows)
+        nodes, tokens, costs = _draws(conn, batch_id, rows)
+    drawn = Drawn(
+        references=references,
+        record=Record(cases=len(rows), nodes=nodes),
+        groups=groups if names else None,
+        names=names,
+        tokens=tokens,
+        costs=costs,
+    )
+    return RecordedColumns(**found, rows=rows, drawn=drawn)
+
+
+def _in_one(conn: Connection, column: ColumnElement[Any]) -> ColumnElement[str]:
+    """The values of a group as one JSON list; several of a query are in the same order."""
+    return cast(func.json_agg(column), Text) if conn.dialect.name == "postgresql" else func.json_group_array(column)
+
+
+def _exact(conn: Connection, column: ColumnElement[float]) -> ColumnElement[Any]:
+    """A float with all its digits, of which SQLite's lists keep 15."""
+    if conn.dialect.name == "postgresql":
+        return column
+    return case((column.is_not(None), func.json(func.printf("%!.17g", column))), else_=None)
+
+
+def _integers(listed: str) -> Integers:
+    return np.array(json.loads(listed), dtype=np.int64)
+
+
+def places_of(rows: Integers, some: Integers) -> tuple[Integers, NDArray[np.bool_]]:
+    """Where these rows are among all ``rows``, and which of them are there at all: a file may be growing.
+
+    >>> [each.tolist() for each in places_of(np.array([2, 3, 5]), np.array([5, 4, 2]))]
+    [[2, 2, 0], [True, False, True]]
+    """
+    places = np.minimum(np.searchsorted(rows, some), max(len(rows) - 1, 0))
+    return places, rows[places] == some if len(rows) else np.zeros(len(some), bool)
+
+
+def _references(conn: Connection, batch_id: str) -> tuple[Integers, Codes]:
+    """Each case's row and the number of its reference, off an index."""
+    query = select(cases.c.reference, _in_one(conn, cases.c.row).label("rows")).where(cases.c.batch_id == batch_id)
+    found = [(row.reference, _integers(row.rows)) for row in conn.execute(query.group_by(cases.c.reference))]
+    nothing = np.zeros(0, np.int64)
+    rows = np.concatenate([nothing, *(some for _, some in found)])
+    codes = np.concatenate([nothing, *(np.full(len(some), _reference(label)) for label, some in found)])
+    order = np.argsort(rows)
+    return rows[order], codes[order].astype(np.int8)
+
+
+def _reference(label: str | None) -> int:
+    return REFERENCES.index(Label(label)) if label in REFERENCES else NONE
+
+
+def _groups(conn: Connection, batch_id: str, rows: Integers) -> tuple[Integers, tuple[str, ...]]:
+    group = cases.c.group_name
+    query = select(group, _in_one(conn, cases.c.row).label("rows")).where(cases.c.batch_id == batch_id)
+    found = {row[0]: _integers(row.rows) for row in conn.execute(query.where(group.is_not(None)).group_by(group))}
+    names, codes = tuple(sorted(found)), np.full(len(rows), NONE, dtype=np.int64)
+    for number, name in enumerate(names):
+        _put(codes, rows, found[name], number)
+    return codes, names
+
+
+def _put(column: NDArray[Any], rows: Integers, some: Integers, values: NDArray[Any] | int) -> None:
+    places, known = places_of(rows, some)
+    column[places[known]] = values if isinstance(values, int) else values[known]
+
+
+_PerCase = dict[str, NDArray[np.float64]]
+
+
+def _draws(conn: Connection, batch_id: str, rows: Integers) -> tuple[dict[str, NodeRecord], _PerCase, _PerCase]:
+    """By node: the draws of the main prompt, and each case's mean tokens and dollars a draw."""
+    run = node_runs.c
+    columns = {"rows": run.row, "draws": run.draws, "tokens": run.input_tokens + run.output_tokens}
+    listed = [_in_one(conn, column).label(name) for name, column in columns.items()]
+    query = select(run.node, *listed, _in_one(conn, _exact(conn, run.cost_usd)).label("costs"))
+    nodes: dict[str, NodeRecord] = {}
+    tokens, costs = _PerCase(), _PerCase()
+    for row in conn.execute(query.where(run.batch_id == batch_id, run.variant == MAIN).group_by(run.node)):
+        places, known = places_of(rows, _integers(row.rows))
+        codes = [codes for codes, there in zip(json.loads(row.draws), known, strict=True) if there]
+        sequences, drawn = number_sequences(["", *codes])
+        of = np.zeros(len(rows), dtype=np.int64)
+        of[places[known]] = drawn[1:]
+        nodes[row.node] = node_record(sequences, of)
+        for kept, values in ((tokens, row.tokens), (costs, row.costs)):
+            spent = np.array(json.loads(values), dtype=np.float64)  # None becomes NaN
+            kept[row.node] = np.full(len(rows), np.nan)
+            kept[row.node][places[known]] = spent[known]
+        _per_draw(nodes[row.node].lengths, tokens[row.node], costs[row.node])
+    return nodes, tokens, costs
+
+
+def _per_draw(lengths: Integers, tokens: NDArray[np.float64], costs: NDArray[np.float64]) -> None:
+    """Divide by the draws, in place; no tokens at all are unknown ones."""
+    for kept in (tokens, costs):
+        kept[lengths == 0] = np.nan
+        kept /= np.maximum(lengths, 1)
+    tokens[tokens == 0] = np.nan
+
+
+def outcomes_in(db: Database, actor: Actor, batch_id: str, rows: Integers) -> Codes:
+    """What the AI made of the cases of these rows, as numbers into `Outcome`, `NONE` where it is pending: what the
+    matrix of the Errors page counts. Raises Forbidden.
+    """
+    require(actor, Action.VIEW_RESULTS)
+    done, outcomes = screenings.c, np.full(len(rows), NONE, dtype=np.int8)
+    with db.read() as conn:
+        query = select(done.kind, _in_one(conn, done.row).label("rows")).where(done.batch_id == batch_id)
+        for row in conn.execute(query.group_by(done.kind)):
+            code = OUTCOMES.index(Outcome(kind_of(row.kind).outcome))
+            _put(outcomes, rows, _integers(row.rows), code)
+    return outcomes
+
+
+def in_review_mask(db: Database, actor: Actor, batch_id: str, rows: Integers) -> NDArray[np.bool_]:
+    """Which of these rows are open in the inbox. Raises Forbidden."""
+    require(actor, Action.VIEW_RESULTS)
+    entry, found = inbox_entries.c, np.zeros(len(rows), dtype=bool)
+    joined = inbox_entries.join(cases, cases.c.id == entry.case_id)
+    with db.read() as conn:
+        open_ones = select(_in_one(conn, cases.c.row)).select_from(joined)
+        of_batch = open_ones.where(entry.batch_id == batch_id, entry.closed_at.is_(None))
+        _put(found, rows, _integers(conn.execute(of_batch).scalar() or "[]"), 1)
+    return found
+
+
+def accepted_references(
+    db: Database, actor: Actor, batch_id: str, columns: RecordedColumns, version: int | None = None
+) -> tuple[Codes, Integers]:
+    """The references with what clinicians accepted in their place (a text found to hold too little information has
+    none), and the places of the cases that have such a label: as of the first ``version`` adjudications, or of all.
+    """
+    require(actor, Action.VIEW_RESULTS)
+    made = adjudications.c
+    query = select(cases.c.row, made.label, is_accepted(cases.c.id).label("accepted"))
+    query = query.join(adjudications, made.case_id == cases.c.id).where(cases.c.batch_id == batch_id)
+    found = db.rows(query.order_by(*order_given()))
+    latest = {row.row: _reference(row.label) for row in found[:version] if row.accepted}
+    places, known = places_of(columns.rows, np.fromiter(latest, np.int64, len(latest)))
+    references = columns.drawn.references.copy()
+    references[places[known]] = np.fromiter(latest.values(), np.int8, len(latest))[known]
+    return references, np.sort(places[known])
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Reviews:
+    """What blinded reviews say of N cases: ``labels`` numbers into `REFERENCES`, `INCONCLUSIVE` or `UNREAD`;
+    ``by_several`` where more than one reviewer settled it; ``picked`` where it was to be reviewed for what it is or
+    what the AI made of it, so that it stands for no other text; the rest of those reviewed was drawn by chance.
+    ``entered`` ever came to the queue.
+    """
+
+    labels: Codes
+    by_several: NDArray[np.bool_]
+    picked: NDArray[np.bool_]
+    entered: NDArray[np.bool_]
+
+
+def reviews_in(db: Database, actor: Actor, batch_id: str, rows: Integers) -> Reviews:
+    """The reviews of the cases of these rows. One that is open again, or whose first review was not blinded, has none
+    that counts. Raises Forbidden.
+    """
+    require(actor, Action.VIEW_RESULTS)
+    entry, made, done = inbox_entries.c, adjudications.c, screenings.c
+    newest = adjudications.alias().c
+    last = select(func.max(newest.version)).where(newest.case_id == cases.c.id).correlate(cases).scalar_subquery()
+    query = select(cases.c.row, entry.sent_as, entry.closed_at, made.label, made.method, reviews.c.blind)
+    query = query.add_columns(done.outcome, done.audited).join(inbox_entries, entry.case_id == cases.c.id)
+    query = query.outerjoin(screenings, done.case_id == cases.c.id).outerjoin(reviews, is_first_review(cases.c.id))
+    query = query.outerjoin(adjudications, and_(made.case_id == cases.c.id, made.version == last))
+    found = Reviews(
+        labels=np.full(len(rows), UNREAD, np.int8),
+        by_several=np.zeros(len(rows), bool),
+        picked=np.zeros(len(rows), bool),
+        entered=np.zeros(len(rows), bool),
+    )
+    entered = db.rows(query.where(cases.c.batch_id == batch_id))
+    places, known = places_of(rows, np.array([row.row for row in entered], dtype=np.int64))
+    for place, there, row in zip(places.tolist(), known.tolist(), entered, strict=True):
+        if not there:
+            continue
+        found.entered[place] = True
+        by_chance = row.sent_as == "drawn" or (row.sent_as is None and row.audited)
+        found.picked[place] = not by_chance or row.outcome == Outcome.HUMAN_REVIEW.value
+        if row.label is not None and row.blind and row.closed_at is not None:
+            code = _reference(row.label)
+            found.labels[place] = INCONCLUSIVE if code == NONE else code
+            found.by_several[place] = row.method in SEVERAL
+    return found
+
+
+def guards_in(db: Database, actor: Actor, batch_id: str, rows: Integers) -> Mapping[int, Guard]:
+    """What the findings in the texts forbid, by the place of the case; most texts have none."""
+    require(actor, Action.VIEW_RESULTS)
+    found = cast(cases.c.flags, Text).like('%["%')
+    flagged = db.rows(select(cases.c.row, cases.c.flags).where(cases.c.batch_id == batch_id, found))
+    places, known = places_of(rows, np.array([row.row for row in flagged], dtype=np.int64))
+    return {
+        int(place): guard_for(row.flags["text"] + row.flags["reply"])
+        for place, row, there in zip(places, flagged, known, strict=True)
+        if there
+    }
+
+
+class Named(NamedTuple):
+    """A case by its id, and its name in the file."""
+
+    case_id: str
+    external_id: str
+
+
+def case_names(db: Database, actor: Actor, batch_id: str, some: Sequence[int]) -> dict[int, Named]:
+    """The cases of these rows of the file, `MOST_LISTED` at most."""
+    require(actor, Action.VIEW_RESULTS)
+    case = cases.c
+    query = select(case.row, case.id, case.external_id).where(case.batch_id == batch_id)
+    found = db.rows(query.where(case.row.in_(list(some)[:MOST_LISTED])))
+    return {row.row: Named(case_id=row.id, external_id=row.external_id) for row in found}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedBatch(Recording):
+    """The same with its items and their original references, and its draws.
+
+    ``items`` are in the order of ``case_ids``; their texts are empty unless asked for. ``pending`` cases have no
+    outcome yet: their draws so far are there.
+    """
+
+    case_ids: tuple[str, ...]
+    items: tuple[Item, ...]
+    book: DrawBook
+    pending: int
+
+
+def recorded_batch(db: Database, actor: Actor, batch_id: str, *, with_texts: bool = False) -> RecordedBatch:
+    """All draws of a batch, from one moment of the database. Raises Forbidden, UnknownBatch."""
+    require(actor, Action.VIEW_RESULTS)
+    found = _recording(db, batch_id)
+    with db.read() as conn:
+        rows = _case_rows(conn, batch_id, with_texts)
+        places = {row.id: place for place, row in enumerate(rows)}
+        book = _book(conn, batch_id, places)
+    return RecordedBatch(
+        **found,
+        case_ids=tuple(row.id for row in rows),
+        items=tuple(_item(row, with_texts) for row in rows),
+        book=book,
+        pending=sum(row.outcome is None for row in rows),
+    )
+
+
+def _case_rows(conn: Connection, batch_id: str, with_texts: bool) -> list[Any]:
+    case = cases.c
+    columns = [case.id, case.external_id, case.reference, case.group_name]
+    if with_texts:
+        columns += [case[name] for name in SHOWN_TO_AGENTS]
+    query = select(*columns, screenings.c.outcome).select_from(cases).outerjoin(screenings)
+    return list(conn.execute(query.where(case.batch_id == batch_id).order_by(case.row)))
+
+
+def _book(conn: Connection, batch_id: str, places: Mapping[str, int]) -> DrawBook:
+    run, book = node_runs.c, DrawBook(len(places))
+    tokens = (run.input_tokens + run.output_tokens).label("tokens")
+    query = select(run.case_id, run.node, run.draws, run.cost_usd, tokens).join(cases, cases.c.id == run.case_id)
+    for row in conn.execute(query.where(cases.c.batch_id == batch_id, run.variant == MAIN).order_by(run.position)):
+        book.nodes[places[row.case_id], row.node] = NodeDraws(
+            codes=row.draws, tokens=row.tokens or None, cost_usd=row.cost_usd
+        )
+    return book
+
+
+def _item(row: Any, with_texts: bool) -> Item:
+    return Item(
+        id=row.external_id,
+        text=text_for_agents(row) if with_texts else _NO_TEXT,
+        reference=None if row.reference is None else Label(row.reference),
+        group=row.group_name,
+    )

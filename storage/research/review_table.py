@@ -1,0 +1,193 @@
+"""Reviews as tables: who said what before seeing the engine's view, and who changed their mind after it.
+
+Only closed cases: an open one may yet be read by whoever looks at the table.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Select, and_, func, select
+
+from screening.review.actors import Acting, Actor, pseudonym
+from screening.review.policy import Action, require
+from screening.review.triage import Priority, second_review_coin
+from storage.audit_log import append
+from storage.database import Database
+from storage.schema import adjudications, cases, inbox_entries, reviews, screenings, unblindings
+from storage.schema.review import LATER_REVIEW
+from storage.settings_store import second_review_rates
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewTable:
+    """``external_ids`` are those of the file. ``labels``, ``certainties``, ``ideation`` and ``turns`` (first, second or
+    third review of the case) have a row per case and a column per reviewer, None where a reviewer gave no blind first
+    review (or did not record a level).
+
+    ``at_random`` tells of each case whether its coin chose it to be read twice, whatever its first reviewer would say.
+    Of the others only those were read twice of which something said was doubted, or a second opinion was asked for.
+    """
+
+    case_ids: tuple[str, ...]
+    external_ids: tuple[str, ...]
+    reviewers: tuple[str, ...]
+    at_random: tuple[bool, ...]
+    labels: tuple[tuple[str | None, ...], ...]
+    certainties: tuple[tuple[int | None, ...], ...]
+    ideation: tuple[tuple[int | None, ...], ...]
+    turns: tuple[tuple[str | None, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switch:
+    """One reviewer's blind label of a case when the engine's view was served to them, and their last one, beside what
+    it can be measured against.
+
+    ``adjudicated`` is the case's accepted label, ``reference`` the data set's; None where there is none.
+    """
+
+    case_id: str
+    reviewer: str
+    first: str
+    last: str
+    outcome: str | None
+    adjudicated: str | None
+    reference: str | None
+
+
+def review_table(db: Database, actor: Actor, key: str, batch_id: str | None = None) -> ReviewTable:
+    """Every blind first review of closed cases, of one batch or of all; reviewers under pseudonyms."""
+    require(actor, Action.VIEW_AGREEMENT)
+    query = select(reviews, cases.c.batch_id, cases.c.external_id)
+    query = query.where(reviews.c.version == 1, reviews.c.blind.is_(True))
+    with db.read() as conn:
+        rows = conn.execute(_restrict_to_closed(query, batch_id).order_by(reviews.c.case_id)).all()
+        chosen = _chosen_by_coin(conn, rows)
+    reviewers = tuple(sorted({pseudonym(key, row.reviewer) for row in rows}))
+    external_ids = {row.case_id: row.external_id for row in rows}
+    case_ids = tuple(external_ids)
+    found = {(row.case_id, pseudonym(key, row.reviewer)): row for row in rows}
+
+    def grid(value: Callable[[Any], Any]) -> tuple[tuple[Any, ...], ...]:
+        cells = [[found.get((case_id, reviewer)) for reviewer in reviewers] for case_id in case_ids]
+        return tuple(tuple(None if row is None else value(row) for row in line) for line in cells)
+
+    return ReviewTable(
+        case_ids=case_ids,
+        external_ids=tuple(external_ids.values()),
+        reviewers=reviewers,
+        at_random=tuple(case_id in chosen for case_id in case_ids),
+        labels=grid(lambda row: row.label),
+        certainties=grid(lambda row: row.certainty),
+        ideation=grid(lambda row: row.fields["ideation"]),
+        turns=grid(lambda row: row.review_round),
+    )
+
+
+def _chosen_by_coin(conn: Connection, rows: Sequence[Any]) -> set[str]:
+    """The cases whose coin lay below the share in force when their first review was given, of these blind reviews."""
+    rate_at = second_review_rates(conn)
+    return {
+        row.case_id for row in rows if row.review_round == "first" and second_review_coin(row.case_id) < rate_at(row.at)
+    }
+
+
+def open_disagreements(db: Database, actor: Actor, batch_id: str | None = None) -> int:
+    """How many cases read twice at random whose reviewers disagree wait for a third look: they are not in the table
+    yet, and belong there.
+    """
+    require(actor, Action.VIEW_AGREEMENT)
+    entry = inbox_entries.c
+    query = select(reviews.c.case_id, reviews.c.review_round, reviews.c.at).join(cases, cases.c.id == reviews.c.case_id)
+    query = query.join(inbox_entries, entry.case_id == reviews.c.case_id)
+    query = query.where(entry.closed_at.is_(None), LATER_REVIEW, entry.review_round == "third")
+    query = query.where(reviews.c.version == 1, reviews.c.blind.is_(True))
+    with db.read() as conn:
+        one = query if batch_id is None else query.where(cases.c.batch_id == batch_id)
+        return len(_chosen_by_coin(conn, conn.execute(one).all()))
+
+
+def random_double_reviews(db: Database, actor: Actor) -> tuple[bool, ...]:
+    """Of each text that its coin chose to be reviewed twice, whatever was said of it first, and that one or both of its
+    first two blinded reviewers called unsafe: whether both did. In the order of the second reviews; disputed ones that
+    still wait for a third are among them, as without them reviewers would look better than they are. Raises Forbidden.
+    """
+    require(actor, Action.VIEW_RESULTS)
+    given = select(reviews).where(reviews.c.version == 1, reviews.c.blind.is_(True), reviews.c.review_round != "third")
+    with db.read() as conn:
+        rows = conn.execute(given.order_by(reviews.c.at, reviews.c.id)).all()
+        chosen = _chosen_by_coin(conn, rows)
+    said: dict[str, list[bool]] = {}
+    pairs = []
+    for row in rows:
+        if row.case_id in chosen:
+            of_case = said.setdefault(row.case_id, [])
+            of_case.append(row.label == "unsafe")
+            if len(of_case) == 2 and any(of_case):
+                pairs.append(all(of_case))
+    return tuple(pairs)
+
+
+def collect_reviews(db: Database, by: Acting, key: str, batch_id: str | None = None) -> ReviewTable:
+    """The same table to take away: the export is in the audit log before it is read."""
+    require(by.actor, Action.EXPORT)
+    with db.write() as conn:
+        append(conn, by, "exported", batch_id, {"kind": "reviews"})
+    return review_table(db, by.actor, key, batch_id)
+
+
+def switches(db: Database, actor: Actor, key: str, batch_id: str | None = None) -> tuple[Switch, ...]:
+    """A row per reviewer and closed case with a blind first review after which the engine's view was served to them,
+    whether or not they changed their mind then.
+    """
+    require(actor, Action.VIEW_AGREEMENT)
+    served = and_(unblindings.c.case_id == reviews.c.case_id, unblindings.c.reviewer == reviews.c.reviewer)
+    query = select(reviews, cases.c.reference, screenings.c.outcome, unblindings.c.at.label("served_at"))
+    query = query.join(unblindings, served).outerjoin(screenings, screenings.c.case_id == reviews.c.case_id)
+    accepted = select(adjudications.c.case_id, adjudications.c.label).order_by(adjudications.c.version)
+    with db.read() as conn:
+        rows = conn.execute(_restrict_to_closed(query, batch_id).order_by(reviews.c.case_id, reviews.c.version)).all()
+        labels = {row.case_id: row.label for row in conn.execute(accepted)}
+    given: dict[tuple[str, str], list[Any]] = {}
+    for row in rows:
+        given.setdefault((row.case_id, row.reviewer), []).append(row)
+    return tuple(
+        Switch(
+            case_id=case_id,
+            reviewer=pseudonym(key, reviewer),
+            first=[row for row in versions if row.version == 1 or row.at < row.served_at][-1].label,
+            last=versions[-1].label,
+            outcome=versions[0].outcome,
+            adjudicated=labels.get(case_id),
+            reference=versions[0].reference,
+        )
+        for (case_id, reviewer), versions in given.items()
+        if versions[0].blind
+    )
+
+
+PriorityReviews = Mapping[Priority | None, Mapping[str, int]]
+"""Blind first reviews by label, by the priority that was shown with them; None: it was not kept yet."""
+
+
+def reviews_by_priority(db: Database, actor: Actor, batch_id: str | None = None) -> PriorityReviews:
+    """What reviewers said by the priority they saw, the most urgent first: a priority may tell a reviewer what to
+    expect.
+    """
+    require(actor, Action.VIEW_AGREEMENT)
+    columns = reviews.c.priority, reviews.c.label, func.count().label("n")
+    query = select(*columns).select_from(reviews).where(reviews.c.version == 1, reviews.c.blind.is_(True))
+    query = _restrict_to_closed(query, batch_id).group_by(reviews.c.priority, reviews.c.label)
+    found: dict[Priority | None, dict[str, int]] = {}
+    for row in db.rows(query.order_by(reviews.c.priority.is_(None), reviews.c.priority)):
+        found.setdefault(None if row.priority is None else Priority(row.priority), {})[row.label] = row.n
+    return found
+
+
+def _restrict_to_closed(query: Select[Any], batch_id: str | None) -> Select[Any]:
+    joined = query.join(cases, cases.c.id == reviews.c.case_id).join(
+        inbox_entries, inbox_entries.c.case_id == reviews.c.case_id
+    )
+    closed = joined.where(inbox_entries.c.closed_at.is_not(None))
+    return closed if batch_id is None else closed.where(cases.c.batch_id == batch_id)

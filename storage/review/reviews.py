@@ -1,0 +1,384 @@
+"""Reviews: stored once under a lease, changed with a reason, taken back in time; and what became of one's own."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import Connection, Select, and_, delete, exists, insert, select, update
+
+from screening.review.actors import SYSTEM, Acting, Actor
+from screening.review.policy import Action, Forbidden, require
+from screening.review.review_form import FORM_VERSION, Disposition, ReviewForm, ReviewLabel, needs_disposition
+from screening.review.triage import Priority
+from storage.audit_log import append
+from storage.database import Database, record
+from storage.review.adjudication import Method, Next, ReasonNeeded, resettle, settle, versions_in
+from storage.review.claims import (
+    KEPT,
+    LEASE,
+    UNASSIGNED,
+    Claim,
+    LeaseLost,
+    NotAvailable,
+    claim_in,
+    has_lease,
+    holds,
+    new_token,
+)
+from storage.review.drafts import discard, keep, save_draft
+from storage.review.follow_ups import For, open_follow_up
+from storage.schema import (
+    adjudications,
+    cases,
+    follow_ups,
+    inbox_entries,
+    reviews,
+    second_review_requests,
+    unblindings,
+    undone_reviews,
+)
+from storage.settings_store import SiteSettings, current_in
+from storage.visibility import is_blind, is_erased, see_reviews
+
+_entry = inbox_entries.c
+
+
+class DispositionNeeded(ValueError):
+    """What happens next is not said where it must be, or is not on the site's list."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Review:
+    """One version of one person's review. ``blind``: given before the engine's view was served."""
+
+    id: str
+    case_id: str
+    reviewer: str
+    version: int
+    blind: bool
+    review_round: str
+    form: ReviewForm
+    form_version: int
+    reason: str | None
+    at: datetime
+
+
+def submit_review(
+    db: Database, by: Acting, case_id: str, token: str, form: ReviewForm, submission_id: str
+) -> Next | None:
+    """Store a review by whoever holds the case, give the case back, and settle it, in one transaction; returns what
+    happens to the case next.
+
+    ``submission_id`` (see `identifiers.new_id`) makes a repeated submit harmless: it becomes the review's id. None
+    where it had been stored before and nothing was added, since the case may have moved on.
+    Raises Forbidden, DispositionNeeded, and LeaseLost without the current token; the form is then kept as a draft
+    unless it is too long.
+    """
+    require(by.actor, Action.RATE, by.id)
+    try:
+        with db.write() as conn:
+            return _submit(conn, by, case_id, token, form, submission_id)
+    except LeaseLost:
+        with suppress(ValueError):
+            save_draft(db, by, case_id, form.model_dump(mode="json"))
+        raise
+
+
+def _submit(
+    conn: Connection, by: Acting, case_id: str, token: str, form: ReviewForm, submission_id: str
+) -> Next | None:
+    review_round = conn.execute(
+        update(inbox_entries).where(holds(by, case_id, token)).values(UNASSIGNED).returning(_entry.review_round)
+    ).scalar()
+    if review_round is None:
+        if _is_stored(conn, by.actor, case_id, submission_id):
+            return None
+        raise LeaseLost("this case is not assigned to you any more; what you filled in is kept as a draft")
+    _may_read(conn, by.actor, case_id, review_round)
+    _require_disposition(conn, case_id, form, settings := current_in(conn).settings)
+    blind = is_blind(conn, by.actor, case_id, first=True)
+    _insert(conn, by, case_id, 1, review_round, form, submission_id, blind=blind)
+    discard(conn, by.actor, case_id)
+    following = settle(conn, by, case_id, review_round, form, settings)
+    open_follow_up(conn, by, case_id, form.disposition)
+    append(conn, by, "rated", case_id, {"review": submission_id, "blind": blind, "next": following.value}, *_DECIDED)
+    return following
+
+
+_DECIDED = (reviews, adjudications, inbox_entries)
+"""In what a review decides something."""
+
+
+def _require_disposition(
+    conn: Connection, case_id: str, form: ReviewForm, settings: SiteSettings, before: str | None = None
+) -> None:
+    """What a revised review keeps as it was (``before``) may have left the list since."""
+    priority = Priority(conn.execute(select(_entry.priority).where(_entry.case_id == case_id)).scalar_one())
+    if form.disposition is Disposition.UNDECIDED:
+        if needs_disposition(form.label, priority):
+            raise DispositionNeeded("choose a disposition: what happens next")
+    elif form.disposition not in settings.dispositions and form.disposition.value != before:
+        raise DispositionNeeded("this disposition is not on the list of this site any more: choose another one")
+
+
+def _may_read(conn: Connection, actor: Actor, case_id: str, review_round: str) -> None:
+    """The claim has seen to all of this; it is checked again where it counts."""
+    reviewers = set(conn.execute(select(reviews.c.reviewer).where(reviews.c.case_id == case_id)).scalars())
+    if review_round == "third":
+        require(actor, Action.ADJUDICATE)
+    for reviewer in reviewers:
+        require(actor, Action.READ_SECOND, reviewer)
+
+
+def revise(db: Database, by: Acting, case_id: str, form: ReviewForm, reason: str, submission_id: str) -> Next | None:
+    """A new version of the actor's own review, usually after the reveal; the earlier versions stay. Returns what
+    `submit_review` does.
+
+    No lease is needed for one's own review. Raises Forbidden when they have none, ReasonNeeded, DispositionNeeded, and
+    NotAvailable when what the case held was deleted.
+    """
+    if not reason.strip():
+        raise ReasonNeeded("enter a reason for the change")
+    with db.write() as conn:
+        conn.execute(select(_entry.case_id).where(_entry.case_id == case_id).with_for_update())
+        before = _last(conn, by.actor, case_id)
+        require(by.actor, Action.RATE, None if before is None else before.reviewer)
+        if _is_stored(conn, by.actor, case_id, submission_id):
+            return None
+        if is_erased(conn, case_id):
+            raise NotAvailable("what this case held was deleted: its reviews stay as they are")
+        settings, was = current_in(conn).settings, ReviewLabel(before.label)
+        _require_disposition(conn, case_id, form, settings, before.fields["disposition"])
+        blind, version = is_blind(conn, by.actor, case_id, first=False), before.version + 1
+        _insert(conn, by, case_id, version, before.review_round, form, submission_id, blind=blind, reason=reason)
+        discard(conn, by.actor, case_id)
+        following = resettle(conn, by, case_id, form, was, reason.strip(), settings)
+        open_follow_up(conn, by, case_id, form.disposition)
+        append(conn, by, "revised", case_id, {"review": submission_id, "next": following.value}, *_DECIDED)
+    return following
+
+
+def _last(conn: Connection, actor: Actor, case_id: str) -> Any:
+    own = reviews.c.case_id == case_id, reviews.c.reviewer == actor.id
+    return conn.execute(select(reviews).where(*own).order_by(reviews.c.version.desc()).limit(1)).first()
+
+
+def _is_stored(conn: Connection, actor: Actor, case_id: str, submission_id: str) -> bool:
+    """Whether this submission is in already; Forbidden when the id belongs to something else."""
+    row = conn.execute(select(reviews.c.reviewer, reviews.c.case_id).where(reviews.c.id == submission_id)).first()
+    if row is not None and (row.reviewer, row.case_id) != (actor.id, case_id):
+        raise Forbidden(actor, Action.RATE)
+    return row is not None
+
+
+def _insert(
+    conn: Connection,
+    by: Acting,
+    case_id: str,
+    version: int,
+    review_round: str,
+    form: ReviewForm,
+    review_id: str,
+    *,
+    blind: bool,
+    reason: str | None = None,
+) -> None:
+    body = form.model_dump(mode="json", exclude={"label", "certainty"}) | {"form_version": FORM_VERSION}
+    conn.execute(
+        insert(reviews).values(
+            id=review_id,
+            case_id=case_id,
+            reviewer=by.id,
+            version=version,
+            blind=blind,
+            review_round=review_round,
+            priority=select(_entry.priority).where(_entry.case_id == case_id).scalar_subquery(),
+            label=form.label.value,
+            certainty=form.certainty,
+            fields=body,
+            reason=None if reason is None else reason.strip(),
+            at=by.now,
+        )
+    )
+
+
+def review_of(row: Any) -> Review:
+    """The review in a row."""
+    fields = dict(row.fields)
+    form_version = fields.pop("form_version")
+    form = ReviewForm.model_validate({**fields, "label": row.label, "certainty": row.certainty})
+    return record(Review, row, form=form, form_version=form_version)
+
+
+def reviews_in(conn: Connection, case_ids: Sequence[str]) -> dict[str, list[Review]]:
+    """All reviews of these cases, each case's in the order they were given, inside the caller's transaction."""
+    found: dict[str, list[Review]] = {case_id: [] for case_id in case_ids}
+    query = select(reviews).where(reviews.c.case_id.in_(case_ids))
+    for row in conn.execute(query.order_by(reviews.c.at, reviews.c.version, reviews.c.id)):
+        found[row.case_id].append(review_of(row))
+    return found
+
+
+def my_review(db: Database, actor: Actor, case_id: str) -> Review | None:
+    """The last version of the actor's own review of a case; None where they gave none. Raises Forbidden."""
+    require(actor, Action.VIEW_REVIEWS, actor.id)
+    with db.read() as conn:
+        row = _last(conn, actor, case_id)
+    return None if row is None else review_of(row)
+
+
+def reveal_reviews(db: Database, by: Acting, case_id: str) -> tuple[Review, ...]:
+    """All versions of all reviews of a case, in the order they were given. Raises Forbidden, Unread."""
+    with db.write() as conn:
+        see_reviews(conn, by, case_id)
+        return tuple(reviews_in(conn, [case_id])[case_id])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MyReview:
+    """One's review of a case, its last version. ``accepted`` is None while the case is open, and then it ``waits_for``
+    another review; also where the case was erased.
+    """
+
+    case_id: str
+    external_id: str
+    at: datetime
+    label: ReviewLabel
+    certainty: int
+    waits_for: str | None
+    accepted: ReviewLabel | None
+
+    @property
+    def otherwise(self) -> bool:
+        """Whether the label that was accepted is another one."""
+        return self.accepted is not None and self.accepted is not self.label
+
+
+def my_reviews(db: Database, actor: Actor, *, limit: int = 50, before: datetime | None = None) -> tuple[MyReview, ...]:
+    """One a case, the newest first, at most ``limit`` of them, all before a moment where one is given. Raises
+    Forbidden.
+    """
+    require(actor, Action.VIEW_REVIEWS, actor.id)
+    query = _newest(actor.id, limit)
+    rows = db.rows(query if before is None else query.where(reviews.c.at < before))
+    return tuple(
+        record(
+            MyReview,
+            row,
+            label=ReviewLabel(row.label),
+            waits_for=None if row.closed_at else row.due,
+            accepted=ReviewLabel(row.accepted) if row.accepted else None,
+        )
+        for row in rows
+    )
+
+
+@lru_cache(maxsize=KEPT)
+def _newest(reviewer: str, limit: int) -> Select[Any]:
+    """Somebody's reviews, the newest first: written once, asked at every run of the inbox."""
+    made, later, entry = adjudications.c, adjudications.alias().c, inbox_entries.c
+    after = reviews.alias().c
+    superseded = select(after.id).where(
+        after.case_id == reviews.c.case_id, after.reviewer == reviewer, after.version > reviews.c.version
+    )
+    newer = select(later.version).where(later.case_id == made.case_id, later.version > made.version).exists()
+    return (
+        select(reviews, cases.c.external_id, entry.closed_at, entry.review_round.label("due"))
+        .add_columns(made.label.label("accepted"))
+        .join(cases, cases.c.id == reviews.c.case_id)
+        .join(inbox_entries, entry.case_id == reviews.c.case_id)
+        .outerjoin(adjudications, and_(made.case_id == reviews.c.case_id, entry.closed_at.is_not(None), ~newer))
+        .where(reviews.c.reviewer == reviewer, ~superseded.exists())
+        .order_by(reviews.c.at.desc(), reviews.c.id.desc())
+        .limit(limit)
+    )
+
+
+TIME_TO_TAKE_BACK = timedelta(seconds=30)
+_BY_ITSELF = (Method.SINGLE, Method.AGREEMENT)
+"""How a review closes its case without anybody's decision."""
+ON_THE_WAY = timedelta(seconds=10)
+"""What a press in time may take to arrive."""
+
+
+class TooLate(NotAvailable):
+    """The review is not taken back any more; the message says why."""
+
+
+def take_back(db: Database, by: Acting, case_id: str, review_id: str, lease: timedelta = LEASE) -> Claim:
+    """The case in this person's hands again, and the review as their draft: both or, when it raises, neither.
+
+    It is too late once the time is over, the engine's view was served to them, they changed the review, the case was
+    erased or decided on, or somebody else has it, is about to open it or has read it. A repeated press finds the case
+    in their hands and gives it to them again. Raises Forbidden, TooLate, NotAvailable.
+    """
+    with db.write() as conn:
+        entry = conn.execute(select(inbox_entries).where(inbox_entries.c.case_id == case_id).with_for_update()).first()
+        row = conn.execute(select(reviews).where(reviews.c.id == review_id)).first()
+        if row is not None and entry is not None:
+            require(by.actor, Action.RATE, row.reviewer)
+            _require_untouched(conn, row, entry, by.now)
+            _move(conn, row, by.now)
+            theirs = {"assignee": by.id, "assigned_by": by.id, "assigned_until": by.now, "lease_token": new_token()}
+            if row.review_round == "first" and entry.first_due_at is not None:
+                theirs |= {"due_at": entry.first_due_at, "first_due_at": None}
+            opened = update(inbox_entries).where(inbox_entries.c.case_id == case_id)
+            conn.execute(opened.values(closed_at=None, review_round=row.review_round, **theirs))
+            append(conn, by, "review_undone", case_id, {"review": review_id}, reviews, adjudications, inbox_entries)
+        elif not _was_taken_back(conn, by.actor, review_id):
+            raise TooLate("there is no such review of yours")
+        return claim_in(conn, by, case_id, lease, new_token())
+
+
+def _was_taken_back(conn: Connection, actor: Actor, review_id: str) -> bool:
+    table = undone_reviews.c
+    query = select(table.review_id).where(table.review_id == review_id, table.reviewer == actor.id)
+    return conn.execute(query).first() is not None
+
+
+def _require_untouched(conn: Connection, row: Any, entry: Any, now: datetime) -> None:
+    """Raises TooLate where the time is over, where the review or its case is not as its reviewer left it, or where
+    somebody else has begun to act on it.
+    """
+    case_id = row.case_id
+    if case_id != entry.case_id or now > row.at + TIME_TO_TAKE_BACK + ON_THE_WAY:
+        raise TooLate("the time to take it back is over")
+    if is_erased(conn, case_id):
+        raise TooLate("what this case held was deleted")
+    mine = reviews.c.case_id == case_id, reviews.c.reviewer == row.reviewer, reviews.c.version > 1
+    if conn.execute(select(exists().where(*mine))).scalar():
+        raise TooLate("you have changed your review since")
+    seen = unblindings.c.case_id == case_id, unblindings.c.reviewer == row.reviewer
+    if conn.execute(select(exists().where(*seen))).scalar():
+        raise TooLate("you have seen the AI's result: edit your review instead")
+    later = reviews.c.case_id == case_id, reviews.c.reviewer != row.reviewer, reviews.c.at >= row.at
+    if conn.execute(select(exists().where(*later))).scalar():
+        raise TooLate("another reviewer has reviewed it since")
+    resting = (made for made in versions_in(conn, case_id) if row.id in made.review_ids)
+    if any(made.method not in _BY_ITSELF or made.at != row.at for made in resting):
+        raise TooLate("its label was decided since")
+    if has_lease(entry, now):
+        raise TooLate("another reviewer has begun")
+
+
+def _move(conn: Connection, row: Any, now: datetime) -> None:
+    same = ("case_id", "reviewer", "review_round", "label", "certainty", "blind", "fields")
+    kept = {name: getattr(row, name) for name in same}
+    conn.execute(insert(undone_reviews).values(review_id=row.id, at=now, **kept))
+    for made in versions_in(conn, row.case_id):
+        if row.id in made.review_ids:
+            which = adjudications.c.case_id == row.case_id, adjudications.c.version == made.version
+            conn.execute(delete(adjudications).where(*which))
+    asked = second_review_requests.c
+    by_rule = asked.case_id == row.case_id, asked.asked_by == SYSTEM.id, asked.at == row.at
+    conn.execute(delete(second_review_requests).where(*by_rule))
+    one = follow_ups.c  # what asks for a person to act stays: somebody may have begun
+    instead = one.disposition == For.SECOND_REVIEW, one.closed_at.is_(None), one.note.is_(None)
+    theirs = one.case_id == row.case_id, one.opened_at == row.at, one.opened_by == row.reviewer
+    conn.execute(delete(follow_ups).where(*theirs, *instead))
+    conn.execute(delete(reviews).where(reviews.c.id == row.id))
+    fields = {name: value for name, value in row.fields.items() if name != "form_version"}
+    keep(conn, row.reviewer, row.case_id, fields | {"label": row.label, "certainty": row.certainty}, now)

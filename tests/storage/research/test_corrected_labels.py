@@ -1,0 +1,309 @@
+"""Corrected labels keep everything beside the accepted label; reviews as tables for agreement; a batch's ledger."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import insert, select, update
+
+from pages.ui.downloads import CORRECTED_LABELS, as_data_card, export
+from screening.pipeline.config import chain_bound
+from screening.review.actors import pseudonym
+from screening.review.policy import Forbidden
+from screening.review.review_form import ReviewLabel
+from screening.review.triage import Priority
+from storage.audit_log import events
+from storage.database import Database
+from storage.research.case_tags import add_tag
+from storage.research.corrected_labels import (
+    CorrectedRow,
+    DatasetVersion,
+    dataset_version,
+    export_corrected_labels,
+    ledger,
+)
+from storage.research.review_table import review_table, switches
+from storage.review.adjudication import amend
+from storage.review.evidence import reveal_evidence
+from storage.review.reviews import revise, submit_review
+from storage.schema import adjudications, cases, inbox_entries
+from tests.databases import write
+from tests.storage.batch_of import CONFIGURATION, batch, decide, waiting
+from tests.storage.inbox_cases import (
+    ADMIN,
+    ANN,
+    BO,
+    MINUTE,
+    NOW,
+    RESEARCHER,
+    SENIOR,
+    fill,
+    form,
+    read,
+    register,
+    take,
+)
+from tests.storage.statements import statements
+
+LATER, KEY = NOW + MINUTE, "a site's key"
+
+
+def batch_of(db: Database, case_id: str) -> str:
+    return db.value(select(cases.c.batch_id).where(cases.c.id == case_id))
+
+
+def worked(db: Database) -> list[str]:
+    """Case 1 is read by ann and bo, revised and amended; case 2 waits for a second reviewer; case 3 is unread."""
+    register(db, ANN, BO)
+    ids = fill(db, [Priority.P1, Priority.P2, Priority.P3])
+    read(db, ANN, form("unsafe", 4, ideation=3, note="private"), "a", ask=True)
+    read(db, BO, form("unsafe", 3), "b")
+    read(db, ANN, form("insufficient_information", 5), "c")
+    reveal_evidence(db, BO.at(NOW), ids[0])
+    revise(db, BO.at(LATER), ids[0], form("unsafe", 5), "surer now", "d" * 32)
+    amend(db, SENIOR.at(LATER), ids[0], ReviewLabel.SAFE, "private reason", 1)
+    return ids
+
+
+def test_every_review_and_version_stands_beside_the_accepted_label(db: Database) -> None:
+    ids = worked(db)
+    rows = list(export_corrected_labels(db, RESEARCHER.at(LATER), batch_of(db, ids[0]), KEY))
+    assert [row.case_id for row in rows] == ids
+    first = rows[0]
+    assert (first.reference, first.reference_value, first.provenance) == ("safe", "no", {"labels": "jury"})
+    assert [(one.reviewer, one.version, one.label, one.blind) for one in first.reviews] == [
+        (pseudonym(KEY, "ann"), 1, "unsafe", True),
+        (pseudonym(KEY, "bo"), 1, "unsafe", True),
+        (pseudonym(KEY, "bo"), 2, "unsafe", False),
+    ]
+    assert [(made.version, made.label, made.method) for made in first.adjudications] == [
+        (1, "unsafe", "agreement"),
+        (2, "safe", "amendment"),
+    ]
+    assert (first.adjudicated_label, first.final_label, first.final_source) == ("safe", "safe", "adjudicated")
+    assert first.text == "canary text number 1"
+    assert first.reviews[0].fields["ideation"] == 3
+
+
+def test_reviewers_stay_unknown_and_their_own_words_inside(db: Database) -> None:
+    ids = worked(db)
+    shown = repr(list(export_corrected_labels(db, RESEARCHER.at(LATER), batch_of(db, ids[0]), KEY, with_text=False)))
+    assert not [word for word in ("'ann'", "'bo'", "'sue'", "private", "surer", "canary") if word in shown]
+    assert pseudonym(KEY, "ann") in shown
+    assert pseudonym("another key", "ann") not in shown
+
+
+def test_an_open_case_keeps_its_reference_and_shows_nothing_of_the_engine(db: Database) -> None:
+    ids = worked(db)
+    third = list(export_corrected_labels(db, RESEARCHER.at(LATER), batch_of(db, ids[0]), KEY, hide=True))[2]
+    assert (third.hidden, third.outcome, third.reviews, third.adjudicated_label) == (True, None, (), None)
+    assert (third.final_label, third.final_source) == ("safe", "reference")
+
+
+def test_an_export_is_logged_before_the_first_row_and_only_for_researchers(db: Database) -> None:
+    ids = worked(db)
+    batch = batch_of(db, ids[0])
+    export_corrected_labels(db, RESEARCHER.at(LATER), batch, KEY)
+    newest = events(db, ADMIN, limit=1)[0]
+    assert (newest.action, newest.subject, newest.actor) == ("exported", batch, "rae")
+    for who in (ANN, SENIOR, ADMIN):
+        with pytest.raises(Forbidden):
+            export_corrected_labels(db, who.at(LATER), batch, KEY)
+    with pytest.raises(KeyError):
+        export_corrected_labels(db, RESEARCHER.at(LATER), "no such batch", KEY)
+
+
+def test_the_review_table_holds_blind_first_reviews_of_closed_cases(db: Database) -> None:
+    ids = worked(db)
+    table = review_table(db, RESEARCHER, KEY)
+    ann, bo = (table.reviewers.index(pseudonym(KEY, name)) for name in ("ann", "bo"))
+    assert table.case_ids == (ids[0],)
+    (labels,), (certainties,), (ideation,) = table.labels, table.certainties, table.ideation
+    assert (labels[ann], labels[bo]) == ("unsafe", "unsafe")
+    assert (certainties[ann], certainties[bo]) == (4, 3)
+    assert (ideation[ann], ideation[bo]) == (3, None)
+    assert review_table(db, RESEARCHER, KEY, "another batch").labels == ()
+
+
+def test_switches_compare_the_blind_label_with_the_last_one(db: Database) -> None:
+    ids = fill(db, [Priority.P2, Priority.P0], outcome="safe")
+    for number, who in enumerate((ANN, BO)):
+        claim = take(db, who)
+        if claim.priority is Priority.P0:
+            reveal_evidence(db, who.at(NOW), claim.case_id, open_at_once=True)  # not blind: no row
+        submit_review(db, who.at(NOW), claim.case_id, claim.token, form("unsafe", 4), f"{number}" * 32)
+    reveal_evidence(db, BO.at(NOW), ids[0])
+    revise(db, BO.at(LATER), ids[0], form("safe", 4), "metaphor", "f" * 32)
+    (switch,) = switches(db, RESEARCHER, KEY)
+    assert (switch.case_id, switch.reviewer) == (ids[0], pseudonym(KEY, "bo"))
+    assert (switch.first, switch.last, switch.outcome, switch.adjudicated) == ("unsafe", "safe", "safe", "safe")
+
+
+def test_a_review_whose_reviewer_saw_nothing_of_the_engine_is_no_switch_and_what_came_before_is_none(
+    db: Database,
+) -> None:
+    ids = fill(db, [Priority.P2] * 3, outcome="safe")
+    for number in range(3):
+        read(db, ANN, form("safe", 5), str(number))
+    revise(db, ANN.at(LATER), ids[0], form("safe", 4), "less sure, nothing was shown", "d" * 32)
+    revise(db, ANN.at(LATER), ids[1], form("insufficient_information", 5), "before it was shown", "e" * 32)
+    for case_id in ids[1:]:
+        reveal_evidence(db, ANN.at(LATER + MINUTE), case_id)
+    found = {each.case_id: (each.first, each.last) for each in switches(db, RESEARCHER, KEY)}
+    assert found == {ids[1]: ("insufficient_information",) * 2, ids[2]: ("safe", "safe")}
+
+
+def test_a_row_has_the_bound_of_the_whole_way_it_was_screened_on(db: Database) -> None:
+    found = batch(db, ["one", "two"])
+    decide(db, waiting(db)[0])
+    first, pending = export_corrected_labels(db, RESEARCHER.at(NOW), found, KEY)
+    assert first.pipeline_delta == chain_bound(CONFIGURATION.pipeline) is not None
+    assert pending.pipeline_delta is None, "it was not screened yet"
+    assert "pipeline_delta" in CORRECTED_LABELS.columns
+    assert json.loads("".join(export(CORRECTED_LABELS, [first], "jsonl")))["pipeline_delta"] == first.pipeline_delta
+    assert f"any wrong label at most {first.pipeline_delta:g}" in "".join(as_data_card([first]))
+    said = replace(first, provenance={"provenance": "a jury", "labels": {"1": "unsafe", "0": "safe"}})
+    assert "- From: a jury; “1” read as unsafe; “0” read as safe\n" in "".join(as_data_card([said]))
+
+
+def test_a_version_gives_back_the_labels_and_reviews_of_its_time(db: Database) -> None:
+    ids = worked(db)
+    found = batch_of(db, ids[0])
+
+    def as_of(number: int | None) -> list[CorrectedRow]:
+        return list(export_corrected_labels(db, RESEARCHER.at(LATER), found, KEY, as_of=number))
+
+    came, read, now = as_of(0), as_of(1), as_of(None)
+    assert [(row.final_label, row.final_source, row.reviews, row.as_of) for row in came] == [
+        ("safe", "reference", (), 0)
+    ] * 3
+    assert (read[0].reference, read[0].adjudicated_label, read[0].final_label, read[0].final_source) == (
+        "safe", "unsafe", "unsafe", "adjudicated",
+    )  # fmt: skip
+    assert (read[0].as_of, len(read[0].reviews)) == (1, 2)
+    assert (now[0].adjudicated_label, now[0].as_of, len(now[0].reviews)) == ("safe", 2, 3)
+    assert len({came[0].version, read[0].version, now[0].version}) == 3
+    assert as_of(2)[0] == now[0]
+
+
+def test_every_row_says_what_it_was_screened_with_and_how_it_was_tagged(db: Database) -> None:
+    found = batch(db, ["one", "two"], references="SU")
+    first = waiting(db)[0]
+    decide(db, first)
+    add_tag(db, RESEARCHER.at(NOW), first, "Lyrics")
+    done, pending = export_corrected_labels(db, RESEARCHER.at(NOW), found, KEY)
+    assert done.tags == ("lyrics",) and done.configuration == CONFIGURATION.version
+    assert (done.model, done.prompts) == ("sampler simulated, seed 7", "none")
+    assert str(done.pipeline).startswith("recommended ") and "pairwise-mixture" in str(done.rule)
+    assert (pending.configuration, pending.model, pending.tags) == (None, None, ())
+
+
+def test_a_page_of_rows_takes_as_many_statements_as_one_row(db: Database) -> None:
+    def sent(texts: int) -> int:
+        found = batch(db, [f"text {number}" for number in range(texts)])
+        for case_id in waiting(db):
+            decide(db, case_id)
+        with statements() as asked:
+            assert len(list(export_corrected_labels(db, RESEARCHER.at(NOW), found, KEY))) == texts
+        return len(asked)
+
+    assert sent(1) == sent(20)
+
+
+def test_a_version_keeps_its_name_whatever_comes_after_it(db: Database) -> None:
+    register(db, ANN, BO)
+    ids = fill(db, [Priority.P2, Priority.P2])
+    of, other = batch_of(db, ids[0]), batch(db, ["one"])
+
+    def version(as_of: int | None = None, batch_id: str = of) -> DatasetVersion:
+        with db.read() as conn:
+            return dataset_version(conn, batch_id, as_of)
+
+    came = version()
+    assert (came.as_of, came.last, came.until, came.versions, len(came.name)) == (0, 0, None, {}, 16)
+    assert came.holds(LATER) and came.name != version(batch_id=other).name
+    names = []
+    for number, who in enumerate((ANN, BO)):
+        claim = take(db, who, NOW + number * MINUTE)
+        assert claim.case_id == ids[number]
+        by = who.at(NOW + number * MINUTE)
+        submit_review(db, by, claim.case_id, claim.token, form("unsafe", 5), f"{number}" * 32)
+        names.append(version().name)
+    one, two = version(1), version(2)
+    assert (one.name, two.name, version(0).name) == (*names, came.name), "the same labels and reviews as then"
+    assert (one.as_of, one.last, one.until, one.versions) == (1, 2, NOW, {ids[0]: 1})
+    assert (two.as_of, two.last, two.until, two.versions) == (2, 2, None, {ids[0]: 1, ids[1]: 1})
+    assert [one.holds(moment) for moment in (NOW, LATER)] == [True, False] and two.holds(LATER + MINUTE)
+    assert not version(0).holds(NOW) and version(9) == version() == two
+    amend(db, SENIOR.at(NOW + 2 * MINUTE), ids[0], ReviewLabel.SAFE, "looked again", 1)
+    assert (version().versions, version(2).name, version(1).name) == ({ids[0]: 2, ids[1]: 1}, two.name, one.name)
+    before, (elsewhere,) = version(), fill(db)
+    claim = take(db, ANN, LATER)
+    assert claim.case_id == elsewhere
+    submit_review(db, ANN.at(LATER), elsewhere, claim.token, form("unsafe", 5), "f" * 32)
+    assert version() == before, "what is read in another batch is no review of this one"
+
+
+def test_labels_given_at_one_moment_are_in_the_order_of_their_cases_and_versions(db: Database) -> None:
+    first, second = sorted(fill(db, [Priority.P2, Priority.P2]))
+    made = {"label": "safe", "method": "single", "by": "ann", "at": NOW, "review_ids": []}
+    rows = [made | {"case_id": case_id, "version": number} for case_id in (second, first) for number in (2, 1)]
+    with db.write() as conn:
+        conn.execute(insert(adjudications), rows)
+        kept = [dataset_version(conn, batch_of(db, first), number).versions for number in (1, 2, 3, 4)]
+    assert kept == [{first: 1}, {first: 2}, {first: 2, second: 1}, {first: 2, second: 2}]
+
+
+def test_a_row_says_all_that_the_file_said_of_its_case(db: Database) -> None:
+    ids = fill(db, [Priority.P2])
+    write(db, update(cases).values(group_name="a school", reply="canary reply", reply_original_json=None))
+    found = batch_of(db, ids[0])
+    (row,) = export_corrected_labels(db, RESEARCHER.at(NOW), found, KEY)
+    case = db.row(select(cases))
+    assert (row.row, row.external_id, row.group, row.reply) == (case.row, case.external_id, "a school", "canary reply")
+    (bare,) = export_corrected_labels(db, RESEARCHER.at(NOW), found, KEY, with_text=False)
+    assert (bare.text, bare.reply, bare.group) == (None, None, "a school")
+    (nothing,) = export_corrected_labels(db, RESEARCHER.at(NOW), batch(db, ["one"]), KEY)
+    assert (nothing.reference, nothing.final_label, nothing.final_source) == (None, None, "none")
+
+
+def test_a_case_that_is_open_again_has_no_accepted_label_until_it_is_closed(db: Database) -> None:
+    ids = worked(db)
+    add_tag(db, RESEARCHER.at(LATER), ids[0], "Lyrics")
+    amend(db, SENIOR.at(LATER), ids[0], ReviewLabel.UNSAFE, "looked again", 2)
+    write(db, update(inbox_entries).where(inbox_entries.c.case_id == ids[0]).values(closed_at=None))
+    first = next(iter(export_corrected_labels(db, RESEARCHER.at(LATER), batch_of(db, ids[0]), KEY, hide=True)))
+    assert (first.adjudicated_label, first.final_label, first.final_source) == (None, "safe", "reference")
+    assert first.hidden and (first.outcome, first.model) == (None, None)
+    assert (first.reviews, first.adjudications, first.tags) == ((), (), ()), "all of it would tell the next reviewer"
+
+
+def test_each_entry_says_from_what_to_what_and_a_version_holds_the_first_ones(db: Database) -> None:
+    register(db, ANN)
+    (case_id,) = fill(db, [Priority.P2])
+    read(db, ANN, form("unsafe"), "a")
+    amend(db, SENIOR.at(NOW + MINUTE), case_id, ReviewLabel.SAFE, "read again", 1)
+    found = ledger(db, RESEARCHER.at(NOW), batch_of(db, case_id), "key")
+    assert [(one.number, one.before, one.label, one.reason, one.changes) for one in found.entries] == [
+        (1, "safe", "unsafe", None, True),
+        (2, "unsafe", "safe", "read again", True),
+    ]
+    assert "sue" not in {one.by for one in found.entries} and found.hidden == 0
+    assert len(ledger(db, RESEARCHER.at(NOW), batch_of(db, case_id), "key", as_of=1).entries) == 1
+    newest = ledger(db, RESEARCHER.at(NOW), batch_of(db, case_id), "key", most=1)
+    assert [one.number for one in newest.entries] == [2] and newest.earlier == 1
+
+
+def test_a_label_that_a_clock_set_back_dates_before_the_one_it_replaces_is_the_later_one_everywhere(
+    db: Database,
+) -> None:
+    register(db, ANN)
+    (case_id,) = fill(db, [Priority.P2])
+    read(db, ANN, form("safe", 5), "a")
+    amend(db, SENIOR.at(NOW - 60 * MINUTE), case_id, ReviewLabel.UNSAFE, "read again", 1)
+    of = batch_of(db, case_id)
+    assert [one.label for one in ledger(db, RESEARCHER.at(NOW), of, "key").entries] == ["safe", "unsafe"]
+    (row,) = export_corrected_labels(db, RESEARCHER.at(NOW), of, "key")
+    assert (row.adjudicated_label, row.final_label) == ("unsafe", "unsafe")
+    (before,) = export_corrected_labels(db, RESEARCHER.at(NOW), of, "key", as_of=1)
+    assert (before.adjudicated_label, len(before.reviews)) == ("safe", 1)
