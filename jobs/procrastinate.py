@@ -62,6 +62,7 @@ class ProcrastinateRunner:
             kwargs=_options(),
             min_size=2,
             max_size=10,
+            configure=_commit_each,
         )
         self.app = procrastinate.App(connector=self._connector)
         self.app.task(name=_TASK)(self._screen_case)
@@ -211,6 +212,11 @@ async def create_engine_tables(conninfo: str) -> None:
 
 def _options() -> dict[str, Any]:
     return {"options": f"-c search_path={engine_schema()}", **_ALIVE}
+
+
+async def _commit_each(connection: "AsyncConnection[Any]") -> None:
+    """Fetching and ending a job is one statement each: neither needs a transaction around it."""
+    await connection.set_autocommit(True)
 
 
 async def _mine(connection: "AsyncConnection[Any]", lock: int) -> bool:
