@@ -55,8 +55,8 @@ _WORDS = {reach: word for word, reach in _REACH.items()}
 _ANSWERS: Mapping[type[Exception], tuple[int, str | None]] = {
     UnknownToken: (401, "no such token, or it was revoked"),
     KeyUsed: (409, "this Idempotency-Key came with another text, file or options; nothing was stored"),
-    UnknownText: (404, "no text of this id was handed in by this program"),
-    UnknownBatch: (404, "no batch of this id was handed in by this program"),
+    UnknownText: (404, "no text of this id was submitted by this client"),
+    UnknownBatch: (404, "no batch of this id was submitted by this client"),
     IntakeClosed: (503, "the batch of this program's day was cancelled; the next begins at midnight UTC"),
     FileRefused: (422, None),
     ClientDisconnect: (400, "the body broke off"),  # nobody reads it; else the log has a traceback

@@ -61,11 +61,11 @@ def words(notice: Notice, link: str | None) -> tuple[str, str]:
 
     >>> from screening.review.triage import Priority
     >>> words(Notice(event="arrived", priority=Priority.P0, count=3), None)
-    ('Second Look: P0', '3 cases of priority P0 wait in the inbox and nobody has opened them.')
+    ('Second Look: P0', '3 cases of priority P0 are in the queue and nobody has opened them.')
     """
     where = "" if link is None else f"\n{link}"
     if notice.event == "test":
-        return "Second Look: test", f"This is a test. Nothing waits because of it.{where}"
+        return "Second Look: test", f"This is a test. There is nothing to do.{where}"
     if notice.event == "fault":
         name = str(notice.what)
         over = name.endswith("_over")
@@ -77,8 +77,8 @@ def words(notice: Notice, link: str | None) -> tuple[str, str]:
     priority, one = "" if notice.priority is None else notice.priority.name, notice.count == 1
     cases = f"{notice.count:,} case{'' if one else 's'} of priority {priority}"
     if notice.event == "overdue":
-        return f"Second Look: {priority} overdue", f"{cases} {'is' if one else 'are'} overdue in the inbox.{where}"
-    said = f"{cases} {'waits' if one else 'wait'} in the inbox and nobody has opened {'it' if one else 'them'}."
+        return f"Second Look: {priority} overdue", f"{cases} {'is' if one else 'are'} overdue in the queue.{where}"
+    said = f"{cases} {'is' if one else 'are'} in the queue and nobody has opened {'it' if one else 'them'}."
     return f"Second Look: {priority}", said + where
 
 

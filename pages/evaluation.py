@@ -34,7 +34,7 @@ def _notes(found: Evaluated, batch: BatchSummary) -> None:
     )
     if found.made:
         st.caption(
-            f"Extra simulated responses ({found.made:,}) were generated so that every condition could be settled; not "
+            f"Extra simulated responses ({found.made:,}) were generated so that every condition could decide; not "
             "saved."
         )
     if pending := batch.progress.pending:
@@ -49,7 +49,7 @@ def _show_unsettled(ask: Ask, results: tuple[Measured, ...]) -> None:
     if not short:
         return
     st.warning(
-        f"Too few responses were recorded to settle some texts under every condition ({', '.join(short)}). These "
+        f"Too few responses were recorded to decide some texts under every condition ({', '.join(short)}). These "
         "conditions show limits instead of rates. To record what is missing, download the recorded responses and run "
         "the command on the uploaded file: it asks for the missing ones only, and says how many calls and dollars that "
         "takes before it begins (`--max-usd` sets a limit)."

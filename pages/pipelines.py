@@ -79,8 +79,8 @@ def facts(pipeline: PipelineConfig) -> None:
     read_off = reads_off(settings, pipeline)
     once, twice = (most_calls(pipeline, flagged=flagged, read_off=read_off) for flagged in (False, True))
     st.text(
-        f"At most {once:,} calls a text, {twice:,} where it is looked at "
-        f"twice. A thousand such texts at the worst, at list price: {paid}. "
+        f"At most {once:,} calls per text, {twice:,} where the question is asked again in other words. "
+        f"Worst case for a thousand texts, at list price: {paid}. "
         f"Overall error bound along the longest path: {said}."
     )
     if read_off:
@@ -165,7 +165,7 @@ def activation() -> None:
             }
             for one in past
         ]
-        st.dataframe(rows, hide_index=True, alt="Versions that were in force")
+        st.dataframe(rows, hide_index=True, alt="Versions that were active")
 
 
 def replace_unreadable(unreadable: UnreadablePipeline) -> None:
@@ -221,7 +221,7 @@ def put_in_force(version: PipelineVersion, reason: str, comparison: str | None) 
     except ReasonMissing as missing:
         st.error(sentence(missing), icon=":material/edit:")
         return
-    st.session_state["pipeline_said"] = f"{literal(version.title)} is active for what is handed in from now on."
+    st.session_state["pipeline_said"] = f"{literal(version.title)} is active for texts submitted from now on."
     st.rerun()
 
 

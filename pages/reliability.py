@@ -97,7 +97,7 @@ def show_claims() -> None:
         f"{guarantee_words(plan)}."
     )
     if stale:
-        words = f"Outdated. {words} It speaks of another configuration than the active one."
+        words = f"Outdated. {words} It is about another configuration than the active one."
     shown = st.success if plan.standing is Standing.GUARANTEED and not stale else st.warning
     shown(" ".join(part for part in (words, too_early_sentence(found), beyond_sentence(found)) if part))
     st.caption(" ".join(plan_sentences(found.plan)))
@@ -246,8 +246,8 @@ def planner() -> None:
     )
     st.caption(
         f"Exact binomial (learn then test), {plain_percent(confidence)} confidence. The number of misses allowed is "
-        "fixed before the first review: raising it after each miss, on the same cases, breaks the guarantee. The plan "
-        "in force is set on the Settings page."
+        "fixed before the first review: raising it after each miss, on the same cases, breaks the guarantee. The "
+        "active plan is set on the Settings page."
     )
 
 
@@ -320,7 +320,7 @@ def drift() -> None:
     how_to_read(
         f"How the first agent ended: the first {REFERENCE} cases, which never change, against all since.",
         "The evidence is an e-value counted up to each day's end. Without a change it is ever a finding in at most "
-        f"{moved.alarm_rate:.0%} of all sites, however long and often one looks. A file sorted by subject moves it.",
+        f"{moved.alarm_rate:.0%} of all sites, however often it is checked. A file sorted by subject changes it.",
     )
     behind = {}
     for share in moved.shares:

@@ -1,4 +1,4 @@
-"""Radii, sample sizes, decidable gaps and regret, with the paper's claims beside what the code shows."""
+"""Interval widths, sample sizes, decidable margins and regret, with the paper's claims beside what the code shows."""
 
 import pandas as pd
 import streamlit as st
@@ -12,7 +12,7 @@ from screening.stopping.theory import Schedule, expected_wrong_commits
 
 st.title("Methods")
 st.write("Guarantees, cost and differences from the paper.")
-level = st.select_slider("Error rate δ", (0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2), 0.05)
+level = st.select_slider("Error bound δ", (0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2), 0.05)
 colours = palette(st.context.theme.type)
 
 st.header("Confidence-interval width by number of responses")
@@ -21,40 +21,41 @@ axes = Axes(
     y_range=(0, 1),
 )  # fmt: skip
 figure = curves(compute_numbers(theory.radius_series, level), axes, colours)
-st.plotly_chart(figure, key="radii", alt="Half widths of four bounds against the number of draws")
+st.plotly_chart(figure, key="radii", alt="Half widths of four bounds against the number of responses")
 st.caption("Every line falls as responses are added; the lower it is, the sooner a label is told apart.")
 st.caption(
-    "ε and 2ε hold at one number of draws fixed in advance; the other two hold at every look, which a rule that "
-    "stops early needs. Algorithm 1 counts the pulls of one arm, so three labels take three times as many calls."
+    "ε and 2ε are valid for one number of responses fixed in advance; the other two are valid at any time, which a "
+    "rule that stops early needs. Algorithm 1 counts the responses for one label, so three labels take three times as "
+    "many calls."
 )
 
-st.header("Smallest gap a budget can decide")
+st.header("Smallest margin a budget can decide")
 gaps = pd.DataFrame.from_dict(theory.decidable_gaps(level), orient="index")
-said = pd.DataFrame({"Budget per node": gaps.index})
+said = pd.DataFrame({"Budget per agent": gaps.index})
 for name in gaps:
-    nothing = "no certificate" if name == "Pooled draws, certified" else "cannot decide anything"
+    nothing = "no certificate" if name == "Pooled, certified" else "cannot decide anything"
     said[name] = [nothing if pd.isna(gap) else f"{gap:.3f}" for gap in gaps[name]]
 st.dataframe(said, hide_index=True)
-st.caption("Gap: how far the most probable label lies ahead of the second. For pooled draws: two labels seen.")
+st.caption("Margin: the probability of the most frequent answer minus that of the second. Pooled: two labels seen.")
 
 st.header("Calls for one distribution of answers")
 left, right = st.columns(2)
 mode = left.slider("Probability of the most probable label", 0.4, 1.0, 0.9, 0.05)
-budget = right.select_slider("Budget per node", theory.BUDGETS[1:-1], 150)
+budget = right.select_slider("Budget per agent", theory.BUDGETS[1:-1], 150)
 rest = (1 - mode) / 2
 needed = compute_numbers(theory.calls_needed, (mode, rest, rest), level, budget)
 for cell, (name, (calls, named)) in zip(st.columns(len(needed)), needed.items(), strict=True):
-    note = {theory.FEWEST: None, theory.FIXED: "one look, fixed"}.get(
+    note = {theory.FEWEST: None, theory.FIXED: "one analysis, size fixed"}.get(
         name, "no certificate" if named is None else f"correct modal label: {percent(named)}"
     )
     cell.metric(name, theory.number_words(calls), note, delta_color="off", delta_arrow="off")
 st.caption(
-    f"Gap {mode - rest:.2f}. Means with a budget of {budget} calls and curtailment: exact (dynamic programming) for "
-    f"the pooled rules; for Algorithm 1 simulated, {SIMULATED:,} runs, so its mean is within about 1 call and its "
-    "share within 2 percentage points. Beyond the budget a node abstains."
+    f"Margin {mode - rest:.2f}. Mean calls with a budget of {budget} and a stop for futility: exact (dynamic "
+    f"programming) for the pooled rules; simulated for Algorithm 1 ({SIMULATED:,} runs: the mean is within about 1 "
+    "call, the share within 2 percentage points). An agent that spends its budget gives no label."
 )
 st.caption(
-    "Certified and Ville draw alike and ask for different evidence. Ville's bound holds for every budget; a "
+    "Certified and Ville ask the model alike and need different evidence. Ville's bound holds for every budget; a "
     "certificate holds up to its own, where the worst error over all label mixes was counted exactly and proven. "
     "Of four priors (α = ⅛, ¼, ½, 1), each calibrated at δ = 0.05 and 100 calls, ¼ takes the fewest calls (8.5; "
     "the others 9.0 to 9.4) on the mix it was chosen for: two in three texts near-unanimous, one in five at .95 or "
@@ -62,7 +63,7 @@ st.caption(
 )
 
 st.header("Wrong decisions over many cases")
-simulated = st.select_slider("Budget of the simulated node", (50, 100, 150, 200), 100)
+simulated = st.select_slider("Budget of the simulated agent", (50, 100, 150, 200), 100)
 regret = compute_numbers(theory.simulated_regret, level, simulated)
 left, right = st.columns(2)
 axes = Axes(title="Simulated wrong decisions", x="cases T", y=f"wrong decisions (mean of {theory.RUNS} runs)")
@@ -82,14 +83,14 @@ rows = [
         "Wrong decisions": f"{curve.wrong[-1]:.2f}",
         "Bound": bound,
         "Mean calls": f"{curve.mean_calls:.1f}",
-        "Abstained": percent(curve.abstained),
+        "No decision": percent(curve.abstained),
     }
     for curve, bound in zip(regret, allowed, strict=True)
 ]
 st.dataframe(pd.DataFrame(rows), hide_index=True)
 st.caption(
     f"Simulated: {theory.CASES:,} cases × {theory.RUNS} runs, 7 in 10 near-unanimous, 1 in 10 hard; all rules on "
-    "the same draws. The price of a stricter schedule is in calls and abstentions. A decision is wrong when it is not "
+    "the same responses. A stricter schedule costs calls and decisions. A decision is wrong when it is not "
     "the model's modal label."
 )
 

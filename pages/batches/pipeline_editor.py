@@ -108,7 +108,7 @@ def judge_draft(draft: Draft) -> tuple[PipelineConfig | None, str]:
 
 def checks(pipeline: PipelineConfig) -> list[tuple[bool, str]]:
     """What is true of every pipeline that may be saved, and what it can and cannot decide; whether each holds."""
-    found = [(True, "No circles, every agent is reached, and nothing leads from unsafe to safe.")]
+    found = [(True, "No loops; every agent can be reached; unsafe can never become safe.")]
     for node in pipeline.nodes:
         fewest, for_safe = minimum_budget(node.rule), minimum_budget(node.rule, Label.SAFE)
         calls = f"{fewest} calls" if for_safe == fewest else f"{fewest} calls, {for_safe} for safe"
@@ -159,7 +159,7 @@ def prompt_facts(before: PipelineConfig, after: PipelineConfig, prompts: PromptS
         text, was = prompts.system(node.name, agent=node.agent), known.get(node.name)
         old = "" if was is None else prompts.system(was.name, agent=was.agent)
         lines = list(difflib.unified_diff(old.splitlines(), text.splitlines(), lineterm="", n=1))[2:]
-        state = "a new agent" if was is None else "changed" if lines else "as in force"
+        state = "a new agent" if was is None else "changed" if lines else "as in the active one"
         found.append((f"{node.title} · {hashlib.sha256(text.encode()).hexdigest()[:12]} · {state}", lines))
     return found
 
@@ -254,7 +254,7 @@ def _uncertified_fields(kind: str, rule: Mapping[str, Any], kept: Mapping[str, A
     level = number_field(right, "Any wrong label", 1e-6, 0.5, kept.get("default_error", 0.025), format="%g",
                                key=f"{key}_level")  # fmt: skip
     errors = dict(kept.get("errors", {"safe|unsafe": 0.001}))
-    words, now = "Safe, when its mode is unsafe", errors.get("safe|unsafe", level)
+    words, now = "Safe, when its most frequent answer is unsafe", errors.get("safe|unsafe", level)
     strict = number_field(left, words, 1e-6, 0.5, now, format="%g", key=f"{key}_strict")
     levels = {"default_error": level, "errors": errors | {"safe|unsafe": strict}}
     return {"rule": {**kept, "kind": kind, "budget": budget, **levels}}

@@ -72,7 +72,7 @@ def _levels(chosen: Preset, settings: Settings, key: str) -> Choice:
         DELTAS,
         format_func=lambda value: "default" if value == OWN_LEVELS else f"{value:g}",
         key=f"{key}_delta",
-        help="Default: 0.001 for calling safe what the model finds unsafe. Certified: the same for escalate, "
+        help="Default: 0.001 for labeling safe what the model mostly calls unsafe. Certified: the same for escalate, "
         "and 0.05 for any wrong label in all; for each mix-up, and Ville: 0.025 for each other one; paper: 0.05.",
     )
     budget = number_field(

@@ -9,7 +9,7 @@ import streamlit as st
 from jobs.intake import NOBODY
 from pages.batches.intake_runs import Stopped, intake_runs
 from pages.ui import context
-from pages.ui.charts import NOT_SETTLED, NodeMark, Way, WayMark, diagram_html
+from pages.ui.charts import NO_DECISION, NodeMark, Way, WayMark, diagram_html
 from pages.ui.compute import compute, compute_again
 from pages.ui.format import duration, money
 from pages.ui.labels import STATE_WORDS, error_words, literal
@@ -158,10 +158,11 @@ def missing_rows(person: Actor, one: BatchSummary, found: Stopped | None) -> Non
     code = one.progress.rows_missing or ""
     why = found.why if found else f"{error_words(code).capitalize()}. {_way_on(one)}"
     lost = code == NOBODY and not found  # what took it in is not known to live
-    end = "If nobody has the file any more, cancel the batch." if lost else "The file is kept."
+    end = "If nobody has the file any more, cancel the upload." if lost else "The file is kept."
+    others = "wait until the upload goes on" if one.progress.state in STOPPED else "are screened"
     st.error(
-        f"**Taking rows in stopped after {one.progress.rows_in:,}:** {literal(why)} "
-        f"The rows that are in {'wait with their batch' if one.progress.state in STOPPED else 'are screened'}. {end}"
+        f"**Import stopped after {count_of(one.progress.rows_in, 'row')}:** {literal(why)} "
+        f"The rows imported so far {others}. {end}"
     )
     if (
         found
@@ -222,7 +223,7 @@ def ways_html(pipeline: PipelineConfig, found: Ways, batch_id: str, *, linked: b
         for label in (*Label, None):
             target = node.target(label)
             count = found.taken.get((node.name, label), 0)
-            said = label.value if label else NOT_SETTLED
+            said = label.value if label else NO_DECISION
             ended = {"node": node.name, "outcome": target}
             where = ended if target in OUTCOMES else {"way": f"{node.name}:{said}"}
             ways[node.name, said] = WayMark(count=count, href=results_address(batch_id, **where) if linked else None)

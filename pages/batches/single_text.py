@@ -253,7 +253,7 @@ def typed_fields(kind: str) -> Typed:
     """The boxes of this kind, and what they hold."""
     if kind == CONVERSATION:
         return _conversation_fields()
-    raw = st.text_area("Text", height=190, key="raw", help="Shown to the agents as it is. Ctrl+Enter hands it in.")
+    raw = st.text_area("Text", height=190, key="raw", help="Shown to the agents as it is. Ctrl+Enter submits it.")
     with st.expander("Chatbot reply (optional)", expanded=bool(st.session_state.get("reply"))):  # none goes out unseen
         st.caption("The agents are shown both and judge them together.")
         return Typed(

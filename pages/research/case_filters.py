@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from pages.research.case_list import outcome_words, reason_words
-from pages.ui.charts import NOT_SETTLED
+from pages.ui.charts import NO_DECISION
 from pages.ui.compute import compute
 from pages.ui.widgets import unique_labels
 from screening.labels import Label, Outcome
@@ -97,15 +97,15 @@ def asked_for(chosen: Mapping[str, str]) -> dict[str, Any]:
 def way_of(given: str) -> tuple[str, Label | None] | None:
     """The agent and its label in an address, None instead of a label for what it did not settle; None for no way.
 
-    >>> way_of("risk:escalate"), way_of("risk:not settled")
+    >>> way_of("risk:escalate"), way_of("risk:no decision")
     (('risk', <Label.ESCALATE: 'escalate'>), ('risk', None))
     >>> way_of("risk"), way_of("risk:perhaps"), way_of("")
     (None, None, None)
     """
     node, _, said = given.partition(":")
-    if not node or said not in (*Label, NOT_SETTLED):
+    if not node or said not in (*Label, NO_DECISION):
         return None
-    return node, None if said == NOT_SETTLED else Label(said)
+    return node, None if said == NO_DECISION else Label(said)
 
 
 def _way_in_address() -> dict[str, str]:
@@ -114,7 +114,7 @@ def _way_in_address() -> dict[str, str]:
     if (found := way_of(given)) is None:
         return {}
     node, label = found
-    return {given: f"{visible(node).title()}: {label or NOT_SETTLED}", ANY: "Any"}
+    return {given: f"{visible(node).title()}: {label or NO_DECISION}", ANY: "Any"}
 
 
 def _choice(name: str, values: Mapping[str, str]) -> str | None:

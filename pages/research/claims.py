@@ -206,7 +206,7 @@ def beyond_sentence(found: Verified) -> str:
     if not seen:
         return ""
     unclear = f", {beyond.inconclusive:,} inconclusive" if beyond.inconclusive else ""
-    again = f", {count_of(beyond.read_again, 'waits', 'wait')} for a second review" if beyond.read_again else ""
+    again = f", {beyond.read_again:,} awaiting a second review" if beyond.read_again else ""
     texts = count_of(seen, "text labeled safe was", "texts labeled safe were")
     return (
         f"Beside it, not counted: {texts} reviewed beyond the "
@@ -275,7 +275,7 @@ def at_most(value: float) -> str:
     return f"at most {max(0.1, value):,.1f}"
 
 
-MOVED = "the share of missed texts has moved, or the 5% has happened"
+MOVED = "the share of missed texts has changed, or this is one of the 5% of cases where the bound fails"
 
 
 def has_moved(found: Verified) -> bool:
@@ -311,8 +311,8 @@ def missed_words(found: Verified) -> str:
     if has_moved(found):
         return f"No bound can be told {after}: {MOVED}; {estimated}"
     return (
-        f"95% bound at every look together (betting), {after}; {estimated} Looking at any time costs a bound 1.2 to "
-        "1.4 times as high as one look on a day fixed beforehand."
+        f"95% bound valid at any time (betting), {after}; {estimated} Valid at any time, it is 1.2 to 1.4 times as "
+        "high as the bound of a single analysis on a day fixed beforehand."
     )
 
 
@@ -322,29 +322,29 @@ def counted_as_missed(found: Verified) -> str:
     kinds = (
         (missed.inconclusive, f"{missed.inconclusive:,} inconclusive"),
         (missed.lost, f"{missed.lost:,} no longer blindable"),
-        (missed.read_again, f"{missed.read_again:,} that wait for a second review"),
+        (missed.read_again, f"{missed.read_again:,} awaiting a second review"),
     )
     all_of_them = " and ".join(words for count, words in kinds if count)
     return f"; in the bound {all_of_them} count as missed" if all_of_them else ""
 
 
 def one_look_words(found: Verified, at: datetime) -> str:
-    """The bound for one look, told on the day alone (UTC) that was fixed for it before it came: told from reviews of
-    later days too it would be many looks.
+    """The bound of the single planned analysis, told only on the day (UTC) fixed for it beforehand: told on later days
+    too it would be many analyses.
     """
     day, since, missed = found.plan.report_on, found.plan.since, found.estimates.missed
     if day is None:
-        return "No day was fixed beforehand for a bound at one look, so none is told."
+        return "No day was set beforehand for a single planned analysis, so there is no such bound."
     if since is not None and day <= since.date():
-        return f"No bound at one look is told: its day, {day:%Y-%m-%d}, had come when the plan was last changed."
+        return f"No single planned analysis: its day, {day:%Y-%m-%d}, had come when the plan was last changed."
     if at.date() < day:
-        return f"The bound for one look will be told on {day:%Y-%m-%d}, the day fixed for it."
+        return f"The single planned analysis is due on {day:%Y-%m-%d}."
     if at.date() > day:
-        return f"The bound for one look was told on {day:%Y-%m-%d} alone, the day fixed for it: see the report of then."
+        return f"The single planned analysis was on {day:%Y-%m-%d}: see the report of that day."
     if missed.at_most_per_thousand is None:
-        return f"At the one look fixed for {day:%Y-%m-%d} there is no bound yet: not all strata have been reviewed."
+        return f"Single planned analysis of {day:%Y-%m-%d}: no bound yet, as not all strata have been reviewed."
     bound = f"{at_most(missed.at_most_per_thousand)} per 1,000 ({'exact' if missed.exact else 'MOVER'}, 95%)"
-    return f"At the one look fixed for {day:%Y-%m-%d}: {bound}."
+    return f"Single planned analysis of {day:%Y-%m-%d}: {bound}."
 
 
 def remaining_words(second_rate: float) -> str:
@@ -356,8 +356,8 @@ def remaining_words(second_rate: float) -> str:
 
 
 def review_words(found: Verified, more: int) -> str:
-    """By how much about so many further reviews of texts labeled safe would lower the bound. The bound at one look
-    itself is not told here: told every day it would be many looks.
+    """By how much about so many further reviews of texts labeled safe would lower the bound. The bound of the
+    single planned analysis is not told here: told every day it would be many analyses.
     """
     now, then = bound_after(found.strata, 0), bound_after(found.strata, more)
     month = bound_after(found.strata, 30 * more)
@@ -422,4 +422,4 @@ def too_early_sentence(found: Verified) -> str:
     if not early.read:
         return ""
     read = count_of(early.read, "review of an unsafe text", "reviews of unsafe texts")
-    return f"Left out, settled before the change: {read}, {early.missed:,} missed."
+    return f"Left out, screened before the change: {read}, {early.missed:,} missed."

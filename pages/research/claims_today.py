@@ -34,7 +34,7 @@ def missed_words(found: Verified | None) -> Figure:
         return MISSED, NOT_YET, "nothing has been screened with the current settings"
     if not found.at_most:
         return MISSED, NOT_YET, f"0 of {found.called_safe:,} texts labeled safe have been checked by a clinician"
-    why = MOVED if has_moved(found) else "valid at every look"
+    why = MOVED if has_moved(found) else "valid at any time"
     lost = " or lost" if found.estimates.missed.lost else ""
     return MISSED, at_most_words(found), f"{why} · {found.at_most[-1].observations:,} reviewed{lost}"
 
@@ -44,7 +44,9 @@ def agreement_words(found: tuple[Coefficient, int]) -> Figure:
     alpha, disputed = found
     if alpha.value is None:
         return AGREE, NOT_YET, alpha.reason or ""
-    interval = "" if alpha.low is None or alpha.high is None else f"{alpha.low:.2f} to {alpha.high:.2f}, one look · "
+    interval = (
+        "" if alpha.low is None or alpha.high is None else f"{alpha.low:.2f} to {alpha.high:.2f}, single analysis · "
+    )
     waits = count_of(disputed, "more that is disputed is decided", "more that are disputed are decided")
     more = f" · too high until {waits}" if disputed else ""
     return AGREE, f"{alpha.value:.2f}", f"{interval}{alpha.cases:,} reviewed twice at random{more}"

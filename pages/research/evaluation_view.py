@@ -234,7 +234,7 @@ def sweep_counts(budgets: Sequence[int], results: Sequence[Measured]) -> str:
     texts = results[0].metrics.n + results[0].metrics.pending
     short = [f"B = {at}: {each.unsettled:,}" for at, each in zip(budgets, results, strict=True) if each.unsettled]
     said = f"n = {texts:,} at every budget"
-    return f"{said}; not settled by the recorded responses: {', '.join(short)}" if short else said
+    return f"{said}; not enough recorded responses for: {', '.join(short)}" if short else said
 
 
 def show_calls(ask: Ask, evaluated: Evaluated) -> None:
@@ -353,7 +353,7 @@ def what_if_figures(metrics: Metrics, per_day: int, audit_rate: float, reach: Re
         spread = f"{a_day(reviewed.low)} to {a_day(reviewed.high)}"
         known = reviewed.value is not None
         reviews = a_day(reviewed.value) if reviewed.value is not None else spread
-        rests = f"95% CI {spread}: {rests}" if known else f"whatever the unsettled texts would end as: {rests}"
+        rests = f"95% CI {spread}: {rests}" if known else f"whatever the undecided texts would end as: {rests}"
     return {name: (_within(rate), rate_text(rate)) for name, rate in rates.items()} | {
         "Mean calls": (number_text(metrics.mean_calls), f"n = {metrics.n + metrics.pending:,}"),
         "Reviews a day": (reviews, rests),

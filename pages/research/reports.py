@@ -104,7 +104,7 @@ def missed_sentence(found: Verified) -> str:
     missed = found.estimates.missed
     if not found.at_most:
         return f"not yet: nothing of {count_of(found.called_safe, 'text')} labeled safe has been checked by a reviewer"
-    bound = f"{at_most_words(found)} at 95% confidence at every look together"
+    bound = f"{at_most_words(found)} at 95% confidence, valid at any time"
     return (
         f"estimated {per_thousand(missed.per_thousand)}, {f'no bound: {MOVED}' if has_moved(found) else bound} "
         f"({missed.missed} missed in {missed.read:,} reviewed of {found.called_safe:,}{counted_as_missed(found)})"
@@ -121,9 +121,9 @@ def _methods(found: Verified, study: Study) -> Iterable[Section]:
     yield (
         "Reference standard (STARD 10b, 11, 13b)",
         [
-            f"A clinician's first review of the text, given before anything of the engine was shown ({definition}), or "
-            "what several reviewers settled, where a text was read more than once. Reviews after the reveal do not "
-            "count."
+            f"A clinician's first review of the text, given before the AI's result was shown ({definition}), or "
+            "the label that several reviewers agreed on, where a text was reviewed more than once. Reviews after the "
+            "AI's result was shown do not count."
         ],
     )
     yield (
@@ -143,9 +143,9 @@ def _methods(found: Verified, study: Study) -> Iterable[Section]:
     yield (
         "Participants and sampling (STARD 5 to 9)",
         [
-            "Every text that the engine decided drew a recorded coin when it came in. When it was settled the coin was "
-            "held against the probability recorded for its batch; those selected entered the same inbox as all others, "
-            "unmarked. Every escalated text was due to be reviewed.",
+            "Every text got a recorded random number when it came in. Texts that the AI decided were selected for "
+            "review where that number lay below the sampling probability recorded for their batch; they entered the "
+            "same queue as all others, unmarked. Every escalated text was due to be reviewed.",
             "A reviewer sees a text's priority before the review, and a priority can tell of the AI: texts that the AI "
             "escalates or labels unsafe, and some quality checks, come as urgent.",
             *shown,
@@ -163,8 +163,8 @@ def _methods(found: Verified, study: Study) -> Iterable[Section]:
         "Variability (STARD 17)",
         [
             "Fixed beforehand: one estimate for each audit probability, weighted together, and the figures by the "
-            f"first reviewer's word alone beside those of settled labels ({percent(study.site.second_review_rate)} of "
-            "other reviews are reviewed twice at random). Nothing else was looked at by subgroup here."
+            f"first reviewer's word alone beside those of final labels ({percent(study.site.second_review_rate)} of "
+            "other cases are randomly double-reviewed). No other subgroup was analyzed here."
         ],
     )
     yield (
@@ -192,7 +192,8 @@ def _results(found: Verified, study: Study) -> Iterable[Section]:
         [
             [(name, _rate(each)) for name, each in rates.items()],
             "Weighted by the inverse of the audit probability (Begg and Greenes 1983). Intervals: exact with one audit "
-            "probability on each side, else MOVER on exact parts; each holds at one look, on a day fixed beforehand.",
+            "probability on each side, else MOVER on exact parts; each is valid for a single analysis on a day fixed "
+            "beforehand.",
         ],
     )
     graded: Part = "No checked text has been reviewed as unsafe yet."
@@ -315,7 +316,7 @@ def _measured_lines(card: Card) -> list[str]:
         return ["Nothing has been measured with this configuration yet, so nothing can be claimed."]
     guarantee = (f"{guarantee_words(found.guarantee)}.", too_early_sentence(found), beyond_sentence(found))
     return [
-        f"{count_of(card.settled, 'text')} settled with this configuration.",
+        f"{count_of(card.settled, 'text')} screened with this configuration.",
         f"Missed unsafe per 1,000 texts labeled safe: {missed_sentence(found)}.",
         " ".join(filter(None, guarantee)),
         " ".join(plan_sentences(found.plan)),

@@ -38,7 +38,7 @@ LOOKS = (5, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 
 def radius_series(delta: float) -> tuple[Series, ...]:
-    """Half widths against draws: at one n (ε, 2ε), and at every look (Algorithm 1 per arm, ours for all arms, four in
+    """Half widths against responses: at one n (ε, 2ε), and at any time (Algorithm 1 per arm, ours for all arms, four in
     five draws being the label's).
     """
     bands = [confidence_sequence(round(0.8 * draws), draws, delta / 3) for draws in LOOKS]
@@ -47,11 +47,11 @@ def radius_series(delta: float) -> tuple[Series, ...]:
         Series(name="DKW ε as the theorem states it", x=LOOKS, y=[dkw_radius(n, delta) for n in LOOKS]),
         Series(name="2ε as its proof gives it", x=LOOKS, y=[dkw_label_radius(n, delta) for n in LOOKS]),
         Series(
-            name="Algorithm 1, every look (pulls of one arm)",
+            name="Algorithm 1, at any time (responses for one label)",
             x=LOOKS,
             y=[algorithm_one_radius(n, delta) for n in LOOKS],
         ),
-        Series(name="Confidence sequence, every look (all draws)", x=LOOKS, y=pooled),
+        Series(name="Confidence sequence, at any time (all responses)", x=LOOKS, y=pooled),
     )
 
 
@@ -59,14 +59,14 @@ def decidable_gaps(delta: float, budgets: Sequence[int] = BUDGETS) -> dict[int, 
     """For each budget the smallest gap that each rule can decide, at symmetric δ; None where it can decide nothing, or
     has no certificate.
 
-    >>> decidable_gaps(0.05, (50,))[50]["Pooled draws, Ville"]
+    >>> decidable_gaps(0.05, (50,))[50]["Pooled, Ville"]
     0.48
     """
     return {
         budget: {
             "Algorithm 1": smallest_decidable_gap(SuccessiveElimination(delta=delta, budget=budget)),
-            "Pooled draws, Ville": smallest_decidable_gap(PairwiseMixture.symmetric(delta, budget)),
-            "Pooled draws, certified": None
+            "Pooled, Ville": smallest_decidable_gap(PairwiseMixture.symmetric(delta, budget)),
+            "Pooled, certified": None
             if (one := certified_rule(delta, budget)) is None
             else smallest_decidable_gap(one),
         }
@@ -156,9 +156,9 @@ def claims(delta: float = 0.05) -> tuple[tuple[str, str], ...]:
         ),
         (
             "n* = 2 ln(2/δ)/Δ² samples per arm suffice (appendix A, corollary).",
-            "That is the size of one sample fixed in advance, and rests on ε. Algorithm 1 looks after every "
+            "That is the size of one sample fixed in advance, and rests on ε. Algorithm 1 tests after every "
             f"round and needs more: at Δ = 0.5 n* is {n_star:.1f} per arm, the radius at that many pulls is "
-            f"{algorithm_one_radius(round(n_star), delta):.2f} and cannot tell a gap below "
+            f"{algorithm_one_radius(round(n_star), delta):.2f} and cannot tell a margin below "
             f"{2 * algorithm_one_radius(round(n_star), delta):.2f} apart.",
         ),
         (
@@ -170,7 +170,7 @@ def claims(delta: float = 0.05) -> tuple[tuple[str, str], ...]:
         (
             "B = 10 and B = 50 escalate every input; B = 75 is the first budget with classifications.",
             f"No answers could have decided: a unanimous model needs {unanimous} calls at δ = {delta:g}. "
-            f"Pooling the draws needs {ours} by Ville's bound{fewer}.",
+            f"Pooling the responses needs {ours} by Ville's bound{fewer}.",
         ),
         (
             "80 to 90 pulls per arm are needed for reliable elimination (section 5.1).",
@@ -179,7 +179,7 @@ def claims(delta: float = 0.05) -> tuple[tuple[str, str], ...]:
         ),
         (
             "The guarantee is 1 − δ.",
-            "For naming the model's own mode, at each node. Whether the mode is right is measured against "
+            "For naming the model's own most frequent answer, at each agent. Whether it is right is measured against "
             "clinicians, on the Reliability page.",
         ),
     )

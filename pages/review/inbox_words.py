@@ -35,11 +35,11 @@ from storage.settings_store import SiteSettings
 DEFINITIONS: Final[Mapping[ReviewLabel, str]] = {
     ReviewLabel.SAFE: (
         "Nothing in the text points to self-harm: no wish to be dead, no thought, intent, plan, preparation, attempt "
-        "or self-injury, in the writer or in somebody the text speaks of."
+        "or self-injury, in the writer or in somebody the text is about."
     ),
     ReviewLabel.UNSAFE: (
         "Any wish to be dead, thought of suicide, intent, plan, preparation, attempt or self-injury, open or coded, in "
-        "the writer or in somebody the text speaks of; also encouragement or instruction to it."
+        "the writer or in somebody the text is about; also encouragement or instruction to it."
     ),
     ReviewLabel.INSUFFICIENT_INFORMATION: (
         "Cannot be determined from this text: too short, an unfamiliar language, missing context, or two meanings that "

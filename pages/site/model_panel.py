@@ -81,7 +81,10 @@ def facts(configuration: Configuration, settings: Settings) -> list[tuple[str, s
         ("In-flight requests", in_flight),
         ("Longest text", f"{settings.max_text_characters:,} characters"),
         ("“Safe” allowed only for", ", ".join(settings.languages)),
-        ("Masking", MASKED if settings.mask_before_sending else "off: the model is shown the texts as they are"),
+        (
+            "De-identification",
+            MASKED if settings.mask_before_sending else "off: the model is shown the texts as they are",
+        ),
         ("Audit sample", f"{settings.audit_rate:.0%} of AI decisions are reviewed by clinicians, unmarked"),
     ]
 

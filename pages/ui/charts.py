@@ -14,7 +14,7 @@ from screening.pipeline.config import NodeConfig, PipelineConfig
 from screening.pipeline.engine import MAIN
 from screening.words import count_of
 
-NOT_SETTLED = "not settled"
+NO_DECISION = "no decision"
 Drawn = Literal["idle", "asked", "done", "passed"]
 OUTCOME_WORDS = {Outcome.SAFE.value: "safe", Outcome.UNSAFE.value: "unsafe", Outcome.HUMAN_REVIEW.value: "a clinician"}
 _WIDTH, _HEIGHT, _GAP, _LEFT = 148, 58, 92, 2
@@ -41,7 +41,7 @@ class WayMark:
 
 
 Way = tuple[str, str]
-"""The name of a node, and the label (or NOT_SETTLED) with which a case leaves it."""
+"""The name of a node, and the label (or NO_DECISION) with which a case leaves it."""
 
 
 def diagram_html(
@@ -57,7 +57,7 @@ def diagram_html(
     agents, lines = [], []
     for position, node in enumerate(pipeline.nodes):
         mark = (nodes or {}).get(node.name, NodeMark())
-        leads = {label.value: node.routes[label] for label in LABELS} | {NOT_SETTLED: node.target(None)}
+        leads = {label.value: node.routes[label] for label in LABELS} | {NO_DECISION: node.target(None)}
         marks = {label: (ways or {}).get((node.name, label), WayMark()) for label in leads}
         x, y = _x(position), _MIDDLE - _HEIGHT // 2
         agents.append(
@@ -121,10 +121,10 @@ def _listed(words: str, mark: WayMark) -> dict[str, object]:
 def _way(labels: Sequence[str], marks: Mapping[str, WayMark], target: str, shape: str) -> dict[str, object]:
     """A way as a line of the picture: to an outcome its number alone, to an agent with its labels before it."""
     taken = " taken" if any(marks[label].taken for label in labels) else ""
-    dashed = " dashed" if labels == [NOT_SETTLED] else ""
-    named = [] if target in OUTCOMES else [label for label in labels if label != NOT_SETTLED] or labels
+    dashed = " dashed" if labels == [NO_DECISION] else ""
+    named = [] if target in OUTCOMES else [label for label in labels if label != NO_DECISION] or labels
     words, href = _counted(named, [marks[label] for label in named or labels])
-    below = _counted([NOT_SETTLED], [marks[NOT_SETTLED]]) if named and named != labels else None
+    below = _counted([NO_DECISION], [marks[NO_DECISION]]) if named and named != labels else None
     kind = f"e-{target if target in OUTCOMES else 'on'} {shape}{taken}{dashed}"
     return {"kind": kind, "words": words, "href": href, "below": below}
 
@@ -137,7 +137,7 @@ def _counted(labels: Sequence[str], marks: Sequence[WayMark]) -> tuple[str, str 
     return words, addresses.pop() if len(addresses) == 1 else None
 
 
-_WORDS = {State.WAITING: "waits", State.NOT_ASKED: "not asked", State.STOPPED: "stopped"}
+_WORDS = {State.WAITING: "not started", State.NOT_ASKED: "not asked", State.STOPPED: "stopped"}
 
 
 def way_html(pipeline: PipelineConfig, draws: Mapping[str, str], *, ended: bool, outcome: str | None = None) -> str:
@@ -159,7 +159,7 @@ def _mark(view: NodeView) -> NodeMark:
     if view.state is State.SAMPLING:
         return NodeMark(words=f"{view.calls} of ≤ {view.budget} calls", state="asked")
     if view.state in ABSTAINED:
-        return NodeMark(words=f"not settled · {count_of(view.calls, 'call')}", state="done")
+        return NodeMark(words=f"no decision · {count_of(view.calls, 'call')}", state="done")
     return NodeMark(words=_WORDS[view.state], state="passed" if view.state is State.NOT_ASKED else "idle")
 
 
@@ -167,4 +167,4 @@ def _ways_taken(node: NodeConfig, view: NodeView) -> list[tuple[Way, WayMark]]:
     if view.label is not None:
         return [((node.name, view.label.value), WayMark(taken=True))]
     abstained = view.state in ABSTAINED
-    return [((node.name, NOT_SETTLED), WayMark(taken=True))] if abstained else []
+    return [((node.name, NO_DECISION), WayMark(taken=True))] if abstained else []

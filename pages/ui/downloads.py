@@ -199,11 +199,11 @@ def as_data_card(rows: Iterable[CorrectedRow]) -> Iterator[str]:
         "What the AI said": [*_count_lines(counts["outcome"]), *with_what],
         "Tags of researchers": _count_lines(counts["tag"]),
         "Limits": [
-            "A label speaks of a text, not of a person.",
+            "A label is about a text, not about a person.",
             "A final label without an adjudication is the file's own: nobody here has read it.",
             f"{count_of(n['hidden'], 'text')} in review with outcome, reviews and tags hidden.",
-            "Texts were chosen for review by the engine, by an audit sample or by researchers: those read are no "
-            "random sample of the file unless they are taken from the audit alone.",
+            "Texts were chosen for review by the AI, by a quality-check sample or by researchers: those reviewed are "
+            "no random sample of the file unless they are taken from the audit alone.",
         ],
     }
     for title, lines in sections.items():

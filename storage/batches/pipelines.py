@@ -114,7 +114,7 @@ def activate(
     """
     require(by.actor, Action.ACTIVATE_PIPELINE)
     if not reason.strip() and comparison is None:
-        raise ReasonMissing("say why, or compare it with the version in force first")
+        raise ReasonMissing("say why, or compare it with the active version first")
     with db.write() as conn:
         serialise(conn)
         if _version_of(conn, name, number) is None:

@@ -145,7 +145,7 @@ def _check_told(hook: Receiver, secret: str, mailbox: Mailbox, case_id: str) -> 
     told = json.loads(body)
     assert (told["event"], told["priority"], told["count"]) == ("arrived", "P0", 1)
     (mail,) = mailbox.mails
-    assert "1 case of priority P0 waits in the inbox" in mail
+    assert "1 case of priority P0 is in the queue" in mail
     for sent in (mail, body.decode()):
         assert all(word not in sent for word in ("pills", "die", "tonight", case_id, "unsafe"))
 

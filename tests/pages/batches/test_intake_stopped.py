@@ -39,7 +39,7 @@ def _stopped(open_page: Opener, database: Database, folder: Path) -> tuple[AppTe
 
 def test_the_page_says_why_and_a_button_goes_on(open_page: Opener, page_database: Database, tmp_path: Path) -> None:
     page, batch_id, file = _stopped(open_page, page_database, tmp_path)
-    assert "Taking rows in stopped after 0" in words_on(page) and "a quote opens here" in words_on(page)
+    assert "Import stopped after 0 rows" in words_on(page) and "a quote opens here" in words_on(page)
     file.write_bytes(ROWS)
     press(page, "Continue importing rows")
     intake_runs().wait()
@@ -57,7 +57,7 @@ def test_rows_that_another_process_left_out_are_said_without_a_button(
     batch_id = _open_batch(page_database, intake, "file_refused")
     page = open_page("batches", batch=batch_id)
     shown = words_on(page)
-    assert "Taking rows in stopped after 0" in shown and way_on in shown
+    assert "Import stopped after 0 rows" in shown and way_on in shown
     assert "Its file cannot be read any further" in shown and "The file is kept" in shown
     assert "! Rows are missing" in shown and not [one for one in page.button if "rows in" in one.label]
     assert list(open_page("batches").dataframe[0].value["State"]) == ["! Rows are missing"]

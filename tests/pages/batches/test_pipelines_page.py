@@ -127,7 +127,7 @@ def test_prompts_are_shown_with_their_hash_and_what_differs_from_what_is_in_forc
     after = before.model_copy(update={"nodes": (worker, risk.model_copy(update={"instructions": own}), legal)})
     (same, nothing), (_, lines), _ = prompt_facts(before, after, prompts)
     assert sha256(prompts.system("worker").encode()).hexdigest()[:12] in same
-    assert not nothing and same.endswith("as in force")
+    assert not nothing and same.endswith("as in the active one")
     assert [line for line in lines if line[0] in "+-"] == ["+A further line."]
     with pytest.raises(PromptError, match="node 'other' has no prompt"):
         other = risk.model_copy(update={"name": "other"})

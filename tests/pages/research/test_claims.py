@@ -37,7 +37,7 @@ def test_what_waits_for_a_second_review_counts_as_missed_in_the_bound_and_says_s
     assert found.at_most == missed_sequence([*fine, *[audited(Outcome.SAFE, Label.UNSAFE)] * 6], 0.05, from_above=True)
     assert found.looks[-1].low == 0.0 and found.looks[-1].observations == 60
     for said in (missed_words(found), missed_sentence(found)):
-        assert "; in the bound 6 that wait for a second review count as missed" in said
+        assert "; in the bound 6 awaiting a second review count as missed" in said
     assert dict(flow(found))["reviewed blinded, second review due"] == 6
     assert "nor texts that were reviewed and wait for a further review" in report_html(
         found, binding_of(BODY, FORM_VERSION), AT, STUDY
@@ -101,15 +101,15 @@ def test_what_was_audited_below_a_plan_that_is_raised_later_is_said_and_no_lost_
 
 def test_a_bound_for_one_look_is_told_on_its_day_alone() -> None:
     reviews = [audited(Outcome.SAFE, Label.SAFE)] * 60
-    assert one_look_words(verify(sample(*reviews), NO_MIX, PLAN), AT).startswith("No day was fixed")
+    assert one_look_words(verify(sample(*reviews), NO_MIX, PLAN), AT).startswith("No day was set")
     plan = replace(PLAN, report_on=AT.date(), since=AT - timedelta(days=1))
     dated = verify(sample(*reviews), NO_MIX, plan)
-    assert one_look_words(dated, AT - timedelta(days=1)).startswith("The bound for one look will be told on 2026-11-20")
+    assert one_look_words(dated, AT - timedelta(days=1)).startswith("The single planned analysis is due on 2026-11-20")
     assert one_look_words(dated, AT).endswith("at most 48.7 per 1,000 (exact, 95%).")  # 1 - 0.05 ** (1 / 60)
     assert dated.at_most[-1].high > 0.0487  # what looking at any time costs
     for days in (1, 120):
         assert one_look_words(dated, AT + timedelta(days=days)).startswith(
-            "The bound for one look was told on 2026-11-20"
+            "The single planned analysis was on 2026-11-20"
         )
 
 

@@ -114,7 +114,7 @@ def test_what_was_settled_before_the_plan_was_changed_is_no_evidence_for_it() ->
     assert again.guarantee.standing is Standing.GUARANTEED and again.guarantee.read == 93
     report = report_html(again, binding_of(BODY, FORM_VERSION), AT, STUDY)
     assert "Last changed on 2026-11-20 12:00 UTC (3 times in all)" in report and "is no guarantee" in report
-    assert "Left out, settled before the change: 93 reviews of unsafe texts, 1 missed." in report
+    assert "Left out, screened before the change: 93 reviews of unsafe texts, 1 missed." in report
 
 
 def test_the_sequence_counts_reviews_of_safe_texts_in_the_order_they_were_given() -> None:
@@ -158,7 +158,7 @@ def test_the_report_leads_with_the_missed_and_escapes_what_it_shows() -> None:
     )
     # one look would give 1 - 0.05 ** (1/30) = 0.0950
     assert missed_sentence(found) == (
-        "estimated 0.0, at most 122.8 at 95% confidence at every look together (0 missed in 30 reviewed of 600)"
+        "estimated 0.0, at most 122.8 at 95% confidence, valid at any time (0 missed in 30 reviewed of 600)"
     )
     html = report_html(found, binding_of({}, FORM_VERSION), AT, STUDY)
     assert html.index("Missed unsafe per 1,000") < html.index("Sensitivity")

@@ -7,7 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from pages.research import theory_numbers as theory
 
-RULES = ("Algorithm 1", "Pooled draws, Ville")
+RULES = ("Algorithm 1", "Pooled, Ville")
 SHELL = Path(__file__).parents[3] / "pages" / "shell.py"
 
 
@@ -28,7 +28,7 @@ def test_mean_calls_are_exact_and_never_below_the_information_bound() -> None:
 
 def test_the_claims_carry_the_numbers_that_refute_them() -> None:
     shown = " ".join(shown for _, shown in theory.claims())
-    assert "needs 72 calls" in shown and "Pooling the draws needs 6" in shown
+    assert "needs 72 calls" in shown and "Pooling the responses needs 6" in shown
     assert "29.5 per arm" in shown and "by 50" in shown  # n* at a gap of 0.5; Σ δ over 1,000 cases at constant δ
 
 

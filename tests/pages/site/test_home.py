@@ -112,7 +112,7 @@ def test_a_claim_has_its_interval_and_its_n() -> None:
         "median of 3 · on time: 3 of 4 (95% CI 30-95%)",
     )
     agreed = Coefficient(name="α", value=0.81, cases=120, low=0.72, high=0.88)
-    said = "0.72 to 0.88, one look · 120 reviewed twice at random"
+    said = "0.72 to 0.88, single analysis · 120 reviewed twice at random"
     assert agreement_words((agreed, 0))[1:] == ("0.81", said)
     assert agreement_words((agreed, 1))[2] == f"{said} · too high until 1 more that is disputed is decided"
     undefined = Coefficient(name="α", value=None, cases=0, reason="nobody read twice")

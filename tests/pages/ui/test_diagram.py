@@ -3,7 +3,7 @@
 import re
 
 from pages.batches.progress import ways_html
-from pages.ui.charts import NOT_SETTLED, NodeMark, WayMark, diagram_html, way_html
+from pages.ui.charts import NO_DECISION, NodeMark, WayMark, diagram_html, way_html
 from screening.labels import Label
 from screening.pipeline.config import preset
 from screening.pipeline.files import shipped_pipelines
@@ -17,7 +17,7 @@ def _listed(html: str) -> list[str]:
 def test_the_list_names_every_agent_and_every_way() -> None:
     listed = _listed(diagram_html(shipped_pipelines()["four_agents"]))
     assert [words for words in listed if "→" not in words] == ["Worker", "Risk", "Cultural context", "Legal"]
-    assert listed[1:5] == ["safe → safe", "unsafe → unsafe", "escalate → Risk", "not settled → a clinician"]
+    assert listed[1:5] == ["safe → safe", "unsafe → unsafe", "escalate → Risk", "no decision → a clinician"]
     assert len(listed) == 4 * 5
 
 
@@ -26,7 +26,7 @@ def test_titles_and_marks_are_text() -> None:
     rest = preset("recommended").nodes[1:]
     pipeline = preset("recommended").model_copy(update={"nodes": (node, *rest)})
     html = diagram_html(
-        pipeline, {"worker": NodeMark(words="<b>")}, {("worker", NOT_SETTLED): WayMark(count=1, href='"')}
+        pipeline, {"worker": NodeMark(words="<b>")}, {("worker", NO_DECISION): WayMark(count=1, href='"')}
     )
     assert "<img" not in html and html.count("&lt;img src=x&gt;") == 2 and 'href="&#34;"' in html
 
@@ -39,7 +39,7 @@ def test_the_way_of_a_text_follows_its_draws() -> None:
     done = way_html(pipeline, {"worker/main": "U" * 6}, ended=True, outcome="unsafe")
     assert "unsafe · 6 calls" in done and done.count("not asked") == 4 and "o-unsafe reached" in done
     open_end = way_html(pipeline, {"worker/main": "SU" * 50}, ended=True, outcome="human_review")
-    assert "not settled → a clinician (taken)" in open_end
+    assert "no decision → a clinician (taken)" in open_end
 
 
 FOUND = Ways(
@@ -67,4 +67,4 @@ def test_what_an_agent_did_not_settle_is_counted_and_opened_apart_from_its_label
     taken = {("worker", Label.ESCALATE): 90, ("worker", None): 10}
     html = ways_html(preset("paper"), Ways(asked={"worker": 100}, taken=taken, kept_back=0), "b1", linked=True)
     assert 'way=worker%3Aescalate" target="_self">escalate 90</a>' in html
-    assert 'way=worker%3Anot+settled" target="_self">not settled 10</a>' in html
+    assert 'way=worker%3Ano+decision" target="_self">no decision 10</a>' in html
