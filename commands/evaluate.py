@@ -77,7 +77,9 @@ from storage.research.recordings import recorded_batch
 
 ESTIMATED_FROM = 40
 """Texts that an estimate of calls is made from."""
-RECORDING = chain("recording", SuccessiveElimination(budget=max(BUDGETS), delta=PAPER_DELTA, curtail=False), "next")
+RECORDING = chain(
+    "recording", SuccessiveElimination(budget=max(BUDGETS), delta=PAPER_DELTA, stop_for_futility=False), "next"
+)
 """The paper's most demanding condition: its draws settle nearly every case of all the others."""
 
 

@@ -41,7 +41,7 @@ def model_settings(settings: Settings) -> ModelSettings:
         call_timeout_s=settings.call_timeout_s,
         node_deadline_s=settings.node_deadline_s,
         accepted_names=settings.accepted_model_names,
-        breaks_off=_breaks_off(settings.break_waves_off, settings.anthropic_base_url),
+        breaks_off=_breaks_off(settings.cancel_on_futility, settings.anthropic_base_url),
         protocol=settings.protocol,
         most_unknown=settings.logprobs_most_unknown,
     ).with_adaptive_calls()
@@ -65,7 +65,7 @@ def settings_for(settings: Settings, agent: NodeAgent) -> ModelSettings:
         raise SamplerError("unknown_server", f"The site's settings name no server {agent.server!r}.", stops_batch=True)
     server = settings.servers[agent.server]
     spoken = agent.protocol or server.protocol
-    stops = _breaks_off(server.break_waves_off, server.url)
+    stops = _breaks_off(server.cancel_on_futility, server.url)
     return replace(asked, base_url=server.url, protocol=spoken, api_key=None, breaks_off=stops).with_adaptive_calls()
 
 
@@ -244,7 +244,7 @@ def accepted_names(configuration: Configuration) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _ByNode:
-    """A sampler that asks, for each wave, the model of its node."""
+    """A sampler that asks, for each draw batch, the model of its node."""
 
     agents: Agents
     names: tuple[str, ...]

@@ -97,15 +97,15 @@ class Breaker:
             return
 
     def record_answer(self, case_id: str) -> None:
-        """Record that a wave of this case was answered completely."""
+        """Record that a draw batch of this case was answered completely."""
         self._failures, self._silent_since, self._tries = 0, None, 0
         self._answers += 1
         self._cases.pop(case_id, None)
         self._wake()
 
     def record_failure(self, case_id: str, *, watched: bool = False) -> float | None:
-        """A wave of this case failed in a way that passes: seconds after which the case is taken up again; None where
-        it is a person's turn.
+        """A draw batch of this case failed in a way that passes: seconds after which the case is taken up again; None
+        where it is a person's turn.
         """
         now = self._clock()
         self._silent_since = now if self._silent_since is None else self._silent_since

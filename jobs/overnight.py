@@ -340,9 +340,9 @@ class _KnownDraws:
 
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
         known = self.answers.in_order(request.node, request.variant)
-        wave = known[request.first : request.first + request.count]
-        if len(wave) == request.count:
-            return wave
+        draw_batch = known[request.first : request.first + request.count]
+        if len(draw_batch) == request.count:
+            return draw_batch
         failed = list(self.answers.failures.get((request.node, request.variant), {}).values())
         if any(TOO_LONG in kinds for kinds in failed):
             raise SamplerError(TOO_LONG, "The text is too long for the model.")
@@ -362,8 +362,10 @@ def _next_draws(
 ) -> list[DrawWanted]:
     node, variant = request.node, request.variant
     have, known = len(answers.in_order(node, variant)), answers.draws.get((node, variant), {})
-    wave = next_wave(times, have, request.first + request.count - have, case.pipeline.node(node).rule.budget)
-    return [DrawWanted(case.case_id, node, variant, at) for at in range(have, have + wave) if at not in known]
+    draw_batch = next_batch_size(
+        times, have, request.first + request.count - have, case.pipeline.node(node).rule.budget
+    )
+    return [DrawWanted(case.case_id, node, variant, at) for at in range(have, have + draw_batch) if at not in known]
 
 
 # How many answers to buy at once where each further round costs hours: the cheapest plan for known stopping times.
@@ -376,24 +378,24 @@ FEWEST_DRAWN = 10
 """Answers up to which a node that nothing is known of asks for no more than the earliest decision takes."""
 
 
-def next_wave(times: Sequence[int], drawn: int, least: int, budget: int, round_price: float = ROUND_PRICE) -> int:
+def next_batch_size(times: Sequence[int], drawn: int, least: int, budget: int, round_price: float = ROUND_PRICE) -> int:
     """How many answers to ask for now, after ``drawn``: at least ``least``, at most what the budget leaves.
 
     The plan c₁ < c₂ < … of totals that minimises E[calls bought + round_price · rounds], where the number of calls
     that a node needs is one of ``times`` above ``drawn``, all alike probable. Where these are too few: half as many
     again as there are, so that rounds stay few whatever a text needs.
 
-    >>> next_wave([], 0, 5, 100), next_wave([], 16, 1, 100)
+    >>> next_batch_size([], 0, 5, 100), next_batch_size([], 16, 1, 100)
     (5, 8)
-    >>> next_wave([5] * 10 + [11] * 90, 0, 5, 100), next_wave([5] * 90 + [40] * 10, 0, 5, 100)
+    >>> next_batch_size([5] * 10 + [11] * 90, 0, 5, 100), next_batch_size([5] * 90 + [40] * 10, 0, 5, 100)
     (11, 5)
     """
     needed = tuple(sorted(time for time in times if time > drawn))
     if len(needed) < FEWEST_TIMES:
-        wave = max(least, drawn // 2 if drawn >= FEWEST_DRAWN else 0)
+        draw_batch = max(least, drawn // 2 if drawn >= FEWEST_DRAWN else 0)
     else:
-        wave = max(_plan(needed, drawn, least, round_price)[0] - drawn, least)
-    return min(wave, max(budget - drawn, least))
+        draw_batch = max(_plan(needed, drawn, least, round_price)[0] - drawn, least)
+    return min(draw_batch, max(budget - drawn, least))
 
 
 @lru_cache(maxsize=4096)

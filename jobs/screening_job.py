@@ -44,7 +44,8 @@ UNWATCHED_AFTER, UNWATCHED_EVERY_S = timedelta(seconds=20), 1.0
 machine or a bad line ten seconds without a report were seen.
 """
 LOOK_EVERY_S = 0.5
-"""How often a running wave checks whether its batch was cancelled: a limit on calls may delay the wave for minutes."""
+"""How often a running draw batch checks whether its batch was cancelled: a limit on calls may delay the draw batch for
+minutes."""
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -153,7 +154,7 @@ class ScreeningJob:
             progress,
             committed=started.runs,
             commit=progress.commit,
-            progress=progress.wave,
+            progress=progress.draw_batch,
         )
         if await retry_in_thread(self._conclude, case, result, progress) is End.RUN_LOST:
             raise Withdrawn
@@ -195,7 +196,8 @@ class ScreeningJob:
         return timedelta(seconds=seconds)
 
     async def withdraw_unwatched(self, running: "Mapping[str, asyncio.Task[Any]]") -> None:
-        """Withdraw single texts that nobody watches; another process that runs one notices after its next wave."""
+        """Withdraw single texts that nobody watches; another process that runs one notices after its next draw
+        batch."""
         for case_id in await retry_in_thread(single_texts.find_unwatched, self.db, self.clock(), UNWATCHED_AFTER):
             await retry_in_thread(single_texts.withdraw, self.db, case_id, self.clock())
             if task := running.get(case_id):
@@ -211,8 +213,8 @@ class ScreeningJob:
 class _NodeProgress(Metered):
     """Keeps what a case has done so far: the live view as answers come, the run when its node ends.
 
-    It stands before the sampler: a wave is asked for only while the batch allows it, and broken off when the batch
-    is cancelled. What needs no further call is concluded even then.
+    It stands before the sampler: a draw batch is asked for only while the batch allows it, and broken off when the
+    batch is cancelled. What needs no further call is concluded even then.
     """
 
     job: ScreeningJob
@@ -242,31 +244,31 @@ class _NodeProgress(Metered):
 
     async def wait_for(self, request: DrawRequest, work: Awaitable[T], bill: Bill) -> T:
         """The result of this work, while its batch allows it; draws that came in are shown meanwhile."""
-        wave = asyncio.ensure_future(work)
+        draw_batch = asyncio.ensure_future(work)
         try:
-            while not (await asyncio.wait([wave], timeout=LOOK_EVERY_S))[0]:
+            while not (await asyncio.wait([draw_batch], timeout=LOOK_EVERY_S))[0]:
                 await self._look()
                 if self.job.spend_guard.is_cancelled(self.case.batch_id):
                     raise Withdrawn
                 await self._show(request, bill.in_order())
-            found = wave.result()
+            found = draw_batch.result()
             self.job.health.breaker.record_answer(self.case.case_id)
             return found
         finally:
-            wave.cancel()
-            await asyncio.gather(wave, return_exceptions=True)
+            draw_batch.cancel()
+            await asyncio.gather(draw_batch, return_exceptions=True)
 
     async def _look(self) -> None:
         spend_guard, batch_id = self.job.spend_guard, self.case.batch_id
         if spend_guard.must_look(batch_id):
             await retry_in_thread(spend_guard.look, batch_id)
 
-    async def wave(self, request: DrawRequest, draws: Sequence[Draw]) -> None:
+    async def draw_batch(self, request: DrawRequest, draws: Sequence[Draw]) -> None:
         await self._show(request, draws)
         self.codes = self.shown
 
     async def _show(self, request: DrawRequest, draws: Sequence[Draw]) -> None:
-        """What the node has drawn so far, these of its wave included, for whoever watches; once."""
+        """What the node has drawn so far, these of its draw batch included, for whoever watches; once."""
         codes = ("" if request.first == 0 else self.codes) + encode_draws(draws)
         if codes == self.shown or not draws:
             return

@@ -1,8 +1,8 @@
-"""What a case asks for and pays, and whether it may ask for its next wave: read from the tables a few times a second,
-and counted here in between.
+"""What a case asks for and pays, and whether it may ask for its next draw batch: read from the tables a few times a
+second, and counted here in between.
 
 The tables know a node's calls only once its run is committed. This module adds what its process has asked for since, so
-that a batch exceeds its cap by about one wave and not by everything that its nodes in flight still ask for.
+that a batch exceeds its cap by about one draw batch and not by everything that its nodes in flight still ask for.
 """
 
 import threading
@@ -42,9 +42,9 @@ class Permission(StrEnum):
 
 @dataclass(slots=True, eq=False)
 class CaseSpend:
-    """What one case has asked for since its last committed run: ``asked`` in the wave under way, ``drawn`` before;
-    ``stored`` are its calls that this process brought into the tables. With ``all_requests`` those of a wave that was
-    broken off count too.
+    """What one case has asked for since its last committed run: ``asked`` in the draw batch under way, ``drawn``
+    before; ``stored`` are its calls that this process brought into the tables. With ``all_requests`` those of a draw
+    batch that was broken off count too.
     """
 
     all_requests: bool = False
@@ -54,13 +54,13 @@ class CaseSpend:
     stored: int = 0
 
     def ask(self, count: int, bill: Bill | None = None) -> Bill:
-        """Record that a wave begins; returns its bill, which is the one given if there is one."""
+        """Record that a draw batch begins; returns its bill, which is the one given if there is one."""
         self.asked, self.bill = count, bill or Bill()
         return self.bill
 
     def drew(self, calls: int, cost_usd: float | None) -> None:
-        """Record that the wave brought its draws. Attempts of a whole wave that brought none are lost; a wave is broken
-        off only where nothing is billed.
+        """Record that the draw batch brought its draws. Attempts of a whole draw batch that brought none are lost; a
+        draw batch is broken off only where nothing is billed.
         """
         lost = max(0, self.bill.requests - calls) if self.all_requests or calls >= self.asked else 0
         unpriced = calls if cost_usd is None else 0
@@ -84,7 +84,7 @@ class CaseSpend:
 
 @dataclass(slots=True, kw_only=True)
 class Metered:
-    """The agents of one case: each wave is permitted, asked for and paid, one after the other."""
+    """The agents of one case: each draw batch is permitted, asked for and paid, one after the other."""
 
     agents: Agents
     case: CaseForScreening
@@ -93,14 +93,14 @@ class Metered:
     urgent: bool = False
 
     async def permit(self, calls: int) -> None:
-        """Returns when a wave of so many calls may begin."""
+        """Returns when a draw batch of so many calls may begin."""
 
     async def wait_for(self, request: DrawRequest, work: Awaitable[T], bill: Bill) -> T:
-        """The result of this wave; its bill has what came in so far."""
+        """The result of this draw batch; its bill has what came in so far."""
         return await work
 
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
-        """A wave, if it is permitted."""
+        """A draw batch, if it is permitted."""
         await self.permit(request.count)
         bill = self.spend.ask(request.count)
         draws = await self.wait_for(request, self.sampler.draw(self._with_bill(request, bill)), bill)
@@ -144,7 +144,8 @@ class _Account:
 
 
 class SpendGuard:
-    """Asked for every wave; remembers each batch's state for ``fresh_s`` seconds of ``clock``. Threads may share it."""
+    """Asked for every draw batch; remembers each batch's state for ``fresh_s`` seconds of ``clock``. Threads may share
+    it."""
 
     def __init__(self, db: Database, *, fresh_s: float = FRESH_S, clock: Callable[[], float] = time.monotonic) -> None:
         self._db = db
@@ -215,7 +216,7 @@ class SpendGuard:
         return self._standing(batch_id).state is BatchState.CANCELLED
 
     def permission(self, batch_id: str, spend: CaseSpend) -> Permission:
-        """Whether this case may ask for its next wave.
+        """Whether this case may ask for its next draw batch.
 
         A paused batch ends the nodes that have begun, as their draws are paid for; a cancelled or capped one does
         not. Where only calls of this process that are not in the tables yet make up the cap, a case that has drawn

@@ -20,13 +20,14 @@ Spoken = Literal["messages", "chat", "logprobs"]
 
 
 class ModelServer(BaseModel):
-    """A further model server: its address, how it is spoken to, whether its waves are broken off (None: by address)."""
+    """A further model server: its address, how it is spoken to, whether its draw batches are broken off (None: by
+    address)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     url: str
     protocol: Spoken = "messages"
-    break_waves_off: bool | None = None
+    cancel_on_futility: bool | None = None
 
 
 class FileLimits(BaseModel):
@@ -99,7 +100,7 @@ class Settings(BaseSettings):
         description='Further model servers by name, for nodes that name one: {"ward": "http://10.0.0.5:8080"} speaks '
         'the Messages API; {"ward": {"url": "http://10.0.0.5:8080", "protocol": "chat"}} chat completions.',
     )
-    break_waves_off: bool | None = Field(
+    cancel_on_futility: bool | None = Field(
         None,
         description="Whether calls under way at the base URL are broken off once their answers no longer matter: true "
         "for a server that bills nothing, false for a service or a gateway to one. Unless set, only an address of this "
@@ -122,7 +123,7 @@ class Settings(BaseSettings):
     call_timeout_s: Annotated[float, Field(gt=0)] = Field(30.0, description="Longest wait for one answer.")
     node_deadline_s: Annotated[float, Field(gt=0)] = Field(
         300.0,
-        description="Longest wait for one wave of draws, retries and pauses included, from when the last of its "
+        description="Longest wait for one draw batch of draws, retries and pauses included, from when the last of its "
         "calls was let through our own limits.",
     )
     overnight_poll_s: Annotated[float, Field(gt=0)] = Field(

@@ -79,4 +79,4 @@ async def test_a_committed_safe_is_only_ever_wrong_by_a_planted_label(seed: int)
         assert f"{safe} safe, {unsafe} unsafe, {human} for human review" in readme
         ends = {(screening.node, screening.reason.value) for screening in results.values()}
         assert {("worker", "identified"), ("risk", "identified"), ("legal", "escalated")} <= ends
-        assert any(reason in ("curtailed", "exhausted") for _, reason in ends)
+        assert any(reason in ("futility", "exhausted") for _, reason in ends)

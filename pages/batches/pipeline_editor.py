@@ -268,7 +268,7 @@ def _own_fields(kind: str, kept: Mapping[str, Any], key: str) -> dict[str, Any]:
     for name, field in RULES[kind].model_json_schema()["properties"].items():
         words, now = field.get("title", name.replace("_", " ")), kept.get(name, field.get("default"))
         options: dict[str, Any] = {"help": field.get("description"), "key": f"{key}_{kind}_{name}"}
-        if name in ("kind", "budget", "curtail"):
+        if name in ("kind", "budget", "stop_for_futility"):
             continue
         if field.get("type") == "boolean":
             filled[name] = st.checkbox(words, bool(now), **options)

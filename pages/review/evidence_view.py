@@ -153,7 +153,7 @@ def stopped_words(view: NodeView) -> str:
     limit, asked = f"its {view.budget}-answer limit", count_of(len(view.codes), "answer")
     why = {
         State.EXHAUSTED: f"No label won within {limit}",
-        State.CURTAILED: f"After {asked} no label could win within {limit} any more",
+        State.FUTILITY: f"After {asked} no label could win within {limit} any more",
     }.get(view.state, "It was stopped before one label won")
     return f"{why}: {counts}. So this agent gives no label."
 

@@ -35,14 +35,14 @@ class State(StrEnum):
     SAMPLING = "Sampling"
     IDENTIFIED = "Answered"
     EXHAUSTED = "No decision: answers too mixed, limit reached"
-    CURTAILED = "No decision: answers too mixed"
+    FUTILITY = "No decision: answers too mixed"
     NOT_ASKED = "Not asked"
     NO_ANSWER = "No usable answer"
     TOO_CLOSE = "No decision: too close to tell"
     STOPPED = "Stopped"
 
 
-ABSTAINED = frozenset({State.EXHAUSTED, State.CURTAILED, State.TOO_CLOSE})
+ABSTAINED = frozenset({State.EXHAUSTED, State.FUTILITY, State.TOO_CLOSE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +144,7 @@ def _state(verdict: Verdict | None, *, asked: bool, ended: bool) -> State:
         return {
             Ended.IDENTIFIED: State.IDENTIFIED,
             Ended.EXHAUSTED: State.EXHAUSTED,
-            Ended.CURTAILED: State.CURTAILED,
+            Ended.FUTILITY: State.FUTILITY,
             Ended.NO_ANSWER: State.NO_ANSWER,
             Ended.TOO_CLOSE: State.TOO_CLOSE,
         }[verdict.ended]
@@ -397,7 +397,7 @@ _ICONS = {
     State.SAMPLING: "●",
     State.IDENTIFIED: "✓",
     State.EXHAUSTED: "◇",
-    State.CURTAILED: "◇",
+    State.FUTILITY: "◇",
     State.TOO_CLOSE: "◇",
     State.NO_ANSWER: "!",
     State.NOT_ASKED: "–",

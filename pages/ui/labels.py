@@ -22,7 +22,7 @@ REASON_WORDS: Mapping[Reason, str] = {
     Reason.IDENTIFIED: "its most frequent answer is clear",
     Reason.ESCALATED: "its most frequent answer is that a clinician must look",
     Reason.EXHAUSTED: "its answers were too mixed: no label won within its limit",
-    Reason.CURTAILED: "its answers were too mixed: no label could win within its limit any more",
+    Reason.FUTILITY: "its answers were too mixed: no label could win within its limit any more",
     Reason.NO_ANSWER: "the model gave no usable answer: too many of its answers were no label",
     Reason.TOO_CLOSE: "no label's probability leads clearly",
     Reason.SECOND_LOOK_DISAGREED: "a second wording of the question did not confirm safe",

@@ -47,21 +47,23 @@ def single_agent() -> PipelineConfig:
     return PipelineConfig(name="single-agent", nodes=(worker.model_copy(update={"routes": routes}),))
 
 
-def paper_conditions(*, curtail: bool = False) -> tuple[Condition, ...]:
+def paper_conditions(*, stop_for_futility: bool = False) -> tuple[Condition, ...]:
     """The paper's ten: single agent, majority vote of 1, 3, 5, Algorithm 1 with six budgets; abstentions go on.
 
     One difference to the loop as printed: there a round is begun while a budget is left, here only if it can pay for
     all labels that are left, so that B is never exceeded (B=10 makes 9 calls a node, and not 12).
 
-    Without ``curtail`` each node pays its whole budget before it abstains, as in the paper; with it the outcomes
-    are the same and the calls fewer.
+    Without ``stop_for_futility`` each node pays its whole budget before it abstains, as in the paper; with it the
+    outcomes are the same and the calls fewer.
 
     >>> [condition.name for condition in paper_conditions()][:5]
     ['single-agent', 'MV n=1', 'MV n=3', 'MV n=5', 'B=10']
     """
     votes = [_chain(f"MV n={n}", MajorityVote(budget=n)) for n in VOTES]
     adaptive = [
-        _chain(f"B={budget}", SuccessiveElimination(delta=PAPER_DELTA, budget=budget, curtail=curtail))
+        _chain(
+            f"B={budget}", SuccessiveElimination(delta=PAPER_DELTA, budget=budget, stop_for_futility=stop_for_futility)
+        )
         for budget in BUDGETS
     ]
     return (Condition(name="single-agent", pipeline=single_agent()), *votes, *adaptive)
@@ -79,7 +81,7 @@ def named_condition(name: str) -> Condition:
         raise ValueError(f"no condition {name}; there are {known}, and any B=60, 'B=60 early' and MV n=7")
     if found[1] == "MV n":
         return _chain(name, MajorityVote(budget=int(found[2])))
-    rule = SuccessiveElimination(delta=PAPER_DELTA, budget=int(found[2]), curtail=False)
+    rule = SuccessiveElimination(delta=PAPER_DELTA, budget=int(found[2]), stop_for_futility=False)
     return _chain(name, rule, "human_review" if found[3] else "next")
 
 
@@ -106,7 +108,7 @@ def budget_conditions(rule: Literal["pairwise", "elimination"]) -> tuple[tuple[i
         rules = [PairwiseMixture.symmetric(PAPER_DELTA, budget) for budget in budgets]
     else:
         budgets = (10, 25, 50, 72, 75, 87, 100, 124, 150)
-        rules = [SuccessiveElimination(budget=budget, curtail=False) for budget in budgets]
+        rules = [SuccessiveElimination(budget=budget, stop_for_futility=False) for budget in budgets]
     return tuple(
         (budget, Condition(name=f"B={budget}", pipeline=chain(f"sweep-{budget}", config, "next")))
         for budget, config in zip(budgets, rules, strict=True)

@@ -193,8 +193,8 @@ def rule_words(configuration: Mapping[str, Any]) -> str:
 def plain_words(value: object) -> str:
     """A value of a configuration as a person reads it: no brackets, no quotation marks.
 
-    >>> plain_words({"errors": {"safe|unsafe": 0.001}, "budget": 100, "curtail": True, "role": None})
-    'budget 100, curtail yes, errors (safe|unsafe 0.001), role none'
+    >>> plain_words({"errors": {"safe|unsafe": 0.001}, "budget": 100, "stop_for_futility": True, "role": None})
+    'budget 100, errors (safe|unsafe 0.001), role none, stop for futility yes'
     """
     if isinstance(value, Mapping):
         parts = (

@@ -126,7 +126,8 @@ Keep = Callable[[int, str, int, NodeDraws], None]
 
 @dataclass(slots=True, kw_only=True)
 class Purse:
-    """What a recording may spend, asked before each wave: what was spent, what is under way, and this wave at most.
+    """What a recording may spend, asked before each draw batch: what was spent, what is under way, and this draw batch
+    at most.
 
     ``per_call`` is a cautious guess of one call's dollars until there is a mean.
     """
@@ -138,13 +139,15 @@ class Purse:
     _under_way: int = 0
 
     def begin(self, calls: int) -> None:
-        """Set money aside for a wave. SamplerError where it would not suffice."""
+        """Set money aside for a draw batch. SamplerError where it would not suffice."""
         if self.spent_usd + (self._under_way + calls) * self._each > self.most_usd:
-            raise SamplerError("max_usd", f"one more wave could cost more than {self.most_usd:.2f}", stops_batch=True)
+            raise SamplerError(
+                "max_usd", f"one more draw batch could cost more than {self.most_usd:.2f}", stops_batch=True
+            )
         self._under_way += calls
 
     def end(self, calls: int) -> None:
-        """A wave is over."""
+        """A draw batch is over."""
         self._under_way -= calls
 
     def pay(self, cost_usd: float | None) -> None:
@@ -187,7 +190,7 @@ class _Extending:
                 self.keep(self.case, request.node, first + place, answer)
             kept.keep(first + place, answer)
 
-        bill = Bill(took=took)  # so that a wave that fails, or is stopped, loses none
+        bill = Bill(took=took)  # so that a draw batch that fails, or is stopped, loses none
         if self.purse:
             self.purse.begin(end - first)
         try:
@@ -214,7 +217,7 @@ async def record_draws(
     """Fetch the draws that these pipelines still need, for all items; what is recorded is not asked again. Returns the
     draws fetched, and how many cases remain short of draws by the kind of their error.
 
-    Each case is run live on the pipelines that its record does not settle, the costliest first, so that a wave
+    Each case is run live on the pipelines that its record does not settle, the costliest first, so that a draw batch
     asked for one serves the others. A case whose sampler gives up stays short of draws and is counted;
     an error that makes going on pointless ends the pass. ``keep`` is told each answer as it comes, ``after_case`` how
     many of how many cases are done; ``purse`` ends the pass before it costs too much.

@@ -127,7 +127,7 @@ class HttpModel:
     async def _harmless(self, wire: Dialect) -> Draw:
         node = FIRST_NODE if FIRST_NODE in self._prompts.nodes else self._prompts.nodes[0]
         request = DrawRequest(node=node, text=HARMLESS, first=0, count=1, urgent=True)
-        (draw,) = await self._draw_wave(request, wire)
+        (draw,) = await self._draw_batch(request, wire)
         return draw
 
     async def _works_without_temperature(self) -> bool:
@@ -145,11 +145,11 @@ class HttpModel:
         SamplerError when a call fails for good or the node's deadline passes; then there are no draws, and what was
         paid for is on the request's bill.
         """
-        return await self._draw_wave(request, self._wire)
+        return await self._draw_batch(request, self._wire)
 
-    async def _draw_wave(self, request: DrawRequest, wire: Dialect) -> list[Draw]:
+    async def _draw_batch(self, request: DrawRequest, wire: Dialect) -> list[Draw]:
         calls = [self._prepare(request, wire) for _ in range(request.count)]
-        return await self._within_deadline(request, lambda: self._wave(calls, request))
+        return await self._within_deadline(request, lambda: self._ask_all(calls, request))
 
     def distribution(self, request: DrawRequest) -> Awaitable[LabelDistribution] | None:
         """The label distribution at this node for this text in one call, where the protocol tells it; None, and nothing
@@ -176,15 +176,15 @@ class HttpModel:
         )
 
     async def _within_deadline(self, request: DrawRequest, work: Callable[[], Awaitable[T]]) -> T:
-        """Work as one wave: its calls share rank and deadline."""
+        """Work as one draw batch: its calls share rank and deadline."""
         deadline_s = self._settings.node_deadline_s
         try:
-            async with self._gate.wave(urgent=request.urgent, deadline_s=deadline_s):
+            async with self._gate.draw_batch(urgent=request.urgent, deadline_s=deadline_s):
                 return await work()
         except TimeoutError:
             raise SamplerError("deadline", f"The node's draws did not arrive within {deadline_s:g} seconds.") from None
 
-    async def _wave(self, calls: Sequence[PreparedCall], request: DrawRequest) -> list[Draw]:
+    async def _ask_all(self, calls: Sequence[PreparedCall], request: DrawRequest) -> list[Draw]:
         begun: set[int] = set()
         tasks = [asyncio.create_task(self._call(call, request, place, begun)) for place, call in enumerate(calls)]
         try:
@@ -281,7 +281,7 @@ def default_gate(settings: ModelSettings, limiter: Limiter | None = None) -> Rat
 
 
 def breaks_off(settings: ModelSettings, request: DrawRequest) -> Callable[[Sequence[Draw]], bool] | None:
-    """The test that ends a wave early; None for a service, which bills calls even if nobody waits for them."""
+    """The test that ends a draw batch early; None for a service, which bills calls even if nobody waits for them."""
     return request.enough if settings.breaks_off and settings.elsewhere else None
 
 
@@ -296,7 +296,7 @@ async def _until_enough(
             if not task.done():
                 await asyncio.wait([whole, task], return_when=asyncio.FIRST_COMPLETED)
             if not task.done() or task.cancelled() or task.exception() is not None:
-                return await whole  # it failed: the wave ends as any other does
+                return await whole  # it failed: the draw batch ends as any other does
             first.append(task.result())
             if enough(first):
                 return first
@@ -311,7 +311,7 @@ async def _settle_all(tasks: Sequence[asyncio.Task[Draw]], begun: Collection[int
 
     After an ordinary error the calls of the places in ``begun`` are let finish: they are under way and will be charged.
     Those that still wait to be sent are not: a server that answers nobody would be asked for each in turn. An error
-    that stops the batch ends the wave at once.
+    that stops the batch ends the draw batch at once.
     """
     pending: set[asyncio.Task[Draw]] = set(tasks)
     while pending:

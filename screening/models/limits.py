@@ -25,7 +25,7 @@ from aiolimiter import AsyncLimiter
 from screening.models.wire import AttemptFailed
 
 Rank = tuple[bool, int]
-"""``(can wait, number of the wave)``: the lowest goes first."""
+"""``(can wait, number of the draw batch)``: the lowest goes first."""
 
 
 class PriorityLock:
@@ -92,7 +92,7 @@ def at_most(limit: int, period_s: float = 60.0) -> AsyncLimiter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Wave:
+class _DrawBatch:
     """Calls asked for together. ``limit`` ends them ``deadline_s`` after the last of them was first let through."""
 
     rank: Rank
@@ -104,17 +104,17 @@ class _Wave:
             self.limit.reschedule(asyncio.get_running_loop().time() + self.deadline_s)
 
 
-_WAVE: ContextVar[_Wave | None] = ContextVar("wave", default=None)
-_NO_WAVE: Rank = (False, 0)
-"""Urgent waves go first, then those that began first."""
+_DRAW_BATCH: ContextVar[_DrawBatch | None] = ContextVar("draw_batch", default=None)
+_NO_DRAW_BATCH: Rank = (False, 0)
+"""Urgent draw batches go first, then those that began first."""
 
 
 class RateGate:
     """Concurrency, rate and shared pause of one process; bound to the event loop it is first used in.
 
-    Attempts of urgent waves pass first, then those of the wave that began first, so that under a tight limit some
-    waves end instead of all of them waiting half done. ``clock`` gives seconds that never go back. A pause asked
-    for (by a 429) is cut to ``pause_cap_s``.
+    Attempts of urgent draw batches pass first, then those of the draw batch that began first, so that under a tight
+    limit some draw batches end instead of all of them waiting half done. ``clock`` gives seconds that never go back. A
+    pause asked for (by a 429) is cut to ``pause_cap_s``.
     """
 
     def __init__(
@@ -134,34 +134,34 @@ class RateGate:
         self._numbers = itertools.count(1)
 
     @asynccontextmanager
-    async def wave(self, *, urgent: bool, deadline_s: float) -> AsyncIterator[None]:
-        """The tasks begun inside are one wave. TimeoutError when it has not ended ``deadline_s`` seconds after the
-        last of its calls was first let through: how long our own limits hold it back is no fault of the service.
+    async def draw_batch(self, *, urgent: bool, deadline_s: float) -> AsyncIterator[None]:
+        """The tasks begun inside are one draw batch. TimeoutError when it has not ended ``deadline_s`` seconds after
+        the last of its calls was first let through: how long our own limits hold it back is no fault of the service.
         """
         async with asyncio.timeout(None) as limit:
             rank = (not urgent, next(self._numbers))
-            token = _WAVE.set(_Wave(rank=rank, limit=limit, deadline_s=deadline_s))
+            token = _DRAW_BATCH.set(_DrawBatch(rank=rank, limit=limit, deadline_s=deadline_s))
             try:
                 yield
             finally:
-                _WAVE.reset(token)
+                _DRAW_BATCH.reset(token)
 
     @asynccontextmanager
     async def slot(self, *, retry: bool = False) -> AsyncIterator[None]:
         """Held while one attempt is under way. A pause that begins while waiting is waited for as well."""
-        wave = _WAVE.get()
+        draw_batch = _DRAW_BATCH.get()
         place = await self._place()
         try:
-            if wave is not None and not retry:
-                wave.let_through()
+            if draw_batch is not None and not retry:
+                draw_batch.let_through()
             yield
         finally:
             self._slots.release_on_behalf_of(place)
 
     async def _place(self) -> object:
         """Taken when it is this attempt's turn and nothing holds it back any more; to be released."""
-        place, wave = object(), _WAVE.get()
-        async with self._turns.turn(_NO_WAVE if wave is None else wave.rank):
+        place, draw_batch = object(), _DRAW_BATCH.get()
+        async with self._turns.turn(_NO_DRAW_BATCH if draw_batch is None else draw_batch.rank):
             try:
                 self._slots.acquire_on_behalf_of_nowait(place)  # one that is free, without giving way to others first
             except anyio.WouldBlock:
@@ -223,8 +223,9 @@ class AdaptiveLimit:
 
     @asynccontextmanager
     async def slot(self, timeout_s: float) -> AsyncIterator[float]:
-        """Held while one call is under way, which may take so many seconds; urgent calls and those of older waves pass
-        first. What becomes of it moves the limit; of calls that began before the last halving nothing new is learned.
+        """Held while one call is under way, which may take so many seconds; urgent calls and those of older draw
+        batches pass first. What becomes of it moves the limit; of calls that began before the last halving nothing new
+        is learned.
         """
         async with self._gate.slot(retry=True):
             halvings = self._halvings

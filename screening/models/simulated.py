@@ -28,9 +28,9 @@ def _usual() -> tuple[Lexicon, EvidenceReader]:
 class SimulatedSampler:
     """Draws as a model might give them, so that everything runs without a key.
 
-    Draw number i of a node on a text is a pure function of (seed, node, text, variant, i): neither wave sizes,
+    Draw number i of a node on a text is a pure function of (seed, node, text, variant, i): neither draw batch sizes,
     nor order, nor a restart change it. Draws carry no tokens, as none were used. ``latency_s`` is what each
-    wave waits, in seconds.
+    draw batch waits, in seconds.
     """
 
     def __init__(self, seed: int, latency_s: float = 0.0) -> None:
@@ -40,7 +40,7 @@ class SimulatedSampler:
         self._latency_s = latency_s
         self._lexicon, reader = _usual()
         self._kinds = {kind.name: kind for kind in self._lexicon.kinds}
-        # A text is asked about wave after wave and node after node: reading it once is enough.
+        # A text is asked about draw batch after draw batch and node after node: reading it once is enough.
         self._kind_of = lru_cache(maxsize=_TEXTS_KEPT)(lambda text: reader.kind(text_to_score(text)))
 
     def describe(self) -> dict[str, str | int]:

@@ -326,7 +326,7 @@ def least_tokens(text: str) -> int:
 def prepare_call(
     request: DrawRequest, settings: ModelSettings, wire: Dialect, prompts: PromptSet, rng: random.Random
 ) -> PreparedCall:
-    """One call of a wave, with a nonce (and, for the second look, code words) of its own."""
+    """One call of a draw batch, with a nonce (and, for the second look, code words) of its own."""
     nonce = f"{rng.getrandbits(64):016x}"
     fixed = prompts.system(request.node, request.variant, request.agent)
     words = code_words(request.text, rng) if request.variant == SECOND_LOOK else LABEL_WORDS

@@ -183,11 +183,11 @@ class NodeAgent:
 
 @dataclass(slots=True)
 class Bill:
-    """What a wave has cost so far, also when it fails or is broken off and there are no draws.
+    """What a draw batch has cost so far, also when it fails or is broken off and there are no draws.
 
     ``requests`` counts those that were charged or may have been: answered (usable or not), given up without an answer,
     or still running; not those that were refused or never arrived. ``answers`` are the draws received so far, by their
-    place in the wave; ``took`` is told of each as it comes.
+    place in the draw batch; ``took`` is told of each as it comes.
     """
 
     requests: int = 0
@@ -195,13 +195,13 @@ class Bill:
     took: Callable[[int, Draw], None] | None = None
 
     def record_answer(self, place: int, draw: Draw) -> None:
-        """Record the draw at this place of the wave; samplers report each at once, so that people can watch."""
+        """Record the draw at this place of the draw batch; samplers report each at once, so that people can watch."""
         if self.took is not None and place not in self.answers:
             self.took(place, draw)
         self.answers[place] = draw
 
     def in_order(self) -> list[Draw]:
-        """The first draws of the wave without a gap: all of it that a rule may see.
+        """The first draws of the draw batch without a gap: all of it that a rule may see.
 
         >>> bill = Bill(answers={0: Draw(label=Label.SAFE), 2: Draw(label=Label.UNSAFE)})
         >>> encode_draws(bill.in_order())
@@ -213,12 +213,12 @@ class Bill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawRequest:
-    """A wave: ``count`` draws of one node on one text, the first of them being number ``first`` (from 0).
+    """A draw batch: ``count`` draws of one node on one text, the first of them being number ``first`` (from 0).
 
     ``urgent`` says that somebody waits for it: its calls go first where a limit holds calls back. A sampler whose
     draws are paid for writes them on ``bill``, where there is one, as they are made. ``enough`` says of the first
-    draws of the wave whether the node's end no longer depends on the rest: then, and only then, a sampler may break
-    off what is under way and give fewer than ``count``.
+    draws of the draw batch whether the node's end no longer depends on the rest: then, and only then, a sampler may
+    break off what is under way and give fewer than ``count``.
     """
 
     node: str

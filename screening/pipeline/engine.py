@@ -42,7 +42,7 @@ class Reason(StrEnum):
     IDENTIFIED = "identified"
     ESCALATED = "escalated"
     EXHAUSTED = "exhausted"
-    CURTAILED = "curtailed"
+    FUTILITY = "futility"
     NO_ANSWER = "no_answer"
     TOO_CLOSE = "too_close"
     SECOND_LOOK_DISAGREED = "second_look_disagreed"
@@ -211,7 +211,7 @@ def _is_futile(rule: StoppingRule, before: Sequence[Draw], batch: Sequence[Draw]
     identified at the end of a batch, so this is all that its first draws can decide.
     """
     verdict = _verdict(rule, [*before, *batch])
-    return verdict is not None and verdict.ended is Ended.CURTAILED
+    return verdict is not None and verdict.ended is Ended.FUTILITY
 
 
 def _sufficient(batch: Reply, request: DrawRequest) -> Sequence[Draw]:
@@ -262,7 +262,7 @@ async def screen(
     progress: Progress = _ignore,
 ) -> Screening:
     """Drive `screening_steps` with a sampler; ``commit`` is awaited when a node ends, before the next begins,
-    and ``progress`` after each wave. Raises SamplerError when the sampler cannot answer: the case is then
+    and ``progress`` after each draw batch. Raises SamplerError when the sampler cannot answer: the case is then
     pending, and a later call with the committed runs goes on from there. A text too long for the model goes to a human.
     """
     steps = screening_steps(text, guard, pipeline, committed)

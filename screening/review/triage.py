@@ -91,7 +91,7 @@ _NOT_SCREENABLE = frozenset(
         Reason.ROW_REJECTED,
     }
 )
-_ABSTAINED = frozenset({Reason.EXHAUSTED, Reason.CURTAILED, Reason.TOO_CLOSE})
+_ABSTAINED = frozenset({Reason.EXHAUSTED, Reason.FUTILITY, Reason.TOO_CLOSE})
 
 
 def floor(flags: Collection[str]) -> Priority:

@@ -180,7 +180,7 @@ def worst_errors(rule: Pairwise, budget: int, tolerance: float = TOLERANCE) -> W
     """The worst errors of the rule with at most ``budget`` draws.
 
     Fewer draws never make them larger: whatever is named within a smaller budget is named within this one too.
-    Curtailment only abstains, so they hold with it as well.
+    A futility stop only abstains, so they hold with it as well.
     """
     named = naming_coefficients(rule, budget)
     arms = {label: number for number, label in enumerate(LABELS)}
@@ -334,7 +334,7 @@ def find(contract: Contract, budget: int) -> Certificate | None:
 
 def pooled(level: float, levels: PairLevels) -> PairwiseMixture:
     """The rule at these evidence levels."""
-    return PairwiseMixture(default_error=level, errors=levels, curtail=False)
+    return PairwiseMixture(default_error=level, errors=levels, stop_for_futility=False)
 
 
 def safe_levels(contract: Contract, safe_level: float) -> PairLevels:

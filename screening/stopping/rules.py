@@ -46,14 +46,14 @@ Pair = tuple[Label, Label]
 
 
 class Ended(StrEnum):
-    """How a node ended. `EXHAUSTED`, `CURTAILED` and `TOO_CLOSE` are abstentions. No rule says the last two, the engine
+    """How a node ended. `EXHAUSTED`, `FUTILITY` and `TOO_CLOSE` are abstentions. No rule says the last two, the engine
     does: `NO_ANSWER` where an escalation rests on answers that were no labels, `TOO_CLOSE` where the probabilities that
     a server gave leave no label ahead.
     """
 
     IDENTIFIED = "identified"
     EXHAUSTED = "exhausted"
-    CURTAILED = "curtailed"
+    FUTILITY = "futility"
     NO_ANSWER = "no_answer"
     TOO_CLOSE = "too_close"
 
@@ -160,8 +160,8 @@ class Comparison:
 class StoppingRule(BaseModel, ABC):
     """A rule with its settings. One of its own needs `stops` alone; the rest has defaults that claim nothing.
 
-    ``budget`` is the most draws of a node, a hard cap. A rule with a true ``curtail`` abstains at the first draw after
-    which nothing within the budget can name a label; without, it pays its budget first.
+    ``budget`` is the most draws of a node, a hard cap. A rule with a true ``stop_for_futility`` abstains at the first
+    draw after which nothing within the budget can name a label; without, it pays its budget first.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, serialize_by_alias=True)
@@ -185,7 +185,7 @@ class StoppingRule(BaseModel, ABC):
     @property
     def stops_for_futility(self) -> bool:
         """Whether it abstains as soon as nothing within the budget can name a label."""
-        return self.fallback is None and bool(getattr(self, "curtail", False))
+        return self.fallback is None and bool(getattr(self, "stop_for_futility", False))
 
     @property
     def contract(self) -> Contract | None:
@@ -309,7 +309,7 @@ PairLevels = Annotated[
 class Pairwise(CountRule):
     """Pooled draws: names a label once the evidence that it beats each rival b has reached 1/η_{label|b}."""
 
-    curtail: bool = True
+    stop_for_futility: bool = True
 
     @abstractmethod
     def level(self, said: Label, mode: Label) -> float:
@@ -363,9 +363,9 @@ class PairwiseMixture(Pairwise):
     errors: PairLevels = (((Label.SAFE, Label.UNSAFE), 0.001),)
 
     @classmethod
-    def symmetric(cls, delta: float, budget: int = 100, *, curtail: bool = True) -> Self:
+    def symmetric(cls, delta: float, budget: int = 100, *, stop_for_futility: bool = True) -> Self:
         """δ/(K-1) for every pair, so that naming any label but the mode has probability at most δ, in (0, 1)."""
-        return cls(budget=budget, default_error=delta / (K - 1), errors=(), curtail=curtail)
+        return cls(budget=budget, default_error=delta / (K - 1), errors=(), stop_for_futility=stop_for_futility)
 
     def level(self, said: Label, mode: Label) -> float:
         """The pair's own level or the default.
@@ -394,7 +394,7 @@ class SuccessiveElimination(StoppingRule):
 
     kind: Literal["successive-elimination"] = "successive-elimination"
     delta: Probability = 0.05
-    curtail: bool = True
+    stop_for_futility: bool = True
 
     @property
     def contract(self) -> Contract:
@@ -529,7 +529,7 @@ def _run(rule: StoppingRule, draws: Draws, lengths: Integers) -> tuple[Codes, Co
         last = np.minimum(calls, lengths)[open_ended]
         futile = _first_futile(rule, draws[open_ended], last)
         sooner = (futile <= last) & (futile < calls[open_ended])
-        ended[open_ended[sooner]] = ENDS.index(Ended.CURTAILED)
+        ended[open_ended[sooner]] = ENDS.index(Ended.FUTILITY)
         calls[open_ended[sooner]] = futile[sooner]
     if rule.fallback is not None:
         label[ended == ENDS.index(Ended.EXHAUSTED)] = LABELS.index(rule.fallback)

@@ -163,7 +163,7 @@ def simulate_regret(
 ) -> tuple[RegretCurve, ...]:
     """The curves of majority vote and of the recommended rule (symmetric δ) under each schedule, on the same draws.
 
-    One node, ``cases`` cases in random order, ``runs`` repetitions. No curtailment: an abstention costs the whole
+    One node, ``cases`` cases in random order, ``runs`` repetitions. No futility stop: an abstention costs the whole
     budget. ValueError when the budget is smaller than the votes, or a share or count is not positive.
     """
     if budget < votes or min(cases, runs, votes, *(kind.share for kind in kinds)) <= 0:

@@ -178,8 +178,8 @@ def noted(conn: Connection, said: Column[str], case_ids: Sequence[str]) -> dict[
     return found
 
 
-_OF_THE_RULE = {Reason.IDENTIFIED, Reason.ESCALATED, Reason.EXHAUSTED, Reason.CURTAILED}
-_ABSTAINED = {Reason.EXHAUSTED, Reason.CURTAILED}
+_OF_THE_RULE = {Reason.IDENTIFIED, Reason.ESCALATED, Reason.EXHAUSTED, Reason.FUTILITY}
+_ABSTAINED = {Reason.EXHAUSTED, Reason.FUTILITY}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

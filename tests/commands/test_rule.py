@@ -66,7 +66,7 @@ def test_ville_s_levels(delta: float | None, draws: str, found: tuple[Label, int
 def test_a_hopeless_budget_costs_nothing_and_says_what_it_would_take(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rule", "successive-elimination", "--delta", "0.05", "--budget", "50", "--draws", "safe"]) == 0
     printed = capsys.readouterr()
-    assert json.loads(printed.out) == {"verdict": None, "ended": "curtailed", "calls": 0}
+    assert json.loads(printed.out) == {"verdict": None, "ended": "futility", "calls": 0}
     assert "72 needed" in printed.err
 
 

@@ -116,7 +116,7 @@ def test_the_wire_carries_what_the_paper_asked_with_and_usage_is_summed(
     result = screened(_texts(tmp_path, {"1": "We watched a film and had dinner together."}), "--sampler", "anthropic")
     assert result.outcomes() == {"1": "safe"}
     asked = server.counters
-    assert asked.requests == result.summary["calls"] == 11 and asked.max_in_flight >= 6  # waves of 6 and 5
+    assert asked.requests == result.summary["calls"] == 11 and asked.max_in_flight >= 6  # draw batches of 6 and 5
     assert asked.headers[-1]["anthropic-version"] == "2023-06-01"
     assert (asked.bodies[-1]["temperature"], asked.bodies[-1]["max_tokens"]) == (0.7, 10)
     assert result.summary["cost_usd"] is None  # a server of one's own: the price is not known, and not 0

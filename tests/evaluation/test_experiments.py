@@ -107,7 +107,7 @@ async def test_replay_equals_live_for_every_condition() -> None:
             assert result.outcomes[case] == live.outcome
             counted, stopped = int(result.replay.total_calls[case]), {run.verdict.ended for run in live.runs}
             # a live run may have paid for draws after the first that left no hope
-            assert counted == live.calls or (counted < live.calls and Ended.CURTAILED in stopped)
+            assert counted == live.calls or (counted < live.calls and Ended.FUTILITY in stopped)
 
 
 def test_no_draw_is_asked_for_twice_and_none_that_no_condition_needs() -> None:
@@ -218,7 +218,7 @@ def test_one_part_of_unknown_cost_makes_the_whole_unknown_in_whatever_order() ->
 
 
 class Breaking:
-    """Answers a wave out of order, and breaks down after so many answers: those that came were paid for."""
+    """Answers a draw batch out of order, and breaks down after so many answers: those that came were paid for."""
 
     def __init__(self, live: KnownSampler, answers: int) -> None:
         self.live, self.left, self.made = live, answers, list[tuple[str, int]]()

@@ -83,7 +83,7 @@ def assert_same(pipeline: PipelineConfig, codes: Codes) -> int:
             # without hope a live run may have paid for the rest of its batch, the replay counts what it took
             counted = 0 if drawn is None else conclude(pipeline.node(name).rule, drawn).calls
             assert found.calls[place, case] == counted
-            assert drawn is None or counted == len(drawn) or ends[name][case] is Ended.CURTAILED
+            assert drawn is None or counted == len(drawn) or ends[name][case] is Ended.FUTILITY
     assert found.unsettled == outcomes.count(None)
     return found.unsettled
 
@@ -100,7 +100,12 @@ def random_codes(cases: int, most: int, seed: int, shortest: int | None = None) 
     return codes
 
 
-ALL_CONDITIONS = [*paper_conditions(), *paper_conditions(curtail=True), *our_conditions(), *our_conditions(budget=24)]
+ALL_CONDITIONS = [
+    *paper_conditions(),
+    *paper_conditions(stop_for_futility=True),
+    *our_conditions(),
+    *our_conditions(budget=24),
+]
 
 
 @pytest.fixture(scope="module")
@@ -120,12 +125,12 @@ def test_a_record_that_is_too_short_leaves_the_case_unsettled(condition: Conditi
 
 def test_the_records_exercise_every_end_and_both_outcomes(full_record: Codes) -> None:
     """Otherwise the comparison above would show little."""
-    curtailed = next(c for c in paper_conditions(curtail=True) if c.name == "B=124").pipeline
+    stopped = next(c for c in paper_conditions(stop_for_futility=True) if c.name == "B=124").pipeline
     patient = next(c for c in paper_conditions() if c.name == "B=124").pipeline
     record = Record.from_codes(full_record)
-    ends = {*ends_at(replay(curtailed, record), "risk"), *ends_at(replay(patient, record), "risk")}
+    ends = {*ends_at(replay(stopped, record), "risk"), *ends_at(replay(patient, record), "risk")}
     assert ends == {*Ended, None} - {Ended.NO_ANSWER, Ended.TOO_CLOSE}
-    assert set(replay(curtailed, record).outcomes()) == set(Outcome)
+    assert set(replay(stopped, record).outcomes()) == set(Outcome)
 
 
 rule_configs = st.one_of(
@@ -133,14 +138,14 @@ rule_configs = st.one_of(
         SuccessiveElimination,
         budget=st.integers(1, 110),
         delta=st.sampled_from([0.01, 0.05, 0.4, 0.9]),
-        curtail=st.booleans(),
+        stop_for_futility=st.booleans(),
     ),
     st.builds(
         PairwiseMixture,
         budget=st.integers(1, 60),
         default_error=st.sampled_from([0.001, 0.025, 0.3]),
         errors=st.sampled_from([{}, {"safe|unsafe": 0.001}, {"unsafe|safe": 0.5, "escalate|safe": 0.2}]),
-        curtail=st.booleans(),
+        stop_for_futility=st.booleans(),
     ),
     st.builds(MajorityVote, n=st.integers(1, 7)),
 )
@@ -178,18 +183,18 @@ def test_the_single_agent_is_one_draw_and_its_escalation_goes_to_a_human() -> No
     assert found.total_calls.tolist() == [1] * 5
 
 
-def test_hopeless_budgets_cost_nothing_when_curtailed_and_the_papers_150_when_not() -> None:
+def test_hopeless_budgets_cost_nothing_with_a_futility_stop_and_the_papers_150_without() -> None:
     record = Record.from_codes({node: ["S" * 50] for node in NODES})
-    curtailed = next(c for c in paper_conditions(curtail=True) if c.name == "B=50")
-    assert mean_calls(replay(curtailed.pipeline, record)) == 0.0
+    stopped = next(c for c in paper_conditions(stop_for_futility=True) if c.name == "B=50")
+    assert mean_calls(replay(stopped.pipeline, record)) == 0.0
     patient = next(c for c in paper_conditions() if c.name == "B=50")
     # 16 whole rounds of three at each of three nodes: 144, the paper's "up to 3B" less what pays no round.
     assert mean_calls(replay(patient.pipeline, record)) == 3 * 48.0
 
 
-def test_curtailment_changes_no_outcome(full_record: Codes) -> None:
+def test_stopping_for_futility_changes_no_outcome(full_record: Codes) -> None:
     record = Record.from_codes(full_record)
-    for patient, hasty in zip(paper_conditions(), paper_conditions(curtail=True), strict=True):
+    for patient, hasty in zip(paper_conditions(), paper_conditions(stop_for_futility=True), strict=True):
         slow, quick = replay(patient.pipeline, record), replay(hasty.pipeline, record)
         assert slow.outcomes() == quick.outcomes()
         assert (quick.total_calls <= slow.total_calls).all()

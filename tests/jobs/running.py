@@ -32,7 +32,7 @@ MakeAgents = Callable[[Settings], Agents]
 
 
 def agents(latency_s: float = 0.0) -> Agents:
-    """Simulated agents that take so long for each wave."""
+    """Simulated agents that take so long for each draw batch."""
     return Agents(Settings(_env_file=None, sampler="simulated", simulated_latency_s=latency_s))
 
 

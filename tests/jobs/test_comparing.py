@@ -198,7 +198,7 @@ async def test_what_a_refused_key_ended_goes_on_with_the_cases_that_are_left(db:
     assert verify(db).ok
 
 
-async def test_a_cap_ends_it_within_a_few_waves_and_what_was_paid_counts(db: Database) -> None:
+async def test_a_cap_ends_it_within_a_few_draw_batches_and_what_was_paid_counts(db: Database) -> None:
     batch_id = await screened(db, 20)
     comparison, comparing = _begin(db, batch_id, caps=Caps(max_calls=300)), _comparing(db)
     for _ in range(20):
@@ -223,7 +223,7 @@ async def test_reviewers_begin_and_resume_nothing(db: Database) -> None:
 
 
 class _Away(Agents):
-    """A service that breaks down after the first wave of every case."""
+    """A service that breaks down after the first draw batch of every case."""
 
     def sampler(self, configuration, seed):
         self.inner = super().sampler(configuration, seed)
@@ -248,7 +248,7 @@ async def test_what_failed_is_put_off_and_its_calls_are_counted_as_lost(db: Data
 
 
 class _Odd(_Away):
-    """Agents with a bug that shows once the calls of a wave were made."""
+    """Agents with a bug that shows once the calls of a draw batch were made."""
 
     async def draw(self, request: DrawRequest):
         await self.inner.draw(request)
@@ -274,7 +274,7 @@ async def test_a_bug_puts_its_case_off_and_what_was_paid_is_counted(db: Database
     server = stub(StubPlan(weights={"safe": 0.5, "unsafe": 0.5}))
     async with _asking(db, server, 3, _Odd) as comparing:
         assert (await comparing.round(), await comparing.round()) == (0, 0)
-    asked = server.counters.requests  # of a wave that is broken off some calls may never have reached the server
+    asked = server.counters.requests  # of a draw batch that is broken off some calls may never have reached the server
     assert 0 < asked <= _counted(db) <= asked + AT_ONCE * 3
     assert _only(db).running
 

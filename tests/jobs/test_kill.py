@@ -182,7 +182,7 @@ def _nothing_committed_asked_again(db: Database, service: NotingStub) -> str:
     for run in runs:
         asked = service.asked_at[run.node, run.text]
         assert len(asked) >= run.calls
-        # Of a wave that was broken off some requests are still on their way; who starts again takes seconds.
+        # Of a draw batch that was broken off some requests are still on their way; who starts again takes seconds.
         assert max(asked) <= run.ended_at.timestamp() + 0.5, f"{run.node} asked again after its run was committed"
     committed = sum(run.calls for run in runs)
     asked_for = sum(map(len, service.asked_at.values()))

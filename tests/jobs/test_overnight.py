@@ -96,15 +96,16 @@ def work(db: Database, settings: Settings, agents: Agents | None = None) -> Over
 
 
 class _Bought:
-    """Gives the draws that were bought, by node, variant and number; the engine refuses a wave that lacks some."""
+    """Gives the draws that were bought, by node, variant and number; the engine refuses a draw batch that lacks
+    some."""
 
     def __init__(self, bought: Mapping[tuple[str, str], Mapping[int, Draw]]) -> None:
         self.bought = bought
 
     async def draw(self, request: DrawRequest) -> list[Draw]:
         known = self.bought.get((request.node, request.variant), {})
-        wave = range(request.first, request.first + request.count)
-        return [known[number] for number in wave if number in known]
+        draw_batch = range(request.first, request.first + request.count)
+        return [known[number] for number in draw_batch if number in known]
 
 
 async def as_live(db: Database, batch_id: str) -> Counter[str]:

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from jobs.overnight import FEWEST_DRAWN, FEWEST_TIMES, next_wave
+from jobs.overnight import FEWEST_DRAWN, FEWEST_TIMES, next_batch_size
 
 
 def cheapest(times: list[int], drawn: int, least: int, price: float) -> float:
@@ -26,13 +26,13 @@ def cheapest(times: list[int], drawn: int, least: int, price: float) -> float:
 
 
 def paid(times: list[int], drawn: int, least: int, price: float) -> float:
-    """What the waves that are asked for cost, over these times."""
+    """What the draw batches that are asked for cost, over these times."""
     total = 0.0
     for time in times:
         have, need = drawn, least
         while have < time:
-            wave = next_wave(times, have, need, 10_000, price)
-            have, need, total = have + wave, 1, total + wave + price
+            draw_batch = next_batch_size(times, have, need, 10_000, price)
+            have, need, total = have + draw_batch, 1, total + draw_batch + price
     return total / len(times)
 
 
@@ -48,37 +48,40 @@ def test_no_plan_is_cheaper(seed: int, price: float) -> None:
 def test_a_round_that_costs_more_is_worth_more_calls_at_once() -> None:
     times = [5] * 50 + [15] * 50
     # at once: 15 + price; in two: 5 + price, and for half of them 10 + price more: equal at price 10
-    assert next_wave(times, 0, 5, 100, 9.0) == 5 and next_wave(times, 0, 5, 100, 11.0) == 15
-    assert next_wave(times, 0, 5, 100, 10.0) == 5, "of equal plans the one that buys less"
+    assert next_batch_size(times, 0, 5, 100, 9.0) == 5 and next_batch_size(times, 0, 5, 100, 11.0) == 15
+    assert next_batch_size(times, 0, 5, 100, 10.0) == 5, "of equal plans the one that buys less"
 
 
 def test_after_the_first_round_one_more_call_may_be_bought_and_before_it_no_fewer_than_the_least() -> None:
     # at once: 6 + price; one by one: 5 + price, and for half of them 1 + price more: cheaper below price 1
-    assert next_wave([5] * 50 + [6] * 50, 0, 5, 100, 0.9) == 5 and next_wave([5] * 50 + [6] * 50, 0, 5, 100, 1.1) == 6
+    assert (
+        next_batch_size([5] * 50 + [6] * 50, 0, 5, 100, 0.9) == 5
+        and next_batch_size([5] * 50 + [6] * 50, 0, 5, 100, 1.1) == 6
+    )
     # what needs 3 gets 5 all the same: 5 + price, and for half 15 + price more, is cheaper than 20 + price below 15
     times = [3] * 50 + [20] * 50
-    assert next_wave(times, 0, 5, 100, 14.0) == 5 and next_wave(times, 0, 5, 100, 16.0) == 20
+    assert next_batch_size(times, 0, 5, 100, 14.0) == 5 and next_batch_size(times, 0, 5, 100, 16.0) == 20
 
 
 def test_times_that_are_past_tell_nothing_of_what_is_left() -> None:
-    assert next_wave([5] * 1000 + [12] * FEWEST_TIMES, 5, 1, 100) == 7
+    assert next_batch_size([5] * 1000 + [12] * FEWEST_TIMES, 5, 1, 100) == 7
 
 
 @pytest.mark.parametrize(
-    ("drawn", "least", "wave"),
+    ("drawn", "least", "draw_batch"),
     [(0, 5, 5), (FEWEST_DRAWN - 1, 1, 1), (FEWEST_DRAWN, 1, 5), (FEWEST_DRAWN, 6, 6), (17, 1, 8)],
 )
-def test_with_too_few_times_half_as_many_again_are_asked_for(drawn: int, least: int, wave: int) -> None:
-    assert next_wave([40] * (FEWEST_TIMES - 1), drawn, least, 100) == wave
+def test_with_too_few_times_half_as_many_again_are_asked_for(drawn: int, least: int, draw_batch: int) -> None:
+    assert next_batch_size([40] * (FEWEST_TIMES - 1), drawn, least, 100) == draw_batch
 
 
-def test_a_wave_stays_within_the_budget_but_is_never_less_than_the_least() -> None:
+def test_a_draw_batch_stays_within_the_budget_but_is_never_less_than_the_least() -> None:
     times = [30] * FEWEST_TIMES
-    assert next_wave(times, 0, 5, 100) == 30 and next_wave(times, 0, 5, 20) == 20
-    assert next_wave(times, 18, 3, 20) == 3
-    assert next_wave(times, 0, 40, 100) == 40, "nothing is decided before"
+    assert next_batch_size(times, 0, 5, 100) == 30 and next_batch_size(times, 0, 5, 20) == 20
+    assert next_batch_size(times, 18, 3, 20) == 3
+    assert next_batch_size(times, 0, 40, 100) == 40, "nothing is decided before"
 
 
 def test_more_than_two_rounds_are_counted_to_the_longest_time() -> None:
     times = [5] * 400 + [30] * 80 + [90] * FEWEST_TIMES
-    assert [next_wave(times, drawn, 1, 1000) for drawn in (0, 5, 30)] == [5, 25, 60]
+    assert [next_batch_size(times, drawn, 1, 1000) for drawn in (0, 5, 30)] == [5, 25, 60]

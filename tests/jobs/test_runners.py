@@ -98,7 +98,7 @@ def _count_of(db: Database, batch_id: str) -> int:
     return db.value(query)
 
 
-async def test_a_text_that_nobody_watches_is_let_go_of_in_the_middle_of_a_wave(db: Database) -> None:
+async def test_a_text_that_nobody_watches_is_let_go_of_in_the_middle_of_a_draw_batch(db: Database) -> None:
     single = batch(db, 1, kind="interactive")
     case_id = db.value(select(cases.c.id).where(cases.c.batch_id == single))
     async with running(db, agents(60)):
@@ -109,7 +109,7 @@ async def test_a_text_that_nobody_watches_is_let_go_of_in_the_middle_of_a_wave(d
     assert _count(db, case_errors) == 1 and _count(db, live_runs) == 0
 
 
-async def test_another_process_lets_go_of_it_when_its_wave_is_in(db: Database) -> None:
+async def test_another_process_lets_go_of_it_when_its_draw_batch_is_in(db: Database) -> None:
     single = batch(db, 1, kind="interactive")
     case_id = db.value(select(cases.c.id).where(cases.c.batch_id == single))
     held_back = HeldBack()
@@ -158,7 +158,7 @@ def _workers_of_the_engine(db: Database) -> int:
 
 
 class OneByOne(Agents):
-    """Agents whose answers to a wave come when they are let, in whatever order."""
+    """Agents whose answers to a draw batch come when they are let, in whatever order."""
 
     def __init__(self) -> None:
         super().__init__(Settings(_env_file=None, sampler="simulated"))
@@ -174,7 +174,7 @@ class OneByOne(Agents):
         return [Draw(label=Label.SAFE)] * request.count
 
 
-async def test_the_finished_start_of_a_wave_is_shown_before_the_wave_ends(db: Database) -> None:
+async def test_the_finished_start_of_a_draw_batch_is_shown_before_the_draw_batch_ends(db: Database) -> None:
     agents = OneByOne()
     batch(db, 1, kind="interactive")
     case_id = db.value(select(cases.c.id))

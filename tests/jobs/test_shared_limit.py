@@ -99,7 +99,7 @@ def test_a_live_text_passes_the_calls_of_a_batch_that_the_limit_holds_back(
     others = [moment for (_, text), moments in asked if text != LIVE for moment in moments]
     between = sum(ours[0] <= moment <= ours[-1] for moment in others)
     print(f"{db.kind}: {between} calls of the batch during the {len(ours)} of the live text")
-    assert between <= len(ours) / 2, "without priority it would be dozens of waves"
+    assert between <= len(ours) / 2, "without priority it would be dozens of draw batches"
 
 
 @given(per_minute=st.integers(1, 5000))

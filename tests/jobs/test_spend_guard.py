@@ -121,7 +121,7 @@ def test_a_cap_on_cost_that_no_price_in_the_tables_will_show_is_told(
         assert spend_guard.cap_without_price(batch_id) is None, "the tables show it"
 
 
-def test_retries_that_may_be_charged_count_while_their_wave_is_under_way(db: Database) -> None:
+def test_retries_that_may_be_charged_count_while_their_draw_batch_is_under_way(db: Database) -> None:
     batch_id, spend_guard = batch(db, ["a", "b"], max_calls=20), _spend_guard(db)
     with spend_guard.spend(batch_id) as one, spend_guard.spend(batch_id) as other:
         spend_guard.look(batch_id)
@@ -131,7 +131,9 @@ def test_retries_that_may_be_charged_count_while_their_wave_is_under_way(db: Dat
         assert spend_guard.permission(batch_id, other) is Permission.WAIT and one.lost_calls == 20
 
 
-def test_attempts_without_a_draw_are_lost_with_a_whole_wave_and_free_with_one_that_was_broken_off(db: Database) -> None:
+def test_attempts_without_a_draw_are_lost_with_a_whole_draw_batch_and_free_with_one_that_was_broken_off(
+    db: Database,
+) -> None:
     batch_id, spend_guard = batch(db, ["a", "b"], max_calls=12), _spend_guard(db)
     with spend_guard.spend(batch_id) as one:
         spend_guard.look(batch_id)

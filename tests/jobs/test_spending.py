@@ -1,4 +1,4 @@
-"""What is paid for counts, also where its draws are lost; a cap holds to about a wave, a cancellation at once."""
+"""What is paid for counts, also where its draws are lost; a cap holds to about a draw batch, a cancellation at once."""
 
 import asyncio
 import contextlib
@@ -32,11 +32,12 @@ from tests.storage.recount import recount
 from tests.stub_server import Fault, StubPlan
 
 AMBIGUOUS = "My friend says she wants to disappear"
-"""Its first node takes several waves and sends it on to the next."""
+"""Its first node takes several draw batches and sends it on to the next."""
 
 
 class Metered(Agents):
-    """The simulated agents at ``price`` a draw; from wave number ``held_from`` on, waves end when `go` is set."""
+    """The simulated agents at ``price`` a draw; from draw batch number ``held_from`` on, draw batches end when `go` is
+    set."""
 
     def __init__(self, held_from: int | None = None, price: float | None = 0.0) -> None:
         super().__init__(Settings(_env_file=None, sampler="simulated"))
@@ -102,7 +103,7 @@ def _require_accounted(db: Database, batch_id: str, calls: int) -> None:
         assert recount(conn, batch_id) == _totals(db, batch_id)
 
 
-async def test_calls_of_failed_waves_count_and_so_a_cap_ends_every_retry(
+async def test_calls_of_failed_draw_batches_count_and_so_a_cap_ends_every_retry(
     db: Database, database_url: str, stub: Callable[[StubPlan], NotingStub], tmp_path: Path
 ) -> None:
     service = stub(StubPlan(faults={Fault.MALFORMED: 1.0}))
@@ -120,7 +121,7 @@ async def test_calls_of_failed_waves_count_and_so_a_cap_ends_every_retry(
     assert progress(db, batch_id).state is BatchState.CAPPED
 
 
-async def test_attempts_that_brought_nothing_count_also_where_their_wave_ends_well(
+async def test_attempts_that_brought_nothing_count_also_where_their_draw_batch_ends_well(
     db: Database, stub: Callable[[StubPlan], NotingStub]
 ) -> None:
     """The service worked on them, and charges: half of its first answers can't be read."""
@@ -135,7 +136,7 @@ async def test_attempts_that_brought_nothing_count_also_where_their_wave_ends_we
     _require_accounted(db, batch_id, service.counters.requests)
 
 
-async def test_the_draws_of_earlier_waves_are_lost_with_the_wave_that_fails(db: Database) -> None:
+async def test_the_draws_of_earlier_draw_batches_are_lost_with_the_draw_batch_that_fails(db: Database) -> None:
     (batch_id, (case_id,)), agents = _ambiguous(db), Metered(held_from=1)
     task = asyncio.ensure_future(_job(db, agents).screen_case(case_id))
     await until(lambda: len(agents.asked) == 2)
@@ -149,7 +150,9 @@ async def test_the_draws_of_earlier_waves_are_lost_with_the_wave_that_fails(db: 
 @pytest.mark.parametrize(
     ("caps", "why"), [(Caps(max_calls=50), "max_calls"), (Caps(max_cost_usd=50 * 2**-10), "max_cost")]
 )
-async def test_a_cap_is_passed_by_less_than_a_wave_for_all_cases_in_flight(db: Database, caps: Caps, why: str) -> None:
+async def test_a_cap_is_passed_by_less_than_a_draw_batch_for_all_cases_in_flight(
+    db: Database, caps: Caps, why: str
+) -> None:
     batch_id, agents = batch(db, 40), Metered(price=2**-10)
     change_caps(db, LOCAL_USER.at(system_clock()), batch_id, caps)
     async with running(db, agents):
@@ -160,7 +163,7 @@ async def test_a_cap_is_passed_by_less_than_a_wave_for_all_cases_in_flight(db: D
 
 
 @pytest.mark.parametrize(("price", "why"), [(0.02, "max_cost"), (None, "cost_unknown")])
-async def test_a_cap_on_cost_below_the_first_price_stops_at_the_first_wave(
+async def test_a_cap_on_cost_below_the_first_price_stops_at_the_first_draw_batch(
     db: Database, price: float | None, why: str
 ) -> None:
     """What was lost has no price in the tables: such batches had gone on until a thousand calls were lost."""
@@ -194,7 +197,7 @@ async def test_a_case_waits_for_what_becomes_of_calls_under_way_that_make_up_the
     _require_accounted(db, batch_id, agents.calls)
 
 
-async def test_a_cancelled_batch_ends_its_waves_however_long_they_would_take(db: Database) -> None:
+async def test_a_cancelled_batch_ends_its_draw_batches_however_long_they_would_take(db: Database) -> None:
     (batch_id, (case_id,)), agents = _ambiguous(db), Metered(held_from=1)
     task = asyncio.ensure_future(_job(db, agents).screen_case(case_id))
     await until(lambda: len(agents.asked) == 2)
@@ -212,7 +215,7 @@ async def test_a_paused_batch_ends_the_nodes_that_have_begun_and_begins_none(db:
     await asyncio.sleep(2 * FRESH_S)
     agents.go.set()
     await asyncio.wait_for(task, 60)
-    assert len(agents.asked) > 1, "a node of one wave tests nothing"
+    assert len(agents.asked) > 1, "a node of one draw batch tests nothing"
     assert {request.node for request in agents.asked} == {"worker"}
     assert _column(db, node_runs.c.node) == ["worker"] and unended(db) == 0
     assert progress(db, batch_id).lost_calls == 0

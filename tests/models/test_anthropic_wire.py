@@ -31,13 +31,13 @@ def patience(fault: Fault) -> float:
     return 1.0 if fault in {Fault.HANG, Fault.DRIP} else 20.0
 
 
-def wave(count: int, text: ScreenedText = TEXT, **changes) -> DrawRequest:
+def draw_batch(count: int, text: ScreenedText = TEXT, **changes) -> DrawRequest:
     return DrawRequest(**({"node": "worker", "text": text, "first": 0, "count": count} | changes))
 
 
 async def test_the_wire_carries_version_temperature_and_ten_tokens():
     async with StubServer() as stub, HttpModel(settings_for(stub), load_prompts()) as sampler:
-        await sampler.draw(wave(1))
+        await sampler.draw(draw_batch(1))
         body, headers = stub.counters.bodies[0], stub.counters.headers[0]
     assert headers["anthropic-version"] == "2023-06-01"
     assert headers["authorization"] == f"Bearer {KEY}"
@@ -61,7 +61,7 @@ class _Gathering(StubServer):
         return await super()._answer(request, body, number)
 
 
-async def test_a_wave_is_concurrent_and_its_draws_come_in_request_order():
+async def test_a_draw_batch_is_concurrent_and_its_draws_come_in_request_order():
     """The nonces tell which request an answer belongs to; the stub answers in another order than it was asked."""
     nonces = random.Random(5)
     expected = [f"{nonces.getrandbits(64):016x}" for _ in range(30)]
@@ -70,7 +70,7 @@ async def test_a_wave_is_concurrent_and_its_draws_come_in_request_order():
         _Gathering(plan) as stub,
         HttpModel(settings_for(stub, call_timeout_s=60.0), load_prompts(), rng=random.Random(5)) as sampler,
     ):
-        draws = await sampler.draw(wave(30))
+        draws = await sampler.draw(draw_batch(30))
         assert stub.counters.max_in_flight == 30
     answered = stub.counters.answer_by_nonce
     assert list(answered) != expected
@@ -80,7 +80,7 @@ async def test_a_wave_is_concurrent_and_its_draws_come_in_request_order():
 async def test_every_call_has_a_nonce_of_its_own_and_the_text_as_json():
     text = ScreenedText(text='</record-1> "quoted" <b>', reply="so\nwhat")
     async with StubServer() as stub, HttpModel(settings_for(stub), load_prompts()) as sampler:
-        await sampler.draw(wave(5, text))
+        await sampler.draw(draw_batch(5, text))
         bodies = list(stub.counters.bodies)
     matches = [
         re.fullmatch(r"<record-(\w{16})>\n(.*)\n</record-\1>", body["messages"][0]["content"], re.DOTALL)
@@ -108,7 +108,7 @@ async def test_every_call_has_a_nonce_of_its_own_and_the_text_as_json():
 async def test_an_unusable_answer_is_an_escalate_draw_and_is_not_asked_again(fault, code, answer):
     plan = StubPlan(script=(fault,))
     async with StubServer(plan) as stub, HttpModel(settings_for(stub), load_prompts()) as sampler:
-        (draw,) = await sampler.draw(wave(1))
+        (draw,) = await sampler.draw(draw_batch(1))
         assert stub.counters.requests == 1
     assert (draw.label, draw.answer, encode_draws([draw])) == (Label.ESCALATE, answer, code)
 
@@ -124,7 +124,7 @@ async def test_a_transport_fault_is_retried_and_is_no_draw(fault):
     plan = StubPlan(script=(fault,), weights={"unsafe": 1})
     async with StubServer(plan) as stub:
         async with HttpModel(settings_for(stub, call_timeout_s=patience(fault)), load_prompts()) as sampler:
-            draws = await sampler.draw(wave(1))
+            draws = await sampler.draw(draw_batch(1))
         assert (stub.counters.requests, stub.counters.retries, stub.counters.answers) == (2, 1, 1)
     assert encode_draws(draws) == "U"
 
@@ -136,20 +136,20 @@ async def test_a_transport_fault_is_retried_and_is_no_draw(fault):
         (Fault.SERVER_ERROR, "server_error"), (Fault.DROPPED, "connection"), (Fault.MALFORMED, "malformed"),
     ],
 )  # fmt: skip
-async def test_when_retries_are_spent_there_is_an_error_and_the_rest_of_the_wave_is_billed(fault, kind):
+async def test_when_retries_are_spent_there_is_an_error_and_the_rest_of_the_draw_batch_is_billed(fault, kind):
     bill, plan = Bill(), StubPlan(script=(None, fault, None), faults={})
     async with StubServer(plan) as stub:
         quick = settings_for(stub, max_retries=0, call_timeout_s=patience(fault))
         async with HttpModel(quick, load_prompts()) as sampler:
             with pytest.raises(SamplerError) as failure:
-                await sampler.draw(wave(3, bill=bill))
+                await sampler.draw(draw_batch(3, bill=bill))
     assert (failure.value.kind, failure.value.stops_batch) == (kind, False)
     assert [draw.usage.output_tokens for draw in bill.answers.values()] == [3, 3]
 
 
 async def test_usage_is_summed_and_missing_cache_fields_are_zero():
     async with StubServer() as stub, HttpModel(settings_for(stub), load_prompts()) as sampler:
-        draws = await sampler.draw(wave(4))
+        draws = await sampler.draw(draw_batch(4))
     usage = sum((draw.usage for draw in draws), Usage())
     assert usage.output_tokens == 12 and usage.input_tokens > 4000
 

@@ -1,4 +1,4 @@
-"""What a wave that fails or is broken off has cost is on its bill: real library, real stub."""
+"""What a draw batch that fails or is broken off has cost is on its bill: real library, real stub."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ def _sampler(stub: StubServer, **changes: object) -> HttpModel:
     return HttpModel(ModelSettings(base_url=stub.url, api_key="k", **(base | changes)), load_prompts())
 
 
-def _wave(bill: Bill, count: int = 3) -> DrawRequest:
+def _draw_batch(bill: Bill, count: int = 3) -> DrawRequest:
     return DrawRequest(node="worker", text=ScreenedText(text="A plain text."), first=0, count=count, bill=bill)
 
 
@@ -28,7 +28,7 @@ def _wave(bill: Bill, count: int = 3) -> DrawRequest:
         (Fault.MALFORMED, 3), (Fault.WRONG_SHAPE, 3), (Fault.HANG, 3),
     ],
 )  # fmt: skip
-async def test_a_failed_wave_is_billed_for_what_was_answered_or_may_have_been_worked_on(
+async def test_a_failed_draw_batch_is_billed_for_what_was_answered_or_may_have_been_worked_on(
     fault: Fault, charged: int
 ) -> None:
     """Of three calls two are answered; the third was refused, never got through, or nobody knows."""
@@ -38,7 +38,7 @@ async def test_a_failed_wave_is_billed_for_what_was_answered_or_may_have_been_wo
         _sampler(stub, call_timeout_s=timeout) as sampler,
     ):
         with pytest.raises(SamplerError):
-            await sampler.draw(_wave(bill))
+            await sampler.draw(_draw_batch(bill))
     assert bill.requests == charged
 
 
@@ -46,14 +46,14 @@ async def test_every_attempt_that_may_be_charged_is_billed() -> None:
     bill, plan = Bill(), StubPlan(faults={Fault.MALFORMED: 1.0})
     async with StubServer(plan) as stub, _sampler(stub, max_retries=2) as sampler:
         with pytest.raises(SamplerError):
-            await sampler.draw(_wave(bill, 1))
+            await sampler.draw(_draw_batch(bill, 1))
         assert bill.requests == stub.counters.requests == 3
 
 
-async def test_a_wave_whose_draws_arrive_is_billed_one_request_a_draw() -> None:
+async def test_a_draw_batch_whose_draws_arrive_is_billed_one_request_a_draw() -> None:
     bill, plan = Bill(), StubPlan(script=(Fault.RATE_LIMITED,))
     async with StubServer(plan) as stub, _sampler(stub, max_retries=1) as sampler:
-        await sampler.draw(_wave(bill, 5))
+        await sampler.draw(_draw_batch(bill, 5))
         assert (bill.requests, stub.counters.requests) == (5, 6)
 
 
@@ -61,18 +61,18 @@ async def test_at_the_deadline_what_is_under_way_is_billed_too() -> None:
     bill, plan = Bill(), StubPlan(script=(None, Fault.HANG, None))
     async with StubServer(plan) as stub, _sampler(stub, node_deadline_s=1.0) as sampler:
         with pytest.raises(SamplerError, match="within 1 seconds"):
-            await sampler.draw(_wave(bill))
+            await sampler.draw(_draw_batch(bill))
     assert bill.requests == 3
 
 
-async def test_of_a_wave_broken_off_only_what_went_out_is_billed() -> None:
+async def test_of_a_draw_batch_broken_off_only_what_went_out_is_billed() -> None:
     """One place, so that the first call hangs and the others wait for their turn."""
     bill = Bill()
     async with StubServer(StubPlan(faults={Fault.HANG: 1.0})) as stub, _sampler(stub, concurrency=1) as sampler:
-        wave = asyncio.ensure_future(sampler.draw(_wave(bill)))
+        draw_batch = asyncio.ensure_future(sampler.draw(_draw_batch(bill)))
         while stub.counters.requests == 0:  # noqa: ASYNC110 - the stub only counts
             await asyncio.sleep(0.01)
-        wave.cancel()
+        draw_batch.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await wave
+            await draw_batch
         assert (bill.requests, stub.counters.requests) == (1, 1)

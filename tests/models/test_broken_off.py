@@ -1,4 +1,4 @@
-"""A wave to a server that bills nothing ends as soon as its first answers leave nothing to be identified."""
+"""A draw batch to a server that bills nothing ends as soon as its first answers leave nothing to be identified."""
 
 import asyncio
 import time
@@ -35,33 +35,33 @@ async def test_calls_under_way_are_broken_off_and_those_behind_them_are_not_made
             begun = time.monotonic()
             result = await asyncio.wait_for(screen(TEXT, Guard(), SIX, sampler), timeout=20)
         requests = stub.counters.requests
-    assert (result.outcome, result.reason) == (Outcome.HUMAN_REVIEW, Reason.CURTAILED)
+    assert (result.outcome, result.reason) == (Outcome.HUMAN_REVIEW, Reason.FUTILITY)
     assert 2 <= result.calls <= 3 and requests <= 4 and time.monotonic() - begun < 20
     assert {"S", "U"} <= set(encode_draws(result.runs[0].draws))
 
 
-def test_a_wave_of_a_service_is_left_to_finish_because_it_bills_what_was_asked() -> None:
+def test_a_draw_batch_of_a_service_is_left_to_finish_because_it_bills_what_was_asked() -> None:
     request = DrawRequest(node="worker", text=TEXT, first=0, count=6, enough=lambda draws: len(draws) >= 2)
     said = {"https://api.anthropic.com": True, "https://paid.example.org": None, "http://127.0.0.1:8000": False}
     for url, word in said.items():
-        settings = Settings(anthropic_base_url=url, break_waves_off=word, _env_file=None)
+        settings = Settings(anthropic_base_url=url, cancel_on_futility=word, _env_file=None)
         assert breaks_off(model_settings(settings), request) is None, url
     for url, word in (("http://ollama:11434", True), ("http://127.0.0.1:8000", None), ("http://10.0.0.5:8080", None)):
-        settings = Settings(anthropic_base_url=url, break_waves_off=word, _env_file=None)
+        settings = Settings(anthropic_base_url=url, cancel_on_futility=word, _env_file=None)
         assert breaks_off(model_settings(settings), request) is request.enough, url
 
 
 def test_each_further_server_says_for_itself_whether_it_bills() -> None:
     """The usual server bills nothing; that says nothing of the others."""
     near, ward = "http://127.0.0.1:8000", "http://10.0.0.5:8080"
-    servers = {"paid": "https://paid.example.org", "gateway": {"url": ward, "break_waves_off": False}, "ward": ward}
+    servers = {"paid": "https://paid.example.org", "gateway": {"url": ward, "cancel_on_futility": False}, "ward": ward}
     settings = Settings(anthropic_base_url=near, servers=servers, _env_file=None)
     found = {name: settings_for(settings, NodeAgent(server=name)).breaks_off for name in servers}
     assert found == {"paid": False, "gateway": False, "ward": True}
 
 
 class _Short:
-    """Gives so many draws of every wave."""
+    """Gives so many draws of every draw batch."""
 
     def __init__(self, codes: str) -> None:
         self.codes = codes
@@ -70,7 +70,7 @@ class _Short:
         return decode_draws(self.codes)[: request.count]
 
 
-async def test_a_short_wave_is_taken_only_where_nothing_is_left_to_be_identified() -> None:
+async def test_a_short_draw_batch_is_taken_only_where_nothing_is_left_to_be_identified() -> None:
     assert (await screen(TEXT, Guard(), SIX, _Short("SU"))).calls == 2
     with pytest.raises(ValueError, match="the first that are enough"):
         await screen(TEXT, Guard(), SIX, _Short("SSS"))
@@ -81,7 +81,7 @@ def test_a_record_that_was_broken_off_is_replayed_as_what_it_was(
     rule: PairwiseMixture | SuccessiveElimination,
 ) -> None:
     """Safe and unsafe in turn: hopeless after two draws of six, and of Algorithm 1 once one pull has failed."""
-    for codes, ended in (("SU", Ended.CURTAILED), ("S", None)):
+    for codes, ended in (("SU", Ended.FUTILITY), ("S", None)):
         draws = np.array([[LABELS.index(draw.label) for draw in decode_draws(codes)]], dtype=np.uint8)
         found = run(rule, draws)
         assert found.ended[0] == (NONE if ended is None else ENDS.index(ended)), codes

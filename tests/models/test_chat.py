@@ -27,7 +27,7 @@ def settings_for(stub: StubServer, **changes: object) -> ModelSettings:
     return replace(base, **changes)  # type: ignore[arg-type]
 
 
-def wave(count: int, bill: Bill | None = None) -> DrawRequest:
+def draw_batch(count: int, bill: Bill | None = None) -> DrawRequest:
     return DrawRequest(node="worker", text=TEXT, first=0, count=count, bill=bill)
 
 
@@ -47,14 +47,14 @@ async def drawn(sent: dict[str, Any], count: int = 2) -> str:
         StubServer(StubPlan(raw=reply(sent))) as stub,
         HttpModel(settings_for(stub), load_prompts()) as sampler,
     ):
-        return encode_draws(await sampler.draw(wave(count)))
+        return encode_draws(await sampler.draw(draw_batch(count)))
 
 
 async def test_a_redirect_is_not_followed():
     async with StubServer(StubPlan(script=(Fault.REDIRECT,))) as stub:
         async with HttpModel(settings_for(stub), load_prompts()) as sampler:
             with pytest.raises(SamplerError) as error:
-                await sampler.draw(wave(1))
+                await sampler.draw(draw_batch(1))
         assert stub.counters.requests == 1
     assert (error.value.kind, error.value.stops_batch) == ("redirected", True)
 
@@ -76,7 +76,7 @@ async def test_limits_bill_and_retries_stand_around_it(fault):
         StubServer(StubPlan(script=(fault,))) as stub,
         HttpModel(settings_for(stub), load_prompts()) as sampler,
     ):
-        assert encode_draws(await sampler.draw(wave(1, bill))) == "S"
+        assert encode_draws(await sampler.draw(draw_batch(1, bill))) == "S"
         assert (stub.counters.requests, stub.counters.retries) == (2, 1)
     assert bill.requests == (2 if fault in {Fault.MALFORMED, Fault.HTML} else 1)
 
@@ -120,7 +120,7 @@ async def test_a_server_that_is_not_there_is_an_error():
     settings = ModelSettings(protocol="chat", base_url="http://127.0.0.1:9", model=MODEL, max_retries=0)
     async with HttpModel(settings, load_prompts()) as sampler:
         with pytest.raises(SamplerError) as error:
-            await sampler.draw(wave(1))
+            await sampler.draw(draw_batch(1))
     assert error.value.kind == "connection"
     with pytest.raises(ValueError, match="base URL"):
         HttpModel(ModelSettings(protocol="chat"), load_prompts())

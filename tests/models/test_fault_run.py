@@ -29,7 +29,7 @@ FAULTS = {
 
 
 class Billed:
-    """Hands every wave on with a bill of its own, and keeps the bills."""
+    """Hands every draw batch on with a bill of its own, and keeps the bills."""
 
     def __init__(self, model: HttpModel) -> None:
         self.model = model
@@ -150,7 +150,7 @@ async def test_a_service_that_only_fails_leaves_every_case_pending(fault):
 
 
 async def test_a_service_that_refuses_everything_is_soon_asked_one_thing_at_a_time():
-    waves, count = 30, 10
+    draw_batches, count = 30, 10
     async with StubServer(StubPlan(faults={Fault.OVERLOADED: 1.0})) as stub:
         settings = ModelSettings(base_url=stub.url, api_key="k", requests_per_minute=None, concurrency=16)
         async with HttpModel(settings, load_prompts()) as sampler:
@@ -162,10 +162,12 @@ async def test_a_service_that_refuses_everything_is_soon_asked_one_thing_at_a_ti
 
             await asyncio.gather(*(ask() for _ in range(4)))
             before = stub.counters.requests
-            for _ in range(waves):
+            for _ in range(draw_batches):
                 await ask()
             assert before <= 4 * count + SILENT_AFTER
-            assert stub.counters.requests - before <= 2 * waves, "of ten calls of a wave, sent again and again"
+            assert stub.counters.requests - before <= 2 * draw_batches, (
+                "of ten calls of a draw batch, sent again and again"
+            )
             stub.plan = StubPlan()
             draws = await sampler.draw(DrawRequest(node=node, text=ScreenedText(text="calm"), first=0, count=count))
     assert len(draws) == count

@@ -42,7 +42,7 @@ def sampler(prompts: PromptSet) -> HttpModel:
     return HttpModel(settings, prompts, rng=random.Random(1))
 
 
-def wave(count: int) -> DrawRequest:
+def draw_batch(count: int) -> DrawRequest:
     return DrawRequest(node="worker", text=TEXT, first=0, count=count)
 
 
@@ -51,8 +51,8 @@ async def test_no_label_is_answered_more_often_than_the_server_says() -> None:
     answers by no more than four standard errors. What is told adds up to one.
     """
     async with sampler(SHORT) as asked:
-        told = [await asked.distribution(wave(1)) for _ in range(TOLD)]  # type: ignore[misc]
-        draws = await asked.draw(wave(DRAWN))
+        told = [await asked.distribution(draw_batch(1)) for _ in range(TOLD)]  # type: ignore[misc]
+        draws = await asked.draw(draw_batch(DRAWN))
     for label in LABELS:
         share = mean(each.labels[label] for each in told)
         answered = sum(draw.answer is Answer.LABEL and draw.label is label for draw in draws) / DRAWN

@@ -38,12 +38,12 @@ def sampler_for(stub: StubServer, **changes: object) -> HttpModel:
     return HttpModel(replace(settings, **changes), load_prompts(), rng=random.Random(1))  # type: ignore[arg-type]
 
 
-def wave(count: int, variant: str = "main", bill: Bill | None = None) -> DrawRequest:
+def draw_batch(count: int, variant: str = "main", bill: Bill | None = None) -> DrawRequest:
     return DrawRequest(node="worker", text=TEXT, first=0, count=count, variant=variant, bill=bill)
 
 
 async def told(sampler: HttpModel, bill: Bill | None = None) -> LabelDistribution:
-    asked = sampler.distribution(wave(1, bill=bill))
+    asked = sampler.distribution(draw_batch(1, bill=bill))
     assert asked is not None
     return await asked
 
@@ -72,7 +72,9 @@ async def test_500_random_distributions_give_the_right_label_with_one_call_a_nod
     rng = random.Random(20)
     given = [random_shares(rng) for _ in range(500)]
     ends: dict[str, int] = {"settled": 0, "too close": 0, "drawn": 0}
-    given.sort(key=lambda shares: shares.get("well", 0.0) > 0.1)  # answers of a wave broken off may be counted late
+    given.sort(
+        key=lambda shares: shares.get("well", 0.0) > 0.1
+    )  # answers of a draw batch broken off may be counted late
     async with StubServer() as stub, sampler_for(stub) as sampler:
         for shares in given:
             stub.plan, before = StubPlan(weights=shares), stub.counters.requests
@@ -205,7 +207,7 @@ async def test_a_fault_that_stays_is_an_error_and_nothing_known(fault):
 
 async def test_draws_of_the_same_server_are_ordinary_ones():
     async with StubServer(StubPlan(weights={"unsafe": 1.0})) as stub, sampler_for(stub) as sampler:
-        assert encode_draws(await sampler.draw(wave(3))) == "UUU"
+        assert encode_draws(await sampler.draw(draw_batch(3))) == "UUU"
         assert "logprobs" not in stub.counters.bodies[0]
     described = sampler.describe()
     assert described["sampler"] == "logprobs" and described["most_unknown"] == 0.1

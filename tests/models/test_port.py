@@ -30,7 +30,7 @@ async def sampler(kind: str, limits: RateGate) -> AsyncIterator[HttpModel]:
             yield own
 
 
-def wave(count: int, *, urgent: bool = False, bill: Bill | None = None) -> DrawRequest:
+def draw_batch(count: int, *, urgent: bool = False, bill: Bill | None = None) -> DrawRequest:
     return DrawRequest(node="worker", text=TEXT, first=0, count=count, urgent=urgent, bill=bill)
 
 
@@ -38,7 +38,7 @@ def wave(count: int, *, urgent: bool = False, bill: Bill | None = None) -> DrawR
 async def test_every_protocol_fills_the_whole_port(kind):
     bill = Bill()
     async with sampler(kind, gate(8)) as one:
-        draws = await one.draw(wave(5, bill=bill))
+        draws = await one.draw(draw_batch(5, bill=bill))
         assert (await one.preflight()).ok
         assert isinstance(one.describe()["sampler"], str)
     assert bill.in_order() == list(draws) and len(draws) == 5
@@ -50,11 +50,11 @@ async def test_limits_and_urgency_hold_whatever_stands_behind_it(kind):
     limits, patient, hurried = gate(1), Bill(), Bill()
     async with sampler(kind, limits) as one:
         async with limits.slot():
-            waves = [asyncio.ensure_future(one.draw(wave(6, bill=patient)))]
+            draw_batches = [asyncio.ensure_future(one.draw(draw_batch(6, bill=patient)))]
             await asyncio.sleep(0.05)
-            waves.append(asyncio.ensure_future(one.draw(wave(3, urgent=True, bill=hurried))))
+            draw_batches.append(asyncio.ensure_future(one.draw(draw_batch(3, urgent=True, bill=hurried))))
             await asyncio.sleep(0.05)
             assert not patient.answers and not hurried.answers
-        await waves[1]
+        await draw_batches[1]
         assert len(patient.answers) < 6
-        assert len(await waves[0]) == 6
+        assert len(await draw_batches[0]) == 6

@@ -25,7 +25,7 @@ async def _queue(turns: PriorityLock, ranks: list[Rank]) -> list[Rank]:
     return order
 
 
-async def test_the_urgent_go_first_then_the_older_wave():
+async def test_the_urgent_go_first_then_the_older_draw_batch():
     ranks = [(True, 2), (True, 1), (False, 4), (True, 1), (False, 3)]
     assert await _queue(PriorityLock(), ranks) == sorted(ranks)
 

@@ -67,7 +67,7 @@ async def test_a_shorter_pause_does_not_shorten_a_longer_one():
     assert gate.remaining_pause() == 30.0
 
 
-async def test_urgent_waves_pass_first_and_older_waves_before_younger_ones():
+async def test_urgent_draw_batches_pass_first_and_older_draw_batches_before_younger_ones():
     gate, passed = RateGate(concurrency=1, limiter=None, pause_cap_s=1.0), []
 
     async def one(name: str) -> None:
@@ -75,15 +75,15 @@ async def test_urgent_waves_pass_first_and_older_waves_before_younger_ones():
             passed.append(name)
             await asyncio.sleep(0.001)
 
-    async def wave(name: str, *, urgent: bool) -> None:
-        async with gate.wave(urgent=urgent, deadline_s=60.0):
+    async def draw_batch(name: str, *, urgent: bool) -> None:
+        async with gate.draw_batch(urgent=urgent, deadline_s=60.0):
             await asyncio.gather(*(one(name) for _ in range(3)))
 
-    waves = [asyncio.create_task(wave(name, urgent=False)) for name in ("first", "second")]
+    draw_batches = [asyncio.create_task(draw_batch(name, urgent=False)) for name in ("first", "second")]
     while not passed:  # noqa: ASYNC110 - until the first call is under way
         await asyncio.sleep(0)
-    waves.append(asyncio.create_task(wave("urgent", urgent=True)))
-    await asyncio.gather(*waves)
+    draw_batches.append(asyncio.create_task(draw_batch("urgent", urgent=True)))
+    await asyncio.gather(*draw_batches)
     assert passed[0] == "first" and passed[-3:] == ["second"] * 3
     assert passed.index("urgent") <= 2 and max(i for i, name in enumerate(passed) if name == "urgent") <= 4
 
@@ -103,7 +103,7 @@ async def test_what_our_own_limit_holds_back_does_not_run_into_the_deadline():
         async with gate.slot():
             passed += 1
 
-    async with gate.wave(urgent=False, deadline_s=2.0):
+    async with gate.draw_batch(urgent=False, deadline_s=2.0):
         await asyncio.gather(*(one() for _ in range(6)))
     assert passed == 6
 
@@ -119,6 +119,6 @@ async def test_the_deadline_runs_from_the_last_first_attempt_and_no_retry_moves_
                 await asyncio.sleep(0.05)
 
     with pytest.raises(TimeoutError):
-        async with gate.wave(urgent=False, deadline_s=1.0):
+        async with gate.draw_batch(urgent=False, deadline_s=1.0):
             await again_and_again()
     assert attempts > 1

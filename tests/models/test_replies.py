@@ -38,7 +38,7 @@ def settings_for(stub: StubServer, **changes) -> ModelSettings:
     return replace(base, **changes)
 
 
-def wave(count: int) -> DrawRequest:
+def draw_batch(count: int) -> DrawRequest:
     return DrawRequest(node="worker", text=TEXT, first=0, count=count)
 
 
@@ -47,7 +47,7 @@ async def drawn(sent: RawReply, count: int = 3, **changes) -> str:
         StubServer(StubPlan(raw=sent)) as stub,
         HttpModel(settings_for(stub, **changes), load_prompts()) as sampler,
     ):
-        return encode_draws(await sampler.draw(wave(count)))
+        return encode_draws(await sampler.draw(draw_batch(count)))
 
 
 @pytest.mark.parametrize("name", list(FAULTY))
@@ -171,9 +171,9 @@ async def test_another_server_is_asked_one_call_at_a_time_until_it_answers():
         StubServer(StubPlan(latency_s=0.02)) as stub,
         HttpModel(settings_for(stub, adaptive=True, concurrency=8), load_prompts()) as sampler,
     ):
-        await sampler.draw(wave(1))
+        await sampler.draw(draw_batch(1))
         assert stub.counters.max_in_flight == 1
-        await sampler.draw(wave(60))
+        await sampler.draw(draw_batch(60))
         assert 1 < stub.counters.max_in_flight <= 8
 
 
@@ -183,24 +183,25 @@ async def test_the_first_call_may_take_as_long_as_loading_a_model_does():
     async with StubServer(slow) as stub:
         loading = settings_for(stub, adaptive=True, call_timeout_s=0.5, node_deadline_s=10.0, max_retries=0)
         async with HttpModel(loading, load_prompts()) as asked:
-            assert encode_draws(await asked.draw(wave(1))) == "S"
+            assert encode_draws(await asked.draw(draw_batch(1))) == "S"
             with pytest.raises(SamplerError) as late:
-                await asked.draw(wave(1))
+                await asked.draw(draw_batch(1))
     assert late.value.kind == "timeout" and stub.counters.requests == 2
 
 
-async def test_a_server_that_answers_nobody_is_not_asked_for_every_call_of_a_wave_in_turn():
+async def test_a_server_that_answers_nobody_is_not_asked_for_every_call_of_a_draw_batch_in_turn():
     """One call at a time is let through to it: those that wait behind one that failed for good are not sent."""
     async with StubServer(StubPlan(faults={Fault.HANG: 1.0})) as stub:
         silent = settings_for(stub, adaptive=True, call_timeout_s=0.2, node_deadline_s=0.4, max_retries=0)
         async with HttpModel(silent, load_prompts()) as sampler:
             with pytest.raises(SamplerError) as failed:
-                await sampler.draw(wave(11))
+                await sampler.draw(draw_batch(11))
     assert failed.value.kind in ("timeout", "deadline") and stub.counters.requests <= 2
 
 
 async def test_a_server_that_stands_two_calls_at_once_loses_none_in_the_end():
-    """It queues the rest beyond the time limit, as a real one does; without the adaptive limit every wave is lost."""
+    """It queues the rest beyond the time limit, as a real one does; without the adaptive limit every draw batch is
+    lost."""
 
     class TwoAtOnce(StubServer):
         def __init__(self):
@@ -215,7 +216,7 @@ async def test_a_server_that_stands_two_calls_at_once_loses_none_in_the_end():
     async with TwoAtOnce() as stub:
         careful = settings_for(stub, adaptive=True, concurrency=16, call_timeout_s=1.0, max_retries=6)
         async with HttpModel(careful, load_prompts()) as sampler:
-            draws = await sampler.draw(wave(24))
+            draws = await sampler.draw(draw_batch(24))
     assert encode_draws(draws) == "S" * 24
 
 

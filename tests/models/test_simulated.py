@@ -31,11 +31,11 @@ def _evidence(text: str, reply: str | None = None) -> str:
     return SAMPLER.evidence(ScreenedText(text=text, reply=reply))
 
 
-async def test_neither_the_size_of_waves_nor_their_order_changes_a_draw() -> None:
+async def test_neither_the_size_of_draw_batches_nor_their_order_changes_a_draw() -> None:
     at_once = await _codes(_request(0, 60))
     late = await _codes(_request(40, 20))
-    in_waves = await _codes(_request(0, 7)) + await _codes(_request(7, 1)) + await _codes(_request(8, 32))
-    assert in_waves + late == at_once
+    in_batches = await _codes(_request(0, 7)) + await _codes(_request(7, 1)) + await _codes(_request(8, 32))
+    assert in_batches + late == at_once
     assert await _codes(_request(5, 0)) == ""
 
 
@@ -69,7 +69,7 @@ async def test_a_simulated_draw_claims_no_tokens() -> None:
     assert await SAMPLER.draw(_request(0, 1)) in ([Draw(label=label, usage=Usage())] for label in LABELS)
 
 
-async def test_latency_is_waited_once_per_wave() -> None:
+async def test_latency_is_waited_once_per_draw_batch() -> None:
     sampler = SimulatedSampler(0, latency_s=0.05)
     begin = time.perf_counter()
     await asyncio.gather(sampler.draw(_request(0, 50)), sampler.draw(_request(50, 50)))

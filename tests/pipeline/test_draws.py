@@ -1,4 +1,4 @@
-"""Draws: their codes, their tokens, what a wave's bill shows of them, and the turns that a model is shown."""
+"""Draws: their codes, their tokens, what a draw batch's bill shows of them, and the turns that a model is shown."""
 
 import pytest
 

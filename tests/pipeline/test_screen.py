@@ -65,7 +65,7 @@ async def test_a_unanimous_safe_takes_eleven_draws_and_a_unanimous_unsafe_six() 
     assert await _outcome(Recording(worker="U")) == (Outcome.UNSAFE, "worker", Reason.IDENTIFIED, 6)
 
 
-async def test_draws_are_asked_for_in_the_largest_waves_of_which_none_can_be_wasted() -> None:
+async def test_draws_are_asked_for_in_the_largest_draw_batches_of_which_none_can_be_wasted() -> None:
     sampler = Recording(worker="S")
     await screen(TEXT, Guard(), RECOMMENDED, sampler)
     assert [(request.first, request.count) for request in sampler.asked] == [(0, 6), (6, 5)]  # unsafe could end at 6
@@ -80,7 +80,7 @@ async def test_an_identified_escalate_goes_down_the_chain_to_a_human() -> None:
 async def test_an_abstention_goes_to_a_human_and_is_not_called_an_escalation() -> None:
     outcome, node, reason, calls = await _outcome(Recording(worker="SU"))
     assert (outcome, node) == (Outcome.HUMAN_REVIEW, "worker")
-    assert reason in (Reason.CURTAILED, Reason.EXHAUSTED) and calls <= 100
+    assert reason in (Reason.FUTILITY, Reason.EXHAUSTED) and calls <= 100
 
 
 async def test_the_papers_abstention_goes_on_to_the_next_node() -> None:
@@ -191,7 +191,7 @@ NARROW = chain("narrow", PairwiseMixture.symmetric(0.05, 6), "human_review")
 """Six calls, all of which must agree: after two that differ nothing can be identified."""
 
 
-def test_a_wave_may_end_once_nothing_can_be_identified_and_no_sooner() -> None:
+def test_a_draw_batch_may_end_once_nothing_can_be_identified_and_no_sooner() -> None:
     for codes, hopeless in (("", False), ("S", False), ("SU", True), ("SUS", True), ("SSSSS", False)):
         request = next(screening_steps(TEXT, Guard(), NARROW))
         assert isinstance(request, DrawRequest) and request.enough is not None
@@ -200,14 +200,14 @@ def test_a_wave_may_end_once_nothing_can_be_identified_and_no_sooner() -> None:
         next(steps)
         if hopeless:
             run = steps.send(decode_draws(codes))
-            assert isinstance(run, NodeRun) and run.verdict.ended is Ended.CURTAILED
+            assert isinstance(run, NodeRun) and run.verdict.ended is Ended.FUTILITY
             assert (run.codes, run.verdict.calls) == (codes, len(codes))
         else:
             with pytest.raises(ValueError, match="exactly the draws"):
                 steps.send(decode_draws(codes))
 
 
-def test_a_wave_that_is_watched_as_it_comes_in_is_judged_by_all_that_is_in() -> None:
+def test_a_draw_batch_that_is_watched_as_it_comes_in_is_judged_by_all_that_is_in() -> None:
     request = next(screening_steps(TEXT, Guard(), NARROW))
     assert isinstance(request, DrawRequest) and request.enough is not None
     assert [request.enough(decode_draws("SSU"[:known])) for known in range(4)] == [False, False, False, True]
@@ -247,7 +247,7 @@ async def test_a_share_is_that_of_the_draws_or_of_the_servers_probabilities() ->
     assert replace(drawn, distribution=known).share(Label.UNSAFE) == drawn.share(Label.UNSAFE)
 
 
-async def test_each_wave_is_told_with_its_draws_and_asked_of_the_nodes_own_agent() -> None:
+async def test_each_draw_batch_is_told_with_its_draws_and_asked_of_the_nodes_own_agent() -> None:
     nodes = [node.model_copy(update={"model": f"model-of-{node.name}"}) for node in RECOMMENDED.nodes]
     own, told = RECOMMENDED.model_copy(update={"nodes": tuple(nodes)}), []
 

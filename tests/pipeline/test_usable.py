@@ -49,7 +49,7 @@ def test_a_vote_is_an_answer_when_most_usable_votes_say_so():
     assert ended(vote, "EESS?") is Ended.NO_ANSWER  # of the usable votes as many say safe
 
 
-SHORT = PairwiseMixture(budget=12, curtail=False)
+SHORT = PairwiseMixture(budget=12, stop_for_futility=False)
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_no_mix_errs_more_than_the_worst(mix: tuple[float, float, float]) -> Non
 
 def test_the_coefficients_are_the_share_of_orders_that_were_named() -> None:
     budget = 7
-    rule = PairwiseMixture(budget=budget, default_error=0.3, errors={"safe|unsafe": 0.1}, curtail=False)
+    rule = PairwiseMixture(budget=budget, default_error=0.3, errors={"safe|unsafe": 0.1}, stop_for_futility=False)
     named = np.zeros((3, budget + 1, budget + 1))
     orders = np.array(list(product(range(3), repeat=budget)), dtype=np.uint8)
     for order, label in zip(orders.tolist(), rule.stops(orders)[0], strict=True):

@@ -23,7 +23,7 @@ class Streak(StoppingRule):
     title: ClassVar[str] = "a streak"
     kind: Literal["streak"] = "streak"
     length: int = 4
-    curtail: bool = True
+    stop_for_futility: bool = True
 
     def stops(self, draws: Draws) -> tuple[Integers, Integers]:
         streak = np.zeros(draws[:, : self.budget].shape, dtype=np.int64)
@@ -68,14 +68,14 @@ async def test_a_rule_of_one_class_runs_live_replayed_and_by_command(
     words = [{"S": "safe", "U": "unsafe"}[code] for code in codes]
     assert main(["rule", "streak", "--budget", "8", "--draws", " ".join(words)]) == 0
     label = None if outcome is Outcome.HUMAN_REVIEW else outcome.value
-    ended = "curtailed" if label is None else "identified"
+    ended = "futility" if label is None else "identified"
     assert json.loads(capsys.readouterr().out) == {"verdict": label, "ended": ended, "calls": min(calls, 6)}
 
     assert main(["rule", "streak", "--set", "length=2", "--draws", "safe unsafe unsafe"]) == 0
     assert json.loads(capsys.readouterr().out) == {"verdict": "unsafe", "ended": "identified", "calls": 3}
 
     shown = node_view(pipeline.nodes[0], codes, ended=True)
-    assert shown.label == (label and Label(label)) and shown.state is (State.IDENTIFIED if label else State.CURTAILED)
+    assert shown.label == (label and Label(label)) and shown.state is (State.IDENTIFIED if label else State.FUTILITY)
 
 
 def test_a_rule_with_a_fallback_pays_its_budget_and_then_names_it():

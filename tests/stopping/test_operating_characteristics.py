@@ -31,7 +31,7 @@ def enumerated(rule: StoppingRule, p: tuple[float, ...]) -> OperatingCharacteris
     ("rule", "p"),
     [
         (PairwiseMixture.symmetric(0.3, 10), (0.2, 0.7, 0.1)),
-        (PairwiseMixture.symmetric(0.3, 10, curtail=False), (0.6, 0.1, 0.3)),
+        (PairwiseMixture.symmetric(0.3, 10, stop_for_futility=False), (0.6, 0.1, 0.3)),
         (PairwiseMixture(budget=9), (0.9, 0.07, 0.03)),
         (PairwiseMixture(budget=3), (0.2, 0.7, 0.1)),
         (MajorityVote(n=4), (0.2, 0.5, 0.3)),
@@ -86,16 +86,16 @@ def test_algorithm_one_drops_the_mode_with_probability_at_most_delta(p: tuple[fl
 def test_pairwise_with_a_budget_of_100(
     p: tuple[float, ...], right: float, wrong: float, abstains: float, calls: float
 ) -> None:
-    """The specification's calls are those without curtailment, which changes nothing else."""
-    rule = PairwiseMixture.symmetric(0.05, curtail=False)
+    """The specification's calls are those without a futility stop, which changes nothing else."""
+    rule = PairwiseMixture.symmetric(0.05, stop_for_futility=False)
     found = operating_characteristics(rule, p)
     assert found.right == pytest.approx(right, abs=5e-5)
     assert found.wrong == pytest.approx(wrong, abs=5e-5)
     assert found.abstained == pytest.approx(abstains, abs=5e-4)
     assert found.mean_calls == pytest.approx(calls, abs=5e-3)
-    curtailed = operating_characteristics(SYMMETRIC, p)
-    assert curtailed.identified == pytest.approx(found.identified, abs=1e-12)
-    assert curtailed.mean_calls <= found.mean_calls + 1e-9
+    stopped = operating_characteristics(SYMMETRIC, p)
+    assert stopped.identified == pytest.approx(found.identified, abs=1e-12)
+    assert stopped.mean_calls <= found.mean_calls + 1e-9
 
 
 def test_the_asymmetric_default_pays_for_safe_and_holds_its_level_at_a_tie() -> None:
@@ -118,7 +118,7 @@ def test_the_asymmetric_default_pays_for_safe_and_holds_its_level_at_a_tie() -> 
 )
 def test_pairwise_mean_calls_without_a_budget(p: tuple[float, ...], budget: int, about: float, exact: float) -> None:
     """The budget is large enough to be never felt; ``about`` is the specification's simulated value."""
-    found = operating_characteristics(PairwiseMixture.symmetric(0.05, budget, curtail=False), p)
+    found = operating_characteristics(PairwiseMixture.symmetric(0.05, budget, stop_for_futility=False), p)
     assert found.abstained < 1e-7
     assert found.mean_calls == pytest.approx(exact, abs=2e-3)
     assert found.mean_calls == pytest.approx(about, rel=0.03)
@@ -131,9 +131,9 @@ def test_pairwise_mean_calls_without_a_budget(p: tuple[float, ...], budget: int,
 def test_algorithm_one_is_simulated_with_the_mean_calls_of_exact_calculation(
     p: tuple[float, ...], budget: int, exact: float
 ) -> None:
-    found = operating_characteristics(SuccessiveElimination(budget=budget, curtail=False), p)
+    found = operating_characteristics(SuccessiveElimination(budget=budget, stop_for_futility=False), p)
     assert found.simulated == SIMULATED and found == operating_characteristics(
-        SuccessiveElimination(budget=budget, curtail=False), p
+        SuccessiveElimination(budget=budget, stop_for_futility=False), p
     )
     assert found.mean_calls == pytest.approx(exact, rel=0.02) and found.right > 0.999
 

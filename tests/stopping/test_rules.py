@@ -42,9 +42,9 @@ rules = st.one_of(
         SuccessiveElimination,
         delta=st.sampled_from([0.05, 0.9]),
         budget=st.integers(1, 90),
-        curtail=st.booleans(),
+        stop_for_futility=st.booleans(),
     ),
-    st.builds(PairwiseMixture, budget=st.integers(1, 90), curtail=st.booleans()),
+    st.builds(PairwiseMixture, budget=st.integers(1, 90), stop_for_futility=st.booleans()),
     st.builds(lambda budget: CertifiedMixture(budget=budget), st.integers(1, 90)),
     st.builds(MajorityVote, n=st.integers(1, 9)),
 )
@@ -76,7 +76,7 @@ def oracle(rule, sequence):
         if rule.stops_for_futility:
             futures = [np.append(sequence[:calls], [arm] * (rule.budget - calls)).astype(np.uint8) for arm in range(3)]
             if (rule.stops(np.array(futures))[0] == NONE).all():
-                return None, Ended.CURTAILED, calls
+                return None, Ended.FUTILITY, calls
     return None
 
 
@@ -124,7 +124,7 @@ def test_one_label_for_ever_is_the_best(rule):
     for codes in ("".join(code) for length in range(6) for code in product("SUE", repeat=length)):
         verdict = conclude(rule, draws(codes))
         if rule.stops_for_futility and (verdict is None or verdict.ended is not Ended.EXHAUSTED):
-            assert (shortest(codes) == inf) == (verdict is not None and verdict.ended is Ended.CURTAILED), codes
+            assert (shortest(codes) == inf) == (verdict is not None and verdict.ended is Ended.FUTILITY), codes
         if verdict is None:
             assert next_batch(rule, draws(codes)) == shortest(codes), codes
         elif verdict.calls == len(codes):
@@ -163,7 +163,10 @@ def test_a_stop_for_futility_changes_the_calls_of_abstentions_only(rule, seed):
     if rule.fallback is not None:
         return
     table = np.random.default_rng(seed).choice(3, size=(20, rule.budget), p=(0.6, 0.3, 0.1)).astype(np.uint8)
-    hasty, patient = (run(rule.model_copy(update={"curtail": curtail}), table) for curtail in (True, False))
+    hasty, patient = (
+        run(rule.model_copy(update={"stop_for_futility": stop_for_futility}), table)
+        for stop_for_futility in (True, False)
+    )
     assert (hasty.label == patient.label).all() and (hasty.calls <= patient.calls).all()
     assert (hasty.calls == patient.calls)[patient.label != NONE].all()
 
@@ -342,7 +345,7 @@ def algorithm_one(p, budget, delta, random):
 @pytest.mark.parametrize("p", [(0.95, 0.03, 0.02), (0.1, 0.8, 0.1), (0.0, 0.3, 0.7), (0.4, 0.3, 0.3), (0.5, 0.5, 0)])
 def test_it_is_the_papers_pseudocode(delta, budget, p):
     random = Random(f"{delta} {budget} {p}")
-    rule = SuccessiveElimination(delta=delta, budget=budget, curtail=False)
+    rule = SuccessiveElimination(delta=delta, budget=budget, stop_for_futility=False)
     for _case in range(25):
         label, drawn, pulls, successes = algorithm_one(p, budget, delta, random)
         sequence = np.array(drawn, dtype=np.uint8)
@@ -370,12 +373,12 @@ def test_a_unanimous_model_takes_three_times_the_first_round_with_a_gap_above_tw
         assert ended(rule, code * calls) == (label, Ended.IDENTIFIED, calls) and ended(rule, code * (calls - 1)) is None
     assert minimum_budget(rule) == next_batch(rule, draws("")) == calls
     short = SuccessiveElimination(delta=delta, budget=calls - 1)
-    assert ended(short, "") == (None, Ended.CURTAILED, 0) and minimum_budget(short) == calls
+    assert ended(short, "") == (None, Ended.FUTILITY, 0) and minimum_budget(short) == calls
 
 
 @pytest.mark.parametrize(("budget", "calls"), [(2, 0), (10, 9), (50, 48), (51, 51), (71, 69)])
 def test_without_a_stop_for_futility_every_round_the_budget_pays_is_drawn(budget, calls):
-    rule = SuccessiveElimination(delta=0.05, budget=budget, curtail=False)
+    rule = SuccessiveElimination(delta=0.05, budget=budget, stop_for_futility=False)
     assert ended(rule, "S" * budget) == (None, Ended.EXHAUSTED, calls)
     assert calls == 0 or ended(rule, "S" * (calls - 1)) is None
     assert next_batch(rule, draws("")) == calls
@@ -386,7 +389,7 @@ def test_futility_ends_a_round_early():
     assert least_gap(25, 0.05) == 25
     rule = SuccessiveElimination(delta=0.05, budget=75)
     assert ended(rule, "ES") is None  # neither `safe` nor `unsafe` answered its own pull
-    assert ended(rule, "ESS") == ended(rule, "ESSSSS") == (None, Ended.CURTAILED, 3)  # nor `escalate`
+    assert ended(rule, "ESS") == ended(rule, "ESSSSS") == (None, Ended.FUTILITY, 3)  # nor `escalate`
 
 
 @pytest.mark.parametrize(("budget", "gap"), [(75, 0.976), (100, 0.869), (124, 0.794), (150, 0.730), (300, 0.542)])

@@ -158,7 +158,7 @@ def alone(*probabilities: float) -> list[CaseKind]:
 def test_the_rule_at_a_delta_of_each_case_is_the_real_rule(delta):
     draws = np.random.default_rng(8).choice(3, size=(150, 40), p=[0.6, 0.3, 0.1]).astype(np.uint8)
     found = adapt(draws, np.full(150, delta), evidence_table(40))
-    expected = PairwiseMixture.symmetric(delta, 40, curtail=False).stops(draws)
+    expected = PairwiseMixture.symmetric(delta, 40, stop_for_futility=False).stops(draws)
     assert [values.tolist() for values in found] == [values.tolist() for values in expected]
     assert {-1, 0} <= set(found[0].tolist())  # both ways to end were compared
 

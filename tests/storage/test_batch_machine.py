@@ -52,7 +52,7 @@ DOWN = {
 }
 """What may be wrong with the model beside answers that are no labels; only the silent one is paid."""
 MOST_OVER = 24
-"""Calls above a cap: about a wave of each case that was under way."""
+"""Calls above a cap: about a draw batch of each case that was under way."""
 
 picks = st.integers(0, 99)
 
@@ -66,7 +66,7 @@ class Model(Agents):
 
     def __init__(self, saw: Counter[int], mode: str = "up", *, killed_at: int | None = None) -> None:
         super().__init__(Settings(_env_file=None, sampler="simulated"))
-        self.saw, self.mode, self.waves_left = saw, mode, killed_at
+        self.saw, self.mode, self.draw_batches_left = saw, mode, killed_at
         self.of_node = 0
         self.refused: set[int] = set()
         self.asked, self.go = asyncio.Event(), asyncio.Event()
@@ -91,9 +91,9 @@ class _Counted:
         model.of_node = request.count + (model.of_node if request.first else 0)
         model.asked.set()
         await model.go.wait()
-        if model.waves_left is not None:
-            model.waves_left -= 1
-            if model.waves_left < 0:
+        if model.draw_batches_left is not None:
+            model.draw_batches_left -= 1
+            if model.draw_batches_left < 0:
                 raise Killed
         if model.mode in DOWN:
             raise DOWN[model.mode]
@@ -298,17 +298,17 @@ class Batches(RuleBasedStateMachine):
         if mode == "up":
             assert not set(due) & set(self._due(1_000)) or any(made.caps != Caps() for made in self.made.values())
 
-    @rule(waves=st.integers(0, 4))
-    def die_over_a_case(self, waves: int) -> None:
+    @rule(draw_batches=st.integers(0, 4))
+    def die_over_a_case(self, draw_batches: int) -> None:
         for case_id in self._due(1):
-            model, batch_id = Model(self.saw, killed_at=waves), self._batch_of(case_id)
+            model, batch_id = Model(self.saw, killed_at=draw_batches), self._batch_of(case_id)
             with suppress(Killed):
                 _do(self._job(model).screen_case(case_id))
                 return
             self.made[batch_id].died_with += model.of_node
 
-    @rule(mode=st.sampled_from(["up", "odd"]), waves=st.integers(0, 2))
-    def lease_runs_out(self, mode: str, waves: int) -> None:
+    @rule(mode=st.sampled_from(["up", "odd"]), draw_batches=st.integers(0, 2))
+    def lease_runs_out(self, mode: str, draw_batches: int) -> None:
         """A worker is taken for dead in the middle of a case; another one ends it, then the first goes on."""
         for case_id in self._due(1):
             _do(self._overtake(case_id, Model(self.saw, mode)))

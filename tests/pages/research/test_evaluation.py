@@ -107,7 +107,7 @@ def test_paid_calls_are_one_number_also_where_a_batch_went_past_the_first_hopele
     with page_database.read() as conn:
         runs = conn.execute(select(run.draws, run.calls, run.ended).where(run.batch_id == batch_id)).all()
         stored = conn.execute(select(func.sum(screenings.c.calls))).scalar_one()
-    assert any(one.ended == "curtailed" for one in runs) and all(one.calls == len(one.draws) for one in runs)
+    assert any(one.ended == "futility" for one in runs) and all(one.calls == len(one.draws) for one in runs)
     paid = sum(one.calls for one in runs)
     assert paid == stored == found.results[-1].metrics.calls
     assert paid == batch_now(page_database, LOCAL_USER, batch_id).settled[-1]

@@ -54,7 +54,7 @@ def _evidence(draws: str, label: str | None, ended: str, node: str = "worker") -
         case_id="0" * 32,
         outcome="human_review",
         node=node,
-        reason="curtailed",
+        reason="futility",
         calls=len(draws),
         cost_usd=None,
         delta=0.05,
@@ -184,7 +184,7 @@ def test_only_who_may_control_the_batch_is_offered_another_try(
 
 
 def test_what_a_model_said_is_escaped_and_cost_unknown_is_not_free() -> None:
-    html = evidence_html(_evidence("S?U", None, "curtailed"))
+    html = evidence_html(_evidence("S?U", None, "futility"))
     assert "&lt;b&gt;no&lt;/b&gt;" in html and "<b>no</b>" not in html
     assert "cost unknown" in html and "Risk, Legal: not needed" in html
 

@@ -53,7 +53,7 @@ def test_each_state_is_said_in_words() -> None:
     assert states({"worker/main": "SS"}, ended=False)[0] is State.SAMPLING
     assert states({"worker/main": "SS"}, ended=True) == [State.STOPPED, State.NOT_ASKED, State.NOT_ASKED]
     assert states({"worker/main": "EEEEEE", "risk/main": "U" * 6}, ended=True)[:2] == [State.IDENTIFIED] * 2
-    assert states({"worker/main": "SU" * 43}, ended=True)[0] is State.CURTAILED
+    assert states({"worker/main": "SU" * 43}, ended=True)[0] is State.FUTILITY
 
 
 def test_an_identified_label_is_past_the_line_against_both_rivals() -> None:

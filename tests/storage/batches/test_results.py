@@ -202,7 +202,7 @@ async def test_each_settled_case_ends_on_one_way_in_review_or_not(db: Database) 
     assert sum(count for (_, label), count in found.taken.items() if label is Label.SAFE) == len(safe) > 0
     assert found.asked["worker"] == len(rows)
     assert found.kept_back == sum(row.reason not in {*map(str, Reason)} & {
-        "identified", "escalated", "exhausted", "curtailed"} for row in rows)  # fmt: skip
+        "identified", "escalated", "exhausted", "futility"} for row in rows)  # fmt: skip
     request_second_looks(db, LOCAL_USER.at(NOW), safe[:1])
     assert _ways(db, batch_id) == found
 

@@ -47,7 +47,7 @@ def _left(*runs: object, reason: Reason = Reason.EXHAUSTED) -> Screening:
         (_left(run("SSSSSS"), reason=Reason.SECOND_LOOK_DISAGREED), Priority.P1, Why.PERSON_NEEDED),
         (_left(run("SSSSSS"), reason=Reason.SUSPECTED_INJECTION), Priority.P1, Why.ADDRESSES_MODEL),
         (_left(run("SSUSES", None)), Priority.P2, Why.UNSETTLED),
-        (_left(run("SSESES", None), reason=Reason.CURTAILED), Priority.P3, Why.UNSETTLED),
+        (_left(run("SSESES", None), reason=Reason.FUTILITY), Priority.P3, Why.UNSETTLED),
         (_left(reason=Reason.UNSUPPORTED_LANGUAGE), Priority.P1, Why.NOT_SCREENABLE),  # nobody has looked at it
         (_left(reason=Reason.TOO_LONG), Priority.P2, Why.NOT_SCREENABLE),
         (_left(reason=Reason.UNREADABLE), Priority.P2, Why.NOT_SCREENABLE),
