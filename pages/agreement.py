@@ -3,7 +3,7 @@
 import streamlit as st
 
 from jobs.reviews import measure_agreement
-from pages.research.figures import Axes, Interval, forest, palette
+from pages.research.figures import forest
 from pages.ui import context
 from pages.ui.compute import REVIEW, compute
 from pages.ui.downloads import review_files, show_files
@@ -77,18 +77,8 @@ st.table(
 )
 if found.pairs:
     st.header("By pair of reviewers")
-    lines = [
-        Interval(
-            name=f"{each.first} · {each.second}",
-            value=each.same.value,
-            low=each.same.low,
-            high=each.same.high,
-            hover=rate(each.same),
-        )
-        for each in found.pairs
-    ]
-    axes = Axes(title="Same label, by pair of reviewers", x="share of texts reviewed by both", y="", y_percent=True)
-    figure = forest(lines, axes, palette(st.context.theme.type))
+    pairs = {f"{each.first} · {each.second}": (each.same, rate(each.same)) for each in found.pairs}
+    figure = forest(pairs, "Same label, by pair of reviewers", "share of texts reviewed by both")
     st.plotly_chart(figure, key="agreement_pairs", alt="Share of texts with the same label, by pair of reviewers")
     texts = sum(each.same.denominator for each in found.pairs)
     st.caption(

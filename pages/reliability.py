@@ -22,8 +22,8 @@ from pages.research.claims import (
     too_early_sentence,
     verify_now,
 )
-from pages.research.figures import Axes, Series, curves, palette
-from pages.research.reports import FLOW_AUDITED, FLOW_NOT_AUDITED, FLOW_SETTLED, Study, flow, report_html, tally
+from pages.research.figures import Series, curves
+from pages.research.reports import FLOW_AUDITED, FLOW_NOT_AUDITED, FLOW_SETTLED, flow, report_html, tally
 from pages.ui import context
 from pages.ui.auth import check_before
 from pages.ui.compute import REVIEW, compute
@@ -64,10 +64,9 @@ require(person, Action.VIEW_RESULTS)
 
 def printed(zone: str | None) -> str:
     """The report as of now, with times of the page that asks."""
-    shown = priorities_shown(db, person, version)
-    study = Study(site=context.site(), severities=severities(db, person, version), priorities=shown)
+    graded, shown = severities(db, person, version), priorities_shown(db, person, version)
     with seen_from(zone):
-        return report_html(found, now, context.now(), study)
+        return report_html(found, now, context.now(), context.site(), graded, shown)
 
 
 def show_claims() -> None:
@@ -204,14 +203,8 @@ def sequence() -> None:
         high=[look.high for look in found.looks],
         mode="lines",
     )
-    axes = Axes(
-        title="Unsafe among texts labeled safe",
-        x="reviews of texts labeled safe",
-        y="share unsafe",
-        y_percent=True,
-        y_range=(-0.02, 1.02),
-    )
-    figure = curves([series], axes, palette(st.context.theme.type))
+    title, x = "Unsafe among texts labeled safe", "reviews of texts labeled safe"
+    figure = curves([series], title, x, "share unsafe", y_percent=True, y_range=(-0.02, 1.02))
     st.plotly_chart(figure, key="sequence", alt="Confidence sequence of the share of unsafe among texts labeled safe")
     how_to_read(
         f"Now {percent(last.estimate)}, between {percent(last.low)} and {percent(last.high)} after "

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import streamlit as st
 
 from pages.research.claims import plan_sentences
-from pages.research.reports import card_html, card_markdown, card_now, card_sections
+from pages.research.reports import card_html, card_markdown, card_sections
 from pages.review.erasure_panel import erasure_panel
 from pages.site.integrations import notifications_panel, programs_panel
 from pages.site.model_panel import answer_panel, facts, notes, preflight_panel
@@ -91,19 +91,19 @@ def card_panel() -> None:
     """The model card to read here, and as files."""
     if not is_allowed(person, Action.VIEW_RESULTS):
         st.caption("Measured numbers are shown to seniors and researchers.")
-    shown = card_now(db, person, settings, configuration)
+    sections, at = card_sections(db, person, settings, configuration), context.now()
     with st.container(horizontal=True):
         for kind, made, mime in (("md", card_markdown, "text/markdown"), ("html", card_html, "text/html")):
             st.download_button(
                 f"Model card {'Markdown' if kind == 'md' else 'HTML'}",
-                data=made(shown),
+                data=made(sections, at),
                 file_name=f"model-card.{kind}",
                 mime=mime,
                 on_click="ignore",
                 icon=":material/download:",
                 key=f"card_{kind}",
             )
-    for title, lines in card_sections(shown):
+    for title, lines in sections:
         st.subheader(title)
         st.text("\n".join(f"• {line}" for line in lines))
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, time, timedelta
 
 import streamlit as st
 
-from pages.research.figures import Axes, grouped_bars, palette
+from pages.research.figures import grouped_bars
 from pages.review.shift_view import follow_up_words, shift_rows
 from pages.ui import context
 from pages.ui.format import local_time, viewer_zone
@@ -40,8 +40,7 @@ def show_chart(found: Shift) -> None:
         "Overdue": [one.overdue for one in found.priorities],
         "Open at end": [found.left[one.priority].open for one in found.priorities],
     }
-    axes = Axes(title="Cases by priority", x="", y="cases")
-    figure = grouped_bars([one.priority.name for one in found.priorities], groups, axes, palette(st.context.theme.type))
+    figure = grouped_bars([one.priority.name for one in found.priorities], groups, "Cases by priority", "cases")
     st.plotly_chart(figure, key="shift_chart", alt="Cases arrived, opened, overdue and open, by priority")
 
 

@@ -4,7 +4,7 @@ import pandas as pd
 import streamlit as st
 
 from pages.research import theory_numbers as theory
-from pages.research.figures import Axes, curves, palette
+from pages.research.figures import curves
 from pages.ui.compute import compute_numbers
 from pages.ui.format import percent
 from screening.stopping.operating_characteristics import SIMULATED
@@ -13,14 +13,11 @@ from screening.stopping.theory import Schedule, expected_wrong_commits
 st.title("Methods")
 st.write("Guarantees, cost and differences from the paper.")
 level = st.select_slider("Error bound δ", (0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2), 0.05)
-colours = palette(st.context.theme.type)
 
 st.header("Confidence-interval width by number of responses")
-axes = Axes(
-    title="How far off an estimate may be", x="responses (log scale)", y="half width of the band", x_log=True,
-    y_range=(0, 1),
-)  # fmt: skip
-figure = curves(compute_numbers(theory.radius_series, level), axes, colours)
+series = compute_numbers(theory.radius_series, level)
+title, y = "How far off an estimate may be", "half width of the band"
+figure = curves(series, title, "responses (log scale)", y, x_log=True, y_range=(0, 1))
 st.plotly_chart(figure, key="radii", alt="Half widths of four bounds against the number of responses")
 st.caption("Every line falls as responses are added; the lower it is, the sooner a label is told apart.")
 st.caption(
@@ -66,14 +63,12 @@ st.header("Wrong decisions over many cases")
 simulated = st.select_slider("Budget of the simulated agent", (50, 100, 150, 200), 100)
 regret = compute_numbers(theory.simulated_regret, level, simulated)
 left, right = st.columns(2)
-axes = Axes(title="Simulated wrong decisions", x="cases T", y=f"wrong decisions (mean of {theory.RUNS} runs)")
-left.plotly_chart(curves(theory.regret_series(regret), axes, colours), key="regret", alt="Simulated wrong decisions")
-axes = Axes(
-    title="What the bounds allow", x="cases T (log scale)", y="expected wrong decisions (log scale)", x_log=True,
-    y_log=True,
-)  # fmt: skip
-bounds = curves(theory.bound_series(level, theory.CASES), axes, colours)
-right.plotly_chart(bounds, key="bound", alt="Bounds by schedule")
+series = theory.regret_series(regret)
+figure = curves(series, "Simulated wrong decisions", "cases T", f"wrong decisions (mean of {theory.RUNS} runs)")
+left.plotly_chart(figure, key="regret", alt="Simulated wrong decisions")
+series, y = theory.bound_series(level, theory.CASES), "expected wrong decisions (log scale)"
+figure = curves(series, "What the bounds allow", "cases T (log scale)", y, x_log=True, y_log=True)
+right.plotly_chart(figure, key="bound", alt="Bounds by schedule")
 left.caption("The steeper a line, the more often its rule names a label that is not the modal one.")
 right.caption("Under a constant δ the bound grows with the cases; where δ falls from case to case it flattens.")
 allowed = ["none"] + [f"{expected_wrong_commits(schedule, level, theory.CASES):.2f}" for schedule in Schedule]

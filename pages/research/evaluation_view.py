@@ -19,7 +19,7 @@ from jobs.evaluating import (
     try_setting,
 )
 from pages.research.case_list import case_list
-from pages.research.figures import Axes, Interval, Series, bars, curves, forest, histogram, palette
+from pages.research.figures import Series, bars, curves, forest, histogram
 from pages.ui.auth import check_before
 from pages.ui.compute import compute
 from pages.ui.format import difference, percent
@@ -119,14 +119,10 @@ def _show_forest(table: ResultsTable) -> None:
     """One rate of all conditions with its intervals, one below the other; the last row's value as a dotted line."""
     chosen = st.segmented_control("Figure", list(FIGURES), default="FNR", required=True, key="forest_figure")
     rates = [(row.name, FIGURES[chosen](row.metrics)) for row in table.rows]
-    lines = [
-        Interval(name=name, value=rate.value, low=rate.low, high=rate.high, hover=f"{name}: {rate_text(rate)}")
-        for name, rate in rates
-    ]
-    axes = Axes(title=f"{chosen} by condition", x="share of texts", y="", y_percent=True)
-    figure = forest(lines, axes, palette(st.context.theme.type), reference=rates[-1][1].value)
+    lines = {name: (rate, f"{name}: {rate_text(rate)}") for name, rate in rates}
+    figure = forest(lines, f"{chosen} by condition", "share of texts", reference=rates[-1][1].value)
     st.plotly_chart(figure, key="forest", alt=f"{chosen} of each condition with its 95% interval")
-    missing = [one.name for one in lines if one.low is None]
+    missing = [name for name, rate in rates if rate.low is None]
     nothing = f" Nothing decided: {', '.join(missing)}." if missing else ""
     st.caption(f"95% Wilson intervals, each for itself; dotted: your run. A bar without a square is a limit.{nothing}")
 
@@ -176,14 +172,10 @@ def _show_differences(first: str, others: Sequence[Comparison]) -> None:
     """One paired difference of all conditions to the first, with intervals that hold together."""
     names = [name for name, _ in others[0].differences]
     chosen = st.segmented_control("Figure", names, default=names[0], required=True, key="difference_figure")
-    lines, percent = [], not chosen.startswith("Calls")
-    for each in others:
-        found = dict(each.differences).get(chosen)
-        if found is not None and found.value is not None:
-            hover = f"{each.second}: {_difference(chosen, found)}"
-            lines.append(Interval(name=each.second, value=found.value, low=found.low, high=found.high, hover=hover))
-    axes = Axes(title=f"{chosen}: less {first}", x="difference", y="", y_percent=percent)
-    figure = forest(lines, axes, palette(st.context.theme.type), reference=0.0)
+    found = {each.second: dict(each.differences)[chosen] for each in others}
+    lines = {name: (one, f"{name}: {_difference(chosen, one)}") for name, one in found.items()}
+    percent = not chosen.startswith("Calls")
+    figure = forest(lines, f"{chosen}: less {first}", "difference", percent=percent, reference=0.0)
     st.plotly_chart(figure, key="differences", alt=f"Paired differences to {first} with intervals that hold together")
 
 
@@ -212,14 +204,9 @@ def show_sweep(ask: Ask) -> None:
         )
         for name, of_rule in rates.items()
     ]
-    axes = Axes(
-        title="Errors and escalations by budget",
-        x="response limit per agent",
-        y="share of texts",
-        y_percent=True,
-        y_range=(-0.02, 1.02),
-    )
-    st.plotly_chart(curves(series, axes, palette(st.context.theme.type)), key="sweep", alt="Rates by budget")
+    title, x = "Errors and escalations by budget", "response limit per agent"
+    figure = curves(series, title, x, "share of texts", y_percent=True, y_range=(-0.02, 1.02))
+    st.plotly_chart(figure, key="sweep", alt="Rates by budget")
     how_to_read(
         sweep_counts(budgets, results),
         "- Where *escalated* falls, a larger budget decides more texts; the other two lines say how well.\n"
@@ -240,7 +227,7 @@ def sweep_counts(budgets: Sequence[int], results: Sequence[Measured]) -> str:
 def show_calls(ask: Ask, evaluated: Evaluated) -> None:
     """Texts decided correctly against calls with the frontier, tokens by condition, and how clear the answers are."""
     show_left_out(evaluated)
-    results, colours = evaluated.comparable, palette(st.context.theme.type)
+    results = evaluated.comparable
     front = frontier(results)
     seen = {(each.metrics.mean_calls, each.metrics.worst.accuracy): each for each in results[::-1] if each.metrics.n}
     first = list(seen.values())[::-1]  # of several that did exactly the same, so that no names lie on one another
@@ -267,14 +254,9 @@ def show_calls(ask: Ask, evaluated: Evaluated) -> None:
                     stepped=True,
                 )
             )
-    axes = Axes(
-        title="Texts decided correctly by calls",
-        x="mean calls per text",
-        y="share of all labeled texts",
-        x_log=True,
-        y_percent=True,
-    )
-    st.plotly_chart(curves(series, axes, colours), key="frontier", alt="Texts decided correctly by mean calls per text")
+    title, y = "Texts decided correctly by calls", "share of all labeled texts"
+    figure = curves(series, title, "mean calls per text", y, x_log=True, y_percent=True)
+    st.plotly_chart(figure, key="frontier", alt="Texts decided correctly by mean calls per text")
     how_to_read(
         f"n = {evaluated.labelled:,} at every point, with 95% intervals; an escalated text is not decided correctly.",
         "- The further left and up the better. No condition decides more texts correctly at as few calls as one on the "
@@ -284,13 +266,13 @@ def show_calls(ask: Ask, evaluated: Evaluated) -> None:
     names, tokens = [each.name for each in results], [each.metrics.tokens for each in results]
     known = any(value is not None for value in tokens)
     what, values = ("Tokens", tokens) if known else ("Calls", [each.metrics.calls for each in results])
-    figure = bars(names, values, Axes(title=f"{what} by condition", x="", y=f"{what.lower()} in all"), colours)
+    figure = bars(names, values, f"{what} by condition", f"{what.lower()} in all")
     left.plotly_chart(figure, key="tokens", alt=f"{what} by condition")
     instead = "" if known else " Calls stand for tokens: simulated agents use none."
     left.caption(f"The same {results[0].metrics.n:,} texts under every condition.{instead}")
     node, found = compute(count_gaps, ask, cases=ask.standing.accepted)
-    axes = Axes(title=f"How clear the answers are: {node}", x="margin between the two most frequent labels", y="texts")
-    figure = histogram(found, 20, axes, colours)
+    title, x = f"How clear the answers are: {node}", "margin between the two most frequent labels"
+    figure = histogram(found, 20, title, x, "texts")
     right_side.plotly_chart(figure, key="gaps", alt="Histogram of the margin between two labels")
     right_side.caption(
         f"{count_of(sum(times for _, times in found), 'text')}, all responses of the first agent. Those at the left "

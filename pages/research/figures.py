@@ -1,35 +1,33 @@
 """Plotly figures of the researcher's pages: data in, figure out, legible on a light and on a dark page."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, product
 from math import ceil, floor, log10
 from typing import Any, Literal
 
 import plotly.graph_objects as go
+import streamlit as st
+
+from screening.evaluation.metrics import Proportion
+from screening.evaluation.paired import Difference
 
 HEIGHT, LINE_HEIGHT, LINES = 340, 24, 2
 """Pixels of one figure with so many lines of names below it, and of each more: on a phone every name has its line."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Palette:
-    """Colours of one theme: of the series in order, of text, and of the grid. Plotly does not take the theme's own."""
-
-    series: tuple[str, ...]
-    ink: str
-    grid: str
-
-
-LIGHT = Palette(
-    series=("#0f5f73", "#b45309", "#6d4aa8", "#1d7a46", "#b42318", "#5b6770"), ink="#10191f", grid="#dfe5ea"
-)
-DARK = Palette(series=("#5bb8cf", "#e89a4c", "#b296e3", "#57bd86", "#f0796f", "#98a5ae"), ink="#e8eef1", grid="#35424b")
-
+_INK, _GRID = {"dark": "#e8eef1", "light": "#10191f"}, {"dark": "#35424b", "light": "#dfe5ea"}
+_COLORS = {
+    "dark": ("#5bb8cf", "#e89a4c", "#b296e3", "#57bd86", "#f0796f", "#98a5ae"),
+    "light": ("#0f5f73", "#b45309", "#6d4aa8", "#1d7a46", "#b42318", "#5b6770"),
+}
+"""Colors of text, of the grid and of the series in order: the theme's own are too faint to read."""
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 _WIDE, _HIGH, _LETTER, _LINE = 760.0, 190.0, 7.0, 15.0
 """Pixels that points spread over in a figure of usual width, and those of a letter and a line of a name."""
 _PATTERNS = ("", "/", ".", "x")
 _MARKERS = ("circle", "x", "square", "diamond", "triangle-up", "cross")
+
+Trace = dict[str, Any]
+"""A trace as plain values: put together one property after the other, a figure takes five times as long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,83 +48,82 @@ class Series:
     stepped: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Axes:
-    """What the figure is called, what the axes say and how they run."""
-
-    title: str
-    x: str
-    y: str
-    x_log: bool = False
-    y_log: bool = False
-    y_percent: bool = False
-    y_range: tuple[float, float] | None = None
-
-
-def palette(theme: str | None) -> Palette:
-    """The palette of Streamlit's theme type: "dark", or anything else for light."""
-    return DARK if theme == "dark" else LIGHT
-
-
-def curves(series: Sequence[Series], axes: Axes, colours: Palette) -> go.Figure:
-    """Lines and points in one figure. Series differ in dash and marker too, not by colour alone."""
-    traces = []
-    shown = _without_collisions(series, axes)
+def curves(
+    series: Sequence[Series],
+    title: str,
+    x: str,
+    y: str,
+    *,
+    x_log: bool = False,
+    y_log: bool = False,
+    y_percent: bool = False,
+    y_range: tuple[float, float] | None = None,
+) -> go.Figure:
+    """Lines and points in one figure. Series differ in dash and marker too, not by color alone."""
+    traces, placed = [], _place_names(series, x_log=x_log)
     for number, one in enumerate(series):
-        colour = colours.series[number % len(colours.series)]
+        color = _color(number)
         if one.low is not None and one.high is not None and not one.stepped:
-            traces.append(_band(one, colour))
-        traces.append(_line(one, shown[number], colour, number, colours))
-    return _figure(traces, axes, colours)
+            traces.append(_band(one, color))
+        traces.append(_line(one, placed[number], color, number))
+    figure = _figure(traces, title, x, y)
+    figure.update_yaxes(tickformat=".0%" if y_percent else None, range=y_range)
+    if x_log:
+        figure.update_xaxes(_log_axis(traces, "x"))
+    if y_log:
+        figure.update_yaxes(_log_axis(traces, "y"))
+    return figure
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interval:
-    """One line of a forest plot; a None in ``value`` is a range without a best guess, in ``low`` nothing to draw."""
-
-    name: str
-    value: float | None
-    low: float | None
-    high: float | None
-    hover: str = ""
-
-
-def forest(lines: Sequence[Interval], axes: Axes, colours: Palette, reference: float | None = None) -> go.Figure:
-    """Values with their intervals, one below the other, the first on top; a dotted line marks the ``reference``."""
-    shown = [one for one in lines if one.low is not None and one.high is not None]
-    middles = [(one.low or 0) / 2 + (one.high or 0) / 2 if one.value is None else one.value for one in shown]
+def forest(
+    lines: Mapping[str, tuple[Proportion | Difference, str]],
+    title: str,
+    x: str,
+    *,
+    percent: bool = True,
+    reference: float | None = None,
+) -> go.Figure:
+    """Values with their intervals and what the pointer is told of each, the first on top; a dotted line marks the
+    ``reference``. A range without a value is a bar without a square, and what has no interval is left out.
+    """
+    shown = [
+        (name, words, found.value, found.low, found.high)
+        for name, (found, words) in lines.items()
+        if found.low is not None and found.high is not None
+    ]
+    middles = [low / 2 + high / 2 if value is None else value for _, _, value, low, high in shown]
     trace: Trace = {
         "type": "scatter",
         "mode": "markers",
         "x": middles,
-        "y": [one.name for one in shown],
-        "hovertext": [one.hover or one.name for one in shown],
+        "y": [name for name, *_ in shown],
+        "hovertext": [words for _, words, *_ in shown],
         "hoverinfo": "text",
         "marker": {
-            "color": colours.series[0],
+            "color": _color(0),
             "size": 9,
-            "symbol": ["line-ns" if one.value is None else "square" for one in shown],
+            "symbol": ["line-ns" if value is None else "square" for _, _, value, _, _ in shown],
         },
         "error_x": {
             "type": "data",
             "symmetric": False,
-            "array": [(one.high or 0) - middle for one, middle in zip(shown, middles, strict=True)],
-            "arrayminus": [middle - (one.low or 0) for one, middle in zip(shown, middles, strict=True)],
-            "color": colours.series[0],
+            "array": [high - middle for (*_, high), middle in zip(shown, middles, strict=True)],
+            "arrayminus": [middle - low for (*_, low, _), middle in zip(shown, middles, strict=True)],
+            "color": _color(0),
             "thickness": 2,
             "width": 4,
         },
         "showlegend": False,
     }
-    figure = _figure([trace], axes, colours)
-    figure.update_layout(height=110 + 26 * len(shown), yaxis_autorange="reversed", yaxis_tickformat=None)
-    figure.update_xaxes(tickformat=".0%" if axes.y_percent else None)
+    figure = _figure([trace], title, x, "")
+    figure.update_layout(height=110 + 26 * len(shown), yaxis_autorange="reversed")
+    figure.update_xaxes(tickformat=".0%" if percent else None)
     if reference is not None:
-        figure.add_vline(x=reference, line_dash="dot", line_color=colours.ink, line_width=1)
+        figure.add_vline(x=reference, line_dash="dot", line_color=_INK[_theme()], line_width=1)
     return figure
 
 
-def grouped_bars(names: Sequence[str], groups: Mapping[str, Sequence[int]], axes: Axes, colours: Palette) -> go.Figure:
+def grouped_bars(names: Sequence[str], groups: Mapping[str, Sequence[int]], title: str, y: str) -> go.Figure:
     """For each name a bar of each group, with its number written on it; groups differ in pattern too."""
     traces: list[Trace] = [
         {
@@ -138,22 +135,22 @@ def grouped_bars(names: Sequence[str], groups: Mapping[str, Sequence[int]], axes
             "textposition": "outside",
             "cliponaxis": False,
             "marker": {
-                "color": colours.series[place % len(colours.series)],
+                "color": _color(place),
                 "pattern": {"shape": _PATTERNS[place % len(_PATTERNS)]},
             },
         }
         for place, (group, values) in enumerate(groups.items())
     ]
-    return _figure(traces, axes, colours).update_layout(barmode="group")
+    return _figure(traces, title, "", y).update_layout(barmode="group")
 
 
-def bars(names: Sequence[str], values: Sequence[float | None], axes: Axes, colours: Palette) -> go.Figure:
+def bars(names: Sequence[str], values: Sequence[float | None], title: str, y: str) -> go.Figure:
     """One bar a name; an undefined value has none."""
-    bar = {"type": "bar", "x": list(names), "y": list(values), "name": axes.y, "showlegend": False}
-    return _figure([bar | {"marker": {"color": colours.series[0]}}], axes, colours)
+    bar = {"type": "bar", "x": list(names), "y": list(values), "name": y, "showlegend": False}
+    return _figure([bar | {"marker": {"color": _color(0)}}], title, "", y)
 
 
-def histogram(counted: Sequence[tuple[float, int]], edges: int, axes: Axes, colours: Palette) -> go.Figure:
+def histogram(counted: Sequence[tuple[float, int]], edges: int, title: str, x: str, y: str) -> go.Figure:
     """How many values fall in each of ``edges`` equal parts of [0, 1], the last with its upper end, from how often each
     value occurs.
     """
@@ -167,67 +164,55 @@ def histogram(counted: Sequence[tuple[float, int]], edges: int, axes: Axes, colo
         "width": 0.95 / edges,
         "hovertext": [f"{place / edges:.2f} to {(place + 1) / edges:.2f}" for place in range(edges)],
         "hoverinfo": "text+y",
-        "marker": {"color": colours.series[0]},
+        "marker": {"color": _color(0)},
         "showlegend": False,
     }
-    return _figure([trace], axes, colours).update_layout(xaxis_range=[0, 1.02])
+    return _figure([trace], title, x, y).update_layout(xaxis_range=[0, 1.02])
 
 
-Trace = dict[str, Any]
-"""A trace as plain values: put together one property after the other, a figure takes five times as long."""
-Box = tuple[float, float, float, float]
-"""Left, right, bottom and top of what is drawn."""
+def _theme() -> str:
+    return "dark" if st.context.theme.type == "dark" else "light"
 
 
-def _without_collisions(series: Sequence[Series], axes: Axes) -> list[tuple[list[str], list[str]]]:
+def _color(number: int) -> str:
+    colors = _COLORS[_theme()]
+    return colors[number % len(colors)]
+
+
+def _place_names(series: Sequence[Series], *, x_log: bool) -> list[tuple[list[str], list[str]]]:
     """For each series its names and where they stand: beside their point, where neither another point nor another name
     is, and within the figure; a name without such a place is left to the pointer and the table.
     """
-    found = [(["" for _ in one.x], ["top right" for _ in one.x]) for one in series]
+    placed = [(["" for _ in one.x], ["top right" for _ in one.x]) for one in series]
     if not any(one.names for one in series):
-        return found
-    spots = [
-        (number, at, x, y) for number, one in enumerate(series) for at, (x, y) in enumerate(_places(one, series, axes))
-    ]
-    taken: list[Box] = [(x - 3, x + 3, y - 3, y + 3) for _, _, x, y in spots]
-    for number, at, x, y in sorted(spots, key=lambda spot: (spot[2], spot[3])):
-        names = series[number].names
-        for where, box in _boxes(names[at], x, y) if names else ():
-            if box[1] <= 1.04 * _WIDE and not any(_overlap(box, other) for other in taken):
+        return placed
+    xs = [[log10(x) if x_log and x > 0 else x for x in one.x] for one in series]
+    every_x, every_y = list(chain(*xs)), [y for one in series for y in chain(one.y, one.low or (), one.high or ())]
+    known = [y for y in every_y if y is not None]
+    left, bottom = min(every_x), min(known, default=0.0)
+    wide, high = max(every_x) - left or 1.0, max(known, default=1.0) - bottom or 1.0
+    spots = sorted(  # in pixels; undefined ones far outside
+        (_WIDE * (x - left) / wide, -9_999.0 if y is None else _HIGH * (y - bottom) / high, number, at)
+        for number, one in enumerate(series)
+        for at, (x, y) in enumerate(zip(xs[number], one.y, strict=True))
+    )
+    taken = [(x - 3, x + 3, y - 3, y + 3) for x, y, *_ in spots]
+    for x, y, number, at in spots:
+        name = (series[number].names or {at: ""})[at]
+        length = _LETTER * len(name)
+        for down, across in product(("top", "bottom"), ("right", "left")) if name else ():
+            start, under = x + 4 if across == "right" else x - 4 - length, y + 4 if down == "top" else y - 4 - _LINE
+            box = (start, start + length, under, under + _LINE)
+            if box[1] <= 1.04 * _WIDE and not any(
+                box[0] < other[1] and other[0] < box[1] and box[2] < other[3] and other[2] < box[3] for other in taken
+            ):
                 taken.append(box)
-                found[number][0][at], found[number][1][at] = names[at] if names else "", where
+                placed[number][0][at], placed[number][1][at] = name, f"{down} {across}"
                 break
-    return found
+    return placed
 
 
-def _places(one: Series, series: Sequence[Series], axes: Axes) -> list[tuple[float, float]]:
-    """The points of a series in pixels, undefined ones far outside; the axes span all points."""
-    xs = [_scale(x, axes.x_log) for each in series for x in each.x]
-    ys = [y for each in series for of_one in (each.y, each.low or (), each.high or ()) for y in of_one if y is not None]
-    low_x, low_y = min(xs, default=0.0), min(ys, default=0.0)
-    wide, high = max(xs, default=1.0) - low_x or 1.0, max(ys, default=1.0) - low_y or 1.0
-    return [
-        (_WIDE * (_scale(x, axes.x_log) - low_x) / wide, -9_999.0 if y is None else _HIGH * (y - low_y) / high)
-        for x, y in zip(one.x, one.y, strict=True)
-    ]
-
-
-def _scale(value: float, log: bool) -> float:
-    return log10(value) if log and value > 0 else value
-
-
-def _boxes(name: str, x: float, y: float) -> Iterator[tuple[str, Box]]:
-    wide = _LETTER * len(name)
-    for across, left in (("right", x + 4), ("left", x - 4 - wide)):
-        for along, bottom in (("top", y + 4), ("bottom", y - 4 - _LINE)):
-            yield f"{along} {across}", (left, left + wide, bottom, bottom + _LINE)
-
-
-def _overlap(one: Box, other: Box) -> bool:
-    return one[0] < other[1] and other[0] < one[1] and one[2] < other[3] and other[2] < one[3]
-
-
-def _line(one: Series, shown: tuple[list[str], list[str]], colour: str, number: int, colours: Palette) -> Trace:
+def _line(one: Series, shown: tuple[list[str], list[str]], color: str, number: int) -> Trace:
     return {
         "type": "scatter",
         "name": one.name,
@@ -237,14 +222,14 @@ def _line(one: Series, shown: tuple[list[str], list[str]], colour: str, number: 
         "text": shown[0] if one.names else None,
         "textposition": shown[1] if one.names else None,
         "hovertext": list(one.names) if one.names else None,
-        "textfont": {"color": colours.ink, "size": 11},
+        "textfont": {"color": _INK[_theme()], "size": 11},
         "line": {
-            "color": colour,
+            "color": color,
             "width": 2,
             "dash": _DASHES[number % len(_DASHES)],
             "shape": "hv" if one.stepped else "linear",
         },
-        "marker": {"color": colour, "size": 9, "symbol": _MARKERS[number % len(_MARKERS)]},
+        "marker": {"color": color, "size": 9, "symbol": _MARKERS[number % len(_MARKERS)]},
         "error_y": _bars(one) if one.stepped else None,
         "connectgaps": False,
         "legendgroup": one.name,
@@ -259,7 +244,7 @@ def _bars(one: Series) -> dict[str, object]:
     return {"type": "data", "symmetric": False, "array": above, "arrayminus": below, "thickness": 1, "width": 3}
 
 
-def _band(one: Series, colour: str) -> Trace:
+def _band(one: Series, color: str) -> Trace:
     """The band as one closed outline over the points where it is defined."""
     ends = [
         (x, low, high)
@@ -268,13 +253,14 @@ def _band(one: Series, colour: str) -> Trace:
     ]
     forth, back = [(x, high) for x, _, high in ends], [(x, low) for x, low, _ in reversed(ends)]
     outline = forth + back
+    red, green, blue = (int(color[at : at + 2], 16) for at in (1, 3, 5))
     return {
         "type": "scatter",
         "x": [x for x, _ in outline],
         "y": [y for _, y in outline],
         "mode": "lines",
         "fill": "toself",
-        "fillcolor": _fade(colour),
+        "fillcolor": f"rgba({red},{green},{blue},0.18)",
         "line": {"width": 0},
         "hoverinfo": "skip",
         "showlegend": False,
@@ -282,16 +268,13 @@ def _band(one: Series, colour: str) -> Trace:
     }
 
 
-def _fade(colour: str) -> str:
-    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
-    return f"rgba({red},{green},{blue},0.18)"
-
-
-def _figure(traces: Sequence[Trace], axes: Axes, colours: Palette) -> go.Figure:
-    ink = {"color": colours.ink}
+def _figure(traces: Sequence[Trace], title: str, x: str, y: str) -> go.Figure:
+    theme = _theme()
+    ink = {"color": _INK[theme]}
+    axis = {"tickfont": ink, "gridcolor": _GRID[theme], "zerolinecolor": _GRID[theme], "automargin": True}
     layout = {
         "height": HEIGHT + LINE_HEIGHT * max(0, sum(trace.get("showlegend", True) for trace in traces) - LINES),
-        "title": {"text": axes.title, "x": 0, "xref": "container", "font": ink | {"size": 15}},
+        "title": {"text": title, "x": 0, "xref": "container", "font": ink | {"size": 15}},
         "margin": {"l": 8, "r": 8, "t": 40, "b": 8},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
@@ -299,22 +282,10 @@ def _figure(traces: Sequence[Trace], axes: Axes, colours: Palette) -> go.Figure:
         # below all else, where it takes as many lines as it needs: above, it ran into the title on a phone
         "legend": {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0, "font": ink},
         "hovermode": "closest",
-        "xaxis": {**_axis(axes.x, colours), **(_log_axis(traces, "x") if axes.x_log else {})},
-        "yaxis": {
-            **_axis(axes.y, colours),
-            "tickformat": ".0%" if axes.y_percent else None,
-            "range": list(axes.y_range) if axes.y_range else None,
-            **(_log_axis(traces, "y") if axes.y_log else {}),
-        },
+        "xaxis": axis | {"title": {"text": x, "font": ink}},
+        "yaxis": axis | {"title": {"text": y, "font": ink}},
     }
     return go.Figure(data=list(traces), layout=layout)
-
-
-def _axis(title: str, colours: Palette) -> dict[str, object]:
-    """Its words and numbers in ink, one by one: the theme's own grey is too faint to read."""
-    ink = {"color": colours.ink}
-    lines = {"gridcolor": colours.grid, "zerolinecolor": colours.grid, "automargin": True}
-    return {"title": {"text": title, "font": ink}, "tickfont": ink} | lines
 
 
 def _log_axis(traces: Sequence[Trace], axis: Literal["x", "y"]) -> dict[str, object]:

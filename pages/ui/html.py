@@ -1,6 +1,6 @@
 """The HTML that pages make themselves, from Jinja2 templates that escape every value: agents, texts, links, reports."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,13 +38,3 @@ class Link(NamedTuple):
 def links_html(links: Iterable[Link]) -> str:
     """A row of links."""
     return str(macros("links").row(links))
-
-
-Part = str | Sequence[str] | Sequence[tuple[str, object]] | Sequence[Mapping[str, object]]
-"""Of a report: a paragraph, a list, a table of names and values, or one of rows with a head."""
-Section = tuple[str, Sequence[Part]]
-
-
-def document(title: str, heading: str, lead: Sequence[Part], sections: Iterable[Section], *, stale: str = "") -> str:
-    """A report as one HTML page without scripts, to be handed out and printed."""
-    return str(macros("report").document(title, heading, stale, lead, sections))

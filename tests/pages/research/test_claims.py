@@ -17,16 +17,14 @@ from pages.research.claims import (
     range_rows,
     verify,
 )
-from pages.research.reports import Card, card_markdown, flow, missed_sentence, report_html
-from screening.evaluation.guarantee import binding_of
+from pages.research.reports import flow, measured_lines, missed_sentence
 from screening.evaluation.monitoring import upper_limits
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER
-from screening.review.review_form import FORM_VERSION
 from storage.database import Database
 from storage.settings_store import SiteSettings, change, current
 from tests.pages.conftest import Opener
-from tests.pages.research.test_reliability import AT, BODY, NO_MIX, PLAN, STUDY, audited, sample
+from tests.pages.research.test_reliability import AT, NO_MIX, PLAN, audited, report, sample
 
 
 def test_what_waits_for_a_second_review_counts_as_missed_in_the_bound_and_says_so() -> None:
@@ -39,9 +37,7 @@ def test_what_waits_for_a_second_review_counts_as_missed_in_the_bound_and_says_s
     for said in (missed_words(found), missed_sentence(found)):
         assert "; in the bound 6 awaiting a second review count as missed" in said
     assert dict(flow(found))["reviewed blinded, second review due"] == 6
-    assert "nor texts that were reviewed and wait for a further review" in report_html(
-        found, binding_of(BODY, FORM_VERSION), AT, STUDY
-    )
+    assert "nor texts that were reviewed and wait for a further review" in report(found)
 
 
 def test_the_bound_holds_at_every_daily_look_though_second_reviews_take_three_days(
@@ -70,9 +66,13 @@ def test_where_the_share_of_misses_has_moved_no_bound_is_told_anywhere() -> None
     before, now = (verify(sample(*some), NO_MIX, PLAN) for some in (given[:1000], given))
     assert not has_moved(before) and at_most_words(before).startswith("at most ")
     assert has_moved(now) and at_most_words(now) == claims_today.missed_words(now)[1] == "no bound"
-    card = Card(at=AT, simulated=False, facts=(), notes=(), site=STUDY.site, settled=1300, measured=now)
-    for said in (missed_words(now), missed_sentence(now), claims_today.missed_words(now)[2], card_markdown(card)):
-        assert claims.MOVED in said and "at most" not in said.split("Limits")[0].split("cannot be guaranteed")[0], said
+    for said in (
+        missed_words(now),
+        missed_sentence(now),
+        claims_today.missed_words(now)[2],
+        " ".join(measured_lines(now)),
+    ):
+        assert claims.MOVED in said and "at most" not in said.split("cannot be guaranteed")[0], said
     assert "No bound can be told after 1,300 reviews" in missed_words(now) and "estimate 20.0" in missed_words(now)
 
 

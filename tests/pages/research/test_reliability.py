@@ -3,13 +3,22 @@
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from sqlalchemy import select, update
 from streamlit.testing.v1 import AppTest
 
-from pages.research.claims import beyond_sentence, guarantee_words, missed_sequence, review_words, verify, verify_now
-from pages.research.reports import Study, flow, missed_sentence, report_html
+from pages.research.claims import (
+    Verified,
+    beyond_sentence,
+    guarantee_words,
+    missed_sequence,
+    review_words,
+    verify,
+    verify_now,
+)
+from pages.research.reports import flow, missed_sentence, report_html
 from screening.evaluation.audit import AuditCase, Stratum
 from screening.evaluation.guarantee import Standing, binding_of
 from screening.evaluation.metrics import Proportion
@@ -63,8 +72,13 @@ def sample(*reviews: Review, without_audit: int = 0) -> AuditSample:
 
 
 PLAN = AuditPlan(at_most=0.05, confidence=0.95, allowed_misses=0)
-STUDY = Study(site=SiteSettings(), severities={})
 NO_MIX = OutcomeMix(reference={}, looks=(), until=None)
+
+
+def report(found: Verified, **study: Any) -> str:
+    """The report to print, with nothing stated by the site but these."""
+    told = {"site": SiteSettings(), "severities": {}, "priorities": {}} | study
+    return report_html(found, binding_of(BODY, FORM_VERSION), AT, **told)
 
 
 @pytest.mark.parametrize("reach", [Reach.LIST, Reach.COUNT])
@@ -78,8 +92,7 @@ def test_nothing_is_claimed_of_specificity_where_not_all_that_is_called_unsafe_i
         assert (found.specificity.value, found.specificity.low) == (None, None)
         assert "only list or count" in str(found.specificity.reason)
     assert some.estimates.sensitivity == every.estimates.sensitivity
-    report = report_html(some, binding_of(BODY, FORM_VERSION), AT, STUDY)
-    assert "not yet: some of these batches only list or count" in report
+    assert "not yet: some of these batches only list or count" in report(some)
 
 
 @pytest.mark.parametrize(
@@ -112,9 +125,9 @@ def test_what_was_settled_before_the_plan_was_changed_is_no_evidence_for_it() ->
     late = [replace(one, settled_at=AT + timedelta(minutes=1)) for one in early]
     again = verify(sample(*early, *late), NO_MIX, changed)
     assert again.guarantee.standing is Standing.GUARANTEED and again.guarantee.read == 93
-    report = report_html(again, binding_of(BODY, FORM_VERSION), AT, STUDY)
-    assert "Last changed on 2026-11-20 12:00 UTC (3 times in all)" in report and "is no guarantee" in report
-    assert "Left out, screened before the change: 93 reviews of unsafe texts, 1 missed." in report
+    html = report(again)
+    assert "Last changed on 2026-11-20 12:00 UTC (3 times in all)" in html and "is no guarantee" in html
+    assert "Left out, screened before the change: 93 reviews of unsafe texts, 1 missed." in html
 
 
 def test_the_sequence_counts_reviews_of_safe_texts_in_the_order_they_were_given() -> None:
@@ -160,7 +173,7 @@ def test_the_report_leads_with_the_missed_and_escapes_what_it_shows() -> None:
     assert missed_sentence(found) == (
         "estimated 0.0, at most 122.8 at 95% confidence, valid at any time (0 missed in 30 reviewed of 600)"
     )
-    html = report_html(found, binding_of({}, FORM_VERSION), AT, STUDY)
+    html = report_html(found, binding_of({}, FORM_VERSION), AT, SiteSettings(), {}, {})
     assert html.index("Missed unsafe per 1,000") < html.index("Sensitivity")
     assert "<b>v1</b>" not in html and "&lt;b&gt;v1" in html and "Stale" in html
     assert "http" not in html  # nothing is fetched
@@ -170,9 +183,7 @@ def test_the_report_leads_with_the_missed_and_escapes_what_it_shows() -> None:
 def test_nothing_read_is_undefined_not_zero() -> None:
     found = verify(sample(audited(Outcome.SAFE, None)), NO_MIX, PLAN)
     assert found.estimates.missed.per_thousand is None
-    assert "not yet" in missed_sentence(found) and "not yet: " in report_html(
-        found, binding_of(BODY, FORM_VERSION), AT, STUDY
-    )
+    assert "not yet" in missed_sentence(found) and "not yet: " in report(found)
 
 
 @pytest.fixture
@@ -291,7 +302,7 @@ def test_what_was_read_beyond_the_plan_stands_beside_the_guarantee_and_not_in_it
     assert "1 text labeled safe was reviewed beyond the plan" in beyond_sentence(
         found
     ) and "1 of them" in beyond_sentence(found)
-    assert beyond_sentence(found) in report_html(found, binding_of(BODY, FORM_VERSION), AT, STUDY).replace("&#39;", "'")
+    assert beyond_sentence(found) in report(found).replace("&#39;", "'")
     assert beyond_sentence(verify(sample(*counted), NO_MIX, PLAN)) == ""
     unclear = Review(case=replace(further, blind_first=None, inconclusive=True), settled_at=AT, read_at=AT)
     said = beyond_sentence(verify(sample(*counted, unclear), NO_MIX, PLAN))
@@ -318,7 +329,7 @@ def test_the_report_has_every_item_that_applies_and_says_what_the_site_left_open
     read_late = replace(audited(Outcome.UNSAFE, Label.UNSAFE), read_at=AT + timedelta(hours=3))
     found = verify(sample(audited(Outcome.SAFE, Label.SAFE, minute=60), read_late), NO_MIX, PLAN)
     told = SiteSettings(study_funding="a <b>foundation</b>", study_registration="DRKS0")
-    html = report_html(found, binding_of(BODY, FORM_VERSION), AT, Study(site=told, severities={4: 1, None: 2}))
+    html = report(found, site=told, severities={4: 1, None: 2})
     listed = ("10b", "12b", "13a", 15, *range(17, 21), "21a", "21b", *range(22, 26), *range(28, 31))
     for item in listed:
         assert re.search(rf"STARD [^)]*\b{item}\b|STARD 28 to 30", html), item
@@ -337,12 +348,7 @@ def test_severity_is_that_of_audited_texts_read_as_unsafe(page_database: Databas
     for urgent in (True, False):
         of_it = [row.outcome != "safe" for row in rows if (row.priority <= 1) is urgent]
         assert shown[urgent] == Proportion(sum(of_it), len(of_it))
-    assert rows and "P0 or P1" in report_html(
-        verify(sample(), NO_MIX, PLAN),
-        binding_of(BODY, FORM_VERSION),
-        AT,
-        Study(site=SiteSettings(), severities={}, priorities=shown),
-    )
+    assert rows and "P0 or P1" in report(verify(sample(), NO_MIX, PLAN), priorities=shown)
     found = severities(page_database, LOCAL_USER, measured.version)
     audited = audit_sample(page_database, LOCAL_USER, measured.version).reviews
     assert sum(found.values()) == sum(each.read_at is not None for each in audited) > 0

@@ -170,12 +170,11 @@ def _choose(page: AppTest, account_id: str) -> AppTest:
     return next(box for box in page.selectbox if box.label == "Account").set_value(account_id).run()
 
 
-def test_the_card_says_what_is_not_measured_and_escapes_what_could_be_markup() -> None:
-    card = reports.Card(
-        at=NOW, simulated=True, facts=[("Model", "<b>![x](http://outside.example)")], notes=["Told."],
-        site=SiteSettings(), settled=0, measured=None,
-    )  # fmt: skip
-    text, page = reports.card_markdown(card), reports.card_html(card)
+def test_the_card_says_what_is_not_measured_and_escapes_what_could_be_markup(page_database: Database) -> None:
+    configuration = context.configuration(context.usual_pipeline())
+    sections = reports.card_sections(page_database, LOCAL_USER, context.settings(), configuration)
+    sections.append(("Model", ["<b>![x](http://outside.example)"]))
+    text, page = reports.card_markdown(sections, NOW), reports.card_html(sections, NOW)
     assert "Do not use for real cases" in text and "Nothing has been measured" in text
     assert "![x]" not in text and "\\!\\[x\\]" in text
     assert "<b>" not in page and "&lt;b&gt;" in page
