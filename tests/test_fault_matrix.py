@@ -363,8 +363,8 @@ AT_EACH_START = {"screen": {"case_errors"}, "export": {"audit_events"}}
 @pytest.mark.parametrize("how", ["cut", "killed"])
 def test_ended_before_any_write_it_is_done_again_as_if_nothing_was(place: Place, name: str, how: str) -> None:
     """The connection cut, or the process killed, before the first write or commit, before the second, to the last."""
-    if (place.kind, how) == ("sqlite", "cut"):
-        pytest.skip("there is no line to cut")
+    if (place.kind, how) in {("sqlite", "cut"), ("postgresql", "killed")}:
+        pytest.skip("a file has no line to cut; to a server a killed process is a line that is cut")
     number, ended, stop = 0, True, _killed_at if how == "killed" else _cut_at
     while ended:
         number += 1
