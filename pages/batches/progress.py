@@ -210,8 +210,11 @@ def ways_panel(db: Database, person: Actor, one: BatchSummary) -> None:
     overview = counted(batch_overview, person, one.id, standing=standing, cases=one.progress.accepted)
     found = overview.ways
     st.html(ways_html(pipeline, found, one.id, linked=linked))
+    if one.progress.state not in ENDED:
+        st.caption("The counts of this drawing and of the table are updated every 5 seconds.")
     if found.kept_back:
-        st.caption(f"{found.kept_back:,} more were escalated for what stands in the text, or for a fault.")
+        more = count_of(found.kept_back, "more text")
+        st.caption(f"{more} escalated because of what the text says or because of a fault.")
     cost_panel(one, pipeline, overview)
 
 

@@ -119,7 +119,7 @@ def why_words(why: str, *, settled: bool = False) -> str:
     reason of those that were not settled, so that nothing gives it away.
     """
     if settled:
-        return "The AI had decided it"
+        return "Labeled by the AI"
     kind, _, cause = why.partition(":")
     words = WHY_WORDS.get(kind, kind.replace("_", " "))
     return f"{words}: {error_words(cause)}" if cause else words

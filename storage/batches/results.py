@@ -245,14 +245,15 @@ class Overview:
 
 
 def batch_overview(db: Database, actor: Actor, batch_id: str) -> Overview:
-    """The figures of now. Raises Forbidden, UnknownBatch."""
-    one = find_batch(db, actor, batch_id)
-    pipeline = load_configuration(db, one.configuration_version).pipeline
-    return Overview(
-        ways=count_ways(db, actor, batch_id, pipeline),
-        costs=cost_by_node(db, actor, batch_id),
-        calls=one.progress.calls,
-    )
+    """The figures of one moment, so that they add up while the batch runs. Raises Forbidden, UnknownBatch."""
+    with db.one_snapshot():
+        one = find_batch(db, actor, batch_id)
+        pipeline = load_configuration(db, one.configuration_version).pipeline
+        return Overview(
+            ways=count_ways(db, actor, batch_id, pipeline),
+            costs=cost_by_node(db, actor, batch_id),
+            calls=one.progress.calls,
+        )
 
 
 def export_results(

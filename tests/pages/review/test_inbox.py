@@ -84,9 +84,9 @@ def test_what_the_agents_settled_is_not_told_before_the_review_and_not_denied_af
     page = take_next(OpenDesk())
     assert desk(page)["case"]["why"] == "Awaiting review"
     page = save(page)
-    assert desk(page)["case"]["why"] == "The AI had decided it"
+    assert desk(page)["case"]["why"] == "Labeled by the AI"
     case = " ".join(element.proto.body for element in open_page("case", case=audited).get("html"))
-    assert "The AI had decided it" in case and "did not settle" not in case
+    assert "Labeled by the AI" in case and "did not settle" not in case
 
 
 def test_the_same_save_twice_is_one_review_also_for_a_session_that_knows_nothing(
