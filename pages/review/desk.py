@@ -15,17 +15,16 @@ from pages.ui.auth import Unidentified
 from pages.ui.context import singleton
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Forbidden
-from screening.review.review_form import ReviewForm
 from screening.review.triage import Priority
 from storage.database import Database
 from storage.review import claims, inbox, reviews
 from storage.review.adjudication import has_asked
 from storage.review.claims import Claim, LeaseLost
-from storage.review.drafts import Note, notes
-from storage.review.evidence import CaseText, Evidence, NearText, Shown, open_named, open_next, reveal_evidence, show
+from storage.review.drafts import Note
+from storage.review.evidence import CaseText, Evidence, NearText, Shown, open_next, show
 from storage.review.inbox import Place, Standing, standing
 from storage.review.queue import counts
-from storage.review.reviews import Review, take_back
+from storage.review.reviews import Review
 from storage.schema import ERASED
 from storage.settings_store import SiteSettings
 from storage.site.accounts import SessionEnded
@@ -71,18 +70,10 @@ class Desk:
 
 
 @dataclass(slots=True, kw_only=True)
-class LastSaved:
-    """The review saved last, which may still be taken back."""
-
-    case_id: str
-    review: Review
-    name: str
-
-
-@dataclass(slots=True, kw_only=True)
 class OpenPage:
     """An inbox that is open in somebody's browser: the ``desk`` of it, once it is ``known``, what was answered, the
-    last save, one line to say; and when it last asked what is new, with which case, and whether that was its last word.
+    desk that was saved ``last`` and may still be taken back, one line to say; and when it last asked what is new, with
+    which case, and whether that was its last word.
     """
 
     who: Callable[[], Actor]
@@ -92,7 +83,7 @@ class OpenPage:
     desk: Desk | None = None
     known: bool = False
     answers: dict[str, dict[str, object]] = field(default_factory=dict)
-    last: LastSaved | None = None
+    last: Desk | None = None
     said: str = ""
     break_put_off: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -213,21 +204,16 @@ def open_case(here: Here, case_id: str | None) -> None:
 
 def see(here: Here, case_id: str | None) -> None:
     """Bring the desk up to date before it is used: ``case_id`` is the case on it as the browser believes, which counts
-    where the page is not known, as after a restart.
+    where the page is not known, as after a restart. Words that were erased meanwhile leave the desk of whoever read
+    them; of a case that is not read it is said where it stands, and nothing is shown.
     """
-    page = here.page
+    page, desk = here.page, here.desk
     if not page.known:
         open_case(here, case_id)
-    elif page.desk is not None and _is_behind_erasure(here, page.desk):
-        open_case(here, page.desk.case_id)
-
-
-def _is_behind_erasure(here: Here, desk: Desk) -> bool:
-    """Whether the desk of a case that is read still has words of it that were erased; of one that is not read it is
-    said where it stands, and nothing is shown.
-    """
-    had = desk.mine is not None and desk.text is not None and desk.text.text != ERASED
-    return had and is_erased_now(here.db, desk.case_id)
+        return
+    had = desk is not None and desk.mine is not None and desk.text is not None and desk.text.text != ERASED
+    if desk is not None and had and is_erased_now(here.db, desk.case_id):
+        open_case(here, desk.case_id)
 
 
 def _find(here: Here, case_id: str) -> Desk:
@@ -236,7 +222,7 @@ def _find(here: Here, case_id: str) -> Desk:
         return open_desk(here, held)
     desk = Desk(case_id=case_id)
     mine = my_review(here, case_id)
-    return desk if mine is None else _with_text(here, replace(desk, mine=mine))
+    return desk if mine is None else with_text(here, replace(desk, mine=mine))
 
 
 def my_review(here: Here, case_id: str) -> Review | None:
@@ -283,36 +269,27 @@ def renew(here: Here, desk: Desk) -> None:
 
 def open_desk(here: Here, claim: Claim) -> Desk:
     """A case just claimed, its text loaded unless this person wants texts covered."""
-    desk = _lay_out(here, claim)
-    return desk if here.covered else _with_text(here, desk)
+    return lay_out(here, claim) if here.covered else with_text(here, lay_out(here, claim))
 
 
-def _lay_out(here: Here, claim: Claim) -> Desk:
+def lay_out(here: Here, claim: Claim) -> Desk:
+    """A case just claimed, its text covered."""
     return Desk(case_id=claim.case_id, claim=claim, asked=has_asked(here.db, here.person, claim.case_id))
 
 
-def uncover(here: Here, desk: Desk) -> None:
+def with_text(here: Here, desk: Desk) -> Desk:
     """The desk with the text on it; a line in the audit log, and one more text read since midnight UTC."""
-    here.page.lay(_with_text(here, desk))
-
-
-def _with_text(here: Here, desk: Desk) -> Desk:
     if desk.text is not None:
         return desk
-    return _with(desk, show(here.db, here.by, desk.case_id, desk.claim.token if desk.claim else None))
+    return with_shown(desk, show(here.db, here.by, desk.case_id, desk.claim.token if desk.claim else None))
 
 
-def _with(desk: Desk, shown: Shown) -> Desk:
+def with_shown(desk: Desk, shown: Shown) -> Desk:
+    """The desk with what was loaded with its text."""
     return replace(desk, text=shown.text, near=shown.near, left=shown.left)
 
 
-def take_next(here: Here) -> bool:
-    """Put the next case on the desk; False where none is free."""
-    here.page.lay(_open_next(here))
-    return here.desk is not None
-
-
-def _open_next(here: Here) -> Desk | None:
+def open_next_desk(here: Here) -> Desk | None:
     """What they hold already, else the case due next: with its text, unless they want texts covered."""
     if (held := _find_left_behind(here)) is not None:
         return open_desk(here, held)
@@ -320,7 +297,7 @@ def _open_next(here: Here) -> Desk | None:
         claim = claims.claim_next(here.db, here.by, here.lease, here.priorities, batch=here.batch)
         return None if claim is None else open_desk(here, claim)
     opened = open_next(here.db, here.by, here.lease, here.priorities, batch=here.batch)
-    return None if opened is None else _with(_lay_out(here, opened[0]), opened[1])
+    return None if opened is None else with_shown(lay_out(here, opened[0]), opened[1])
 
 
 def _find_left_behind(here: Here) -> Claim | None:
@@ -334,72 +311,3 @@ def _find_left_behind(here: Here) -> Claim | None:
         return None
     free = counts(here.db, here.by, None).free_by_priority
     return None if any(number and priority < held[0].priority for priority, number in free.items()) else held[0]
-
-
-def take(here: Here, case_id: str) -> None:
-    """Put a chosen case on the desk. Raises Forbidden, NotAvailable."""
-    if here.covered:
-        here.page.lay(open_desk(here, claims.claim(here.db, here.by, case_id, here.lease)))
-    else:
-        claim, shown = open_named(here.db, here.by, case_id, here.lease)
-        here.page.lay(_with(_lay_out(here, claim), shown))
-
-
-def save(here: Here, case_id: str, token: str, form: ReviewForm, review_id: str) -> None:
-    """Store the review. Raises LeaseLost, Forbidden."""
-    reviews.submit_review(here.db, here.by, case_id, token, form, submission_id=review_id)
-    mine = my_review(here, case_id)
-    desk = here.desk
-    if mine is not None and desk is not None and desk.case_id == case_id:
-        here.page.lay(replace(desk, mine=mine, evidence=None))
-        name = desk.text.external_id if desk.text else ""
-        here.page.last = LastSaved(case_id=case_id, review=mine, name=name)
-
-
-def revise(here: Here, desk: Desk, form: ReviewForm, reason: str, review_id: str) -> None:
-    """Store a changed review with its reason. Raises ReasonNeeded."""
-    reviews.revise(here.db, here.by, desk.case_id, form, reason, submission_id=review_id)
-    here.page.lay(replace(desk, mine=my_review(here, desk.case_id)))
-    last = here.page.last
-    if last is not None and last.case_id == desk.case_id:
-        here.page.last = None  # what it says is out of date, and nothing can be taken back
-
-
-def undo(here: Here, case_id: str, review_id: str) -> None:
-    """Take the last review back, so that the case is theirs and unread. NotAvailable once that is too late."""
-    here.page.lay(open_desk(here, take_back(here.db, here.by, case_id, review_id, here.lease)))
-    here.page.last = None
-
-
-def open_at_once(here: Here, desk: Desk) -> None:
-    """Show the evidence of a P0 case before the review, which is then not blind."""
-    shown = reveal_evidence(here.db, here.by, desk.case_id, open_at_once=True)
-    here.page.lay(replace(desk, evidence=shown))
-
-
-def reveal(here: Here, desk: Desk) -> None:
-    """Show what the engine and other reviewers said, once this person's own review is saved; where they took it back in
-    another page meanwhile, the case as it is now.
-    """
-    if my_review(here, desk.case_id) is None:
-        open_case(here, desk.case_id)
-        return
-    shown = reveal_evidence(here.db, here.by, desk.case_id)
-    given = reviews.reveal_reviews(here.db, here.by, desk.case_id)
-    others = tuple({each.reviewer: each for each in given if each.reviewer != here.person.id}.values())
-    left = notes(here.db, here.by, desk.case_id)
-    here.page.lay(replace(desk, evidence=shown, others=others, left=left))
-
-
-def show_read(here: Here, case_id: str) -> None:
-    """Put a case that this person has read on the desk; its evidence comes with the reveal."""
-    mine = my_review(here, case_id)
-    if mine is not None:
-        here.page.lay(_with_text(here, Desk(case_id=case_id, mine=mine)))
-
-
-def finish(here: Here) -> None:
-    """Leave nothing with this person."""
-    inbox.release_all(here.db, here.by, note="session ended")
-    if here.desk is None or not here.desk.busy:
-        here.page.lay(None)

@@ -4,10 +4,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from pages.review import desk as on_desk
-from pages.review.desk import Desk, Here
+from pages.review.desk import (
+    Desk,
+    Here,
+    is_in_hand,
+    lay_out,
+    my_review,
+    open_case,
+    open_desk,
+    open_next_desk,
+    renew,
+    with_shown,
+    with_text,
+)
 from pages.review.desk_view import received_form
 from pages.review.inbox_words import is_filled_in, standing_words
 from pages.ui.format import last_midnight
@@ -18,12 +29,13 @@ from screening.review.triage import Priority
 from screening.text.display import visible
 from screening.words import count_of
 from storage.audit_log import record_refusal
-from storage.review import inbox, reports
+from storage.review import claims, inbox, reports, reviews
 from storage.review.adjudication import ReasonNeeded
 from storage.review.claims import LeaseLost, NotAvailable
-from storage.review.drafts import load_draft, save_draft
+from storage.review.drafts import load_draft, notes, save_draft
+from storage.review.evidence import open_named, reveal_evidence
 from storage.review.inbox import Assigned, NoteNeeded, standing
-from storage.review.reviews import DispositionNeeded, my_reviews
+from storage.review.reviews import DispositionNeeded
 from storage.site.accounts import colleagues
 from storage.visibility import NotYetRated
 
@@ -33,84 +45,33 @@ Token = Annotated[str, Field(max_length=64)]
 
 
 class Act(BaseModel):
-    """One action. ``id`` is made in the browser, and is the review's id where the action makes one."""
+    """One action. ``id`` is made in the browser, and is the review's id where the action makes one; ``token`` is the
+    lease that the case was shown with, ``form`` what is filled in. Without what its kind needs it is refused as one
+    whose lease is lost, or whose form cannot be read.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     id: HexId
-    case: HexId | None = None
-
-
-class Press(Act):
-    """What takes no more than a key or a button, and what the page does by itself."""
-
     kind: Literal[
-        "open", "alive", "reveal", "next", "urgent", "previous", "take", "uncover", "at_once", "leave", "finish",
-        "take_break", "go_on",
+        "open", "alive", "draft", "save", "revise", "reveal", "next", "urgent", "previous", "undo", "take", "uncover",
+        "at_once", "leave", "finish", "skip", "not_me", "hold", "hand_over", "second", "take_break", "go_on", "assign",
     ]  # fmt: skip
-
-
-class Draft(Act):
-    """What is filled in so far."""
-
-    kind: Literal["draft"]
-    form: Mapping[str, Any]
-
-
-class Save(Act):
-    """Submit the review, under the lease that the case was shown with."""
-
-    kind: Literal["save"]
-    token: Token
-    form: Mapping[str, Any]
-
-
-class Revise(Act):
-    """Change a saved review, with a reason."""
-
-    kind: Literal["revise"]
-    form: Mapping[str, Any]
+    case: HexId | None = None
+    token: Token = ""
+    form: Mapping[str, Any] = {}
     note: Words = ""
-
-
-class Undo(Act):
-    """Take a review back."""
-
-    kind: Literal["undo"]
+    to: Token = ""
     review: HexId | None = None
+    cases: list[HexId] = []
+
+    @property
+    def case_id(self) -> str:
+        """The case that it is for; an id that no case has where none is named."""
+        return self.case or ""
 
 
-class Leave(Act):
-    """Leave the case to somebody else, or have somebody else read it too."""
-
-    kind: Literal["skip", "not_me", "hold", "second"]
-    token: Token
-    note: Words = ""
-
-
-class HandOver(Act):
-    """Transfer the case to a colleague."""
-
-    kind: Literal["hand_over"]
-    token: Token
-    note: Words = ""
-    to: Token
-
-
-class Assign(Act):
-    """Reserve cases of the list for a colleague."""
-
-    kind: Literal["assign"]
-    to: Token
-    cases: list[HexId]
-
-
-Action = Annotated[Press | Draft | Save | Revise | Undo | Leave | HandOver | Assign, Field(discriminator="kind")]
-_ACTION: TypeAdapter[Action] = TypeAdapter(Action)
-
-QUIET = frozenset({"reveal"})
-"""Actions that the page makes by itself: no sign that somebody is there."""
-BESIDE = QUIET | {"alive", "draft"}
+BESIDE = frozenset({"reveal", "alive", "draft"})
 """Actions that answer nothing: what was said last stays."""
 SAVES = frozenset({"save", "revise"})
 AFTER_A_SAVE = frozenset({"next", "urgent", "previous", "undo", "finish"})
@@ -122,24 +83,24 @@ class Refused(Exception):
     """An action that cannot be done; the message is for the reviewer."""
 
 
-def parse(sent: object) -> list[Action | str]:
+def parse(sent: object) -> list[Act | str]:
     """The actions in what the browser sent; the id alone of one that cannot be read, for its answer."""
-    found: list[Action | str] = []
+    found: list[Act | str] = []
     for each in sent if isinstance(sent, list) else []:
         try:
-            found.append(_ACTION.validate_python(each))
+            found.append(Act.model_validate(each))
         except ValidationError:
             if isinstance(each, dict) and isinstance(each.get("id"), str):
                 found.append(each["id"])
     return found
 
 
-def is_by_a_person(actions: list[Action | str]) -> bool:
-    """Whether any of them is a sign that somebody is there."""
-    return any(not isinstance(each, str) and each.kind not in QUIET for each in actions)
+def is_by_a_person(actions: list[Act | str]) -> bool:
+    """Whether any of them is a sign that somebody is there: a page asks for the reveal by itself."""
+    return any(not isinstance(each, str) and each.kind != "reveal" for each in actions)
 
 
-def handle(here: Here, actions: list[Action | str]) -> dict[str, dict[str, object]]:
+def handle(here: Here, actions: list[Act | str]) -> dict[str, dict[str, object]]:
     """Do each of them that has not been done, in their order; the answers by id.
 
     Once a save was refused, what was asked after it in the belief that it is saved is refused in the same words.
@@ -153,180 +114,208 @@ def handle(here: Here, actions: list[Action | str]) -> dict[str, dict[str, objec
             answers[each] = {"ok": False, "words": NOT_UNDERSTOOD}
             continue
         if each.id not in page.answers:
-            if unsaved and each.kind in AFTER_A_SAVE:
-                page.answer(each.id, ok=False, words=unsaved)
-            else:
-                _do(here, each)
+            words = unsaved if unsaved and each.kind in AFTER_A_SAVE else _do(here, each)
+            page.answer(each.id, ok=not words, words=words)
         answers[each.id] = page.answers[each.id]
         if each.kind in SAVES:
             unsaved = str(answers[each.id]["words"])
     return answers
 
 
-def _do(here: Here, action: Action) -> None:
-    """Do it, and remember what came of it: words where it was refused."""
-    words = ""
+def _do(here: Here, act: Act) -> str:
+    """Do it; words where it was refused."""
     try:
-        _ACTS[action.kind](here, action)
+        _ACTS[act.kind](here, act)
     except Refused as refused:
-        words = str(refused)
+        return str(refused)
     except (DispositionNeeded, NoteNeeded, ReasonNeeded, NotAvailable) as refused:
-        words = sentence(refused)
+        return sentence(refused)
     except (LeaseLost, NotYetRated, Forbidden, KeyError) as lost:
         if isinstance(lost, Forbidden):
-            record_refusal(here.db, here.by, lost.action, action.case)
-        words = "Your role does not let you do this." if isinstance(action, Assign) else _loss_words(here, action)
-    here.page.answer(action.id, ok=not words, words=words)
+            record_refusal(here.db, here.by, lost.action, act.case)
+        return "Your role does not let you do this." if act.kind == "assign" else _loss_words(here, act)
+    return ""
 
 
-def _loss_words(here: Here, action: Action) -> str:
+def _loss_words(here: Here, act: Act) -> str:
     """Why the case is not in their hands, in words."""
-    case_id = action.case or ""
     try:
-        found = standing(here.db, here.by, case_id, getattr(action, "token", ""))
-        draft = is_filled_in(load_draft(here.db, here.person, case_id))
+        found = standing(here.db, here.by, act.case_id, act.token)
+        draft = is_filled_in(load_draft(here.db, here.person, act.case_id))
     except (KeyError, Forbidden):
         return "This case is not assigned to you."
     return standing_words(found, draft=draft)
 
 
-def _on_desk(here: Here, action: Act) -> Desk:
-    if here.desk is None or here.desk.case_id != action.case:
+def _on_desk(here: Here, act: Act) -> Desk:
+    if here.desk is None or here.desk.case_id != act.case:
         raise Refused("This case is not open here any more.")
     return here.desk
 
 
-def _open(here: Here, action: Act) -> None:
-    on_desk.open_case(here, action.case)
+def _alive(here: Here, act: Act) -> None:
+    if here.desk is not None and here.desk.case_id == act.case:
+        renew(here, here.desk)
 
 
-def _alive(here: Here, action: Act) -> None:
-    if here.desk is not None and here.desk.case_id == action.case:
-        on_desk.renew(here, here.desk)
-
-
-def _draft(here: Here, action: Draft) -> None:
-    case_id = action.case or ""
-    if here.desk is None or here.desk.case_id != case_id:
-        standing(here.db, here.by, case_id, None)  # KeyError: no such case
+def _draft(here: Here, act: Act) -> None:
+    if here.desk is None or here.desk.case_id != act.case_id:
+        standing(here.db, here.by, act.case_id, None)  # KeyError: no such case
     try:
-        save_draft(here.db, here.by, case_id, action.form)
+        save_draft(here.db, here.by, act.case_id, act.form)
     except ValueError as wrong:
         raise Refused(sentence(wrong)) from wrong
-    _alive(here, action)
+    _alive(here, act)
 
 
-def _form(here: Here, action: Save | Revise) -> ReviewForm:
-    text = here.desk.text if here.desk is not None and here.desk.case_id == action.case else None
+def _form(here: Here, act: Act) -> ReviewForm:
+    text = here.desk.text if here.desk is not None and here.desk.case_id == act.case else None
     try:
-        return ReviewForm.model_validate(received_form(action.form, text))
+        return ReviewForm.model_validate(received_form(act.form, text))
     except ValidationError as wrong:
         raise Refused("Something in the form cannot be read, so nothing was saved.") from wrong
 
 
-def _save(here: Here, action: Save) -> None:
-    on_desk.save(here, action.case or "", action.token, _form(here, action), action.id)
+def _save(here: Here, act: Act) -> None:
+    form = _form(here, act)
+    reviews.submit_review(here.db, here.by, act.case_id, act.token, form, submission_id=act.id)
+    mine = my_review(here, act.case_id)
+    if mine is not None and here.desk is not None and here.desk.case_id == act.case_id:
+        here.page.last = replace(here.desk, mine=mine, evidence=None)
+        here.page.lay(here.page.last)
 
 
-def _revise(here: Here, action: Revise) -> None:
-    on_desk.revise(here, _on_desk(here, action), _form(here, action), action.note, action.id)
+def _revise(here: Here, act: Act) -> None:
+    desk = _on_desk(here, act)
+    reviews.revise(here.db, here.by, desk.case_id, _form(here, act), act.note, submission_id=act.id)
+    here.page.lay(replace(desk, mine=my_review(here, desk.case_id)))
+    last = here.page.last
+    if last is not None and last.case_id == desk.case_id:
+        here.page.last = None  # what it says is out of date, and nothing can be taken back
 
 
-def _reveal(here: Here, action: Act) -> None:
-    desk = _on_desk(here, action)
-    if desk.mine is not None and desk.evidence is None:
-        on_desk.reveal(here, desk)
+def _reveal(here: Here, act: Act) -> None:
+    """What the engine and other reviewers said, once this person's own review is saved; where they took it back in
+    another page meanwhile, the case as it is now.
+    """
+    desk = _on_desk(here, act)
+    if desk.mine is None or desk.evidence is not None:
+        return
+    if my_review(here, desk.case_id) is None:
+        open_case(here, desk.case_id)
+        return
+    shown = reveal_evidence(here.db, here.by, desk.case_id)
+    given = reviews.reveal_reviews(here.db, here.by, desk.case_id)
+    others = tuple({each.reviewer: each for each in given if each.reviewer != here.person.id}.values())
+    left = notes(here.db, here.by, desk.case_id)
+    here.page.lay(replace(desk, evidence=shown, others=others, left=left))
 
 
-def _next(here: Here, _action: Act) -> None:
-    if on_desk.is_in_hand(here):
+def _next(here: Here, _act: Act) -> None:
+    if is_in_hand(here):
         raise Refused("Submit this review (Ctrl+Enter) or skip the case (S) first.")
-    if not on_desk.take_next(here):
+    here.page.lay(open_next_desk(here))
+    if here.desk is None:
         here.page.said = "No unassigned case for you at the moment."
 
 
-def _urgent(here: Here, action: Act) -> None:
+def _urgent(here: Here, act: Act) -> None:
     """The next P0 case, whatever the filter."""
-    _next(replace(here, batch=None, priorities=[Priority.P0]), action)
+    _next(replace(here, batch=None, priorities=[Priority.P0]), act)
 
 
-def _take(here: Here, action: Act) -> None:
-    if on_desk.is_in_hand(here):
+def _take(here: Here, act: Act) -> None:
+    if is_in_hand(here):
         raise Refused("Submit or leave the case you have open first.")
-    on_desk.take(here, action.case or "")
+    if here.covered:
+        here.page.lay(open_desk(here, claims.claim(here.db, here.by, act.case_id, here.lease)))
+    else:
+        claim, shown = open_named(here.db, here.by, act.case_id, here.lease)
+        here.page.lay(with_shown(lay_out(here, claim), shown))
 
 
-def _previous(here: Here, action: Act) -> None:
+def _previous(here: Here, act: Act) -> None:
     """A named case that they have read; without a name the one read before the one on the desk, else the last."""
     before = here.desk.mine.at if here.desk is not None and here.desk.mine is not None else None
-    found = my_reviews(here.db, here.person, limit=1, before=before)
-    case_id = action.case or (found[0].case_id if found else None)
+    found = reviews.my_reviews(here.db, here.person, limit=1, before=before)
+    case_id = act.case or (found[0].case_id if found else None)
     if case_id is None:
         raise Refused("You have reviewed no case before this one.")
-    on_desk.show_read(here, case_id)
+    if (mine := my_review(here, case_id)) is not None:
+        here.page.lay(with_text(here, Desk(case_id=case_id, mine=mine)))  # its evidence comes with the reveal
 
 
-def _undo(here: Here, action: Undo) -> None:
-    on_desk.undo(here, action.case or "", action.review or "")
+def _undo(here: Here, act: Act) -> None:
+    claim = reviews.take_back(here.db, here.by, act.case_id, act.review or "", here.lease)
+    here.page.lay(open_desk(here, claim))
+    here.page.last = None
 
 
-def _leave(words: str, leave: Callable[..., object]) -> Callable[[Here, Any], None]:
+def _open_at_once(here: Here, act: Act) -> None:
+    """The evidence of a P0 case before the review, which is then not blind."""
+    desk = _on_desk(here, act)
+    here.page.lay(replace(desk, evidence=reveal_evidence(here.db, here.by, desk.case_id, open_at_once=True)))
+
+
+def _leave(words: str, leave: Callable[..., object]) -> Callable[[Here, Act], None]:
     """A way to leave a case to somebody else."""
 
-    def act(here: Here, action: Leave) -> None:
-        leave(here.db, here.by, action.case or "", action.token, action.note)
-        _drop_sent_note(here, action)
+    def do(here: Here, act: Act) -> None:
+        leave(here.db, here.by, act.case_id, act.token, act.note)
+        _drop_sent_note(here, act)
         here.page.lay(None)
         here.page.said = words
 
-    return act
+    return do
 
 
-def _drop_sent_note(here: Here, action: Leave | HandOver) -> None:
+def _drop_sent_note(here: Here, act: Act) -> None:
     """The note for the next reviewer has gone with the case: remove it from the draft."""
-    draft = dict(load_draft(here.db, here.person, action.case or "") or {})
-    if action.note and draft.pop("leaving", None):
-        save_draft(here.db, here.by, action.case or "", draft)
+    draft = dict(load_draft(here.db, here.person, act.case_id) or {})
+    if act.note and draft.pop("leaving", None):
+        save_draft(here.db, here.by, act.case_id, draft)
 
 
-def _hand_over(here: Here, action: HandOver) -> None:
-    inbox.hand_over(here.db, here.by, action.case or "", action.token, action.to, action.note)
-    _drop_sent_note(here, action)
-    name = next((each.name for each in colleagues(here.db, here.person) if each.id == action.to), "a colleague")
+def _hand_over(here: Here, act: Act) -> None:
+    inbox.hand_over(here.db, here.by, act.case_id, act.token, act.to, act.note)
+    _drop_sent_note(here, act)
+    name = next((each.name for each in colleagues(here.db, here.person) if each.id == act.to), "a colleague")
     here.page.lay(None)
     here.page.said = f"Transferred to {visible(name)}."
 
 
-def _second(here: Here, action: Leave) -> None:
-    desk = _on_desk(here, action)
-    inbox.ask_second_opinion(here.db, here.by, desk.case_id, action.token, action.note)
-    _drop_sent_note(here, action)
+def _second(here: Here, act: Act) -> None:
+    desk = _on_desk(here, act)
+    inbox.ask_second_opinion(here.db, here.by, desk.case_id, act.token, act.note)
+    _drop_sent_note(here, act)
     here.page.lay(replace(desk, asked=True))
 
 
-def _finish(here: Here, _action: Act) -> None:
-    on_desk.finish(here)
+def _finish(here: Here, _act: Act) -> None:
+    """Leave nothing with this person."""
+    inbox.release_all(here.db, here.by, note="session ended")
+    if here.desk is None or not here.desk.busy:
+        here.page.lay(None)
     here.page.said = "You have no open case."
 
 
-def _take_break(here: Here, _action: Act) -> None:
-    on_desk.finish(here)
+def _take_break(here: Here, act: Act) -> None:
+    _finish(here, act)
     reports.take_break(here.db, here.by)
-    here.page.said = "You have no open case. Come back when you are ready."
+    here.page.said += " Come back when you are ready."
 
 
-def _go_on(here: Here, _action: Act) -> None:
+def _go_on(here: Here, _act: Act) -> None:
     """Without a break: it is offered again after half as many texts."""
     read = reports.exposure(here.db, here.by, last_midnight(here.now)).since_break
     here.page.break_put_off = read + here.site.break_after_texts // 2 + 1
 
 
-def _assign(here: Here, action: Assign) -> None:
+def _assign(here: Here, act: Act) -> None:
     try:
-        done = inbox.assign(here.db, here.by, action.cases, action.to)
+        here.page.said = assigned_words(inbox.assign(here.db, here.by, act.cases, act.to))
     except ValueError as refused:
         raise Refused(sentence(refused)) from refused
-    here.page.said = assigned_words(done)
 
 
 def assigned_words(done: Assigned) -> str:
@@ -346,8 +335,8 @@ def _cases(number: int) -> str:
     return count_of(number, "case") if number else "No cases"
 
 
-_ACTS: Mapping[str, Callable[[Here, Any], None]] = {
-    "open": _open,
+_ACTS: Mapping[str, Callable[[Here, Act], None]] = {
+    "open": lambda here, act: open_case(here, act.case),
     "alive": _alive,
     "draft": _draft,
     "save": _save,
@@ -358,9 +347,9 @@ _ACTS: Mapping[str, Callable[[Here, Any], None]] = {
     "previous": _previous,
     "undo": _undo,
     "take": _take,
-    "uncover": lambda here, action: on_desk.uncover(here, _on_desk(here, action)),
-    "at_once": lambda here, action: on_desk.open_at_once(here, _on_desk(here, action)),
-    "leave": lambda here, action: here.page.lay(None),
+    "uncover": lambda here, act: here.page.lay(with_text(here, _on_desk(here, act))),
+    "at_once": _open_at_once,
+    "leave": lambda here, act: here.page.lay(None),
     "finish": _finish,
     "skip": _leave("Skipped. You will not be offered this case again soon.", inbox.skip),
     "not_me": _leave("Returned to the queue. You will not be offered this case again.", inbox.decline),

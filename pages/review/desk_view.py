@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from pages.review.desk import Desk, Here, LastSaved, place
+from pages.review.desk import Desk, Here, place
 from pages.review.evidence_view import engine_label, evidence_html, outcome_words
 from pages.review.follow_up_panel import FOR_WORDS
 from pages.review.inbox_words import (
@@ -317,14 +317,14 @@ def compared_words(mine: Review, evidence: Evidence) -> str:
     return f"You: {LABEL_WORDS[mine.form.label].lower()} · AI: {label}"
 
 
-def _last(last: LastSaved | None) -> dict[str, Any] | None:
-    if last is None:
+def _last(last: Desk | None) -> dict[str, Any] | None:
+    if last is None or last.mine is None:
         return None
     return {
         "case": last.case_id,
-        "review": last.review.id,
-        "name": list_name(last.name, last.case_id),
-        "words": review_words(last.review.form),
-        "at": _ms(last.review.at),
-        "until": _ms(last.review.at + TIME_TO_TAKE_BACK),
+        "review": last.mine.id,
+        "name": list_name(last.text.external_id if last.text else "", last.case_id),
+        "words": review_words(last.mine.form),
+        "at": _ms(last.mine.at),
+        "until": _ms(last.mine.at + TIME_TO_TAKE_BACK),
     }

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from pages.review.desk import Here, OpenPage, open_pages, see
-from pages.review.desk_acts import Action, handle, is_by_a_person, parse
+from pages.review.desk_acts import Act, handle, is_by_a_person, parse
 from pages.review.desk_view import view
 from pages.review.inbox_queue import snapshot, view_of
 from pages.ui import context
@@ -24,8 +24,7 @@ from pages.ui.http import LIVE, of_this_site
 from pages.ui.shell import passing_words
 from pages.ui.widgets import CASE_ID, case_of
 from screening.review.actors import Actor
-from screening.review.policy import Action as Duty
-from screening.review.policy import Forbidden, require
+from screening.review.policy import Action, Forbidden, require
 from storage.audit_log import record_refusal
 from storage.site.accounts import SessionEnded
 
@@ -56,8 +55,8 @@ def _list(page: OpenPage, person: Actor, query: Query) -> Mapping[str, Any]:
         return snapshot(db, person.at(now), view_of(query))
 
 
-def _desk(page: OpenPage, person: Actor, query: Query, actions: list[Action | str]) -> Mapping[str, Any]:
-    require(person, Duty.CLAIM_NEXT)
+def _desk(page: OpenPage, person: Actor, query: Query, actions: list[Act | str]) -> Mapping[str, Any]:
+    require(person, Action.CLAIM_NEXT)
     with page.lock, context.database().one_snapshot():
         here = _here(page, person, query)
         see(here, case_of(query))
