@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import streamlit as st
 
@@ -19,24 +20,25 @@ from pages.batches.progress import (
     ways_panel,
 )
 from pages.research.case_list import hide_switch
-from pages.review.worklist_panel import worklist_panel
 from pages.ui import context
-from pages.ui.auth import poll_session
+from pages.ui.auth import check_session, poll_session
 from pages.ui.downloads import batch_files
 from pages.ui.format import time_column
 from pages.ui.labels import literal
 from pages.ui.shell import FOLDER
+from pages.ui.widgets import case_link, list_key
 from screening.review.policy import Action, is_allowed, require
+from screening.review.reach import Reach
 from screening.review.triage import Priority
 from screening.words import count_of
 from storage.batches import batches
 from storage.batches.batch_state import ACTIVE, ENDED, BatchState, Caps, UnknownBatch
 from storage.batches.batches import BatchSummary
 from storage.review.queue import counts
+from storage.review.worklist import acknowledge, worklist
 
 POLL_S = 1.0
 WAYS_S = 5.0
-REVIEW_S = 5.0
 PAGE = 20
 MOST_PAGES = 500
 PLAY = ":material/play_arrow:"
@@ -115,14 +117,14 @@ def show(one: BatchSummary) -> None:
     left, right = st.columns([3, 2], gap="medium") if may_see_queue else (st.container(), None)
     if right is not None:
         with right, st.container(border=True, height="stretch", key="door_review"):
-            st.fragment(poll_session(review_card), run_every=REVIEW_S)(one)
+            st.fragment(poll_session(review_card), run_every=WAYS_S)(one)
     with left, st.container(border=True, height="stretch"):
         shown = offers(one.id, one.progress)
         st.fragment(poll_session(live), run_every=None if state in ENDED else POLL_S)(one.id, *shown)
         missing_rows(person, one, find_stopped(one.id, state))
         controls(one)
     st.fragment(poll_session(ways_panel), run_every=None if state in ENDED else WAYS_S)(db, person, one)
-    worklist_panel(db, person, one)
+    worklist_panel(one)
     if is_allowed(person, Action.VIEW_RESULTS):
         hide_switch(db, person)
     batch_files(person, one)
@@ -145,6 +147,56 @@ def review_card(one: BatchSummary) -> None:
         st.page_link(
             FOLDER / "inbox.py", label="Start reviewing", icon=":material/inbox:", query_params={"batch": one.id}
         )
+
+
+def worklist_panel(one: BatchSummary) -> None:
+    """What it called unsafe and put on its list for sign-off; nothing for a batch without one, or for whoever may not
+    see outcomes.
+    """
+    if one.reach is not Reach.LIST or not is_allowed(person, Action.ACKNOWLEDGE):
+        return
+    st.header("For sign-off: labeled unsafe")
+    if said := st.session_state.pop("worklist_said", None):
+        st.success(said)
+    rows = worklist(db, person, one.id)[0]
+    st.fragment(poll_session(count_worklist), run_every=WAYS_S)(one.id, rows)
+    if rows:
+        st.fragment(sign_off)(rows)
+
+
+def count_worklist(batch_id: str, shown: Sequence[Any]) -> None:
+    """How many wait by now. The rows shown stay under their ticks until somebody asks for what came since."""
+    found, waiting = worklist(db, person, batch_id)
+    if bool(waiting) != bool(shown):
+        st.rerun(scope="app")
+    if not shown:
+        st.caption("Nothing to sign off here.")
+        return
+    st.caption(
+        f"{count_of(waiting, 'text')} to sign off. Sign-off is not a review and is not used in accuracy estimates."
+    )
+    if found != shown and st.button("Show the list as it is now", icon=":material/refresh:"):
+        st.rerun(scope="app")
+
+
+def sign_off(rows: Sequence[Any]) -> None:
+    """The list and its button: a part of the page by itself, so that what is ticked and pressed is what was shown."""
+    check_session(active=True)
+    selection = st.dataframe(
+        [{"ID": row.external_id, "Row": row.row, "Agent": row.node, "Labeled": row.completed_at} for row in rows],
+        hide_index=True,
+        on_select="rerun",
+        selection_mode="multi-row",
+        key=list_key("worklist", [row.case_id for row in rows]),
+        column_config={"Labeled": time_column("Labeled")},
+    )["selection"]
+    picked = [rows[at].case_id for at in selection["rows"]]
+    if len(picked) == 1:
+        case_link(picked[0])
+    if st.button(f"Sign off {len(picked):,}", disabled=not picked, type="primary", key="acknowledge"):
+        count = acknowledge(db, context.actor_now(), picked)
+        st.session_state["worklist_said"] = f"{count:,} signed off."
+        st.rerun()
 
 
 def everything() -> None:

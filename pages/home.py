@@ -6,9 +6,8 @@ import streamlit as st
 
 from pages.batches.new_batch import sample_button
 from pages.batches.progress import batch_line, find_hold
-from pages.research.claims_today import Figure, agreement_figure, is_awaited, missed_figure
+from pages.research.claims_today import Figure, agreement_figure, first_look_figure, is_awaited, missed_figure
 from pages.review.inbox_words import PRIORITY_WORDS, late_words, number_words, read_words
-from pages.review.shift_view import first_look_figure
 from pages.site.health import agents_words, status_lines
 from pages.ui import context
 from pages.ui.auth import poll_session

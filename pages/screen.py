@@ -1,7 +1,5 @@
 """Screen one text or conversation and watch the agents' labels being eliminated."""
 
-from dataclasses import replace
-
 import streamlit as st
 
 from pages.batches.pipelines import choose, decide_or_refuse
@@ -59,26 +57,27 @@ def text_form(running: bool) -> None:
             "Screen", type="primary", disabled=running, width="stretch", icon=":material/play_arrow:"
         )
         with st.expander("Advanced: pipeline, error bound, limits"):
-            choice = choose(settings, active_version(db), "screen")
+            chosen = choose(settings, active_version(db), "screen")
     if not handed_in or running:
         return
     if not typed.text.strip():
         st.error(MISSING[kind], icon=":material/edit:")
-    elif (pipeline := decide_or_refuse(choice)) is not None:
+    elif (pipeline := decide_or_refuse(chosen)) is not None:
         start(typed, pipeline)
 
 
 def start(typed: Typed, pipeline: PipelineConfig) -> None:
     """Hand the text in, once a press, and look at it by its address from now on."""
     now = context.now()
-    press = press_of(st.session_state.get("press"), typed, pipeline, now)
-    given, st.session_state["press"] = replace(typed, key=press.key), press
+    press = press_of(st.session_state.get("press"), (typed, pipeline.version), now)
+    st.session_state["press"] = press
     try:
-        st.query_params["case"] = hand_in(db, person.at(now), given, context.configuration(pipeline), settings)
+        configuration = context.configuration(pipeline)
+        st.query_params["case"] = hand_in(db, person.at(now), typed, press[1], configuration, settings)
     except TurnsRefused as refusal:
         st.error(f"It cannot be read as a conversation: {refusal}.", icon=":material/edit:")
         return
-    st.session_state["press"] = replace(press, at=context.now())
+    st.session_state["press"] = (*press[:2], context.now())
     st.rerun()
 
 

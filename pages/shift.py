@@ -5,9 +5,8 @@ from datetime import UTC, datetime, time, timedelta
 import streamlit as st
 
 from pages.research.figures import grouped_bars
-from pages.review.shift_view import follow_up_words, shift_rows
 from pages.ui import context
-from pages.ui.format import local_time, viewer_zone
+from pages.ui.format import duration, local_time, rate, viewer_zone
 from pages.ui.widgets import how_to_read
 from screening.review.policy import Action, require
 from storage.review.reports import Shift, shift
@@ -30,6 +29,26 @@ def period(now: datetime) -> tuple[datetime, datetime]:
         length = st.number_input("Hours", 1, 24 * 31, 12, key="shift_hours")
     begin = datetime.combine(day, at, viewer_zone()).astimezone(UTC)
     return begin, begin + timedelta(hours=length)
+
+
+def shift_rows(found: Shift) -> list[dict[str, str]]:
+    """One line a priority; every share with the number of cases it is of."""
+    return [
+        {
+            "Priority": one.priority.name,
+            "Arrived": f"{one.arrived:,}",
+            "Opened": f"{one.looked_at:,}",
+            "Overdue": f"{one.overdue:,}",
+            "Median wait": "–" if one.median is None else duration(one.median),
+            "90th percentile wait": "–" if one.p90 is None else duration(one.p90),
+            "Within target": rate(one.within_target) if one.within_target.denominator else "–",
+            "Reviews": f"{one.read:,}",
+            "Transferred": f"{one.handed_over:,}",
+            "Open at end": f"{found.left[one.priority].open:,}",
+            "Overdue of these": f"{found.left[one.priority].late:,}",
+        }
+        for one in found.priorities
+    ]
 
 
 def show_chart(found: Shift) -> None:
@@ -55,7 +74,10 @@ found = shift(db, person, begin, min(end, now))  # what comes due later is not o
 rest = f"; the rest, until {local_time(end)}, is still to come" if end > minute else ""
 st.text(f"{begin:%Y-%m-%d %H:%M} to {local_time(min(end, minute))}{rest}")
 st.table(shift_rows(found), hide_index=True)
-st.text(follow_up_words(found))
+st.text(
+    f"Follow-ups: {found.follow_ups_opened:,} opened, {found.follow_ups_closed:,} closed, "
+    f"{found.follow_ups_overdue:,} overdue at the end of the period."
+)
 show_chart(found)
 how_to_read(
     "By priority, never by person.",

@@ -1,7 +1,6 @@
 """Calls, cost, time and reviews of a batch before its first call: the worst case, and what is to be expected."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
@@ -10,7 +9,7 @@ from pages.batches.file_check import Check
 from pages.ui.format import duration, money
 from screening.labels import LABELS
 from screening.pipeline.config import PipelineConfig, most_calls, whole_way
-from screening.pipeline.cost import estimate, usage_per_call
+from screening.pipeline.cost import cost_usd, usage_per_call
 from screening.pipeline.files import load_prompts
 from screening.review.reach import Reach
 from screening.settings import Settings
@@ -25,50 +24,21 @@ ReviewEstimate = Mapping[Reach, str]
 """What follows from each choice for unsafe texts, in words."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """One line of the estimate. Dollars are None where the price is unknown, seconds where no rate limits."""
-
-    calls: float
-    usd: float | None
-    seconds: float | None
+Calls = dict[str, float | None]
+"""Of a batch: "expected", "worst", and "low" to "high", between which the calls lie in 95 of 100 batches like the last
+ones (None for a guess). It is kept with the batch, to be shown beside what it came to.
+"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchEstimate:
-    """Before the first call. ``low`` and ``high`` are where the calls lie in 95 of 100 batches like the last ones, None
-    for a guess.
-    """
-
-    worst: Case
-    expected: Case
-    low: Case | None = None
-    high: Case | None = None
-
-    @property
-    def record(self) -> dict[str, float | None]:
-        """What is kept with the batch, to be shown beside what it came to."""
-        low, high = (None if one is None else one.calls for one in (self.low, self.high))
-        return {"expected": self.expected.calls, "low": low, "high": high, "worst": self.worst.calls}
-
-
-def batch_estimate(found: Check, pipeline: PipelineConfig, settings: Settings, spent: Spent | None) -> BatchEstimate:
+def estimated_calls(found: Check, pipeline: PipelineConfig, settings: Settings, spent: Spent | None) -> Calls:
     """``spent`` is what the last batches of this pipeline have used, None where nothing was screened yet."""
     texts = found.accepted - found.without_call
     read_off = reads_off(settings, pipeline)
     once, twice = (most_calls(pipeline, flagged=flagged, read_off=read_off) for flagged in (False, True))
     most = texts * once + found.looked_at_twice * (twice - once)
-    worst = _case(most, found, pipeline, settings, None)
-    if spent is None:
-        guessed = _case(min(most, texts * assumed_calls(pipeline)), found, pipeline, settings, None)
-        return BatchEstimate(worst=worst, expected=guessed)
-    low, high = (_case(min(most, one), found, pipeline, settings, spent) for one in spent.interval(texts))
-    return BatchEstimate(
-        worst=worst,
-        expected=_case(min(most, texts * spent.calls), found, pipeline, settings, spent),
-        low=low,
-        high=high,
-    )
+    expected = texts * (assumed_calls(pipeline) if spent is None else spent.calls)
+    low, high = (None, None) if spent is None else (min(most, one) for one in spent.interval(texts))
+    return {"expected": min(most, expected), "low": low, "high": high, "worst": most}
 
 
 def assumed_calls(pipeline: PipelineConfig) -> float:
@@ -81,37 +51,51 @@ def assumed_calls(pipeline: PipelineConfig) -> float:
     return sum(known) / len(known) if known else float(most_calls(pipeline))
 
 
-def _case(calls: float, found: Check, pipeline: PipelineConfig, settings: Settings, spent: Spent | None) -> Case:
+def call_price(found: Check, pipeline: PipelineConfig, settings: Settings, spent: Spent | None) -> float | None:
+    """Dollars a call: as in the last batches, else at the list price of the dearest model that is asked; None where
+    it is not known.
+    """
     if settings.simulated:
-        return Case(calls=calls, usd=0.0, seconds=None)
-    seconds = 60 * calls / settings.requests_per_minute
+        return 0.0
     if settings.anthropic_base_url:
-        return Case(calls=calls, usd=None, seconds=seconds)
+        return None
     if spent is not None and spent.usd_a_call is not None:
-        return Case(calls=calls, usd=calls * spent.usd_a_call, seconds=seconds)
+        return spent.usd_a_call
     if any(node.server is not None for node in pipeline.nodes):
-        return Case(calls=calls, usd=None, seconds=seconds)
+        return None
     characters = found.characters / found.accepted if found.accepted else 0
     per_call = usage_per_call(load_prompts(settings.prompts_directory), pipeline.nodes, characters)
-    models = {node.model or settings.model for node in pipeline.nodes}
-    prices = [estimate(model, calls, per_call).usd for model in models]  # that of the dearest model that is asked
-    known = [float(price) for price in prices if price is not None]
-    return Case(calls=calls, usd=max(known) if len(known) == len(prices) else None, seconds=seconds)
+    prices = [cost_usd(model, per_call) for model in {node.model or settings.model for node in pipeline.nodes}]
+    return None if None in prices else max(float(price) for price in prices if price is not None)
 
 
-def estimate_table(estimated: BatchEstimate) -> pd.DataFrame:
-    """Expected and at most, as they are shown; where runs tell, with the range of 95 of 100 such batches."""
-    expected, low, high, most = estimated.expected, estimated.low, estimated.high, estimated.worst
-    ways: Mapping[str, Callable[[Case], str]] = {
-        "AI responses": lambda one: f"{one.calls:,.0f}",
-        "Cost": lambda one: money(one.usd),
+def estimate_table(
+    calls: Calls, found: Check, pipeline: PipelineConfig, settings: Settings, spent: Spent | None
+) -> pd.DataFrame:
+    """Expected and at most, as they are shown; where runs tell, with the range of 95 of 100 such batches. What a batch
+    costs at most is at list price.
+    """
+    price, list_price = (call_price(found, pipeline, settings, known) for known in (spent, None))
+    expected, most, low, high = calls["expected"] or 0.0, calls["worst"] or 0.0, calls["low"], calls["high"]
+
+    def cost(number: float, a_call: float | None) -> str:
+        return money(None if a_call is None else number * a_call)
+
+    def time(number: float) -> str:
+        return "no rate limit" if settings.simulated else duration(60 * number / settings.requests_per_minute)
+
+    rows = {
+        "AI responses": [f"{expected:,.0f}", f"{most:,.0f}"],
+        "Cost": [cost(expected, price), cost(most, list_price)],
+        "Time": [time(expected), time(most)],
     }
-    rows = {name: [way(expected), way(most)] for name, way in ways.items()}
     if low is not None and high is not None:
-        for name, way in ways.items():
-            if way(low) != way(high):
-                rows[name][0] += f" ({way(low)} to {way(high)})"
-    rows["Time"] = ["no rate limit" if one.seconds is None else duration(one.seconds) for one in (expected, most)]
+        for name, ends in (
+            ("AI responses", (f"{low:,.0f}", f"{high:,.0f}")),
+            ("Cost", (cost(low, price), cost(high, price))),
+        ):
+            if ends[0] != ends[1]:
+                rows[name][0] += f" ({ends[0]} to {ends[1]})"
     table = pd.DataFrame.from_dict(rows, orient="index", columns=["Expected", "At most"])
     table.index.name = "Estimate"
     return table

@@ -2,7 +2,6 @@
 
 import logging
 import threading
-from dataclasses import dataclass
 
 from jobs import uploads
 from jobs.process import system_clock
@@ -18,14 +17,6 @@ from storage.database import Database
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stopped:
-    """A file that is not taken in any further until somebody asks for it, and why, in words for a person."""
-
-    upload: Upload
-    why: str
-
-
 class IntakeRuns:
     """The files this process takes in at the moment. What was interrupted goes on where it was."""
 
@@ -33,7 +24,7 @@ class IntakeRuns:
         self._db = db
         self._settings = settings
         self._running: dict[str, threading.Thread] = {}
-        self._stopped: dict[str, Stopped] = {}
+        self._stopped: dict[str, tuple[Upload, str]] = {}
         self._lock = threading.Lock()
 
     def start(self, upload: Upload, table: Table | None = None) -> None:
@@ -51,8 +42,10 @@ class IntakeRuns:
         for upload in uploads.unfinished_uploads(self._settings.data_directory / uploads.BY_PEOPLE):
             self.start(upload)
 
-    def stop_reason(self, batch_id: str) -> Stopped | None:
-        """Why this batch's file is not taken in any further; None where it is, or was."""
+    def stopped(self, batch_id: str) -> tuple[Upload, str] | None:
+        """This batch's file where it is not taken in any further until somebody asks for it, and why, in words for a
+        person; None where it is, or was.
+        """
         return self._stopped.get(batch_id)
 
     def wait(self) -> None:
@@ -66,7 +59,7 @@ class IntakeRuns:
             uploads.take_in(self._db, upload, table, self._settings, system_clock)
         except Exception as error:  # the file stays, for whoever presses the button or for the next start
             log.error("taking in a file failed: %s", type(error).__name__)
-            self._stopped[batch_id] = Stopped(upload=upload, why=_why(error))
+            self._stopped[batch_id] = upload, _why(error)
             return
         uploads.discard(upload)
 

@@ -12,7 +12,7 @@ from jobs import uploads
 from jobs.agents import Agents, overnight_obstacle
 from jobs.intake import BatchRequest, open_batch, receiver
 from jobs.uploads import Upload, uploaded_table
-from pages.batches.estimates import ReviewEstimate, basis_words, batch_estimate, estimate_table, review_estimate
+from pages.batches.estimates import ReviewEstimate, basis_words, estimate_table, estimated_calls, review_estimate
 from pages.batches.file_check import REASON_WORDS, Check, check_rows, format_words, preview_rows, profile, read_mapped
 from pages.batches.intake_runs import intake_runs
 from pages.batches.mapping import (
@@ -213,16 +213,16 @@ def start_card(upload: Upload, table: Table, found: Check) -> None:
     with st.container(border=True, key="start_card"):
         policy, price, button = st.container(), st.container(gap="small"), st.container(gap="small")
         with st.expander("Advanced: pipeline, error bound, limits"):
-            choice = choose(context.settings(), own, "batch")
+            chosen = choose(context.settings(), own, "batch")
             caps = choose_caps("")
             guarantees = st.container()
         with button:
-            pipeline = decide_or_refuse(choice) if found.accepted else None
+            pipeline = decide_or_refuse(chosen) if found.accepted else None
             if pipeline is None:
                 leave(upload)
                 return
         with guarantees:
-            show_guarantees(choice, pipeline)
+            show_guarantees(pipeline)
         earlier = list_batches(context.database(), context.actor(), limit=20)
         version = context.configuration(pipeline).version
         with policy:
@@ -230,8 +230,8 @@ def start_card(upload: Upload, table: Table, found: Check) -> None:
             research_order = choose_research_order(upload.token)
         with price:
             spent = recent_spending(context.database(), context.actor(), pipeline.version)
-            estimated = batch_estimate(found, pipeline, context.settings(), spent)
-            st.table(estimate_table(estimated), border="horizontal")
+            calls = estimated_calls(found, pipeline, context.settings(), spent)
+            st.table(estimate_table(calls, found, pipeline, context.settings(), spent), border="horizontal")
             st.caption(basis_words(spent))
         with button:
             overnight = choose_overnight(pipeline, found.accepted, found.referenced)
@@ -244,9 +244,9 @@ def start_card(upload: Upload, table: Table, found: Check) -> None:
                 submission=upload.token,
                 overnight=overnight,
                 research_order=research_order,
-                intake=describe_reading(table.report) | {"estimate": estimated.record},
+                intake=describe_reading(table.report) | {"estimate": calls},
             )
-            by_nobody = own.title if own and choice.own else None
+            by_nobody = own.title if own and pipeline == own.pipeline else None
             start_buttons(upload, table, request, count_of(found.accepted, "text"), by_nobody)
 
 

@@ -15,7 +15,7 @@ from pages.ui.labels import literal
 from pages.ui.widgets import number_field
 from screening.labels import LABELS, OUTCOMES, Label
 from screening.pipeline.config import RULES, PipelineConfig, longest, promise
-from screening.pipeline.cost import estimate, usage_per_call
+from screening.pipeline.cost import cost_usd, usage_per_call
 from screening.pipeline.files import PipelineRefused, PromptSet, check, write_pipeline
 from screening.settings import ModelServer
 from screening.stopping.certificates import CERTIFICATES, Certificate, CertifiedMixture
@@ -137,10 +137,10 @@ def price_at_worst(pipeline: PipelineConfig, prompts: PromptSet, model: str) -> 
     known: dict[str, float] = {}
     for node in pipeline.nodes:
         usage = usage_per_call(prompts, (node,), TYPICAL_CHARACTERS)
-        price = None if node.server else estimate(node.model or model, 1000 * node.rule.budget, usage).usd
+        price = None if node.server else cost_usd(node.model or model, usage)
         if price is None:
             return None
-        known[node.name] = float(price)
+        known[node.name] = float(price * 1000 * node.rule.budget)
     return longest(pipeline, known, flagged=True)
 
 

@@ -1,7 +1,5 @@
 """Choosing a pipeline on a page: preset, δ and budget, refused where they could never decide."""
 
-from dataclasses import dataclass
-
 import streamlit as st
 
 from jobs.agents import reads_off
@@ -31,23 +29,11 @@ WHY_LEFT = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """What was chosen; ``delta`` None leaves the preset its own error levels. ``own`` is the site's own pipeline, with
-    levels and budgets of its own.
-    """
-
-    preset: Preset
-    delta: float | None
-    budget: int
-    own: PipelineConfig | None = None
-
-    def pipeline(self) -> PipelineConfig:
-        """The pipeline. Raises UndecidableError, which names the smallest budget that could decide."""
-        return self.own or preset(self.preset, delta=self.delta, budget=self.budget)
+Chosen = PipelineConfig | UndecidableError
+"""The pipeline of a choice, or why it could never decide, which names the smallest budget that could."""
 
 
-def choose(settings: Settings, own: PipelineVersion | None, key: str) -> Choice:
+def choose(settings: Settings, own: PipelineVersion | None, key: str) -> Chosen:
     """The inputs. Never disabled while something runs: a widget that is loses what was chosen."""
     words = ({OWN: f"{own.title} (active)"} if own else {}) | {str(name): title for name, title in PRESETS.items()}
     chosen = st.selectbox(
@@ -61,11 +47,7 @@ def choose(settings: Settings, own: PipelineVersion | None, key: str) -> Choice:
     )
     if own and chosen == OWN:
         st.caption("Its error bounds and limits are part of the pipeline: see Pipelines.")
-        return Choice(preset=settings.preset, delta=None, budget=settings.budget, own=own.pipeline)
-    return _levels(next(name for name in PRESETS if name == chosen), settings, key)
-
-
-def _levels(chosen: Preset, settings: Settings, key: str) -> Choice:
+        return own.pipeline
     left, right = st.columns(2)
     delta = left.selectbox(
         "Error bound (δ)",
@@ -84,27 +66,28 @@ def _levels(chosen: Preset, settings: Settings, key: str) -> Choice:
         key=f"{key}_budget",
         help="The most an agent may be asked about one text. What stays undecided is escalated.",
     )
-    return Choice(preset=chosen, delta=delta or None, budget=int(budget))
+    try:
+        return preset(next(name for name in PRESETS if name == chosen), delta=delta or None, budget=int(budget))
+    except UndecidableError as refusal:
+        return refusal
 
 
-def decide_or_refuse(choice: Choice) -> PipelineConfig | None:
+def decide_or_refuse(chosen: Chosen) -> PipelineConfig | None:
     """The pipeline, or None after saying on the page why this setting is refused. What an agent can never say within
     its limit is said here too: it may not stand folded away.
     """
-    try:
-        pipeline = choice.pipeline()
-    except UndecidableError as refusal:
-        st.error(sentence(refusal), icon=":material/block:")
+    if isinstance(chosen, UndecidableError):
+        st.error(sentence(chosen), icon=":material/block:")
         return None
-    if not known_models_or_refuse(pipeline):
+    if not known_models_or_refuse(chosen):
         return None
-    for node in pipeline.nodes:
+    for node in chosen.nodes:
         for words in (words for holds, words in promises(node.rule) if not holds):
             st.error(f"{literal(node.title)}: {words}.", icon=":material/block:")
-    return pipeline
+    return chosen
 
 
-def show_guarantees(choice: Choice, pipeline: PipelineConfig) -> None:
+def show_guarantees(pipeline: PipelineConfig) -> None:
     """What each agent and the whole pipeline promise, and what it takes."""
     said = {node.title: [words for holds, words in promises(node.rule) if holds] for node in pipeline.nodes}
     chain = chain_bound(pipeline)
@@ -116,7 +99,7 @@ def show_guarantees(choice: Choice, pipeline: PipelineConfig) -> None:
     st.caption(DELTA_MEANING)
     if reads_off(context.settings(), pipeline):
         st.info(PROBABILITIES_MEANING, icon=":material/info:")
-    if choice.own is None and choice.preset == "recommended" and choice.delta is None:
+    if pipeline == preset("recommended", budget=pipeline.nodes[0].rule.budget):
         st.caption(WHY_LEFT)
 
 

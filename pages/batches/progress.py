@@ -7,7 +7,8 @@ from typing import Any
 import streamlit as st
 
 from jobs.intake import NOBODY
-from pages.batches.intake_runs import Stopped, intake_runs
+from jobs.uploads import Upload
+from pages.batches.intake_runs import intake_runs
 from pages.ui import context
 from pages.ui.charts import NO_DECISION, NodeMark, Way, WayMark, diagram_html
 from pages.ui.compute import compute, compute_again
@@ -141,9 +142,9 @@ def list_row(one: BatchSummary, *, held: str | None = None) -> dict[str, object]
     }
 
 
-def find_stopped(batch_id: str, state: BatchState) -> Stopped | None:
-    """Its file, where this process has taken it in and stopped before the end."""
-    return None if state in ENDED else intake_runs().stop_reason(batch_id)
+def find_stopped(batch_id: str, state: BatchState) -> tuple[Upload, str] | None:
+    """Its file and why, where this process has taken it in and stopped before the end."""
+    return None if state in ENDED else intake_runs().stopped(batch_id)
 
 
 def offers(batch_id: str, found: Progress) -> tuple[object, ...]:
@@ -151,12 +152,12 @@ def offers(batch_id: str, found: Progress) -> tuple[object, ...]:
     return found.state, found.why, found.rows_missing, found.failed > 0, find_stopped(batch_id, found.state)
 
 
-def missing_rows(person: Actor, one: BatchSummary, found: Stopped | None) -> None:
+def missing_rows(person: Actor, one: BatchSummary, found: tuple[Upload, str] | None) -> None:
     """Why rows of the file are not in, and the way on: a button where this process has the file."""
     if found is None and one.progress.rows_missing is None:
         return
     code = one.progress.rows_missing or ""
-    why = found.why if found else f"{error_words(code).capitalize()}. {_way_on(one)}"
+    why = found[1] if found else f"{error_words(code).capitalize()}. {_way_on(one)}"
     lost = code == NOBODY and not found  # what took it in is not known to live
     end = "If nobody has the file any more, cancel the upload." if lost else "The file is kept."
     others = "wait until the upload goes on" if one.progress.state in STOPPED else "are screened"
@@ -169,7 +170,7 @@ def missing_rows(person: Actor, one: BatchSummary, found: Stopped | None) -> Non
         and is_allowed(person, Action.CONTROL_BATCH, one.created_by)
         and st.button("Continue importing rows", icon=":material/play_arrow:")
     ):
-        intake_runs().start(found.upload)
+        intake_runs().start(found[0])
         st.rerun()
 
 

@@ -1,6 +1,5 @@
 """One submitted text on the page: handing it in, its live view, and what came of it in words that claim no more."""
 
-import hashlib
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -61,37 +60,27 @@ _COLOURS = {Outcome.SAFE: "safe", Outcome.UNSAFE: "unsafe", Outcome.HUMAN_REVIEW
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Typed:
     """What was typed; a ``reply`` of white space alone is none, as in a file. With a reading of
-    it as a ``conversation`` the text is one. ``key`` is the press's: handed in twice
-    under one key it is one text.
+    it as a ``conversation`` the text is one.
     """
 
     text: str
     reply: str = ""
     conversation: ConversationReading | None = None
-    key: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Press:
-    """What was last handed in on a page, under which key, and when."""
-
-    content: str
-    key: str
-    at: datetime
+Press = tuple[object, str, datetime]
+"""What was last handed in on a page, under which key, and when."""
 
 
-def press_of(last: Press | None, typed: Typed, pipeline: PipelineConfig, now: datetime) -> Press:
+def press_of(last: Press | None, handed_in: object, now: datetime) -> Press:
     """The press that this is: the last one again, where it says the same at nearly the same time, else a new one."""
-    said = repr((typed.text, typed.reply, typed.conversation, pipeline.version))
-    content = hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()
-    if last is not None and last.content == content and (now - last.at).total_seconds() < SAME_PRESS_S:
-        return replace(last, at=now)
-    return Press(content=content, key=secrets.token_hex(16), at=now)
+    again = last is not None and last[0] == handed_in and (now - last[2]).total_seconds() < SAME_PRESS_S
+    return (handed_in, last[1], now) if last is not None and again else (handed_in, secrets.token_hex(16), now)
 
 
-def hand_in(db: Database, by: Acting, typed: Typed, configuration: Configuration, settings: Settings) -> str:
+def hand_in(db: Database, by: Acting, typed: Typed, key: str, configuration: Configuration, settings: Settings) -> str:
     """Submit one text or conversation, and the reply to it where there is one, under this configuration; the case's
-    id.
+    id. Under the ``key`` of one press it is one text.
 
     Raises Forbidden, and TurnsRefused for what cannot be read as a conversation.
     """
@@ -102,7 +91,7 @@ def hand_in(db: Database, by: Acting, typed: Typed, configuration: Configuration
         configuration_version=save_configuration(db, configuration, by.now),
         seed=settings.seed,
         audit_rate=settings.audit_rate,
-        submission=typed.key,
+        submission=key,
     )
     return submit(db, by, case, new)
 

@@ -1,22 +1,28 @@
-"""What the data show so far, for the first page: three figures with interval and n, or why there is none yet."""
+"""What the data show so far, for the first page: figures with interval and n, or why there is none yet."""
 
 from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 from typing import TypeVar
+
+import streamlit as st
 
 from jobs.computing import NotComputed
 from jobs.reviews import main_figure
 from pages.research.claims import MOVED, Verified, at_most_words, has_moved, verify_now
 from pages.ui import context
 from pages.ui.compute import REVIEW, compute_meanwhile
-from pages.ui.format import NOT_YET
+from pages.ui.format import NOT_YET, duration, rate
 from screening.evaluation.agreement import Coefficient
-from screening.review.actors import Actor
+from screening.review.actors import Acting, Actor
+from screening.review.triage import Priority
 from screening.words import count_of
 from storage.research.reliability import measured_configurations
 from storage.research.standing import configuration_now, count_reviews, reviews_now
+from storage.review.reports import PriorityShift, shift_of
 from storage.settings_store import audit_plan
 
 UNDER_WAY = "being computed"
+LATELY = timedelta(days=30)
 MISSED, AGREE = "Missed cases per 1,000 labeled safe", "Inter-rater agreement (Krippendorff's α)"
 T = TypeVar("T")
 Figure = tuple[str, str, str]
@@ -75,6 +81,25 @@ def agreement_figure(person: Actor) -> Figure:
         agreement_words,
         lambda: compute_meanwhile(main_figure, person, key, standing=reviews_now(db), cases=cases),
     )
+
+
+def first_look_figure(by: Acting) -> Figure:
+    """How soon somebody looked at what is most urgent, over the last days, as of this minute."""
+    return first_look_words(_lately(by.actor, by.now.replace(second=0, microsecond=0)))
+
+
+def first_look_words(found: PriorityShift) -> Figure:
+    """What is told, its value, and what the value rests on."""
+    name = f"Median time until opened, P0, {LATELY.days} days"
+    if not found.within_target.denominator:
+        return name, NOT_YET, "no P0 case was opened or overdue"
+    value = duration(found.median) if found.median is not None else "none opened"
+    return name, value, f"median of {found.looked_at:,} · on time: {rate(found.within_target)}"
+
+
+@st.cache_data(max_entries=2, show_spinner=False)
+def _lately(_person: Actor, minute: datetime) -> PriorityShift:
+    return shift_of(context.database(), _person, Priority.P0, minute - LATELY, minute)
 
 
 def _figure_from(name: str, words: Callable[[T], Figure], find: Callable[[], T | None]) -> Figure:

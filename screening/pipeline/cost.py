@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 
 from screening.pipeline.config import NodeConfig
@@ -55,24 +54,6 @@ def has_list_price(model: str) -> bool:
     (True, False)
     """
     return cost_usd(model, Usage()) is not None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
-    """Calls and dollars before anything is asked; dollars are None where the price is unknown."""
-
-    calls: float
-    usd: Decimal | None
-
-
-def estimate(model: str, calls: float, per_call: Usage) -> Estimate:
-    """``calls`` calls of ``per_call`` tokens each: the worst case with the whole budget, or the expected case.
-
-    >>> estimate("claude-sonnet-4-6", 100, Usage(input_tokens=1_000, output_tokens=10)).usd == Decimal("0.315")
-    True
-    """
-    one = cost_usd(model, per_call)
-    return Estimate(calls=calls, usd=None if one is None else one * Decimal(str(calls)))
 
 
 def usage_per_call(prompts: PromptSet, nodes: Sequence[NodeConfig], characters: float) -> Usage:

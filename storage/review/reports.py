@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import BindParameter, ColumnElement, Connection, Select, String, Table, bindparam, func, or_, select
 
+from screening.evaluation.metrics import Proportion
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from screening.review.triage import Priority
@@ -35,8 +36,7 @@ class PriorityShift:
     """One priority in a period. Of the cases that ``arrived`` in it: how many were ``looked_at`` by its end, how many
     were overdue by then (``overdue``, looked at too late or not at all), and the times to the first look; ``read``
     counts the reviews given in the period, by the priority shown with them, whenever their cases arrived; a revision is
-    no other review. Median, p90 and share are None without
-    a case to tell them from.
+    no other review. Median and p90 are None without a case to tell them from.
     """
 
     priority: Priority
@@ -47,9 +47,8 @@ class PriorityShift:
     handed_over: int
     median: timedelta | None
     p90: timedelta | None
-    within_target: float | None
-    told_from: int
-    """Cases whose target has passed or that were looked at: the share within target is of these."""
+    within_target: Proportion
+    """Of the cases whose target has passed or that were looked at."""
 
 
 class Left(NamedTuple):
@@ -136,7 +135,6 @@ def _priority(priority: Priority, rows: Sequence[Any], read: int, handed_over: i
     waited = sorted(row.first_opened_at - row.entered_at for row in looked)
     late = sum(row.first_opened_at > row.due_at for row in looked)
     never = sum(row.due_at < end for row in rows if row.first_opened_at is None or row.first_opened_at >= end)
-    told_from = len(looked) + never
     return PriorityShift(
         priority=priority,
         arrived=len(rows),
@@ -146,8 +144,7 @@ def _priority(priority: Priority, rows: Sequence[Any], read: int, handed_over: i
         handed_over=handed_over,
         median=quantile(waited, 0.5),
         p90=quantile(waited, 0.9),
-        within_target=(len(looked) - late) / told_from if told_from else None,
-        told_from=told_from,
+        within_target=Proportion(len(looked) - late, len(looked) + never),
     )
 
 

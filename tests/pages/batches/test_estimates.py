@@ -5,7 +5,14 @@ from dataclasses import replace
 import pytest
 
 from jobs.intake import receiver
-from pages.batches.estimates import assumed_calls, basis_words, batch_estimate, estimate_table, review_estimate
+from pages.batches.estimates import (
+    assumed_calls,
+    basis_words,
+    call_price,
+    estimate_table,
+    estimated_calls,
+    review_estimate,
+)
 from pages.batches.file_check import Check, check
 from screening.datasets.reader import read_table
 from screening.labels import Outcome
@@ -31,11 +38,12 @@ def _settings(**changes: object) -> Settings:
 
 def test_at_most_is_every_budget_spent_on_every_text_that_is_asked_about() -> None:
     settings = _settings(requests_per_minute=600)
-    worst = batch_estimate(FOUND, PIPELINE, settings, None).worst
+    calls = estimated_calls(FOUND, PIPELINE, settings, None)
     one = cost_usd(settings.model, usage_per_call(load_prompts(), NODES, 300))
-    assert one is not None and worst.usd is not None
-    assert worst.calls == 90 * sum(node.rule.budget for node in PIPELINE.nodes)
-    assert abs(worst.usd - float(one) * worst.calls) < 1e-6 and worst.seconds == worst.calls / 10
+    assert one is not None and call_price(FOUND, PIPELINE, settings, None) == pytest.approx(float(one))
+    assert calls["worst"] == 90 * sum(node.rule.budget for node in PIPELINE.nodes) == 27_000
+    at_most = estimate_table(calls, FOUND, PIPELINE, settings, None)["At most"]
+    assert list(at_most) == ["27,000", f"${27_000 * float(one):.2f}", "45 min"]
 
 
 def test_at_most_counts_the_second_look_at_texts_that_are_flagged() -> None:
@@ -44,44 +52,45 @@ def test_at_most_counts_the_second_look_at_texts_that_are_flagged() -> None:
     rows = "".join(f"{number},{text}\n" for number, text in enumerate(texts))
     found = check(read_table(f"id,text\n{rows}".encode(), "rows.csv"), receiver(_settings()))
     assert (found.accepted, found.without_call, found.looked_at_twice) == (3, 0, 1)  # the last is never called safe
-    assert batch_estimate(found, PIPELINE, _settings(), None).worst.calls == 3 * 300 + 100
+    assert estimated_calls(found, PIPELINE, _settings(), None)["worst"] == 3 * 300 + 100
 
 
 def test_what_was_seen_counts_for_more_than_what_is_assumed_with_its_interval_and_its_price() -> None:
     spent = Spent(batches=2, texts=400, calls=20.0, spread=10.0, usd_a_call=0.002)
-    found = batch_estimate(FOUND, PIPELINE, _settings(), spent)
-    assert found.expected.calls == 90 * 20 < found.worst.calls
+    calls = estimated_calls(FOUND, PIPELINE, _settings(), spent)
     half = 1.959963984540054 * 10 * (90 + 90**2 / 400) ** 0.5
-    assert found.low is not None and found.high is not None and found.expected.usd is not None
-    assert abs(found.low.calls - (1800 - half)) < 1e-9 and abs(found.high.calls - (1800 + half)) < 1e-9
-    assert abs(found.expected.usd - 3.6) < 1e-9
+    assert calls == pytest.approx({"expected": 1800, "low": 1800 - half, "high": 1800 + half, "worst": 27_000})
     assert "From the last 2 batches with this pipeline (400 texts, 20.0 responses each)" in basis_words(spent)
     assert "the last batch with this pipeline (1 text, " in basis_words(replace(spent, batches=1, texts=1))
-    assert estimate_table(found).loc["AI responses", "Expected"] == f"1,800 ({1800 - half:,.0f} to {1800 + half:,.0f})"
+    expected = estimate_table(calls, FOUND, PIPELINE, _settings(), spent)["Expected"]
+    assert expected["AI responses"] == f"1,800 ({1800 - half:,.0f} to {1800 + half:,.0f})"
+    assert expected["Cost"].startswith("$3.60 (")
 
 
 def test_a_guess_counts_the_whole_way_and_says_that_it_is_one() -> None:
-    guess = batch_estimate(FOUND, PIPELINE, _settings(), None)
+    guess = estimated_calls(FOUND, PIPELINE, _settings(), None)
     one = PIPELINE.model_copy(update={"nodes": PIPELINE.nodes[:1]})
-    assert guess.low is None and " to " not in estimate_table(guess).to_string()
-    assert guess.expected.calls > 90 * assumed_calls(one)  # what is escalated goes on to two more agents
+    assert guess["low"] is None
+    assert " to " not in estimate_table(guess, FOUND, PIPELINE, _settings(), None).to_string()
+    assert guess["expected"] is not None
+    assert guess["expected"] > 90 * assumed_calls(one)  # what is escalated goes on to two more agents
 
 
-def test_at_most_is_at_the_price_of_the_dearest_model_that_is_asked_and_unknown_with_a_server_of_ones_own() -> None:
-    def worst(**of_last: str) -> float | None:
+def test_the_price_is_that_of_the_dearest_model_that_is_asked_and_unknown_with_a_server_of_ones_own() -> None:
+    def price(**of_last: str) -> float | None:
         last = PIPELINE.nodes[-1].model_copy(update=of_last)
         asked = PIPELINE.model_copy(update={"nodes": (*PIPELINE.nodes[:-1], last)})
-        return batch_estimate(FOUND, asked, _settings(), None).worst.usd
+        return call_price(FOUND, asked, _settings(), None)
 
-    usual, dearer = worst(), worst(model="claude-opus-4-1")
+    usual, dearer = price(), price(model="claude-opus-4-1")
     assert usual is not None and dearer is not None and dearer == pytest.approx(5 * usual)
-    assert worst(server="ward") is None
+    assert price(server="ward") is None
 
 
 def test_an_unknown_price_is_not_called_free_and_simulated_agents_are() -> None:
     own = _settings(anthropic_base_url="http://127.0.0.1:9", model="llama3.1:8b", temperature=None)
-    assert batch_estimate(FOUND, PIPELINE, own, None).worst.usd is None
-    assert batch_estimate(FOUND, PIPELINE, _settings(sampler="simulated"), None).worst.usd == 0
+    assert call_price(FOUND, PIPELINE, own, None) is None
+    assert call_price(FOUND, PIPELINE, _settings(sampler="simulated"), None) == 0
 
 
 def test_what_follows_from_each_choice_is_reckoned_before_the_start(page_database: Database) -> None:

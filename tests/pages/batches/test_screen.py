@@ -3,7 +3,6 @@
 import json
 import os
 import re
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from commands.__main__ import main
 from jobs.process import system_clock
 from pages.batches.single_text import Typed, press_of
 from pages.ui import context
-from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER
 from screening.text.conversation import Judged, Question
 from storage.audit_log import events
@@ -189,16 +187,16 @@ def test_a_budget_of_the_settings_beyond_the_form_is_shown_as_it_is(
 
 
 def test_the_same_words_at_nearly_the_same_time_are_the_same_press() -> None:
-    typed, pipeline, now = Typed(text="one"), preset("recommended"), system_clock()
-    first = press_of(None, typed, pipeline, now)
-    assert press_of(first, typed, pipeline, now + timedelta(seconds=1)).key == first.key
+    now = system_clock()
+    first = press_of(None, (Typed(text="one"), "v1"), now)
+    assert press_of(first, (Typed(text="one"), "v1"), now + timedelta(seconds=1))[1] == first[1]
     others = [
-        press_of(first, replace(typed, text="two"), pipeline, now),
-        press_of(first, replace(typed, reply="a"), pipeline, now),
-        press_of(first, typed, preset("paper"), now),
-        press_of(first, typed, pipeline, now + timedelta(seconds=4)),
+        press_of(first, (Typed(text="two"), "v1"), now),
+        press_of(first, (Typed(text="one", reply="a"), "v1"), now),
+        press_of(first, (Typed(text="one"), "v2"), now),
+        press_of(first, (Typed(text="one"), "v1"), now + timedelta(seconds=4)),
     ]
-    assert len({one.key for one in [first, *others]}) == 5
+    assert len({key for _, key, _ in [first, *others]}) == 5
 
 
 def test_pressed_twice_it_is_one_case_and_new_text_clears(open_page: Opener, page_database: Database) -> None:

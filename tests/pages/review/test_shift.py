@@ -6,13 +6,11 @@ from typing import Any
 from sqlalchemy import update
 from streamlit.testing.v1 import AppTest
 
-from pages.review.shift_view import shift_rows
 from screening.review.actors import LOCAL_USER
 from screening.review.review_form import Disposition
 from screening.review.triage import Priority
 from storage.database import Database
 from storage.review.follow_ups import open_follow_up, open_ones
-from storage.review.reports import Left, PriorityShift, Shift
 from storage.schema import cases, follow_ups
 from tests.databases import write
 from tests.pages.conftest import Opener
@@ -26,26 +24,6 @@ def test_the_shift_page_shows_every_priority(open_page: Opener, page_database: D
     assert list(page.table[0].value["Priority"]) == [priority.name for priority in Priority]
     page.selectbox(key="shift_length").set_value("Chosen times").run()
     assert not page.exception
-
-
-def test_a_share_that_is_not_all_is_not_told_as_all() -> None:
-    one = PriorityShift(
-        priority=Priority.P0, arrived=1_000, looked_at=1_000, overdue=3, read=0, handed_over=0, median=MINUTE,
-        p90=MINUTE, within_target=0.997, told_from=1_000,
-    )  # fmt: skip
-    left = {priority: Left(open=0, late=0) for priority in Priority}
-    (shown,) = shift_rows(
-        Shift(
-            begin=NOW,
-            end=NOW,
-            priorities=(one,),
-            left=left,
-            follow_ups_opened=0,
-            follow_ups_closed=0,
-            follow_ups_overdue=0,
-        )
-    )
-    assert shown["Within target"] == "997 of 1,000 (95% CI 99.1-99.9%)"
 
 
 def test_a_period_that_is_not_over_is_counted_as_far_as_it_has_passed(

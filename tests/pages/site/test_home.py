@@ -8,11 +8,11 @@ from datetime import timedelta
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from pages.research.claims_today import agreement_words, missed_words
-from pages.review.shift_view import first_look_words
+from pages.research.claims_today import agreement_words, first_look_words, missed_words
 from pages.site.health import agents_words, status_lines
 from pages.ui import context
 from screening.evaluation.agreement import Coefficient
+from screening.evaluation.metrics import Proportion
 from screening.labels import Outcome
 from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER, Actor, Role
@@ -105,7 +105,7 @@ def test_each_claim_is_for_those_who_may_open_its_page(as_role: Callable[[Role],
 def test_a_claim_has_its_interval_and_its_n() -> None:
     wait = PriorityShift(
         priority=Priority.P0, arrived=4, looked_at=3, overdue=1, read=3, handed_over=0, median=3 * MINUTE, p90=None,
-        within_target=0.75, told_from=4,
+        within_target=Proportion(3, 4),
     )  # fmt: skip
     assert first_look_words(wait)[1:] == (
         "3 min",

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import select, update
 
+from screening.evaluation.metrics import Proportion
 from screening.review.actors import Actor
 from screening.review.policy import Forbidden
 from screening.review.review_form import Disposition
@@ -260,10 +261,10 @@ def test_a_shift_is_counted_by_priority_with_waits_and_shares(db: Database) -> N
     p0 = found.priorities[Priority.P0]
     assert (p0.arrived, p0.looked_at, p0.overdue, p0.read) == (4, 3, 2, 1)
     assert (p0.median, p0.p90) == (8 * MINUTE, 40 * MINUTE)
-    assert (p0.within_target, p0.told_from) == (pytest.approx(1 / 3), 3), "the fourth may still be in time"
+    assert p0.within_target == Proportion(1, 3), "the fourth may still be in time"
     assert (found.priorities[Priority.P2].arrived, found.priorities[Priority.P2].median) == (1, None)
     later = shift(db, ADMIN, NOW - 60 * MINUTE, NOW + 10 * MINUTE).priorities[Priority.P0]
-    assert (later.overdue, later.told_from) == (3, 4), "its target has passed now"
+    assert (later.overdue, later.within_target) == (3, Proportion(1, 4)), "its target has passed now"
     assert (found.follow_ups_opened, found.follow_ups_closed, found.follow_ups_overdue) == (1, 0, 0)
     with pytest.raises(ValueError, match="before it begins"):
         shift(db, ADMIN, NOW, NOW - timedelta(minutes=1))
