@@ -1,27 +1,59 @@
 """One case with its text, reviews and whole trail; nothing of the engine before it may be seen."""
 
+from collections.abc import Iterator, Sequence
+
 import streamlit as st
 
 from pages.research.case_list import hide_switch, send_panel
-from pages.review.case_trail import adjudication_form, errors_html, facts_html, reviews_html, versions_html
-from pages.review.evidence_view import evidence_html, outcome_sentence, trail_html
-from pages.review.follow_up_panel import closed_follow_ups
+from pages.review.evidence_view import engine_label, evidence_html, flag_sentence, outcome_sentence, trail_html
+from pages.review.follow_up_panel import FOR_WORDS, HOW_WORDS
+from pages.review.inbox_words import HOW_CERTAIN, LABEL_WORDS, PRIORITY_WORDS, why_words
 from pages.ui import context
 from pages.ui.context import remember_refusal
-from pages.ui.labels import DELTA_MEANING
+from pages.ui.format import local_time
+from pages.ui.html import macros
+from pages.ui.labels import DELTA_MEANING, error_words, sentence
 from pages.ui.shell import FOLDER
-from pages.ui.texts import flagged_phrases, texts_html, where_html
-from pages.ui.widgets import case_of, keep_typed
+from pages.ui.texts import FlaggedPhrase, flagged_phrases, texts_html, where_html
+from pages.ui.widgets import case_of, forget_typed, keep_typed
+from screening.review.actors import pseudonym
 from screening.review.policy import Action, Forbidden, is_allowed, require
+from screening.review.review_form import ReviewLabel
+from screening.text.display import visible
+from screening.text.injection import injection_signs
+from screening.words import count_of
 from storage.batches import batches
 from storage.research.listed import Cell
-from storage.review import adjudication, reviews
+from storage.review import adjudication, follow_ups, reviews
+from storage.review.adjudication import Adjudication, Method, ReasonNeeded, StaleVersion
+from storage.review.claims import NotAvailable
 from storage.review.evidence import CaseFile, CaseText, Evidence, reveal_case_file, reveal_evidence, reveal_text
+from storage.review.follow_ups import For, How
+from storage.review.reviews import Review
 from storage.visibility import NotYetRated, Unread, is_erased_now
+
+METHOD_WORDS = {
+    Method.SINGLE: "one review",
+    Method.AGREEMENT: "two reviews agree",
+    Method.SENIOR: "senior adjudication",
+    Method.DISCUSSION: "consensus discussion",
+    Method.AMENDMENT: "changed",
+}
+ALONE, DISCUSSED = "alone", "in a discussion"
+DECIDED_MEANWHILE = "Somebody else has decided on this case meanwhile: look at it, then press again."
+SEEN = "decide_seen"
+"""Session key of the case decided on, and which versions of its label were seen."""
+NOT_FILLED_IN: tuple[object, ...] = ("", None, [], "not_stated", "undecided")
 
 db, person = context.database(), context.actor()
 by = person.at(context.now())
 key = context.settings().pseudonym_secret
+trail = macros("trail")
+
+
+def who(account_id: str) -> str:
+    """A reviewer as others may know them."""
+    return "you" if account_id == person.id else "Second Look" if account_id == "system" else pseudonym(key, account_id)
 
 
 def reveal_once(case_id: str) -> tuple[CaseText, Evidence]:
@@ -39,6 +71,165 @@ def reveal_once(case_id: str) -> tuple[CaseText, Evidence]:
     return found
 
 
+def facts(
+    text: CaseText, file: CaseFile, evidence: Evidence, phrases: Sequence[FlaggedPhrase]
+) -> Iterator[tuple[str, str]]:
+    """Its own id, where it came from and what was found, as names and values."""
+    yield "Id", visible(text.external_id)
+    yield "From", f"{file.batch_name}, row {file.row}"
+    yield "Received", f"{local_time(file.received_at)} · SHA-256 {file.text_sha256[:16]}…"
+    if file.not_screened is not None:
+        yield "Not screened", visible(file.not_screened)
+    if file.group is not None:
+        yield "Group", file.group
+    known = f"{evidence.reference} (“{evidence.reference_value}” in the file)"
+    yield "Original label", "none" if evidence.reference is None else known
+    for part, flags in file.flags.items():
+        for flag in flags:
+            yield f"Found in the {part}", flag_sentence(flag)
+    for phrase in phrases:
+        yield "Rule", phrase.words
+    for name, received in file.parts.items():
+        where = "" if name == "text" else f" (in the {name})"
+        for sign in sorted({str(sign.kind) for sign in injection_signs(received.model_text, received.text)}):
+            yield "Sign of injection", sign.replace("_", " ") + where
+    if file.entry is not None:
+        entry = file.entry
+        state = f"closed {local_time(entry.closed_at)}" if entry.closed_at else f"open, {entry.review_round} review"
+        why = why_words(entry.why, settled=engine_label(evidence) is not None)
+        yield "Queue", f"{PRIORITY_WORDS[entry.priority]}: {why} · {state}"
+    if evidence.configuration_version is not None:
+        yield "Ran with", f"configuration {evidence.configuration_version[:16]}…"
+
+
+def show_failures(file: CaseFile) -> None:
+    """Failed attempts, the oldest first."""
+    st.html('<h2 class="sl-h2">Attempts that failed</h2>')
+    said = [
+        f"{error_words(each.kind)}; {count_of(each.calls, 'call')} without an answer. {each.message}"
+        for each in file.errors
+    ]
+    st.html(str(trail.facts(zip((local_time(each.at) for each in file.errors), said, strict=True))))
+
+
+def fields_words(review: Review) -> str:
+    """The optional fields that were filled in."""
+    body = review.form.model_dump(mode="json", exclude={"label", "certainty", "marks", "read_to_end"})
+    said = {name: value for name, value in body.items() if value not in NOT_FILLED_IN}
+    lists = {
+        name: ", ".join(map(str, value)) if isinstance(value, list) else str(value) for name, value in said.items()
+    }
+    words = [f"{name}: {value}".replace("_", " ") for name, value in lists.items()]
+    if review.form.read_to_end is False:
+        words.append("submitted before scrolling to the end")
+    return "; ".join(words)
+
+
+def reviews_html(given: Sequence[Review]) -> str:
+    """Every version of every review, in the order given."""
+    shown = []
+    for each in given:
+        version = f", version {each.version}" if each.version > 1 else ""
+        blind = "blinded" if each.blind else "not blinded"
+        told = (who(each.reviewer), f"{each.review_round} review{version}", blind, local_time(each.at))
+        label, certainty = LABEL_WORDS[each.form.label], HOW_CERTAIN[each.form.certainty]
+        words = {"label": label, "certainty": certainty, "facts": " · ".join(told)}
+        shown.append(words | {"fields": fields_words(each), "reason": each.reason or ""})
+    return str(trail.reviews(shown))
+
+
+def versions_html(versions: Sequence[Adjudication]) -> str:
+    """Every version of the accepted label, each with what it changed."""
+    shown = []
+    for last, each in zip([None, *versions], versions, strict=False):
+        was = LABEL_WORDS[last.label] if last is not None and last.label is not each.label else ""
+        given = f"on {count_of(len(each.review_ids), 'review')}"
+        told = " · ".join((METHOD_WORDS[each.method], who(each.by), given, local_time(each.at)))
+        shown.append(
+            {
+                "version": each.version,
+                "was": was,
+                "label": LABEL_WORDS[each.label],
+                "facts": told,
+                "reason": each.reason,
+            }
+        )
+    return str(trail.versions(shown))
+
+
+def decide(case_id: str, given: Sequence[Review], made: Sequence[Adjudication], *, closed: bool) -> None:
+    """Label, reason and the button, for seniors only; nothing where nobody has read the case, or where it was closed
+    without a label because it was erased. A reviewer whom another one contradicts does not decide between the two
+    alone.
+    """
+    if not given or (closed and not made) or not is_allowed(person, Action.ADJUDICATE):
+        return
+    with st.container(border=True, key="adjudication"):
+        st.html(f'<h2 class="sl-h2">{"Change the final label" if closed else "Decide"}</h2>')
+        alert = st.empty()
+        first, seen = versions_seen(case_id, len(made))
+        label = st.pills(
+            "Final label", list(LABEL_WORDS), key=f"decide_{case_id}_{first}", format_func=LABEL_WORDS.__getitem__
+        )
+        why = f"decide_why_{case_id}_{first}"
+        reason = st.text_input("Why", key=why, max_chars=2_000)
+        party = not closed and adjudication.is_party(person, list(dict.fromkeys(review.reviewer for review in given)))
+        ways = [DISCUSSED] if party else [ALONE, DISCUSSED]
+        way = st.pills("How", ways, key=f"decide_how_{case_id}_{first}_{closed}", default=ways[0])
+        if not st.button("Save", key=f"record_{case_id}_{first}", type="primary", icon=":material/gavel:"):
+            return
+        if seen != len(made):
+            st.session_state[SEEN] = case_id, first, len(made)
+            alert.error(DECIDED_MEANWHILE, icon=":material/edit_note:")
+        elif label is None:
+            alert.error("Select a label.", icon=":material/edit:")
+        else:
+            try:
+                record(case_id, label, reason, made, discussed=way == DISCUSSED, closed=closed)
+            except (ReasonNeeded, StaleVersion, NotAvailable) as refused:
+                alert.error(sentence(refused), icon=":material/edit_note:")
+                return
+            forget_typed(why)
+            del st.session_state[SEEN]
+            st.rerun()
+
+
+def versions_seen(case_id: str, versions: int) -> tuple[int, int]:
+    """How many versions there were when this person began to fill in the form, by which its fields are called, and how
+    many they have seen since: what is filled in stays when somebody else decides.
+    """
+    kept, first, seen = st.session_state.get(SEEN, ("", 0, 0))
+    begun = any(st.session_state.get(f"{name}_{case_id}_{first}") for name in ("decide", "decide_why"))
+    if kept != case_id or not begun:
+        first = seen = versions
+    st.session_state[SEEN] = case_id, first, seen
+    return first, seen
+
+
+def record(
+    case_id: str, label: ReviewLabel, reason: str, made: Sequence[Adjudication], *, discussed: bool, closed: bool
+) -> None:
+    """Store the decision. Raises ReasonNeeded, StaleVersion, NotAvailable."""
+    if closed:
+        adjudication.amend(db, by, case_id, label, reason, made[-1].version)
+    else:
+        adjudication.adjudicate(db, by, case_id, label, reason, Method.DISCUSSION if discussed else Method.SENIOR)
+
+
+def closed_follow_ups(case_id: str) -> None:
+    """What became of its follow-ups, their closers under pseudonyms as its reviewers are."""
+    if not is_allowed(person, Action.FOLLOW_UP, person.id):
+        return
+    found = follow_ups.closed_ones(db, person, case_id)
+    if found:
+        st.html('<h2 class="sl-h2">Follow-ups</h2>')
+    for one in found:
+        late = ", after it was due" if one.closed_at > one.due_at else ""
+        done = f"{HOW_WORDS[How(one.how)].lower()} by {who(one.closed_by)}"
+        st.text(f"{FOR_WORDS[For(one.disposition)]} · {done}, {local_time(one.closed_at)}{late}")
+        st.text(visible(one.note or ""))
+
+
 def engine(shown: Evidence, file: CaseFile) -> None:
     """Show what the agents did, and which attempts failed."""
     st.html('<h2 class="sl-h2">What the AI did</h2>')
@@ -47,8 +238,7 @@ def engine(shown: Evidence, file: CaseFile) -> None:
     if any(run.label for run in shown.runs):
         st.caption(DELTA_MEANING)
     if file.errors:
-        st.html('<h2 class="sl-h2">Attempts that failed</h2>')
-        st.html(errors_html(file))
+        show_failures(file)
     may = file.waits_for_retry and is_allowed(person, Action.CONTROL_BATCH, file.batch_owner)
     if may and st.button("Retry what failed in this upload", key="retry", icon=":material/replay:"):
         batches.retry_failed(db, by, file.batch_id)
@@ -70,14 +260,14 @@ def people(case_id: str, *, closed: bool) -> None:
         st.caption("Other people's reviews are not shown to you.")
         return
     if given:
-        st.html(reviews_html(given, key, person.id))
+        st.html(reviews_html(given))
     else:
         st.caption("Nobody has reviewed it.")
     if made:
         st.html('<h2 class="sl-h2">Final label</h2>')
-        st.html(versions_html(made, key, person.id))
+        st.html(versions_html(made))
     if not is_erased_now(db, case_id):  # nothing more is decided on it
-        adjudication_form(db, by, case_id, given, made, closed=closed)
+        decide(case_id, given, made, closed=closed)
 
 
 def blind(case_id: str) -> None:
@@ -135,9 +325,9 @@ def case(case_id: str) -> None:
     left, right = st.columns(2, gap="medium")
     with left:
         phrases = (*flagged_phrases(text.text, text.thread), *flagged_phrases(text.reply or ""))
-        st.html(facts_html(text.external_id, file, shown, phrases) + where_html(shown.where_to_act))
+        st.html(str(trail.facts(facts(text, file, shown, phrases))) + where_html(shown.where_to_act))
         texts(text, flagged=True)
-        closed_follow_ups(db, person, case_id, key)
+        closed_follow_ups(case_id)
         people(case_id, closed=file.entry is not None and file.entry.closed_at is not None)
         if file.entry is None and shown.outcome is not None:
             send_panel(db, person, Cell(batch_id=file.batch_id, outcome=shown.outcome), [case_id])

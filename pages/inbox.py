@@ -7,13 +7,14 @@ from datetime import timedelta
 
 import streamlit as st
 
-from pages.review.case_trail import my_reviews_html
 from pages.review.desk_view import fixed
 from pages.review.follow_up_panel import follow_up_panel
 from pages.review.inbox_queue import offer, view_of
+from pages.review.inbox_words import HOW_CERTAIN, LABEL_WORDS, list_name
 from pages.ui import context
 from pages.ui.auth import KEPT, taken_roles
-from pages.ui.format import last_midnight
+from pages.ui.format import last_midnight, local_time
+from pages.ui.html import macros
 from pages.ui.labels import literal
 from pages.ui.widgets import keep_typed, mount
 from screening.review.policy import Action, Forbidden, is_allowed
@@ -21,7 +22,7 @@ from storage.batches.batch_state import UnknownBatch
 from storage.batches.batches import find_batch
 from storage.review import reports
 from storage.review.inbox import REVIEWERS
-from storage.review.reviews import my_reviews
+from storage.review.reviews import MyReview, my_reviews
 
 WIDTHS = (0.25, 0.75)
 db, person, site = context.database(), context.actor(), context.site()
@@ -49,6 +50,25 @@ def exposure_words() -> str:
     today, hours = reports.exposure(db, by, last_midnight(by.now)), reports.STRETCH // timedelta(hours=1)
     since = f"since last break (last {hours} hours): {today.since_break:,}"
     return f"Opened today: {today.texts:,} · {since} (visible only to you)"
+
+
+def my_reviews_html() -> str:
+    """One's own reviews, the newest first, each with what became of it."""
+    shown = []
+    for each in my_reviews(db, person, limit=20):
+        certainty = f"{LABEL_WORDS[each.label].lower()}, {HOW_CERTAIN[each.certainty]}"
+        words = " · ".join((local_time(each.at), certainty, what_became_of(each)))
+        shown.append((each.case_id, list_name(each.external_id, each.case_id), words))
+    return str(macros("trail").mine(shown))
+
+
+def what_became_of(review: MyReview) -> str:
+    """What waits with its case, or how it ended."""
+    if review.waits_for is not None:
+        return "awaiting a senior" if review.waits_for == "third" else "awaiting second review"
+    if review.accepted is None:
+        return "deleted"
+    return f"final label differs: {LABEL_WORDS[review.accepted].lower()}" if review.otherwise else "final"
 
 
 def switch(name: str, value: str) -> None:
@@ -84,7 +104,7 @@ with st.container(key="inbox"):
                 st.caption(exposure_words())
                 folded = st.expander("My reviews", key="my_reviews", on_change="rerun")
                 if folded.open:  # asked for and drawn only then
-                    folded.html(my_reviews_html(my_reviews(db, person, limit=20)))
+                    folded.html(my_reviews_html())
                 with st.container(horizontal=True, gap="small"):
                     own_switches()
     with right:

@@ -18,11 +18,12 @@ from pages.ui.engine_view import (
 )
 from pages.ui.format import money
 from pages.ui.html import macros
-from pages.ui.labels import OUTCOME_WORDS, REASON_WORDS
+from pages.ui.labels import FLAG_WORDS, OUTCOME_WORDS, REASON_WORDS
 from screening.labels import Label, Outcome
 from screening.pipeline.config import NodeConfig, PipelineConfig
 from screening.pipeline.draws import decode_draws, read_distribution
 from screening.pipeline.engine import MAIN, Reason, unusable_sentence
+from screening.text.flags import FORBIDS, Flag, Forbids
 from screening.words import count_of
 from storage.review.evidence import Evidence, NodeEvidence
 
@@ -161,3 +162,17 @@ def stopped_words(view: NodeView) -> str:
 def engine_label(evidence: Evidence) -> Label | None:
     """The label the engine gave, None where it left the case to a person."""
     return Label(evidence.outcome) if evidence.outcome in (Label.SAFE, Label.UNSAFE) else None
+
+
+def flag_sentence(flag: str) -> str:
+    """A finding and what it forbids; one that this version does not know forbids safe as well.
+
+    >>> flag_sentence("suspected_injection")
+    'appears to address the AI or to answer in its place; safe is not accepted'
+    """
+    if flag not in set(Flag):
+        return f"{flag.replace('_', ' ')}; safe is not accepted"
+    known = Flag(flag)
+    words = {Forbids.NOTHING: "", Forbids.UNCHECKED_SAFE: "; safe needs a second check"}
+    forbids = words.get(FORBIDS[known], "; safe is not accepted")
+    return f"{FLAG_WORDS[known].partition(':')[0]}{forbids}"

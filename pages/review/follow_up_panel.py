@@ -5,7 +5,6 @@ from functools import partial
 
 import streamlit as st
 
-from pages.review.case_trail import who
 from pages.review.inbox_words import due_words, list_name, plain_name
 from pages.ui import context
 from pages.ui.format import local_time
@@ -13,7 +12,7 @@ from pages.ui.labels import DISPOSITION_WORDS, sentence
 from pages.ui.shell import FOLDER
 from pages.ui.texts import where_html
 from pages.ui.widgets import forget_typed
-from screening.review.actors import Acting, Actor
+from screening.review.actors import Acting
 from screening.review.policy import Action, is_allowed
 from screening.review.review_form import Disposition
 from screening.text.display import visible
@@ -133,20 +132,6 @@ def _one(db: Database, by: Acting, one: FollowUp, people: Mapping[str, str]) -> 
                         "Handed over.",
                         key,
                     )
-
-
-def closed_follow_ups(db: Database, person: Actor, case_id: str, key: str) -> None:
-    """On the page of a case: what became of its follow-ups, their closers under pseudonyms as its reviewers are."""
-    if not is_allowed(person, Action.FOLLOW_UP, person.id):
-        return
-    found = follow_ups.closed_ones(db, person, case_id)
-    if found:
-        st.html('<h2 class="sl-h2">Follow-ups</h2>')
-    for one in found:
-        late = ", after it was due" if one.closed_at > one.due_at else ""
-        done = f"{HOW_WORDS[How(one.how)].lower()} by {who(one.closed_by, key, person.id)}"
-        st.text(f"{FOR_WORDS[For(one.disposition)]} · {done}, {local_time(one.closed_at)}{late}")
-        st.text(visible(one.note or ""))
 
 
 def _act(act: Callable[[], object], said: str, field: str) -> None:
