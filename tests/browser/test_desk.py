@@ -12,11 +12,8 @@ from screening.review.actors import LOCAL_USER
 from screening.review.review_form import MOST_MARKS, Disposition
 from screening.review.triage import Priority
 from storage.database import Database
-from storage.identifiers import new_id
-from storage.review.claims import claim_next
 from storage.review.drafts import load_draft
 from storage.review.follow_ups import open_follow_up
-from storage.review.reviews import submit_review
 from storage.schema import audit_events, case_notes, cases, follow_ups, inbox_entries, reviews
 from tests.browser.conftest import RunningApp, require_well, screenshot
 from tests.browser.desk import (
@@ -33,7 +30,7 @@ from tests.browser.desk import (
 )  # fmt: skip
 from tests.browser.slow_line import SlowLine
 from tests.databases import write
-from tests.storage.inbox_cases import fill, form
+from tests.storage.inbox_cases import fill
 
 pytestmark = pytest.mark.browser
 
@@ -171,24 +168,6 @@ def test_a_tab_whose_case_was_closed_in_another_says_so_by_itself(page: Page, db
     other.close()
 
 
-def test_a_case_that_went_to_a_colleague_is_said_with_the_draft_kept(page: Page, db: Database) -> None:
-    open_inbox(page)
-    case_id = next_case(page)
-    _give_to_bo(db, case_id)
-    choose(page, "1", "8", "Safe", "Certain")
-    page.keyboard.press("Control+Enter")
-    expect(
-        page.get_by_text("This case is assigned to another reviewer now. What you filled in is kept").first
-    ).to_be_visible()
-    expect(case_text(page)).to_have_count(0)
-    kept = load_draft(db, LOCAL_USER, case_id)
-    assert kept is not None and kept["label"] == "safe" and case_id not in stored_labels(db)
-    page.locator(f"li[data-id]:not([data-id='{case_id}']) button").first.click()  # nothing is left to be saved first
-    expect(page.get_by_role("heading", name="Your review")).to_be_visible()
-    assert case_in_address(page) != case_id
-    _give_back(page)
-
-
 def _give_to_bo(db: Database, case_id: str) -> None:
     theirs = {"assignee": "bo", "lease_token": "other", "assigned_until": datetime.now(UTC) + timedelta(minutes=5)}
     write(db, update(inbox_entries).where(inbox_entries.c.case_id == case_id).values(**theirs))
@@ -209,8 +188,11 @@ def test_a_save_refused_after_a_cut_line_is_said_though_the_next_case_was_asked_
     expect(far.get_by_role("alert").filter(has_text="This case is assigned to another reviewer now.")).to_be_visible(
         timeout=120_000
     )
-    expect(far.get_by_text("This case is no longer open here")).to_be_visible()
+    expect(far.get_by_text("What you filled in is kept").first).to_be_visible()
+    expect(case_text(far)).to_have_count(0)
     assert case_in_address(far) == case_id and case_id not in stored_labels(db)
+    kept = load_draft(db, LOCAL_USER, case_id)
+    assert kept is not None and kept["label"] == "unsafe"
     write(
         db,
         update(inbox_entries).where(inbox_entries.c.case_id == case_id).values(assigned_until=None, lease_token=None),
@@ -236,49 +218,17 @@ def test_a_second_press_on_a_way_to_leave_says_nothing_untrue(far: Page, line: S
     assert db.value(query) == 1
 
 
-def _begin_change(page: Page) -> str:
-    """Read a case as safe, then change the review to unsafe without saving; the case's id."""
-    open_inbox(page)
-    case_id = next_case(page)
-    choose(page, "1", "7", "Safe", "High")
-    save(page)
-    expect(page.get_by_text("AI result:")).to_be_visible()
-    page.keyboard.press("v")
-    choose(page, "2", "8", "Unsafe", "Certain")
-    return case_id
-
-
-def test_a_change_is_not_left_behind_unsaved(page: Page, db: Database) -> None:
-    case_id = _begin_change(page)
-    for key in "npf":
-        page.keyboard.press(key)
-    expect(page.get_by_role("alert").filter(has_text="Save the change (Ctrl+Enter) or cancel it")).to_be_visible()
-    assert case_in_address(page) == case_id
-    page.keyboard.press("g")
-    expect(page.get_by_role("region", name="Guideline")).to_be_visible()
-    page.keyboard.press("Escape")  # closes the guideline, and leaves the change as it is
-    expect(page.get_by_role("region", name="Guideline")).to_have_count(0)
-    expect(page.get_by_role("heading", name="Edit your review")).to_be_visible()
-    expect(chosen(page, "Unsafe")).to_be_visible()
-    page.keyboard.press("Escape")
-    expect(page.get_by_role("heading", name="Saved")).to_be_visible()
-
-
-@pytest.mark.parametrize(("keys", "refused"), [(("1", "7"), True), (("1", "7", "q"), False)])
-def test_an_urgent_case_is_not_submitted_without_a_disposition(
-    page: Page, db: Database, keys: tuple[str, ...], refused: bool
-) -> None:
+def test_an_urgent_case_is_not_submitted_without_a_disposition(page: Page, db: Database) -> None:
     [urgent] = fill(db, [Priority.P1], entered_at=[datetime.now(UTC)])
     open_inbox(page)
     assert next_case(page) == urgent
-    for key in (*keys, "Control+Enter"):
+    for key in ("1", "7", "Control+Enter"):
         page.keyboard.press(key)
     said = page.get_by_role("alert").filter(has_text="Select a disposition.")
-    expect(said).to_have_count(int(refused))
-    if refused:
-        page.keyboard.press("q")  # what was said of a press goes with the next one
-        expect(said).to_have_count(0)
-        page.keyboard.press("Control+Enter")
+    expect(said).to_have_count(1)
+    page.keyboard.press("q")  # what was said of a press goes with the next one
+    expect(said).to_have_count(0)
+    page.keyboard.press("Control+Enter")
     expect(page.get_by_text("Follow-up for you: Contact now")).to_be_visible()
     expect(page.locator(".sld-receipt")).not_to_contain_text("closed")
     write(db, delete(follow_ups))
@@ -314,17 +264,6 @@ def test_an_urgent_case_is_left_through_one_dialog_that_keeps_the_focus(page: Pa
         assert conn.execute(select(case_notes.c.note).where(case_notes.c.case_id == urgent)).scalars().all() == [
             "ask the ward"
         ]
-
-
-def test_a_saved_case_has_no_next_reviewer_to_write_to(page: Page, db: Database) -> None:
-    open_inbox(page)
-    next_case(page)
-    page.keyboard.press("h")
-    note = page.get_by_role("textbox", name="Note for the next reviewer")
-    note.press("Escape")
-    choose(page, "2", "7", "Unsafe", "High")
-    save(page)
-    expect(note).not_to_be_visible()
 
 
 def test_a_note_for_the_next_reviewer_stays_with_its_case(far: Page, line: SlowLine, db: Database) -> None:
@@ -368,22 +307,27 @@ def test_undo_in_haste_replaces_the_review_and_it_stays_blind(far: Page, line: S
     _give_back(page)
 
 
-def test_the_case_before_is_opened_again_by_its_key(page: Page, db: Database) -> None:
+def test_a_change_starts_from_what_is_stored_and_is_not_left_behind_unsaved(page: Page, db: Database) -> None:
     open_inbox(page)
-    read = []
-    for _ in range(2):
-        read.append(next_case(page))
-        choose(page, "2", "7", "Unsafe", "High")
-        save(page)
-    page.keyboard.press("p")
-    page.wait_for_url(lambda url: read[0] in url)
+    first = next_case(page)
+    choose(page, "2", "7", "Unsafe", "High")
+    save(page)
+    case_id = next_case(page)
+    choose(page, "1", "7", "Safe", "High")
+    save(page)
     expect(page.get_by_text("AI result:")).to_be_visible()
     page.keyboard.press("v")
+    choose(page, "2", "8", "Unsafe", "Certain")
+    for key in "npf":
+        page.keyboard.press(key)
+    expect(page.get_by_role("alert").filter(has_text="Save the change (Ctrl+Enter) or cancel it")).to_be_visible()
+    assert case_in_address(page) == case_id
+    page.keyboard.press("g")
+    expect(page.get_by_role("region", name="Guideline")).to_be_visible()
+    page.keyboard.press("Escape")  # closes the guideline, and leaves the change as it is
+    expect(page.get_by_role("region", name="Guideline")).to_have_count(0)
     expect(page.get_by_role("heading", name="Edit your review")).to_be_visible()
-
-
-def test_a_change_starts_from_the_review_that_is_stored(page: Page, db: Database) -> None:
-    case_id = _begin_change(page)
+    expect(chosen(page, "Unsafe")).to_be_visible()
     page.keyboard.press("m")
     page.keyboard.press("Enter")
     expect(page.get_by_text("Draft saved")).to_be_visible()
@@ -398,6 +342,9 @@ def test_a_change_starts_from_the_review_that_is_stored(page: Page, db: Database
     query = select(reviews.c.label, reviews.c.certainty).where(reviews.c.case_id == case_id)
     found = [tuple(row) for row in db.rows(query.order_by(reviews.c.version))]
     assert found == [("safe", 4), ("unsafe", 4), ("unsafe", 2)]
+    page.keyboard.press("p")
+    page.wait_for_url(lambda url: first in url)
+    expect(page.get_by_text("AI result:")).to_be_visible()
 
 
 NOTHING_WAITS = "() => !Object.keys(localStorage).some((name) => name.startsWith('second-look-draft'))"
@@ -490,18 +437,21 @@ COVERED = """() => [...document.querySelectorAll(".sld-needed .sld-chip, .sld-fi
 }).map((each) => each.textContent)"""
 
 
-@pytest.mark.parametrize(("width", "height"), [(390, 844), (720, 450), (1366, 768)])
-def test_no_choice_lies_under_another_while_the_form_grows(page: Page, db: Database, width: int, height: int) -> None:
+def _fill_in(page: Page) -> None:
     """A tap on a choice must not submit: what stands fixed at the foot moves up with what it says."""
-    page.set_viewport_size({"width": width, "height": height})
-    open_inbox(page)
-    next_case(page)
     for key in ("2", "7", "q"):
         page.keyboard.press(key)
         page.wait_for_timeout(50)
         assert page.evaluate(COVERED) == [], key
     expect(page.get_by_text("Draft saved")).to_be_visible()
     assert page.evaluate(COVERED) == []
+
+
+def test_no_choice_lies_under_another_on_a_small_screen(page: Page, db: Database) -> None:
+    page.set_viewport_size({"width": 1366, "height": 768})
+    open_inbox(page)
+    next_case(page)
+    _fill_in(page)
     _give_back(page)
 
 
@@ -513,6 +463,7 @@ def test_on_a_phone_and_enlarged_the_text_comes_first_and_the_decision_is_at_the
     page.set_viewport_size({"width": width, "height": height})
     open_inbox(page)
     next_case(page)
+    _fill_in(page)
     choose(page, "2", "7", "Unsafe", "High")
     require_well(page, f"desk-{name}", within=NARROW)
     text, bar = case_text(page).bounding_box(), page.locator(".sld-bar .sld-button").last.bounding_box()
@@ -549,7 +500,7 @@ def test_below_overdue_follow_ups_the_case_comes_into_sight_whole(page: Page, db
     write(db, delete(follow_ups).where(follow_ups.c.case_id.in_(ids)))
 
 
-def test_a_follow_up_comes_by_itself_and_mounts_nothing_anew(page: Page, db: Database) -> None:
+def test_a_follow_up_comes_by_itself_and_its_note_outlives_the_page(page: Page, db: Database) -> None:
     """Mounted anew, list and desk would stand without their style until it has come over the line again."""
     open_inbox(page)
     next_case(page)
@@ -562,19 +513,6 @@ def test_a_follow_up_comes_by_itself_and_mounts_nothing_anew(page: Page, db: Dat
     save(page)
     expect(page.get_by_text("1 follow-up open")).to_be_visible()
     assert page.evaluate(f"{PLACE}.kept") is True
-    write(db, delete(follow_ups))
-
-
-KEPT = "() => Object.keys(localStorage).filter((name) => name.includes('follow_up_note'))"
-
-
-def test_a_note_that_is_typed_outlives_the_page_until_it_is_recorded(page: Page, db: Database) -> None:
-    by = LOCAL_USER.at(datetime.now(UTC))
-    claimed = claim_next(db, by)
-    assert claimed is not None
-    review = form("unsafe", disposition="contact_now")
-    submit_review(db, by, claimed.case_id, claimed.token, review, new_id(by.now))
-    open_inbox(page)
     page.get_by_text("1 follow-up open").click()
     note = page.locator("[class*=st-key-follow_up_note_] input")
     note.press_sequentially("called, is with fam")
@@ -584,7 +522,7 @@ def test_a_note_that_is_typed_outlives_the_page_until_it_is_recorded(page: Page,
     page.get_by_role("button", name="Completed", exact=True).click()
     expect(page.get_by_text("Closed.")).to_be_visible()
     expect(page.get_by_text("1 follow-up open")).to_have_count(0)
-    page.wait_for_function(f"() => ({KEPT})().length === 0")
+    page.wait_for_function("() => !Object.keys(localStorage).some((name) => name.includes('follow_up_note'))")
     assert db.values(select(follow_ups.c.note))[-1] == "called, is with fam"
 
 

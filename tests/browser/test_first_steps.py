@@ -17,7 +17,6 @@ from tests.storage.batch_of import batch, decide
 pytestmark = pytest.mark.browser
 
 
-ROWS = b"id,text,label\n1,We walked by the lake.,safe\n2,Everyone would be better off without me.,maybe\n3,,safe\n"
 OPTIONS = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}
 
 
@@ -43,6 +42,11 @@ def in_sight(target: Locator) -> bool:
 def test_a_file_is_screened_and_its_first_case_reviewed_within_nine_clicks(page: Page) -> None:
     clicks = Clicks()
     page.goto("/")
+    expect(page.get_by_text("Do not use for real cases")).to_be_visible()
+    expect(page).to_have_title("Second Look")
+    for door in ("Cases to review", "Screen one text", "Screen a file"):
+        expect(page.get_by_role("heading", name=door)).to_be_visible()
+    require_well(page, "home")
     clicks.on(page.get_by_role("button", name="Try sample data"))
     start = page.get_by_role("button", name="Start screening 120 texts")
     expect(start).to_be_visible()
@@ -64,6 +68,7 @@ def test_a_file_is_screened_and_its_first_case_reviewed_within_nine_clicks(page:
     require_well(page, "upload-check")
     clicks.on(start)
     expect(page.get_by_text("✓ Finished")).to_be_visible(timeout=60_000)
+    require_well(page, "upload-finished")
     review = page.get_by_role("link", name="Start reviewing")
     heading = page.get_by_role("heading", name=re.compile(r"^\d+ cases to review"))
     expect(heading).to_be_visible()
@@ -107,11 +112,13 @@ def test_a_wrong_case_in_the_matrix_is_in_review_within_three_clicks(page: Page,
     assert sum(holder is not None for holder in entered.values()) == 1
 
 
-def test_a_single_text_is_screened_without_scrolling(page: Page) -> None:
-    page.goto("/screen?example=1")
-    press = page.get_by_test_id("stBaseButton-primaryFormSubmit")
-    expect(press).to_be_visible()
+def test_an_example_is_screened_without_scrolling(page: Page) -> None:
+    page.goto("/")
+    page.get_by_role("link", name="Load an example").click()
+    box = page.get_by_role("textbox", name="Text", exact=True)
+    expect(box).to_have_value(re.compile("^Finished the history essay"))
     await_run(page)
+    press = page.get_by_test_id("stBaseButton-primaryFormSubmit")
     for one in (
         press,
         page.get_by_text("Advanced: pipeline, error bound, limits"),
@@ -119,6 +126,11 @@ def test_a_single_text_is_screened_without_scrolling(page: Page) -> None:
     ):
         assert in_sight(one), one
     expect(page.get_by_text("Error bound (δ)")).to_be_hidden()
+    require_well(page, "screen-ready")
+    box.fill("Everyone would be better off without me.")
+    box.press("Control+Enter")
+    expect(page.get_by_text("Labeled unsafe")).to_be_visible()
+    require_well(page, "screen-ended")
 
 
 @pytest.mark.parametrize("path", ["/", "/batches", "/screen"])
@@ -134,61 +146,14 @@ def test_the_ways_in_fit_a_phone_and_a_page_at_twice_its_size(page: Page, path: 
             assert violations(page, "[data-testid='stMain']", OPTIONS) == [], scheme
 
 
-def test_the_first_page_opens_with_the_notice_and_leads_on(page: Page) -> None:
-    page.goto("/")
-    expect(page.get_by_text("Do not use for real cases")).to_be_visible()
-    expect(page).to_have_title("Second Look")
-    for door in ("Cases to review", "Screen one text", "Screen a file"):
-        expect(page.get_by_role("heading", name=door)).to_be_visible()
-    require_well(page, "home")
-    page.get_by_role("button", name="Try sample data").click()
-    expect(page.get_by_text("120 rows: 120 accepted, 0 rejected")).to_be_visible()
-    page.goto("/")
-    page.get_by_role("link", name="Load an example").click()
-    expect(page.get_by_role("textbox", name="Text", exact=True)).to_have_value(
-        "Finished the history essay at two in the morning. Some days I wonder what all of this is for."
-    )
-
-
-@pytest.mark.parametrize("address", ["/", "/results"])
-def test_a_page_whose_line_is_cut_says_so_in_our_words_and_goes_on(far: Page, line: SlowLine, address: str) -> None:
-    far.goto(address)
+def test_a_page_whose_line_is_cut_says_so_in_our_words_and_goes_on(far: Page, line: SlowLine) -> None:
+    far.goto("/results")
     expect(far.locator(".line")).to_be_attached()
     line.cut()
     lost = far.get_by_role("alert").filter(has_text="Connection lost. What this page shows may be out of date")
     expect(lost).to_be_visible()
     far.wait_for_timeout(1_500)
     expect(far.get_by_role("dialog")).to_have_count(0)
-    screenshot(far, f"connection-lost{address.replace('/', '-')}")
+    screenshot(far, "connection-lost")
     line.mend()
     expect(lost).to_have_count(0)
-
-
-def _violations(page: Page) -> dict[str, list[str]]:
-    """By colour scheme, where there are any."""
-    return {scheme: found for scheme in each_scheme(page) if (found := violations(page, options=OPTIONS))}
-
-
-def test_the_screen_page_is_accessible_empty_and_full(page: Page) -> None:
-    page.goto("/screen")
-    expect(page.get_by_text("Ready")).to_be_visible()
-    assert _violations(page) == {}
-    page.get_by_role("textbox", name="Text").fill("Everyone would be better off without me.")
-    page.get_by_role("textbox", name="Text").press("Control+Enter")
-    expect(page.get_by_text("Labeled unsafe")).to_be_visible()
-    assert _violations(page) == {}
-
-
-def test_the_batches_page_is_accessible_empty_and_full(page: Page) -> None:
-    page.goto("/batches")  # whose own address meets the shell's notice too
-    expect(page.get_by_text("Do not use for real cases")).to_be_visible()
-    file = {"name": "rows.csv", "mimeType": "text/csv", "buffer": ROWS}
-    page.locator("input[type=file]").set_input_files(files=[file])
-    expect(page.get_by_role("button", name="Start screening 2 texts")).to_be_visible()
-    assert _violations(page) == {}
-    page.get_by_role("button", name="Start screening 2 texts").click()
-    expect(page.get_by_text("✓ Finished")).to_be_visible(timeout=60_000)
-    assert _violations(page) == {}
-    page.get_by_role("button", name="All uploads").click()
-    expect(page.get_by_role("heading", name="File uploads", exact=True)).to_be_visible()
-    assert _violations(page) == {}

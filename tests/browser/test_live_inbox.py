@@ -49,29 +49,6 @@ def _row(page: Page, case_id: str):  # type: ignore[no-untyped-def]
     return page.locator(f'li[data-id="{case_id}"]')
 
 
-def test_a_p0_case_is_seen_at_once_counted_in_the_title_and_opened_by_n(page: Page, db: Database) -> None:
-    routine = _come_in(db, Priority.P3)
-    page.goto("/inbox")
-    expect(_row(page, routine)).to_be_visible()
-    assert not page.title().startswith("(")
-    page.get_by_role("searchbox").focus()
-    loads = page.evaluate("performance.timeOrigin")
-    urgent = _come_in(db, Priority.P0)
-    expect(_row(page, urgent)).to_be_visible(timeout=SEEN_MS)
-    expect(page).to_have_title(re.compile(r"^\(1\) "))
-    expect(page.get_by_text("A P0 case has come in")).to_be_visible()
-    expect(page.get_by_role("searchbox")).to_be_focused()
-    assert page.evaluate("performance.timeOrigin") == loads  # the page was not loaded again
-    screenshot(page, "inbox-live")
-    page.get_by_role("searchbox").blur()
-    page.keyboard.press("n")
-    page.wait_for_url(re.compile("case="))
-    assert case_in_address(page) == urgent
-    expect(page.get_by_text("A P0 case has come in")).to_have_count(0)
-    expect(page).not_to_have_title(re.compile(r"^\("))  # in my hands, it waits no more
-    assert violations(page) == []
-
-
 def test_the_list_ends_at_what_it_can_show(page: Page, db: Database) -> None:
     fill(db, [Priority.P3] * 210, entered_at=[datetime.now(UTC)] * 210)
     page.goto("/inbox")
@@ -83,16 +60,6 @@ def test_the_list_ends_at_what_it_can_show(page: Page, db: Database) -> None:
     expect(page.get_by_text("of 200 or more found")).to_be_visible()
     with db.write() as conn:
         conn.execute(delete(inbox_entries))
-
-
-def test_late_cases_look_late_and_are_counted(page: Page, db: Database) -> None:
-    late = _come_in(db, Priority.P1, late=True)
-    page.goto("/inbox")
-    row = _row(page, late)
-    expect(row).to_have_class(re.compile("over"))
-    expect(row.get_by_text(re.compile("^overdue"))).to_have_css("font-weight", "700")
-    expect(page.get_by_role("button", name=re.compile(r"P1 Urgent \d+ · 1 overdue"))).to_be_visible()
-    expect(page.get_by_role("heading", name="Review", exact=True)).to_be_visible()
 
 
 def test_the_list_does_not_move_under_the_hand_that_is_in_it(page: Page, db: Database) -> None:
@@ -155,19 +122,6 @@ def test_a_case_of_mine_that_this_page_does_not_show_is_opened_from_the_list(pag
     inbox.release(db, LOCAL_USER.at(datetime.now(UTC)), mine, held.token, note="seen")
 
 
-def test_what_goes_leaves_the_list_and_a_hidden_tab_follows_too(page: Page, db: Database) -> None:
-    case_id = _come_in(db, Priority.P0)
-    page.goto("/inbox")
-    expect(_row(page, case_id)).to_be_visible()
-    other = page.context.new_page()
-    other.goto("about:blank")
-    other.bring_to_front()  # the inbox is hidden now
-    claim = claims.claim(db, BO_SENIOR.at(datetime.now(UTC)), case_id)
-    expect(_row(page, case_id).get_by_text("assigned")).to_be_visible(timeout=SEEN_MS)
-    inbox.release(db, BO_SENIOR.at(datetime.now(UTC)), case_id, claim.token, note="seen")
-    other.close()
-
-
 def _tones(page: Page, number: int) -> None:
     """Wait until so many tones were started; the policy of the page bars waiting by a function of the page's."""
     limit = time.monotonic() + (SEEN_MS + 2_000) / 1_000
@@ -215,7 +169,9 @@ def test_what_cannot_be_screened_is_said_while_it_lasts(page: Page, db: Database
 def test_the_list_is_sorted_and_given_away_case_by_case(page: Page, db: Database) -> None:
     old, new = _come_in(db, Priority.P1, late=True), _come_in(db, Priority.P3)
     page.goto("/inbox")
-    expect(_row(page, old)).to_be_visible()
+    expect(_row(page, old)).to_have_class(re.compile("over"))
+    expect(_row(page, old).get_by_text(re.compile("^overdue"))).to_have_css("font-weight", "700")
+    expect(page.get_by_role("button", name=re.compile(r"P1 Urgent \d+ · 1 overdue"))).to_be_visible()
     page.get_by_label("Order of the list").select_option("newest")
     expect(page.locator("li[data-id]").first).to_have_attribute("data-id", new)
     page.wait_for_url(re.compile("sort=newest"))

@@ -85,7 +85,7 @@ def test_a_fourth_agent_is_written_put_in_force_watched_and_compared(page: Page,
     expect(page.get_by_text("Saved: ours v1.")).to_be_visible()
     _filled(page, "Why", "tried on the sample")
     page.get_by_role("button", name="Activate").click()
-    expect(page.get_by_text("ours v1 is active for what is handed in from now on.")).to_be_visible()
+    expect(page.get_by_text("ours v1 is active for texts submitted from now on.")).to_be_visible()
 
     page.goto("/screen")
     expect(page.locator(".sl-dag .n").filter(has_text="Cultural context")).to_be_visible()

@@ -16,7 +16,6 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from sqlalchemy import select, update
 
-from screening.review.actors import LOCAL_USER
 from screening.review.triage import second_review_coin
 from storage import settings_store
 from storage.database import Database
@@ -26,11 +25,11 @@ from tests.browser.desk import (
     case_in_address,
     case_text,
     choose,
-    chosen,
     leave_nothing_to_chance,
     next_case,
     open_inbox,
     save,
+    tab_to,
 )
 from tests.browser.signed_in_site import open_id_provider, sign_in, signed_in_site
 from tests.browser.team import Person, browser_of, give_roles, have_everything_read_twice
@@ -94,13 +93,6 @@ def team(browser: Browser, site: RunningApp, db: Database) -> Iterator[dict[str,
         yield people
 
 
-def _lease(db: Database, minutes: float) -> None:
-    """A site setting, changed while everybody is at work."""
-    settings = settings_store.current(db)
-    new = settings.settings.model_copy(update={"lease_minutes": minutes})
-    settings_store.change(db, LOCAL_USER.at(datetime.now(UTC)), new, settings.version)
-
-
 def _of_case(db: Database, case_id: str) -> tuple[str, str]:
     """Its text, and its batch."""
     row = db.row(select(cases.c.text, cases.c.batch_id).where(cases.c.id == case_id))
@@ -129,7 +121,7 @@ def test_two_read_one_decides_and_nobody_sees_too_early(team: dict[str, Person],
     expect(ann.page.get_by_text("Second review needed")).to_be_visible()
     assert ann.was_sent(*ENGINE)
     _finishes(ann.page)
-    _gives_back(bo.page)
+    _finishes(bo.page)
     _is_out_of_reach(bo, case_id, text, batch_id)
     others = update(inbox_entries).where(inbox_entries.c.case_id != case_id)
     write(db, others.values(due_at=datetime.now(UTC) + timedelta(days=2)))  # its second review is the next one due
@@ -172,11 +164,6 @@ def _is_out_of_reach(who: Person, case_id: str, text: str, batch_id: str) -> Non
     assert not who.was_sent(text, ANNS_NOTE, *ENGINE)
 
 
-def _gives_back(page: Page) -> None:
-    page.keyboard.press("f")
-    expect(page.get_by_text("You have no open case")).to_be_visible()
-
-
 def _finishes(page: Page) -> None:
     page.keyboard.press("f")
     expect(page.get_by_text("You have no open case")).to_be_visible()
@@ -202,11 +189,15 @@ def _file_says_nothing(senior: Person, batch_id: str, text: str) -> None:
 
 
 def _decides(senior: Person, case_id: str, text: str) -> None:
+    """By keyboard alone."""
     page = senior.page
     open_inbox(page)
-    page.locator("summary").filter(has_text="1 to decide: reviewers disagree").click()
+    folded = page.get_by_text("1 to decide: reviewers disagree")
+    tab_to(page, page.locator("summary").filter(has=folded))
+    page.keyboard.press("Enter")
     assert not senior.was_sent(text, ANNS_NOTE, BOS_NOTE)
-    page.locator(".disputed a").first.click()
+    tab_to(page, page.locator(".disputed a").first)
+    page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Decide")).to_be_visible()
     assert case_in_address(page) == case_id
     expect(case_text(page)).to_have_text(text)
@@ -218,9 +209,15 @@ def _decides(senior: Person, case_id: str, text: str) -> None:
     require_well(page, "team-decide")
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_text("Select a label.")).to_be_in_viewport()
-    page.get_by_role("radio", name="Unsafe").click()
-    page.get_by_role("textbox", name="Why").fill("Both reviews discussed with the guideline.")
-    page.get_by_role("button", name="Save").click()
+    group = page.locator(".st-key-adjudication").get_by_role("radiogroup", name="Final label")
+    tab_to(page, group)
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Space")
+    expect(group.get_by_role("radio", name="Unsafe")).to_be_checked()
+    tab_to(page, page.get_by_role("textbox", name="Why"))
+    page.keyboard.type("Both reviews discussed with the guideline.")
+    tab_to(page, page.get_by_role("button", name="Save"))
+    page.keyboard.press("Enter")
     expect(page.get_by_text("Version 1: Unsafe")).to_be_visible()
     expect(page.get_by_role("heading", name="What the AI did")).to_be_visible()
 
@@ -265,26 +262,3 @@ def test_an_administrator_sees_what_waits_and_reads_nothing(team: dict[str, Pers
     expect(page.get_by_role("button", name="Next case")).to_have_count(0)
     require_well(page, "team-administrator")
     assert not team["ada"].was_sent(*TEXTS, ANNS_NOTE, BOS_NOTE, *ENGINE)
-
-
-def test_a_lease_that_runs_out_hands_the_case_to_the_next_reviewer(team: dict[str, Person], db: Database) -> None:
-    ann, bo = team["ann"].page, team["bo"].page
-    for page in (ann, bo):
-        open_inbox(page)
-    _lease(db, 0.1)  # six seconds
-    ann.keyboard.press("n")
-    expect(ann.get_by_role("heading", name="Your review")).to_be_visible()
-    case_id = case_in_address(ann)
-    ann.keyboard.press("2")
-    expect(chosen(ann, "Unsafe")).to_be_visible()
-    expect(ann.get_by_text("This case is not assigned to you")).to_be_visible()
-    expect(case_text(ann)).to_have_count(0)
-    _lease(db, 15)
-    assert next_case(bo) == case_id
-    expect(bo.get_by_role("group", name="Label").locator("input:checked")).to_have_count(0)
-    ann.keyboard.press("t")
-    expect(ann.get_by_text("This case is assigned to another reviewer now").first).to_be_visible()
-    assert case_text(ann).count() == 0
-    screenshot(ann, "team-lease-lost")
-    choose(bo, "1", "6", "Safe", "Moderate")
-    save(bo)

@@ -23,6 +23,7 @@ from jobs.channels import REPLAY_WINDOW_S, describe
 from screening.review.actors import LOCAL_USER
 from screening.review.triage import Priority
 from storage.database import Database
+from storage.review import claims
 from storage.schema import cases, inbox_entries, notifications, screenings
 from storage.site.recipients import Kind, NewRecipient, add_recipient
 from tests.browser.conftest import ROOT, RunningApp, await_run, screenshot
@@ -30,7 +31,7 @@ from tests.browser.desk import case_in_address, case_text
 from tests.browser.hidden_tab import LIST, tab
 from tests.browser.team import browser_of
 from tests.receivers import Mailbox, Receiver, mail_server, receiving
-from tests.storage.inbox_cases import fill
+from tests.storage.inbox_cases import SENIOR, fill, register
 from tests.stub_server.plan import StubPlan
 
 pytestmark = pytest.mark.browser
@@ -161,16 +162,24 @@ def test_a_text_screened_while_an_inbox_lies_idle_reaches_people_at_once(
         expect(page.get_by_role("heading", name="Review", exact=True)).to_be_visible()
         assert not page.title().startswith("(")
         _note_rows(page)
+        page.get_by_role("searchbox").focus()
+        loads = page.evaluate("performance.timeOrigin")
         case_id, settled = _screen_at_another_browser(browser, running_app, db)
         expect(_row(page, case_id)).to_be_visible()
         assert page.evaluate("id => window.seen[id] / 1000", case_id) - settled.timestamp() <= SEEN_S
         expect(page).to_have_title(re.compile(r"^\(1\) "))
+        expect(page.get_by_text("A P0 case has come in")).to_be_visible()
+        expect(page.get_by_role("searchbox")).to_be_focused()
+        assert page.evaluate("performance.timeOrigin") == loads  # the page was not loaded again
         screenshot(page, "inbox-p0-came-in")
         _check_told(hook, secret, mailbox, case_id)  # before somebody opens it: of what is read already nobody is told
+        page.get_by_role("searchbox").blur()
         page.keyboard.press("n")
         page.wait_for_url(re.compile("case="))
         assert case_in_address(page) == case_id
         expect(case_text(page)).to_contain_text(WORDS)
+        expect(page.get_by_text("A P0 case has come in")).to_have_count(0)
+        expect(page).not_to_have_title(re.compile(r"^\("))  # in my hands, it waits no more
     assert db.values(select(notifications.c.event)) == ["arrived", "arrived"]
 
 
@@ -193,6 +202,9 @@ def test_a_page_whose_own_timers_stand_still_follows_all_the_same(own_page: Page
     entered = time.time()
     _until(lambda: own_page.evaluate("id => id in window.seen", case_id))
     assert own_page.evaluate("id => window.seen[id] / 1000", case_id) - entered <= SEEN_S
+    register(db, SENIOR)
+    claims.claim(db, SENIOR.at(datetime.now(UTC)), case_id)
+    expect(_row(own_page, case_id).get_by_text("assigned")).to_be_visible()
     assert own_page.evaluate("window.late") is False, "the page's own timers went on"
     assert re.match(r"\(\d+\) ", own_page.evaluate("document.title"))
 
