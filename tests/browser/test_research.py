@@ -182,11 +182,22 @@ def test_a_cell_is_chosen_by_pointer_and_keys_and_a_row_of_it_leads_to_its_case(
     expect(page.get_by_text("A quiet day, number 39").first).to_be_visible()
 
 
-def test_evaluation_shows_table_curves_sliders_and_the_cases_of_a_cell(page: Page, batch_id: str) -> None:
+def test_evaluation_shows_table_curves_sliders_and_the_cases_of_a_cell(
+    page: Page, batch_id: str, tmp_path: Path
+) -> None:
     page.goto(f"/evaluation?batch={batch_id}")
     expect(page.get_by_role("button", name="Export")).to_be_visible()
     expect(page.get_by_text("outside.example")).to_be_visible()  # as text
     require_well(page, "evaluation-results")
+    await_run(page)  # what is drawn above an open list moves it out of sight
+    page.get_by_role("button", name="Export").click()
+    page.get_by_role("radio", name="LaTeX").click()
+    await_run(page)  # until then the button gives what was chosen before
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download", exact=True).click()
+    download.value.save_as(tmp_path / "table.tex")
+    assert r"B=50 & ---" in (tmp_path / "table.tex").read_text(encoding="utf-8")
+    page.keyboard.press("Escape")
     for tab, shown in (("Budget sweep", ".js-plotly-plot"), ("Calls and tokens", ".js-plotly-plot")):
         page.get_by_role("tab", name=tab).click()
         expect(page.get_by_role("tabpanel").locator(f"{shown}:visible").first).to_be_visible()
@@ -200,18 +211,6 @@ def test_evaluation_shows_table_curves_sliders_and_the_cases_of_a_cell(page: Pag
     click_table(panel, 0, 0.45, 18)
     expect(panel.get_by_text("cases: original label safe")).to_be_visible()
     screenshot(page, "evaluation-cases")
-
-
-def test_the_results_come_as_csv_and_latex(page: Page, batch_id: str, tmp_path: Path) -> None:
-    page.goto(f"/evaluation?batch={batch_id}")
-    await_run(page)  # what is drawn above an open list moves it out of sight
-    page.get_by_role("button", name="Export").click()
-    page.get_by_role("radio", name="LaTeX").click()
-    await_run(page)  # until then the button gives what was chosen before
-    with page.expect_download() as download:
-        page.get_by_role("button", name="Download", exact=True).click()
-    download.value.save_as(tmp_path / "table.tex")
-    assert r"B=50 & ---" in (tmp_path / "table.tex").read_text(encoding="utf-8")
 
 
 def test_reliability_leads_with_the_missed_and_prints_a_report_that_fetches_nothing(
@@ -273,18 +272,12 @@ APART = """() => [...document.querySelectorAll(".js-plotly-plot")].map((figure) 
 })"""
 
 
-def test_on_a_phone_the_names_of_a_figure_s_lines_stand_clear_of_its_title_and_axis(page: Page) -> None:
+def test_on_a_phone_figures_have_a_whole_title_and_no_names_on_one_another(page: Page, batch_id: str) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto("/theory")
     expect(page.locator(".js-plotly-plot .legend")).to_have_count(3)
     await_run(page)
     assert page.evaluate(APART) == [True, True, True]
-
-
-def test_on_a_phone_a_crowd_of_conditions_is_drawn_under_a_whole_title_without_names_on_one_another(
-    page: Page, batch_id: str
-) -> None:
-    page.set_viewport_size({"width": 390, "height": 844})
     page.goto(f"/evaluation?batch={batch_id}")
     for tab in ("Budget sweep", "Calls and tokens"):
         page.get_by_role("tab", name=tab).click()

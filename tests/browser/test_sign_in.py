@@ -80,20 +80,24 @@ def offered(page: Page) -> dict[str, list[str]]:
     return found
 
 
-def test_nothing_is_shown_before_signing_in(visitor: Page) -> None:
-    visitor.goto("/batches")
+def test_a_deep_link_leads_through_the_sign_in_and_signing_out_ends_the_session_on_the_server(visitor: Page) -> None:
+    visitor.goto("/errors?batch=0123abc")
     expect(visitor.get_by_role("button", name="Sign in")).to_be_visible()
     assert offered(visitor) == {}
     expect(visitor.get_by_role("button", name="Pause AI decisions")).to_have_count(0)
     screenshot(visitor, "sign-in")
     assert violations(visitor) == []
-
-
-def test_a_deep_link_leads_through_the_sign_in_to_where_it_points(visitor: Page) -> None:
-    visitor.goto("/errors?batch=0123abc")
     sign_in(visitor, "rae")
     expect(visitor.get_by_role("heading", name="Misclassified", exact=True)).to_be_visible()
     assert "/errors" in visitor.url
+    cookies = visitor.context.cookies()
+    visitor.get_by_role("button", name="Account").click()
+    with visitor.expect_response(lambda answer: answer.url.endswith("/sign-out") and answer.status == 200):
+        visitor.get_by_role("button", name="Sign out").click()
+    expect(visitor.get_by_role("button", name="Account")).to_have_count(0)
+    visitor.context.add_cookies(cookies)  # type: ignore[arg-type]
+    visitor.goto("/batches")
+    expect(visitor.get_by_text("You were signed out")).to_be_visible()
 
 
 def test_a_role_that_does_not_reach_is_refused_and_not_offered(visitor: Page) -> None:
@@ -115,21 +119,6 @@ def test_a_newcomer_is_told_that_a_role_is_missing(visitor: Page, provider: str)
     screenshot(visitor, "no-role")
 
 
-def test_an_idle_session_is_refused_at_the_next_action_and_leads_back(visitor: Page, db: Database) -> None:
-    visitor.goto("/batches")
-    sign_in(visitor, "rae")
-    expect(visitor.get_by_role("heading", name="File uploads", exact=True)).to_be_visible()
-    _end_idle(db)
-    visitor.get_by_role("link", name="Home", exact=True).click()
-    expect(visitor.get_by_text("your session has ended")).to_be_visible()
-    visitor.reload()
-    expect(visitor.get_by_text("your session has ended")).to_be_visible()
-    assert violations(visitor) == []
-    visitor.get_by_role("link", name="Sign in again").click()
-    sign_in(visitor, "rae")
-    expect(visitor.get_by_role("heading", name="Second Look", exact=True)).to_be_visible()
-
-
 def test_what_was_filled_in_outlives_the_session(visitor: Page, db: Database) -> None:
     """Also what was typed when the session had ended already: this browser keeps it until the server has it."""
     (case_id,) = fill(db, [Priority.P2], kind="interactive")
@@ -147,6 +136,9 @@ def test_what_was_filled_in_outlives_the_session(visitor: Page, db: Database) ->
     visitor.get_by_role("textbox", name="Note").fill("as far as I came")
     expect(visitor.get_by_text("your session has ended")).to_be_visible()
     assert db.rows(select(reviews.c.id)) == []
+    visitor.reload()
+    expect(visitor.get_by_text("your session has ended")).to_be_visible()
+    assert violations(visitor) == []
     visitor.get_by_role("link", name="Sign in again").click()
     sign_in(visitor, "ann")
     expect(visitor.get_by_role("heading", name="Review", exact=True)).to_be_visible()
@@ -190,17 +182,3 @@ def test_who_loses_the_role_with_a_review_under_way_is_told_what_became_of_it(
         assert db.rows(select(reviews.c.id).where(reviews.c.case_id == case_id)) == []
     finally:
         _give(db, "ann", frozenset({Role.REVIEWER}))
-
-
-def test_signing_out_ends_the_session_on_the_server(visitor: Page) -> None:
-    visitor.goto("/batches")
-    sign_in(visitor, "rae")
-    expect(visitor.get_by_role("heading", name="File uploads", exact=True)).to_be_visible()
-    cookies = visitor.context.cookies()
-    visitor.get_by_role("button", name="Account").click()
-    with visitor.expect_response(lambda answer: answer.url.endswith("/sign-out") and answer.status == 200):
-        visitor.get_by_role("button", name="Sign out").click()
-    expect(visitor.get_by_role("button", name="Account")).to_have_count(0)
-    visitor.context.add_cookies(cookies)  # type: ignore[arg-type]
-    visitor.goto("/batches")
-    expect(visitor.get_by_text("You were signed out")).to_be_visible()
