@@ -6,8 +6,7 @@ import streamlit as st
 
 from pages.research.case_list import hide_switch, send_panel
 from pages.review.evidence_view import engine_label, evidence_html, flag_sentence, outcome_sentence, trail_html
-from pages.review.follow_up_panel import FOR_WORDS, HOW_WORDS
-from pages.review.inbox_words import HOW_CERTAIN, LABEL_WORDS, PRIORITY_WORDS, why_words
+from pages.review.inbox_words import FOR_WORDS, HOW_CERTAIN, HOW_WORDS, LABEL_WORDS, PRIORITY_WORDS, why_words
 from pages.ui import context
 from pages.ui.context import remember_refusal
 from pages.ui.format import local_time

@@ -3,32 +3,49 @@
 List and desk are an app in the browser, on the routes of `pages/review/routes.py`: the page only mounts them.
 """
 
+from collections.abc import Callable, Mapping
 from datetime import timedelta
+from functools import partial
 
 import streamlit as st
 
 from pages.review.desk_view import fixed
-from pages.review.follow_up_panel import follow_up_panel
 from pages.review.inbox_queue import offer, view_of
-from pages.review.inbox_words import HOW_CERTAIN, LABEL_WORDS, list_name
+from pages.review.inbox_words import (
+    FOR_WORDS,
+    HOW_CERTAIN,
+    HOW_WORDS,
+    LABEL_WORDS,
+    due_words,
+    list_name,
+    plain_name,
+)
 from pages.ui import context
 from pages.ui.auth import KEPT, taken_roles
 from pages.ui.format import last_midnight, local_time
 from pages.ui.html import macros
-from pages.ui.labels import literal
-from pages.ui.widgets import keep_typed, mount
+from pages.ui.labels import literal, sentence
+from pages.ui.shell import FOLDER
+from pages.ui.texts import where_html
+from pages.ui.widgets import forget_typed, keep_typed, mount
 from screening.review.policy import Action, Forbidden, is_allowed
+from screening.text.display import visible
+from screening.words import count_of
 from storage.batches.batch_state import UnknownBatch
 from storage.batches.batches import find_batch
-from storage.review import reports
+from storage.review import follow_ups, reports
+from storage.review.follow_ups import FollowUp, How, NoteMissing, NotOpen, Open
 from storage.review.inbox import REVIEWERS
 from storage.review.reviews import MyReview, my_reviews
+from storage.site.accounts import colleagues
 
 WIDTHS = (0.25, 0.75)
 db, person, site = context.database(), context.actor(), context.site()
 by = person.at(context.now())
 MAY_READ = is_allowed(person, Action.CLAIM_NEXT)
 KEYS = st.query_params.get("keys") != "off"
+UNFOLDED = "follow_ups_unfolded"
+"""Session key of whether the reviewer has unfolded the follow-ups; a new heading begins the expander's own anew."""
 
 
 def batch_filter() -> None:
@@ -92,8 +109,103 @@ def own_switches() -> None:
         switch("cover", "" if covered else "1")
 
 
+def follow_up_panel() -> bool:
+    """What reviews asked for and nobody has closed yet; nothing where nothing is open, and unfolded by itself while
+    something is overdue. While it is folded nothing is drawn in it. Returned is whether it holds fields to type in.
+    """
+    if not is_allowed(person, Action.FOLLOW_UP, person.id):
+        return False
+    if said := st.session_state.pop("follow_up_said", None):
+        st.toast(said)
+    found = follow_ups.open_ones(db, by)
+    if not found.shown and not found.others:
+        return False
+    late = any(one.due_at <= by.now for one in found.shown) or bool(found.left_overdue)
+    panel = st.expander(
+        f"{count_of(found.count, 'follow-up')} open{overdue_words(found.overdue)}",
+        expanded=late or bool(st.session_state.get(UNFOLDED)),
+        icon=":material/assignment_late:",
+        key="follow_ups",
+        on_change=lambda: st.session_state.update({UNFOLDED: st.session_state["follow_ups"]}),
+    )
+    if not panel.open:
+        return False
+    with panel:
+        if hidden := found.others - found.left:
+            late_words = overdue_words(found.others_overdue - found.left_overdue)
+            st.caption(f"{hidden} more with colleagues{late_words}. Which cases these are is not shown to you.")
+        if found.left:
+            offer_left(found)
+        if len(found.shown) < found.count - found.others:
+            st.caption(f"Shown are the {len(found.shown)} that are due first.")
+        people = {other.id: visible(other.name) for other in colleagues(db, person)} if found.shown else {}
+        for one in found.shown:
+            show_follow_up(one, people)
+    return bool(found.shown)
+
+
+def overdue_words(number: int) -> str:
+    """Behind how many there are, how many of them are overdue."""
+    return f", {number} overdue" if number else ""
+
+
+def offer_left(found: Open) -> None:
+    """Those that whoever had them does not see any more, for whoever reads this to take over."""
+    st.text(
+        f"{count_of(found.left, 'follow-up')} with nobody{overdue_words(found.left_overdue)}: whoever had it reads no "
+        "cases any more. Which case it is you see once you take over; a review of yours is then not blinded."
+    )
+    if st.button("Take over", key="follow_ups_take_over"):
+        count = follow_ups.take_over(db, context.actor_now())
+        st.session_state["follow_up_said"] = f"{count_of(count, 'follow-up')} taken over."
+        st.rerun()
+
+
+def show_follow_up(one: FollowUp, people: Mapping[str, str]) -> None:
+    """A follow-up with its case, and the ways to close it or to hand it on."""
+    with st.container(border=True, key=f"follow_up_{one.id}"):
+        plain = plain_name(one.external_id, one.case_id)
+        words = FOR_WORDS[one.disposition], plain.replace("_", "\\_"), due_words(one.due_at, by.now)
+        st.page_link(FOLDER / "case.py", label=" · ".join(words), query_params={"case": one.case_id})
+        if (name := list_name(one.external_id, one.case_id)) != plain:  # as the desk and the list call it
+            st.text(name)
+        seen_to_by = "you" if one.who == by.id else visible(one.who_name)
+        st.text(f"Assigned to {seen_to_by} · open since {local_time(one.opened_at)}")
+        if one.note:
+            st.text(visible(f"Noted before: {one.note}"))
+        if one.where_to_act:
+            st.html(where_html(one.where_to_act))
+        field = f"follow_up_note_{one.id}"
+        note = st.text_input("Note", key=field, max_chars=1_000)
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            for how in How:
+                if st.button(HOW_WORDS[how], key=f"follow_up_{how.value}_{one.id}"):
+                    end_follow_up(
+                        partial(follow_ups.close, db, context.actor_now(), one.id, how, note), "Closed.", field
+                    )
+            if people:
+                to = st.selectbox(
+                    "Colleague", list(people), index=None, format_func=people.__getitem__, key=f"follow_up_to_{one.id}"
+                )
+                if st.button("Give to them", key=f"follow_up_give_{one.id}", disabled=to is None) and to is not None:
+                    hand = partial(follow_ups.hand_to, db, context.actor_now(), one.id, to, note)
+                    end_follow_up(hand, "Handed over.", field)
+
+
+def end_follow_up(act: Callable[[], object], said: str, field: str) -> None:
+    """Close it or hand it on, and say so; the note in its ``field`` need not be kept any more."""
+    try:
+        act()
+    except (NoteMissing, NotOpen) as refused:
+        st.error(sentence(refused))
+        return
+    forget_typed(field)
+    st.session_state["follow_up_said"] = said
+    st.rerun()
+
+
 with st.container(key="follow_ups_place"):  # always there: what stands after it must not be mounted anew
-    fields = follow_up_panel(db, by)
+    fields = follow_up_panel()
 with st.container(key="inbox"):
     left, right = st.columns(WIDTHS, gap="medium")
     with left:

@@ -6,8 +6,8 @@ from typing import Any
 
 from pages.review.desk import Desk, Here, place
 from pages.review.evidence_view import engine_label, evidence_html, outcome_words
-from pages.review.follow_up_panel import FOR_WORDS
 from pages.review.inbox_words import (
+    FOR_WORDS,
     LABEL_WORDS,
     PRIORITY_MARKS,
     PRIORITY_WORDS,

@@ -27,7 +27,7 @@ from screening.review.review_form import (
 from screening.review.triage import Priority
 from screening.text.display import visible
 from screening.words import count_of
-from storage.review.follow_ups import follow_up_minutes
+from storage.review.follow_ups import For, How, follow_up_minutes
 from storage.review.inbox import Place, Standing
 from storage.review.queue import MOST_COUNTED, Counts, State
 from storage.settings_store import SiteSettings
@@ -95,6 +95,14 @@ HOW_CERTAIN = {
     for level, words in CERTAINTY_WORDS.items()
 }
 """The same inside a sentence."""
+
+FOR_WORDS: Mapping[For, str] = {
+    For.CONTACT_NOW: DISPOSITION_WORDS[Disposition.CONTACT_NOW],
+    For.CARE_TEAM: DISPOSITION_WORDS[Disposition.CARE_TEAM],
+    For.PROTECTIVE_SERVICES: DISPOSITION_WORDS[Disposition.PROTECTIVE_SERVICES],
+    For.SECOND_REVIEW: "Second review needed: reviewed by one person so far",
+}
+HOW_WORDS = {How.DONE: "Completed", How.HANDED_ON: "Referred externally"}
 
 LONGEST_NAME = 40
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.#/-]{0,23}")
