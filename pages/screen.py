@@ -1,34 +1,72 @@
 """Screen one text or conversation and watch the agents' labels being eliminated."""
 
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
 import streamlit as st
 
+from jobs.intake import receiver
+from pages.batches.mapping import speakers_of
 from pages.batches.pipelines import choose, decide_or_refuse
-from pages.batches.single_text import (
-    MISSING,
-    Typed,
-    choose_kind,
-    clear_fields,
-    empty_html,
-    hand_in,
-    press_of,
-    typed_fields,
-    view_html,
-)
 from pages.ui import context
 from pages.ui.auth import poll_session
+from pages.ui.charts import way_html
 from pages.ui.context import remember_refusal
-from pages.ui.labels import DELTA_MEANING
-from pages.ui.texts import texts_html
-from screening.datasets.turns import TurnsRefused
-from screening.pipeline.config import PipelineConfig
+from pages.ui.engine_view import evidence_sentence, live_html, node_views
+from pages.ui.format import local_time, money
+from pages.ui.html import macros
+from pages.ui.labels import (
+    DELTA_MEANING,
+    FLAG_WORDS,
+    OUTCOME_ICONS,
+    OUTCOME_WORDS,
+    REASON_WORDS,
+    STATE_WORDS,
+    error_words,
+)
+from pages.ui.texts import flagged_phrases, texts_html
+from screening.datasets.conversations import read_case
+from screening.datasets.mapping import ASKED, JUDGED, ConversationReading, Shape
+from screening.datasets.rows import NewCase
+from screening.datasets.sources import FileRefused
+from screening.datasets.turns import SUFFIXES, TurnsRefused, decode, detect_shape
+from screening.labels import Label, Outcome
+from screening.pipeline.config import PipelineConfig, most_calls
+from screening.pipeline.engine import Reason
+from screening.pipeline.errors import NO_LABEL
 from screening.review.policy import Action, Forbidden, is_allowed, require
+from screening.text.conversation import MOST_TURNS, Judged, Question
+from screening.text.display import visible
+from screening.text.flags import REFUSES_SAFE, SECOND_LOOK, STATED, Flag
 from storage.batches import batches, single_texts
+from storage.batches.batch_state import BatchState
+from storage.batches.batches import NewBatch
+from storage.batches.configurations import save_configuration
 from storage.batches.pipelines import active_version
 from storage.batches.single_texts import SingleText, UnknownText
 from storage.site.faults import Fault, find_lasting
 from storage.site.processes import workers_silence
 
+NAME = "Single text"
 EXAMPLE = "Finished the history essay at two in the morning. Some days I wonder what all of this is for."
+PATIENCE_S = 4
+"""Seconds without a start after which the page says that it waits for the worker."""
+ANSWERS_WITHIN_S = 10
+"""Seconds without any answer after which the page says since when none has come."""
+SAME_PRESS_S = 3.0
+"""The same words handed in again within so many seconds are the same press: keys repeat, and servers are slow."""
+COLORS = {Outcome.SAFE: "safe", Outcome.UNSAFE: "unsafe", Outcome.HUMAN_REVIEW: "escalate"}
+TEXT, CONVERSATION = "A text", "A conversation"
+MISSING = {TEXT: "Write or paste a text first.", CONVERSATION: "Paste a conversation first."}
+EMPTY: Mapping[str, str] = {"raw": "", "reply": "", "conversation": "", "speakers": ""}
+"""What the boxes hold on an empty page."""
+
+Typed = tuple[str, str, ConversationReading | None]
+"""What was typed: a text, the reply to it (white space alone is none, as in a file), and with a reading of it as a
+conversation that the text is one.
+"""
 
 db, person, settings = context.database(), context.actor(), context.settings()
 require(person, Action.SCREEN_TEXT)
@@ -50,7 +88,10 @@ def text_form(running: bool) -> None:
     """The inputs; a press while a text is being screened does nothing. Ctrl+Enter is the form's own, in its boxes: a
     shortcut of the button beside it would press twice.
     """
-    kind = choose_kind()
+    kind = st.segmented_control(
+        "What to screen", [TEXT, CONVERSATION], default=TEXT, key="handed_in", label_visibility="collapsed",
+        width="stretch", required=True,
+    ) or TEXT  # fmt: skip
     with st.form("text", border=False):
         typed = typed_fields(kind)
         handed_in = st.form_submit_button(
@@ -60,25 +101,94 @@ def text_form(running: bool) -> None:
             chosen = choose(settings, active_version(db), "screen")
     if not handed_in or running:
         return
-    if not typed.text.strip():
+    if not typed[0].strip():
         st.error(MISSING[kind], icon=":material/edit:")
     elif (pipeline := decide_or_refuse(chosen)) is not None:
         start(typed, pipeline)
 
 
-def start(typed: Typed, pipeline: PipelineConfig) -> None:
-    """Hand the text in, once a press, and look at it by its address from now on."""
-    now = context.now()
-    press = press_of(st.session_state.get("press"), (typed, pipeline.version), now)
-    st.session_state["press"] = press
+def typed_fields(kind: str) -> Typed:
+    """The boxes of this kind, and what they hold."""
+    if kind == CONVERSATION:
+        return conversation_fields()
+    raw = st.text_area("Text", height=190, key="raw", help="Shown to the agents as it is. Ctrl+Enter submits it.")
+    with st.expander("Chatbot reply (optional)", expanded=bool(st.session_state.get("reply"))):  # none goes out unseen
+        st.caption("The agents are shown both and judge them together.")
+        return raw, st.text_area("Chatbot reply", height=110, key="reply", label_visibility="collapsed"), None
+
+
+def conversation_fields() -> Typed:
+    """The boxes for one conversation, or its file, and what is judged of it. A file comes before what is pasted."""
+    pasted = st.text_area(
+        "Conversation", height=190, key="conversation",
+        placeholder="User: I cannot sleep.\nAssistant: What keeps you awake?\nUser: …",
+        help=f"Lines of Name: text, or messages in JSON as files have them; {MOST_TURNS:,} turns at most.",
+    )  # fmt: skip
+    file = conversation_file()
+    judged = st.selectbox(
+        "What to judge", (Judged.LAST_USER, Judged.WHOLE), format_func=JUDGED.__getitem__, key="judged"
+    )
+    asked = st.selectbox("Question", ((Question.TEXT,), (Question.REPLY,)), format_func=ASKED.__getitem__, key="asked")
+    names = st.text_input("Speaker names", key="speakers", placeholder="Anna=user, Ben=assistant")
+    reading = ConversationReading(
+        shape=Shape.TRANSCRIPT, judged=judged, questions=asked, speakers=speakers_of(names) or ()
+    )
+    return pasted if file is None else file, "", reading
+
+
+def conversation_file() -> str | None:
+    """The words of a conversation's file; None without one. Only for people who may send files."""
+    if not is_allowed(person, Action.CREATE_BATCH):
+        return None
+    number = st.session_state.get("conversation_number", 0)
+    file = st.file_uploader(
+        "Or upload a file (overrides the text)", type=list(SUFFIXES), key=f"conversation_file_{number}"
+    )
     try:
-        configuration = context.configuration(pipeline)
-        st.query_params["case"] = hand_in(db, person.at(now), typed, press[1], configuration, settings)
+        return None if file is None else decode(file.getvalue())
+    except FileRefused as refusal:
+        st.error(visible(str(refusal)), icon=":material/error:")
+        return ""
+
+
+def start(typed: Typed, pipeline: PipelineConfig) -> None:
+    """Hand the text in, once a press, and look at it by its address from now on. A press that says the same as the
+    last one at nearly the same time is that one again.
+    """
+    now, handed_in = context.now(), (typed, pipeline.version)
+    before, key, at = st.session_state.get("press", (None, "", now))
+    if before != handed_in or (now - at).total_seconds() >= SAME_PRESS_S:
+        key = secrets.token_hex(16)
+    st.session_state["press"] = handed_in, key, now
+    try:
+        st.query_params["case"] = submit(typed, pipeline, key, now)
     except TurnsRefused as refusal:
         st.error(f"It cannot be read as a conversation: {refusal}.", icon=":material/edit:")
         return
-    st.session_state["press"] = (*press[:2], context.now())
+    st.session_state["press"] = handed_in, key, context.now()
     st.rerun()
+
+
+def submit(typed: Typed, pipeline: PipelineConfig, key: str, now: datetime) -> str:
+    """Submit one text or conversation, and the reply to it where there is one; the case's id. Under one key it is one
+    text. Raises TurnsRefused for what cannot be read as a conversation.
+    """
+    take, (text, reply, conversation) = receiver(settings), typed
+    if conversation is not None:
+        shape, cell = detect_shape(text)
+        case = read_case(cell, replace(conversation, shape=shape), take)
+    else:
+        received = take(reply) if reply.strip() else None
+        case = NewCase(row=1, external_id="text", text=take(text), reply=received)
+    new = NewBatch(
+        name=NAME,
+        kind="interactive",
+        configuration_version=save_configuration(db, context.configuration(pipeline), now),
+        seed=settings.seed,
+        audit_rate=settings.audit_rate,
+        submission=key,
+    )
+    return single_texts.submit(db, person.at(now), case, new)
 
 
 def buttons(single: SingleText | None, running: bool) -> None:
@@ -92,16 +202,11 @@ def buttons(single: SingleText | None, running: bool) -> None:
 
 
 def clear() -> None:
-    """An empty page for the next text; the one before stays where it is kept."""
-    clear_fields()
+    """Empty boxes for the next text, its conversation's reading chosen anew; the one before stays where it is kept."""
+    st.session_state.update(EMPTY)
+    st.session_state["conversation_number"] = st.session_state.get("conversation_number", 0) + 1
     st.session_state.pop("press", None)
     st.query_params.clear()
-
-
-def retry_button(single: SingleText) -> None:
-    """The button that has a failed text tried again."""
-    if st.button("Try again", icon=":material/replay:", key=f"retry_{single.case_id}"):
-        take_up(single)
 
 
 def take_up(single: SingleText) -> None:
@@ -113,26 +218,111 @@ def take_up(single: SingleText) -> None:
 
 
 def show_text_now() -> None:
-    """The text as it stands, each second while it is screened; once it has ended the page runs, for its buttons."""
+    """The text as it stands, each second while it is screened; once it has ended the page runs, for its buttons. Each
+    part has a place of its own: what has not changed is not drawn again.
+    """
     now, found = context.now(), find_text()
-    if found is None:
-        show_parts(empty_html(context.usual_pipeline()))
-        return
-    if running and found.ended:
+    if found is not None and running and found.ended:
         st.rerun(scope="app")
-    if not found.ended:
+    if found is not None and not found.ended:
         single_texts.watch(db, person.at(now), found.case_id)
-    may_read = any(is_allowed(person, action) for action in (Action.CLAIM_NEXT, Action.BROWSE_QUEUE))
-    silence = None if found.ended else workers_silence(db, now)
-    fault = None if found.ended else find_lasting(db, Fault.MODEL)
-    show_parts(view_html(found, now, context.site().help_text, may_read=may_read, silence=silence, fault=fault))
-
-
-def show_parts(parts: tuple[str, ...]) -> None:
-    """Each in a place of its own: what has not changed is not drawn again."""
-    for part in parts:
+    for part in empty_html(context.usual_pipeline()) if found is None else view_html(found, now):
         st.html(part)
     st.caption(DELTA_MEANING)
+
+
+def empty_html(pipeline: PipelineConfig) -> tuple[str, str, str]:
+    """Status, what is spent and the agents, before anything is asked."""
+    cards, said = macros("cards"), ["Each AI agent is queried repeatedly until one answer clearly leads."]
+    views = node_views(pipeline, {}, ended=False)
+    return (
+        cards.status("○ Ready", "quiet", said),
+        cards.budget(0, most_calls(pipeline, flagged=True), "", money(0.0)),
+        way_html(pipeline, {}, ended=False) + live_html(views, ended=False),
+    )
+
+
+def view_html(single: SingleText, now: datetime) -> tuple[str, str, str]:
+    """What is going on or came of it, in the largest words of the page; what is spent, which each second changes; and
+    the agents as they stand, which their answers change. Where to find help is said unless it was labeled safe.
+    """
+    cards, (title, color, sentences) = macros("cards"), status(single, now)
+    worried = single.outcome is not None and single.outcome is not Outcome.SAFE
+    more = [f"Worried about someone? {context.site().help_text}"] if worried else []
+    may_read = any(is_allowed(person, action) for action in (Action.CLAIM_NEXT, Action.BROWSE_QUEUE))
+    until = single.completed_at or (None if single.ended else now)
+    seconds = max((until - single.submitted_at).total_seconds(), 0.0) if until else None  # by two machines' clocks
+    sampler, nodes = single.configuration.sampler, single.pipeline.nodes
+    simulated = sampler.get("sampler") == "simulated"
+    cost = single.cost_usd if single.completed_at else 0.0 if simulated else None
+    # an agent may have been asked for its probabilities: what a named server speaks, the settings say
+    read_off = "most_unknown" in sampler or any(node.server or node.protocol == "logprobs" for node in nodes)
+    flagged = any(found & SECOND_LOOK for found in single.flags.values())
+    most = most_calls(single.pipeline, flagged=flagged, read_off=read_off)
+    views = node_views(single.pipeline, single.draws, ended=single.ended)
+    way = way_html(single.pipeline, single.draws, ended=single.ended, outcome=single.outcome)
+    return (
+        cards.status(title, color, [*sentences, *more], given=True, waits=single.in_inbox, linked=may_read),
+        cards.budget(single.calls, most, "" if seconds is None else f" · {seconds:.0f} s", money(cost)),
+        way + live_html(views, ended=single.ended),
+    )
+
+
+def status(single: SingleText, now: datetime) -> tuple[str, str, Sequence[str]]:
+    """Title, color and sentences: how it ended, or what it waits for."""
+    if single.outcome is not None:
+        title = f"{OUTCOME_ICONS[single.outcome]} {OUTCOME_WORDS[single.outcome]}"
+        return title, COLORS[single.outcome], [*outcome_sentences(single), *found_sentences(single)]
+    if single.state is BatchState.CANCELLED:
+        return "■ Stopped", "quiet", ["Nothing was decided. The text is kept as undecided, never as safe."]
+    if single.error is not None:
+        kept = f"It is kept, undecided: {error_words(single.error)}."
+        return "! Not decided", "escalate", [kept, *found_sentences(single)]
+    if single.state is BatchState.PAUSED:
+        return STATE_WORDS[single.state], "quiet", ["Somebody paused it; it goes on when it is resumed."]
+    if (silence := workers_silence(db, now)) is not None:
+        known = silence.since and f"No response since {local_time(silence.since, silence.since)}."
+        saved = "Your text is saved and will be screened when service resumes."
+        down = f"{known or 'No background service is running.'} {saved}"
+        return "○ Screening is down", "quiet", [down, *found_sentences(single)]
+    if (fault := find_lasting(db, Fault.MODEL)) is not None:
+        since = local_time(fault.began_at, now)
+        saved = f"Since {since}. Your text is saved and will be screened when the model answers again."
+        title = error_words(fault.cause or NO_LABEL).capitalize()
+        return f"! {title}", "escalate", [saved, *found_sentences(single)]
+    if not single.started and (now - single.submitted_at).total_seconds() > PATIENCE_S:
+        return "○ Waiting to start", "quiet", ["It starts as soon as the background service is free."]
+    unheard = []
+    if single.heard_at is not None and (now - single.heard_at).total_seconds() >= ANSWERS_WITHIN_S:
+        since = local_time(single.heard_at, single.heard_at)  # the moment stays the same, so that it is read out once
+        unheard = [f"No answer has come since {since}; the agents are asked again by themselves."]
+    return "● Asking the agents", "open", [*unheard, *found_sentences(single)]
+
+
+def outcome_sentences(single: SingleText) -> list[str]:
+    """Why it ended so, and what the draws behind it say."""
+    reason = single.reason or Reason.UNREADABLE
+    if reason is Reason.IDENTIFIED:
+        label = Label(single.outcome or Outcome.HUMAN_REVIEW)
+        node = single.pipeline.node(single.node or "")
+        return [f"{node.title}: {evidence_sentence(single.draws[f'{node.name}/main'], label)}"]
+    at = f"{single.pipeline.node(single.node).title}: " if single.node else ""
+    words = REASON_WORDS[reason]
+    return [f"{at}{words if at else words[0].upper() + words[1:]}."]
+
+
+def found_sentences(single: SingleText) -> list[str]:
+    """What was found in the text and the reply; of what is stated, the phrase itself."""
+    parts = (("text", single.text, single.thread), ("reply", single.reply or "", None))
+    stated = {part: flagged_phrases(words, thread) for part, words, thread in parts if single.flags[part] & STATED}
+    told = {part: found - STATED if stated.get(part) else found for part, found in single.flags.items()}
+    return [f"{phrase.words}." for found in stated.values() for phrase in found] + flag_sentences(told)
+
+
+def flag_sentences(flags: Mapping[str, frozenset[str]]) -> list[str]:
+    """What was found in the text itself, or in the reply, where that changes what may be decided."""
+    weighty = [flag for flag in Flag if flag in REFUSES_SAFE | SECOND_LOOK]
+    return [f"Found in the {part}: {FLAG_WORDS[flag]}." for part in flags for flag in weighty if flag in flags[part]]
 
 
 if st.query_params.pop("example", None) and not st.session_state.get("raw"):
@@ -147,8 +337,8 @@ left, right = st.columns([1, 2.5], gap="medium")
 with left:
     text_form(running)
     buttons(single, running)
-    if parked:
-        retry_button(parked)
+    if parked and st.button("Try again", icon=":material/replay:", key=f"retry_{parked.case_id}"):
+        take_up(parked)
     if single is not None and (single.thread is not None or not st.session_state.get("raw")):
         words = "conversation" if single.thread else "text"
         st.html(texts_html(single.text, single.thread, single.reply, label=f"The {words} that was screened"))
