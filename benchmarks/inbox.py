@@ -20,7 +20,7 @@ from sqlalchemy import insert, text
 
 from benchmarks.databases import throwaway_url
 from benchmarks.figures import tell
-from pages.review.inbox_queue import View, snapshot
+from pages.review.routes import View, snapshot
 from screening.review.actors import Actor, Role
 from screening.review.review_form import ReviewForm
 from screening.review.triage import TARGETS, Priority

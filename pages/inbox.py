@@ -10,7 +10,6 @@ from functools import partial
 import streamlit as st
 
 from pages.review.desk_view import fixed
-from pages.review.inbox_queue import offer, view_of
 from pages.review.inbox_words import (
     FOR_WORDS,
     HOW_CERTAIN,
@@ -20,6 +19,7 @@ from pages.review.inbox_words import (
     list_name,
     plain_name,
 )
+from pages.review.routes import offer, view_of
 from pages.ui import context
 from pages.ui.auth import KEPT, taken_roles
 from pages.ui.format import last_midnight, local_time

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from jobs.intake import receiver
-from pages.batches.estimates import (
+from pages.batches.file_check import Check, check
+from pages.batches.new_batch import (
     assumed_calls,
     basis_words,
     call_price,
@@ -13,7 +14,6 @@ from pages.batches.estimates import (
     estimated_calls,
     review_estimate,
 )
-from pages.batches.file_check import Check, check
 from screening.datasets.reader import read_table
 from screening.labels import Outcome
 from screening.pipeline.config import preset

@@ -8,8 +8,8 @@ import pytest
 from sqlalchemy import func, select, update
 from streamlit.testing.v1 import AppTest
 
-from pages.review.inbox_queue import View, snapshot
 from pages.review.inbox_words import plain_name
+from pages.review.routes import View, snapshot
 from screening.labels import Label
 from screening.review.actors import LOCAL_USER
 from screening.review.review_form import TextMark

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from pages.review import routes
 from pages.review.desk import GONE_AFTER, NOTE, open_pages
-from pages.review.inbox_queue import View, offer, snapshot, view_of
+from pages.review.routes import View, offer, snapshot, view_of
 from pages.ui import context
 from pages.ui.http import LIVE
 from screening.review.actors import LOCAL_USER, Actor, Role

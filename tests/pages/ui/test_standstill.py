@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import update
 
 from jobs.process import system_clock
-from pages.review.inbox_queue import View, snapshot
+from pages.review.routes import View, snapshot
 from pages.ui.labels import error_words
 from pages.ui.shell import banner_lines, file_lines, standing_still, standstill_lines
 from screening.pipeline.errors import NO_LABEL
