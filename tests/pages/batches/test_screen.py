@@ -96,7 +96,6 @@ def test_what_stopped_a_text_is_said_and_it_can_be_tried_again(
     monkeypatch.setenv("SECOND_LOOK_SAMPLER", "anthropic")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
     context.settings.forget()
-    beat(page_database, "one", "worker", system_clock())
     page = _submit(open_page("screen"), "A quiet day.")
     for _ in range(2):
         with monkeypatch.context() as worker:
@@ -104,6 +103,7 @@ def test_what_stopped_a_text_is_said_and_it_can_be_tried_again(
             work(page_database)  # with other agents than the text was handed in for: that stops a batch
         page.run()
         assert "the settings now name other agents" in html_on(page) and _stop(page).disabled
+        beat(page_database, "one", "worker", system_clock())
         press(page, "Try again")
         assert "Asking the agents" in html_on(page) and not _stop(page).disabled
 
