@@ -29,9 +29,10 @@ from screening.review.policy import Action, is_allowed
 from screening.review.review_form import ReviewForm, ReviewLabel, TextMark, contradictions, needs_disposition
 from screening.review.triage import Priority
 from screening.text.display import received_offset, shown_offset, visible
+from storage.database import Database
 from storage.review.adjudication import Next
 from storage.review.drafts import Note, load_draft
-from storage.review.evidence import CaseText, Evidence, NearText
+from storage.review.evidence import CaseText, Evidence
 from storage.review.follow_ups import FollowUp, For
 from storage.review.inbox import NEEDS_NOTE, Place, what_follows
 from storage.review.queue import counts
@@ -43,9 +44,9 @@ from storage.site.accounts import colleagues
 _OF_THE_BROWSER = ("rev", "revision", "reason", "leaving", "marks")
 
 
-def part_of(text: CaseText, part: str) -> str:
+def part_of(text: CaseText | None, part: str) -> str:
     """The part of a case by its name; nothing for one that it has not."""
-    return (text.reply or "") if part == "reply" else text.text
+    return "" if text is None else (text.reply or "") if part == "reply" else text.text
 
 
 def received_form(form: Mapping[str, Any], text: CaseText | None) -> dict[str, Any]:
@@ -53,17 +54,14 @@ def received_form(form: Mapping[str, Any], text: CaseText | None) -> dict[str, A
 
     Marks of a text that is not at hand are left out, and so are those that hold nothing.
     """
-    fields = {name: value for name, value in form.items() if name not in _OF_THE_BROWSER}
-    marks = [] if text is None else [_received_mark(mark, text) for mark in form.get("marks") or ()]
-    found = [mark for mark in marks if mark["start"] < mark["end"]]
-    return {name: value for name, value in fields.items() if value is not None} | {"marks": found}
-
-
-def _received_mark(mark: Mapping[str, Any], text: CaseText) -> dict[str, Any]:
-    part = "reply" if mark.get("part") == "reply" else "text"
-    whole = part_of(text, part)
-    ends = {name: received_offset(whole, int(mark.get(name) or 0)) for name in ("start", "end")}
-    return {"part": part, **ends}
+    fields = {name: value for name, value in form.items() if name not in _OF_THE_BROWSER and value is not None}
+    marks = []
+    for mark in () if text is None else form.get("marks") or ():
+        part = "reply" if mark.get("part") == "reply" else "text"
+        start, end = (received_offset(part_of(text, part), int(mark.get(name) or 0)) for name in ("start", "end"))
+        if start < end:
+            marks.append({"part": part, "start": start, "end": end})
+    return fields | {"marks": marks}
 
 
 def shown_mark(mark: TextMark, text: CaseText) -> dict[str, Any]:
@@ -176,10 +174,8 @@ def _draft(here: Here, desk: Desk) -> dict[str, Any]:
 
 
 def _points(draft: Mapping[str, Any]) -> tuple[str, ...]:
-    left_out = ("rev", "revision", "reason", "leaving", "marks", "read_to_end")
-    filled = {name: value for name, value in draft.items() if name not in left_out and value is not None}
     try:
-        return contradictions(ReviewForm.model_validate(filled))
+        return contradictions(ReviewForm.model_validate(received_form(draft, None)))
     except ValueError:
         return ()
 
@@ -194,15 +190,20 @@ def _case(here: Here, desk: Desk) -> dict[str, Any]:
         "asked": desk.asked,
         "evidence": evidence_html(desk.evidence) if desk.evidence else "",
         "notes": [_note(each, here) for each in desk.left[-3:]],
-        "near": [_near(each) for each in desk.near],
+        "near": [
+            {
+                "where": "earlier" if each.before else "later",
+                "name": list_name(each.external_id, ""),
+                "text": visible(each.text),
+            }
+            for each in desk.near
+        ],
         **_texts(text),
     }
     if claim is not None:
         shown |= {"token": claim.token, "expires": _ms(claim.expires_at), "due": _ms(claim.due_at)}
-        shown |= _priority(claim.priority, why_words(claim.why, settled=settled)) | {
-            "at_once": claim.priority is Priority.P0
-        }
-        shown |= {"colleagues": _colleagues(here)}
+        shown |= _priority(claim.priority, why_words(claim.why, settled=settled))
+        shown |= {"at_once": claim.priority is Priority.P0, "colleagues": colleague_names(here.db, here.person)}
     return shown
 
 
@@ -225,18 +226,14 @@ def _texts(text: CaseText | None) -> dict[str, Any]:
     return {"text": visible(text.text), "reply": reply, "turns": shown_turns(text.text, text.thread)}
 
 
-def _near(one: NearText) -> dict[str, str]:
-    where = "earlier" if one.before else "later"
-    return {"where": where, "name": list_name(one.external_id, ""), "text": visible(one.text)}
-
-
 def _note(note: Note, here: Here) -> str:
     author = "You" if note.author == here.person.id else visible(note.author_name)
     return f"{author} {NOTE_WORDS.get(note.kind, note.kind)}: {visible(note.note)}"
 
 
-def _colleagues(here: Here) -> list[list[str]]:
-    names = unique_labels({person.id: visible(person.name) for person in colleagues(here.db, here.person)})
+def colleague_names(db: Database, person: Actor) -> list[list[str]]:
+    """Whom this person may give a case to: the account and the name of each."""
+    names = unique_labels({each.id: visible(each.name) for each in colleagues(db, person)})
     return [[account, name] for account, name in names.items()]
 
 
@@ -261,31 +258,38 @@ def _by_whom(what: str, nobody: str, people: Sequence[Actor]) -> str:
     return f"{what}: {names}." if len(people) <= MOST_NAMES else f"{what}."
 
 
-def _follow_up(one: FollowUp, here: Here) -> dict[str, Any]:
-    who = "you" if one.who == here.person.id else visible(one.who_name)
-    return {"words": f"Follow-up for {who}: {FOR_WORDS[one.disposition]}", "due": _ms(one.due_at)}
-
-
 def _read_stage(here: Here, desk: Desk, mine: Review) -> dict[str, Any]:
     key = context.settings().pseudonym_secret
     following, follow_ups = what_follows(here.db, here.by, desk.case_id)
-    text = desk.text
+    text, shown = desk.text, desk.evidence
+    ours = {one.id: "you" if one.who == here.person.id else visible(one.who_name) for one in follow_ups}
     return {
         "words": review_words(mine.form),
         "version": mine.version,
         "blind": mine.blind,
         "becomes": next_words(here, following, follow_ups),
-        "follow_ups": [_follow_up(one, here) for one in follow_ups],
+        "follow_ups": [
+            {"words": f"Follow-up for {ours[one.id]}: {FOR_WORDS[one.disposition]}", "due": _ms(one.due_at)}
+            for one in follow_ups
+        ],
         "receipt": {"id": mine.id[-12:], "at": _ms(mine.at)},
         "form": mine.form.model_dump(mode="json") | {"marks": [shown_mark(each, text) for each in mine.form.marks]}
         if text
         else {},
-        "revealed": desk.evidence is not None,
-        "act": where_parts(desk.evidence.where_to_act) if desk.evidence else None,
-        "engine": outcome_words(desk.evidence) if desk.evidence else "",
-        "compared": compared_words(mine, desk.evidence) if desk.evidence else "",
-        "others": [_other(each, text, key) for each in desk.others if text],
-        "rules": _rules(text) if desk.evidence and text else [],
+        "revealed": shown is not None,
+        "act": where_parts(shown.where_to_act) if shown else None,
+        "engine": outcome_words(shown) if shown else "",
+        "compared": compared_words(mine, shown) if shown else "",
+        "others": [
+            {
+                "who": pseudonym(key, each.reviewer),
+                "words": review_words(each.form),
+                "marks": [shown_mark(mark, text) for mark in each.form.marks],
+            }
+            for each in desk.others
+            if text
+        ],
+        "rules": _rules(text) if shown and text else [],
     }
 
 
@@ -297,14 +301,6 @@ def _rules(text: CaseText) -> list[dict[str, Any]]:
         for part, words, thread in parts
         for one in flagged_phrases(words, thread)
     ]
-
-
-def _other(review: Review, text: CaseText, key: str) -> dict[str, Any]:
-    return {
-        "who": pseudonym(key, review.reviewer),
-        "words": review_words(review.form),
-        "marks": [shown_mark(mark, text) for mark in review.form.marks],
-    }
 
 
 def compared_words(mine: Review, evidence: Evidence) -> str:

@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from pages.review.desk import Here, OpenPage, open_pages, see
 from pages.review.desk_acts import Act, handle, is_by_a_person, parse
-from pages.review.desk_view import view
+from pages.review.desk_view import colleague_names, view
 from pages.review.inbox_words import (
     PRIORITY_MARKS,
     PRIORITY_MEANINGS,
@@ -35,18 +35,17 @@ from pages.ui.auth import Unidentified, asks_over
 from pages.ui.format import duration, last_midnight, local_time, seen_from
 from pages.ui.http import LIVE, of_this_site
 from pages.ui.shell import passing_words, standstill_lines
-from pages.ui.widgets import CASE_ID, case_of, unique_labels
+from pages.ui.widgets import CASE_ID, case_of
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, Forbidden, is_allowed, require
 from screening.review.triage import Priority
-from screening.text.display import visible
 from storage.audit_log import record_refusal
 from storage.database import Database
 from storage.review import reports
 from storage.review.adjudication import disagreements
 from storage.review.queue import Counts, Sort, State, Waiting, counts, queue, reserved_cases, sort_of
 from storage.review.search import LONGEST, find
-from storage.site.accounts import SessionEnded, colleagues
+from storage.site.accounts import SessionEnded
 
 MOST_BYTES = 1_000_000
 """Of the actions that are sent together."""
@@ -194,9 +193,8 @@ def view_of(query: Mapping[str, str]) -> View:
 def offer(db: Database, person: Actor) -> dict[str, Any]:
     """What this person may do with the list beside opening a case: whom they may give cases to, search in texts."""
     giving = is_allowed(person, Action.ASSIGN) and is_allowed(person, Action.CLAIM_NEXT)
-    names = unique_labels({each.id: visible(each.name) for each in (colleagues(db, person) if giving else ())})
     return {
-        "colleagues": [[account, name] for account, name in names.items()],
+        "colleagues": colleague_names(db, person) if giving else [],
         "may_search_texts": is_allowed(person, Action.BROWSE_QUEUE) and is_allowed(person, Action.VIEW_TEXT),
     }
 

@@ -87,7 +87,7 @@ class Desk {
 
   // What the list has just heard of the queue: an empty desk says no longer what was so when it was drawn.
   waits({ words, hidden }) {
-    this.layout.drawHidden(hidden, () => this.urgent());
+    this.layout.drawHidden(hidden, () => this.go("urgent"));
     if (this.stage !== "idle" || !words || this.data.words === words) return;
     this.data = { ...this.data, words };
     this.layout.drawNone("No case open", words);
@@ -126,10 +126,11 @@ class Desk {
     return this.stage === "reviewing" || (this.stage === "read" && this.revising);
   }
 
-  // What N keeps to, where a filter is on: on a narrow page the list with its priorities is out of sight.
-  get filter() {
+  // It says what N keeps to, where a filter is on: on a narrow page the list with its priorities is out of sight.
+  get nextButton() {
     const only = PRIORITIES.filter((priority) => inAddress("priorities").split(",").includes(priority));
-    return only.length && only.length < PRIORITIES.length ? ` of ${only.join(", ")}` : "";
+    const words = only.length && only.length < PRIORITIES.length ? ` of ${only.join(", ")}` : "";
+    return [`Next case${words}`, "N", () => this.go("next"), "sld-primary"];
   }
 
   now() {
@@ -220,19 +221,12 @@ class Desk {
       if (request.case === this.caseId && this.mayChange) this.layout.drafted.textContent = `Draft saved ${when(this.now())}`;
     }
     if (request.kind === "undo" && !ok) this.revealed.add(request.case); // from now on it can only be edited
-    if (request.kind === "save" && this.saving?.id === request.id) {
+    if (this.saving?.id === request.id) {
       this.saving = null;
-      if (ok) {
-        forget(this.me, request.case);
-        this.channel.postMessage(request.case);
-      } else for (const kind of AFTER_A_SAVE) this.outbox.drop(kind);
-    }
-    if (request.kind === "revise") {
-      this.saving = null;
-      if (ok) {
-        this.revising = false;
-        forget(this.me, request.case);
-      }
+      if (ok) forget(this.me, request.case);
+      if (request.kind === "revise") this.revising = this.revising && !ok;
+      else if (ok) this.channel.postMessage(request.case);
+      else for (const kind of AFTER_A_SAVE) this.outbox.drop(kind);
     }
     if (request.note && ok && request.kind !== "revise") {
       forget(this.me, request.case); // the note has gone with the case
@@ -312,8 +306,12 @@ class Desk {
     return false;
   }
 
+  stopDraft() {
+    clearTimeout(this.draftTimer);
+    this.firstUnsent = 0;
+  }
+
   sendDraft() {
-    this.draftTimer = 0;
     this.firstUnsent = 0;
     if (!this.saving && this.caseId) this.outbox.post("draft", { case: this.caseId, form: this.draft() });
   }
@@ -321,8 +319,7 @@ class Desk {
   load() {
     const key = `${this.caseId}/${this.stage === "read"}/${this.revising}`;
     if (!["reviewing", "read"].includes(this.stage) || key === this.loaded) return false;
-    if (this.draftTimer) clearTimeout(this.draftTimer);
-    this.draftTimer = this.firstUnsent = 0;
+    this.stopDraft();
     this.loaded = key;
     this.ended = new Set();
     const theirs = this.data.draft ?? {};
@@ -362,8 +359,7 @@ class Desk {
       this.reason.focus();
       return;
     }
-    clearTimeout(this.draftTimer);
-    this.draftTimer = this.firstUnsent = 0;
+    this.stopDraft();
     this.outbox.drop("draft");
     this.send();
     this.drawSave();
@@ -380,22 +376,6 @@ class Desk {
     this.saving = { id, case: this.caseId, words: this.form.words() };
   }
 
-  next() {
-    if (this.outbox.waits("next") || this.isChanging()) return;
-    if (this.stage === "reviewing" && !this.saving) {
-      this.layout.alert.textContent = "Submit this review (Ctrl+Enter) or skip the case (S) first.";
-      return;
-    }
-    this.outbox.post("next");
-  }
-
-  // The next P0 case, which the filter of the list leaves out.
-  urgent() {
-    if (this.outbox.waits("urgent") || this.isChanging()) return;
-    if (this.stage === "reviewing" && !this.saving) this.layout.alert.textContent = "Submit this review (Ctrl+Enter) or skip the case (S) first.";
-    else this.outbox.post("urgent");
-  }
-
   // Whether a change is under way that would be left behind unsaved; it is said where it is.
   isChanging() {
     const changing = this.revising && !this.saving;
@@ -403,9 +383,12 @@ class Desk {
     return changing;
   }
 
-  // What takes the reviewer away from the case that is read.
+  // What takes the reviewer away from this case: to the next one, to the next P0 case whatever the filter, or elsewhere.
   go(kind) {
-    if (!this.isChanging() && !this.outbox.waits(kind)) this.outbox.post(kind);
+    if (this.outbox.waits(kind) || this.isChanging()) return;
+    const unread = ["next", "urgent"].includes(kind) && this.stage === "reviewing" && !this.saving;
+    if (unread) this.layout.alert.textContent = "Submit this review (Ctrl+Enter) or skip the case (S) first.";
+    else this.outbox.post(kind);
   }
 
   undo() {
@@ -507,7 +490,7 @@ class Desk {
       t: () => this.again(),
       ...Object.fromEntries([..."12345678"].map((key) => [key, choose(key)])),
       ...(this.mayChange && Object.fromEntries(this.page.offer.dispositions.map(([, , key]) => [key.toLowerCase(), choose(key)]))),
-      n: () => this.next(),
+      n: () => this.go("next"),
       u: () => this.undo(),
       p: () => this.go("previous"),
       v: () => this.revise(),
@@ -549,8 +532,7 @@ class Desk {
 
   // A change that is left: nothing of it comes back, neither from here nor from the server.
   dropChange() {
-    clearTimeout(this.draftTimer);
-    this.draftTimer = this.firstUnsent = 0;
+    this.stopDraft();
     this.revising = false;
     const nothing = { rev: Date.now() };
     keepHere(this.me, this.caseId, nothing);
@@ -579,9 +561,7 @@ class Desk {
     const caseChanged = this.paintedCase !== this.caseId;
     if (caseChanged || stage !== "reviewing") layout.dialog.close();
     this.paintedCase = this.caseId;
-    if (caseChanged) {
-      if (!this.outbox.waits("save")) layout.alert.textContent = "";
-    }
+    if (caseChanged && !this.outbox.waits("save")) layout.alert.textContent = "";
     this.form.needing = this.shown?.needing ?? [];
     const fresh = this.load();
     this.form.draw();
@@ -642,14 +622,13 @@ class Desk {
 
   drawStage() {
     const { layout, data } = this;
-    const next = [`Next case${this.filter}`, "N", () => this.next(), "sld-primary"];
-    const previous = ["Previous", "P", this.keys().p];
+    const next = this.nextButton;
     layout.title.textContent = { reviewing: "Your review", read: this.revising ? "Edit your review" : "Saved", idle: "My work" }[this.stage] ?? "This case";
     layout.receipt.replaceChildren();
     layout.points.replaceChildren(...((this.mayChange && data.points) || []).map((words) => make("li", {}, words)));
     if (this.stage === "idle") {
       layout.drawNone("No case open", data.words);
-      layout.drawBar([[next], [previous, ["End session", "F", this.keys().f], ["Keys", "?", this.keys()["?"]]]]);
+      layout.drawBar([[next], [["Previous", "P", this.keys().p], ["End session", "F", this.keys().f], ["Keys", "?", this.keys()["?"]]]]);
     } else if (this.stage === "named") {
       layout.drawNone("Not assigned to you", data.words);
       layout.drawBar([...(data.may_take ? [[["Take this case", "T", () => this.again(), "sld-primary"]]] : []), [next]]);
@@ -680,7 +659,7 @@ class Desk {
     layout.receipt.replaceChildren(...lines);
     layout.receipt.title = `Audit ID ${receipt.id}, ${when(receipt.at)}`;
     layout.drawBar([
-      [[`Next case${this.filter}`, "N", () => this.next(), "sld-primary"]],
+      [this.nextButton],
       [["Edit my review", "V", () => this.revise()], ["End session", "F", this.keys().f], ["Previous", "P", this.keys().p]],
     ]);
     layout.receipt.append(make("p", {}, make("a", { href: `case?case=${this.caseId}`, target: "_self" }, "Full case history")));
@@ -743,7 +722,7 @@ class Desk {
   }
 
   drawTimes() {
-    const { layout, shown } = { layout: this.layout, shown: this.shown };
+    const { layout, shown } = this;
     const now = this.now();
     const left = (shown?.due ?? 0) - now;
     const open = this.stage === "reviewing" || (this.stage === "over" && this.data.may_take);
