@@ -4,10 +4,9 @@ import os
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,7 +82,7 @@ class RunningApp:
                 [sys.executable, *commands[name]], cwd=ROOT, env=self.environment, stdout=log, stderr=log
             )
         if name == "app":
-            self._wait_until_healthy()
+            wait_for(f"{self.url}/_stcore/health", self.processes["app"], self.directory / "app.log")
 
     def stop(self, name: str, *, kill: bool = False) -> None:
         """End one process and wait for it, with SIGKILL if so asked."""
@@ -99,17 +98,18 @@ class RunningApp:
         """Everything a process wrote."""
         return (self.directory / f"{name}.log").read_text(encoding="utf-8", errors="replace")
 
-    def _wait_until_healthy(self) -> None:
-        limit = time.monotonic() + START_LIMIT_S
-        while time.monotonic() < limit:
-            assert self.processes["app"].poll() is None, self.log("app")
-            try:
-                with urllib.request.urlopen(f"{self.url}/_stcore/health", timeout=2) as answer:
-                    if answer.status == 200:
-                        return
-            except (urllib.error.URLError, OSError):
-                time.sleep(0.1)
-        raise AssertionError(f"the app did not answer within {START_LIMIT_S} s:\n{self.log('app')}")
+
+def wait_for(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    """Until this process answers there; what it wrote where it does not."""
+    limit = time.monotonic() + START_LIMIT_S
+    while time.monotonic() < limit:
+        assert process.poll() is None, log.read_text(encoding="utf-8", errors="replace")
+        try:
+            urllib.request.urlopen(url, timeout=2).close()
+            return
+        except OSError:
+            time.sleep(0.1)
+    raise AssertionError(f"no answer within {START_LIMIT_S} s:\n{log.read_text(encoding='utf-8', errors='replace')}")
 
 
 @dataclass(kw_only=True)
@@ -176,7 +176,9 @@ def app_environment() -> dict[str, str]:
 
 
 @contextmanager
-def started_app(url: str, directory: Path, settings: Mapping[str, str]) -> Iterator[RunningApp]:
+def started_app(
+    url: str, directory: Path, settings: Mapping[str, str], programs: Sequence[str] = ("app", "worker")
+) -> Iterator[RunningApp]:
     """One app and one worker with a database of their own, none of whose settings come from this shell."""
     kept = {
         name: value
@@ -192,8 +194,8 @@ def started_app(url: str, directory: Path, settings: Mapping[str, str]) -> Itera
     }
     app = RunningApp(url=url, directory=directory, environment=environment)
     try:
-        app.start("app")
-        app.start("worker")
+        for name in programs:
+            app.start(name)
         yield app
     finally:
         for name in list(app.processes):

@@ -1,7 +1,10 @@
 """What a reviewer does at the inbox, by keyboard, and how a test knows that it happened."""
 
+import csv
 import re
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
@@ -14,6 +17,7 @@ from screening.review.triage import Priority
 from storage import settings_store
 from storage.database import Database
 from storage.schema import inbox_entries, reviews
+from tests.browser.conftest import ROOT, RunningApp
 from tests.databases import write
 from tests.storage.inbox_cases import fill
 
@@ -38,6 +42,20 @@ def waiting_cases(database_url: str, count: int) -> Iterator[Database]:
 def stored_labels(db: Database) -> dict[str, str]:
     """The label of every review, by case."""
     return {row.case_id: row.label for row in db.rows(select(reviews.c.case_id, reviews.c.label))}
+
+
+def screen_file(app: RunningApp, rows: Iterable[tuple[str, str]]) -> None:
+    """Screen these ids and texts by the command line, into the app's database."""
+    path, out = app.directory / "in.csv", str(app.directory / "out.jsonl")
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("id", "text"), *rows])
+    command = ["-m", "screening", "screen", str(path), "--out", out, "--database", app.database_url]
+    subprocess.run([sys.executable, *command], cwd=ROOT, env=app.environment, check=True, capture_output=True)
+
+
+def row_of(page: Page, case_id: str) -> Locator:
+    """The row of this case in the list."""
+    return page.locator(f'li[data-id="{case_id}"]')
 
 
 def open_inbox(page: Page, path: str = "/inbox") -> None:

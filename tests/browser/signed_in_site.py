@@ -4,15 +4,13 @@ import json
 import os
 import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from playwright.sync_api import Browser, Page
 
-from tests.browser.conftest import RunningApp, warm_up
+from tests.browser.conftest import RunningApp, started_app, wait_for, warm_up
 from tests.free_port import free_port
 
 
@@ -28,22 +26,11 @@ def open_id_provider(directory: Path, names: Sequence[str]) -> Iterator[str]:
         )
     url = f"http://127.0.0.1:{port}"
     try:
-        _wait_for(f"{url}/.well-known/openid-configuration", process, log)
+        wait_for(f"{url}/.well-known/openid-configuration", process, log)
         yield url
     finally:
         process.terminate()
         process.wait(timeout=15)
-
-
-def _wait_for(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
-    for _ in range(300):
-        try:
-            urllib.request.urlopen(url, timeout=2).close()
-            return
-        except OSError:
-            assert process.poll() is None, log.read_text()
-            time.sleep(0.1)
-    raise AssertionError(f"the provider did not answer:\n{log.read_text()}")
 
 
 @contextmanager
@@ -60,24 +47,16 @@ def signed_in_site(
         f'client_id = "second-look"\nclient_secret = "x"\n'
         f'server_metadata_url = "{provider}/.well-known/openid-configuration"\n'
     )
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SECOND_LOOK_", "STREAMLIT_"))}
-    environment = kept | {
-        "DATABASE_URL": f"sqlite:///{directory / 'second_look.db'}",
-        "SECOND_LOOK_DATA_DIRECTORY": str(directory / "data"),
-        "SECOND_LOOK_SAMPLER": "simulated",
+    settings = {
         "SECOND_LOOK_FIRST_ADMINS": f'["{provider}|ada"]',
         "STREAMLIT_SECRETS_FILES": str(secrets),
         **(more or {}),
     }
-    app = RunningApp(url=url, directory=directory, environment=environment)
-    app.start("app")
-    try:
+    with started_app(url, directory, settings, programs=["app"]) as app:
         first = browser.new_page()
         warm_up(first, url)
         first.close()
         yield app
-    finally:
-        app.stop("app")
 
 
 def sign_in(page: Page, name: str) -> None:

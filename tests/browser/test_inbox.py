@@ -1,12 +1,9 @@
 """The inbox in a real browser, worked by keyboard alone; hostile texts shown as nothing but text; axe-core."""
 
 import csv
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -29,6 +26,7 @@ from tests.browser.desk import (
     next_case,
     open_inbox,
     save,
+    screen_file,
     tab_to,
 )
 from tests.fixtures.bad_inputs import bad_inputs
@@ -52,20 +50,12 @@ def db(running_app: RunningApp) -> Iterator[Database]:
     running_app.stop("worker")
     opened = Database(running_app.database_url)
     leave_nothing_to_chance(opened)
-    _screen(running_app, running_app.directory / "in.csv")
-    yield opened
-    opened.close()
-
-
-def _screen(app: RunningApp, path: Path) -> None:
     with (ROOT / "data" / "sample.csv").open(encoding="utf-8", newline="") as file:
         plain = [row["text"] for row in csv.DictReader(file)][:PLAIN]
-    texts = [(each["id"], each["text"]) for each in HOSTILE] + [(f"p{at}", text) for at, text in enumerate(plain)]
-    with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([("id", "text"), *texts])
-    out = str(app.directory / "out.jsonl")
-    command = ["-m", "screening", "screen", str(path), "--out", out, "--database", app.database_url]
-    subprocess.run([sys.executable, *command], cwd=ROOT, env=app.environment, check=True, capture_output=True)
+    hostile = [(each["id"], each["text"]) for each in HOSTILE]
+    screen_file(running_app, hostile + [(f"p{at}", text) for at, text in enumerate(plain)])
+    yield opened
+    opened.close()
 
 
 def _now() -> datetime:

@@ -21,7 +21,7 @@ from storage.review import claims, inbox
 from storage.schema import cases, inbox_entries
 from tests.browser.accessibility import violations
 from tests.browser.conftest import RunningApp, screenshot
-from tests.browser.desk import case_in_address
+from tests.browser.desk import case_in_address, row_of
 from tests.jobs.running import open_batch_of
 from tests.storage.inbox_cases import BO, fill, register
 
@@ -45,10 +45,6 @@ def _come_in(db: Database, priority: Priority, *, late: bool = False) -> str:
     return fill(db, [priority], entered_at=[entered])[0]
 
 
-def _row(page: Page, case_id: str):  # type: ignore[no-untyped-def]
-    return page.locator(f'li[data-id="{case_id}"]')
-
-
 def test_the_list_ends_at_what_it_can_show(page: Page, db: Database) -> None:
     fill(db, [Priority.P3] * 210, entered_at=[datetime.now(UTC)] * 210)
     page.goto("/inbox")
@@ -65,13 +61,13 @@ def test_the_list_ends_at_what_it_can_show(page: Page, db: Database) -> None:
 def test_the_list_does_not_move_under_the_hand_that_is_in_it(page: Page, db: Database) -> None:
     first = _come_in(db, Priority.P2)
     page.goto("/inbox")
-    _row(page, first).hover()
+    row_of(page, first).hover()
     urgent = _come_in(db, Priority.P0)
     show = page.get_by_role("button", name=re.compile("new in the list"))
     expect(show).to_be_visible(timeout=SEEN_MS)
-    expect(_row(page, urgent)).to_have_count(0)
+    expect(row_of(page, urgent)).to_have_count(0)
     page.mouse.move(1200, 5)  # out of the list
-    expect(_row(page, urgent)).to_be_visible()
+    expect(row_of(page, urgent)).to_be_visible()
     expect(show).to_be_hidden()
 
 
@@ -82,25 +78,25 @@ def test_what_one_looks_for_oneself_is_shown_at_once_and_a_pointer_left_lying_ho
     page.goto("/inbox")
     page.get_by_label("Order of the list").select_option("newest")
     page.wait_for_url(re.compile("sort=newest"))
-    _row(page, opened).click()
+    row_of(page, opened).click()
     page.wait_for_url(re.compile("case="))
     expect(page.get_by_role("region", name="Text of this case")).to_be_focused()  # not left on the row
-    _row(page, opened).hover()
+    row_of(page, opened).hover()
     find = page.get_by_role("searchbox")
     find.fill("no case is called so")
     expect(page.get_by_text("Nothing found.")).to_be_visible()
     expect(page.locator("li[data-id]")).to_have_count(0)
     find.fill("post-")
-    expect(_row(page, opened)).to_be_visible()
+    expect(row_of(page, opened)).to_be_visible()
     expect(page.get_by_role("button", name=re.compile("in the list|has changed"))).to_be_hidden()
     find.fill("")
     expect(page.get_by_text(re.compile(r"^\d+ of \d+$"))).to_be_visible()
     find.blur()
-    _row(page, opened).hover()
+    row_of(page, opened).hover()
     urgent = _come_in(db, Priority.P0)
     expect(page.get_by_role("button", name=re.compile("new in the list"))).to_be_visible(timeout=SEEN_MS)
     page.keyboard.press("Shift")  # works by keys from here on, the pointer where it was
-    expect(_row(page, urgent)).to_be_visible(timeout=SEEN_MS)
+    expect(row_of(page, urgent)).to_be_visible(timeout=SEEN_MS)
     page.keyboard.press("x")  # the case goes back
     page.get_by_role("dialog", name="Decline").get_by_role("button", name="Decline").click()
     expect(page.get_by_text("You will not be offered this case again")).to_be_visible()
@@ -112,12 +108,12 @@ def test_a_case_of_mine_that_this_page_does_not_show_is_opened_from_the_list(pag
     page.goto("/inbox")
     page.get_by_label("Order of the list").select_option("newest")
     page.wait_for_url(re.compile("sort=newest"))
-    expect(_row(page, mine).get_by_text("assigned to you")).to_be_visible()
-    _row(page, mine).click()
+    expect(row_of(page, mine).get_by_text("assigned to you")).to_be_visible()
+    row_of(page, mine).click()
     expect(page.get_by_role("region", name="Text of this case")).to_be_visible()
     assert case_in_address(page) == mine
     page.mouse.move(1200, 5)
-    expect(_row(page, mine).get_by_text("open here")).to_be_visible()
+    expect(row_of(page, mine).get_by_text("open here")).to_be_visible()
     [held] = [each for each in claims.my_claims(db, LOCAL_USER.at(datetime.now(UTC))) if each.case_id == mine]
     inbox.release(db, LOCAL_USER.at(datetime.now(UTC)), mine, held.token, note="seen")
 
@@ -169,8 +165,8 @@ def test_what_cannot_be_screened_is_said_while_it_lasts(page: Page, db: Database
 def test_the_list_is_sorted_and_given_away_case_by_case(page: Page, db: Database) -> None:
     old, new = _come_in(db, Priority.P1, late=True), _come_in(db, Priority.P3)
     page.goto("/inbox")
-    expect(_row(page, old)).to_have_class(re.compile("over"))
-    expect(_row(page, old).get_by_text(re.compile("^overdue"))).to_have_css("font-weight", "700")
+    expect(row_of(page, old)).to_have_class(re.compile("over"))
+    expect(row_of(page, old).get_by_text(re.compile("^overdue"))).to_have_css("font-weight", "700")
     expect(page.get_by_role("button", name=re.compile(r"P1 Urgent \d+ · 1 overdue"))).to_be_visible()
     page.get_by_label("Order of the list").select_option("newest")
     expect(page.locator("li[data-id]").first).to_have_attribute("data-id", new)
@@ -179,8 +175,8 @@ def test_the_list_is_sorted_and_given_away_case_by_case(page: Page, db: Database
     expect(page.get_by_label("Order of the list")).to_have_value("newest")
     expect(page.locator("li[data-id]").first).to_have_attribute("data-id", new)
     page.get_by_role("button", name="Assign to …").click()
-    _row(page, new).click()
-    expect(_row(page, new).get_by_role("button", pressed=True)).to_be_visible()
+    row_of(page, new).click()
+    expect(row_of(page, new).get_by_role("button", pressed=True)).to_be_visible()
     assert violations(page) == []
     screenshot(page, "inbox-giving")
     expect(page.get_by_role("button", name="Assign 1 case")).to_be_disabled()  # nobody is chosen yet
@@ -188,6 +184,6 @@ def test_the_list_is_sorted_and_given_away_case_by_case(page: Page, db: Database
     page.get_by_role("button", name="Assign 1 case").click()
     expect(page.get_by_text("1 case is reserved for them.")).to_be_visible()
     page.mouse.move(1200, 5)
-    expect(_row(page, new).get_by_text("reserved")).to_be_visible()
+    expect(row_of(page, new).get_by_text("reserved")).to_be_visible()
     with db.read() as conn:
         assert conn.execute(select(inbox_entries.c.assignee).where(inbox_entries.c.case_id == new)).scalar() == BO.id

@@ -5,22 +5,18 @@ import os
 import re
 import signal
 import subprocess
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.browser.conftest import ROOT, screenshot
+from tests.browser.conftest import ROOT, screenshot, wait_for
 from tests.browser.desk import open_inbox
 from tests.free_port import free_port
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
-START_LIMIT_S = 120
 REVIEWS = ("2", "2", "2", "2", "3")  # a safe on what may be urgent would wait for a second reviewer
 LABELS = {"1": "safe", "2": "unsafe", "3": "insufficient_information"}
 
@@ -41,23 +37,11 @@ def site(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         )
     url = f"http://127.0.0.1:{port}"
     try:
-        _wait_until_healthy(url, process, folder / "log")
+        wait_for(f"{url}/_stcore/health", process, folder / "log")
         yield url
     finally:
         os.killpg(process.pid, signal.SIGTERM)
         process.wait(timeout=30)
-
-
-def _wait_until_healthy(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
-    limit = time.monotonic() + START_LIMIT_S
-    while time.monotonic() < limit:
-        assert process.poll() is None, log.read_text(encoding="utf-8")
-        try:
-            with urllib.request.urlopen(f"{url}/_stcore/health", timeout=2):
-                return
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.2)
-    raise AssertionError(log.read_text(encoding="utf-8"))
 
 
 @pytest.fixture

@@ -5,12 +5,9 @@ What reaches a browser is read off its connection: what is not on the page may s
 
 import csv
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -20,7 +17,7 @@ from screening.review.triage import second_review_coin
 from storage import settings_store
 from storage.database import Database
 from storage.schema import accounts, adjudications, cases, inbox_entries, reviews
-from tests.browser.conftest import ROOT, RunningApp, require_well, screenshot
+from tests.browser.conftest import RunningApp, require_well, screenshot
 from tests.browser.desk import (
     case_in_address,
     case_text,
@@ -29,6 +26,7 @@ from tests.browser.desk import (
     next_case,
     open_inbox,
     save,
+    screen_file,
     tab_to,
 )
 from tests.browser.signed_in_site import open_id_provider, sign_in, signed_in_site
@@ -60,20 +58,12 @@ def site(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield app
 
 
-def _screen(app: RunningApp, path: Path) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([("id", "text"), *((f"post-{at}", text) for at, text in enumerate(TEXTS))])
-    out = str(app.directory / "out.jsonl")
-    command = ["-m", "screening", "screen", str(path), "--out", out, "--database", app.database_url]
-    subprocess.run([sys.executable, *command], cwd=ROOT, env=app.environment, check=True, capture_output=True)
-
-
 @pytest.fixture(scope="module")
 def db(site: RunningApp) -> Iterator[Database]:
     """The site's database, filled through the command line."""
     opened = Database(site.database_url)
     leave_nothing_to_chance(opened)
-    _screen(site, site.directory / "posts.csv")
+    screen_file(site, ((f"post-{at}", text) for at, text in enumerate(TEXTS)))
     yield opened
     opened.close()
 

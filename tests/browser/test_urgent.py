@@ -27,7 +27,7 @@ from storage.review import claims
 from storage.schema import cases, inbox_entries, notifications, screenings
 from storage.site.recipients import Kind, NewRecipient, add_recipient
 from tests.browser.conftest import ROOT, RunningApp, await_run, screenshot
-from tests.browser.desk import case_in_address, case_text
+from tests.browser.desk import case_in_address, case_text, row_of
 from tests.browser.hidden_tab import LIST, tab
 from tests.browser.team import browser_of
 from tests.receivers import Mailbox, Receiver, mail_server, receiving
@@ -85,10 +85,6 @@ def _add(db: Database, kind: Kind, target: str) -> str | None:
     shown = describe(target, private=True) if kind is Kind.SERVICE else "ward"
     new = NewRecipient(name=kind.value, kind=kind, target=target, shown=shown)
     return add_recipient(db, LOCAL_USER.at(datetime.now(UTC)), new)[1]
-
-
-def _row(page: Page, case_id: str):  # type: ignore[no-untyped-def]
-    return page.locator(f'li[data-id="{case_id}"]')
 
 
 NOTE_ROWS = """window.seen = {};
@@ -165,7 +161,7 @@ def test_a_text_screened_while_an_inbox_lies_idle_reaches_people_at_once(
         page.get_by_role("searchbox").focus()
         loads = page.evaluate("performance.timeOrigin")
         case_id, settled = _screen_at_another_browser(browser, running_app, db)
-        expect(_row(page, case_id)).to_be_visible()
+        expect(row_of(page, case_id)).to_be_visible()
         assert page.evaluate("id => window.seen[id] / 1000", case_id) - settled.timestamp() <= SEEN_S
         expect(page).to_have_title(re.compile(r"^\(1\) "))
         expect(page.get_by_text("A P0 case has come in")).to_be_visible()
@@ -204,7 +200,7 @@ def test_a_page_whose_own_timers_stand_still_follows_all_the_same(own_page: Page
     assert own_page.evaluate("id => window.seen[id] / 1000", case_id) - entered <= SEEN_S
     register(db, SENIOR)
     claims.claim(db, SENIOR.at(datetime.now(UTC)), case_id)
-    expect(_row(own_page, case_id).get_by_text("assigned")).to_be_visible()
+    expect(row_of(own_page, case_id).get_by_text("assigned")).to_be_visible()
     assert own_page.evaluate("window.late") is False, "the page's own timers went on"
     assert re.match(r"\(\d+\) ", own_page.evaluate("document.title"))
 
