@@ -264,7 +264,7 @@ def test_where_to_act_is_read_and_kept_short() -> None:
 WORDS = st.text(max_size=20)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["user", "assistant", "system"]), WORDS), min_size=1, max_size=8))
 def test_turns_stand_where_the_thread_says(said: list[tuple[str, str]]) -> None:
     """Whatever the turns hold, also what looks like another turn."""

@@ -110,7 +110,7 @@ ALL_CONDITIONS = [
 
 @pytest.fixture(scope="module")
 def full_record() -> Codes:
-    return random_codes(cases=240, most=150, seed=1)
+    return random_codes(cases=80, most=150, seed=1)
 
 
 @pytest.mark.parametrize("condition", ALL_CONDITIONS, ids=lambda condition: condition.name)
@@ -120,7 +120,7 @@ def test_a_replayed_condition_gives_what_the_engine_gives_live(condition: Condit
 
 @pytest.mark.parametrize("condition", ALL_CONDITIONS, ids=lambda condition: condition.name)
 def test_a_record_that_is_too_short_leaves_the_case_unsettled(condition: Condition) -> None:
-    assert_same(condition.pipeline, random_codes(cases=60, most=130, seed=2, shortest=0))
+    assert_same(condition.pipeline, random_codes(cases=24, most=130, seed=2, shortest=0))
 
 
 def test_the_records_exercise_every_end_and_both_outcomes(full_record: Codes) -> None:
@@ -152,7 +152,7 @@ rule_configs = st.one_of(
 
 
 @given(rule=rule_configs, on_abstain=st.sampled_from(["next", "human_review"]), seed=st.integers(0, 10**6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_any_rule_is_replayed_as_the_engine_runs_it(rule: StoppingRule, on_abstain: str, seed: int) -> None:
     assert_same(chain("any", rule, on_abstain), random_codes(cases=12, most=110, seed=seed, shortest=20))
 
@@ -231,10 +231,10 @@ def test_sequences_drawn_twice_and_run_a_few_at_a_time_give_what_each_case_gives
     condition: Condition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     some = random_codes(cases=25, most=130, seed=3, shortest=0)
-    places = np.random.default_rng(4).integers(0, 25, 80)
+    places = np.random.default_rng(4).integers(0, 25, 40)
     codes = {node: [cases[at] for at in places] for node, cases in some.items()}
     alone = [
-        replay(condition.pipeline, Record.from_codes({n: [one[c]] for n, one in codes.items()})) for c in range(80)
+        replay(condition.pipeline, Record.from_codes({n: [one[c]] for n, one in codes.items()})) for c in range(40)
     ]
     monkeypatch.setattr("screening.stopping.rules.AT_ONCE", 7)
     record = Record.from_codes(codes)

@@ -25,13 +25,17 @@ class Probe:
     @property
     def flags(self) -> frozenset[Flag]:
         """What is found in text and reply on the way in."""
-        parts = [self.text] if self.reply is None else [self.text, self.reply]
-        return frozenset().union(*(receive(part, detectors=[injection_flags]).flags for part in parts))
+        return _flags(self.text) | (_flags(self.reply) if self.reply is not None else frozenset())
 
     @property
     def shown(self) -> ScreenedText:
         """What the model sees."""
         return ScreenedText(text=_shown(self.text), reply=None if self.reply is None else _shown(self.reply))
+
+
+@cache
+def _flags(text: str) -> frozenset[Flag]:
+    return receive(text, detectors=[injection_flags]).flags
 
 
 @cache

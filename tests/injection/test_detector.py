@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from screening.text.flags import REFUSES_SAFE, Flag
 from screening.text.injection import SignKind, Strength, injection_flags, injection_signs, tagged_text
 from screening.text.received import receive
-from tests.injection.ordinary import ORDINARY
 from tests.injection.suite import read_probes
-from tests.text.sentences import ENGLISH
+from tests.text.sentences import ENGLISH, ORDINARY
 
 ATTACKS = read_probes("attacks.jsonl")
 FRESH = ("held_out_3", "held_out_4", "held_out_5", "held_out_6")

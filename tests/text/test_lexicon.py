@@ -10,9 +10,8 @@ from screening.text.injection import injection_flags
 from screening.text.lexicon import Lexicon, Readings, alternatives, required_words
 from screening.text.received import KeptFlags, receive
 from screening.text.risk_statements import risk_statements
-from tests.injection.ordinary import ORDINARY
 from tests.injection.suite import read_probes
-from tests.text.sentences import ENGLISH
+from tests.text.sentences import ENGLISH, ORDINARY
 from tests.text.test_risk_statements import STATED
 
 
@@ -67,22 +66,23 @@ def _long(rng: random.Random, least: int) -> list[str]:
 
 
 ORDINARY_QUIET = [text for text in (*ORDINARY, *ENGLISH) if " " in text and not risk_statements(text)]
-DRESSES = ("{}", "<b>{}</b>", "({})", "{}.", "> {}")
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_a_disguised_statement_is_found_wherever_it_stands_in_a_long_text(seed: int) -> None:
-    rng = random.Random(seed)
-    hidden = rng.choice(
-        [
-            "I w4nt t0 d13",
-            "I am going to k i l l myself",
-            "I will kill&nbsp;myself tonight",
-            "I don&#39;t want to live anymore",
-        ]
-    )
-    parts = _long(rng, rng.choice([500, 4000, 12_000]))
-    place = rng.randrange(len(parts) + 1)
+@pytest.mark.parametrize(("length", "share"), [(500, 0.0), (4_000, 0.3), (8_000, 1.0)])
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        "I w4nt t0 d13",
+        "I am going to k i l l myself",
+        "I will kill&nbsp;myself tonight",
+        "I don&#39;t want to live anymore",
+    ],
+)
+def test_a_disguised_statement_is_found_wherever_it_stands_in_a_long_text(
+    hidden: str, length: int, share: float
+) -> None:
+    parts = _long(random.Random(hidden), length)
+    place = round(share * len(parts))
     text = ". ".join([*parts[:place], hidden, *parts[place:]])
     alone = {one.kind for one in risk_statements(hidden)}
     assert alone and alone <= {one.kind for one in risk_statements(text)}
@@ -94,7 +94,7 @@ def test_a_text_eight_times_as_long_takes_no_more_than_its_share() -> None:
     def seconds(length: int) -> float:
         text = ". ".join(_long(random.Random(1), length))
         begun = time.process_time()
-        for _ in range(5):
+        for _ in range(2):
             receive(text, detectors=[injection_flags])
         return time.process_time() - begun
 

@@ -15,8 +15,7 @@ from screening.text.flags import Flag
 from screening.text.received import receive
 from screening.text.risk_statements import StatementKind, risk_flags, risk_statements
 from tests.fixtures.means import EVERYDAY, EVERYDAY_SECOND, EVERYDAY_THIRD
-from tests.injection.ordinary import ORDINARY
-from tests.text.sentences import ENGLISH
+from tests.text.sentences import ENGLISH, ORDINARY
 
 STATED = {
     "I want to die.": StatementKind.WISH,
