@@ -17,8 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from api.door import LARGEST_FILE, ROOT, Door, Limits, Refused, identify, problem, require_scope
-from api.intake import FileIntake, UniqueKeysRoute
-from api.programs import TELL_EVERY_S, DailyBatches, hand_in, tell_settled
+from api.intake import TELL_EVERY_S, Intake, UniqueKeysRoute, tell_settled
 from api.schemas import BatchFound, Found, Listed, NewText, Problem, RowFound, Submitted
 from jobs.intake import receiver
 from jobs.process import Clock
@@ -69,7 +68,7 @@ def create_app(db: Database, settings: Settings, clock: Clock, limits: Limits | 
     """The application on this database. It tells programs what is settled for as long as it runs, and begins with the
     files that an earlier one left unfinished.
     """
-    intake = FileIntake(db=db, settings=settings, clock=clock)
+    intake = Intake(db=db, settings=settings, clock=clock)
     app = FastAPI(
         title="Second Look",
         version="1",
@@ -83,7 +82,7 @@ def create_app(db: Database, settings: Settings, clock: Clock, limits: Limits | 
     guard = limits or Limits()
     app.add_middleware(Door, identify=partial(identify, db, guard))
     _say_what_is_wrong(app)
-    _texts(app, db, settings, clock)
+    _texts(app, db, clock, intake)
     _files(app, db, clock, intake)
 
     @app.get("/healthz", include_in_schema=False)
@@ -93,7 +92,7 @@ def create_app(db: Database, settings: Settings, clock: Clock, limits: Limits | 
     return app
 
 
-def _make_lifespan(db: Database, settings: Settings, clock: Clock, intake: FileIntake) -> Callable[[FastAPI], Any]:
+def _make_lifespan(db: Database, settings: Settings, clock: Clock, intake: Intake) -> Callable[[FastAPI], Any]:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         async def tell() -> None:
@@ -153,8 +152,8 @@ def _require_key(key: str) -> None:
         raise Refused(400, "an Idempotency-Key is 1 to 100 letters, digits, or . _ : ~ -")
 
 
-def _texts(app: FastAPI, db: Database, settings: Settings, clock: Clock) -> None:
-    daily, receive = DailyBatches(db=db, settings=settings, clock=clock), receiver(settings)
+def _texts(app: FastAPI, db: Database, clock: Clock, intake: Intake) -> None:
+    receive = receiver(intake.settings)
     Submits = Annotated[Program, Depends(_by(db, clock, Scope.SUBMIT))]
 
     @app.post(f"{ROOT}/texts", status_code=202, responses={200: {"model": Submitted}})
@@ -164,7 +163,7 @@ def _texts(app: FastAPI, db: Database, settings: Settings, clock: Clock) -> None
         """Hand in a text or a conversation. The same Idempotency-Key with the same body is the same text (200)."""
         _require_key(idempotency_key)
         case = body.case(receive, idempotency_key)
-        case_id, new = hand_in(daily, program, idempotency_key, body.sha256(), case)
+        case_id, new = intake.hand_in(program, idempotency_key, body.sha256(), case)
         response.status_code = 202 if new else 200
         return Submitted(id=case_id, state="pending")
 
@@ -185,7 +184,7 @@ def _texts(app: FastAPI, db: Database, settings: Settings, clock: Clock) -> None
         return Listed(texts=texts, after=texts[-1].id if len(texts) == limit else None)
 
 
-def _files(app: FastAPI, db: Database, clock: Clock, intake: FileIntake) -> None:
+def _files(app: FastAPI, db: Database, clock: Clock, intake: Intake) -> None:
     Sends = Annotated[Program, Depends(_by(db, clock, Scope.BATCHES))]
 
     @app.post(f"{ROOT}/batches", status_code=202, openapi_extra=_FILE)

@@ -1,12 +1,17 @@
-"""Files that programs hand in, taken in while they arrive; a JSON object that names a key twice is refused."""
+"""What programs hand in becomes cases: texts of a batch a day, files taken in while they arrive; and they are told when
+a text is settled, never as what. A JSON object that names a key twice is refused.
+"""
 
+import asyncio
 import hashlib
 import json
 import logging
 import secrets
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,34 +20,88 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from api.door import Refused
-from api.programs import closing
-from jobs import uploads
+from jobs import channels, uploads
 from jobs.agents import Agents
-from jobs.intake import BatchRequest, open_batch, usual_pipeline
+from jobs.channels import NotSent
+from jobs.intake import BatchRequest, configuration, open_batch, usual_pipeline
 from jobs.process import Clock
 from jobs.uploads import Upload
 from screening.datasets.mapping import FileMapping
 from screening.datasets.reader import Table, describe_reading, read_table
+from screening.datasets.rows import NewCase
+from screening.review.actors import SYSTEM
 from screening.review.reach import Reach
 from screening.settings import Settings
 from screening.text.unique_keys import RepeatedKey, unique_keys
+from storage.batches.intake import TEXT_BY_TEXT, Target, close_intake, target_of
 from storage.database import Database
+from storage.review import program_texts
 from storage.review.program_texts import require_same_file
 from storage.settings_store import settings_now
 from storage.site.programs import Program, UnknownToken, in_force
 
 log = logging.getLogger(__name__)
 
+TELL_EVERY_S = 2.0
+LOOKED_UP_FOR = timedelta(seconds=10)
+"""How long the pipeline in force is taken as known, so that a text does not ask for it anew."""
+
 
 @dataclass(slots=True, kw_only=True)
-class FileIntake:
-    """Takes files in one after another, in the order in which they came."""
+class Intake:
+    """Takes in what programs hand in: texts at once, into one open batch a program, day and configuration, whose name
+    says whose and when; files one after another, in the order in which they came.
+    """
 
     db: Database
     settings: Settings
     clock: Clock
+    _known: dict[tuple[str, str], tuple[Target, datetime]] = field(default_factory=dict)
     _last: threading.Thread | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def hand_in(self, program: Program, key: str, content_sha256: str, case: NewCase) -> tuple[str, bool]:
+        """The case's id, and whether it is new. Raises as `program_texts.hand_in`."""
+        now = self.clock()
+        return program_texts.hand_in(self.db, program, key, content_sha256, self._batch_of_today(program), case, now)
+
+    def _batch_of_today(self, program: Program) -> Target:
+        """The batch that takes this program's texts now; those of earlier days are closed. One of today that began with
+        other settings stays open: they may come into force again.
+        """
+        now = self.clock()
+        today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        key = program.id, f"{today:%Y-%m-%d}"
+        with self._lock:
+            known = self._known.get(key)
+            if known is None or now - known[1] > LOOKED_UP_FOR:
+                self._known[key] = known = self._open_target(program, key[1]), now
+                for earlier in program_texts.open_batches(self.db, program, begun_before=today):
+                    close_intake(self.db, SYSTEM.at(now), earlier)
+        return known[0]
+
+    def _open_target(self, program: Program, day: str) -> Target:
+        with self._agents() as (settings, agents):
+            pipeline = usual_pipeline(self.db, self.settings)
+            version = configuration(settings, agents, pipeline).version
+            request = BatchRequest(
+                name=f"{program.name}, {day}",
+                pipeline=pipeline,
+                submission=f"{program.id[:16]}-{day}-{version[:16]}",
+                intake={"format": TEXT_BY_TEXT, "program": program.name},
+            )
+            batch_id = open_batch(self.db, program.actor, request, settings, agents, self.clock)
+        return target_of(self.db, batch_id)
+
+    @contextmanager
+    def _agents(self) -> Iterator[tuple[Settings, Agents]]:
+        """The settings in force, and their agents, which are only asked to describe themselves."""
+        settings = settings_now(self.db, self.settings)
+        agents = Agents(settings)
+        try:
+            yield settings, agents
+        finally:
+            asyncio.run(agents.aclose())
 
     @property
     def folder(self) -> Path:
@@ -57,7 +116,13 @@ class FileIntake:
         path = self.folder / secrets.token_hex(16)
         try:
             path.touch(mode=0o600)
-            await _write(path, chunks, limit)
+            size = 0
+            with path.open("wb") as file:
+                async for chunk in chunks:
+                    size += len(chunk)
+                    if size > limit:
+                        raise Refused(413, f"send at most {limit:,} bytes")
+                    file.write(chunk)
         except BaseException:  # also where the client went away or the request was cancelled
             path.unlink(missing_ok=True)
             raise
@@ -73,37 +138,44 @@ class FileIntake:
             table = read_table(path, name, mapping=mapping.columns, sheet=mapping.sheet).with_labels(mapping.labels)
             if not in_force(self.db, program):
                 raise UnknownToken
-            upload = _describe(path, program, table, mapping)
-            asked = {"sha256": upload.sha256, "options": _options_sha256(mapping, reach)}
-            batch_id = self._open_batch(program, key, table, reach, asked)
+            with path.open("rb") as file:
+                sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+            asked = {"sha256": sha256, "options": _options_sha256(mapping, reach)}
+            request = BatchRequest(
+                name=table.report.name,
+                pipeline=usual_pipeline(self.db, self.settings),
+                reach=reach,
+                intake=describe_reading(table.report) | {"program": program.name, **asked},
+                submission=hashlib.sha256(key.encode()).hexdigest(),
+            )
+            with self._agents() as (settings, agents):
+                batch_id = open_batch(self.db, program.actor, request, settings, agents, self.clock)
             require_same_file(self.db, batch_id, asked)
-            begun = replace(upload, batch_id=batch_id)
-            uploads.remember(begun)
+            upload = Upload(  # kept beside the file, so that it can be read again as it was read
+                token=path.name,
+                path=path,
+                name=table.report.name,
+                owner=program.actor.id,
+                sha256=sha256,
+                mapping=table.report.mapping,
+                label_values=dict(mapping.labels),
+                sheet=mapping.sheet,
+                batch_id=batch_id,
+            )
+            uploads.remember(upload)
         except BaseException:
             path.unlink(missing_ok=True)
             path.with_suffix(".json").unlink(missing_ok=True)
             raise
-        self._start(begun, table)
+        self._start(upload, table)
         return batch_id
 
     def resume(self) -> None:
         """Go on with every file that an earlier process left unfinished."""
         if self.folder.is_dir():
             uploads.purge(self.folder)
-            for upload in sorted(uploads.unfinished_uploads(self.folder), key=lambda one: str(one.batch_id)):
+            for upload in sorted(uploads.unfinished_uploads(self.folder), key=lambda upload: str(upload.batch_id)):
                 self._start(upload)
-
-    def _open_batch(self, program: Program, key: str, table: Table, reach: Reach, asked: Mapping[str, str]) -> str:
-        request = BatchRequest(
-            name=table.report.name,
-            pipeline=usual_pipeline(self.db, self.settings),
-            reach=reach,
-            intake=describe_reading(table.report) | {"program": program.name, **asked},
-            submission=hashlib.sha256(key.encode()).hexdigest(),
-        )
-        settings = settings_now(self.db, self.settings)
-        with closing(Agents(settings)) as agents:
-            return open_batch(self.db, program.actor, request, settings, agents, self.clock)
 
     def _start(self, upload: Upload, table: Table | None = None) -> None:
         with self._lock:
@@ -121,35 +193,31 @@ class FileIntake:
         uploads.discard(upload)
 
 
-async def _write(path: Path, chunks: AsyncIterator[bytes], limit: int) -> None:
-    size = 0
-    with path.open("wb") as file:
-        async for chunk in chunks:
-            size += len(chunk)
-            if size > limit:
-                raise Refused(413, f"send at most {limit:,} bytes")
-            file.write(chunk)
-
-
 def _options_sha256(mapping: FileMapping, reach: Reach) -> str:
     labels = sorted((value, str(label)) for value, label in mapping.labels.items())
     return hashlib.sha256(repr((mapping.columns, labels, mapping.sheet, reach.value)).encode()).hexdigest()
 
 
-def _describe(path: Path, program: Program, table: Table, mapping: FileMapping) -> Upload:
-    """What is kept beside the file, so that it can be read again as it was read."""
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return Upload(
-        token=path.name,
-        path=path,
-        name=table.report.name,
-        owner=program.actor.id,
-        sha256=digest,
-        mapping=table.report.mapping,
-        label_values=dict(mapping.labels),
-        sheet=mapping.sheet,
-    )
+def tell_settled(db: Database, now: datetime, *, private: bool) -> int:
+    """Tell every program that is due which of its texts is settled, or abandoned: the id alone. How many were told. One
+    that does not answer is asked once a round: the others do not wait for each of its texts.
+    """
+    done, silent = 0, set[str]()
+    for due in program_texts.take_due(db, now):
+        message = {"event": due.state.value, "id": due.case_id}
+        if due.webhook in silent:
+            program_texts.record_not_told(db, due, now)
+            continue
+        try:
+            channels.post(due.webhook, due.secret, due.message_id, message, int(now.timestamp()), private=private)
+        except (NotSent, ValueError) as failed:
+            log.warning("a program could not be told that a case is %s: %s", due.state.value, failed)
+            program_texts.record_not_told(db, due, now)
+            silent.add(due.webhook)
+        else:
+            program_texts.record_told(db, due)
+            done += 1
+    return done
 
 
 class UniqueKeysRoute(APIRoute):

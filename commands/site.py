@@ -43,7 +43,7 @@ def api(
     import uvicorn
 
     from api.app import create_app
-    from api.connections import LARGEST_HEAD, ImpatientProtocol
+    from api.door import LARGEST_HEAD, ImpatientProtocol
 
     if not behind_tls and not _is_loopback(host):
         raise ValueError("tokens must not go over a line in the clear: listen on 127.0.0.1, or say --behind-tls")

@@ -16,8 +16,7 @@ from starlette.testclient import TestClient
 
 from api.app import create_app
 from api.door import Door, Limits, Refused
-from api.intake import FileIntake
-from api.programs import tell_settled
+from api.intake import Intake, tell_settled
 from jobs import channels
 from jobs.agents import accepted_names
 from jobs.channels import signature
@@ -514,7 +513,7 @@ def test_a_file_is_taken_in_whole_though_the_database_went_away_in_the_middle(
 
 
 def test_a_file_that_cannot_be_read_to_its_end_is_said_and_goes_on_under_its_key(site: Site, tmp_path: Path) -> None:
-    intake = FileIntake(db=site.db, settings=site.settings, clock=lambda: site.now)
+    intake = Intake(db=site.db, settings=site.settings, clock=lambda: site.now)
     intake.folder.mkdir(parents=True)
     made, rows = site.made(), b"id,text\n" + b"".join(b"%d,a quiet day by the river\n" % row for row in range(300))
     first, again = (intake.folder / name for name in ("a" * 32, "b" * 32))
@@ -537,7 +536,7 @@ def test_a_file_that_cannot_be_read_to_its_end_is_said_and_goes_on_under_its_key
 
 @pytest.mark.parametrize("broken", [ClientDisconnect(), asyncio.CancelledError(), None])
 async def test_of_a_file_that_breaks_off_nothing_stays(site: Site, broken: BaseException | None) -> None:
-    intake = FileIntake(db=site.db, settings=site.settings, clock=lambda: site.now)
+    intake = Intake(db=site.db, settings=site.settings, clock=lambda: site.now)
 
     async def body() -> AsyncIterator[bytes]:
         yield b"id,text\n1,a quiet day\n"
@@ -551,12 +550,12 @@ async def test_of_a_file_that_breaks_off_nothing_stays(site: Site, broken: BaseE
 
 
 def test_labels_that_stand_for_none_do_so_after_a_restart_too(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    made, intake = site.made(), FileIntake(db=site.db, settings=site.settings, clock=lambda: site.now)
+    made, intake = site.made(), Intake(db=site.db, settings=site.settings, clock=lambda: site.now)
     intake.folder.mkdir(parents=True)
     path = intake.folder / ("a" * 32)
     path.write_bytes(b"id,text,label\n1,a quiet day,safe\n2,another day,bad\n")
     with monkeypatch.context() as stopped:  # the process ends before a row is in
-        stopped.setattr(FileIntake, "_fill", lambda *_given: None)
+        stopped.setattr(Intake, "_fill", lambda *_given: None)
         intake.begin(
             made.program, "f1", path, "a.csv", FileMapping(labels={"safe": None, "bad": Label.UNSAFE}), Reach.READ
         )

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 import uvicorn
 
-from api.connections import LARGEST_HEAD, ImpatientProtocol
+from api.door import LARGEST_HEAD, ImpatientProtocol
 
 
 class Hurried(ImpatientProtocol):
