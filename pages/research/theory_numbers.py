@@ -42,7 +42,7 @@ def radius_series(delta: float) -> tuple[Series, ...]:
     five draws being the label's).
     """
     bands = [confidence_sequence(round(0.8 * draws), draws, delta / 3) for draws in LOOKS]
-    pooled = [(band.high - band.low) / 2 for band in bands]
+    pooled = [(high - low) / 2 for low, high in bands]
     return (
         Series(name="DKW ε as the theorem states it", x=LOOKS, y=[dkw_radius(n, delta) for n in LOOKS]),
         Series(name="2ε as its proof gives it", x=LOOKS, y=[dkw_label_radius(n, delta) for n in LOOKS]),

@@ -14,7 +14,6 @@ from pages.ui.format import local_time
 from pages.ui.labels import sentence
 from screening.models.canaries import ALL, UNSAFE
 from screening.models.http import HttpModel
-from screening.models.settings import dialect
 from screening.models.wire import cache_notes
 from screening.pipeline.config import promise
 from screening.pipeline.draws import Preflight
@@ -104,7 +103,7 @@ def notes(settings: Settings) -> tuple[str, ...]:
     asked, prompts = model_settings(settings), load_prompts(settings.prompts_directory)
     caching = cache_notes(asked, prompts)
     told = () if caching or asked.elsewhere else ("Prompt caching is asked for: every prompt is long enough.",)
-    return dialect(asked).notes + caching + told
+    return asked.notes + caching + told
 
 
 def try_settings(settings: Settings) -> Preflight:

@@ -211,7 +211,7 @@ def upper_bound(hits: int, n: int, confidence: float = 0.95) -> float:
     >>> round(upper_bound(0, 300), 5)  # 1 - 0.05 ** (1 / 300)
     0.00994
     """
-    return clopper_pearson(hits, n, 2 * (1 - confidence)).high
+    return clopper_pearson(hits, n, 2 * (1 - confidence))[1]
 
 
 def _rate(kept: Sequence[_Pool], lost: Sequence[_Pool], confidence: float) -> WeightedRate:
@@ -239,10 +239,9 @@ def _interval(kept: Sequence[_Pool], lost: Sequence[_Pool], confidence: float) -
     """
     if len(kept) <= 1 and len(lost) <= 1 and not any(pool.unseen for pool in (*kept, *lost)):
         found, missed = (pools[0] if pools else _Pool(frozenset(), 0, 0, 0) for pools in (kept, lost))
-        theta = clopper_pearson(missed.hits, found.hits + missed.hits, 1 - confidence)
-        ends = [
-            ((1 - each) / found.fraction, each / missed.fraction) for each in (theta.high, theta.low)
-        ]  # what there would be of each, were all read
+        low, high = clopper_pearson(missed.hits, found.hits + missed.hits, 1 - confidence)
+        # what there would be of each, were all read
+        ends = [((1 - theta) / found.fraction, theta / missed.fraction) for theta in (high, low)]
         return ends[0][0] / sum(ends[0]), ends[1][0] / sum(ends[1])
     from scipy.optimize import brentq
 

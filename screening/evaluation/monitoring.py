@@ -207,10 +207,11 @@ def drift(reference: Mapping[str, int], looks: Sequence[Mapping[str, int]], alar
 
 def _bets(hits: _Counts, n: _Counts, limits: Band) -> NDArray[np.float64]:
     """At each look the mean of the bets that the share is above its upper limit and that it is below its lower one."""
-    rises = [min(0.999, ratio * limits.high) for ratio in RATIOS]
-    falls = [limits.low / ratio for ratio in RATIOS]
-    above = [_ratios(hits, n, rise, limits.high) for rise in rises if rise > limits.high]
-    below = [_ratios(hits, n, fall, limits.low) for fall in falls if fall < limits.low]
+    low, high = limits
+    rises = [min(0.999, ratio * high) for ratio in RATIOS]
+    falls = [low / ratio for ratio in RATIOS]
+    above = [_ratios(hits, n, rise, high) for rise in rises if rise > high]
+    below = [_ratios(hits, n, fall, low) for fall in falls if fall < low]
     return (_mean(above, len(n)) + _mean(below, len(n))) / 2
 
 

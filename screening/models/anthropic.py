@@ -12,7 +12,7 @@ import httpx2
 from anthropic import AsyncAnthropic, DefaultAioHttpClient
 
 from screening.models.retries import Response
-from screening.models.settings import ANTHROPIC_URL, ModelSettings, dialect
+from screening.models.settings import ANTHROPIC_URL, ModelSettings
 from screening.models.wire import LARGEST_BODY, AttemptFailed, UnreadableBody, read_bounded
 from screening.pipeline.draws import SamplerError
 
@@ -85,7 +85,7 @@ def client_for(
         base_url=settings.base_url or ANTHROPIC_URL,
         max_retries=0,
         timeout=timeout_s,
-        default_headers={"accept-encoding": "identity", "anthropic-version": dialect(settings).api_version},
+        default_headers={"accept-encoding": "identity", "anthropic-version": settings.version_header},
         http_client=over(follow_redirects=False, event_hooks={"response": [limit_body]}, verify=_trusted()),
         open_telemetry=False,
     )

@@ -18,7 +18,7 @@ from anthropic.types.messages import MessageBatch as MessageBatch
 
 from screening.models.anthropic import client_for
 from screening.models.retries import judge_status
-from screening.models.settings import ModelSettings, dialect
+from screening.models.settings import ModelSettings
 from screening.models.wire import (
     LARGEST_BODY,
     AttemptFailed,
@@ -46,7 +46,7 @@ class MessageBatches:
     """The endpoint under one configuration's settings; close it. Every method raises SamplerError for what fails."""
 
     def __init__(self, settings: ModelSettings, prompts: PromptSet) -> None:
-        self._settings, self._prompts, self._wire = settings, prompts, dialect(settings)
+        self._settings, self._prompts = settings, prompts
         # The one for live calls warns of large bodies.
         self._client = client_for(settings, largest=LARGEST_RESULTS, timeout_s=_TIMEOUT_S, over=DefaultAsyncHttpxClient)
         self._batches = self._client.messages.batches.with_raw_response
@@ -60,7 +60,7 @@ class MessageBatches:
     def prepare(self, seed: str, custom_id: str, request: DrawRequest) -> PreparedCall:
         """The call of a request: equal seed and id make equal random numbers and code words."""
         rng = random.Random(f"{seed}:{custom_id}")  # noqa: S311 - the seed is the operating system's
-        return prepare_call(request, self._settings, self._wire, self._prompts, rng)
+        return prepare_call(request, self._settings, self._prompts, rng)
 
     def usual_usage(self, nodes: Sequence[NodeConfig], characters: float) -> Usage:
         """About what one call takes for a text of so many characters, before any was made."""

@@ -13,10 +13,19 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from screening.models.limits import AdaptiveLimit, Limiter, RateGate, at_most
-from screening.models.logprobs import ASKED, told_distribution
 from screening.models.retries import Attempts, Response
-from screening.models.settings import ANTHROPIC_URL, NEUTRAL, Dialect, ModelSettings, dialect, is_local
-from screening.models.wire import FORMATS, AttemptFailed, Expected, PreparedCall, SeenIds, prepare_call, read_bounded
+from screening.models.settings import ANTHROPIC_URL, NEUTRAL, ModelSettings, is_local
+from screening.models.wire import (
+    ASKED_FOR_LOGPROBS,
+    FORMATS,
+    AttemptFailed,
+    Expected,
+    PreparedCall,
+    SeenIds,
+    prepare_call,
+    read_bounded,
+    told_distribution,
+)
 from screening.pipeline.draws import Answer, Draw, DrawRequest, LabelDistribution, Preflight, SamplerError, ScreenedText
 from screening.pipeline.engine import MAIN
 from screening.pipeline.files import PromptSet
@@ -58,7 +67,6 @@ class HttpModel:
         self._server = _server(settings, f"{base}{self._format.path}")
         self._settings = settings
         self._prompts = prompts
-        self._wire = dialect(settings)
         self._rng = rng or random.SystemRandom()
         self._gate = gate or default_gate(settings)
         self._seen = SeenIds(unique=not settings.elsewhere)
@@ -85,12 +93,12 @@ class HttpModel:
 
         Sampling values are what is sent; whether a server obeys all of them cannot be seen from here.
         """
-        messages, sampling = _is_messages(self._settings), self._wire.sampling
+        messages, sampling = _is_messages(self._settings), self._settings.sampling
         return {
             "sampler": "anthropic" if messages else self._settings.protocol,
             "model": self._settings.model,
             "temperature": sampling.get("temperature"),
-            **({"api_version": self._wire.api_version} if messages else {}),
+            **({"api_version": self._settings.version_header} if messages else {}),
             **({"most_unknown": self._settings.most_unknown} if self._settings.protocol == "logprobs" else {}),
             "max_output_tokens": self._settings.max_output_tokens,
             "thinking": "disabled",
@@ -108,10 +116,10 @@ class HttpModel:
         """
         model, begun = self._settings.model, time.monotonic()
         try:
-            draw = await self._harmless(self._wire)
+            draw = await self._harmless()
         except SamplerError as error:
             seconds, message = time.monotonic() - begun, str(error)
-            heated = error.kind == "bad_request" and "temperature" in self._wire.sampling
+            heated = error.kind == "bad_request" and "temperature" in self._settings.sampling
             if heated and await self._works_without_temperature():
                 message = f"{model} accepts no temperature: leave the temperature setting empty."
             return Preflight(ok=False, message=message, model=model, kind=error.kind, seconds=seconds)
@@ -124,16 +132,15 @@ class HttpModel:
             message = f"{model} answered, but not with a label ({draw.answer}): it may be thinking first, or too small."
         return Preflight(ok=draw.answer is Answer.LABEL, message=message, model=model, kind=None, seconds=seconds)
 
-    async def _harmless(self, wire: Dialect) -> Draw:
+    async def _harmless(self, sampling: Mapping[str, float] | None = None) -> Draw:
         node = FIRST_NODE if FIRST_NODE in self._prompts.nodes else self._prompts.nodes[0]
         request = DrawRequest(node=node, text=HARMLESS, first=0, count=1, urgent=True)
-        (draw,) = await self._draw_batch(request, wire)
+        (draw,) = await self._draw_batch(request, sampling)
         return draw
 
     async def _works_without_temperature(self) -> bool:
         try:
-            rest = {name: value for name, value in self._wire.sampling.items() if name != "temperature"}
-            await self._harmless(replace(self._wire, sampling=rest))
+            await self._harmless({name: at for name, at in self._settings.sampling.items() if name != "temperature"})
         except SamplerError:
             return False
         return True
@@ -145,10 +152,10 @@ class HttpModel:
         SamplerError when a call fails for good or the node's deadline passes; then there are no draws, and what was
         paid for is on the request's bill.
         """
-        return await self._draw_batch(request, self._wire)
+        return await self._draw_batch(request)
 
-    async def _draw_batch(self, request: DrawRequest, wire: Dialect) -> list[Draw]:
-        calls = [self._prepare(request, wire) for _ in range(request.count)]
+    async def _draw_batch(self, request: DrawRequest, sampling: Mapping[str, float] | None = None) -> list[Draw]:
+        calls = [self._prepare(request, sampling) for _ in range(request.count)]
         return await self._within_deadline(request, lambda: self._ask_all(calls, request))
 
     def distribution(self, request: DrawRequest) -> Awaitable[LabelDistribution] | None:
@@ -160,15 +167,15 @@ class HttpModel:
         return self._within_deadline(request, lambda: self._read_off(request))
 
     async def _read_off(self, request: DrawRequest) -> LabelDistribution:
-        call = self._prepare(request, self._wire)
-        asked = self._format.write(call, self._settings) | ASKED
+        call = self._prepare(request)
+        asked = self._format.write(call, self._settings) | ASKED_FOR_LOGPROBS
         reply = await self._attempts.reply(lambda attempt: self._server.post(asked, attempt), request.bill)
         draw = self._format.read(reply, self._expectation(call))
-        found = told_distribution(reply, draw, call.words, self._wire.sampling.get("temperature", 1.0))
+        found = told_distribution(reply, draw, call.words, self._settings.sampling.get("temperature", 1.0))
         return replace(found, most_unknown=self._settings.most_unknown, usage=draw.usage)
 
-    def _prepare(self, request: DrawRequest, wire: Dialect) -> PreparedCall:
-        return prepare_call(request, self._settings, wire, self._prompts, self._rng)
+    def _prepare(self, request: DrawRequest, sampling: Mapping[str, float] | None = None) -> PreparedCall:
+        return prepare_call(request, self._settings, self._prompts, self._rng, sampling)
 
     def _expectation(self, call: PreparedCall) -> Expected:
         return Expected(

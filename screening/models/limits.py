@@ -16,7 +16,6 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Protocol
 
 import anyio
@@ -91,22 +90,8 @@ def at_most(limit: int, period_s: float = 60.0) -> AsyncLimiter:
     return AsyncLimiter(burst, burst * period_s / drained)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _DrawBatch:
-    """Calls asked for together. ``limit`` ends them ``deadline_s`` after the last of them was first let through."""
-
-    rank: Rank
-    limit: asyncio.Timeout
-    deadline_s: float
-
-    def let_through(self) -> None:
-        if not self.limit.expired():
-            self.limit.reschedule(asyncio.get_running_loop().time() + self.deadline_s)
-
-
-_DRAW_BATCH: ContextVar[_DrawBatch | None] = ContextVar("draw_batch", default=None)
-_NO_DRAW_BATCH: Rank = (False, 0)
-"""Urgent draw batches go first, then those that began first."""
+_DRAW_BATCH: ContextVar[tuple[Rank, Callable[[], None]]] = ContextVar("draw_batch", default=((False, 0), lambda: None))
+"""Of the calls asked for together: their rank, and what is called when one of them is first let through."""
 
 
 class RateGate:
@@ -139,8 +124,12 @@ class RateGate:
         the last of its calls was first let through: how long our own limits hold it back is no fault of the service.
         """
         async with asyncio.timeout(None) as limit:
-            rank = (not urgent, next(self._numbers))
-            token = _DRAW_BATCH.set(_DrawBatch(rank=rank, limit=limit, deadline_s=deadline_s))
+
+            def let_through() -> None:
+                if not limit.expired():
+                    limit.reschedule(asyncio.get_running_loop().time() + deadline_s)
+
+            token = _DRAW_BATCH.set(((not urgent, next(self._numbers)), let_through))
             try:
                 yield
             finally:
@@ -149,19 +138,19 @@ class RateGate:
     @asynccontextmanager
     async def slot(self, *, retry: bool = False) -> AsyncIterator[None]:
         """Held while one attempt is under way. A pause that begins while waiting is waited for as well."""
-        draw_batch = _DRAW_BATCH.get()
-        place = await self._place()
+        rank, let_through = _DRAW_BATCH.get()
+        place = await self._place(rank)
         try:
-            if draw_batch is not None and not retry:
-                draw_batch.let_through()
+            if not retry:
+                let_through()
             yield
         finally:
             self._slots.release_on_behalf_of(place)
 
-    async def _place(self) -> object:
+    async def _place(self, rank: Rank) -> object:
         """Taken when it is this attempt's turn and nothing holds it back any more; to be released."""
-        place, draw_batch = object(), _DRAW_BATCH.get()
-        async with self._turns.turn(_NO_DRAW_BATCH if draw_batch is None else draw_batch.rank):
+        place = object()
+        async with self._turns.turn(rank):
             try:
                 self._slots.acquire_on_behalf_of_nowait(place)  # one that is free, without giving way to others first
             except anyio.WouldBlock:

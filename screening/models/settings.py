@@ -77,6 +77,32 @@ class ModelSettings:
         return replace(self, adaptive=self.elsewhere)
 
     @property
+    def _heated(self) -> bool:
+        """Whether a temperature is sent: models from `FIRST_WITHOUT_TEMPERATURE` on accept none at the service."""
+        newest = None if self.elsewhere else generation(self.model)
+        return self.temperature is not None and (newest is None or newest < FIRST_WITHOUT_TEMPERATURE)
+
+    @property
+    def version_header(self) -> str:
+        """The version of the Messages API that is asked for."""
+        return self.api_version or (VERSION_WITH_TEMPERATURE if self._heated or self.elsewhere else VERSION)
+
+    @property
+    def sampling(self) -> Mapping[str, float]:
+        """The sampling values that are sent, by name."""
+        heated = {"temperature": self.temperature} if self._heated and self.temperature is not None else {}
+        return {"temperature": 1.0, **heated, **NEUTRAL} if self.elsewhere else heated
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the settings page says of them."""
+        if self.elsewhere:
+            return ("Not Anthropic's service: neutral sampling values are sent; prompt caching is not asked for.",)
+        if self._heated or self.temperature is None:
+            return ()
+        return (f"{self.model} accepts no temperature: it samples at its own (T = 1).",)
+
+    @property
     def answering_models(self) -> frozenset[str]:
         """The names under which an answer may come."""
         return frozenset((self.model, *self.accepted_names))
@@ -111,17 +137,6 @@ def is_local(url: str) -> bool:
     return address.is_loopback or address.is_private
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dialect:
-    """What goes over the wire for these settings, as far as models and servers differ: the version header, the sampling
-    values by name, and notes for the settings page.
-    """
-
-    api_version: str
-    sampling: Mapping[str, float]
-    notes: tuple[str, ...] = ()
-
-
 def generation(model: str) -> tuple[int, int] | None:
     """The generation in a Claude model's name; None for other names.
 
@@ -132,19 +147,3 @@ def generation(model: str) -> tuple[int, int] | None:
     """
     match = _GENERATION.match(model.rpartition("/")[2])
     return None if match is None else (int(match[1]), int(match[2] or 0))
-
-
-def dialect(settings: ModelSettings) -> Dialect:
-    """What these settings mean on the wire; models from `FIRST_WITHOUT_TEMPERATURE` on accept none at the service."""
-    heated = {} if settings.temperature is None else {"temperature": settings.temperature}
-    version = settings.api_version or (VERSION_WITH_TEMPERATURE if heated else VERSION)
-    if settings.elsewhere:
-        return Dialect(
-            api_version=settings.api_version or VERSION_WITH_TEMPERATURE,
-            sampling={"temperature": 1.0, **heated, **NEUTRAL},
-            notes=("Not Anthropic's service: neutral sampling values are sent; prompt caching is not asked for.",),
-        )
-    if (newest := generation(settings.model)) is None or newest < FIRST_WITHOUT_TEMPERATURE:
-        return Dialect(api_version=version, sampling=heated)
-    note = f"{settings.model} accepts no temperature: it samples at its own (T = 1)."
-    return Dialect(api_version=settings.api_version or VERSION, sampling={}, notes=(note,) if heated else ())

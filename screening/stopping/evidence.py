@@ -1,12 +1,12 @@
 """What label counts say: evidence of one label over another at every look, and limits of one label's probability.
 
-A δ outside 0 < δ < 1 is a ValueError everywhere. SciPy is imported where it is used: that takes longer than a page
-takes to be drawn, and app, worker and command line begin without it.
+A δ outside 0 < δ < 1 is a ValueError everywhere.
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
 from math import inf, log, sqrt
+
+from screening.stopping import special
 
 PRIOR = 0.25
 """Both parameters of the Beta prior, truncated to θ > ½, that the likelihood ratios are mixed over."""
@@ -14,12 +14,8 @@ JEFFREYS = 0.5
 """Both parameters of the Beta prior that the confidence sequence mixes over."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Band:
-    """Limits of a probability, both in [0, 1]."""
-
-    low: float
-    high: float
+Band = tuple[float, float]
+"""The lower and the upper limit of a probability, both in [0, 1]."""
 
 
 @lru_cache(maxsize=1 << 16)
@@ -34,8 +30,6 @@ def log_evidence(ahead: int, behind: int) -> float:
     >>> round(exp(log_evidence(6, 0)), 3)
     40.126
     """
-    from scipy import special
-
     if ahead < 0 or behind < 0:
         raise ValueError("counts must not be negative")
     a, b = ahead + PRIOR, behind + PRIOR
@@ -86,21 +80,20 @@ def confidence_sequence(successes: int, draws: int, delta: float) -> Band:
     0 ≤ successes ≤ draws. Cached: a live view asks for the same few limits at every tick.
 
     >>> confidence_sequence(0, 0, 0.05)
-    Band(low=0.0, high=1.0)
+    (0.0, 1.0)
     """
     require_probability(delta)
     if not 0 <= successes <= draws:
         raise ValueError("successes must lie between 0 and the number of draws")
     if draws == 0:
-        return Band(low=0.0, high=1.0)
+        return 0.0, 1.0
     low = 0.0 if successes == 0 else _crossing(successes, draws, delta, 0.0)
     high = 1.0 if successes == draws else _crossing(successes, draws, delta, 1.0)
-    return Band(low=low, high=high)
+    return low, high
 
 
 def _crossing(successes: int, draws: int, delta: float, end: float) -> float:
     """Where, between the estimate and ``end``, the mixture martingale reaches 1/δ."""
-    from scipy import special
     from scipy.optimize import brentq
 
     failures = draws - successes
@@ -120,14 +113,12 @@ def clopper_pearson(successes: int, draws: int, delta: float) -> Band:
 
     [0, 1] without draws.
 
-    >>> clopper_pearson(0, 3, 0.05).low, round(clopper_pearson(0, 3, 0.05).high, 4)
-    (0.0, 0.7076)
+    >>> [round(limit, 4) for limit in clopper_pearson(0, 3, 0.05)]
+    [0.0, 0.7076]
     """
-    from scipy import special
-
     low = 0.0 if successes == 0 else special.betaincinv(successes, draws - successes + 1, delta / 2)
     high = 1.0 if successes == draws else special.betaincinv(successes + 1, draws - successes, 1 - delta / 2)
-    return Band(low=float(low), high=float(high))
+    return float(low), float(high)
 
 
 def algorithm_one_radius(pulls: int, delta: float, arms: int = 3) -> float:

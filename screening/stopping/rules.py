@@ -207,16 +207,12 @@ class StoppingRule(BaseModel, ABC):
 
     def arms(self, draws: Draws) -> tuple[Arm, ...]:
         """Each label's estimate and band after these draws (one sequence), in the order of `LABELS`."""
-        return tuple(
-            Arm(
-                label=label,
-                draws=pulls,
-                estimate=successes / pulls if pulls else None,
-                low=(band := self.band(successes, pulls)).low,
-                high=band.high,
-            )
-            for label, successes, pulls in zip(LABELS, *self.tallies(draws), strict=True)
-        )
+        arms = []
+        for label, successes, pulls in zip(LABELS, *self.tallies(draws), strict=True):
+            low, high = self.band(successes, pulls)
+            estimate = successes / pulls if pulls else None
+            arms.append(Arm(label=label, draws=pulls, estimate=estimate, low=low, high=high))
+        return tuple(arms)
 
     def comparisons(self, draws: Draws) -> tuple[Comparison, ...]:
         """The most frequent label against each rival: what the rule decides by."""
@@ -447,9 +443,9 @@ class SuccessiveElimination(StoppingRule):
     def band(self, successes: int, draws: int) -> Band:
         """p̂ ± w, clipped to [0, 1]."""
         if not draws:
-            return Band(low=0.0, high=1.0)
+            return 0.0, 1.0
         estimate, width = successes / draws, algorithm_one_radius(draws, self.delta, K)
-        return Band(low=max(0.0, estimate - width), high=min(1.0, estimate + width))
+        return max(0.0, estimate - width), min(1.0, estimate + width)
 
     def comparisons(self, draws: Draws) -> tuple[Comparison, ...]:
         """The best active arm's lead in successes over each rival, and the lead that would drop it at this round's end.

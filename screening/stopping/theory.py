@@ -5,7 +5,7 @@ paper claims logarithmic growth for its rule (regret theorem, appendix C). At a 
 proportion to T; it is the schedule δ/t that makes it logarithmic. A δ outside 0 < δ < 1 is a ValueError everywhere.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from screening.labels import LABELS
+from screening.stopping import special
 from screening.stopping.evidence import log_evidence, require_probability
 from screening.stopping.rules import NONE, Draws, Integers, MajorityVote, first_named
 
@@ -74,8 +75,6 @@ def information_bound(probabilities: Sequence[float], delta: float) -> float:
 
 
 def _divergence_to_tie(first: float, second: float) -> float:
-    from scipy import special
-
     middle = (first + second) / 2
     return float(special.xlogy(first, first / middle) + special.xlogy(second, second / middle))
 
@@ -113,27 +112,9 @@ def expected_wrong_commits(schedule: Schedule, delta: float, cases: int) -> floa
     return sum(scheduled_delta(schedule, delta, case) for case in range(1, cases + 1))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaseKind:
-    """A kind of case: its share of all cases and the node's label probabilities for it, in the order of `LABELS`.
-
-    ValueError unless these are probabilities that add up to 1 and one is larger than the others.
-    """
-
-    share: float
-    probabilities: tuple[float, float, float]
-
-    def __post_init__(self) -> None:
-        first, second = sorted(self.probabilities, reverse=True)[:2]
-        if abs(sum(self.probabilities) - 1) > 1e-9 or min(self.probabilities) < 0 or first == second:
-            raise ValueError("label probabilities must add to 1 and have one mode")
-
-
-MOSTLY_EASY = (
-    CaseKind(share=0.7, probabilities=(0.95, 0.03, 0.02)),
-    CaseKind(share=0.2, probabilities=(0.1, 0.8, 0.1)),
-    CaseKind(share=0.1, probabilities=(0.42, 0.53, 0.05)),
-)
+Kinds = Mapping[tuple[float, float, float], float]
+"""Kinds of cases: the node's label probabilities, in the order of `LABELS`, and the share of such cases."""
+MOSTLY_EASY: Kinds = {(0.95, 0.03, 0.02): 0.7, (0.1, 0.8, 0.1): 0.2, (0.42, 0.53, 0.05): 0.1}
 """Seven cases in ten near-unanimous, one in ten hard."""
 
 
@@ -152,7 +133,7 @@ class RegretCurve:
 
 
 def simulate_regret(
-    kinds: Sequence[CaseKind] = MOSTLY_EASY,
+    kinds: Kinds = MOSTLY_EASY,
     *,
     seed: int,
     cases: int = 1000,
@@ -164,10 +145,15 @@ def simulate_regret(
     """The curves of majority vote and of the recommended rule (symmetric δ) under each schedule, on the same draws.
 
     One node, ``cases`` cases in random order, ``runs`` repetitions. No futility stop: an abstention costs the whole
-    budget. ValueError when the budget is smaller than the votes, or a share or count is not positive.
+    budget. ValueError when the budget is smaller than the votes, a share or count is not positive, or a kind's
+    probabilities do not add up to 1 with one mode.
     """
-    if budget < votes or min(cases, runs, votes, *(kind.share for kind in kinds)) <= 0:
+    if budget < votes or min(cases, runs, votes, *kinds.values()) <= 0:
         raise ValueError("the budget must cover the votes, and all counts and shares must be above 0")
+    for probabilities in kinds:
+        first, second, least = sorted(probabilities, reverse=True)
+        if abs(first + second + least - 1) > 1e-9 or least < 0 or first == second:
+            raise ValueError("label probabilities must add to 1 and have one mode")
     deltas = {schedule: _deltas(schedule, delta, cases) for schedule in Schedule}
     evidence = evidence_table(budget)
     rules: dict[str, Callable[[Draws], tuple[Integers, Integers]]] = {
@@ -212,10 +198,9 @@ def _deltas(schedule: Schedule, delta: float, cases: int) -> Floats:
     return np.array([scheduled_delta(schedule, delta, case) for case in range(1, cases + 1)])
 
 
-def _draws(random: np.random.Generator, kinds: Sequence[CaseKind], cases: int, budget: int) -> tuple[Integers, Draws]:
+def _draws(random: np.random.Generator, kinds: Kinds, cases: int, budget: int) -> tuple[Integers, Draws]:
     """The mode of each case, and its draws as label indices (cases × budget)."""
-    shares = np.array([kind.share for kind in kinds])
-    probabilities = np.array([kind.probabilities for kind in kinds])
+    shares, probabilities = np.array(list(kinds.values())), np.array(list(kinds))
     chosen = random.choice(len(kinds), size=cases, p=shares / shares.sum())
     # The last edge is left out: a sum that rounds below 1 must not make a fourth label.
     edges = np.cumsum(probabilities, axis=1)[chosen, :-1]

@@ -11,7 +11,7 @@ from jobs.intake import receiver
 from screening.datasets.mapping import ColumnMapping, ConversationReading, Shape
 from screening.datasets.reader import read_table
 from screening.datasets.rows import NewCase
-from screening.models.settings import Dialect, ModelSettings
+from screening.models.settings import ModelSettings
 from screening.models.wire import data_block, prepare_call
 from screening.pipeline.draws import DrawRequest, ScreenedText, screened_thread
 from screening.pipeline.files import load_prompts
@@ -64,13 +64,7 @@ def test_a_conversation_is_sent_as_one_json_record_that_no_turn_can_leave() -> N
 def test_the_system_prompt_says_what_is_asked(question: Question, words: str) -> None:
     text = shown(case_of(question, Judged.WHOLE))
     request = DrawRequest(node="worker", text=text, first=0, count=1)
-    call = prepare_call(
-        request,
-        ModelSettings(),
-        Dialect(api_version="", sampling={}),
-        load_prompts(),
-        random.Random(0),
-    )
+    call = prepare_call(request, ModelSettings(), load_prompts(), random.Random(0))
     assert words in str(call.system[1]["text"]) and "conversation" not in str(call.system[0]["text"])
 
 

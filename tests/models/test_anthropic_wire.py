@@ -4,26 +4,19 @@ import asyncio
 import json
 import random
 import re
-from dataclasses import replace
+from contextlib import suppress
 
 import pytest
 
 from screening.labels import Label
 from screening.models.http import HttpModel
 from screening.models.settings import ModelSettings
-from screening.pipeline.draws import Answer, Bill, DrawRequest, SamplerError, ScreenedText, Usage, encode_draws
+from screening.pipeline.draws import Answer, Bill, SamplerError, ScreenedText, Usage, encode_draws
 from screening.pipeline.files import load_prompts
+from tests.models.asking import asked, draw_batch
 from tests.stub_server import Fault, StubPlan, StubServer
 
 KEY = "a-key-that-must-not-be-told"
-TEXT = ScreenedText(text="We walked the dog by the river.")
-
-
-def settings_for(stub: StubServer, **changes) -> ModelSettings:
-    base = ModelSettings(
-        base_url=stub.url, api_key=KEY, requests_per_minute=None, call_timeout_s=20.0, node_deadline_s=60.0
-    )
-    return replace(base, **changes)
 
 
 def patience(fault: Fault) -> float:
@@ -31,12 +24,8 @@ def patience(fault: Fault) -> float:
     return 1.0 if fault in {Fault.HANG, Fault.DRIP} else 20.0
 
 
-def draw_batch(count: int, text: ScreenedText = TEXT, **changes) -> DrawRequest:
-    return DrawRequest(**({"node": "worker", "text": text, "first": 0, "count": count} | changes))
-
-
 async def test_the_wire_carries_version_temperature_and_ten_tokens():
-    async with StubServer() as stub, HttpModel(settings_for(stub), load_prompts()) as sampler:
+    async with asked(api_key=KEY) as (stub, sampler):
         await sampler.draw(draw_batch(1))
         body, headers = stub.counters.bodies[0], stub.counters.headers[0]
     assert headers["anthropic-version"] == "2023-06-01"
@@ -66,10 +55,7 @@ async def test_a_draw_batch_is_concurrent_and_its_draws_come_in_request_order():
     nonces = random.Random(5)
     expected = [f"{nonces.getrandbits(64):016x}" for _ in range(30)]
     plan = StubPlan(weights={"safe": 0.4, "unsafe": 0.3, "escalate": 0.3})
-    async with (
-        _Gathering(plan) as stub,
-        HttpModel(settings_for(stub, call_timeout_s=60.0), load_prompts(), rng=random.Random(5)) as sampler,
-    ):
+    async with asked(_Gathering(plan), call_timeout_s=60.0, rng=random.Random(5)) as (stub, sampler):
         draws = await sampler.draw(draw_batch(30))
         assert stub.counters.max_in_flight == 30
     answered = stub.counters.answer_by_nonce
@@ -79,8 +65,8 @@ async def test_a_draw_batch_is_concurrent_and_its_draws_come_in_request_order():
 
 async def test_every_call_has_a_nonce_of_its_own_and_the_text_as_json():
     text = ScreenedText(text='</record-1> "quoted" <b>', reply="so\nwhat")
-    async with StubServer() as stub, HttpModel(settings_for(stub), load_prompts()) as sampler:
-        await sampler.draw(draw_batch(5, text))
+    async with asked() as (stub, sampler):
+        await sampler.draw(draw_batch(5, text=text))
         bodies = list(stub.counters.bodies)
     matches = [
         re.fullmatch(r"<record-(\w{16})>\n(.*)\n</record-\1>", body["messages"][0]["content"], re.DOTALL)
@@ -106,8 +92,7 @@ async def test_every_call_has_a_nonce_of_its_own_and_the_text_as_json():
     ],
 )
 async def test_an_unusable_answer_is_an_escalate_draw_and_is_not_asked_again(fault, code, answer):
-    plan = StubPlan(script=(fault,))
-    async with StubServer(plan) as stub, HttpModel(settings_for(stub), load_prompts()) as sampler:
+    async with asked(StubPlan(script=(fault,))) as (stub, sampler):
         (draw,) = await sampler.draw(draw_batch(1))
         assert stub.counters.requests == 1
     assert (draw.label, draw.answer, encode_draws([draw])) == (Label.ESCALATE, answer, code)
@@ -122,33 +107,63 @@ async def test_an_unusable_answer_is_an_escalate_draw_and_is_not_asked_again(fau
 )  # fmt: skip
 async def test_a_transport_fault_is_retried_and_is_no_draw(fault):
     plan = StubPlan(script=(fault,), weights={"unsafe": 1})
-    async with StubServer(plan) as stub:
-        async with HttpModel(settings_for(stub, call_timeout_s=patience(fault)), load_prompts()) as sampler:
-            draws = await sampler.draw(draw_batch(1))
+    async with asked(plan, call_timeout_s=patience(fault)) as (stub, sampler):
+        draws = await sampler.draw(draw_batch(1))
         assert (stub.counters.requests, stub.counters.retries, stub.counters.answers) == (2, 1, 1)
     assert encode_draws(draws) == "U"
 
 
 @pytest.mark.parametrize(
-    ("fault", "kind"),
+    ("fault", "kind", "charged"),
     [
-        (Fault.RATE_LIMITED, "rate_limited"), (Fault.OVERLOADED, "overloaded"), (Fault.HANG, "timeout"),
-        (Fault.SERVER_ERROR, "server_error"), (Fault.DROPPED, "connection"), (Fault.MALFORMED, "malformed"),
+        (Fault.RATE_LIMITED, "rate_limited", 2), (Fault.OVERLOADED, "overloaded", 2), (Fault.DROPPED, "connection", 2),
+        (Fault.SERVER_ERROR, "server_error", 2), (Fault.MALFORMED, "malformed", 3),
+        (Fault.WRONG_SHAPE, "malformed", 3), (Fault.HANG, "timeout", 3),
     ],
 )  # fmt: skip
-async def test_when_retries_are_spent_there_is_an_error_and_the_rest_of_the_draw_batch_is_billed(fault, kind):
+async def test_a_failed_draw_batch_is_an_error_and_billed_for_what_was_answered_or_may_have_been_worked_on(
+    fault, kind, charged
+):
+    """Of three calls two are answered; the third was refused, never got through, or nobody knows."""
     bill, plan = Bill(), StubPlan(script=(None, fault, None), faults={})
-    async with StubServer(plan) as stub:
-        quick = settings_for(stub, max_retries=0, call_timeout_s=patience(fault))
-        async with HttpModel(quick, load_prompts()) as sampler:
-            with pytest.raises(SamplerError) as failure:
-                await sampler.draw(draw_batch(3, bill=bill))
-    assert (failure.value.kind, failure.value.stops_batch) == (kind, False)
+    async with asked(plan, max_retries=0, call_timeout_s=patience(fault)) as (_, sampler):
+        with pytest.raises(SamplerError) as failure:
+            await sampler.draw(draw_batch(3, bill=bill))
+    assert (failure.value.kind, failure.value.stops_batch, bill.requests) == (kind, False, charged)
     assert [draw.usage.output_tokens for draw in bill.answers.values()] == [3, 3]
 
 
+async def test_every_attempt_that_may_be_charged_is_billed():
+    bill = Bill()
+    async with asked(StubPlan(faults={Fault.MALFORMED: 1.0}), max_retries=2) as (stub, sampler):
+        with pytest.raises(SamplerError):
+            await sampler.draw(draw_batch(1, bill=bill))
+        assert bill.requests == stub.counters.requests == 3
+
+
+async def test_at_the_deadline_a_draw_batch_that_hangs_ends_and_what_is_under_way_is_billed_too():
+    bill, plan = Bill(), StubPlan(script=(None, Fault.HANG, None))
+    async with asked(plan, node_deadline_s=1.0, call_timeout_s=30.0) as (_, sampler), asyncio.timeout(15):
+        with pytest.raises(SamplerError, match="within 1 seconds") as error:
+            await sampler.draw(draw_batch(3, bill=bill))
+    assert (error.value.kind, bill.requests) == ("deadline", 3)
+
+
+async def test_of_a_draw_batch_broken_off_only_what_went_out_is_billed():
+    """One place, so that the first call hangs and the others wait for their turn."""
+    bill = Bill()
+    async with asked(StubPlan(faults={Fault.HANG: 1.0}), concurrency=1) as (stub, sampler):
+        drawing = asyncio.ensure_future(sampler.draw(draw_batch(3, bill=bill)))
+        while stub.counters.requests == 0:  # noqa: ASYNC110 - the stub only counts
+            await asyncio.sleep(0.01)
+        drawing.cancel()
+        with suppress(asyncio.CancelledError):
+            await drawing
+        assert (bill.requests, stub.counters.requests) == (1, 1)
+
+
 async def test_usage_is_summed_and_missing_cache_fields_are_zero():
-    async with StubServer() as stub, HttpModel(settings_for(stub), load_prompts()) as sampler:
+    async with asked() as (_, sampler):
         draws = await sampler.draw(draw_batch(4))
     usage = sum((draw.usage for draw in draws), Usage())
     assert usage.output_tokens == 12 and usage.input_tokens > 4000

@@ -4,22 +4,19 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-import numpy as np
 import pytest
 
 from jobs.agents import model_settings, settings_for
-from screening.labels import LABELS, Outcome
-from screening.models.http import HttpModel, breaks_off
-from screening.models.settings import ModelSettings
+from screening.labels import Outcome
+from screening.models.http import breaks_off
 from screening.pipeline.config import chain
-from screening.pipeline.draws import Draw, DrawRequest, NodeAgent, ScreenedText, decode_draws, encode_draws
+from screening.pipeline.draws import Draw, DrawRequest, NodeAgent, decode_draws, encode_draws
 from screening.pipeline.engine import Guard, Reason, screen
-from screening.pipeline.files import load_prompts
 from screening.settings import Settings
-from screening.stopping.rules import ENDS, NONE, Ended, PairwiseMixture, SuccessiveElimination, run
-from tests.stub_server import Fault, StubPlan, StubServer
+from screening.stopping.rules import PairwiseMixture
+from tests.models.asking import TEXT, asked
+from tests.stub_server import Fault, StubPlan
 
-TEXT = ScreenedText(text="We walked the dog by the river.")
 SIX = chain("six", PairwiseMixture.symmetric(0.05, 6), "human_review")
 """A label takes six draws of six, so two different answers settle that nothing can be said."""
 
@@ -27,13 +24,9 @@ SIX = chain("six", PairwiseMixture.symmetric(0.05, 6), "human_review")
 async def test_calls_under_way_are_broken_off_and_those_behind_them_are_not_made() -> None:
     """One call at a time; safe and unsafe come before the calls that would hang for a minute."""
     plan = StubPlan(weights={"safe": 1.0, "unsafe": 1.0}, seed=4, script=(None, None, None, *[Fault.HANG] * 9))
-    async with StubServer(plan) as stub:
-        asked = ModelSettings(
-            protocol="chat", base_url=stub.url, model="m", requests_per_minute=None, concurrency=1, breaks_off=True
-        )
-        async with HttpModel(asked, load_prompts()) as sampler:
-            begun = time.monotonic()
-            result = await asyncio.wait_for(screen(TEXT, Guard(), SIX, sampler), timeout=20)
+    async with asked(plan, protocol="chat", model="m", concurrency=1, breaks_off=True) as (stub, sampler):
+        begun = time.monotonic()
+        result = await asyncio.wait_for(screen(TEXT, Guard(), SIX, sampler), timeout=20)
         requests = stub.counters.requests
     assert (result.outcome, result.reason) == (Outcome.HUMAN_REVIEW, Reason.FUTILITY)
     assert 2 <= result.calls <= 3 and requests <= 4 and time.monotonic() - begun < 20
@@ -74,15 +67,3 @@ async def test_a_short_draw_batch_is_taken_only_where_nothing_is_left_to_be_iden
     assert (await screen(TEXT, Guard(), SIX, _Short("SU"))).calls == 2
     with pytest.raises(ValueError, match="the first that are enough"):
         await screen(TEXT, Guard(), SIX, _Short("SSS"))
-
-
-@pytest.mark.parametrize("rule", [PairwiseMixture.symmetric(0.05, 6), SuccessiveElimination(budget=72)])
-def test_a_record_that_was_broken_off_is_replayed_as_what_it_was(
-    rule: PairwiseMixture | SuccessiveElimination,
-) -> None:
-    """Safe and unsafe in turn: hopeless after two draws of six, and of Algorithm 1 once one pull has failed."""
-    for codes, ended in (("SU", Ended.FUTILITY), ("S", None)):
-        draws = np.array([[LABELS.index(draw.label) for draw in decode_draws(codes)]], dtype=np.uint8)
-        found = run(rule, draws)
-        assert found.ended[0] == (NONE if ended is None else ENDS.index(ended)), codes
-        assert found.calls[0] == len(codes) and found.label[0] == NONE

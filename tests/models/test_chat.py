@@ -2,7 +2,7 @@
 
 import base64
 import json
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,24 +11,16 @@ from screening.labels import Outcome
 from screening.models.http import HttpModel
 from screening.models.settings import ModelSettings
 from screening.pipeline.config import preset
-from screening.pipeline.draws import Bill, DrawRequest, SamplerError, ScreenedText, encode_draws
+from screening.pipeline.draws import Bill, SamplerError, encode_draws
 from screening.pipeline.engine import Guard, screen
 from screening.pipeline.files import load_prompts
-from tests.stub_server import Fault, RawReply, StubPlan, StubServer
+from tests.models.asking import TEXT, asked, draw_batch
+from tests.stub_server import Fault, RawReply, StubPlan
 
-TEXT = ScreenedText(text="We walked the dog by the river.")
 MODEL = "llama3.1:8b"
 
 
-def settings_for(stub: StubServer, **changes: object) -> ModelSettings:
-    base = ModelSettings(
-        protocol="chat", base_url=stub.url, api_key="k", model=MODEL, requests_per_minute=None, max_retries=1
-    )
-    return replace(base, **changes)  # type: ignore[arg-type]
-
-
-def draw_batch(count: int, bill: Bill | None = None) -> DrawRequest:
-    return DrawRequest(node="worker", text=TEXT, first=0, count=count, bill=bill)
+chat = partial(asked, protocol="chat", model=MODEL)
 
 
 def completion(**changes: Any) -> dict[str, Any]:
@@ -43,24 +35,20 @@ def reply(body: dict[str, Any]) -> RawReply:
 
 
 async def drawn(sent: dict[str, Any], count: int = 2) -> str:
-    async with (
-        StubServer(StubPlan(raw=reply(sent))) as stub,
-        HttpModel(settings_for(stub), load_prompts()) as sampler,
-    ):
+    async with chat(StubPlan(raw=reply(sent))) as (_, sampler):
         return encode_draws(await sampler.draw(draw_batch(count)))
 
 
 async def test_a_redirect_is_not_followed():
-    async with StubServer(StubPlan(script=(Fault.REDIRECT,))) as stub:
-        async with HttpModel(settings_for(stub), load_prompts()) as sampler:
-            with pytest.raises(SamplerError) as error:
-                await sampler.draw(draw_batch(1))
+    async with chat(StubPlan(script=(Fault.REDIRECT,))) as (stub, sampler):
+        with pytest.raises(SamplerError) as error:
+            await sampler.draw(draw_batch(1))
         assert stub.counters.requests == 1
     assert (error.value.kind, error.value.stops_batch) == ("redirected", True)
 
 
 async def test_a_text_is_screened_over_chat_completions():
-    async with StubServer() as stub, HttpModel(settings_for(stub), load_prompts()) as sampler:
+    async with chat() as (stub, sampler):
         result = await screen(TEXT, Guard(), preset("recommended"), sampler)
         body = stub.counters.bodies[0]
     assert (result.outcome, result.calls) == (Outcome.SAFE, 11)
@@ -72,11 +60,8 @@ async def test_a_text_is_screened_over_chat_completions():
 @pytest.mark.parametrize("fault", [Fault.RATE_LIMITED, Fault.OVERLOADED, Fault.DROPPED, Fault.MALFORMED, Fault.HTML])
 async def test_limits_bill_and_retries_stand_around_it(fault):
     bill = Bill()
-    async with (
-        StubServer(StubPlan(script=(fault,))) as stub,
-        HttpModel(settings_for(stub), load_prompts()) as sampler,
-    ):
-        assert encode_draws(await sampler.draw(draw_batch(1, bill))) == "S"
+    async with chat(StubPlan(script=(fault,))) as (stub, sampler):
+        assert encode_draws(await sampler.draw(draw_batch(1, bill=bill))) == "S"
         assert (stub.counters.requests, stub.counters.retries) == (2, 1)
     assert bill.requests == (2 if fault in {Fault.MALFORMED, Fault.HTML} else 1)
 

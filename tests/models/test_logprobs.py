@@ -4,42 +4,28 @@ import base64
 import json
 import math
 import random
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
 from screening.labels import LABELS, Label, Outcome
 from screening.models.http import HttpModel
-from screening.models.logprobs import distribution
 from screening.models.settings import ModelSettings
+from screening.models.wire import distribution
 from screening.pipeline.config import PipelineConfig, preset
-from screening.pipeline.draws import Bill, DrawRequest, LabelDistribution, SamplerError, ScreenedText, encode_draws
+from screening.pipeline.draws import Bill, LabelDistribution, SamplerError, encode_draws
 from screening.pipeline.engine import Guard, Reason, Screening, screen
 from screening.pipeline.files import load_prompts
 from screening.stopping.rules import Ended
-from tests.stub_server import Fault, RawReply, StubPlan, StubServer
+from tests.models.asking import TEXT, asked, draw_batch
+from tests.stub_server import Fault, RawReply, StubPlan
 
 WORDS = {label.value: label for label in Label}
-TEXT = ScreenedText(text="The tram was late again.")
 MODEL = "llama3.1:8b"
 
 
-def sampler_for(stub: StubServer, **changes: object) -> HttpModel:
-    settings = ModelSettings(
-        protocol="logprobs",
-        base_url=stub.url,
-        model=MODEL,
-        temperature=None,
-        requests_per_minute=None,
-        max_retries=1,
-        most_unknown=0.1,
-    )
-    return HttpModel(replace(settings, **changes), load_prompts(), rng=random.Random(1))  # type: ignore[arg-type]
-
-
-def draw_batch(count: int, variant: str = "main", bill: Bill | None = None) -> DrawRequest:
-    return DrawRequest(node="worker", text=TEXT, first=0, count=count, variant=variant, bill=bill)
+logprobs = partial(asked, protocol="logprobs", model=MODEL, temperature=None, most_unknown=0.1, rng=random.Random(1))
 
 
 async def told(sampler: HttpModel, bill: Bill | None = None) -> LabelDistribution:
@@ -75,7 +61,7 @@ async def test_500_random_distributions_give_the_right_label_with_one_call_a_nod
     given.sort(
         key=lambda shares: shares.get("well", 0.0) > 0.1
     )  # answers of a draw batch broken off may be counted late
-    async with StubServer() as stub, sampler_for(stub) as sampler:
+    async with logprobs() as (stub, sampler):
         for shares in given:
             stub.plan, before = StubPlan(weights=shares), stub.counters.requests
             found = await screen(TEXT, Guard(), one_node(), sampler)
@@ -103,7 +89,7 @@ def _checked(found: Screening, shares: dict[str, float], calls: int) -> str:
 
 
 async def test_a_pipeline_takes_one_call_a_node_and_claims_no_error_level():
-    async with StubServer(StubPlan(weights={"escalate": 0.9, "safe": 0.1})) as stub, sampler_for(stub) as sampler:
+    async with logprobs(StubPlan(weights={"escalate": 0.9, "safe": 0.1})) as (stub, sampler):
         found = await screen(TEXT, Guard(), preset("recommended"), sampler)
         assert stub.counters.requests == found.calls == len(found.runs) == 3
     assert (found.outcome, found.reason, found.delta) == (Outcome.HUMAN_REVIEW, Reason.ESCALATED, None)
@@ -111,7 +97,7 @@ async def test_a_pipeline_takes_one_call_a_node_and_claims_no_error_level():
 
 
 async def test_the_second_look_is_always_drawn():
-    async with StubServer(StubPlan(weights={"safe": 1.0})) as stub, sampler_for(stub) as sampler:
+    async with logprobs(StubPlan(weights={"safe": 1.0})) as (_, sampler):
         found = await screen(TEXT, Guard(second_look=True), preset("recommended"), sampler)
     assert [(run.variant, run.read_off) for run in found.runs] == [("main", True), ("second_look", False)]
     assert found.outcome is Outcome.SAFE and found.calls == 12
@@ -176,13 +162,13 @@ SURE = [{"token": "safe", "logprob": -0.001}]
     ],
 )
 async def test_nothing_is_known_of_a_reply_that_is_not_what_was_asked(reply):
-    async with StubServer(StubPlan(raw=reply)) as stub, sampler_for(stub) as sampler:
+    async with logprobs(StubPlan(raw=reply)) as (_, sampler):
         found = await told(sampler)
     assert found.unknown > 0.99 and found.verdict() is None
 
 
 async def test_a_reply_that_is_what_was_asked_is_read_off():
-    async with StubServer(StubPlan(raw=completion("Safe.", "Safe", SURE))) as stub, sampler_for(stub) as sampler:
+    async with logprobs(StubPlan(raw=completion("Safe.", "Safe", SURE))) as (_, sampler):
         found = await told(sampler)
     assert found.mode() is Label.SAFE and found.unknown < 0.01
 
@@ -190,7 +176,7 @@ async def test_a_reply_that_is_what_was_asked_is_read_off():
 @pytest.mark.parametrize("fault", [Fault.RATE_LIMITED, Fault.OVERLOADED, Fault.DROPPED, Fault.MALFORMED, Fault.HTML])
 async def test_limits_bill_and_retries_stand_around_the_one_call(fault):
     bill = Bill()
-    async with StubServer(StubPlan(script=(fault,))) as stub, sampler_for(stub) as sampler:
+    async with logprobs(StubPlan(script=(fault,))) as (stub, sampler):
         assert (await told(sampler, bill)).mode() is Label.SAFE
         assert (stub.counters.requests, stub.counters.retries) == (2, 1)
     assert bill.requests == (2 if fault in {Fault.MALFORMED, Fault.HTML} else 1)
@@ -199,14 +185,14 @@ async def test_limits_bill_and_retries_stand_around_the_one_call(fault):
 @pytest.mark.parametrize("fault", [Fault.OVERLOADED, Fault.DROPPED, Fault.HANG, Fault.MALFORMED, Fault.WRONG_SHAPE])
 async def test_a_fault_that_stays_is_an_error_and_nothing_known(fault):
     plan = StubPlan(faults={fault: 1.0}, hang_s=60.0)
-    async with StubServer(plan) as stub, sampler_for(stub, max_retries=0, call_timeout_s=2.0) as sampler:
+    async with logprobs(plan, max_retries=0, call_timeout_s=2.0) as (_, sampler):
         with pytest.raises(SamplerError) as error:
             await told(sampler)
     assert TEXT.text not in str(error.value)
 
 
 async def test_draws_of_the_same_server_are_ordinary_ones():
-    async with StubServer(StubPlan(weights={"unsafe": 1.0})) as stub, sampler_for(stub) as sampler:
+    async with logprobs(StubPlan(weights={"unsafe": 1.0})) as (stub, sampler):
         assert encode_draws(await sampler.draw(draw_batch(3))) == "UUU"
         assert "logprobs" not in stub.counters.bodies[0]
     described = sampler.describe()

@@ -1,11 +1,13 @@
-"""The gate: never more than the limit in any window, a shared and capped pause, a bounded concurrency."""
+"""The gate: never more than the limit in any window, a shared and capped pause, the lowest rank first."""
 
 import asyncio
+import random
 import time
+from contextlib import suppress
 
 import pytest
 
-from screening.models.limits import RateGate, at_most
+from screening.models.limits import PriorityLock, RateGate, at_most
 
 
 def busiest(times: list[float], window_s: float) -> int:
@@ -28,22 +30,6 @@ async def test_no_window_holds_more_than_the_limit(limit, period_s):
 def test_a_limit_of_nothing_is_refused():
     with pytest.raises(ValueError, match="at least one"):
         at_most(0)
-
-
-async def test_concurrency_is_bounded():
-    gate = RateGate(concurrency=3, limiter=None, pause_cap_s=1.0)
-    inside, most = 0, 0
-
-    async def one() -> None:
-        nonlocal inside, most
-        async with gate.slot():
-            inside += 1
-            most = max(most, inside)
-            await asyncio.sleep(0.005)
-            inside -= 1
-
-    await asyncio.gather(*(one() for _ in range(20)))
-    assert most == 3
 
 
 async def test_a_pause_holds_everyone_and_is_capped():
@@ -122,3 +108,50 @@ async def test_the_deadline_runs_from_the_last_first_attempt_and_no_retry_moves_
         async with gate.draw_batch(urgent=False, deadline_s=1.0):
             await again_and_again()
     assert attempts > 1
+
+
+# --- the lock by rank
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_one_holds_the_lock_at_a_time_and_no_turn_is_lost_to_a_cancellation(seed):
+    turns, rng, done, held = PriorityLock(), random.Random(seed), [], 0
+
+    async def one(number: int) -> None:
+        nonlocal held
+        async with turns.turn((True, rng.randrange(4))):
+            held += 1
+            assert held == 1
+            try:
+                await asyncio.sleep(0)
+            finally:
+                held -= 1
+            done.append(number)
+
+    tasks = [asyncio.create_task(one(number)) for number in range(12)]
+    for task in rng.sample(tasks, 6):
+        for _ in range(rng.randrange(4)):
+            await asyncio.sleep(0)
+        task.cancel()
+    for task in tasks:
+        with suppress(asyncio.CancelledError):
+            await task
+    assert sum(task.cancelled() for task in tasks) + len(done) == 12
+    async with asyncio.timeout(5), turns.turn((True, 9)):
+        pass
+
+
+async def test_whoever_is_called_and_cancelled_in_the_same_moment_passes_it_on():
+    turns = PriorityLock()
+
+    async def hold() -> None:
+        async with turns.turn((True, 1)):
+            await asyncio.sleep(0)
+
+    async with turns.turn((True, 0)):
+        called = asyncio.create_task(hold())
+        following = asyncio.create_task(hold())
+        await asyncio.sleep(0)
+    called.cancel()
+    await asyncio.wait_for(following, 5)
+    assert called.cancelled()

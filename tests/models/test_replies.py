@@ -6,13 +6,11 @@ import json
 import random
 import time
 import tracemalloc
-from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from screening.labels import Outcome
-from screening.models.http import HttpModel
-from screening.models.settings import ModelSettings
 from screening.models.wire import (
     LARGEST_BODY,
     Expected,
@@ -24,38 +22,23 @@ from screening.models.wire import (
     read_bounded,
 )
 from screening.pipeline.config import preset
-from screening.pipeline.draws import LABEL_WORDS, Answer, DrawRequest, SamplerError, ScreenedText, encode_draws
+from screening.pipeline.draws import LABEL_WORDS, Answer, SamplerError, encode_draws
 from screening.pipeline.engine import Guard, Reason, screen
-from screening.pipeline.files import load_prompts
 from tests.fixtures.replies import FAULTY, MODEL, message, reply
+from tests.models.asking import TEXT, asked, draw_batch
 from tests.stub_server import Fault, RawReply, StubPlan, StubServer
 
-TEXT = ScreenedText(text="We walked the dog by the river.")
-
-
-def settings_for(stub: StubServer, **changes) -> ModelSettings:
-    base = ModelSettings(base_url=stub.url, api_key="k", requests_per_minute=None, max_retries=0, model=MODEL)
-    return replace(base, **changes)
-
-
-def draw_batch(count: int) -> DrawRequest:
-    return DrawRequest(node="worker", text=TEXT, first=0, count=count)
+once = partial(asked, max_retries=0, model=MODEL)
 
 
 async def drawn(sent: RawReply, count: int = 3, **changes) -> str:
-    async with (
-        StubServer(StubPlan(raw=sent)) as stub,
-        HttpModel(settings_for(stub, **changes), load_prompts()) as sampler,
-    ):
+    async with once(StubPlan(raw=sent), **changes) as (_, sampler):
         return encode_draws(await sampler.draw(draw_batch(count)))
 
 
 @pytest.mark.parametrize("name", list(FAULTY))
 async def test_no_faulty_reply_ends_safe(name):
-    async with (
-        StubServer(StubPlan(raw=FAULTY[name])) as stub,
-        HttpModel(settings_for(stub), load_prompts()) as sampler,
-    ):
+    async with once(StubPlan(raw=FAULTY[name])) as (_, sampler):
         try:
             result = await screen(TEXT, Guard(), preset("recommended"), sampler)
         except SamplerError:
@@ -158,19 +141,13 @@ async def test_a_body_is_given_up_as_soon_as_it_is_too_large():
 )
 async def test_a_text_too_long_for_the_model_goes_to_a_human(status, text):
     refusal = reply({"error": {"message": text}}, status)
-    async with (
-        StubServer(StubPlan(raw=refusal)) as stub,
-        HttpModel(settings_for(stub), load_prompts()) as sampler,
-    ):
+    async with once(StubPlan(raw=refusal)) as (_, sampler):
         result = await screen(TEXT, Guard(), preset("recommended"), sampler)
     assert (result.outcome, result.reason, result.node) == (Outcome.HUMAN_REVIEW, Reason.TOO_LONG, "worker")
 
 
 async def test_another_server_is_asked_one_call_at_a_time_until_it_answers():
-    async with (
-        StubServer(StubPlan(latency_s=0.02)) as stub,
-        HttpModel(settings_for(stub, adaptive=True, concurrency=8), load_prompts()) as sampler,
-    ):
+    async with once(StubPlan(latency_s=0.02), adaptive=True, concurrency=8) as (stub, sampler):
         await sampler.draw(draw_batch(1))
         assert stub.counters.max_in_flight == 1
         await sampler.draw(draw_batch(60))
@@ -179,23 +156,20 @@ async def test_another_server_is_asked_one_call_at_a_time_until_it_answers():
 
 async def test_the_first_call_may_take_as_long_as_loading_a_model_does():
     """The library's own limit must not cut what ours allows; the second call has the usual time."""
-    slow = StubPlan(latency_s=1.2)
-    async with StubServer(slow) as stub:
-        loading = settings_for(stub, adaptive=True, call_timeout_s=0.5, node_deadline_s=10.0, max_retries=0)
-        async with HttpModel(loading, load_prompts()) as asked:
-            assert encode_draws(await asked.draw(draw_batch(1))) == "S"
-            with pytest.raises(SamplerError) as late:
-                await asked.draw(draw_batch(1))
+    loading = {"adaptive": True, "call_timeout_s": 0.5, "node_deadline_s": 10.0}
+    async with once(StubPlan(latency_s=1.2), **loading) as (stub, sampler):
+        assert encode_draws(await sampler.draw(draw_batch(1))) == "S"
+        with pytest.raises(SamplerError) as late:
+            await sampler.draw(draw_batch(1))
     assert late.value.kind == "timeout" and stub.counters.requests == 2
 
 
 async def test_a_server_that_answers_nobody_is_not_asked_for_every_call_of_a_draw_batch_in_turn():
     """One call at a time is let through to it: those that wait behind one that failed for good are not sent."""
-    async with StubServer(StubPlan(faults={Fault.HANG: 1.0})) as stub:
-        silent = settings_for(stub, adaptive=True, call_timeout_s=0.2, node_deadline_s=0.4, max_retries=0)
-        async with HttpModel(silent, load_prompts()) as sampler:
-            with pytest.raises(SamplerError) as failed:
-                await sampler.draw(draw_batch(11))
+    silent = {"adaptive": True, "call_timeout_s": 0.2, "node_deadline_s": 0.4}
+    async with once(StubPlan(faults={Fault.HANG: 1.0}), **silent) as (stub, sampler):
+        with pytest.raises(SamplerError) as failed:
+            await sampler.draw(draw_batch(11))
     assert failed.value.kind in ("timeout", "deadline") and stub.counters.requests <= 2
 
 
@@ -213,10 +187,9 @@ async def test_a_server_that_stands_two_calls_at_once_loses_none_in_the_end():
                 await asyncio.sleep(0.3)
                 return await super()._answer(request, body, number)
 
-    async with TwoAtOnce() as stub:
-        careful = settings_for(stub, adaptive=True, concurrency=16, call_timeout_s=1.0, max_retries=6)
-        async with HttpModel(careful, load_prompts()) as sampler:
-            draws = await sampler.draw(draw_batch(24))
+    careful = {"adaptive": True, "concurrency": 16, "call_timeout_s": 1.0, "max_retries": 6}
+    async with asked(TwoAtOnce(), model=MODEL, node_deadline_s=300.0, **careful) as (_, sampler):
+        draws = await sampler.draw(draw_batch(24))
     assert encode_draws(draws) == "S" * 24
 
 

@@ -14,7 +14,6 @@ from screening.pipeline.config import (
     preset,
     require_decidable,
     version_of,
-    villes_levels,
 )
 from screening.stopping.certificates import CertifiedMixture
 from screening.stopping.evidence import least_count
@@ -25,6 +24,8 @@ from screening.stopping.rules import (
     StoppingRule,
     SuccessiveElimination,
 )
+
+STRICT = {"safe|unsafe": 0.001, "safe|escalate": 0.001}
 
 
 def _changed(**node: Any) -> dict[str, Any]:
@@ -95,9 +96,9 @@ def test_the_version_changes_with_any_setting_and_survives_json() -> None:
         ("recommended", None, 60, PairwiseMixture(budget=60), "human_review"),
         ("recommended", 0.1, 60, PairwiseMixture.symmetric(0.1, 60), "human_review"),
         ("certified", None, 100, CertifiedMixture.for_contract(DEFAULT_CONTRACT, 100), "human_review"),
-        ("certified", None, 10_000, villes_levels(None, 10_000), "human_review"),
+        ("certified", None, 10_000, PairwiseMixture(budget=10_000, default_error=0.025, errors=STRICT), "human_review"),
         ("certified", 0.001, 300, CertifiedMixture.for_contract(Contract(any_wrong=0.001), 300), "human_review"),
-        ("certified", 0.07, 100, villes_levels(0.07, 100), "human_review"),  # no certificate is made for it
+        ("certified", 0.07, 100, PairwiseMixture.symmetric(0.07, 100), "human_review"),  # no certificate is made for it
     ],
 )
 def test_a_preset_is_the_rule_it_is_said_to_be_at_every_node(
@@ -106,12 +107,6 @@ def test_a_preset_is_the_rule_it_is_said_to_be_at_every_node(
     made = preset(name, delta=delta, budget=budget)
     assert made.name == name and {node.on_abstain for node in made.nodes} == {on_abstain}
     assert [node.rule for node in made.nodes] == [rule] * 3
-
-
-def test_villes_levels_hold_safe_more_strictly_unless_one_level_is_given() -> None:
-    strict = {"safe|unsafe": 0.001, "safe|escalate": 0.001}
-    assert villes_levels(None, 80) == PairwiseMixture(budget=80, default_error=0.025, errors=strict)
-    assert villes_levels(0.04, 80) == PairwiseMixture(budget=80, default_error=0.02, errors={})
 
 
 def test_the_version_is_sixteen_characters_and_the_same_in_whatever_order_the_record_is_written() -> None:

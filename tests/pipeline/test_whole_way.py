@@ -120,19 +120,11 @@ def test_a_label_as_probable_as_the_mode_is_no_error() -> None:
 
 def test_each_preset_says_which_contract_holds() -> None:
     safe = "safe when it mostly says unsafe: at most 0.1%"
-    for name, source in (
-        ("certified", "certified: "),
-        ("recommended", "Ville's bound: "),
-    ):
-        said = promises(preset(name, budget=100))
-        assert (
-            said.startswith(f"{source}a label other than the model's most frequent answer: at most 5% in all; ")
-            and safe in said
-        )
-    assert (
-        promises(preset("paper", budget=100))
-        == "Algorithm 1: a label other than the model's most frequent answer: at most 5% in all"
-    )
+    wrong = "a label other than the model's most frequent answer: at most 5% in all"
+    for name, source in (("certified", "certified"), ("recommended", "Ville's bound")):
+        words = promises(preset(name, budget=100))
+        assert words.startswith(f"{source}: {wrong}; ") and safe in words
+    assert promises(preset("paper", budget=100)) == f"Algorithm 1: {wrong}"
     assert promises(_votes()) == "a majority vote has no error bound"
 
 

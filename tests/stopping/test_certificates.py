@@ -135,21 +135,15 @@ def test_a_certificate_covers_every_smaller_budget_and_none_larger() -> None:
 def test_a_certificate_that_does_not_hold_is_refused(change: dict[str, object]) -> None:
     with pytest.raises(ValidationError, match="does not hold"):
         CertifiedMixture(budget=40, certificate=RECORD | change)
-
-
-def test_a_site_may_bring_its_own_that_holds() -> None:
-    assert CertifiedMixture(budget=40, certificate=RECORD | {"budget": 40}).certificate.budget == 40
+    assert CertifiedMixture(budget=40, certificate=RECORD | {"budget": 40}).certificate.budget == 40, "one that does"
 
 
 def test_the_default_keeps_its_contract_in_five_and_eleven_calls() -> None:
     rule = preset("certified").nodes[0].rule
     assert isinstance(rule, CertifiedMixture) and rule.contract == DEFAULT_CONTRACT
     assert minimum_budget(rule, UNSAFE) == 5 and minimum_budget(rule, SAFE) == 11
-    assert (rule.error_bound, rule.contract.bound(SAFE, ESCALATE), rule.contract.bound(UNSAFE, SAFE)) == (
-        0.05,
-        0.001,
-        0.05,
-    )
+    bounds = (rule.error_bound, rule.contract.bound(SAFE, ESCALATE), rule.contract.bound(UNSAFE, SAFE))
+    assert bounds == (0.05, 0.001, 0.05)
     calls = [operating_characteristics(rule, (rest, p, rest)) for p, rest in ((0.9, 0.05), (0.8, 0.1), (0.6, 0.2))]
     assert [round(each.mean_calls, 1) for each in calls] == [8.0, 13.0, 44.2]
     assert round(calls[-1].abstained, 3) == 0.053
