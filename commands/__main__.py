@@ -8,7 +8,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from importlib import import_module
 from threading import current_thread, main_thread
 from types import FrameType
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 COMMANDS = {
     "screen": ("screen.screen", "screen a file: CSV, JSON, xlsx, Parquet, a saved data set, or a tool's export"),
@@ -45,15 +45,14 @@ def main(arguments: list[str] | None = None) -> int:
             module, _, called = place.partition(".")
             command = getattr(import_module(f"commands.{module}"), called)
             add_command(subcommand, command)
-            if isinstance(command, dict) and "list" in command and _without_action(given[1:]):
+            no_action = not given[1:] or (given[1].startswith("--") and given[1] != "--help")
+            if isinstance(command, dict) and "list" in command and no_action:
                 given.insert(1, "list")
-    with _stopped_in_order(), redirect_stderr(_Visible(sys.stderr)), redirect_stdout(_for_terminal(sys.stdout)):
+    # what goes into a file or another program stays as it is
+    out = cast(TextIO, _Visible(sys.stdout)) if sys.stdout.isatty() else sys.stdout
+    with _stopped_in_order(), redirect_stderr(_Visible(sys.stderr)), redirect_stdout(out):
         parsed = parser.parse_args(given)
         return _run(parser.prog, lambda: parsed.run(parsed))
-
-
-def _without_action(rest: list[str]) -> bool:
-    return not rest or (rest[0].startswith("--") and rest[0] != "--help")
 
 
 class _Visible:
@@ -70,11 +69,6 @@ class _Visible:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
-
-
-def _for_terminal(stream: TextIO) -> Any:
-    """What goes into a file or another program stays as it is."""
-    return _Visible(stream) if stream.isatty() else stream
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal, TextIO
+from typing import Annotated, Any, Literal, TextIO
 
 from commands.database import Url, opened
 from jobs.process import system_clock
@@ -144,9 +144,9 @@ def export(
         else:
             rows = export_corrected_labels(db, by, batch, key, with_text=not without_text, as_of=as_of, hide=hide)
             parts = export(CORRECTED_LABELS, rows, format)
-        with private_bytes(out) as file:
+        with private_file(out) as file:
             for part in parts:
-                file.write(part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass"))
+                file.buffer.write(part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass"))
 
 
 ACTIONS = {
@@ -215,25 +215,10 @@ def private_file(path: Path, *, more: bool = False) -> TextIO:
     return os.fdopen(descriptor, "w", encoding="utf-8", newline="")
 
 
-def private_bytes(path: Path) -> BinaryIO:
-    """The same for a file of bytes, emptied first."""
-    private_file(path).close()
-    return path.open("wb")
-
-
-def rejected_path(out: Path) -> Path:
-    """Where the rows that were not taken in go: named after the run's results.
-
-    >>> rejected_path(Path("runs/may.jsonl")).as_posix()
-    'runs/may.rejected.csv'
-    """
-    return out.with_name(f"{out.stem}.rejected.csv")
-
-
 def write_rejected(db: Database, batch_id: str, out: Path) -> None:
-    """Write the rows that were not taken in, each with its reason."""
+    """Write the rows that were not taken in, each with its reason, beside the results: ``may.rejected.csv``."""
     rows = export_rejected(db, LOCAL_USER.at(system_clock()), batch_id)
-    with private_file(rejected_path(out)) as file:
+    with private_file(out.with_name(f"{out.stem}.rejected.csv")) as file:
         file.writelines(rejected_csv(rows, byte_order_mark=False))
 
 

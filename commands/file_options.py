@@ -55,35 +55,33 @@ CHOICES: Mapping[str, Mapping[Any, str]] = {
 OF_CONVERSATIONS = tuple(get_type_hints(ConversationReading))
 
 
-def add_mapping_options(parser: argparse.ArgumentParser) -> None:
-    """Add an option for each field of a mapping to a parser, with its type, label and help."""
-    of_file = parser.add_argument_group("how the file is read; what is left out is proposed by the columns' names")
-    of_talks = parser.add_argument_group("conversations")
-    for model, group in ((ColumnMapping, of_file), (ConversationReading, of_talks)):
-        for name, hint in get_type_hints(model).items():
-            if name in ("joined", "conversation"):
-                continue
-            flag = FLAGS.get(name, f"--{name.replace('_', '-')}-column")
-            how: dict[str, Any] = {"metavar": "NAME"} if flag.endswith("-column") else {}
-            how |= {**how_said(hint), **HOW.get(name, {}), "default": None}
-            group.add_argument(flag, dest=name, help=_words(name), **how)
-    of_file.add_argument("--labels", metavar="A=unsafe,B=safe,C=none", help="values of the label column")
-    of_file.add_argument("--sheet", metavar="NAME", help="the sheet of a workbook")
-    of_file.add_argument("--mapping", type=Path, metavar="FILE", help="a saved mapping to begin with")
-    of_file.add_argument("--save-mapping", type=Path, metavar="FILE", help="keep the mapping used here")
-
-
-def _words(name: str) -> str:
-    label, said = OPTIONS[name]
-    choices = "; ".join(f"{choice}: {words}" for choice, words in CHOICES.get(name, {}).items())
-    words = ". ".join(one for one in (label, said.rstrip("."), choices) if one)
-    return words + (" (an empty NAME: none)" if name in COLUMNS else "")
-
-
 class FileReading(argparse.Namespace):
     """The options of a command that reads a file, as they were given."""
 
-    add_options = staticmethod(add_mapping_options)
+    @staticmethod
+    def add_options(parser: argparse.ArgumentParser) -> None:
+        """Add an option for each field of a mapping to a parser, with its type, label and help."""
+        of_file = parser.add_argument_group("how the file is read; what is left out is proposed by the columns' names")
+        of_talks = parser.add_argument_group("conversations")
+        for model, group in ((ColumnMapping, of_file), (ConversationReading, of_talks)):
+            for name, hint in get_type_hints(model).items():
+                if name in ("joined", "conversation"):
+                    continue
+                flag = FLAGS.get(name, f"--{name.replace('_', '-')}-column")
+                how: dict[str, Any] = {"metavar": "NAME"} if flag.endswith("-column") else {}
+                how |= {**how_said(hint), **HOW.get(name, {}), "default": None, "help": _help(name)}
+                group.add_argument(flag, dest=name, **how)
+        of_file.add_argument("--labels", metavar="A=unsafe,B=safe,C=none", help="values of the label column")
+        of_file.add_argument("--sheet", metavar="NAME", help="the sheet of a workbook")
+        of_file.add_argument("--mapping", type=Path, metavar="FILE", help="a saved mapping to begin with")
+        of_file.add_argument("--save-mapping", type=Path, metavar="FILE", help="keep the mapping used here")
+
+
+def _help(name: str) -> str:
+    label, words = OPTIONS[name]
+    choices = "; ".join(f"{choice}: {meaning}" for choice, meaning in CHOICES.get(name, {}).items())
+    sentences = ". ".join(part for part in (label, words.rstrip("."), choices) if part)
+    return sentences + (" (an empty NAME: none)" if name in COLUMNS else "")
 
 
 def mapped_table(source: Source, name: str, arguments: argparse.Namespace) -> Table:
@@ -100,22 +98,24 @@ def mapped_table(source: Source, name: str, arguments: argparse.Namespace) -> Ta
 
 
 def save_mapping(report: FileReport, arguments: argparse.Namespace) -> None:
-    """Write down the mapping that was used, where that was asked for."""
+    """Write down how the file was read, where that was asked for, so that another one like it is read so too."""
     if arguments.save_mapping is not None:
-        arguments.save_mapping.write_text(mapping_json(mapping_used(report)), encoding="utf-8")
-
-
-def mapping_used(report: FileReport) -> FileMapping:
-    """How a file was read, so that another one like it is read in the same way."""
-    labels = {value: report.labels.get(value) for value in report.label_values if value.strip()}
-    return FileMapping(columns=report.mapping, labels=labels, sheet=report.sheet if len(report.sheets) > 1 else None)
+        labels = {value: report.labels.get(value) for value in report.label_values if value.strip()}
+        sheet = report.sheet if len(report.sheets) > 1 else None
+        used = FileMapping(columns=report.mapping, labels=labels, sheet=sheet)
+        arguments.save_mapping.write_text(mapping_json(used), encoding="utf-8")
 
 
 def mapping_lines(report: FileReport) -> Iterator[str]:
     """How the file is read, line by line, for whoever is about to pay for it."""
     mapping = report.mapping
     yield f"text: {' + '.join(map(repr, mapping.text_columns()))}" + (", lists joined" if mapping.lists else "")
-    yield from conversation_words(mapping.conversation)
+    if reading := mapping.conversation:
+        asked = " and ".join(ASKED[(question,)] for question in reading.questions)
+        yield f"conversations: {reading.shape}, judged: {reading.judged}, asked about: {asked}"
+        if reading.shape is Shape.ROWS:
+            order = "that of the file" if reading.order is None else repr(reading.order)
+            yield f"  role: {reading.role!r}, order: {order}, time: {reading.time!r}"
     for role in ("id", "reply", "label", "group", "where"):
         column = getattr(mapping, role)
         yield f"{role}: {'none' if column is None else repr(column)}" + (
@@ -169,17 +169,6 @@ def _columns(
         said["unread"] = tuple(find_column(name, columns) for name in unread)
     of_talks = {name: said.pop(name) for name in OF_CONVERSATIONS if name in said}
     return replace(begun, **said, conversation=_conversation(begun.conversation, columns, of_talks))
-
-
-def conversation_words(reading: ConversationReading | None) -> Iterator[str]:
-    """How conversations are read, line by line."""
-    if reading is None:
-        return
-    asked = " and ".join(ASKED[(one,)] for one in reading.questions)
-    yield f"conversations: {reading.shape}, judged: {reading.judged}, asked about: {asked}"
-    if reading.shape is Shape.ROWS:
-        order = "that of the file" if reading.order is None else repr(reading.order)
-        yield f"  role: {reading.role!r}, order: {order}, time: {reading.time!r}"
 
 
 def _conversation(

@@ -4,20 +4,28 @@ import asyncio
 import hashlib
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
+from functools import partial
 from json import dumps
 from pathlib import Path
+from time import monotonic
 from typing import Annotated, Any, Literal
 
 from commands.batches import HideInReview, ResultsFile, exit_code, write_rejected
 from commands.database import opened
 from commands.file_options import FileReading, mapped_table, mapping_lines, save_mapping
-from commands.one_batch import PATIENCE_S, every_few_seconds, screen_batch, settings_with
 from commands.pipelines import chosen_pipeline
 from jobs.agents import Agents
 from jobs.intake import BatchRequest, fill_batch, open_batch, require_overnight, unlabelled_rows
-from jobs.process import system_clock
+from jobs.model_health import Breaker, ModelHealth
+from jobs.overnight import OvernightRunner
+from jobs.patience import retry_in_thread
+from jobs.process import system_clock, worker_name
+from jobs.procrastinate import ProcrastinateRunner
+from jobs.runner import AlreadyRunning, LocalRunner, Runner, only_worker
+from jobs.screening_job import ScreeningJob
+from jobs.shared_limit import limited_agents
 from screening.datasets.reader import FileReport, Table, describe_reading
 from screening.labels import Label
 from screening.review.actors import LOCAL_USER
@@ -25,19 +33,23 @@ from screening.review.reach import Reach
 from screening.settings import SIMULATED_NOTICE, Settings
 from screening.words import count_of
 from storage.batches.batch_state import ACTIVE, BatchState
-from storage.batches.batches import list_batches, progress
+from storage.batches.batches import batch_state, list_batches, progress
 from storage.batches.intake import count_not_screened, takes_rows
+from storage.batches.overnight import is_overnight
 from storage.batches.results import count_in_review
 from storage.database import Database
 from storage.settings_store import settings_now
 
-GOING_ON = "going on with batch {batch}, an earlier run of this file"
-UNFINISHED = "batch {batch} is an earlier run of this file that was not finished: --resume goes on with it"
 NOT_SCREENED = (
     "NOT SCREENED: {rows} could not be read as they should, and state a risk. They are in the queue with the reason; "
     "without --database nobody sees them but you: row_rejected in the results."
 )
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 MOST_LOOKED_AT = 1_000
+PATIENCE_S = 120.0
+"""How long a command waits for a service that answers nobody, before it ends and says what is pending."""
+TELL_EVERY_S, SAID_EVERY_S = 2.0, 4.0
+WAITING = "a worker is at work on this database: waiting for it to screen this batch"
 NOT_REVIEWED = {
     Reach.LIST: "texts that the AI labels unsafe are listed for sign-off, and reviewed by nobody",
     Reach.COUNT: "texts that the AI labels unsafe are only counted, and seen by nobody",
@@ -88,7 +100,7 @@ def screen(
         chosen = chosen_pipeline(db, pipeline, settings)
         table = mapped_table(file, file.name, reading)
         save_mapping(table.report, reading)
-        for line in (*announcements(table.report), *unseen(table.report, unsafe)):
+        for line in announcements(table.report, unsafe):
             print(line, file=sys.stderr)
         settings = settings_now(db, settings)
         if overnight:
@@ -124,25 +136,17 @@ def in_red(sentence: str) -> str:
     return f"\x1b[1;31m{sentence}\x1b[0m" if sys.stderr.isatty() else sentence
 
 
-def announcements(report: FileReport) -> Iterator[str]:
-    """How the file was read, for whoever pays for screening it."""
-    read_as = ", ".join(part for part in (report.format, report.encoding, _separator(report.separator)) if part)
+def announcements(report: FileReport, reach: Reach) -> Iterator[str]:
+    """How the file was read, for whoever pays for screening it, and what nobody will see."""
+    separated = report.separator and f"separated by {SEPARATORS.get(report.separator, repr(report.separator))}"
+    read_as = ", ".join(part for part in (report.format, report.encoding, separated) if part)
     yield f"{report.name}: {count_of(report.rows, 'row')}, read as {read_as}"
     yield from mapping_lines(report)
     yield from report.warnings
-
-
-def unseen(report: FileReport, reach: Reach) -> Iterator[str]:
-    """What nobody will see where texts labeled unsafe are not reviewed."""
     if reach is not Reach.READ:
         labeled = sum(report.label_values[value] for value, label in report.labels.items() if label is Label.UNSAFE)
         known = f"; {count_of(labeled, 'row has', 'rows have')} an unsafe original label" if labeled else ""
         yield f"WARNING: {NOT_REVIEWED[reach]}{known}"
-
-
-def _separator(separator: str | None) -> str | None:
-    names = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-    return None if separator is None else f"separated by {names.get(separator, repr(separator))}"
 
 
 @contextmanager
@@ -168,7 +172,8 @@ def _screen(
     """The batch of this run, or of the earlier one that it goes on with, and its files."""
     earlier = _unfinished_batch(db, request.intake)
     if earlier is not None:
-        print((GOING_ON if resume else UNFINISHED).format(batch=earlier), file=sys.stderr)
+        run = f"batch {earlier}, an earlier run of this file"
+        print(f"going on with {run}" if resume else f"{run}, was not finished: --resume goes on", file=sys.stderr)
 
     def take_in(agents: Agents) -> str:
         goes_on = earlier if resume else None
@@ -199,3 +204,86 @@ def _intake(table: Table, file: Path) -> dict[str, Any]:
         return known
     with file.open("rb") as content:
         return known | {"sha256": hashlib.file_digest(content, "sha256").hexdigest()}
+
+
+def settings_with(**given: Any) -> Settings:
+    """The site's settings with what the command line says instead."""
+    return Settings(**{name: value for name, value in given.items() if value is not None})
+
+
+def every_few_seconds(words: Callable[..., str]) -> Callable[..., None]:
+    """Prints what these words say of a number of things done, unless that was done a moment ago."""
+    last = monotonic()
+
+    def tell(*done: int) -> None:
+        nonlocal last
+        if monotonic() - last > SAID_EVERY_S:
+            last = monotonic()
+            print(words(*done), file=sys.stderr, flush=True)
+
+    return tell
+
+
+async def screen_batch(
+    db: Database,
+    settings: Settings,
+    take_in: Callable[[Agents], str],
+    *,
+    tell: Callable[[str], None] | None = None,
+    patience_s: float = PATIENCE_S,
+) -> str:
+    """Take a batch in and return its id when nothing more happens to it by itself. ``tell`` is called with the id every
+    few seconds meanwhile; a service that answers nobody is waited for up to ``patience_s``.
+
+    No case is screened twice and no limit exceeded, whatever other workers there are.
+    """
+    name = worker_name("command line ")
+    async with limited_agents(settings, db, name) as agents:
+        batch_id = take_in(agents)
+        telling = asyncio.create_task(_tell(tell, batch_id))
+        health = ModelHealth(db=db, agents=agents, clock=system_clock, breaker=Breaker(patience_s=patience_s))
+        job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker=name, health=health)
+        overnight = OvernightRunner(
+            db=db, agents=agents, clock=system_clock, worker=name, poll_s=settings.overnight_poll_s, health=health
+        )
+        try:
+            if is_overnight(db, batch_id):
+                await _alone(partial(overnight.until_over, batch_id), db, batch_id)
+            elif db.kind == "postgresql":
+                await _beside_others(ProcrastinateRunner(job, settings.cases_in_flight), db, batch_id)
+            else:
+                await _alone(LocalRunner(job, settings.cases_in_flight, until_done=True).run, db, batch_id)
+        finally:
+            telling.cancel()
+            await asyncio.gather(telling, return_exceptions=True)
+    return batch_id
+
+
+async def _alone(work: Callable[[], Awaitable[None]], db: Database, batch_id: str) -> None:
+    """Work by this process or, where a worker is at work on an embedded database, by that one."""
+    try:
+        with nullcontext() if db.kind == "postgresql" else only_worker(db.lock_file):
+            await work()
+    except AlreadyRunning:
+        print(WAITING, file=sys.stderr)
+        await _over(db, batch_id)
+
+
+async def _beside_others(runner: Runner, db: Database, batch_id: str) -> None:
+    work, over = asyncio.create_task(runner.run()), asyncio.create_task(_over(db, batch_id))
+    await asyncio.wait([work, over], return_when=asyncio.FIRST_COMPLETED)
+    over.cancel()
+    runner.stop()
+    await work
+
+
+async def _tell(tell: Callable[[str], None] | None, batch_id: str) -> None:
+    while tell is not None:
+        await asyncio.sleep(TELL_EVERY_S)
+        await retry_in_thread(tell, batch_id)
+
+
+async def _over(db: Database, batch_id: str) -> None:
+    """Returns when nothing more happens to the batch by itself."""
+    while batch_state(db, batch_id) in ACTIVE:  # noqa: ASYNC110 - others work on it
+        await asyncio.sleep(0.5)

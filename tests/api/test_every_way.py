@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from commands.file_options import add_mapping_options, mapped_table
+from commands.file_options import FileReading, mapped_table
 from jobs.intake import receiver
 from pages.batches.file_check import check, profile, read_mapped
 from screening.datasets.mapping import (
@@ -102,7 +102,7 @@ def by_page(path: Path, kept: FileMapping) -> Read:
 
 def by_command(path: Path, saved: Path | None) -> Read:
     parser = argparse.ArgumentParser()
-    add_mapping_options(parser)
+    FileReading.add_options(parser)
     try:
         return of_table(mapped_table(path, path.name, parser.parse_args(["--mapping", str(saved)] if saved else [])))
     except FileRefused as refused:
