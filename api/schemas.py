@@ -9,11 +9,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from api.door import Refused
-from screening.datasets.conversations import read_case
+from screening.datasets.conversations import TurnsRefused, read_case
 from screening.datasets.mapping import ConversationReading, Shape
+from screening.datasets.reader import is_usable_id, where_of
 from screening.datasets.rows import NewCase, Receive
-from screening.datasets.turns import TurnsRefused
-from screening.datasets.validation import is_usable_id, where_of
 from screening.text.conversation import Judged
 from screening.text.received import ReceivedText
 from storage.batches.batch_state import BatchState

@@ -9,8 +9,7 @@ from typing import Any
 from jobs.agents import Agents, overnight_obstacle, servers_used
 from jobs.process import Clock
 from screening.datasets.reader import Table
-from screening.datasets.rows import NewCase
-from screening.datasets.validation import Row
+from screening.datasets.rows import NewCase, Row
 from screening.pipeline.config import PipelineConfig, preset
 from screening.review.actors import SYSTEM, Actor
 from screening.review.reach import Reach

@@ -30,8 +30,8 @@ from pages.ui.compute import REVIEW, compute
 from pages.ui.format import NOT_YET, interval, percent, plain_percent, rate, seen_from, zone_name
 from pages.ui.labels import literal
 from pages.ui.widgets import how_to_read, show_open
+from screening.evaluation.audit import Standing, binding_of, plan_reviews, reviews_required
 from screening.evaluation.estimates import WeightedRate
-from screening.evaluation.guarantee import Standing, binding_of, plan_reviews, reviews_required
 from screening.labels import Outcome
 from screening.review.policy import Action, require
 from screening.review.review_form import FORM_VERSION

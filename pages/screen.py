@@ -27,11 +27,10 @@ from pages.ui.labels import (
     error_words,
 )
 from pages.ui.texts import flagged_phrases, texts_html
-from screening.datasets.conversations import read_case
+from screening.datasets.conversations import SUFFIXES, TurnsRefused, decode, detect_shape, read_case
 from screening.datasets.mapping import ASKED, JUDGED, ConversationReading, Shape
 from screening.datasets.rows import NewCase
 from screening.datasets.sources import FileRefused
-from screening.datasets.turns import SUFFIXES, TurnsRefused, decode, detect_shape
 from screening.labels import Label, Outcome
 from screening.pipeline.config import PipelineConfig, most_calls
 from screening.pipeline.engine import Reason

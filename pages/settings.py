@@ -15,7 +15,7 @@ from pages.ui.format import money, viewer_zone
 from pages.ui.labels import literal
 from pages.ui.shell import stop_panel
 from pages.ui.widgets import unique_labels
-from screening.evaluation.guarantee import reviews_required
+from screening.evaluation.audit import reviews_required
 from screening.review.actors import Role
 from screening.review.policy import Action, is_allowed, require
 from screening.text.display import visible

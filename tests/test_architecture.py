@@ -17,7 +17,7 @@ LAYERS = (  # from the bottom; a module may import from its own room and from th
     ),
     ("screening.evaluation.monitoring",),
     ("screening.evaluation.audit", "screening.evaluation.paired"),
-    ("screening.evaluation.estimates", "screening.evaluation.guarantee"),
+    ("screening.evaluation.estimates",),
     ("screening.pipeline", "screening.settings"),
     ("screening.models", "screening.datasets", "screening.review"),
     ("screening.evaluation",),

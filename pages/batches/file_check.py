@@ -14,9 +14,8 @@ from jobs.intake import receiver, told
 from pages.ui import context
 from screening.datasets.mapping import ColumnMapping
 from screening.datasets.reader import FileReport, Table, read_table
-from screening.datasets.rows import NewCase, Reason, Receive, map_label
+from screening.datasets.rows import NewCase, Reason, Receive, Row, map_label
 from screening.datasets.sources import FileRefused
-from screening.datasets.validation import Row
 from screening.labels import Label
 from screening.pipeline.engine import guard_for
 from screening.text.display import visible

@@ -9,14 +9,19 @@ from typing import NamedTuple
 from pages.ui.format import local_time, per_thousand, percent, plain_percent
 from screening.evaluation.audit import (
     AuditCase,
+    Guarantee,
     Recognized,
+    Standing,
     Stratum,
+    binding_of,
     corrected_bound,
+    guarantee_of,
+    in_sample,
     recognized_share,
+    reviews_required,
     tally_by_stratum,
 )
 from screening.evaluation.estimates import AuditEstimates, bound_after, estimate, upper_bound
-from screening.evaluation.guarantee import Guarantee, Standing, binding_of, guarantee_of, in_sample, reviews_required
 from screening.evaluation.monitoring import Drift, Look, Rise, betting_sequence, drift, rises, upper_limits
 from screening.labels import Label, Outcome
 from screening.review.actors import Actor

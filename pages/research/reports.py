@@ -25,9 +25,8 @@ from pages.ui import context
 from pages.ui.format import interval, local_time, per_thousand, percent, plain_percent, rate
 from pages.ui.html import macros
 from pages.ui.labels import DELTA_MEANING, OUTCOME_WORDS
-from screening.evaluation.audit import Stratum
+from screening.evaluation.audit import Binding, Stratum
 from screening.evaluation.estimates import WeightedRate
-from screening.evaluation.guarantee import Binding
 from screening.evaluation.metrics import Proportion
 from screening.labels import Outcome
 from screening.review.actors import Actor

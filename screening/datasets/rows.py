@@ -264,6 +264,8 @@ class RejectedRow:
     original_json: str | None = None
 
 
+Row = NewCase | RejectedRow
+
 Receive = Callable[[str], ReceivedText]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
 
-from screening.evaluation.guarantee import model_words, pipeline_version, prompt_version, rule_words
+from screening.evaluation.audit import model_words, pipeline_version, prompt_version, rule_words
 from screening.review.actors import SYSTEM, Acting, Actor, pseudonym
 from screening.review.policy import Action, require
 from storage.audit_log import append

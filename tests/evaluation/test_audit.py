@@ -8,15 +8,18 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from screening.evaluation.audit import AuditCase, audit_coin, recognized_share, tally_by_stratum
-from screening.evaluation.guarantee import (
+from screening.evaluation.audit import (
+    AuditCase,
     Binding,
     Guarantee,
     Standing,
+    audit_coin,
     guarantee_of,
     in_sample,
     plan_reviews,
+    recognized_share,
     reviews_required,
+    tally_by_stratum,
 )
 from screening.labels import Label, Outcome
 

@@ -19,9 +19,8 @@ from api.app import create_app
 from commands.__main__ import main
 from screening.datasets.mapping import ColumnMapping, ConversationReading, Shape
 from screening.datasets.reader import read_table
-from screening.datasets.rows import RejectedRow
+from screening.datasets.rows import RejectedRow, Row
 from screening.datasets.sources import FileRefused
-from screening.datasets.validation import Row
 from screening.evaluation.experiments import our_conditions, paper_conditions
 from screening.evaluation.library import DRAWS, screen_texts
 from screening.pipeline.config import PipelineConfig, preset

@@ -12,7 +12,7 @@ from jobs.process import system_clock
 from jobs.screening_job import ScreeningJob
 from pages.site.model_panel import facts
 from screening.datasets.rows import NewCase
-from screening.evaluation.guarantee import model_words
+from screening.evaluation.audit import model_words
 from screening.pipeline.config import PipelineConfig, preset
 from screening.pipeline.draws import SamplerError
 from screening.review.actors import LOCAL_USER

@@ -54,7 +54,6 @@ MODULES = {
     "screening/evaluation/paired.py": [f"{EVALUATION}/test_paired.py"],
     "screening/evaluation/audit.py": [f"{EVALUATION}/test_audit.py"],
     "screening/evaluation/estimates.py": [f"{EVALUATION}/test_estimates.py"],
-    "screening/evaluation/guarantee.py": [f"{EVALUATION}/test_audit.py"],
     "screening/evaluation/monitoring.py": [f"{EVALUATION}/test_monitoring.py"],
     "screening/pipeline/cost.py": [f"{PIPELINE}/test_cost.py"],
     "screening/pipeline/draws.py": [

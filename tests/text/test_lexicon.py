@@ -47,7 +47,9 @@ def test_no_match_is_lost_to_what_is_needed(name: str) -> None:
     lexicon = Lexicon(name)
     sections = ("statements", "others", "unspaced") if name == "risk_statements" else ("strong", "weak")
     wordings = list(lexicon.wordings(*sections, compiled=re.compile))
-    texts = [f" {text.lower()} " for text in (*STATED, *ORDINARY, *(one.text for one in read_probes("attacks.jsonl")))]
+    texts = [
+        f" {text.lower()} " for text in (*STATED, *ORDINARY[::4], *(one.text for one in read_probes("attacks.jsonl")))
+    ]
     tried = 0
     for text in texts:
         found = {id(one) for one, _ in Readings().look_for(wordings, text)}

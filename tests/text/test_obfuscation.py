@@ -2,7 +2,7 @@
 
 import pytest
 
-from screening.text.obfuscation import is_obfuscated
+from screening.text.received import is_obfuscated
 
 
 @pytest.mark.parametrize(

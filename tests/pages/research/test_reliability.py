@@ -19,8 +19,7 @@ from pages.research.claims import (
     verify_now,
 )
 from pages.research.reports import flow, missed_sentence, report_html
-from screening.evaluation.audit import AuditCase, Stratum
-from screening.evaluation.guarantee import Standing, binding_of
+from screening.evaluation.audit import AuditCase, Standing, Stratum, binding_of
 from screening.evaluation.metrics import Proportion
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER

@@ -3,9 +3,8 @@
 import pytest
 from sqlalchemy import insert
 
-from screening.evaluation.audit import tally_by_stratum
+from screening.evaluation.audit import guarantee_of, tally_by_stratum
 from screening.evaluation.estimates import estimate
-from screening.evaluation.guarantee import guarantee_of
 from screening.labels import Label, Outcome
 from screening.pipeline.engine import Reason
 from screening.review.actors import LOCAL_USER
