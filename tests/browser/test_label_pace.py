@@ -15,7 +15,7 @@ pytestmark = pytest.mark.browser
 
 GAPS_MS = (0, 20, 40, 80, 150)
 SLOWED_S = (0.0, 0.2, 0.8)
-SEQUENCES = 60
+SEQUENCES = 36
 LABELS = {"1": "safe", "2": "unsafe", "3": "insufficient_information"}
 
 
