@@ -256,25 +256,24 @@ def test_a_conversation_s_file_is_taken_before_what_is_pasted(open_page: Opener,
     assert _texts(page_database) == [TRANSCRIPT.replace("\n", "\n\n")] and len(_judged(page)) == 1
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("  ", "Paste a conversation first."),
-        ('[{"role": "user", "content": "a"}, {"content": "b"}]', "turn 2 has no role"),
-        ('[{"role": "user", "content": 5}]', "turn 1 holds no text and no list of parts"),
-        ('{"messages": [\n{"role": "user",\n', "the JSON cannot be read from line 2 on"),
-        ('{"messages": []}\n{"messages": []}', "these are 2 conversations"),
-        ("Anna: hello", "nobody said who that is"),
-        ("Assistant: hello", "no turn is the user's"),
-        ("User: \u200b", "nothing but spaces or invisible characters"),
-        ("User: a\n" * 1_001, "has 1,001 turns; at most 1,000 are read"),
-    ],
+REFUSED = (
+    ("  ", "Paste a conversation first."),
+    ('[{"role": "user", "content": "a"}, {"content": "b"}]', "turn 2 has no role"),
+    ('[{"role": "user", "content": 5}]', "turn 1 holds no text and no list of parts"),
+    ('{"messages": [\n{"role": "user",\n', "the JSON cannot be read from line 2 on"),
+    ('{"messages": []}\n{"messages": []}', "these are 2 conversations"),
+    ("Anna: hello", "nobody said who that is"),
+    ("Assistant: hello", "no turn is the user's"),
+    ("User: \u200b", "nothing but spaces or invisible characters"),
+    ("User: a\n" * 1_001, "has 1,001 turns; at most 1,000 are read"),
 )
-def test_what_is_no_conversation_is_refused_with_the_turn_and_why(
-    open_page: Opener, page_database: Database, words: str, said: str
-) -> None:
-    page = _converse(_conversing(open_page("screen")), words)
-    assert said in page.error[0].value and not page.exception
+
+
+def test_what_is_no_conversation_is_refused_with_the_turn_and_why(open_page: Opener, page_database: Database) -> None:
+    page = _conversing(open_page("screen"))
+    for words, said in REFUSED:
+        page = _converse(page, words)
+        assert said in page.error[0].value and not page.exception
     assert _texts(page_database) == []
 
 
