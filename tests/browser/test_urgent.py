@@ -1,16 +1,12 @@
 """The reason this program exists: an urgent text is screened while an inbox lies idle, and people know at once."""
 
-import asyncio
 import hashlib
 import hmac
 import json
-import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from pathlib import Path
 from subprocess import PIPE, Popen
 from sys import executable
 from typing import Any
@@ -28,7 +24,6 @@ from storage.schema import cases, inbox_entries, notifications, screenings
 from storage.site.recipients import Kind, NewRecipient, add_recipient
 from tests.browser.conftest import ROOT, RunningApp, await_run, screenshot
 from tests.browser.desk import case_in_address, case_text, row_of
-from tests.browser.hidden_tab import LIST, tab
 from tests.browser.team import browser_of
 from tests.receivers import Mailbox, Receiver, mail_server, receiving
 from tests.storage.inbox_cases import SENIOR, fill, register
@@ -38,7 +33,6 @@ pytestmark = pytest.mark.browser
 
 SEEN_S = 5.0
 WORDS = "I want to die and I have the pills ready tonight."
-MINUTES_HIDDEN = 6
 
 
 @pytest.fixture(scope="module")
@@ -87,16 +81,16 @@ def _add(db: Database, kind: Kind, target: str) -> str | None:
     return add_recipient(db, LOCAL_USER.at(datetime.now(UTC)), new)[1]
 
 
-NOTE_ROWS = """window.seen = {};
-new MutationObserver((changes) => {
-  const note = (node) => { if (node.dataset?.id) window.seen[node.dataset.id] ??= Date.now(); };
-  for (const change of changes) change.addedNodes.forEach(note);
-}).observe(LIST, { childList: true });"""
+NOTE_ROWS = """list => { window.seen = {};
+  new MutationObserver((changes) => {
+    const note = (node) => { if (node.dataset?.id) window.seen[node.dataset.id] ??= Date.now(); };
+    for (const change of changes) change.addedNodes.forEach(note);
+  }).observe(list, { childList: true }); }"""
 
 
 def _note_rows(page: Page) -> None:
     """Have the page note when each row of the list came in."""
-    page.get_by_role("list", name="Cases to review").evaluate(f"list => {{ {NOTE_ROWS.replace('LIST', 'list')} }}")
+    page.get_by_role("list", name="Cases to review").evaluate(NOTE_ROWS)
 
 
 def _settled(db: Database) -> tuple[str, datetime]:
@@ -203,33 +197,3 @@ def test_a_page_whose_own_timers_stand_still_follows_all_the_same(own_page: Page
     expect(row_of(own_page, case_id).get_by_text("assigned")).to_be_visible()
     assert own_page.evaluate("window.late") is False, "the page's own timers went on"
     assert re.match(r"\(\d+\) ", own_page.evaluate("document.title"))
-
-
-async def _seen_while_hidden(url: str, profile: Path, come_in: Callable[[], str]) -> tuple[int, float]:
-    """How often a timer of one second fired in the last minute of being hidden, and after how long a case was seen."""
-    async with tab(f"{url}/inbox", profile) as inbox:
-        await inbox.until(f"!!{LIST}")
-        await inbox.evaluate("window.ticks = []; setInterval(() => window.ticks.push(Date.now()), 1000); 1")
-        await inbox.evaluate(f"{NOTE_ROWS.replace('LIST', LIST)}; 1")
-        await inbox.hide()
-        await asyncio.sleep(60 * MINUTES_HIDDEN)
-        ticks = await inbox.evaluate("window.ticks.filter((at) => at > Date.now() - 60000).length")
-        case_id, entered = await asyncio.to_thread(come_in), time.time()
-        await inbox.until(f"'{case_id}' in window.seen")
-        assert await inbox.evaluate("document.visibilityState") == "hidden"
-        return ticks, await inbox.evaluate(f"window.seen['{case_id}'] / 1000") - entered
-
-
-@pytest.mark.timeout(900)
-@pytest.mark.skipif(os.environ.get("SECOND_LOOK_SIX_MINUTES") != "1", reason="takes six minutes; asked for by name")
-def test_a_tab_hidden_for_six_minutes_follows_within_five_seconds(
-    running_app: RunningApp, db: Database, tmp_path: Path
-) -> None:
-    def come_in() -> str:
-        return fill(db, [Priority.P0], entered_at=[datetime.now(UTC)])[0]
-
-    with ThreadPoolExecutor(1) as thread:  # the other tests' browser has a loop of its own in this one
-        ticks, took = thread.submit(asyncio.run, _seen_while_hidden(running_app.url, tmp_path, come_in)).result()
-    print(f"hidden for {MINUTES_HIDDEN} minutes: {ticks} ticks of a page's timer in the last; seen after {took:.1f} s")
-    assert ticks <= 2, "the browser did not slow this tab down: nothing is shown by it"
-    assert took <= SEEN_S
