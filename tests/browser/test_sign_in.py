@@ -119,13 +119,18 @@ def test_a_newcomer_is_told_that_a_role_is_missing(visitor: Page, provider: str)
     screenshot(visitor, "no-role")
 
 
-def test_what_was_filled_in_outlives_the_session(visitor: Page, db: Database) -> None:
-    """Also what was typed when the session had ended already: this browser keeps it until the server has it."""
-    (case_id,) = fill(db, [Priority.P2], kind="interactive")
+def _choose_unsafe(visitor: Page) -> None:
+    """Ann's next case, a label chosen and not submitted."""
     visitor.goto("/inbox")
     sign_in(visitor, "ann")
     visitor.get_by_role("button", name="Next case").click()
     visitor.get_by_role("radio", name="Unsafe").check()
+
+
+def test_what_was_filled_in_outlives_the_session(visitor: Page, db: Database) -> None:
+    """Also what was typed when the session had ended already: this browser keeps it until the server has it."""
+    (case_id,) = fill(db, [Priority.P2], kind="interactive")
+    _choose_unsafe(visitor)
     everybody = accounts.list_accounts(db, LOCAL_USER)
     ann = next(account for account in everybody if (account.subject or "").endswith("|ann"))
     expect(visitor.get_by_text("Draft saved")).to_be_visible()
@@ -167,10 +172,7 @@ def test_who_loses_the_role_with_a_review_under_way_is_told_what_became_of_it(
 ) -> None:
     """A save that comes too late is not left without words."""
     (case_id,) = fill(db, [Priority.P2], kind="interactive")
-    visitor.goto("/inbox")
-    sign_in(visitor, "ann")
-    visitor.get_by_role("button", name="Next case").click()
-    visitor.get_by_role("radio", name="Unsafe").check()
+    _choose_unsafe(visitor)
     visitor.get_by_role("radio", name="Monitor").check()
     visitor.get_by_role("radio", name="Certain").check()
     expect(visitor.get_by_role("button", name="Submit: unsafe, monitor")).to_be_visible()
