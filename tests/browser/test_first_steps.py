@@ -126,11 +126,12 @@ def test_an_example_is_screened_without_scrolling(page: Page) -> None:
     ):
         assert in_sight(one), one
     expect(page.get_by_text("Error bound (δ)")).to_be_hidden()
-    require_well(page, "screen-ready")
+    assert violations(page, options=OPTIONS) == []
     box.fill("Everyone would be better off without me.")
     box.press("Control+Enter")
     expect(page.get_by_text("Labeled unsafe")).to_be_visible()
-    require_well(page, "screen-ended")
+    for scheme in each_scheme(page):
+        assert violations(page, options=OPTIONS) == [], scheme
 
 
 @pytest.mark.parametrize("path", ["/", "/batches", "/screen"])

@@ -192,8 +192,8 @@ def test_a_page_whose_own_timers_stand_still_follows_all_the_same(own_page: Page
     entered = time.time()
     _until(lambda: own_page.evaluate("id => id in window.seen", case_id))
     assert own_page.evaluate("id => window.seen[id] / 1000", case_id) - entered <= SEEN_S
+    assert own_page.evaluate("window.late") is False, "the page's own timers went on"
+    assert re.match(r"\(\d+\) ", own_page.evaluate("document.title"))
     register(db, SENIOR)
     claims.claim(db, SENIOR.at(datetime.now(UTC)), case_id)
     expect(row_of(own_page, case_id).get_by_text("assigned")).to_be_visible()
-    assert own_page.evaluate("window.late") is False, "the page's own timers went on"
-    assert re.match(r"\(\d+\) ", own_page.evaluate("document.title"))
