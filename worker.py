@@ -21,7 +21,7 @@ from jobs.screening_job import ScreeningJob
 from jobs.shared_limit import limited_agents
 from screening.settings import Settings
 from storage.database import Database, passing_fault
-from storage.site.processes import processes
+from storage.site.health import processes
 
 STOPS_WITHIN_S = 8.0
 

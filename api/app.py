@@ -34,7 +34,7 @@ from storage.batches.results import Result, export_results
 from storage.database import Database
 from storage.review import program_texts
 from storage.review.program_texts import KeyUsed, UnknownText
-from storage.site.programs import Program, Scope, UnknownToken
+from storage.site.accounts import Program, Scope, UnknownToken
 
 _KEY = re.compile(r"[A-Za-z0-9._:~-]{1,100}")
 _TOKEN = HTTPBearer(auto_error=False)

@@ -23,7 +23,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from screening.settings import FILE_LIMITS
 from storage.audit_log import record_refusal
 from storage.database import Database, passing_fault
-from storage.site.programs import Program, Scope, UnknownToken, program_of
+from storage.site.accounts import Program, Scope, UnknownToken, program_of
 
 
 class Refused(HTTPException):

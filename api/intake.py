@@ -38,7 +38,7 @@ from storage.database import Database
 from storage.review import program_texts
 from storage.review.program_texts import require_same_file
 from storage.settings_store import settings_now
-from storage.site.programs import Program, UnknownToken, in_force
+from storage.site.accounts import Program, UnknownToken, in_force
 
 log = logging.getLogger(__name__)
 

@@ -24,8 +24,8 @@ from pages.review.routes import View, snapshot
 from screening.review.actors import Actor, Role
 from screening.review.review_form import ReviewForm
 from screening.review.triage import TARGETS, Priority
+from storage.clock import new_id
 from storage.database import Database
-from storage.identifiers import new_id
 from storage.review import claims
 from storage.review.queue import counts, queue
 from storage.review.reviews import submit_review

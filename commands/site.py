@@ -87,10 +87,10 @@ def restore(*, from_: Annotated[Path, "the backup", "FILE"], database: Url = Non
 
 
 def _summary(copied: copies.Copied) -> str:
-    rows = copied.rows
+    rows, end = copied
     return (
         f"{count_of(sum(rows.values()), 'row')} in {len(rows)} tables, {count_of(rows['cases'], 'case')}, "
-        f"{count_of(rows['reviews'], 'review')}, audit log whole to event {copied.anchor.count:,}"
+        f"{count_of(rows['reviews'], 'review')}, audit log whole to event {end.count:,}"
     )
 
 

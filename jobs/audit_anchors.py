@@ -11,7 +11,7 @@ from screening.settings import Settings
 from storage.audit_log import Anchor, anchor
 from storage.database import Database
 from storage.site import outbox
-from storage.site.faults import Fault
+from storage.site.health import Fault
 
 _LONGEST_LINE = 1_000
 

@@ -1,6 +1,7 @@
 """The site's numbers as Prometheus reads them: made when asked for, from one snapshot of the database."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 from wsgiref.simple_server import WSGIServer
 
 from prometheus_client import CollectorRegistry, generate_latest, start_http_server
@@ -10,8 +11,8 @@ from prometheus_client.registry import Collector
 from jobs.process import Clock
 from screening.review.triage import Priority
 from storage.database import Database
-from storage.review.reports import Figures, figures
-from storage.site.faults import Fault
+from storage.review.reports import figures
+from storage.site.health import Fault
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -54,15 +55,15 @@ def serve(db: Database, clock: Clock, port: int) -> WSGIServer:
     return server
 
 
-def _inbox(found: Figures, now: float) -> Iterator[Metric]:
+def _inbox(found: Mapping[str, Any], now: float) -> Iterator[Metric]:
     for name, said, values in (
-        ("inbox_open", "Open cases of the inbox", found.open),
-        ("inbox_overdue", "Open cases whose target has passed", found.overdue),
+        ("inbox_open", "Open cases of the inbox", found["open"]),
+        ("inbox_overdue", "Open cases whose target has passed", found["overdue"]),
     ):
         yield _by_priority(name, said, {priority: values.get(priority, 0) for priority in Priority})
-    late = {priority: now - due.timestamp() for priority, due in found.oldest_due.items()}
+    late = {priority: now - due.timestamp() for priority, due in found["oldest_due"].items()}
     yield _by_priority("inbox_oldest_due_seconds", "Seconds since the earliest deadline of an open case", late)
-    looks = {one.priority: one for one in found.first_looks}
+    looks = {one.priority: one for one in found["first_looks"]}
     medians = {priority: one.median.total_seconds() for priority, one in looks.items() if one.median is not None}
     slow = {priority: one.p90.total_seconds() for priority, one in looks.items() if one.p90 is not None}
     yield _by_priority("first_look_median_seconds", "Median wait for the first look, cases of the last day", medians)
@@ -79,37 +80,37 @@ def _by_priority(name: str, said: str, values: dict[Priority, float] | dict[Prio
     return made
 
 
-def _work(found: Figures) -> Iterator[Metric]:
+def _work(found: Mapping[str, Any]) -> Iterator[Metric]:
     for name, said, value in (
-        ("cases_waiting", "Cases that wait for a worker", found.waiting),
-        ("cases_parked", "Cases that failed and wait for a retry", found.parked),
+        ("cases_waiting", "Cases that wait for a worker", found["waiting"]),
+        ("cases_parked", "Cases that failed and wait for a retry", found["parked"]),
     ):
         yield GaugeMetricFamily(f"second_look_{name}", said, value=value)
     for name, said, total in (
-        ("calls", "Calls whose draws count", found.calls),
-        ("lost_calls", "Calls whose draws do not count", found.lost_calls),
-        ("unpriced_calls", "Calls without a known price", found.unpriced_calls),
-        ("cost_usd", "Cost of the calls with a known price", found.cost_usd),
+        ("calls", "Calls whose draws count", found["calls"]),
+        ("lost_calls", "Calls whose draws do not count", found["lost_calls"]),
+        ("unpriced_calls", "Calls without a known price", found["unpriced_calls"]),
+        ("cost_usd", "Cost of the calls with a known price", found["cost_usd"]),
     ):
         yield CounterMetricFamily(f"second_look_{name}", said, value=total)
     errors = CounterMetricFamily("second_look_case_errors", "Errors of cases", labels=["kind"])
-    for kind, count in sorted(found.errors.items()):
+    for kind, count in sorted(found["errors"].items()):
         errors.add_metric([kind], count)
     yield errors
 
 
-def _processes(found: Figures, now: float) -> Iterator[Metric]:
+def _processes(found: Mapping[str, Any], now: float) -> Iterator[Metric]:
     alive = GaugeMetricFamily("second_look_processes_alive", "Processes that live", labels=["kind"])
     for kind in ("worker", "app"):
-        alive.add_metric([kind], sum(one.alive and one.kind == kind for one in found.processes))
+        alive.add_metric([kind], sum(one.alive and one.kind == kind for one in found["processes"]))
     yield alive
     beat = GaugeMetricFamily(
         "second_look_heartbeat_age_seconds", "Since a process last said that it lives", labels=["kind", "process"]
     )
-    for one in found.processes:
+    for one in found["processes"]:
         beat.add_metric([one.kind, one.name], now - one.seen_at.timestamp())
     yield beat
     lasting = GaugeMetricFamily("second_look_fault", "1 while the fault lasts", labels=["fault"])
     for fault in Fault:
-        lasting.add_metric([fault.value], fault.value in found.faults)
+        lasting.add_metric([fault.value], fault in found["faults"])
     yield lasting

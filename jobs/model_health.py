@@ -25,7 +25,7 @@ from storage.batches.configurations import Configuration, Preflight
 from storage.clock import pause_after
 from storage.database import Database
 from storage.settings_store import settings_now
-from storage.site.faults import Fault, find_lasting
+from storage.site.health import Fault, find_lasting
 from storage.site.outbox import keep_fault
 
 OPENS_AFTER = 3

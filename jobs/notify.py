@@ -24,7 +24,7 @@ from storage.batches import intake, unscreened
 from storage.database import Database, passing_fault
 from storage.review import erasure
 from storage.settings_store import current
-from storage.site import faults, outbox, processes
+from storage.site import health, outbox
 from storage.site.outbox import Message, Notice
 from storage.site.recipients import Kind
 
@@ -112,7 +112,7 @@ class Notifier:
         that a fault keeps from being screened into the inbox (a dead worker cannot).
         """
         for work, every_s in (
-            (self._beat, processes.BEAT_EVERY_S),
+            (self._beat, health.BEAT_EVERY_S),
             (self.round, LOOK_EVERY_S),
             (self._bring_in, BRING_IN_EVERY_S),
         ):
@@ -122,8 +122,8 @@ class Notifier:
         """Ask the threads to end, and give up the duty; messages not sent by then stay in the outbox."""
         self._stopping.set()
         with suppress(Exception):
-            processes.end(self.db, self.name)
-            processes.leave(self.db, DUTY, self.name, self.clock())
+            health.end(self.db, self.name)
+            health.leave(self.db, DUTY, self.name, self.clock())
 
     def _again(self, work: Callable[[], object], every_s: float) -> None:
         """Do the work again and again; a fault in it is logged and ends nothing."""
@@ -138,7 +138,7 @@ class Notifier:
             self._stopping.wait(every_s)
 
     def _beat(self) -> None:
-        processes.beat(self.db, self.name, self.kind, self.clock())
+        health.beat(self.db, self.name, self.kind, self.clock())
 
     def _bring_in(self) -> None:
         unscreened.bring_in(self.db, self.clock())
@@ -147,7 +147,7 @@ class Notifier:
         """Look, tell and send, where this process has the duty; the number of messages sent."""
         now = self.clock()
         if self._due("duty", HELD_FOR / 3 if self._mine else NOT_MINE_FOR, now):  # not each time, because asking writes
-            self._mine = processes.take(self.db, DUTY, self.name, now, HELD_FOR)
+            self._mine = health.take(self.db, DUTY, self.name, now, HELD_FOR)
         if not self._mine:
             return 0
         if self._due("anchor", ANCHOR_EVERY, now):
@@ -165,7 +165,7 @@ class Notifier:
             self._rest = timedelta(seconds=RESTS * took if took > LONG_S else 0)
         due = outbox.take_due(self.db, now, SENDERS)
         monitors: tuple[tuple[str, str], ...] = ()
-        if self._due("monitors", HEARTBEAT_EVERY, now) and processes.worker_lives(self.db, now):
+        if self._due("monitors", HEARTBEAT_EVERY, now) and health.worker_lives(self.db, now):
             monitors = outbox.monitors(self.db)  # while no worker lives they hear nothing, and raise the alarm
         if not due and not monitors:
             return 0
@@ -197,10 +197,10 @@ class Notifier:
         that nobody takes in.
         """
         self._open_files.look(self.db, now)
-        outbox.keep_fault(self.db, faults.Fault.FILES, now, down=bool(unscreened.files_halted_since(self.db)))
-        still = unscreened.standstills(self.db, now, faults.LOOK_BACK)
+        outbox.keep_fault(self.db, health.Fault.FILES, now, down=bool(unscreened.files_halted_since(self.db)))
+        still = unscreened.standstills(self.db, now, health.LOOK_BACK)
         if any(one.cause == unscreened.NO_PROGRESS for one in still):
-            outbox.keep_fault(self.db, faults.Fault.MODEL, now, down=True)
+            outbox.keep_fault(self.db, health.Fault.MODEL, now, down=True)
 
     def _send(self, message: Message) -> bool:
         private, now = self.settings.notify_private_addresses, self.clock()

@@ -16,7 +16,7 @@ from typing import ParamSpec, TypeVar
 from jobs.process import Clock
 from storage.clock import pause_after
 from storage.database import Database, Fault, passing_fault
-from storage.site import processes
+from storage.site import health
 
 DATABASE_THREADS = 4
 """Commits of different cases wait for the disk side by side; more would only wait for each other, and for the
@@ -116,7 +116,7 @@ async def held(db: Database, duty: str, worker: str, clock: Clock) -> AsyncItera
     """Whether this worker does it; then nobody else does until the end or, where it dies, for `LASTS` after that."""
 
     async def take() -> bool:
-        return await retry_in_thread(processes.take, db, duty, worker, clock(), LASTS)
+        return await retry_in_thread(health.take, db, duty, worker, clock(), LASTS)
 
     async def hold() -> None:
         while True:
@@ -133,4 +133,4 @@ async def held(db: Database, duty: str, worker: str, clock: Clock) -> AsyncItera
         holding.cancel()
         with suppress(asyncio.CancelledError):
             await holding
-        await retry_in_thread(processes.leave, db, duty, worker, clock())
+        await retry_in_thread(health.leave, db, duty, worker, clock())

@@ -20,14 +20,14 @@ from jobs.patience import retry_in_thread
 from jobs.runner import INTERACTIVE_PLACES, WorkerEnded
 from jobs.screening_job import UNWATCHED_EVERY_S, ScreeningJob
 from storage.batches import pending
-from storage.changes import NEW_WORK
+from storage.database import NEW_WORK
 
 INTERACTIVE, BATCH = "interactive", "batch"
 FEED_EVERY_S = 0.25
 IDLE_EVERY_S = {INTERACTIVE: 0.4, BATCH: 2.0}
 """Between two rounds of a feeder that found nothing to give out, while something put off comes due by itself."""
 QUIET_EVERY_S = 10.0
-"""The same while nothing does: the database tells of what is new (`storage/changes.py`). A worker whose
+"""The same while nothing does: the database tells of what is new (`storage.database.Changes`). A worker whose
 connection for this breaks ends and is started again; this is for what another worker put off before it died."""
 LEAST_WAITING = 100
 """Cases kept waiting in the engine; more where more are in work, because each round then takes more."""

@@ -14,7 +14,7 @@ from typing import Protocol
 from jobs.patience import retry_in_thread
 from jobs.screening_job import UNWATCHED_EVERY_S, ScreeningJob
 from storage.batches import pending
-from storage.changes import Changes
+from storage.database import Changes
 
 INTERACTIVE_PLACES = 4
 """Cases that somebody waits for which a worker takes beside the most it may of batches: no batch ever fills it."""

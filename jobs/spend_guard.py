@@ -21,7 +21,7 @@ from storage.batches.batch_state import STOPPED, BatchState, Caps, Standing
 from storage.batches.counts import Totals
 from storage.batches.screenings import CaseForScreening, batch_standing
 from storage.database import Database
-from storage.site.processes import live_workers
+from storage.site.health import live_workers
 
 FRESH_S = 0.2
 """Seconds within which a pause, a cancellation or a reached cap is noticed."""

@@ -14,7 +14,7 @@ from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.review.policy import Action, require
 from screening.text.display import visible
 from screening.words import count_of
-from storage.audit_log import Anchor, Event, Which, anchor, count_events, events, kinds, names
+from storage.audit_log import Anchor, Event, anchor, count_events, events, kinds, names
 from storage.site.audit_check import Verification, verify
 
 PAGE = 50
@@ -81,13 +81,13 @@ def show_result(found: Verification) -> None:
         )
 
 
-def choose_filter(people: dict[str, str]) -> Which:
+def choose_filter(people: dict[str, str]) -> dict[str, str | None]:
     """The inputs that filter the list."""
     with st.container(horizontal=True):
         who = st.selectbox("Person", list(people), index=None, placeholder="Anyone", format_func=people.__getitem__)
         action = st.selectbox("Action", kinds(db, person), index=None, placeholder="Any", format_func=in_words)
         subject = st.text_input("Case, upload or account", placeholder="Identifier", max_chars=64)
-    return Which(subject=subject.strip() or None, who=who, action=action)
+    return {"subject": subject.strip() or None, "who": who, "action": action}
 
 
 def in_words(action: str) -> str:
@@ -114,13 +114,13 @@ st.header("Events")
 people = {key: visible(name) for key, name in names(db, person).items()}
 people = unique_labels(people | {LOCAL_USER.id: LOCAL_USER.name, SYSTEM.id: SYSTEM.name})
 which = choose_filter(people)
-count = count_events(db, person, which)
+count = count_events(db, person, **which)
 if not count:
     st.info("No matching events.")
     st.stop()
 pages = -(-count // PAGE)
 number = min(st.session_state.get("audit_page", 1), pages)
-listed = events(db, person, which=which, limit=PAGE, offset=PAGE * (number - 1))
+listed = events(db, person, limit=PAGE, offset=PAGE * (number - 1), **which)
 st.dataframe(
     pd.DataFrame([row(event, people) for event in listed]),
     hide_index=True,

@@ -88,9 +88,9 @@ def facts(
             yield f"Found in the {part}", flag_sentence(flag)
     for phrase in phrases:
         yield "Rule", phrase.words
-    for name, received in file.parts.items():
+    for name, (received, shown) in file.parts.items():
         where = "" if name == "text" else f" (in the {name})"
-        for sign in sorted({str(sign.kind) for sign in injection_signs(received.model_text, received.text)}):
+        for sign in sorted({str(sign.kind) for sign in injection_signs(shown, received)}):
             yield "Sign of injection", sign.replace("_", " ") + where
     if file.entry is not None:
         entry = file.entry

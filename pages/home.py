@@ -19,7 +19,6 @@ from screening.review.triage import Priority
 from storage.batches.batches import list_batches
 from storage.review.queue import counts, first_due_by_priority
 from storage.review.reports import count_cases_read
-from storage.site.faults import at_work
 from storage.site.recipients import told_of_urgent
 
 POLL_S, CLAIMS_S = 5.0, 30.0
@@ -95,7 +94,7 @@ def activity() -> None:
     now = context.now()
     st.header("System status")
     agents = agents_words(context.settings_now(), context.own_pipeline())
-    for well, words in status_lines(at_work(db, now), agents, now):
+    for well, words in status_lines(db, agents, now):
         st.markdown(f":green[●] {literal(words)}" if well else f":red[**▲ {literal(words)}**]")
     found, held = list_batches(db, person, SHOWN_BATCHES, now=now), find_hold(db, now)
     for one in found:

@@ -45,8 +45,7 @@ from storage.batches.batches import NewBatch
 from storage.batches.configurations import save_configuration
 from storage.batches.pipelines import active_version
 from storage.batches.single_texts import SingleText, UnknownText
-from storage.site.faults import Fault, find_lasting
-from storage.site.processes import workers_silence
+from storage.site.health import Fault, find_lasting, workers_silence
 
 NAME = "Single text"
 EXAMPLE = "Finished the history essay at two in the morning. Some days I wonder what all of this is for."

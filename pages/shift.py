@@ -44,8 +44,8 @@ def shift_rows(found: Shift) -> list[dict[str, str]]:
             "Within target": rate(one.within_target) if one.within_target.denominator else "–",
             "Reviews": f"{one.read:,}",
             "Transferred": f"{one.handed_over:,}",
-            "Open at end": f"{found.left[one.priority].open:,}",
-            "Overdue of these": f"{found.left[one.priority].late:,}",
+            "Open at end": f"{found.left[one.priority][0]:,}",
+            "Overdue of these": f"{found.left[one.priority][1]:,}",
         }
         for one in found.priorities
     ]
@@ -57,7 +57,7 @@ def show_chart(found: Shift) -> None:
         "Arrived": [one.arrived for one in found.priorities],
         "Opened": [one.looked_at for one in found.priorities],
         "Overdue": [one.overdue for one in found.priorities],
-        "Open at end": [found.left[one.priority].open for one in found.priorities],
+        "Open at end": [found.left[one.priority][0] for one in found.priorities],
     }
     figure = grouped_bars([one.priority.name for one in found.priorities], groups, "Cases by priority", "cases")
     st.plotly_chart(figure, key="shift_chart", alt="Cases arrived, opened, overdue and open, by priority")

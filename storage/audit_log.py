@@ -4,23 +4,190 @@ Each event's hash covers its own fields and the hash before it, under a key that
 deletion or a reordering breaks the chain, and who can write the database cannot mend it. Cutting off the end leaves a
 chain that is whole, so an `Anchor` (count and last hash) is kept outside. `audit_check` looks at all of it.
 Details are identifiers and numbers, never the text of a message.
+
+Each row that decides something has a digest in the event that made it what it is: one that was changed, removed or
+slipped in no longer fits the newest event that names it, or is in none. What erasing empties has new digests in the
+event of the erasure. Words that people wrote about a text are left out.
 """
 
+import hashlib
+import hmac
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from datetime import datetime
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
+from itertools import groupby
+from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Select, Table, func, insert, select, text
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    String,
+    Table,
+    bindparam,
+    cast,
+    func,
+    insert,
+    literal,
+    select,
+    text,
+)
 
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
-from storage.audit_key import AuditKey, canonical, micros, site_key
-from storage.audit_rows import Inserted, Rows, digest_of_inserted, digests
-from storage.database import Database
-from storage.schema import accounts, audit_events
+from screening.settings import Settings
+from storage.database import Database, record
+from storage.schema import (
+    accounts,
+    adjudications,
+    audit_events,
+    batches,
+    cases,
+    inbox_entries,
+    node_runs,
+    notification_recipients,
+    pipeline_activations,
+    pipeline_versions,
+    programs,
+    reviews,
+    screenings,
+    settings_versions,
+)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def canonical(value: Any) -> str:
+    """The value as JSON, always written the same way."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def _micros(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+class AuditKey:
+    """A key made of a secret, from the site's settings: beside the database, never in it. Its short id tells it from
+    others and gives nothing of it away.
+    """
+
+    def __init__(self, secret: str) -> None:
+        self._secret = secret.encode()
+        self.id = hashlib.sha256(b"audit key\\0" + self._secret).hexdigest()[:16]
+
+    def mac(self, content: str) -> str:
+        """HMAC-SHA256 of the content."""
+        return hmac.new(self._secret, content.encode(), hashlib.sha256).hexdigest()
+
+
+def site_key() -> AuditKey:
+    """The key of this site; made on first use where none is set."""
+    return _read_key(*(os.environ.get(f"SECOND_LOOK_{name}") for name in ("AUDIT_KEY", "DATA_DIRECTORY")), Path.cwd())
+
+
+@lru_cache(maxsize=8)
+def _read_key(_set: str | None, _directory: str | None, _here: Path) -> AuditKey:
+    """Read once for each place that it may come from: events are written far more often than it changes."""
+    return AuditKey(Settings().audit_secret)
+
+
+Rows = Mapping[Table, Collection[str]]
+"""The subjects whose rows of a table an event is about."""
+Inserted = Sequence[Mapping[str, Any]]
+"""All rows that a table has of a subject, as they were given to the database."""
+AT_ONCE = 500
+_CODED = ("subject", "ideation", "intent", "plan", "means", "behaviour", "timeframe", "reason_codes", "disposition")
+"""Of a review's fields: what is chosen, not written."""
+
+DIGESTED: Mapping[Table, Sequence[str]] = {
+    cases: (
+        *("batch_id", "row", "external_id", "text", "text_original_json", "text_sha256", "model_text"),
+        *("reply", "reply_original_json", "reply_sha256", "model_reply", "flags", "reference", "reference_value"),
+        *("group_name", "turns", "where_to_act", "audit_probability", "erased_at", "erasure_request"),
+    ),
+    screenings: (
+        *("batch_id", "configuration", "outcome", "node", "reason", "calls", "audit_probability"),
+        *("audited", "completed_at"),
+    ),
+    node_runs: ("position", "node", "variant", "draws", "label", "ended", "calls", "distribution", "ended_at"),
+    inbox_entries: ("priority", "review_round", "entered_at", "due_at", "closed_at"),
+    reviews: ("id", "reviewer", "version", "blind", "review_round", "label", "certainty", "fields", "at"),
+    adjudications: ("version", "label", "method", "by", "review_ids", "at"),
+    batches: ("kind", "configuration", "seed", "audit_rate", "reach", "research_order", "created_by"),
+    accounts: ("subject", "roles", "active"),
+    programs: ("token_sha256", "scopes", "per_minute", "webhook", "created_by", "revoked_at"),
+    notification_recipients: ("kind", "target", "step", "events", "quiet_from", "quiet_to", "active"),
+    settings_versions: ("body", "by", "at"),
+    pipeline_versions: ("version", "body"),
+    pipeline_activations: ("by", "at"),
+}
+"""The tables that decide something, each with the columns that stand in the digest."""
+
+
+def subject_of(table: Table) -> ColumnElement[str]:
+    """What a row of such a table is about."""
+    if table is settings_versions:
+        return literal("settings/") + cast(table.c.version, String)
+    if table in (pipeline_versions, pipeline_activations):
+        return table.c.name + "/" + cast(table.c.number, String)
+    return table.c.case_id if "case_id" in table.c else table.c.id
+
+
+def _query(table: Table) -> Select[Any]:
+    columns = (table.c[name].label(f"c_{name}") for name in DIGESTED[table])
+    return select(subject_of(table).label("of"), *columns).order_by(subject_of(table), *table.primary_key.columns)
+
+
+_ALL = {table: _query(table) for table in DIGESTED}
+_SOME = {
+    table: query.where(subject_of(table).in_(bindparam("subjects", expanding=True))) for table, query in _ALL.items()
+}
+_ONE = {table: query.where(subject_of(table) == bindparam("subject", type_=String)) for table, query in _ALL.items()}
+"""Written once, and for one subject in the way that costs least: screening asks with every outcome."""
+
+
+def _digests(conn: Connection, rows: Rows, key: AuditKey) -> dict[str, dict[str, str]]:
+    """By table and subject, in the caller's transaction; an empty digest where there is no row."""
+    found: dict[str, dict[str, str]] = {}
+    for table, subjects in rows.items():
+        made = found[table.name] = dict.fromkeys(subjects, "")
+        asked = list(made)
+        for start in range(0, len(asked), AT_ONCE):
+            some = asked[start : start + AT_ONCE]
+            query, values = (_ONE, {"subject": some[0]}) if len(some) == 1 else (_SOME, {"subjects": some})
+            made.update(_digests_of(table, conn.execute(query[table], values), key))
+    return found
+
+
+def all_digests(conn: Connection, table: Table, key: AuditKey) -> Iterator[tuple[str, str]]:
+    """Each subject that has rows in a table, with their digest."""
+    with conn.execute(_ALL[table].execution_options(yield_per=1_000)) as rows:
+        yield from _digests_of(table, rows, key)
+
+
+def _digests_of(table: Table, rows: Any, key: AuditKey) -> Iterator[tuple[str, str]]:
+    """The same of rows that come in order."""
+    for subject, its in groupby(rows, key=lambda row: str(row.of)):
+        yield subject, _digest(table, subject, (row[1:] for row in its), key)
+
+
+def _digest(table: Table, subject: str, rows: Iterable[Iterable[Any]], key: AuditKey) -> str:
+    content = canonical([table.name, subject, *([_plain(value) for value in row] for row in rows)])
+    return key.mac(content)[:32]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return _micros(value)
+    if isinstance(value, dict) and "form_version" in value:
+        return {name: value.get(name) for name in _CODED}
+    return value
+
 
 Detail = str | int | float | bool | None | list[str]
 GENESIS = "0" * 64
@@ -47,36 +214,29 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anchor:
-    """How long the chain was and how it ended: kept where whoever can write the database cannot."""
+    """How long the chain was and how it ended: kept where whoever can write the database cannot. One that the key which
+    is here did not sign (not ``ours``: of an earlier key of the site, or made up) may show that the log was changed,
+    and proves nothing.
+    """
 
     count: int
     last_hash: str
+    ours: bool = True
 
     def as_json(self) -> str:
         """One line of an anchor file, signed with the log's key."""
-        body = asdict(self)
-        return canonical(body | {"mac": site_key().mac(canonical(body).encode())})
+        body = {"count": self.count, "last_hash": self.last_hash}
+        return canonical(body | {"mac": site_key().mac(canonical(body))})
 
     @classmethod
     def from_json(cls, line: str) -> "Anchor":
-        """What `as_json` wrote; a `ForeignAnchor` where it is not signed by the key that is here. ValueError for
-        anything else.
-        """
+        """What `as_json` wrote. ValueError for anything else."""
         try:
             body = json.loads(line)
-            made = Anchor(count=int(body["count"]), last_hash=str(body["last_hash"]))
+            made = cls(count=int(body["count"]), last_hash=str(body["last_hash"]))
         except (KeyError, TypeError, ValueError) as wrong:
             raise ValueError("not an anchor") from wrong
-        if body.get("mac") == site_key().mac(canonical(asdict(made)).encode()):
-            return made
-        return ForeignAnchor(count=made.count, last_hash=made.last_hash)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForeignAnchor(Anchor):
-    """One that the key which is here did not sign: of an earlier key of the site, or made up. It may show that the log
-    was changed, and proves nothing.
-    """
+        return replace(made, ours=body.get("mac") == json.loads(made.as_json())["mac"])
 
 
 def serialise(conn: Connection) -> None:
@@ -104,9 +264,10 @@ def append(
     """
     key = site_key()
     named = {table: (subject,) for table in tables if subject} | dict(rows or {})
-    vouched = digests(conn, named, key)
-    for table, its in (inserted or {}).items():
-        vouched[table.name] = {str(subject): digest_of_inserted(table, str(subject), its, key)}
+    vouched = _digests(conn, named, key)
+    for table, its in (inserted or {}).items():  # as reading them back would give them
+        values = ([row[name] for name in DIGESTED[table]] for row in its)
+        vouched[table.name] = {str(subject): _digest(table, str(subject), values, key)}
     body = canonical(_check(details) | ({ROWS: vouched} if vouched else {}))
     serialise(conn)
     last = conn.execute(_LAST).first()
@@ -144,35 +305,29 @@ def anchor_in(conn: Connection) -> Anchor:
     return Anchor(count=0, last_hash=GENESIS) if last is None else Anchor(count=last.seq, last_hash=last.hash)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Which:
-    """A filter on events by subject, person and action; None does not filter."""
-
-    subject: str | None = None
-    who: str | None = None
-    action: str | None = None
-
-
 def events(
     db: Database,
     actor: Actor,
     *,
     subject: str | None = None,
-    which: Which | None = None,
+    who: str | None = None,
+    action: str | None = None,
     limit: int = 100,
     offset: int = 0,
 ) -> tuple[Event, ...]:
-    """The newest events first, of one subject, of ``which`` or of all."""
+    """The newest events first; None does not filter."""
     require(actor, Action.VIEW_AUDIT)
-    query = _narrow(select(audit_events), which or Which(subject=subject))
+    query = _narrow(select(audit_events), subject, who, action)
     rows = db.rows(query.order_by(audit_events.c.seq.desc()).limit(limit).offset(offset))
     return tuple(_event(row) for row in rows)
 
 
-def count_events(db: Database, actor: Actor, which: Which) -> int:
+def count_events(
+    db: Database, actor: Actor, *, subject: str | None = None, who: str | None = None, action: str | None = None
+) -> int:
     """How many events match the filter."""
     require(actor, Action.VIEW_AUDIT)
-    return int(db.value(_narrow(select(func.count()).select_from(audit_events), which)))
+    return int(db.value(_narrow(select(func.count()).select_from(audit_events), subject, who, action)))
 
 
 def kinds(db: Database, actor: Actor) -> tuple[str, ...]:
@@ -187,15 +342,14 @@ def names(db: Database, actor: Actor) -> Mapping[str, str]:
     return {row.id: row.display_name for row in db.rows(select(accounts.c.id, accounts.c.display_name))}
 
 
-def _narrow(query: Select[Any], which: Which) -> Select[Any]:
-    wanted = {"subject": which.subject, "actor": which.who, "action": which.action}
+def _narrow(query: Select[Any], subject: str | None, who: str | None, action: str | None) -> Select[Any]:
+    wanted = {"subject": subject, "actor": who, "action": action}
     return query.where(*(audit_events.c[name] == value for name, value in wanted.items() if value is not None))
 
 
 def _event(row: Any) -> Event:
-    fields = {name: getattr(row, name) for name in ("seq", "at", "actor", "action", "subject")}
     details = {name: value for name, value in json.loads(row.details).items() if name != ROWS}
-    return Event(**fields, details=details)
+    return record(Event, row, details=details)
 
 
 def _check(details: Mapping[str, Detail]) -> dict[str, Detail]:
@@ -208,4 +362,4 @@ def _check(details: Mapping[str, Detail]) -> dict[str, Detail]:
 
 def chain_hash(previous: str, key: AuditKey, *, at: datetime, **fields: Any) -> str:
     """The keyed hash that binds an event to the one before it."""
-    return key.mac(canonical({**fields, "at": micros(at), "previous": previous, "key": key.id}).encode())
+    return key.mac(canonical({**fields, "at": _micros(at), "previous": previous, "key": key.id}))

@@ -1,25 +1,16 @@
 """One database, SQLite or PostgreSQL, with the same promises: a read is one snapshot, a write is one transaction."""
 
 import logging
+import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import StrEnum
 from errno import ENOSPC, EROFS
 from functools import cache
 from pathlib import Path
-from sqlite3 import (
-    SQLITE_BUSY,
-    SQLITE_CANTOPEN,
-    SQLITE_CORRUPT,
-    SQLITE_FULL,
-    SQLITE_IOERR,
-    SQLITE_LOCKED,
-    SQLITE_NOTADB,
-    SQLITE_PROTOCOL,
-    SQLITE_READONLY,
-)
 from threading import get_ident
 from typing import Any, Literal, TypeVar, TypeVarTuple
 
@@ -57,6 +48,8 @@ class Database:
     def __init__(self, url: str, *, pool_size: int = 10, repeatable: bool = False) -> None:
         self._url = _read_address(url)
         self.kind: Literal["sqlite", "postgresql"] = _kind(self._url)
+        name = self._url.database if self.kind == "sqlite" else None
+        self._path = None if name in (None, "", ":memory:") else Path(str(name))
         _keep_texts_out_of_logs()
         options = {"pool_size": pool_size, "max_overflow": 2 * pool_size, "hide_parameters": True}
         if self.kind == "sqlite":
@@ -147,10 +140,9 @@ class Database:
 
     def prepare(self) -> None:
         """Bring the tables up to date; safe when several processes start at once, quick when nothing is to do."""
-        if self.kind == "sqlite" and self._url.database not in (None, "", ":memory:"):
-            path = Path(str(self._url.database))
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch(mode=0o600)
+        if self._path is not None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.touch(mode=0o600)
         with self.write() as connection:
             if self.kind == "postgresql":
                 connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _PREPARE_LOCK})
@@ -161,8 +153,7 @@ class Database:
 
     def exists(self) -> bool:
         """Whether there is something to open: a file that is there, or a server, which is not asked."""
-        name = self._url.database
-        return self.kind == "postgresql" or name in (None, "", ":memory:") or Path(str(name)).is_file()
+        return self._path is None or self._path.is_file()
 
     def damage(self) -> str | None:
         """What is wrong with the file of an embedded database, all of which is read; None where nothing is."""
@@ -175,10 +166,9 @@ class Database:
     @property
     def file(self) -> Path:
         """The file of an embedded database."""
-        name = self._url.database if self.kind == "sqlite" else None
-        if name in (None, "", ":memory:"):
+        if self._path is None:
             raise ValueError("only an embedded database is a file")
-        return Path(str(name))
+        return self._path
 
     @property
     def lock_file(self) -> Path:
@@ -218,26 +208,13 @@ class Database:
             record.invalidate()
 
 
-@dataclass(slots=True, eq=False)
-class _SharedConnection:
-    """A connection with an open snapshot, and how many blocks read with it now."""
-
-    connection: Connection
-    readers: int = 0
-    over: bool = False
-
-    def close_if_over(self) -> None:
-        """Give the connection back once no block reads with it."""
-        if self.over and not self.readers:
-            self.connection.close()
-
-
 class _SnapshotScope:
     """The snapshot of one block in one thread; there is none before the first read and after a write."""
 
     def __init__(self, reading: Engine) -> None:
         self._reading, self._thread = reading, get_ident()
-        self._current: _SharedConnection | None = None
+        self._current: Connection | None = None
+        self._readers = Counter[Connection]()
 
     def is_for(self, reading: Engine) -> bool:
         """Whether reads of this database in this thread share it: threads started in the block do not."""
@@ -246,23 +223,27 @@ class _SnapshotScope:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """The shared connection."""
-        shared = self._current = self._current or _SharedConnection(self._reading.connect().execution_options(kept={}))
-        shared.readers += 1
+        connection = self._current = self._current or self._reading.connect().execution_options(kept={})
+        self._readers[connection] += 1
         try:
-            yield shared.connection
+            yield connection
         except DBAPIError:  # PostgreSQL takes no statement after one that failed
             self.forget()
             raise
         finally:
-            shared.readers -= 1
-            shared.close_if_over()
+            self._readers[connection] -= 1
+            self._close_if_over(connection)
 
     def forget(self) -> None:
         """Have the next read open a new snapshot."""
-        shared, self._current = self._current, None
-        if shared is not None:
-            shared.over = True
-            shared.close_if_over()
+        connection, self._current = self._current, None
+        if connection is not None:
+            self._close_if_over(connection)
+
+    def _close_if_over(self, connection: Connection) -> None:
+        """Give it back once it is forgotten and no block reads with it."""
+        if connection is not self._current and not self._readers[connection]:
+            connection.close()
 
 
 _SCOPE: ContextVar[_SnapshotScope | None] = ContextVar("shared", default=None)
@@ -311,6 +292,13 @@ def begins(conn: Connection, column: ColumnElement[Any], words: str) -> ColumnEl
     return and_(column >= words, column < words + "\U0010ffff")
 
 
+def upsert(connection: Connection, table: Table, rows: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
+    """Insert whole rows, each over the one that has its key."""
+    made = insert_into(connection, table).values(rows)
+    values = {column.name: made.excluded[column.name] for column in table.columns if not column.primary_key}
+    connection.execute(made.on_conflict_do_update(index_elements=list(table.primary_key.columns), set_=values))
+
+
 def insert_once(connection: Connection, table: Table, row: Mapping[str, Any]) -> bool:
     """Insert the row unless one with its key is there; whether it was inserted.
 
@@ -339,9 +327,10 @@ class Fault(StrEnum):
 
 
 _SQLITE_FAULTS = {
-    **dict.fromkeys((SQLITE_BUSY, SQLITE_LOCKED, SQLITE_FULL, SQLITE_IOERR, SQLITE_PROTOCOL), Fault.BUSY),
-    **dict.fromkeys((SQLITE_READONLY, SQLITE_CANTOPEN), Fault.READ_ONLY),
-    **dict.fromkeys((SQLITE_CORRUPT, SQLITE_NOTADB), Fault.DAMAGED),
+    **dict.fromkeys((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL), Fault.BUSY),
+    **dict.fromkeys((sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PROTOCOL), Fault.BUSY),
+    **dict.fromkeys((sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN), Fault.READ_ONLY),
+    **dict.fromkeys((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB), Fault.DAMAGED),
 }
 _STATEMENT_STATES = frozenset({"57014", "40001", "40P01", "55P03"})
 """SQLSTATE: query canceled (a time-out), serialization failure, deadlock, lock not available."""
@@ -428,3 +417,37 @@ def _on_begin(connection: Connection) -> None:
     """Writers take the lock at once: a transaction that reads first and writes later could only fail."""
     reads_only = connection.get_execution_options().get("reads_only", False)
     connection.exec_driver_sql("BEGIN" if reads_only else "BEGIN IMMEDIATE")
+
+
+NEW_WORK = "second_look_work"
+"""What PostgreSQL tells (`storage.schema.intake`): a case became ready, or something was done to a batch that may
+let its cases go on.
+"""
+
+
+class Changes:
+    """One connection of its own, for one thread. The counter moves with every commit of any other connection; of a
+    database server nothing is known, and anything may have been written.
+    """
+
+    def __init__(self, file: Path | None) -> None:
+        self._connection: sqlite3.Connection | None = None
+        if file is not None:
+            address = f"{file.absolute().as_uri()}?mode=ro"
+            self._connection = sqlite3.connect(address, uri=True, isolation_level=None)
+        self._last = self._counter()
+
+    def poll(self) -> bool:
+        """Whether there was a commit since the last call."""
+        before, self._last = self._last, self._counter()
+        return self._connection is None or before != self._last
+
+    def _counter(self) -> int:
+        if self._connection is None:
+            return 0
+        return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
+
+    def close(self) -> None:
+        """Give the connection back."""
+        if self._connection is not None:
+            self._connection.close()

@@ -31,7 +31,7 @@ from screening.review.reach import Reach
 from screening.review.triage import Priority
 from screening.text.flags import Flag
 from storage.audit_log import append
-from storage.database import Database, insert_into
+from storage.database import Database, insert_into, upsert
 from storage.schema import (
     adjudications,
     batches,
@@ -89,10 +89,8 @@ def hides_in_review(conn: Connection, actor: Actor) -> bool:
 def choose_hiding(db: Database, by: Acting, *, hide: bool) -> None:
     """Remember this person's choice. Raises Forbidden."""
     require(by.actor, Action.VIEW_RESULTS)
-    row = {"account": by.id, "hide_in_review": hide}
     with db.write() as conn:
-        insert = insert_into(conn, preferences).values(row)
-        conn.execute(insert.on_conflict_do_update(index_elements=["account"], set_={"hide_in_review": hide}))
+        upsert(conn, preferences, {"account": by.id, "hide_in_review": hide})
         append(conn, by, "outcomes_hidden" if hide else "outcomes_shown", None, {})
 
 
@@ -111,23 +109,19 @@ def record_shown(db: Database, by: Acting, case_ids: Sequence[str]) -> None:
     case_id = screenings.c.case_id
     seen = exists().where(unblindings.c.case_id == case_id, unblindings.c.reviewer == by.id)
     new = select(case_id).where(case_id.in_(case_ids), is_yet_to_review(by.actor, case_id), ~seen)
-    with db.read() as conn:
-        found = conn.execute(new.order_by(case_id)).scalars().all()
-    if found:
+    if found := db.values(new.order_by(case_id)):
         with db.write() as conn:
             unblind(conn, by.id, found, by.now)
             append(conn, by, "outcomes_seen", None, {"cases": len(found)})
 
 
-def unblind(conn: Connection, person_id: str, case_ids: Iterable[str], now: datetime) -> None:
-    """Keep that this person knows of these cases before they review them, in the caller's transaction."""
+def unblind(
+    conn: Connection, person_id: str, case_ids: Iterable[str], now: datetime, *, before_review: bool = True
+) -> None:
+    """Keep that this person knows of these cases, in the caller's transaction; the first time counts."""
     for case_id in case_ids:
-        _remember(conn, person_id, case_id, now, before_review=True)
-
-
-def _remember(conn: Connection, person_id: str, case_id: str, now: datetime, *, before_review: bool) -> None:
-    row = {"case_id": case_id, "reviewer": person_id, "before_review": before_review, "at": now}
-    conn.execute(insert_into(conn, unblindings).values(row).on_conflict_do_nothing())
+        row = {"case_id": case_id, "reviewer": person_id, "before_review": before_review, "at": now}
+        conn.execute(insert_into(conn, unblindings).values(row).on_conflict_do_nothing())
 
 
 def reveal(conn: Connection, by: Acting, case_id: str, *, open_at_once: bool = False, browsing: bool = False) -> bool:
@@ -148,7 +142,7 @@ def reveal(conn: Connection, by: Acting, case_id: str, *, open_at_once: bool = F
         urgent = holding and open_at_once and entry is not None and entry.priority == Priority.P0
         if not urgent and not (browsing and not hides_in_review(conn, by.actor)):
             raise NotYetRated("review the text first: what the AI says of it is shown afterwards")
-    _remember(conn, by.id, case_id, by.now, before_review=not rated)
+    unblind(conn, by.id, [case_id], by.now, before_review=not rated)
     return early
 
 
@@ -220,8 +214,7 @@ def is_erased(conn: Connection, case_id: str) -> bool:
 
 def is_erased_now(db: Database, case_id: str) -> bool:
     """The same, for a page that keeps the text of a case from one run to the next."""
-    with db.read() as conn:
-        return is_erased(conn, case_id)
+    return bool(db.value(select(was_erased(literal(case_id)))))
 
 
 def accepted_label(case_id: ColumnElement[str]) -> ScalarSelect[Any]:

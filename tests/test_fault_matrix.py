@@ -42,7 +42,7 @@ from storage.schema import reviews as reviews_table
 from storage.settings_store import SiteSettings, change, current
 from storage.site import accounts, outbox
 from storage.site.audit_check import verify
-from storage.site.recipients import Event, NewRecipient, add_recipient
+from storage.site.recipients import Event, add_recipient
 from storage.site.recipients import Kind as Channel
 from tests.databases import postgresql_database
 from tests.jobs.running import agents
@@ -65,9 +65,7 @@ def prepare(db: Database) -> dict[str, str]:
     vouch(db)
     change(db, ADMIN.at(NOW), SiteSettings(second_review_rate=0.0), 0)
     told = frozenset({Event.ARRIVED_P0, Event.ARRIVED_P1})
-    add_recipient(
-        db, ADMIN.at(NOW), NewRecipient(name="W", kind=Channel.SERVICE, target=TARGET, shown="a", events=told)
-    )
+    add_recipient(db, ADMIN.at(NOW), name="W", kind=Channel.SERVICE, target=TARGET, shown="a", events=told)
     texts = ["I want to die.", "A quiet day.", "A loud day.", "A long day.", "A short day.", "A cold day."]
     ids = {"batch": batch(db, texts, reach=Reach.READ), "open": batch(db, closed=False)}
     found = dict(db.rows(select(cases.c.row, cases.c.id)))  # type: ignore[arg-type]

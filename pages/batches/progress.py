@@ -30,8 +30,8 @@ from storage.batches.overnight import OvernightProgress, is_overnight, overnight
 from storage.batches.results import Overview, Ways, batch_overview
 from storage.database import Database
 from storage.research.standing import batch_now
-from storage.site import faults
-from storage.site.processes import worker_lives
+from storage.site import health
+from storage.site.health import worker_lives
 
 _NEED_WORKER = ACTIVE - {BatchState.ROWS_MISSING}
 
@@ -71,7 +71,7 @@ def find_hold(db: Database, now: datetime) -> str | None:
     """What keeps every batch of the site from going on at this moment, in words."""
     if not worker_lives(db, now):
         return "Screening is down: no background service is running"
-    fault = faults.find_lasting(db, faults.Fault.MODEL)
+    fault = health.find_lasting(db, health.Fault.MODEL)
     return None if fault is None else error_words(fault.cause or NO_LABEL).capitalize()
 
 

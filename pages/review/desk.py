@@ -6,10 +6,11 @@ otherwise be read twice, since every review of a text is a line in the audit log
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from pages.ui.auth import Unidentified
 from pages.ui.context import singleton
@@ -20,8 +21,7 @@ from storage.database import Database
 from storage.review import claims, inbox, reviews
 from storage.review.adjudication import has_asked
 from storage.review.claims import Claim, LeaseLost
-from storage.review.drafts import Note
-from storage.review.evidence import CaseText, Evidence, NearText, Shown, open_next, show
+from storage.review.evidence import CaseText, Evidence, open_next, show
 from storage.review.inbox import Place, Standing, standing
 from storage.review.queue import counts
 from storage.review.reviews import Review
@@ -54,8 +54,8 @@ class Desk:
     mine: Review | None = None
     evidence: Evidence | None = None
     others: tuple[Review, ...] = ()
-    left: tuple[Note, ...] = ()
-    near: tuple[NearText, ...] = ()
+    left: Sequence[Any] = ()
+    near: Sequence[Any] = ()
     asked: bool = False
 
     @property
@@ -284,9 +284,9 @@ def with_text(here: Here, desk: Desk) -> Desk:
     return with_shown(desk, show(here.db, here.by, desk.case_id, desk.claim.token if desk.claim else None))
 
 
-def with_shown(desk: Desk, shown: Shown) -> Desk:
+def with_shown(desk: Desk, shown: CaseText) -> Desk:
     """The desk with what was loaded with its text."""
-    return replace(desk, text=shown.text, near=shown.near, left=shown.left)
+    return replace(desk, text=shown, near=shown.near, left=shown.left)
 
 
 def open_next_desk(here: Here) -> Desk | None:

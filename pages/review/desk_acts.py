@@ -1,6 +1,6 @@
 """What a reviewer does at the desk: each action is checked, done once and answered."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -32,10 +32,9 @@ from storage.audit_log import record_refusal
 from storage.review import claims, inbox, reports, reviews
 from storage.review.adjudication import ReasonNeeded
 from storage.review.claims import LeaseLost, NotAvailable
-from storage.review.drafts import load_draft, notes, save_draft
-from storage.review.evidence import open_named, reveal_evidence
-from storage.review.inbox import Assigned, NoteNeeded, standing
-from storage.review.reviews import DispositionNeeded
+from storage.review.evidence import notes, open_named, reveal_evidence
+from storage.review.inbox import NoteNeeded, standing
+from storage.review.reviews import DispositionNeeded, load_draft, save_draft
 from storage.site.accounts import colleagues
 from storage.visibility import NotYetRated
 
@@ -313,20 +312,20 @@ def _go_on(here: Here, _act: Act) -> None:
 
 def _assign(here: Here, act: Act) -> None:
     try:
-        here.page.said = assigned_words(inbox.assign(here.db, here.by, act.cases, act.to))
+        here.page.said = assigned_words(*inbox.assign(here.db, here.by, act.cases, act.to))
     except ValueError as refused:
         raise Refused(sentence(refused)) from refused
 
 
-def assigned_words(done: Assigned) -> str:
+def assigned_words(given: Sequence[str], refused: Mapping[str, str]) -> str:
     """How many cases are reserved now, and how many are not, by reason.
 
-    >>> assigned_words(Assigned(given=("a", "b"), refused={"c": "was taken meanwhile"}))
+    >>> assigned_words(["a", "b"], {"c": "was taken meanwhile"})
     '2 cases are reserved for them. 1 case is not: it was taken meanwhile.'
     """
-    words = f"{_cases(len(done.given))} {'is' if len(done.given) == 1 else 'are'} reserved for them."
-    for reason in sorted(set(done.refused.values())):
-        number = sum(each == reason for each in done.refused.values())
+    words = f"{_cases(len(given))} {'is' if len(given) == 1 else 'are'} reserved for them."
+    for reason in sorted(set(refused.values())):
+        number = sum(each == reason for each in refused.values())
         words += f" {_cases(number)} {'is' if number == 1 else 'are'} not: {'it' if number == 1 else 'each'} {reason}."
     return words
 

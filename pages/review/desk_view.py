@@ -31,13 +31,12 @@ from screening.review.triage import Priority
 from screening.text.display import received_offset, shown_offset, visible
 from storage.database import Database
 from storage.review.adjudication import Next
-from storage.review.drafts import Note, load_draft
 from storage.review.evidence import CaseText, Evidence
 from storage.review.follow_ups import FollowUp, For
 from storage.review.inbox import NEEDS_NOTE, Place, what_follows
 from storage.review.queue import counts
 from storage.review.reports import exposure
-from storage.review.reviews import TIME_TO_TAKE_BACK, Review
+from storage.review.reviews import TIME_TO_TAKE_BACK, Review, load_draft
 from storage.settings_store import SiteSettings
 from storage.site.accounts import colleagues
 
@@ -226,7 +225,7 @@ def _texts(text: CaseText | None) -> dict[str, Any]:
     return {"text": visible(text.text), "reply": reply, "turns": shown_turns(text.text, text.thread)}
 
 
-def _note(note: Note, here: Here) -> str:
+def _note(note: Any, here: Here) -> str:
     author = "You" if note.author == here.person.id else visible(note.author_name)
     return f"{author} {NOTE_WORDS.get(note.kind, note.kind)}: {visible(note.note)}"
 

@@ -1,6 +1,7 @@
 """Erasing what people wrote, and how long each kind of data is kept."""
 
 from collections.abc import Callable
+from typing import Any
 
 import streamlit as st
 
@@ -37,9 +38,9 @@ def erasure_panel(db: Database, person: Actor) -> None:
     _retention(db, person)
 
 
-def _request(db: Database, person: Actor, request: erasure.Request) -> None:
+def _request(db: Database, person: Actor, request: Any) -> None:
     with st.container(border=True, key=f"erasure_{request.id}"):
-        st.text(f"{BY_WORDS[request.selection.by]}: {visible(request.selection.value)}")
+        st.text(f"{BY_WORDS[By(request.kind)]}: {visible(request.value)}")
         st.text(f"Asked for on {local_time(request.requested_at)}: {visible(request.reason)}")
         with st.container(horizontal=True):
             mine = request.requested_by == person.id

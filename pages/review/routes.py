@@ -43,8 +43,7 @@ from storage.audit_log import record_refusal
 from storage.database import Database
 from storage.review import reports
 from storage.review.adjudication import disagreements
-from storage.review.queue import Counts, Sort, State, Waiting, counts, queue, reserved_cases, sort_of
-from storage.review.search import LONGEST, find
+from storage.review.queue import LONGEST, Counts, Sort, State, Waiting, counts, find, queue, reserved_cases
 from storage.site.accounts import SessionEnded
 
 MOST_BYTES = 1_000_000
@@ -185,7 +184,7 @@ def view_of(query: Mapping[str, str]) -> View:
         rows=max(1, min(wanted, MOST_ROWS)),
         find=query.get("find", "")[:LONGEST],
         texts=query.get("texts") == "1",
-        sort=sort_of(query.get("sort", "")),
+        sort=Sort(query.get("sort", "")),
         batch=query.get("batch", "")[:LONGEST_ID] or None,
     )
 

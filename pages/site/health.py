@@ -24,9 +24,9 @@ from pages.ui.labels import error_words
 from screening.pipeline.config import PipelineConfig
 from screening.pipeline.errors import NO_LABEL
 from screening.settings import Settings
-from storage.database import passing_fault
+from storage.database import Database, passing_fault
 from storage.review.reports import require_ready
-from storage.site.faults import AtWork, Fault
+from storage.site.health import Fault, find_lasting, last_ended, workers_silence
 
 LOOK_EVERY_S = 3.0
 PROBE_BYTES = 8_192
@@ -126,16 +126,16 @@ def agents_words(settings: Settings, own: PipelineConfig | None) -> str:
     return ("AI model " if len(models) == 1 else "AI models ") + ", ".join(models)
 
 
-def status_lines(work: AtWork, agents: str, now: datetime) -> list[tuple[bool, str]]:
+def status_lines(db: Database, agents: str, now: datetime) -> list[tuple[bool, str]]:
     """Whether the screening service and the model do their work, in a sentence each."""
-    fault = next((one for one in work.faults if one.fault is Fault.MODEL), None)
-    last = f"last text screened {local_time(work.finished, now)}" if work.finished else "no text screened yet"
-    if work.silence is None:
+    silence, fault, ended = workers_silence(db, now), find_lasting(db, Fault.MODEL), last_ended(db)
+    last = f"last text screened {local_time(ended, now)}" if ended else "no text screened yet"
+    if silence is None:
         service = "Screening service: running"
     else:
-        since = f" since {local_time(work.silence.since, now)}" if work.silence.since else ""
+        since = f" since {local_time(silence.since, now)}" if silence.since else ""
         service = f"Screening is down{since}. New texts wait and nobody is screening them."
     if fault is not None:
         why = error_words(fault.cause or NO_LABEL).removeprefix("the model ")
-        return [(work.silence is None, service), (False, f"{agents}: {why} since {local_time(fault.began_at, now)}")]
-    return [(work.silence is None, service), (work.silence is None, f"{agents}: {last}")]
+        return [(silence is None, service), (False, f"{agents}: {why} since {local_time(fault.began_at, now)}")]
+    return [(silence is None, service), (silence is None, f"{agents}: {last}")]

@@ -16,9 +16,9 @@ from screening.review.actors import Actor
 from screening.text.display import visible
 from screening.words import count_of
 from storage.database import Database
-from storage.site import faults, outbox, recipients
-from storage.site.programs import MOST_PER_MINUTE, Made, Program, Scope, list_programs, make_program, revoke_program
-from storage.site.recipients import Event, Kind, NewRecipient, Recipient
+from storage.site import health, outbox, recipients
+from storage.site.accounts import MOST_PER_MINUTE, Made, Program, Scope, list_programs, make_program, revoke_program
+from storage.site.recipients import Event, Kind, Recipient
 
 EVENT_WORDS = {
     Event.ARRIVED_P0: "new P0",
@@ -32,9 +32,9 @@ KIND_WORDS = {
     Kind.MONITOR: "Outside monitor (heartbeat)",
 }
 FAULT_WORDS = {
-    faults.Fault.WORKERS: "Screening is down: no background service is running",
-    faults.Fault.FILES: "Part of a file was not imported",
-    faults.Fault.ANCHOR: "The external checkpoint of the audit log could not be written",
+    health.Fault.WORKERS: "Screening is down: no background service is running",
+    health.Fault.FILES: "Part of a file was not imported",
+    health.Fault.ANCHOR: "The external checkpoint of the audit log could not be written",
 }
 
 
@@ -47,7 +47,7 @@ def notifications_panel(db: Database, person: Actor) -> None:
     found = recipients.list_recipients(db, person)
     if not found:
         st.warning("No one is notified of urgent cases. Add a recipient.", icon=":material/notifications_off:")
-    for lasting in faults.open_faults(db):
+    for lasting in health.open_faults(db):
         since = local_time(lasting.began_at)
         what = FAULT_WORDS.get(lasting.fault) or error_words(lasting.cause or NO_LABEL).capitalize()
         st.warning(f"{what} since {since}.", icon=":material/warning:")
@@ -151,10 +151,10 @@ def _save_new(
             shown = channels.describe(target, private=private)
         else:
             shown = channels.target_of(target, private=private).host
-        new = NewRecipient(
-            name=name, kind=kind, target=target.strip(), shown=shown, step=step, events=events, quiet=quiet
-        )
-        _made, secret = recipients.add_recipient(db, person.at(context.now()), new)
+        _made, secret = recipients.add_recipient(
+            db, person.at(context.now()), name=name, kind=kind, target=target.strip(), shown=shown,
+            step=step, events=events, quiet=quiet,
+        )  # fmt: skip
     except (ValueError, NotSent) as refused:
         st.error(sentence(refused), icon=":material/error:")
         return

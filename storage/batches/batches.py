@@ -26,8 +26,8 @@ from storage.batches.batch_state import (
     standings,
 )
 from storage.batches.overnight import lose_unused
+from storage.clock import new_id
 from storage.database import Database, insert_once
-from storage.identifiers import new_id
 from storage.schema import batches, pending_cases, screenings
 
 RATE_WINDOW = timedelta(seconds=60)

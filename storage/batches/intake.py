@@ -22,9 +22,8 @@ from storage.batches.batch_state import TAKES_ROWS, Standing, UnknownBatch, batc
 from storage.batches.counts import PENDING, Kind, totals
 from storage.batches.entries import enter_unscreened
 from storage.batches.texts import text_page
-from storage.clock import shared_now
+from storage.clock import new_id, shared_now
 from storage.database import Database
-from storage.identifiers import new_id
 from storage.schema import batches, cases, live_runs, pending_cases, rejected_rows
 
 NOT_YET = "not_yet"

@@ -17,8 +17,8 @@ from screening.pipeline.draws import Answer, Draw, Usage, decode_draws, unusable
 from screening.pipeline.engine import MAIN
 from storage.batches.batch_state import was_cancelled
 from storage.batches.pending import batches_with_ready_cases, keep_error
+from storage.clock import new_id
 from storage.database import Database, record
-from storage.identifiers import new_id
 from storage.schema import (
     batches,
     case_errors,

@@ -17,7 +17,7 @@ from storage.batches.pending import batches_with_ready_cases
 from storage.database import Database
 from storage.schema import Moment, batches, case_errors, cases, inbox_entries, node_runs, pending_cases
 from storage.settings_store import current_in
-from storage.site.processes import processes
+from storage.site.health import processes
 from storage.visibility import are_reviewed
 
 CHUNK = 200

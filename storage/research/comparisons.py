@@ -32,8 +32,8 @@ from storage.batches.batch_state import CAP_REACHED, Caps
 from storage.batches.configurations import UnreadableConfiguration, load_configuration
 from storage.batches.counts import Totals
 from storage.batches.screenings import CaseForScreening, case_of
+from storage.clock import new_id
 from storage.database import Database, insert_once, record
-from storage.identifiers import new_id
 from storage.schema import batches, cases, comparison_outcomes, comparisons, node_runs, screenings
 from storage.visibility import accepted_label, hidden_from, was_erased
 

@@ -20,6 +20,7 @@ from storage.review.claims import UNASSIGNED, NotAvailable, has_lease, is_open
 from storage.review.follow_ups import For, open_follow_up
 from storage.review.program_texts import tell_again
 from storage.schema import (
+    LATER_REVIEW,
     accounts,
     adjudications,
     cases,
@@ -29,7 +30,6 @@ from storage.schema import (
     second_review_requests,
     skips,
 )
-from storage.schema.review import LATER_REVIEW
 from storage.settings_store import SecondReviewRule, SiteSettings
 from storage.visibility import is_erased, see_reviews
 

@@ -36,8 +36,7 @@ from screening.review.policy import Action, is_allowed, require
 from screening.review.triage import Priority
 from storage.audit_log import append
 from storage.database import Database, record
-from storage.schema import Moment, audit_events, cases, inbox_entries, reviews, skips
-from storage.schema.review import LATER_REVIEW
+from storage.schema import LATER_REVIEW, Moment, audit_events, cases, inbox_entries, reviews, skips
 from storage.visibility import has_rated
 
 LEASE = timedelta(minutes=15)

@@ -30,14 +30,14 @@ from sqlalchemy import (
 from screening.review.actors import SYSTEM, Acting, Actor
 from screening.review.policy import Action, require
 from storage.audit_log import append
-from storage.audit_rows import Rows
 from storage.batches.batch_state import TAKES_ROWS
-from storage.database import Database, record
-from storage.identifiers import new_id
+from storage.clock import new_id
+from storage.database import Database
 from storage.review.claims import UNASSIGNED
 from storage.review.worklist import is_listed
 from storage.schema import (
     ERASED,
+    TO_SEND,
     acknowledgements,
     audit_events,
     batches,
@@ -93,17 +93,6 @@ class Erasure:
     waits_for: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """A request to erase that waits for a second person to confirm it."""
-
-    id: str
-    selection: Selection
-    reason: str
-    requested_by: str
-    requested_at: datetime
-
-
 def look(db: Database, actor: Actor, which: Selection) -> Erasure:
     """What would be erased; changes nothing. Raises Forbidden."""
     require(actor, Action.ERASE)
@@ -129,12 +118,11 @@ def erase(db: Database, by: Acting, which: Selection, reason: str) -> Erasure:
     return done
 
 
-def open_requests(db: Database, actor: Actor) -> tuple[Request, ...]:
-    """The requests that wait for a second person, the oldest first. Raises Forbidden."""
+def open_requests(db: Database, actor: Actor) -> Sequence[Any]:
+    """The rows of the requests that wait for a second person, the oldest first. Raises Forbidden."""
     require(actor, Action.ERASE)
     undone = _request.done_at.is_(None), _request.withdrawn_at.is_(None)
-    rows = db.rows(select(erasure_requests).where(*undone).order_by(_request.requested_at))
-    return tuple(record(Request, row, selection=Selection(by=By(row.kind), value=row.value)) for row in rows)
+    return db.rows(select(erasure_requests).where(*undone).order_by(_request.requested_at))
 
 
 def confirm(db: Database, by: Acting, request_id: str) -> Erasure:
@@ -176,7 +164,14 @@ def _carry_out(conn: Connection, by: Acting, request_id: str, which: Selection, 
     _blank(conn, _refused_by_id(which))
     done = {"done_by": by.id, "done_at": by.now, "cases": len(ids), "value": _hash(which.value)}
     conn.execute(update(erasure_requests).where(_request.id == request_id).values(done))
-    append(conn, by, "erased", request_id, {"cases": gone.cases, "rejected": gone.rejected}, rows=_emptied(ids))
+    append(
+        conn,
+        by,
+        "erased",
+        request_id,
+        {"cases": gone.cases, "rejected": gone.rejected},
+        rows={cases: ids, inbox_entries: ids},
+    )
     return gone
 
 
@@ -186,7 +181,7 @@ def erase_rows(conn: Connection, ids: Sequence[str], request_id: str | None, now
     The refused rows of their id in the same file go too; returns how many.
     """
     refused = 0
-    for some in _parts(ids):
+    for some in _parts(ids):  # the log has digests of cases and entries: the event of the erasure has the new ones
         refused += _blank(conn, _are_refused_beside(some))
         _forget_file_names(conn, select(cases.c.batch_id).where(cases.c.id.in_(some)))
         open_now = inbox_entries.c.case_id.in_(some), inbox_entries.c.closed_at.is_(None)
@@ -220,11 +215,6 @@ def _empty(conn: Connection, table: Table, ids: Sequence[str]) -> None:
         for row in conn.execute(select(column, *key).where(its)).all():
             this = (one == value for one, value in zip(key, row[1:], strict=True))
             conn.execute(update(table).where(*this).values({column: left[column](row[0])}))
-
-
-def _emptied(ids: Sequence[str]) -> Rows:
-    """What `erase_rows` changed that the audit log has digests of: the event of the erasure has the new ones."""
-    return {cases: ids, inbox_entries: ids}
 
 
 def _parts(ids: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -286,10 +276,9 @@ def _are_refused_beside(ids: Sequence[str] | SelectBase) -> ColumnElement[bool]:
 
 def _find_refused(conn: Connection, which: Selection, ids: Sequence[str]) -> set[tuple[str, int]]:
     """The refused rows that go, by batch and row."""
-    found = set[tuple[str, int]]()
-    for rows in (_refused_by_id(which), *map(_are_refused_beside, _parts(ids))):
-        found.update((one.batch_id, one.row) for one in conn.execute(select(_row.batch_id, _row.row).where(rows)))
-    return found
+    conditions = _refused_by_id(which), *map(_are_refused_beside, _parts(ids))
+    queries = (select(_row.batch_id, _row.row).where(rows) for rows in conditions)
+    return {(row.batch_id, row.row) for query in queries for row in conn.execute(query)}
 
 
 def _blank(conn: Connection, rows: ColumnElement[bool]) -> int:
@@ -346,7 +335,7 @@ def expire(db: Database, now: datetime) -> Mapping[str, int]:
             count = _blank(conn, old) if name == REFUSED else conn.execute(delete(table).where(old)).rowcount
             gone += Counter({name: count})
         if gone:
-            append(conn, SYSTEM.at(now), "expired", None, dict(gone), rows=_emptied(ids))
+            append(conn, SYSTEM.at(now), "expired", None, dict(gone), rows={cases: ids, inbox_entries: ids})
     if gone:
         db.forget()
     return gone
@@ -385,7 +374,7 @@ def _old_rows(settings: SiteSettings, now: datetime) -> _Rows:
     }
     before = {name: now - timedelta(days=number) for name, number in days.items() if number}
     long_ago = select(batches.c.id).where(batches.c.created_at < before.get(REFUSED, now))
-    sent = or_(notifications.c.sent_at.is_not(None), notifications.c.given_up_at.is_not(None))
+    sent = ~TO_SEND
     found: _Rows = {
         "drafts": (drafts, drafts.c.updated_at < before.get("drafts", now)),
         REFUSED: (rejected_rows, rejected_rows.c.batch_id.in_(long_ago) & rejected_rows.c.original_json.is_not(None)),

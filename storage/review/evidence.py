@@ -1,11 +1,11 @@
 """What a person may see of one case: the text first; what the AI made of it, and the rest, after their own review."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
-from sqlalchemy import Connection, String, bindparam, select, update
+from sqlalchemy import BindParameter, Connection, String, and_, bindparam, exists, func, insert, select, update
 
 from screening.datasets.mapping import names_people
 from screening.review.actors import Acting
@@ -27,15 +27,17 @@ from storage.review.claims import (
     opened,
     require_text,
 )
-from storage.review.drafts import Note, notes_in
 from storage.schema import (
+    accounts,
     batches,
     case_errors,
+    case_notes,
     cases,
     configurations,
     inbox_entries,
     node_runs,
     pending_cases,
+    reviews,
     screenings,
 )
 from storage.visibility import reveal
@@ -44,7 +46,8 @@ from storage.visibility import reveal
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseText:
     """Text and context, nothing of the engine and nothing of a reference. ``thread``: where a conversation's turns
-    stand in the text.
+    stand in the text. With it what reviewers before ``left`` beside it, rows of `notes`, and the texts ``near`` it in
+    its file, by the same person: rows of ``external_id`` and ``text``, and whether it stands ``before`` the case.
     """
 
     case_id: str
@@ -52,11 +55,12 @@ class CaseText:
     text: str
     reply: str | None
     thread: Thread | None = None
+    left: Sequence[Any] = ()
+    near: Sequence[Any] = ()
 
 
-_TEXT = select(cases.c.external_id, cases.c.text, cases.c.reply, cases.c.turns).where(
-    cases.c.id == bindparam("case", type_=String)
-)
+_CASE: BindParameter[str] = bindparam("case", type_=String)
+_TEXT = select(cases.c.external_id, cases.c.text, cases.c.reply, cases.c.turns).where(cases.c.id == _CASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +142,7 @@ _SCREENED = (
     )
     .outerjoin(screenings, screenings.c.case_id == cases.c.id)
     .outerjoin(configurations, configurations.c.version == screenings.c.configuration)
-    .where(cases.c.id == bindparam("case", type_=String))
+    .where(cases.c.id == _CASE)
 )
 
 
@@ -169,48 +173,28 @@ EACH_WAY = 3
 _case = cases.c
 
 
-class NearText(NamedTuple):
-    """One of them; ``before``: it stands before the case in the file."""
-
-    external_id: str
-    text: str
-    before: bool
-
-
-def near_texts(conn: Connection, case_id: str) -> tuple[NearText, ...]:
+def near_texts(conn: Connection, case_id: str) -> Sequence[Any]:
     """In the order of the file, for a caller who has seen to it that the actor may read the case's own text."""
     columns = _case.batch_id, _case.group_name, _case.row, batches.c.intake
     own = conn.execute(select(*columns).join(batches, batches.c.id == _case.batch_id).where(_case.id == case_id)).one()
     if not (own.group_name or "").strip() or not names_people(own.intake.get("group_column") or ""):
         return ()
-    group = select(_case.external_id, _case.text).where(
+    group = select(_case.external_id, _case.text, (_case.row < own.row).label("before")).where(
         _case.group_name == own.group_name, _case.batch_id == own.batch_id
     )
-    nearest = (
-        group.where(_case.row < own.row).order_by(_case.row.desc()).limit(EACH_WAY),
-        group.where(_case.row > own.row).order_by(_case.row).limit(EACH_WAY),
-    )
-    before, after = (conn.execute(query).all() for query in nearest)
-    return (
-        *(NearText(row.external_id, row.text, before=True) for row in reversed(before)),
-        *(NearText(row.external_id, row.text, before=False) for row in after),
-    )
-
-
-class Part(NamedTuple):
-    """A text as received and the copy that the agents are shown."""
-
-    text: str
-    model_text: str
+    before = group.where(_case.row < own.row).order_by(_case.row.desc()).limit(EACH_WAY)
+    after = group.where(_case.row > own.row).order_by(_case.row).limit(EACH_WAY)
+    return (*reversed(conn.execute(before).all()), *conn.execute(after).all())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseFile:
-    """One case. ``flags`` and ``parts`` by part, "text" and, where there is one, "reply". ``errors`` are the attempts
-    that failed, the first one first: ``kind``, ``message`` (never of a text), ``calls`` made that do not count, ``at``.
-    ``entry`` is its place in the inbox: ``priority``, ``why``, the ``review_round`` that is due or was last,
-    ``closed_at``. ``not_screened``: why its row could not be read as it should. ``waits_for_retry``: pending, its last
-    attempt failed, and its batch was not cancelled. ``batch_owner`` began that.
+    """One case. ``flags`` and ``parts`` by part, "text" and, where there is one, "reply": as received, and the copy
+    that the agents are shown. ``errors`` are the attempts that failed, the first one first: ``kind``, ``message``
+    (never of a text), ``calls`` made that do not count, ``at``. ``entry`` is its place in the inbox: ``priority``,
+    ``why``, the ``review_round`` that is due or was last, ``closed_at``. ``not_screened``: why its row could not be
+    read as it should. ``waits_for_retry``: pending, its last attempt failed, and its batch was not cancelled.
+    ``batch_owner`` began that.
     """
 
     case_id: str
@@ -218,7 +202,7 @@ class CaseFile:
     batch_name: str
     batch_owner: str
     row: int
-    parts: Mapping[str, Part]
+    parts: Mapping[str, tuple[str, str]]
     text_sha256: str
     flags: Mapping[str, tuple[str, ...]]
     group: str | None
@@ -263,24 +247,46 @@ def reveal_case_file(db: Database, by: Acting, case_id: str, *, browsing: bool =
     )
 
 
-def _text_parts(row: Any) -> dict[str, Part]:
+def _text_parts(row: Any) -> dict[str, tuple[str, str]]:
     shown = text_for_agents(row)
     turns = None if shown.thread is None else "\n\n".join(turn.text for turn in shown.thread.turns)
-    parts = {"text": Part(text=row.text, model_text=shown.text if turns is None else turns)}
+    parts = {"text": (row.text, shown.text if turns is None else turns)}
     if shown.reply is not None:
-        parts["reply"] = Part(text=row.reply, model_text=shown.reply)
+        parts["reply"] = (row.reply, shown.reply)
     return parts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """A case before its reviewer: the text, what reviewers before them ``left`` beside it, and the same person's
-    nearest texts in its file.
-    """
+_ALL = (
+    select(case_notes, func.coalesce(accounts.c.display_name, case_notes.c.author).label("author_name"))
+    .outerjoin(accounts, accounts.c.id == case_notes.c.author)
+    .where(case_notes.c.case_id == _CASE)
+    .order_by(case_notes.c.id)
+)
+_BY_REVIEWER = exists().where(and_(reviews.c.case_id == _CASE, reviews.c.reviewer == case_notes.c.author))
+_BLIND = _ALL.where(case_notes.c.kind != "second_opinion", ~_BY_REVIEWER)  # what was asked may give a review away
+"""Written once: asked for every case that is opened."""
 
-    text: CaseText
-    left: tuple[Note, ...]
-    near: tuple[NearText, ...]
+
+def notes(db: Database, by: Acting, case_id: str, token: str | None = None) -> Sequence[Any]:
+    """The rows of the notes on a case with their ``author_name``, the oldest first, for whoever may see its text.
+    ``kind`` says how they left the case. Raises Forbidden.
+
+    What a second opinion was asked with, and whatever its reviewers wrote, stays hidden until the actor has read the
+    case: a second review is blind to the first.
+    """
+    with db.read() as conn:
+        return _notes(conn, case_id, rated=require_text(conn, by, case_id, token))
+
+
+def _notes(conn: Connection, case_id: str, *, rated: bool) -> Sequence[Any]:
+    return conn.execute(_ALL if rated else _BLIND, {"case": case_id}).all()
+
+
+def add_note(conn: Connection, by: Acting, case_id: str, kind: str, note: str, to: str | None = None) -> None:
+    """Keep a note beside the case, inside the caller's transaction."""
+    conn.execute(
+        insert(case_notes).values(case_id=case_id, author=by.id, kind=kind, handed_to=to, note=note.strip(), at=by.now)
+    )
 
 
 def open_next(
@@ -289,29 +295,29 @@ def open_next(
     lease: timedelta = LEASE,
     priorities: Collection[Priority] | None = None,
     batch: str | None = None,
-) -> tuple[Claim, Shown] | None:
+) -> tuple[Claim, CaseText] | None:
     """Take the next case, as `claims.claim_next` does, and show it. None where none is free. Raises Forbidden."""
     require(by.actor, Action.CLAIM_NEXT)
     require(by.actor, Action.VIEW_TEXT, by.id)
     with db.write() as conn:
         claim = claim_next_in(conn, by, lease, priorities, new_token(), batch, OPENED)
-        return None if claim is None else (claim, _shown(conn, _text(conn, claim.case_id), rated=False))
+        return None if claim is None else (claim, _with_context(conn, _text(conn, claim.case_id), rated=False))
 
 
-def open_named(db: Database, by: Acting, case_id: str, lease: timedelta = LEASE) -> tuple[Claim, Shown]:
+def open_named(db: Database, by: Acting, case_id: str, lease: timedelta = LEASE) -> tuple[Claim, CaseText]:
     """Take a chosen case, as `claims.claim` does, and show it. Raises as that does."""
     with db.write() as conn:
         claim = claim_in(conn, by, case_id, lease, new_token(), OPENED)
-        return claim, _shown(conn, _text(conn, case_id), rated=False)
+        return claim, _with_context(conn, _text(conn, case_id), rated=False)
 
 
-def show(db: Database, by: Acting, case_id: str, token: str | None = None) -> Shown:
+def show(db: Database, by: Acting, case_id: str, token: str | None = None) -> CaseText:
     """The same of a case that they hold (by the token), have rated, or may see. Raises Forbidden, KeyError."""
     with db.write() as conn:
         rated = require_text(conn, by, case_id, token)
-        return _shown(conn, _view_text(conn, by, case_id), rated=rated)
+        return _with_context(conn, _view_text(conn, by, case_id), rated=rated)
 
 
-def _shown(conn: Connection, text: CaseText, *, rated: bool) -> Shown:
-    left = notes_in(conn, text.case_id, rated=rated)
-    return Shown(text=text, left=left, near=near_texts(conn, text.case_id))
+def _with_context(conn: Connection, text: CaseText, *, rated: bool) -> CaseText:
+    left = _notes(conn, text.case_id, rated=rated)
+    return replace(text, left=left, near=near_texts(conn, text.case_id))

@@ -15,7 +15,7 @@ from screening.review.policy import Action, require
 from screening.review.review_form import ReviewLabel
 from screening.review.triage import Priority
 from storage.audit_log import append
-from storage.database import Database, insert_into
+from storage.database import Database, upsert
 from storage.review.adjudication import Next, Why, has_asked_in, request
 from storage.review.claims import (
     UNASSIGNED,
@@ -28,7 +28,7 @@ from storage.review.claims import (
     is_leased,
     is_open,
 )
-from storage.review.drafts import add_note
+from storage.review.evidence import add_note
 from storage.review.follow_ups import FollowUp, open_of
 from storage.schema import accounts, case_notes, inbox_entries, reviews, skips
 from storage.site import accounts as site_accounts
@@ -102,11 +102,7 @@ def _pass_on(db: Database, by: Acting, case_id: str, token: str, reason: str, no
     with db.write() as conn:
         _let_go(conn, by, case_id, token, kind="skip", note=note)
         row = {"case_id": case_id, "reviewer": by.id, "reason": reason, "at": by.now}
-        conn.execute(
-            insert_into(conn, skips)
-            .values(**row)
-            .on_conflict_do_update(index_elements=["case_id", "reviewer"], set_={"reason": reason, "at": by.now})
-        )
+        upsert(conn, skips, row)
         append(conn, by, "skipped", case_id, {"reason": reason})
 
 
@@ -130,20 +126,15 @@ def _reserve(db: Database, by: Acting, case_id: str, token: str, to: str, note: 
     with db.write() as conn:
         priority = _let_go(conn, by, case_id, token, kind=kind, note=note, to=to)
         if kind == "hand_over":
-            _require_reviewer(conn, by, case_id, to)
+            entry = conn.execute(select(inbox_entries).where(_entry.case_id == case_id)).one()
+            if obstacle(conn, entry, to, by.now, senior=is_senior(conn, by.actor, to)):
+                raise NotAvailable("that person cannot take this case")
         return _keep_for(conn, by, case_id, priority, to, "held" if kind == "hold" else "handed_over")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assigned:
-    """Which cases are reserved now, and why each of the others is not, in words."""
-
-    given: tuple[str, ...]
-    refused: Mapping[str, str]
-
-
-def assign(db: Database, by: Acting, case_ids: Sequence[str], to: str) -> Assigned:
-    """Reserve these cases for ``to``, an account's id, each as it stands now: one taken meanwhile is left alone.
+def assign(db: Database, by: Acting, case_ids: Sequence[str], to: str) -> tuple[Sequence[str], Mapping[str, str]]:
+    """Reserve these cases for ``to``, an account's id, each as it stands now: one taken meanwhile is left alone. Which
+    are reserved now, and why each of the others is not, in words.
 
     Raises Forbidden, NotAvailable where that person cannot read cases, ValueError for none or too many.
     """
@@ -151,7 +142,7 @@ def assign(db: Database, by: Acting, case_ids: Sequence[str], to: str) -> Assign
     chosen = sorted(set(case_ids))
     if not 1 <= len(chosen) <= MOST:
         raise ValueError(f"choose 1 to {MOST} cases")
-    given, refused = [], {}
+    given, refused = list[str](), dict[str, str]()
     with db.write() as conn:
         senior = is_senior(conn, by.actor, to)
         for case_id in chosen:  # in one order, so that two who do this at once wait in line and not for each other
@@ -162,7 +153,7 @@ def assign(db: Database, by: Acting, case_ids: Sequence[str], to: str) -> Assign
             else:
                 _keep_for(conn, by, case_id, Priority(entry.priority), to, "assigned")
                 given.append(case_id)
-    return Assigned(given=tuple(given), refused=refused)
+    return given, refused
 
 
 def _keep_for(conn: Connection, by: Acting, case_id: str, priority: Priority, to: str, action: str) -> datetime:
@@ -171,12 +162,6 @@ def _keep_for(conn: Connection, by: Acting, case_id: str, priority: Priority, to
     conn.execute(update(inbox_entries).where(_entry.case_id == case_id).values(kept))
     append(conn, by, action, case_id, {"until": until.isoformat(), "to": to})
     return until
-
-
-def _require_reviewer(conn: Connection, by: Acting, case_id: str, to: str) -> None:
-    entry = conn.execute(select(inbox_entries).where(_entry.case_id == case_id)).one()
-    if obstacle(conn, entry, to, by.now, senior=is_senior(conn, by.actor, to)):
-        raise NotAvailable("that person cannot take this case")
 
 
 def is_senior(conn: Connection, actor: Actor, to: str) -> bool:
@@ -228,19 +213,15 @@ def ask_second_opinion(db: Database, by: Acting, case_id: str, token: str, note:
         if conn.execute(select(_entry.case_id).where(holds(by, case_id, token))).first() is None:
             raise LeaseLost("this case is not assigned to you any more")
         asked = not has_asked_in(conn, by.id, case_id)
-        noted = bool(note.strip()) and not _is_noted(conn, by, case_id, note)
+        kept = case_notes.c
+        same = kept.case_id == case_id, kept.author == by.id, kept.kind == "second_opinion", kept.note == note.strip()
+        noted = bool(note.strip()) and conn.execute(select(kept.id).where(*same)).first() is None
         if asked:
             request(conn, by.id, case_id, Why.ASKED, by.now)
         if noted:
             add_note(conn, by, case_id, "second_opinion", note)
         if asked or noted:
             append(conn, by, "second_opinion_asked", case_id, {"note": noted})
-
-
-def _is_noted(conn: Connection, by: Acting, case_id: str, note: str) -> bool:
-    kept = case_notes.c
-    same = kept.case_id == case_id, kept.author == by.id, kept.kind == "second_opinion", kept.note == note.strip()
-    return conn.execute(select(kept.id).where(*same)).first() is not None
 
 
 class Place(StrEnum):

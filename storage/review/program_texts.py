@@ -20,7 +20,7 @@ from storage.clock import pause_after
 from storage.database import Database, record
 from storage.schema import adjudications, batches, cases, pending_cases, program_texts, programs, screenings
 from storage.schema.site import hash_of_key
-from storage.site.programs import Program, require_in_force
+from storage.site.accounts import Program, require_in_force
 from storage.visibility import accepted_label, is_in_review, was_erased
 
 LOOK_AGAIN = timedelta(seconds=20)

@@ -1,20 +1,23 @@
-"""The inbox's list and counts: what waits, and who has it. Neither ever reads the text of a case.
+"""The inbox's list, counts and search: what waits, and who has it. Only a search for words reads texts.
 
 Nothing here grows with what waits: a list is read along an index, and a count stops at `MOST_COUNTED`.
 """
 
+import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from sqlalchemy import (
     BindParameter,
     ColumnElement,
     CompoundSelect,
+    Connection,
     Integer,
     Select,
     bindparam,
@@ -22,19 +25,22 @@ from sqlalchemy import (
     func,
     literal,
     null,
+    or_,
     select,
+    union,
     union_all,
 )
 
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from screening.review.triage import Priority
-from storage.database import Database, record
+from storage.database import Database, begins, record
 from storage.review.claims import (
     KEPT,
     NOW,
     cases_in_hands,
     in_order,
+    in_priorities,
     is_assigned,
     is_kept,
     is_open,
@@ -43,10 +49,19 @@ from storage.review.claims import (
     state,
     why_of,
 )
-from storage.schema import Moment, cases, inbox_entries
-from storage.schema.review import LATER_REVIEW
+from storage.schema import LATER_REVIEW, Moment, batches, cases, inbox_entries
 
 _entry = inbox_entries.c
+FIRST_NAMED = 1_000
+"""Cases with such a beginning of an id or group of which the open ones are found."""
+FIRST_DUE = 5_000
+"""Open cases due first, among which those of a batch are found."""
+FIRST_READ = 10_000
+"""Texts looked through, of the cases due first: some 0.1 s."""
+ENOUGH = 200
+"""Cases with such words: the search for more ends there."""
+MOST_BATCHES = 20
+LONGEST = 120
 MOST_COUNTED = 1_000
 """Open cases of a priority are counted as far as this, and late ones: one more stands for any greater number."""
 
@@ -70,14 +85,9 @@ class Sort(StrEnum):
     LONGEST = "longest"  # what came in first
     NEWEST = "newest"
 
-
-def sort_of(name: str) -> Sort:
-    """The order of this name; by urgency where there is none.
-
-    >>> sort_of("newest"), sort_of("shuffled")
-    (<Sort.NEWEST: 'newest'>, <Sort.URGENT: 'urgent'>)
-    """
-    return next((each for each in Sort if each.value == name), Sort.URGENT)
+    @classmethod
+    def _missing_(cls, _value: object) -> "Sort":  # an address may say anything
+        return cls.URGENT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +159,7 @@ def queue(
     require(by.actor, Action.BROWSE_QUEUE)
     query = _list(by.actor, None if priorities is None else frozenset(priorities), limit, offset, sort, batch)
     rows = db.rows(query, moment(by.now))
-    return tuple(waiting_case(row, by.now) for row in rows)
+    return tuple(_waiting_case(row, by.now) for row in rows)
 
 
 @lru_cache(maxsize=KEPT)
@@ -159,7 +169,7 @@ def _list(
     """The statement for a page of the list, built once for a person who asks again and again."""
     page = _page(actor, priorities, limit, offset, sort, batch).subquery()
     joined = select(page, cases.c.external_id).join(cases, cases.c.id == page.c.case_id)
-    return joined.order_by(*sort_columns(page.c, sort))
+    return joined.order_by(*_sort_columns(page.c, sort))
 
 
 def _page(
@@ -174,10 +184,10 @@ def _page(
         for priority in sorted(Priority if priorities is None else priorities)
     ]
     merged = union_all(*(select(head) for head in heads)).subquery()
-    return select(merged).order_by(*sort_columns(merged.c, sort)).limit(limit).offset(offset)
+    return select(merged).order_by(*_sort_columns(merged.c, sort)).limit(limit).offset(offset)
 
 
-def sort_columns(entry: Any, sort: Sort) -> tuple[ColumnElement[Any], ...]:
+def _sort_columns(entry: Any, sort: Sort) -> tuple[ColumnElement[Any], ...]:
     """The columns of an entry by which a list is sorted."""
     if sort is Sort.URGENT:
         return entry.routine, entry.due_at, entry.case_id
@@ -188,10 +198,10 @@ def sort_columns(entry: Any, sort: Sort) -> tuple[ColumnElement[Any], ...]:
 
 def _in_priority(sort: Sort) -> tuple[ColumnElement[Any], ...]:
     """The same within one priority: an index of its own."""
-    return (_entry.due_at, _entry.case_id) if sort is Sort.URGENT else sort_columns(_entry, sort)
+    return (_entry.due_at, _entry.case_id) if sort is Sort.URGENT else _sort_columns(_entry, sort)
 
 
-def waiting_case(row: Any, now: datetime) -> Waiting:
+def _waiting_case(row: Any, now: datetime) -> Waiting:
     """The case in a row of its entry with ``external_id`` and ``state``."""
     assigned = row.assigned_until is not None and row.assigned_until > now
     return record(
@@ -215,20 +225,42 @@ def counts(
     with db.read() as conn:
         rows = conn.execute(_blocked_cases(by.actor), moment(by.now)).all()
         of_one = rows if batch is None else conn.execute(_cases_of(by.actor, batch), moment(by.now)).all()
-        kept = {
-            priority: sum(row.n for row in rows if row.priority == priority and row.state != State.FREE)
-            for priority in Priority
-        }
+        kept = _by_priority(row for row in rows if row.state != State.FREE)
         values = {"now": by.now, "most": MOST_COUNTED + 1}
         values |= {f"most_{int(priority)}": MOST_COUNTED + 1 + number for priority, number in kept.items()}
         found = {(row.what, row.priority): row for row in conn.execute(_STANDING, values)}
     opened = {priority: int(found["open", priority].n) for priority in Priority}
-    every = (
-        opened
-        if batch is None
-        else {priority: sum(row.n for row in of_one if row.priority == priority) for priority in Priority}
+    inside = set(Priority if priorities is None else priorities)
+    every = opened if batch is None else _by_priority(of_one)
+    every = {priority: number if priority in inside else 0 for priority, number in every.items()}
+    blocked = [row for row in of_one if row.priority in inside and row.state != State.FREE]
+    free = {priority: every[priority] - number for priority, number in _by_priority(blocked).items()}
+    by_state = {state: sum(row.n for row in blocked if row.state == state) for state in State}
+    return Counts(
+        by_state=by_state | {State.FREE: sum(free.values())},
+        free_by_priority=free,
+        open_by_priority=opened,
+        inside_by_priority=every,
+        late_by_priority={priority: int(found["late", priority].n) for priority in Priority},
+        kept_by_priority=kept,
+        disputed=int(found["disputed", 0].n),
+        newest_urgent=found["newest", 0].due,
+        outside_filter=sum(max(0, number - every[priority]) for priority, number in opened.items()),
+        held_until=_first_until(blocked, State.HELD),
+        reserved_until=_first_until(blocked, State.RESERVED),
     )
-    return _counts(of_one, kept, opened, every, found, set(Priority if priorities is None else priorities))
+
+
+def _by_priority(rows: Iterable[Any]) -> dict[Priority, int]:
+    """How many cases the rows count of each priority."""
+    numbers = Counter[int]()
+    for row in rows:
+        numbers[row.priority] += row.n
+    return {priority: numbers[priority] for priority in Priority}
+
+
+def _first_until(rows: Iterable[Any], state: State) -> datetime | None:
+    return min((row.until for row in rows if row.state == state and row.until is not None), default=None)
 
 
 def _counted(what: str, priority: Priority, most: BindParameter[int], *which: ColumnElement[bool]) -> Select[Any]:
@@ -305,43 +337,6 @@ def _by_state(actor: Actor, which: ColumnElement[bool]) -> Select[Any]:
     ).group_by(standing.state, standing.priority)
 
 
-def _counts(
-    of_one: Collection[Any],
-    kept: Mapping[Priority, int],
-    opened: Mapping[Priority, int],
-    every: Mapping[Priority, int],
-    found: Mapping[tuple[str, int], Any],
-    priorities: Collection[Priority],
-) -> Counts:
-    """``of_one`` are the rows, and ``every`` the open cases, of the batch that is looked at; else the same as all."""
-    inside = [row for row in of_one if row.priority in priorities and row.state != State.FREE]
-    places = Counter[tuple[str, int]]({(row.state, row.priority): row.n for row in inside})
-    by_state = {one: sum(places[one, priority] for priority in priorities) for one in State}
-    free = {
-        priority: every[priority] - sum(places[one, priority] for one in State) if priority in priorities else 0
-        for priority in Priority
-    }
-    return Counts(
-        by_state=by_state | {State.FREE: sum(free.values())},
-        free_by_priority=free,
-        open_by_priority=opened,
-        inside_by_priority={priority: every[priority] if priority in priorities else 0 for priority in Priority},
-        late_by_priority={priority: int(found["late", priority].n) for priority in Priority},
-        disputed=int(found["disputed", 0].n),
-        newest_urgent=found["newest", 0].due,
-        kept_by_priority=kept,
-        outside_filter=sum(
-            max(0, number - (every[priority] if priority in priorities else 0)) for priority, number in opened.items()
-        ),
-        held_until=_first(row.until for row in inside if row.state == State.HELD),
-        reserved_until=_first(row.until for row in inside if row.state == State.RESERVED),
-    )
-
-
-def _first(moments: Iterable[datetime | None]) -> datetime | None:
-    return min((moment for moment in moments if moment is not None), default=None)
-
-
 def reserved_cases(db: Database, by: Acting) -> tuple[Waiting, ...]:
     """Cases put on hold by this person or handed to them, still reserved: the ones they may claim by name.
     Raises Forbidden.
@@ -351,5 +346,89 @@ def reserved_cases(db: Database, by: Acting) -> tuple[Waiting, ...]:
     theirs = query.join(cases, cases.c.id == _entry.case_id).where(is_open(), is_kept(by.now), _entry.assignee == by.id)
     rows = db.rows(theirs)  # few: put in order here, so that the index of what is reserved serves
     return tuple(
-        waiting_case(row, by.now) for row in sorted(rows, key=lambda row: (row.routine, row.due_at, row.case_id))
+        _waiting_case(row, by.now) for row in sorted(rows, key=lambda row: (row.routine, row.due_at, row.case_id))
     )
+
+
+def find(
+    db: Database,
+    by: Acting,
+    words: str,
+    *,
+    texts: bool = False,
+    priorities: Collection[Priority] | None = None,
+    sort: Sort = Sort.URGENT,
+    limit: int = 50,
+) -> tuple[tuple[Waiting, ...], int | None]:
+    """Open cases whose id or group begins with the words or whose batch has them in its name; with
+    ``texts`` those with all of them in text or reply too, for whoever may read every text. Beside them, where not every
+    open case's text was looked through, of how many it was. Raises Forbidden.
+
+    Each search is bounded: names by an index and its first matches, batches and texts among the cases due first.
+    """
+    require(by.actor, Action.BROWSE_QUEUE)
+    if texts:
+        require(by.actor, Action.VIEW_TEXT)
+    wanted = words.strip()[:LONGEST]
+    if not wanted:
+        return (), None
+    with db.read() as conn:
+        found = _cases_by_name(conn, wanted) | _in_batches(conn, wanted)
+        texts_read = None
+        if texts:
+            with_words, texts_read = _with_words(conn, wanted, priorities)
+            found |= with_words
+        query = (
+            select(inbox_entries, cases.c.external_id, state(by.actor, by.now).label("state"))
+            .join(cases, cases.c.id == _entry.case_id)
+            .where(_entry.case_id.in_(sorted(found)), is_open(), in_priorities(priorities))
+        )
+        rows = conn.execute(query.order_by(*_sort_columns(_entry, sort)).limit(limit)).all()
+    return tuple(_waiting_case(row, by.now) for row in rows), texts_read
+
+
+def _cases_by_name(conn: Connection, words: str) -> set[str]:
+    by_id = select(cases.c.id).where(cases.c.id == words.lower())
+    by_name = select(cases.c.id).where(begins(conn, cases.c.external_id, words)).limit(FIRST_NAMED)
+    by_group = select(cases.c.id).where(begins(conn, cases.c.group_name, words)).limit(FIRST_NAMED)
+    ids = union(by_id, *(select(each.subquery().c.id) for each in (by_name, by_group))).subquery()
+    query = select(_entry.case_id).where(_entry.case_id.in_(select(ids.c.id)), is_open())
+    return set(conn.execute(query).scalars())
+
+
+def _with_words(conn: Connection, words: str, priorities: Collection[Priority] | None) -> tuple[set[str], int | None]:
+    """Open cases with all the words in text or reply, and how many were looked through where there are more."""
+    joined = select(cases.c.id, cases.c.text, cases.c.model_text, cases.c.reply)
+    joined = joined.join(inbox_entries, _entry.case_id == cases.c.id).where(is_open(), in_priorities(priorities))
+    wanted = _fold_case(words).split()
+    read, found = 0, set[str]()
+    query = joined.order_by(*in_order(priorities)).limit(FIRST_READ + 1).execution_options(yield_per=ENOUGH)
+    with conn.execute(query) as rows:
+        for row in islice(rows, FIRST_READ):
+            text = _fold_case("\n".join(part for part in (row.text, row.model_text, row.reply) if part))
+            read += 1
+            if all(word in text for word in wanted):
+                found.add(row.id)
+            if len(found) == ENOUGH:
+                break
+        return found, None if next(rows, None) is None else read
+
+
+def _fold_case(text: str) -> str:
+    """The form in which words are compared: without regard to case, width and compatibility forms.
+
+    >>> _fold_case("Ｂridge ﬁne STRASSE") == _fold_case("bridge fine Straße")
+    True
+    """
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+def _in_batches(conn: Connection, words: str) -> set[str]:
+    named = or_(batches.c.name.icontains(words, autoescape=True), batches.c.id == words.lower())
+    newest = select(batches.c.id).where(named).order_by(batches.c.created_at.desc()).limit(MOST_BATCHES)
+    chosen = list(conn.execute(newest).scalars())
+    if not chosen:
+        return set()
+    first = select(_entry.case_id).where(is_open()).order_by(*in_order(None)).limit(FIRST_DUE).subquery()
+    query = select(cases.c.id).join(first, first.c.case_id == cases.c.id).where(cases.c.batch_id.in_(chosen))
+    return set(conn.execute(query).scalars())

@@ -3,9 +3,21 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
-from sqlalchemy import BindParameter, ColumnElement, Connection, Select, String, Table, bindparam, func, or_, select
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Connection,
+    Integer,
+    Select,
+    String,
+    Table,
+    bindparam,
+    func,
+    or_,
+    select,
+)
 
 from screening.evaluation.metrics import Proportion
 from screening.review.actors import Acting, Actor
@@ -25,10 +37,12 @@ from storage.schema import (
     reviews,
 )
 from storage.settings_store import current_in
-from storage.site import faults, processes
-from storage.site.processes import Process
+from storage.site import health
 
 _entry = inbox_entries.c
+DAY = timedelta(days=1)
+STRETCH = timedelta(hours=8)
+"""Nobody reads for longer without a break: before that lies a night's rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,21 +65,14 @@ class PriorityShift:
     """Of the cases whose target has passed or that were looked at."""
 
 
-class Left(NamedTuple):
-    """What the next shift takes over: cases still open at the end, and how many of them were past their target."""
-
-    open: int
-    late: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shift:
-    """Every priority, what was left of each at the end, and the follow-ups."""
+    """Every priority, the follow-ups, and what the next shift takes over of each: how many cases were still open at the
+    end, and how many of them were past their target.
+    """
 
-    begin: datetime
-    end: datetime
     priorities: tuple[PriorityShift, ...]
-    left: Mapping[Priority, Left]
+    left: Mapping[Priority, tuple[int, int]]
     follow_ups_opened: int
     follow_ups_closed: int
     follow_ups_overdue: int
@@ -81,7 +88,7 @@ def shift(db: Database, actor: Actor, begin: datetime, end: datetime) -> Shift:
     with db.read() as conn:
         priorities, left = priority_shifts(conn, begin, end), _remaining_by_priority(conn, end)
         follow_up_counts = conn.execute(_follow_ups(begin, end)).one()._mapping
-    return Shift(begin=begin, end=end, priorities=priorities, left=left, **follow_up_counts)
+    return Shift(priorities=priorities, left=left, **follow_up_counts)
 
 
 def shift_of(db: Database, actor: Actor, priority: Priority, begin: datetime, end: datetime) -> PriorityShift:
@@ -116,11 +123,11 @@ def priority_shifts(
     )
 
 
-def _remaining_by_priority(conn: Connection, end: datetime) -> Mapping[Priority, Left]:
+def _remaining_by_priority(conn: Connection, end: datetime) -> Mapping[Priority, tuple[int, int]]:
     waited = _entry.entered_at < end, or_(_entry.closed_at.is_(None), _entry.closed_at >= end)
     query = select(_entry.priority, func.count(), func.count().filter(_entry.due_at <= end)).where(*waited)
-    found = {priority: Left(*numbers) for priority, *numbers in conn.execute(query.group_by(_entry.priority))}
-    return {priority: found.get(priority, Left(open=0, late=0)) for priority in Priority}
+    found = {row[0]: (row[1], row[2]) for row in conn.execute(query.group_by(_entry.priority))}
+    return {priority: found.get(priority, (0, 0)) for priority in Priority}
 
 
 def _arrivals(conn: Connection, begin: datetime, end: datetime, priorities: Sequence[Priority]) -> Sequence[Any]:
@@ -187,7 +194,9 @@ _TODAY = select(
     _OPENED.where(_EVENT.at >= _RECENT, _EVENT.seq > func.coalesce(_PAUSE.scalar_subquery(), 0))
     .scalar_subquery()
     .label("since_break"),
-)
+).subquery()
+_BREAK_DUE = _TODAY.c.since_break >= bindparam("limit", type_=Integer)
+_EXPOSURE = select(_TODAY.c.texts, _TODAY.c.since_break, _BREAK_DUE.label("break_due"))
 _READ = (
     select(func.count())
     .select_from(reviews)
@@ -195,30 +204,16 @@ _READ = (
 )
 
 
-STRETCH = timedelta(hours=8)
-"""Nobody reads for longer without a break: before that lies a night's rest."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exposure:
-    """Different texts opened since a moment (the start of the day), and since the last break: as far as a `STRETCH`
-    back, over any midnight.
-    """
-
-    texts: int
-    since_break: int
-    break_due: bool
-
-
-def exposure(db: Database, by: Acting, since: datetime) -> Exposure:
-    """One's own exposure since a moment, and whether the site's number of texts before a break is reached.
-    Raises Forbidden.
+def exposure(db: Database, by: Acting, since: datetime) -> Any:
+    """One's own exposure: a row of how many different ``texts`` were opened since a moment (the start of the day), how
+    many ``since_break``, the last one, as far as a `STRETCH` back, over any midnight; and whether a break is due
+    (``break_due``): the site's number of texts is reached. Raises Forbidden.
     """
     require(by.actor, Action.VIEW_CARE, by.id)
     with db.read() as conn:
-        found = conn.execute(_TODAY, {"actor": by.id, "since": since, "recent": by.now - STRETCH}).one()
         limit = current_in(conn).settings.break_after_texts
-    return Exposure(texts=found.texts, since_break=found.since_break, break_due=found.since_break >= limit)
+        moments = {"since": since, "recent": by.now - STRETCH}
+        return conn.execute(_EXPOSURE, {"actor": by.id, "limit": limit, **moments}).one()
 
 
 def count_cases_read(db: Database, actor: Actor, since: datetime) -> int:
@@ -236,50 +231,31 @@ def take_break(db: Database, by: Acting) -> None:
         append(conn, by, "break_taken", None, {})
 
 
-DAY = timedelta(days=1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
-    """One moment. ``oldest_due`` is the earliest deadline of an open case; ``first_looks`` covers the last day."""
-
-    open: Mapping[Priority, int]
-    overdue: Mapping[Priority, int]
-    oldest_due: Mapping[Priority, datetime]
-    waiting: int
-    parked: int
-    calls: int
-    lost_calls: int
-    unpriced_calls: int
-    cost_usd: float
-    errors: Mapping[str, int]
-    processes: tuple[Process, ...]
-    faults: frozenset[str]
-    first_looks: tuple[PriorityShift, ...]
-
-
-def figures(db: Database, now: datetime) -> Figures:
-    """The figures at ``now``, from one snapshot of the database."""
+def figures(db: Database, now: datetime) -> Mapping[str, Any]:
+    """The figures at ``now``, from one snapshot of the database, by name. ``oldest_due`` is the earliest deadline of an
+    open case; ``first_looks`` covers the last day.
+    """
+    sums = select(*(func.coalesce(func.sum(batch_counts.c[name]), 0).label(name) for name in _SUMS))
+    ready = pending_cases.c.ready_at
+    waiting = select(func.count(ready).label("waiting"), (func.count() - func.count(ready)).label("parked"))
+    by_priority = {
+        "open": select(_entry.priority, func.count()),
+        "overdue": select(_entry.priority, func.count()).where(_entry.due_at <= now),
+        "oldest_due": select(_entry.priority, func.min(_entry.due_at, type_=Moment)),
+    }
     with db.read() as conn:
-        open_cases = _entry.closed_at.is_(None)
-        late = select(_entry.priority, func.count()).where(open_cases, _entry.due_at <= now).group_by(_entry.priority)
-        due = select(_entry.priority, func.min(_entry.due_at, type_=Moment)).where(open_cases).group_by(_entry.priority)
-        sums = conn.execute(select(*(func.sum(batch_counts.c[name]) for name in _SUMS))).one()
-        return Figures(
-            open=_by_priority(conn, select(_entry.priority, func.count()).where(open_cases).group_by(_entry.priority)),
-            overdue=_by_priority(conn, late),
-            oldest_due=_by_priority(conn, due),
-            waiting=_count(conn, pending_cases.c.ready_at.is_not(None)),
-            parked=_count(conn, pending_cases.c.ready_at.is_(None)),
-            calls=int(sums[0] or 0),
-            lost_calls=int(sums[1] or 0),
-            unpriced_calls=int(sums[2] or 0),
-            cost_usd=float(sums[3] or 0),
-            errors={row[0]: row[1] for row in conn.execute(_ERRORS)},
-            processes=tuple(processes.processes(conn, now)),
-            faults=frozenset(one.fault.value for one in faults.open_faults_in(conn)),
-            first_looks=priority_shifts(conn, now - DAY, now),
-        )
+        return {
+            **{
+                name: _by_priority(conn, query.where(_entry.closed_at.is_(None)).group_by(_entry.priority))
+                for name, query in by_priority.items()
+            },
+            **conn.execute(sums).one()._mapping,
+            **conn.execute(waiting).one()._mapping,
+            "errors": {row[0]: row[1] for row in conn.execute(_ERRORS)},
+            "processes": health.processes(conn, now),
+            "faults": {lasting.fault for lasting in health.open_faults_in(conn)},
+            "first_looks": priority_shifts(conn, now - DAY, now),
+        }
 
 
 _ERRORS = select(case_errors.c.kind, func.count()).group_by(case_errors.c.kind)  # read off an index
@@ -290,13 +266,8 @@ def require_ready(db: Database, now: datetime) -> None:
     """Return where the database answers, has its tables, and keeps what is written to it. Raises whatever is wrong."""
     with db.read() as conn:
         conn.execute(select(pending_cases.c.case_id).limit(1)).first()
-    processes.take(db, "ready", "whoever asks", now, timedelta())
+    health.take(db, "ready", "whoever asks", now, timedelta())
 
 
 def _by_priority(conn: Connection, query: Select[*tuple[Any, ...]]) -> dict[Priority, Any]:
     return {Priority(row[0]): row[1] for row in conn.execute(query)}
-
-
-def _count(conn: Connection, which: ColumnElement[bool]) -> int:
-    found = select(func.count()).select_from(pending_cases).where(which)
-    return int(conn.execute(found).scalar_one())

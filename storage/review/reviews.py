@@ -1,6 +1,9 @@
-"""Reviews: stored once under a lease, changed with a reason, taken back in time; and what became of one's own."""
+"""Reviews: filled in as a draft, stored once under a lease, changed with a reason, taken back in time; and what became
+of one's own.
+"""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,7 +17,7 @@ from screening.review.policy import Action, Forbidden, require
 from screening.review.review_form import FORM_VERSION, Disposition, ReviewForm, ReviewLabel, needs_disposition
 from screening.review.triage import Priority
 from storage.audit_log import append
-from storage.database import Database, record
+from storage.database import Database, record, upsert
 from storage.review.adjudication import Method, Next, ReasonNeeded, resettle, settle, versions_in
 from storage.review.claims import (
     KEPT,
@@ -28,11 +31,11 @@ from storage.review.claims import (
     holds,
     new_token,
 )
-from storage.review.drafts import discard, keep, save_draft
 from storage.review.follow_ups import For, open_follow_up
 from storage.schema import (
     adjudications,
     cases,
+    drafts,
     follow_ups,
     inbox_entries,
     reviews,
@@ -101,7 +104,7 @@ def _submit(
     _require_disposition(conn, case_id, form, settings := current_in(conn).settings)
     blind = is_blind(conn, by.actor, case_id, first=True)
     _insert(conn, by, case_id, 1, review_round, form, submission_id, blind=blind)
-    discard(conn, by.actor, case_id)
+    _discard(conn, by.actor, case_id)
     following = settle(conn, by, case_id, review_round, form, settings)
     open_follow_up(conn, by, case_id, form.disposition)
     append(conn, by, "rated", case_id, {"review": submission_id, "blind": blind, "next": following.value}, *_DECIDED)
@@ -154,7 +157,7 @@ def revise(db: Database, by: Acting, case_id: str, form: ReviewForm, reason: str
         _require_disposition(conn, case_id, form, settings, before.fields["disposition"])
         blind, version = is_blind(conn, by.actor, case_id, first=False), before.version + 1
         _insert(conn, by, case_id, version, before.review_round, form, submission_id, blind=blind, reason=reason)
-        discard(conn, by.actor, case_id)
+        _discard(conn, by.actor, case_id)
         following = resettle(conn, by, case_id, form, was, reason.strip(), settings)
         open_follow_up(conn, by, case_id, form.disposition)
         append(conn, by, "revised", case_id, {"review": submission_id, "next": following.value}, *_DECIDED)
@@ -381,4 +384,41 @@ def _move(conn: Connection, row: Any, now: datetime) -> None:
     conn.execute(delete(follow_ups).where(*theirs, *instead))
     conn.execute(delete(reviews).where(reviews.c.id == row.id))
     fields = {name: value for name, value in row.fields.items() if name != "form_version"}
-    keep(conn, row.reviewer, row.case_id, fields | {"label": row.label, "certainty": row.certainty}, now)
+    _keep_draft(conn, row.reviewer, row.case_id, fields | {"label": row.label, "certainty": row.certainty}, now)
+
+
+LONGEST_DRAFT = 20_000
+"""Characters of a draft as JSON, in any script: a form with a long note is a quarter of it."""
+
+
+def save_draft(db: Database, by: Acting, case_id: str, body: Mapping[str, Any]) -> None:
+    """Keep what this person has filled in so far, over what they had before. ValueError when it is too long.
+    Raises Forbidden.
+    """
+    require(by.actor, Action.RATE, by.id)
+    if len(json.dumps(dict(body), ensure_ascii=False)) > LONGEST_DRAFT:
+        raise ValueError("the draft is too long to be kept")
+    with db.write() as conn:
+        _keep_draft(conn, by.id, case_id, body, by.now)
+
+
+def _keep_draft(conn: Connection, reviewer: str, case_id: str, body: Mapping[str, Any], now: datetime) -> None:
+    """As `save_draft`, in the caller's transaction. Of a case that was erased nothing is kept."""
+    if is_erased(conn, case_id):
+        return
+    row = {"case_id": case_id, "reviewer": reviewer, "body": dict(body), "updated_at": now}
+    upsert(conn, drafts, row)
+
+
+def load_draft(db: Database, actor: Actor, case_id: str) -> Mapping[str, Any] | None:
+    """What this person has filled in so far; None without a draft. Raises Forbidden."""
+    require(actor, Action.RATE, actor.id)
+    query = select(drafts.c.body).where(drafts.c.case_id == case_id, drafts.c.reviewer == actor.id)
+    with db.read() as conn:
+        body: Mapping[str, Any] | None = conn.execute(query).scalar()
+    return body
+
+
+def _discard(conn: Connection, actor: Actor, case_id: str) -> None:
+    """Delete the draft, in the transaction that stores the review made from it."""
+    conn.execute(delete(drafts).where(drafts.c.case_id == case_id, drafts.c.reviewer == actor.id))

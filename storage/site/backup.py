@@ -11,7 +11,6 @@ import sqlite3
 import tempfile
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -34,12 +33,8 @@ class CopyRefused(ValueError):
     """The source is no database of this version, the target is not empty, or what arrived is not what left."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Copied:
-    """Rows per table, and where the audit log ended."""
-
-    rows: Mapping[str, int]
-    anchor: Anchor
+Copied = tuple[Mapping[str, int], Anchor]
+"""Rows per table, and where the audit log ended."""
 
 
 def back_up(db: Database, to: Path, now: datetime) -> Copied:
@@ -76,12 +71,12 @@ def restore(db: Database, source: Path, now: datetime) -> Copied:
             with copied.read() as old, db.write() as new:
                 if filled := [table.name for table in _tables() if _count(new, table)]:
                     raise CopyRefused(f"the database is not empty ({filled[0]}): restore into a new one")
-                made = _copy(old, new)
-                proof = audit_check.verify_in(new, [made.anchor])
+                rows, anchor = _copy(old, new)
+                proof = audit_check.verify_in(new, [anchor])
                 if not proof.ok:
                     raise CopyRefused(f"the audit log is not whole: event {proof.seq} {proof.problem}")
-                audit_log.append(new, SYSTEM.at(now), "restored", None, {"events": made.anchor.count})
-    return made
+                audit_log.append(new, SYSTEM.at(now), "restored", None, {"events": anchor.count})
+    return rows, anchor
 
 
 def _require_backup(copied: Database) -> None:
@@ -103,7 +98,7 @@ def _copy(old: Connection, new: Connection) -> Copied:
     rows = {table.name: _fill(old, new, table) for table in _tables()}
     if differing := [table.name for table in _tables() if _count(new, table) != rows[table.name]]:
         raise CopyRefused(f"row counts differ in {', '.join(differing)}")
-    return Copied(rows=rows, anchor=audit_log.anchor_in(old))
+    return rows, audit_log.anchor_in(old)
 
 
 def _tables() -> list[Table]:

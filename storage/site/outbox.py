@@ -34,10 +34,10 @@ from screening.review.policy import Action, require
 from screening.review.review_form import Disposition
 from screening.review.triage import Priority
 from storage.audit_log import append
-from storage.clock import pause_after, shared_now
-from storage.database import Database, insert_into, record
-from storage.identifiers import new_id
+from storage.clock import new_id, pause_after, shared_now
+from storage.database import Database, record, upsert
 from storage.schema import (
+    TO_SEND,
     Moment,
     case_notices,
     follow_ups,
@@ -46,8 +46,8 @@ from storage.schema import (
     notifications,
 )
 from storage.settings_store import SiteSettings, current_in
-from storage.site import faults
-from storage.site.faults import Fault
+from storage.site import health
+from storage.site.health import Fault
 from storage.site.recipients import MINUTES_A_DAY, Kind, Recipient, active_recipients, is_told
 
 AT_ONCE = 1_000
@@ -63,7 +63,6 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 10.0, 900.0
 _LONGEST_PAUSE_URGENT_S = 60.0
 """P0, faults: what is down for an hour must not be found up a quarter of an hour late."""
 _entry, _told, _late, _out = inbox_entries.c, case_notices.c, follow_ups.c, notifications.c
-_WAITING = and_(_out.sent_at.is_(None), _out.given_up_at.is_(None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,11 +106,11 @@ def collect(db: Database, now: datetime) -> int:
         recipients, moment = active_recipients(conn), shared_now(conn, now)
         queries = _queries(recipients, moment, moment - _wait(conn)) if recipients else {}
         cases = any(conn.execute(query.limit(1)).first() for some in queries.values() for query in some)
-        fault = any(faults.changes(conn, moment))
+        fault = any(health.changes(conn, moment))
     if not cases and not fault:
         return 0
     with db.write() as conn:
-        began, over = faults.changes(conn, moment)
+        began, over = health.changes(conn, moment)
         told = sum(
             _change_fault(conn, recipients, one, moment, down=one in began, cause=began.get(one))
             for one in sorted({*began, *over})
@@ -195,7 +194,7 @@ def still_so(db: Database, notice: Notice, now: datetime) -> Notice | None:
     something to tell. None where no such case is left, where a fault is over, or is here again.
     """
     if notice.event == "fault":
-        lasting = {one.fault.value for one in faults.open_faults(db)}
+        lasting = {one.fault.value for one in health.open_faults(db)}
         name = str(notice.what)
         return notice if (name.removesuffix("_over") in lasting) is not name.endswith("_over") else None
     if notice.event not in EVENTS or notice.priority is None:
@@ -224,9 +223,7 @@ def _tell_cases(
         counted[priority, following] += 1
         rows.append({"case_id": case_id, "event": event, "priority": priority, "step": following, "at": now})
     if rows:
-        kept = insert_into(conn, case_notices).values(rows)
-        changed = {name: kept.excluded[name] for name in ("priority", "step", "at")}
-        conn.execute(kept.on_conflict_do_update(index_elements=["case_id", "event"], set_=changed))
+        upsert(conn, case_notices, rows)
     for (priority, step), count in sorted(counted.items()):
         notice = Notice(event=event, priority=Priority(priority), count=count)
         _tell_all(conn, (one for one in recipients if one.step == step), notice, now)
@@ -235,7 +232,7 @@ def _tell_cases(
 
 def keep_fault(db: Database, fault: Fault, now: datetime, *, down: bool, cause: str | None = None) -> None:
     """Record that the fault began, for this cause, or is over, where that is new; and tell people once."""
-    known = faults.find_lasting(db, fault)
+    known = health.find_lasting(db, fault)
     if down is (known is not None) and (known is None or cause in (None, known.cause)):
         return
     with db.write() as conn:
@@ -248,7 +245,7 @@ def _change_fault(
     """Whether that is new; then everybody is told who is told of faults: it may be the very first in the order who
     cannot be reached.
     """
-    new = faults.begin(conn, fault, now, cause) if down else faults.finish(conn, fault, now)
+    new = health.begin(conn, fault, now, cause) if down else health.finish(conn, fault, now)
     if new:
         notice = Notice(event="fault", what=fault.value if down else f"{fault.value}_over")
         _tell_all(conn, recipients, notice, now)
@@ -271,7 +268,7 @@ def _tell(conn: Connection, recipient: Recipient, notice: Notice, now: datetime)
         _out.priority == notice.priority,
         _out.what == notice.what,
     )
-    waiting = select(notifications).where(same, _WAITING, _out.taken_until.is_(None))
+    waiting = select(notifications).where(same, TO_SEND, _out.taken_until.is_(None))
     found = conn.execute(waiting.order_by(_out.attempts, _out.id.desc()).limit(1).with_for_update()).first()
     if found is not None:
         changed: dict[str, Any] = {"count": _out.count + notice.count}
@@ -342,7 +339,7 @@ def send_test(db: Database, by: Acting, recipient_id: str) -> None:
 def somebody(db: Database) -> bool:
     """Whether anybody is told of anything, or a message waits: one question, asked all the time."""
     told = exists().where(notification_recipients.c.active.is_(True))
-    return bool(db.value(select(or_(told, exists().where(_WAITING)))))
+    return bool(db.value(select(or_(told, exists().where(TO_SEND)))))
 
 
 def take_due(db: Database, now: datetime, limit: int = 20) -> tuple[Message, ...]:
@@ -354,7 +351,7 @@ def take_due(db: Database, now: datetime, limit: int = 20) -> tuple[Message, ...
         moment = shared_now(conn, now)
         until = _out.taken_until
         free = or_(until.is_(None), until <= moment, until > moment + TAKEN_FOR)
-        due = and_(_WAITING, free, or_(_out.not_before <= moment, _out.created_at > moment))
+        due = and_(TO_SEND, free, or_(_out.not_before <= moment, _out.created_at > moment))
         if conn.execute(select(_out.id).where(due).limit(1)).first() is None:
             return ()
     order = (_out.attempts, _out.priority.is_(None), _out.priority, _out.not_before)

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
@@ -16,9 +16,9 @@ from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from screening.review.triage import Priority
 from storage.audit_log import append, serialise
+from storage.clock import new_id
 from storage.database import Database, record
-from storage.identifiers import new_id
-from storage.schema import notification_recipients, notifications
+from storage.schema import TO_SEND, notification_recipients, notifications
 
 MOST_STEPS = 5
 MINUTES_A_DAY = 24 * 60
@@ -40,19 +40,6 @@ class Kind(StrEnum):
     SERVICE = "service"  # mail, chat, pager, SMS
     WEBHOOK = "webhook"  # signed, to a server of the site's own
     MONITOR = "monitor"  # told every minute that all is well, and alarmed by silence
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewRecipient:
-    """One to be told. ``step`` is the place in the on-call order, 1 first; quiet hours are minutes of the day."""
-
-    name: str
-    kind: Kind
-    target: str
-    shown: str
-    step: int = 1
-    events: frozenset[Event] = frozenset(Event)
-    quiet: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,59 +65,52 @@ def is_told(one: Recipient, event: str, priority: Priority | None) -> bool:
     return event not in wanted or wanted[event] in one.events
 
 
-def add_recipient(db: Database, by: Acting, new: NewRecipient) -> tuple[Recipient, str | None]:
+def add_recipient(
+    db: Database,
+    by: Acting,
+    *,
+    name: str,
+    kind: Kind,
+    target: str,
+    shown: str,
+    step: int = 1,
+    events: Collection[Event] = frozenset(Event),
+    quiet: tuple[int, int] | None = None,
+) -> tuple[Recipient, str | None]:
     """Add a recipient; beside it the secret that signs a webhook's messages, which is told here and never again.
+    ``step`` is the place in the on-call order, 1 first; quiet hours are minutes of the day.
 
     Raises Forbidden, and ValueError for what cannot be told anything, or is told already: a press made twice.
     """
     require(by.actor, Action.CHANGE_SETTINGS)
-    _check(new)
-    secret = secrets.token_hex(32) if new.kind is Kind.WEBHOOK else None
-    recipient_id = new_id(by.now)
+    if not name.strip() or len(name) > 80:
+        raise ValueError("give the recipient a name of at most 80 characters")
+    if not 1 <= step <= MOST_STEPS:
+        raise ValueError(f"the on-call order has places 1 to {MOST_STEPS}")
+    if quiet is not None and any(not 0 <= minute < MINUTES_A_DAY for minute in quiet):
+        raise ValueError("quiet hours are times of a day")
+    quiet_from, quiet_to = quiet or (None, None)
+    row = {
+        "id": new_id(by.now),
+        "name": name.strip(),
+        "kind": kind.value,
+        "target": target,
+        "shown": shown,
+        "secret": secrets.token_hex(32) if kind is Kind.WEBHOOK else None,
+        "step": step,
+        "events": sorted(events),
+        "quiet_from": quiet_from,
+        "quiet_to": quiet_to,
+        "active": True,
+    }
     with db.write() as conn:
         serialise(conn)
-        _require_new(conn, new)
-        conn.execute(
-            insert(notification_recipients).values(
-                id=recipient_id,
-                name=new.name.strip(),
-                kind=new.kind.value,
-                target=new.target,
-                shown=new.shown,
-                secret=secret,
-                step=new.step,
-                events=sorted(new.events),
-                quiet_from=None if new.quiet is None else new.quiet[0],
-                quiet_to=None if new.quiet is None else new.quiet[1],
-                active=True,
-            )
-        )
-        append(
-            conn,
-            by,
-            "recipient_added",
-            recipient_id,
-            {"kind": new.kind.value, "step": new.step},
-            notification_recipients,
-        )
-        made = _recipients(conn, [recipient_id])[0]
-    return made, secret
-
-
-def _require_new(conn: Connection, new: NewRecipient) -> None:
-    its = notification_recipients.c
-    same = its.name == new.name.strip(), its.target == new.target, its.active.is_(True)
-    if conn.execute(select(its.id).where(*same)).first() is not None:
-        raise ValueError("a recipient of this name and address is there already")
-
-
-def _check(new: NewRecipient) -> None:
-    if not new.name.strip() or len(new.name) > 80:
-        raise ValueError("give the recipient a name of at most 80 characters")
-    if not 1 <= new.step <= MOST_STEPS:
-        raise ValueError(f"the on-call order has places 1 to {MOST_STEPS}")
-    if new.quiet is not None and any(not 0 <= minute < MINUTES_A_DAY for minute in new.quiet):
-        raise ValueError("quiet hours are times of a day")
+        same = _one.name == row["name"], _one.target == target, _one.active.is_(True)
+        if conn.execute(select(_one.id).where(*same)).first() is not None:
+            raise ValueError("a recipient of this name and address is there already")
+        made = conn.execute(insert(notification_recipients).values(row).returning(notification_recipients)).one()
+        append(conn, by, "recipient_added", made.id, {"kind": made.kind, "step": step}, notification_recipients)
+    return _recipient(made), made.secret
 
 
 def set_active(db: Database, by: Acting, recipient_id: str, active: bool) -> None:
@@ -141,7 +121,8 @@ def set_active(db: Database, by: Acting, recipient_id: str, active: bool) -> Non
         if not conn.execute(switched.values(active=active)).rowcount:
             return
         if not active:
-            _drop_waiting(conn, recipient_id, by.now)
+            waiting = TO_SEND, notifications.c.recipient_id == recipient_id
+            conn.execute(update(notifications).where(*waiting).values(given_up_at=by.now, error="switched off"))
         append(conn, by, "recipient_switched", recipient_id, {"active": active}, notification_recipients)
 
 
@@ -175,26 +156,14 @@ def told_of_urgent(db: Database) -> tuple[Recipient, ...]:
 def waiting_messages(db: Database, actor: Actor) -> int:
     """How many messages wait to go out, those that wait for quiet hours to end among them."""
     require(actor, Action.CHANGE_SETTINGS)
-    table = notifications.c
-    with db.read() as conn:
-        left = select(func.count()).where(table.sent_at.is_(None), table.given_up_at.is_(None))
-        return int(conn.execute(left).scalar_one())
+    return int(db.value(select(func.count()).where(TO_SEND)))
 
 
-def _drop_waiting(conn: Connection, recipient_id: str, now: datetime) -> None:
-    table = notifications.c
-    waiting = table.recipient_id == recipient_id, table.sent_at.is_(None), table.given_up_at.is_(None)
-    conn.execute(update(notifications).where(*waiting).values(given_up_at=now, error="switched off"))
-
-
-def _recipients(conn: Connection, ids: Collection[str] | None = None) -> tuple[Recipient, ...]:
-    query = select(notification_recipients).order_by(_one.step, _one.name, _one.id)
-    rows = conn.execute(query if ids is None else query.where(_one.id.in_(ids))).all()
-    return tuple(_recipient(row) for row in rows)
+def _recipients(conn: Connection) -> tuple[Recipient, ...]:
+    rows = conn.execute(select(notification_recipients).order_by(_one.step, _one.name, _one.id))
+    return tuple(map(_recipient, rows))
 
 
 def _recipient(row: Any) -> Recipient:
-    quiet: tuple[int, int] | Literal[None] = None if row.quiet_from is None else (row.quiet_from, row.quiet_to)
-    return record(
-        Recipient, row, kind=Kind(row.kind), events=frozenset(Event(event) for event in row.events), quiet=quiet
-    )
+    quiet = None if row.quiet_from is None else (row.quiet_from, row.quiet_to)
+    return record(Recipient, row, kind=Kind(row.kind), events=frozenset(map(Event, row.events)), quiet=quiet)

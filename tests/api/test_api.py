@@ -36,7 +36,7 @@ from storage.review.erasure import By, Selection, erase, erase_rows
 from storage.review.worklist import request_second_looks
 from storage.schema import audit_events, batches, cases, metadata, programs
 from storage.settings_store import SiteSettings, accept_model_name, change
-from storage.site.programs import Made, Program, Scope, list_programs, make_program, revoke_program
+from storage.site.accounts import Made, Program, Scope, list_programs, make_program, revoke_program
 from tests.databases import put_away, write
 from tests.free_port import free_port
 from tests.jobs.processes import wait_for

@@ -18,8 +18,8 @@ from screening.review.triage import Priority
 from screening.text.injection import injection_flags
 from screening.text.received import receive
 from storage.database import Database
-from storage.review.drafts import load_draft
 from storage.review.follow_ups import open_follow_up
+from storage.review.reviews import load_draft
 from storage.schema import audit_events, case_notes, cases, follow_ups, inbox_entries, reviews
 from tests.browser.conftest import RunningApp, require_well, screenshot
 from tests.browser.desk import (

@@ -12,7 +12,7 @@ from screening.review.triage import Priority
 from storage import schema
 from storage.database import Database
 from storage.review import inbox
-from storage.review.drafts import load_draft
+from storage.review.reviews import load_draft
 from storage.schema import reviews, sessions
 from storage.site import accounts
 from tests.browser.accessibility import violations

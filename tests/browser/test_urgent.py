@@ -21,7 +21,7 @@ from screening.review.triage import Priority
 from storage.database import Database
 from storage.review import claims
 from storage.schema import cases, inbox_entries, notifications, screenings
-from storage.site.recipients import Kind, NewRecipient, add_recipient
+from storage.site.recipients import Kind, add_recipient
 from tests.browser.conftest import ROOT, RunningApp, await_run, screenshot
 from tests.browser.desk import case_in_address, case_text, row_of
 from tests.browser.team import browser_of
@@ -77,8 +77,8 @@ def _until(condition: Callable[[], object], within_s: float = 120.0) -> None:
 
 def _add(db: Database, kind: Kind, target: str) -> str | None:
     shown = describe(target, private=True) if kind is Kind.SERVICE else "ward"
-    new = NewRecipient(name=kind.value, kind=kind, target=target, shown=shown)
-    return add_recipient(db, LOCAL_USER.at(datetime.now(UTC)), new)[1]
+    by = LOCAL_USER.at(datetime.now(UTC))
+    return add_recipient(db, by, name=kind.value, kind=kind, target=target, shown=shown)[1]
 
 
 NOTE_ROWS = """list => { window.seen = {};

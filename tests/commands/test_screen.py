@@ -11,7 +11,7 @@ import pytest
 
 from commands.__main__ import main
 from screening.review.actors import LOCAL_USER
-from storage.audit_log import Which, events
+from storage.audit_log import events
 from storage.database import Database
 from tests.fixtures.bad_inputs import bad_inputs
 from tests.stub_server.plan import Fault, StubPlan
@@ -177,7 +177,7 @@ def test_the_summary_counts_what_the_ai_did_whatever_the_rows_hide(
 def _exports(url: str) -> list[str]:
     """Who took which kind of file out, in order."""
     db = Database(url)
-    found = events(db, LOCAL_USER, which=Which(action="exported"))
+    found = events(db, LOCAL_USER, action="exported")
     db.close()
     return [f"{one.actor} {one.details['kind']}" for one in reversed(found)]
 

@@ -36,7 +36,7 @@ from storage.review.erasure import By, Selection, erase
 from storage.review.worklist import request_second_looks
 from storage.schema import comparison_outcomes, comparisons, configurations, metadata, node_runs
 from storage.site.audit_check import verify
-from storage.site.processes import take
+from storage.site.health import take
 from tests.databases import write
 from tests.jobs.processes import NotingStub
 from tests.jobs.running import screened, until

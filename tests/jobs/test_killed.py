@@ -29,7 +29,7 @@ from storage.batches.batches import progress
 from storage.batches.intake import add_rows, close_intake, takes_rows
 from storage.database import Database
 from storage.schema import cases, inbox_entries, screenings
-from storage.site.programs import Scope, make_program
+from storage.site.accounts import Scope, make_program
 from tests.free_port import free_port
 from tests.jobs.files import SENTENCES
 from tests.jobs.killing_worker import DEADLY

@@ -20,8 +20,8 @@ from storage.database import Database
 from storage.schema import case_errors, cases, pipeline_versions, site_faults
 from storage.schema import preflights as tried
 from storage.settings_store import accept_model_name
-from storage.site import faults, outbox
-from storage.site.faults import Fault as Down
+from storage.site import health, outbox
+from storage.site.health import Fault as Down
 from tests.databases import write
 from tests.fixtures.replies import message, reply
 from tests.free_port import free_port
@@ -42,7 +42,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def is_told(db: Database) -> bool:
-    return any(one.fault is Down.MODEL for one in faults.open_faults(db))
+    return any(one.fault is Down.MODEL for one in health.open_faults(db))
 
 
 def was_told(db: Database) -> bool:
@@ -97,7 +97,7 @@ async def test_a_model_that_nobody_reaches_is_told_before_a_text_waits_and_is_ov
     port = free_port()
     async with asking(db, settings_of(f"http://127.0.0.1:{port}")) as task:
         await until(lambda: is_told(db))
-        assert [one.cause for one in faults.open_faults(db)] == ["connection"]
+        assert [one.cause for one in health.open_faults(db)] == ["connection"]
         async with StubServer(StubPlan(), port=port):
             await asyncio.wait_for(task, 20)
     assert not is_told(db)
@@ -184,7 +184,7 @@ def test_errors_from_before_a_worker_found_the_model_well_are_not_told_again(db:
         rows = [{"case_id": one, "kind": "connection", "message": "gone", "calls": 0, "at": now} for one in ids]
         conn.execute(insert(case_errors), rows)
     outbox.collect(db, now)
-    assert [(one.fault, one.cause) for one in faults.open_faults(db)] == [(Down.MODEL, "connection")]
+    assert [(one.fault, one.cause) for one in health.open_faults(db)] == [(Down.MODEL, "connection")]
     outbox.keep_fault(db, Down.MODEL, now + timedelta(seconds=1), down=False)
     outbox.collect(db, now + timedelta(seconds=2))
     assert not is_told(db)

@@ -13,8 +13,8 @@ from screening.settings import Settings
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import batch_state, progress, resume, retry_failed
 from storage.batches.unscreened import bring_in
+from storage.clock import new_id
 from storage.database import Database
-from storage.identifiers import new_id
 from storage.review.claims import claim_next
 from storage.review.reviews import submit_review
 from storage.schema import inbox_entries, pending_cases, reviews, screenings

@@ -31,8 +31,8 @@ from storage.review import claims, follow_ups, inbox
 from storage.review.evidence import reveal_text
 from storage.schema import audit_events, batches, case_errors, inbox_entries, notification_recipients, notifications
 from storage.settings_store import SiteSettings, change
-from storage.site import faults, outbox, processes
-from storage.site.recipients import Event, Kind, NewRecipient, Recipient, add_recipient, list_recipients, set_active
+from storage.site import health, outbox
+from storage.site.recipients import Event, Kind, Recipient, add_recipient, list_recipients, set_active
 from tests.databases import write
 from tests.free_port import free_port
 from tests.receivers import Receiver, mail_server, receiving
@@ -57,7 +57,9 @@ class Site:
 
     def tell(self, *events: Event, at: str = "", step: int = 1, **more: Any) -> tuple[Recipient, str]:
         """Somebody is told, at the receiver where nothing else is said; of everything where no event is named."""
-        new = NewRecipient(
+        made, secret = add_recipient(
+            self.db,
+            LOCAL_USER.at(NOW),
             name=f"place {step}",
             kind=Kind.WEBHOOK,
             target=at if "://" in at else self.receiver.address + at,
@@ -66,14 +68,13 @@ class Site:
             events=frozenset(events or Event),
             **more,
         )
-        made, secret = add_recipient(self.db, LOCAL_USER.at(NOW), new)
         assert secret is not None
         return made, secret
 
     def round(self, after: timedelta = timedelta(), alive: str = "one") -> int:
         """So much later, while a worker lives: how many messages go out."""
         self.now += after
-        processes.beat(self.db, alive, "worker", self.now)
+        health.beat(self.db, alive, "worker", self.now)
         return self.one.round()
 
     def rounds(self, times: int, every: timedelta) -> list[int]:
@@ -124,7 +125,7 @@ def site(db: Database, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> S
     busy machine must not put the next one off.
     """
     monkeypatch.setattr("jobs.notify.LONG_S", 60.0)
-    for module in ("storage.site.outbox", "storage.site.processes"):
+    for module in ("storage.site.outbox", "storage.site.health"):
         monkeypatch.setattr(f"{module}.shared_now", lambda _conn, now: now)
     register(db, SENIOR)
     return Site(db, receiver)
@@ -315,11 +316,11 @@ def test_a_worker_alone_ends_the_fault_that_none_runs(db: Database, site: Site) 
     site.round()
     for later in (2 * MINUTE, timedelta(days=8)):
         site.now += later
-        processes.beat(db, "an app", "app", site.now)  # with it the dead worker's last sign of life is forgotten
+        health.beat(db, "an app", "app", site.now)  # with it the dead worker's last sign of life is forgotten
         site.one.round()
-        assert [lasting.fault for lasting in faults.open_faults(db)] == [faults.Fault.WORKERS]
+        assert [lasting.fault for lasting in health.open_faults(db)] == [health.Fault.WORKERS]
     site.rounds(2, 20 * SECOND)
-    assert faults.open_faults(db) == ()
+    assert health.open_faults(db) == ()
 
 
 @pytest.mark.parametrize("why", sorted(CAP_REACHED))
@@ -329,12 +330,12 @@ def test_a_batch_that_stops_at_its_cap_is_no_fault_of_the_model(db: Database, si
     site.now += MINUTE
     pause(db, SYSTEM.at(site.now), db.value(select(batches.c.id)), why)
     site.rounds(2, MINUTE)
-    assert faults.open_faults(db) == ()
+    assert health.open_faults(db) == ()
 
 
 def test_a_fault_that_is_over_before_it_could_be_told_is_told_as_over_alone(db: Database, site: Site) -> None:
     site.tell(Event.FAULT)
-    processes.beat(db, "two", "worker", site.now)
+    health.beat(db, "two", "worker", site.now)
     site.receiver.answers = [500] * 3
     for _ in range(3):  # no worker lives, and the channel is down
         site.now += 2 * MINUTE
@@ -375,7 +376,7 @@ def test_one_process_at_a_time_sends_and_another_follows_when_it_dies(db: Databa
     fill(db, (Priority.P0,))
     assert second.round() == 0, "the other has the duty"
     site.now += 2 * MINUTE
-    processes.beat(db, "two", "worker", site.now)
+    health.beat(db, "two", "worker", site.now)
     assert second.round() == 1
 
 
@@ -383,14 +384,14 @@ def test_after_a_clock_that_ran_ahead_was_set_right_people_are_told_at_once(db: 
     """Neither the duty of a process that is gone, nor a message, nor its own pauses wait for what the clock named."""
     site.tell(Event.ARRIVED_P0)
     site.now += 60 * MINUTE
-    processes.beat(db, "gone", "worker", site.now)
+    health.beat(db, "gone", "worker", site.now)
     gone = site.process("gone")
     fill(db, (Priority.P0,))
     assert (gone.round(), site.one.round()) == (1, 0)
     fill(db, (Priority.P0,))  # within the interval
     assert gone.round() == 0
     site.now = NOW
-    assert not processes.worker_lives(db, NOW), "a sign of life from the future is none"
+    assert not health.worker_lives(db, NOW), "a sign of life from the future is none"
     assert site.round(MINUTE) == 1
     fill(db, (Priority.P0,))
     assert site.round(2 * MINUTE) == 1
@@ -442,8 +443,8 @@ def test_where_looking_takes_long_it_is_done_less_often(
 
 
 def test_a_monitor_hears_every_minute_and_not_without_a_worker(db: Database, site: Site) -> None:
-    new = NewRecipient(name="outside", kind=Kind.MONITOR, target=site.receiver.address, shown="outside")
-    add_recipient(db, LOCAL_USER.at(NOW), new)
+    address = site.receiver.address
+    add_recipient(db, LOCAL_USER.at(NOW), name="outside", kind=Kind.MONITOR, target=address, shown="outside")
     site.one.round()
     assert site.receiver.received == []
     for seconds in (61, 30, 31):
@@ -526,15 +527,14 @@ def test_a_message_that_fails_goes_to_those_alone_who_are_told_of_such_things(db
 
 def test_people_without_the_right_set_nothing(db: Database) -> None:
     with pytest.raises(Exception, match="may not change settings"):
-        add_recipient(db, ANN.at(NOW), NewRecipient(name="x", kind=Kind.WEBHOOK, target="https://x", shown="x"))
+        add_recipient(db, ANN.at(NOW), name="x", kind=Kind.WEBHOOK, target="https://x", shown="x")
 
 
 def test_a_mail_goes_out_over_a_real_smtp_server(db: Database, site: Site) -> None:
     with mail_server() as mailbox:
         shown = describe(mailbox.address, private=True)
         assert shown.startswith("mailto://127.0.0.1")
-        new = NewRecipient(name="ward", kind=Kind.SERVICE, target=mailbox.address, shown=shown)
-        add_recipient(db, LOCAL_USER.at(NOW), new)
+        add_recipient(db, LOCAL_USER.at(NOW), name="ward", kind=Kind.SERVICE, target=mailbox.address, shown=shown)
         (case_id,) = fill(db, (Priority.P0,))
         assert site.round() == 1
         (mail,) = mailbox.mails
@@ -545,7 +545,7 @@ def test_a_mail_goes_out_over_a_real_smtp_server(db: Database, site: Site) -> No
 
 
 def test_the_kinds_of_services_are_those_of_the_document() -> None:
-    document = (Path(__file__).parents[2] / "docs" / "notifications.md").read_text(encoding="utf-8")
+    document = (Path(__file__).parents[2] / "docs" / "site.md").read_text(encoding="utf-8")
     named = document.partition("may be named:")[2].partition("Each message")[0]
     assert set(re.findall(r"`(\w+)`", named)) == SERVICES
 

@@ -11,7 +11,7 @@ from screening.review.actors import LOCAL_USER
 from storage.batches import batches
 from storage.batches.counts import Totals
 from storage.database import Database
-from storage.site import processes
+from storage.site import health
 from tests.storage.batch_of import NOW, batch, commit_run, decide, run, waiting
 
 
@@ -86,7 +86,7 @@ def test_workers_share_what_is_left_of_a_cap(db: Database) -> None:
     """On PostgreSQL; an embedded database has one worker, whatever signs of life its earlier ones left."""
     batch_id, spend_guard = batch(db, ["a", "b", "c"], max_calls=30), _spend_guard(db)
     for name in ("w1", "w2"):
-        processes.beat(db, name, "worker", datetime.now(UTC))
+        health.beat(db, name, "worker", datetime.now(UTC))
     with spend_guard.spend(batch_id) as one, spend_guard.spend(batch_id) as other:
         spend_guard.look(batch_id)
         assert spend_guard.permission(batch_id, one) is Permission.GO

@@ -9,11 +9,10 @@ from sqlalchemy import insert, select
 from screening.review.actors import SYSTEM, Actor, Role
 from screening.review.review_form import ReviewForm, ReviewLabel
 from screening.review.triage import TARGETS, Priority, second_review_coin
-from storage import audit_rows
-from storage.audit_log import append
+from storage.audit_log import DIGESTED, append, subject_of
 from storage.batches.counts import Kind, add
+from storage.clock import new_id
 from storage.database import Database
-from storage.identifiers import new_id
 from storage.review import claims, inbox
 from storage.review.adjudication import Next
 from storage.review.reviews import submit_review
@@ -56,8 +55,7 @@ def vouch(db: Database) -> None:
     """Have an event of the audit log for all that these helpers put into tables by hand."""
     with db.write() as conn:
         rows = {
-            table: {str(one) for one in conn.execute(select(kind.subject)).scalars()}
-            for table, kind in audit_rows.KINDS.items()
+            table: {str(subject) for subject in conn.execute(select(subject_of(table))).scalars()} for table in DIGESTED
         }
         append(conn, SYSTEM.at(NOW), "made_by_hand", None, {}, rows=rows)
 

@@ -19,20 +19,18 @@ from screening.pipeline.config import preset
 from screening.review.policy import Forbidden
 from screening.review.reach import Reach
 from screening.settings import Settings
-from storage.audit_key import AuditKey
-from storage.audit_log import GENESIS, LONGEST_DETAIL, Anchor, ForeignAnchor, anchor, append, chain_hash, events
+from storage.audit_log import GENESIS, LONGEST_DETAIL, Anchor, AuditKey, anchor, append, chain_hash, events
 from storage.batches import pipelines
 from storage.database import Database
 from storage.review import erasure
 from storage.review.erasure import By, Selection
 from storage.schema import audit_events
 from storage.settings_store import SiteSettings, change
-from storage.site import accounts, programs, recipients
-from storage.site.accounts import SignIn
+from storage.site import accounts, recipients
+from storage.site.accounts import Scope, SignIn
 from storage.site.audit_check import Verification, verify, verify_in
-from storage.site.faults import Fault, open_faults
-from storage.site.programs import Scope
-from storage.site.recipients import Kind, NewRecipient
+from storage.site.health import Fault, open_faults
+from storage.site.recipients import Kind
 from tests.databases import write
 from tests.receivers import receiving
 from tests.storage.batch_of import LATER, batch, commit_run, decide, run, waiting
@@ -157,7 +155,8 @@ def test_who_can_write_the_database_but_has_no_key_cannot_mend_the_chain(db: Dat
         third = dict(conn.execute(select(audit_events).where(audit_events.c.seq == 3)).one()._mapping)
         third["actor"] = "bo"
         fields = {name: third[name] for name in ("seq", "actor", "action", "subject", "details")}
-        guessed = AuditKey(id=third["key_id"], secret=b"a guess")
+        guessed = AuditKey("a guess")
+        guessed.id = third["key_id"]
         third |= {"hash": chain_hash(third["previous_hash"], guessed, at=third["at"], **fields)}
         conn.execute(update(audit_events).where(audit_events.c.seq == 3).values(third))
     assert verify(db).problem == "was changed"
@@ -195,7 +194,7 @@ def test_anchors_under_an_earlier_key_of_the_site_are_compared_and_prove_nothing
         log(db, 3)
         assert anchor_if_due(db, settings, NOW) is not None
     before, after = kept_anchors(settings)
-    assert isinstance(before, ForeignAnchor) and not isinstance(after, ForeignAnchor)
+    assert (before.ours, after.ours) == (False, True)
     found = verify(db, [before, after])
     assert (found.ok, found.proven) == (True, False) and "3 events were written under a key" in str(found.doubt)
     assert verify(db, [before]).anchored == 0
@@ -226,8 +225,8 @@ def lived_in(db: Database) -> None:
     accounts.enter(db, replace(_SIGNED_IN, subject="idp|bo"), NOW)
     by = admin.at(NOW)
     change(db, by, SiteSettings(lease_minutes=9), 0)
-    programs.make_program(db, by, "a chatbot", [Scope.SUBMIT], 60)
-    recipients.add_recipient(db, by, _ON_CALL)
+    accounts.make_program(db, by, "a chatbot", [Scope.SUBMIT], 60)
+    recipients.add_recipient(db, by, name="on call", kind=Kind.WEBHOOK, target="https://a.org/x", shown="a.org")
     pipelines.keep_version(db, by, preset("recommended"), "", 0)
     pipelines.activate(db, by, "recommended", 1, "tried")
     batch(db, [f"a plain text, number {number}" for number in range(5)], reach=Reach.READ)
@@ -241,7 +240,6 @@ def lived_in(db: Database) -> None:
 
 
 _SIGNED_IN = SignIn(subject="idp|ada", display_name="Ada", issued_at=NOW)
-_ON_CALL = NewRecipient(name="on call", kind=Kind.WEBHOOK, target="https://a.org/x", shown="a.org", step=1)
 _OPEN = "WHERE closed_at IS NULL"
 _SECOND = "(SELECT min(case_id) FROM screenings WHERE outcome = 'unsafe')"
 TAMPERED = {

@@ -21,8 +21,7 @@ from screening.review.actors import LOCAL_USER, Actor, Role
 from storage.batches.batches import pause, resume, retry_failed
 from storage.batches.configurations import load_configuration, save_configuration
 from storage.batches.pending import record_error
-from storage.changes import NEW_WORK, Changes
-from storage.database import MIGRATIONS, NEWEST_REVISION, Database, insert_once, is_lost_connection
+from storage.database import MIGRATIONS, NEW_WORK, NEWEST_REVISION, Changes, Database, insert_once, is_lost_connection
 from storage.schema import metadata, rejected_rows, settings_versions
 from tests.databases import write
 from tests.processes import processes

@@ -24,8 +24,8 @@ from storage.batches.batches import find_batch, list_batches
 from storage.batches.costs import cost_by_node
 from storage.batches.intake import add_rows, close_intake
 from storage.batches.results import count_ways, results
+from storage.clock import new_id
 from storage.database import Database
-from storage.identifiers import new_id
 from storage.research.cells import cell_page, confusions, listed_case, shown_kinds
 from storage.research.corrected_labels import export_corrected_labels
 from storage.research.listed import Cell

@@ -21,9 +21,8 @@ from storage.batches import single_texts
 from storage.batches.batches import pause, resume
 from storage.database import Database
 from storage.schema import batches, cases
-from storage.site.faults import Fault
+from storage.site.health import Fault, beat
 from storage.site.outbox import keep_fault
-from storage.site.processes import beat
 from tests.pages.conftest import Opener, html_on, in_address, press
 from tests.pages.working import work
 from tests.storage.inbox_cases import ADMIN, RESEARCHER

@@ -15,8 +15,8 @@ from screening.evaluation.label_errors import Ranking
 from screening.labels import Label
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.review_form import ReviewLabel
+from storage.clock import new_id
 from storage.database import Database
-from storage.identifiers import new_id
 from storage.research.corrected_labels import export_corrected_labels, ledger
 from storage.research.recordings import recorded_batch
 from storage.review.adjudication import amend

@@ -10,8 +10,8 @@ from streamlit.testing.v1 import AppTest
 
 from pages.review.routes import ROUTES
 from pages.ui.http import LIVE
+from storage.clock import new_id
 from storage.database import Database
-from storage.identifiers import new_id
 from storage.schema import inbox_entries
 from tests.databases import write
 

@@ -10,8 +10,8 @@ from pages.review.evidence_view import evidence_html, flag_sentence, outcome_wor
 from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER
 from screening.review.review_form import ReviewLabel
+from storage.clock import new_id
 from storage.database import Database
-from storage.identifiers import new_id
 from storage.review import claims, reviews
 from storage.review.adjudication import amend
 from storage.review.erasure import erase_rows

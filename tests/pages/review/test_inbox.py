@@ -18,13 +18,13 @@ from screening.review.triage import Why as TriageWhy
 from storage import settings_store
 from storage.audit_log import events
 from storage.batches.entries import settle
+from storage.clock import new_id
 from storage.database import Database
-from storage.identifiers import new_id
 from storage.review import adjudication, claims, reviews
 from storage.review.adjudication import has_asked
-from storage.review.drafts import load_draft
 from storage.review.erasure import erase_rows
 from storage.review.queue import counts
+from storage.review.reviews import load_draft
 from storage.schema import ERASED, cases, inbox_entries, unblindings
 from storage.schema import reviews as reviews_table
 from storage.settings_store import SiteSettings

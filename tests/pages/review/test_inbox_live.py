@@ -21,10 +21,9 @@ from screening.review.policy import Forbidden
 from screening.review.triage import TARGETS, Priority
 from storage.audit_log import events
 from storage.database import Database
-from storage.review import claims, inbox, search
-from storage.review.drafts import notes
-from storage.review.queue import Sort
-from storage.review.search import find
+from storage.review import claims, inbox, queue
+from storage.review.evidence import notes
+from storage.review.queue import Sort, find
 from storage.schema import batches, cases, reviews
 from storage.site.accounts import Ended, SessionEnded
 from tests.databases import write
@@ -111,13 +110,13 @@ def test_cases_are_found_by_id_group_and_batch(db: Database) -> None:
         conn.execute(update(batches).where(batches.c.id == of_other).values(name="Night_shift.csv"))
 
     def found(words: str) -> list[str]:
-        return [each.case_id for each in find(db, BOTH.at(NOW), words).cases]
+        return [each.case_id for each in find(db, BOTH.at(NOW), words)[0]]
 
     assert found("post-2") == [second] and found("post-") == [second, first]
     assert found(first) == [first]
     assert (found("forum_"), found("night_SHIFT"), found("100%")) == ([other], [other], [other])
     assert found("forumx") == found("%") == found("Night-shift") == found(" ") == found("canary") == []
-    assert [each.case_id for each in find(db, BOTH.at(NOW), "post", priorities=[Priority.P1]).cases] == [second]
+    assert [each.case_id for each in find(db, BOTH.at(NOW), "post", priorities=[Priority.P1])[0]] == [second]
     with pytest.raises(Forbidden):
         find(db, ANN.at(NOW), "post-2")
 
@@ -129,7 +128,7 @@ def test_words_of_a_text_are_looked_for_where_asked_and_where_the_role_may_read(
         conn.execute(update(cases).where(cases.c.id == second).values(text="day", reply="Which bridge, by night?"))
 
     def found(words: str, *, texts: bool = True) -> list[str]:
-        return [each.case_id for each in find(db, BOTH.at(NOW), words, texts=texts).cases]
+        return [each.case_id for each in find(db, BOTH.at(NOW), words, texts=texts)[0]]
 
     assert found("night bridge") == [second, first]
     assert (found("100%"), found("10_%"), found("bridge sure"), found("bridge", texts=False)) == (
@@ -155,7 +154,7 @@ def test_a_search_of_texts_says_how_far_it_looked(db: Database, monkeypatch: pyt
         return [each.case_id for each in cases_found], texts_read
 
     assert found("杀") == ([chinese], None) and found("ridges") == ([], None)
-    monkeypatch.setattr(search, "FIRST_READ", 2)
+    monkeypatch.setattr(queue, "FIRST_READ", 2)
     assert found("ridge") == ([bridge], 2) and found("杀") == ([], 2)
 
 

@@ -16,7 +16,7 @@ from storage.review.erasure import By, Selection
 from storage.review.evidence import reveal_text
 from storage.schema import ERASED, audit_events, notifications, programs
 from storage.settings_store import current
-from storage.site.programs import Scope, UnknownToken, list_programs, program_of
+from storage.site.accounts import Scope, UnknownToken, list_programs, program_of
 from storage.site.recipients import Kind, list_recipients
 from tests.pages.conftest import Opener, press
 from tests.storage.batch_of import batch, decide, waiting
@@ -157,4 +157,4 @@ def test_with_two_people_the_request_waits_and_nobody_confirms_their_own(
     page = press(page, "Preview expired data")
     assert any("Nothing has expired" in one.value for one in page.info)
     page.button(key=f"withdraw_{asked.waits_for}").click().run()
-    assert erasure.open_requests(page_database, LOCAL_USER) == ()
+    assert erasure.open_requests(page_database, LOCAL_USER) == []

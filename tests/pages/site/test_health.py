@@ -18,7 +18,7 @@ from pages.site import health
 from pages.ui import context
 from screening.review.triage import Priority
 from storage.database import Database
-from storage.site import processes
+from storage.site.health import beat
 from tests.free_port import free_port
 from tests.jobs.test_passing_faults import Unwritable
 from tests.storage.inbox_cases import MINUTE, NOW, fill
@@ -73,7 +73,7 @@ def test_metrics_are_for_whoever_shows_the_token(client: TestClient, monkeypatch
 
 def test_the_numbers_are_those_of_the_database(page_database: Database) -> None:
     (case_id, *_rest) = fill(page_database, (Priority.P0, Priority.P0, Priority.P2))
-    processes.beat(page_database, "one", "worker", NOW + 10 * MINUTE)
+    beat(page_database, "one", "worker", NOW + 10 * MINUTE)
     body = metrics.text(page_database, lambda: NOW + 10 * MINUTE).decode()
     found = _values(body)
     assert found["second_look_inbox_open", "P0"] == 2 and found["second_look_inbox_open", "P3"] == 0

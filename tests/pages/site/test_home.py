@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -21,10 +20,9 @@ from screening.settings import Settings
 from storage.database import Database
 from storage.review.queue import counts
 from storage.review.reports import PriorityShift
-from storage.site.faults import Fault, at_work, begin
+from storage.site.health import Fault, beat, begin
 from storage.site.outbox import record_state
-from storage.site.processes import beat
-from storage.site.recipients import Event, Kind, NewRecipient, add_recipient
+from storage.site.recipients import Event, Kind, add_recipient
 from tests.pages.conftest import Opener, words_on
 from tests.storage.batch_of import NOW, batch, decide, waiting
 
@@ -45,11 +43,11 @@ def as_role(open_page: Opener, page_database: Database, monkeypatch: pytest.Monk
 
 def test_it_says_so_no_longer_once_somebody_is_told_of_p0(open_page: Opener, page_database: Database) -> None:
     for kind, events in ((Kind.MONITOR, frozenset(Event)), (Kind.SERVICE, frozenset({Event.FAULT}))):
-        new = NewRecipient(name=kind.value, kind=kind, target="json://127.0.0.1:9", shown="json://…", events=events)
-        add_recipient(page_database, LOCAL_USER.at(NOW), new)
+        where = {"target": "json://127.0.0.1:9", "shown": "json://…"}
+        add_recipient(page_database, LOCAL_USER.at(NOW), name=kind.value, kind=kind, events=events, **where)
     assert open_page().error, "a monitor is told of nothing, and a fault is no case"
     told, _ = add_recipient(
-        page_database, LOCAL_USER.at(NOW), replace(new, name="Ann", events=frozenset({Event.ARRIVED_P0}))
+        page_database, LOCAL_USER.at(NOW), name="Ann", kind=kind, events={Event.ARRIVED_P0}, **where
     )
     assert not open_page().error
     with page_database.write() as conn:
@@ -84,13 +82,13 @@ def test_a_worker_that_answers_no_more_is_not_called_running(
     page_database: Database, after: int, well: bool, words: str
 ) -> None:
     now = NOW + timedelta(seconds=after)
-    assert status_lines(at_work(page_database, NOW), "AI model m", NOW)[0][0] is False, "none ever ran"
+    assert status_lines(page_database, "AI model m", NOW)[0][0] is False, "none ever ran"
     beat(page_database, "w1", "worker", NOW)
-    (service, model) = status_lines(at_work(page_database, now), "AI model m", now)
+    (service, model) = status_lines(page_database, "AI model m", now)
     assert service[0] is well and service[1].startswith(words) and model == (well, "AI model m: no text screened yet")
     with page_database.write() as conn:
         begin(conn, Fault.MODEL, NOW)
-    assert status_lines(at_work(page_database, now), "m", now)[1] == (
+    assert status_lines(page_database, "m", now)[1] == (
         False,
         f"m: gives no usable answers since {NOW:%H:%M} UTC",
     )

@@ -20,7 +20,7 @@ from screening.datasets.rows import RejectedRow
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER, Role
 from screening.review.policy import Forbidden
-from storage.audit_log import Which, events
+from storage.audit_log import events
 from storage.batches.intake import add_rows
 from storage.database import Database
 from storage.site.accounts import set_active, set_roles
@@ -94,10 +94,9 @@ def test_each_file_of_a_batch_that_leaves_is_logged_once_with_its_kind(
 ) -> None:
     batch_id = _batch(page_database)
     links = _links(open_page("batches", batch=batch_id))
-    exported = Which(action="exported", subject=batch_id)
     for number, (label, address) in enumerate(links.items(), start=1):
         assert _client().get(address).status_code == 200
-        found = events(page_database, LOCAL_USER, which=exported)
+        found = events(page_database, LOCAL_USER, action="exported", subject=batch_id)
         assert len(found) == number and found[0].actor == LOCAL_USER.id
         assert str(found[0].details["kind"]) == label.split()[0].lower()
     assert links.keys() == RESULTS | CORRECTED_LABELS

@@ -18,9 +18,8 @@ from storage.batches.unscreened import NO_WORKER, Standstill, files_halted_since
 from storage.database import Database
 from storage.schema import pending_cases
 from storage.settings_store import SiteSettings
-from storage.site.faults import Fault
+from storage.site.health import Fault, beat
 from storage.site.outbox import keep_fault
-from storage.site.processes import beat
 from tests.databases import write
 from tests.jobs.running import batch, open_batch_of
 from tests.pages.conftest import Opener, words_on

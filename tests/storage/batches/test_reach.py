@@ -11,8 +11,8 @@ from screening.review.reach import Reach
 from screening.review.triage import Priority
 from storage.batches.batches import find_batch
 from storage.batches.unscreened import bring_in
+from storage.clock import new_id
 from storage.database import Database
-from storage.identifiers import new_id
 from storage.research.review_table import reviews_by_priority
 from storage.review.reviews import my_review, submit_review
 from storage.schema import inbox_entries, reviews

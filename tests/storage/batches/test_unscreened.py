@@ -32,8 +32,8 @@ from storage.batches.unscreened import (
     files_halted_since,
     standstills,
 )
+from storage.clock import new_id
 from storage.database import Database
-from storage.identifiers import new_id
 from storage.research.reliability import audit_sample
 from storage.review.claims import claim_next, my_claims
 from storage.review.evidence import reveal_text
@@ -42,7 +42,7 @@ from storage.review.reviews import submit_review
 from storage.schema import audit_events, batches, cases, inbox_entries, unblindings
 from storage.settings_store import SiteSettings, change
 from storage.site.audit_check import verify
-from storage.site.processes import beat
+from storage.site.health import beat
 from tests.databases import write
 from tests.storage.batch_of import CONFIGURATION, NOW, batch, commit_run, decide, run, waiting
 from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, SENIOR, form, read, register, take

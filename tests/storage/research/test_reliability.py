@@ -10,8 +10,8 @@ from screening.pipeline.engine import Reason
 from screening.review.actors import LOCAL_USER
 from screening.review.reach import Reach
 from screening.review.review_form import ReviewLabel
+from storage.clock import new_id
 from storage.database import Database
-from storage.identifiers import new_id
 from storage.research.outcome_mix import Settled, outcome_mix, settled_cases
 from storage.research.reliability import AuditSample, audit_sample, audited_reviews, measured_configurations
 from storage.review.adjudication import Method, adjudicate

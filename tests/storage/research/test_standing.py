@@ -3,8 +3,8 @@
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER
 from screening.review.review_form import ReviewLabel
+from storage.clock import new_id
 from storage.database import Database
-from storage.identifiers import new_id
 from storage.research.corrected_labels import export_corrected_labels
 from storage.research.standing import batch_now, configuration_now
 from storage.review.adjudication import amend

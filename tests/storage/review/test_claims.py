@@ -13,7 +13,7 @@ from screening.review.triage import TARGETS, Priority
 from storage.database import Database
 from storage.review import claims, inbox
 from storage.review.claims import LEASE, SNOOZE, LeaseLost, NotAvailable
-from storage.review.drafts import notes
+from storage.review.evidence import notes
 from storage.review.inbox import MOST, RESERVATION, RESERVATIONS, NoteNeeded, Place, Standing, assign, standing
 from storage.review.queue import State, counts, queue, reserved_cases
 from storage.review.reviews import submit_review
@@ -299,11 +299,12 @@ def test_what_a_senior_gives_to_whom_and_what_is_refused_in_words(
     if values:
         put(db, case_id, **values, **until)
     found = assign(db, SENIOR.at(NOW + BEFORE if until else NOW), [case_id, "0" * 32], to.id)
-    assert found.given == (() if refusal else (case_id,))
-    assert dict(found.refused) == ({case_id: refusal} if refusal else {}) | {"0" * 32: "is closed"}
+    given, refused = found
+    assert given == ([] if refusal else [case_id])
+    assert refused == ({case_id: refusal} if refusal else {}) | {"0" * 32: "is closed"}
     if until:
-        assert assign(db, SENIOR.at(NOW), [case_id], to.id).given == (case_id,), "until its moment"
-    if found.given or until:
+        assert assign(db, SENIOR.at(NOW), [case_id], to.id)[0] == [case_id], "until its moment"
+    if given or until:
         now = entry(db, case_id)
         assert (now.assigned_by, now.assignee, now.lease_token) == ("sue", to.id, None)
         assert now.assigned_until == NOW + RESERVATION
@@ -342,7 +343,7 @@ def test_who_may_give_and_to_whom_and_how_many(db: Database) -> None:
     for wrong in ([], [*unknown, *ids]):
         with pytest.raises(ValueError, match="choose 1 to"):
             assign(db, SENIOR.at(NOW), wrong, BO.id)
-    assert len(assign(db, SENIOR.at(NOW), [*unknown, *unknown], BO.id).refused) == MOST, "each once"
+    assert len(assign(db, SENIOR.at(NOW), [*unknown, *unknown], BO.id)[1]) == MOST, "each once"
     write(db, update(accounts).where(accounts.c.id == BO.id).values(active=False))
     for to in (ADMIN.id, SENIOR.id, BO.id, "nobody"):
         with pytest.raises(NotAvailable):

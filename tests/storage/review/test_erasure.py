@@ -23,11 +23,10 @@ from storage.research.case_tags import add_remark, add_tag, remove_tag
 from storage.review import claims, erasure, follow_ups
 from storage.review.adjudication import amend
 from storage.review.claims import LeaseLost, NotAvailable
-from storage.review.drafts import load_draft, save_draft
 from storage.review.erasure import By, NotErased, Selection
 from storage.review.follow_ups import How
 from storage.review.inbox import Place, standing
-from storage.review.reviews import revise, submit_review
+from storage.review.reviews import load_draft, revise, save_draft, submit_review
 from storage.review.worklist import acknowledge, request_second_looks
 from storage.schema import (
     ERASED,
@@ -221,7 +220,7 @@ def test_two_people_where_the_site_asks_for_it(db: Database) -> None:
     assert erasure.confirm(db, OTHER_ADMIN.at(NOW), asked.waits_for).cases == 1
     with pytest.raises(NotErased, match="no such request"):
         erasure.confirm(db, SENIOR.at(NOW), asked.waits_for)
-    assert erasure.open_requests(db, ADMIN) == ()
+    assert erasure.open_requests(db, ADMIN) == []
 
 
 def test_a_request_that_is_turned_down_erases_nothing(db: Database) -> None:
@@ -229,7 +228,7 @@ def test_a_request_that_is_turned_down_erases_nothing(db: Database) -> None:
     change(db, ADMIN.at(NOW), SiteSettings(erasure_by_two=True), 0)
     asked = erasure.erase(db, ADMIN.at(NOW), Selection(by=By.CASE, value=case_id), "letter")
     erasure.withdraw(db, SENIOR.at(NOW), str(asked.waits_for))
-    assert erasure.open_requests(db, ADMIN) == () and WORD in everything(db)
+    assert erasure.open_requests(db, ADMIN) == [] and WORD in everything(db)
 
 
 def test_what_is_still_being_screened_or_unknown_or_without_a_reason_is_refused(db: Database) -> None:

@@ -16,10 +16,9 @@ from storage.research.corrected_labels import export_corrected_labels
 from storage.research.review_table import review_table, switches
 from storage.review import claims, inbox
 from storage.review.adjudication import reveal_versions
-from storage.review.drafts import load_draft
-from storage.review.evidence import Part, reveal_case_file, reveal_evidence, reveal_text
+from storage.review.evidence import reveal_case_file, reveal_evidence, reveal_text
 from storage.review.queue import queue, reserved_cases
-from storage.review.reviews import my_review, reveal_reviews, revise, submit_review
+from storage.review.reviews import load_draft, my_review, reveal_reviews, revise, submit_review
 from storage.schema import case_errors, cases, inbox_entries, unblindings
 from storage.visibility import NotYetRated, Unread, is_blind, reveal, see_reviews
 from tests.databases import write
@@ -115,8 +114,8 @@ def test_the_file_says_where_a_case_came_from_and_what_failed(db: Database) -> N
     write(db, insert(case_errors).values(case_id=case_id, **error))
     write(db, update(cases).values(flags={"text": ["obfuscated"], "reply": []}, model_text="as read", reply="r"))
     file = reveal_case_file(db, ANN.at(NOW), case_id)
-    assert (file.batch_name, file.row, file.parts["text"].model_text) == ("posts.csv", 1, "as read")
-    assert file.parts["reply"] == Part(text="r", model_text="r")
+    assert (file.batch_name, file.row, file.parts["text"][1]) == ("posts.csv", 1, "as read")
+    assert file.parts["reply"] == ("r", "r")
     assert file.flags == {"text": ("obfuscated",), "reply": ()}
     assert [(each.kind, each.calls) for each in file.errors] == [("timeout", 2)]
     assert file.entry is not None and file.entry.closed_at == NOW and not file.waits_for_retry

@@ -16,7 +16,7 @@ from storage.database import Database
 from storage.review import claims, follow_ups
 from storage.review.evidence import reveal_text
 from storage.review.follow_ups import FollowUp, For, How, NoteMissing, NotOpen
-from storage.review.reports import Left, shift
+from storage.review.reports import shift
 from storage.review.reviews import revise, submit_review
 from storage.review.worklist import request_second_looks
 from storage.schema import accounts, audit_events, cases, inbox_entries, unblindings
@@ -276,9 +276,9 @@ def test_what_a_shift_leaves_is_counted_whenever_it_came(db: Database) -> None:
     first, *_ = fill(db, (Priority.P2, Priority.P0, Priority.P0, Priority.P0), entered_at=entered)
     write(db, update(inbox_entries).where(inbox_entries.c.case_id == first).values(closed_at=NOW + MINUTE))
     left = shift(db, ADMIN, NOW - 5 * MINUTE, NOW).left
-    assert (left[Priority.P0], left[Priority.P2]) == (Left(open=2, late=1), Left(open=1, late=1))
-    assert left[Priority.P1] == Left(open=0, late=0)
-    assert shift(db, ADMIN, NOW, NOW + 5 * MINUTE).left[Priority.P2].open == 0, "closed by then"
+    assert (left[Priority.P0], left[Priority.P2]) == ((2, 1), (1, 1))
+    assert left[Priority.P1] == (0, 0)
+    assert shift(db, ADMIN, NOW, NOW + 5 * MINUTE).left[Priority.P2][0] == 0, "closed by then"
 
 
 def test_a_look_before_the_case_was_claimed_is_no_first_look(db: Database) -> None:

@@ -15,8 +15,7 @@ from screening.review.triage import Priority
 from storage.database import Database
 from storage.review import claims
 from storage.review.claims import LeaseLost
-from storage.review.drafts import load_draft
-from storage.review.reviews import submit_review
+from storage.review.reviews import load_draft, submit_review
 from storage.schema import adjudications, audit_events, inbox_entries, reviews
 from storage.settings_store import SiteSettings, change
 from storage.site.audit_check import verify

@@ -10,9 +10,9 @@ from sqlalchemy import event, insert, select, text, update
 
 from screening.review.actors import Actor, Role
 from screening.review.triage import TARGETS, Priority
+from storage.clock import new_id
 from storage.database import Database
-from storage.identifiers import new_id
-from storage.review import claims, drafts, inbox, reports
+from storage.review import claims, inbox, reports, reviews
 from storage.review.adjudication import disagreements
 from storage.review.evidence import open_next
 from storage.review.follow_ups import open_ones
@@ -42,7 +42,7 @@ def _save(db: Database) -> None:
 def _renewed(db: Database) -> None:
     claim = _claimed(db)
     claims.renew(db, BOTH.at(LATER), claim.case_id, claim.token)
-    drafts.save_draft(db, BOTH.at(LATER), claim.case_id, {})
+    reviews.save_draft(db, BOTH.at(LATER), claim.case_id, {})
     inbox.release(db, BOTH.at(LATER), claim.case_id, claim.token, note="flat")
 
 

@@ -2,14 +2,15 @@
 texts are beside it, only where the file's column names people.
 """
 
+from dataclasses import replace
+
 import pytest
 from sqlalchemy import select, update
 
 from screening.review.triage import Priority
 from storage.database import Database
 from storage.review import claims, inbox
-from storage.review.drafts import notes
-from storage.review.evidence import EACH_WAY, near_texts, open_named, open_next, reveal_text, show
+from storage.review.evidence import EACH_WAY, near_texts, notes, open_named, open_next, reveal_text, show
 from storage.review.queue import counts, queue
 from storage.review.reports import exposure
 from storage.schema import audit_events, batches, cases, inbox_entries
@@ -33,12 +34,12 @@ def test_it_is_claim_text_and_notes_in_one_transaction(db: Database) -> None:
         opened = open_next(db, BO.at(NOW))
     assert opened is not None
     claim, shown = opened
-    assert claim.case_id == shown.text.case_id == first
+    assert claim.case_id == shown.case_id == first
     assert [(one.kind, one.note) for one in shown.left] == [("skip", "ann was called away")]
     assert _logged(db)[before:] == [("bo", "opened", first)]
     assert sum(one.startswith("BEGIN") for one, _ in sent) == (db.kind == "sqlite"), "one transaction"
     assert claims.my_claims(db, BO.at(NOW)) == (claim,)
-    assert shown.text == reveal_text(db, BO.at(NOW), first, claim.token)
+    assert replace(shown, left=(), near=()) == reveal_text(db, BO.at(NOW), first, claim.token)
     assert shown.left == notes(db, BO.at(NOW), first, claim.token)
     assert exposure(db, BO.at(NOW), NOW - MINUTE).texts == 1
     reveal_text(db, BO.at(NOW + MINUTE), first, claim.token)
@@ -75,7 +76,7 @@ def test_the_cases_of_one_upload_alone_are_counted_listed_and_given(db: Database
 def test_a_chosen_case_too_is_one_line(db: Database) -> None:
     _, second = fill(db, [Priority.P0, Priority.P1])
     claim, shown = open_named(db, SENIOR.at(NOW), second)
-    assert (claim.case_id, shown.text.case_id) == (second, second)
+    assert (claim.case_id, shown.case_id) == (second, second)
     assert _logged(db) == [("sue", "opened", second)]
     claims.renew(db, SENIOR.at(NOW), second, claim.token)
     assert claims.claim(db, SENIOR.at(NOW + 20 * MINUTE), second).case_id == second, "by who held it last"

@@ -17,7 +17,7 @@ from storage.research.cells import confusions
 from storage.research.corrected_labels import export_corrected_labels
 from storage.research.recordings import outcomes_in, recorded_batch, recorded_columns
 from storage.research.reliability import audit_sample
-from storage.review import adjudication, claims, drafts, evidence, follow_ups, inbox, queue, reports, reviews, worklist
+from storage.review import adjudication, claims, evidence, follow_ups, inbox, queue, reports, reviews, worklist
 from storage.review.erasure import By, Selection, erase
 from storage.site import accounts
 from tests.storage.inbox_cases import NOW, fill, form
@@ -110,7 +110,7 @@ SERVICES: dict[str, tuple[Action, str | None, Call]] = {
     ),
     "revise": (Action.RATE, None, lambda db, by, case: reviews.revise(db, by, case, form(), "why", "0" * 32)),
     "reveal_reviews": (Action.VIEW_REVIEWS, None, lambda db, by, case: reviews.reveal_reviews(db, by, case)),
-    "save_draft": (Action.RATE, "me", lambda db, by, case: drafts.save_draft(db, by, case, {})),
+    "save_draft": (Action.RATE, "me", lambda db, by, case: reviews.save_draft(db, by, case, {})),
     "adjudicate": (Action.ADJUDICATE, None, lambda db, by, case: adjudication.adjudicate(db, by, case, SAFE, "why")),
     "amend": (Action.ADJUDICATE, None, lambda db, by, case: adjudication.amend(db, by, case, SAFE, "why", 1)),
     "disagreements": (Action.ADJUDICATE, None, lambda db, by, case: adjudication.disagreements(db, by.actor)),

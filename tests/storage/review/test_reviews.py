@@ -12,22 +12,23 @@ from sqlalchemy import select
 from screening.review.policy import Forbidden
 from screening.review.review_form import Disposition, ReviewForm, ReviewLabel, contradictions
 from screening.review.triage import Priority
+from storage.clock import new_id
 from storage.database import Database
-from storage.identifiers import new_id
 from storage.review import claims, inbox
 from storage.review.adjudication import Next, ReasonNeeded, adjudicate, amend
 from storage.review.claims import LeaseLost
-from storage.review.drafts import load_draft, save_draft
 from storage.review.erasure import erase_rows
 from storage.review.evidence import reveal_evidence
 from storage.review.inbox import Place, Standing, standing
 from storage.review.reviews import (
     DispositionNeeded,
     TooLate,
+    load_draft,
     my_review,
     my_reviews,
     reveal_reviews,
     revise,
+    save_draft,
     submit_review,
     take_back,
 )

@@ -11,7 +11,7 @@ from screening.review.actors import LOCAL_USER
 from screening.review.policy import Forbidden
 from screening.review.reach import Reach
 from screening.review.triage import audit_placement
-from storage.audit_log import Which, events
+from storage.audit_log import events
 from storage.database import Database
 from storage.research.cells import control_cases
 from storage.research.listed import Cell
@@ -76,9 +76,7 @@ def test_each_enters_once_and_what_has_no_outcome_or_an_entry_is_counted_apart(d
     assert request_second_looks(db, RESEARCHER.at(NOW), asked) == SecondLooks(opened=0, there_before=3, undecided=2)
     assert db.value(select(func.count()).select_from(inbox_entries)) == 3
     entry = db.row(select(inbox_entries).where(inbox_entries.c.case_id == new))
-    logged = [
-        (one.actor, one.subject, one.details) for one in events(db, ADMIN, which=Which(action="second_look_requested"))
-    ]
+    logged = [(one.actor, one.subject, one.details) for one in events(db, ADMIN, action="second_look_requested")]
     assert (entry.entered_at, entry.review_round, entry.closed_at) == (NOW + MINUTE, "first", None)
     assert logged == [("rae", None, {"asked": 6, "opened": opened}) for opened in (0, 2)]
 

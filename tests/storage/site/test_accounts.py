@@ -12,7 +12,7 @@ from screening.review.triage import Priority
 from storage.audit_log import events
 from storage.database import Database
 from storage.review import claims, inbox
-from storage.review.drafts import load_draft, save_draft
+from storage.review.reviews import load_draft, save_draft
 from storage.settings_store import SiteSettings, change
 from storage.site import accounts
 from storage.site.accounts import Ended, LastAdmin, SessionEnded, SignIn

@@ -1,0 +1,237 @@
+"""Which processes live, what only one of them at a time may do, and what keeps the site from screening, since when.
+
+A lease in the database says who does what only one may do; a fault is derived from what processes and cases say, and
+kept while it lasts.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, Literal
+
+from sqlalchemy import ColumnElement, Connection, and_, delete, exists, func, insert, or_, select, update
+
+from screening.pipeline.errors import NOT_THE_MODEL
+from storage.clock import shared_now
+from storage.database import Database, insert_into
+from storage.schema import (
+    Moment,
+    batches,
+    case_errors,
+    duties,
+    node_runs,
+    pending_cases,
+    process_heartbeats,
+    site_faults,
+)
+
+BEAT_EVERY_S = 5.0
+SILENT_AFTER = timedelta(seconds=12)
+"""Two signs of life were due and none came: whoever waits for a process is told so."""
+DEAD_AFTER = timedelta(seconds=30)
+"""Without a sign of life for so long a process counts as dead. A sign from so far ahead was given by a clock that was
+set back since: no living process would have left it at that."""
+_FORGET_AFTER = timedelta(days=7)
+ERRORS_THAT_TELL = 3
+LOOK_BACK = timedelta(minutes=5)
+_beat, _fault = process_heartbeats.c, site_faults.c
+
+
+def take(db: Database, name: str, holder: str, now: datetime, lasts: timedelta) -> bool:
+    """Whether ``holder`` does this duty from now on, for ``lasts``: it did before, or nobody does.
+
+    Take it again before it runs out; whoever dies leaves it free when it has run out. One that would last far longer
+    than any does was taken by a clock that ran ahead, and does not count.
+    """
+    with db.write() as conn:
+        moment = shared_now(conn, now)
+        row = {"holder": holder, "until": moment + lasts}
+        free = or_(duties.c.holder == holder, duties.c.until <= moment, duties.c.until > moment + 3 * lasts)
+        taken = insert_into(conn, duties).values(name=name, **row)
+        taken = taken.on_conflict_do_update(index_elements=["name"], set_=row, where=free)
+        return conn.execute(taken.returning(duties.c.name)).first() is not None
+
+
+def leave(db: Database, name: str, holder: str, now: datetime) -> None:
+    """Free it for the next process, as an orderly end does."""
+    with db.write() as conn:
+        mine = duties.c.name == name, duties.c.holder == holder
+        conn.execute(update(duties).where(*mine).values(until=shared_now(conn, now)))
+
+
+def beat(db: Database, name: str, kind: Literal["worker", "app"], now: datetime) -> None:
+    """This process lives. At its first sign long dead ones are forgotten."""
+    with db.write() as conn:
+        moment = shared_now(conn, now)
+        row = {"name": name, "kind": kind, "started_at": moment, "seen_at": moment}
+        said = insert_into(conn, process_heartbeats).values(row)
+        said = said.on_conflict_do_update(index_elements=["name"], set_={"seen_at": moment})
+        if conn.execute(said.returning(_beat.started_at)).scalar_one() == moment:
+            conn.execute(delete(process_heartbeats).where(_beat.seen_at < moment - _FORGET_AFTER))
+
+
+def end(db: Database, name: str) -> None:
+    """This process ends in an orderly way."""
+    with db.write() as conn:
+        conn.execute(delete(process_heartbeats).where(_beat.name == name))
+
+
+def processes(conn: Connection, now: datetime) -> Sequence[Any]:
+    """The rows of those seen within the last week, the freshest first, and whether each is ``alive``."""
+    query = select(process_heartbeats, _is_alive(conn, now).label("alive"))
+    return conn.execute(query.order_by(_beat.seen_at.desc(), _beat.name)).all()
+
+
+def _is_alive(conn: Connection, now: datetime) -> ColumnElement[bool]:
+    moment = shared_now(conn, now)
+    return and_(_beat.seen_at > moment - DEAD_AFTER, _beat.seen_at < moment + DEAD_AFTER)
+
+
+def live_workers(conn: Connection, now: datetime) -> int:
+    """How many workers live."""
+    return int(conn.execute(select(func.count()).where(_beat.kind == "worker", _is_alive(conn, now))).scalar_one())
+
+
+def worker_lives(db: Database, now: datetime) -> bool:
+    """Whether any worker lives."""
+    with db.read() as conn:
+        return live_workers(conn, now) > 0
+
+
+def _newest_worker_beat(conn: Connection, before: datetime | None = None) -> datetime | None:
+    """When any worker last said that it lives; None where none did within a week."""
+    query = select(func.max(_beat.seen_at, type_=Moment)).where(_beat.kind == "worker")
+    seen: datetime | None = conn.execute(query if before is None else query.where(_beat.seen_at < before)).scalar()
+    return seen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Silence:
+    """No worker gives a sign of life; ``since`` is the last one there was, None where there was none within a week."""
+
+    since: datetime | None
+
+
+def workers_silence(db: Database, now: datetime) -> Silence | None:
+    """That no worker answers at the moment; None where one does."""
+    with db.read() as conn:
+        moment = shared_now(conn, now)
+        seen = _newest_worker_beat(conn, moment + DEAD_AFTER)
+    answers = seen is not None and moment - seen < SILENT_AFTER
+    return None if answers else Silence(since=seen)
+
+
+class Fault(StrEnum):
+    """What can be down."""
+
+    WORKERS = "workers"  # no worker lives, and something waits for one or did until it died
+    MODEL = "model"  # it was asked at a worker's start or calls of cases failed, and nothing has come of it since
+    ANCHOR = "anchor"  # the audit log's end could not be written to its second place
+    FILES = "files"  # rows of a file are missing and nobody takes them in
+
+
+_FOUND_ELSEWHERE = frozenset({Fault.ANCHOR, Fault.FILES})
+"""Whoever finds these says when they are over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lasting:
+    """A fault that lasts. ``cause``: the kind of error that told of it last, where one did."""
+
+    fault: Fault
+    began_at: datetime
+    cause: str | None = None
+
+
+def open_faults(db: Database) -> tuple[Lasting, ...]:
+    """The faults of this moment, the oldest first."""
+    with db.read() as conn:
+        return open_faults_in(conn)
+
+
+def open_faults_in(conn: Connection) -> tuple[Lasting, ...]:
+    """The same, inside the caller's transaction."""
+    rows = conn.execute(select(site_faults).where(_fault.ended_at.is_(None)).order_by(_fault.began_at, _fault.id))
+    return tuple(Lasting(fault=Fault(row.name), began_at=row.began_at, cause=row.cause) for row in rows)
+
+
+def find_lasting(db: Database, fault: Fault) -> Lasting | None:
+    """This one, where it is among them."""
+    return next((one for one in open_faults(db) if one.fault is fault), None)
+
+
+def last_ended(db: Database) -> datetime | None:
+    """When an agent last ended its work on a text; None where that never was."""
+    with db.read() as conn:
+        return _last_ended(conn)
+
+
+def _last_ended(conn: Connection) -> datetime | None:
+    ended: datetime | None = conn.execute(select(func.max(node_runs.c.ended_at, type_=Moment))).scalar()
+    return ended
+
+
+def changes(conn: Connection, now: datetime) -> tuple[Mapping[Fault, str | None], frozenset[Fault]]:
+    """Which faults are here and not kept yet, or for another cause, and which are kept and over. Looks only: see
+    `begin`, `finish`.
+    """
+    known = {one.fault: one for one in open_faults_in(conn)}
+    here: dict[Fault, str | None] = {}
+    if _no_worker(conn, now, lasts=Fault.WORKERS in known):
+        here[Fault.WORKERS] = None
+    down, cause = _no_model(conn, known.get(Fault.MODEL), now)
+    if down:
+        here[Fault.MODEL] = cause
+    new = {fault: why for fault, why in here.items() if fault not in known or known[fault].cause != why}
+    return new, frozenset(known.keys() - here.keys() - _FOUND_ELSEWHERE)
+
+
+def begin(conn: Connection, fault: Fault, now: datetime, cause: str | None = None) -> bool:
+    """Keep that a fault is here, and what told of it where that is known; whether it was not known before."""
+    lasts = _fault.name == fault.value, _fault.ended_at.is_(None)
+    kept = _fault.cause if cause is None else cause
+    if conn.execute(update(site_faults).where(*lasts).values(cause=kept)).rowcount:
+        return False
+    conn.execute(insert(site_faults).values(name=fault.value, began_at=now, cause=cause))
+    return True
+
+
+def finish(conn: Connection, fault: Fault, now: datetime) -> bool:
+    """Keep that a fault is over; whether it had lasted."""
+    lasted = _fault.name == fault.value, _fault.ended_at.is_(None)
+    return bool(conn.execute(update(site_faults).where(*lasted).values(ended_at=now)).rowcount)
+
+
+def _no_worker(conn: Connection, now: datetime, *, lasts: bool) -> bool:
+    """Once it began a worker alone ends it: signs of life are forgotten after a week, and batches are cancelled."""
+    if live_workers(conn, now):
+        return False
+    if lasts:
+        return True
+    waits = exists(select(pending_cases.c.case_id).where(pending_cases.c.ready_at < now - DEAD_AFTER))
+    return _newest_worker_beat(conn) is not None or bool(conn.execute(select(waits)).scalar())
+
+
+def _no_model(conn: Connection, known: Lasting | None, now: datetime) -> tuple[bool, str | None]:
+    """Whether calls fail: several errors, or a batch that the program paused for one, and no node ended since, nor did
+    a worker that started find that the model answers. And the kind of the last error.
+    """
+    ended = _last_ended(conn)
+    if known is not None:
+        errors = _errors_after(conn, known.began_at)[:1]
+        return ended is None or ended <= known.began_at, errors[0] if errors else known.cause
+    over = conn.execute(select(func.max(_fault.ended_at, type_=Moment)).where(_fault.name == Fault.MODEL)).scalar()
+    from_then = max(moment for moment in (now - LOOK_BACK, ended, over) if moment is not None)
+    errors = _errors_after(conn, from_then)
+    why = batches.c.paused_why
+    stopped = select(why).where(why.not_in(NOT_THE_MODEL), batches.c.changed_at > from_then)
+    paused = conn.execute(stopped.order_by(batches.c.changed_at.desc()).limit(1)).scalar()
+    return paused is not None or len(errors) >= ERRORS_THAT_TELL, paused or next(iter(errors), None)
+
+
+def _errors_after(conn: Connection, moment: datetime) -> Sequence[str]:
+    """The kinds of the last errors of the model since, the newest first."""
+    failed = case_errors.c.at > moment, case_errors.c.kind.not_in(NOT_THE_MODEL)
+    newest = select(case_errors.c.kind).where(*failed).order_by(case_errors.c.at.desc()).limit(ERRORS_THAT_TELL)
+    return conn.execute(newest).scalars().all()
