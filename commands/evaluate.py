@@ -26,7 +26,6 @@ from jobs.intake import BatchRequest, configuration, open_batch
 from jobs.process import system_clock
 from screening import __version__
 from screening.datasets.reader import Table
-from screening.evaluation.capsule import PRINTED, beside_paper, figures, hashes, marked, marked_latex
 from screening.evaluation.experiments import (
     BUDGETS,
     PAPER_DELTA,
@@ -60,7 +59,18 @@ from screening.evaluation.recording import (
     read_growing,
     record_draws,
 )
-from screening.evaluation.tables import ResultsTable, csv_table, latex_table, plain_rows, text_table
+from screening.evaluation.tables import (
+    PRINTED,
+    ResultsTable,
+    beside_paper,
+    csv_table,
+    figures,
+    latex_table,
+    marked,
+    marked_latex,
+    plain_rows,
+    text_table,
+)
 from screening.models.simulated import KnownSampler, SimulatedSampler
 from screening.pipeline.config import chain
 from screening.pipeline.cost import usage_per_call
@@ -333,7 +343,9 @@ def _write_capsule(
     for name, content in files.items():
         written = content if isinstance(content, bytes) else content.encode("utf-8")
         (folder / name).write_bytes(written)
-    (folder / "SHA256SUMS").write_text(hashes(folder), encoding="utf-8")
+    others = sorted(path for path in folder.iterdir() if path.name != "SHA256SUMS")
+    sums = "".join(f"{sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in others)
+    (folder / "SHA256SUMS").write_text(sums, encoding="utf-8")
     print(f"{count_of(len(files) + 1, 'file')} in {folder}; no text of the data set is among them", file=sys.stderr)
 
 
@@ -344,7 +356,7 @@ def _about(
     settings: Settings | None,
     seed: int,
 ) -> dict[str, object]:
-    """The data card: files and their hashes, steps, labels, how the sample was drawn, agents (of these settings, or
+    """The data card: files and their steps, labels, how the sample was drawn, agents (of these settings, or
     recorded) and conditions.
     """
     labels = Counter(str(item.reference) if item.reference else "none" for item in data.items)

@@ -55,7 +55,7 @@ OUTSIDE_WORLD = {
     "sqlite3", "subprocess", "tempfile", "time", "urllib",
 }  # fmt: skip
 ALLOWED = {  # files that come with the program, and what an experiment reads and writes
-    "screening.evaluation.capsule": {"pathlib"},
+    "screening.evaluation.tables": {"pathlib"},
     "screening.evaluation.recording": {"pathlib"},
     "screening.evaluation.imported_answers": {"pathlib"},
     "screening.evaluation.public_datasets": {"pathlib"},

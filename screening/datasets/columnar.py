@@ -4,7 +4,6 @@ import io
 import json
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -31,18 +30,6 @@ _LONGEST_HEADER = 1 << 16
 _BYTES, _LISTS, _STRUCT, _MAP = 8, (9, 10), 12, 11
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """Sizes as its header says, the encoding of its values, and how many it claims."""
-
-    header: int
-    unpacked: int
-    packed: int
-    encoding: int
-    values: int
-    dictionary: bool
-
-
 def plan_unpacking(stream: BinaryIO, metadata: Any, most: int) -> list[tuple[int, set[str]]]:
     """For each row group how many rows are unpacked at once, and which columns not as a dictionary, which cannot be.
     FileRefused where a page, or all of them, unpack to more than is read.
@@ -54,11 +41,11 @@ def plan_unpacking(stream: BinaryIO, metadata: Any, most: int) -> list[tuple[int
         at_once, prefixed = 0, set[str]()
         for column in (group.column(place) for place in range(group.num_columns)):
             pages = list(_pages(stream, column))
-            together += sum(page.unpacked for page in pages)
-            at_once += max((page.unpacked for page in pages), default=0)
-            if sum(page.values for page in pages if not page.dictionary) > max(FILE_LIMITS.rows, group.num_rows):
+            together += sum(unpacked for unpacked, _, _ in pages)
+            at_once += max((unpacked for unpacked, _, _ in pages), default=0)
+            if sum(values for _, values, _ in pages) > max(FILE_LIMITS.rows, group.num_rows):
                 raise FileRefused(f"A list in this Parquet file has more than {FILE_LIMITS.rows:,} values.")
-            if any(page.encoding == _DELTA_BYTE_ARRAY for page in pages):
+            if any(encoding == _DELTA_BYTE_ARRAY for _, _, encoding in pages):
                 prefixed.add(column.path_in_schema)
         if at_once > FILE_LIMITS.page or together > most:
             raise FileRefused(
@@ -70,17 +57,20 @@ def plan_unpacking(stream: BinaryIO, metadata: Any, most: int) -> list[tuple[int
     return plans
 
 
-def _pages(stream: BinaryIO, column: Any) -> Iterator[Page]:
+def _pages(stream: BinaryIO, column: Any) -> Iterator[tuple[int, int, int]]:
+    """Of each page, as its header says: bytes when unpacked, values (none in a dictionary), and their encoding."""
     starts = [column.data_page_offset, column.dictionary_page_offset if column.has_dictionary_page else None]
     at = min(start for start in starts if start is not None and start >= 4)
     end = at + column.total_compressed_size
     while at < end:
         stream.seek(at)
-        page = _Header(stream.read(_LONGEST_HEADER)).page()
-        if page.packed < 0 or page.unpacked < 0:
+        length, fields = _Header(stream.read(_LONGEST_HEADER)).read()
+        unpacked, packed = int(fields[2]), int(fields[3])
+        if packed < 0 or unpacked < 0:
             raise FileRefused("This Parquet file is damaged.")
-        yield page
-        at += page.header + page.packed
+        data: dict[int, Any] = next((fields[place] for place in (5, 8, 7) if isinstance(fields.get(place), dict)), {})
+        yield unpacked, 0 if 7 in fields else int(data.get(1, 0)), int(data.get(4 if 8 in fields else 2, 0))
+        at += length + packed
 
 
 class _Header:
@@ -89,11 +79,10 @@ class _Header:
     def __init__(self, content: bytes) -> None:
         self._content, self._at = content, 0
 
-    def page(self) -> Page:
+    def read(self) -> tuple[int, dict[int, Any]]:
+        """How long the header is, and its fields."""
         fields = self._struct(1)
-        data: dict[int, Any] = next((fields[place] for place in (5, 8, 7) if isinstance(fields.get(place), dict)), {})
-        encoding = data.get(4 if 8 in fields else 2, 0)
-        return Page(self._at, int(fields[2]), int(fields[3]), int(encoding), int(data.get(1, 0)), 7 in fields)
+        return self._at, fields
 
     def _byte(self) -> int:
         self._at += 1
@@ -295,6 +284,7 @@ def _rows_of(source: Source) -> Iterator[tuple[Any, ...]]:
         for batch in _parquet_batches(stream, most_characters(source)) if _is_parquet(stream) else _reader(stream):
             if row + batch.num_rows > FILE_LIMITS.rows:
                 raise FileRefused(f"The file has more than {FILE_LIMITS.rows:,} rows. Send it in parts.")
+            batch.validate(full=True)  # a wrong offset would point at other memory
             _require_short(batch, row)
             for place in range(batch.num_rows):
                 yield tuple(column[place].as_py() for column in batch.columns)
@@ -365,7 +355,7 @@ def _parquet_batches(stream: Any, most: int) -> Iterator[Any]:
 
 
 def _reader(stream: Any) -> Any:
-    """FileRow batches of an Arrow file, or of an Arrow stream, as the datasets library writes it; a file holds one."""
+    """The batches of an Arrow file, or of an Arrow stream, as the datasets library writes it; a file holds one."""
     import pyarrow as pa
 
     start = 8 if stream.read(6) == b"ARROW1" else 0
@@ -376,19 +366,7 @@ def _reader(stream: Any) -> Any:
                 f"Part of this Arrow file unpacks to more than {FILE_LIMITS.page // 1_000_000} MB. Save it as Parquet."
             )
     stream.seek(start)
-    return _Checked(pa.ipc.open_stream(stream))
-
-
-class _Checked:
-    """The batches of a stream, each with every offset in it checked: a wrong one would point at other memory."""
-
-    def __init__(self, reader: Any) -> None:
-        self.schema, self._reader = reader.schema, reader
-
-    def __iter__(self) -> Iterator[Any]:
-        for batch in self._reader:
-            batch.validate(full=True)
-            yield batch
+    return pa.ipc.open_stream(stream)
 
 
 def _plain(value: object) -> object:

@@ -3,7 +3,6 @@
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 
 
@@ -44,26 +43,17 @@ _SCAN = re.compile(f"(?P<emoji>{EMOJI})|" + "|".join(f"(?P<{kind}>[{members}])" 
 _PLAIN_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
-@dataclass(frozen=True, slots=True)
-class Invisible:
-    """One character that shows nothing, at its position."""
+def invisibles(text: str) -> Iterator[tuple[int, str, Kind]]:
+    """Every invisible character of ``text``, except those that belong to an emoji, with its position and its kind.
 
-    position: int
-    character: str
-    kind: Kind
-
-
-def invisibles(text: str) -> Iterator[Invisible]:
-    """Every invisible character of ``text`` in order, except those that belong to an emoji.
-
-    >>> [found.kind.value for found in invisibles("d\\xadie\\u202e")]
-    ['soft_hyphen', 'bidi']
+    >>> [(position, kind.value) for position, _, kind in invisibles("d\\xadie\\u202e")]
+    [(1, 'soft_hyphen'), (4, 'bidi')]
     """
     if text.isascii() and not _PLAIN_CONTROL.search(text):
         return
     for match in _SCAN.finditer(text):
         if match.lastgroup != "emoji" and match.lastgroup is not None:
-            yield Invisible(match.start(), match.group(), Kind(match.lastgroup))
+            yield match.start(), match.group(), Kind(match.lastgroup)
 
 
 def is_mark(character: str) -> bool:
@@ -129,7 +119,7 @@ def shown_offset(text: str, received: int) -> int:
 
 def _to_mark(text: str) -> dict[int, str]:
     """Where a marker stands in the place of a character, and of which."""
-    found = {each.position: each.character for each in invisibles(text)}
+    found = {position: character for position, character, _ in invisibles(text)}
     return found | {match.start(): match.group() for match in _MARKED.finditer(text)}
 
 

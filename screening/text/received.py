@@ -9,8 +9,9 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
-from screening.text.display import EMOJI, Invisible, Kind, invisibles, is_mark
+from screening.text.display import EMOJI, Kind, invisibles, is_mark
 from screening.text.flags import REFUSES_SCREENING, Detector, Flag
 from screening.text.language import COMMON, VALIDATED_LANGUAGES, is_supported
 from screening.text.risk_statements import risk_flags
@@ -147,44 +148,35 @@ def _flags_of_storage(raw: str, stored: str) -> frozenset[Flag]:
     return frozenset(flags)
 
 
-def _flags_of_invisibles(text: str, found: tuple[Invisible, ...]) -> frozenset[Flag]:
-    kinds = {one.kind for one in found}
+Invisibles = Sequence[tuple[int, str, Kind]]
+"""Positions and characters, as `invisibles` finds them."""
+
+
+def _flags_of_invisibles(text: str, found: Invisibles) -> frozenset[Flag]:
+    kinds = {kind for _, _, kind in found}
     flags = set()
     if Kind.BIDI in kinds:
         flags.add(Flag.BIDI_CONTROL)
-    if any(one.kind is Kind.CONTROL and one.character not in "\u2028\u2029" for one in found):
+    if any(kind is Kind.CONTROL and character not in "\u2028\u2029" for _, character, kind in found):
         flags.add(Flag.CONTROL_CHARACTERS)
     if Kind.PAYLOAD in kinds or _hides_in_words(text, found):
         flags.add(Flag.HIDDEN_UNICODE)
     return frozenset(flags)
 
 
-def _hides_in_words(text: str, found: tuple[Invisible, ...]) -> bool:
-    suspects = [one for one in found if one.kind is Kind.ZERO_WIDTH or _is_silent_control(one)]
-    zero_width = sum(one.kind is Kind.ZERO_WIDTH for one in suspects)
-    if zero_width >= HIDDEN_RUN and text.strip() != "":
+def _hides_in_words(text: str, found: Invisibles) -> bool:
+    """Whether so many show nothing that they can carry a message, or a run of them stands inside a word."""
+    if sum(kind is Kind.ZERO_WIDTH for _, _, kind in found) >= HIDDEN_RUN and text.strip() != "":
         return True
-    spans = _runs(found)
-    return any(_inside_a_word(text, *spans[one.position]) for one in suspects)
-
-
-def _runs(found: tuple[Invisible, ...]) -> dict[int, tuple[int, int]]:
-    """For each position the run of neighbouring invisible characters it belongs to, as (start, end)."""
-    starts: dict[int, int] = {}
-    for one in found:
-        starts[one.position] = starts.get(one.position - 1, one.position)
-    ends: dict[int, int] = {}
-    for one in reversed(found):
-        ends[one.position] = ends.get(one.position + 1, one.position + 1)
-    return {position: (start, ends[position]) for position, start in starts.items()}
-
-
-def _is_silent_control(one: Invisible) -> bool:
-    return one.kind is Kind.CONTROL and not one.character.isspace()
-
-
-def _inside_a_word(text: str, start: int, end: int) -> bool:
-    return start > 0 and end < len(text) and text[start - 1].isalnum() and text[end].isalnum()
+    for _, neighbors in groupby(enumerate(found), lambda numbered: numbered[1][0] - numbered[0]):
+        run = [one for _, one in neighbors]
+        silent = any(
+            kind is Kind.ZERO_WIDTH or (kind is Kind.CONTROL and not character.isspace()) for _, character, kind in run
+        )
+        start, end = run[0][0], run[-1][0] + 1
+        if silent and start > 0 and end < len(text) and text[start - 1].isalnum() and text[end].isalnum():
+            return True
+    return False
 
 
 def _flags_of_reading(stored: str, model_text: str, languages: tuple[str, ...]) -> frozenset[Flag]:
@@ -200,7 +192,7 @@ def _flags_of_reading(stored: str, model_text: str, languages: tuple[str, ...]) 
     return frozenset(flags)
 
 
-def _normalise(text: str, found: tuple[Invisible, ...]) -> str:
+def _normalise(text: str, found: Invisibles) -> str:
     """The copy for the model: invisible characters out, line ends as one, styled letters as plain ones."""
     text = _LINE_END.sub("\n", _without(text, found))
     if text.isascii():
@@ -211,21 +203,18 @@ def _normalise(text: str, found: tuple[Invisible, ...]) -> str:
     return unicodedata.normalize("NFC", "".join(pieces)).strip()
 
 
-def _without(text: str, found: tuple[Invisible, ...]) -> str:
+def _without(text: str, found: Invisibles) -> str:
+    """The text without them, with white space where one parted words."""
     parts, done = [], 0
-    for one in found:
-        parts += [text[done : one.position], _in_its_place(one)]
-        done = one.position + 1
+    for position, character, kind in found:
+        blank = ""
+        if character == "\u2800":
+            blank = " "
+        elif kind is Kind.CONTROL and character.isspace():
+            blank = character if _LINE_END.match(character) else " "
+        parts += [text[done:position], blank]
+        done = position + 1
     return "".join([*parts, text[done:]])
-
-
-def _in_its_place(one: Invisible) -> str:
-    """Nothing, or white space where the character parted words."""
-    if one.character == "\u2800":
-        return " "
-    if one.kind is not Kind.CONTROL or not one.character.isspace():
-        return ""
-    return one.character if _LINE_END.match(one.character) else " "
 
 
 def _plain(character: str) -> str:

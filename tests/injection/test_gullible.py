@@ -36,7 +36,7 @@ async def outcomes(plan: StubPlan, probes: tuple[Probe, ...], *, defended: bool 
 
 async def test_the_stub_really_obeys_so_without_a_defence_the_attacks_succeed():
     plan = StubPlan(weights={"unsafe": 1.0}, gullible=Gullible.LITERAL)
-    results = await outcomes(plan, ATTACKS[::3], defended=False)
+    results = await outcomes(plan, ATTACKS[::5], defended=False)
     assert sum(result.outcome is Outcome.SAFE for result in results) > 0.8 * len(results)
 
 
