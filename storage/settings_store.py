@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from enum import StrEnum
+from functools import partial
 from itertools import accumulate
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -71,6 +72,7 @@ def _offered(choices: tuple[Disposition, ...]) -> tuple[Disposition, ...]:
 Days = Annotated[int, Field(ge=1, le=36_500)] | None
 Minutes = Annotated[float, Field(gt=0, le=60 * 24 * 30)]
 Share = Annotated[float, AfterValidator(_in_thousandths)]
+WebAddress = Annotated[str, AfterValidator(_web_address)]
 Words = Annotated[
     str,
     StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_WORDING),
@@ -96,11 +98,17 @@ class SecondReviewRule(StrEnum):
     SOFTENED = "softened"  # unsafe before the engine's view was shown, another label after it
 
 
-def _shown(form: str, section: str, label: str, help: str | None = None, **shape: Any) -> Any:
+def _shown(section: str, label: str, help: str | None = None, *, form: str = "site", **shape: Any) -> Any:
     """Where and how a page asks for a setting. ``parts`` name the numbers of several, each put into the label;
     ``percent`` is a share that is typed in percent; ``choices`` are offered in this order.
     """
     return Field(title=label, description=help, json_schema_extra={"form": form, "section": section, **shape})
+
+
+_screening, _review, _on_every_page = (partial(_shown, each) for each in ("Screening", "Review", "On every page"))
+_plan, _study, _notify, _keep = (partial(_shown, "", form=each) for each in ("plan", "study", "notify", "keep"))
+_FOUR_MINUTES = tuple[Minutes, Minutes, Minutes, Minutes]
+_PRIORITIES = [priority.name for priority in Priority]
 
 
 class SiteSettings(BaseModel):
@@ -109,28 +117,26 @@ class SiteSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     stopped: bool = False
-    target_minutes: Annotated[
-        tuple[Minutes, Minutes, Minutes, Minutes],
-        _shown("site", "Response-time targets (minutes)", "{}", parts=[priority.name for priority in Priority]),
-    ] = (5, 15, 240, 1440)
+    target_minutes: Annotated[_FOUR_MINUTES, _shown("Response-time targets (minutes)", "{}", parts=_PRIORITIES)] = (
+        5,
+        15,
+        240,
+        1440,
+    )
     follow_up_minutes: Annotated[
         tuple[Minutes, Minutes],
-        _shown("site", "Follow-ups due (minutes)", "{}", parts=["Contact now", "Care team, protective services"]),
+        _shown("Follow-ups due (minutes)", "{}", parts=["Contact now", "Care team, protective services"]),
     ] = (60, 1440)
     overnight_allowed: Annotated[
         bool,
-        _shown(
-            "site",
-            "Screening",
+        _screening(
             "Research files may be screened overnight by message batches",
             "The service keeps texts and answers for weeks: for research files alone, never for patients' texts.",
         ),
     ] = False
     unscreened_minutes: Annotated[
         Minutes,
-        _shown(
-            "site",
-            "Screening",
+        _screening(
             "Send unscreened texts to review after (min)",
             "Where a fault keeps a text from being screened and its upload has unsafe texts reviewed.",
         ),
@@ -138,36 +144,23 @@ class SiteSettings(BaseModel):
     audit_urgent_share: Annotated[
         Share,
         Field(ge=0, le=1),
-        _shown(
-            "site",
-            "Review",
-            "Share of quality checks disguised as P1",
-            "So that P1 does not always mean: labeled unsafe.",
-        ),
+        _review("Share of quality checks disguised as P1", "So that P1 does not always mean: labeled unsafe."),
     ] = 0.1
-    lease_minutes: Annotated[Minutes, _shown("site", "Review", "Case lock (minutes)")] = 15
-    break_after_texts: Annotated[int, Field(ge=1), _shown("site", "Review", "Break prompt after texts opened")] = 25
+    lease_minutes: Annotated[Minutes, _review("Case lock (minutes)")] = 15
+    break_after_texts: Annotated[int, Field(ge=1), _review("Break prompt after texts opened")] = 25
     second_review_rate: Annotated[
         float,
         Field(ge=0, le=1),
-        _shown(
-            "site",
-            "Review",
-            "Share randomly double-reviewed",
-            "Inter-rater agreement is computed from these reviews alone.",
-        ),
+        _review("Share randomly double-reviewed", "Inter-rater agreement is computed from these reviews alone."),
     ] = 0.05
-    unsure_at: Annotated[int, Field(ge=1, le=5), _shown("site", "Review", "Low confidence: at or below")] = 2
+    unsure_at: Annotated[int, Field(ge=1, le=5), _review("Low confidence: at or below")] = 2
     second_review_rules: Annotated[
-        tuple[SecondReviewRule, ...],
-        _shown("site", "Review", "Always second-review", choices=list(SecondReviewRule)),
+        tuple[SecondReviewRule, ...], _review("Always second-review", choices=list(SecondReviewRule))
     ] = tuple(SecondReviewRule)[2:]
     dispositions: Annotated[
         tuple[Disposition, ...],
         AfterValidator(_offered),
-        _shown(
-            "site",
-            "Review",
+        _review(
             "Dispositions offered, in this order",
             "One is required for every unsafe text and every P0 or P1 case.",
             choices=list(Disposition)[1:],
@@ -175,9 +168,7 @@ class SiteSettings(BaseModel):
     ] = tuple(Disposition)[1:]
     break_wording: Annotated[
         Words,
-        _shown(
-            "site",
-            "Review",
+        _review(
             "Wording of the break prompt",
             "Plain text; {texts} stands for the number of texts opened since the last break.",
         ),
@@ -185,38 +176,25 @@ class SiteSettings(BaseModel):
     guideline: Annotated[
         str,
         Field(max_length=8_000),
-        _shown(
-            "site",
-            "Review",
-            "Guideline for reviewers",
-            "Plain text, beside what the labels mean (G on the inbox).",
-        ),
+        _review("Guideline for reviewers", "Plain text, beside what the labels mean (G on the inbox)."),
     ] = ""
-    idle_minutes: Annotated[Minutes, _shown("site", "Sign-in", "Sign-in ends when idle for (min)")] = 30
-    absolute_minutes: Annotated[Minutes, _shown("site", "Sign-in", "Sign-in ends in any case after (min)")] = 720
-    help_text: Annotated[str, Field(max_length=300), _shown("site", "On every page", "Help wording")] = (
+    idle_minutes: Annotated[Minutes, _shown("Sign-in", "Sign-in ends when idle for (min)")] = 30
+    absolute_minutes: Annotated[Minutes, _shown("Sign-in", "Sign-in ends in any case after (min)")] = 720
+    help_text: Annotated[str, Field(max_length=300), _on_every_page("Help wording")] = (
         "US: call 911 in immediate danger, call or text 988. Elsewhere: findahelpline.com."
     )
     protocol_address: Annotated[
-        str,
-        AfterValidator(_web_address),
-        _shown("site", "On every page", "Address of your protocol", "Linked beside the help wording at every case."),
+        WebAddress, _on_every_page("Address of your protocol", "Linked beside the help wording at every case.")
     ] = ""
-    intended_use: Annotated[str, Field(max_length=1_000), _shown("site", "On every page", "Intended use")] = (
-        INTENDED_USE
-    )
+    intended_use: Annotated[str, Field(max_length=1_000), _on_every_page("Intended use")] = INTENDED_USE
     audit_at_most: Annotated[  # the plan of the audit: see `AuditPlan`
-        Share, Field(ge=0.001, le=0.5), _shown("plan", "", "Missed at most, %", percent=True)
+        Share, Field(ge=0.001, le=0.5), _plan("Missed at most, %", percent=True)
     ] = 0.05
-    audit_confidence: Annotated[Share, Field(ge=0.5, le=0.999), _shown("plan", "", "Confidence, %", percent=True)] = (
-        0.95
-    )
-    audit_allowed_misses: Annotated[int, Field(ge=0, le=100), _shown("plan", "", "Misses allowed")] = 0
+    audit_confidence: Annotated[Share, Field(ge=0.5, le=0.999), _plan("Confidence, %", percent=True)] = 0.95
+    audit_allowed_misses: Annotated[int, Field(ge=0, le=100), _plan("Misses allowed")] = 0
     audit_floor: Annotated[
         Annotated[Share, Field(ge=0.001, le=1)] | None,
-        _shown(
-            "plan",
-            "",
+        _plan(
             "Sampling rate, %",
             "Only texts sampled with at least this probability count. Empty: that of the first text under this plan.",
             percent=True,
@@ -224,68 +202,41 @@ class SiteSettings(BaseModel):
     ] = None
     audit_report_on: Annotated[
         date | None,
-        _shown(
-            "plan",
-            "",
+        _plan(
             "Planned analysis date",
             "On this day alone, fixed before it comes, the report tells the tighter bound of one analysis.",
         ),
     ] = None
     study_texts: Annotated[
         StudyWords,
-        _shown(
-            "study",
-            "",
-            "Participants (STARD 8, 20)",
-            "Where and when the texts were written, by whom: age, sex, setting.",
-        ),
+        _study("Participants (STARD 8, 20)", "Where and when the texts were written, by whom: age, sex, setting."),
     ] = ""
     study_events: Annotated[
         StudyWords,
-        _shown(
-            "study",
-            "",
-            "Adverse events (STARD 25)",
-            'Number and nature of adverse events, or "none", and how monitored.',
-        ),
+        _study("Adverse events (STARD 25)", 'Number and nature of adverse events, or "none", and how monitored.'),
     ] = ""
     study_registration: Annotated[
-        StudyWords, _shown("study", "", "Registration (STARD 28)", "Register and number; or not registered.")
+        StudyWords, _study("Registration (STARD 28)", "Register and number; or not registered.")
     ] = ""
     study_protocol: Annotated[
-        StudyWords,
-        _shown("study", "", "Protocol (STARD 29)", "Where the whole protocol can be read; or that there is none."),
+        StudyWords, _study("Protocol (STARD 29)", "Where the whole protocol can be read; or that there is none.")
     ] = ""
-    study_funding: Annotated[
-        StudyWords, _shown("study", "", "Funding (STARD 30)", "Who paid, and what part they had.")
-    ] = ""
-    notify_minutes: Annotated[
-        tuple[Minutes, Minutes, Minutes, Minutes],
-        _shown("notify", "", "{}: at most one every N min", parts=[priority.name for priority in Priority]),
-    ] = (1, 5, 15, 60)
+    study_funding: Annotated[StudyWords, _study("Funding (STARD 30)", "Who paid, and what part they had.")] = ""
+    notify_minutes: Annotated[_FOUR_MINUTES, _notify("{}: at most one every N min", parts=_PRIORITIES)] = (1, 5, 15, 60)
     notify_next_after_minutes: Annotated[
         Minutes,
-        _shown(
-            "notify",
-            "",
-            "Escalate to next on call after N min",
-            "Where nobody has opened or is reviewing the case.",
-        ),
+        _notify("Escalate to next on call after N min", "Where nobody has opened or is reviewing the case."),
     ] = 5
     public_address: Annotated[
-        str,
-        AfterValidator(_web_address),
-        _shown("notify", "", "Address of this site", "Where people open it: links in messages lead there."),
+        WebAddress, _notify("Address of this site", "Where people open it: links in messages lead there.")
     ] = ""
-    time_zone: Annotated[str, AfterValidator(_known_zone), _shown("notify", "", "Time zone", "Of quiet hours.")] = "UTC"
-    keep_texts_days: Annotated[
-        Days, _shown("keep", "", "Texts, after they were decided or abandoned: days", "Empty: kept.")
-    ] = None
-    keep_drafts_days: Annotated[Days, _shown("keep", "", "Drafts: days", "Empty: kept.")] = None
-    keep_rejected_days: Annotated[Days, _shown("keep", "", "Rejected rows: days", "Empty: kept.")] = None
-    keep_messages_days: Annotated[Days, _shown("keep", "", "Sent messages: days", "Empty: kept.")] = None
-    keep_sessions_days: Annotated[Days, _shown("keep", "", "Sign-in sessions: days", "Empty: kept.")] = None
-    erasure_by_two: Annotated[bool, _shown("keep", "", "Require two people to delete")] = False
+    time_zone: Annotated[str, AfterValidator(_known_zone), _notify("Time zone", "Of quiet hours.")] = "UTC"
+    keep_texts_days: Annotated[Days, _keep("Texts, after they were decided or abandoned: days", "Empty: kept.")] = None
+    keep_drafts_days: Annotated[Days, _keep("Drafts: days", "Empty: kept.")] = None
+    keep_rejected_days: Annotated[Days, _keep("Rejected rows: days", "Empty: kept.")] = None
+    keep_messages_days: Annotated[Days, _keep("Sent messages: days", "Empty: kept.")] = None
+    keep_sessions_days: Annotated[Days, _keep("Sign-in sessions: days", "Empty: kept.")] = None
+    erasure_by_two: Annotated[bool, _keep("Require two people to delete")] = False
     accepted_model_names: tuple[str, ...] = ()  # beside the one asked and those of the environment
 
     @property
@@ -384,15 +335,15 @@ def history(db: Database, actor: Actor) -> tuple[SettingsVersion, ...]:
 def audit_plan(db: Database) -> AuditPlan:
     """The plan of the audit in force, with its last change."""
     rows = db.rows(select(settings_versions).order_by(settings_versions.c.version))
-    plan = _plan(SiteSettings())
+    plan = _plan_of(SiteSettings())
     for version in map(_version, rows):
-        now = _plan(version.settings)
+        now = _plan_of(version.settings)
         if now != replace(plan, since=None, changes=0):
             plan = replace(now, since=version.at, changes=plan.changes + 1)
     return plan
 
 
-def _plan(settings: SiteSettings) -> AuditPlan:
+def _plan_of(settings: SiteSettings) -> AuditPlan:
     return AuditPlan(
         at_most=settings.audit_at_most,
         confidence=settings.audit_confidence,
@@ -412,13 +363,11 @@ def change(db: Database, by: Acting, settings: SiteSettings, based_on: int) -> S
     with db.write() as conn:
         serialise(conn)
         before = current_in(conn)
-        if (before.version, before.by) == (based_on + 1, by.id) and before.settings == settings.model_copy(
-            update={"stopped": before.settings.stopped}
-        ):
+        after = settings.model_copy(update={"stopped": before.settings.stopped})
+        if (before.version, before.by, before.settings) == (based_on + 1, by.id, after):
             return before
         if before.version != based_on:
             raise StaleSettings("the settings were changed in the meantime")
-        after = settings.model_copy(update={"stopped": before.settings.stopped})
         return _add(conn, by, before, after, "settings_changed")
 
 
@@ -448,17 +397,16 @@ def settings_now(db: Database, settings: Settings) -> Settings:
 
 def stop(db: Database, by: Acting) -> SettingsVersion:
     """Press the stop button; pressing it twice changes nothing."""
-    require(by.actor, Action.STOP)
-    return _switch(db, by, True, "stopped")
+    return _switch(db, by, Action.STOP, True, "stopped")
 
 
 def start(db: Database, by: Acting) -> SettingsVersion:
     """Release the stop button."""
-    require(by.actor, Action.START)
-    return _switch(db, by, False, "started")
+    return _switch(db, by, Action.START, False, "started")
 
 
-def _switch(db: Database, by: Acting, stopped: bool, action: str) -> SettingsVersion:
+def _switch(db: Database, by: Acting, allowed: Action, stopped: bool, action: str) -> SettingsVersion:
+    require(by.actor, allowed)
     with db.write() as conn:
         serialise(conn)
         before = current_in(conn)
@@ -473,8 +421,7 @@ def _add(conn: Connection, by: Acting, before: SettingsVersion, after: SiteSetti
     conn.execute(insert(settings_versions).values(version=version, body=body, by=by.id, at=by.now))
     old = before.settings.model_dump(mode="json")
     changed = sorted(name for name in body if body[name] != old[name])
-    subject = f"settings/{version}"
-    append(conn, by, action, subject, {"changed": changed}, settings_versions)
+    append(conn, by, action, f"settings/{version}", {"changed": changed}, settings_versions)
     return SettingsVersion(version=version, settings=after, by=by.id, at=by.now)
 
 

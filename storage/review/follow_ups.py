@@ -6,7 +6,7 @@ to its reviewer and to whoever sees to it; of the rest only the number is said.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
@@ -17,7 +17,7 @@ from screening.review.actors import Acting, Actor, Role
 from screening.review.policy import Action, is_allowed, require
 from screening.review.review_form import Disposition
 from storage.audit_log import append
-from storage.database import Database, record
+from storage.database import Database
 from storage.review.claims import KEPT, NOW
 from storage.schema import accounts, cases, follow_ups
 from storage.settings_store import current_in
@@ -56,31 +56,13 @@ class NoteMissing(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FollowUp:
-    """One that is open. ``who`` sees to it, an account, called ``who_name``; ``note`` is what those before them said;
-    ``where_to_act`` came with the case.
-    """
-
-    id: int
-    case_id: str
-    external_id: str
-    disposition: For
-    opened_by: str
-    opened_at: datetime
-    who: str
-    who_name: str
-    due_at: datetime
-    note: str | None = None
-    where_to_act: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Open:
-    """What this person may see, the earliest due first; how many there are and how many of all are overdue; how many of
+    """The rows that this person may see, the earliest due first, each with ``who_name``, who sees to it, and what came
+    with its case, ``external_id`` and ``where_to_act``; how many there are and how many of all are overdue; how many of
     these, and of the overdue, this person may not see; and how many of those not seen are with nobody who reads cases.
     """
 
-    shown: tuple[FollowUp, ...]
+    shown: Sequence[Any]
     count: int
     overdue: int
     others: int
@@ -126,14 +108,14 @@ def open_ones(db: Database, by: Acting, limit: int = 50) -> Open:
     shown, counted = _open_statements(by.actor, limit)
     with db.read() as conn:
         numbers = conn.execute(counted, {"now": by.now}).one()
-        rows = conn.execute(shown).all() if numbers.count > numbers.others else ()
-    return Open(shown=tuple(map(_follow_up, rows)), **numbers._mapping)
+        rows = conn.execute(shown).all() if numbers.count > numbers.others else []
+    return Open(shown=rows, **numbers._mapping)
 
 
-def open_of(conn: Connection, actor: Actor, case_id: str) -> tuple[FollowUp, ...]:
+def open_of(conn: Connection, actor: Actor, case_id: str) -> Sequence[Any]:
     """Those of one case that this person may see, in the caller's transaction."""
     shown, _ = _open_statements(actor, limit=len(For))
-    return tuple(map(_follow_up, conn.execute(shown.where(_one.case_id == case_id))))
+    return conn.execute(shown.where(_one.case_id == case_id)).all()
 
 
 @lru_cache(maxsize=KEPT)
@@ -144,8 +126,9 @@ def _open_statements(actor: Actor, limit: int) -> tuple[Select[Any], Select[int,
     # a look-up for each: joined, an embedded database may begin at the cases, and read all of them
     name = select(cases.c.external_id).where(cases.c.id == _one.case_id).scalar_subquery()
     where = select(cases.c.where_to_act).where(cases.c.id == _one.case_id).scalar_subquery()
+    called = func.coalesce(accounts.c.display_name, _one.who)
     joined = (
-        select(follow_ups, name.label("external_id"), where.label("where_to_act"), accounts.c.display_name)
+        select(follow_ups, name.label("external_id"), where.label("where_to_act"), called.label("who_name"))
         .outerjoin(accounts, accounts.c.id == _one.who)
         .where(_one.closed_at.is_(None), visible)
         .order_by(_one.due_at, _one.id)
@@ -187,10 +170,6 @@ def _give(conn: Connection, by: Acting, follow_up_id: int, case_id: str, to: str
     """To see to it is to know of the review: theirs would not be blind."""
     conn.execute(update(follow_ups).where(_one.id == follow_up_id).values(who=to))
     unblind(conn, to, [case_id], by.now)
-
-
-def _follow_up(row: Any) -> FollowUp:
-    return record(FollowUp, row, disposition=For(row.disposition), who_name=row.display_name or row.who)
 
 
 def hand_to(db: Database, by: Acting, follow_up_id: int, to: str, note: str) -> None:

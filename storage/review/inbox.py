@@ -29,7 +29,7 @@ from storage.review.claims import (
     is_open,
 )
 from storage.review.evidence import add_note
-from storage.review.follow_ups import FollowUp, open_of
+from storage.review.follow_ups import open_of
 from storage.schema import accounts, case_notes, inbox_entries, reviews, skips
 from storage.site import accounts as site_accounts
 from storage.site.accounts import Account, SessionEnded, SignIn
@@ -278,7 +278,7 @@ def standing(db: Database, by: Acting, case_id: str, token: str | None) -> Stand
     return Standing(place=Place.CLOSED if closed else Place.TAKEN if leased or kept else Place.FREE, closed=closed)
 
 
-def what_follows(db: Database, by: Acting, case_id: str) -> tuple[Next, tuple[FollowUp, ...]]:
+def what_follows(db: Database, by: Acting, case_id: str) -> tuple[Next, Sequence[Any]]:
     """What is still to happen with a case that this person has read: it is over only where it is closed and no
     follow-up is open. Raises Forbidden, KeyError.
     """

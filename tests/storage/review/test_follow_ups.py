@@ -3,6 +3,7 @@ reviewer.
 """
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from sqlalchemy import select, update
@@ -15,7 +16,7 @@ from screening.review.triage import Priority
 from storage.database import Database
 from storage.review import claims, follow_ups
 from storage.review.evidence import reveal_text
-from storage.review.follow_ups import FollowUp, For, How, NoteMissing, NotOpen
+from storage.review.follow_ups import For, How, NoteMissing, NotOpen
 from storage.review.reports import shift
 from storage.review.reviews import revise, submit_review
 from storage.review.worklist import request_second_looks
@@ -40,7 +41,7 @@ def read_twice(db: Database, *people: Actor) -> None:
     change(db, ADMIN.at(NOW), SiteSettings(second_review_rate=1.0), 0)
 
 
-def read_as_urgent(db: Database) -> FollowUp:
+def read_as_urgent(db: Database) -> Any:
     """A case that waits, read by Ann, and what she asked for."""
     (case_id,) = fill(db)
     read(db, ANN, case_id, "contact_now")
@@ -105,7 +106,7 @@ def test_it_is_handed_to_a_colleague_and_closed_with_a_note(db: Database) -> Non
     with pytest.raises(KeyError):
         follow_ups.hand_to(db, BO.at(NOW), one.id, "nobody", "x")
     follow_ups.close(db, BO.at(NOW + MINUTE), one.id, How.HANDED_ON, "crisis team took over")
-    assert follow_ups.open_ones(db, BO.at(NOW)).shown == ()
+    assert follow_ups.open_ones(db, BO.at(NOW)).shown == []
     for who, told in ((ANN, 1), (BO, 1), (CY, 0), (SENIOR, 1)):
         ended = follow_ups.closed_ones(db, who, one.case_id)
         assert [(one.closed_by, one.how, one.note) for one in ended] == [
@@ -139,7 +140,7 @@ def test_nobody_is_handed_one_who_cannot_see_to_it(db: Database) -> None:
     for to in ("bo", "rae", "nobody"):
         with pytest.raises(KeyError, match=to):
             follow_ups.hand_to(db, ANN.at(NOW), one.id, to, "call back")
-    assert follow_ups.open_ones(db, ANN.at(NOW)).shown == (one,)
+    assert follow_ups.open_ones(db, ANN.at(NOW)).shown == [one]
     follow_ups.hand_to(db, ANN.at(NOW), one.id, "sue", "call back")
     with pytest.raises(NotOpen):
         follow_ups.close(db, ANN.at(NOW), one.id + 1, How.DONE, "there is no such one")
@@ -155,7 +156,7 @@ def test_each_disposition_has_one_open_and_another_once_that_was_closed(db: Data
         urgent, safeguarding = follow_ups.open_ones(db, ANN.at(NOW)).shown
         assert (urgent.disposition, safeguarding.disposition) == (For.CONTACT_NOW, For.PROTECTIVE_SERVICES)
     follow_ups.close(db, ANN.at(NOW + MINUTE), urgent.id, How.DONE, " told the team ")
-    assert follow_ups.open_ones(db, ANN.at(NOW)).shown == (safeguarding,)
+    assert follow_ups.open_ones(db, ANN.at(NOW)).shown == [safeguarding]
     with db.write() as conn:
         by = ANN.at(NOW + 2 * MINUTE)
         asked = (Disposition.MONITOR, Disposition.CONTACT_NOW, Disposition.CONTACT_NOW, Disposition.PROTECTIVE_SERVICES)
