@@ -16,7 +16,7 @@ from screening.review.triage import Priority, floor, second_review_coin
 from storage.audit_log import append
 from storage.batches.entries import open_again
 from storage.database import Database, record
-from storage.review.claims import UNASSIGNED, NotAvailable, has_lease, is_open
+from storage.review.claims import UNASSIGNED, NotAvailable, has_lease, is_open, lock_entry
 from storage.review.follow_ups import For, open_follow_up
 from storage.review.program_texts import tell_again
 from storage.schema import (
@@ -70,17 +70,17 @@ def _requests_of(case_id: str) -> Select[Any]:
     return found.where(second_review_requests.c.why == Why.ASKED.value)
 
 
-def has_asked_in(conn: Connection, reviewer: str, case_id: str) -> bool:
-    """The same in the caller's transaction, of the person with this id."""
-    by_them = second_review_requests.c.asked_by == reviewer
-    return conn.execute(_requests_of(case_id).where(by_them)).first() is not None
-
-
 def has_asked(db: Database, actor: Actor, case_id: str) -> bool:
     """Whether this person asked for a second opinion of the case. Raises Forbidden."""
     require(actor, Action.RATE, actor.id)
     with db.read() as conn:
         return has_asked_in(conn, actor.id, case_id)
+
+
+def has_asked_in(conn: Connection, reviewer: str, case_id: str) -> bool:
+    """The same in the caller's transaction, of the person with this id."""
+    by_them = second_review_requests.c.asked_by == reviewer
+    return conn.execute(_requests_of(case_id).where(by_them)).first() is not None
 
 
 def _is_doubtful(conn: Connection, case_id: str, label: ReviewLabel) -> bool:
@@ -101,11 +101,12 @@ def _is_doubtful(conn: Connection, case_id: str, label: ReviewLabel) -> bool:
 
 
 def _matching_rules(form: ReviewForm, settings: SiteSettings, before: ReviewLabel | None) -> set[SecondReviewRule]:
-    holds = {
-        SecondReviewRule.UNSURE: form.certainty <= settings.unsure_at,
-        SecondReviewRule.SOFTENED: before is ReviewLabel.UNSAFE and form.label is not before,
-    }
-    return {SecondReviewRule(form.label.value), *(rule for rule, fits in holds.items() if fits)}
+    rules = {SecondReviewRule(form.label.value)}
+    if form.certainty <= settings.unsure_at:
+        rules.add(SecondReviewRule.UNSURE)
+    if before is ReviewLabel.UNSAFE and form.label is not before:
+        rules.add(SecondReviewRule.SOFTENED)
+    return rules
 
 
 def others(conn: Connection, reviewer: Actor, case_id: str) -> bool:
@@ -163,11 +164,14 @@ def settle(
     if review_round == "first":
         why = second_review_due(conn, by.actor, case_id, form, settings)
         return _close_or_wait(conn, case_id, form, by, why, None, settings)
-    if review_round == "second" and len(_labels_ever_given(conn, case_id)) == 1:
+    if review_round != "second":
+        return Next.SENIOR
+    # every label that any version of any review gave: a first word that was changed after the reveal still counts, or
+    # the engine's view would decide whether reviewers agree
+    given = conn.execute(select(reviews.c.label).where(reviews.c.case_id == case_id).distinct()).all()
+    if len(given) == 1:
         return close(conn, case_id, form.label, Method.AGREEMENT, SYSTEM.at(by.now), None)
-    if review_round == "second":
-        return _dispute(conn, case_id, by, settings)
-    return Next.SENIOR
+    return _dispute(conn, case_id, by, settings)
 
 
 def resettle(
@@ -252,13 +256,6 @@ def latest_reviews(conn: Connection, case_id: str) -> Sequence[Any]:
     return tuple({row.reviewer: row for row in rows}.values())
 
 
-def _labels_ever_given(conn: Connection, case_id: str) -> set[str]:
-    """Every label that any version of any review gave: a first word that was changed after the reveal still counts,
-    or the engine's view would decide whether reviewers agree.
-    """
-    return set(conn.execute(select(reviews.c.label).where(reviews.c.case_id == case_id)).scalars())
-
-
 def versions_in(conn: Connection, case_id: str) -> tuple[Adjudication, ...]:
     """All versions of a case's label, the first one first, inside the caller's transaction."""
     return versions_of(conn, [case_id]).get(case_id, ())
@@ -300,7 +297,7 @@ def adjudicate(
     require(by.actor, Action.ADJUDICATE)
     _needs(reason)
     with db.write() as conn:
-        entry = _lock(conn, case_id)
+        entry = lock_entry(conn, case_id)
         if entry is None or entry.closed_at is not None:
             made = versions_in(conn, case_id)
             if made and _is_same(made[-1], by, label, method, reason):
@@ -333,7 +330,7 @@ def amend(db: Database, by: Acting, case_id: str, label: ReviewLabel, reason: st
     require(by.actor, Action.ADJUDICATE)
     _needs(reason)
     with db.write() as conn:
-        entry = _lock(conn, case_id)
+        entry = lock_entry(conn, case_id)
         if entry is None or entry.closed_at is None:
             raise NotAvailable("only a closed case can be amended")
         if is_erased(conn, case_id):
@@ -354,14 +351,9 @@ def _is_same(made: Adjudication, by: Acting, label: ReviewLabel, method: Method,
 
 def _record(conn: Connection, by: Acting, case_id: str, action: str) -> Adjudication:
     made = versions_in(conn, case_id)[-1]
-    append(
-        conn, by, action, case_id, {"version": made.version, "method": made.method.value}, adjudications, inbox_entries
-    )
+    details = {"version": made.version, "method": made.method.value}
+    append(conn, by, action, case_id, details, adjudications, inbox_entries)
     return made
-
-
-def _lock(conn: Connection, case_id: str) -> Any:
-    return conn.execute(select(inbox_entries).where(_entry.case_id == case_id).with_for_update()).first()
 
 
 def _needs(reason: str) -> None:
@@ -378,13 +370,8 @@ def reveal_versions(db: Database, by: Acting, case_id: str) -> tuple[Adjudicatio
 
 _MINE = select(reviews.c.case_id).where(reviews.c.reviewer == bindparam("reviewer"))
 _THIRD = (
-    select(
-        _entry.case_id,
-        cases.c.external_id,
-        _entry.priority,
-        _entry.due_at,
-        _entry.case_id.in_(_MINE).label("read_by_me"),
-    )
+    select(_entry.case_id, cases.c.external_id, _entry.priority, _entry.due_at)
+    .add_columns(_entry.case_id.in_(_MINE).label("read_by_me"))
     .join(cases, cases.c.id == _entry.case_id)
     .where(is_open(), LATER_REVIEW, _entry.review_round == "third")
     .order_by(_entry.routine, _entry.due_at, _entry.case_id)

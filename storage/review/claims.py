@@ -52,14 +52,8 @@ _entry = inbox_entries.c
 UNASSIGNED = dict.fromkeys(("assignee", "assigned_by", "assigned_until", "lease_token"))
 """What an entry says that nobody has."""
 
-_NAMED = (
-    *_entry,
-    select(cases.c.external_id)
-    .where(cases.c.id == _entry.case_id)
-    .correlate(inbox_entries)
-    .scalar_subquery()
-    .label("external_id"),
-)
+_OWN_ID = select(cases.c.external_id).where(cases.c.id == _entry.case_id).correlate(inbox_entries).scalar_subquery()
+_NAMED = (*_entry, _OWN_ID.label("external_id"))
 """An entry with the own id of its case."""
 
 
@@ -133,13 +127,9 @@ def is_snoozed(actor: Actor, now: At) -> ColumnElement[bool]:
 
 
 def _skips(actor: Actor, now: At) -> Select[Any]:
-    return select(skips.c.case_id).where(
-        skips.c.reviewer == actor.id, or_(skips.c.reason == "not_me", skips.c.at > _snooze_begin(now))
-    )
-
-
-def _snooze_begin(now: At) -> At:
-    return now - SNOOZE if isinstance(now, datetime) else SNOOZED_SINCE
+    since = now - SNOOZE if isinstance(now, datetime) else SNOOZED_SINCE
+    recent = or_(skips.c.reason == "not_me", skips.c.at > since)
+    return select(skips.c.case_id).where(skips.c.reviewer == actor.id, recent)
 
 
 def cases_in_hands(actor: Actor, now: At) -> CompoundSelect[Any]:
@@ -194,12 +184,6 @@ def in_order(priorities: Collection[Priority] | None) -> tuple[ColumnElement[Any
     """P0 first, then by deadline; within one priority only by deadline, which is that priority's index."""
     first = () if priorities is not None and len(set(priorities)) == 1 else (_entry.routine,)
     return (*first, _entry.due_at, _entry.case_id)
-
-
-def earliest(actor: Actor, now: At, priority: Priority, batch: str | None = None) -> Select[Any]:
-    """The earliest deadline among the free cases of this priority."""
-    free = select(_entry.routine, _entry.due_at).where(free_for(actor, now, [priority], batch))
-    return free.order_by(*in_order([priority])).limit(1)
 
 
 def next_free(
@@ -293,13 +277,12 @@ def by_urgency(
     """
     if priorities is None:
         return [None]
-    heads = [
-        (conn.execute(earliest(by.actor, by.now, priority, batch)).first(), priority)
-        for priority in sorted(set(priorities))
-    ]
-    return [
-        [priority] for head, priority in sorted((tuple(head), priority) for head, priority in heads if head is not None)
-    ]
+    heads = []
+    for priority in sorted(set(priorities)):
+        free = select(_entry.routine, _entry.due_at).where(free_for(by.actor, by.now, [priority], batch))
+        if (head := conn.execute(free.order_by(*in_order([priority])).limit(1)).first()) is not None:
+            heads.append((*head, priority))
+    return [[head[-1]] for head in sorted(heads)]
 
 
 def claim(
@@ -315,7 +298,9 @@ def claim(
 
 def claim_in(conn: Connection, by: Acting, case_id: str, lease: timedelta, token: str, action: str = CLAIMED) -> Claim:
     """As `claim`, inside the caller's transaction; ``action`` is what the audit log calls it."""
-    row = _entry_row(conn, case_id)
+    row = conn.execute(select(inbox_entries).where(_entry.case_id == case_id)).first()
+    if row is None:
+        raise NotAvailable("this case is not in the queue")
     require(by.actor, Action.CLAIM_NAMED, _owner(conn, by, row))
     unheld = or_(~is_leased(by.now), _entry.assignee == by.id)
     free = and_(unheld, ~is_read_by(by.actor))
@@ -349,26 +334,16 @@ def opened(now: datetime) -> dict[str, Any]:
 def _take(
     conn: Connection, which: ColumnElement[bool], by: Acting, lease: timedelta, token: str, action: str
 ) -> Claim | None:
-    theirs = {
-        "assignee": by.id,
-        "assigned_by": by.id,
-        "assigned_until": by.now + lease,
-        "lease_token": token,
-        **(opened(by.now) if action == OPENED else {}),
-    }
+    theirs = {"assignee": by.id, "assigned_by": by.id, "assigned_until": by.now + lease, "lease_token": token}
+    if action == OPENED:
+        theirs |= opened(by.now)
     row = conn.execute(update(inbox_entries).where(which).values(theirs).returning(*_NAMED)).first()
     return None if row is None else _claim(row)
 
 
 def _claim(row: Any) -> Claim:
-    return record(
-        Claim,
-        row,
-        token=row.lease_token,
-        expires_at=row.assigned_until,
-        priority=Priority(row.priority),
-        why=why_of(row),
-    )
+    given = {"token": row.lease_token, "expires_at": row.assigned_until, "priority": Priority(row.priority)}
+    return record(Claim, row, **given, why=why_of(row))
 
 
 def my_claims(db: Database, by: Acting) -> tuple[Claim, ...]:
@@ -398,20 +373,14 @@ def require_text(conn: Connection, by: Acting, case_id: str, token: str | None) 
 
 def renew(db: Database, by: Acting, case_id: str, token: str, lease: timedelta = LEASE) -> Claim:
     """The same claim with a later expiry, after a sign of activity. Raises LeaseLost."""
+    held = update(inbox_entries).where(holds(by, case_id, token)).values(assigned_until=by.now + lease)
     with db.write() as conn:
-        row = conn.execute(
-            update(inbox_entries)
-            .where(holds(by, case_id, token))
-            .values(assigned_until=by.now + lease)
-            .returning(*_NAMED)
-        ).first()
+        row = conn.execute(held.returning(*_NAMED)).first()
     if row is None:
         raise LeaseLost("this case is not assigned to you any more")
     return _claim(row)
 
 
-def _entry_row(conn: Connection, case_id: str) -> Any:
-    row = conn.execute(select(inbox_entries).where(_entry.case_id == case_id)).first()
-    if row is None:
-        raise NotAvailable("this case is not in the queue")
-    return row
+def lock_entry(conn: Connection, case_id: str) -> Any:
+    """The row of a case in the inbox, which nobody changes before the caller commits; None without one."""
+    return conn.execute(select(inbox_entries).where(_entry.case_id == case_id).with_for_update()).first()

@@ -27,6 +27,7 @@ from storage.review.claims import (
     is_kept_in,
     is_leased,
     is_open,
+    lock_entry,
 )
 from storage.review.evidence import add_note
 from storage.review.follow_ups import open_of
@@ -101,8 +102,7 @@ def decline(db: Database, by: Acting, case_id: str, token: str, note: str = "") 
 def _pass_on(db: Database, by: Acting, case_id: str, token: str, reason: str, note: str) -> None:
     with db.write() as conn:
         _let_go(conn, by, case_id, token, kind="skip", note=note)
-        row = {"case_id": case_id, "reviewer": by.id, "reason": reason, "at": by.now}
-        upsert(conn, skips, row)
+        upsert(conn, skips, {"case_id": case_id, "reviewer": by.id, "reason": reason, "at": by.now})
         append(conn, by, "skipped", case_id, {"reason": reason})
 
 
@@ -146,7 +146,7 @@ def assign(db: Database, by: Acting, case_ids: Sequence[str], to: str) -> tuple[
     with db.write() as conn:
         senior = is_senior(conn, by.actor, to)
         for case_id in chosen:  # in one order, so that two who do this at once wait in line and not for each other
-            entry = conn.execute(select(inbox_entries).where(_entry.case_id == case_id).with_for_update()).first()
+            entry = lock_entry(conn, case_id)
             reason = obstacle(conn, entry, to, by.now, senior=senior)
             if entry is None or reason:
                 refused[case_id] = reason

@@ -29,6 +29,7 @@ from storage.review.claims import (
     claim_in,
     has_lease,
     holds,
+    lock_entry,
     new_token,
 )
 from storage.review.follow_ups import For, open_follow_up
@@ -129,10 +130,9 @@ def _require_disposition(
 
 def _may_read(conn: Connection, actor: Actor, case_id: str, review_round: str) -> None:
     """The claim has seen to all of this; it is checked again where it counts."""
-    reviewers = set(conn.execute(select(reviews.c.reviewer).where(reviews.c.case_id == case_id)).scalars())
     if review_round == "third":
         require(actor, Action.ADJUDICATE)
-    for reviewer in reviewers:
+    for reviewer in conn.execute(select(reviews.c.reviewer).where(reviews.c.case_id == case_id)).scalars().all():
         require(actor, Action.READ_SECOND, reviewer)
 
 
@@ -146,7 +146,7 @@ def revise(db: Database, by: Acting, case_id: str, form: ReviewForm, reason: str
     if not reason.strip():
         raise ReasonNeeded("enter a reason for the change")
     with db.write() as conn:
-        conn.execute(select(_entry.case_id).where(_entry.case_id == case_id).with_for_update())
+        lock_entry(conn, case_id)
         before = _last(conn, by.actor, case_id)
         require(by.actor, Action.RATE, None if before is None else before.reviewer)
         if _is_stored(conn, by.actor, case_id, submission_id):
@@ -319,7 +319,7 @@ def take_back(db: Database, by: Acting, case_id: str, review_id: str, lease: tim
     in their hands and gives it to them again. Raises Forbidden, TooLate, NotAvailable.
     """
     with db.write() as conn:
-        entry = conn.execute(select(inbox_entries).where(inbox_entries.c.case_id == case_id).with_for_update()).first()
+        entry = lock_entry(conn, case_id)
         row = conn.execute(select(reviews).where(reviews.c.id == review_id)).first()
         if row is not None and entry is not None:
             require(by.actor, Action.RATE, row.reviewer)
@@ -331,15 +331,11 @@ def take_back(db: Database, by: Acting, case_id: str, review_id: str, lease: tim
             opened = update(inbox_entries).where(inbox_entries.c.case_id == case_id)
             conn.execute(opened.values(closed_at=None, review_round=row.review_round, **theirs))
             append(conn, by, "review_undone", case_id, {"review": review_id}, reviews, adjudications, inbox_entries)
-        elif not _was_taken_back(conn, by.actor, review_id):
-            raise TooLate("there is no such review of yours")
+        else:
+            mine = undone_reviews.c.review_id == review_id, undone_reviews.c.reviewer == by.id
+            if conn.execute(select(undone_reviews.c.review_id).where(*mine)).first() is None:
+                raise TooLate("there is no such review of yours")
         return claim_in(conn, by, case_id, lease, new_token())
-
-
-def _was_taken_back(conn: Connection, actor: Actor, review_id: str) -> bool:
-    table = undone_reviews.c
-    query = select(table.review_id).where(table.review_id == review_id, table.reviewer == actor.id)
-    return conn.execute(query).first() is not None
 
 
 def _require_untouched(conn: Connection, row: Any, entry: Any, now: datetime) -> None:
@@ -406,8 +402,7 @@ def _keep_draft(conn: Connection, reviewer: str, case_id: str, body: Mapping[str
     """As `save_draft`, in the caller's transaction. Of a case that was erased nothing is kept."""
     if is_erased(conn, case_id):
         return
-    row = {"case_id": case_id, "reviewer": reviewer, "body": dict(body), "updated_at": now}
-    upsert(conn, drafts, row)
+    upsert(conn, drafts, {"case_id": case_id, "reviewer": reviewer, "body": dict(body), "updated_at": now})
 
 
 def load_draft(db: Database, actor: Actor, case_id: str) -> Mapping[str, Any] | None:

@@ -14,9 +14,11 @@ from sqlalchemy import (
     Integer,
     MetaData,
     String,
+    Table,
     Text,
     TypeDecorator,
 )
+from sqlalchemy.schema import SchemaItem
 
 ERASED: Final = "[erased]"
 """What stands where a text or an id stood."""
@@ -75,6 +77,11 @@ GOES_WITH_ITS_CASE: Final = {"erase": "rows"}
 
 Id = String(32)
 BigId = BigInteger().with_variant(Integer, "sqlite")
+
+
+def table(name: str, *parts: SchemaItem, **options: Any) -> Table:
+    """A table of the site's database."""
+    return Table(name, metadata, *parts, **options)
 
 
 def case_id(**options: Any) -> Column[str]:

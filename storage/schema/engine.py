@@ -13,16 +13,14 @@ from sqlalchemy import (
     Index,
     Integer,
     String,
-    Table,
     Text,
     false,
 )
 
-from storage.schema.columns import GOES_WITH_ITS_CASE, BigId, Id, Moment, StorableText, case_id, erased_as, metadata
+from storage.schema.columns import GOES_WITH_ITS_CASE, BigId, Id, Moment, StorableText, case_id, erased_as, table
 
-node_runs = Table(
+node_runs = table(
     "node_runs",
-    metadata,
     case_id(primary_key=True),
     Column("position", Integer, primary_key=True),
     Column("node", String(32), nullable=False),
@@ -51,9 +49,8 @@ Index(
     "ix_node_runs_way", node_runs.c.batch_id, node_runs.c.node, node_runs.c.variant, node_runs.c.label, node_runs.c.row
 )
 
-screenings = Table(
+screenings = table(
     "screenings",
-    metadata,
     case_id(primary_key=True),
     Column("batch_id", Id, ForeignKey("batches.id"), nullable=False),
     Column("configuration", String(64), ForeignKey("configurations.version"), nullable=False),
@@ -94,9 +91,8 @@ Index("ix_screenings_completed", screenings.c.completed_at)
 Index("ix_screenings_gap", screenings.c.batch_id, screenings.c.gap)
 Index("ix_screenings_kind", screenings.c.batch_id, screenings.c.kind, screenings.c.row, screenings.c.gap)
 
-preflights = Table(
+preflights = table(
     "preflights",
-    metadata,
     Column("id", BigId, primary_key=True, autoincrement=True),
     Column("configuration", String(64), nullable=False),  # a version; it may have been tried before any batch had it
     Column("passed", Integer, nullable=False),
@@ -110,9 +106,8 @@ preflights = Table(
 )
 Index("ix_preflights_configuration", preflights.c.configuration, preflights.c.id)
 
-case_errors = Table(
+case_errors = table(
     "case_errors",
-    metadata,
     Column("id", BigId, primary_key=True, autoincrement=True),
     case_id(index=True),
     Column("kind", String(40), nullable=False),
@@ -123,9 +118,8 @@ case_errors = Table(
 
 Index("ix_case_errors_kind", case_errors.c.kind)
 
-live_runs = Table(
+live_runs = table(
     "live_runs",
-    metadata,
     case_id(primary_key=True),
     Column("node", String(32)),
     Column("draws", JSON, nullable=False),  # {"node/variant": codes so far}
@@ -134,9 +128,8 @@ live_runs = Table(
     info=GOES_WITH_ITS_CASE,
 )
 
-pipeline_versions = Table(
+pipeline_versions = table(
     "pipeline_versions",
-    metadata,
     Column("name", String(60), primary_key=True),
     Column("number", Integer, primary_key=True, autoincrement=False),  # from 1, by name
     Column("version", String(64), nullable=False),  # hash of the body, as every screening names it
@@ -146,9 +139,8 @@ pipeline_versions = Table(
     Column("at", Moment, nullable=False),
 )
 
-pipeline_activations = Table(
+pipeline_activations = table(
     "pipeline_activations",
-    metadata,
     Column("id", BigId, primary_key=True, autoincrement=True),
     Column("name", String(60), nullable=False),
     Column("number", Integer, nullable=False),
@@ -159,9 +151,8 @@ pipeline_activations = Table(
     ForeignKeyConstraint(["name", "number"], ["pipeline_versions.name", "pipeline_versions.number"]),
 )
 
-message_batches = Table(
+message_batches = table(
     "message_batches",
-    metadata,
     Column("id", Id, primary_key=True),  # begins the custom id of each of its requests
     Column("batch_id", Id, ForeignKey("batches.id"), nullable=False),
     Column("round", Integer, nullable=False),
@@ -174,9 +165,8 @@ message_batches = Table(
 )
 Index("ix_message_batches_batch", message_batches.c.batch_id)
 
-message_requests = Table(
+message_requests = table(
     "message_requests",
-    metadata,
     Column("custom_id", String(64), primary_key=True),
     Column("message_batch", Id, ForeignKey("message_batches.id"), nullable=False, index=True),
     case_id(index=True),
@@ -193,9 +183,8 @@ message_requests = Table(
     Column("cache_write_tokens", BigInteger, nullable=False, default=0),
 )
 
-comparisons = Table(
+comparisons = table(
     "comparisons",
-    metadata,
     Column("id", Id, primary_key=True),
     Column("batch_id", Id, ForeignKey("batches.id"), nullable=False),  # whose decided cases are screened again
     Column("configuration", String(64), ForeignKey("configurations.version"), nullable=False),
@@ -210,9 +199,8 @@ comparisons = Table(
     Column("ended_why", String(40)),
 )
 
-comparison_outcomes = Table(
+comparison_outcomes = table(
     "comparison_outcomes",
-    metadata,
     Column("comparison_id", Id, ForeignKey("comparisons.id"), primary_key=True),
     case_id(primary_key=True),
     Column("outcome", String(16), nullable=False),

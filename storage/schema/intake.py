@@ -11,25 +11,32 @@ from sqlalchemy import (
     Index,
     Integer,
     String,
-    Table,
     UniqueConstraint,
     event,
     false,
 )
 
-from storage.schema.columns import ERASED, Id, Moment, StorableText, case_id, erased_as, metadata, partial_index
-
-configurations = Table(
-    "configurations",
+from storage.schema.columns import (
+    ERASED,
+    Id,
+    Moment,
+    StorableText,
+    case_id,
+    erased_as,
     metadata,
+    partial_index,
+    table,
+)
+
+configurations = table(
+    "configurations",
     Column("version", String(64), primary_key=True),  # hash of the body
     Column("body", JSON, nullable=False),  # pipeline, sampler description, prompt hashes, text limits
     Column("created_at", Moment, nullable=False),
 )
 
-batches = Table(
+batches = table(
     "batches",
-    metadata,
     Column("id", Id, primary_key=True),
     Column("name", StorableText, nullable=False),  # the file's name: only ever a label
     Column("kind", String(16), nullable=False),  # batch | interactive
@@ -58,9 +65,8 @@ batches = Table(
 )
 partial_index("ix_batches_rows_missing", batches.c.rows_missing_since, where=batches.c.rows_missing.is_not(None))
 
-rejected_rows = Table(
+rejected_rows = table(
     "rejected_rows",
-    metadata,
     Column("batch_id", Id, ForeignKey("batches.id"), primary_key=True),
     Column("row", BigInteger, primary_key=True),
     Column("line", BigInteger),
@@ -70,9 +76,8 @@ rejected_rows = Table(
     Column("original_json", StorableText),
 )
 
-cases = Table(
+cases = table(
     "cases",
-    metadata,
     Column("id", Id, primary_key=True),
     Column("batch_id", Id, ForeignKey("batches.id"), nullable=False),
     Column("row", BigInteger, nullable=False),
@@ -119,9 +124,8 @@ partial_index(
 
 # Exactly the cases without a row in screenings, so that taking the next one is an index lookup in a batch of any
 # size: written with the case, deleted in the transaction that commits its outcome.
-pending_cases = Table(
+pending_cases = table(
     "pending_cases",
-    metadata,
     case_id(primary_key=True),
     Column("batch_id", Id, nullable=False),
     Column("row", BigInteger, nullable=False),
@@ -142,9 +146,8 @@ partial_index("ix_pending_cases_failed", pending_cases.c.batch_id, where=_failed
 # How many rows of a batch are of each kind, refused and pending ones too, and what they cost: added to in the
 # transaction that inserts the fact; in several shards so that workers on one batch do not wait for one row. What was
 # spent stands beside the kind that its case had while it was screened.
-batch_counts = Table(
+batch_counts = table(
     "batch_counts",
-    metadata,
     Column("batch_id", Id, ForeignKey("batches.id"), primary_key=True),
     Column("shard", Integer, primary_key=True),
     Column("kind", String(100), primary_key=True),

@@ -11,7 +11,6 @@ from sqlalchemy import (
     Index,
     Integer,
     String,
-    Table,
     UniqueConstraint,
     and_,
     literal_column,
@@ -27,8 +26,8 @@ from storage.schema.columns import (
     StorableText,
     case_id,
     erased_as,
-    metadata,
     partial_index,
+    table,
 )
 
 
@@ -37,9 +36,8 @@ def without_words(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if name not in ("note", "marks")}
 
 
-inbox_entries = Table(
+inbox_entries = table(
     "inbox_entries",
-    metadata,
     case_id(primary_key=True),
     Column("priority", Integer, nullable=False),  # 0 .. 3
     Column("routine", Boolean, Computed("priority > 0", persisted=True)),  # by the database: P0 sorts before all others
@@ -100,9 +98,8 @@ ENTERED_OTHERWISE = or_(inbox_entries.c.sent_as.is_not(None), inbox_entries.c.ca
 """What came in without an outcome that brought it: few."""
 partial_index("ix_inbox_otherwise", inbox_entries.c.case_id, where=ENTERED_OTHERWISE)
 
-case_notes = Table(
+case_notes = table(
     "case_notes",
-    metadata,
     Column("id", BigId, primary_key=True, autoincrement=True),
     case_id(index=True),
     Column("author", String(64), nullable=False),
@@ -112,9 +109,8 @@ case_notes = Table(
     Column("at", Moment, nullable=False),
 )
 
-skips = Table(
+skips = table(
     "skips",
-    metadata,
     case_id(primary_key=True),
     Column("reviewer", String(64), primary_key=True),
     Column("reason", String(24), nullable=False),  # skip | not_me
@@ -122,9 +118,8 @@ skips = Table(
 )
 Index("ix_skips_reviewer", skips.c.reviewer, skips.c.at)
 
-drafts = Table(
+drafts = table(
     "drafts",
-    metadata,
     case_id(primary_key=True),
     Column("reviewer", String(64), primary_key=True),
     Column("body", JSON, nullable=False),
@@ -132,9 +127,8 @@ drafts = Table(
     info=GOES_WITH_ITS_CASE,
 )
 
-reviews = Table(
+reviews = table(
     "reviews",
-    metadata,
     Column("id", Id, primary_key=True),
     case_id(index=True),
     Column("reviewer", String(64), nullable=False),
@@ -152,9 +146,8 @@ reviews = Table(
 Index("ix_reviews_reviewer", reviews.c.reviewer, reviews.c.at)
 Index("ix_reviews_at", reviews.c.at)
 
-undone_reviews = Table(  # moved here from reviews within half a minute, before the engine's view was served
+undone_reviews = table(  # moved here from reviews within half a minute, before the engine's view was served
     "undone_reviews",
-    metadata,
     Column("review_id", Id, primary_key=True),
     case_id(index=True),
     Column("reviewer", String(64), nullable=False),
@@ -167,18 +160,16 @@ undone_reviews = Table(  # moved here from reviews within half a minute, before 
 )
 
 # Who saw which case's outcome, or other people's reviews of it, and when first
-unblindings = Table(
+unblindings = table(
     "unblindings",
-    metadata,
     case_id(primary_key=True),
     Column("reviewer", String(64), primary_key=True),
     Column("before_review", Boolean, nullable=False),  # their review then is not blinded
     Column("at", Moment, nullable=False),
 )
 
-second_review_requests = Table(
+second_review_requests = table(
     "second_review_requests",
-    metadata,
     Column("id", BigId, primary_key=True, autoincrement=True),
     case_id(index=True),
     Column("why", String(24), nullable=False),  # asked | sampled | rule | disagreement
@@ -186,9 +177,8 @@ second_review_requests = Table(
     Column("at", Moment, nullable=False),
 )
 
-adjudications = Table(
+adjudications = table(
     "adjudications",
-    metadata,
     case_id(primary_key=True),
     Column("version", Integer, primary_key=True),
     Column("label", String(24), nullable=False),
@@ -201,9 +191,8 @@ adjudications = Table(
 Index("ix_adjudications_at", adjudications.c.at)
 
 # What must happen after a review, outside this program: somebody sees to it by then.
-follow_ups = Table(
+follow_ups = table(
     "follow_ups",
-    metadata,
     Column("id", BigId, primary_key=True, autoincrement=True),
     case_id(),
     Column("disposition", String(32), nullable=False),  # see `follow_ups.For`
@@ -221,17 +210,15 @@ partial_index("ix_follow_ups_open", follow_ups.c.case_id, follow_ups.c.dispositi
 Index("ix_follow_ups_opened", follow_ups.c.opened_at)
 
 # What was called unsafe and put on a worklist, once somebody has seen it there
-acknowledgements = Table(
+acknowledgements = table(
     "acknowledgements",
-    metadata,
     case_id(primary_key=True),
     Column("by", String(64), nullable=False),
     Column("at", Moment, nullable=False),
 )
 
-erasure_requests = Table(
+erasure_requests = table(
     "erasure_requests",
-    metadata,
     Column("id", Id, primary_key=True),
     Column("kind", String(16), nullable=False),  # case | external_id | group
     Column("value", StorableText, nullable=False),  # a hash of it once it is done
@@ -244,9 +231,8 @@ erasure_requests = Table(
     Column("cases", Integer),  # how many were erased
 )
 
-case_tags = Table(
+case_tags = table(
     "case_tags",
-    metadata,
     case_id(primary_key=True),
     Column("tag", String(40), primary_key=True),
     Column("by", String(64), nullable=False),
@@ -255,9 +241,8 @@ case_tags = Table(
 )
 Index("ix_case_tags_tag", case_tags.c.tag, case_tags.c.case_id)
 
-case_remarks = Table(
+case_remarks = table(
     "case_remarks",
-    metadata,
     Column("id", BigId, primary_key=True, autoincrement=True),
     case_id(index=True),
     Column("author", String(64), nullable=False),

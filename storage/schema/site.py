@@ -12,17 +12,15 @@ from sqlalchemy import (
     Index,
     Integer,
     String,
-    Table,
     Text,
     UniqueConstraint,
     and_,
 )
 
-from storage.schema.columns import BigId, Id, Moment, StorableText, case_id, erased_as, metadata, partial_index
+from storage.schema.columns import BigId, Id, Moment, StorableText, case_id, erased_as, partial_index, table
 
-audit_events = Table(
+audit_events = table(
     "audit_events",
-    metadata,
     Column("seq", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=False),
     Column("at", Moment, nullable=False),
     Column("actor", String(64), nullable=False),
@@ -36,9 +34,8 @@ audit_events = Table(
 Index("ix_audit_events_actor", audit_events.c.actor, audit_events.c.at)
 Index("ix_audit_events_subject", audit_events.c.subject)
 
-accounts = Table(
+accounts = table(
     "accounts",
-    metadata,
     Column("id", String(64), primary_key=True),
     Column("subject", String(255), unique=True),  # the institution's identifier; None for the local user
     Column("display_name", StorableText, nullable=False),
@@ -48,16 +45,14 @@ accounts = Table(
 )
 
 # What a person chose for themselves, on every machine and in every tab
-preferences = Table(
+preferences = table(
     "preferences",
-    metadata,
     Column("account", String(64), primary_key=True),
     Column("hide_in_review", Boolean, nullable=False),  # outcomes of cases in review
 )
 
-sessions = Table(
+sessions = table(
     "sessions",
-    metadata,
     Column("id", String(64), primary_key=True),
     Column("account_id", String(64), ForeignKey("accounts.id"), nullable=False, index=True),
     Column("started_at", Moment, nullable=False),
@@ -66,9 +61,8 @@ sessions = Table(
 )
 
 
-settings_versions = Table(
+settings_versions = table(
     "settings_versions",
-    metadata,
     Column("version", BigId, primary_key=True, autoincrement=True),
     Column("body", JSON, nullable=False),
     Column("by", String(64), nullable=False),
@@ -76,9 +70,8 @@ settings_versions = Table(
 )
 
 # One row a limit that all workers share; times are seconds of the database's own clock.
-call_limits = Table(
+call_limits = table(
     "call_limits",
-    metadata,
     Column("name", String(64), primary_key=True),
     Column("next_at", Float, nullable=False),  # when the next call is due at an even pace
     Column("holders", JSON, nullable=False),  # {worker: [places it holds, until when]}
@@ -90,9 +83,8 @@ def hash_of_key(key: str) -> str:
     return f"sha256={hashlib.sha256(key.encode()).hexdigest()}"
 
 
-programs = Table(
+programs = table(
     "programs",
-    metadata,
     Column("id", Id, primary_key=True),
     Column("name", StorableText, nullable=False),
     Column("token_sha256", String(64), nullable=False, unique=True),  # the token itself is shown once and not kept
@@ -107,9 +99,8 @@ programs = Table(
 
 # One row a text of a program. ``tell_at`` is when to look whether it is settled and to tell so; None: told, or nobody
 # is to be told.
-program_texts = Table(
+program_texts = table(
     "program_texts",
-    metadata,
     case_id(primary_key=True),
     Column("program_id", Id, ForeignKey("programs.id"), nullable=False),
     Column("key", String(100), nullable=False, info=erased_as(hash_of_key)),  # the idempotency key: it may be a name
@@ -122,9 +113,8 @@ Index("ix_program_texts_program_id", program_texts.c.program_id, program_texts.c
 _untold = program_texts.c.tell_at.is_not(None)
 partial_index("ix_program_texts_tell_at", program_texts.c.tell_at, where=_untold)
 
-process_heartbeats = Table(
+process_heartbeats = table(
     "process_heartbeats",
-    metadata,
     Column("name", String(64), primary_key=True),
     Column("kind", String(16), nullable=False),  # worker | app
     Column("started_at", Moment, nullable=False),
@@ -132,17 +122,15 @@ process_heartbeats = Table(
 )
 
 # What one process at a time does, whoever of them holds the lease.
-duties = Table(
+duties = table(
     "duties",
-    metadata,
     Column("name", String(32), primary_key=True),
     Column("holder", String(64), nullable=False),
     Column("until", Moment, nullable=False),
 )
 
-notification_recipients = Table(
+notification_recipients = table(
     "notification_recipients",
-    metadata,
     Column("id", Id, primary_key=True),
     Column("name", StorableText, nullable=False),
     Column("kind", String(16), nullable=False),  # service | webhook | monitor
@@ -158,9 +146,8 @@ notification_recipients = Table(
     Column("tried_at", Moment),
 )
 
-notifications = Table(
+notifications = table(
     "notifications",
-    metadata,
     Column("id", Id, primary_key=True),
     Column("recipient_id", Id, ForeignKey("notification_recipients.id"), nullable=False),
     Column("event", String(16), nullable=False),  # arrived | overdue | follow_up | fault | test
@@ -181,9 +168,8 @@ partial_index("ix_notifications_waiting", notifications.c.not_before, where=TO_S
 Index("ix_notifications_recipient", notifications.c.recipient_id, notifications.c.event, notifications.c.created_at)
 
 # How far the recipients were told of a case: as which priority, and down to which place of the on-call order.
-case_notices = Table(
+case_notices = table(
     "case_notices",
-    metadata,
     case_id(primary_key=True),
     Column("event", String(16), primary_key=True),  # arrived | overdue | follow_up
     Column("priority", Integer, nullable=False),
@@ -191,9 +177,8 @@ case_notices = Table(
     Column("at", Moment, nullable=False),
 )
 
-site_faults = Table(
+site_faults = table(
     "site_faults",
-    metadata,
     Column("id", BigId, primary_key=True, autoincrement=True),
     Column("name", String(24), nullable=False),  # workers | model | anchor
     Column("began_at", Moment, nullable=False),

@@ -107,12 +107,12 @@ DECIDING = {
     "storage/review/claims.py": [
         "is_open", "is_assigned", "is_leased", "is_kept", "is_given_to", "in_priorities", "is_snoozed", "_skips",
         "cases_in_hands", "is_read_by", "needs_senior", "state", "free_for", "in_order",
-        "earliest", "next_free", "claim_next", "by_urgency", "claim_in", "_take", "holds", "renew",
+        "next_free", "claim_next", "by_urgency", "claim_in", "_take", "holds", "renew",
     ],
     "storage/review/worklist.py": ["request_second_looks"],
     "storage/batches/screenings.py": ["_require_allowed", "_follows_from", "_placement"],
     "storage/review/adjudication.py": [
-        "settle", "resettle", "_close_or_wait", "_dispute", "close", "latest_reviews", "_labels_ever_given",
+        "settle", "resettle", "_close_or_wait", "_dispute", "close", "latest_reviews",
         "adjudicate", "is_party", "amend", "_is_same", "_needs", "second_review_due",
         "_is_doubtful", "_matching_rules",
     ],
