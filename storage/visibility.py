@@ -153,14 +153,10 @@ def is_blind(conn: Connection, actor: Actor, case_id: str, *, first: bool) -> bo
     """
     if is_allowed(actor, Action.VIEW_RESULTS) and (not first or _was_listed(conn, case_id)):
         return False
-    seen = conn.execute(
-        select(unblindings.c.before_review).where(unblindings.c.case_id == case_id, unblindings.c.reviewer == actor.id)
-    ).scalar()
-    own = (
-        select(cases.c.id)
-        .join(batches, batches.c.id == cases.c.batch_id)
-        .where(cases.c.id == case_id, batches.c.kind == "interactive", batches.c.created_by == actor.id)
-    )
+    theirs = unblindings.c.case_id == case_id, unblindings.c.reviewer == actor.id
+    seen = conn.execute(select(unblindings.c.before_review).where(*theirs)).scalar()
+    asked = batches.c.kind == "interactive", batches.c.created_by == actor.id
+    own = select(cases.c.id).join(batches, batches.c.id == cases.c.batch_id).where(cases.c.id == case_id, *asked)
     return (seen is not True if first else seen is None) and conn.execute(own).first() is None
 
 
@@ -176,10 +172,9 @@ def _was_listed(conn: Connection, case_id: str) -> bool:
     """Whether lists told of a case that is in review now: before it was sent there, since nothing had brought it to the
     inbox when it was decided, or while it was closed, before it was opened again.
     """
-    read_anyway = and_(screenings.c.outcome == Outcome.UNSAFE.value, are_reviewed())
-    settled_by_itself = and_(
-        screenings.c.outcome != Outcome.HUMAN_REVIEW.value, screenings.c.audited.is_(False), ~read_anyway
-    )
+    outcome = screenings.c.outcome
+    read_anyway = and_(outcome == Outcome.UNSAFE.value, are_reviewed())
+    settled_by_itself = and_(outcome != Outcome.HUMAN_REVIEW.value, screenings.c.audited.is_(False), ~read_anyway)
     closed_once = exists().where(adjudications.c.case_id == cases.c.id)
     joined = select(cases.c.id).join(screenings, screenings.c.case_id == cases.c.id)
     query = joined.join(batches, batches.c.id == cases.c.batch_id).where(cases.c.id == case_id)
@@ -234,14 +229,8 @@ def accepted_label(case_id: ColumnElement[str]) -> ScalarSelect[Any]:
 def accepted_labels(batch_id: str) -> Select[Any]:
     """The accepted label of each case of a batch that has one: `accepted_label`, each adjudication looked at once."""
     made = adjudications.c
-    latest = (
-        select(made.case_id, func.max(made.version).label("version"))
-        .join(cases, cases.c.id == made.case_id)
-        .where(cases.c.batch_id == batch_id)
-        .group_by(made.case_id)
-        .subquery()
-        .c
-    )
+    newest = select(made.case_id, func.max(made.version).label("version")).group_by(made.case_id)
+    latest = newest.join(cases, cases.c.id == made.case_id).where(cases.c.batch_id == batch_id).subquery().c
     same = and_(made.case_id == latest.case_id, made.version == latest.version)
     return select(made.case_id, made.label).join(latest.case_id.table, same).where(~is_in_review(made.case_id))
 

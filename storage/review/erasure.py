@@ -314,11 +314,8 @@ def would_go(db: Database, by: Acting) -> Mapping[str, int]:
             _, refused = found.get(REFUSED, (rejected_rows, false()))
             found[REFUSED] = rejected_rows, refused | _are_refused_beside(texts)
             found = {"texts": (cases, cases.c.id.in_(texts)), **found}
-        counted = {
-            name: conn.execute(select(func.count()).select_from(table).where(old)).scalar_one()
-            for name, (table, old) in found.items()
-        }
-    return {name: count for name, count in counted.items() if count}
+        counts = {name: select(func.count()).select_from(table).where(old) for name, (table, old) in found.items()}
+        return {name: count for name, query in counts.items() if (count := conn.execute(query).scalar_one())}
 
 
 def expire(db: Database, now: datetime) -> Mapping[str, int]:

@@ -104,11 +104,9 @@ def hand_in(
 def _find_text(conn: Connection, program: Program, key: str, content_sha256: str) -> str | None:
     its = _text.program_id == program.id, _text.key.in_((key, hash_of_key(key)))
     row = conn.execute(select(program_texts).where(*its)).first()
-    if row is None:
-        return None
-    if row.content_sha256 != content_sha256:
+    if row is not None and row.content_sha256 != content_sha256:
         raise KeyUsed(key)
-    return str(row.case_id)
+    return None if row is None else str(row.case_id)
 
 
 def hand_out(db: Database, program: Program, case_id: str, now: datetime, *, outcome: bool) -> ProgramText:
@@ -146,14 +144,7 @@ def _program_text(row: Any, *, outcome: bool) -> ProgramText:
     if outcome and state is State.SETTLED:
         decided_by = "agents" if row.accepted is None and row.outcome != Outcome.HUMAN_REVIEW.value else "people"
         label = row.outcome if decided_by == "agents" else row.accepted
-    return ProgramText(
-        id=row.id,
-        external_id=row.external_id,
-        submitted_at=row.created_at,
-        state=state,
-        label=label,
-        decided_by=decided_by,
-    )
+    return record(ProgramText, row, submitted_at=row.created_at, state=state, label=label, decided_by=decided_by)
 
 
 _STATE = (
@@ -180,8 +171,7 @@ def open_batches(db: Database, program: Program, begun_before: datetime) -> tupl
     """Its batches of texts of before that moment that still take some in."""
     held = exists().where(_text.case_id == cases.c.id, cases.c.batch_id == batches.c.id)
     its = batches.c.created_by == program.actor.id, batches.c.created_at < begun_before
-    query = select(batches.c.id).where(*its, held, TAKES_ROWS)
-    return tuple(db.values(query))
+    return tuple(db.values(select(batches.c.id).where(*its, held, TAKES_ROWS)))
 
 
 def reach_of(db: Database, program: Program, batch_id: str) -> Reach:

@@ -115,13 +115,7 @@ def request_second_looks(
                 of_case = update(inbox_entries).where(inbox_entries.c.case_id == row.id)
                 conn.execute(of_case.values(sent_as=sent_as, chance=chance))
         unblind(conn, by.id, sorted(shown), by.now)
-        append(
-            conn,
-            by,
-            "second_look_requested",
-            None,
-            {"asked": len(case_ids), "opened": len(opened)},
-            rows={inbox_entries: opened},
-        )
+        numbers = {"asked": len(case_ids), "opened": len(opened)}
+        append(conn, by, "second_look_requested", None, numbers, rows={inbox_entries: opened})
     undecided = len(set(case_ids).difference((row.id for row in rows), gone))
     return SecondLooks(opened=len(opened), there_before=len(rows) - len(opened), undecided=undecided, erased=len(gone))

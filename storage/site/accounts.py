@@ -179,11 +179,8 @@ def sign_out(db: Database, sign_in: SignIn, now: datetime) -> Actor | None:
         account = _account_by(conn, accounts.c.subject, sign_in.subject)
         if account is not None:
             _touch(conn, account, sign_in, now)
-        conn.execute(
-            update(sessions)
-            .where(sessions.c.id == sign_in.session_id, sessions.c.ended_at.is_(None))
-            .values(ended_at=now)
-        )
+        still_open = sessions.c.id == sign_in.session_id, sessions.c.ended_at.is_(None)
+        conn.execute(update(sessions).where(*still_open).values(ended_at=now))
         if account is not None:
             append(conn, account.actor.at(now), "signed_out", account.id, {})
     return None if account is None else account.actor
@@ -243,10 +240,8 @@ _ACTIVE = select(accounts).where(accounts.c.active.is_(True)).order_by(accounts.
 def colleagues(db: Database, actor: Actor) -> tuple[Actor, ...]:
     """Other people who can read cases, to whom a case may be handed."""
     require(actor, Action.CLAIM_NEXT)
-    people = [_account(row) for row in db.rows(_ACTIVE)]
-    return tuple(
-        person.actor for person in people if person.id != actor.id and person.roles & {Role.REVIEWER, Role.SENIOR}
-    )
+    people = (_account(row).actor for row in db.rows(_ACTIVE))
+    return tuple(person for person in people if person.id != actor.id and person.roles & {Role.REVIEWER, Role.SENIOR})
 
 
 def _admins(conn: Connection) -> bool:

@@ -104,7 +104,8 @@ def collect(db: Database, now: datetime) -> int:
     """
     with db.read() as conn:
         recipients, moment = active_recipients(conn), shared_now(conn, now)
-        queries = _queries(recipients, moment, moment - _wait(conn)) if recipients else {}
+        wait = timedelta(minutes=current_in(conn).settings.notify_next_after_minutes)
+        queries = _queries(recipients, moment, moment - wait) if recipients else {}
         cases = any(conn.execute(query.limit(1)).first() for some in queries.values() for query in some)
         fault = any(health.changes(conn, moment))
     if not cases and not fault:
@@ -116,10 +117,6 @@ def collect(db: Database, now: datetime) -> int:
             for one in sorted({*began, *over})
         )
         return told + sum(_tell_cases(conn, recipients, event, some, moment) for event, some in queries.items())
-
-
-def _wait(conn: Connection) -> timedelta:
-    return timedelta(minutes=current_in(conn).settings.notify_next_after_minutes)
 
 
 def _queries(recipients: Sequence[Recipient], now: datetime, before: datetime) -> Mapping[str, Sequence[Select[Any]]]:
@@ -262,12 +259,8 @@ def _tell(conn: Connection, recipient: Recipient, notice: Notice, now: datetime)
     """Put a notice into the outbox: into the message that waits for its interval to pass or to be tried again, so that
     a channel that was down for hours does not bring as many messages as it was told; or as a new one.
     """
-    same = and_(
-        _out.recipient_id == recipient.id,
-        _out.event == notice.event,
-        _out.priority == notice.priority,
-        _out.what == notice.what,
-    )
+    told = {"event": notice.event, "priority": notice.priority, "what": notice.what}
+    same = and_(_out.recipient_id == recipient.id, *(_out[name] == value for name, value in told.items()))
     waiting = select(notifications).where(same, TO_SEND, _out.taken_until.is_(None))
     found = conn.execute(waiting.order_by(_out.attempts, _out.id.desc()).limit(1).with_for_update()).first()
     if found is not None:
@@ -280,23 +273,13 @@ def _tell(conn: Connection, recipient: Recipient, notice: Notice, now: datetime)
         return
     settings, earliest = current_in(conn).settings, now
     if notice.priority is not None:
-        told = select(func.max(_out.not_before, type_=Moment)).where(same, _out.given_up_at.is_(None))
-        last = conn.execute(told.where(_out.created_at <= now)).scalar()
+        sent = select(func.max(_out.not_before, type_=Moment)).where(same, _out.given_up_at.is_(None))
+        last = conn.execute(sent.where(_out.created_at <= now)).scalar()
         interval = timedelta(minutes=settings.notify_minutes[int(notice.priority)])
         earliest = now if last is None else max(now, last + interval)
-    conn.execute(
-        insert(notifications).values(
-            id=new_id(now),
-            recipient_id=recipient.id,
-            event=notice.event,
-            priority=notice.priority,
-            what=notice.what,
-            count=notice.count,
-            created_at=now,
-            not_before=_allowed_moment(earliest, notice, recipient, settings),
-            attempts=0,
-        )
-    )
+    row = told | {"id": new_id(now), "recipient_id": recipient.id, "count": notice.count, "attempts": 0}
+    moments = {"created_at": now, "not_before": _allowed_moment(earliest, notice, recipient, settings)}
+    conn.execute(insert(notifications).values(row | moments))
 
 
 def _allowed_moment(moment: datetime, notice: Notice, recipient: Recipient | None, settings: SiteSettings) -> datetime:
@@ -429,8 +412,8 @@ def record_state(conn: Connection, recipient_id: str, problem: str | None, now: 
 def monitors(db: Database) -> tuple[tuple[str, str], ...]:
     """Id and address of the outside monitors that hear every minute that all is well."""
     to = notification_recipients.c
-    query = select(to.id, to.target).where(to.kind == Kind.MONITOR.value, to.active.is_(True))
-    return tuple((row.id, row.target) for row in db.rows(query))
+    rows = db.rows(select(to.id, to.target).where(to.kind == Kind.MONITOR.value, to.active.is_(True)))
+    return tuple((row.id, row.target) for row in rows)
 
 
 def record_heartbeat(db: Database, recipient_id: str, problem: str | None, now: datetime) -> None:
