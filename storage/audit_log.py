@@ -286,9 +286,7 @@ def append(
 
 
 def record_refusal(db: Database, by: Acting, refused: StrEnum, subject: str | None = None) -> None:
-    """Write down that this person or program asked for what is not granted to them, an action or a scope; ``subject``
-    is the case, where it was of one.
-    """
+    """Write down that somebody asked for what is not granted to them; ``subject`` is the case, where it was of one."""
     with db.write() as conn:
         append(conn, by, "refused", subject, {"asked": refused.value})
 

@@ -314,9 +314,7 @@ def _once(dialect: str, table: Table) -> "Any":
 
 
 class Fault(StrEnum):
-    """A fault of the database that passes by itself, or once somebody has seen to its disk; the words follow "the
-    database is".
-    """
+    """A fault of the database that passes, or once somebody has seen to its disk: "the database is ..."."""
 
     AWAY = "away"  # it was not there to connect to
     LOST = "lost"  # it went away in the middle

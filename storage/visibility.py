@@ -101,9 +101,7 @@ def hidden_from(conn: Connection, actor: Actor, case_id: ColumnElement[str], hid
 
 
 def record_shown(db: Database, by: Acting, case_ids: Sequence[str]) -> None:
-    """Write down, before they are shown, those of these cases that this person has yet to review and is shown the
-    outcomes of; once each.
-    """
+    """Write down, before they are shown, the cases that this person has yet to review of these; once each."""
     if by.actor == SYSTEM or not case_ids:
         return
     case_id = screenings.c.case_id
@@ -213,9 +211,7 @@ def is_erased_now(db: Database, case_id: str) -> bool:
 
 
 def accepted_label(case_id: ColumnElement[str]) -> ScalarSelect[Any]:
-    """The latest adjudication's label; NULL without one, and while the case is open again: its next reviewer is blind
-    to what the reviewers before them said.
-    """
+    """The latest adjudication's label; NULL without one, and while the case is open again: the next is blind to it."""
     made = adjudications.alias().c  # whatever the query itself joins
     return (
         select(made.label)

@@ -225,9 +225,7 @@ def _dispute(conn: Connection, case_id: str, by: Acting, settings: SiteSettings)
 
 
 def close(conn: Connection, case_id: str, label: ReviewLabel, method: Method, by: Acting, reason: str | None) -> Next:
-    """Accept a label: a new version beside the reviews it rests on; the case leaves the inbox, and the program that
-    handed it in is told.
-    """
+    """Accept a label, a new version; the case leaves the inbox, and the program that handed it in is told."""
     last = conn.execute(select(func.max(adjudications.c.version)).where(adjudications.c.case_id == case_id)).scalar()
     conn.execute(
         insert(adjudications).values(
@@ -381,8 +379,6 @@ _THIRD = (
 
 
 def disagreements(db: Database, actor: Actor, limit: int = 50) -> Sequence[Any]:
-    """The cases that wait for a senior, most urgent first, and whether each is ``read_by_me``; without their labels, so
-    that a third can read blind. Raises Forbidden.
-    """
+    """The cases that wait for a senior, most urgent first, without labels: a third reads blind. Raises Forbidden."""
     require(actor, Action.ADJUDICATE)
     return db.rows(_THIRD, {"reviewer": actor.id, "most": limit})

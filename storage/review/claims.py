@@ -242,9 +242,7 @@ def claim_next(
     token: Callable[[], str] = new_token,
     batch: str | None = None,
 ) -> Claim | None:
-    """The case due next that is free for this person, of these priorities and this batch, now held by them; None when
-    there is none. Raises Forbidden.
-    """
+    """The case due next that is free for this person in this filter, now held by them; or None. Raises Forbidden."""
     require(by.actor, Action.CLAIM_NEXT)
     with db.write() as conn:
         return claim_next_in(conn, by, lease, priorities, token(), batch)
@@ -362,9 +360,7 @@ def holds(by: Acting, case_id: str, token: str) -> ColumnElement[bool]:
 
 
 def require_text(conn: Connection, by: Acting, case_id: str, token: str | None) -> bool:
-    """Whether this person has read the case. Raises Forbidden unless they have, hold it by this token, or may see any
-    text.
-    """
+    """Whether this person has read the case. Raises Forbidden unless so, they hold it, or may see any text."""
     rated = bool(conn.execute(select(has_rated(by.actor, literal(case_id)))).scalar())
     mine = select(_entry.case_id).where(holds(by, case_id, token or ""))
     require(by.actor, Action.VIEW_TEXT, by.id if rated or conn.execute(mine).first() is not None else None)

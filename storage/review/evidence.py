@@ -89,9 +89,7 @@ class NodeEvidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """The engine's view of one case. ``outcome`` is None while it is pending; ``configuration`` is the body of
-    the version it ran with.
-    """
+    """The engine's view of one case. ``outcome`` is None while it is pending; ``configuration`` is what it ran with."""
 
     case_id: str
     outcome: str | None
@@ -214,10 +212,7 @@ class CaseFile:
 
 
 def reveal_case_file(db: Database, by: Acting, case_id: str, *, browsing: bool = False) -> CaseFile:
-    """The file of a case, under the same blind-first check as its evidence.
-
-    Raises Forbidden, NotYetRated, KeyError for an unknown case.
-    """
+    """The file of a case, blind first as its evidence. Raises Forbidden, NotYetRated, KeyError."""
     query = (
         select(cases, batches.c.name.label("batch_name"), batches.c.created_by.label("batch_owner"))
         .add_columns(pending_cases.c.ready_at, pending_cases.c.case_id.label("pending"), batches.c.cancelled_at)

@@ -101,9 +101,7 @@ def follow_up_minutes(what: Disposition | For, minutes: tuple[float, float]) -> 
 
 
 def open_ones(db: Database, by: Acting, limit: int = 50) -> Open:
-    """The follow-ups that are open: one's own, those one opened, and for seniors all that give no review away.
-    Raises Forbidden.
-    """
+    """The open ones: one's own, those one opened, for seniors all that give no review away. Raises Forbidden."""
     require(by.actor, Action.FOLLOW_UP, by.id)
     shown, counted = _open_statements(by.actor, limit)
     with db.read() as conn:

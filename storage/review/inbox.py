@@ -239,9 +239,7 @@ class Place(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """``at`` and ``label`` are those of this person's own last review; ``closed`` says whether the case is, ``until``
-    how long it is kept for them.
-    """
+    """``at`` and ``label`` are of this person's own last review; ``until`` is how long it is kept for them."""
 
     place: Place
     closed: bool = False
@@ -279,9 +277,7 @@ def standing(db: Database, by: Acting, case_id: str, token: str | None) -> Stand
 
 
 def what_follows(db: Database, by: Acting, case_id: str) -> tuple[Next, Sequence[Any]]:
-    """What is still to happen with a case that this person has read: it is over only where it is closed and no
-    follow-up is open. Raises Forbidden, KeyError.
-    """
+    """What a case that this person has read still waits for, and its open follow-ups. Raises Forbidden, KeyError."""
     require(by.actor, Action.RATE, by.id)
     with db.read() as conn:
         entry = conn.execute(_ENTRY.where(_entry.case_id == case_id)).first()
@@ -328,9 +324,7 @@ def set_roles(db: Database, by: Acting, account_id: str, roles: frozenset[Role])
 
 
 def set_active(db: Database, by: Acting, account_id: str, active: bool) -> Account:
-    """As `accounts.set_active`; who is switched off gives back what they hold and what was kept for them. Raises
-    KeyError, LastAdmin.
-    """
+    """As `accounts.set_active`; who is switched off gives back what they hold or is kept for them."""
     changed = site_accounts.set_active(db, by, account_id, active)
     if not active:
         _free_all(db, changed.actor.at(by.now), "switched off", by_anybody=True)
@@ -338,9 +332,7 @@ def set_active(db: Database, by: Acting, account_id: str, active: bool) -> Accou
 
 
 def revoke(db: Database, by: Acting, account_id: str) -> int:
-    """As `accounts.revoke`; who is signed in nowhere then gives back what they hold and have on hold, also where no
-    page of theirs is open to notice it.
-    """
+    """As `accounts.revoke`; who is signed in nowhere then gives back what they hold and have on hold."""
     ended = site_accounts.revoke(db, by, account_id)
     _free_all(db, Actor(id=account_id, name=account_id, roles=frozenset()).at(by.now), "session ended")
     return ended

@@ -184,9 +184,7 @@ def reach_of(db: Database, program: Program, batch_id: str) -> Reach:
 
 
 def require_same_file(db: Database, batch_id: str, asked: Mapping[str, str]) -> None:
-    """Require that the batch of a key was begun with these digests of a file and its options. Raises KeyUsed
-    otherwise.
-    """
+    """Raise KeyUsed unless the batch of a key was begun with these digests of a file and its options."""
     intake = db.value(select(batches.c.intake).where(batches.c.id == batch_id))
     if any(intake.get(name) != digest for name, digest in asked.items()):
         raise KeyUsed(batch_id)
@@ -230,9 +228,7 @@ def record_told(db: Database, told_of: Told) -> None:
 
 
 def record_not_told(db: Database, told_of: Told, now: datetime) -> None:
-    """Note that the program could not be told: it is tried again after twice as long as the last time, six hours at
-    most.
-    """
+    """The program could not be told: tried again after twice as long as the last time, six hours at most."""
     wait = timedelta(seconds=pause_after(told_of.tries, LOOK_AGAIN.total_seconds(), LONGEST_WAIT.total_seconds()))
     with db.write() as conn:
         conn.execute(_still_due(told_of).values(tell_at=now + wait, tries=told_of.tries + 1))

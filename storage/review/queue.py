@@ -166,25 +166,23 @@ def queue(
 def _list(
     actor: Actor, priorities: frozenset[Priority] | None, limit: int, offset: int, sort: Sort, batch: str | None
 ) -> Select[Any]:
-    """The statement for a page of the list, built once for a person who asks again and again."""
-    page = _page(actor, priorities, limit, offset, sort, batch).subquery()
-    joined = select(page, cases.c.external_id).join(cases, cases.c.id == page.c.case_id)
-    return joined.order_by(*_sort_columns(page.c, sort))
-
-
-def _page(
-    actor: Actor, priorities: Collection[Priority] | None, limit: int, offset: int, sort: Sort, batch: str | None
-) -> Select[Any] | CompoundSelect[Any]:
-    """The first cases of each priority of the filter, merged: no query reads the cases that the filter leaves out."""
+    """The statement for a page of the list, built once for a person who asks again and again. The first cases of each
+    priority of the filter are merged: no query reads the cases that the filter leaves out.
+    """
     entries = select(inbox_entries, state(actor, NOW).label("state")).where(is_open(), of_batch(batch))
     if priorities is None and sort is Sort.URGENT:
-        return entries.order_by(*in_order(None)).limit(limit).offset(offset)
-    heads = [
-        entries.where(_entry.priority == int(priority)).order_by(*_in_priority(sort)).limit(limit + offset).subquery()
-        for priority in sorted(Priority if priorities is None else priorities)
-    ]
-    merged = union_all(*(select(head) for head in heads)).subquery()
-    return select(merged).order_by(*_sort_columns(merged.c, sort)).limit(limit).offset(offset)
+        first = entries.order_by(*in_order(None))
+    else:
+        order = (_entry.due_at, _entry.case_id) if sort is Sort.URGENT else _sort_columns(_entry, sort)
+        heads = [
+            entries.where(_entry.priority == int(priority)).order_by(*order).limit(limit + offset).subquery()
+            for priority in sorted(Priority if priorities is None else priorities)
+        ]
+        merged = union_all(*(select(head) for head in heads)).subquery()
+        first = select(merged).order_by(*_sort_columns(merged.c, sort))
+    page = first.limit(limit).offset(offset).subquery()
+    joined = select(page, cases.c.external_id).join(cases, cases.c.id == page.c.case_id)
+    return joined.order_by(*_sort_columns(page.c, sort))
 
 
 def _sort_columns(entry: Any, sort: Sort) -> tuple[ColumnElement[Any], ...]:
@@ -194,11 +192,6 @@ def _sort_columns(entry: Any, sort: Sort) -> tuple[ColumnElement[Any], ...]:
     if sort is Sort.LONGEST:
         return entry.entered_at, entry.case_id
     return entry.entered_at.desc(), entry.case_id.desc()
-
-
-def _in_priority(sort: Sort) -> tuple[ColumnElement[Any], ...]:
-    """The same within one priority: an index of its own."""
-    return (_entry.due_at, _entry.case_id) if sort is Sort.URGENT else _sort_columns(_entry, sort)
 
 
 def _waiting_case(row: Any, now: datetime) -> Waiting:
@@ -218,13 +211,11 @@ def _waiting_case(row: Any, now: datetime) -> Waiting:
 def counts(
     db: Database, by: Acting, priorities: Collection[Priority] | None = None, batch: str | None = None
 ) -> Counts:
-    """How many cases wait, in these priorities and this batch, and what keeps them from this person. Raises
-    Forbidden.
-    """
+    """How many cases wait in this filter, and what keeps them from this person. Raises Forbidden."""
     require(by.actor, Action.VIEW_COUNTS)
     with db.read() as conn:
-        rows = conn.execute(_blocked_cases(by.actor), moment(by.now)).all()
-        of_one = rows if batch is None else conn.execute(_cases_of(by.actor, batch), moment(by.now)).all()
+        rows = conn.execute(_by_state(by.actor, None), moment(by.now)).all()
+        of_one = rows if batch is None else conn.execute(_by_state(by.actor, batch), moment(by.now)).all()
         kept = _by_priority(row for row in rows if row.state != State.FREE)
         values = {"now": by.now, "most": MOST_COUNTED + 1}
         values |= {f"most_{int(priority)}": MOST_COUNTED + 1 + number for priority, number in kept.items()}
@@ -266,13 +257,9 @@ def _first_until(rows: Iterable[Any], state: State) -> datetime | None:
 def _counted(what: str, priority: Priority, most: BindParameter[int], *which: ColumnElement[bool]) -> Select[Any]:
     """How many open cases of a priority there are, as far as a limit; along the index of that priority."""
     first = select(_entry.case_id).where(is_open(), _entry.priority == int(priority), *which).order_by(_entry.due_at)
-    told: list[Any] = [
-        literal(what).label("what"),
-        literal(int(priority)).label("priority"),
-        func.count().label("n"),
-        _NONE,
-    ]
-    return select(*told).select_from(first.limit(most).subquery())
+    named = literal(what).label("what"), literal(int(priority)).label("priority")
+    columns: list[Any] = [*named, func.count().label("n"), _NONE]
+    return select(*columns).select_from(first.limit(most).subquery())
 
 
 _NONE = null().cast(Moment).label("due")
@@ -307,40 +294,18 @@ def first_due_by_priority(db: Database, actor: Actor) -> Mapping[Priority, datet
 
 
 @lru_cache(maxsize=KEPT)
-def _blocked_cases(actor: Actor) -> Select[Any]:
-    """The statement that counts the cases that may not be free, by their state."""
-    return _by_state(actor, _entry.case_id.in_(cases_in_hands(actor, NOW)))
-
-
-@lru_cache(maxsize=KEPT)
-def _cases_of(actor: Actor, batch: str) -> Select[Any]:
-    """The statement that counts all open cases of one batch, by their state."""
-    return _by_state(actor, of_batch(batch))
-
-
-def _by_state(actor: Actor, which: ColumnElement[bool]) -> Select[Any]:
-    standing = (
-        select(
-            state(actor, NOW).label("state"),
-            _entry.priority,
-            case((is_assigned(NOW), _entry.assigned_until)).label("until"),
-        )
-        .where(which, is_open())
-        .subquery()
-        .c
-    )
-    return select(
-        standing.state,
-        standing.priority,
-        func.count().label("n"),
-        func.min(standing.until, type_=Moment).label("until"),
-    ).group_by(standing.state, standing.priority)
+def _by_state(actor: Actor, batch: str | None) -> Select[Any]:
+    """The statement that counts open cases by their state: all of one batch, else those that may not be free."""
+    which = _entry.case_id.in_(cases_in_hands(actor, NOW)) if batch is None else of_batch(batch)
+    until = case((is_assigned(NOW), _entry.assigned_until)).label("until")
+    standing = select(state(actor, NOW).label("state"), _entry.priority, until).where(which, is_open()).subquery().c
+    first = func.min(standing.until, type_=Moment).label("until")
+    counted = select(standing.state, standing.priority, func.count().label("n"), first)
+    return counted.group_by(standing.state, standing.priority)
 
 
 def reserved_cases(db: Database, by: Acting) -> tuple[Waiting, ...]:
-    """Cases put on hold by this person or handed to them, still reserved: the ones they may claim by name.
-    Raises Forbidden.
-    """
+    """Cases kept for this person, by themselves or a colleague: they may claim these by name. Raises Forbidden."""
     require(by.actor, Action.CLAIM_NEXT)
     query = select(inbox_entries, state(by.actor, by.now).label("state"), cases.c.external_id)
     theirs = query.join(cases, cases.c.id == _entry.case_id).where(is_open(), is_kept(by.now), _entry.assignee == by.id)

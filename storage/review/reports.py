@@ -79,9 +79,7 @@ class Shift:
 
 
 def shift(db: Database, actor: Actor, begin: datetime, end: datetime) -> Shift:
-    """The period from ``begin`` up to, not including, ``end``, as it stood at its end. ValueError for an empty one.
-    Raises Forbidden.
-    """
+    """From ``begin`` up to, not including, ``end``, as it stood then. Raises Forbidden, ValueError for an empty one."""
     require(actor, Action.VIEW_COUNTS)
     if begin >= end:
         raise ValueError("the period ends before it begins")
@@ -217,9 +215,7 @@ def exposure(db: Database, by: Acting, since: datetime) -> Any:
 
 
 def count_cases_read(db: Database, actor: Actor, since: datetime) -> int:
-    """How many cases the actor has read since a moment: their own count, for how far the queue is from its end.
-    Raises Forbidden.
-    """
+    """How many cases the actor has read since a moment: their own count. Raises Forbidden."""
     require(actor, Action.VIEW_CARE, actor.id)
     return int(db.value(_READ, {"actor": actor.id, "since": since}))
 

@@ -261,9 +261,7 @@ class MyReview:
 
 
 def my_reviews(db: Database, actor: Actor, *, limit: int = 50, before: datetime | None = None) -> tuple[MyReview, ...]:
-    """One a case, the newest first, at most ``limit`` of them, all before a moment where one is given. Raises
-    Forbidden.
-    """
+    """One a case, the newest first, at most ``limit``; all before a moment where one is given. Raises Forbidden."""
     require(actor, Action.VIEW_REVIEWS, actor.id)
     query = _newest(actor.id, limit)
     rows = db.rows(query if before is None else query.where(reviews.c.at < before))
@@ -339,9 +337,7 @@ def take_back(db: Database, by: Acting, case_id: str, review_id: str, lease: tim
 
 
 def _require_untouched(conn: Connection, row: Any, entry: Any, now: datetime) -> None:
-    """Raises TooLate where the time is over, where the review or its case is not as its reviewer left it, or where
-    somebody else has begun to act on it.
-    """
+    """Raises TooLate where the time is over, or anything rests on the review or has happened to its case since."""
     case_id = row.case_id
     if case_id != entry.case_id or now > row.at + TIME_TO_TAKE_BACK + ON_THE_WAY:
         raise TooLate("the time to take it back is over")
@@ -388,9 +384,7 @@ LONGEST_DRAFT = 20_000
 
 
 def save_draft(db: Database, by: Acting, case_id: str, body: Mapping[str, Any]) -> None:
-    """Keep what this person has filled in so far, over what they had before. ValueError when it is too long.
-    Raises Forbidden.
-    """
+    """Keep what this person has filled in so far, over what was kept. Raises Forbidden, ValueError for too long."""
     require(by.actor, Action.RATE, by.id)
     if len(json.dumps(dict(body), ensure_ascii=False)) > LONGEST_DRAFT:
         raise ValueError("the draft is too long to be kept")

@@ -23,9 +23,7 @@ MOST = 500
 
 
 def worklist(db: Database, actor: Actor, batch_id: str, limit: int = 50) -> tuple[Sequence[Any], int]:
-    """The first that wait to be acknowledged, in the file's order, without what is in review; and how many do in all.
-    Raises Forbidden.
-    """
+    """The first to be acknowledged, in the file's order, not in review; and how many in all. Raises Forbidden."""
     require(actor, Action.ACKNOWLEDGE)
     columns = (cases.c.id.label("case_id"), cases.c.row, cases.c.external_id)
     page = select(*columns, screenings.c.node, screenings.c.completed_at)
@@ -69,9 +67,7 @@ def _waits() -> ColumnElement[bool]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecondLooks:
-    """What became of a request: entries opened now, cases with an entry before, cases without an outcome as yet, and
-    cases that are left out because they were erased.
-    """
+    """Entries opened now, cases with an entry before, without an outcome as yet, and left out as erased."""
 
     opened: int
     there_before: int

@@ -44,9 +44,7 @@ class Ended(StrEnum):
 
 
 class SessionEnded(Exception):
-    """This session is no longer valid; what was filled in is kept as a draft. ``gone`` is whose it was, where they are
-    signed in nowhere else.
-    """
+    """No longer valid; what was filled in is kept. ``gone`` is whose it was, where they are signed in nowhere else."""
 
     def __init__(self, why: Ended, gone: Actor | None = None) -> None:
         super().__init__(f"please sign in again ({why.value.replace('_', ' ')})")
@@ -172,9 +170,7 @@ def _first_admin(conn: Connection, account: Account, first_admins: Collection[st
 
 
 def sign_out(db: Database, sign_in: SignIn, now: datetime) -> Actor | None:
-    """End this sign-in's session, also one that was never used; the person it was of. What they hold is given back by
-    `review.presence`.
-    """
+    """End this sign-in's session, also one that was never used; the person it was of."""
     with db.write() as conn:
         account = _account_by(conn, accounts.c.subject, sign_in.subject)
         if account is not None:

@@ -38,9 +38,7 @@ Copied = tuple[Mapping[str, int], Anchor]
 
 
 def back_up(db: Database, to: Path, now: datetime) -> Copied:
-    """Write a copy to a new file. Raises FileExistsError rather than replace one; a file that is not whole never has
-    the name asked for.
-    """
+    """Write a copy to a new file, which has its name once it is whole. Raises FileExistsError."""
     if to.exists():
         raise FileExistsError(f"{to.name} is there already")
     to.parent.mkdir(parents=True, exist_ok=True)

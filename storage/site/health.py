@@ -173,9 +173,7 @@ def _last_ended(conn: Connection) -> datetime | None:
 
 
 def changes(conn: Connection, now: datetime) -> tuple[Mapping[Fault, str | None], frozenset[Fault]]:
-    """Which faults are here and not kept yet, or for another cause, and which are kept and over. Looks only: see
-    `begin`, `finish`.
-    """
+    """Which faults are here and not kept yet, or for another cause, and which are kept and over. Looks only."""
     known = {one.fault: one for one in open_faults_in(conn)}
     here: dict[Fault, str | None] = {}
     if _no_worker(conn, now, lasts=Fault.WORKERS in known):

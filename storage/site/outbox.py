@@ -67,9 +67,7 @@ _entry, _told, _late, _out = inbox_entries.c, case_notices.c, follow_ups.c, noti
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """What there is to tell: ``count`` cases of a priority arrived, are overdue or have a follow-up that is; or a fault
-    began or is over.
-    """
+    """``count`` cases of a priority arrived, are overdue or have a follow-up that is; or a fault began or is over."""
 
     event: str  # arrived | overdue | follow_up | fault | test
     priority: Priority | None = None
@@ -120,9 +118,7 @@ def collect(db: Database, now: datetime) -> int:
 
 
 def _queries(recipients: Sequence[Recipient], now: datetime, before: datetime) -> Mapping[str, Sequence[Select[Any]]]:
-    """The cases to tell of, of each event, each with its priority and the place of the on-call order that was
-    reached.
-    """
+    """The cases to tell of, by event, each with its priority and the place of the on-call order reached."""
     last = max((one.step for one in recipients if is_told(one, FOLLOW_UP, None)), default=0)
     found: dict[str, Sequence[Select[Any]]] = {
         event: (_to_tell(event, now), _to_repeat(event, now, before)) for event in (ARRIVED, OVERDUE)
@@ -239,9 +235,7 @@ def keep_fault(db: Database, fault: Fault, now: datetime, *, down: bool, cause: 
 def _change_fault(
     conn: Connection, recipients: Iterable[Recipient], fault: Fault, now: datetime, *, down: bool, cause: str | None
 ) -> bool:
-    """Whether that is new; then everybody is told who is told of faults: it may be the very first in the order who
-    cannot be reached.
-    """
+    """Whether that is new; then all who are told of faults are told: the very first may be who cannot be reached."""
     new = health.begin(conn, fault, now, cause) if down else health.finish(conn, fault, now)
     if new:
         notice = Notice(event="fault", what=fault.value if down else f"{fault.value}_over")

@@ -104,7 +104,7 @@ def test_a_follow_up_stays_on_the_inbox_until_it_is_closed(open_page: Opener, pa
     assert any("Say in a note" in error.value for error in page.error)
     page.text_input(key=f"follow_up_note_{one.id}").set_value("called, is with family")
     page.button(key=f"follow_up_done_{one.id}").click().run()
-    assert open_ones(page_database, LOCAL_USER.at(NOW)).shown == ()
+    assert open_ones(page_database, LOCAL_USER.at(NOW)).shown == []
     assert not any("follow-up" in expander.label for expander in page.expander)
     said = [text.value for text in open_page("case", case=case_id).text]
     assert any(each.startswith("Contact now · completed by you") for each in said)

@@ -69,7 +69,7 @@ def test_while_others_may_still_read_the_case_they_learn_its_number_alone(db: Da
     read(db, ANN, case_id, "contact_now")
     for who in (BO, SENIOR):
         found = follow_ups.open_ones(db, who.at(NOW + 61 * MINUTE))
-        assert (found.shown, found.others, found.others_overdue) == ((), 1, 1)
+        assert (found.shown, found.others, found.others_overdue) == ([], 1, 1)
     assert len(follow_ups.open_ones(db, ANN.at(NOW)).shown) == 1
 
 
@@ -83,7 +83,7 @@ def test_what_is_left_with_nobody_who_reads_cases_is_taken_over(db: Database, go
     assert follow_ups.take_over(db, BO.at(late)) == 0
     write(db, update(accounts).where(accounts.c.id == "ann").values(**gone))
     found = follow_ups.open_ones(db, BO.at(late))
-    assert (found.shown, found.others, found.left, found.left_overdue) == ((), 1, 1, 1)
+    assert (found.shown, found.others, found.left, found.left_overdue) == ([], 1, 1, 1)
     with pytest.raises(Forbidden):
         follow_ups.take_over(db, RESEARCHER.at(late))
     assert follow_ups.take_over(db, BO.at(late)) == 1
@@ -216,7 +216,7 @@ def test_seniors_see_the_earliest_due_first_with_where_to_act_and_what_is_late(d
     assert [one.case_id for one in follow_ups.open_ones(db, SENIOR.at(NOW), limit=1).shown] == [ids[1]]
     for minutes, late in ((59, 0), (60, 2), (1440, 3)):
         others = follow_ups.open_ones(db, BO.at(NOW + minutes * MINUTE))
-        assert (others.shown, others.others, others.others_overdue) == ((), 3, late)
+        assert (others.shown, others.others, others.others_overdue) == ([], 3, late)
     follow_ups.close(db, SENIOR.at(NOW), found.shown[0].id, How.DONE, "a senior may")
     assert follow_ups.open_ones(db, BO.at(NOW + 60 * MINUTE)).others_overdue == 1
 
