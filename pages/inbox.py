@@ -6,6 +6,7 @@ List and desk are an app in the browser, on the routes of `pages/review/routes.p
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 import streamlit as st
 
@@ -34,7 +35,7 @@ from screening.words import count_of
 from storage.batches.batch_state import UnknownBatch
 from storage.batches.batches import find_batch
 from storage.review import follow_ups, reports
-from storage.review.follow_ups import FollowUp, How, NoteMissing, NotOpen, Open
+from storage.review.follow_ups import How, NoteMissing, NotOpen, Open
 from storage.review.inbox import REVIEWERS
 from storage.review.reviews import MyReview, my_reviews
 from storage.site.accounts import colleagues
@@ -161,7 +162,7 @@ def offer_left(found: Open) -> None:
         st.rerun()
 
 
-def show_follow_up(one: FollowUp, people: Mapping[str, str]) -> None:
+def show_follow_up(one: Any, people: Mapping[str, str]) -> None:
     """A follow-up with its case, and the ways to close it or to hand it on."""
     with st.container(border=True, key=f"follow_up_{one.id}"):
         plain = plain_name(one.external_id, one.case_id)

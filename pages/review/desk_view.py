@@ -32,7 +32,7 @@ from screening.text.display import received_offset, shown_offset, visible
 from storage.database import Database
 from storage.review.adjudication import Next
 from storage.review.evidence import CaseText, Evidence
-from storage.review.follow_ups import FollowUp, For
+from storage.review.follow_ups import For
 from storage.review.inbox import NEEDS_NOTE, Place, what_follows
 from storage.review.queue import counts
 from storage.review.reports import exposure
@@ -236,7 +236,7 @@ def colleague_names(db: Database, person: Actor) -> list[list[str]]:
     return [[account, name] for account, name in names.items()]
 
 
-def next_words(here: Here, following: Next, follow_ups: Sequence[FollowUp]) -> str:
+def next_words(here: Here, following: Next, follow_ups: Sequence[Any]) -> str:
     """What is still to happen with the case and by whom; "closed" only where nothing is."""
     others = colleagues(here.db, here.person)
     if following is Next.SENIOR:
@@ -244,7 +244,7 @@ def next_words(here: Here, following: Next, follow_ups: Sequence[FollowUp]) -> s
         return f"The two reviews differ. {_by_whom('A senior decides', 'no senior', seniors)}"
     if following is Next.SECOND_REVIEW:
         return _by_whom("Second review needed", "no other reviewer", others)
-    again = any(one.disposition is For.SECOND_REVIEW for one in follow_ups)
+    again = any(one.disposition == For.SECOND_REVIEW for one in follow_ups)
     if again:
         return _by_whom("Second review needed", "no other reviewer", ())
     return "Open until its follow-up is completed." if follow_ups else "Case closed."
