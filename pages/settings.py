@@ -1,18 +1,18 @@
 """What screens texts now and whether it answers, the site's own settings, accounts, and the model card."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import streamlit as st
 
 from pages.research.claims import plan_sentences
 from pages.research.reports import card_html, card_markdown, card_sections
-from pages.review.erasure_panel import erasure_panel
 from pages.site.integrations import notifications_panel, programs_panel
 from pages.site.model_panel import answer_panel, facts, notes, preflight_panel
 from pages.site.site_settings import Filled, settings_form, versions
 from pages.ui import context
-from pages.ui.format import money, viewer_zone
-from pages.ui.labels import literal
+from pages.ui.format import local_time, money, viewer_zone
+from pages.ui.labels import literal, sentence
 from pages.ui.shell import stop_panel
 from pages.ui.widgets import unique_labels
 from screening.evaluation.audit import reviews_required
@@ -22,9 +22,17 @@ from screening.text.display import visible
 from screening.words import count_of
 from storage import settings_store
 from storage.batches.costs import daily_costs
+from storage.review import erasure
+from storage.review.erasure import By, Erasure, NotErased, Selection
 from storage.review.inbox import revoke, set_active, set_roles
 from storage.review.queue import counts
 from storage.site.accounts import Account, LastAdmin, list_accounts
+
+BY_WORDS = {
+    By.CASE: "One case, by its id here",
+    By.EXTERNAL_ID: "All cases with this id of the files",
+    By.GROUP: "All cases of this group",
+}
 
 db, person, settings = context.database(), context.actor(), context.settings()
 require(person, Action.VIEW_SETTINGS)
@@ -177,6 +185,106 @@ def act_and_say(account: Account, act: Callable[[], object], said: str) -> None:
         st.rerun()
 
 
+def erasure_panel() -> None:
+    """Requests that wait, the form, and the times."""
+    st.caption(
+        "Text, reply, IDs, highlights, notes and drafts are permanently deleted and the case is removed from the "
+        "queue. Its hash, its labels and numbers and the audit log stay; exports say [erased]. Files exported before, "
+        "and backups, still hold it."
+    )
+    if said := st.session_state.pop("erasure_said", None):
+        st.success(said)
+    for request in erasure.open_requests(db, person):
+        show_request(request)
+    erasure_form()
+    st.subheader("How long data is kept")
+    settings_form(db, person, "keep", "Save times")
+    if st.button("Preview expired data"):
+        gone = erasure.would_go(db, context.actor_now())
+        told = ", ".join(f"{count:,} {name}" for name, count in gone.items() if count)
+        st.info(f"Expired now: {told}." if told else "Nothing has expired, or no time is set.")
+
+
+def show_request(request: Any) -> None:
+    """One that waits, for somebody else than who asked to confirm."""
+    with st.container(border=True, key=f"erasure_{request.id}"):
+        st.text(f"{BY_WORDS[By(request.kind)]}: {visible(request.value)}")
+        st.text(f"Asked for on {local_time(request.requested_at)}: {visible(request.reason)}")
+        with st.container(horizontal=True):
+            mine = request.requested_by == person.id
+            if st.button("Delete permanently", key=f"confirm_{request.id}", disabled=mine, type="primary"):
+                erase_or_say(lambda: erasure.confirm(db, context.actor_now(), request.id))
+            if st.button("Withdraw", key=f"withdraw_{request.id}"):
+                erase_or_say(lambda: erasure.withdraw(db, context.actor_now(), request.id))
+        if mine:
+            st.caption("Somebody else has to confirm what you asked for.")
+
+
+def erasure_form() -> None:
+    """What is erased, by whose wish, and how much that would be."""
+    st.subheader("Erase")
+    with st.form("erase", border=False):
+        left, right = st.columns(2)
+        by = left.selectbox("Which", list(By), format_func=BY_WORDS.__getitem__, key="erase_by") or By.CASE
+        value = right.text_input("Id or group", key="erase_value")
+        reason = st.text_input("Reason", key="erase_reason", max_chars=1_000, help="Who asked for it, and when.")
+        times = st.session_state.get("erased_times", 0)  # said anew each time
+        sure = st.checkbox("I have checked the number of cases. This cannot be undone.", key=f"erase_sure_{times}")
+        with st.container(horizontal=True):
+            looked = st.form_submit_button("Show how many")
+            pressed = st.form_submit_button("Erase", type="primary")
+    if not value.strip() and (looked or pressed):
+        st.error("Say which.")
+        return
+    which = Selection(by=by, value=value.strip())
+    if looked:
+        st.info(found_words(erasure.look(db, person, which)))
+    if pressed and not sure:
+        st.error("Look at the number of cases first, and say that you did.")
+    elif pressed:
+        erase_or_say(lambda: erasure.erase(db, context.actor_now(), which, reason))
+
+
+def erase_or_say(act: Callable[[], Erasure | None]) -> None:
+    """Do it and say what was erased, or why it is not."""
+    try:
+        done = act()
+    except NotErased as refused:
+        st.error(sentence(refused))
+        return
+    st.session_state["erasure_said"] = "The request is withdrawn." if done is None else done_words(done)
+    st.session_state["erased_times"] = st.session_state.get("erased_times", 0) + 1
+    st.rerun()
+
+
+def found_words(found: Erasure) -> str:
+    """What would be erased, in words."""
+    if not found.cases and not found.rejected:
+        return "Nothing of this name is here, or all of it is erased already."
+    return f"{things_words(found)} would be erased. {backup_words(found)}"
+
+
+def done_words(done: Erasure) -> str:
+    """What was erased, in words."""
+    if done.waits_for:
+        return f"{things_words(done)} will be erased once somebody else has confirmed it."
+    return f"{things_words(done)} erased. {backup_words(done)}"
+
+
+def things_words(found: Erasure) -> str:
+    """Cases, and rejected rows where there are any."""
+    rejected = f" and {count_of(found.rejected, 'rejected row')}" if found.rejected else ""
+    return count_of(found.cases, "case") + rejected
+
+
+def backup_words(found: Erasure) -> str:
+    """Which backups may still hold it."""
+    if not found.backups:
+        return "No backup was taken by this program since it came in."
+    days = ", ".join(f"{local_time(moment)}" for moment in found.backups[-10:])
+    return f"Backups that may still hold it, {len(found.backups):,} in all: {days}."
+
+
 st.title("Settings")
 names = ["Current model", "Site", "Pause AI", "Model card"]
 if is_allowed(person, Action.CHANGE_SETTINGS):
@@ -206,7 +314,7 @@ for tab, name in zip(st.tabs(names), names, strict=True):
         elif name == "Notifications":
             notifications_panel(db, person)
         elif name == "Erasure":
-            erasure_panel(db, person)
+            erasure_panel()
         elif name == "Accounts":
             accounts_panel()
         elif name == "API clients":
