@@ -6,12 +6,13 @@ the very steps that decide it live, which look at the same moments and see the s
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from jobs.agents import Agents
 from jobs.model_health import ModelHealth
@@ -20,13 +21,12 @@ from jobs.process import Clock
 from screening.models.wire import SeenIds
 from screening.pipeline.cost import sum_costs
 from screening.pipeline.draws import TOO_LONG, Draw, DrawRequest, SamplerError, Usage
-from screening.pipeline.engine import NodeRun, Reason, Screening, guard_for, screen, to_a_human
+from screening.pipeline.engine import NodeRun, Reason, guard_for, screen, to_a_human
 from screening.pipeline.errors import error_kind
-from screening.review.actors import SYSTEM
 from storage.batches import batch_state, batches, overnight, screenings
 from storage.batches.configurations import Configuration, load_configuration
-from storage.batches.overnight import CaseAnswers, DrawWanted, HandedIn
-from storage.batches.pending import record_error
+from storage.batches.overnight import DrawWanted, HandedIn, OpenCase
+from storage.batches.pending import pause_for_fault, record_error
 from storage.batches.runs import EndedRun
 from storage.batches.screenings import CaseForScreening
 from storage.database import Database, passing_fault
@@ -44,6 +44,8 @@ MOST_TRIES = 3
 CLOCKS_DIFFER = timedelta(minutes=10)
 
 log = logging.getLogger(__name__)
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -66,9 +68,12 @@ class OvernightRunner:
 
     async def until_over(self, batch_id: str) -> None:
         """Work until nothing more happens to this batch by itself."""
-        while await retry_in_thread(batches.batch_state, self.db, batch_id) in batch_state.ACTIVE:
+        while await self._do(batches.batch_state, batch_id) in batch_state.ACTIVE:
             if not await self._guarded_round():
                 await asyncio.sleep(self.poll_s)
+
+    async def _do(self, work: Callable[Concatenate[Database, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await retry_in_thread(work, self.db, *args, **kwargs)
 
     async def _guarded_round(self) -> bool:
         try:
@@ -79,97 +84,81 @@ class OvernightRunner:
 
     async def round(self) -> bool:
         """Bring every overnight batch as far as it goes now; whether another step may follow at once."""
-        due = await retry_in_thread(overnight.overnight_batches, self.db)
+        due = await self._do(overnight.overnight_batches)
         if not due:
             return False
         async with held(self.db, DUTY, self.worker, self.clock) as mine:
-            return any([await self._advance(batch_id) for batch_id in due]) if mine else False
+            return any([await self._advance(batch_id, version) for batch_id, version in due.items()]) if mine else False
 
-    async def _advance(self, batch_id: str) -> bool:
+    async def _advance(self, batch_id: str, version: str) -> bool:
         """Advance one batch; whether it made a step. A fault that does not pass by itself pauses it, and no other."""
         try:
-            return await self._step(batch_id)
+            return await self._step(batch_id, version)
         except SamplerError as error:
             log.warning("overnight batch %s: %s", batch_id, error)
             if not error_kind(error.kind).passes:
-                await self._pause(batch_id, error.kind)
+                await self._do(pause_for_fault, batch_id, error.kind, self.clock())
         except Exception as error:  # a bug, or what this version can no longer read
             if passing_fault(error) is not None:
                 raise
             log.error("overnight batch %s: %s", batch_id, type(error).__name__)
-            await self._pause(batch_id, "internal_error")
+            await self._do(pause_for_fault, batch_id, "internal_error", self.clock())
         return False
 
-    async def _pause(self, batch_id: str, why: str) -> None:
-        if (await retry_in_thread(screenings.batch_standing, self.db, batch_id)).allows_calls:
-            await retry_in_thread(batches.pause, self.db, SYSTEM.at(self.clock()), batch_id, why)
-
-    async def _may_send(self, batch_id: str) -> bool:
-        standing = await retry_in_thread(screenings.batch_standing, self.db, batch_id)
-        return standing.allows_calls and not await retry_in_thread(is_stopped, self.db)
-
-    async def _step(self, batch_id: str) -> bool:
+    async def _step(self, batch_id: str, version: str) -> bool:
         """Count what came back, then ask for the next round; whether anything was sent."""
-        standing = await retry_in_thread(screenings.batch_standing, self.db, batch_id)
-        if standing.allows_calls and await retry_in_thread(is_stopped, self.db):
-            for case_id in await retry_in_thread(overnight.open_cases, self.db, batch_id):
-                await self._decide(case_id, {}, stopped=True)
-            await retry_in_thread(self._lose_unused, batch_id)
-        opened = await retry_in_thread(overnight.open_message_batches, self.db, batch_id)
-        version = await retry_in_thread(overnight.configuration_of, self.db, batch_id)
-        made = await retry_in_thread(load_configuration, self.db, version)
+        standing = await self._do(screenings.batch_standing, batch_id)
+        if standing.allows_calls and await self._do(is_stopped):
+            for waiting in await self._do(overnight.open_cases, batch_id):
+                await self._decide(waiting, {}, stopped=True)
+            await self._do(overnight.lose_unused, batch_id, self.clock())
+        opened = await self._do(overnight.open_message_batches, batch_id)
+        made = await self._do(load_configuration, version)
         async with self.agents.message_batches(made) as service:
-            if not all([await self._settle(service, made, one) for one in opened]):
+            if not all([await self._settle(service, made, sent) for sent in opened]):
                 return False
-            if not await self._may_send(batch_id):
+            if not await self._do(_may_send, batch_id):
                 return False
             await self.health.require(made, 0)
             return await self._next_round(service, made, batch_id)
 
-    def _lose_unused(self, batch_id: str) -> None:
-        with self.db.write() as conn:
-            overnight.lose_unused(conn, batch_id, self.clock())
-
-    async def _settle(self, service: "MessageBatches", made: Configuration, one: HandedIn) -> bool:
+    async def _settle(self, service: "MessageBatches", made: Configuration, sent: HandedIn) -> bool:
         """Send it, look after it, count what came back; whether that is done. What nobody waits for any more is not
         sent, and cancelled at the service: what it has answered by then is paid, and counts.
         """
-        needed = await retry_in_thread(overnight.is_needed, self.db, one.id)
-        service_id = one.service_id
+        needed = await self._do(overnight.is_needed, sent)
+        service_id = sent.service_id
         if service_id is None:
-            may_be_this = await self._find_sent(service, one)
+            may_be_this = await self._find_sent(service, sent)
             service_id = next((found.id for found in may_be_this if found.processing_status == "ended"), None)
             if service_id is None and may_be_this:
                 return False  # until it has ended
             if service_id is None and needed:
-                await self._send(service, made, one)
+                await self._send(service, made, sent)
                 return False
             if service_id is None:
-                await retry_in_thread(overnight.keep_results, self.db, one, {}, self.clock())
+                await self._do(overnight.keep_results, sent, {}, self.clock())
                 return True
-            await retry_in_thread(overnight.record_sent, self.db, one.id, service_id)
+            await self._do(overnight.record_sent, sent.id, service_id)
         found = await service.find(service_id)
-        await retry_in_thread(overnight.record_progress, self.db, one.id, _processed(found))
+        await self._do(overnight.record_progress, sent.id, _processed(found))
         if found.processing_status == "ended":
-            await self._count(service, made, one, service_id)
+            await self._count(service, made, sent, service_id)
             return True
         if not needed and found.processing_status != "canceling":
             await service.cancel(service_id)
         return False
 
-    async def _find_sent(self, service: "MessageBatches", one: HandedIn) -> list["MessageBatch"]:
+    async def _find_sent(self, service: "MessageBatches", sent: HandedIn) -> list["MessageBatch"]:
         """What of the account may be this message batch, of which no id came back: those of its size that have not
         ended, and the one whose results bear the ids that were recorded before it was sent.
         """
-        others = await retry_in_thread(overnight.service_ids, self.db)
+        others = await self._do(overnight.service_ids) | self.foreign
         found: list[MessageBatch] = []
-        for listed in await service.list_since(one.created_at - CLOCKS_DIFFER):
-            if (
-                listed.id in others | self.foreign
-                or _processed(listed) + listed.request_counts.processing != one.requests
-            ):
+        for listed in await service.list_since(sent.created_at - CLOCKS_DIFFER):
+            if listed.id in others or _processed(listed) + listed.request_counts.processing != sent.requests:
                 continue
-            if listed.processing_status != "ended" or await self._bears_ids_of(service, listed.id, one.id):
+            if listed.processing_status != "ended" or await self._bears_ids_of(service, listed.id, sent.id):
                 found.append(listed)
             else:
                 self.foreign.add(listed.id)
@@ -184,92 +173,72 @@ class OvernightRunner:
             return False  # its results are gone
         return any(custom_id.startswith(f"{message_batch}-") for custom_id, _ in results)
 
-    async def _send(self, service: "MessageBatches", made: Configuration, one: HandedIn) -> None:
+    async def _send(self, service: "MessageBatches", made: Configuration, sent: HandedIn) -> None:
         """Hand it in, unless its batch may send nothing now."""
-        if await self._may_send(one.batch_id):
-            requests = await retry_in_thread(self._requests, made, one)
-            service_id = await service.create(one.seed, requests)
-            await retry_in_thread(overnight.record_sent, self.db, one.id, service_id)
+        if await self._do(_may_send, sent.batch_id):
+            requests = await self._do(_requests, made, sent.id)
+            service_id = await service.create(sent.seed, requests)
+            await self._do(overnight.record_sent, sent.id, service_id)
 
-    def _requests(self, made: Configuration, one: HandedIn) -> dict[str, DrawRequest]:
-        """Its requests without an answer, by custom id. A text leaves by this way only where it has a reference label:
-        SamplerError.
-        """
-        wanted = overnight.unanswered(self.db, one.id)
-        if not all(row.labelled for row in wanted):
-            raise SamplerError("no_reference", "A text without a reference label is not sent by message batch.")
-        texts = {case_id: screenings.text_for_agents(self.db, case_id) for case_id in {row.case_id for row in wanted}}
-        return {
-            row.custom_id: DrawRequest(
-                node=row.node,
-                text=texts[row.case_id],
-                first=row.number,
-                count=1,
-                variant=row.variant,
-                agent=made.pipeline.node(row.node).agent,
-            )
-            for row in wanted
-        }
-
-    async def _count(self, service: "MessageBatches", made: Configuration, one: HandedIn, service_id: str) -> None:
+    async def _count(self, service: "MessageBatches", made: Configuration, sent: HandedIn, service_id: str) -> None:
         """Every result of ours that has no answer yet, by the same checks as a live reply; the first of each counts."""
         results = await service.results(service_id)
 
-        def read() -> dict[str, tuple[Draw, str] | tuple[None, str]]:
-            wanted, seen = self._requests(made, one), SeenIds()
-            for reply_id in overnight.reply_ids(self.db, one.batch_id):
+        def read(db: Database) -> dict[str, tuple[Draw | None, str]]:
+            wanted, seen = _requests(db, made, sent.id), SeenIds()
+            for reply_id in overnight.reply_ids(db, sent.batch_id):
                 seen.remember(reply_id)
-            found: dict[str, tuple[Draw, str] | tuple[None, str]] = {}
+            found: dict[str, tuple[Draw | None, str]] = {}
             for custom_id, result in results:
                 if (request := wanted.pop(custom_id, None)) is not None:
-                    found[custom_id] = service.read(service.prepare(one.seed, custom_id, request), result, seen)
+                    found[custom_id] = service.read(sent.seed, custom_id, request, result, seen)
             return found
 
-        await retry_in_thread(overnight.keep_results, self.db, one, await retry_in_thread(read), self.clock())
+        await self._do(overnight.keep_results, sent, await self._do(read), self.clock())
 
     async def _next_round(self, service: "MessageBatches", made: Configuration, batch_id: str) -> bool:
         """Decide what can be decided, and ask for what the other cases need; whether anything was sent."""
-        times = await retry_in_thread(overnight.stopping_times, self.db, batch_id)
+        times = await self._do(overnight.stopping_times, batch_id)
         wanted: list[DrawWanted] = []
-        for case_id in await retry_in_thread(overnight.open_cases, self.db, batch_id):
-            wanted += await self._decide(case_id, times)
+        for waiting in await self._do(overnight.open_cases, batch_id):
+            wanted += await self._decide(waiting, times)
         if not wanted:
             return False
-        if (cap := await retry_in_thread(self._cap_in_the_way, service, made, batch_id, wanted)) is not None:
-            await self._pause(batch_id, cap)
+        if (cap := await self._do(self._cap_in_the_way, service, made, batch_id, wanted)) is not None:
+            await self._do(pause_for_fault, batch_id, cap, self.clock())
             return False
-        for one in await retry_in_thread(overnight.plan, self.db, batch_id, wanted, self.clock()):
-            await self._send(service, made, one)
+        for planned in await self._do(overnight.plan, batch_id, wanted, self.clock()):
+            await self._send(service, made, planned)
         return True
 
     def _cap_in_the_way(
-        self, service: "MessageBatches", made: Configuration, batch_id: str, wanted: Sequence[DrawWanted]
+        self, db: Database, service: "MessageBatches", made: Configuration, batch_id: str, wanted: Sequence[DrawWanted]
     ) -> str | None:
         """The cap that this round would exceed, counting all that was bought; an unknown cost exceeds every cap."""
-        caps = screenings.batch_standing(self.db, batch_id).caps
-        bought = overnight.overnight_progress(self.db, batch_id)
+        caps = screenings.batch_standing(db, batch_id).caps
+        bought = overnight.overnight_progress(db, batch_id)
         calls = bought.answers + bought.waiting + len(wanted)
         if caps.max_calls is not None and calls > caps.max_calls:
             return "max_calls"
         if caps.max_cost_usd is None:
             return None
         nodes = [made.pipeline.node(name) for name in {draw.node for draw in wanted}]
-        usage = bought.mean_usage or service.usual_usage(nodes, overnight.mean_characters(self.db, batch_id))
+        usage = bought.mean_usage or service.usual_usage(nodes, overnight.mean_characters(db, batch_id))
         price = self.agents.cost_usd(made, usage)
         if price is None:
             return "cost_unknown"
         return "max_cost" if HALF * price * calls > caps.max_cost_usd else None
 
     async def _decide(
-        self, case_id: str, times: Mapping[str, Sequence[int]], *, stopped: bool = False
+        self, waiting: OpenCase, times: Mapping[str, Sequence[int]], *, stopped: bool = False
     ) -> list[DrawWanted]:
         """Bring the case as far as its answers lead: what it needs next, nothing where it came to its end or failed and
         was set aside; with ``stopped`` it is left to a person. SamplerError where the batch should stop; faults of the
         database that pass by themselves are raised.
         """
         try:
-            case = await retry_in_thread(screenings.case_for_screening, self.db, case_id)
-            return [] if case is None else await self._screen(case, times, stopped=stopped)
+            case = await self._do(screenings.case_for_screening, waiting.case_id)
+            return [] if case is None else await self._screen(case, waiting, times, stopped=stopped)
         except SamplerError as error:
             if error.stops_batch:
                 raise
@@ -277,51 +246,48 @@ class OvernightRunner:
         except Exception as error:  # a bug must leave the case pending and visible, never decided
             if passing_fault(error) is not None:
                 raise
-            log.error("case %s failed: %s", case_id, type(error).__name__)
+            log.error("case %s failed: %s", waiting.case_id, type(error).__name__)
             kind, message = "internal_error", type(error).__name__
-        await retry_in_thread(record_error, self.db, case_id, kind, message, self.clock())
+        await self._do(record_error, waiting.case_id, kind, message, self.clock())
         return []
 
     async def _screen(
-        self, case: CaseForScreening, times: Mapping[str, Sequence[int]], *, stopped: bool
+        self, case: CaseForScreening, waiting: OpenCase, times: Mapping[str, Sequence[int]], *, stopped: bool
     ) -> list[DrawWanted]:
-        runs = await retry_in_thread(screenings.committed_runs, self.db, case.case_id)
-        if stopped:
-            await retry_in_thread(self._conclude, case, to_a_human(Reason.STOPPED, runs))
-            return []
-        answers = await retry_in_thread(overnight.answers_of, self.db, case.case_id)
-        if not answers.labelled:
-            raise SamplerError("no_reference", "It has no reference label: it is not sent this way.")
+        runs = await self._do(screenings.committed_runs, case.case_id)
+        answers = Answers(await self._do(overnight.requests_of, case.case_id), waiting.parked)
         position = len(runs)
 
         async def commit(run: NodeRun) -> None:
             nonlocal position
-            if not await retry_in_thread(self._commit, case, run, position, answers):
+            cost, now = self._cost_usd(case, run, answers), self.clock()
+            ended = EndedRun(position=position, run=run, cost_usd=cost, started_at=now, ended_at=now)
+            if not await self._do(screenings.commit_run, case.case_id, ended):
                 raise SamplerError("run_lost", "Another start was first.")
             position += 1
 
-        known = _KnownDraws(answers)
-        try:
-            found = await screen(case.text, guard_for(case.flags), case.pipeline, known, committed=runs, commit=commit)
-        except _DrawsMissing as missing:
-            return _next_draws(case, answers, missing.request, times.get(missing.request.node, ()))
-        await retry_in_thread(self._conclude, case, found)
-        self.health.look_at(case.batch_id, found)  # the case has its outcome: what is wrong is wrong with the batch
+        if stopped:
+            found = to_a_human(Reason.STOPPED, runs)
+        elif not waiting.labelled:
+            raise SamplerError("no_reference", "It has no reference label: it is not sent this way.")
+        else:
+            guard = guard_for(case.flags)
+            try:
+                found = await screen(case.text, guard, case.pipeline, answers, committed=runs, commit=commit)
+            except _DrawsMissing as missing:
+                return _next_draws(case, answers, missing.request, times.get(missing.request.node, ()))
+        cost = sum_costs([self._cost_usd(case, run, answers) for run in found.runs])
+        version = case.configuration.version
+        await self._do(screenings.commit_outcome, case.case_id, found, cost, version, self.clock())
+        if not stopped:
+            self.health.look_at(case.batch_id, found)  # the case has its outcome: what is wrong is wrong with the batch
         return []
 
-    def _commit(self, case: CaseForScreening, run: NodeRun, position: int, answers: CaseAnswers) -> bool:
-        """Keep a run; it costs what all answers bought for it cost, needed or not."""
-        bought = answers.draws.get((run.node, run.variant), {}).values()
+    def _cost_usd(self, case: CaseForScreening, run: NodeRun, answers: "Answers") -> float | None:
+        """What all answers bought for a run cost, needed or not."""
+        bought = answers.draws[run.node, run.variant].values()
         cost = self.agents.cost_usd(case.configuration, sum((draw.usage for draw in bought), Usage()), run.node)
-        half, now = None if cost is None else HALF * cost, self.clock()
-        ended = EndedRun(position=position, run=run, cost_usd=half, started_at=now, ended_at=now)
-        return screenings.commit_run(self.db, case.case_id, ended)
-
-    def _conclude(self, case: CaseForScreening, found: Screening) -> None:
-        kept = overnight.costs_of(self.db, case.case_id)
-        screenings.commit_outcome(
-            self.db, case.case_id, found, sum_costs(kept), case.configuration.version, self.clock()
-        )
+        return None if cost is None else HALF * cost
 
 
 class _DrawsMissing(Exception):
@@ -332,24 +298,65 @@ class _DrawsMissing(Exception):
         self.request = request
 
 
-@dataclass(frozen=True, slots=True)
-class _KnownDraws:
-    """The draws that came back, by number; what is missing is asked for in the next round."""
+class Answers:
+    """What came back for one case: draws by node, variant and number, and failures, each with how often it failed.
+    ``parked`` is how often the case was left to a person for what failed.
+    """
 
-    answers: CaseAnswers
+    def __init__(self, requests: Iterable[Any], parked: int) -> None:
+        self.draws: dict[tuple[str, str], dict[int, Draw]] = defaultdict(dict)
+        self._failures: dict[tuple[str, str], dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
+        self._parked = parked
+        for row in requests:
+            if row.code is not None:
+                self.draws[row.node, row.variant][row.number] = overnight.draw_of(row)
+            elif row.error is not None:
+                self._failures[row.node, row.variant][row.number].append(row.error)
+
+    def in_order(self, node: str, variant: str) -> list[Draw]:
+        """The first draws of a node, up to the first that is not there."""
+        known, found = self.draws[node, variant], list[Draw]()
+        while (draw := known.get(len(found))) is not None:
+            found.append(draw)
+        return found
 
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
-        known = self.answers.in_order(request.node, request.variant)
-        draw_batch = known[request.first : request.first + request.count]
+        """These draws, as a sampler gives them; what is missing is asked for in the next round."""
+        draw_batch = self.in_order(request.node, request.variant)[request.first : request.first + request.count]
         if len(draw_batch) == request.count:
             return draw_batch
-        failed = list(self.answers.failures.get((request.node, request.variant), {}).values())
+        failed = list(self._failures[request.node, request.variant].values())
         if any(TOO_LONG in kinds for kinds in failed):
             raise SamplerError(TOO_LONG, "The text is too long for the model.")
-        if failed and max(map(len, failed)) >= MOST_TRIES * (1 + self.answers.parked):
+        if failed and max(map(len, failed)) >= MOST_TRIES * (1 + self._parked):
             kind = max(failed, key=len)[-1]
             raise SamplerError(kind, f"A request failed {MOST_TRIES} times in message batches.")
         raise _DrawsMissing(request)
+
+
+def _may_send(db: Database, batch_id: str) -> bool:
+    return screenings.batch_standing(db, batch_id).allows_calls and not is_stopped(db)
+
+
+def _requests(db: Database, made: Configuration, message_batch: str) -> dict[str, DrawRequest]:
+    """Its requests without an answer, by custom id. A text leaves by this way only where it has a reference label:
+    SamplerError.
+    """
+    wanted = overnight.unanswered(db, message_batch)
+    if not all(row.labelled for row in wanted):
+        raise SamplerError("no_reference", "A text without a reference label is not sent by message batch.")
+    texts = {case_id: screenings.text_for_agents(db, case_id) for case_id in {row.case_id for row in wanted}}
+    return {
+        row.custom_id: DrawRequest(
+            node=row.node,
+            text=texts[row.case_id],
+            first=row.number,
+            count=1,
+            variant=row.variant,
+            agent=made.pipeline.node(row.node).agent,
+        )
+        for row in wanted
+    }
 
 
 def _processed(found: "MessageBatch") -> int:
@@ -358,13 +365,12 @@ def _processed(found: "MessageBatch") -> int:
 
 
 def _next_draws(
-    case: CaseForScreening, answers: CaseAnswers, request: DrawRequest, times: Sequence[int]
+    case: CaseForScreening, answers: Answers, request: DrawRequest, times: Sequence[int]
 ) -> list[DrawWanted]:
     node, variant = request.node, request.variant
-    have, known = len(answers.in_order(node, variant)), answers.draws.get((node, variant), {})
-    draw_batch = next_batch_size(
-        times, have, request.first + request.count - have, case.pipeline.node(node).rule.budget
-    )
+    have, known = len(answers.in_order(node, variant)), answers.draws[node, variant]
+    budget = case.pipeline.node(node).rule.budget
+    draw_batch = next_batch_size(times, have, request.first + request.count - have, budget)
     return [DrawWanted(case.case_id, node, variant, at) for at in range(have, have + draw_batch) if at not in known]
 
 

@@ -6,7 +6,8 @@ handed in: the library would send the key to whatever address a reply names for 
 
 import random
 import re
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Self, TypeVar, cast
@@ -57,18 +58,16 @@ class MessageBatches:
     async def __aexit__(self, *_: object) -> None:
         await self._client.close()
 
-    def prepare(self, seed: str, custom_id: str, request: DrawRequest) -> PreparedCall:
-        """The call of a request: equal seed and id make equal random numbers and code words."""
-        rng = random.Random(f"{seed}:{custom_id}")  # noqa: S311 - the seed is the operating system's
-        return prepare_call(request, self._settings, self._prompts, rng)
-
     def usual_usage(self, nodes: Sequence[NodeConfig], characters: float) -> Usage:
         """About what one call takes for a text of so many characters, before any was made."""
         return usage_per_call(self._prompts, nodes, characters)
 
     async def create(self, seed: str, requests: Mapping[str, DrawRequest]) -> str:
         """Hand these calls in, by custom id; returns the service's id. After an error they may have arrived still."""
-        entries = [self._entry(custom_id, self.prepare(seed, custom_id, one)) for custom_id, one in requests.items()]
+        entries = [
+            {"custom_id": custom_id, "params": self._body(self._prepare(seed, custom_id, request))}
+            for custom_id, request in requests.items()
+        ]
         return _batch(await _json(self._batches.create(requests=cast(Any, entries)))).id
 
     async def find(self, service_id: str) -> MessageBatch:
@@ -81,8 +80,8 @@ class MessageBatches:
         after: Any = anthropic.omit
         while True:
             page = await _json(self._batches.list(limit=100, after_id=after))
-            listed = [_batch(one) for one in page.get("data") or []]
-            found += [one for one in listed if one.created_at >= earliest]
+            listed = [_batch(told) for told in page.get("data") or []]
+            found += [batch for batch in listed if batch.created_at >= earliest]
             if not page.get("has_more") or not listed or listed[-1].created_at < earliest:  # the newest come first
                 return found
             after = listed[-1].id
@@ -94,26 +93,39 @@ class MessageBatches:
     async def results(self, service_id: str) -> list[tuple[str, Mapping[str, Any]]]:
         """Custom id and result of each line, in whatever order they come; lines that are no plain JSON are left out."""
         url = f"/v1/messages/batches/{service_id}/results"
-        raw = await _answered(self._client.get(url, cast_to=httpx2.Response))
-        return list(_results(raw.content))
+        found: list[tuple[str, Mapping[str, Any]]] = []
+        for line in (await _answered(self._client.get(url, cast_to=httpx2.Response))).content.split(b"\n"):
+            with suppress(UnreadableBody):
+                whole = json_object(line) if len(line) <= LARGEST_BODY else {}
+                custom_id, result = whole.get("custom_id"), whole.get("result")
+                if isinstance(custom_id, str) and isinstance(result, dict):
+                    found.append((custom_id, result))
+        return found
 
-    def read(self, call: PreparedCall, result: Mapping[str, Any], seen: SeenIds) -> tuple[Draw, str] | tuple[None, str]:
+    def read(
+        self, seed: str, custom_id: str, request: DrawRequest, result: Mapping[str, Any], seen: SeenIds
+    ) -> tuple[Draw | None, str]:
         """A result as a draw with its reply's id, by the same checks as a live reply; or None and what failed."""
         message, kind = result.get("message"), result.get("type")
         if kind == "succeeded" and isinstance(message, dict):
-            models = self._settings.answering_models
+            call, models = self._prepare(seed, custom_id, request), self._settings.answering_models
             expected = Expected(models=models, words=call.words, seen=seen, least_tokens=call.least_tokens)
             return message_draw(message, expected), str(message.get("id"))[:100]
         if kind == "errored":
             return None, _error_kind(result.get("error"))
         return None, kind if kind in ("expired", "canceled") else "malformed"
 
-    def _entry(self, custom_id: str, call: PreparedCall) -> dict[str, object]:
-        """One request. Fixed prompts are cached for an hour, not five minutes: a round may take longer than those."""
+    def _prepare(self, seed: str, custom_id: str, request: DrawRequest) -> PreparedCall:
+        """The call of a request: equal seed and id make equal random numbers and code words."""
+        rng = random.Random(f"{seed}:{custom_id}")  # noqa: S311 - the seed is the operating system's
+        return prepare_call(request, self._settings, self._prompts, rng)
+
+    def _body(self, call: PreparedCall) -> Mapping[str, object]:
+        """Fixed prompts are cached for an hour, not five minutes: a round may take longer than those."""
         system = [
             {**block, "cache_control": LONG_CACHE} if "cache_control" in block else block for block in call.system
         ]
-        return {"custom_id": custom_id, "params": write_message(replace(call, system=system), self._settings)}
+        return write_message(replace(call, system=system), self._settings)
 
 
 async def _answered(asked: Awaitable[T]) -> T:
@@ -127,7 +139,7 @@ async def _answered(asked: Awaitable[T]) -> T:
             raise SamplerError(failed.kind, "The service failed, or limits our rate.") from None
     except anthropic.APIConnectionError as error:
         if isinstance(error.__cause__, UnreadableBody):
-            raise SamplerError("malformed", "The service's answer could not be read.") from None
+            raise _unreadable() from None
         raise SamplerError("connection", "The service cannot be reached.") from None
     except anthropic.AnthropicError as error:
         raise SamplerError("service", f"The call failed: {type(error).__name__}.") from None
@@ -137,7 +149,7 @@ async def _json(asked: Awaitable[Any]) -> Mapping[str, Any]:
     try:
         return json_object((await _answered(asked)).http_response.content)
     except UnreadableBody:
-        raise SamplerError("malformed", "The service's answer could not be read.") from None
+        raise _unreadable() from None
 
 
 def _batch(told: object) -> MessageBatch:
@@ -145,23 +157,14 @@ def _batch(told: object) -> MessageBatch:
     try:
         found = MessageBatch.model_validate(told)
     except ValueError:
-        raise SamplerError("malformed", "The service's answer could not be read.") from None
+        raise _unreadable() from None
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,100}", found.id):
-        raise SamplerError("malformed", "The service's answer could not be read.")
+        raise _unreadable()
     return found
 
 
-def _results(body: bytes) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for line in body.split(b"\n"):
-        if not line.strip() or len(line) > LARGEST_BODY:
-            continue
-        try:
-            whole = json_object(line)
-        except UnreadableBody:
-            continue
-        custom_id, result = whole.get("custom_id"), whole.get("result")
-        if isinstance(custom_id, str) and isinstance(result, dict):
-            yield custom_id, result
+def _unreadable() -> SamplerError:
+    return SamplerError("malformed", "The service's answer could not be read.")
 
 
 def _error_kind(error: object) -> str:

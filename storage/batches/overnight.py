@@ -11,12 +11,13 @@ from datetime import datetime
 from math import ceil
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, Select, and_, exists, func, insert, select, update
+from sqlalchemy import Connection, Row, Select, and_, exists, func, insert, or_, select, update
 
-from screening.pipeline.draws import Answer, Draw, Usage, decode_draws, unusable
+from screening.pipeline.draws import Answer, Draw, Usage, decode_draws
 from screening.pipeline.engine import MAIN
 from storage.batches.batch_state import was_cancelled
 from storage.batches.pending import batches_with_ready_cases, keep_error
+from storage.batches.runs import restore_draw
 from storage.clock import new_id
 from storage.database import Database, record
 from storage.schema import (
@@ -35,6 +36,7 @@ LARGEST = 2_000
 TIMES_KEPT = 2_000
 
 _of, _asked = message_batches.c, message_requests.c
+_labelled = cases.c.reference.is_not(None).label("labelled")
 
 
 class DrawWanted(NamedTuple):
@@ -46,28 +48,20 @@ class DrawWanted(NamedTuple):
     number: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HandedIn:
-    """One message batch of ours. ``service_id`` None: not known to have been sent."""
-
-    id: str
-    batch_id: str
-    seed: str
-    service_id: str | None
-    requests: int
-    created_at: datetime
+HandedIn = Row[Any]
+"""One of our message batches; its ``service_id`` is None where it is not known to have been sent."""
+OpenCase = Row[Any]
 
 
-def overnight_batches(db: Database) -> list[str]:
-    """Batches with something to do: cases that are ready, of none that was cancelled, or message batches whose results
-    were not counted.
+def overnight_batches(db: Database) -> dict[str, str]:
+    """Batches with something to do, and the version of their configuration: with cases that are ready, unless the batch
+    was cancelled, or message batches whose results were not counted.
     """
     with db.read() as conn:
-        ready = batches_with_ready_cases(conn)
-        going = batches.c.overnight.is_(True), batches.c.cancelled_at.is_(None)
-        of_ready = select(batches.c.id).where(batches.c.id.in_(ready), *going)
-        open_ones = select(_of.batch_id).where(_of.ended_at.is_(None))
-        return sorted({*conn.execute(of_ready).scalars(), *conn.execute(open_ones).scalars()})
+        ready = and_(batches.c.id.in_(batches_with_ready_cases(conn)), batches.c.cancelled_at.is_(None))
+        unsettled = exists().where(_of.batch_id == batches.c.id, _of.ended_at.is_(None))
+        due = select(batches.c.id, batches.c.configuration).where(batches.c.overnight, or_(ready, unsettled))
+        return {row.id: row.configuration for row in conn.execute(due.order_by(batches.c.id))}
 
 
 def is_overnight(db: Database, batch_id: str) -> bool:
@@ -75,16 +69,14 @@ def is_overnight(db: Database, batch_id: str) -> bool:
     return any(db.values(select(batches.c.overnight).where(batches.c.id == batch_id)))
 
 
-def configuration_of(db: Database, batch_id: str) -> str:
-    """The version of the configuration that the batch began with."""
-    return str(db.value(select(batches.c.configuration).where(batches.c.id == batch_id)))
-
-
-def open_cases(db: Database, batch_id: str) -> list[str]:
-    """The cases that wait for no person, in the file's order."""
+def open_cases(db: Database, batch_id: str) -> list[OpenCase]:
+    """The cases that wait for no person, in the file's order: ``case_id``, whether it is ``labelled`` (no other text
+    leaves by this way), and how often it was ``parked``, left to a person for what failed.
+    """
     waits = pending_cases.c
-    query = select(waits.case_id).where(waits.batch_id == batch_id, waits.ready_at.is_not(None)).order_by(waits.row)
-    return db.values(query)
+    parked = select(func.count()).where(case_errors.c.case_id == waits.case_id).scalar_subquery().label("parked")
+    query = select(waits.case_id, _labelled, parked).join(cases, cases.c.id == waits.case_id)
+    return list(db.rows(query.where(waits.batch_id == batch_id, waits.ready_at.is_not(None)).order_by(waits.row)))
 
 
 def plan(db: Database, batch_id: str, wanted: Sequence[DrawWanted], now: datetime) -> list[HandedIn]:
@@ -101,32 +93,28 @@ def plan(db: Database, batch_id: str, wanted: Sequence[DrawWanted], now: datetim
             ids = {"message_batch": made["id"]}
             rows = [{**ids, "custom_id": f"{made['id']}-{at}", **one._asdict()} for at, one in enumerate(part)]
             conn.execute(insert(message_requests), rows)
-        return [record(HandedIn, row) for row in conn.execute(_open_ones(batch_id))]
+        return list(conn.execute(_open_ones(batch_id)))
 
 
 def open_message_batches(db: Database, batch_id: str) -> list[HandedIn]:
     """The message batches of this batch whose results were not counted."""
-    return [record(HandedIn, row) for row in db.rows(_open_ones(batch_id))]
+    return list(db.rows(_open_ones(batch_id)))
 
 
 def _open_ones(batch_id: str) -> Select[Any]:
     return select(message_batches).where(_of.batch_id == batch_id, _of.ended_at.is_(None)).order_by(_of.id)
 
 
-def is_needed(db: Database, message_batch: str) -> bool:
+def is_needed(db: Database, sent: HandedIn) -> bool:
     """Whether a case still waits for its answers: none does after a cancellation, or once all have their outcomes."""
-    waits = select(_asked.custom_id).join(pending_cases, pending_cases.c.case_id == _asked.case_id)
-    batch_id = select(_of.batch_id).where(_of.id == message_batch)
+    waits = exists().where(_asked.message_batch == sent.id, pending_cases.c.case_id == _asked.case_id)
     with db.read() as conn:
-        if was_cancelled(conn, conn.execute(batch_id).scalar_one()):
-            return False
-        return conn.execute(waits.where(_asked.message_batch == message_batch).limit(1)).first() is not None
+        return not was_cancelled(conn, sent.batch_id) and bool(conn.execute(select(waits)).scalar())
 
 
 def unanswered(db: Database, message_batch: str) -> list[Row[Any]]:
-    """The requests without an answer, and of each whether its text is ``labelled``: no other leaves by this way."""
-    query = select(message_requests, cases.c.reference.is_not(None).label("labelled"))
-    query = query.join(cases, cases.c.id == _asked.case_id)
+    """The requests without an answer, and of each whether its text is ``labelled``."""
+    query = select(message_requests, _labelled).join(cases, cases.c.id == _asked.case_id)
     return list(db.rows(query.where(_asked.message_batch == message_batch, _asked.code.is_(None))))
 
 
@@ -153,73 +141,33 @@ def reply_ids(db: Database, batch_id: str) -> list[str]:
     return db.values(_requests_of(batch_id, _asked.reply_id).where(_asked.reply_id.is_not(None)))
 
 
-def keep_results(
-    db: Database, one: HandedIn, found: Mapping[str, tuple[Draw, str] | tuple[None, str]], now: datetime
-) -> None:
+def keep_results(db: Database, sent: HandedIn, found: Mapping[str, tuple[Draw | None, str]], now: datetime) -> None:
     """Store what came back by custom id, a draw with its reply's id or a kind of failure, and end the message batch. An
     answer that is stored already is not changed; what has none has failed, and is asked for in another round; what
     nobody needs any more is lost.
     """
-    of_it = _asked.message_batch == one.id, _asked.code.is_(None)
+    of_it = _asked.message_batch == sent.id, _asked.code.is_(None)
     with db.write() as conn:
-        for custom_id, result in found.items():
-            conn.execute(
-                update(message_requests).where(*of_it, _asked.custom_id == custom_id).values(_columns(*result))
-            )
+        for custom_id, (draw, told) in found.items():
+            values: dict[str, Any] = {"error": told[:40]}
+            if draw is not None:
+                raw = None if draw.answer is Answer.LABEL else draw.raw
+                values = {"code": draw.code, "raw": raw, "reply_id": told, "error": None, **asdict(draw.usage)}
+            conn.execute(update(message_requests).where(*of_it, _asked.custom_id == custom_id).values(values))
         conn.execute(update(message_requests).where(*of_it, _asked.error.is_(None)).values(error="no_result"))
-        open_one = update(message_batches).where(_of.id == one.id, _of.ended_at.is_(None))
-        conn.execute(open_one.values(ended_at=now, processed=_of.requests))
-        lose_unused(conn, one.batch_id, now)
+        unsettled = update(message_batches).where(_of.id == sent.id, _of.ended_at.is_(None))
+        conn.execute(unsettled.values(ended_at=now, processed=_of.requests))
+        lose_unused_in(conn, sent.batch_id, now)
 
 
-def _columns(draw: Draw | None, told: str) -> dict[str, Any]:
-    if draw is None:
-        return {"error": told[:40]}
-    raw = None if draw.answer is Answer.LABEL else draw.raw
-    return {"code": draw.code, "raw": raw, "reply_id": told, "error": None, **asdict(draw.usage)}
+def requests_of(db: Database, case_id: str) -> list[Row[Any]]:
+    """Every request of a case, with what came back."""
+    return list(db.rows(select(message_requests).where(_asked.case_id == case_id)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaseAnswers:
-    """What came back for one case: draws by (node, variant) and number, and failures with how often each failed.
-    ``parked`` is how often it was left to a person for what failed; ``labelled`` that it has a reference label.
-    """
-
-    draws: Mapping[tuple[str, str], Mapping[int, Draw]]
-    failures: Mapping[tuple[str, str], Mapping[int, Sequence[str]]]
-    parked: int
-    labelled: bool
-
-    def in_order(self, node: str, variant: str) -> list[Draw]:
-        """The first draws of a node, up to the first that is not there."""
-        known, found = self.draws.get((node, variant), {}), list[Draw]()
-        while (draw := known.get(len(found))) is not None:
-            found.append(draw)
-        return found
-
-
-def answers_of(db: Database, case_id: str) -> CaseAnswers:
-    """Everything that came back for a case."""
-    draws: dict[tuple[str, str], dict[int, Draw]] = {}
-    failures: dict[tuple[str, str], dict[int, list[str]]] = {}
-    with db.read() as conn:
-        rows = conn.execute(select(message_requests).where(_asked.case_id == case_id)).all()
-        parked = conn.execute(select(func.count()).where(case_errors.c.case_id == case_id)).scalar_one()
-        labelled = conn.execute(select(cases.c.reference.is_not(None)).where(cases.c.id == case_id)).scalar()
-    for row in rows:
-        if row.code is not None:
-            draws.setdefault((row.node, row.variant), {})[row.number] = _draw(row)
-        elif row.error is not None:
-            failures.setdefault((row.node, row.variant), {}).setdefault(row.number, []).append(row.error)
-    return CaseAnswers(draws=draws, failures=failures, parked=parked, labelled=bool(labelled))
-
-
-def _draw(row: Row[Any]) -> Draw:
-    (read,) = decode_draws(row.code)
-    usage = record(Usage, row)
-    if read.answer is Answer.LABEL:
-        return Draw(label=read.label, usage=usage)
-    return unusable(read.answer, row.raw or "", usage)
+def draw_of(request: Row[Any]) -> Draw:
+    """The draw that came back for a request with a ``code``."""
+    return restore_draw(decode_draws(request.code)[0], request.raw or "", record(Usage, request))
 
 
 def stopping_times(db: Database, batch_id: str) -> dict[str, list[int]]:
@@ -247,12 +195,13 @@ def mean_characters(db: Database, batch_id: str) -> float:
     return float(db.value(select(func.avg(shown)).where(cases.c.batch_id == batch_id)) or 0.0)
 
 
-def costs_of(db: Database, case_id: str) -> list[float | None]:
-    """The cost of each committed run of a case."""
-    return db.values(select(node_runs.c.cost_usd).where(node_runs.c.case_id == case_id))
+def lose_unused(db: Database, batch_id: str, now: datetime) -> None:
+    """`lose_unused_in`, in a transaction of its own."""
+    with db.write() as conn:
+        lose_unused_in(conn, batch_id, now)
 
 
-def lose_unused(conn: Connection, batch_id: str, now: datetime) -> None:
+def lose_unused_in(conn: Connection, batch_id: str, now: datetime) -> None:
     """Count as lost what was bought for agents that will not end: their case has its outcome, or the batch was
     cancelled. What was counted before is not counted again.
     """
@@ -302,17 +251,19 @@ class OvernightProgress:
 def overnight_progress(db: Database, batch_id: str) -> OvernightProgress:
     """How far it is and what was bought, from the tables."""
     tokens = [field.name for field in fields(Usage)]
-    sums = [func.coalesce(func.sum(_asked[name]), 0).label(name) for name in tokens]
-    waiting = func.count().filter(_asked.code.is_(None), _asked.error.is_(None))
-    run, its_run = node_runs.c, (_asked.case_id, _asked.node, _asked.variant)
-    beyond = _requests_of(batch_id, func.count()).join(
-        node_runs, and_(*(at == of for at, of in zip((run.case_id, run.node, run.variant), its_run, strict=True)))
-    )
+    run = node_runs.c
+    its_run = and_(run.case_id == _asked.case_id, run.node == _asked.node, run.variant == _asked.variant)
+    sums = _requests_of(
+        batch_id,
+        func.count(_asked.code).label("answers"),
+        func.count(_asked.error).label("failed"),
+        func.count().filter(_asked.code.is_(None), _asked.error.is_(None)).label("waiting"),
+        func.count().filter(_asked.code.is_not(None), _asked.number >= run.calls).label("unneeded"),
+        *(func.coalesce(func.sum(_asked[name]), 0).label(name) for name in tokens),
+    ).outerjoin(node_runs, its_run)
     with db.read() as conn:
         rows = conn.execute(select(message_batches).where(_of.batch_id == batch_id)).all()
-        answers, failed = func.count(_asked.code), func.count(_asked.error)
-        told = conn.execute(_requests_of(batch_id, answers, failed, waiting, *sums)).one()
-        unneeded = conn.execute(beyond.where(_asked.code.is_not(None), _asked.number >= run.calls)).scalar_one()
+        sent = conn.execute(sums).one()
     last = max((row.round for row in rows), default=0)
     latest = [row for row in rows if row.round == last]
     return OvernightProgress(
@@ -320,9 +271,6 @@ def overnight_progress(db: Database, batch_id: str) -> OvernightProgress:
         requests=sum(row.requests for row in latest),
         processed=sum(row.processed for row in latest),
         under_way=any(row.ended_at is None for row in latest),
-        answers=told[0],
-        unneeded=unneeded,
-        waiting=told[2],
-        failed=told[1],
-        usage=Usage(**{name: int(getattr(told, name)) for name in tokens}),
+        usage=Usage(**{name: int(getattr(sent, name)) for name in tokens}),
+        **{name: getattr(sent, name) for name in ("answers", "failed", "waiting", "unneeded")},
     )

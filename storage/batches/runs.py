@@ -119,12 +119,13 @@ def _usage(row: Row[Any]) -> Usage:
 def _draws(row: Row[Any], total: Usage) -> tuple[Draw, ...]:
     raw: Mapping[str, str] = row.unusable
     return tuple(
-        _restore(draw, raw.get(str(at), ""), total if at == 0 else Usage())
+        restore_draw(draw, raw.get(str(at), ""), total if at == 0 else Usage())
         for at, draw in enumerate(decode_draws(row.draws))
     )
 
 
-def _restore(draw: Draw, raw: str, usage: Usage) -> Draw:
+def restore_draw(draw: Draw, raw: str, usage: Usage) -> Draw:
+    """The draw that was decoded, with the text of an unusable answer."""
     if draw.answer is Answer.LABEL:
         return Draw(label=draw.label, usage=usage)
     return unusable(draw.answer, raw, usage)

@@ -15,7 +15,7 @@ from sqlalchemy import func, select
 from jobs.agents import Agents
 from jobs.intake import OvernightRefused, configuration, require_overnight
 from jobs.model_health import ModelHealth
-from jobs.overnight import MOST_TRIES, OvernightRunner
+from jobs.overnight import MOST_TRIES, Answers, OvernightRunner
 from jobs.process import system_clock
 from screening.datasets.rows import NewCase
 from screening.labels import Label
@@ -119,7 +119,7 @@ async def as_live(db: Database, batch_id: str) -> Counter[str]:
             committed = runs_of(conn, case_id)
         made = batches.find_batch(db, LOCAL_USER, batch_id)
         case = case_of(row, load_configuration(db, made.configuration_version))
-        bought = overnight.answers_of(db, case_id).draws
+        bought = Answers(overnight.requests_of(db, case_id), 0).draws
         live = await screen(case.text, guard_for(case.flags), case.pipeline, _Bought(bought))
         assert (live.outcome.value, live.reason.value, live.calls) == (kept.outcome, kept.reason, kept.calls)
         assert [encode_draws(run.draws) for run in live.runs] == [encode_draws(run.draws) for run in committed]

@@ -180,7 +180,7 @@ async def test_a_batch_cancelled_between_two_rounds_counts_what_no_agent_needs_a
     await own.round()
     assert overnight_progress(db, batch_id).answers == 15 and not overnight.open_message_batches(db, batch_id)
     batches.cancel(db, _me(), batch_id)
-    assert overnight.overnight_batches(db) == [], "nothing is left to do"
+    assert not overnight.overnight_batches(db), "nothing is left to do"
     for process in (own, work(db, settings)):
         assert not await process.round()
     assert batches.progress(db, batch_id).lost_calls == 15
