@@ -25,11 +25,10 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TookTooLong
 from contextlib import suppress
-from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 LONGEST_BODY = 4_096
 TIMEOUT_S = 5.0
@@ -40,30 +39,18 @@ class NotSent(Exception):
     """The other side did not take it; the message says why, without the address."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """An address taken apart: where to, which port, which path, and whether the connection is encrypted."""
-
-    host: str
-    port: int
-    path: str
-    encrypted: bool
-
-
-def target_of(address: str, *, private: bool) -> Target:
-    """The address of a webhook. ValueError where it is none: https only; http to this or a private network where
-    ``private`` addresses are allowed.
+def target_of(address: str, *, private: bool) -> SplitResult:
+    """The address of a webhook, taken apart. ValueError where it is none: https only; http to this or a private network
+    where ``private`` addresses are allowed.
     """
     parts = urlsplit(address.strip())
     if parts.scheme != "https" and not (private and parts.scheme == "http"):
         raise ValueError("a webhook's address begins with https://")
     if not parts.hostname or parts.username is not None or parts.password is not None or parts.fragment:
         raise ValueError("give host and path, without a name, password or fragment")
-    encrypted = parts.scheme == "https"
-    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    if not path.isascii() or not path.isprintable() or " " in path:
+    if not (path := parts.path + parts.query).isascii() or not (path.isprintable() and " " not in path):
         raise ValueError("the path has characters that an address cannot have")
-    return Target(host=parts.hostname, port=parts.port or (443 if encrypted else 80), path=path, encrypted=encrypted)
+    return parts
 
 
 def signature(secret: str, timestamp: int, body: bytes) -> str:
@@ -136,10 +123,12 @@ def _look_up(host: str, port: int) -> list[str]:
 class _Fixed(HTTPConnection):
     """A connection to an address that was looked at, under the host's name."""
 
-    def __init__(self, target: Target, address: str, within_s: float) -> None:
-        super().__init__(target.host, target.port, timeout=within_s)
-        self._address = address
-        self._encrypted = target.encrypted
+    def __init__(self, target: SplitResult, private: bool, within_s: float) -> None:
+        self._encrypted = target.scheme == "https"
+        begun = time.monotonic()
+        super().__init__(str(target.hostname), target.port or self.default_port)
+        self._address = permitted_address(self.host, self.port, private=private)
+        self.timeout = self.left_s = max(0.1, within_s - (time.monotonic() - begun))
         self.cut = False
 
     def connect(self) -> None:
@@ -160,19 +149,17 @@ class _Fixed(HTTPConnection):
         return HTTPSConnection.default_port if self._encrypted else HTTPConnection.default_port
 
 
-def _exchange(target: Target, body: bytes, headers: Mapping[str, str], *, private: bool) -> int:
+def _exchange(target: SplitResult, body: bytes, headers: Mapping[str, str], *, private: bool) -> int:
     """The status of the answer; its content is not read. All of it within the time limit, looking up, connecting and
     encrypting too, however slowly it drips.
     """
-    begun = time.monotonic()
-    address = permitted_address(target.host, target.port, private=private)
-    left_s = max(0.1, TIMEOUT_S - (time.monotonic() - begun))
-    connection = _Fixed(target, address, left_s)
-    limit = threading.Timer(left_s, _cut, [connection])
+    connection = _Fixed(target, private, TIMEOUT_S)
+    path = (target.path or "/") + (f"?{target.query}" if target.query else "")
+    limit = threading.Timer(connection.left_s, _cut, [connection])
     limit.daemon = True
     limit.start()
     try:
-        connection.request("POST", target.path, body=body, headers=dict(headers))
+        connection.request("POST", path, body=body, headers=dict(headers))
         status = connection.getresponse().status
         if connection.cut:
             raise NotSent("took too long")

@@ -32,7 +32,7 @@ from screening.evaluation.metrics import NONE, REFERENCES, Codes
 from screening.evaluation.paired import Comparison, Told, compare_all_codes, compare_codes
 from screening.evaluation.public_datasets import SUICIDE_WATCH
 from screening.evaluation.recording import draw_lines, fill_draws
-from screening.evaluation.replay import OUTCOMES, Record
+from screening.evaluation.replay import OUTCOMES
 from screening.labels import Label, Outcome
 from screening.models.simulated import SimulatedSampler
 from screening.pipeline.draws import SamplerError
@@ -81,14 +81,12 @@ def ask_of(db: Database, actor: Actor, batch_id: str) -> Ask:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Experiment:
-    """A batch's draws ready for replay. ``made`` are draws of the same simulated agents that were not recorded;
-    ``recorded`` is the record without them. ``not_shown`` are the cases that no model may be shown: every condition
-    escalates them.
+    """A batch's draws ready for replay. ``made`` are draws of the same simulated agents that were not recorded.
+    ``not_shown`` are the cases that no model may be shown: every condition escalates them.
     """
 
     batch: RecordedColumns
     drawn: Drawn
-    recorded: Record
     made: int
     not_shown: Mapping[int, Guard]
 
@@ -124,12 +122,8 @@ class Evaluated:
         return tuple(each for each in self.results if not each.unsettled or each.name == OWN)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Behind:
-    """The cases behind a number: how many, and their ids in the file's order, `MOST_LISTED` at most."""
-
-    found: int
-    ids: tuple[str, ...]
+Cases = tuple[int, tuple[str, ...]]
+"""The cases behind a number: how many, and their ids in the file's order, `MOST_LISTED` at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +134,7 @@ class Missed:
 
     deciding: int
     by_number: tuple[tuple[int, int], ...]
-    behind: Behind
+    cases: Cases
 
 
 _columns: Cache[RecordedColumns] = Cache(2)
@@ -173,7 +167,7 @@ def _experiment(db: Database, ask: Ask, batch: RecordedColumns) -> Experiment:
     drawn, number = made or (batch.drawn, 0)
     guards = guards_in(db, ask.actor, ask.batch_id, batch.rows)
     not_shown = {place: guard for place, guard in guards.items() if guard.refuse_screening is not None}
-    return Experiment(batch=batch, drawn=drawn, recorded=batch.drawn.record, made=number, not_shown=not_shown)
+    return Experiment(batch=batch, drawn=drawn, made=number, not_shown=not_shown)
 
 
 def _draw_on(db: Database, ask: Ask, agents: SimulatedSampler) -> tuple[Drawn, int] | None:
@@ -222,7 +216,7 @@ def _replay(found: Experiment) -> tuple[tuple[Measured, ...], tuple[Told, ...]]:
 def _own(db: Database, ask: Ask, found: Experiment) -> tuple[Measured, Told]:
     tell("Counting what the batch did")
     outcomes = outcomes_in(db, ask.actor, ask.batch_id, found.batch.rows)
-    result = found.drawn.as_it_ran(found.own, outcomes, found.recorded)
+    result = found.drawn.as_it_ran(found.own, outcomes, found.batch.drawn.record)
     return result.summary, outcomes_by_case(result)
 
 
@@ -295,20 +289,19 @@ def list_missed(db: Database, ask: Ask, at_least: int | None = None) -> Missed:
     return Missed(
         deciding=conditions,
         by_number=tuple(zip(numbers.tolist(), texts.tolist(), strict=True)),
-        behind=_behind(db, ask, decided >= max(1, conditions if at_least is None else at_least)),
+        cases=_cases(db, ask, decided >= max(1, conditions if at_least is None else at_least)),
     )
 
 
-def list_cell(db: Database, ask: Ask, condition: str, reference: Label, outcome: Outcome) -> Behind:
+def list_cell(db: Database, ask: Ask, condition: str, reference: Label, outcome: Outcome) -> Cases:
     """The texts of this reference of which a condition made this."""
     references, every = _references_and_outcomes(db, ask)
     result = next(each for each in every if each.name == condition)
     of_it = (references == REFERENCES.index(reference)) & (result.outcome == OUTCOMES.index(outcome))
-    return _behind(db, ask, of_it)
+    return _cases(db, ask, of_it)
 
 
-def _behind(db: Database, ask: Ask, chosen: NDArray[np.bool_]) -> Behind:
+def _cases(db: Database, ask: Ask, chosen: NDArray[np.bool_]) -> Cases:
     shown = experiment(db, ask).batch.rows[chosen][:MOST_LISTED].tolist()
     named = case_names(db, ask.actor, ask.batch_id, shown)
-    ids = tuple(named[row].case_id for row in shown if row in named)
-    return Behind(found=int(chosen.sum()), ids=ids)
+    return int(chosen.sum()), tuple(named[row].case_id for row in shown if row in named)

@@ -3,13 +3,14 @@ set then says. Each function takes the database first, so that it runs beside th
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from jobs.computing import Cache, tell
-from jobs.evaluating import Ask, columns, comparable_outcomes
+from jobs.evaluating import Ask, Cases, columns, comparable_outcomes
 from screening.evaluation.corrected import (
     RATES,
     UNREAD,
@@ -74,27 +75,22 @@ def rank_labels(db: Database, ask: Ask, ranking: Ranking) -> Ranked:
     return Ranked(labels=len(order.cases), in_review=len(order.cases) - len(free), left_out=order.left_out, first=lines)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
-    """Cases to be reviewed: the first places, and others drawn beside them, each with this probability."""
-
-    picked: tuple[str, ...]
-    drawn: tuple[str, ...]
-    chance: float
-
-
-def choose_labels(db: Database, ask: Ask, ranking: Ranking, top: int, seed: str | None) -> Chosen:
-    """The first places and, with a seed, as many of the others."""
+def choose_labels(
+    db: Database, ask: Ask, ranking: Ranking, top: int, seed: str | None
+) -> tuple[tuple[str, ...], Mapping[str, float]]:
+    """The cases of the first places and, with a seed, as many others drawn beside them, each with its probability."""
     batch, order = order_labels(db, ask, ranking)
     free = _free(db, ask, batch, order)
-    places, chance = ((), 0.0) if seed is None else controls(free, top, seed)
+    drawn, chance = ((), 0.0) if seed is None else controls(free, top, seed)
+    picked = _ids(db, ask, batch, order.cases[free[:top]])
+    return picked, dict.fromkeys(_ids(db, ask, batch, order.cases[list(drawn)]), chance)
 
-    def ids(chosen: Sequence[int]) -> tuple[str, ...]:
-        rows = batch.rows[order.cases[list(chosen)]].tolist()
-        named = case_names(db, ask.actor, ask.batch_id, rows)
-        return tuple(named[row].case_id for row in rows)
 
-    return Chosen(picked=ids(free[:top].tolist()), drawn=ids(places), chance=chance)
+def _ids(db: Database, ask: Ask, batch: RecordedColumns, places: Integers) -> tuple[str, ...]:
+    """The cases at these places of the batch."""
+    rows = batch.rows[places].tolist()
+    named = case_names(db, ask.actor, ask.batch_id, rows)
+    return tuple(named[row].case_id for row in rows)
 
 
 def controls(free: Integers, top: int, seed: str) -> tuple[tuple[int, ...], float]:
@@ -141,45 +137,25 @@ def _free(db: Database, ask: Ask, batch: RecordedColumns, order: ReviewOrder) ->
     return np.flatnonzero(~open_ones[order.cases])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CorrectedLabels:
-    """A version of a batch's labels: how many labels clinicians gave, changed (of them ``alone`` by one reviewer), and
-    took away, each with its first `MOST_LISTED` cases. ``labelled`` texts have an original label.
+def count_corrected_labels(
+    db: Database, ask: Ask, version: int | None
+) -> tuple[int, int, Mapping[Literal["reviewed", "changed", "removed"], Cases]]:
+    """The labels accepted as of a version, against the file's: how many texts have an original label, how many labels
+    one reviewer changed alone, and the cases with a label that was reviewed, changed and removed.
     """
-
-    labelled: int
-    adjudicated: int
-    changed: int
-    withdrawn: int
-    alone: int
-    adjudicated_cases: tuple[str, ...]
-    changed_cases: tuple[str, ...]
-    withdrawn_cases: tuple[str, ...]
-
-
-def count_corrected_labels(db: Database, ask: Ask, version: int | None) -> CorrectedLabels:
-    """The labels accepted as of a version, against the file's."""
     batch = columns(db, ask)
     original = batch.drawn.references
     after, read = accepted_references(db, ask.actor, ask.batch_id, batch, version)
     changed = read[(after[read] != NONE) & (after[read] != original[read])]
-    withdrawn = read[after[read] == NONE]
     several = reviews_in(db, ask.actor, ask.batch_id, batch.rows).by_several
 
-    def ids(places: Integers) -> tuple[str, ...]:
-        rows = batch.rows[places[:MOST_LISTED]].tolist()
-        named = case_names(db, ask.actor, ask.batch_id, rows)
-        return tuple(named[row].case_id for row in rows)
+    def cases(places: Integers) -> Cases:
+        return len(places), _ids(db, ask, batch, places[:MOST_LISTED])
 
-    return CorrectedLabels(
-        labelled=int((original != NONE).sum()),
-        adjudicated=len(read),
-        changed=len(changed),
-        withdrawn=len(withdrawn),
-        alone=int((~several[changed]).sum()),
-        adjudicated_cases=ids(read),
-        changed_cases=ids(changed),
-        withdrawn_cases=ids(withdrawn),
+    return (
+        int((original != NONE).sum()),
+        int((~several[changed]).sum()),
+        {"reviewed": cases(read), "changed": cases(changed), "removed": cases(read[after[read] == NONE])},
     )
 
 

@@ -52,13 +52,8 @@ class Switching:
     to_wrong: Proportion
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
-    """Two reviewers, under pseudonyms, and on how many of the cases that both read at random they said the same."""
-
-    first: str
-    second: str
-    same: Proportion
+Pair = tuple[str, str, Proportion]
+"""Two reviewers, under pseudonyms, and on how many of the cases that both read at random they said the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +69,7 @@ class Agreed:
     reviewers: int
     disputed: int
     coefficients: tuple[Coefficient, ...]
-    pairs: tuple["Pair", ...]
+    pairs: tuple[Pair, ...]
     priorities: PriorityReviews
     switching: Mapping[str, Switching]
 
@@ -124,7 +119,7 @@ def agreement_by_pair(table: ReviewTable) -> tuple[Pair, ...]:
         both = [(row[one], row[other]) for row in rows if row[one] is not None and row[other] is not None]
         if both:
             same = Proportion(sum(first == second for first, second in both), len(both))
-            found.append(Pair(first=table.reviewers[one], second=table.reviewers[other], same=same))
+            found.append((table.reviewers[one], table.reviewers[other], same))
     return tuple(found)
 
 
@@ -163,31 +158,24 @@ def tally_switches(reviews: Sequence[Switch], *, against: str) -> Switching:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Revised:
-    """How often a review changed after the reveal; and for each kind of change in words, how many cases there are
-    with it, and the first `MOST_LISTED` of them.
-    """
-
-    rate: Switching
-    cases: Mapping[str, tuple[int, tuple[str, ...]]]
-
-
-def count_revisions(db: Database, actor: Actor, key: str) -> Revised:
-    """Of all closed cases, against the data set's label: the adjudication may be the reviewer's own. Raises
-    Forbidden.
+def count_revisions(
+    db: Database, actor: Actor, key: str
+) -> tuple[Switching, Mapping[str, tuple[int, tuple[str, ...]]]]:
+    """How often a review changed after the reveal; and for each kind of change in words, how many cases there are with
+    it, and the first `MOST_LISTED` of them. Of all closed cases, against the data set's label: the adjudication may be
+    the reviewer's own. Raises Forbidden.
     """
     found = switches(db, actor, key)
-    changed = [one for one in found if one.first != one.last]
-    known = [one for one in changed if one.reference is not None]
+    changed = [review for review in found if review.first != review.last]
+    known = [review for review in changed if review.reference is not None]
     kinds = {
         "Changed after the reveal": changed,
-        "Right first, then wrong": [one for one in known if one.first == one.reference],
-        "Wrong first, then right": [one for one in known if one.last == one.reference],
+        "Right first, then wrong": [review for review in known if review.first == review.reference],
+        "Wrong first, then right": [review for review in known if review.last == review.reference],
     }
-    cases = {words: tuple(dict.fromkeys(one.case_id for one in of_it)) for words, of_it in kinds.items()}
+    cases = {words: tuple(dict.fromkeys(review.case_id for review in of_it)) for words, of_it in kinds.items()}
     listed = {words: (len(ids), ids[:MOST_LISTED]) for words, ids in cases.items()}
-    return Revised(rate=tally_switches(found, against="reference"), cases=listed)
+    return tally_switches(found, against="reference"), listed
 
 
 Kind = tuple[str, str]

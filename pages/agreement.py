@@ -77,10 +77,10 @@ st.table(
 )
 if found.pairs:
     st.header("By pair of reviewers")
-    pairs = {f"{each.first} · {each.second}": (each.same, rate(each.same)) for each in found.pairs}
+    pairs = {f"{first} · {second}": (same, rate(same)) for first, second, same in found.pairs}
     figure = forest(pairs, "Same label, by pair of reviewers", "share of texts reviewed by both")
     st.plotly_chart(figure, key="agreement_pairs", alt="Share of texts with the same label, by pair of reviewers")
-    texts = sum(each.same.denominator for each in found.pairs)
+    texts = sum(same.denominator for _, _, same in found.pairs)
     st.caption(
         f"{count_of(len(found.pairs), 'pair')}, {count_of(texts, 'double review')} of randomly chosen texts, 95% "
         "Wilson intervals. In order of the pseudonyms: nobody is ranked."

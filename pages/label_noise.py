@@ -96,13 +96,13 @@ def send(found: Ranked, order: Ranking) -> None:
     )
     if pressed:
         seed = f"{ask.batch_id} {context.now().isoformat()}" if mixed else None
-        chosen = compute(choose_labels, ask, order, int(top), seed)
+        picked, chances = compute(choose_labels, ask, order, int(top), seed)
         sent = request_second_looks(
             db,
             person.at(context.now()),
-            (*chosen.picked, *chosen.drawn),
+            (*picked, *chances),
             shown=[case.case_id for case, _ in found.first],
-            chances=dict.fromkeys(chosen.drawn, chosen.chance),
+            chances=chances,
         )
         st.session_state[SAID] = sent_words(sent)
         st.rerun()
@@ -115,13 +115,13 @@ def corrected_data_set() -> None:
     if not versions:
         st.info("No text of this upload has been reviewed and closed yet: version 0 is the file as it came.")
     version = st.slider("Version", 0, versions, versions) if versions else 0
-    after = compute(count_corrected_labels, ask, version, cases=ask.standing.accepted)
-    if after.labelled:
+    labelled, alone, cases = compute(count_corrected_labels, ask, version, cases=ask.standing.accepted)
+    if labelled:
         show_corrected(db, ask)
     kinds = {
-        f"Final label {after.adjudicated:,}": after.adjudicated_cases,
-        f"Label changed {after.changed:,}, by one reviewer alone {after.alone:,}": after.changed_cases,
-        f"Label removed (insufficient information) {after.withdrawn:,}": after.withdrawn_cases,
+        f"Final label {cases['reviewed'][0]:,}": cases["reviewed"][1],
+        f"Label changed {cases['changed'][0]:,}, by one reviewer alone {alone:,}": cases["changed"][1],
+        f"Label removed (insufficient information) {cases['removed'][0]:,}": cases["removed"][1],
     }
     chosen = st.pills("Cases of this version", list(kinds), key="corrected_kind")
     if chosen is not None and kinds[chosen]:

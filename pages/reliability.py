@@ -247,8 +247,7 @@ def planner() -> None:
 def label_changes() -> None:
     """How often seeing the AI's result changed a label, whether for the better, and the cases where it did."""
     key, reviews = context.settings().pseudonym_secret, REVIEW * count_reviews(db)
-    made = compute(count_revisions, person, key, standing=revisions_now(db), cases=reviews)
-    found = made.rate
+    found, cases = compute(count_revisions, person, key, standing=revisions_now(db), cases=reviews)
     if found.switched.value is None:
         st.info("No closed case yet whose reviewer saw the AI's result after a blinded first review.")
         return
@@ -263,7 +262,7 @@ def label_changes() -> None:
         "All closed cases whose reviewer saw the AI's result after a blinded first review, any configuration. Against "
         f"the original label; {count_of(without, 'review has', 'reviews have')} none."
     )
-    behind: dict[str, Behind] = {words: (count, partial(tuple, ids)) for words, (count, ids) in made.cases.items()}
+    behind: dict[str, Behind] = {words: (count, partial(tuple, ids)) for words, (count, ids) in cases.items()}
     open_cases(behind, "Cases with such a review", "switch_cases")
 
 

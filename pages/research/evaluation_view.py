@@ -7,7 +7,7 @@ import streamlit as st
 
 from jobs.evaluating import (
     Ask,
-    Behind,
+    Cases,
     Evaluated,
     Missed,
     Rule,
@@ -356,7 +356,7 @@ def show_cases(db: Database, ask: Ask, evaluated: Evaluated) -> None:
     """The confusion matrix of one condition, whose cells open their cases; and what every condition misses."""
     results = evaluated.results
     missed = compute(list_missed, ask, None, cases=ask.standing.accepted)
-    words = {CELL: CELL, MISSED: f"{MISSED}: {missed.behind.found:,}"}
+    words = {CELL: CELL, MISSED: f"{MISSED}: {missed.cases[0]:,}"}
     which = st.segmented_control(
         "Cases", list(words), format_func=words.__getitem__, default=CELL, required=True, key="evaluation_cases"
     )
@@ -369,11 +369,9 @@ def show_cases(db: Database, ask: Ask, evaluated: Evaluated) -> None:
     st.caption("Click a cell, or move with the arrow keys, to list its cases.")
     if cell is not None:
         reference, outcome = cell
-        behind = compute(list_cell, ask, chosen, reference, outcome, cases=ask.standing.accepted)
-        st.write(
-            f"{count_of(behind.found, 'case')}: original label {reference}, {chosen} says {outcome.replace('_', ' ')}"
-        )
-        show_list(db, ask, behind)
+        cases = compute(list_cell, ask, chosen, reference, outcome, cases=ask.standing.accepted)
+        st.write(f"{count_of(cases[0], 'case')}: original label {reference}, {chosen} says {outcome.replace('_', ' ')}")
+        show_list(db, ask, cases)
 
 
 def _show_missed(db: Database, ask: Ask, missed: Missed) -> None:
@@ -395,7 +393,7 @@ def _show_missed(db: Database, ask: Ask, missed: Missed) -> None:
         format_func=lambda number: f"{number} of {missed.deciding} conditions: {count_of(of[number], 'text')}",
         key="evaluation_missed",
     )
-    show_list(db, ask, compute(list_missed, ask, wanted, cases=ask.standing.accepted).behind)
+    show_list(db, ask, compute(list_missed, ask, wanted, cases=ask.standing.accepted).cases)
 
 
 def _selected_cell(result: Measured) -> tuple[Label, Outcome] | None:
@@ -414,10 +412,10 @@ def _selected_cell(result: Measured) -> tuple[Label, Outcome] | None:
     return (REFERENCES[int(row)], tuple(Outcome)[places.index(column)]) if column in places else None
 
 
-def show_list(db: Database, ask: Ask, behind: Behind) -> None:
+def show_list(db: Database, ask: Ask, cases: Cases) -> None:
     """Cases as a list; choosing one opens it below, with the way to the one before and after it."""
-    if len(behind.ids) < behind.found:
-        st.caption(f"The first {len(behind.ids):,} are listed.")
-    if not behind.ids:
-        return
-    case_list(db, ask.actor, Cell(batch_id=ask.batch_id, ids=behind.ids))
+    number, ids = cases
+    if len(ids) < number:
+        st.caption(f"The first {len(ids):,} are listed.")
+    if ids:
+        case_list(db, ask.actor, Cell(batch_id=ask.batch_id, ids=ids))

@@ -4,17 +4,21 @@ import hmac
 import tempfile
 import threading
 import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
+from typing import Any
 from wsgiref.simple_server import WSGIServer
 
+from prometheus_client import CollectorRegistry, generate_latest, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from jobs import metrics
 from jobs.notify import Notifier
 from jobs.process import system_clock, worker_name
 from pages.ui import context
@@ -23,9 +27,10 @@ from pages.ui.format import local_time
 from pages.ui.labels import error_words
 from screening.pipeline.config import PipelineConfig
 from screening.pipeline.errors import NO_LABEL
+from screening.review.triage import Priority
 from screening.settings import Settings
 from storage.database import Database, passing_fault
-from storage.review.reports import require_ready
+from storage.review.reports import figures, require_ready
 from storage.site.health import Fault, find_lasting, last_ended, workers_silence
 
 LOOK_EVERY_S = 3.0
@@ -93,14 +98,98 @@ async def _metrics(request: Request) -> Response:
     given = request.headers.get("authorization", "").removeprefix("Bearer ")
     if not hmac.compare_digest(given.encode(), token.get_secret_value().encode()):
         return PlainTextResponse("Give the token.", status_code=401, headers={"WWW-Authenticate": "Bearer"})
-    made = await run_in_threadpool(lambda: metrics.text(context.database(), system_clock))
-    return Response(made, media_type=metrics.CONTENT_TYPE)
+    made = await run_in_threadpool(lambda: generate_latest(registry()))
+    return Response(made, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 def serve_metrics() -> WSGIServer | None:
     """Answer on a loopback port of its own, where one is set."""
     port = context.settings().metrics_port
-    return None if port is None else metrics.serve(context.database(), system_clock, port)
+    return None if port is None else start_http_server(port, addr="127.0.0.1", registry=registry())[0]
+
+
+class _SiteCollector(Collector):
+    """Collects the site's numbers, from one snapshot of the database each time they are asked for."""
+
+    def describe(self) -> list[Metric]:
+        """No metrics in advance: registering must not wait for the database."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Every metric of the site."""
+        now = system_clock()
+        found = figures(context.database(), now)
+        yield from _inbox(found, now.timestamp())
+        yield from _work(found)
+        yield from _processes(found, now.timestamp())
+
+
+def registry() -> CollectorRegistry:
+    """A registry of the site's numbers alone."""
+    made = CollectorRegistry(auto_describe=False)
+    made.register(_SiteCollector())
+    return made
+
+
+def _inbox(found: Mapping[str, Any], now: float) -> Iterator[Metric]:
+    for name, said, values in (
+        ("inbox_open", "Open cases of the inbox", found["open"]),
+        ("inbox_overdue", "Open cases whose target has passed", found["overdue"]),
+    ):
+        yield _by_priority(name, said, {priority: values.get(priority, 0) for priority in Priority})
+    late = {priority: now - due.timestamp() for priority, due in found["oldest_due"].items()}
+    yield _by_priority("inbox_oldest_due_seconds", "Seconds since the earliest deadline of an open case", late)
+    looks = {one.priority: one for one in found["first_looks"]}
+    medians = {priority: one.median.total_seconds() for priority, one in looks.items() if one.median is not None}
+    slow = {priority: one.p90.total_seconds() for priority, one in looks.items() if one.p90 is not None}
+    yield _by_priority("first_look_median_seconds", "Median wait for the first look, cases of the last day", medians)
+    yield _by_priority("first_look_p90_seconds", "90 % of them waited at most so long", slow)
+    yield _by_priority(
+        "first_looks", "How many those are", {priority: one.looked_at for priority, one in looks.items()}
+    )
+
+
+def _by_priority(name: str, said: str, values: dict[Priority, float] | dict[Priority, int]) -> Metric:
+    made = GaugeMetricFamily(f"second_look_{name}", said, labels=["priority"])
+    for priority, value in sorted(values.items()):
+        made.add_metric([priority.name], value)
+    return made
+
+
+def _work(found: Mapping[str, Any]) -> Iterator[Metric]:
+    for name, said, value in (
+        ("cases_waiting", "Cases that wait for a worker", found["waiting"]),
+        ("cases_parked", "Cases that failed and wait for a retry", found["parked"]),
+    ):
+        yield GaugeMetricFamily(f"second_look_{name}", said, value=value)
+    for name, said, total in (
+        ("calls", "Calls whose draws count", found["calls"]),
+        ("lost_calls", "Calls whose draws do not count", found["lost_calls"]),
+        ("unpriced_calls", "Calls without a known price", found["unpriced_calls"]),
+        ("cost_usd", "Cost of the calls with a known price", found["cost_usd"]),
+    ):
+        yield CounterMetricFamily(f"second_look_{name}", said, value=total)
+    errors = CounterMetricFamily("second_look_case_errors", "Errors of cases", labels=["kind"])
+    for kind, count in sorted(found["errors"].items()):
+        errors.add_metric([kind], count)
+    yield errors
+
+
+def _processes(found: Mapping[str, Any], now: float) -> Iterator[Metric]:
+    alive = GaugeMetricFamily("second_look_processes_alive", "Processes that live", labels=["kind"])
+    for kind in ("worker", "app"):
+        alive.add_metric([kind], sum(one.alive and one.kind == kind for one in found["processes"]))
+    yield alive
+    beat = GaugeMetricFamily(
+        "second_look_heartbeat_age_seconds", "Since a process last said that it lives", labels=["kind", "process"]
+    )
+    for one in found["processes"]:
+        beat.add_metric([one.kind, one.name], now - one.seen_at.timestamp())
+    yield beat
+    lasting = GaugeMetricFamily("second_look_fault", "1 while the fault lasts", labels=["fault"])
+    for fault in Fault:
+        lasting.add_metric([fault.value], fault in found["faults"])
+    yield lasting
 
 
 ROUTES = [Route(HEALTH, _healthz), Route(READY, _readyz), Route(METRICS, _metrics)]

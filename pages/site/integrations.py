@@ -150,7 +150,7 @@ def _save_new(
         if kind is Kind.SERVICE:
             shown = channels.describe(target, private=private)
         else:
-            shown = channels.target_of(target, private=private).host
+            shown = str(channels.target_of(target, private=private).hostname)
         _made, secret = recipients.add_recipient(
             db, person.at(context.now()), name=name, kind=kind, target=target.strip(), shown=shown,
             step=step, events=events, quiet=quiet,

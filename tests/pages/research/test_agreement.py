@@ -59,7 +59,7 @@ def test_figures_come_with_cases_and_reasons(open_page: Opener, page_database: D
     (priority,) = page.dataframe[0].value.to_dict("records")
     assert priority["Share unsafe, 95% CI"] == rate(Proportion(priority["Unsafe"], 8))
     (pair,) = measure_agreement(page_database, SENIOR, "key", None).pairs
-    assert pair.same == Proportion(4, 4) and page.get("plotly_chart")
+    assert pair[2] == Proportion(4, 4) and page.get("plotly_chart")
 
 
 def test_the_matrix_is_logged_and_only_for_researchers(page_database: Database) -> None:

@@ -230,9 +230,9 @@ def test_what_every_condition_missed_is_listed_and_read(open_page: Opener, page_
     app.run()
     assert not app.exception, app.exception
     missed = evaluating.list_missed(page_database, asked(page_database, batch_id))
-    assert missed.deciding == 13 and missed.behind.found == dict(missed.by_number).get(13, 0)  # not B=10 and B=50
-    all_of_it = evaluating.list_missed(page_database, asked(page_database, batch_id), 1).behind
-    assert len(all_of_it.ids) == all_of_it.found == sum(texts for _, texts in missed.by_number)
+    assert missed.deciding == 13 and missed.cases[0] == dict(missed.by_number).get(13, 0)  # not B=10 and B=50
+    number, ids = evaluating.list_missed(page_database, asked(page_database, batch_id), 1).cases
+    assert len(ids) == number == sum(texts for _, texts in missed.by_number)
     listed = app.dataframe[0].value
     assert len(listed) and set(listed["Original label"]) == {"unsafe"} and set(listed["Outcome"]) <= {"labeled safe"}
     of_it = select(cases.c.id).where(cases.c.batch_id == batch_id, cases.c.external_id == listed["ID"][0])

@@ -79,8 +79,8 @@ def test_the_corrected_data_set_corrects_what_was_adjudicated(page_database: Dat
         rate(page_database, case_id, "safe")
     ask = asked(page_database, batch.batch_id)
     before, first, after = (count_corrected_labels(page_database, ask, version) for version in (0, 1, None))
-    assert (before.changed, first.changed, after.changed, after.adjudicated) == (0, 1, len(fixed), len(fixed))
-    assert after.alone == len(fixed)
+    assert [kinds["changed"][0] for _, _, kinds in (before, first, after)] == [0, 1, len(fixed)]
+    assert (after[1], after[2]["reviewed"][0]) == (len(fixed), len(fixed)), "each by one reviewer alone"
     write(page_database, update(reviews).values(blind=True))  # as a reviewer's who sees no results
     estimated = measure_corrected(page_database, ask)
     assert (estimated.picked, estimated.drawn, estimated.texts) == (len(fixed), 0, 120)

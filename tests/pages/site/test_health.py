@@ -3,16 +3,15 @@
 import json
 import logging
 import urllib.request
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import SecretStr
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from jobs import metrics
 from jobs.process import JsonLines
 from pages.site import health
 from pages.ui import context
@@ -71,10 +70,11 @@ def test_metrics_are_for_whoever_shows_the_token(client: TestClient, monkeypatch
     assert answer.status_code == 200 and "second_look_inbox_open" in answer.text
 
 
-def test_the_numbers_are_those_of_the_database(page_database: Database) -> None:
+def test_the_numbers_are_those_of_the_database(page_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     (case_id, *_rest) = fill(page_database, (Priority.P0, Priority.P0, Priority.P2))
     beat(page_database, "one", "worker", NOW + 10 * MINUTE)
-    body = metrics.text(page_database, lambda: NOW + 10 * MINUTE).decode()
+    monkeypatch.setattr(health, "system_clock", lambda: NOW + 10 * MINUTE)
+    body = generate_latest(health.registry()).decode()
     found = _values(body)
     assert found["second_look_inbox_open", "P0"] == 2 and found["second_look_inbox_open", "P3"] == 0
     assert found["second_look_inbox_overdue", "P0"] == 2 and found["second_look_inbox_overdue", "P2"] == 0
@@ -84,9 +84,12 @@ def test_the_numbers_are_those_of_the_database(page_database: Database) -> None:
     assert case_id not in body and "canary" not in body and "post-1" not in body
 
 
-def test_a_port_of_its_own_answers_on_loopback(page_database: Database) -> None:
+def test_a_port_of_its_own_answers_on_loopback(page_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     port = free_port()
-    server = metrics.serve(page_database, lambda: datetime.now(UTC), port)
+    given = context.settings().model_copy(update={"metrics_port": port})
+    monkeypatch.setattr(context, "settings", lambda: given)
+    server = health.serve_metrics()
+    assert server is not None
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
             assert b"second_look_cases_waiting" in answer.read()
