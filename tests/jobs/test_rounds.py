@@ -52,17 +52,6 @@ def test_a_round_that_costs_more_is_worth_more_calls_at_once() -> None:
     assert next_batch_size(times, 0, 5, 100, 10.0) == 5, "of equal plans the one that buys less"
 
 
-def test_after_the_first_round_one_more_call_may_be_bought_and_before_it_no_fewer_than_the_least() -> None:
-    # at once: 6 + price; one by one: 5 + price, and for half of them 1 + price more: cheaper below price 1
-    assert (
-        next_batch_size([5] * 50 + [6] * 50, 0, 5, 100, 0.9) == 5
-        and next_batch_size([5] * 50 + [6] * 50, 0, 5, 100, 1.1) == 6
-    )
-    # what needs 3 gets 5 all the same: 5 + price, and for half 15 + price more, is cheaper than 20 + price below 15
-    times = [3] * 50 + [20] * 50
-    assert next_batch_size(times, 0, 5, 100, 14.0) == 5 and next_batch_size(times, 0, 5, 100, 16.0) == 20
-
-
 def test_times_that_are_past_tell_nothing_of_what_is_left() -> None:
     assert next_batch_size([5] * 1000 + [12] * FEWEST_TIMES, 5, 1, 100) == 7
 
@@ -80,8 +69,3 @@ def test_a_draw_batch_stays_within_the_budget_but_is_never_less_than_the_least()
     assert next_batch_size(times, 0, 5, 100) == 30 and next_batch_size(times, 0, 5, 20) == 20
     assert next_batch_size(times, 18, 3, 20) == 3
     assert next_batch_size(times, 0, 40, 100) == 40, "nothing is decided before"
-
-
-def test_more_than_two_rounds_are_counted_to_the_longest_time() -> None:
-    times = [5] * 400 + [30] * 80 + [90] * FEWEST_TIMES
-    assert [next_batch_size(times, drawn, 1, 1000) for drawn in (0, 5, 30)] == [5, 25, 60]

@@ -43,7 +43,7 @@ async def test_all_that_is_pending_is_screened_once(db: Database) -> None:
 
 
 async def test_a_runner_goes_on_with_what_was_there_and_leaves_no_start_open(db: Database) -> None:
-    batch_id = batch(db, 120)
+    batch_id = batch(db, 60)
     async with running(db, agents(0.1)):
         await until(lambda: _count(db, screenings) > 3)
     left = progress(db, batch_id).pending
@@ -53,7 +53,7 @@ async def test_a_runner_goes_on_with_what_was_there_and_leaves_no_start_open(db:
 
 
 async def test_live_screenings_start_within_a_second_while_a_long_batch_runs(db: Database) -> None:
-    long = batch(db, 2_000)
+    long = batch(db, 800)
     async with running(db, agents(0.2)):
         await until(lambda: _count(db, screenings) > PLACES)
         waits = [await _wait_for_a_live_start(db) for _ in range(5)]
@@ -76,7 +76,7 @@ def _started(db: Database, case_id: str) -> bool:
 
 
 async def test_pause_resume_and_cancel(db: Database) -> None:
-    batch_id = batch(db, 200)
+    batch_id = batch(db, 100)
     async with running(db, agents(0.1)):
         await until(lambda: _count(db, screenings) > 3)
         pause(db, LOCAL_USER.at(system_clock()), batch_id)
@@ -125,7 +125,7 @@ async def test_another_process_lets_go_of_it_when_its_draw_batch_is_in(db: Datab
 
 
 async def test_an_upgrade_of_the_engine_begins_with_empty_tables(postgresql_db: Database) -> None:
-    batch_id = batch(postgresql_db, 150)
+    batch_id = batch(postgresql_db, 60)
     async with running(postgresql_db, agents(0.1)):
         await until(lambda: _count(postgresql_db, screenings) > 3)
     with postgresql_db.write() as conn:

@@ -136,17 +136,6 @@ async def test_attempts_that_brought_nothing_count_also_where_their_draw_batch_e
     _require_accounted(db, batch_id, service.counters.requests)
 
 
-async def test_the_draws_of_earlier_draw_batches_are_lost_with_the_draw_batch_that_fails(db: Database) -> None:
-    (batch_id, (case_id,)), agents = _ambiguous(db), Metered(held_from=1)
-    task = asyncio.ensure_future(_job(db, agents).screen_case(case_id))
-    await until(lambda: len(agents.asked) == 2)
-    agents.fails = True
-    agents.go.set()
-    await task
-    assert _column(db, case_errors.c.calls) == [agents.calls] and _column(db, case_errors.c.kind) == ["overloaded"]
-    _require_accounted(db, batch_id, agents.calls)
-
-
 @pytest.mark.parametrize(
     ("caps", "why"), [(Caps(max_calls=50), "max_calls"), (Caps(max_cost_usd=50 * 2**-10), "max_cost")]
 )
@@ -197,13 +186,25 @@ async def test_a_case_waits_for_what_becomes_of_calls_under_way_that_make_up_the
     _require_accounted(db, batch_id, agents.calls)
 
 
-async def test_a_cancelled_batch_ends_its_draw_batches_however_long_they_would_take(db: Database) -> None:
+@pytest.mark.parametrize("how", ["fails", "cancelled", "told to end"])
+async def test_what_a_case_had_asked_for_is_counted_however_it_is_broken_off(db: Database, how: str) -> None:
+    """In the middle of its second draw batch, however long that would take."""
     (batch_id, (case_id,)), agents = _ambiguous(db), Metered(held_from=1)
     task = asyncio.ensure_future(_job(db, agents).screen_case(case_id))
     await until(lambda: len(agents.asked) == 2)
-    batches.cancel(db, LOCAL_USER.at(system_clock()), batch_id)
-    await asyncio.wait_for(task, 60)
-    assert agents.broken_off == 1 and unended(db) == 0
+    if how == "fails":
+        agents.fails = True
+        agents.go.set()
+    elif how == "cancelled":
+        batches.cancel(db, LOCAL_USER.at(system_clock()), batch_id)
+    else:
+        task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.wait_for(task, 60)
+    assert agents.broken_off == (how != "fails") and unended(db) == 0
+    kind = "overloaded" if how == "fails" else "withdrawn"
+    assert (_column(db, case_errors.c.kind), _column(db, case_errors.c.calls)) == ([kind], [agents.calls])
+    assert progress(db, batch_id).failed == 0
     _require_accounted(db, batch_id, agents.calls)
 
 
@@ -219,15 +220,4 @@ async def test_a_paused_batch_ends_the_nodes_that_have_begun_and_begins_none(db:
     assert {request.node for request in agents.asked} == {"worker"}
     assert _column(db, node_runs.c.node) == ["worker"] and unended(db) == 0
     assert progress(db, batch_id).lost_calls == 0
-    _require_accounted(db, batch_id, agents.calls)
-
-
-async def test_what_a_worker_that_is_told_to_end_had_asked_for_is_counted(db: Database) -> None:
-    (batch_id, (case_id,)), agents = _ambiguous(db), Metered(held_from=1)
-    task = asyncio.ensure_future(_job(db, agents).screen_case(case_id))
-    await until(lambda: len(agents.asked) == 2)
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
-    assert unended(db) == 0 and progress(db, batch_id).failed == 0
     _require_accounted(db, batch_id, agents.calls)
