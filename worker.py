@@ -10,15 +10,13 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
 
-from jobs.comparing import ComparisonRunner
+from jobs.agents import limited_agents
 from jobs.model_health import ModelHealth
 from jobs.notify import Notifier
 from jobs.overnight import OvernightRunner
-from jobs.patience import DATABASE_THREADS
-from jobs.process import begin, exit_without_database, spare_loaded_objects, system_clock, worker_name
+from jobs.process import DATABASE_THREADS, begin, exit_without_database, spare_loaded_objects, system_clock, worker_name
 from jobs.runner import AlreadyRunning, Runner, WorkerEnded, only_worker, runner_for
-from jobs.screening_job import ScreeningJob
-from jobs.shared_limit import limited_agents
+from jobs.screening_job import ComparisonRunner, ScreeningJob
 from screening.settings import Settings
 from storage.database import Database, passing_fault
 from storage.site.health import processes
@@ -36,15 +34,12 @@ async def work(settings: Settings, db: Database) -> None:
     async with limited_agents(settings, db, name) as agents:
         health = ModelHealth(db=db, agents=agents, clock=clock)
         job = ScreeningJob(db=db, agents=agents, clock=clock, worker=name, health=health)
-        comparisons = ComparisonRunner(db=db, agents=agents, clock=clock, worker=name, health=health)
-        overnight = OvernightRunner(
-            db=db, agents=agents, clock=clock, worker=name, poll_s=settings.overnight_poll_s, health=health
-        )
         notifier = Notifier(db=db, settings=settings, name=name, kind="worker", clock=clock)
         runner = runner_for(job, settings.cases_in_flight)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, _stop, runner)
-        beside = (_try_the_model(health, settings), overnight.run(), comparisons.run())
+        overnight = OvernightRunner(job, settings.overnight_poll_s)
+        beside = (_try_the_model(health, settings), overnight.run(), ComparisonRunner(job).run())
         tasks = [asyncio.create_task(one) for one in beside]
         notifier.start()
         try:

@@ -28,8 +28,7 @@ from benchmarks.processes import ask_bare, stub_server
 from jobs.agents import Agents
 from jobs.intake import configuration
 from jobs.model_health import ModelHealth
-from jobs.patience import DATABASE_THREADS
-from jobs.process import spare_loaded_objects, system_clock
+from jobs.process import DATABASE_THREADS, spare_loaded_objects, system_clock
 from jobs.runner import runner_for
 from jobs.screening_job import ScreeningJob
 from screening.datasets.rows import NewCase

@@ -16,16 +16,14 @@ from commands.batches import HideInReview, ResultsFile, exit_code, write_rejecte
 from commands.database import opened
 from commands.file_options import FileReading, mapped_table, mapping_lines, save_mapping
 from commands.pipelines import chosen_pipeline
-from jobs.agents import Agents
+from jobs.agents import Agents, limited_agents
 from jobs.intake import BatchRequest, fill_batch, open_batch, require_overnight, unlabelled_rows
 from jobs.model_health import Breaker, ModelHealth
 from jobs.overnight import OvernightRunner
-from jobs.patience import retry_in_thread
-from jobs.process import system_clock, worker_name
+from jobs.process import retry_in_thread, system_clock, worker_name
 from jobs.procrastinate import ProcrastinateRunner
 from jobs.runner import AlreadyRunning, LocalRunner, Runner, only_worker
 from jobs.screening_job import ScreeningJob
-from jobs.shared_limit import limited_agents
 from screening.datasets.reader import FileReport, Table, describe_reading
 from screening.labels import Label
 from screening.review.actors import LOCAL_USER
@@ -243,9 +241,7 @@ async def screen_batch(
         telling = asyncio.create_task(_tell(tell, batch_id))
         health = ModelHealth(db=db, agents=agents, clock=system_clock, breaker=Breaker(patience_s=patience_s))
         job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker=name, health=health)
-        overnight = OvernightRunner(
-            db=db, agents=agents, clock=system_clock, worker=name, poll_s=settings.overnight_poll_s, health=health
-        )
+        overnight = OvernightRunner(job, settings.overnight_poll_s)
         try:
             if is_overnight(db, batch_id):
                 await _alone(partial(overnight.until_over, batch_id), db, batch_id)

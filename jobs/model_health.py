@@ -13,8 +13,7 @@ from datetime import timedelta
 
 from jobs.agents import Agents
 from jobs.intake import configuration, usual_pipeline
-from jobs.patience import retry_in_thread
-from jobs.process import Clock
+from jobs.process import Clock, retry_in_thread
 from screening.models.canaries import other_names, probe
 from screening.pipeline.draws import Draw, SamplerError
 from screening.pipeline.engine import Reason, Screening, unusable_draws

@@ -17,8 +17,7 @@ from typing import Any, Literal
 from jobs import audit_anchors, channels
 from jobs.channels import NotSent
 from jobs.intake import OpenFiles
-from jobs.patience import tell
-from jobs.process import Clock
+from jobs.process import Clock, tell
 from screening.settings import Settings
 from storage.batches import intake, unscreened
 from storage.database import Database, passing_fault

@@ -8,16 +8,13 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from jobs.agents import Agents
-from jobs.model_health import ModelHealth
-from jobs.patience import held, retry_in_thread
-from jobs.process import Clock
+from jobs.process import held, retry_in_thread
+from jobs.screening_job import ScreeningJob
 from screening.models.wire import SeenIds
 from screening.pipeline.cost import sum_costs
 from screening.pipeline.draws import TOO_LONG, Draw, DrawRequest, SamplerError, Usage
@@ -48,29 +45,26 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-@dataclass(slots=True, kw_only=True)
 class OvernightRunner:
-    """Runs overnight batches, in one process at a time. ``foreign`` are message batches of others on the account."""
+    """Runs overnight batches, in one process at a time."""
 
-    db: Database
-    agents: Agents
-    clock: Clock
-    worker: str
-    poll_s: float = POLL_S
-    health: ModelHealth
-    foreign: set[str] = field(default_factory=set)
+    def __init__(self, job: ScreeningJob, poll_s: float = POLL_S) -> None:
+        self.db, self.agents, self.clock, self.health = job.db, job.agents, job.clock, job.health
+        self._worker, self._poll_s = job.worker, poll_s
+        self._foreign: set[str] = set()
+        """Message batches of others on the account."""
 
     async def run(self) -> None:
         """Until cancelled. A fault waits for the next look; nothing is lost by it."""
         while True:
             await self._guarded_round()
-            await asyncio.sleep(self.poll_s)
+            await asyncio.sleep(self._poll_s)
 
     async def until_over(self, batch_id: str) -> None:
         """Work until nothing more happens to this batch by itself."""
         while await self._do(batches.batch_state, batch_id) in batch_state.ACTIVE:
             if not await self._guarded_round():
-                await asyncio.sleep(self.poll_s)
+                await asyncio.sleep(self._poll_s)
 
     async def _do(self, work: Callable[Concatenate[Database, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await retry_in_thread(work, self.db, *args, **kwargs)
@@ -87,7 +81,7 @@ class OvernightRunner:
         due = await self._do(overnight.overnight_batches)
         if not due:
             return False
-        async with held(self.db, DUTY, self.worker, self.clock) as mine:
+        async with held(self.db, DUTY, self._worker, self.clock) as mine:
             return any([await self._advance(batch_id, version) for batch_id, version in due.items()]) if mine else False
 
     async def _advance(self, batch_id: str, version: str) -> bool:
@@ -153,7 +147,7 @@ class OvernightRunner:
         """What of the account may be this message batch, of which no id came back: those of its size that have not
         ended, and the one whose results bear the ids that were recorded before it was sent.
         """
-        others = await self._do(overnight.service_ids) | self.foreign
+        others = await self._do(overnight.service_ids) | self._foreign
         found: list[MessageBatch] = []
         for listed in await service.list_since(sent.created_at - CLOCKS_DIFFER):
             if listed.id in others or _processed(listed) + listed.request_counts.processing != sent.requests:
@@ -161,7 +155,7 @@ class OvernightRunner:
             if listed.processing_status != "ended" or await self._bears_ids_of(service, listed.id, sent.id):
                 found.append(listed)
             else:
-                self.foreign.add(listed.id)
+                self._foreign.add(listed.id)
         return found
 
     async def _bears_ids_of(self, service: "MessageBatches", service_id: str, message_batch: str) -> bool:

@@ -16,7 +16,7 @@ from procrastinate.jobs import Job, Status
 from psycopg import AsyncConnection
 from psycopg.sql import SQL, Identifier
 
-from jobs.patience import retry_in_thread
+from jobs.process import retry_in_thread
 from jobs.runner import INTERACTIVE_PLACES, WorkerEnded
 from jobs.screening_job import UNWATCHED_EVERY_S, ScreeningJob
 from storage.batches import pending

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from jobs.patience import retry_in_thread
+from jobs.process import retry_in_thread
 from jobs.screening_job import UNWATCHED_EVERY_S, ScreeningJob
 from storage.batches import pending
 from storage.database import Changes

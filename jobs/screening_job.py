@@ -6,16 +6,15 @@ It may be started twice, on any machine, after any crash: runs and outcomes are 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
 from jobs.agents import Agents
 from jobs.model_health import ModelHealth
-from jobs.patience import retry_in_thread
-from jobs.process import Clock
+from jobs.process import Clock, held, retry_in_thread
 from jobs.spend_guard import CaseSpend, Metered, Permission, SpendGuard
 from screening.pipeline.cost import sum_costs
 from screening.pipeline.draws import (
@@ -27,12 +26,18 @@ from screening.pipeline.draws import (
 )
 from screening.pipeline.engine import NodeRun, Reason, Screening, guard_for, screen, to_a_human
 from screening.pipeline.errors import error_kind
+from screening.review.actors import SYSTEM
 from storage.batches import pending, screenings, single_texts
+from storage.batches.batch_state import Caps
 from storage.batches.configurations import Configurations
+from storage.batches.counts import Totals
 from storage.batches.pending import record_error, record_interruption
 from storage.batches.runs import EndedRun
 from storage.batches.screenings import CaseForScreening, End, Started, Suspect, give_back, start_case
+from storage.clock import pause_after
 from storage.database import Database, is_lost_connection
+from storage.research.comparisons import end_comparison, keep_compared, lose_calls, next_due
+from storage.settings_store import is_stopped
 
 MOST_STARTS = 3
 """Starts without an end after which a case goes to a human instead of killing another worker."""
@@ -61,7 +66,7 @@ class ScreeningJob:
     def __init__(
         self, *, db: Database, agents: Agents, clock: Clock, worker: str, health: ModelHealth | None = None
     ) -> None:
-        self.db, self.agents, self.clock, self._worker = db, agents, clock, worker
+        self.db, self.agents, self.clock, self.worker = db, agents, clock, worker
         self.health = health or ModelHealth(db=db, agents=agents, clock=clock, probes=False)
         self.spend_guard = SpendGuard(db)
         self._known, self._alone = Configurations(), asyncio.Lock()
@@ -92,7 +97,7 @@ class ScreeningJob:
         """Start the case. None where it has its outcome, or where starting it failed and that is recorded."""
         try:
             return await retry_in_thread(
-                start_case, self.db, self._known, case_id, self._worker, suspect_after=suspect_after
+                start_case, self.db, self._known, case_id, self.worker, suspect_after=suspect_after
             )
         except Suspect:
             raise
@@ -308,3 +313,124 @@ class _NodeProgress(Metered):
         """Record that everything drawn so far is stored."""
         self.job.spend_guard.settle(self.case.batch_id, self.spend)
         self.last = None
+
+
+AT_ONCE = 4
+COMPARE_EVERY_S = 10.0
+"""Seconds between two looks for something to compare: nobody waits for the first case."""
+AGAIN_AFTER_S = 60.0
+"""Seconds until a failed case is tried again, doubled each further time."""
+DUTY = "comparing"
+
+
+class ComparisonRunner:
+    """Screens the cases of comparisons with their second pipeline, a few at a time, beside the work that decides. One
+    worker at a time does it; another takes over when that ends or dies.
+    """
+
+    def __init__(self, job: ScreeningJob) -> None:
+        self.job, self.db = job, job.db
+        self._failed: dict[str, tuple[int, float]] = {}  # how often, and until when it is put off
+
+    async def run(self) -> None:
+        """Until cancelled. A fault of any kind waits for the next look; nothing that decides depends on it."""
+        while True:
+            try:
+                while await self.round():
+                    pass
+            except Exception as error:
+                log.error("comparing failed: %s", type(error).__name__)
+            await asyncio.sleep(COMPARE_EVERY_S)
+
+    async def round(self) -> int:
+        """Screen the next few cases; how many were kept, 0 when there is nothing to do, the site is stopped or another
+        worker does it.
+        """
+        if await self._due() is None or await retry_in_thread(is_stopped, self.db):
+            return 0
+        async with held(self.db, DUTY, self.job.worker, self.job.clock) as mine:
+            due = await self._due() if mine else None  # read again, now that no other worker can change it
+            return 0 if due is None else await self._compare_all(*due)
+
+    async def _due(self) -> tuple[str, Caps, Totals, tuple[CaseForScreening, ...]] | None:
+        now = time.monotonic()
+        put_off = [case for case, (_, until) in self._failed.items() if until > now]
+        return await retry_in_thread(next_due, self.db, SYSTEM.at(self.job.clock()), AT_ONCE, put_off)
+
+    async def _compare_all(
+        self, comparison_id: str, caps: Caps, totals: Totals, cases: Sequence[CaseForScreening]
+    ) -> int:
+        spends: list[CaseSpend] = []
+
+        def reached_cap() -> str | None:
+            """The cap that is reached by what the comparison has used, its cases under way included."""
+            known = sum((spend.drawn for spend in spends), totals)
+            under_way = sum(max(spend.asked, spend.bill.requests) for spend in spends)
+            return caps.reached_cap(replace(known, lost_calls=known.lost_calls + under_way))
+
+        if (reached := reached_cap()) is not None:
+            await retry_in_thread(end_comparison, self.db, SYSTEM.at(self.job.clock()), comparison_id, reached)
+            return 0
+        spends += [CaseSpend(all_requests=True) for _ in cases]
+        each = [
+            self._compare(comparison_id, case, spend, reached_cap) for case, spend in zip(cases, spends, strict=True)
+        ]
+        kept = await asyncio.gather(*each, return_exceptions=True)  # a shutdown waits until each has counted its calls
+        for failed in (one for one in kept if isinstance(one, BaseException)):
+            raise failed
+        return sum(one for one in kept if isinstance(one, int))
+
+    async def _compare(
+        self, comparison_id: str, case: CaseForScreening, spend: CaseSpend, reached_cap: Callable[[], str | None]
+    ) -> int:
+        """Screen one case; whether its result was kept. Else it is tried again later, or the comparison ends; what was
+        paid without a result is counted as lost, however it ends.
+        """
+        try:
+            return int(await self._screen(comparison_id, case, spend, reached_cap))
+        except SamplerError as error:
+            self._put_off(case.case_id)
+            if error.stops_batch:
+                await retry_in_thread(end_comparison, self.db, SYSTEM.at(self.job.clock()), comparison_id, error.kind)
+        except Exception as error:
+            log.error("comparing case %s failed: %s", case.case_id, type(error).__name__)
+            self._put_off(case.case_id)
+        finally:
+            spend.asked = 0  # of what was under way, only the requests that were made count
+            if (lost := spend.lost_calls - spend.stored) > 0:
+                await retry_in_thread(lose_calls, self.db, comparison_id, lost)
+        return 0
+
+    async def _screen(
+        self, comparison_id: str, case: CaseForScreening, spend: CaseSpend, reached_cap: Callable[[], str | None]
+    ) -> bool:
+        begun = time.monotonic()
+        await self.job.health.require(case.configuration, case.seed)
+        sampler = self.job.agents.sampler(case.configuration, case.seed)
+        metered = _Compared(agents=self.job.agents, case=case, sampler=sampler, spend=spend, reached_cap=reached_cap)
+        found = await screen(case.text, guard_for(case.flags), case.pipeline, metered)
+        cost = sum_costs([self.job.agents.cost_usd(case.configuration, run.usage, run.node) for run in found.runs])
+        seconds = time.monotonic() - begun
+
+        def keep() -> bool:
+            now = self.job.clock()
+            kept = keep_compared(self.db, comparison_id, case.case_id, found, now, cost_usd=cost, seconds=seconds)
+            spend.stored = found.calls  # they are in the tables, whoever stops waiting for this
+            return kept
+
+        return await retry_in_thread(keep)
+
+    def _put_off(self, case_id: str) -> None:
+        times = self._failed.get(case_id, (0, 0.0))[0]
+        self._failed[case_id] = times + 1, time.monotonic() + pause_after(times, AGAIN_AFTER_S, 64 * AGAIN_AFTER_S)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Compared(Metered):
+    """The agents of a case, which may ask for as much as the comparison has left."""
+
+    reached_cap: Callable[[], str | None]
+
+    async def permit(self, calls: int) -> None:
+        if (reached := self.reached_cap()) is not None:
+            raise SamplerError(reached, "The comparison has used up what it may.", stops_batch=True)

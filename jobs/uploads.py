@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from jobs.intake import MOST_LOST, fill_batch
-from jobs.patience import retry
-from jobs.process import Clock
+from jobs.process import Clock, retry
 from screening.datasets.mapping import ColumnMapping, column_mapping
 from screening.datasets.reader import Table, read_table
 from screening.datasets.sources import FileRefused

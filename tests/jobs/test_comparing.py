@@ -9,11 +9,9 @@ from pydantic import SecretStr
 from sqlalchemy import func, select, update
 
 from jobs.agents import Agents
-from jobs.comparing import AT_ONCE, DUTY, ComparisonRunner
 from jobs.intake import configuration
-from jobs.model_health import ModelHealth
-from jobs.patience import LASTS
-from jobs.process import system_clock
+from jobs.process import LASTS, system_clock
+from jobs.screening_job import AT_ONCE, DUTY, ComparisonRunner, ScreeningJob
 from screening.pipeline.config import Preset, preset
 from screening.pipeline.draws import DrawRequest, SamplerError
 from screening.review.actors import LOCAL_USER, Acting
@@ -59,8 +57,7 @@ def _by() -> Acting:
 
 def _comparing(db: Database, agents: Agents | None = None, worker: str = "one") -> ComparisonRunner:
     agents = agents or Agents(SIMULATED)
-    health = ModelHealth(db=db, agents=agents, clock=system_clock, probes=False)
-    return ComparisonRunner(db=db, agents=agents, clock=system_clock, worker=worker, health=health)
+    return ComparisonRunner(ScreeningJob(db=db, agents=agents, clock=system_clock, worker=worker))
 
 
 def _begin(
@@ -122,7 +119,7 @@ async def test_each_case_once_by_one_worker_at_a_time_and_by_another_soon_after_
     now = [system_clock()]
     _begin(db, await screened(db, 12), most=9)
     killed, restarted = (_comparing(db, worker=name) for name in ("one", "two"))
-    killed.clock = restarted.clock = lambda: now[0]
+    killed.job.clock = restarted.job.clock = lambda: now[0]
     assert await killed.round() == 4
     take(db, DUTY, "one", now[0], LASTS)  # it died in the middle of the next
     assert await restarted.round() == 0

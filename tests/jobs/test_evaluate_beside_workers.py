@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import select, text
 
 from commands.evaluate import record_as_batch
+from jobs.agents import PLACES, RATE
 from jobs.process import worker_name
 from jobs.runner import only_worker
-from jobs.shared_limit import PLACES, RATE
 from screening.evaluation.public_datasets import EvaluationData, load_evaluation
 from screening.settings import Settings
 from storage.database import Database

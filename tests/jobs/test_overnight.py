@@ -14,9 +14,9 @@ from sqlalchemy import func, select
 
 from jobs.agents import Agents
 from jobs.intake import OvernightRefused, configuration, require_overnight
-from jobs.model_health import ModelHealth
 from jobs.overnight import MOST_TRIES, Answers, OvernightRunner
 from jobs.process import system_clock
+from jobs.screening_job import ScreeningJob
 from screening.datasets.rows import NewCase
 from screening.labels import Label
 from screening.pipeline.config import PipelineConfig, preset
@@ -91,8 +91,7 @@ def labelled_batch(
 
 def work(db: Database, settings: Settings, agents: Agents | None = None) -> OvernightRunner:
     agents = agents or Agents(settings)
-    health = ModelHealth(db=db, agents=agents, clock=system_clock, probes=False)
-    return OvernightRunner(db=db, agents=agents, clock=system_clock, worker="w1", poll_s=0.05, health=health)
+    return OvernightRunner(ScreeningJob(db=db, agents=agents, clock=system_clock, worker="w1"), 0.05)
 
 
 class _Bought:

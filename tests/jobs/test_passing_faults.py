@@ -17,8 +17,7 @@ from sqlalchemy.exc import DBAPIError
 
 from commands.__main__ import main
 from jobs.agents import Agents
-from jobs.patience import LASTS_S, LOST, Patience
-from jobs.process import system_clock
+from jobs.process import LASTS_S, LOST, Patience, system_clock
 from jobs.screening_job import ScreeningJob
 from pages.batches.intake_runs import IntakeRuns
 from serve import obstacle_of

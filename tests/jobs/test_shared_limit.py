@@ -15,11 +15,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, select, update
 
-from jobs import shared_limit
-from jobs.agents import Agents
+from jobs import agents as shared_limit
+from jobs.agents import LAPSES_S, PLACES, RATE, UNDER_WAY_S, Agents, SharedLimiter, pace_of, share_places
 from jobs.intake import configuration
 from jobs.process import system_clock
-from jobs.shared_limit import LAPSES_S, PLACES, RATE, UNDER_WAY_S, SharedLimiter, pace_of, share_places
 from screening.datasets.rows import NewCase
 from screening.models.limits import RateGate
 from screening.pipeline.config import preset

@@ -7,10 +7,9 @@ import pytest
 from sqlalchemy import func, select
 
 from jobs.agents import Agents
-from jobs.comparing import ComparisonRunner
 from jobs.intake import configuration
-from jobs.model_health import ModelHealth
 from jobs.process import system_clock
+from jobs.screening_job import ComparisonRunner, ScreeningJob
 from pages.research.comparing import agreement, differing_pairs, figures, figures_of
 from pages.ui.labels import error_words
 from screening.pipeline.config import preset
@@ -60,8 +59,7 @@ def test_each_end_is_told_in_words_and_what_can_go_on_goes_on(
 async def compare(db: Database, settings: Settings) -> None:
     """Screen all that is due, as a worker does."""
     agents = Agents(settings)
-    health = ModelHealth(db=db, agents=agents, clock=system_clock, probes=False)
-    runner = ComparisonRunner(db=db, agents=agents, clock=system_clock, worker="test", health=health)
+    runner = ComparisonRunner(ScreeningJob(db=db, agents=agents, clock=system_clock, worker="test"))
     while await runner.round():
         pass
     await agents.aclose()
