@@ -150,10 +150,10 @@ def replay(pipeline: PipelineConfig, record: Record, guards: Mapping[int, Guard]
     for place, config in enumerate(nodes):  # routes lead to later nodes only
         rows = np.flatnonzero(at == place)
         drawn = record.node(config.name)
-        runs = run(config.rule, drawn.draws)
-        targets = np.where(runs.ended == NONE, NONE, _targets(pipeline, config)[runs.label])
+        label, end, taken = run(config.rule, drawn.draws)
+        targets = np.where(end == NONE, NONE, _targets(pipeline, config)[label])
         of = drawn.of[rows]
-        node[rows], calls[place, rows], ended[place, rows] = place, runs.calls[of], runs.ended[of]
+        node[rows], calls[place, rows], ended[place, rows] = place, taken[of], end[of]
         at[rows] = targets[of]
     outcome = np.where(at == NONE, NONE, at - len(nodes)).astype(np.int8)
     for case, guard in (guards or {}).items():

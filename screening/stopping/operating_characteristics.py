@@ -108,13 +108,13 @@ def _simulate(rule: StoppingRule, mix: tuple[float, ...]) -> OperatingCharacteri
     """Always the same sequences for the same mix."""
     edges = np.cumsum(mix)[: K - 1]
     uniform = np.random.default_rng(0).random((SIMULATED, rule.budget))
-    stops = run(rule, (uniform[:, :, None] >= edges).sum(axis=2, dtype=np.uint8))
-    named = stops.ended == 0
-    shares = [float(np.mean(named & (stops.label == arm))) for arm in range(K)]
+    label, ended, calls = run(rule, (uniform[:, :, None] >= edges).sum(axis=2, dtype=np.uint8))
+    named = ended == 0
+    shares = [float(np.mean(named & (label == arm))) for arm in range(K)]
     return OperatingCharacteristics(
         probabilities=mix,
         identified=tuple(shares),
         abstained=1 - float(np.mean(named)),
-        mean_calls=float(stops.calls.mean()),
+        mean_calls=float(calls.mean()),
         simulated=SIMULATED,
     )

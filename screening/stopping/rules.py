@@ -59,7 +59,7 @@ class Ended(StrEnum):
 
 
 ENDS: tuple[Ended, ...] = tuple(Ended)
-"""What the numbers in ``Stops.ended`` mean."""
+"""What the numbers mean that `run` gives for the ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -490,21 +490,12 @@ def least_gap(pulls: int, delta: float) -> int:
     return floor(2 * pulls * algorithm_one_radius(pulls, delta, K)) + 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stops:
-    """One rule's verdict on each sequence, all of shape (sequences,).
+def run(rule: StoppingRule, draws: Draws) -> tuple[Codes, Codes, Integers]:
+    """How each row of ``draws`` (sequences, most draws) ends under the rule; draws after the end change nothing.
 
-    ``label`` is a number into `LABELS` and ``ended`` one into `ENDS`, or `NONE`; where ``ended`` is `NONE` more
-    draws are needed than were recorded, and ``calls`` is the recorded number.
+    The label, a number into `LABELS`, the end, one into `ENDS`, and the calls, each of shape (sequences,). Either
+    number may be `NONE`; where the end is, more draws are needed than were recorded, and the calls are those recorded.
     """
-
-    label: Codes
-    ended: Codes
-    calls: Integers
-
-
-def run(rule: StoppingRule, draws: Draws) -> Stops:
-    """How each row of ``draws`` (sequences, most draws) ends under the rule; draws after the end change nothing."""
     lengths, step = (draws < K).sum(axis=1), max(1, min(AT_ONCE, TABLE_CELLS // rule.budget))
     parts = [
         # no wider than the longest of them: the rest of the table is padding
@@ -513,7 +504,7 @@ def run(rule: StoppingRule, draws: Draws) -> Stops:
         for some in [lengths[first : first + step]]
     ]
     label, ended, calls = (np.concatenate(each) for each in zip(*parts, strict=True))
-    return Stops(label=label, ended=ended, calls=calls)
+    return label, ended, calls
 
 
 def _run(rule: StoppingRule, draws: Draws, lengths: Integers) -> tuple[Codes, Codes, Integers]:
@@ -597,9 +588,8 @@ def _look(rule: StoppingRule, drawn: bytes) -> tuple[Verdict | None, int]:
     further, hopeful = int(calls.min()) - len(draws), (labels[:K] != NONE).any()
     if further > 0 and (hopeful or not rule.stops_for_futility):
         return None, further
-    stops = run(rule, draws[None, :])
-    label, ended = int(stops.label[0]), ENDS[stops.ended[0]]
-    return Verdict(label=None if label == NONE else LABELS[label], ended=ended, calls=int(stops.calls[0])), 0
+    (label,), (ended,), (taken,) = run(rule, draws[None, :])
+    return Verdict(label=None if label == NONE else LABELS[label], ended=ENDS[ended], calls=int(taken)), 0
 
 
 @lru_cache(maxsize=1 << 10)

@@ -107,12 +107,6 @@ def test_recorded_draws_are_replayed_offline_and_what_is_missing_is_reported(
     assert short["recommended"] == live["recommended"]
 
 
-def test_a_condition_that_there_is_none_of_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = agents_csv(tmp_path / "agents.csv", 2, 1, 0, 1, 0)
-    assert main(["evaluate", str(file), "--format", "csv", "--conditions", "B=75,B=0"]) == 2
-    assert "no condition B=0; there are single-agent" in capsys.readouterr().err
-
-
 def test_any_budget_any_vote_early_termination_and_a_file_are_conditions(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -127,13 +121,28 @@ def test_any_budget_any_vote_early_termination_and_a_file_are_conditions(
     assert found["B=60"]["escalation_rate"] == 1.0 and found["B=90 early"]["accuracy"] == 1.0
 
 
-@pytest.mark.parametrize("rows", ["", "a,Some text,\n"])
-def test_without_a_row_or_a_label_nothing_is_evaluated(
-    rows: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+TALK = {"id": "a", "label": "unsafe", "p_safe": 1, "p_unsafe": 0, "p_escalate": 0, "messages": [
+    {"role": "user", "content": "hello"}, {"role": "user", "content": "I want to die"}]}  # fmt: skip
+AS_TALK = ("--text-column", "messages", "--conversations", "messages", "--judged", "each_user")
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "words"),
+    [
+        ("id,text,label\n", (), "no row was read"),
+        ("id,text,label\na,Some text,\n", (), "no row has a reference label"),
+        ("id,text,label\na,Some text,safe\n", ("--conditions", "B=75,B=0"), "no condition B=0; there are single-agent"),
+        (json.dumps(TALK), AS_TALK, "the probabilities in p_safe, p_unsafe and p_escalate belong to rows"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_refused_with_the_reason(
+    content: str, options: tuple[str, ...], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "posts.csv").write_text(f"id,text,label\n{rows}", encoding="utf-8")
-    assert main(["evaluate", str(tmp_path / "posts.csv"), "--format", "csv", "--sampler", "simulated"]) == 2
-    assert capsys.readouterr().out == ""
+    file = tmp_path / ("talk.jsonl" if options is AS_TALK else "posts.csv")
+    file.write_text(content, encoding="utf-8")
+    assert main(["evaluate", str(file), "--format", "csv", "--sampler", "simulated", *options]) == 2
+    told = capsys.readouterr()
+    assert told.out == "" and words in told.err
 
 
 def test_what_it_may_cost_is_told_first_and_nobody_is_asked_beyond_it(
@@ -191,18 +200,6 @@ def test_probabilities_come_from_the_sheet_that_the_texts_come_from(
     book.save(file)
     found = evaluated(capsys, file, "--format", "csv", "--sheet", "New", "--conditions", "MV n=1")
     assert (found["MV n=1"]["n"], found["MV n=1"]["accuracy"]) == (1, 1.0)
-
-
-def test_probabilities_beside_the_turns_of_a_conversation_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    turns = [{"role": "user", "content": "hello"}, {"role": "user", "content": "I want to die"}]
-    row = {"id": "a", "messages": turns, "label": "unsafe", "p_safe": 1, "p_unsafe": 0, "p_escalate": 0}
-    file = tmp_path / "threads.jsonl"
-    file.write_text(json.dumps(row) + "\n", encoding="utf-8")
-    asked = ["evaluate", str(file), "--format", "csv", "--text-column", "messages", "--conversations", "messages"]
-    assert main([*asked, "--judged", "each_user"]) == 2
-    assert "the probabilities in p_safe, p_unsafe and p_escalate belong to rows" in capsys.readouterr().err
 
 
 def aegis_row(number: int, **changes: object) -> dict[str, object]:

@@ -17,17 +17,6 @@ def _metrics(tmp_path: Path, capsys: pytest.CaptureFixture[str], rows: list[tupl
     return printed
 
 
-def _row(n: int, safe: int, fp: int, unsafe: int, fn: int) -> list[tuple[str, str]]:
-    """Cases with these counts; what is left of n was escalated, whatever its reference."""
-    return (
-        [("safe", "safe")] * (safe - fp)
-        + [("safe", "unsafe")] * fp
-        + [("unsafe", "unsafe")] * (unsafe - fn)
-        + [("unsafe", "safe")] * fn
-        + [("unsafe", "human_review")] * (n - safe - unsafe)
-    )
-
-
 def test_what_is_undefined_is_null_and_not_zero(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     printed = _metrics(tmp_path, capsys, [("safe", "human_review"), ("unsafe", "human_review")])
     for name in ("accuracy", "fpr", "fnr"):
@@ -42,6 +31,7 @@ def test_what_is_undefined_is_null_and_not_zero(tmp_path: Path, capsys: pytest.C
         ("reference,outcome\nsafe,safe\nunsfae,safe\n", "row 2: reference"),
         ("label,outcome\nsafe,safe\n", "no column reference"),
         ("reference,outcome\nsafe,safe,\n", "row 1 does not fit"),
+        ("reference,outcome\nsafe,safe\nsafe,safe\n", "every row needs an id of its own"),
     ],
 )
 def test_a_faulty_file_is_refused_with_its_row(
@@ -49,7 +39,7 @@ def test_a_faulty_file_is_refused_with_its_row(
 ) -> None:
     file = tmp_path / "outcomes.csv"
     file.write_text(content, encoding="utf-8")
-    assert main(["metrics", str(file)]) == 2
+    assert main(["metrics", str(file), "--against", str(file)]) == 2
     assert words in capsys.readouterr().err
 
 
@@ -75,13 +65,6 @@ def test_another_file_of_the_same_cases_is_compared_case_by_case(
     assert missed["value"] == pytest.approx(-0.2) and missed["low"] < -0.2 < missed["high"]
     calls = found["differences"]["Calls a text"]
     assert (calls["value"], calls["low"], calls["high"]) == (3, None, None), "files do not say how many it can be"
-
-
-def test_files_without_ids_are_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "outcomes.csv"
-    file.write_text("reference,outcome\nsafe,safe\nsafe,safe\n", encoding="utf-8")
-    assert main(["metrics", str(file), "--against", str(file)]) == 2
-    assert "every row needs an id of its own" in capsys.readouterr().err
 
 
 def test_a_carriage_return_in_a_text_makes_no_second_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

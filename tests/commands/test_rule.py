@@ -5,9 +5,6 @@ import json
 import pytest
 
 from commands.__main__ import main
-from screening.labels import Label
-from screening.pipeline.config import villes_levels
-from screening.stopping.rules import conclude, label_numbers
 
 
 def _rule(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[str | None, str, int]:
@@ -25,8 +22,7 @@ VOTE = ("majority-vote", "--budget", "3")
     ("asked", "draws", "found"),
     [
         # Every call answers safe; only those that pulled the arm safe are successes, so 3 calls make a round.
-        *(((*ELIMINATION, delta), "safe " * 120, ("safe", "identified", calls))
-          for delta, calls in (("0.2", 63), ("0.05", 72), ("0.01", 84), ("0.001", 99))),
+        ((*ELIMINATION, "0.05"), "safe " * 120, ("safe", "identified", 72)),
         # E(5, 0) = 20.98: above 1/0.0903 = 11.07, the certified level
         ((*MIXTURE, "--delta", "0.05"), "safe " * 5, ("safe", "identified", 5)),
         # Without δ the default contract: saying safe at level .00177 takes E(11, 0) > 565
@@ -38,29 +34,11 @@ VOTE = ("majority-vote", "--budget", "3")
         # no certificate covers 5,000 draws, so Ville's levels decide
         (("pairwise-mixture", "--delta", "0.05", "--budget", "5000"), "safe " * 6, ("safe", "identified", 6)),
     ],
-)  # fmt: skip
+)
 def test_the_pinned_stopping_times(
     capsys: pytest.CaptureFixture[str], asked: tuple[str, ...], draws: str, found: tuple[str | None, str, int]
 ) -> None:
     assert _rule(capsys, *asked, "--draws", draws) == found
-
-
-@pytest.mark.parametrize(
-    ("delta", "draws", "found"),
-    [
-        *((delta, "U" * 30, (Label.UNSAFE, calls)) for delta, calls in
-          ((0.2, 4), (0.05, 6), (0.01, 9), (0.001, 12), (1e-6, 23))),
-        (None, "S" * 20, (Label.SAFE, 11)),
-        (None, "U" * 20, (Label.UNSAFE, 6)),
-        # E(8, 1) = 8.74 < 40 = 1/0.025; six unanimous draws decide before an unsafe one that comes last is seen
-        (0.05, "S" * 8 + "U", (Label.SAFE, 6)),
-        (0.05, "U" + "S" * 8, None),
-    ],
-)  # fmt: skip
-def test_ville_s_levels(delta: float | None, draws: str, found: tuple[Label, int] | None) -> None:
-    labels = [{"S": Label.SAFE, "U": Label.UNSAFE}[code] for code in draws]
-    ended = conclude(villes_levels(delta, 100), label_numbers(labels))
-    assert (ended and (ended.label, ended.calls)) == found
 
 
 def test_a_hopeless_budget_costs_nothing_and_says_what_it_would_take(capsys: pytest.CaptureFixture[str]) -> None:

@@ -60,8 +60,9 @@ def test_it_is_what_many_texts_do(mix: tuple[float, float, float]) -> None:
     for text in range(texts):
         target, misled = pipeline.nodes[0].name, False
         while target not in OUTCOMES:
-            node, label = pipeline.node(target), int(stops[target].label[text])
-            calls += int(stops[target].calls[text])
+            node, (labels, _, taken) = pipeline.node(target), stops[target]
+            label = int(labels[text])
+            calls += int(taken[text])
             misled |= label not in (NONE, int(np.argmax(mix)))
             target = node.target(None if label == NONE else LABELS[label])
         ended[target] += 1

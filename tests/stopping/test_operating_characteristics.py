@@ -17,13 +17,13 @@ def enumerated(rule: StoppingRule, p: tuple[float, ...]) -> OperatingCharacteris
     """The same over all sequences of answers, each with its probability."""
     sequences = np.array(list(product(range(3), repeat=rule.budget)), dtype=np.uint8)
     chances = np.prod(np.array(p)[sequences], axis=1)
-    stops = run(rule, sequences)
-    named = stops.ended == 0
+    label, ended, calls = run(rule, sequences)
+    named = ended == 0
     return OperatingCharacteristics(
         probabilities=p,
-        identified=tuple(float(chances[named & (stops.label == arm)].sum()) for arm in range(3)),
+        identified=tuple(float(chances[named & (label == arm)].sum()) for arm in range(3)),
         abstained=float(chances[~named].sum()),
-        mean_calls=float((chances * stops.calls).sum()),
+        mean_calls=float((chances * calls).sum()),
     )
 
 
