@@ -361,6 +361,4 @@ def _ends_of(rule: StoppingRule, found: OperatingCharacteristics) -> list[tuple[
     return [*named, (rule.fallback, found.abstained, True)]
 
 
-@lru_cache(maxsize=256)
-def _characteristics(rule: StoppingRule, mix: tuple[float, ...]) -> OperatingCharacteristics:
-    return operating_characteristics(rule, mix)
+_characteristics = lru_cache(maxsize=256)(operating_characteristics)

@@ -368,15 +368,7 @@ def calibrate(contract: Contract, budget: int) -> Certificate:
     errors = errors_at(level, safe_level)
     if not errors.keep(contract):
         raise ValueError("no level found that keeps the contract")
-    return Certificate(
-        any_wrong=contract.any_wrong,
-        pairs=contract.pairs,
-        budget=budget,
-        level=level,
-        levels=safe_levels(contract, safe_level),
-        worst=errors.any_wrong.bound,
-        worst_safe=errors.safe,
-    )
+    return _certificate(contract, budget, level, safe_level, errors.any_wrong.bound, errors.safe)
 
 
 def _largest(kept: Callable[[float], bool], start: float) -> float:
@@ -389,11 +381,11 @@ def _largest(kept: Callable[[float], bool], start: float) -> float:
     return round(floor(low / unit) * unit, 10)
 
 
-def _shipped(row: Row) -> Certificate:
-    any_wrong, kind, budget, level, safe_level, worst, worst_safe = row
-    contract = DEFAULT_CONTRACT if kind == "default" else Contract(any_wrong=any_wrong)
+def _certificate(
+    contract: Contract, budget: int, level: float, safe_level: float, worst: float, worst_safe: float
+) -> Certificate:
     return Certificate(
-        any_wrong=any_wrong,
+        any_wrong=contract.any_wrong,
         pairs=contract.pairs,
         budget=budget,
         level=level,
@@ -403,5 +395,15 @@ def _shipped(row: Row) -> Certificate:
     )
 
 
-CERTIFICATES: tuple[Certificate, ...] = tuple(map(_shipped, ROWS))
+CERTIFICATES: tuple[Certificate, ...] = tuple(
+    _certificate(
+        DEFAULT_CONTRACT if kind == "default" else Contract(any_wrong=any_wrong),
+        budget,
+        level,
+        safe_level,
+        worst,
+        worst_safe,
+    )
+    for any_wrong, kind, budget, level, safe_level, worst, worst_safe in ROWS
+)
 """Those that come with the program, as `python -m screening certify --calibrate` found them."""

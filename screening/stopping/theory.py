@@ -25,8 +25,8 @@ Floats = NDArray[np.float64]
 def dkw_radius(draws: int, delta: float) -> float:
     """ε_n(δ) = √(ln(2/δ) / (2n)): half width of the band around the empirical *distribution function*.
 
-    The paper's node-level theorem states this ε for each label's probability. Its proof takes a probability as
-    a difference of two values of the distribution function, which gives `dkw_label_radius`, twice this one.
+    The paper's node-level theorem states this ε for each label's probability. Its proof (appendix A) takes a
+    probability as a difference of two values of the distribution function, which gives 2ε for all labels at once.
     Holds at one n fixed in advance, not at every look. Infinite at n = 0. Source: Massart 1990,
     doi:10.1214/aop/1176990746.
 
@@ -35,15 +35,6 @@ def dkw_radius(draws: int, delta: float) -> float:
     """
     require_probability(delta)
     return sqrt(log(2 / delta) / (2 * draws)) if draws else inf
-
-
-def dkw_label_radius(draws: int, delta: float) -> float:
-    """2·ε_n(δ): what the paper's argument (appendix A) proves for every label's probability at once.
-
-    >>> dkw_label_radius(100, 0.05) == 2 * dkw_radius(100, 0.05)
-    True
-    """
-    return 2 * dkw_radius(draws, delta)
 
 
 def fixed_sample_size(gap: float, delta: float) -> float:
@@ -217,12 +208,3 @@ def _curve(name: str, outcomes: list[tuple[Integers, Integers, Integers]], bound
         mean_calls=float(np.mean([calls.mean() for _, _, calls in outcomes])),
         abstained=float(np.mean([(labels == NONE).mean() for _, labels, _ in outcomes])),
     )
-
-
-def logarithmic_bound(delta: float, cases: int) -> float:
-    """δ(1 + ln T), which the schedule δ/t stays below.
-
-    >>> round(logarithmic_bound(0.05, 1000), 3)
-    0.395
-    """
-    return delta * (1 + log(cases))

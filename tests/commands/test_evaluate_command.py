@@ -129,7 +129,7 @@ AS_TALK = ("--text-column", "messages", "--conversations", "messages", "--judged
 @pytest.mark.parametrize(
     ("content", "options", "words"),
     [
-        ("id,text,label\n", (), "no row was read"),
+        ("id,text,label\n", (), "a header but no rows"),
         ("id,text,label\na,Some text,\n", (), "no row has a reference label"),
         ("id,text,label\na,Some text,safe\n", ("--conditions", "B=75,B=0"), "no condition B=0; there are single-agent"),
         (json.dumps(TALK), AS_TALK, "the probabilities in p_safe, p_unsafe and p_escalate belong to rows"),

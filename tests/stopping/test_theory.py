@@ -15,20 +15,18 @@ from screening.stopping.rules import PairwiseMixture
 from screening.stopping.theory import (
     Schedule,
     adapt,
-    dkw_label_radius,
     dkw_radius,
     evidence_table,
     expected_wrong_commits,
     fixed_sample_size,
     information_bound,
-    logarithmic_bound,
     scheduled_delta,
     simulate_regret,
 )
 
 
 def test_nothing_drawn_tells_nothing_and_what_cannot_be_is_refused() -> None:
-    assert algorithm_one_radius(0, 0.05) == dkw_radius(0, 0.05) == dkw_label_radius(0, 0.05) == inf
+    assert algorithm_one_radius(0, 0.05) == dkw_radius(0, 0.05) == inf
     assert information_bound((0.5, 0.5, 0.0), 0.05) == fixed_sample_size(0.0, 0.05) == inf
     for delta in (0, 1, -1):
         with pytest.raises(ValueError, match="delta"):
@@ -184,7 +182,7 @@ def test_majority_vote_grows_in_proportion_and_the_adaptive_rule_keeps_its_bound
     for curve in (constant, harmonic, summable):
         assert (curve.wrong <= curve.bound + 0.25).all()  # 0.25: a few wrong commits by chance in 20 runs
     assert constant.bound[-1] == pytest.approx(100) and summable.bound[-1] < 0.05
-    assert harmonic.bound[-1] <= logarithmic_bound(0.05, 2000)
+    assert harmonic.bound[-1] <= 0.05 * (1 + log(2000))
     assert constant.wrong[-1] > harmonic.wrong[-1] and vote_curve.wrong[-1] > 20 * constant.wrong[-1]
     assert constant.mean_calls < harmonic.mean_calls < summable.mean_calls  # the price
 
