@@ -19,7 +19,6 @@ from storage.review.reviews import load_draft, submit_review
 from storage.schema import adjudications, audit_events, inbox_entries, reviews
 from storage.settings_store import SiteSettings, change
 from storage.site.audit_check import verify
-from tests.processes import processes
 from tests.storage.inbox_cases import ADMIN, NOW, fill, form, person, register, vouch
 
 REVIEWERS, CASES = 25, 200
@@ -154,19 +153,3 @@ def test_two_reviews_of_every_case_never_by_one_person(db: Database, database_ur
     assert len({(row.case_id, row.reviewer) for row in pairs}) == 60
     assert Counter(row.review_round for row in pairs) == {"first": 30, "second": 30}
     assert methods == ["agreement"] * 30
-
-
-def _process(job: tuple[str, int]) -> Counter[str]:
-    url, number = job
-    clock = Clock(timedelta(microseconds=1), NOW + timedelta(seconds=number))
-    diary = work(url, PEOPLE[number], clock, timedelta(hours=1), number)
-    return Counter(diary.receipts.values())
-
-
-def test_processes_share_the_inbox_too(db: Database, database_url: str) -> None:
-    ids = fill(db, [Priority.P2] * 16)
-    vouch(db)
-    with processes(2) as pool:
-        done = sum(pool.map(_process, [(database_url, number) for number in range(2)]), Counter())
-    assert done == Counter(ids)
-    assert verify(db).ok
