@@ -384,15 +384,10 @@ def accept_model_name(db: Database, by: Acting, name: str) -> SettingsVersion:
         return _add(conn, by, before, after, "model_name_accepted")
 
 
-def with_accepted_names(settings: Settings, site: SiteSettings) -> Settings:
-    """The options with the names of models that an administrator accepted on the settings page."""
-    names = dict.fromkeys((*settings.accepted_model_names, *site.accepted_model_names))
-    return settings.model_copy(update={"accepted_model_names": tuple(names)})
-
-
 def settings_now(db: Database, settings: Settings) -> Settings:
-    """The options with what an administrator has added to them on the settings page."""
-    return with_accepted_names(settings, current(db).settings)
+    """The options with the names of models that an administrator has accepted on the settings page."""
+    names = dict.fromkeys((*settings.accepted_model_names, *current(db).settings.accepted_model_names))
+    return settings.model_copy(update={"accepted_model_names": tuple(names)})
 
 
 def stop(db: Database, by: Acting) -> SettingsVersion:

@@ -29,7 +29,7 @@ from storage.batches.batches import Progress, batch_state, progress, resume
 from storage.batches.configurations import Configuration, load_configuration
 from storage.database import Database
 from storage.schema import batches, cases, screenings
-from storage.settings_store import accept_model_name, with_accepted_names
+from storage.settings_store import accept_model_name, settings_now
 from tests.fixtures.replies import message, reply
 from tests.jobs import running
 from tests.jobs.running import MakeAgents, batch, until
@@ -214,7 +214,7 @@ async def test_another_name_has_the_model_tried_again_and_pauses_the_batch_until
         site = accept_model_name(db, ADMIN.at(NOW), "another-1").settings
         assert accept_model_name(db, ADMIN.at(NOW), "another-1").settings == site
         assert [event.action for event in events(db, ADMIN)].count("model_name_accepted") == 1
-        made_now = agents_of(with_accepted_names(settings_of(stub), site))
+        made_now = agents_of(settings_now(db, settings_of(stub)))
         again = batch(db, 1, made_of=made_now)
         assert "another-1" in made_now.describe(0)["answers_as"]
         (third,) = set(ids(db)) - {first, second}

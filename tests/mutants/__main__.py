@@ -93,7 +93,7 @@ MODULES = {
 DECIDING = {
     "storage/visibility.py": [
         "is_blind", "is_yet_to_review", "is_in_review", "has_rated", "hides_in_review", "hidden_from", "record_shown",
-        "reveal", "_was_listed", "see_reviews", "_remember",
+        "reveal", "_was_listed", "see_reviews", "unblind",
         "accepted_label", "accepted_labels", "is_accepted", "order_given",
     ],
     "storage/batches/pipelines.py": ["keep_version", "activate", "active_version", "_last_activation", "_newest"],
@@ -103,7 +103,7 @@ DECIDING = {
         "_failures_by_kind",
     ],
     "storage/research/corrected_labels.py": ["dataset_version", "_row"],
-    "storage/review/inbox.py": ["assign", "is_senior", "obstacle", "_require_reviewer"],
+    "storage/review/inbox.py": ["assign", "is_senior", "obstacle", "_reserve"],
     "storage/review/claims.py": [
         "is_open", "is_assigned", "is_leased", "is_kept", "is_given_to", "in_priorities", "is_snoozed", "_skips",
         "cases_in_hands", "is_read_by", "needs_senior", "state", "free_for", "in_order",

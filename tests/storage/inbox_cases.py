@@ -38,17 +38,10 @@ ADMIN = person("ada", Role.ADMIN)
 def register(db: Database, *people: Actor) -> None:
     """Give them accounts."""
     rows = [
-        {
-            "id": who.id,
-            "subject": f"idp|{who.id}",
-            "display_name": who.name,
-            "roles": sorted(who.roles),
-            "active": True,
-            "created_at": NOW,
-        }
+        {"id": who.id, "subject": f"idp|{who.id}", "display_name": who.name, "roles": sorted(who.roles)}
         for who in people
     ]
-    write(db, insert(accounts), rows)
+    write(db, insert(accounts), [row | {"active": True, "created_at": NOW} for row in rows])
 
 
 def vouch(db: Database) -> None:

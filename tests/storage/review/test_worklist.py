@@ -23,7 +23,7 @@ from storage.settings_store import SiteSettings, change
 from storage.visibility import is_blind
 from tests.databases import write
 from tests.storage.batch_of import LATER, NOW, batch, decide, waiting
-from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, RESEARCHER, SENIOR, Priority, fill, form, read, take
+from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, RESEARCHER, SENIOR, Priority, fill, form, read
 
 
 def listed(db: Database, reach: Reach = Reach.LIST, audit_rate: float = 0.0) -> str:
@@ -43,17 +43,13 @@ def test_it_holds_what_was_called_unsafe_until_it_is_acknowledged(db: Database) 
     assert [one.row for one in worklist(db, SENIOR, batch_id)[0]] == [2]
 
 
-@pytest.mark.parametrize("reach", [Reach.READ, Reach.COUNT])
-def test_another_batch_has_none(db: Database, reach: Reach) -> None:
-    batch_id = listed(db, reach)
-    assert worklist(db, LOCAL_USER, batch_id) == ([], 0)
-
-
-def test_what_is_yet_to_be_read_blind_is_not_on_it_and_cannot_be_acknowledged(db: Database) -> None:
-    batch_id = listed(db, audit_rate=1.0)
+@pytest.mark.parametrize(("reach", "audit_rate"), [(Reach.READ, 0.0), (Reach.COUNT, 0.0), (Reach.LIST, 1.0)])
+def test_what_is_yet_to_be_read_blind_and_another_batch_are_not_on_it(
+    db: Database, reach: Reach, audit_rate: float
+) -> None:
+    batch_id = listed(db, reach, audit_rate)
     assert worklist(db, SENIOR, batch_id) == ([], 0)
-    claim = take(db, ANN, LATER)
-    assert acknowledge(db, SENIOR.at(LATER), [claim.case_id]) == 0
+    assert acknowledge(db, SENIOR.at(LATER), db.values(select(screenings.c.case_id))) == 0
 
 
 def test_who_acknowledged_a_case_does_not_read_it_blind(db: Database) -> None:
