@@ -7,8 +7,7 @@ import pandas as pd
 import streamlit as st
 from pandas.io.formats.style import Styler
 
-from pages.research.case_filters import filters
-from pages.research.case_list import case_list
+from pages.research.case_list import case_list, filters
 from pages.ui import context
 from pages.ui.compute import compute
 from pages.ui.downloads import corrected_label_files, show_export

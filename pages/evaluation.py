@@ -6,15 +6,12 @@ import streamlit as st
 
 from jobs.evaluating import Ask, Evaluated, ask_of, draw_file, evaluate_batch
 from pages.research import evaluation_view as view
-from pages.research.corrected_view import show_corrected
 from pages.ui import context
 from pages.ui.auth import check_before
 from pages.ui.compute import compute
 from pages.ui.widgets import choose_batch, provenance, show_open
 from screening.evaluation.experiments import Measured
-from screening.evaluation.public_datasets import SUICIDE_WATCH
 from screening.review.policy import Action, require
-from screening.review.reach import Reach
 from screening.words import count_of
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import BatchSummary
@@ -74,16 +71,15 @@ if not found.labelled:
     st.stop()
 _notes(found, chosen)
 if labels == "adjudicated":
-    show_corrected(db, ask)
+    view.show_corrected(db, ask)
     st.stop()
 _show_unsettled(ask, found.results[:-1])
-subset = SUICIDE_WATCH if found.of_subset else None
 parts: Mapping[str, Callable[[], None]] = {
-    "Results": lambda: view.show_results(view.table_of(found, subset)),
+    "Results": lambda: view.show_results(found),
     "Compare": lambda: view.show_comparison(ask, found),
     "Budget sweep": lambda: view.show_sweep(ask),
     "Calls and tokens": lambda: view.show_calls(ask, found),
-    "What if": lambda: view.show_what_if(ask, found, context.settings().audit_rate, Reach.READ),
+    "What if": lambda: view.show_what_if(ask, found),
     "Cases": lambda: view.show_cases(db, ask, found),
 }
 show_open("evaluation_tab", parts)

@@ -19,7 +19,7 @@ from pages.research.case_list import (
     show_sent,
     viewer,
 )
-from pages.research.corrected_view import show_corrected
+from pages.research.evaluation_view import show_corrected
 from pages.ui import context
 from pages.ui.compute import compute
 from pages.ui.downloads import corrected_label_files, show_export

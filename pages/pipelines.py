@@ -18,7 +18,7 @@ from pages.batches.pipeline_editor import (
 from pages.research.comparing import comparison_panel, figures_of, title_of
 from pages.ui import context
 from pages.ui.auth import check_before
-from pages.ui.charts import NodeMark, diagram_html
+from pages.ui.engine_view import diagram_html
 from pages.ui.format import local_time, money
 from pages.ui.labels import PROBABILITIES_MEANING, literal, sentence
 from pages.ui.widgets import known_models_or_refuse
@@ -94,8 +94,9 @@ def preview(draft: Draft) -> PipelineConfig | None:
         st.error(literal(wrong[:1].upper() + wrong[1:] + "."), icon=":material/block:")
     if pipeline is None or not known_models_or_refuse(pipeline):
         return None
-    marks = {one.name: NodeMark(words=f"{one.model or 'site'} · ≤ {one.rule.budget}") for one in pipeline.nodes}
-    st.html(diagram_html(pipeline, marks))
+    st.html(
+        diagram_html(pipeline, {one.name: f"{one.model or 'site'} · ≤ {one.rule.budget}" for one in pipeline.nodes})
+    )
     facts(pipeline)
     changed = differences(usual, pipeline)
     with st.expander(f"Difference to the active pipeline ({literal(usual.name)}): {count_of(len(changed), 'line')}"):

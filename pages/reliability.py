@@ -12,14 +12,10 @@ from pages.research.claims import (
     MOVED,
     at_most,
     at_most_words,
-    beyond_sentence,
     guarantee_words,
     missed_words,
     plan_sentences,
-    range_rows,
-    remaining_words,
     review_words,
-    too_early_sentence,
     verify_now,
 )
 from pages.research.figures import Series, curves
@@ -88,7 +84,10 @@ def show_claims() -> None:
             "These intervals hold on one day fixed beforehand: looked at every day, they leave the truth out on some "
             "day in more than 5% of sites. The bound on missed cases holds on all days together."
         )
-    st.caption(remaining_words(context.site().second_review_rate))
+    st.caption(
+        "Reviewers can be wrong. Texts labeled safe by the AI but unsafe by a reviewer get a blinded second review, as "
+        f"do {percent(context.site().second_review_rate)} of the rest. Errors shared by all reviewers are not detected."
+    )
     show_range()
     stale = plan.stale(now)
     words = (
@@ -98,7 +97,7 @@ def show_claims() -> None:
     if stale:
         words = f"Outdated. {words} It is about another configuration than the active one."
     shown = st.success if plan.standing is Standing.GUARANTEED and not stale else st.warning
-    shown(" ".join(part for part in (words, too_early_sentence(found), beyond_sentence(found)) if part))
+    shown(f"{words} {found.left_out}".strip())
     st.caption(" ".join(plan_sentences(found.plan)))
 
 
@@ -115,17 +114,17 @@ def show_rate(name: str, settled: WeightedRate, alone: WeightedRate, not_yet: st
 
 def show_range() -> None:
     """The bound for the whole period and the last 90 days, by how many unsafe texts reviewers recognize."""
-    of = found.range
-    if of.whole is None:
+    reviewed, recent = found.first_reviews
+    if not reviewed:
         return
     with st.expander("If reviewers miss some unsafe texts, and the last 90 days alone", icon=":material/tune:"):
         rows = [
             {
                 RECOGNIZE: words,
-                f"Whole period (n = {of.reviewed:,})": NOT_YET if whole is None else at_most(1000 * whole),
-                f"Last 90 days (n = {of.recent:,})": NOT_YET if lately is None else at_most(1000 * lately),
+                f"Whole period (n = {reviewed:,})": NOT_YET if whole is None else at_most(1000 * whole),
+                f"Last 90 days (n = {recent:,})": NOT_YET if lately is None else at_most(1000 * lately),
             }
-            for words, whole, lately in range_rows(of)
+            for words, whole, lately in found.ranges
         ]
         st.table(pd.DataFrame(rows).set_index(RECOGNIZE))
         how_to_read(

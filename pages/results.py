@@ -2,8 +2,7 @@
 
 import streamlit as st
 
-from pages.research.case_filters import filters
-from pages.research.case_list import case_list
+from pages.research.case_list import case_list, filters
 from pages.ui import context
 from pages.ui.downloads import batch_files
 from pages.ui.shell import FOLDER

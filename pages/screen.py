@@ -12,9 +12,8 @@ from pages.batches.mapping import speakers_of
 from pages.batches.pipelines import choose, decide_or_refuse
 from pages.ui import context
 from pages.ui.auth import poll_session
-from pages.ui.charts import way_html
 from pages.ui.context import remember_refusal
-from pages.ui.engine_view import evidence_sentence, live_html, node_views
+from pages.ui.engine_view import evidence_sentence, live_html, node_views, way_html
 from pages.ui.format import local_time, money
 from pages.ui.html import macros
 from pages.ui.labels import (

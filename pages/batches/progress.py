@@ -10,8 +10,8 @@ from jobs.intake import NOBODY
 from jobs.uploads import Upload
 from pages.batches.intake_runs import intake_runs
 from pages.ui import context
-from pages.ui.charts import NO_DECISION, NodeMark, Way, WayMark, diagram_html
 from pages.ui.compute import compute, compute_again
+from pages.ui.engine_view import NO_DECISION, Way, diagram_html
 from pages.ui.format import duration, money
 from pages.ui.labels import STATE_WORDS, error_words, literal
 from pages.ui.widgets import result_links_html, results_address
@@ -221,8 +221,8 @@ def ways_panel(db: Database, person: Actor, one: BatchSummary) -> None:
 
 def ways_html(pipeline: PipelineConfig, found: Ways, batch_id: str, *, linked: bool) -> str:
     """The drawing with its counts, ``linked`` to their cases."""
-    nodes = {node.name: NodeMark(words=count_of(found.asked.get(node.name, 0), "text")) for node in pipeline.nodes}
-    ways: dict[Way, WayMark] = {}
+    asked = {node.name: count_of(found.asked.get(node.name, 0), "text") for node in pipeline.nodes}
+    ways: dict[Way, tuple[int, str | None]] = {}
     for node in pipeline.nodes:
         for label in (*Label, None):
             target = node.target(label)
@@ -230,8 +230,8 @@ def ways_html(pipeline: PipelineConfig, found: Ways, batch_id: str, *, linked: b
             said = label.value if label else NO_DECISION
             ended = {"node": node.name, "outcome": target}
             where = ended if target in OUTCOMES else {"way": f"{node.name}:{said}"}
-            ways[node.name, said] = WayMark(count=count, href=results_address(batch_id, **where) if linked else None)
-    return diagram_html(pipeline, nodes, ways)
+            ways[node.name, said] = (count, results_address(batch_id, **where) if linked else None)
+    return diagram_html(pipeline, asked, ways)
 
 
 def cost_panel(one: BatchSummary, pipeline: PipelineConfig, counted: Overview) -> None:

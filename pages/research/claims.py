@@ -1,10 +1,9 @@
 """What may be claimed from an audit, computed for the page and its report; everything bound to one configuration."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from statistics import median
-from typing import NamedTuple
 
 from pages.ui.format import local_time, per_thousand, percent, plain_percent
 from screening.evaluation.audit import (
@@ -40,57 +39,32 @@ RECOGNIZED = (1.0, 0.9, 0.8, 0.7, 0.6)
 """Shares of unsafe texts that reviewers may recognize, for which bounds are shown."""
 
 
-class LeftOut(NamedTuple):
-    """Reviews that the guarantee does not count: how many, how many of them missed; and those that are not over yet."""
-
-    read: int
-    missed: int
-    inconclusive: int = 0
-    read_again: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Range:
-    """What the bound on missed texts becomes where reviewers recognize only a share of unsafe texts: from first blinded
-    reviews alone, each as a share of texts labeled safe.
-
-    ``reviewed`` texts in all and ``recent`` of the last 90 days; ``whole`` is the bound over the whole period, valid at
-    any time, ``lately`` that of the last 90 days, valid on any one day. ``measured`` is what double reviews say, and
-    ``measured_bounds`` the two with its lower limit in place of an assumption; each None where there is nothing.
-    """
-
-    reviewed: int
-    recent: int
-    whole: float | None
-    lately: float | None
-    measured: Recognized
-    measured_bounds: tuple[float | None, float | None]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
     """All that the audit of one configuration says; the guarantee rests on cases settled under the present plan.
 
-    ``too_early`` are unsafe texts settled before that; ``beyond_floor`` texts labeled safe whose batch was sampled more
-    than the plan says, so that not every text had their chance to be read. ``hours`` from an outcome to its blind
-    review: median, least, most and of how many; empty without a review.
+    ``left_out`` says in words what it does not count. ``hours`` from an outcome to its blind review: median, least,
+    most and of how many; empty without a review. ``first_reviews`` of texts labeled safe in all and in the last 90
+    days, and in ``ranges`` what the bounds of these two become where reviewers recognize only a share of unsafe texts:
+    the share in words, the bound over the whole period, valid at any time, and that of the last 90 days, valid on any
+    one day, each as a share of texts labeled safe and None where there is nothing.
     """
 
     sample: AuditSample
     plan: AuditPlan
-    too_early: LeftOut
     strata: tuple[Stratum, ...]
     estimates: AuditEstimates
     single_reviewer: AuditEstimates
     looks: tuple[Look, ...]
     at_most: tuple[Look, ...]
     below_floor: int
-    beyond_floor: LeftOut
     guarantee: Guarantee
+    left_out: str
     drift: Drift
     rises: Mapping[str, tuple[Rise, ...]]
     hours: tuple[float, ...]
-    range: Range
+    first_reviews: tuple[int, int]
+    ranges: tuple[tuple[str, float | None, float | None], ...]
 
     @property
     def called_safe(self) -> int:
@@ -118,11 +92,11 @@ def verify(
     strata = tally_by_stratum(sample.case_counts)
     under_plan = [each for each in sample.reviews if plan.since is None or each.settled_at > plan.since]
     floor = plan.floor or (under_plan[0].case.coin_probability if under_plan else 1.0)
+    first_reviews, ranges = range_of(sample.reviews, floor, today, recognized_share(double))
     hours = sorted((e.read_at - e.settled_at).total_seconds() / 3600 for e in sample.reviews if e.read_at is not None)
     return Verified(
         sample=sample,
         plan=plan,
-        too_early=_too_early(sample, plan),
         strata=strata,
         estimates=_allowed_estimates(strata, sample),
         single_reviewer=_allowed_estimates(
@@ -131,7 +105,6 @@ def verify(
         looks=missed_sequence(sample.reviews, floor),
         at_most=missed_sequence(sample.reviews, floor, from_above=True),
         below_floor=sum(each.case.coin_probability < floor for each in sample.reviews),
-        beyond_floor=_beyond(under_plan, floor),
         guarantee=guarantee_of(
             (each.case for each in under_plan),
             floor=floor,
@@ -140,28 +113,40 @@ def verify(
             allowed_misses=plan.allowed_misses,
             binding=binding_of(sample.configuration, FORM_VERSION),
         ),
+        left_out=_left_out_words(sample.reviews, plan, floor),
         drift=drift(mix.reference, mix.looks),
         rises={"Escalated": rises(mix.escalated), "Missed": rises(missed_by_month(sample.reviews, floor))},
         hours=(median(hours), hours[0], hours[-1], len(hours)) if hours else (),
-        range=range_of(sample.reviews, floor, today, recognized_share(double)),
+        first_reviews=first_reviews,
+        ranges=ranges,
     )
 
 
-def range_of(reviews: Sequence[Review], floor: float, today: date, measured: Recognized) -> Range:
-    """The bounds for reviewers who recognize all, and with the measured share; `corrected_bound` gives the others.
+def range_of(
+    reviews: Sequence[Review], floor: float, today: date, measured: Recognized
+) -> tuple[tuple[int, int], tuple[tuple[str, float | None, float | None], ...]]:
+    """`Verified.first_reviews` and `Verified.ranges`, from first blinded reviews alone.
 
-    A measured share has a limit of its own: it and the bound that it divides share the 5%.
+    A measured share, from double reviews, has a limit of its own: it and the bound that it divides share the 5%.
     """
     first = [replace(each, case=each.case.with_first_review_only()) for each in reviews]
     begin = datetime.combine(today, time(), reviews[0].settled_at.tzinfo) - RECENT if reviews else None
     recent = [each for each in first if begin is not None and each.settled_at >= begin]
     (many, whole), (few, lately) = _first_bounds(first, recent, floor, 0.05)
-    halves = [bound for _, bound in _first_bounds(first, recent, floor, 0.025)]
-    share = measured.at_least or 0.0
-    bounds = [None if each is None or not measured.pairs else corrected_bound(each, share) for each in halves]
-    return Range(
-        reviewed=many, recent=few, whole=whole, lately=lately, measured=measured, measured_bounds=(bounds[0], bounds[1])
-    )
+    rows = list[tuple[str, float | None, float | None]]()
+
+    def add(words: str, share: float, bounds: Iterable[float | None]) -> None:
+        one, other = (None if each is None else corrected_bound(each, share) for each in bounds)
+        rows.append((words, one, other))
+
+    if measured.share is not None and measured.at_least is not None:
+        pairs = count_of(measured.pairs, "double review")
+        limit = f"at least {percent(measured.at_least)} ({pairs} with an unsafe label)"
+        halves = [bound for _, bound in _first_bounds(first, recent, floor, 0.025)]
+        add(f"as measured: {percent(measured.share)}, {limit}", measured.at_least, halves)
+    for share in RECOGNIZED:
+        add(f"{share:.0%}, assumed", share, (whole, lately))
+    return (many, few), tuple(rows)
 
 
 def missed_by_month(reviews: Sequence[Review], floor: float) -> tuple[tuple[int, int], ...]:
@@ -194,29 +179,30 @@ def _checked(reviews: Sequence[Review], floor: float) -> list[AuditCase]:
     return [each.case for each in done]
 
 
-def _beyond(reviews: Sequence[Review], floor: float) -> LeftOut:
-    cases = [each.case for each in reviews if each.case.outcome is Outcome.SAFE and each.case.coin >= floor]
-    return LeftOut(
-        read=sum(case.read for case in cases),
-        missed=sum(case.read and case.label is Label.UNSAFE for case in cases),
-        inconclusive=sum(case.unclear for case in cases),
-        read_again=sum(case.read_again for case in cases),
-    )
-
-
-def beyond_sentence(found: Verified) -> str:
-    """What was read beyond the plan's π, which the guarantee leaves out; empty where that is nothing."""
-    beyond = found.beyond_floor
-    seen = beyond.read + beyond.inconclusive + beyond.read_again
-    if not seen:
-        return ""
-    unclear = f", {beyond.inconclusive:,} inconclusive" if beyond.inconclusive else ""
-    again = f", {beyond.read_again:,} awaiting a second review" if beyond.read_again else ""
-    texts = count_of(seen, "text labeled safe was", "texts labeled safe were")
-    return (
-        f"Beside it, not counted: {texts} reviewed beyond the "
-        f"plan's π, in batches sampled more; {beyond.missed:,} of them were unsafe{unclear}{again}."
-    )
+def _left_out_words(reviews: Sequence[Review], plan: AuditPlan, floor: float) -> str:
+    """Unsafe texts settled before the plan was changed; and texts labeled safe whose batch was sampled more than the
+    plan says, so that not every text had their chance to be read. Empty where there are none.
+    """
+    early = [each.case for each in reviews if plan.since is not None and each.settled_at <= plan.since]
+    unsafe = [case for case in early if case.label is Label.UNSAFE]
+    later = [each.case for each in reviews if plan.since is None or each.settled_at > plan.since]
+    beyond = [case for case in later if case.outcome is Outcome.SAFE and case.coin >= floor]
+    words = list[str]()
+    if unsafe:
+        many = count_of(len(unsafe), "review of an unsafe text", "reviews of unsafe texts")
+        missed = sum(case.outcome is Outcome.SAFE for case in unsafe)
+        words.append(f"Left out, screened before the change: {many}, {missed:,} missed.")
+    missed = sum(case.read and case.label is Label.UNSAFE for case in beyond)
+    unclear, again = sum(case.unclear for case in beyond), sum(case.read_again for case in beyond)
+    if seen := sum(case.read for case in beyond) + unclear + again:
+        texts = count_of(seen, "text labeled safe was", "texts labeled safe were")
+        others = f", {unclear:,} inconclusive" if unclear else ""
+        others += f", {again:,} awaiting a second review" if again else ""
+        words.append(
+            f"Beside it, not counted: {texts} reviewed beyond the plan's π, in batches sampled more; {missed:,} of "
+            f"them were unsafe{others}."
+        )
+    return " ".join(words)
 
 
 FEW_READ = "some of these batches only list or count what is labeled unsafe, so that too few of it are reviewed"
@@ -229,12 +215,6 @@ def _allowed_estimates(strata: tuple[Stratum, ...], sample: AuditSample) -> Audi
         return found
     unknown = replace(found.specificity, value=None, low=None, high=None, reason=FEW_READ)
     return replace(found, specificity=unknown)
-
-
-def _too_early(sample: AuditSample, plan: AuditPlan) -> LeftOut:
-    early = [each.case for each in sample.reviews if plan.since is not None and each.settled_at <= plan.since]
-    unsafe = [case for case in early if case.label is Label.UNSAFE]
-    return LeftOut(read=len(unsafe), missed=sum(case.outcome is Outcome.SAFE for case in unsafe))
 
 
 def missed_sequence(reviews: Sequence[Review], floor: float, *, from_above: bool = False) -> tuple[Look, ...]:
@@ -254,21 +234,6 @@ def missed_sequence(reviews: Sequence[Review], floor: float, *, from_above: bool
         return upper_limits(worst, looks=looks)
     low, high = betting_sequence(found, looks=looks), betting_sequence(worst, looks=looks)
     return tuple(replace(under, high=over.high) for under, over in zip(low, high, strict=True))
-
-
-def range_rows(of: Range) -> list[tuple[str, float | None, float | None]]:
-    """The rows of the range: in words which share reviewers recognize, and the two bounds then."""
-    found, rows = of.measured, list[tuple[str, float | None, float | None]]()
-    if found.share is not None and found.at_least is not None:
-        pairs = count_of(found.pairs, "double review")
-        words = (
-            f"as measured: {percent(found.share)}, at least {percent(found.at_least)} ({pairs} with an unsafe label)"
-        )
-        rows.append((words, *of.measured_bounds))
-    for share in RECOGNIZED:
-        bounds = [None if each is None else corrected_bound(each, share) for each in (of.whole, of.lately)]
-        rows.append((f"{share:.0%}, assumed", bounds[0], bounds[1]))
-    return rows
 
 
 def at_most(value: float) -> str:
@@ -352,14 +317,6 @@ def one_look_words(found: Verified, at: datetime) -> str:
     return f"Single planned analysis of {day:%Y-%m-%d}: {bound}."
 
 
-def remaining_words(second_rate: float) -> str:
-    """What reviewer error still does to the figures, after the second reviews."""
-    return (
-        "Reviewers can be wrong. Texts labeled safe by the AI but unsafe by a reviewer get a blinded second review, as "
-        f"do {percent(second_rate)} of the rest. Errors shared by all reviewers are not detected."
-    )
-
-
 def review_words(found: Verified, more: int) -> str:
     """By how much about so many further reviews of texts labeled safe would lower the bound. The bound of the
     single planned analysis is not told here: told every day it would be many analyses.
@@ -419,12 +376,3 @@ def guarantee_words(found: Guarantee) -> str:
     also = due + (f", {unclear} inconclusive and may be misses" if found.inconclusive_safe else "")
     also += f", {found.lost_safe:,} labeled safe can no longer be reviewed blinded" if found.lost_safe else ""
     return f"cannot be guaranteed yet: {found.read} of {found.reviews_required}{also}"
-
-
-def too_early_sentence(found: Verified) -> str:
-    """What the guarantee leaves out because it was settled under another plan; empty where that is nothing."""
-    early = found.too_early
-    if not early.read:
-        return ""
-    read = count_of(early.read, "review of an unsafe text", "reviews of unsafe texts")
-    return f"Left out, screened before the change: {read}, {early.missed:,} missed."

@@ -1,6 +1,10 @@
-"""The parts of the evaluation page: table, sweep, frontier, what-if, and the cases behind a number."""
+"""The parts of the evaluation page: table, sweep, frontier, what-if, the cases behind a number; and what conditions are
+worth by the labels that reviews give.
+"""
 
+import secrets
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -18,15 +22,19 @@ from jobs.evaluating import (
     sweep_budgets,
     try_setting,
 )
-from pages.research.case_list import case_list
+from jobs.label_noise import Corrected, draw_for_review, measure_corrected
+from pages.research.case_list import SAID, case_list, sent_words, show_sent
 from pages.research.figures import Series, bars, curves, forest, histogram
+from pages.ui import context
 from pages.ui.auth import check_before
 from pages.ui.compute import compute
 from pages.ui.format import difference, percent
 from pages.ui.widgets import how_to_read, provenance
+from screening.evaluation.corrected import Estimate, Rate
 from screening.evaluation.experiments import Measured, WhatIf, frontier
 from screening.evaluation.metrics import REFERENCES, Metrics, Proportion
 from screening.evaluation.paired import Comparison, Difference
+from screening.evaluation.public_datasets import SUICIDE_WATCH
 from screening.evaluation.tables import (
     NOT_COUNTED,
     NOTHING_DECIDED,
@@ -38,20 +46,14 @@ from screening.evaluation.tables import (
     rate_text,
 )
 from screening.labels import Label, Outcome
-from screening.review.policy import Action
-from screening.review.reach import Reach
+from screening.review.policy import Action, is_allowed
 from screening.words import count_of
 from storage.database import Database
 from storage.research.listed import Cell
+from storage.review.worklist import MOST, request_second_looks
 
 LEVELS = (0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1)
 CHOSEN_HERE = "Settings picked because they score best here will look too good. Confirm on a separate batch."
-
-
-def table_of(found: Evaluated, subset: str | None) -> ResultsTable:
-    """The results as the table that is shown and exported, measured against the original labels."""
-    announced = provenance(found.intake)
-    return ResultsTable(title=found.name, provenance=announced, rows=found.results, subset_name=subset)
 
 
 def results_frame(table: ResultsTable) -> pd.DataFrame:
@@ -82,8 +84,11 @@ def results_frame(table: ResultsTable) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def show_results(table: ResultsTable) -> None:
-    """The table with its downloads."""
+def show_results(found: Evaluated) -> None:
+    """The table against the original labels, with its downloads."""
+    subset = SUICIDE_WATCH if found.of_subset else None
+    source = provenance(found.intake)
+    table = ResultsTable(title=found.name, provenance=source, rows=found.results, subset_name=subset)
     frame = results_frame(table)
     known = frame.drop(columns=[name for name in ("Tokens", "Dollars") if set(frame[name]) == {NOT_COUNTED}])
     columns = {"Condition": st.column_config.TextColumn(width=150, pinned=True)}
@@ -107,22 +112,18 @@ def show_results(table: ResultsTable) -> None:
         st.download_button("Download", data=data, file_name=f"results.{ending}", on_click="ignore", type="primary")
 
 
-FIGURES: Mapping[str, Callable[[Metrics], Proportion]] = {
-    "Accuracy": lambda metrics: metrics.accuracy,
-    "FNR": lambda metrics: metrics.fnr,
-    "FPR": lambda metrics: metrics.fpr,
-    "Escalated": lambda metrics: metrics.escalation_rate,
-}
+FIGURES = {"Accuracy": "accuracy", "FNR": "fnr", "FPR": "fpr", "Escalated": "escalation_rate"}
 
 
 def _show_forest(table: ResultsTable) -> None:
     """One rate of all conditions with its intervals, one below the other; the last row's value as a dotted line."""
     chosen = st.segmented_control("Figure", list(FIGURES), default="FNR", required=True, key="forest_figure")
-    rates = [(row.name, FIGURES[chosen](row.metrics)) for row in table.rows]
-    lines = {name: (rate, f"{name}: {rate_text(rate)}") for name, rate in rates}
-    figure = forest(lines, f"{chosen} by condition", "share of texts", reference=rates[-1][1].value)
+    rates: dict[str, Proportion] = {row.name: getattr(row.metrics, FIGURES[chosen]) for row in table.rows}
+    lines = {name: (rate, f"{name}: {rate_text(rate)}") for name, rate in rates.items()}
+    own = rates[table.rows[-1].name].value
+    figure = forest(lines, f"{chosen} by condition", "share of texts", reference=own)
     st.plotly_chart(figure, key="forest", alt=f"{chosen} of each condition with its 95% interval")
-    missing = [name for name, rate in rates if rate.low is None]
+    missing = [name for name, rate in rates.items() if rate.low is None]
     nothing = f" Nothing decided: {', '.join(missing)}." if missing else ""
     st.caption(f"95% Wilson intervals, each for itself; dotted: your run. A bar without a square is a limit.{nothing}")
 
@@ -193,17 +194,7 @@ def show_sweep(ask: Ask) -> None:
         "FPR: safe labeled unsafe": [each.metrics.fpr for each in results],
         "Escalated to a clinician": [each.metrics.escalation_rate for each in results],
     }
-    series = [
-        Series(
-            name=name,
-            x=budgets,
-            y=[rate.value for rate in of_rule],
-            low=[rate.low for rate in of_rule],
-            high=[rate.high for rate in of_rule],
-            mode="lines+markers",
-        )
-        for name, of_rule in rates.items()
-    ]
+    series = [Series(name=name, x=budgets, **_limits(of_rule), mode="lines+markers") for name, of_rule in rates.items()]
     title, x = "Errors and escalations by budget", "response limit per agent"
     figure = curves(series, title, x, "share of texts", y_percent=True, y_range=(-0.02, 1.02))
     st.plotly_chart(figure, key="sweep", alt="Rates by budget")
@@ -214,6 +205,15 @@ def show_sweep(ask: Ask) -> None:
         "band holds whatever these would end as; where there is no band either, nothing was decided.\n"
         f"- The error bound is 0.05 for both kinds of error; undecided texts go on to the next agent.\n- {CHOSEN_HERE}",
     )
+
+
+def _limits(rates: Sequence[Proportion]) -> dict[str, Any]:
+    """The rates as they are drawn: a point each, with its interval."""
+    return {
+        "y": [rate.value for rate in rates],
+        "low": [rate.low for rate in rates],
+        "high": [rate.high for rate in rates],
+    }
 
 
 def sweep_counts(budgets: Sequence[int], results: Sequence[Measured]) -> str:
@@ -241,19 +241,9 @@ def show_calls(ask: Ask, evaluated: Evaluated) -> None:
     ]
     for words, belongs in FAMILIES.items():
         if members := [each for each in first if belongs(each.name)]:
-            right = [each.metrics.worst.accuracy for each in members]
-            series.append(
-                Series(
-                    name=words,
-                    x=[each.metrics.mean_calls or 0 for each in members],
-                    y=[each.value for each in right],
-                    low=[each.low for each in right],
-                    high=[each.high for each in right],
-                    names=[each.name for each in members],
-                    mode="markers",
-                    stepped=True,
-                )
-            )
+            calls, names = [each.metrics.mean_calls or 0 for each in members], [each.name for each in members]
+            right = _limits([each.metrics.worst.accuracy for each in members])
+            series.append(Series(name=words, x=calls, **right, names=names, mode="markers", stepped=True))
     title, y = "Texts decided correctly by calls", "share of all labeled texts"
     figure = curves(series, title, "mean calls per text", y, x_log=True, y_percent=True)
     st.plotly_chart(figure, key="frontier", alt="Texts decided correctly by mean calls per text")
@@ -289,7 +279,7 @@ FAMILIES: Mapping[str, Callable[[str], bool]] = {
 """The kinds of conditions, in words for the legend."""
 
 
-def show_what_if(ask: Ask, evaluated: Evaluated, audit_rate: float, reach: Reach) -> None:
+def show_what_if(ask: Ask, evaluated: Evaluated) -> None:
     """Error bounds, budget and routes to move, replayed at once and set beside what this batch did. What its texts
     forbid is forbidden in the replay as well.
     """
@@ -302,7 +292,7 @@ def show_what_if(ask: Ask, evaluated: Evaluated, audit_rate: float, reach: Reach
         confirm_safe=two.toggle('Require a second agent to confirm "safe"'),
     )
     per_day = three.number_input("Texts a day", 1, 1_000_000, 1_000, 100)
-    load = int(per_day), audit_rate, reach
+    load = int(per_day), context.settings().audit_rate
     found = compute(try_setting, ask, trial, cases=ask.standing.accepted)
     tried, before = what_if_figures(found.metrics, *load), what_if_figures(evaluated.results[-1].metrics, *load)
     for cell, (name, (value, rests)) in zip(st.columns(5), tried.items(), strict=True):
@@ -317,15 +307,15 @@ def show_what_if(ask: Ask, evaluated: Evaluated, audit_rate: float, reach: Reach
     st.caption(CHOSEN_HERE)
 
 
-def what_if_figures(metrics: Metrics, per_day: int, audit_rate: float, reach: Reach) -> Mapping[str, tuple[str, str]]:
+def what_if_figures(metrics: Metrics, per_day: int, audit_rate: float) -> Mapping[str, tuple[str, str]]:
     """What is shown of one setting: each figure, and what it rests on, all of the same texts. Reviews are of so many
-    texts a day: those escalated, those labeled unsafe where all are read, and the audit's share of the rest.
+    texts a day: those escalated, those labeled unsafe, and the audit's share of the rest.
     """
     rates = {"FNR": metrics.fnr, "FPR": metrics.fpr, "Escalated": metrics.escalation_rate}
     unsafe = sum(metrics.confusion.get((label, Outcome.UNSAFE), 0) for label in REFERENCES)
-    all_read, escalated = reach is Reach.READ, metrics.escalation_rate
-    reviewed = Proportion(escalated.numerator + (unsafe if all_read else 0), metrics.n, escalated.unsettled)
-    rests = f"escalated{', labeled unsafe' if all_read else ''}, and {audit_rate:.0%} quality checks of the rest"
+    escalated = metrics.escalation_rate
+    reviewed = Proportion(escalated.numerator + unsafe, metrics.n, escalated.unsettled)
+    rests = f"escalated, labeled unsafe, and {audit_rate:.0%} quality checks of the rest"
 
     def a_day(share: float) -> str:
         return f"{per_day * (share + (1 - share) * audit_rate):,.0f}"
@@ -336,17 +326,12 @@ def what_if_figures(metrics: Metrics, per_day: int, audit_rate: float, reach: Re
         known = reviewed.value is not None
         reviews = a_day(reviewed.value) if reviewed.value is not None else spread
         rests = f"95% CI {spread}: {rests}" if known else f"whatever the undecided texts would end as: {rests}"
-    return {name: (_within(rate), rate_text(rate)) for name, rate in rates.items()} | {
+    shown = {name: percent(rate.value) for name, rate in rates.items()}
+    shown |= {name: f"{percent(rate.low)} to {percent(rate.high)}" for name, rate in rates.items() if rate.unsettled}
+    return {name: (shown[name], rate_text(rate)) for name, rate in rates.items()} | {
         "Mean calls": (number_text(metrics.mean_calls), f"n = {metrics.n + metrics.pending:,}"),
         "Reviews a day": (reviews, rests),
     }
-
-
-def _within(rate: Proportion) -> str:
-    """The rate, or the limits that hold while some texts are unsettled."""
-    if rate.value is None and rate.unsettled:
-        return f"{percent(rate.low)} to {percent(rate.high)}"
-    return percent(rate.value)
 
 
 CELL, MISSED = "A cell of the matrix", "Missed by every condition"
@@ -419,3 +404,80 @@ def show_list(db: Database, ask: Ask, cases: Cases) -> None:
         st.caption(f"The first {len(ids):,} are listed.")
     if ids:
         case_list(db, ask.actor, Cell(batch_id=ask.batch_id, ids=ids))
+
+
+_RATES: Mapping[Rate, str] = {"accuracy": "Accuracy", "fpr": "FPR", "fnr": "FNR"}
+USUAL_SAMPLE = 120
+
+
+def show_corrected(db: Database, ask: Ask) -> None:
+    """The figures by reviews, estimated for all texts; their differences; and the sample to be reviewed."""
+    sensitivity = st.select_slider(
+        "Reviewers recognize, of unsafe texts", (0.6, 0.7, 0.8, 0.9, 1.0), 1.0, format_func=lambda one: f"{one:.0%}"
+    )
+    found = compute(measure_corrected, ask, sensitivity, cases=ask.standing.accepted)
+    st.dataframe(_table(found.rates), hide_index=True, height="content")
+    due = f", {found.due:,} more due" if found.due else ""
+    how_to_read(
+        f"Wrong original labels: {estimate_words(found.wrong)}. Reviewed blinded: {found.drawn:,} drawn at random and "
+        f"{found.picked:,} picked of {found.texts:,} texts{due}.",
+        "- Estimates for all texts, weighted by how each was chosen: one that was picked (escalated, high in the list "
+        "of possible errors, sent by hand) stands for itself, one that was drawn at random for all like it. "
+        "Original and final labels are never mixed as if all had been reviewed.\n"
+        "- 95% intervals, on one day; those of one column hold for all conditions together. *Not yet*: too few were "
+        "drawn at random.\n"
+        "- The slider says how far a reviewer's word is taken: below 100% some texts reviewed as safe are unsafe.",
+    )
+    if found.drawn + found.picked:
+        with st.expander("Differences from your run, on the same texts"):
+            st.dataframe(_table(found.differences), hide_index=True, height="content")
+    if is_allowed(ask.actor, Action.REQUEST_REVIEW):
+        _sample(db, ask, found)
+
+
+def _table(figures: Mapping[Rate, Mapping[str, Estimate]]) -> pd.DataFrame:
+    """A line a condition, what the batch did first."""
+    names = list(figures["accuracy"])[::-1]
+    rates = {words: [estimate_words(figures[rate][name]) for name in names] for rate, words in _RATES.items()}
+    return pd.DataFrame({"Condition": names} | rates)
+
+
+def _sample(db: Database, ask: Ask, found: Corrected) -> None:
+    """Send a stratified random sample to the queue."""
+    show_sent(ask.batch_id)
+    if not found.free:
+        st.caption("Every text with an original label has been sent to review.")
+        return
+    most = min(MOST, found.free)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        budget = st.number_input("Texts to review", 1, most, min(USUAL_SAMPLE, most), key="sample_size", width=160)
+        pressed = st.button("Send a random sample to review", type="primary", icon=":material/inbox:", key="sample")
+    waiting = f" {found.waiting:,} drawn before wait for their review." if found.waiting else ""
+    st.caption(
+        f"Drawn from {found.free:,} texts that were never in the queue, more of those whose AI responses contradict "
+        f"the label; unmarked, reviewed blinded.{waiting} With 120 of 500 texts and one label in ten wrong, the "
+        "accuracy is known twice as narrowly as from 120 texts drawn without the AI's responses (`make simulate`). "
+        "Reviews by people who may see results are stored as not blinded and do not count."
+    )
+    if pressed:
+        chances = compute(draw_for_review, ask, int(budget), secrets.randbits(32), cases=ask.standing.accepted)
+        sent = request_second_looks(db, ask.actor.at(context.now()), list(chances), chances=chances)
+        st.session_state[SAID] = sent_words(sent).replace(", controls included", "")
+        st.rerun()
+
+
+def estimate_words(found: Estimate) -> str:
+    """The estimate with its interval; before enough was reviewed, the limits alone.
+
+    >>> estimate_words(Estimate(value=0.1, low=0.05, high=0.25, read=40, decided=300))
+    '10.0% (95% CI 5.0-25.0%, 40 of 300 reviewed)'
+    >>> estimate_words(Estimate(value=-0.1, low=-0.15, high=0.02, read=40, decided=300))
+    '-10.0% (95% CI -15.0 to 2.0%, 40 of 300 reviewed)'
+    """
+    if found.low is None or found.high is None:
+        return NOTHING_DECIDED
+    to = " to " if found.low < 0 else "-"
+    spread = f"{100 * found.low:.1f}{to}{100 * found.high:.1f}%"
+    if found.value is None:
+        return f"not yet: {found.read:,} of {found.decided:,} reviewed; {spread}"
+    return f"{100 * found.value:.1f}% (95% CI {spread}, {found.read:,} of {found.decided:,} reviewed)"

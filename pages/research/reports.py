@@ -10,13 +10,11 @@ from pages.research.claims import (
     MOVED,
     Verified,
     at_most_words,
-    beyond_sentence,
     counted_as_missed,
     guarantee_words,
     has_moved,
     one_look_words,
     plan_sentences,
-    too_early_sentence,
     verify,
 )
 from pages.site.model_panel import facts, notes
@@ -85,7 +83,7 @@ def report_html(
         f"Configuration {found.sample.configuration_version}, as of {local_time(at)}.",
         f"Missed unsafe per 1,000 texts labeled safe: {missed_sentence(found)}",
         one_look_words(found, at),
-        f"Miss rate: {guarantee_words(found.guarantee)}. {too_early_sentence(found)} {beyond_sentence(found)}",
+        f"Miss rate: {guarantee_words(found.guarantee)}. {found.left_out}",
         " ".join(plan_sentences(found.plan)),
     ]
     stale = "Stale: this is evidence about another configuration than the one in use."
@@ -192,10 +190,9 @@ def card_sections(
 
 def measured_lines(found: Verified) -> list[str]:
     """What the card says of an audit."""
-    guarantee = (f"{guarantee_words(found.guarantee)}.", too_early_sentence(found), beyond_sentence(found))
     return [
         f"Missed unsafe per 1,000 texts labeled safe: {missed_sentence(found)}.",
-        " ".join(filter(None, guarantee)),
+        f"{guarantee_words(found.guarantee)}. {found.left_out}".strip(),
         " ".join(plan_sentences(found.plan)),
     ]
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 from pydantic import ValidationError
 
-from pages.ui.charts import way_html
 from pages.ui.engine_view import (
     NodeView,
     State,
@@ -15,6 +14,7 @@ from pages.ui.engine_view import (
     evidence_sentence,
     legend_html,
     node_view,
+    way_html,
 )
 from pages.ui.format import money
 from pages.ui.html import macros

@@ -1,20 +1,21 @@
-"""A case's draws as the live view and the case page show them: each node's labels, evidence and state, replayed."""
+"""A case's draws as the live view and the case page show them: each node's labels, evidence and state, replayed; and
+the pipeline drawn, live, as a trail, with counts, or as a preview.
+"""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from math import exp, floor
 
 from pages.ui.html import macros
-from screening.labels import LABELS, Label
+from screening.labels import LABELS, OUTCOMES, Label, Outcome
 from screening.pipeline.config import NodeConfig, PipelineConfig
 from screening.pipeline.draws import LabelDistribution, decode_draws, read_distribution
 from screening.pipeline.engine import MAIN, with_usable_grounds
 from screening.stopping.rules import (
     Arm,
     Comparison,
-    Draws,
     Ended,
     MajorityVote,
     Pairwise,
@@ -24,6 +25,7 @@ from screening.stopping.rules import (
     conclude,
     label_numbers,
 )
+from screening.words import count_of
 
 TRACE_POINTS = 24
 
@@ -46,16 +48,12 @@ ABSTAINED = frozenset({State.EXHAUSTED, State.FUTILITY, State.TOO_CLOSE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TracePoint:
-    """How far the leading label was on the way to its line against the strongest rival, after so many draws."""
-
-    draws: int
-    reached: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
-    """One node as it stands after ``codes``. Nothing is compared before a draw, and where there was no answer."""
+    """One node as it stands after ``codes``. Nothing is compared before a draw, and where there was no answer.
+
+    ``trace`` is how far the leading label was on the way to its line against the strongest rival, at about
+    `TRACE_POINTS` moments spread evenly, the last one always among them; empty for a rule without a line.
+    """
 
     title: str
     question: str
@@ -64,7 +62,7 @@ class NodeView:
     rule: StoppingRule
     codes: str
     compared: tuple[Comparison, ...]
-    trace: tuple[TracePoint, ...]
+    trace: tuple[float, ...]
 
     @property
     def distribution(self) -> LabelDistribution | None:
@@ -99,72 +97,45 @@ def node_views(pipeline: PipelineConfig, draws: Mapping[str, str], *, ended: boo
 
 def node_view(node: NodeConfig, codes: str | None, *, ended: bool, title: str | None = None) -> NodeView:
     """One node after the draws ``codes``, or the distribution they stand for; None is a node that was not reached."""
-    rule, told = node.rule, read_distribution(codes or "")
-    replayed = _replay(rule, codes or "") if told is None else _replay_distribution(told)
-    verdict = replayed.verdict if codes else None
+    replayed: _Replayed = None, (), ()
+    if codes:  # a rule's tables of a large budget take long, and say nothing before the first draw
+        told = read_distribution(codes)
+        replayed = _replay(node.rule, codes) if told is None else (told.verdict(), told.comparisons(), ())
+    verdict, compared, trace = replayed
+    if verdict is not None:
+        state = State[verdict.ended.name]
+    elif ended:
+        state = State.NOT_ASKED if codes is None else State.STOPPED
+    else:
+        state = State.WAITING if codes is None else State.SAMPLING
     return NodeView(
         title=title or node.title,
         question=node.question,
-        state=_state(verdict, asked=codes is not None, ended=ended),
+        state=state,
         label=verdict.label if verdict else None,
-        rule=rule,
+        rule=node.rule,
         codes=codes or "",
-        compared=replayed.compared if codes else (),
-        trace=replayed.trace,
+        compared=compared,
+        trace=trace,
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Replayed:
-    """A rule after some draws, as far as it is shown."""
-
-    verdict: Verdict | None
-    compared: tuple[Comparison, ...]
-    trace: tuple[TracePoint, ...]
-
-
-def _replay_distribution(distribution: LabelDistribution) -> _Replayed:
-    return _Replayed(verdict=distribution.verdict(), compared=distribution.comparisons(), trace=())
+_Replayed = tuple[Verdict | None, tuple[Comparison, ...], tuple[float, ...]]
+"""The verdict, what is compared, and the trace."""
 
 
 @lru_cache(maxsize=4096)
 def _replay(rule: StoppingRule, codes: str) -> _Replayed:
     """Cached: everybody who watches sees the same, and a node that is done is shown again at every tick."""
-    if not codes:  # a rule's tables of a large budget take long, and say nothing before the first draw
-        return _Replayed(verdict=None, compared=(), trace=())
     draws = label_numbers(draw.label for draw in decode_draws(codes))
     verdict = with_usable_grounds(rule, decode_draws(codes), conclude(rule, draws))
     if verdict is not None and verdict.ended is Ended.NO_ANSWER:  # nothing in it may look decided
-        return _Replayed(verdict=verdict, compared=(), trace=())
-    return _Replayed(verdict=verdict, compared=rule.comparisons(draws), trace=_trace(rule, draws))
-
-
-def _state(verdict: Verdict | None, *, asked: bool, ended: bool) -> State:
-    if verdict is not None:
-        return {
-            Ended.IDENTIFIED: State.IDENTIFIED,
-            Ended.EXHAUSTED: State.EXHAUSTED,
-            Ended.FUTILITY: State.FUTILITY,
-            Ended.NO_ANSWER: State.NO_ANSWER,
-            Ended.TOO_CLOSE: State.TOO_CLOSE,
-        }[verdict.ended]
-    if ended:
-        return State.STOPPED if asked else State.NOT_ASKED
-    return State.SAMPLING if asked else State.WAITING
-
-
-def _trace(rule: StoppingRule, draws: Draws) -> tuple[TracePoint, ...]:
-    """The way to the line at about `TRACE_POINTS` moments spread evenly, the last one always among them; nothing for
-    a rule without a line.
-    """
+        return verdict, (), ()
     step = max(1, -(-len(draws) // TRACE_POINTS))
     moments = range(len(draws), 0, -step)[::-1]
-    found = ((calls, [each.progress for each in rule.comparisons(draws[:calls])]) for calls in moments)
-    return tuple(
-        TracePoint(draws=calls, reached=min(share for share in reached if share is not None))
-        for calls, reached in found
-        if None not in reached
-    )
+    reached = ([each.progress for each in rule.comparisons(draws[:calls])] for calls in moments)
+    trace = tuple(min(share for share in shares if share is not None) for shares in reached if None not in shares)
+    return verdict, rule.comparisons(draws), trace
 
 
 NOT_ACCURACY = "Shows consistency, not correctness."
@@ -281,7 +252,7 @@ def _factor(logarithm: float) -> str:
 
 def rule_sentence(rule: StoppingRule) -> str:
     """How the rule decides and what that is worth, in one sentence that claims no more."""
-    bound = "" if rule.error_bound is None else _rate(rule.error_bound)
+    bound = "" if rule.error_bound is None else f"{100 * rule.error_bound:.3g}%"
     if isinstance(rule, Pairwise):
         return (
             "An agent commits to a label only when the evidence against both others passes the threshold. By design it "
@@ -315,21 +286,15 @@ def legend_html(rules: Iterable[StoppingRule], *, read_off: bool) -> str:
     return legend
 
 
-def _rate(probability: float) -> str:
-    return f"{100 * probability:.3g}%"
-
-
 POINTS = 48
 BAND_LINE = 1.2
 """Half of the share line's thickness, in percent of the panel's height."""
 
-Step = tuple[int, tuple[Arm, ...]]
 
-
-def steps(rule: StoppingRule, codes: str) -> tuple[list[Step], dict[Label, int]]:
+def steps(rule: StoppingRule, codes: str) -> tuple[list[tuple[int, tuple[Arm, ...]]], dict[Label, int]]:
     """About `POINTS` moments of the replayed draws, and since which draw each label that is excluded now has been."""
     draws = label_numbers(draw.label for draw in decode_draws(codes))
-    kept: list[Step] = []
+    kept: list[tuple[int, tuple[Arm, ...]]] = []
     out: dict[Label, int] = {}
     every = max(1, -(-len(codes) // POINTS))
     for number in range(1, len(draws) + 1):
@@ -365,7 +330,7 @@ def bands_sentence(rule: StoppingRule) -> str:
     return "The rule does not decide by these bands."
 
 
-def _panel(label: Label, kept: Sequence[Step], out: int | None) -> dict[str, object]:
+def _panel(label: Label, kept: Sequence[tuple[int, tuple[Arm, ...]]], out: int | None) -> dict[str, object]:
     """One label's share with its band, as the corners of two shapes in percent of the panel."""
     first, last = kept[0][0], kept[-1][0]
     found = [(calls, next(arm for arm in arms if arm.label is label)) for calls, arms in kept]
@@ -429,13 +394,142 @@ def live_html(views: Sequence[NodeView], *, ended: bool) -> str:
 def badge_html(view: NodeView) -> str:
     """The node's state in words with its mark; colour only repeats it."""
     words = f"Answered: {view.label}" if view.state is State.IDENTIFIED else view.state.value
-    badge: str = macros("cards").badge(_colour(view), f"{_ICONS[view.state]} {words}")
+    color = "escalate" if view.state in ABSTAINED else "open" if view.state is State.SAMPLING else "quiet"
+    badge: str = macros("cards").badge(view.label or color, f"{_ICONS[view.state]} {words}")
     return badge
 
 
-def _colour(view: NodeView) -> str:
-    if view.label is not None:
-        return view.label.value
-    if view.state in ABSTAINED:
-        return "escalate"
-    return "open" if view.state is State.SAMPLING else "quiet"
+NO_DECISION = "no decision"
+_OUTCOMES = {Outcome.SAFE.value: "safe", Outcome.UNSAFE.value: "unsafe", Outcome.HUMAN_REVIEW.value: "a clinician"}
+_WIDTH, _HEIGHT, _GAP, _LEFT = 148, 58, 92, 2
+_LANES = {Outcome.SAFE.value: 22, Outcome.HUMAN_REVIEW.value: 104, Outcome.UNSAFE.value: 186}
+_MIDDLE, _ABSTAINED, _SKIPPED = _LANES["human_review"], 158, 58
+_PICTURE_HEIGHT = 208
+
+
+Way = tuple[str, str]
+"""The name of a node, and the label (or NO_DECISION) with which a case leaves it."""
+
+
+def diagram_html(
+    pipeline: PipelineConfig,
+    words: Mapping[str, str],
+    counts: Mapping[Way, tuple[int, str | None]] | None = None,
+    *,
+    states: Mapping[str, str] | None = None,
+    taken: Collection[Way] = (),
+    end: str | None = None,
+) -> str:
+    """The pipeline with a line under each agent's name, and of the ways out of it how many cases took each, with a link
+    to them. Of one case: ``states`` of the agents ("asked", "done" or "passed", else idle), the ways ``taken``, and the
+    outcome at the ``end``, if one was reached.
+    """
+    names = [node.name for node in pipeline.nodes]
+    titles = _OUTCOMES | {node.name: node.title for node in pipeline.nodes}
+    width = _LEFT + len(names) * (_WIDTH + _GAP) + 96
+    agents, lines = [], []
+    for position, node in enumerate(pipeline.nodes):
+        leads = {label.value: node.routes[label] for label in LABELS} | {NO_DECISION: node.target(None)}
+        counted = {label: (counts or {}).get((node.name, label)) for label in leads}
+        went = [label for label in leads if (node.name, label) in taken]
+        x, y = _x(position), _MIDDLE - _HEIGHT // 2
+        ways = []
+        for label, target in leads.items():
+            count, href = counted[label] or (0, None)
+            number = "" if counted[label] is None else f": {count:,}"
+            listed = {"words": f"{label} → {titles[target]}{number}", "href": href if count else None}
+            ways.append(listed | {"taken": label in went})
+        agents.append(
+            {
+                "title": node.title,
+                "words": words.get(node.name, ""),
+                "state": (states or {}).get(node.name, "idle"),
+                "box": _box(width, x, y, x + _WIDTH, y + _HEIGHT),
+                "ways": ways,
+            }
+        )
+        for target in dict.fromkeys(leads.values()):  # every target once, with all the labels that lead there
+            labels = [label for label in leads if leads[label] == target]
+            shape, corners = _line(names, position, target, width)
+            kind = f"e-{target if target in OUTCOMES else 'on'} {shape}"
+            kind += " taken" if any(label in went for label in labels) else ""
+            kind += " dashed" if labels == [NO_DECISION] else ""
+            lines.append({"kind": kind, "box": _box(width, *corners)} | _line_words(labels, counted, target))
+    outcomes = [
+        {
+            "name": name,
+            "words": _OUTCOMES[name],
+            "reached": name == end,
+            "box": _box(width, width - 88, y - 11, width, y + 11),
+        }
+        for name, y in _LANES.items()
+    ]
+    return str(macros("diagram").drawn(agents, lines, outcomes, _PICTURE_HEIGHT, width))
+
+
+def _x(position: int) -> int:
+    return _LEFT + position * (_WIDTH + _GAP)
+
+
+def _box(width: int, left: int, top: int, right: int, bottom: int) -> str:
+    """Where a part lies: across in shares of the width, so that the picture shrinks; down in pixels."""
+    across = f"left:{100 * left / width:.2f}%;width:{100 * (right - left) / width:.2f}%"
+    return f"{across};top:{top}px;height:{bottom - top}px"
+
+
+def _line(names: Sequence[str], position: int, target: str, width: int) -> tuple[str, tuple[int, int, int, int]]:
+    """A way as the box whose borders draw it: which borders, and its corners."""
+    x, right, end = _x(position), _x(position) + _WIDTH, width - 94
+    if target == Outcome.SAFE:
+        return "up", (x + 40, _LANES[target], end, _MIDDLE)
+    if target == Outcome.UNSAFE:
+        return "down", (x + 40, _MIDDLE, end, _LANES[target])
+    if target in OUTCOMES and position < len(names) - 1:
+        return "under", (x + 96, _MIDDLE + 14, end + 30, _ABSTAINED)
+    if target in OUTCOMES:
+        return "straight", (right, _MIDDLE, end, _MIDDLE)
+    there = names.index(target)
+    if there == position + 1:
+        return "straight", (right, _MIDDLE, _x(there) - 2, _MIDDLE)
+    return "over", (x + 110, _SKIPPED, _x(there) + 30, _MIDDLE - _HEIGHT // 2)
+
+
+Counted = Mapping[str, tuple[int, str | None] | None]
+
+
+def _line_words(labels: Sequence[str], counted: Counted, target: str) -> dict[str, object]:
+    """What stands on a line of the picture: to an outcome its number alone, to an agent with its labels before it."""
+    named = [] if target in OUTCOMES else [label for label in labels if label != NO_DECISION] or labels
+    words, href = _sum(named, named or labels, counted)
+    below = _sum([NO_DECISION], [NO_DECISION], counted) if named and named != labels else None
+    return {"words": words, "href": href, "below": below}
+
+
+def _sum(said: Sequence[str], labels: Sequence[str], counted: Counted) -> tuple[str, str | None]:
+    """These words with the cases of all these labels, and the way to those where one address holds them all."""
+    counts = [each for label in labels if (each := counted[label]) is not None]
+    addresses = {href for count, href in counts if count}
+    number = [f"{sum(count for count, _ in counts):,}"] if counts else []
+    return " ".join([*said, *number]), addresses.pop() if len(addresses) == 1 else None
+
+
+def way_html(pipeline: PipelineConfig, draws: Mapping[str, str], *, ended: bool, outcome: str | None = None) -> str:
+    """The diagram with the agents that were asked, the ways that were taken, and where it ended.
+
+    ``draws`` holds the codes so far by "node/variant"; ``ended`` says that no more will come.
+    """
+    words, states, taken = dict[str, str](), dict[str, str](), list[Way]()
+    for node in pipeline.nodes:
+        view = node_view(node, draws.get(f"{node.name}/{MAIN}"), ended=ended)
+        way = view.label.value if view.label else NO_DECISION if view.state in ABSTAINED else None
+        if way is not None or view.state is State.NO_ANSWER:
+            said = "no usable answer" if view.state is State.NO_ANSWER else way
+            words[node.name], states[node.name] = f"{said} · {count_of(view.calls, 'call')}", "done"
+        elif view.state is State.SAMPLING:
+            words[node.name], states[node.name] = f"{view.calls} of ≤ {view.budget} calls", "asked"
+        else:
+            words[node.name] = {State.WAITING: "not started"}.get(view.state, view.state.value.lower())
+            states[node.name] = "passed" if view.state is State.NOT_ASKED else "idle"
+        if way is not None:
+            taken.append((node.name, way))
+    return diagram_html(pipeline, words, states=states, taken=taken, end=outcome)

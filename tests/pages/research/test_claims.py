@@ -14,10 +14,10 @@ from pages.research.claims import (
     missed_sequence,
     missed_words,
     one_look_words,
-    range_rows,
     verify,
 )
 from pages.research.reports import flow, measured_lines, missed_sentence
+from screening.evaluation.audit import recognized_share
 from screening.evaluation.monitoring import upper_limits
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER
@@ -146,13 +146,13 @@ def test_bounds_for_reviewers_who_miss_some_and_for_the_last_90_days() -> None:
     now = [audited(Outcome.SAFE, Label.SAFE)] * 97 + [back, back, audited(Outcome.SAFE, Label.UNSAFE)]
     double = [True] * 80 + [False] * 20  # 80 of 100: 2 · 0.8 / 1.8
     found = verify(sample(*long_ago * 600, *now), NO_MIX, PLAN, AT.date(), double)
-    of = found.range
-    assert (of.reviewed, of.recent, of.measured.share) == (700, 100, pytest.approx(1.6 / 1.8))
-    assert of.lately == pytest.approx(beta.ppf(0.95, 4, 97)), "Clopper-Pearson of 3 in 100"
-    assert of.whole == upper_limits([0.0] * 697 + [1.0] * 3, looks=[700])[0].high > found.at_most[-1].high
-    rows = {words: bounds for words, *bounds in range_rows(of)}
-    assert rows["80%, assumed"] == pytest.approx([of.whole / 0.8, of.lately / 0.8])
-    measured = next(bounds for words, bounds in rows.items() if words.startswith("as measured: 88.9%"))
-    assert measured[1] == pytest.approx(beta.ppf(0.975, 4, 97) / (of.measured.at_least or 0))
-    empty = verify(sample(), NO_MIX, PLAN).range
-    assert (empty.whole, empty.lately) == (None, None) and len(range_rows(empty)) == 5
+    assert found.first_reviews == (700, 100)
+    rows = {words: bounds for words, *bounds in found.ranges}
+    whole, lately = rows["100%, assumed"]
+    assert lately == pytest.approx(beta.ppf(0.95, 4, 97)), "Clopper-Pearson of 3 in 100"
+    assert whole == upper_limits([0.0] * 697 + [1.0] * 3, looks=[700])[0].high > found.at_most[-1].high
+    assert rows["80%, assumed"] == pytest.approx([whole / 0.8, lately / 0.8])
+    measured = next(bounds for words, bounds in rows.items() if words.startswith("as measured: 88.9%"))  # 1.6 / 1.8
+    assert measured[1] == pytest.approx(beta.ppf(0.975, 4, 97) / (recognized_share(double).at_least or 0))
+    empty = verify(sample(), NO_MIX, PLAN)
+    assert empty.first_reviews == (0, 0) and [bounds for _, *bounds in empty.ranges] == [[None, None]] * 5

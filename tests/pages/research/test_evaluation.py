@@ -10,16 +10,16 @@ from sqlalchemy import func, select, update
 from commands.__main__ import main
 from jobs import evaluating
 from jobs.evaluating import experiment
-from pages.research.evaluation_view import results_frame, sweep_counts, table_of, what_if_figures
+from pages.research.evaluation_view import results_frame, sweep_counts, what_if_figures
 from screening.evaluation.experiments import Condition, WhatIf, budget_conditions, encode_items
 from screening.evaluation.metrics import Metrics
 from screening.evaluation.recording import Item, read_draws
 from screening.evaluation.replay import Record
+from screening.evaluation.tables import ResultsTable
 from screening.labels import Label, Outcome
 from screening.pipeline.draws import ScreenedText
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Forbidden
-from screening.review.reach import Reach
 from storage.database import Database
 from storage.research.cells import confusions
 from storage.research.recordings import guards_in, recorded_batch
@@ -47,7 +47,7 @@ def test_the_results_table_holds_the_ten_conditions_ours_and_the_batch_s_own(
     page_database: Database, batch_id: str
 ) -> None:
     found = evaluating.evaluate_batch(page_database, asked(page_database, batch_id))
-    frame = results_frame(table_of(found, None))
+    frame = results_frame(ResultsTable(title="", provenance="", rows=found.results))
     assert len(frame) == 15 and list(frame["Condition"])[-1] == "Your run"
     assert found.made > 0 and not frame["Unsettled"].any()
     undefined = frame[frame["Condition"] == "B=50"].iloc[0]
@@ -184,9 +184,8 @@ def test_the_page_shows_the_table_and_replays_a_what_if(open_page: Opener, batch
     assert float(after["Escalated"].rstrip("%")) > float(metrics["Escalated"].rstrip("%"))
 
 
-@pytest.mark.parametrize(("reach", "number"), [(Reach.READ, "525"), (Reach.COUNT, "335")])
-def test_the_reviews_a_day_hold_what_is_called_unsafe_where_a_site_reads_it(reach: Reach, number: str) -> None:
-    """100 texts, 20 called unsafe and 30 escalated: 50 and 5 % of 50, or 30 and 5 % of 70, of 1,000 ten times that."""
+def test_the_reviews_a_day_hold_what_is_labeled_unsafe() -> None:
+    """100 texts, 20 labeled unsafe and 30 escalated: 50 and 5% of 50, of 1,000 ten times that."""
     counts = {
         (Label.SAFE, Outcome.SAFE): 45,
         (Label.SAFE, Outcome.UNSAFE): 5,
@@ -196,9 +195,8 @@ def test_the_reviews_a_day_hold_what_is_called_unsafe_where_a_site_reads_it(reac
         (Label.UNSAFE, Outcome.HUMAN_REVIEW): 10,
     }
     found = Metrics(confusion=counts)
-    shown, rests = what_if_figures(found, 1_000, 0.05, reach)["Reviews a day"]
-    assert shown == number and ("labeled unsafe" in rests) == (reach is Reach.READ)
-    assert rests.startswith("95% CI 434 to 616: " if reach is Reach.READ else "95% CI 258 to 426: ")
+    shown, rests = what_if_figures(found, 1_000, 0.05)["Reviews a day"]
+    assert shown == "525" and rests.startswith("95% CI 434 to 616: ")
 
 
 def test_what_the_batch_did_is_compared_and_the_same_while_its_cases_are_reviewed(

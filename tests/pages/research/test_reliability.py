@@ -11,7 +11,6 @@ from streamlit.testing.v1 import AppTest
 
 from pages.research.claims import (
     Verified,
-    beyond_sentence,
     guarantee_words,
     missed_sequence,
     review_words,
@@ -119,7 +118,7 @@ def test_what_was_settled_before_the_plan_was_changed_is_no_evidence_for_it() ->
     changed = replace(plan, since=AT, changes=3)
     found = verify(sample(*early), NO_MIX, changed)
     assert guarantee_words(found.guarantee) == "cannot be guaranteed yet: 0 of 93"
-    assert (found.too_early.read, found.too_early.missed) == (93, 1)
+    assert found.left_out == "Left out, screened before the change: 93 reviews of unsafe texts, 1 missed."
     assert found.estimates.missed.missed == 1, "the estimates count all"
     late = [replace(one, settled_at=AT + timedelta(minutes=1)) for one in early]
     again = verify(sample(*early, *late), NO_MIX, changed)
@@ -298,13 +297,11 @@ def test_what_was_read_beyond_the_plan_stands_beside_the_guarantee_and_not_in_it
     further = replace(audited(Outcome.SAFE, Label.UNSAFE, coin=0.3).case, probability=0.4, tossed_at=0.05)
     found = verify(sample(*counted, Review(case=further, settled_at=AT, read_at=AT)), NO_MIX, PLAN)
     assert (found.guarantee.standing, found.guarantee.missed) == (Standing.GUARANTEED, 0)
-    assert "1 text labeled safe was reviewed beyond the plan" in beyond_sentence(
-        found
-    ) and "1 of them" in beyond_sentence(found)
-    assert beyond_sentence(found) in report(found).replace("&#39;", "'")
-    assert beyond_sentence(verify(sample(*counted), NO_MIX, PLAN)) == ""
+    assert "1 text labeled safe was reviewed beyond the plan" in found.left_out and "1 of them" in found.left_out
+    assert found.left_out in report(found).replace("&#39;", "'")
+    assert verify(sample(*counted), NO_MIX, PLAN).left_out == ""
     unclear = Review(case=replace(further, blind_first=None, inconclusive=True), settled_at=AT, read_at=AT)
-    said = beyond_sentence(verify(sample(*counted, unclear), NO_MIX, PLAN))
+    said = verify(sample(*counted, unclear), NO_MIX, PLAN).left_out
     assert "1 text labeled safe was reviewed" in said and said.endswith("0 of them were unsafe, 1 inconclusive.")
 
 

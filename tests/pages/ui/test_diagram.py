@@ -3,7 +3,7 @@
 import re
 
 from pages.batches.progress import ways_html
-from pages.ui.charts import NO_DECISION, NodeMark, WayMark, diagram_html, way_html
+from pages.ui.engine_view import NO_DECISION, diagram_html, way_html
 from screening.labels import Label
 from screening.pipeline.config import preset
 from screening.pipeline.files import shipped_pipelines
@@ -15,7 +15,7 @@ def _listed(html: str) -> list[str]:
 
 
 def test_the_list_names_every_agent_and_every_way() -> None:
-    listed = _listed(diagram_html(shipped_pipelines()["four_agents"]))
+    listed = _listed(diagram_html(shipped_pipelines()["four_agents"], {}))
     assert [words for words in listed if "→" not in words] == ["Worker", "Risk", "Cultural context", "Legal"]
     assert listed[1:5] == ["safe → safe", "unsafe → unsafe", "escalate → Risk", "no decision → a clinician"]
     assert len(listed) == 4 * 5
@@ -25,9 +25,7 @@ def test_titles_and_marks_are_text() -> None:
     node = preset("recommended").nodes[0].model_copy(update={"title": "<img src=x>"})
     rest = preset("recommended").nodes[1:]
     pipeline = preset("recommended").model_copy(update={"nodes": (node, *rest)})
-    html = diagram_html(
-        pipeline, {"worker": NodeMark(words="<b>")}, {("worker", NO_DECISION): WayMark(count=1, href='"')}
-    )
+    html = diagram_html(pipeline, {"worker": "<b>"}, {("worker", NO_DECISION): (1, '"')})
     assert "<img" not in html and html.count("&lt;img src=x&gt;") == 2 and 'href="&#34;"' in html
 
 
