@@ -2,11 +2,8 @@
 
 import hmac
 import tempfile
-import threading
-import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 from wsgiref.simple_server import WSGIServer
@@ -22,7 +19,7 @@ from starlette.routing import Route
 from jobs.notify import Notifier
 from jobs.process import system_clock, worker_name
 from pages.ui import context
-from pages.ui.context import singleton
+from pages.ui.context import SharedLook, singleton
 from pages.ui.format import local_time
 from pages.ui.labels import error_words
 from screening.pipeline.config import PipelineConfig
@@ -33,7 +30,7 @@ from storage.database import Database, passing_fault
 from storage.review.reports import figures, require_ready
 from storage.site.health import Fault, find_lasting, last_ended, workers_silence
 
-LOOK_EVERY_S = 3.0
+LOOK_EVERY = timedelta(seconds=3)
 PROBE_BYTES = 8_192
 """What a disk has room for that is not full."""
 HEALTH, READY, METRICS = "/healthz", "/readyz", "/metrics"
@@ -43,28 +40,10 @@ async def _healthz(_request: Request) -> Response:
     return PlainTextResponse("ok")
 
 
-@dataclass(slots=True)
-class Readiness:
-    """Whether this app can work: its database is read and written, and its data directory takes a file. Looked at no
-    more than every few seconds, however many ask.
-    """
-
-    looked_at: float = float("-inf")
-    problem: str | None = None
-    _one: threading.Lock = field(default_factory=threading.Lock)
-
-    def look(self) -> str | None:
-        """What is wrong; None where nothing is."""
-        with self._one:
-            if time.monotonic() - self.looked_at > LOOK_EVERY_S:
-                self.problem = _problem()
-                self.looked_at = time.monotonic()
-            return self.problem
-
-
-def _problem() -> str | None:
+def _problem(db: Database, now: datetime) -> str | None:
+    """Why this app cannot work: its database is not read or written, or its data directory takes no file."""
     try:
-        require_ready(context.database(), system_clock())
+        require_ready(db, now)
     except Exception as error:  # whatever it is, this app cannot work now
         fault = passing_fault(error)
         return "the database does not answer" if fault is None else f"the database is {fault.value}"
@@ -79,14 +58,14 @@ def _problem() -> str | None:
 
 
 @singleton
-def readiness() -> Readiness:
-    """What was found last."""
-    return Readiness()
+def readiness() -> SharedLook[str | None]:
+    """What was found last, at most once in a while, however many ask."""
+    return SharedLook(_problem, LOOK_EVERY)
 
 
 async def _readyz(_request: Request) -> Response:
     """Whether it can work: told in one sentence, to anybody."""
-    problem = await run_in_threadpool(lambda: readiness().look())
+    problem = await run_in_threadpool(lambda: readiness().at(context.database(), system_clock()))
     return PlainTextResponse("ready") if problem is None else PlainTextResponse(problem, status_code=503)
 
 

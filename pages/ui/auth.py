@@ -1,9 +1,9 @@
 """Who is here: the gate of the pages, signing out, and who may send a file. Without sign-in there is one local user."""
 
-import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, ParamSpec, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -13,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pages.ui import context
 from pages.ui.html import Link, links_html
@@ -26,6 +26,7 @@ from pages.ui.http import (
     of_strangers,
     own_page,
     signed_in_claims,
+    until,
 )
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Action, is_allowed, require
@@ -236,46 +237,23 @@ ARRIVES_WITHIN_S = 600.0
 """How long a file may take to arrive."""
 
 
-def _in_time(receive: Receive) -> Receive:
-    """The parts of a file until its time is over; the rest then never comes, as if the browser had left."""
-    until = asyncio.get_running_loop().time() + ARRIVES_WITHIN_S
-
-    async def receive_in_time() -> Message:
-        try:
-            async with asyncio.timeout_at(until):
-                return await receive()
-        except TimeoutError:
-            return {"type": "http.disconnect"}
-
-    return receive_in_time
-
-
-class Refused(Exception):
-    """This request may send no file; the message is for the person."""
-
-    def __init__(self, status: int, why: str) -> None:
-        super().__init__(why)
-        self.status = status
-
-
-def uploader(scope: Scope, *, sign_in: bool) -> Actor:
-    """Who sends a file, looked up in the accounts. Raises Refused."""
+def upload_refusal(scope: Scope, *, sign_in: bool) -> Response | None:
+    """The answer to whoever may send no file, as the accounts have them now; None for everybody else."""
+    status, why = 401, "Your session has ended: sign in again."
     if not own_page(scope):
-        raise Refused(403, "Files are sent from this site's own pages.")
-    if not sign_in:
-        return LOCAL_USER
-    claims = signed_in_claims(scope)
-    if claims is None:
-        raise Refused(401, "Sign in first.")
-    try:
-        found = sign_in_of(json.loads(claims))
-        person = inbox.enter(context.database(), found, context.now(), active=False)
-    except (SessionEnded, Unidentified, ValueError):
-        raise Refused(401, "Your session has ended: sign in again.") from None
-    if not is_allowed(person, Action.CREATE_BATCH):
-        record_refusal(context.database(), person.at(context.now()), Action.CREATE_BATCH)
-        raise Refused(403, "Your role does not let you create batches.")
-    return person
+        status, why = 403, "Files are sent from this site's own pages."
+    elif not sign_in:
+        return None
+    elif not has_session_cookie(scope):
+        why = "Sign in first."
+    else:
+        with suppress(SessionEnded, Unidentified, ValueError):
+            person = inbox.enter(context.database(), _sign_in_over(scope), context.now(), active=False)
+            if is_allowed(person, Action.CREATE_BATCH):
+                return None
+            record_refusal(context.database(), person.at(context.now()), Action.CREATE_BATCH)
+            status, why = 403, "Your role does not let you create batches."
+    return PlainTextResponse(why, status_code=status, headers={"Connection": "close"})
 
 
 BUSY = 1013
@@ -329,13 +307,11 @@ class Guard:
                 self._strangers -= 1
 
     async def _upload(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await run_in_threadpool(uploader, scope, sign_in=self._sign_in)
-        except Refused as refusal:
-            answer = PlainTextResponse(str(refusal), status_code=refusal.status, headers={"Connection": "close"})
-            await answer(scope, receive, send)
+        refusal = await run_in_threadpool(upload_refusal, scope, sign_in=self._sign_in)
+        if refusal is not None:
+            await refusal(scope, receive, send)
         else:
-            await self._app(scope, _in_time(receive), send)
+            await self._app(scope, until(ARRIVES_WITHIN_S, receive, {"type": "http.disconnect"}), send)
 
 
 async def _close(receive: Receive, send: Send, code: int) -> None:

@@ -5,7 +5,9 @@ for it is looked up again when it is asked for, and the file is made for them wi
 """
 
 import json
-from collections import Counter, defaultdict
+import secrets
+import threading
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -25,7 +27,6 @@ from pages.ui.context import singleton
 from pages.ui.html import Link, links_html
 from pages.ui.http import FILES
 from pages.ui.labels import literal
-from pages.ui.live import Addresses
 from screening.datasets.export import (
     Kind,
     csv_lines,
@@ -76,10 +77,34 @@ class Offer:
     who: Callable[[], Actor]
 
 
+class Offers:
+    """What the pages of this process offer, at addresses that nobody can guess, each only for its own browser. Beyond
+    ``most`` the oldest are forgotten. Threads may share it.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self._known, self._lock = most, OrderedDict[str, Offer](), threading.Lock()
+
+    def take(self, offer: Offer) -> str:
+        """The address of this file from now on."""
+        token = secrets.token_urlsafe(24)
+        with self._lock:
+            self._known[token] = offer
+            if len(self._known) > self._most:
+                self._known.popitem(last=False)
+        return f"{FILES}/{token}"
+
+    def find(self, token: str, browser: str) -> Offer | None:
+        """What has this address; None where there is none, or it is another browser's."""
+        with self._lock:
+            offer = self._known.get(token)
+        return offer if offer and offer.browser == browser else None
+
+
 @singleton
-def offers() -> Addresses[Offer]:
-    """What the pages of this process offer."""
-    return Addresses(FILES, MOST_OFFERS)
+def offers() -> Offers:
+    """The one of this process."""
+    return Offers(MOST_OFFERS)
 
 
 def show_files(files: Sequence[StreamedFile]) -> None:

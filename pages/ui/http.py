@@ -184,7 +184,9 @@ class Addresses:
             if (led := _led_on(scope)) is not None:
                 await led(scope, receive, send)
                 return
-            if not has_session_cookie(scope) and (wanted := _wanted_path(scope)) != "/":
+            query = scope.get("query_string", b"").decode("latin-1")
+            wanted = str(scope["path"]) + (f"?{query}" if query else "")
+            if wanted != "/" and not has_session_cookie(scope):
                 send = _setting_cookie(wanted, send)
         path = scope["path"].rstrip("/")
         if path in self._pages:
@@ -216,14 +218,21 @@ async def _nothing_here(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def _led_on(scope: Scope) -> RedirectResponse | None:
-    """Away from the address that forgets a sign-in, and after a sign-in back to where the person wanted to go."""
+    """From the address that forgets the cookie of a sign-in back to where the person was, and after a sign-in to where
+    they wanted to go.
+    """
+    target, forgotten = None, [NEXT_COOKIE]
     if scope["path"] == SIGN_IN_AGAIN:
-        return _forget_sign_in(scope)
-    target = _safe(_cookies(scope).get(NEXT_COOKIE)) if scope["path"] == "/" and has_session_cookie(scope) else None
+        wanted = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("next", [""])[0]
+        target = _safe(quote(wanted, safe="")) or "/"
+        forgotten = [name for name in _cookies(scope) if name.startswith(SIGNED_IN_COOKIE)]  # a large one is several
+    elif scope["path"] == "/" and has_session_cookie(scope):
+        target = _safe(_cookies(scope).get(NEXT_COOKIE))
     if target is None:
         return None
     response = RedirectResponse(target, status_code=303)
-    response.delete_cookie(NEXT_COOKIE)
+    for name in forgotten:
+        response.delete_cookie(name)
     return response
 
 
@@ -245,27 +254,12 @@ def signed_in_claims(scope: Scope) -> bytes | None:
     return get_cookie_with_chunks(part, SIGNED_IN_COOKIE)
 
 
-def _forget_sign_in(scope: Scope) -> RedirectResponse:
-    """Back to where the person was, without the cookie of a sign-in that is no longer valid."""
-    wanted = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("next", [""])[0]
-    response = RedirectResponse(_safe(quote(wanted, safe="")) or "/", status_code=303)
-    for name in _cookies(scope):
-        if name.startswith(SIGNED_IN_COOKIE):  # a large one comes in several
-            response.delete_cookie(name)
-    return response
-
-
 def _is_page(scope: Scope) -> bool:
     """Whether somebody went there: not what a page fetches by itself, such as its icon or its health check."""
     path: str = scope["path"]
     fetched = any(name == b"sec-fetch-dest" and value != b"document" for name, value in scope["headers"])
     inner = path.startswith(_NOT_A_PAGE) or "/_stcore" in path or "." in path.rpartition("/")[2]
     return scope["method"] == "GET" and not fetched and not inner
-
-
-def _wanted_path(scope: Scope) -> str:
-    query = scope.get("query_string", b"").decode("latin-1")
-    return str(scope["path"]) + (f"?{query}" if query else "")
 
 
 def _safe(cookie: str | None) -> str | None:
@@ -301,7 +295,6 @@ PAGE_MESSAGES = frozenset(
 )
 """The messages a page sends in normal use. Others are for developers: one empties the caches of all users."""
 
-UNREADABLE = "unreadable"
 REFUSED = 1008
 """Close code of RFC 6455: against the rules of this server."""
 
@@ -358,31 +351,37 @@ def of_pages(receive: Receive) -> Receive:
             message = await receive()
             if message["type"] != "websocket.receive" or message.get("bytes") is None:
                 return message
-            if _kind(message["bytes"]) in (*PAGE_MESSAGES, UNREADABLE):
+            try:
+                kind = BackMsg.FromString(message["bytes"]).WhichOneof("type")
+            except DecodeError:
+                return message
+            if kind in PAGE_MESSAGES:
                 return message
 
     return receive_known
 
 
+def until(seconds: float, receive: Receive, ended: Message) -> Receive:
+    """The messages until the time is over, and then ``ended``, as if the browser had left."""
+    end = asyncio.get_running_loop().time() + seconds
+
+    async def receive_in_time() -> Message:
+        try:
+            async with asyncio.timeout_at(end):
+                return await receive()
+        except TimeoutError:
+            return ended
+
+    return receive_in_time
+
+
 def of_strangers(receive: Receive) -> Receive:
-    """The messages until one is too large or the time is over; the connection then ends as if the browser had left."""
-    until = asyncio.get_running_loop().time() + STRANGERS_STAY_S
+    """The messages until one is too large or the time is over."""
+    ended = {"type": "websocket.disconnect", "code": REFUSED}
+    in_time = until(STRANGERS_STAY_S, receive, ended)
 
     async def receive_small() -> Message:
-        try:
-            async with asyncio.timeout_at(until):
-                message = await receive()
-        except TimeoutError:
-            return {"type": "websocket.disconnect", "code": REFUSED}
-        large = len(message.get("bytes") or b"") > LARGEST_OF_STRANGERS
-        return {"type": "websocket.disconnect", "code": REFUSED} if large else message
+        message = await in_time()
+        return ended if len(message.get("bytes") or b"") > LARGEST_OF_STRANGERS else message
 
     return receive_small
-
-
-def _kind(content: bytes) -> str | None:
-    try:
-        found: str | None = BackMsg.FromString(content).WhichOneof("type")
-    except DecodeError:
-        return UNREADABLE
-    return found

@@ -6,6 +6,7 @@ import sqlite3
 import urllib.request
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -60,8 +61,8 @@ def _values(body: str) -> dict[tuple[str, str], float]:
 def test_the_app_lives_and_is_ready_while_the_database_answers(
     client: TestClient, page_database: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setattr(health, "LOOK_EVERY", timedelta())
     assert (client.get("/healthz").status_code, client.get("/readyz").status_code) == (200, 200)
-    monkeypatch.setattr(health, "LOOK_EVERY_S", 0.0)
     (tmp_path / "file").write_text("")
     nowhere = context.settings().model_copy(update={"data_directory": tmp_path / "file" / "in"})
     with monkeypatch.context() as other:
@@ -74,7 +75,7 @@ def test_the_app_lives_and_is_ready_while_the_database_answers(
 def test_it_is_not_ready_while_nothing_can_be_written(
     client: TestClient, page_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(health, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(health, "LOOK_EVERY", timedelta())
     full = Unwritable(f"sqlite:///{page_database.file}")
     monkeypatch.setattr(context, "database", lambda: full)
     for state, status in ((False, 200), (True, 503), (False, 200)):

@@ -8,9 +8,8 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from pages.ui.downloads import CSV, FILES_ROUTE, LINES_AT_ONCE, Offer, StreamedFile, offers
-from pages.ui.http import FILES, SIGNED_IN_COOKIE
-from pages.ui.live import Addresses
+from pages.ui.downloads import CSV, FILES_ROUTE, LINES_AT_ONCE, Offer, Offers, StreamedFile, offers
+from pages.ui.http import SIGNED_IN_COOKIE
 from screening.review.actors import LOCAL_USER, Actor
 from screening.review.policy import Action, Forbidden
 from storage.audit_log import events
@@ -127,7 +126,7 @@ def test_a_file_that_breaks_off_does_not_look_whole() -> None:
 
 
 def test_the_oldest_offers_are_forgotten() -> None:
-    few: Addresses[Offer] = Addresses(FILES, 2)
+    few = Offers(2)
     file = _file(lambda: iter(()))
     first, second, third = (
         few.take(Offer(file=file, browser="", who=lambda: LOCAL_USER)).rpartition("/")[2] for _ in range(3)
