@@ -11,6 +11,7 @@ from commands.__main__ import main
 from jobs import evaluating
 from jobs.evaluating import experiment
 from pages.research.evaluation_view import results_frame, sweep_counts, what_if_figures
+from pages.research.figures import Series, curves, histogram
 from screening.evaluation.experiments import Condition, WhatIf, budget_conditions, encode_items
 from screening.evaluation.metrics import Metrics
 from screening.evaluation.recording import Item, read_draws
@@ -294,3 +295,15 @@ def test_of_more_texts_than_draws_are_made_for_each_figure_is_that_of_an_indepen
     rate = single.metrics.fnr
     assert (rate.numerator, rate.denominator) == (unsafe.count("safe"), len(unsafe))
     assert rate.unsettled == sum(labels[case_id] == "unsafe" for case_id in labels if case_id not in said)
+
+
+def test_an_undefined_value_takes_no_place() -> None:
+    series = Series(name="a", x=[1, 2], y=[None, 0.5], names=["none", "some"], mode="markers")
+    (trace,) = curves([series], "What it costs", "calls", "accuracy", x_log=True, y_percent=True).data
+    assert trace.y[0] is None and trace.text[1] == "some"
+
+
+def test_a_histogram_counts_every_value_the_largest_in_the_last_part() -> None:
+    """Texts on whose label all draws agree have a gap of 1: most texts, in most batches."""
+    (trace,) = histogram([(0.0, 5), (0.15, 1), (0.3, 2), (0.95, 3), (1.0, 17)], 20, "Margins", "margin", "texts").data
+    assert sum(trace.y) == 28 and (trace.y[0], trace.y[3], trace.y[6], trace.y[19]) == (5, 1, 2, 20)
