@@ -14,8 +14,8 @@ from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.review.policy import Action, require
 from screening.text.display import visible
 from screening.words import count_of
-from storage.audit_log import Anchor, Event, anchor, count_events, events, kinds, names
-from storage.site.audit_check import Verification, verify
+from storage.audit_log import Anchor, anchor, count_events, events, kinds, names
+from storage.site.audit_check import verify
 
 PAGE = 50
 
@@ -23,25 +23,18 @@ db, person = context.database(), context.actor()
 require(person, Action.VIEW_AUDIT)
 
 
-def brought_anchors() -> list[Anchor]:
-    """The anchor that somebody pastes; empty without one. Stops the page where what was pasted is no anchor."""
+def check() -> None:
+    """The button, the checkpoint to take away or to paste, and what was found."""
     line = st.text_input(
         "External checkpoint",
         placeholder="Paste a line of a checkpoint file; the site's own file is always compared",
         key="anchor",
     )
-    if not line.strip():
-        return []
     try:
-        return [Anchor.from_json(line)]
+        brought = [Anchor.from_json(line)] if line.strip() else []
     except ValueError:
         st.error("This is not a checkpoint.", icon=":material/error:")
         st.stop()
-
-
-def check() -> None:
-    """The button, the anchor to take away, and what was found."""
-    brought = brought_anchors()
     with st.container(horizontal=True):
         pressed = st.button("Verify log", type="primary", icon=":material/verified_user:")
         st.download_button(
@@ -61,50 +54,23 @@ def check() -> None:
         st.error("The site's checkpoint file cannot be read, or has a line that is not a checkpoint.")
         return
     with st.spinner("Checking every event…"):
-        show_result(verify(db, kept))
-
-
-def show_result(found: Verification) -> None:
-    """The result in a sentence: whole, changed, or not proven."""
+        found = verify(db, kept)
+    unbroken = f"The chain of {count_of(found.events, 'event')} is unbroken"
     if not found.ok:
         st.error(f"Changed: event {found.seq}: {found.problem}.", icon=":material/gpp_bad:")
     elif found.doubt is not None:
-        st.warning(
-            f"Not proven. The chain of {count_of(found.events, 'event')} is unbroken, but {found.doubt}.",
-            icon=":material/gpp_maybe:",
-        )
+        st.warning(f"Not proven. {unbroken}, but {found.doubt}.", icon=":material/gpp_maybe:")
     else:
         st.success(
-            f"Unchanged. The chain of {count_of(found.events, 'event')} is unbroken, the texts, outcomes, reviews and "
-            f"accounts they made are unchanged, and checkpoints prove it up to event {found.anchored:,}.",
+            f"Unchanged. {unbroken}, the texts, outcomes, reviews and accounts they made are unchanged, and "
+            f"checkpoints prove it up to event {found.anchored:,}.",
             icon=":material/verified:",
         )
-
-
-def choose_filter(people: dict[str, str]) -> dict[str, str | None]:
-    """The inputs that filter the list."""
-    with st.container(horizontal=True):
-        who = st.selectbox("Person", list(people), index=None, placeholder="Anyone", format_func=people.__getitem__)
-        action = st.selectbox("Action", kinds(db, person), index=None, placeholder="Any", format_func=in_words)
-        subject = st.text_input("Case, upload or account", placeholder="Identifier", max_chars=64)
-    return {"subject": subject.strip() or None, "who": who, "action": action}
 
 
 def in_words(action: str) -> str:
     """An action's code as words."""
     return action.replace("_", " ")
-
-
-def row(event: Event, people: dict[str, str]) -> dict[str, object]:
-    """One event as the table shows it."""
-    return {
-        "Event": event.seq,
-        "When": event.at,
-        "Who": people.get(event.actor, event.actor),
-        "Action": in_words(event.action),
-        "Case, upload or account": event.subject or "",
-        "Details": "" if not event.details else json.dumps(dict(event.details)),
-    }
 
 
 st.title("Audit log")
@@ -113,16 +79,31 @@ check()
 st.header("Events")
 people = {key: visible(name) for key, name in names(db, person).items()}
 people = unique_labels(people | {LOCAL_USER.id: LOCAL_USER.name, SYSTEM.id: SYSTEM.name})
-which = choose_filter(people)
+with st.container(horizontal=True):
+    who = st.selectbox("Person", list(people), index=None, placeholder="Anyone", format_func=people.__getitem__)
+    action = st.selectbox("Action", kinds(db, person), index=None, placeholder="Any", format_func=in_words)
+    subject = st.text_input("Case, upload or account", placeholder="Identifier", max_chars=64)
+which = {"subject": subject.strip() or None, "who": who, "action": action}
 count = count_events(db, person, **which)
 if not count:
     st.info("No matching events.")
     st.stop()
 pages = -(-count // PAGE)
 number = min(st.session_state.get("audit_page", 1), pages)
-listed = events(db, person, limit=PAGE, offset=PAGE * (number - 1), **which)
+listed = events(db, person, **which, limit=PAGE, offset=PAGE * (number - 1))
+rows = [
+    {
+        "Event": event.seq,
+        "When": event.at,
+        "Who": people.get(event.actor, event.actor),
+        "Action": in_words(event.action),
+        "Case, upload or account": event.subject or "",
+        "Details": "" if not event.details else json.dumps(dict(event.details)),
+    }
+    for event in listed
+]
 st.dataframe(
-    pd.DataFrame([row(event, people) for event in listed]),
+    pd.DataFrame(rows),
     hide_index=True,
     height="content",
     column_config={"When": time_column("When", seconds=True)},

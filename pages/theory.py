@@ -1,10 +1,12 @@
 """Interval widths, sample sizes, decidable margins and regret, with the paper's claims beside what the code shows."""
 
+from math import isfinite, log
+
 import pandas as pd
 import streamlit as st
 
 from pages.research import theory_numbers as theory
-from pages.research.figures import curves
+from pages.research.figures import Series, curves
 from pages.ui.compute import compute_numbers
 from pages.ui.format import percent
 from screening.stopping.operating_characteristics import SIMULATED
@@ -28,11 +30,11 @@ st.caption(
 
 st.header("Smallest margin a budget can decide")
 gaps = pd.DataFrame.from_dict(theory.decidable_gaps(level), orient="index")
-said = pd.DataFrame({"Budget per agent": gaps.index})
+table = pd.DataFrame({"Budget per agent": gaps.index})
 for name in gaps:
     nothing = "no certificate" if name == "Pooled, certified" else "cannot decide anything"
-    said[name] = [nothing if pd.isna(gap) else f"{gap:.3f}" for gap in gaps[name]]
-st.dataframe(said, hide_index=True)
+    table[name] = [nothing if pd.isna(gap) else f"{gap:.3f}" for gap in gaps[name]]
+st.dataframe(table, hide_index=True)
 st.caption("Margin: the probability of the most frequent answer minus that of the second. Pooled: two labels seen.")
 
 st.header("Calls for one distribution of answers")
@@ -45,7 +47,8 @@ for cell, (name, (calls, named)) in zip(st.columns(len(needed)), needed.items(),
     note = {theory.FEWEST: None, theory.FIXED: "one analysis, size fixed"}.get(
         name, "no certificate" if named is None else f"correct modal label: {percent(named)}"
     )
-    cell.metric(name, theory.number_words(calls), note, delta_color="off", delta_arrow="off")
+    said = "none" if calls is None else f"{calls:,.1f}" if isfinite(calls) else "no number suffices"
+    cell.metric(name, said, note, delta_color="off", delta_arrow="off")
 st.caption(
     f"Margin {mode - rest:.2f}. Mean calls with a budget of {budget} and a stop for futility: exact (dynamic "
     f"programming) for the pooled rules; simulated for Algorithm 1 ({SIMULATED:,} runs: the mean is within about 1 "
@@ -63,10 +66,19 @@ st.header("Wrong decisions over many cases")
 simulated = st.select_slider("Budget of the simulated agent", (50, 100, 150, 200), 100)
 regret = compute_numbers(theory.simulated_regret, level, simulated)
 left, right = st.columns(2)
-series = theory.regret_series(regret)
+series = [
+    Series(name=curve.name, x=list(range(1, len(curve.wrong) + 1)), y=[float(value) for value in curve.wrong])
+    for curve in regret
+]
 figure = curves(series, "Simulated wrong decisions", "cases T", f"wrong decisions (mean of {theory.RUNS} runs)")
 left.plotly_chart(figure, key="regret", alt="Simulated wrong decisions")
-series, y = theory.bound_series(level, theory.CASES), "expected wrong decisions (log scale)"
+grid = sorted({round(theory.CASES ** (step / 40)) for step in range(41)})
+series = [
+    Series(name=f"Σ δ_t, {schedule} δ", x=grid, y=[expected_wrong_commits(schedule, level, cases) for cases in grid])
+    for schedule in Schedule
+]
+series.append(Series(name="δ(1 + ln T)", x=grid, y=[level * (1 + log(cases)) for cases in grid]))
+y = "expected wrong decisions (log scale)"
 figure = curves(series, "What the bounds allow", "cases T (log scale)", y, x_log=True, y_log=True)
 right.plotly_chart(figure, key="bound", alt="Bounds by schedule")
 left.caption("The steeper a line, the more often its rule names a label that is not the modal one.")

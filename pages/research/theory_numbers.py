@@ -1,7 +1,6 @@
 """What the theory page shows, computed: radii, sample sizes, decidable gaps, and the paper's claims beside the code."""
 
 from collections.abc import Sequence
-from math import inf, isfinite, log
 
 from jobs.computing import tell
 from pages.research.figures import Series
@@ -35,13 +34,13 @@ LOOKS = (5, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 """Numbers of draws at which radii are shown."""
 
 
-def radius_series(delta: float) -> tuple[Series, ...]:
+def radius_series(delta: float) -> list[Series]:
     """Half widths against responses: at one n (ε, 2ε), and at any time (Algorithm 1 per arm, ours for all arms, four in
     five draws being the label's).
     """
     bands = [confidence_sequence(round(0.8 * draws), draws, delta / 3) for draws in LOOKS]
     pooled = [(high - low) / 2 for low, high in bands]
-    return (
+    return [
         Series(name="DKW ε as the theorem states it", x=LOOKS, y=[dkw_radius(n, delta) for n in LOOKS]),
         Series(name="2ε as its proof gives it", x=LOOKS, y=[2 * dkw_radius(n, delta) for n in LOOKS]),
         Series(
@@ -50,14 +49,14 @@ def radius_series(delta: float) -> tuple[Series, ...]:
             y=[algorithm_one_radius(n, delta) for n in LOOKS],
         ),
         Series(name="Confidence sequence, at any time (all responses)", x=LOOKS, y=pooled),
-    )
+    ]
 
 
-def decidable_gaps(delta: float, budgets: Sequence[int] = BUDGETS) -> dict[int, dict[str, float | None]]:
+def decidable_gaps(delta: float) -> dict[int, dict[str, float | None]]:
     """For each budget the smallest gap that each rule can decide, at symmetric δ; None where it can decide nothing, or
     has no certificate.
 
-    >>> decidable_gaps(0.05, (50,))[50]["Pooled, Ville"]
+    >>> decidable_gaps(0.05)[50]["Pooled, Ville"]
     0.48
     """
     return {
@@ -68,7 +67,7 @@ def decidable_gaps(delta: float, budgets: Sequence[int] = BUDGETS) -> dict[int, 
             if (one := certified_rule(delta, budget)) is None
             else smallest_decidable_gap(one),
         }
-        for budget in budgets
+        for budget in BUDGETS
     }
 
 
@@ -102,39 +101,10 @@ def calls_needed(
     return found | {FIXED: (3 * fixed_sample_size(first - second, delta), None)}
 
 
-def number_words(value: float | None, digits: int = 1) -> str:
-    """The number, "none" for None, "no number suffices" for infinity."""
-    if value is None:
-        return "none"
-    return f"{value:,.{digits}f}" if isfinite(value) and value < inf else "no number suffices"
-
-
 def simulated_regret(delta: float, budget: int) -> tuple[RegretCurve, ...]:
     """Wrong decisions over `CASES` cases, the mean of `RUNS` runs, at this δ and budget of a node."""
     tell(f"Simulating {CASES:,} cases {RUNS} times")
     return simulate_regret(seed=0, cases=CASES, runs=RUNS, delta=delta, budget=budget)
-
-
-def regret_series(curves: Sequence[RegretCurve]) -> tuple[Series, ...]:
-    """Mean wrong decisions against cases."""
-    return tuple(
-        Series(name=curve.name, x=list(range(1, len(curve.wrong) + 1)), y=[float(value) for value in curve.wrong])
-        for curve in curves
-    )
-
-
-def bound_series(delta: float, cases: int) -> tuple[Series, ...]:
-    """Σ δ_t under each schedule, and the logarithm that δ/t stays below."""
-    grid = sorted({round(cases ** (step / 40)) for step in range(41)})
-    lines = [
-        Series(
-            name=f"Σ δ_t, {schedule} δ",
-            x=grid,
-            y=[expected_wrong_commits(schedule, delta, t) for t in grid],
-        )
-        for schedule in Schedule
-    ]
-    return (*lines, Series(name="δ(1 + ln T)", x=grid, y=[delta * (1 + log(t)) for t in grid]))
 
 
 def claims(delta: float = 0.05) -> tuple[tuple[str, str], ...]:

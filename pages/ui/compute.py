@@ -102,16 +102,16 @@ def compute_again(
     """
     last: Hashable = (compute_again, function, args)
     known: T | None = _cache().get(last)
-    found: T | None = None
-    if known is not None:
+    if known is None:
+        found = compute(function, *args, standing=standing, cases=cases)
+    else:
         try:
-            found = compute_meanwhile(function, *args, standing=standing, cases=cases)
+            meanwhile = compute_meanwhile(function, *args, standing=standing, cases=cases)
         except NotComputed as error:
             _tell(error)
-        if found is None:
+        if meanwhile is None:
             return known
-    if found is None:
-        found = compute(function, *args, standing=standing, cases=cases)
+        found = meanwhile
     _cache().forget(last)
     _cache().put(last, found)
     return found

@@ -26,11 +26,13 @@ from storage.database import Database
 from storage.settings_store import SiteSettings, current
 
 T = TypeVar("T")
-_all: "list[Singleton[Any]]" = []
+_all: "list[singleton[Any]]" = []
 
 
-class Singleton(Generic[T]):
-    """The function's value, made once for all threads. A function that raises is asked again at the next call."""
+class singleton(Generic[T]):
+    """The value of a function without arguments, made once for all threads, in a module that is imported once (a page's
+    script is not). A function that raises is asked again at the next call.
+    """
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
@@ -50,11 +52,6 @@ class Singleton(Generic[T]):
         """Forget the value: the next call makes a new one."""
         with self._lock:
             self._made.clear()
-
-
-def singleton(make: Callable[[], T]) -> Singleton[T]:
-    """Decorates a function without arguments, in a module that is imported once (a page's script is not)."""
-    return Singleton(make)
 
 
 def forget_all() -> None:

@@ -1,4 +1,4 @@
-"""Lists of cases: all of a batch, those of a cell of the matrix, each opened below it; nothing told of what is hidden."""
+"""Lists of cases: all of a batch, those of a cell of the matrix, each opened below; nothing told of what is hidden."""
 
 import re
 from collections.abc import Iterable
