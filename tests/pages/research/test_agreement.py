@@ -22,8 +22,8 @@ from tests.pages.conftest import Opener
 from tests.storage.inbox_cases import ADMIN, ANN, BO, NOW, RESEARCHER, SENIOR, fill, form, register
 
 
-def _read_twice(db: Database, cases: int) -> None:
-    """Both reviewers read every case; they agree, now on unsafe and now on safe."""
+def _read_twice(db: Database, cases: int, *, agree: bool = True) -> None:
+    """Both reviewers read every case; they agree, now on unsafe and now on safe, or never do."""
     register(db, ANN, BO)
     change(db, ADMIN.at(NOW), SiteSettings(second_review_rate=1.0), 0)
     fill(db, [Priority.P2] * cases, kind="interactive")
@@ -31,20 +31,14 @@ def _read_twice(db: Database, cases: int) -> None:
         for number in range(cases):
             claim = claims.claim_next(db, who.at(NOW))
             assert claim is not None
-            label = "unsafe" if int(claim.case_id, 16) % 2 else "safe"
+            label = "unsafe" if int(claim.case_id, 16) % 2 == (agree or who is ANN) else "safe"
             submit_review(
                 db, who.at(NOW), claim.case_id, claim.token, form(label, 5, ideation=1), f"{who.id}{number:029}"
             )
 
 
 def test_disagreements_that_wait_are_said_to_be_missing(open_page: Opener, page_database: Database) -> None:
-    register(page_database, ANN, BO)
-    change(page_database, ADMIN.at(NOW), SiteSettings(second_review_rate=1.0), 0)
-    fill(page_database, [Priority.P2], kind="interactive")
-    for who, label in ((ANN, "safe"), (BO, "unsafe")):
-        claim = claims.claim_next(page_database, who.at(NOW))
-        assert claim is not None
-        submit_review(page_database, who.at(NOW), claim.case_id, claim.token, form(label, 5), who.id * 16)
+    _read_twice(page_database, 1, agree=False)
     page = open_page("agreement")
     assert "1 more " in page.warning[0].value
 
