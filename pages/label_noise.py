@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -25,13 +24,12 @@ from pages.ui.compute import compute
 from pages.ui.downloads import corrected_label_files, show_export
 from pages.ui.format import time_column
 from pages.ui.widgets import choose_batch, how_to_read, provenance, show_open
-from screening.evaluation.label_errors import PossibleError, Ranking
+from screening.evaluation.label_errors import Ranking
 from screening.review.policy import Action, is_allowed, require
 from screening.text.display import visible
 from screening.words import count_of
 from storage.research.corrected_labels import Entry, Ledger, count_labels, ledger
 from storage.research.listed import Cell
-from storage.research.recordings import Named
 from storage.review.adjudication import Method
 from storage.review.worklist import request_second_looks
 
@@ -64,23 +62,22 @@ def ranking() -> None:
         st.info("There is no label to rank.")
         return
     columns = {"Open": st.column_config.LinkColumn(display_text="open")}
-    st.dataframe(pd.DataFrame([line_of(*each) for each in found.first]), hide_index=True, column_config=columns)
+    rows = [
+        {
+            "Case": visible(case.external_id),
+            "Original label": look.reference.value,
+            "AI suggests": look.suggested.value if look.evidence > 0 else "–",
+            "Log evidence ratio": f"{look.evidence:.1f}",
+            "Label quality": "not ranked" if look.quality is None else f"{look.quality:.2f}",
+            "Likely label error": {True: "▲ yes", False: "no", None: "not ranked"}[look.issue],
+            "Why": look.reason,
+            "Open": f"/case?case={case.case_id}",
+        }
+        for case, look in found.first
+    ]
+    st.dataframe(pd.DataFrame(rows), hide_index=True, column_config=columns)
     if is_allowed(person, Action.REQUEST_REVIEW):
         send(found, order)
-
-
-def line_of(case: Named, look: PossibleError) -> dict[str, object]:
-    """One place of the ranking."""
-    return {
-        "Case": visible(case.external_id),
-        "Original label": look.reference.value,
-        "AI suggests": look.suggested.value if look.evidence > 0 else "–",
-        "Log evidence ratio": f"{look.evidence:.1f}",
-        "Label quality": "not ranked" if look.quality is None else f"{look.quality:.2f}",
-        "Likely label error": {True: "▲ yes", False: "no", None: "not ranked"}[look.issue],
-        "Why": look.reason,
-        "Open": f"/case?case={case.case_id}",
-    }
 
 
 def send(found: Ranked, order: Ranking) -> None:
@@ -154,12 +151,25 @@ def label_history() -> None:
     ids = [entry.case_id for entry in entries]
 
     def open_chosen() -> None:
-        rows = st.session_state[HISTORY]["selection"]["rows"]
-        if rows and rows[0] < len(ids):
-            open_case(ids[rows[0]])
+        places = st.session_state[HISTORY]["selection"]["rows"]
+        if places and places[0] < len(ids):
+            open_case(ids[places[0]])
 
+    rows = [
+        {
+            "Version": entry.number,
+            "When": entry.at,
+            "Who": entry.by,
+            "Case": visible(entry.external_id),
+            "From": (entry.before or "no label").replace("_", " "),
+            "To": entry.label.replace("_", " "),
+            "How": HOW.get(entry.method, entry.method),
+            "Reason": visible(entry.reason or ""),
+        }
+        for entry in entries
+    ]
     st.dataframe(
-        pd.DataFrame([row_of(entry) for entry in entries]),
+        pd.DataFrame(rows),
         hide_index=True,
         on_select=open_chosen,
         selection_mode="single-row",
@@ -190,20 +200,6 @@ def entries_chosen(found: Ledger) -> list[Entry]:
         "Entries", range(len(names)), format_func=names.__getitem__, default=0, key="ledger_kind", required=True
     )
     return list(kinds.values())[place or 0]
-
-
-def row_of(entry: Entry) -> dict[str, Any]:
-    """One entry of the history."""
-    return {
-        "Version": entry.number,
-        "When": entry.at,
-        "Who": entry.by,
-        "Case": visible(entry.external_id),
-        "From": (entry.before or "no label").replace("_", " "),
-        "To": entry.label.replace("_", " "),
-        "How": HOW.get(entry.method, entry.method),
-        "Reason": visible(entry.reason or ""),
-    }
 
 
 st.title("Label errors")

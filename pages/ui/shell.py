@@ -104,7 +104,9 @@ def pages_for(actor: Actor | None) -> Mapping[str, Sequence[st.Page]]:
     made = _page if get_script_run_ctx() else _make  # outside of a run Streamlit makes no whole page
     grouped: dict[str, list[st.Page]] = {group: [] for group in GROUPS}
     for entry in ENTRIES:
-        shown = actor is not None and any(_may(actor, action) for action in entry.actions)
+        shown = actor is not None and any(  # on anything at all, their own things included
+            is_allowed(actor, action) or is_allowed(actor, action, owner=actor.id) for action in entry.actions
+        )
         grouped[entry.group if shown else ""].append(made(entry, hidden=not shown))
     return {group: pages for group, pages in grouped.items() if pages}
 
@@ -130,11 +132,6 @@ def _make(entry: Entry, *, hidden: bool) -> st.Page:
         default=home,
         visibility="hidden" if hidden else "visible",
     )
-
-
-def _may(actor: Actor, action: Action) -> bool:
-    """Whether this person may do it on anything at all, their own things included."""
-    return is_allowed(actor, action) or is_allowed(actor, action, owner=actor.id)
 
 
 NOT_A_CRISIS_SERVICE = "Screens text. Does not assess a person's risk. Not a crisis service."
@@ -311,17 +308,15 @@ def say_fault(error: Exception) -> bool:
 def controls(db: Database, person: Actor, site: SiteSettings) -> None:
     """Draw them. Call it after the page's own elements have their place, so that they come last in reading order."""
     with st.container(key="controls", horizontal=True, horizontal_alignment="right"):
-        if is_allowed(person, Action.STOP):
-            stop_button(db, person, site)
+        if is_allowed(person, Action.STOP):  # everybody may, and fewer may start again; both ask for confirmation
+            said, key = ("AI decisions paused", "stopped") if site.stopped else ("Pause AI decisions", "stop")
+            with st.popover(said, icon=":material/pause_circle:", key=f"{key}_switch"):
+                stop_panel(db, person, site, key="popover")
         if context.sign_in_configured():
-            _account(person)
-
-
-def stop_button(db: Database, person: Actor, site: SiteSettings) -> None:
-    """Everybody may stop; fewer may start again. Both ask for confirmation."""
-    name, key = ("AI decisions paused", "stopped_switch") if site.stopped else ("Pause AI decisions", "stop_switch")
-    with st.popover(name, icon=":material/pause_circle:", key=key):
-        stop_panel(db, person, site, key="popover")
+            with st.popover("Account", icon=":material/person:"):
+                st.text(visible(person.name))
+                st.caption(", ".join(sorted(person.roles)) or "no role")
+                st.html(SIGN_OUT_FORM)
 
 
 def stop_panel(db: Database, person: Actor, site: SiteSettings, *, key: str = "panel") -> None:
@@ -340,10 +335,3 @@ def stop_panel(db: Database, person: Actor, site: SiteSettings, *, key: str = "p
     elif st.button("Resume AI decisions", key=f"start_{key}", icon=":material/play_arrow:"):
         settings_store.start(db, person.at(context.now()))
         st.rerun()
-
-
-def _account(person: Actor) -> None:
-    with st.popover("Account", icon=":material/person:"):
-        st.text(visible(person.name))
-        st.caption(", ".join(sorted(person.roles)) or "no role")
-        st.html(SIGN_OUT_FORM)

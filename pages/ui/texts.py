@@ -94,13 +94,6 @@ ROLE_WORDS = {Role.USER: "User", Role.ASSISTANT: "Assistant", Role.SYSTEM: "Syst
 NOT_SHOWN = "not shown to the agents"
 
 
-def question_words(thread: Thread) -> str:
-    """What is asked of a conversation, in a sentence."""
-    if thread.question is Question.REPLY:
-        return "What the assistant says in the marked turns is judged."
-    return "What is said in the marked turns is judged; the others are their context."
-
-
 def shown_turns(text: str, thread: Thread | None) -> list[dict[str, Any]]:
     """The turns as the review desk draws them, with positions in the text as it is shown; none for a text."""
     if thread is None:
@@ -130,7 +123,10 @@ def texts_html(
         shown = pane.box(label, _marked(text, phrases))
     else:
         turns = [_turn(text, turn, number, len(thread.turns), phrases) for number, turn in enumerate(thread.turns, 1)]
-        shown = pane.conversation(label, question_words(thread), turns)
+        asked = "What is said in the marked turns is judged; the others are their context."
+        if thread.question is Question.REPLY:
+            asked = "What the assistant says in the marked turns is judged."
+        shown = pane.conversation(label, asked, turns)
     if reply is not None:
         shown += pane.box("The reply to it", _marked(reply, flagged_phrases(reply) if flagged else ()))
     return str(shown)
