@@ -239,16 +239,16 @@ def _files(app: FastAPI, db: Database, clock: Clock, intake: Intake) -> None:
         """
         program_texts.reach_of(db, program, batch_id)
         rows = export_results(db, program.actor.at(clock()), batch_id, hide=hide_in_review)
-        lines = (_row(one).model_dump_json() + "\n" for one in rows)
+        lines = (_row(result).model_dump_json() + "\n" for result in rows)
         return StreamingResponse(lines, media_type="application/jsonl")
 
 
-def _row(one: Result) -> RowFound:
+def _row(result: Result) -> RowFound:
     """Its label as of a text: what people accepted, else what the agents ended with; none while people review it."""
-    told = RowFound(id=one.external_id, row=one.row, outcome=one.outcome, reason=one.reason or one.error)
-    if one.in_review:
+    told = RowFound(id=result.external_id, row=result.row, outcome=result.outcome, reason=result.reason or result.error)
+    if result.in_review:
         return told
-    if one.accepted is not None:
-        return told.model_copy(update={"label": one.accepted, "decided_by": "people"})
-    by_agents = one.outcome in (Outcome.SAFE, Outcome.UNSAFE)
-    return told.model_copy(update={"label": one.outcome, "decided_by": "agents"}) if by_agents else told
+    if result.accepted is not None:
+        return told.model_copy(update={"label": result.accepted, "decided_by": "people"})
+    by_agents = result.outcome in (Outcome.SAFE, Outcome.UNSAFE)
+    return told.model_copy(update={"label": result.outcome, "decided_by": "agents"}) if by_agents else told

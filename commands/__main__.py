@@ -75,7 +75,9 @@ class _Visible:
 def _stopped_in_order() -> Iterator[None]:
     """SIGTERM and a terminal that is closed stop a command as Ctrl+C does: what it kept in a temporary place goes."""
     here = current_thread() is main_thread()
-    numbers = [one for one in (signal.SIGTERM, signal.SIGHUP) if here and signal.getsignal(one) is signal.SIG_DFL]
+    numbers = [
+        number for number in (signal.SIGTERM, signal.SIGHUP) if here and signal.getsignal(number) is signal.SIG_DFL
+    ]
     for number in numbers:
         signal.signal(number, _interrupt)
     try:

@@ -43,8 +43,8 @@ def _site(url: str | None) -> Iterator[Database]:
 def list_newest(*, limit: int = 20, json: Json = False, database: Url = None) -> None:
     """Print how far the newest batches are."""
     with _site(database) as db:
-        for one in batches.list_batches(db, LOCAL_USER, limit, now=system_clock()):
-            _print(json, one.id, one.name, one.progress)
+        for batch in batches.list_batches(db, LOCAL_USER, limit, now=system_clock()):
+            _print(json, batch.id, batch.name, batch.progress)
 
 
 def _does(control: Callable[[Database, Acting, str], int | None] | None) -> Callable[..., None]:

@@ -224,10 +224,10 @@ def _report(study: Study, baseline: str) -> dict[str, object]:
         "inconclusive": int((study.reviews == INCONCLUSIVE).sum()),
         "reviewers": asdict(study.reviewers),
         "wrong_labels": asdict(study.wrong_labels()),
-        "conditions": {rate: {name: asdict(one) for name, one in study.rates(rate).items()} for rate in RATES},
+        "conditions": {rate: {name: asdict(figure) for name, figure in study.rates(rate).items()} for rate in RATES},
         "baseline": baseline,
         "differences": {
-            rate: {name: asdict(one) for name, one in study.differences(rate, baseline).items()} for rate in RATES
+            rate: {name: asdict(figure) for name, figure in study.differences(rate, baseline).items()} for rate in RATES
         },
         "fnr_if_reviewers_overlook_what_the_condition_overlooks": [
             {
@@ -244,11 +244,11 @@ def _lines(study: Study, report: Mapping[str, object]) -> Iterator[str]:
     yield f"{report['read']} of {report['texts']} texts reviewed blinded, {report['inconclusive']} of them unsure"
     yield f"wrong reference labels: {_text(study.wrong_labels())}"
     for rate in RATES:
-        for name, one in study.rates(rate).items():
-            yield f"{rate} of {name}, corrected: {_text(one)}"
+        for name, figure in study.rates(rate).items():
+            yield f"{rate} of {name}, corrected: {_text(figure)}"
     for rate in RATES:
-        for name, one in study.differences(rate, str(report["baseline"])).items():
-            yield f"{rate} of {name} minus that of {report['baseline']}: {_text(one)}"
+        for name, figure in study.differences(rate, str(report["baseline"])).items():
+            yield f"{rate} of {name} minus that of {report['baseline']}: {_text(figure)}"
     yield "95% limits: those of one figure hold for all conditions together; unsure reviews are taken both ways."
     if reviewers.perfect:
         yield "Reviewers are taken to be right: no planted text and no second review says how often they err."
@@ -268,7 +268,7 @@ def _told(counts: float | tuple[int, int]) -> str:
     return f"{counts[0]} of {counts[1]} planted texts" if isinstance(counts, tuple) else f"{counts:.2f}"
 
 
-def _text(one: Estimate) -> str:
-    if one.value is None or one.low is None or one.high is None:
-        return f"none: 0 of {one.decided} texts count"
-    return f"{one.value:.3f} [{one.low:.3f}, {one.high:.3f}] ({one.read} of {one.decided} read)"
+def _text(figure: Estimate) -> str:
+    if figure.value is None or figure.low is None or figure.high is None:
+        return f"none: 0 of {figure.decided} texts count"
+    return f"{figure.value:.3f} [{figure.low:.3f}, {figure.high:.3f}] ({figure.read} of {figure.decided} read)"

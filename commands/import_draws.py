@@ -83,14 +83,14 @@ def _of_outputs(
     drawn: dict[tuple[str, str], list[Draw]] = {}
     strange = unanswered = 0
     for path in outputs:
-        for one in sorted(answers_in(path, given), key=lambda each: each.number or 0):
-            if one.case not in known or (one.node is not None and one.node not in nodes):
+        for answer in sorted(answers_in(path, given), key=lambda each: each.number or 0):
+            if answer.case not in known or (answer.node is not None and answer.node not in nodes):
                 strange += 1
-            elif one.draw is None:
+            elif answer.draw is None:
                 unanswered += 1
             else:
-                for node in [one.node] if one.node else nodes:
-                    drawn.setdefault((one.case, node), []).append(one.draw)
+                for node in [answer.node] if answer.node else nodes:
+                    drawn.setdefault((answer.case, node), []).append(answer.draw)
     print(
         f"{count_of(strange, 'answer')} of other rows or nodes, {count_of(unanswered, 'request')} without an answer",
         file=sys.stderr,
@@ -99,5 +99,5 @@ def _of_outputs(
 
 
 def _line(case: str, node: str, draws: list[Draw]) -> DrawLine:
-    tokens = sum(one.usage.input_tokens + one.usage.output_tokens for one in draws)
+    tokens = sum(draw.usage.input_tokens + draw.usage.output_tokens for draw in draws)
     return DrawLine(id=case, node=node, draws=encode_draws(draws), tokens=tokens or None)

@@ -30,14 +30,14 @@ def add_command(parser: argparse.ArgumentParser, command: Command | Actions) -> 
 def add_options(parser: Any, command: Command) -> None:
     """Add an option for each parameter of a function, or for each field of a dataclass."""
     hints = get_type_hints(command, include_extras=True)
-    for name, one in signature(command).parameters.items():
+    for name, parameter in signature(command).parameters.items():
         if hasattr(hints[name], "add_options"):
             hints[name].add_options(parser)
         elif is_dataclass(hints[name]):
             add_options(parser, hints[name])
         else:
-            by_place, required = one.kind is not Parameter.KEYWORD_ONLY, one.default is Parameter.empty
-            how = how_said(hints[name], by_place) | ({} if required else {"default": one.default})
+            by_place, required = parameter.kind is not Parameter.KEYWORD_ONLY, parameter.default is Parameter.empty
+            how = how_said(hints[name], by_place) | ({} if required else {"default": parameter.default})
             if by_place:
                 parser.add_argument(name, **how)
             else:
@@ -78,7 +78,7 @@ def how_said(hint: Any, by_place: bool = False) -> dict[str, Any]:
         hint, *words = get_args(hint)
         how = dict(zip(("help", "metavar"), (words[0].replace("%", "%%"), *words[1:]), strict=False))
     if type(None) in get_args(hint):
-        (hint,) = (one for one in get_args(hint) if one is not type(None))
+        (hint,) = (part for part in get_args(hint) if part is not type(None))
     if hint is bool:
         return how | {"action": "store_true"}
     if get_origin(hint) in (list, tuple):

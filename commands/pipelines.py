@@ -26,9 +26,10 @@ def list_all(*, database: Url = None) -> None:
         active, kept = active_version(db), list_versions(db, LOCAL_USER)
     for name, pipeline in shipped_pipelines().items():
         print(f"{name}  built-in  {len(pipeline.nodes)} agents  {pipeline.version}")
-    for one in kept:
-        mark = "  active" if one == active else ""
-        print(f"{one.pipeline.name}/{one.number}  {len(one.pipeline.nodes)} agents  {one.pipeline.version}{mark}")
+    for version in kept:
+        mark = "  active" if version == active else ""
+        pipeline = version.pipeline
+        print(f"{pipeline.name}/{version.number}  {len(pipeline.nodes)} agents  {pipeline.version}{mark}")
 
 
 def check(file: File) -> None:
@@ -51,7 +52,7 @@ def import_(file: File, *, note: Annotated[str, "what is new in this version"] =
     """Keep the pipeline of a file, unless nothing differs from the newest version of its name."""
     with opened(database) as db:
         pipeline = _answerable(pipeline_in(file), file.name, settings_now(db, Settings()))
-        newest = next((one.number for one in list_versions(db, LOCAL_USER, pipeline.name)), 0)
+        newest = next((version.number for version in list_versions(db, LOCAL_USER, pipeline.name)), 0)
         kept = keep_version(db, LOCAL_USER.at(system_clock()), pipeline, note, newest)
     done = "nothing differs from this version" if kept.number == newest else "kept"
     print(f"{kept.pipeline.name}/{kept.number}: {done}", file=sys.stderr)

@@ -190,9 +190,9 @@ def _screen(
 def _unfinished_batch(db: Database, intake: Mapping[str, Any]) -> str | None:
     """The newest batch of this very file, read in this very way, whose rows are not all settled."""
     going = ACTIVE | {BatchState.NEEDS_RETRY}
-    found = list_batches(db, LOCAL_USER, limit=MOST_LOOKED_AT)
-    same = (one for one in found if "sha256" in one.intake and dict(one.intake) == dict(intake))
-    return next((one.id for one in same if one.progress.state in going), None)
+    newest = list_batches(db, LOCAL_USER, limit=MOST_LOOKED_AT)
+    same = (batch for batch in newest if "sha256" in batch.intake and dict(batch.intake) == dict(intake))
+    return next((batch.id for batch in same if batch.progress.state in going), None)
 
 
 def _intake(table: Table, file: Path) -> dict[str, Any]:

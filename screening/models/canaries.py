@@ -94,14 +94,14 @@ async def probe(sampler: DrawSource, pipeline: PipelineConfig) -> Probed:
     try:
         found = await asyncio.gather(*tries)
     finally:  # where one cannot be asked, the others are not asked any further
-        for one in tries:
-            one.cancel()
+        for attempt in tries:
+            attempt.cancel()
         await asyncio.gather(*tries, return_exceptions=True)
     ends: dict[str, Screening] = dict(zip(ALL, found, strict=True))
-    draws = [draw for one in found for run in one.runs for draw in run.draws]
+    draws = [draw for screening in found for run in screening.runs for draw in run.draws]
     return Probed(
-        ends={name: (str(one.outcome), str(one.reason)) for name, one in ends.items()},
-        calls=sum(one.calls for one in found),
+        ends={name: (str(screening.outcome), str(screening.reason)) for name, screening in ends.items()},
+        calls=sum(screening.calls for screening in found),
         other_names=other_names(draws),
         faults=tuple(sorted({draw.raw for draw in draws if draw.answer is Answer.MISSHAPEN and draw.raw}))[:_MOST_TOLD],
     )
