@@ -218,7 +218,8 @@ class Desk {
     if (!STAYS.has(request.kind)) this.behind = true;
     if (request.kind === "draft" && ok) {
       forget(this.me, request.case, request.form.rev);
-      if (request.case === this.caseId && this.mayChange) this.layout.drafted.textContent = `Draft saved ${when(this.now())}`;
+      const newest = request.case === this.caseId && this.mayChange && request.form.rev === this.form.choices.rev;
+      if (newest) this.layout.drafted.textContent = `Draft saved ${when(this.now())}`;
     }
     if (request.kind === "undo" && !ok) this.revealed.add(request.case); // from now on it can only be edited
     if (this.saving?.id === request.id) {
