@@ -23,6 +23,7 @@ from sqlalchemy import (
     insert,
     or_,
     select,
+    true,
     union_all,
     update,
 )
@@ -183,7 +184,10 @@ def erase_rows(conn: Connection, ids: Sequence[str], request_id: str | None, now
     refused = 0
     for some in _parts(ids):  # the log has digests of cases and entries: the event of the erasure has the new ones
         refused += _blank(conn, _are_refused_beside(some))
-        _forget_file_names(conn, select(cases.c.batch_id).where(cases.c.id.in_(some)))
+        its = batches.c.id.in_(select(cases.c.batch_id).where(cases.c.id.in_(some)))
+        for row in conn.execute(select(batches.c.id, batches.c.intake).where(its)).all():  # a file may name a person
+            told = row.intake | {name: None for name in ("sheet", "warnings") if name in row.intake}
+            conn.execute(update(batches).where(batches.c.id == row.id).values(name=ERASED, intake=told))
         open_now = inbox_entries.c.case_id.in_(some), inbox_entries.c.closed_at.is_(None)
         conn.execute(update(inbox_entries).where(*open_now).values(closed_at=now, **UNASSIGNED))
         for name in sorted(metadata.tables):  # in one order, as a review that closes a case takes the same rows
@@ -219,13 +223,6 @@ def _empty(conn: Connection, table: Table, ids: Sequence[str]) -> None:
 
 def _parts(ids: Sequence[str]) -> Iterator[Sequence[str]]:
     return (ids[start : start + AT_ONCE] for start in range(0, len(ids), AT_ONCE))
-
-
-def _forget_file_names(conn: Connection, batch_ids: SelectBase) -> None:
-    """A file, or a sheet of it, may be named after a person."""
-    for found in conn.execute(select(batches.c.id, batches.c.intake).where(batches.c.id.in_(batch_ids))).all():
-        told = found.intake | {name: None for name in ("sheet", "warnings") if name in found.intake}
-        conn.execute(update(batches).where(batches.c.id == found.id).values(name=ERASED, intake=told))
 
 
 def _named_cases(conn: Connection, which: Selection) -> list[str]:
@@ -363,19 +360,15 @@ def _old_texts(settings: SiteSettings, now: datetime) -> CompoundSelect[str] | N
 
 def _old_rows(settings: SiteSettings, now: datetime) -> _Rows:
     """The other kinds that have a time: which rows of which table are past it."""
-    days = {
-        "drafts": settings.keep_drafts_days,
-        REFUSED: settings.keep_rejected_days,
-        "messages": settings.keep_messages_days,
-        "sessions": settings.keep_sessions_days,
+    began = select(batches.c.created_at).where(batches.c.id == _row.batch_id).scalar_subquery()
+    kinds = {
+        "drafts": (settings.keep_drafts_days, drafts, drafts.c.updated_at, true()),
+        REFUSED: (settings.keep_rejected_days, rejected_rows, began, _row.original_json.is_not(None)),
+        "messages": (settings.keep_messages_days, notifications, notifications.c.created_at, ~TO_SEND),
+        "sessions": (settings.keep_sessions_days, sessions, sessions.c.seen_at, true()),
     }
-    before = {name: now - timedelta(days=number) for name, number in days.items() if number}
-    long_ago = select(batches.c.id).where(batches.c.created_at < before.get(REFUSED, now))
-    sent = ~TO_SEND
-    found: _Rows = {
-        "drafts": (drafts, drafts.c.updated_at < before.get("drafts", now)),
-        REFUSED: (rejected_rows, rejected_rows.c.batch_id.in_(long_ago) & rejected_rows.c.original_json.is_not(None)),
-        "messages": (notifications, sent & (notifications.c.created_at < before.get("messages", now))),
-        "sessions": (sessions, sessions.c.seen_at < before.get("sessions", now)),
+    return {
+        name: (table, and_(at < now - timedelta(days=days), which))
+        for name, (days, table, at, which) in kinds.items()
+        if days
     }
-    return {name: rows for name, rows in found.items() if name in before}
