@@ -92,21 +92,16 @@ def hand_in(
     """
     with db.write() as conn:
         require_in_force(conn, program)
-        if (known := _find_text(conn, program, key, content_sha256)) is not None:
-            return known, False
+        its = _text.program_id == program.id, _text.key.in_((key, hash_of_key(key)))
+        if (known := conn.execute(select(program_texts).where(*its)).first()) is not None:
+            if known.content_sha256 != content_sha256:
+                raise KeyUsed(key)
+            return str(known.case_id), False
         case_id = add_case(conn, target, case, now)
         row = {"case_id": case_id, "program_id": program.id, "key": key, "content_sha256": content_sha256}
         tell_at = now if program.webhook else None
         conn.execute(insert(program_texts).values(**row, tell_at=tell_at))
     return case_id, True
-
-
-def _find_text(conn: Connection, program: Program, key: str, content_sha256: str) -> str | None:
-    its = _text.program_id == program.id, _text.key.in_((key, hash_of_key(key)))
-    row = conn.execute(select(program_texts).where(*its)).first()
-    if row is not None and row.content_sha256 != content_sha256:
-        raise KeyUsed(key)
-    return None if row is None else str(row.case_id)
 
 
 def hand_out(db: Database, program: Program, case_id: str, now: datetime, *, outcome: bool) -> ProgramText:

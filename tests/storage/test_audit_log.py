@@ -205,20 +205,6 @@ def test_anchors_under_an_earlier_key_of_the_site_are_compared_and_prove_nothing
     assert "names another hash" in str(verify(db, [before]).problem), "written anew under the present key"
 
 
-def test_a_last_line_under_an_earlier_key_is_ended_and_not_cut_off(
-    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kept = tmp_path / "anchors.jsonl"
-    monkeypatch.setenv("SECOND_LOOK_AUDIT_KEY", "one")
-    log(db, 1)
-    kept.write_text(anchor(db).as_json())
-    monkeypatch.setenv("SECOND_LOOK_AUDIT_KEY", "another")
-    log(db, 1)
-    settings = Settings(audit_anchor_file=kept)
-    assert anchor_if_due(db, settings, NOW) is not None
-    assert [one.count for one in kept_anchors(settings)] == [1, 2]
-
-
 def lived_in(db: Database) -> None:
     """A site on which each table that decides something has a row, made by the program itself."""
     admin = accounts.enter(db, _SIGNED_IN, NOW, [_SIGNED_IN.subject])
@@ -392,7 +378,9 @@ def test_anchors_go_to_a_webhook_too_signed_and_are_a_fault_while_it_refuses(db:
     assert verify(db, [made]).proven and verify(db, kept_anchors(settings)).proven
 
 
-def test_the_line_after_one_that_was_cut_off_is_whole(db: Database, tmp_path: Path) -> None:
+def test_the_line_after_one_that_was_cut_off_is_whole(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A disk that is full in the middle of a line left its beginning; with the next one behind it no check read on."""
     kept = tmp_path / "anchors.jsonl"
     settings = Settings(audit_anchor_file=kept, audit_anchor_events=1)
@@ -405,6 +393,12 @@ def test_the_line_after_one_that_was_cut_off_is_whole(db: Database, tmp_path: Pa
         log(db, 1)
         assert anchor_if_due(db, settings, NOW) is not None
     assert [one.count for one in kept_anchors(settings)] == [1, 2, 3] and verify(db, kept_anchors(settings)).proven
+    kept.write_bytes(kept.read_bytes().removesuffix(b"\n"))
+    monkeypatch.setenv("SECOND_LOOK_AUDIT_KEY", "another")
+    log(db, 1)
+    assert anchor_if_due(db, settings, NOW) is not None
+    counted = [one.count for one in kept_anchors(settings)]
+    assert counted == [1, 2, 3, 4], "a last line under an earlier key is ended and not cut off"
 
 
 def test_an_anchor_that_cannot_be_written_is_a_fault_until_it_can(db: Database, tmp_path: Path) -> None:
