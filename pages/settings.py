@@ -285,39 +285,33 @@ def backup_words(found: Erasure) -> str:
     return f"Backups that may still hold it, {len(found.backups):,} in all: {days}."
 
 
+def site_panel() -> None:
+    """What the site has set for itself, each part with its form, and the versions that saving made."""
+    words = "" if is_allowed(person, Action.CHANGE_SETTINGS) else " An administrator can change these."
+    st.caption(f"Version {settings_store.current(db).version}.{words}")
+    settings_form(db, person, "site", "Save as a new version")
+    st.subheader("Audit plan")
+    plan_panel()
+    st.subheader("For the reliability report")
+    st.caption("No names and no texts: the report is made to leave the site.")
+    settings_form(db, person, "study", "Keep for the report")
+    st.subheader("Versions")
+    versions(db, person)
+
+
 st.title("Settings")
-names = ["Current model", "Site", "Pause AI", "Model card"]
-if is_allowed(person, Action.CHANGE_SETTINGS):
-    names.insert(2, "Notifications")
-if is_allowed(person, Action.MANAGE_ACCOUNTS):
-    names[-1:-1] = ["Accounts", "API clients"]
-if is_allowed(person, Action.ERASE):
-    names.insert(-1, "Erasure")
-for tab, name in zip(st.tabs(names), names, strict=True):
+parts: dict[str, tuple[Action, Callable[[], None]]] = {
+    "Current model": (Action.VIEW_SETTINGS, configuration_panel),
+    "Site": (Action.VIEW_SETTINGS, site_panel),
+    "Notifications": (Action.CHANGE_SETTINGS, lambda: notifications_panel(db, person)),
+    "Pause AI": (Action.VIEW_SETTINGS, lambda: stop_panel(db, person, context.site())),
+    "Accounts": (Action.MANAGE_ACCOUNTS, accounts_panel),
+    "API clients": (Action.MANAGE_ACCOUNTS, lambda: programs_panel(db, person)),
+    "Erasure": (Action.ERASE, erasure_panel),
+    "Model card": (Action.VIEW_SETTINGS, card_panel),
+}
+shown = {name: show for name, (action, show) in parts.items() if is_allowed(person, action)}
+for tab, (name, show) in zip(st.tabs(list(shown)), shown.items(), strict=True):
     with tab:
         st.header(name)
-        if name == "Current model":
-            configuration_panel()
-        elif name == "Site":
-            words = "" if is_allowed(person, Action.CHANGE_SETTINGS) else " An administrator can change these."
-            st.caption(f"Version {settings_store.current(db).version}.{words}")
-            settings_form(db, person, "site", "Save as a new version")
-            st.subheader("Audit plan")
-            plan_panel()
-            st.subheader("For the reliability report")
-            st.caption("No names and no texts: the report is made to leave the site.")
-            settings_form(db, person, "study", "Keep for the report")
-            st.subheader("Versions")
-            versions(db, person)
-        elif name == "Pause AI":
-            stop_panel(db, person, context.site())
-        elif name == "Notifications":
-            notifications_panel(db, person)
-        elif name == "Erasure":
-            erasure_panel()
-        elif name == "Accounts":
-            accounts_panel()
-        elif name == "API clients":
-            programs_panel(db, person)
-        else:
-            card_panel()
+        show()

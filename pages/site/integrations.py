@@ -1,7 +1,6 @@
 """Who is told what outside the pages: recipients in the on-call order, and API clients with tokens."""
 
 from collections.abc import Callable
-from datetime import time
 
 import streamlit as st
 
@@ -51,17 +50,6 @@ def notifications_panel(db: Database, person: Actor) -> None:
         since = local_time(lasting.began_at)
         what = FAULT_WORDS.get(lasting.fault) or error_words(lasting.cause or NO_LABEL).capitalize()
         st.warning(f"{what} since {since}.", icon=":material/warning:")
-    _say()
-    for one in found:
-        _recipient(db, person, one)
-    if waiting := recipients.waiting_messages(db, person):
-        st.caption(f"{count_of(waiting, 'message')} on the way or held back by an interval.")
-    _add(db, person)
-    st.subheader("How often, and where a message leads")
-    settings_form(db, person, "notify", "Save")
-
-
-def _say() -> None:
     if refused := st.session_state.pop("notify_refused", None):
         st.error(refused, icon=":material/error:")
     if said := st.session_state.pop("notify_said", None):
@@ -69,6 +57,13 @@ def _say() -> None:
     if secret := st.session_state.pop("notify_secret", None):
         st.write("The secret that signs the messages of this webhook. It is shown once:")
         st.code(secret, language=None)
+    for one in found:
+        _recipient(db, person, one)
+    if waiting := recipients.waiting_messages(db, person):
+        st.caption(f"{count_of(waiting, 'message')} on the way or held back by an interval.")
+    _add(db, person)
+    st.subheader("How often, and where a message leads")
+    settings_form(db, person, "notify", "Save")
 
 
 def _recipient(db: Database, person: Actor, one: Recipient) -> None:
@@ -133,35 +128,26 @@ def _add(db: Database, person: Actor) -> None:
     if pressed and (begin is None) is not (end is None):
         st.error("Give both times of the quiet hours, or neither.", icon=":material/error:")
     elif pressed:
-        quiet = (_minutes(begin), _minutes(end)) if begin is not None and end is not None else None
-        _save_new(db, person, name, kind, target, int(step), frozenset(events), quiet)
-
-
-def _minutes(moment: time) -> int:
-    return moment.hour * 60 + moment.minute
-
-
-def _save_new(
-    db: Database, person: Actor, name: str, kind: Kind, target: str, step: int, events: frozenset[Event],
-    quiet: tuple[int, int] | None,
-) -> None:  # fmt: skip
-    private = context.settings().notify_private_addresses
-    try:
-        if kind is Kind.SERVICE:
-            shown = channels.describe(target, private=private)
-        else:
-            shown = str(channels.target_of(target, private=private).hostname)
-        _made, secret = recipients.add_recipient(
-            db, person.at(context.now()), name=name, kind=kind, target=target.strip(), shown=shown,
-            step=step, events=events, quiet=quiet,
-        )  # fmt: skip
-    except (ValueError, NotSent) as refused:
-        st.error(sentence(refused), icon=":material/error:")
-        return
-    st.session_state["notify_said"] = "Added. Send a test to see whether it arrives."
-    if secret is not None:
-        st.session_state["notify_secret"] = secret
-    st.rerun()
+        quiet = None
+        if begin is not None and end is not None:
+            quiet = begin.hour * 60 + begin.minute, end.hour * 60 + end.minute
+        private = context.settings().notify_private_addresses
+        try:
+            if kind is Kind.SERVICE:
+                shown = channels.describe(target, private=private)
+            else:
+                shown = str(channels.target_of(target, private=private).hostname)
+            _made, secret = recipients.add_recipient(
+                db, person.at(context.now()), name=name, kind=kind, target=target.strip(), shown=shown,
+                step=int(step), events=frozenset(events), quiet=quiet,
+            )  # fmt: skip
+        except (ValueError, NotSent) as refused:
+            st.error(sentence(refused), icon=":material/error:")
+            return
+        st.session_state["notify_said"] = "Added. Send a test to see whether it arrives."
+        if secret is not None:
+            st.session_state["notify_secret"] = secret
+        st.rerun()
 
 
 SCOPE_WORDS = {
@@ -177,24 +163,19 @@ def programs_panel(db: Database, person: Actor) -> None:
         "API clients send texts to /api/v1 with their token (served by the command api: docs/api.md). They receive a "
         "label once the case is final, and nothing of it while clinicians still have to review the case."
     )
-    _say_made()
+    made: Made | None = st.session_state.pop("program_made", None)
+    if made is not None:
+        st.success("The client's token. It is shown once and not kept:")
+        st.code(made.token, language=None)
+        if made.webhook_secret is not None:
+            st.write("The secret that signs what its webhook is told. It is shown once:")
+            st.code(made.webhook_secret, language=None)
     found = list_programs(db, person)
     if not found:
         st.info("No API client yet.", icon=":material/key_off:")
     for one in found:
         _program(db, person, one)
     _add_program(db, person)
-
-
-def _say_made() -> None:
-    made: Made | None = st.session_state.pop("program_made", None)
-    if made is None:
-        return
-    st.success("The client's token. It is shown once and not kept:")
-    st.code(made.token, language=None)
-    if made.webhook_secret is not None:
-        st.write("The secret that signs what its webhook is told. It is shown once:")
-        st.code(made.webhook_secret, language=None)
 
 
 def _program(db: Database, person: Actor, one: Program) -> None:
