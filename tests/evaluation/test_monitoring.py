@@ -276,7 +276,7 @@ def test_the_reference_is_frozen_and_an_alarm_once_raised_stays() -> None:
 
 def test_the_bets_on_a_share_at_its_limit_are_fair() -> None:
     # Exactly, over all numbers of hits in 30: with the share at the upper limit, the mean bet above it is 1.
-    limit = clopper_pearson(50, 500, 0.05 / 2 / 2).high
+    _, limit = clopper_pearson(50, 500, 0.05 / 2 / 2)
     hits = np.arange(31)
     chances = binom.pmf(hits, 30, limit)
     for ratio in RATIOS:
