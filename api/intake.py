@@ -33,7 +33,7 @@ from screening.review.actors import SYSTEM
 from screening.review.reach import Reach
 from screening.settings import Settings
 from screening.text.unique_keys import RepeatedKey, unique_keys
-from storage.batches.intake import TEXT_BY_TEXT, Target, close_intake, target_of
+from storage.batches.intake import TEXT_BY_TEXT, close_intake
 from storage.database import Database
 from storage.review import program_texts
 from storage.review.program_texts import require_same_file
@@ -56,7 +56,7 @@ class Intake:
     db: Database
     settings: Settings
     clock: Clock
-    _known: dict[tuple[str, str], tuple[Target, datetime]] = field(default_factory=dict)
+    _known: dict[tuple[str, str], tuple[str, datetime]] = field(default_factory=dict)
     _last: threading.Thread | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -65,7 +65,7 @@ class Intake:
         now = self.clock()
         return program_texts.hand_in(self.db, program, key, content_sha256, self._batch_of_today(program), case, now)
 
-    def _batch_of_today(self, program: Program) -> Target:
+    def _batch_of_today(self, program: Program) -> str:
         """The batch that takes this program's texts now; those of earlier days are closed. One of today that began with
         other settings stays open: they may come into force again.
         """
@@ -75,12 +75,12 @@ class Intake:
         with self._lock:
             known = self._known.get(key)
             if known is None or now - known[1] > LOOKED_UP_FOR:
-                self._known[key] = known = self._open_target(program, key[1]), now
+                self._known[key] = known = self._open(program, key[1]), now
                 for earlier in program_texts.open_batches(self.db, program, begun_before=today):
                     close_intake(self.db, SYSTEM.at(now), earlier)
         return known[0]
 
-    def _open_target(self, program: Program, day: str) -> Target:
+    def _open(self, program: Program, day: str) -> str:
         with self._agents() as (settings, agents):
             pipeline = usual_pipeline(self.db, self.settings)
             version = configuration(settings, agents, pipeline).version
@@ -90,8 +90,7 @@ class Intake:
                 submission=f"{program.id[:16]}-{day}-{version[:16]}",
                 intake={"format": TEXT_BY_TEXT, "program": program.name},
             )
-            batch_id = open_batch(self.db, program.actor, request, settings, agents, self.clock)
-        return target_of(self.db, batch_id)
+            return open_batch(self.db, program.actor, request, settings, agents, self.clock)
 
     @contextmanager
     def _agents(self) -> Iterator[tuple[Settings, Agents]]:

@@ -29,9 +29,9 @@ from screening.pipeline.draws import (
 )
 from screening.pipeline.files import load_prompts
 from screening.settings import Settings
-from storage.batches import call_limits
-from storage.batches.call_limits import Pace
+from storage.batches import pending
 from storage.batches.configurations import Configuration
+from storage.batches.pending import Pace
 from storage.database import Database
 
 if TYPE_CHECKING:
@@ -333,12 +333,12 @@ class SharedLimiter:
         """A block of leave, which may be used at once; only as much as can be used where the last came late."""
         while True:
             block = 1 if self._late else max(1, round(self.pace.per_second * BLOCK_S))
-            grant = await retry_in_thread(call_limits.take, self.db, RATE, self.pace, block)
-            self._left, self._until = grant.count, grant.since + self.lapses_s
+            self._left, since, wait_s = await retry_in_thread(pending.take, self.db, RATE, self.pace, block)
+            self._until = since + self.lapses_s
             self._late = time.monotonic() > self._until
-            if grant.count > 0:
+            if self._left > 0:
                 return
-            await asyncio.sleep(grant.wait_s)
+            await asyncio.sleep(wait_s)
 
 
 async def share_places(db: Database, gate: RateGate, total: int, worker: str, every_s: float = RENEW_EVERY_S) -> None:
@@ -353,7 +353,7 @@ async def share_places(db: Database, gate: RateGate, total: int, worker: str, ev
             asked_at = loop.time()
             try:
                 most = gate.in_use + gate.free  # the gate's size, or what is under way since it was larger
-                allowed = await retry_in_thread(call_limits.hold, db, PLACES, worker, most, total, LEASE_S)
+                allowed = await retry_in_thread(pending.hold, db, PLACES, worker, most, total, LEASE_S)
             except Exception as error:
                 log.warning("the share of calls in flight was not renewed: %s", type(error).__name__)
             else:
@@ -364,7 +364,7 @@ async def share_places(db: Database, gate: RateGate, total: int, worker: str, ev
     finally:
         closing.cancel()
         gate.resize(0)
-        await retry_in_thread(call_limits.give_up, db, PLACES, worker)
+        await retry_in_thread(pending.give_up, db, PLACES, worker)
 
 
 @asynccontextmanager

@@ -19,9 +19,8 @@ from screening.text.masking import MASKING_VERSION
 from screening.text.received import KeptFlags, ReceivedText, receive
 from screening.words import count_of
 from storage.batches.batches import NewBatch, create_batch
-from storage.batches.configurations import Configuration, save_configuration
+from storage.batches.configurations import Configuration, active_version, save_configuration
 from storage.batches.intake import OpenFile, add_rows, close_intake, last_row, open_files, resume_intake, stop_intake
-from storage.batches.pipelines import active_version
 from storage.database import Database
 from storage.settings_store import current
 

@@ -19,7 +19,7 @@ from jobs.channels import NotSent
 from jobs.intake import OpenFiles
 from jobs.process import Clock, tell
 from screening.settings import Settings
-from storage.batches import intake, unscreened
+from storage.batches import entries, intake
 from storage.database import Database, passing_fault
 from storage.review import erasure
 from storage.settings_store import current
@@ -140,7 +140,7 @@ class Notifier:
         health.beat(self.db, self.name, self.kind, self.clock())
 
     def _bring_in(self) -> None:
-        unscreened.bring_in(self.db, self.clock())
+        entries.bring_in(self.db, self.clock())
 
     def round(self) -> int:
         """Look, tell and send, where this process has the duty; the number of messages sent."""
@@ -196,9 +196,9 @@ class Notifier:
         that nobody takes in.
         """
         self._open_files.look(self.db, now)
-        outbox.keep_fault(self.db, health.Fault.FILES, now, down=bool(unscreened.files_halted_since(self.db)))
-        still = unscreened.standstills(self.db, now, health.LOOK_BACK)
-        if any(one.cause == unscreened.NO_PROGRESS for one in still):
+        outbox.keep_fault(self.db, health.Fault.FILES, now, down=bool(entries.files_halted_since(self.db)))
+        still = entries.standstills(self.db, now, health.LOOK_BACK)
+        if any(one.cause == entries.NO_PROGRESS for one in still):
             outbox.keep_fault(self.db, health.Fault.MODEL, now, down=True)
 
     def _send(self, message: Message) -> bool:

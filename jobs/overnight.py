@@ -24,8 +24,7 @@ from storage.batches import batch_state, batches, overnight, screenings
 from storage.batches.configurations import Configuration, load_configuration
 from storage.batches.overnight import DrawWanted, HandedIn, OpenCase
 from storage.batches.pending import pause_for_fault, record_error
-from storage.batches.runs import EndedRun
-from storage.batches.screenings import CaseForScreening
+from storage.batches.screenings import CaseForScreening, EndedRun
 from storage.database import Database, passing_fault
 from storage.settings_store import is_stopped
 

@@ -32,8 +32,7 @@ from storage.batches.batch_state import Caps
 from storage.batches.configurations import Configurations
 from storage.batches.counts import Totals
 from storage.batches.pending import record_error, record_interruption
-from storage.batches.runs import EndedRun
-from storage.batches.screenings import CaseForScreening, End, Started, Suspect, give_back, start_case
+from storage.batches.screenings import CaseForScreening, End, EndedRun, Suspect, give_back, start_case
 from storage.clock import pause_after
 from storage.database import Database, is_lost_connection
 from storage.research.comparisons import end_comparison, keep_compared, lose_calls, next_due
@@ -85,15 +84,15 @@ class ScreeningJob:
 
     async def _screen_case(self, case_id: str, suspect_after: int | None) -> None:
         try:
-            started = await self._start_case(case_id, suspect_after)
+            case = await self._start_case(case_id, suspect_after)
         except asyncio.CancelledError:
             await retry_in_thread(pending.record_withdrawal, self.db, case_id)
             raise
-        if started is not None:
-            with self.spend_guard.spend(started.case.batch_id) as spend:
-                await self._keep_errors(started, spend)
+        if case is not None:
+            with self.spend_guard.spend(case.batch_id) as spend:
+                await self._keep_errors(case, spend)
 
-    async def _start_case(self, case_id: str, suspect_after: int | None) -> Started | None:
+    async def _start_case(self, case_id: str, suspect_after: int | None) -> CaseForScreening | None:
         """Start the case. None where it has its outcome, or where starting it failed and that is recorded."""
         try:
             return await retry_in_thread(
@@ -107,10 +106,9 @@ class ScreeningJob:
                 await self._keep_error(case_id, "internal_error", type(error).__name__)
             return None
 
-    async def _keep_errors(self, started: Started, spend: CaseSpend) -> None:
-        case = started.case
+    async def _keep_errors(self, case: CaseForScreening, spend: CaseSpend) -> None:
         try:
-            await self._screen(started, spend)
+            await self._screen(case, spend)
         except Withdrawn:
             await retry_in_thread(give_back, self.db, case, self.clock(), calls=spend.lost_calls)
         except asyncio.CancelledError:
@@ -133,13 +131,10 @@ class ScreeningJob:
             else:
                 await self._keep_error(case.case_id, "internal_error", type(error).__name__, calls=spend.lost_calls)
 
-    async def _screen(self, started: Started, spend: CaseSpend) -> None:
-        case = started.case
-        if started.starts > MOST_STARTS:
-            await retry_in_thread(self._conclude, case, to_a_human(Reason.REPEATED_FAILURE, started.runs))
-            return
-        if started.stopped:
-            await retry_in_thread(self._conclude, case, to_a_human(Reason.STOPPED, started.runs))
+    async def _screen(self, case: CaseForScreening, spend: CaseSpend) -> None:
+        if case.starts > MOST_STARTS or case.stopped:
+            why = Reason.REPEATED_FAILURE if case.starts > MOST_STARTS else Reason.STOPPED
+            await retry_in_thread(self._conclude, case, to_a_human(why, case.runs))
             return
         await self.health.require(case.configuration, case.seed)
         progress = _NodeProgress(
@@ -147,7 +142,7 @@ class ScreeningJob:
             agents=self.agents,
             case=case,
             sampler=self.agents.sampler(case.configuration, case.seed),
-            position=len(started.runs),
+            position=len(case.runs),
             started_at=self.clock(),
             spend=spend,
             urgent=case.interactive,
@@ -157,7 +152,7 @@ class ScreeningJob:
             guard_for(case.flags),
             case.pipeline,
             progress,
-            committed=started.runs,
+            committed=case.runs,
             commit=progress.commit,
             progress=progress.draw_batch,
         )

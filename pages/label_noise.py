@@ -1,6 +1,6 @@
 """Label errors: original labels that the AI contradicts, sent to review; the corrected data set; the label history."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import pandas as pd
@@ -28,7 +28,7 @@ from screening.evaluation.label_errors import Ranking
 from screening.review.policy import Action, is_allowed, require
 from screening.text.display import visible
 from screening.words import count_of
-from storage.research.corrected_labels import Entry, Ledger, count_labels, ledger
+from storage.research.corrected_labels import Entry, count_labels, ledger
 from storage.research.listed import Cell
 from storage.review.adjudication import Method
 from storage.review.worklist import request_second_looks
@@ -142,12 +142,12 @@ def label_history() -> None:
     version = st.slider("Version", 1, last, last, key="ledger_version") if last > 1 else 1
     hide_switch(db, person)
     key = context.settings().pseudonym_secret
-    found = ledger(db, person.at(context.now()), ask.batch_id, key, version)
-    entries = entries_chosen(found)
-    if found.earlier:
-        st.caption(f"The {found.earlier:,} entries before these are listed where an earlier version is chosen above.")
-    if found.hidden:
-        st.caption(f"{found.hidden:,} of cases in review are hidden by the switch above.")
+    every, hidden, earlier = ledger(db, person.at(context.now()), ask.batch_id, key, version)
+    entries = entries_chosen(every, all_fetched=not earlier)
+    if earlier:
+        st.caption(f"The {earlier:,} entries before these are listed where an earlier version is chosen above.")
+    if hidden:
+        st.caption(f"{hidden:,} of cases in review are hidden by the switch above.")
     ids = [entry.case_id for entry in entries]
 
     def open_chosen() -> None:
@@ -186,11 +186,10 @@ def label_history() -> None:
         viewer(db, person, listed, case_id)
 
 
-def entries_chosen(found: Ledger) -> list[Entry]:
+def entries_chosen(every: Sequence[Entry], *, all_fetched: bool) -> list[Entry]:
     """The entries of the kind chosen; the counts are the choices, so that each opens its cases."""
-    every = found.entries
     kinds: Mapping[str, list[Entry]] = {
-        "Last" if found.earlier else "All": list(every),
+        "All" if all_fetched else "Last": list(every),
         "Changed a label": [entry for entry in every if entry.changes],
         "Confirmed it": [entry for entry in every if entry.before == entry.label],
         "The first label": [entry for entry in every if entry.before is None],

@@ -29,8 +29,8 @@ from screening.pipeline.files import PromptError, load_prompts, shipped_pipeline
 from screening.review.policy import Action, is_allowed, require
 from screening.words import count_of
 from storage.batches import configurations
-from storage.batches.configurations import Configuration
-from storage.batches.pipelines import (
+from storage.batches.configurations import (
+    Configuration,
     PipelineVersion,
     ReasonMissing,
     StalePipeline,

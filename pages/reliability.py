@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -33,8 +34,13 @@ from screening.review.policy import Action, require
 from screening.review.review_form import FORM_VERSION
 from screening.words import count_of
 from storage.research.listed import MOST_LISTED, Cell
-from storage.research.outcome_mix import REFERENCE, Settled, settled_cases
-from storage.research.reliability import measured_configurations, priorities_shown, severities
+from storage.research.reliability import (
+    REFERENCE,
+    measured_configurations,
+    priorities_shown,
+    settled_cases,
+    severities,
+)
 from storage.research.standing import configuration_now, count_reviews, revisions_now
 from storage.settings_store import audit_plan
 
@@ -152,13 +158,13 @@ def audit() -> None:
 
     of_flow = dict(flow(found))
     behind = {
-        "Screened": settled(of_flow[FLOW_SETTLED], Settled()),
-        "Not in the sample": settled(of_flow[FLOW_NOT_AUDITED], Settled(under_audit=False)),
-        "In the sample": settled(of_flow[FLOW_AUDITED], Settled(under_audit=True)),
+        "Screened": settled(of_flow[FLOW_SETTLED]),
+        "Not in the sample": settled(of_flow[FLOW_NOT_AUDITED], sampled=False),
+        "In the sample": settled(of_flow[FLOW_AUDITED], sampled=True),
     }
     for outcome, words in CALLED.items():
         row = words[0].lower() + words[1:]
-        behind[words] = settled(of_flow[row], Settled(under_audit=True, outcome=outcome))
+        behind[words] = settled(of_flow[row], sampled=True, outcome=outcome)
     kinds: dict[str, Kind] = dict(REVIEWED)
     for outcome, words in CALLED.items():
         kinds |= {f"{words}, {said}": (name, outcome.value) for name, said in READ.items()}
@@ -171,9 +177,9 @@ def audit() -> None:
     )
 
 
-def settled(count: int, wanted: Settled) -> Behind:
+def settled(count: int, **wanted: Any) -> Behind:
     """The cases of this configuration that were settled so."""
-    return count, partial(settled_cases, db, person, version, wanted, MOST_LISTED)
+    return count, partial(settled_cases, db, person, version, MOST_LISTED, **wanted)
 
 
 def open_cases(behind: Mapping[str, Behind], title: str, key: str) -> None:
@@ -316,8 +322,8 @@ def drift() -> None:
     behind = {}
     for share in moved.shares:
         for words, part, early in (("reference", share.reference, True), ("since", share.since, False)):
-            wanted = Settled(first_end=share.name, in_reference=early)
-            behind[f"{share.name}, {words}"] = settled(part.numerator, wanted)
+            of_part = settled(part.numerator, first_end=share.name, in_reference=early)
+            behind[f"{share.name}, {words}"] = of_part
     open_cases(behind, "Cases that ended so at the first agent", "drift_cases")
 
 

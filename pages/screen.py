@@ -41,8 +41,7 @@ from screening.text.flags import REFUSES_SAFE, SECOND_LOOK, STATED, Flag
 from storage.batches import batches, single_texts
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import NewBatch
-from storage.batches.configurations import save_configuration
-from storage.batches.pipelines import active_version
+from storage.batches.configurations import active_version, save_configuration
 from storage.batches.single_texts import SingleText, UnknownText
 from storage.site.health import Fault, find_lasting, workers_silence
 

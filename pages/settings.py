@@ -64,13 +64,13 @@ def cost_panel() -> None:
         return
     rows = [
         {
-            "Day": str(one.day),
+            "Day": str(day),
             "Calls": f"{one.calls:,}",
             "Tokens": f"{one.tokens:,}",
             "Cost": money(one.cost_usd if one.unpriced_calls < one.calls else None),
             "Calls without a known price": f"{one.unpriced_calls:,}",
         }
-        for one in found
+        for day, one in found.items()
     ]
     st.dataframe(rows, hide_index=True, alt="Cost by day")
 

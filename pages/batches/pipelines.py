@@ -11,7 +11,7 @@ from screening.labels import Label
 from screening.pipeline.config import PipelineConfig, Preset, UndecidableError, chain_bound, preset
 from screening.settings import Settings
 from screening.stopping.rules import minimum_budget
-from storage.batches.pipelines import PipelineVersion
+from storage.batches.configurations import PipelineVersion
 
 PRESETS: dict[Preset, str] = {
     "certified": "Standard (recommended)",

@@ -1,6 +1,6 @@
 """An upload under way: progress, buttons, the paths its texts took, what it cost, and its files."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -27,7 +27,7 @@ from storage.batches.batches import BatchSummary, Progress
 from storage.batches.configurations import load_configuration
 from storage.batches.costs import NodeCost
 from storage.batches.overnight import OvernightProgress, is_overnight, overnight_progress
-from storage.batches.results import Overview, Ways, batch_overview
+from storage.batches.results import Ways, batch_overview
 from storage.database import Database
 from storage.research.standing import batch_now
 from storage.site import health
@@ -208,15 +208,14 @@ def ways_panel(db: Database, person: Actor, one: BatchSummary) -> None:
     pipeline = load_configuration(db, one.configuration_version).pipeline
     counted = compute if one.progress.state in ENDED else compute_again  # at most as old as the next look
     standing = batch_now(db, person, one.id)
-    overview = counted(batch_overview, person, one.id, standing=standing, cases=one.progress.accepted)
-    found = overview.ways
+    found, costs, calls = counted(batch_overview, person, one.id, standing=standing, cases=one.progress.accepted)
     st.html(ways_html(pipeline, found, one.id, linked=linked))
     if one.progress.state not in ENDED:
         st.caption("The counts of this drawing and of the table are updated every 5 seconds.")
     if found.kept_back:
         more = count_of(found.kept_back, "more text")
         st.caption(f"{more} escalated because of what the text says or because of a fault.")
-    cost_panel(one, pipeline, overview)
+    cost_panel(one, pipeline, costs, calls)
 
 
 def ways_html(pipeline: PipelineConfig, found: Ways, batch_id: str, *, linked: bool) -> str:
@@ -234,12 +233,12 @@ def ways_html(pipeline: PipelineConfig, found: Ways, batch_id: str, *, linked: b
     return diagram_html(pipeline, asked, ways)
 
 
-def cost_panel(one: BatchSummary, pipeline: PipelineConfig, counted: Overview) -> None:
+def cost_panel(one: BatchSummary, pipeline: PipelineConfig, costs: Sequence[NodeCost], calls: int) -> None:
     """What was made, and by whom."""
-    found = {each.node: each for each in counted.costs}
+    found = {each.node: each for each in costs}
     if not found:
         return
-    st.caption(calls_sentence(one.intake.get("estimate"), counted.calls))
+    st.caption(calls_sentence(one.intake.get("estimate"), calls))
     rows = [row(node.title, found[node.name]) for node in pipeline.nodes if node.name in found]
     st.dataframe(rows, hide_index=True, alt="Calls and cost by agent")
 

@@ -30,15 +30,19 @@ from screening.words import count_of
 from storage.batches.counts import IN_REVIEW, PENDING
 from storage.batches.results import Result
 from storage.database import Database
-from storage.research.case_tags import add_remark, add_tag, remarks, remove_tag, tag_counts
 from storage.research.cells import (
+    add_remark,
+    add_tag,
     cell_choices,
     cell_page,
     control_cases,
     groups,
     listed_case,
+    remarks,
+    remove_tag,
     reveal_text_starts,
     shown_kinds,
+    tag_counts,
 )
 from storage.research.listed import Cell, Sort
 from storage.research.standing import batch_now

@@ -28,8 +28,7 @@ from screening.review.reach import Reach
 from screening.review.review_form import FORM_VERSION
 from screening.words import count_of
 from storage.database import Database
-from storage.research.outcome_mix import OutcomeMix, by_month, outcome_mix
-from storage.research.reliability import AuditSample, Review, audit_sample
+from storage.research.reliability import AuditSample, OutcomeMix, Review, audit_sample, by_month, outcome_mix
 from storage.research.review_table import random_double_reviews
 from storage.settings_store import AuditPlan
 

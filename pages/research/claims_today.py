@@ -62,8 +62,7 @@ def missed_figure(person: Actor) -> Figure:
     """The bound on missed texts, of the present configuration."""
     db = context.database()
     measured = {one.version for one in measured_configurations(db, person)}
-    version = context.configuration(context.usual_pipeline()).version if measured else None
-    if version not in measured:
+    if not measured or (version := context.configuration(context.usual_pipeline()).version) not in measured:
         return missed_words(None)
     asked = (person, version, audit_plan(db), context.now().date())
     standing, cases = configuration_now(db, version), REVIEW * count_reviews(db)

@@ -34,8 +34,7 @@ from screening.settings import SIMULATED_NOTICE, Settings
 from screening.words import count_of
 from storage.batches.configurations import Configuration
 from storage.database import Database
-from storage.research.outcome_mix import outcome_mix
-from storage.research.reliability import audit_sample, measured_configurations
+from storage.research.reliability import audit_sample, measured_configurations, outcome_mix
 from storage.settings_store import SiteSettings, audit_plan
 
 CARD = "Model card: Second Look"

@@ -20,8 +20,7 @@ from screening.review.policy import Forbidden
 from screening.settings import Settings
 from storage import settings_store
 from storage.audit_log import record_refusal
-from storage.batches.configurations import Configuration
-from storage.batches.pipelines import active_version
+from storage.batches.configurations import Configuration, active_version
 from storage.database import Database
 from storage.settings_store import SiteSettings, current
 

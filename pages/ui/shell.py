@@ -29,9 +29,8 @@ from screening.text.display import visible
 from screening.words import count_of
 from storage import settings_store
 from storage.batches.batch_state import CAP_REACHED, BatchState
-from storage.batches.configurations import UnreadableConfiguration
-from storage.batches.pipelines import UnreadablePipeline
-from storage.batches.unscreened import NO_PROGRESS, NO_WORKER, Standstill, files_halted_since, standstills
+from storage.batches.configurations import UnreadableConfiguration, UnreadablePipeline
+from storage.batches.entries import NO_PROGRESS, NO_WORKER, Standstill, files_halted_since, standstills
 from storage.database import Database, Fault, passing_fault
 from storage.settings_store import SiteSettings, current
 

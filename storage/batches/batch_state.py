@@ -169,17 +169,6 @@ def is_cancelled(batch_id: ColumnElement[str]) -> ColumnElement[bool]:
     return exists().where(its.id == batch_id, its.cancelled_at.is_not(None))
 
 
-def was_cancelled(conn: Connection, batch_id: str) -> bool:
-    """Whether somebody ended this batch for good. Raises UnknownBatch."""
-    return batch_row(conn, batch_id).cancelled_at is not None
-
-
-def require_going(conn: Connection, batch_id: str) -> None:
-    """Raise BatchCancelled where no worker would ever take up anything of this batch again."""
-    if was_cancelled(conn, batch_id):
-        raise BatchCancelled(f"batch {batch_id} was cancelled: nothing of it is taken up again")
-
-
 def _standing(row: Row[Any], sums: Totals, failed: int) -> Standing:
     caps = Caps(max_calls=row.max_calls, max_cost_usd=row.max_cost_usd)
     cap = caps.reached_cap(sums)

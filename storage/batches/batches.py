@@ -14,20 +14,19 @@ from storage import audit_log
 from storage.batches.batch_state import (
     ACTIVE,
     CAP_REACHED,
+    BatchCancelled,
     BatchState,
     Caps,
     Standing,
-    UnknownBatch,
     batch_row,
     change,
     pause_in,
-    require_going,
     standing,
     standings,
 )
 from storage.batches.overnight import lose_unused_in
 from storage.clock import new_id
-from storage.database import Database, insert_once
+from storage.database import Database, insert_once, record
 from storage.schema import batches, pending_cases, screenings
 
 RATE_WINDOW = timedelta(seconds=60)
@@ -129,12 +128,7 @@ def create_batch(db: Database, by: Acting, new: NewBatch) -> str:
             pressed = (batches.c.created_by == by.id, batches.c.kind == new.kind)
             known = select(batches.c.id).where(*pressed, batches.c.submission == new.submission)
             return str(conn.execute(known).scalar_one())
-        detail: dict[str, Any] = {
-            "kind": new.kind,
-            "configuration": new.configuration_version,
-            "audit_rate": new.audit_rate,
-            "reach": new.reach.value,
-        }
+        detail = {name: row[name] for name in ("kind", "configuration", "audit_rate", "reach")}
         if new.research_order:
             detail["research_order"] = True
         audit_log.append(conn, by, "batch_created", batch_id, detail, batches)
@@ -166,12 +160,11 @@ def cancel(db: Database, by: Acting, batch_id: str) -> None:
 def retry_failed(db: Database, by: Acting, batch_id: str) -> int:
     """Take up again the cases whose last attempt failed; returns how many. Raises BatchCancelled."""
     with db.write() as conn:
-        _require_control(conn, by, batch_id)
-        require_going(conn, batch_id)
-        statement = update(pending_cases).where(
-            pending_cases.c.batch_id == batch_id, pending_cases.c.ready_at.is_(None)
-        )
-        count = conn.execute(statement.values(ready_at=by.now, not_before=None)).rowcount
+        batch = _require_control(conn, by, batch_id)
+        if batch.cancelled_at is not None:
+            raise BatchCancelled(f"batch {batch_id} was cancelled: nothing of it is taken up again")
+        failed = update(pending_cases).where(pending_cases.c.batch_id == batch_id, pending_cases.c.ready_at.is_(None))
+        count = conn.execute(failed.values(ready_at=by.now, not_before=None)).rowcount
         change(conn, by, batch_id, "batch_retried", {"cases": count})
     return count
 
@@ -197,10 +190,7 @@ def progress(db: Database, batch_id: str, now: datetime | None = None) -> Progre
     UnknownBatch.
     """
     with db.read() as conn:
-        created = conn.execute(select(batches.c.created_at).where(batches.c.id == batch_id)).scalar()
-        if created is None:
-            raise UnknownBatch(batch_id)
-        return _progress(conn, batch_id, created, standing(conn, batch_id), now)
+        return _progress(conn, batch_row(conn, batch_id), standing(conn, batch_id), now)
 
 
 def list_batches(
@@ -222,7 +212,7 @@ def list_batches(
     with db.read() as conn:
         rows = conn.execute(query).all()
         found = standings(conn, [row.id for row in rows])
-        return tuple(_summary(row, _progress(conn, row.id, row.created_at, found[row.id], now)) for row in rows)
+        return tuple(_summary(row, _progress(conn, row, found[row.id], now)) for row in rows)
 
 
 def find_batch(db: Database, actor: Actor, batch_id: str, *, now: datetime | None = None) -> BatchSummary:
@@ -230,24 +220,22 @@ def find_batch(db: Database, actor: Actor, batch_id: str, *, now: datetime | Non
     require(actor, Action.VIEW_BATCHES)
     with db.read() as conn:
         row = batch_row(conn, batch_id)
-        found = standing(conn, batch_id)
-        return _summary(row, _progress(conn, batch_id, row.created_at, found, now))
+        return _summary(row, _progress(conn, row, standing(conn, batch_id), now))
 
 
-def _require_control(conn: Connection, by: Acting, batch_id: str) -> None:
-    """Raises Forbidden, UnknownBatch."""
-    owner = batch_row(conn, batch_id).created_by
+def _require_control(conn: Connection, by: Acting, batch_id: str) -> Row[Any]:
+    """The batch. Raises Forbidden, UnknownBatch."""
+    batch = batch_row(conn, batch_id)
     if by.actor != SYSTEM:
-        require(by.actor, Action.CONTROL_BATCH, owner)
+        require(by.actor, Action.CONTROL_BATCH, batch.created_by)
+    return batch
 
 
 def _summary(row: Row[Any], progress: Progress) -> BatchSummary:
-    names = ("id", "name", "kind", "created_by", "created_at", "intake", "overnight", "research_order")
-    fields = {name: getattr(row, name) for name in names}
-    return BatchSummary(**fields, reach=Reach(row.reach), configuration_version=row.configuration, progress=progress)
+    return record(BatchSummary, row, reach=Reach(row.reach), configuration_version=row.configuration, progress=progress)
 
 
-def _progress(conn: Connection, batch_id: str, started_at: datetime, found: Standing, now: datetime | None) -> Progress:
+def _progress(conn: Connection, batch: Row[Any], found: Standing, now: datetime | None) -> Progress:
     sums = found.totals
     counts = {name: getattr(sums, name) for name in ("accepted", "rejected", "safe", "unsafe", "human_review")}
     return Progress(
@@ -261,19 +249,17 @@ def _progress(conn: Connection, batch_id: str, started_at: datetime, found: Stan
         lost_calls=sums.lost_calls,
         cost_usd=sums.known_cost_usd,
         caps=found.caps,
-        started_at=started_at,
+        started_at=batch.created_at,
         finished_at=sums.last_completed_at if found.state is BatchState.FINISHED else None,
-        rate=_rate(conn, batch_id, started_at, now or sums.last_completed_at),
+        rate=_rate(conn, batch, now or sums.last_completed_at),
         rows_missing=found.rows_missing,
     )
 
 
-def _rate(conn: Connection, batch_id: str, started_at: datetime, until: datetime | None) -> float | None:
-    if until is None or until <= started_at:
+def _rate(conn: Connection, batch: Row[Any], until: datetime | None) -> float | None:
+    if until is None or until <= batch.created_at:
         return None
-    since = max(started_at, until - RATE_WINDOW)
-    done = screenings.c.completed_at
-    count = conn.execute(
-        select(func.count()).where(screenings.c.batch_id == batch_id, done > since, done <= until)
-    ).scalar_one()
+    since, done = max(batch.created_at, until - RATE_WINDOW), screenings.c.completed_at
+    recent = select(func.count()).where(screenings.c.batch_id == batch.id, done > since, done <= until)
+    count = conn.execute(recent).scalar_one()
     return float(count / (until - since).total_seconds())

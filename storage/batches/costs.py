@@ -2,10 +2,11 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import UTC, date, timedelta, tzinfo
 from math import sqrt
+from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Float, case, cast, func, select, type_coerce, union_all
+from sqlalchemy import BigInteger, Connection, Float, Row, case, cast, func, select, type_coerce, union_all
 
 from screening.pipeline.config import version_of
 from screening.review.actors import Acting, Actor
@@ -16,19 +17,9 @@ from storage.schema import batches, cases, comparison_outcomes, configurations, 
 _DAY_US = 86_400_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DayCost:
-    """One UTC day. ``cost_usd`` sums what is known; ``unpriced_calls`` had no known price and are not in it."""
-
-    day: date
-    calls: int
-    tokens: int
-    cost_usd: float
-    unpriced_calls: int
-
-
-def daily_costs(db: Database, by: Acting, days: int = 30, zone: tzinfo = UTC) -> tuple[DayCost, ...]:
-    """The last days with calls, the newest first: those that decide, on the day their node ended, and those of
+def daily_costs(db: Database, by: Acting, days: int = 30, zone: tzinfo = UTC) -> dict[date, Row[Any]]:
+    """The last days with calls, the newest first: their ``calls``, ``tokens``, known ``cost_usd``, and
+    ``unpriced_calls`` whose price is not known. Calls that decide, on the day their node ended, and those of
     comparisons, on the day their case was done; days are those of a zone, as far ahead of UTC as it is now. Raises
     Forbidden.
     """
@@ -44,23 +35,13 @@ def daily_costs(db: Database, by: Acting, days: int = 30, zone: tzinfo = UTC) ->
     day = ((type_coerce(paid.at, BigInteger) + ahead // timedelta(microseconds=1)) // _DAY_US).label("day")
     columns = (
         day,
-        func.sum(paid.calls).label("calls"),
-        func.sum(paid.tokens).label("tokens"),
+        cast(func.sum(paid.calls), BigInteger).label("calls"),
+        cast(func.sum(paid.tokens), BigInteger).label("tokens"),
         func.coalesce(func.sum(paid.cost_usd), 0.0).label("cost_usd"),
-        func.sum(case((paid.cost_usd.is_(None), paid.calls), else_=0)).label("unpriced_calls"),
+        cast(func.sum(case((paid.cost_usd.is_(None), paid.calls), else_=0)), BigInteger).label("unpriced_calls"),
     )
     query = select(*columns).group_by(day).order_by(day.desc())
-    rows = db.rows(query)
-    return tuple(
-        DayCost(
-            day=(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=int(row.day))).date(),
-            calls=int(row.calls),
-            tokens=int(row.tokens),
-            cost_usd=float(row.cost_usd),
-            unpriced_calls=int(row.unpriced_calls),
-        )
-        for row in rows
-    )
+    return {date(1970, 1, 1) + timedelta(days=int(row.day)): row for row in db.rows(query)}
 
 
 LAST = 5

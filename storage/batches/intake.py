@@ -1,5 +1,6 @@
 """Storing rows of a file in a batch: in chunks, each its own transaction, so that a million rows need the memory of a
-thousand."""
+thousand. And their texts, as agents are shown them, exactly as received, and in pages of bounded size.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -8,20 +9,22 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, insert, select
+from sqlalchemy import Connection, Row, Select, func, insert, select
 
 from screening.datasets.rows import NewCase, RejectedRow
+from screening.pipeline.draws import ScreenedText, ScreenedThread, screened_thread
 from screening.review.actors import SYSTEM, Acting, Actor
 from screening.review.policy import Action, require
 from screening.review.reach import Reach
+from screening.text.conversation import thread_of
 from screening.text.flags import STATED, Flag
-from screening.text.received import ReceivedText
+from screening.text.masking import MASKING_VERSION, mask
+from screening.text.received import ReceivedText, unescape
 from storage import audit_log
 from storage.batches import counts
 from storage.batches.batch_state import TAKES_ROWS, Standing, UnknownBatch, batch_row, change, standings
 from storage.batches.counts import PENDING, Kind, totals
 from storage.batches.entries import enter_unscreened
-from storage.batches.texts import text_page
 from storage.clock import new_id, shared_now
 from storage.database import Database
 from storage.schema import batches, cases, live_runs, pending_cases, rejected_rows
@@ -36,55 +39,26 @@ class IntakeClosed(Exception):
     """This batch takes no more rows: its intake was closed, or it was cancelled."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Intake:
-    """What a batch has taken in so far; rows in = accepted + rejected."""
-
-    accepted: int
-    rejected: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """What every row needs to know of its batch."""
-
-    batch_id: str
-    seed: str
-    audit_rate: float
-    interactive: bool
-    reach: str
-    research_order: bool
-
-
 def add_rows(
     db: Database, batch_id: str, rows: Iterable[NewCase | RejectedRow], now: datetime, chunk: int = CHUNK
-) -> Intake:
-    """Add rows in ascending order and return the batch's totals. After a crash call it again with all rows, or those
-    after `last_row`: what is stored is skipped, also when another process adds the same rows at the same time.
-    Raises UnknownBatch, IntakeClosed, and ValueError for rows out of order.
+) -> None:
+    """Add rows in ascending order. After a crash call it again with all rows, or those after `last_row`: what is stored
+    is skipped, also when another process adds the same rows at the same time. Raises UnknownBatch, IntakeClosed, and
+    ValueError for rows out of order.
     """
-    target = target_of(db, batch_id)
     remaining = _require_ascending(rows)
     while part := list(islice(remaining, chunk)):
         with db.write() as conn:
-            _alone(conn, batch_id)
-            _require_open(conn, batch_id)
+            batch = _lock_open(conn, batch_id)
             stored = _last_row(conn, batch_id)
-            _insert(conn, target, [row for row in part if row.row > stored], now)
-    with db.read() as conn:
-        sums = totals(conn, [batch_id])[batch_id]
-    return Intake(accepted=sums.accepted, rejected=sums.rejected)
+            _insert(conn, batch, [row for row in part if row.row > stored], now)
 
 
-def add_case(conn: Connection, target: Target, case: NewCase, now: datetime) -> str:
+def add_case(conn: Connection, batch_id: str, case: NewCase, now: datetime) -> str:
     """Add one case after the last row, in the caller's transaction; its id. Raises UnknownBatch, IntakeClosed."""
-    batch_id = target.batch_id
-    _alone(conn, batch_id)
-    _require_open(conn, batch_id)
-    row = replace(case, row=_last_row(conn, batch_id) + 1)
-    _insert(conn, target, [row], now)
-    placed = select(cases.c.id).where(cases.c.batch_id == batch_id, cases.c.row == row.row)
-    return str(conn.execute(placed).scalar_one())
+    batch = _lock_open(conn, batch_id)
+    (case_id,) = _insert(conn, batch, [replace(case, row=_last_row(conn, batch_id) + 1)], now)
+    return case_id
 
 
 def last_row(db: Database, batch_id: str) -> int:
@@ -96,10 +70,10 @@ def last_row(db: Database, batch_id: str) -> int:
 def close_intake(db: Database, by: Acting, batch_id: str) -> None:
     """Record that all rows are in. Calling it again changes nothing. Raises Forbidden."""
     with db.write() as conn:
-        owner = _alone(conn, batch_id)
-        if by.actor != SYSTEM and by.id != owner:
-            require(by.actor, Action.CONTROL_BATCH, owner)
-        if batch_row(conn, batch_id).closed_at is not None:
+        batch = _lock(conn, batch_id)
+        if by.actor != SYSTEM and by.id != batch.created_by:
+            require(by.actor, Action.CONTROL_BATCH, batch.created_by)
+        if batch.closed_at is not None:
             return
         sums = totals(conn, [batch_id])[batch_id]
         counted = {"accepted": sums.accepted, "rejected": sums.rejected}
@@ -111,8 +85,7 @@ def stop_intake(db: Database, by: Acting, batch_id: str, why: str) -> None:
     takes no more rows.
     """
     with db.write() as conn:
-        _alone(conn, batch_id)
-        if takes_more(batch_row(conn, batch_id)):
+        if _takes_more(_lock(conn, batch_id)):
             stopped = {"rows_missing": why, "rows_missing_since": by.now}
             change(conn, by, batch_id, "intake_stopped", {"why": why}, of_file=True, **stopped)
 
@@ -120,28 +93,22 @@ def stop_intake(db: Database, by: Acting, batch_id: str, why: str) -> None:
 def resume_intake(db: Database, by: Acting, batch_id: str) -> None:
     """Record that its rows are taken in again, where that had stopped."""
     with db.write() as conn:
-        _alone(conn, batch_id)
-        if batch_row(conn, batch_id).rows_missing is not None:
+        if _lock(conn, batch_id).rows_missing is not None:
             change(conn, by, batch_id, "intake_resumed", of_file=True, rows_missing=None)
 
 
 def takes_rows(db: Database, batch_id: str) -> bool:
     """Whether rows may still come in: there is such a batch, and it was neither closed nor cancelled."""
-    with db.read() as conn:
-        found = conn.execute(select(batches).where(batches.c.id == batch_id)).first()
-        return found is not None and takes_more(found)
+    return bool(db.values(select(batches.c.id).where(batches.c.id == batch_id, TAKES_ROWS)))
 
 
-def takes_more(batch: Row[Any]) -> bool:
-    """Whether rows may still come into this batch: it was neither closed nor cancelled."""
+def _takes_more(batch: Row[Any]) -> bool:
     return batch.closed_at is None and batch.cancelled_at is None
 
 
 def count_not_screened(db: Database, batch_id: str) -> int:
     """Rows that could not be read as they should and state a risk: no agent is asked, a person sees each."""
-    with db.read() as conn:
-        query = select(func.count()).where(cases.c.batch_id == batch_id, cases.c.not_screened.is_not(None))
-        return int(conn.execute(query).scalar_one())
+    return db.value(select(func.count()).where(cases.c.batch_id == batch_id, cases.c.not_screened.is_not(None)))
 
 
 def unread_columns(db: Database, batch_id: str) -> list[str]:
@@ -166,20 +133,6 @@ def read_rejected(db: Database, actor: Actor, batch_id: str) -> Iterator[Rejecte
         last = page[-1].row
 
 
-def target_of(db: Database, batch_id: str) -> Target:
-    """What every row needs to know of its batch. Raises UnknownBatch."""
-    with db.read() as conn:
-        found = batch_row(conn, batch_id)
-    return Target(
-        batch_id=batch_id,
-        seed=str(found.seed),
-        audit_rate=found.audit_rate,
-        interactive=found.kind == "interactive",
-        reach=found.reach,
-        research_order=found.research_order,
-    )
-
-
 def _last_row(conn: Connection, batch_id: str) -> int:
     return max(
         conn.execute(select(func.max(table.c.row)).where(table.c.batch_id == batch_id)).scalar() or 0
@@ -187,13 +140,19 @@ def _last_row(conn: Connection, batch_id: str) -> int:
     )
 
 
-def _alone(conn: Connection, batch_id: str) -> str:
-    """Let no other process add to this batch or close it until the transaction ends; the batch's owner."""
-    query = select(batches.c.created_by).where(batches.c.id == batch_id).with_for_update(key_share=True)
-    owner: str | None = conn.execute(query).scalar()
-    if owner is None:
+def _lock(conn: Connection, batch_id: str) -> Row[Any]:
+    """The batch; no other process adds to it or closes it until the transaction ends."""
+    batch = conn.execute(select(batches).where(batches.c.id == batch_id).with_for_update(key_share=True)).first()
+    if batch is None:
         raise UnknownBatch(batch_id)
-    return owner
+    return batch
+
+
+def _lock_open(conn: Connection, batch_id: str) -> Row[Any]:
+    batch = _lock(conn, batch_id)
+    if not _takes_more(batch):
+        raise IntakeClosed(batch_id)
+    return batch
 
 
 def _require_ascending(rows: Iterable[NewCase | RejectedRow]) -> Iterator[NewCase | RejectedRow]:
@@ -205,68 +164,60 @@ def _require_ascending(rows: Iterable[NewCase | RejectedRow]) -> Iterator[NewCas
         yield row
 
 
-def _require_open(conn: Connection, batch_id: str) -> None:
-    if not takes_more(batch_row(conn, batch_id)):
-        raise IntakeClosed(batch_id)
-
-
-def _insert(conn: Connection, target: Target, part: Sequence[NewCase | RejectedRow], now: datetime) -> None:
-    accepted = [_case_row(target, row, now) for row in part if isinstance(row, NewCase)]
-    refused = [_rejected_row(target, row) for row in part if isinstance(row, RejectedRow)]
+def _insert(conn: Connection, batch: Row[Any], part: Sequence[NewCase | RejectedRow], now: datetime) -> list[str]:
+    """Insert these rows with all that follows from them; the ids of the cases."""
+    accepted = [_case_row(batch, row, now) for row in part if isinstance(row, NewCase)]
+    refused = [_rejected_row(batch.id, row) for row in part if isinstance(row, RejectedRow)]
+    ids = [row["id"] for row in accepted]
     if accepted:
         conn.execute(insert(cases), accepted)
-        waiting = [
-            {"case_id": row["id"], "batch_id": target.batch_id, "row": row["row"], "ready_at": now} for row in accepted
-        ]
+        waiting = [{"case_id": row["id"], "batch_id": batch.id, "row": row["row"], "ready_at": now} for row in accepted]
         conn.execute(insert(pending_cases), waiting)
-    if accepted and target.interactive:
+    if accepted and batch.kind == "interactive":
         live: dict[str, Any] = {"node": None, "draws": {}, "updated_at": now, "viewer_seen_at": shared_now(conn, now)}
-        conn.execute(insert(live_runs), [{"case_id": row["id"], **live} for row in accepted])
+        conn.execute(insert(live_runs), [{"case_id": case_id, **live} for case_id in ids])
     if refused:
         conn.execute(insert(rejected_rows), refused)
     more = Counter(Kind(outcome=PENDING, reference=row["reference"]) for row in accepted)
-    counts.add(conn, target.batch_id, 0, more + Counter({counts.NO_CASE: len(refused)}))
+    counts.add(conn, batch.id, 0, more + Counter({counts.NO_CASE: len(refused)}))
     if accepted:
-        ids = [row["id"] for row in accepted]
-        audit_log.append(conn, SYSTEM.at(now), "rows_stored", target.batch_id, {"cases": len(ids)}, rows={cases: ids})
-        enter_unscreened(conn, target.batch_id, _state_a_risk(target, accepted), NOT_YET, now)
+        audit_log.append(conn, SYSTEM.at(now), "rows_stored", batch.id, {"cases": len(ids)}, rows={cases: ids})
+        enter_unscreened(conn, batch.id, _state_a_risk(batch, accepted), NOT_YET, now)
+    return ids
 
 
-def _state_a_risk(target: Target, accepted: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+def _state_a_risk(batch: Row[Any], accepted: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
     """The cases that a person will read whatever the agents answer, with their flags: safe is refused for a text that
     states a risk. They are in the queue before an agent is asked, which may take hours in a large file; not those of a
     set that is reviewed in random order.
     """
     flags = {row["id"]: row["flags"]["text"] + row["flags"]["reply"] for row in accepted}
-    needed = STATED if target.reach == Reach.READ else {Flag.STATED_IMMINENT}
-    return {} if target.research_order else {one: found for one, found in flags.items() if needed & {*found}}
+    needed = STATED if batch.reach == Reach.READ else {Flag.STATED_IMMINENT}
+    return {} if batch.research_order else {case_id: found for case_id, found in flags.items() if needed & {*found}}
 
 
-def _case_row(target: Target, case: NewCase, now: datetime) -> dict[str, Any]:
-    case_id = new_id(now, sequence=case.row)
+def _case_row(batch: Row[Any], case: NewCase, now: datetime) -> dict[str, Any]:
+    received = {"text": case.text, "reply": case.reply}
     return {
-        "id": case_id,
-        "batch_id": target.batch_id,
+        "id": new_id(now, sequence=case.row),
+        "batch_id": batch.id,
         "row": case.row,
         "external_id": case.external_id,
-        **_text_columns(case.text, case.reply),
+        "flags": {name: sorted(part.flags) if part else [] for name, part in received.items()},
+        **_text_columns("text", case.text),
+        **_text_columns("reply", case.reply),
         "reference": None if case.reference is None else case.reference.value,
         "reference_value": case.reference_value,
         "group_name": case.group,
         "turns": None if case.thread is None else case.thread.as_json(),
         "where_to_act": case.where,
         "not_screened": case.not_screened,
-        "audit_probability": target.audit_rate,
+        "audit_probability": batch.audit_rate,
         "created_at": now,
     }
 
 
-def _text_columns(text: ReceivedText, reply: ReceivedText | None) -> dict[str, Any]:
-    columns: dict[str, Any] = {"flags": {"text": sorted(text.flags), "reply": sorted(reply.flags) if reply else []}}
-    return columns | _columns("text", text) | _columns("reply", reply)
-
-
-def _columns(name: str, received: ReceivedText | None) -> dict[str, str | None]:
+def _text_columns(name: str, received: ReceivedText | None) -> dict[str, str | None]:
     if received is None:
         return dict.fromkeys((name, f"{name}_original_json", f"{name}_sha256", f"model_{name}"))
     return {
@@ -277,9 +228,9 @@ def _columns(name: str, received: ReceivedText | None) -> dict[str, str | None]:
     }
 
 
-def _rejected_row(target: Target, row: RejectedRow) -> dict[str, Any]:
+def _rejected_row(batch_id: str, row: RejectedRow) -> dict[str, Any]:
     return {
-        "batch_id": target.batch_id,
+        "batch_id": batch_id,
         "row": row.row,
         "line": row.line,
         "external_id": row.external_id,
@@ -333,3 +284,60 @@ def _open_batches(conn: Connection) -> Sequence[Row[Any, Any, Any]]:
     batch = batches.c
     query = select(batch.id, batch.intake, batch.created_at).where(batch.kind == "batch", TAKES_ROWS)
     return conn.execute(query.order_by(batch.created_at, batch.id)).all()
+
+
+SHOWN_TO_AGENTS = ("text", "model_text", "reply", "model_reply", "turns")
+"""The columns of a case from which agents are shown its text."""
+
+
+def text_for_agents(row: Any) -> ScreenedText:
+    """Of a row with `SHOWN_TO_AGENTS`: a copy for the model is kept only where it differs."""
+    text = row.text if row.model_text is None else row.model_text
+    thread = thread_of(row.turns)
+    return ScreenedText(
+        text=text,
+        reply=row.reply if row.model_reply is None else row.model_reply,
+        thread=None if thread is None else screened_thread(thread, text),
+    )
+
+
+def text_to_send(row: Any, texts: Mapping[str, Any]) -> ScreenedText:
+    """The same as it leaves the site: masked where the configuration it is screened with (``texts``) says so.
+
+    ValueError for a masking that this version does not know: the case then stays pending and is sent nowhere.
+    """
+    shown = text_for_agents(row)
+    if (version := texts.get("masking")) is None:
+        return shown
+    if version != MASKING_VERSION:
+        raise ValueError("the batch was begun with another version of the masking")
+    reply = None if shown.reply is None else mask(shown.reply)
+    return ScreenedText(text=mask(shown.text), reply=reply, thread=shown.thread and _mask_thread(shown.thread))
+
+
+def _mask_thread(thread: ScreenedThread) -> ScreenedThread:
+    return replace(thread, turns=tuple(replace(turn, text=mask(turn.text)) for turn in thread.turns))
+
+
+def text_as_received(stored: str | None, original_json: str | None) -> str | None:
+    """The text exactly as it was received: from its escaped original, where one is kept."""
+    return stored if original_json is None else unescape(original_json)
+
+
+ROWS = 500
+CHARACTERS = 4_000_000
+"""A page ends with the row that reaches so many."""
+_AT_ONCE = 10
+
+
+def text_page(conn: Connection, query: Select[Any]) -> list[Row[Any]]:
+    """The next rows of an ordered query; none only where there are none left."""
+    page: list[Row[Any]] = []
+    characters = 0
+    with conn.execute(query.limit(ROWS).execution_options(yield_per=_AT_ONCE)) as rows:
+        for row in rows:
+            page.append(row)
+            characters += sum(len(value) for value in row if isinstance(value, str))
+            if characters >= CHARACTERS:
+                break
+    return page

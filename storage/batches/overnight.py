@@ -15,9 +15,9 @@ from sqlalchemy import Connection, Row, Select, and_, exists, func, insert, or_,
 
 from screening.pipeline.draws import Answer, Draw, Usage, decode_draws
 from screening.pipeline.engine import MAIN
-from storage.batches.batch_state import was_cancelled
+from storage.batches.batch_state import batch_row
 from storage.batches.pending import batches_with_ready_cases, keep_error
-from storage.batches.runs import restore_draw
+from storage.batches.screenings import restore_draw
 from storage.clock import new_id
 from storage.database import Database, record
 from storage.schema import (
@@ -109,7 +109,7 @@ def is_needed(db: Database, sent: HandedIn) -> bool:
     """Whether a case still waits for its answers: none does after a cancellation, or once all have their outcomes."""
     waits = exists().where(_asked.message_batch == sent.id, pending_cases.c.case_id == _asked.case_id)
     with db.read() as conn:
-        return not was_cancelled(conn, sent.batch_id) and bool(conn.execute(select(waits)).scalar())
+        return batch_row(conn, sent.batch_id).cancelled_at is None and bool(conn.execute(select(waits)).scalar())
 
 
 def unanswered(db: Database, message_batch: str) -> list[Row[Any]]:
@@ -208,7 +208,7 @@ def lose_unused_in(conn: Connection, batch_id: str, now: datetime) -> None:
     run = node_runs.c
     used = exists().where(run.case_id == _asked.case_id, run.node == _asked.node, run.variant == _asked.variant)
     unused = _requests_of(batch_id, _asked.case_id, func.count().label("calls")).where(_asked.code.is_not(None), ~used)
-    if not was_cancelled(conn, batch_id):
+    if batch_row(conn, batch_id).cancelled_at is None:
         unused = unused.where(exists().where(screenings.c.case_id == _asked.case_id))
     counted = select(case_errors.c.case_id, func.sum(case_errors.c.calls).label("calls"))
     counted = counted.join(cases, cases.c.id == case_errors.c.case_id).where(cases.c.batch_id == batch_id)

@@ -1,14 +1,19 @@
-"""Which case comes next, and what became of the attempts at it."""
+"""What workers share: which case comes next, what became of the attempts at it, and how many calls they may make."""
 
 import heapq
+import time
 from collections import Counter
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
+from math import floor
 from typing import Any
 
 from sqlalchemy import (
+    ColumnElement,
     Connection,
+    Float,
     Insert,
     Integer,
     Row,
@@ -27,8 +32,8 @@ from storage.batches import counts
 from storage.batches.batch_state import pause_in, standing, standings
 from storage.batches.counts import PENDING, Kind, Totals
 from storage.clock import shared_now
-from storage.database import Database
-from storage.schema import batches, case_errors, cases
+from storage.database import Database, insert_into
+from storage.schema import batches, call_limits, case_errors, cases
 from storage.schema import pending_cases as waiting_cases
 
 LONGEST_KIND, LONGEST_MESSAGE = 40, 500
@@ -64,7 +69,8 @@ def pending_cases(
         groups = _groups(conn, with_work, interactive)
         if not any(groups):
             return []
-        flying, moment = _in_flight(conn, taken), None if now is None else shared_now(conn, now)
+        flying = Counter(conn.execute(_FLYING, {"taken": list(taken)}).scalars() if taken else ())
+        moment = None if now is None else shared_now(conn, now)
         chosen: list[str] = []
         for group in groups:
             chosen += _share(conn, group, flying, taken, limit - len(chosen), moment)
@@ -138,7 +144,10 @@ def keep_error(
     """The error as a fact, and its calls in the batch's counts as lost, in the caller's transaction; returns the case's
     batch with its kind, and its row there. Raises UnknownCase.
     """
-    place = _place(conn, case_id)
+    query = select(cases.c.batch_id, cases.c.row, cases.c.reference, batches.c.kind)
+    query = query.join(batches, batches.c.id == cases.c.batch_id)
+    if (place := conn.execute(query.where(cases.c.id == case_id)).first()) is None:
+        raise UnknownCase(case_id)
     error = {"kind": kind[:LONGEST_KIND], "message": message[:LONGEST_MESSAGE], "calls": calls, "at": now}
     conn.execute(insert(case_errors), {"case_id": case_id, **error})
     waiting = Kind(outcome=PENDING, reference=place.reference)
@@ -168,15 +177,6 @@ _BEGIN_START = _END_STARTS.values(starts=waiting_cases.c.starts + 1, worker=bind
 )
 
 
-def _place(conn: Connection, case_id: str) -> Row[Any, Any, Any, Any]:
-    """The case's batch with its kind, its row there, and the file's label."""
-    query = select(cases.c.batch_id, cases.c.row, cases.c.reference, batches.c.kind)
-    query = query.join(batches, batches.c.id == cases.c.batch_id)
-    if (found := conn.execute(query.where(cases.c.id == case_id)).first()) is None:
-        raise UnknownCase(case_id)
-    return found
-
-
 def _groups(conn: Connection, with_work: list[str], interactive: bool | None) -> list[list[str]]:
     """Of the batches with work those in which it may be done now: those somebody waits for, then the others."""
     kinds = {row.id: row.kind == "interactive" for row in conn.execute(_KINDS, {"with_work": with_work})}
@@ -198,10 +198,6 @@ def waiting_single_texts(conn: Connection) -> list[str]:
 def batches_with_ready_cases(conn: Connection) -> list[str]:
     """Every batch with a case that waits for no person, by jumping from batch to batch in the index of those."""
     return list(conn.execute(_WITH_WORK).scalars())
-
-
-def _in_flight(conn: Connection, taken: Collection[str]) -> Counter[str]:
-    return Counter(conn.execute(_FLYING, {"taken": list(taken)}).scalars() if taken else ())
 
 
 def _share(
@@ -288,3 +284,91 @@ def _at_once(kinds: int) -> Insert:
     neither needs what the other does.
     """
     return counts.add_statement("postgresql", kinds).add_cte(_TAKE_OUT.cte("taken"))
+
+
+_EPOCH_IN_DAYS = 2_440_587.5
+_TURN_S = 10.0
+"""Where there are fewer places than holders, how long they are with one before they are with the next."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """Calls a second, and how many may pass at once after a pause."""
+
+    per_second: float
+    burst: int
+
+
+def take(db: Database, name: str, pace: Pace, wanted: int) -> tuple[int, float, float]:
+    """Leave to make up to ``wanted`` calls: over any time t all workers together get at most burst + t * per_second.
+    How many; when their leave began, by `time.monotonic` of this process (never later than it did for the database);
+    and in how many seconds to ask again where there is none.
+
+    A clock that was set back delays the next call by no more than one step of the pace.
+    """
+    with db.write() as conn:
+        row = _lock(conn, name)
+        since, now = time.monotonic(), _now(conn)
+        step = 1 / pace.per_second
+        due = max(now, min(row.next_at, now + pace.burst * step))
+        count = min(wanted, floor((now - due) / step + 1e-9) + pace.burst)
+        if count < 1:
+            return 0, since, due - now - (pace.burst - 1) * step
+        _change(conn, name, next_at=due + count * step)
+    return count, since, 0.0
+
+
+def hold(db: Database, name: str, holder: str, in_flight: int, total: int, lease_s: float) -> int:
+    """How many of ``total`` places ``holder`` may use from now on: an even share, as far as free.
+
+    ``in_flight`` are the most calls it can have under way until it knows the answer. They stay booked beside the
+    answer until it renews, so that never more than ``total`` are under way although a share shrinks at once: the
+    others get the places that calls leave. A booking ends after ``lease_s`` seconds unless it is renewed, by when
+    whoever could not renew must have stopped.
+    """
+    with db.write() as conn:
+        row = _lock(conn, name)
+        now = _now(conn)
+        others = {who: kept for who, kept in row.holders.items() if who != holder and kept[1] > now}
+        free = total - sum(kept[0] for kept in others.values())
+        allowed = int(max(min(_even_share([*others, holder], holder, total, now), free), 0))
+        _change(conn, name, holders=others | {holder: [max(in_flight, allowed), now + lease_s]})
+    return allowed
+
+
+def _even_share(holders: list[str], holder: str, total: int, now: float) -> int:
+    """An even share; where there are fewer places than holders, the holders take turns."""
+    share, more = divmod(total, len(holders))
+    turn = int(now // _TURN_S) if share == 0 else 0
+    return share + ((sorted(holders).index(holder) + turn) % len(holders) < more)
+
+
+def give_up(db: Database, name: str, holder: str) -> None:
+    """Give the places back at once, when a worker ends in an orderly way."""
+    with db.write() as conn:
+        row = _lock(conn, name)
+        _change(conn, name, holders={who: kept for who, kept in row.holders.items() if who != holder})
+
+
+def _lock(conn: Connection, name: str) -> Any:
+    """The limit's row, locked until the transaction ends."""
+    new = insert_into(conn, call_limits).values(name=name, next_at=0.0, holders={}).on_conflict_do_nothing()
+    query = select(call_limits.c.next_at, call_limits.c.holders).where(call_limits.c.name == name).with_for_update()
+    if (row := conn.execute(query).first()) is None:
+        conn.execute(new)
+        row = conn.execute(query).one()
+    return row
+
+
+def _now(conn: Connection) -> float:
+    return float(conn.execute(select(_clock(conn))).scalar_one())
+
+
+def _clock(conn: Connection) -> ColumnElement[float]:
+    if conn.dialect.name == "postgresql":
+        return func.date_part("epoch", func.clock_timestamp(), type_=Float)
+    return (func.julianday("now", type_=Float) - _EPOCH_IN_DAYS) * 86_400.0
+
+
+def _change(conn: Connection, name: str, **values: object) -> None:
+    conn.execute(update(call_limits).where(call_limits.c.name == name).values(**values))

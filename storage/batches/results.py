@@ -203,14 +203,14 @@ def count_ways(db: Database, actor: Actor, batch_id: str, pipeline: PipelineConf
     return Ways(asked=asked, taken=onward | ended, kept_back=kept_back)
 
 
-def _runs(
-    conn: Connection, batch_id: str, pipeline: PipelineConfig
-) -> tuple[dict[str, int], dict[tuple[str, Label | None], int]]:
+_Taken = dict[tuple[str, Label | None], int]
+
+
+def _runs(conn: Connection, batch_id: str, pipeline: PipelineConfig) -> tuple[dict[str, int], _Taken]:
     """How many cases each agent was asked about, and the ways that lead from one agent to another."""
     run = node_runs.c
     query = select(run.node, run.label, func.count()).where(run.batch_id == batch_id, run.variant == MAIN)
-    asked: dict[str, int] = {}
-    onward: dict[tuple[str, Label | None], int] = {}
+    asked, onward = dict[str, int](), _Taken()
     for name, said, count in conn.execute(query.group_by(run.node, run.label)):
         label = None if said is None else Label(said)
         asked[name] = asked.get(name, 0) + count
@@ -219,10 +219,9 @@ def _runs(
     return asked, onward
 
 
-def _ends(known: Mapping[Kind, int], pipeline: PipelineConfig) -> tuple[dict[tuple[str, Label | None], int], int]:
+def _ends(known: Mapping[Kind, int], pipeline: PipelineConfig) -> tuple[_Taken, int]:
     """The ways that lead to an outcome, and how many cases went to a clinician beside them."""
-    ended: dict[tuple[str, Label | None], int] = {}
-    kept_back = 0
+    ended, kept_back = _Taken(), 0
     for kind, count in known.items():
         if kind.outcome == PENDING:
             continue
@@ -235,25 +234,15 @@ def _ends(known: Mapping[Kind, int], pipeline: PipelineConfig) -> tuple[dict[tup
     return ended, kept_back
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overview:
-    """The ways its cases took, what each agent has used, and all calls made."""
-
-    ways: Ways
-    costs: tuple[NodeCost, ...]
-    calls: int
-
-
-def batch_overview(db: Database, actor: Actor, batch_id: str) -> Overview:
-    """The figures of one moment, so that they add up while the batch runs. Raises Forbidden, UnknownBatch."""
+def batch_overview(db: Database, actor: Actor, batch_id: str) -> tuple[Ways, tuple[NodeCost, ...], int]:
+    """The ways its cases took, what each agent has used, and all calls made: of one moment, so that they add up while
+    the batch runs. Raises Forbidden, UnknownBatch.
+    """
     with db.one_snapshot():
         one = find_batch(db, actor, batch_id)
         pipeline = load_configuration(db, one.configuration_version).pipeline
-        return Overview(
-            ways=count_ways(db, actor, batch_id, pipeline),
-            costs=cost_by_node(db, actor, batch_id),
-            calls=one.progress.calls,
-        )
+        ways, costs = count_ways(db, actor, batch_id, pipeline), cost_by_node(db, actor, batch_id)
+        return ways, costs, one.progress.calls
 
 
 def export_results(

@@ -1,10 +1,11 @@
 """What a case's job reads and commits: its start, its text and configuration, its runs, its outcome; each once."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
+from itertools import chain, repeat
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, exists, select
@@ -12,23 +13,31 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, exists
 from screening.evaluation.audit import audit_coin
 from screening.labels import Label, Outcome
 from screening.pipeline.config import PipelineConfig
-from screening.pipeline.draws import ScreenedText
+from screening.pipeline.draws import (
+    Answer,
+    Draw,
+    ScreenedText,
+    Usage,
+    decode_draws,
+    encode_draws,
+    read_distribution,
+    unusable,
+)
 from screening.pipeline.engine import MAIN, NodeRun, Reason, Screening, to_a_human
 from screening.review.actors import SYSTEM
 from screening.review.reach import Reach
 from screening.review.triage import Placement, audit_placement, priority_for
-from screening.stopping.rules import Ended
+from screening.stopping.rules import Ended, Verdict
 from screening.text.flags import REFUSES_SAFE, Flag
 from storage.audit_log import append
 from storage.batches import counts
 from storage.batches.batch_state import Standing, standing
 from storage.batches.configurations import Configuration, Configurations, load_configuration
-from storage.batches.counts import PENDING, Kind
+from storage.batches.counts import PENDING, Kind, Totals
 from storage.batches.entries import settle
+from storage.batches.intake import SHOWN_TO_AGENTS, text_to_send
 from storage.batches.pending import UnknownCase, begin_start, end_case, end_starts, keep_error
-from storage.batches.runs import EndedRun, gap_of, run_of, run_row, runs_of, same_run
-from storage.batches.texts import SHOWN_TO_AGENTS, text_to_send
-from storage.database import Database, insert_once
+from storage.database import Database, insert_once, record
 from storage.schema import (
     batches,
     case_errors,
@@ -41,13 +50,118 @@ from storage.schema import (
 from storage.settings_store import LATEST_BODY, SiteSettings, settings_of
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedRun:
+    """A node's run that is to be kept at its position; ``lost_calls`` were paid for beside it and brought no draw."""
+
+    position: int
+    run: NodeRun
+    cost_usd: float | None
+    started_at: datetime
+    ended_at: datetime
+    lost_calls: int = 0
+
+    @property
+    def totals(self) -> Totals:
+        """What it adds to its batch's sums."""
+        calls = self.run.verdict.calls
+        unpriced, cost_usd = calls if self.cost_usd is None else 0, self.cost_usd or 0.0
+        return Totals(calls=calls, lost_calls=self.lost_calls, unpriced_calls=unpriced, cost_usd=cost_usd)
+
+
+def run_row(case: Row[Any], ended: EndedRun) -> dict[str, Any]:
+    """The row of a node's run of this case, of which ``id``, ``batch_id`` and ``row`` are known."""
+    run, verdict = ended.run, ended.run.verdict
+    return {
+        "case_id": case.id,
+        "batch_id": case.batch_id,
+        "row": case.row,
+        "position": ended.position,
+        "node": run.node,
+        "variant": run.variant,
+        "draws": encode_draws(run.draws),
+        "unusable": {str(at): draw.raw for at, draw in enumerate(run.draws) if draw.answer is not Answer.LABEL},
+        "label": None if verdict.label is None else verdict.label.value,
+        "ended": verdict.ended.value,
+        "calls": run.calls,
+        "lost_calls": ended.lost_calls,
+        "distribution": run.distribution and run.distribution.code,
+        "cost_usd": ended.cost_usd,
+        "started_at": ended.started_at,
+        "ended_at": ended.ended_at,
+        **asdict(run.usage),
+    }
+
+
+def run_of(row: Row[Any]) -> NodeRun:
+    """The run that `run_row` wrote: equal in node, variant, labels, answers, raw text and verdict.
+
+    Tokens are kept for the run as a whole; they stand on its first call, so that their sum is right.
+    """
+    verdict = Verdict(label=None if row.label is None else Label(row.label), ended=Ended(row.ended), calls=row.calls)
+    usage, distribution = record(Usage, row), None if row.distribution is None else read_distribution(row.distribution)
+    if distribution is not None:
+        distribution, usage = replace(distribution, usage=usage), Usage()
+    return NodeRun(
+        node=row.node, variant=row.variant, draws=_draws(row, usage), verdict=verdict, distribution=distribution
+    )
+
+
+def runs_of(conn: Connection, case_id: str) -> tuple[NodeRun, ...]:
+    """The committed runs of a case, in order."""
+    return tuple(run_of(row) for row in conn.execute(_runs_of_one(), {"one": case_id}))
+
+
+@cache
+def _runs_of_one() -> Select[Any]:
+    """The query, written once: every watching page asks it twice a second."""
+    return select(node_runs).where(node_runs.c.case_id == bindparam("one")).order_by(node_runs.c.position)
+
+
+def same_run(one: NodeRun, other: NodeRun) -> bool:
+    """Whether both say the same: node, variant, draws and verdict; tokens are left out."""
+    names = ("node", "variant", "codes", "calls", "verdict")
+    return all(getattr(one, name) == getattr(other, name) for name in names)
+
+
+def gap_of(run: NodeRun) -> float | None:
+    """(most frequent − second) / draws, where what is neither safe nor unsafe counts as escalate; without draws the
+    gap of the distribution that was read off, None without either.
+    """
+    if not run.draws:
+        return None if run.distribution is None else run.distribution.gap
+    codes = encode_draws(run.draws)
+    safe, unsafe = codes.count("S"), codes.count("U")
+    _, second, most = sorted((safe, unsafe, len(codes) - safe - unsafe))
+    return (most - second) / len(codes)
+
+
+def _draws(row: Row[Any], total: Usage) -> tuple[Draw, ...]:
+    usages = chain([total], repeat(Usage()))
+    return tuple(
+        restore_draw(draw, row.unusable.get(str(at), ""), usage)
+        for at, (draw, usage) in enumerate(zip(decode_draws(row.draws), usages, strict=False))
+    )
+
+
+def restore_draw(draw: Draw, raw: str, usage: Usage) -> Draw:
+    """The draw that was stored as its code: with its raw text where its answer is unusable, and its tokens."""
+    if draw.answer is Answer.LABEL:
+        return Draw(label=draw.label, usage=usage)
+    return unusable(draw.answer, raw, usage)
+
+
 class UnsafeCommit(ValueError):
     """An outcome that what is known of the case does not allow: the case stays pending."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseForScreening:
-    """A pending case as its job needs it. ``flags`` were found in the text or the reply; ``seed`` is the batch's."""
+    """A pending case as its job needs it. ``flags`` were found in the text or the reply; ``seed`` is the batch's.
+
+    Of a case that was begun: ``starts`` that have not ended, this one included; ``runs`` that are committed already;
+    ``stopped`` where the site's stop button is pressed.
+    """
 
     case_id: str
     batch_id: str
@@ -57,6 +171,9 @@ class CaseForScreening:
     configuration: Configuration
     seed: int
     interactive: bool
+    starts: int = 0
+    runs: tuple[NodeRun, ...] = ()
+    stopped: bool = False
 
     @property
     def pipeline(self) -> PipelineConfig:
@@ -196,7 +313,7 @@ def commit_end(
         # Runs come in order: where the first was inserted just now, there is no other.
         only = run if inserted and last is not None and last.position == 0 else None
         committed = screening.runs[:1] if only else runs_of(conn, case_id)
-        row = _screening_row(screening, cost_usd, configuration_version, now) | _place(screening, case)
+        row = _outcome_row(case, screening, cost_usd, configuration_version, now)
         if not _follows_from(committed, screening) or not _insert_outcome(
             conn, case, screening, row, spent, settings, only
         ):
@@ -220,21 +337,14 @@ def _insert_outcome(
     ``only_run`` is the row of its run, where there is one alone and it was inserted just now.
     """
     now = row["completed_at"]
-    audited = audit_coin(str(case.seed), case.id) < case.audit_probability
-    toss = {
-        "first_end": _first_end(screening),
-        "audit_probability": case.audit_probability,
-        "audited": audited,
-    }
-    outcome = {"case_id": case.id, "batch_id": case.batch_id, **row, **toss}
-    if not insert_once(conn, screenings, outcome):
+    if not insert_once(conn, screenings, row):
         return False
     moved = {_waiting(case): -1, _kind(screening, case): 1}
     end_case(conn, case, replace(spent, last_completed_at=now), moved)
     label = None if screening.outcome is Outcome.HUMAN_REVIEW else Label(screening.outcome.value)
-    placement = _placement(screening, case, settings, audited=audited)
+    placement = _placement(screening, case, settings, audited=row["audited"])
     entered = settle(conn, case.id, placement, label, now, settings, research_order=case.research_order)
-    inserted = {screenings: [outcome]} | ({node_runs: [only_run]} if only_run else {})
+    inserted = {screenings: [row]} | ({node_runs: [only_run]} if only_run else {})
     read = (*(() if only_run else (node_runs,)), *((inbox_entries,) if entered else ()))
     # last: nobody else writes from here on
     append(conn, SYSTEM.at(now), "decided", case.id, {}, *read, inserted=inserted)
@@ -272,10 +382,15 @@ def _follows_from(committed: Collection[NodeRun], screening: Screening) -> bool:
     return len(committed) == len(screening.runs) and all(map(same_run, committed, screening.runs))
 
 
-def _screening_row(
-    screening: Screening, cost_usd: float | None, configuration_version: str, now: datetime
+def _outcome_row(
+    case: Row[Any], screening: Screening, cost_usd: float | None, configuration_version: str, now: datetime
 ) -> dict[str, Any]:
+    """The outcome with by what lists find it, and the toss of the case's audit coin."""
+    last = next((run for run in screening.runs if (run.node, run.variant) == (screening.node, MAIN)), None)
     return {
+        "case_id": case.id,
+        "batch_id": case.batch_id,
+        "row": case.row,
         "configuration": configuration_version,
         "outcome": screening.outcome.value,
         "node": screening.node,
@@ -284,6 +399,11 @@ def _screening_row(
         "cost_usd": cost_usd,
         "delta": screening.delta,
         "completed_at": now,
+        "kind": _kind(screening, case).key,
+        "gap": last and gap_of(last),
+        "first_end": _first_end(screening),
+        "audit_probability": case.audit_probability,
+        "audited": audit_coin(str(case.seed), case.id) < case.audit_probability,
     }
 
 
@@ -294,12 +414,6 @@ def _waiting(case: Row[Any]) -> Kind:
 def _kind(screening: Screening, case: Row[Any]) -> Kind:
     reason, node = screening.reason.value, screening.node
     return Kind(outcome=screening.outcome.value, reference=case.reference, node=node, reason=reason)
-
-
-def _place(screening: Screening, case: Row[Any]) -> dict[str, Any]:
-    """By what lists find it."""
-    last = next((run for run in screening.runs if (run.node, run.variant) == (screening.node, MAIN)), None)
-    return {"kind": _kind(screening, case).key, "row": case.row, "gap": last and gap_of(last)}
 
 
 def _first_end(screening: Screening) -> str | None:
@@ -317,19 +431,6 @@ def _placement(screening: Screening, case: Row[Any], settings: SiteSettings, *, 
     return audit_placement(case.id, settings.audit_urgent_share, found) if audited else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Started:
-    """A begun case. ``starts`` counts those that have not ended, this one included; ``runs`` are committed already.
-
-    ``stopped`` says that the site's stop button is pressed.
-    """
-
-    case: CaseForScreening
-    starts: int
-    runs: tuple[NodeRun, ...]
-    stopped: bool
-
-
 _STARTING = (
     select(pending_cases.c.starts).where(pending_cases.c.case_id == cases.c.id).scalar_subquery().label("unended"),
     exists().where(node_runs.c.case_id == cases.c.id).label("begun"),
@@ -343,7 +444,7 @@ class Suspect(Exception):
 
 def start_case(
     db: Database, known: Configurations, case_id: str, worker: str, *, suspect_after: int | None = None
-) -> Started | None:
+) -> CaseForScreening | None:
     """Begin a case; None, and nothing noted, where it has its outcome.
 
     Raises UnknownCase, and Suspect instead of beginning a case that has ``suspect_after`` unended starts or more.
@@ -358,7 +459,7 @@ def start_case(
             return None
         runs = runs_of(conn, case_id) if row.begun else ()
     case = case_of(row, known.get(db, row.configuration))
-    return Started(case=case, starts=starts, runs=runs, stopped=settings_of(row.settings).stopped)
+    return replace(case, starts=starts, runs=runs, stopped=settings_of(row.settings).stopped)
 
 
 def give_back(db: Database, case: CaseForScreening, now: datetime, *, calls: int) -> None:

@@ -13,7 +13,7 @@ from screening.datasets.rows import NewCase
 from screening.labels import Outcome
 from screening.pipeline.config import PipelineConfig
 from screening.pipeline.draws import read_distribution
-from screening.pipeline.engine import NodeRun, Reason
+from screening.pipeline.engine import Reason
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, Forbidden
 from screening.text.conversation import Thread, thread_of
@@ -23,9 +23,9 @@ from storage.batches.batches import NewBatch
 from storage.batches.configurations import Configuration, Configurations
 from storage.batches.intake import IntakeClosed
 from storage.batches.pending import PARKED, end_starts, keep_error, waiting_single_texts
-from storage.batches.runs import runs_of
+from storage.batches.screenings import runs_of
 from storage.clock import shared_now
-from storage.database import Database, insert_into
+from storage.database import Database, insert_into, record
 from storage.schema import batches as batches_table
 from storage.schema import case_errors, cases, live_runs, pending_cases, screenings
 from storage.visibility import is_in_review
@@ -117,23 +117,22 @@ def look(db: Database, actor: Actor, case_id: str) -> SingleText:
         parked = row.waiting is not None and row.ready_at is None
         failed = _last_error(conn, case_id) if parked else None
         state = standing(conn, row.batch_id, count_failed=parked).state
-    return SingleText(
+    return record(
+        SingleText,
+        row,
         case_id=case_id,
-        batch_id=row.batch_id,
-        text=row.text,
-        reply=row.reply,
         thread=thread_of(row.turns),
         flags={part: frozenset(row.flags[part]) for part in PARTS},
         configuration=_KNOWN.get(db, row.configuration),
         state=state,
-        draws=dict(row.draws or {}) | _codes(runs),
+        draws=dict(row.draws or {}) | {f"{run.node}/{run.variant}": run.codes for run in runs},
+        outcome=None if row.outcome is None else Outcome(row.outcome),
+        reason=None if row.reason is None else Reason(row.reason),
         error=failed,
         started=row.waiting is None or row.worker is not None,
         in_inbox=bool(row.in_inbox),
         submitted_at=row.created_at,
-        heard_at=row.heard_at,
         asked_first=sum(run.calls - len(run.draws) for run in runs if run.draws),
-        **_outcome(row),
     )
 
 
@@ -149,7 +148,7 @@ def stop(db: Database, by: Acting, case_id: str) -> None:
     with db.read() as conn:
         row = _own_row(conn, by.actor, case_id)
     batches.cancel(db, by, row.batch_id)
-    forget_viewer(db, case_id, by.now)  # the worker lets go at once of what nobody watches
+    record_viewer(db, case_id, by.now, watches=False)  # the worker lets go at once of what nobody watches
 
 
 def _own_row(conn: Connection, actor: Actor, case_id: str) -> Row[Any]:
@@ -185,21 +184,6 @@ def _query() -> Select[Any]:
     )
 
 
-def _outcome(row: Row[Any]) -> dict[str, Any]:
-    return {
-        "outcome": None if row.outcome is None else Outcome(row.outcome),
-        "node": row.node,
-        "reason": None if row.reason is None else Reason(row.reason),
-        "cost_usd": row.cost_usd,
-        "delta": row.delta,
-        "completed_at": row.completed_at,
-    }
-
-
-def _codes(runs: tuple[NodeRun, ...]) -> dict[str, str]:
-    return {f"{run.node}/{run.variant}": run.codes for run in runs}
-
-
 def _last_error(conn: Connection, case_id: str) -> str | None:
     table = case_errors.c
     query = select(table.kind).where(table.case_id == case_id).order_by(table.id.desc()).limit(1)
@@ -225,16 +209,11 @@ def update_live(db: Database, case_id: str, node: str, variant: str, codes: str,
     return True
 
 
-def record_viewer(db: Database, case_id: str, now: datetime) -> None:
-    """Record that somebody is watching this case."""
+def record_viewer(db: Database, case_id: str, now: datetime, *, watches: bool = True) -> None:
+    """Record that somebody is watching this case, or that nobody is any more: `find_unwatched` has it at once."""
     with db.write() as conn:
-        _note_viewer(conn, case_id, shared_now(conn, now), now)
-
-
-def forget_viewer(db: Database, case_id: str, now: datetime) -> None:
-    """Note that nobody watches this case any more: `find_unwatched` has it at once."""
-    with db.write() as conn:
-        _note_viewer(conn, case_id, _NEVER, now)
+        seen = {"viewer_seen_at": shared_now(conn, now) if watches else _NEVER}
+        _insert_or_change(conn, {"case_id": case_id, "node": None, "draws": {}, "updated_at": now, **seen}, seen)
 
 
 def find_unwatched(db: Database, now: datetime, after: timedelta) -> list[str]:
@@ -265,11 +244,6 @@ def withdraw(db: Database, case_id: str, now: datetime) -> None:
         keep_error(conn, case_id, "unwatched", "nobody watched this text any more", 0, now)
         end_starts(conn, case_id, **PARKED)
         conn.execute(delete(live_runs).where(live_runs.c.case_id == case_id))
-
-
-def _note_viewer(conn: Connection, case_id: str, at: datetime, now: datetime) -> None:
-    row: dict[str, Any] = {"case_id": case_id, "node": None, "draws": {}, "updated_at": now, "viewer_seen_at": at}
-    _insert_or_change(conn, row, {"viewer_seen_at": at})
 
 
 def _insert_or_change(conn: Connection, row: Mapping[str, Any], change: Mapping[str, Any]) -> None:

@@ -1,18 +1,19 @@
 """Original labels against outcomes: how many cases of each; and the cases behind a number, or all of a batch:
-filtered, sorted, a page at a time, without their texts.
+filtered, sorted, a page at a time, without their texts; with the tags and remarks of researchers.
 
 Where a person hides the outcomes of cases in review (`storage.visibility`), those are listed with nothing of the AI,
 are left out of a list that is narrowed by it, and sort behind all others. Otherwise what a page shows of them is
 written down.
 """
 
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, func, select, true
+from sqlalchemy import ColumnElement, Connection, Select, delete, func, insert, select, true
 
 from screening.labels import Label
 from screening.review.actors import Acting, Actor
@@ -20,10 +21,10 @@ from screening.review.policy import Action, is_allowed, require
 from storage.audit_log import append
 from storage.batches.counts import PENDING, Kind, kinds
 from storage.batches.results import Result, read_results
-from storage.database import Database
+from storage.database import Database, insert_into
 from storage.research.listed import MOST_LISTED, Cell, listed_ids, sorts_by_outcome, tells_outcome
-from storage.schema import case_tags, cases, inbox_entries, screenings
-from storage.visibility import accepted_labels, hidden_from, record_shown
+from storage.schema import case_remarks, case_tags, cases, inbox_entries, screenings
+from storage.visibility import accepted_labels, hidden_from, is_erased, record_shown
 
 MOST_CHOICES = 200
 _DECIDED = frozenset((Label.SAFE.value, Label.UNSAFE.value))
@@ -237,3 +238,84 @@ def control_cases(
         pool = found.difference(picked, conn.execute(entered).scalars())
     drawn = sorted(pool, key=lambda case_id: sha256(f"{seed} {case_id}".encode()).digest())[:number]
     return dict.fromkeys(drawn, len(drawn) / max(1, len(pool)))
+
+
+TAG_LIMIT, REMARK_LIMIT = 40, 4_000
+_SPACE = re.compile(r"\s+")
+
+
+def tidy_tag(words: str) -> str:
+    """The tag as it is kept: lower case, single spaces. ValueError for none, one too long, or unprintable characters.
+
+    >>> tidy_tag("  Song  Lyrics ")
+    'song lyrics'
+    """
+    tag = _SPACE.sub(" ", words).strip().casefold()
+    if not tag or len(tag) > TAG_LIMIT or not tag.isprintable():
+        raise ValueError(f"a tag has 1 to {TAG_LIMIT} printable characters")
+    return tag
+
+
+def add_tag(db: Database, by: Acting, case_id: str, words: str) -> str:
+    """Tag a case; twice is once. The tag as it is kept. Raises Forbidden, KeyError, and ValueError for
+    words that are no tag and for a case that was erased.
+    """
+    tag = tidy_tag(words)
+    with db.write() as conn:
+        _require(conn, by.actor, case_id, held=True)
+        row = {"case_id": case_id, "tag": tag, "by": by.id, "at": by.now}
+        conn.execute(insert_into(conn, case_tags).values(row).on_conflict_do_nothing())
+        append(conn, by, "case_tagged", case_id, {})
+    return tag
+
+
+def remove_tag(db: Database, by: Acting, case_id: str, tag: str) -> None:
+    """Remove a tag. Raises Forbidden, KeyError."""
+    with db.write() as conn:
+        _require(conn, by.actor, case_id)
+        conn.execute(delete(case_tags).where(case_tags.c.case_id == case_id, case_tags.c.tag == tag))
+        append(conn, by, "case_untagged", case_id, {})
+
+
+def add_remark(db: Database, by: Acting, case_id: str, words: str) -> None:
+    """Write a remark on a case. Raises Forbidden, KeyError, and ValueError for none, one too long, and a case that
+    was erased.
+    """
+    remark = words.strip()
+    if not remark or len(remark) > REMARK_LIMIT:
+        raise ValueError(f"a remark has 1 to {REMARK_LIMIT:,} characters")
+    with db.write() as conn:
+        _require(conn, by.actor, case_id, held=True)
+        conn.execute(insert(case_remarks), {"case_id": case_id, "author": by.id, "remark": remark, "at": by.now})
+        append(conn, by, "case_remarked", case_id, {"characters": len(remark)})
+
+
+def remarks(db: Database, actor: Actor, case_id: str) -> Sequence[Any]:
+    """The remarks on a case, oldest first: ``author``, ``remark`` and ``at``. Raises Forbidden, KeyError."""
+    with db.read() as conn:
+        _require(conn, actor, case_id)
+        made = case_remarks.c
+        query = select(made.author, made.remark, made.at).where(made.case_id == case_id)
+        return conn.execute(query.order_by(made.id)).all()
+
+
+def tag_counts(db: Database, actor: Actor, batch_id: str) -> Mapping[str, int]:
+    """How many cases of a batch have each tag, the most used first. Raises Forbidden."""
+    require(actor, Action.VIEW_RESULTS)
+    tag, number = case_tags.c.tag, func.count().label("cases")
+    query = (
+        select(tag, number)
+        .join(cases, cases.c.id == case_tags.c.case_id)
+        .where(cases.c.batch_id == batch_id)
+        .group_by(tag)
+        .order_by(number.desc(), tag)
+    )
+    return {row.tag: row.cases for row in db.rows(query)}
+
+
+def _require(conn: Connection, actor: Actor, case_id: str, *, held: bool = False) -> None:
+    require(actor, Action.VIEW_RESULTS)
+    if conn.execute(select(cases.c.id).where(cases.c.id == case_id)).first() is None:
+        raise KeyError(case_id)
+    if held and is_erased(conn, case_id):
+        raise ValueError("what this case held was deleted: nothing more is noted of it")

@@ -15,8 +15,8 @@ from screening.review.actors import SYSTEM, Acting, Actor, pseudonym
 from screening.review.policy import Action, require
 from storage.audit_log import append
 from storage.batches.configurations import pipeline_bound
+from storage.batches.intake import text_as_received, text_page
 from storage.batches.results import noted
-from storage.batches.texts import text_as_received, text_page
 from storage.database import Database, record
 from storage.review.adjudication import Adjudication, Method, versions_of
 from storage.review.reviews import Review, reviews_in
@@ -293,22 +293,12 @@ class Entry:
         return self.before is not None and self.before != self.label
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ledger:
-    """The entries in their order; ``hidden`` ones belong to cases in review of which this person hides the outcome.
-    ``earlier`` ones come before those that were fetched.
-    """
-
-    entries: tuple[Entry, ...]
-    hidden: int
-    earlier: int = 0
-
-
 def ledger(
     db: Database, by: Acting, batch_id: str, key: str, as_of: int | None = None, most: int = MOST_ENTRIES
-) -> Ledger:
-    """The last ``most`` of the first ``as_of`` entries of a batch, or of all; ``key`` is the site's pseudonym key. What
-    is shown of cases that are in review again is written down. Raises Forbidden.
+) -> tuple[tuple[Entry, ...], int, int]:
+    """The last ``most`` of the first ``as_of`` entries of a batch, or of all, in their order; how many belong to cases
+    in review of which this person hides the outcome; and how many come before those that were fetched. ``key`` is the
+    site's pseudonym key. What is shown of cases that are in review again is written down. Raises Forbidden.
     """
     require(by.actor, Action.VIEW_RESULTS)
     require(by.actor, Action.VIEW_REVIEWS)
@@ -323,7 +313,7 @@ def ledger(
         if not row.hidden
     )
     record_shown(db, by, [entry.case_id for entry in shown])
-    return Ledger(entries=shown, hidden=len(rows) - len(shown), earlier=earlier)
+    return shown, len(rows) - len(shown), earlier
 
 
 def count_labels(db: Database, actor: Actor, batch_id: str) -> int:

@@ -28,7 +28,7 @@ from screening.review.policy import Action, require
 from storage.batches.batch_state import batch_row
 from storage.batches.configurations import Configuration, load_configuration
 from storage.batches.counts import kind_of
-from storage.batches.texts import SHOWN_TO_AGENTS, text_for_agents
+from storage.batches.intake import SHOWN_TO_AGENTS, text_for_agents
 from storage.database import Database
 from storage.research.listed import MOST_LISTED
 from storage.research.reliability import SEVERAL, is_first_review
@@ -38,36 +38,16 @@ from storage.visibility import is_accepted, order_given
 _NO_TEXT = ScreenedText(text="")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recording:
-    """What a batch of recorded draws is: its name, what was announced of it, and what it ran with."""
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class RecordedColumns:
+    """A batch's cases as numbers, its draws and what it ran with; ``intake`` is what was announced of its file. No text
+    and no id of a case is in it.
+    """
 
-    batch_id: str
     name: str
     intake: Mapping[str, Any]
-    configuration_version: str
     configuration: Configuration
     seed: int
-
-
-def _recording(db: Database, batch_id: str) -> dict[str, Any]:
-    """The fields of a `Recording`. Raises UnknownBatch."""
-    with db.read() as conn:
-        batch = batch_row(conn, batch_id)
-    return {
-        "batch_id": batch_id,
-        "name": batch.name,
-        "intake": batch.intake,
-        "configuration_version": batch.configuration,
-        "configuration": load_configuration(db, batch.configuration),
-        "seed": batch.seed,
-    }
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class RecordedColumns(Recording):
-    """A batch's cases as numbers, and its draws. No text and no id of a case is in it."""
-
     rows: Integers
     drawn: Drawn
 
@@ -75,8 +55,8 @@ class RecordedColumns(Recording):
 def recorded_columns(db: Database, actor: Actor, batch_id: str) -> RecordedColumns:
     """All draws of a batch with the file's references and groups. Raises Forbidden, UnknownBatch."""
     require(actor, Action.VIEW_RESULTS)
-    found = _recording(db, batch_id)
     with db.read() as conn:
+        batch = batch_row(conn, batch_id)
         rows, references = _references(conn, batch_id)
         groups, names = _groups(conn, batch_id, rows)
         nodes, tokens, costs = _draws(conn, batch_id, rows)
@@ -88,7 +68,10 @@ def recorded_columns(db: Database, actor: Actor, batch_id: str) -> RecordedColum
         tokens=tokens,
         costs=costs,
     )
-    return RecordedColumns(**found, rows=rows, drawn=drawn)
+    configuration = load_configuration(db, batch.configuration)
+    return RecordedColumns(
+        name=batch.name, intake=batch.intake, configuration=configuration, seed=batch.seed, rows=rows, drawn=drawn
+    )
 
 
 def _in_one(conn: Connection, column: ColumnElement[Any]) -> ColumnElement[str]:
@@ -302,13 +285,14 @@ def case_names(db: Database, actor: Actor, batch_id: str, some: Sequence[int]) -
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedBatch(Recording):
-    """The same with its items and their original references, and its draws.
+class RecordedBatch:
+    """A batch's items with their original references, and its draws.
 
     ``items`` are in the order of ``case_ids``; their texts are empty unless asked for. ``pending`` cases have no
     outcome yet: their draws so far are there.
     """
 
+    batch_id: str
     case_ids: tuple[str, ...]
     items: tuple[Item, ...]
     book: DrawBook
@@ -318,27 +302,22 @@ class RecordedBatch(Recording):
 def recorded_batch(db: Database, actor: Actor, batch_id: str, *, with_texts: bool = False) -> RecordedBatch:
     """All draws of a batch, from one moment of the database. Raises Forbidden, UnknownBatch."""
     require(actor, Action.VIEW_RESULTS)
-    found = _recording(db, batch_id)
     with db.read() as conn:
-        rows = _case_rows(conn, batch_id, with_texts)
+        batch_row(conn, batch_id)
+        case = cases.c
+        columns = [case[name] for name in ("id", "external_id", "reference", "group_name")]
+        columns += [case[name] for name in SHOWN_TO_AGENTS] if with_texts else []
+        query = select(*columns, screenings.c.outcome).select_from(cases).outerjoin(screenings)
+        rows = conn.execute(query.where(case.batch_id == batch_id).order_by(case.row)).all()
         places = {row.id: place for place, row in enumerate(rows)}
         book = _book(conn, batch_id, places)
     return RecordedBatch(
-        **found,
+        batch_id=batch_id,
         case_ids=tuple(row.id for row in rows),
         items=tuple(_item(row, with_texts) for row in rows),
         book=book,
         pending=sum(row.outcome is None for row in rows),
     )
-
-
-def _case_rows(conn: Connection, batch_id: str, with_texts: bool) -> list[Any]:
-    case = cases.c
-    columns = [case.id, case.external_id, case.reference, case.group_name]
-    if with_texts:
-        columns += [case[name] for name in SHOWN_TO_AGENTS]
-    query = select(*columns, screenings.c.outcome).select_from(cases).outerjoin(screenings)
-    return list(conn.execute(query.where(case.batch_id == batch_id).order_by(case.row)))
 
 
 def _book(conn: Connection, batch_id: str, places: Mapping[str, int]) -> DrawBook:

@@ -1,12 +1,28 @@
-"""What verification is made of: each settled case with its audit coin, and its blind first review if there is one."""
+"""What is claimed of a configuration rests on: each settled case with its audit coin, and its blind first review if
+there is one; and how its cases ended, as drift is measured by it.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
+import numpy as np
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    and_,
+    case,
+    cast,
+    func,
+    literal,
+    select,
+    type_coerce,
+)
 
 from screening.evaluation.audit import AuditCase, audit_coin
 from screening.evaluation.metrics import Proportion
@@ -74,18 +90,10 @@ class AuditSample:
         return (*((review.case, 1) for review in self.reviews), *self.others)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredConfiguration:
-    """A configuration that settled cases: how many, and from when to when."""
-
-    version: str
-    settled: int
-    first_at: datetime
-    last_at: datetime
-
-
-def measured_configurations(db: Database, actor: Actor) -> tuple[MeasuredConfiguration, ...]:
-    """The configurations that have settled batch cases, the latest used first."""
+def measured_configurations(db: Database, actor: Actor) -> Sequence[Row[Any]]:
+    """The configurations (``version``) that have settled batch cases, the latest used first: how many, and from when to
+    when.
+    """
     require(actor, Action.VIEW_RESULTS)
     done = screenings.c
     last = func.max(batch_counts.c.last_completed_at)
@@ -101,8 +109,8 @@ def measured_configurations(db: Database, actor: Actor) -> tuple[MeasuredConfigu
     one = of_batch.c
     query = (
         select(
-            one.configuration,
-            func.sum(one.settled).label("settled"),
+            one.configuration.label("version"),
+            cast(func.sum(one.settled), BigInteger).label("settled"),
             func.min(one.first_at).label("first_at"),
             func.max(one.last_at).label("last_at"),
         )
@@ -110,12 +118,7 @@ def measured_configurations(db: Database, actor: Actor) -> tuple[MeasuredConfigu
         .group_by(one.configuration)
         .order_by(func.max(one.last_at).desc())
     )
-    return tuple(
-        MeasuredConfiguration(
-            version=row.configuration, settled=int(row.settled), first_at=row.first_at, last_at=row.last_at
-        )
-        for row in db.rows(query)
-    )
+    return db.rows(query)
 
 
 def audit_sample(db: Database, actor: Actor, version: str) -> AuditSample:
@@ -296,3 +299,117 @@ def priorities_shown(db: Database, actor: Actor, version: str) -> Mapping[bool, 
     return {
         shown: Proportion(counts[shown, True], counts[shown, True] + counts[shown, False]) for shown in (True, False)
     }
+
+
+REFERENCE = 500
+"""Cases of the reference window: the first that a configuration settled. It never moves."""
+
+_DAY = 86_400_000_000  # a Moment is kept in microseconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutcomeMix:
+    """How often cases ended in each way: in the frozen reference, and since then up to the end of each day.
+
+    ``until`` is when the reference was complete; None, with no looks, while fewer cases than it takes are settled.
+    ``escalated`` are the full months since the first case, (settled, escalated to a clinician) each, the newest last.
+    """
+
+    reference: Mapping[str, int]
+    looks: tuple[Mapping[str, int], ...]
+    until: datetime | None
+    escalated: tuple[tuple[int, int], ...] = ()
+
+
+MONTH = timedelta(days=30)
+
+
+def outcome_mix(db: Database, actor: Actor, version: str, reference: int = REFERENCE) -> OutcomeMix:
+    """The ends of the first node that a case met, by label or kind of abstention; no person's review enters."""
+    require(actor, Action.VIEW_RESULTS)
+    with db.read() as conn:
+        of_config = [_DONE.configuration == version, _DONE.batch_id.in_(list(batches_of(conn, version)))]
+        until = _complete_at(conn, of_config, reference)
+        rows = conn.execute(_ends_by_day(of_config, until)).all()
+        days = conn.execute(_escalated_by_day(of_config)).all()
+    at_first, since, looks = Counter[str](), Counter[str](), dict[int, Mapping[str, int]]()
+    for row in rows:
+        (since if row.later else at_first)[row.first_end] += row.alike
+        if row.later:
+            looks[row.day] = dict(since)
+    months = by_month([(row.day, row.settled, row.escalated) for row in days])
+    return OutcomeMix(reference=dict(at_first), looks=tuple(looks.values()), until=until, escalated=months)
+
+
+def by_month(days: Sequence[tuple[int, int, int]]) -> tuple[tuple[int, int], ...]:
+    """Counts by day (its number, two counts) as full months of 30 days since the first day; the last, unfinished one
+    is left out.
+
+    >>> by_month([(100, 5, 1), (129, 5, 0), (131, 7, 7)]), by_month([(100, 5, 1), (131, 7, 7), (161, 1, 0)])
+    (((10, 1),), ((5, 1), (7, 7)))
+    """
+    if not days:
+        return ()
+    first, months = days[0][0], (days[-1][0] - days[0][0]) // MONTH.days
+    sums = np.zeros((months + 1, 2), dtype=np.int64)
+    for day, one, other in days:
+        sums[(day - first) // MONTH.days] += (one, other)
+    return tuple((int(one), int(other)) for one, other in sums[:months])
+
+
+def _complete_at(conn: Connection, of_config: list[ColumnElement[bool]], reference: int) -> datetime | None:
+    """When the reference was complete; None before."""
+    last = select(_DONE.completed_at).where(*of_config).order_by(_DONE.completed_at)
+    until: datetime | None = conn.execute(last.offset(reference - 1).limit(1)).scalar()
+    return until
+
+
+def settled_cases(
+    db: Database,
+    actor: Actor,
+    version: str,
+    most: int,
+    *,
+    outcome: Outcome | None = None,
+    sampled: bool | None = None,
+    first_end: str | None = None,
+    in_reference: bool | None = None,
+    reference: int = REFERENCE,
+) -> tuple[str, ...]:
+    """The ids of settled cases of a configuration in the order in which they were settled, so many at most: those of an
+    outcome, of batches with an audit, with such an end of their first node, and in the reference window; None asks for
+    nothing. Raises Forbidden.
+
+    Whoever lists them leaves out the engine's view of what waits.
+    """
+    require(actor, Action.VIEW_RESULTS)
+    with db.read() as conn:
+        of_batch = batches_of(conn, version)
+        of_config = [_DONE.configuration == version, _DONE.batch_id.in_(list(of_batch))]
+        query = select(_DONE.case_id).where(*of_config)
+        query = query.filter_by(**{k: v for k, v in (("outcome", outcome), ("first_end", first_end)) if v is not None})
+        if sampled is not None:
+            audited = _DONE.batch_id.in_(under_audit(of_batch))
+            query = query.where(audited if sampled else ~audited)
+        if in_reference is not None and (until := _complete_at(conn, of_config, reference)) is not None:
+            query = query.where(_DONE.completed_at <= until if in_reference else _DONE.completed_at > until)
+        return tuple(conn.execute(query.order_by(_DONE.completed_at, _DONE.case_id).limit(most)).scalars())
+
+
+def _escalated_by_day(of_config: list[ColumnElement[bool]]) -> Select[*tuple[Any, ...]]:
+    day = (type_coerce(_DONE.completed_at, BigInteger) // _DAY).label("day")
+    escalated = func.sum(case((_DONE.outcome == Outcome.HUMAN_REVIEW.value, 1), else_=0))
+    counted = select(day, func.count().label("settled"), escalated.label("escalated")).where(*of_config)
+    return counted.group_by("day").order_by("day")
+
+
+def _ends_by_day(of_config: list[ColumnElement[bool]], until: datetime | None) -> Select[Any]:
+    moment = type_coerce(_DONE.completed_at, BigInteger)
+    later = literal(False) if until is None else _DONE.completed_at > until
+    columns = [later.label("later"), (moment // _DAY).label("day"), _DONE.first_end]
+    return (
+        select(func.count().label("alike"), *columns)
+        .where(*of_config, _DONE.first_end.is_not(None))
+        .group_by("later", "day", _DONE.first_end)
+        .order_by("later", "day")
+    )

@@ -13,7 +13,7 @@ from screening.review.policy import Action, require
 from screening.review.triage import Priority
 from screening.text.conversation import Thread, thread_of
 from storage.audit_log import append
-from storage.batches.texts import text_for_agents
+from storage.batches.intake import text_for_agents
 from storage.database import Database, record
 from storage.review.claims import (
     LEASE,

@@ -15,7 +15,7 @@ from screening.labels import Outcome
 from screening.review.reach import Reach
 from storage.audit_log import append
 from storage.batches.batch_state import TAKES_ROWS, UnknownBatch, is_cancelled
-from storage.batches.intake import Target, add_case
+from storage.batches.intake import add_case
 from storage.clock import pause_after
 from storage.database import Database, record
 from storage.schema import adjudications, batches, cases, pending_cases, program_texts, programs, screenings
@@ -83,7 +83,7 @@ class Told:
 
 
 def hand_in(
-    db: Database, program: Program, key: str, content_sha256: str, target: Target, case: NewCase, now: datetime
+    db: Database, program: Program, key: str, content_sha256: str, batch_id: str, case: NewCase, now: datetime
 ) -> tuple[str, bool]:
     """The case's id, and whether it is new. The same key with the same content is the same case.
 
@@ -97,7 +97,7 @@ def hand_in(
             if known.content_sha256 != content_sha256:
                 raise KeyUsed(key)
             return str(known.case_id), False
-        case_id = add_case(conn, target, case, now)
+        case_id = add_case(conn, batch_id, case, now)
         row = {"case_id": case_id, "program_id": program.id, "key": key, "content_sha256": content_sha256}
         tell_at = now if program.webhook else None
         conn.execute(insert(program_texts).values(**row, tell_at=tell_at))

@@ -28,8 +28,7 @@ from screening.review.policy import Forbidden
 from screening.review.reach import Reach
 from screening.settings import Settings
 from storage.batches.batches import cancel
-from storage.batches.configurations import load_configuration, save_configuration
-from storage.batches.pipelines import activate, keep_version
+from storage.batches.configurations import activate, keep_version, load_configuration, save_configuration
 from storage.database import Database
 from storage.review import program_texts
 from storage.review.erasure import By, Selection, erase, erase_rows

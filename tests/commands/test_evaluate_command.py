@@ -281,8 +281,8 @@ def test_with_a_database_the_draws_are_a_batch_and_the_table_is_the_same(
     recorded = recorded_batch(db, LOCAL_USER, batch.id)
     assert [item.id for item in recorded.items] == ["a", "b", "c", "d"] and recorded.pending == 0
     assert db.values(select(cases.c.where_to_act).order_by(cases.c.row)) == [None, "chat/7", None, None]
-    assert recorded.book.draws >= 3 * 72 and "not stated" in recorded.intake["provenance"]
-    assert ["escalated to a clinician: cannot be read as it should, and states a risk", 1] in recorded.intake["steps"]
+    assert recorded.book.draws >= 3 * 72 and "not stated" in batch.intake["provenance"]
+    assert ["escalated to a clinician: cannot be read as it should, and states a risk", 1] in batch.intake["steps"]
     in_queue = select(cases.c.external_id, cases.c.not_screened).join(inbox_entries).order_by(cases.c.row)
     ids, reasons = zip(*db.rows(in_queue), strict=True)
     assert ids == ("b", "d") and reasons[0] is None and reasons[1]

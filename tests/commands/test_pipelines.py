@@ -14,7 +14,7 @@ from screening.pipeline.draws import SamplerError
 from screening.pipeline.files import read_pipeline, shipped_pipelines, write_pipeline
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
-from storage.batches.pipelines import activate, keep_version
+from storage.batches.configurations import activate, keep_version
 from storage.database import Database
 from storage.schema import configurations
 from tests.storage.batch_of import NOW

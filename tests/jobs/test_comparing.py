@@ -203,7 +203,7 @@ async def test_a_cap_ends_it_within_a_few_draw_batches_and_what_was_paid_counts(
     found = _only(db)
     assert found.ended_why == "max_calls" and found.done < 20 and not found.may_go_on
     assert 300 <= _counted(db) <= 300 + AT_ONCE * 72
-    (today,) = daily_costs(db, _by())
+    (today,) = daily_costs(db, _by()).values()
     deciding = db.value(select(func.sum(node_runs.c.calls)))
     assert today.calls == deciding + found.totals.calls > deciding and comparison == found.id
     assert not resume_comparison(db, _by(), comparison)

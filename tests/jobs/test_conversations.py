@@ -17,8 +17,7 @@ from screening.pipeline.draws import DrawRequest, ScreenedText, screened_thread
 from screening.pipeline.files import load_prompts
 from screening.settings import Settings
 from screening.text.conversation import Judged, Question
-from storage.batches.intake import add_rows
-from storage.batches.texts import text_to_send
+from storage.batches.intake import add_rows, text_to_send
 from storage.database import Database
 from storage.schema import cases
 from tests.storage.batch_of import NOW, batch

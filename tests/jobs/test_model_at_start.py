@@ -15,7 +15,7 @@ from jobs.process import system_clock
 from screening.pipeline.config import PipelineConfig, preset
 from screening.settings import Settings
 from storage.batches import configurations
-from storage.batches.pipelines import activate, keep_version
+from storage.batches.configurations import activate, keep_version
 from storage.database import Database
 from storage.schema import case_errors, cases, pipeline_versions, site_faults
 from storage.schema import preflights as tried

@@ -12,7 +12,7 @@ from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import batch_state, progress, resume, retry_failed
-from storage.batches.unscreened import bring_in
+from storage.batches.entries import bring_in
 from storage.clock import new_id
 from storage.database import Database
 from storage.review.claims import claim_next

@@ -32,8 +32,7 @@ from storage.batches.configurations import load_configuration, save_configuratio
 from storage.batches.intake import add_rows, close_intake
 from storage.batches.overnight import overnight_progress
 from storage.batches.pending import pending_cases
-from storage.batches.runs import runs_of
-from storage.batches.screenings import case_of, case_row
+from storage.batches.screenings import case_of, case_row, runs_of
 from storage.database import Database
 from storage.schema import cases, message_batches, message_requests, node_runs, screenings
 from storage.schema import pending_cases as waiting

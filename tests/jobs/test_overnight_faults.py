@@ -13,8 +13,8 @@ from screening.review.actors import LOCAL_USER, Acting
 from storage.batches import batches, overnight
 from storage.batches.batch_state import BatchState, Caps
 from storage.batches.configurations import Configuration
+from storage.batches.entries import standstills
 from storage.batches.overnight import overnight_progress
-from storage.batches.unscreened import standstills
 from storage.database import Database
 from storage.schema import batches as table
 from storage.schema import case_errors, configurations, screenings

@@ -103,7 +103,7 @@ async def test_a_text_that_nobody_watches_is_let_go_of_in_the_middle_of_a_draw_b
     case_id = db.value(select(cases.c.id).where(cases.c.batch_id == single))
     async with running(db, agents(60)):
         await until(lambda: _started(db, case_id))
-        single_texts.forget_viewer(db, case_id, system_clock())
+        single_texts.record_viewer(db, case_id, system_clock(), watches=False)
         took = await until(lambda: unended(db) == 0 and single_texts.look(db, LOCAL_USER, case_id).error is not None)
     assert single_texts.look(db, LOCAL_USER, case_id).error == "unwatched" and took < 30
     assert _count(db, case_errors) == 1 and _count(db, live_runs) == 0

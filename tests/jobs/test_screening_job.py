@@ -28,10 +28,8 @@ from screening.text.received import receive
 from storage import settings_store
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import NewBatch, create_batch, progress, retry_failed
-from storage.batches.configurations import Configuration, save_configuration
-from storage.batches.intake import add_rows, close_intake
-from storage.batches.pipelines import activate, active_version, keep_version
-from storage.batches.texts import text_to_send
+from storage.batches.configurations import Configuration, activate, active_version, keep_version, save_configuration
+from storage.batches.intake import add_rows, close_intake, text_to_send
 from storage.database import Database
 from storage.schema import (
     batches,

@@ -26,8 +26,8 @@ from screening.review.actors import LOCAL_USER
 from screening.text.received import receive
 from storage.batches import single_texts
 from storage.batches.batches import NewBatch, cancel, progress
-from storage.batches.call_limits import Pace, give_up, hold, take
 from storage.batches.configurations import save_configuration
+from storage.batches.pending import Pace, give_up, hold, take
 from storage.database import Database
 from storage.schema import call_limits
 from tests.jobs.files import batch_from, settings, write_posts
@@ -296,7 +296,7 @@ async def test_leave_told_late_to_many_workers_at_once_exceeds_no_limit(slow: Te
 
 async def test_waiting_for_a_turn_in_the_database_takes_nothing_off_the_life_of_leave(db: Database) -> None:
     limiter = SharedLimiter(db=db, pace=Pace(per_second=100.0, burst=10))
-    assert take(db, RATE, limiter.pace, 1).count == 1
+    assert take(db, RATE, limiter.pace, 1)[0] == 1
 
     def taken() -> float:
         return db.value(select(call_limits.c.next_at).where(call_limits.c.name == RATE))

@@ -75,9 +75,8 @@ MODULES = {
         f"{STORAGE}/test_batch_machine.py",
     ],
     "storage/batches/entries.py": [f"{STORAGE}/batches/test_{each}.py" for each in ("unscreened", "reach")],
-    "storage/batches/pipelines.py": [f"{STORAGE}/batches/test_pipelines.py"],
+    "storage/batches/configurations.py": [f"{STORAGE}/batches/test_pipelines.py"],
     "storage/research/corrected_labels.py": [f"{STORAGE}/research/test_corrected_labels.py"],
-    "storage/batches/unscreened.py": [f"{STORAGE}/batches/test_unscreened.py"],
     "storage/review/inbox.py": [f"{STORAGE}/review/test_claims.py"],
     "storage/review/claims.py": [f"{STORAGE}/review/test_claims.py"],
     "storage/review/worklist.py": [f"{STORAGE}/review/test_worklist.py"],
@@ -85,8 +84,7 @@ MODULES = {
     "storage/review/adjudication.py": [f"{STORAGE}/review/test_adjudication.py"],
     "storage/review/reviews.py": [f"{STORAGE}/review/test_reviews.py"],
     "storage/review/follow_ups.py": [f"{STORAGE}/review/test_follow_ups.py"],
-    "storage/batches/pending.py": [f"{STORAGE}/batches/test_pending.py"],
-    "storage/batches/call_limits.py": [f"{STORAGE}/batches/test_call_limits.py"],
+    "storage/batches/pending.py": [f"{STORAGE}/batches/test_{each}.py" for each in ("pending", "call_limits")],
     "storage/batches/counts.py": [f"{STORAGE}/batches/test_{each}.py" for each in ("batch_states", "pending")],
 }
 # fmt: off
@@ -96,10 +94,11 @@ DECIDING = {
         "reveal", "_was_listed", "see_reviews", "unblind",
         "accepted_label", "accepted_labels", "is_accepted", "order_given",
     ],
-    "storage/batches/pipelines.py": ["keep_version", "activate", "active_version", "_last_activation", "_newest"],
-    "storage/batches/unscreened.py": [
-        "standstills", "bring_in", "_still_batches", "_standstill", "_is_overnight", "_last_change", "_stuck",
-        "_worker_start", "_has_end_since", "_of_batch", "_outside", "_enter_failed", "_enter",
+    "storage/batches/configurations.py": ["keep_version", "activate", "active_version", "_last_activation", "_newest"],
+    "storage/batches/entries.py": [
+        "enter", "enter_unscreened", "settle", "open_again", "_place", "_was_opened", "_go_on", "_doubt",
+        "standstills", "bring_in", "_still_batches", "_standstill", "_last_change", "_stuck",
+        "_worker_start", "_has_end_since", "_outside", "_enter_all", "_failed",
         "_failures_by_kind",
     ],
     "storage/research/corrected_labels.py": ["dataset_version", "_row"],

@@ -16,7 +16,7 @@ from storage.batches import pending, screenings
 from storage.batches.batches import NewBatch, create_batch
 from storage.batches.configurations import Configuration, save_configuration
 from storage.batches.intake import add_rows, close_intake
-from storage.batches.runs import EndedRun
+from storage.batches.screenings import EndedRun
 from storage.database import Database
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, 123_456, tzinfo=UTC)

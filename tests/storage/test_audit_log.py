@@ -20,7 +20,7 @@ from screening.review.policy import Forbidden
 from screening.review.reach import Reach
 from screening.settings import Settings
 from storage.audit_log import GENESIS, LONGEST_DETAIL, Anchor, AuditKey, anchor, append, chain_hash, events
-from storage.batches import pipelines
+from storage.batches import configurations
 from storage.database import Database
 from storage.review import erasure
 from storage.review.erasure import By, Selection
@@ -213,8 +213,8 @@ def lived_in(db: Database) -> None:
     change(db, by, SiteSettings(lease_minutes=9), 0)
     accounts.make_program(db, by, "a chatbot", [Scope.SUBMIT], 60)
     recipients.add_recipient(db, by, name="on call", kind=Kind.WEBHOOK, target="https://a.org/x", shown="a.org")
-    pipelines.keep_version(db, by, preset("recommended"), "", 0)
-    pipelines.activate(db, by, "recommended", 1, "tried")
+    configurations.keep_version(db, by, preset("recommended"), "", 0)
+    configurations.activate(db, by, "recommended", 1, "tried")
     batch(db, [f"a plain text, number {number}" for number in range(5)], reach=Reach.READ)
     first, second, third, fourth, _ = waiting(db)
     decide(db, first)

@@ -376,6 +376,7 @@ class Batches(RuleBasedStateMachine):
     def the_state_is_what_happened(self) -> None:
         for batch_id, made in self.made.items():
             told = self._progress(batch_id)
+            assert told.caps == made.caps
             used_up = made.caps.max_calls is not None and told.calls >= made.caps.max_calls
             if made.closed and told.pending == 0:
                 assert told.state is BatchState.FINISHED

@@ -15,8 +15,7 @@ from screening.review.actors import LOCAL_USER, Actor
 from screening.review.reach import Reach
 from storage.batches import batches
 from storage.batches.batch_state import BatchState
-from storage.batches.configurations import load_configuration
-from storage.batches.pipelines import activate, keep_version
+from storage.batches.configurations import activate, keep_version, load_configuration
 from storage.database import Database
 from storage.schema import cases
 from tests.pages.conftest import Opener, choose_rows, html_on, in_address, press, start, upload, words_on

@@ -15,7 +15,7 @@ from screening.pipeline.config import RULES, PipelineConfig, preset
 from screening.pipeline.files import PromptError, load_prompts, read_pipeline, write_pipeline
 from screening.review.actors import LOCAL_USER
 from storage.batches import configurations
-from storage.batches.pipelines import activate, active_version, keep_version, list_versions
+from storage.batches.configurations import activate, active_version, keep_version, list_versions
 from storage.database import Database
 from storage.schema import pipeline_versions
 from storage.settings_store import accept_model_name

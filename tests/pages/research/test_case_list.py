@@ -20,8 +20,7 @@ from screening.text.received import receive
 from storage.batches.batches import progress
 from storage.batches.intake import add_rows
 from storage.database import Database
-from storage.research.case_tags import remarks
-from storage.research.cells import cell_page
+from storage.research.cells import cell_page, remarks
 from storage.research.listed import Cell
 from storage.review.claims import my_claims
 from storage.schema import audit_events, cases, inbox_entries

@@ -202,16 +202,14 @@ def test_entries_of_a_case_in_review_again_are_hidden_by_the_switch(page_databas
     case_id = rank_labels(page_database, asked(page_database, batch.batch_id), Ranking.EVIDENCE).first[0][0].case_id
     request_second_looks(page_database, LOCAL_USER.at(datetime.now(UTC)), [case_id])
     rate(page_database, case_id, "safe")
-    assert [entry.case_id for entry in ledger(page_database, LOCAL_USER.at(NOW), batch.batch_id, "key").entries] == [
-        case_id
-    ]
+    assert [entry.case_id for entry in ledger(page_database, LOCAL_USER.at(NOW), batch.batch_id, "key")[0]] == [case_id]
     write(page_database, update(inbox_entries).values(closed_at=None))
     other = replace(LOCAL_USER, id="eve")  # who has not reviewed it
     found = ledger(page_database, other.at(NOW), batch.batch_id, "key")
-    assert (found.entries, found.hidden) == ((), 1)
+    assert found[:2] == ((), 1)
     choose_hiding(page_database, other.at(NOW), hide=False)
     found = ledger(page_database, other.at(NOW), batch.batch_id, "key")
-    assert ([entry.case_id for entry in found.entries], found.hidden) == ([case_id], 0)
+    assert ([entry.case_id for entry in found[0]], found[1]) == ([case_id], 0)
     assert page_database.value(select(unblindings.c.case_id).where(unblindings.c.reviewer == "eve")) == case_id
 
 

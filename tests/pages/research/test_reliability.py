@@ -33,9 +33,10 @@ from screening.review.actors import LOCAL_USER
 from screening.review.reach import Reach
 from screening.review.review_form import FORM_VERSION
 from storage.database import Database
-from storage.research.outcome_mix import REFERENCE, OutcomeMix
 from storage.research.reliability import (
+    REFERENCE,
     AuditSample,
+    OutcomeMix,
     Review,
     audit_sample,
     measured_configurations,

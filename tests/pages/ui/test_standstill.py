@@ -12,9 +12,9 @@ from pages.ui.shell import banner_lines, file_lines, standing_still, standstill_
 from screening.pipeline.errors import NO_LABEL
 from screening.review.actors import LOCAL_USER
 from storage.batches.batch_state import BatchState
+from storage.batches.entries import NO_WORKER, Standstill, files_halted_since
 from storage.batches.intake import resume_intake, stop_intake
 from storage.batches.pending import record_error
-from storage.batches.unscreened import NO_WORKER, Standstill, files_halted_since
 from storage.database import Database
 from storage.schema import pending_cases
 from storage.settings_store import SiteSettings

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from storage.batches.call_limits import Pace, _share, give_up, hold, take
+from storage.batches.pending import Pace, _even_share, give_up, hold, take
 from storage.database import Database
 from storage.schema import call_limits
 from tests.databases import write
@@ -22,27 +22,27 @@ def _kept(db: Database, name: str) -> Any:
 
 def test_what_was_not_taken_at_once_is_left_and_then_one_comes_a_step(db: Database) -> None:
     before = time.monotonic()
-    some = take(db, "x", PACE, 2)
-    assert (some.count, some.wait_s) == (2, 0.0) and before <= some.since <= time.monotonic()
+    count, since, wait_s = take(db, "x", PACE, 2)
+    assert (count, wait_s) == (2, 0.0) and before <= since <= time.monotonic()
     assert _kept(db, "x").next_at == pytest.approx(time.time() + 200, abs=SECONDS)
-    assert take(db, "x", PACE, 2).count == 1, "three at once are two and one"
+    assert take(db, "x", PACE, 2)[0] == 1, "three at once are two and one"
     assert _kept(db, "x").next_at == pytest.approx(time.time() + 300, abs=SECONDS)
     before = time.monotonic()
-    none = take(db, "x", PACE, 1)
-    assert none.count == 0 and before <= none.since <= time.monotonic()
-    assert none.wait_s == pytest.approx(100, abs=SECONDS), "the first of three is used up for a step"
+    count, since, wait_s = take(db, "x", PACE, 1)
+    assert count == 0 and before <= since <= time.monotonic()
+    assert wait_s == pytest.approx(100, abs=SECONDS), "the first of three is used up for a step"
     assert _kept(db, "x").next_at == pytest.approx(time.time() + 300, abs=SECONDS), "asking costs nothing"
-    assert take(db, "other", PACE, 9).count == 3
+    assert take(db, "other", PACE, 9)[0] == 3
 
 
 def test_a_pause_leaves_no_more_than_a_burst_and_a_clock_set_back_delays_by_a_step(db: Database) -> None:
     take(db, "x", PACE, 1)
-    for moment, count, wait_s in ((time.time() - 10_000, 3, 0.0), (time.time() + 10_000, 0, 100.0)):
+    for moment, expected in ((time.time() - 10_000, (3, 0.0)), (time.time() + 10_000, (0, 100.0))):
         write(db, update(call_limits).values(next_at=moment))
-        found = take(db, "x", PACE, 9)
-        assert (found.count, found.wait_s) == (count, pytest.approx(wait_s))
+        count, _, wait_s = take(db, "x", PACE, 9)
+        assert (count, wait_s) == (expected[0], pytest.approx(expected[1]))
     write(db, update(call_limits).values(next_at=time.time() + 150))
-    assert take(db, "x", PACE, 9).count == 1, "of three steps one and a half are gone"
+    assert take(db, "x", PACE, 9)[0] == 1, "of three steps one and a half are gone"
 
 
 def test_a_booking_holds_what_is_under_way_for_as_long_as_its_lease(db: Database) -> None:
@@ -80,4 +80,4 @@ def test_who_gives_up_leaves_the_others_and_the_other_limits_alone(db: Database)
 def test_a_share_is_even_and_where_there_is_less_than_one_each_they_take_turns(
     holders: str, total: int, now: float, shares: list[int]
 ) -> None:
-    assert [_share(list(holders), holder, total, now) for holder in sorted(holders)] == shares
+    assert [_even_share(list(holders), holder, total, now) for holder in sorted(holders)] == shares

@@ -6,7 +6,7 @@ from screening.pipeline.config import PipelineConfig, UndecidableError, chain, p
 from screening.review.policy import Forbidden
 from screening.stopping.rules import PairwiseMixture
 from storage.audit_log import events
-from storage.batches.pipelines import (
+from storage.batches.configurations import (
     ReasonMissing,
     StalePipeline,
     UnknownPipeline,

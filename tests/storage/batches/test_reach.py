@@ -10,7 +10,7 @@ from screening.review.actors import LOCAL_USER, Actor
 from screening.review.reach import Reach
 from screening.review.triage import Priority
 from storage.batches.batches import find_batch
-from storage.batches.unscreened import bring_in
+from storage.batches.entries import bring_in
 from storage.clock import new_id
 from storage.database import Database
 from storage.research.review_table import reviews_by_priority

@@ -20,19 +20,18 @@ from storage.batches import results as results_module
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import find_batch, list_batches, progress
 from storage.batches.configurations import load_configuration, save_configuration
-from storage.batches.counts import IN_REVIEW
 from storage.batches.intake import add_rows, read_rejected
 from storage.batches.pending import record_error
-from storage.batches.results import Result, Ways, count_ways, export_rejected, export_results, results
+from storage.batches.results import Ways, count_ways, export_rejected, export_results, results
 from storage.database import Database
-from storage.research.case_tags import add_remark, add_tag
+from storage.research.cells import add_remark, add_tag
 from storage.research.corrected_labels import export_corrected_labels
 from storage.review.worklist import request_second_looks
 from storage.schema import batches, screenings
 from tests.databases import write
 from tests.jobs.running import screened
 from tests.storage.batch_of import CONFIGURATION, LATER, NOW, batch, commit_run, decide, run, waiting
-from tests.storage.inbox_cases import ADMIN, ANN, BO, RESEARCHER, SENIOR, form, person, read, register
+from tests.storage.inbox_cases import ADMIN, ANN, RESEARCHER, SENIOR
 
 TEXTS = [f"text number {number}" for number in range(5)]
 REVIEWER = Actor(id="rev", name="Rev", roles=frozenset({Role.REVIEWER}))
@@ -72,45 +71,6 @@ def test_no_bound_is_given_where_the_server_of_an_agent_has_read_off_a_text(db: 
     distribution = LabelDistribution(labels={Label.SAFE: 0.8, Label.UNSAFE: 0.1, Label.ESCALATE: 0.1}, unknown=0.0)
     commit_run(db, read_off, 0, replace(run(""), distribution=distribution))
     assert {(one.pipeline_delta, one.contract) for one in results(db, SYSTEM.at(NOW), batch_id)} == {(None, None)}
-
-
-def _said(found: Result) -> tuple[object, ...]:
-    return found.outcome, found.node, found.reason, found.calls, found.cost_usd, found.delta, found.error
-
-
-def test_what_is_in_review_is_hidden_from_who_asks_for_it(db: Database) -> None:
-    batch_id = batch(db, TEXTS[:3], audit_rate=1.0, references="SUS")
-    for case_id, outcome in zip(waiting(db), Outcome, strict=True):
-        decide(db, case_id, outcome)
-    nothing = (IN_REVIEW, None, None, None, None, None, None)
-    asked = ((LOCAL_USER, None), (RESEARCHER, None), (SENIOR, None), (SENIOR, False), (RESEARCHER, True))
-    for (who, hide), hidden in zip(asked, (False, False, True, False, True), strict=True):
-        found = list(results(db, who.at(NOW), batch_id, hide=hide))
-        assert all(one.in_review for one in found) and {one.hidden for one in found} == {hidden}
-        assert {_said(one) for one in found} == {nothing} if hidden else [one.outcome for one in found] == [*Outcome]
-        assert [(one.row, one.external_id, one.reference) for one in found] == [
-            (1, "p1", "safe"), (2, "p2", "unsafe"), (3, "p3", "safe"),
-        ]  # fmt: skip
-
-
-def test_a_case_is_shown_to_its_reviewer_and_to_all_once_it_is_closed(db: Database) -> None:
-    """Read once and sent to a second reviewer: only the first reviewer sees the engine's view; closed,
-    everybody does.
-    """
-    first_reviewer = person("ann", Role.REVIEWER, Role.SENIOR)
-    register(db, ANN, BO)
-    batch_id = batch(db, TEXTS[:1])
-    decide(db, waiting(db)[0], Outcome.HUMAN_REVIEW)
-    read(db, first_reviewer, form("unsafe", 4), "a", LATER, ask=True)
-    seen = {
-        who.id: [one.outcome for one in results(db, who.at(NOW), batch_id)]
-        for who in (first_reviewer, SENIOR, RESEARCHER)
-    }
-    assert seen == {"ann": ["human_review"], "sue": [IN_REVIEW], "rae": ["human_review"]}
-    read(db, BO, form("unsafe", 4), "b", LATER)
-    assert [(one.outcome, one.calls, one.hidden) for one in results(db, SENIOR.at(NOW), batch_id)] == [
-        ("human_review", 6, False)
-    ]
 
 
 def test_progress_accounts_for_every_row(db: Database) -> None:
@@ -156,9 +116,10 @@ def test_they_are_logged_before_the_first_row(db: Database, who: Actor) -> None:
     assert _exports(db) == [(who.id, batch_id, "results")]
     others = export_rejected(db, who.at(LATER), batch_id)
     assert _exports(db) == [(who.id, batch_id, "rejected"), (who.id, batch_id, "results")]
-    assert list(rows) == list(results(db, who.at(NOW), batch_id)) and list(others) == list(
-        read_rejected(db, who, batch_id)
-    )
+    assert list(rows) == list(results(db, who.at(NOW), batch_id))
+    assert list(others) == list(read_rejected(db, who, batch_id))
+    assert len(list(export_results(db, SYSTEM.at(LATER), batch_id))) == 2
+    assert _exports(db)[0] == ("system", batch_id, "results"), "what the program writes is the program's"
 
 
 def test_whoever_may_not_have_them_is_refused_at_once_and_nothing_has_left(db: Database) -> None:
@@ -168,12 +129,6 @@ def test_whoever_may_not_have_them_is_refused_at_once_and_nothing_has_left(db: D
             with pytest.raises(Forbidden):
                 export(db, who.at(LATER), batch_id)
     assert not _exports(db)
-
-
-def test_what_the_program_writes_is_logged_as_the_programs(db: Database) -> None:
-    batch_id = _batch(db)
-    assert len(list(export_results(db, SYSTEM.at(LATER), batch_id))) == 2
-    assert _exports(db) == [("system", batch_id, "results")]
 
 
 def test_tags_and_remarks_leave_with_the_rows_and_not_with_those_that_wait(db: Database) -> None:
@@ -211,7 +166,7 @@ WORDS = [f"{number:05} " * 20 for number in range(12)]  # 120 characters each
 
 
 def test_pages_join_without_loss(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("storage.batches.texts.CHARACTERS", 300)
+    monkeypatch.setattr("storage.batches.intake.CHARACTERS", 300)
     batch_id = batch(db, WORDS, closed=False)
     add_rows(db, batch_id, [RejectedRow(row=row, reason="empty", detail="x" * 200) for row in range(13, 20)], NOW)
     assert [row.text for row in export_corrected_labels(db, LOCAL_USER.at(NOW), batch_id, "key")] == WORDS

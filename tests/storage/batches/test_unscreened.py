@@ -15,16 +15,14 @@ from screening.review.reach import Reach
 from screening.review.triage import TARGETS, Priority
 from screening.text.received import receive
 from storage.audit_log import events
-from storage.batches import single_texts, unscreened
+from storage.batches import entries as entries_module
+from storage.batches import single_texts
 from storage.batches.batch_state import BatchState, Caps
-from storage.batches.batches import batch_state, cancel, change_caps, pause, resume, retry_failed
+from storage.batches.batches import cancel, change_caps, pause, resume, retry_failed
 from storage.batches.configurations import load_configuration
 from storage.batches.costs import cost_by_node
 from storage.batches.counts import IN_REVIEW, PENDING
-from storage.batches.intake import NOT_YET, add_rows, close_intake, resume_intake, stop_intake
-from storage.batches.pending import record_error
-from storage.batches.results import count_ways, results
-from storage.batches.unscreened import (
+from storage.batches.entries import (
     NO_PROGRESS,
     NO_WORKER,
     Standstill,
@@ -32,6 +30,9 @@ from storage.batches.unscreened import (
     files_halted_since,
     standstills,
 )
+from storage.batches.intake import NOT_YET, add_rows, close_intake, resume_intake, stop_intake
+from storage.batches.pending import record_error
+from storage.batches.results import count_ways, results
 from storage.clock import new_id
 from storage.database import Database
 from storage.research.reliability import audit_sample
@@ -51,9 +52,26 @@ SOON, LATE = NOW + timedelta(minutes=14), NOW + timedelta(minutes=16)
 PLAIN, IMMINENT = "A plain text of some words.", "I want to die and I have the pills ready tonight."
 
 
-def undecided(db: Database, texts: int = 3, reach: Reach = Reach.READ, **options: object) -> str:
-    """A batch of so many texts that state no risk."""
-    return batch(db, [PLAIN] * texts, reach=reach, **options)  # type: ignore[arg-type]
+def _batch(db: Database, texts: int = 1, reach: Reach = Reach.READ, **options: object) -> tuple[str, list[str]]:
+    """A batch of so many texts that state no risk, and its cases in the file's order."""
+    batch_id = batch(db, [PLAIN] * texts, reach=reach, **options)  # type: ignore[arg-type]
+    return batch_id, db.values(select(cases.c.id).where(cases.c.batch_id == batch_id).order_by(cases.c.row))
+
+
+def undecided(db: Database, texts: int = 3, reach: Reach = Reach.READ) -> str:
+    """The batch alone."""
+    return _batch(db, texts, reach)[0]
+
+
+def brought_in(db: Database, texts: int = 1, **options: object) -> list[str]:
+    """Cases in the inbox that were not screened, plain texts all."""
+    _, ids = _batch(db, texts, **options)
+    assert bring_in(db, LATE) == texts
+    return ids
+
+
+def _fail(db: Database, case_id: str, kind: str = "server_error", at: datetime = NOW) -> None:
+    record_error(db, case_id, kind, "no answer", at)
 
 
 def entries(db: Database) -> list[tuple[int, str, str | None]]:
@@ -75,15 +93,50 @@ def fail(db: Database, *, stops_batch: bool = False, kind: str = "unreachable", 
     record_error(db, waiting(db)[0], kind, "no answer", at, stops_batch=stops_batch)
 
 
+def _nothing(db: Database, batch_id: str) -> None:
+    """It waits."""
+
+
+def _bad_key(db: Database, batch_id: str) -> None:
+    fail(db, stops_batch=True, kind="bad_key")
+
+
+def _by_a_person(db: Database, batch_id: str) -> None:
+    pause(db, LOCAL_USER.at(NOW), batch_id)
+
+
+def _capped(db: Database, batch_id: str) -> None:
+    change_caps(db, LOCAL_USER.at(NOW), batch_id, Caps(max_cost_usd=0.0))
+
+
+def _cancelled(db: Database, batch_id: str) -> None:
+    pause(db, SYSTEM.at(NOW), batch_id, "bad_key")
+    cancel(db, LOCAL_USER.at(NOW), batch_id)
+
+
 needs_its_own_clock = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 
-def test_without_a_worker_all_enter_after_the_site_s_time_and_once(db: Database) -> None:
-    undecided(db)
-    assert [bring_in(db, moment) for moment in (SOON, LATE, LATE)] == [0, 3, 0]
-    assert entries(db) == [(2, "not_screened", NO_WORKER)] * 3
-    [one] = standstills(db, LATE)
-    assert (one.cause, one.since, one.waiting) == (NO_WORKER, NOW, 3)
+@pytest.mark.parametrize(
+    ("reach", "happens", "cause", "entered"),
+    [
+        (Reach.READ, _nothing, NO_WORKER, 3),
+        (Reach.LIST, _nothing, NO_WORKER, 0),
+        (Reach.COUNT, _nothing, NO_WORKER, 0),
+        (Reach.READ, _bad_key, "bad_key", 3),
+        (Reach.READ, _by_a_person, None, 0),  # nothing is broken
+        (Reach.READ, _capped, "max_cost", 3),
+        (Reach.READ, _cancelled, None, 0),
+    ],
+)
+def test_what_is_kept_from_being_screened_enters_after_the_site_s_time_and_once(
+    db: Database, reach: Reach, happens: Callable[[Database, str], None], cause: str | None, entered: int
+) -> None:
+    happens(db, undecided(db, reach=reach))
+    assert [bring_in(db, moment) for moment in (SOON, LATE, LATE)] == [0, entered, 0]
+    assert entries(db) == [(2, "not_screened", cause)] * entered
+    still = [(one.cause, one.since, one.waiting) for one in standstills(db, LATE)]
+    assert still == ([] if cause is None else [(cause, NOW, 3)])
 
 
 @pytest.mark.parametrize(
@@ -103,20 +156,6 @@ def test_what_states_a_risk_is_in_the_queue_before_an_agent_is_asked(
     assert verify(db).problem is None
 
 
-@pytest.mark.parametrize("reach", [Reach.LIST, Reach.COUNT])
-def test_of_a_batch_that_only_counts_nothing_else_enters(db: Database, reach: Reach) -> None:
-    undecided(db, reach=reach)
-    assert bring_in(db, LATE) == 0 and entries(db) == []
-    assert [one.waiting for one in standstills(db, LATE)] == [3]
-
-
-def test_a_fault_that_pauses_the_batch_brings_all_of_it(db: Database) -> None:
-    undecided(db)
-    fail(db, stops_batch=True, kind="bad_key")
-    assert bring_in(db, SOON) == 0
-    assert bring_in(db, LATE) == 3 and {cause for *_, cause in entries(db)} == {"bad_key"}
-
-
 def test_what_an_agent_said_of_a_case_that_then_failed_is_counted_for_nobody_who_may_read_it(db: Database) -> None:
     batch_id = undecided(db, 1)
     [case_id] = waiting(db)
@@ -127,21 +166,6 @@ def test_what_an_agent_said_of_a_case_that_then_failed_is_counted_for_nobody_who
     assert bring_in(db, LATE) == 1
     assert count_ways(db, LOCAL_USER, batch_id, pipeline).asked == {"worker": 1}, "in review or not"
     assert [one.node for one in cost_by_node(db, LOCAL_USER, batch_id)] == ["worker"]
-
-
-def test_a_pause_by_a_person_brings_nothing(db: Database) -> None:
-    batch_id = undecided(db)
-    pause(db, LOCAL_USER.at(NOW), batch_id)
-    assert bring_in(db, LATE) == 0 and entries(db) == []
-    assert standstills(db, LATE) == ()  # nothing is broken
-
-
-def test_a_cap_brings_all_and_a_cancelled_batch_nothing(db: Database) -> None:
-    capped, cancelled = undecided(db), undecided(db)
-    change_caps(db, LOCAL_USER.at(NOW), capped, Caps(max_cost_usd=0.0))
-    pause(db, SYSTEM.at(NOW), cancelled, "bad_key")
-    cancel(db, LOCAL_USER.at(NOW), cancelled)
-    assert bring_in(db, LATE) == 3 and {cause for *_, cause in entries(db)} == {"max_cost"}
 
 
 @pytest.mark.parametrize("why", ["bad_key", "server_error", None])
@@ -176,33 +200,11 @@ def test_a_worker_that_dies_again_and_again_is_no_reason_to_wait_but_a_site_that
     assert bring_in(db, LATE) == entered
 
 
-def test_other_caps_let_a_batch_that_was_paused_for_its_cap_go_on(db: Database) -> None:
-    """As one that is sent overnight is, before it passes the cap."""
-    batch_id = undecided(db)
-    pause(db, SYSTEM.at(NOW), batch_id, "max_calls")
-    change_caps(db, LOCAL_USER.at(NOW), batch_id, Caps())
-    assert batch_state(db, batch_id) is BatchState.RUNNING
-    pause(db, LOCAL_USER.at(NOW), batch_id)
-    change_caps(db, LOCAL_USER.at(NOW), batch_id, Caps(max_calls=9))
-    assert batch_state(db, batch_id) is BatchState.PAUSED, "somebody paused it"
-
-
 def test_after_a_resume_the_time_begins_again(db: Database) -> None:
     batch_id = undecided(db)
     fail(db, stops_batch=True)
     resume(db, LOCAL_USER.at(SOON), batch_id)
     assert bring_in(db, LATE) == 0 and bring_in(db, SOON + timedelta(minutes=15)) == 3
-
-
-def _ids(db: Database, batch_id: str) -> list[str]:
-    return db.values(select(cases.c.id).where(cases.c.batch_id == batch_id).order_by(cases.c.row))
-
-
-def brought_in(db: Database, texts: int = 1, **options: object) -> list[str]:
-    """Cases in the inbox that were not screened, plain texts all."""
-    batch_id = batch(db, [PLAIN] * texts, reach=Reach.READ, **options)  # type: ignore[arg-type]
-    assert bring_in(db, LATE) == texts
-    return _ids(db, batch_id)
 
 
 def test_what_could_not_be_screened_is_in_review_like_any_other_and_told_nothing_of(db: Database) -> None:
@@ -314,17 +316,6 @@ def test_who_holds_a_case_while_it_becomes_more_urgent_has_learnt_of_its_outcome
 SECOND = timedelta(seconds=1)
 
 
-def _batch(db: Database, texts: int = 1, **options: object) -> tuple[str, list[str]]:
-    """A batch whose unsafe texts are read, and its cases in the file's order."""
-    batch_id = batch(db, [PLAIN] * texts, reach=Reach.READ, **options)  # type: ignore[arg-type]
-    found = select(cases.c.id).where(cases.c.batch_id == batch_id).order_by(cases.c.row)
-    return batch_id, db.values(found)
-
-
-def _fail(db: Database, case_id: str, kind: str = "server_error", at: datetime = NOW) -> None:
-    record_error(db, case_id, kind, "no answer", at)
-
-
 def _still(db: Database, now: datetime) -> list[tuple[str | None, str, datetime, int]]:
     return [(one.batch_id, one.cause, one.since, one.waiting) for one in standstills(db, now)]
 
@@ -432,7 +423,7 @@ def test_only_what_has_failed_long_enough_enters_and_each_batch_by_itself(db: Da
 def test_many_cases_enter_in_chunks_and_none_is_left(
     db: Database, monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
-    monkeypatch.setattr(unscreened, "CHUNK", 2)
+    monkeypatch.setattr(entries_module, "CHUNK", 2)
     _, ids = _batch(db, 5)
     for case_id in ids if fails else ():
         _fail(db, case_id)

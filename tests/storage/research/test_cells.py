@@ -1,5 +1,6 @@
 """The cases behind a number: every filter, tag and remark, the gap, and what is kept from who has yet to read."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -13,8 +14,20 @@ from screening.review.policy import Forbidden
 from screening.text.received import receive
 from storage.batches.intake import add_rows
 from storage.database import Database
-from storage.research.case_tags import TAG_LIMIT, add_remark, add_tag, remarks, remove_tag, tag_counts
-from storage.research.cells import cell_choices, cell_page, confusions, control_cases, groups, reveal_text_starts
+from storage.research.cells import (
+    TAG_LIMIT,
+    add_remark,
+    add_tag,
+    cell_choices,
+    cell_page,
+    confusions,
+    control_cases,
+    groups,
+    remarks,
+    remove_tag,
+    reveal_text_starts,
+    tag_counts,
+)
 from storage.research.listed import MOST_LISTED, Cell
 from storage.review.worklist import request_second_looks
 from storage.schema import adjudications
@@ -122,25 +135,26 @@ def test_a_way_and_a_gap_are_found_alike_among_few_and_among_many(
     assert cell_page(db, LOCAL_USER.at(NOW), replace(escalated, batch_id=other)).ids == (begun,)
 
 
-def test_groups_narrow_both_the_matrix_and_the_cell(db: Database) -> None:
+def _grouped(db: Database, groups: Sequence[str | None]) -> str:
+    """A batch with a case a group, all safe by the file's label."""
     batch_id = batch(db, closed=False)
     rows = [
         NewCase(row=row, external_id=f"p{row}", text=receive("quiet"), reference=Label.SAFE, group=group)
-        for row, group in enumerate(["b", "a", "b", None], start=1)
+        for row, group in enumerate(groups, start=1)
     ]
     add_rows(db, batch_id, rows, NOW)
+    return batch_id
+
+
+def test_groups_narrow_both_the_matrix_and_the_cell(db: Database) -> None:
+    batch_id = _grouped(db, ["b", "a", "b", None])
     assert groups(db, LOCAL_USER, batch_id) == ("a", "b")
     assert confusions(db, LOCAL_USER, batch_id, "b").original == {("safe", "pending"): 2}
     assert _ids(db, Cell(batch_id=batch_id, reference="safe", outcome="pending", group="b")) == ["p1", "p3"]
 
 
 def test_what_clinicians_accepted_beats_the_files_label_in_a_group_as_in_the_batch(db: Database) -> None:
-    batch_id = batch(db, closed=False)
-    rows = [
-        NewCase(row=row, external_id=f"p{row}", text=receive("quiet"), reference=Label.SAFE, group="a")
-        for row in (1, 2)
-    ]
-    add_rows(db, batch_id, rows, NOW)
+    batch_id = _grouped(db, ["a", "a"])
     missed, right = waiting(db)
     for case_id in (missed, right):
         decide(db, case_id)
@@ -275,31 +289,20 @@ def test_tags_are_kept_once_counted_filtered_by_and_taken_away(db: Database) -> 
     assert dict(tag_counts(db, RESEARCHER, batch_id)) == {"sarcasm": 1, "song lyrics": 1}
 
 
-def test_remarks_are_kept_in_order(db: Database) -> None:
-    batch(db, ["a quiet day"])
-    (case_id,) = waiting(db)
-    decide(db, case_id, Outcome.SAFE)
-    for words in ("reads like lyrics", " second "):
-        add_remark(db, RESEARCHER.at(NOW), case_id, words)
-    assert [one.remark for one in remarks(db, RESEARCHER, case_id)] == ["reads like lyrics", "second"]
-    for wrong in ("", " ", "x" * 4_001):
-        with pytest.raises(ValueError, match="a remark has"):
-            add_remark(db, RESEARCHER.at(NOW), case_id, wrong)
-
-
-@pytest.mark.parametrize("tag", ["", "  ", "x" * (TAG_LIMIT + 1), "a\u202eb"])
-def test_what_is_no_tag_is_refused(db: Database, tag: str) -> None:
-    with pytest.raises(ValueError, match="a tag has"):
-        add_tag(db, RESEARCHER.at(NOW), "unknown", tag)
-
-
 def test_a_case_is_noted_in_review_or_not_by_those_who_may_see_outcomes(db: Database) -> None:
     batch(db, ["a quiet day"])
     (case_id,) = waiting(db)
     decide(db, case_id, Outcome.HUMAN_REVIEW)
     add_tag(db, LOCAL_USER.at(NOW), case_id, "lyrics")
-    add_remark(db, LOCAL_USER.at(NOW), case_id, "words")
-    assert [one.remark for one in remarks(db, LOCAL_USER, case_id)] == ["words"]
+    for words in ("reads like lyrics", " second "):
+        add_remark(db, LOCAL_USER.at(NOW), case_id, words)
+    assert [one.remark for one in remarks(db, LOCAL_USER, case_id)] == ["reads like lyrics", "second"]
+    for wrong in ("", " ", "x" * 4_001):
+        with pytest.raises(ValueError, match="a remark has"):
+            add_remark(db, RESEARCHER.at(NOW), case_id, wrong)
+    for wrong in ("", "  ", "x" * (TAG_LIMIT + 1), "a\u202eb"):
+        with pytest.raises(ValueError, match="a tag has"):
+            add_tag(db, RESEARCHER.at(NOW), case_id, wrong)
     with pytest.raises(Forbidden):
         add_tag(db, REVIEWER.at(NOW), case_id, "lyrics")
     with pytest.raises(KeyError):

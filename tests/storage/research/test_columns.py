@@ -145,9 +145,10 @@ def test_a_file_that_grows_meanwhile_leaves_the_new_rows_out(db: Database) -> No
 
 
 def test_a_batch_without_a_case_is_empty_columns(db: Database) -> None:
-    found = recorded_columns(db, LOCAL_USER, batch(db))
+    batch_id = batch(db)
+    found = recorded_columns(db, LOCAL_USER, batch_id)
     assert found.drawn.record.cases == 0 and found.rows.tolist() == []
-    assert outcomes_in(db, LOCAL_USER, found.batch_id, found.rows).tolist() == []
+    assert outcomes_in(db, LOCAL_USER, batch_id, found.rows).tolist() == []
 
 
 def test_draws_tokens_and_references_come_back_in_file_order(db: Database) -> None:

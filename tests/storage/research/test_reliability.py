@@ -1,5 +1,7 @@
 """Only blind first reviews of cases that the coin or the engine sent to a person count."""
 
+from typing import Any
+
 import pytest
 from sqlalchemy import insert
 
@@ -12,8 +14,14 @@ from screening.review.reach import Reach
 from screening.review.review_form import ReviewLabel
 from storage.clock import new_id
 from storage.database import Database
-from storage.research.outcome_mix import Settled, outcome_mix, settled_cases
-from storage.research.reliability import AuditSample, audit_sample, audited_reviews, measured_configurations
+from storage.research.reliability import (
+    AuditSample,
+    audit_sample,
+    audited_reviews,
+    measured_configurations,
+    outcome_mix,
+    settled_cases,
+)
 from storage.review.adjudication import Method, adjudicate
 from storage.review.claims import claim_next
 from storage.review.erasure import By, Selection, erase
@@ -130,16 +138,16 @@ def test_the_cases_behind_a_count_are_as_many_as_it_says(db: Database) -> None:
     settled(db, 3, audit_rate=0.1)
     settled(db, 2, audit_rate=0.0, outcome=Outcome.HUMAN_REVIEW)
 
-    def found(wanted: Settled, most: int = 10) -> int:
-        return len(settled_cases(db, LOCAL_USER, VERSION, wanted, most, reference=3))
+    def found(most: int = 10, **wanted: Any) -> int:
+        return len(settled_cases(db, LOCAL_USER, VERSION, most, reference=3, **wanted))
 
     mix = outcome_mix(db, LOCAL_USER, VERSION, reference=3)
-    assert found(Settled()) == 5 and found(Settled(), most=4) == 4
-    assert (found(Settled(under_audit=True)), found(Settled(under_audit=False))) == (3, 2)
-    assert found(Settled(outcome=Outcome.HUMAN_REVIEW)) == 2
+    assert found() == 5 and found(most=4) == 4
+    assert (found(sampled=True), found(sampled=False)) == (3, 2)
+    assert found(outcome=Outcome.HUMAN_REVIEW) == 2
     for end in ("safe", "unsafe", "escalate", "abstained"):
-        assert found(Settled(first_end=end, in_reference=True)) == mix.reference.get(end, 0)
-        assert found(Settled(first_end=end, in_reference=False)) == (mix.looks[-1].get(end, 0) if mix.looks else 0)
+        assert found(first_end=end, in_reference=True) == mix.reference.get(end, 0)
+        assert found(first_end=end, in_reference=False) == (mix.looks[-1].get(end, 0) if mix.looks else 0)
 
 
 def test_a_review_that_is_not_blind_is_found_apart(db: Database) -> None:
@@ -189,7 +197,7 @@ def test_a_text_called_safe_and_read_as_unsafe_is_read_again_and_counts_as_settl
 
 
 def test_configurations_are_listed_with_what_they_settled(db: Database) -> None:
-    assert measured_configurations(db, LOCAL_USER) == ()
+    assert not measured_configurations(db, LOCAL_USER)
     settled(db, 2, audit_rate=0.1)
     (found,) = measured_configurations(db, LOCAL_USER)
     assert (found.version, found.settled) == (VERSION, 2)

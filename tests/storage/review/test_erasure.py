@@ -19,7 +19,7 @@ from storage.batches.batches import cancel
 from storage.batches.entries import enter
 from storage.batches.intake import add_rows, close_intake
 from storage.database import Database
-from storage.research.case_tags import add_remark, add_tag, remove_tag
+from storage.research.cells import add_remark, add_tag, remove_tag
 from storage.review import claims, erasure, follow_ups
 from storage.review.adjudication import amend
 from storage.review.claims import LeaseLost, NotAvailable

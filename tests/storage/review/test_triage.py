@@ -17,8 +17,8 @@ from screening.review.triage import TARGETS, Priority, Why, audit_placement, due
 from screening.text.received import receive
 from storage.batches.batches import NewBatch
 from storage.batches.configurations import save_configuration
+from storage.batches.entries import bring_in
 from storage.batches.single_texts import submit
-from storage.batches.unscreened import bring_in
 from storage.database import Database
 from storage.review.worklist import request_second_looks
 from storage.schema import cases, inbox_entries
