@@ -6,9 +6,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, Table, func, select
 
 from jobs.agents import Agents
+from jobs.model_health import ModelHealth
 from jobs.process import system_clock
 from jobs.procrastinate import ProcrastinateRunner
 from jobs.runner import LocalRunner, Runner
@@ -64,25 +65,43 @@ class _Gated:
         return await self.inner.draw(request)
 
 
-def batch(db: Database, rows: int, *, kind: str = "batch", made_of: Agents | None = None) -> str:
-    """A batch of ``rows`` posts for simulated agents."""
-    batch_id, now = open_batch_of(db, kind, made_of)
-    posts = (
-        NewCase(row=row, external_id=f"p{row}", text=receive(f"{SENTENCES[row % 4]}, day {row}."))
-        for row in range(1, rows + 1)
-    )
+def batch(
+    db: Database,
+    texts: int | Sequence[str],
+    *,
+    kind: str = "batch",
+    made_of: Agents | None = None,
+    configured: Configuration | None = None,
+) -> str:
+    """A batch of these posts, or of so many, for simulated agents where nothing else is said."""
+    batch_id, now = open_batch_of(db, kind, made_of, configured)
+    if isinstance(texts, int):
+        texts = [f"{SENTENCES[row % 4]}, day {row}." for row in range(1, texts + 1)]
+    posts = (NewCase(row=row, external_id=f"p{row}", text=receive(text)) for row, text in enumerate(texts, 1))
     add_rows(db, batch_id, posts, now)
     close_intake(db, LOCAL_USER.at(now), batch_id)
     return batch_id
 
 
-def open_batch_of(db: Database, kind: str = "batch", made_of: Agents | None = None) -> tuple[str, datetime]:
+def open_batch_of(
+    db: Database, kind: str = "batch", made_of: Agents | None = None, configured: Configuration | None = None
+) -> tuple[str, datetime]:
     """An empty batch for these agents, else simulated ones, and when it was made."""
     now = datetime.now(UTC)
-    configuration = Configuration(pipeline=preset("recommended"), sampler=(made_of or agents()).describe(0))
-    version = save_configuration(db, configuration, now)
+    usual = Configuration(pipeline=preset("recommended"), sampler=(made_of or agents()).describe(0))
+    version = save_configuration(db, configured or usual, now)
     new = NewBatch(name="posts", configuration_version=version, seed=0, kind=kind)  # type: ignore[arg-type]
     return create_batch(db, LOCAL_USER.at(now), new), now
+
+
+def job_of(db: Database, made_of: Agents, health: ModelHealth | None = None) -> ScreeningJob:
+    """A worker's job with these agents; nothing is tried on the probes where no ``health`` is given."""
+    return ScreeningJob(db=db, agents=made_of, clock=system_clock, worker="w", health=health)
+
+
+def count(db: Database, table: Table, *where: ColumnElement[bool]) -> int:
+    """How many rows there are."""
+    return db.value(select(func.count()).select_from(table).where(*where))
 
 
 @asynccontextmanager
@@ -120,6 +139,5 @@ def unended(db: Database) -> int:
 async def screened(db: Database, rows: int) -> str:
     """A batch of ``rows`` posts, every one of them settled."""
     batch_id = batch(db, rows)
-    job = ScreeningJob(db=db, agents=agents(), clock=system_clock, worker="settling")
-    await LocalRunner(job, PLACES, until_done=True).run()
+    await LocalRunner(job_of(db, agents()), PLACES, until_done=True).run()
     return batch_id

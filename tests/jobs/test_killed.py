@@ -20,13 +20,11 @@ from sqlalchemy import func, select, text
 import serve
 from jobs.screening_job import MOST_STARTS
 from screening.datasets.mapping import ColumnMapping, FileMapping, mapping_json
-from screening.datasets.rows import NewCase
 from screening.labels import Label
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
-from screening.text.received import receive
 from storage.batches.batches import progress
-from storage.batches.intake import add_rows, close_intake, takes_rows
+from storage.batches.intake import takes_rows
 from storage.database import Database
 from storage.schema import cases, inbox_entries, screenings
 from storage.site.accounts import Scope, make_program
@@ -34,7 +32,7 @@ from tests.free_port import free_port
 from tests.jobs.files import SENTENCES
 from tests.jobs.killing_worker import DEADLY
 from tests.jobs.processes import Workers, serves, wait_for
-from tests.jobs.running import batch, open_batch_of
+from tests.jobs.running import batch
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -44,14 +42,9 @@ CASES, POISONED = 40, 5
 def test_a_case_that_kills_its_worker_three_times_ends_with_a_human(
     db: Database, database_url: str, workers: Workers
 ) -> None:
-    batch_id, now = open_batch_of(db)
     texts = [f"{SENTENCES[row % 4]}, day {row}." for row in range(1, CASES + 1)]
     texts[POISONED - 1] = f"This text is {DEADLY}."
-    add_rows(
-        db, batch_id, (NewCase(row=row, external_id=str(row), text=receive(t)) for row, t in enumerate(texts, 1)), now
-    )
-    close_intake(db, LOCAL_USER.at(now), batch_id)
-    deaths = 0
+    batch_id, deaths = batch(db, texts), 0
     while progress(db, batch_id).finished_at is None:
         assert deaths <= MOST_STARTS, "killed once more than allowed"
         workers.start(database_url, {}, ("-m", "tests.jobs.killing_worker", database_url))
@@ -140,12 +133,6 @@ def test_a_worker_whose_statements_hang_ends_within_ten_seconds(
         assert time.monotonic() - began < 10
 
 
-def _port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
 def _children(pid: int) -> dict[str, int]:
     """The app's and the worker's process."""
     found = {}
@@ -160,7 +147,7 @@ def _children(pid: int) -> dict[str, int]:
 def test_what_is_killed_comes_back_and_nothing_outlives_a_killed_supervisor(
     sqlite_url: str, workers: Workers, tmp_path: Path
 ) -> None:
-    db, port = Database(sqlite_url), _port()
+    db, port = Database(sqlite_url), free_port()
     batch_id = batch(db, 400)
     options = {"sampler": "simulated", "simulated_latency_s": 0.3, "data_directory": tmp_path, "log_format": "json"}
     workers.start(sqlite_url, options, ("serve.py", "--port", str(port)))

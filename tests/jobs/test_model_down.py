@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from jobs.notify import Notifier
 from jobs.process import system_clock
@@ -19,7 +19,7 @@ from storage.review.claims import claim_next
 from storage.review.reviews import submit_review
 from storage.schema import inbox_entries, pending_cases, reviews, screenings
 from storage.settings_store import SiteSettings, change
-from tests.jobs.running import MakeAgents, batch, running, settings_of, until
+from tests.jobs.running import MakeAgents, batch, count, running, settings_of, until
 from tests.storage.inbox_cases import form
 from tests.stub_server import StubPlan, StubServer
 
@@ -27,15 +27,11 @@ TEXTS = 30
 PLAN = StubPlan(latency_s=0.02)
 
 
-def _count(db: Database, table, *where: object) -> int:  # type: ignore[no-untyped-def]
-    return db.value(select(func.count()).select_from(table).where(*where))  # type: ignore[arg-type]
-
-
 def _all_in_the_inbox(db: Database) -> bool:
     """Whether every undecided case has its entry, and some are left."""
-    waiting = _count(db, pending_cases)
+    waiting = count(db, pending_cases)
     entered = select(inbox_entries.c.case_id).where(inbox_entries.c.cause.is_not(None))
-    return 0 < waiting == _count(db, pending_cases, pending_cases.c.case_id.in_(entered))
+    return 0 < waiting == count(db, pending_cases, pending_cases.c.case_id.in_(entered))
 
 
 def _done(db: Database, batch_id: str) -> Callable[[], bool]:
@@ -64,10 +60,10 @@ async def test_the_model_stops_during_a_batch_and_comes_back(
             notifier.start()
             batch_id = batch(db, TEXTS, made_of=made_of)
             await to_the_end.enter_async_context(running(db, made_of))
-            await until(lambda: _count(db, screenings) >= 10)
+            await until(lambda: count(db, screenings) >= 10)
         await until(lambda: _all_in_the_inbox(db), within_s=120)
-        undecided = _count(db, pending_cases)
-        assert undecided + _count(db, screenings) == TEXTS
+        undecided = count(db, pending_cases)
+        assert undecided + count(db, screenings) == TEXTS
         causes = set(db.values(select(inbox_entries.c.cause))) - {None}
         assert causes <= {"not_yet", "no_progress", "connection", "timeout", "deadline"}, causes
         by = LOCAL_USER.at(system_clock())
@@ -78,8 +74,8 @@ async def test_the_model_stops_during_a_batch_and_comes_back(
         submit_review(db, by, claim.case_id, claim.token, form("unsafe"), new_id(system_clock()))
         async with StubServer(PLAN, port=int(server.url.rpartition(":")[2])):
             await until(_done(db, batch_id), within_s=200)
-    assert _count(db, screenings) == TEXTS and _count(db, pending_cases) == 0
-    assert _count(db, reviews, reviews.c.case_id == claim.case_id) == 1, "no review is lost"
-    assert _count(db, inbox_entries, inbox_entries.c.cause.is_not(None)) == 0
-    assert _count(db, inbox_entries, inbox_entries.c.case_id == claim.case_id) == 1
+    assert count(db, screenings) == TEXTS and count(db, pending_cases) == 0
+    assert count(db, reviews, reviews.c.case_id == claim.case_id) == 1, "no review is lost"
+    assert count(db, inbox_entries, inbox_entries.c.cause.is_not(None)) == 0
+    assert count(db, inbox_entries, inbox_entries.c.case_id == claim.case_id) == 1
     assert bring_in(db, system_clock()) == 0, "nothing twice"

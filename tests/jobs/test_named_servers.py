@@ -3,27 +3,23 @@
 from contextlib import aclosing
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from jobs.agents import Agents
 from jobs.intake import configuration
 from jobs.model_health import ModelHealth
 from jobs.process import system_clock
-from jobs.screening_job import ScreeningJob
 from pages.site.model_panel import facts
-from screening.datasets.rows import NewCase
 from screening.evaluation.audit import model_words
 from screening.pipeline.config import PipelineConfig, preset
 from screening.pipeline.draws import SamplerError
-from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
-from screening.text.received import receive
-from storage.batches.batches import NewBatch, create_batch, progress
+from storage.batches.batches import progress
 from storage.batches.configurations import Configuration, load_configuration, save_configuration
-from storage.batches.intake import add_rows, close_intake
 from storage.database import Database
 from storage.schema import cases, preflights, screenings
 from tests.jobs.files import SENTENCES
+from tests.jobs.running import batch, count, job_of
 from tests.stub_server import StubPlan, StubServer
 
 UNSAFE, SAFE = StubPlan(weights={"unsafe": 1.0}), StubPlan(weights={"safe": 1.0}, fails_probes=True)
@@ -49,12 +45,7 @@ def made_with(settings: Settings) -> Configuration:
 
 
 def batch_of_two(db: Database, made: Configuration) -> tuple[str, list[str]]:
-    now = system_clock()
-    version = save_configuration(db, made, now)
-    batch_id = create_batch(db, LOCAL_USER.at(now), NewBatch(name="p", configuration_version=version, seed=0))
-    texts = {row: receive(f"{SENTENCES[1]}, day {row}.") for row in (1, 2)}
-    add_rows(db, batch_id, [NewCase(row=row, external_id=f"p{row}", text=text) for row, text in texts.items()], now)
-    close_intake(db, LOCAL_USER.at(now), batch_id)
+    batch_id = batch(db, [f"{SENTENCES[1]}, day {row}." for row in (1, 2)], configured=made)
     return batch_id, db.values(select(cases.c.id).order_by(cases.c.row))
 
 
@@ -62,11 +53,7 @@ async def screen(db: Database, settings: Settings, case_id: str) -> None:
     """By a worker that starts with these settings."""
     async with aclosing(Agents(settings)) as agents:
         health = ModelHealth(db=db, agents=agents, clock=system_clock)
-        await ScreeningJob(db=db, agents=agents, clock=system_clock, worker="w", health=health).screen_case(case_id)
-
-
-def count(db: Database, table) -> int:  # type: ignore[no-untyped-def]
-    return db.value(select(func.count()).select_from(table))
+        await job_of(db, agents, health).screen_case(case_id)
 
 
 @pytest.mark.parametrize("protocol", ["messages", "chat"])

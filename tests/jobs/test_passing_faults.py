@@ -12,13 +12,11 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 from sqlalchemy.exc import DBAPIError
 
 from commands.__main__ import main
-from jobs.agents import Agents
-from jobs.process import LASTS_S, LOST, Patience, system_clock
-from jobs.screening_job import ScreeningJob
+from jobs.process import LASTS_S, LOST, Patience
 from pages.batches.intake_runs import IntakeRuns
 from serve import obstacle_of
 from storage import database as database_module
@@ -32,7 +30,7 @@ from storage.site.audit_check import verify
 from tests.jobs import files
 from tests.jobs.files import write_posts
 from tests.jobs.processes import NotingStub
-from tests.jobs.running import HeldBack, MakeAgents, agents, batch, running, unended, until
+from tests.jobs.running import HeldBack, MakeAgents, agents, batch, count, job_of, running, unended, until
 from tests.storage.recount import recount
 from tests.stub_server import StubPlan
 from tests.stub_server.plan import Fault as ServiceFault
@@ -82,8 +80,8 @@ async def test_no_case_is_parked_by_a_lock(impatient: str) -> None:
             with _locked(impatient):
                 await asyncio.sleep(FAULT_S)
             await until(lambda: progress(db, batch_id).pending == 0, 60)
-        assert db.value(select(func.count()).select_from(screenings)) == 40
-        assert db.value(select(func.count()).select_from(case_errors)) == 0
+        assert count(db, screenings) == 40
+        assert count(db, case_errors) == 0
         assert unended(db) == 0
 
 
@@ -99,15 +97,11 @@ async def test_no_case_is_parked_by_a_service_that_is_overloaded_for_a_while(
     write_posts(tmp_path / "posts.csv", 30)
     batch_id = files.batch_from(db, tmp_path / "posts.csv", settings)
     async with running(db, made_of):
-        await until(lambda: _errors(db) >= 3, 60)
+        await until(lambda: count(db, case_errors) >= 3, 60)
         await asyncio.sleep(FAULT_S)
         service.plan = StubPlan()
         await until(lambda: progress(db, batch_id).pending == 0, 90)
     assert progress(db, batch_id).failed == 0
-
-
-def _errors(db: Database) -> int:
-    return db.value(select(func.count()).select_from(case_errors))
 
 
 class Interrupted(Database):
@@ -140,7 +134,7 @@ def test_an_upload_is_taken_in_whatever_is_lost_on_the_way(
                 time.sleep(2 * database_module.REPEATABLE_BUSY_TIMEOUT_S)
         runs.wait()
         found = progress(db, str(upload.batch_id))
-        assert runs.stop_reason(str(upload.batch_id)) is None
+        assert runs.stopped(str(upload.batch_id)) is None
         assert (found.rows_in, found.accepted, found.state) == (750, 735, BatchState.RUNNING)
 
 
@@ -225,10 +219,6 @@ class Losing(Database):
             driver.close()
 
 
-def _job(db: Database, made_of: Agents) -> ScreeningJob:
-    return ScreeningJob(db=db, agents=made_of, clock=system_clock, worker="w")
-
-
 async def test_a_case_over_which_connections_keep_being_lost_goes_to_a_human(
     postgresql_db: Database, postgresql_url: str
 ) -> None:
@@ -238,9 +228,9 @@ async def test_a_case_over_which_connections_keep_being_lost_goes_to_a_human(
         with closing(Losing(postgresql_url)) as losing:
             losing.lost, losing.lasting = lost, True
             with contextlib.suppress(DBAPIError):
-                await _job(losing, agents()).screen_case(case_id)
+                await job_of(losing, agents()).screen_case(case_id)
         assert pending_cases(postgresql_db, 10) == [case_id] and progress(postgresql_db, batch_id).failed == 0
-    await _job(postgresql_db, agents()).screen_case(case_id)
+    await job_of(postgresql_db, agents()).screen_case(case_id)
     assert postgresql_db.value(select(screenings.c.reason)) == "repeated_failure"
 
 
@@ -265,7 +255,7 @@ async def test_a_case_whose_end_was_chosen_to_end_a_deadlock_is_stored_once(
     batch_id, ready = batch(postgresql_db, 1), threading.Event()
     (case_id,) = pending_cases(postgresql_db, 1)
     made_of = HeldBack()
-    screening = asyncio.create_task(_job(postgresql_db, made_of).screen_case(case_id))
+    screening = asyncio.create_task(job_of(postgresql_db, made_of).screen_case(case_id))
     await made_of.asked.wait()
     other = asyncio.create_task(asyncio.to_thread(_deadlock, postgresql_url, ready))
     await asyncio.to_thread(ready.wait)
@@ -273,7 +263,7 @@ async def test_a_case_whose_end_was_chosen_to_end_a_deadlock_is_stored_once(
     await asyncio.gather(screening, other)
     told = progress(postgresql_db, batch_id)
     assert (told.pending, told.failed, told.lost_calls) == (0, 0, 0)
-    assert postgresql_db.value(select(func.count()).select_from(screenings)) == 1
+    assert count(postgresql_db, screenings) == 1
 
 
 async def test_of_two_starts_of_one_case_at_one_moment_one_counts_and_the_other_is_lost(
@@ -283,7 +273,7 @@ async def test_of_two_starts_of_one_case_at_one_moment_one_counts_and_the_other_
     batch_id = batch(postgresql_db, 8)
     with closing(Database(postgresql_url)) as elsewhere:
         for case_id in pending_cases(postgresql_db, 8):
-            starts = [(_job(db, gate := HeldBack()), gate) for db in (postgresql_db, elsewhere)]
+            starts = [(job_of(db, gate := HeldBack()), gate) for db in (postgresql_db, elsewhere)]
             both = [asyncio.create_task(job.screen_case(case_id)) for job, _ in starts]
             for _, gate in starts:
                 await gate.asked.wait()
@@ -292,7 +282,7 @@ async def test_of_two_starts_of_one_case_at_one_moment_one_counts_and_the_other_
             await asyncio.gather(*both)
     told = progress(postgresql_db, batch_id)
     assert (told.pending, told.failed) == (0, 0)
-    assert postgresql_db.value(select(func.count()).select_from(screenings)) == 8
+    assert count(postgresql_db, screenings) == 8
     assert set(postgresql_db.values(select(case_errors.c.kind))) <= {"run_lost", "interrupted"}
     with postgresql_db.read() as conn:
         assert recount(conn, batch_id) == totals(conn, [batch_id])[batch_id]

@@ -44,8 +44,7 @@ def settings_of(stub: StubServer) -> Settings:
 
 
 def job_of(db: Database, agents: Agents) -> ScreeningJob:
-    health = ModelHealth(db=db, agents=agents, clock=system_clock)
-    return ScreeningJob(db=db, agents=agents, clock=system_clock, worker="w", health=health)
+    return running.job_of(db, agents, ModelHealth(db=db, agents=agents, clock=system_clock))
 
 
 def one(db: Database, column) -> str:  # type: ignore[no-untyped-def]
@@ -263,7 +262,7 @@ async def test_a_paused_batch_goes_on_with_the_next_case_once_the_model_is_well(
         site = running.settings_of(stub.url)
         agents = agents_of(site)
         batch_id = batch(db, 8, made_of=agents)
-        job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker="w")
+        job = running.job_of(db, agents)
         for pauses in (1, 2):
             found = await _paused(db, job, batch_id)
             assert (found.why, found.human_review) == ("no_usable_answer", pauses * FIRST_CASES)

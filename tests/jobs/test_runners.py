@@ -19,7 +19,7 @@ from storage.batches.batches import batch_state, cancel, pause, progress, resume
 from storage.batches.configurations import Configuration
 from storage.database import Database
 from storage.schema import case_errors, cases, live_runs, node_runs, pending_cases, screenings
-from tests.jobs.running import PLACES, HeldBack, agents, batch, running, unended, until
+from tests.jobs.running import PLACES, HeldBack, agents, batch, count, running, unended, until
 
 QUEUES = 2
 """Each worker is two of the engine's: one for texts that somebody waits for, one for batches."""
@@ -29,23 +29,19 @@ def _done(db: Database, batch_id: str) -> bool:
     return progress(db, batch_id).finished_at is not None
 
 
-def _count(db: Database, table) -> int:  # type: ignore[no-untyped-def]
-    return db.value(select(func.count()).select_from(table))
-
-
 async def test_all_that_is_pending_is_screened_once(db: Database) -> None:
     batch_id = batch(db, 60)
     async with running(db, agents()):
         await until(lambda: _done(db, batch_id))
     found = progress(db, batch_id)
-    assert found.safe + found.unsafe + found.human_review == 60 == _count(db, screenings)
+    assert found.safe + found.unsafe + found.human_review == 60 == count(db, screenings)
     assert found.safe and found.unsafe and unended(db) == 0
 
 
 async def test_a_runner_goes_on_with_what_was_there_and_leaves_no_start_open(db: Database) -> None:
     batch_id = batch(db, 60)
     async with running(db, agents(0.1)):
-        await until(lambda: _count(db, screenings) > 3)
+        await until(lambda: count(db, screenings) > 3)
     left = progress(db, batch_id).pending
     assert left > 0 and unended(db) == 0, "an orderly end is no death"
     async with running(db, agents()):
@@ -55,7 +51,7 @@ async def test_a_runner_goes_on_with_what_was_there_and_leaves_no_start_open(db:
 async def test_live_screenings_start_within_a_second_while_a_long_batch_runs(db: Database) -> None:
     long = batch(db, 800)
     async with running(db, agents(0.2)):
-        await until(lambda: _count(db, screenings) > PLACES)
+        await until(lambda: count(db, screenings) > PLACES)
         waits = [await _wait_for_a_live_start(db) for _ in range(5)]
         assert not _done(db, long)
     print(f"{db.kind}: started after {', '.join(f'{took:.2f}' for took in sorted(waits))} s")
@@ -78,16 +74,16 @@ def _started(db: Database, case_id: str) -> bool:
 async def test_pause_resume_and_cancel(db: Database) -> None:
     batch_id = batch(db, 100)
     async with running(db, agents(0.1)):
-        await until(lambda: _count(db, screenings) > 3)
+        await until(lambda: count(db, screenings) > 3)
         pause(db, LOCAL_USER.at(system_clock()), batch_id)
         await until(lambda: unended(db) == 0)
-        held = _count(db, node_runs)
+        held = count(db, node_runs)
         await until(lambda: batch_state(db, batch_id) is BatchState.PAUSED)
         other = batch(db, 10)
         await until(lambda: _done(db, other))
-        assert _count(db, node_runs) - _count_of(db, other) == held, "a paused batch asks nothing"
+        assert count(db, node_runs) - _count_of(db, other) == held, "a paused batch asks nothing"
         resume(db, LOCAL_USER.at(system_clock()), batch_id)
-        await until(lambda: _count(db, node_runs) - _count_of(db, other) > held + 5)
+        await until(lambda: count(db, node_runs) - _count_of(db, other) > held + 5)
         cancel(db, LOCAL_USER.at(system_clock()), batch_id)
         await until(lambda: unended(db) == 0)
     assert batch_state(db, batch_id) is BatchState.CANCELLED and progress(db, batch_id).pending > 0
@@ -106,7 +102,7 @@ async def test_a_text_that_nobody_watches_is_let_go_of_in_the_middle_of_a_draw_b
         single_texts.record_viewer(db, case_id, system_clock(), watches=False)
         took = await until(lambda: unended(db) == 0 and single_texts.look(db, LOCAL_USER, case_id).error is not None)
     assert single_texts.look(db, LOCAL_USER, case_id).error == "unwatched" and took < 30
-    assert _count(db, case_errors) == 1 and _count(db, live_runs) == 0
+    assert count(db, case_errors) == 1 and count(db, live_runs) == 0
 
 
 async def test_another_process_lets_go_of_it_when_its_draw_batch_is_in(db: Database) -> None:
@@ -119,7 +115,7 @@ async def test_another_process_lets_go_of_it_when_its_draw_batch_is_in(db: Datab
         held_back.go.set()
         other = batch(db, 1, kind="interactive")
         await until(lambda: _done(db, other) and unended(db) == 0)
-    assert not _done(db, single) and _count(db, screenings) == 1
+    assert not _done(db, single) and count(db, screenings) == 1
     with db.read() as conn:
         assert conn.execute(select(live_runs).where(live_runs.c.case_id == case_id)).first() is None
 
@@ -127,7 +123,7 @@ async def test_another_process_lets_go_of_it_when_its_draw_batch_is_in(db: Datab
 async def test_an_upgrade_of_the_engine_begins_with_empty_tables(postgresql_db: Database) -> None:
     batch_id = batch(postgresql_db, 60)
     async with running(postgresql_db, agents(0.1)):
-        await until(lambda: _count(postgresql_db, screenings) > 3)
+        await until(lambda: count(postgresql_db, screenings) > 3)
     with postgresql_db.write() as conn:
         assert conn.exec_driver_sql(f"SELECT count(*) FROM {engine_schema()}.procrastinate_jobs").scalar_one() > 0
         conn.exec_driver_sql(f"DROP SCHEMA {engine_schema()} CASCADE")
@@ -146,7 +142,7 @@ async def test_two_workers_share_a_batch(postgresql_db: Database) -> None:
             return _done(postgresql_db, batch_id)
 
         await until(watched, within_s=90.0)
-    assert _count(postgresql_db, screenings) == 80
+    assert count(postgresql_db, screenings) == 80
     assert at_work == {"w1", "w2"}
 
 

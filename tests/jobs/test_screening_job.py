@@ -15,7 +15,7 @@ from jobs.agents import Agents
 from jobs.intake import BatchRequest, configuration, open_batch
 from jobs.process import system_clock
 from jobs.runner import LocalRunner
-from jobs.screening_job import MOST_STARTS, ScreeningJob
+from jobs.screening_job import MOST_STARTS
 from screening.datasets.rows import NewCase
 from screening.labels import Label
 from screening.pipeline.config import preset
@@ -27,8 +27,8 @@ from screening.settings import Settings
 from screening.text.received import receive
 from storage import settings_store
 from storage.batches.batch_state import BatchState
-from storage.batches.batches import NewBatch, create_batch, progress, retry_failed
-from storage.batches.configurations import Configuration, activate, active_version, keep_version, save_configuration
+from storage.batches.batches import progress, retry_failed
+from storage.batches.configurations import Configuration, activate, active_version, keep_version
 from storage.batches.intake import add_rows, close_intake, text_to_send
 from storage.database import Database
 from storage.schema import (
@@ -43,7 +43,7 @@ from storage.schema import (
     screenings,
 )
 from tests.databases import write
-from tests.jobs.running import PLACES, MakeAgents, agents, batch, open_batch_of, running, until
+from tests.jobs.running import PLACES, MakeAgents, agents, batch, job_of, running, until
 from tests.storage.batch_of import commit_run, record_start, run
 from tests.storage.inbox_cases import ADMIN
 from tests.stub_server import StubPlan, StubServer
@@ -68,30 +68,24 @@ class Noting(Agents):
         return await self.inner.draw(request)
 
 
-def _job(db: Database, agents: Agents) -> ScreeningJob:
-    return ScreeningJob(db=db, agents=agents, clock=system_clock, worker="w")
-
-
 def _column(db: Database, column) -> list[str]:  # type: ignore[no-untyped-def]
     return db.values(select(column))
 
 
 async def test_a_committed_node_is_not_asked_again(db: Database) -> None:
-    batch_id, now = open_batch_of(db)
-    escalated = receive("My friend says she wants to disappear")  # by its first node
-    add_rows(db, batch_id, [NewCase(row=1, external_id="p1", text=escalated)], now)
+    batch(db, ["My friend says she wants to disappear"])  # its first node escalates it
     (case_id,) = _column(db, cases.c.id)
     first = Noting(silent=frozenset({"risk"}))
-    task = asyncio.create_task(_job(db, first).screen_case(case_id))
+    task = asyncio.create_task(job_of(db, first).screen_case(case_id))
     await until(lambda: "risk" in first.asked)
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
     assert _column(db, node_runs.c.node) == ["worker"] and not _column(db, screenings.c.case_id)
     second = Noting()
-    await _job(db, second).screen_case(case_id)
+    await job_of(db, second).screen_case(case_id)
     assert "risk" in second.asked and "worker" not in second.asked
-    await _job(db, third := Noting()).screen_case(case_id)
+    await job_of(db, third := Noting()).screen_case(case_id)
     assert third.asked == [] and _column(db, screenings.c.case_id) == [case_id], "a decided case is not asked at all"
 
 
@@ -100,7 +94,7 @@ async def test_the_last_start_allowed_is_still_made(db: Database) -> None:
     (case_id,), agents = _column(db, cases.c.id), Noting()
     for _ in range(MOST_STARTS - 1):
         record_start(db, case_id)
-    await _job(db, agents).screen_case(case_id)
+    await job_of(db, agents).screen_case(case_id)
     assert agents.asked and _column(db, screenings.c.reason) != ["repeated_failure"]
 
 
@@ -114,7 +108,7 @@ async def test_starts_before_a_committed_node_are_forgiven(db: Database) -> None
     for _ in range(MOST_STARTS - 1):
         record_start(db, case_id)
     agents = Noting()
-    await _job(db, agents).screen_case(case_id)
+    await job_of(db, agents).screen_case(case_id)
     assert agents.asked and _column(db, screenings.c.reason) != ["repeated_failure"]
 
 
@@ -132,7 +126,7 @@ async def test_a_case_given_to_a_human_keeps_the_calls_and_the_cost_of_its_commi
         settings_store.stop(db, LOCAL_USER.at(system_clock()))
     for _ in range(MOST_STARTS if reason == "repeated_failure" else 0):
         record_start(db, case_id)
-    await _job(db, priced).screen_case(case_id)
+    await job_of(db, priced).screen_case(case_id)
     await priced.aclose()
     row = db.row(select(screenings))
     assert (row.outcome, row.reason, row.node, row.calls) == ("human_review", reason, "worker", 6)
@@ -149,21 +143,16 @@ async def test_cases_end_with_the_pipeline_they_began_with(db: Database) -> None
     keep_version(db, ADMIN.at(system_clock()), four, "", 0)
     activate(db, ADMIN.at(system_clock()), "ours", 1, "tried")
     settings = Settings(_env_file=None, sampler="simulated")
-    version = save_configuration(db, configuration(settings, Agents(settings), four), system_clock())
-    new = NewBatch(name="p", configuration_version=version, seed=settings.seed)
-    batch_id = create_batch(db, LOCAL_USER.at(system_clock()), new)
-    rows = [NewCase(row=row, external_id=str(row), text=receive(THROUGH_ALL)) for row in (1, 2, 3)]
-    add_rows(db, batch_id, rows, system_clock())
-    close_intake(db, LOCAL_USER.at(system_clock()), batch_id)
+    made = configuration(settings, Agents(settings), four)
+    batch(db, [THROUGH_ALL] * 3, configured=made)
     with db.write() as conn:  # no service deletes a version; whoever has the database could
         conn.execute(delete(pipeline_activations))
         conn.execute(delete(pipeline_versions))
     assert active_version(db) is None
-    job = ScreeningJob(db=db, agents=agents(), clock=system_clock, worker="w")
-    await LocalRunner(job, PLACES, until_done=True).run()
+    await LocalRunner(job_of(db, agents()), PLACES, until_done=True).run()
     ended = db.values(select(screenings.c.configuration))
     asked = set(db.values(select(node_runs.c.node)))
-    assert ended == [version] * 3 and asked == {node.name for node in four.nodes}
+    assert ended == [made.version] * 3 and asked == {node.name for node in four.nodes}
 
 
 def _written_by_a_later_version(db: Database, rows: int) -> tuple[str, str]:
@@ -200,9 +189,8 @@ async def test_an_error_that_cannot_be_kept_either_gets_out(db: Database) -> Non
     _written_by_a_later_version(db, 1)
     case_id = db.value(select(cases.c.id))
     write(db, text("DROP TABLE case_errors"))
-    job = ScreeningJob(db=db, agents=agents(), clock=system_clock, worker="w")
     with pytest.raises(Exception, match="case_errors"):
-        await job.screen_case(case_id)
+        await job_of(db, agents()).screen_case(case_id)
 
 
 class Row:
@@ -245,8 +233,7 @@ async def test_the_server_receives_the_masked_copy_and_the_table_keeps_the_text(
         row = NewCase(row=1, external_id="1", text=receive(str(Row.text)), reply=receive(str(Row.reply)))
         add_rows(db, batch_id, [row], now)
         close_intake(db, LOCAL_USER.at(now), batch_id)
-        job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker="w")
-        await LocalRunner(job, 4, until_done=True).run()
+        await LocalRunner(job_of(db, agents), 4, until_done=True).run()
         received = [json.dumps(body) for body in stub.counters.bodies]
     assert progress(db, batch_id).pending == 0 and len(received) >= 5
     assert all("Write to [mail]. I want to die." in one and "Call [phone]." in one for one in received)

@@ -11,23 +11,19 @@ from sqlalchemy import select
 
 from jobs.agents import Agents
 from jobs.process import system_clock
-from jobs.screening_job import ScreeningJob
 from jobs.spend_guard import FRESH_S
-from screening.datasets.rows import NewCase
 from screening.pipeline.draws import Draw, DrawRequest, DrawSource, SamplerError, Usage
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
-from screening.text.received import receive
-from storage.batches import batches, counts, intake
+from storage.batches import batches, counts
 from storage.batches.batch_state import BatchState, Caps
 from storage.batches.batches import change_caps, progress, retry_failed
 from storage.batches.configurations import Configuration
-from storage.batches.intake import add_rows
 from storage.database import Database
 from storage.schema import case_errors, cases, node_runs
 from tests.jobs.files import batch_from, settings, write_posts
 from tests.jobs.processes import NotingStub
-from tests.jobs.running import batch, open_batch_of, running, unended, until
+from tests.jobs.running import batch, job_of, running, unended, until
 from tests.storage.recount import recount
 from tests.stub_server import Fault, StubPlan
 
@@ -75,16 +71,8 @@ class Metered(Agents):
         return sum(request.count for request in self.asked)
 
 
-def _job(db: Database, agents: Agents) -> ScreeningJob:
-    return ScreeningJob(db=db, agents=agents, clock=system_clock, worker="w")
-
-
 def _ambiguous(db: Database, rows: int = 1) -> tuple[str, list[str]]:
-    batch_id, now = open_batch_of(db)
-    posts = (NewCase(row=row, external_id=f"p{row}", text=receive(AMBIGUOUS)) for row in range(1, rows + 1))
-    add_rows(db, batch_id, posts, now)
-    intake.close_intake(db, LOCAL_USER.at(now), batch_id)
-    return batch_id, _column(db, cases.c.id)
+    return batch(db, [AMBIGUOUS] * rows), _column(db, cases.c.id)
 
 
 def _column(db: Database, column) -> list[str]:  # type: ignore[no-untyped-def]
@@ -130,7 +118,7 @@ async def test_attempts_that_brought_nothing_count_also_where_their_draw_batch_e
     async with contextlib.aclosing(Agents(chosen)) as made:
         batch_id = batch(db, 2, made_of=made)
         for case_id in _column(db, cases.c.id):
-            await _job(db, made).screen_case(case_id)
+            await job_of(db, made).screen_case(case_id)
     found = progress(db, batch_id)
     assert found.pending == 0 and found.lost_calls > 0 and _column(db, case_errors.c.calls) == []
     _require_accounted(db, batch_id, service.counters.requests)
@@ -172,7 +160,7 @@ async def test_a_case_waits_for_what_becomes_of_calls_under_way_that_make_up_the
     """It does not end and begin again all the while; and once they are known to use up the cap, it ends."""
     (batch_id, (first, second)), agents = _ambiguous(db, 2), Metered(held_from=0)
     change_caps(db, LOCAL_USER.at(system_clock()), batch_id, Caps(max_calls=1))
-    job = _job(db, agents)
+    job = job_of(db, agents)
     tasks = [asyncio.ensure_future(job.screen_case(first))]
     await until(lambda: len(agents.asked) == 1)
     tasks.append(asyncio.ensure_future(job.screen_case(second)))
@@ -190,7 +178,7 @@ async def test_a_case_waits_for_what_becomes_of_calls_under_way_that_make_up_the
 async def test_what_a_case_had_asked_for_is_counted_however_it_is_broken_off(db: Database, how: str) -> None:
     """In the middle of its second draw batch, however long that would take."""
     (batch_id, (case_id,)), agents = _ambiguous(db), Metered(held_from=1)
-    task = asyncio.ensure_future(_job(db, agents).screen_case(case_id))
+    task = asyncio.ensure_future(job_of(db, agents).screen_case(case_id))
     await until(lambda: len(agents.asked) == 2)
     if how == "fails":
         agents.fails = True
@@ -210,7 +198,7 @@ async def test_what_a_case_had_asked_for_is_counted_however_it_is_broken_off(db:
 
 async def test_a_paused_batch_ends_the_nodes_that_have_begun_and_begins_none(db: Database) -> None:
     (batch_id, (case_id,)), agents = _ambiguous(db), Metered(held_from=0)
-    task = asyncio.ensure_future(_job(db, agents).screen_case(case_id))
+    task = asyncio.ensure_future(job_of(db, agents).screen_case(case_id))
     await until(lambda: len(agents.asked) == 1)
     batches.pause(db, LOCAL_USER.at(system_clock()), batch_id)
     await asyncio.sleep(2 * FRESH_S)
