@@ -14,6 +14,7 @@ import time
 import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from concurrent.futures import Future, wait
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -73,35 +74,14 @@ class Cache(Generic[T]):
             self._values.pop(key, None)
 
 
-class Computation:
-    """One thing being computed. ``words`` say what is done just now."""
+class Computation(Future[Any]):
+    """One thing being computed, whose result may be a NotComputed. ``words`` say what is done just now."""
 
-    def __init__(self) -> None:
-        self.words = "Waiting for another computation to end"
-        self._ended = threading.Event()
-        self._result: Any = None
-        self._failure: str | None = None
-
-    @property
-    def ended(self) -> bool:
-        """Whether it has a result or has failed."""
-        return self._ended.is_set()
+    words = "Waiting for another computation to end"
 
     def wait(self, seconds: float) -> bool:
         """Whether it has ended by then."""
-        return self._ended.wait(seconds)
-
-    def result(self) -> Any:
-        """What came of it. Raises NotComputed."""
-        self._ended.wait()
-        if self._failure is not None:
-            raise NotComputed(self._failure)
-        return self._result
-
-    def end(self, result: Any = None, failure: str | None = None) -> None:
-        """Give the result or the error. Called once, by whoever computes."""
-        self._result, self._failure = result, failure
-        self._ended.set()
+        return bool(wait([self], seconds).done)
 
 
 class SideProcess:
@@ -115,8 +95,6 @@ class SideProcess:
         self._under_way: dict[Hashable, Computation] = {}
         self._last = 0.0
         self._timer: threading.Timer | None = None
-        self.spent_s = 0.0
-        """Processor time of all computations so far, with the start of the process."""
 
     def begin(self, function: Function, url: str, *args: Any, standing: Hashable = None) -> Computation:
         """Compute ``function(database, *args)``; whoever asks for the same meanwhile, and while things are still
@@ -155,7 +133,10 @@ class SideProcess:
             self._last = time.monotonic()
         with self._lock:
             del self._under_way[key]
-        computation.end(result, failure)
+        if failure is None:
+            computation.set_result(result)
+        else:
+            computation.set_exception(NotComputed(failure))
         self._await_idle()
 
     def _ask(self, wanted: Wanted, computation: Computation) -> tuple[Any, str | None]:
@@ -163,12 +144,10 @@ class SideProcess:
         pipe = self._ensure_started()
         pipe.send(wanted)
         while True:
-            kind, told, spent = pipe.recv()
-            if kind == "words":
-                computation.words = told
-                continue
-            self.spent_s += spent
-            return (told, None) if kind == "result" else (None, told)
+            kind, told = pipe.recv()
+            if kind != "words":
+                return (told, None) if kind == "result" else (None, told)
+            computation.words = told
 
     def _ensure_started(self) -> Connection:
         if self._pipe is None or self._process is None or self._process.poll() is not None:
@@ -209,7 +188,7 @@ _listener: list[Connection] = []
 def tell(words: str) -> None:
     """Tell whoever waits what is being done now; does nothing in the server's own process."""
     for pipe in _listener:
-        pipe.send(("words", words, 0.0))
+        pipe.send(("words", words))
 
 
 def without_database(_: Database, function: Callable[[*Ts], T], *args: *Ts) -> T:
@@ -221,20 +200,18 @@ def _serve(pipe: Connection) -> None:
     """Compute what is asked for, one after the other, until the server is gone."""
     _listener.append(pipe)
     databases: Cache[Database] = Cache(1)
-    began = 0.0  # the first one pays for the start
     while True:
         function, url, args = pipe.recv()
         try:
             told = function(databases.of(url, partial(Database, url)), *args)
-            pipe.send(("result", told, time.process_time() - began))
+            pipe.send(("result", told))
         except Exception as error:
             if isinstance(error, (BrokenPipeError, ConnectionError)):
                 raise  # nobody waits any more
             place = traceback.extract_tb(error.__traceback__)[-1]  # never the words: they may quote a text
             log.error("a computation failed: %s at %s:%s", type(error).__name__, place.filename, place.lineno)
             words = f"it failed ({type(error).__name__}); the app's log says where"
-            pipe.send(("failed", words, time.process_time() - began))
-        began = time.process_time()
+            pipe.send(("failed", words))
 
 
 def main(descriptor: str) -> None:

@@ -7,7 +7,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -67,33 +67,21 @@ class Breaker:
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
         """Wait while calls are held back; then one case tries the service, and the others go on once it is answered."""
-        trying = await self._let_through()
+        trying = False
+        while self.open:
+            wait_s = LONGEST_PAUSE_S if self._trying else self._until - self._clock()
+            if wait_s <= 0:
+                trying = self._trying = True
+                break
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await self._changed.wait()
         try:
             yield
         finally:
             if trying:
                 self._trying = False
                 self._wake()
-
-    async def _let_through(self) -> bool:
-        """Whether the case whose turn it is tries a service that was left alone."""
-        while self.open:
-            if (wait_s := self._until - self._clock()) > 0:
-                await self._wait_for_change(wait_s)
-            elif self._trying:
-                await self._wait_for_change(LONGEST_PAUSE_S)
-            else:
-                self._trying = True
-                return True
-        return False
-
-    async def _wait_for_change(self, seconds: float) -> None:
-        changed = self._changed
-        try:
-            async with asyncio.timeout(seconds):
-                await changed.wait()
-        except TimeoutError:
-            return
 
     def record_answer(self, case_id: str) -> None:
         """Record that a draw batch of this case was answered completely."""

@@ -9,7 +9,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any, TypeVar
 
 from jobs.agents import Agents
@@ -103,7 +102,8 @@ class ScreeningJob:
         except Exception as error:  # it would fail at every start: it must neither come again at once nor be lost
             log.error("case %s could not be begun: %s", case_id, type(error).__name__)
             if not is_lost_connection(error):  # else it stays ready, and starts of dead workers keep counting
-                await self._keep_error(case_id, "internal_error", type(error).__name__)
+                what = "internal_error", type(error).__name__
+                await retry_in_thread(record_error, self.db, case_id, *what, self.clock())
             return None
 
     async def _keep_errors(self, case: CaseForScreening, spend: CaseSpend) -> None:
@@ -115,21 +115,25 @@ class ScreeningJob:
             await retry_in_thread(give_back, self.db, case, self.clock(), calls=spend.lost_calls)
             raise
         except SamplerError as error:
-            again = self._again_in(case, error)
-            await self._keep_error(
+            await retry_in_thread(
+                record_error,
+                self.db,
                 case.case_id,
                 error.kind,
                 str(error),
+                self.clock(),
                 calls=spend.lost_calls,
                 stops_batch=error.stops_batch,
-                again_in=again,
+                again_in=self._again_in(case, error),
             )
         except Exception as error:  # a bug must leave the case pending and visible, never decided
             log.error("case %s failed: %s", case.case_id, type(error).__name__)
+            now, calls = self.clock(), spend.lost_calls
             if is_lost_connection(error):
-                await retry_in_thread(record_interruption, self.db, case.case_id, self.clock(), calls=spend.lost_calls)
+                await retry_in_thread(record_interruption, self.db, case.case_id, now, calls=calls)
             else:
-                await self._keep_error(case.case_id, "internal_error", type(error).__name__, calls=spend.lost_calls)
+                what = "internal_error", type(error).__name__
+                await retry_in_thread(record_error, self.db, case.case_id, *what, now, calls=calls)
 
     async def _screen(self, case: CaseForScreening, spend: CaseSpend) -> None:
         if case.starts > MOST_STARTS or case.stopped:
@@ -171,19 +175,6 @@ class ScreeningJob:
         if progress is not None:
             progress.mark_stored()
         return end
-
-    async def _keep_error(
-        self,
-        case_id: str,
-        kind: str,
-        message: str,
-        *,
-        calls: int = 0,
-        stops_batch: bool = False,
-        again_in: timedelta | None = None,
-    ) -> None:
-        what = partial(record_error, calls=calls, stops_batch=stops_batch, again_in=again_in)
-        await retry_in_thread(what, self.db, case_id, kind, message, self.clock())
 
     def _again_in(self, case: CaseForScreening, error: SamplerError) -> timedelta | None:
         """When the case is retried automatically; None where a person must ask for it."""
