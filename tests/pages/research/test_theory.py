@@ -1,14 +1,11 @@
 """The theory page's numbers are those of the specification, and the page runs behind the shell."""
 
-from pathlib import Path
-
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from pages.research import theory_numbers as theory
+from tests.pages.conftest import Opener
 
 RULES = ("Algorithm 1", "Pooled, Ville")
-SHELL = Path(__file__).parents[3] / "pages" / "shell.py"
 
 
 def test_decidable_gaps_are_the_specification_s() -> None:
@@ -37,14 +34,8 @@ def test_twice_epsilon_is_drawn_twice_as_wide() -> None:
     assert [y == pytest.approx(2 * x) for x, y in zip(stated.y, proven.y, strict=True)]
 
 
-@pytest.fixture
-def page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AppTest:
-    monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path / 'test.db'}")
-    return AppTest.from_file(str(SHELL), default_timeout=120).run().switch_page(str(SHELL.parent / "theory.py"))
-
-
-def test_the_page_shows_every_part_and_follows_the_slider(page: AppTest) -> None:
-    page.run()
+def test_the_page_shows_every_part_and_follows_the_slider(open_page: Opener) -> None:
+    page = open_page("theory")
     assert not page.exception
     assert [each.value for each in page.title] == ["Methods"]
     headings = [each.value for each in page.header]

@@ -67,11 +67,14 @@ def _said(page: AppTest) -> str:
     return " ".join(element.value for element in shown)
 
 
-def test_nobody_passes_unknown(visit: Opener) -> None:
+def test_nobody_passes_unknown(visit: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not either once the secrets file that asks for a sign-in is gone."""
     page = visit(None)
-    assert not page.exception
+    assert not page.exception and [button.label for button in page.button] == ["Sign in"]
     assert "Please sign in" in _said(page) and not page.text_area
-    assert [button.label for button in page.button] == ["Sign in"]
+    monkeypatch.setattr(http, "sign_in_configured", lambda: False)
+    page.run()
+    assert "Please sign in" in _said(page) and not page.text_area
 
 
 def test_who_has_signed_in_works_as_themselves(visit: Opener) -> None:
@@ -240,13 +243,6 @@ def test_a_newcomer_has_no_role_and_no_page(visit: Opener) -> None:
 def test_an_institution_that_does_not_say_who_is_refused(visit: Opener) -> None:
     page = visit("someone", iat=None)
     assert not page.exception and "does not say who you are" in _said(page) and not page.text_area
-
-
-def test_a_secrets_file_that_vanishes_opens_nothing(visit: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = visit(None)
-    monkeypatch.setattr(http, "sign_in_configured", lambda: False)
-    page.run()
-    assert "Please sign in" in _said(page) and not page.text_area
 
 
 def test_a_download_asks_the_session_when_it_is_pressed(
