@@ -158,7 +158,17 @@ def preflight_panel(db: Database, person: Actor, configuration: Configuration) -
     show(f"{found.message} Tried {local_time(found.at)}.")
     _names(db, person, found)
     with st.expander("Each probe"):
-        st.dataframe([_row(name, found) for name in ALL if name in found.ends], hide_index=True, alt="Probes")
+        rows = [
+            {
+                "Probe": name,
+                "Kind": "plainly unsafe" if name in UNSAFE else "ambiguous",
+                "Ended": found.ends[name][0].replace("_", " "),
+                "Because": found.ends[name][1].replace("_", " "),
+            }
+            for name in ALL
+            if name in found.ends
+        ]
+        st.dataframe(rows, hide_index=True, alt="Probes")
     if found.overridden_by is not None:
         st.warning("Approved by an administrator despite failed checks. The reason is kept with it.")
         st.text(found.reason or "")
@@ -177,12 +187,6 @@ def _names(db: Database, person: Actor, found: configurations.Preflight) -> None
         if is_allowed(person, Action.CHANGE_SETTINGS) and st.button("Accept this name", key=f"accept_name_{number}"):
             accept_model_name(db, person.at(context.now()), name)
             st.rerun()
-
-
-def _row(name: str, found: configurations.Preflight) -> dict[str, str]:
-    outcome, reason = found.ends[name]
-    kind = "plainly unsafe" if name in UNSAFE else "ambiguous"
-    return {"Probe": name, "Kind": kind, "Ended": outcome.replace("_", " "), "Because": reason.replace("_", " ")}
 
 
 def _override_form(db: Database, person: Actor, configuration: Configuration) -> None:

@@ -68,37 +68,29 @@ class StreamedFile:
     lines: Callable[[Actor], Iterator[str | bytes]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
-    """A file, the browser that may have it, and who is asking from there."""
-
-    file: StreamedFile
-    browser: str
-    who: Callable[[], Actor]
-
-
 class Offers:
     """What the pages of this process offer, at addresses that nobody can guess, each only for its own browser. Beyond
     ``most`` the oldest are forgotten. Threads may share it.
     """
 
     def __init__(self, most: int) -> None:
-        self._most, self._known, self._lock = most, OrderedDict[str, Offer](), threading.Lock()
+        self._most, self._lock = most, threading.Lock()
+        self._known = OrderedDict[str, tuple[str, StreamedFile, Callable[[], Actor]]]()
 
-    def take(self, offer: Offer) -> str:
-        """The address of this file from now on."""
+    def take(self, browser: str, file: StreamedFile, who: Callable[[], Actor]) -> str:
+        """The address of this file from now on; ``who`` says who is asking from that browser."""
         token = secrets.token_urlsafe(24)
         with self._lock:
-            self._known[token] = offer
+            self._known[token] = browser, file, who
             if len(self._known) > self._most:
                 self._known.popitem(last=False)
         return f"{FILES}/{token}"
 
-    def find(self, token: str, browser: str) -> Offer | None:
-        """What has this address; None where there is none, or it is another browser's."""
+    def find(self, token: str, browser: str) -> tuple[StreamedFile, Callable[[], Actor]] | None:
+        """What has this address, and who asks; None where there is none, or it is another browser's."""
         with self._lock:
             offer = self._known.get(token)
-        return offer if offer and offer.browser == browser else None
+        return offer[1:] if offer and offer[0] == browser else None
 
 
 @singleton
@@ -111,10 +103,7 @@ def show_files(files: Sequence[StreamedFile]) -> None:
     """A row of links on the page; each asks again who this is when it is followed."""
     browser, who = browser_of(st.context.cookies.to_dict()), who_asks()
     st.html(
-        links_html(
-            Link(f"⤓ {file.label}", offers().take(Offer(file=file, browser=browser, who=who)), download=file.name)
-            for file in files
-        )
+        links_html(Link(f"⤓ {file.label}", offers().take(browser, file, who), download=file.name) for file in files)
     )
 
 
@@ -129,23 +118,24 @@ async def _serve(request: Request) -> Response:
     offer = offers().find(request.path_params["token"], browser_of(request.cookies))
     if offer is None:
         return PlainTextResponse("This link has expired. Reload the page.", status_code=404)
+    file, who = offer
     try:
-        parts = await run_in_threadpool(_begin, offer)
+        parts = await run_in_threadpool(_begin, file, who)
     except (SessionEnded, Unidentified):
         return PlainTextResponse("Your session has ended: sign in again.", status_code=401)
     except Forbidden:
         return PlainTextResponse("Your role does not let you have this file.", status_code=403)
     except FileNotFoundError:
         return PlainTextResponse("This link has expired. Reload the page.", status_code=410)
-    name = "".join(one for one in offer.file.name if one.isascii() and one.isprintable() and one not in '"\\')
+    name = "".join(one for one in file.name if one.isascii() and one.isprintable() and one not in '"\\')
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
-    return StreamingResponse(parts, media_type=offer.file.media_type, headers=headers)
+    return StreamingResponse(parts, media_type=file.media_type, headers=headers)
 
 
-def _begin(offer: Offer) -> Iterator[bytes]:
+def _begin(file: StreamedFile, ask: Callable[[], Actor]) -> Iterator[bytes]:
     """The file's parts; the first is made at once, so that a refusal is an answer and not half a file."""
-    who = offer.who()
-    parts = _parts(offer.file.lines(who))
+    who = ask()
+    parts = _parts(file.lines(who))
     try:
         return chain([next(parts, b"")], parts)
     except Forbidden as refused:

@@ -17,7 +17,7 @@ from streamlit.testing.v1 import AppTest
 
 from jobs import uploads
 from pages.ui import context, http
-from pages.ui.downloads import CSV, FILES_ROUTE, LINES_AT_ONCE, Offer, Offers, StreamedFile, offers
+from pages.ui.downloads import CSV, FILES_ROUTE, LINES_AT_ONCE, Offers, StreamedFile, offers
 from pages.ui.http import SIGNED_IN_COOKIE
 from screening.datasets.rows import RejectedRow
 from screening.labels import Outcome
@@ -50,7 +50,7 @@ def _file(lines: Callable[[], Iterator[str]], name: str = "a.csv") -> StreamedFi
 
 
 def _offer(file: StreamedFile, browser: str = "", who: Callable[[], Actor] = lambda: LOCAL_USER) -> str:
-    return offers().take(Offer(file=file, browser=browser, who=who))
+    return offers().take(browser, file, who)
 
 
 def test_a_file_comes_whole_under_its_name_and_is_kept_by_no_cache() -> None:
@@ -140,9 +140,7 @@ def test_a_file_that_breaks_off_does_not_look_whole() -> None:
 def test_the_oldest_offers_are_forgotten() -> None:
     few = Offers(2)
     file = _file(lambda: iter(()))
-    first, second, third = (
-        few.take(Offer(file=file, browser="", who=lambda: LOCAL_USER)).rpartition("/")[2] for _ in range(3)
-    )
+    first, second, third = (few.take("", file, lambda: LOCAL_USER).rpartition("/")[2] for _ in range(3))
     assert few.find(first, "") is None and few.find(second, "") and few.find(third, "")
 
 
