@@ -79,7 +79,8 @@ def certify(
 
 
 def _words(certificate: Certificate, errors: WorstErrors) -> str:
-    pairs = dict(errors.pairs)
-    worst_pairs = [f"{said} for {mode} {pairs[said, mode].bound:.6f}" for (said, mode), _ in certificate.contract.pairs]
-    worst = ", ".join([f"any wrong label {errors.any_wrong.bound:.6f}", *worst_pairs])
+    pairs = [
+        f"{said} for {mode} {errors.pairs[said, mode].bound:.6f}" for (said, mode), _ in certificate.contract.pairs
+    ]
+    worst = ", ".join([f"any wrong label {errors.any_wrong.bound:.6f}", *pairs])
     return f"up to {certificate.budget} calls, {certificate.contract.words()}. Worst: {worst}"

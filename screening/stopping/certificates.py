@@ -161,18 +161,17 @@ class WorstErrors:
     """The largest probability, over every label mix, of naming any label but the mode, and of each single mix-up."""
 
     any_wrong: Largest
-    pairs: tuple[tuple[Pair, Largest], ...]
+    pairs: Mapping[Pair, Largest]
 
     @property
     def safe(self) -> float:
         """The largest of saying safe where it is not the mode."""
-        return max(largest.bound for (said, _), largest in self.pairs if said is Label.SAFE)
+        return max(largest.bound for (said, _), largest in self.pairs.items() if said is Label.SAFE)
 
     def keep(self, contract: Contract) -> bool:
         """Whether every bound is proven. Pairs that the contract does not name are held by the bound for any."""
-        pairs = dict(self.pairs)
         return self.any_wrong.bound <= contract.any_wrong and all(
-            pairs[pair].bound <= bound for pair, bound in contract.pairs
+            self.pairs[pair].bound <= bound for pair, bound in contract.pairs
         )
 
 
@@ -191,10 +190,10 @@ def worst_errors(rule: Pairwise, budget: int, tolerance: float = TOLERANCE) -> W
     ]
     return WorstErrors(
         any_wrong=largest(wrong, tolerance),
-        pairs=tuple(
-            ((said, mode), largest(_where_mode(named[arms[said]], arms[mode]), tolerance))
+        pairs={
+            (said, mode): largest(_where_mode(named[arms[said]], arms[mode]), tolerance)
             for said, mode in permutations(LABELS, 2)
-        ),
+        },
     )
 
 

@@ -239,7 +239,7 @@ def test_saying_safe_is_held_to_its_own_bound() -> None:
     found = calibrate(contract, BUDGET)
     errors = found.recompute()
     assert errors.keep(contract)
-    assert found.worst_safe == max(largest.bound for (said, _), largest in errors.pairs if said is Label.SAFE) <= 0.02
+    assert found.worst_safe == max(errors.pairs[SAFE, mode].bound for mode in (UNSAFE, ESCALATE)) <= 0.02
     (unsafe, safe), (escalate, other) = found.levels
     assert (unsafe, escalate) == ((SAFE, UNSAFE), (SAFE, ESCALATE)) and safe == other < found.level
     other = calibrate(Contract(any_wrong=0.2), BUDGET).level
