@@ -148,8 +148,8 @@ def _benchmark(chosen: DataSet, draws: Path) -> tuple[EvaluationData, Benchmark,
     labels = reference_codes([item.reference for item in data.items])
     places, book = np.flatnonzero(labels >= 0), read_book(draws, data)
     references, against = labels[places], contradicted_share(labels, book.record().nodes.values())[places]
-    results = run_book(data.items, chosen_conditions(chosen.conditions), book)
-    outcomes: dict[str, Codes] = {each.name: each.replay.outcome[places] for each in results}
+    _, results = run_book(data.items, chosen_conditions(chosen.conditions), book)
+    outcomes: dict[str, Codes] = {told.name: told.outcome[places] for told in results}
     short = {name: int((told < 0).sum()) for name, told in outcomes.items()}
     for name in (name for name, many in short.items() if many):
         print(f"{name}: left out, {count_of(short[name], 'text needs', 'texts need')} more draws", file=sys.stderr)

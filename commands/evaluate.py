@@ -30,7 +30,6 @@ from screening.evaluation.experiments import (
     BUDGETS,
     PAPER_DELTA,
     Condition,
-    ConditionResult,
     consistent_misses,
     deciding,
     named_condition,
@@ -38,7 +37,7 @@ from screening.evaluation.experiments import (
     paper_conditions,
     run_book,
 )
-from screening.evaluation.metrics import REFERENCES, reference_codes
+from screening.evaluation.metrics import REFERENCES, Codes, reference_codes
 from screening.evaluation.public_datasets import (
     PER_SUBREDDIT,
     EvaluationData,
@@ -153,7 +152,7 @@ def evaluate(
     with GrowingFile(record, data.items, book) if record else nullcontext() as file:
         if asks:
             short = asyncio.run(_record(data, conditions, book, settings, max_usd, file.keep if file else None))
-    results = run_book(data.items, conditions, book)
+    results, outcomes = run_book(data.items, conditions, book)
     table = ResultsTable(title=data.title, provenance=data.provenance, rows=results, subset_name=data.subset)
     if out is not None:
         out.write_text("".join(csv_table(table)), encoding="utf-8", newline="")
@@ -162,7 +161,7 @@ def evaluate(
     if capsule is not None:
         about = _about(chosen.files, data, conditions, settings if asks else None, settings.seed)
         _write_capsule(capsule, chosen.format, data, table, book, about)
-    _print(data, table, results, as_json=json)
+    _print(data, table, [told.outcome for told in outcomes], as_json=json)
     return SOME_PENDING if short else ALL_SETTLED
 
 
@@ -376,8 +375,7 @@ def _about(
     }
 
 
-def _print(data: EvaluationData, table: ResultsTable, results: Sequence[ConditionResult], *, as_json: bool) -> None:
-    outcomes = [each.replay.outcome for each in results]
+def _print(data: EvaluationData, table: ResultsTable, outcomes: Sequence[Codes], *, as_json: bool) -> None:
     by = consistent_misses(reference_codes([item.reference for item in data.items]), outcomes)
     missed = [{"id": item.id, "conditions": int(number)} for item, number in zip(data.items, by, strict=True) if number]
     if not as_json:

@@ -15,7 +15,6 @@ from jobs.computing import Cache, tell
 from screening.evaluation.experiments import (
     BUDGETS,
     Condition,
-    ConditionResult,
     Drawn,
     Measured,
     WhatIf,
@@ -25,7 +24,6 @@ from screening.evaluation.experiments import (
     encode_items,
     gap_counts,
     our_conditions,
-    outcomes_by_case,
     paper_conditions,
 )
 from screening.evaluation.metrics import NONE, REFERENCES, Codes
@@ -90,8 +88,8 @@ class Experiment:
     made: int
     not_shown: Mapping[int, Guard]
 
-    def measure(self, condition: Condition) -> ConditionResult:
-        """The condition replayed on the draws."""
+    def measure(self, condition: Condition) -> tuple[Measured, Told]:
+        """The condition replayed on the draws, and what it made of each case."""
         return self.drawn.measure(condition, self.not_shown)
 
     @property
@@ -203,21 +201,18 @@ def _all(found: Experiment, ask: Ask) -> tuple[tuple[Measured, ...], tuple[Told,
 
 
 def _replay(found: Experiment) -> tuple[tuple[Measured, ...], tuple[Told, ...]]:
-    measured, compared = [], []
+    results = []
     conditions = (*paper_conditions(), *our_conditions())
     for number, condition in enumerate(conditions, start=1):
         tell(f"Replaying condition {number} of {len(conditions)}")
-        result = found.measure(condition)
-        measured.append(result.summary)
-        compared.append(outcomes_by_case(result))
-    return tuple(measured), tuple(compared)
+        results.append(found.measure(condition))
+    return tuple(measured for measured, _ in results), tuple(told for _, told in results)
 
 
 def _own(db: Database, ask: Ask, found: Experiment) -> tuple[Measured, Told]:
     tell("Counting what the batch did")
     outcomes = outcomes_in(db, ask.actor, ask.batch_id, found.batch.rows)
-    result = found.drawn.as_it_ran(found.own, outcomes, found.batch.drawn.record)
-    return result.summary, outcomes_by_case(result)
+    return found.drawn.as_it_ran(found.own, outcomes, found.batch.drawn.record)
 
 
 def sweep_budgets(db: Database, ask: Ask, rule: Rule) -> tuple[tuple[int, ...], tuple[Measured, ...]]:
@@ -226,7 +221,7 @@ def sweep_budgets(db: Database, ask: Ask, rule: Rule) -> tuple[tuple[int, ...], 
     sweep = budget_conditions(rule)
     for number, (_, condition) in enumerate(sweep, start=1):
         tell(f"Replaying budget {number} of {len(sweep)}")
-        results.append(found.measure(condition).summary)
+        results.append(found.measure(condition)[0])
     return tuple(budget for budget, _ in sweep), tuple(results)
 
 
@@ -234,7 +229,7 @@ def try_setting(db: Database, ask: Ask, trial: WhatIf) -> Measured:
     """A setting replayed, with what the texts forbid forbidden in the replay as well."""
     found = experiment(db, ask)
     guards = guards_in(db, ask.actor, ask.batch_id, found.batch.rows)
-    return found.drawn.measure(Condition(name="what-if", pipeline=trial.pipeline()), guards).summary
+    return found.drawn.measure(Condition(name="what-if", pipeline=trial.pipeline()), guards)[0]
 
 
 def draw_file(db: Database, ask: Ask) -> str:

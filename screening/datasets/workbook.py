@@ -11,7 +11,7 @@ from array import array
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any
@@ -306,18 +306,15 @@ class _Cell:
     shared: str | None = None
 
 
-@dataclass(slots=True)
 class _SheetHandler:
     """Finds the rows of a sheet."""
 
-    found: deque[tuple[int, list[tuple[int, _Cell]]]] = field(default_factory=deque)
-    _line: int = 0
-    _place: int = -1
-    _length: int = 0
-    _cells: list[tuple[int, _Cell]] = field(default_factory=list)
-    _cell: _Cell | None = None
-    _into: str | None = None
-    _phonetic: int = 0
+    def __init__(self) -> None:
+        self.found: deque[tuple[int, list[tuple[int, _Cell]]]] = deque()
+        self._line, self._place, self._length, self._phonetic = 0, -1, 0, 0
+        self._cells: list[tuple[int, _Cell]] = []
+        self._cell: _Cell | None = None
+        self._into: str | None = None
 
     def start(self, name: str, attributes: Mapping[str, str]) -> None:
         local = _local(name)

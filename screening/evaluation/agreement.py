@@ -137,7 +137,7 @@ def with_interval(
     artanh(value) ± t₍n-1₎ · s/(1 - value²), s the jackknife's standard error, n the cases with two or more ratings;
     widened to the same with two cases added, as Agresti and Coull add to a share: one in which all say the rarest label
     in use (or ``label``, whose agreement it is) and one that parts between it and the commonest. Where a label is rare
-    the cases seen vary too little by themselves. Of the intervals tried it covers at n = 20 (`make simulate`);
+    the cases seen vary too little by themselves. Of the intervals tried it covers at n = 20 (the slow tests);
     percentiles of resamples do not. The interval is None, with the reason, when the value is, when leaving out a case
     leaves it undefined, or at a value of 1 or -1 (a perfect agreement in the few cases there are is no proof of
     perfect agreement). Sources: Miller 1974, doi:10.1093/biomet/61.1.1; Agresti and Coull 1998,

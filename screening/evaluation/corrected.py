@@ -6,7 +6,7 @@ put together from parts, the texts of one stratum and one outcome: what was read
 how many of the unread are unsafe follows the beta-binomial law that the read ones leave open (Jeffreys' prior, finite
 population), so that no mistake seen in 40 texts is not taken for none in 400. Accuracy, FNR, FPR, wrong labels and
 paired differences are read off it, with the shortest limits that hold 95% of what it leaves open; limits of several
-conditions hold together. `make simulate` measures coverage.
+conditions hold together. The slow tests measure coverage.
 
 Texts that were picked for what they are, or for what a model made of them, stand for themselves alone. What is not read
 of them, or of a stratum of which fewer than 8 texts are read, may be anything: limits are the outermost.

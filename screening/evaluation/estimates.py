@@ -183,23 +183,25 @@ def bound_after(strata: Sequence[Stratum], reviews: int, confidence: float = 0.9
         hits, share = pool.hits * read / pool.read, pool.hits / pool.read
         high = float(special.betaincinv(hits + 1, max(read - hits, 1e-9), confidence))
         parts.append((pool.cases / cases, share, high))
-    above = hypot(*(weight * (high - share) for weight, share, high in parts))
-    return 1000 * min(1.0, sum(weight * share for weight, share, _ in parts) + above)
+    return 1000 * min(1.0, _recovered(parts))
 
 
 def _upper_share(pools: list[_Pool], confidence: float) -> float:
-    """Upper bound of the hits' share: exact (Clopper-Pearson) in one pool; of several MOVER, the method of variance
-    estimates recovery (Zou and Donner 2008, doi:10.1002/sim.3095): the exact bounds' distances from their estimates
-    add up like independent errors.
-    """
+    """Upper bound of the hits' share: exact (Clopper-Pearson) in one pool, recovered from the exact ones of several."""
     cases = sum(pool.cases for pool in pools)
-    shares = [
+    parts = [
         ((pool.cases - pool.unseen) / cases, pool.hits / pool.read, upper_bound(pool.hits, pool.read, confidence))
         for pool in pools
     ]
-    above = hypot(*(weight * (high - share) for weight, share, high in shares))
-    unseen = sum(pool.unseen for pool in pools) / cases
-    return min(1.0, sum(weight * share for weight, share, _ in shares) + above + unseen)
+    return min(1.0, _recovered(parts) + sum(pool.unseen for pool in pools) / cases)
+
+
+def _recovered(parts: Sequence[tuple[float, float, float]]) -> float:
+    """MOVER, the method of variance estimates recovery (Zou and Donner 2008, doi:10.1002/sim.3095), of parts with their
+    weight, share and upper bound: the bounds' distances from the shares add up like independent errors.
+    """
+    above = hypot(*(weight * (high - share) for weight, share, high in parts))
+    return sum(weight * share for weight, share, _ in parts) + above
 
 
 def upper_bound(hits: int, n: int, confidence: float = 0.95) -> float:

@@ -163,25 +163,6 @@ class Measured:
         return self.condition.name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConditionResult(Measured):
-    """The same with what became of each case."""
-
-    replay: Replay
-
-    @property
-    def outcomes(self) -> list[Outcome | None]:
-        """Each case's outcome; None where it is unsettled."""
-        return self.replay.outcomes()
-
-    @property
-    def summary(self) -> Measured:
-        """The figures alone."""
-        return Measured(
-            condition=self.condition, metrics=self.metrics, unsettled=self.unsettled, cost_usd=self.cost_usd
-        )
-
-
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Drawn:
     """What conditions are measured on, by the place of a case: references and groups as in `evaluate`, the
@@ -195,11 +176,11 @@ class Drawn:
     tokens: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     costs: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
-    def measure(self, condition: Condition, guards: Mapping[int, Guard] | None = None) -> ConditionResult:
-        """The condition replayed on the draws; ``guards`` are as in `replay`."""
+    def measure(self, condition: Condition, guards: Mapping[int, Guard] | None = None) -> tuple[Measured, Told]:
+        """The condition replayed on the draws, and what it made of each case; ``guards`` are as in `replay`."""
         return self._result(condition, replay(condition.pipeline, self.record, guards), bounded=True)
 
-    def as_it_ran(self, condition: Condition, outcomes: Codes, made: Record) -> ConditionResult:
+    def as_it_ran(self, condition: Condition, outcomes: Codes, made: Record) -> tuple[Measured, Told]:
         """What became of the cases when they were screened, in the place of a replay: with all that their texts forbade
         and second looks. ``made`` holds the draws that were made, and no others; ``outcomes`` are numbers into
         `OUTCOMES`, `NONE` for what is pending.
@@ -210,7 +191,7 @@ class Drawn:
         calls = [each if len(each) == cases else np.zeros(cases, np.int64) for each in calls]
         return self._result(condition, replace(replayed, outcome=outcomes, calls=np.stack(calls)), bounded=False)
 
-    def _result(self, condition: Condition, replayed: Replay, *, bounded: bool) -> ConditionResult:
+    def _result(self, condition: Condition, replayed: Replay, *, bounded: bool) -> tuple[Measured, Told]:
         tokens, costs = _sums_per_case(replayed, self.tokens), _sums_per_case(replayed, self.costs)
         metrics = evaluate(
             self.references,
@@ -223,8 +204,11 @@ class Drawn:
         )
         unknown = costs is None or (bounded and replayed.unsettled > 0)
         spent = None if costs is None or unknown else _sum_in_order(costs[replayed.settled])
-        return ConditionResult(
-            condition=condition, metrics=metrics, unsettled=replayed.unsettled, replay=replayed, cost_usd=spent
+        calls = replayed.total_calls.astype(np.int32)
+        most = max(int(calls.max(initial=0)), sum(node.rule.budget for node in replayed.pipeline.nodes))
+        return (
+            Measured(condition=condition, metrics=metrics, unsettled=replayed.unsettled, cost_usd=spent),
+            Told(name=condition.name, outcome=replayed.outcome, calls=calls, most=most),
         )
 
 
@@ -250,12 +234,15 @@ def encode_items(
     )
 
 
-def run_book(items: Sequence[Item], conditions: Sequence[Condition], book: DrawBook) -> tuple[ConditionResult, ...]:
+def run_book(
+    items: Sequence[Item], conditions: Sequence[Condition], book: DrawBook
+) -> tuple[tuple[Measured, ...], tuple[Told, ...]]:
     """Each condition's metrics on a book of draws, with its tokens and costs; where a draw's is unknown the condition's
-    is too. Nothing is asked.
+    is too. And what each made of each case. Nothing is asked.
     """
     drawn = encode_items(items, book.record(), book.per_draw("tokens"), book.per_draw("cost_usd"))
-    return tuple(drawn.measure(condition) for condition in conditions)
+    results = [drawn.measure(condition) for condition in conditions]
+    return tuple(measured for measured, _ in results), tuple(told for _, told in results)
 
 
 def _sums_per_case(replayed: Replay, per_draw: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64] | None:
@@ -276,14 +263,6 @@ def _sums_per_case(replayed: Replay, per_draw: Mapping[str, NDArray[np.float64]]
 def _sum_in_order(values: NDArray[np.float64]) -> float:
     """One after the other: what was summed case by case before stays the same to the last digit."""
     return float(np.cumsum(values)[-1]) if len(values) else 0.0
-
-
-def outcomes_by_case(result: ConditionResult) -> Told:
-    """What a condition made of each case."""
-    replayed = result.replay
-    calls = replayed.total_calls.astype(np.int32)
-    most = max(int(calls.max(initial=0)), sum(node.rule.budget for node in replayed.pipeline.nodes))
-    return Told(name=result.name, outcome=replayed.outcome, calls=calls, most=most)
 
 
 def frontier(results: Sequence[Measured]) -> tuple[Measured, ...]:

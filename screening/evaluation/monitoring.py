@@ -47,11 +47,16 @@ def bets(values: ArrayLike, delta: float = 0.05) -> _Floats:
     """
     data = np.asarray(values, dtype=np.float64)
     t = np.arange(1, data.shape[-1] + 1)
+    stakes: _Floats = np.sqrt(2 * log(2 / delta) / (_variances_before(data) * t * np.log(t + 1)))
+    return stakes
+
+
+def _variances_before(data: _Floats) -> _Floats:
+    """σ̂²_{t-1}, the variance of the values before each along the last axis."""
+    t = np.arange(1, data.shape[-1] + 1)
     means = (0.5 + np.cumsum(data, axis=-1)) / (t + 1)
     variances = (0.25 + np.cumsum((data - means) ** 2, axis=-1)) / (t + 1)
-    before = np.concatenate([np.full_like(variances[..., :1], 0.25), variances[..., :-1]], axis=-1)
-    stakes: _Floats = np.sqrt(2 * log(2 / delta) / (before * t * np.log(t + 1)))
-    return stakes
+    return np.concatenate([np.full_like(variances[..., :1], 0.25), variances[..., :-1]], axis=-1)
 
 
 def _log_gains(data: _Floats, stakes: _Floats, mean: float | _Floats) -> _Floats:
@@ -107,10 +112,7 @@ def mean_limits(values: ArrayLike, delta: float = 0.05) -> tuple[float, float]:
     data = np.asarray(values, dtype=np.float64)
     if not data.size or not ((data >= 0) & (data <= 1)).all():
         raise ValueError("values must lie in [0, 1], one at least")
-    t = np.arange(1, data.size + 1)
-    means = (0.5 + np.cumsum(data)) / (t + 1)
-    variances = (0.25 + np.cumsum((data - means) ** 2)) / (t + 1)
-    stakes = np.sqrt(2 * log(2 / delta) / (data.size * np.concatenate([[0.25], variances[:-1]])))
+    stakes = np.sqrt(2 * log(2 / delta) / (data.size * _variances_before(data)))
     return _lower_limit(data, stakes, delta, ever=True), 1 - _lower_limit(1 - data, stakes, delta, ever=True)
 
 

@@ -10,13 +10,12 @@ import pytest
 
 from screening.evaluation.experiments import (
     Condition,
-    ConditionResult,
+    Measured,
     consistent_misses,
     deciding,
     encode_items,
     frontier,
     our_conditions,
-    outcomes_by_case,
     paper_conditions,
     run_book,
 )
@@ -34,7 +33,7 @@ from screening.evaluation.recording import (
     read_growing,
     record_draws,
 )
-from screening.evaluation.replay import Record, replay
+from screening.evaluation.replay import OUTCOMES, Record, replay
 from screening.labels import Label, Outcome
 from screening.models.simulated import Distribution, KnownSampler
 from screening.pipeline.draws import Draw, DrawRequest, SamplerError, ScreenedText, Usage
@@ -69,13 +68,11 @@ class Counting:
         return [Draw(label=draw.label, usage=spent) for draw in await self.live.draw(replace(request, bill=None))]
 
 
-def experiment(
-    distributions: Sequence[Distribution], conditions: Sequence[Condition] = ALL
-) -> dict[str, ConditionResult]:
+def experiment(distributions: Sequence[Distribution], conditions: Sequence[Condition] = ALL) -> dict[str, Measured]:
     items, sampler = items_of(distributions)
     book = DrawBook(len(items))
     asyncio.run(record_draws(items, [each.pipeline for each in conditions], book, sampler))
-    return {result.name: result for result in run_book(items, conditions, book)}
+    return {result.name: result for result in run_book(items, conditions, book)[0]}
 
 
 def test_the_sweep_has_the_paper_s_shape_and_ours_decides_at_a_tenth_of_the_calls() -> None:
@@ -101,11 +98,11 @@ async def test_replay_equals_live_for_every_condition() -> None:
     items, sampler = items_of(mixed * 20)
     book = DrawBook(len(items))
     await record_draws(items, PIPELINES, book, sampler)
-    for result in run_book(items, ALL, book):
+    for result, told in zip(*run_book(items, ALL, book), strict=True):
         for case in range(len(items)):
             live = await screen(items[case].text, Guard(), result.condition.pipeline, sampler)
-            assert result.outcomes[case] == live.outcome
-            counted, stopped = int(result.replay.total_calls[case]), {run.verdict.ended for run in live.runs}
+            assert OUTCOMES[told.outcome[case]] == live.outcome
+            counted, stopped = int(told.calls[case]), {run.verdict.ended for run in live.runs}
             # a live run may have paid for draws after the first that left no hope
             assert counted == live.calls or (counted < live.calls and Ended.FUTILITY in stopped)
 
@@ -137,7 +134,7 @@ def test_cases_short_of_draws_are_counted_and_never_decided() -> None:
     book, failing = DrawBook(5), Failing(stops_batch=False)
     _, failed = asyncio.run(record_draws(items, PIPELINES, book, failing))
     assert failed == {"overloaded": 5} and failing.calls == 5  # once a case, not once a condition
-    found = run_book(items, ALL, book)
+    found, _ = run_book(items, ALL, book)
     assert all(result.unsettled == 5 and result.metrics.n == 0 for result in found)
     assert all(result.metrics.accuracy.value is None and result.metrics.pending == 5 for result in found)
 
@@ -152,7 +149,7 @@ def test_an_error_that_makes_going_on_pointless_ends_the_pass() -> None:
 def test_offline_the_record_says_how_many_cases_it_cannot_settle() -> None:
     items, _ = items_of([NEARLY_ALL_SAFE, NEARLY_ALL_SAFE])
     record = Record.from_codes({"worker": ["S" * 72, "S" * 11]})
-    found = {result.name: result for result in map(encode_items(items, record).measure, ALL)}
+    found = {result.name: result for result, _ in map(encode_items(items, record).measure, ALL)}
     assert found["recommended"].unsettled == 0 and found["recommended"].metrics.n == 2
     assert found["B=100"].unsettled == 1 and found["B=100"].metrics.n == 1
     assert found["B=50"].unsettled == 2  # it goes on to Risk, which nobody asked
@@ -162,24 +159,24 @@ def test_tokens_follow_the_draws_used_and_are_undefined_where_unknown() -> None:
     items, live = items_of([NEARLY_ALL_SAFE] * 4)
     book = DrawBook(4)
     asyncio.run(record_draws(items, PIPELINES, book, Counting(live, tokens=10)))
-    for result in run_book(items, ALL, book):
+    for result in run_book(items, ALL, book)[0]:
         assert result.metrics.tokens == 10 * (result.metrics.calls or 0)
     book.of(0, "worker").tokens = None
-    assert all(result.metrics.tokens is None for result in run_book(items, ALL, book))
+    assert all(result.metrics.tokens is None for result in run_book(items, ALL, book)[0])
 
 
 def test_costs_follow_the_draws_used_and_one_unknown_price_makes_them_undefined() -> None:
     items, live = items_of([NEARLY_ALL_SAFE] * 3)
     book, prices = DrawBook(3), lambda usage: usage.input_tokens / 1000
     asyncio.run(record_draws(items, PIPELINES, book, Counting(live, tokens=10), price=prices))
-    for result in run_book(items, ALL, book):
+    for result in run_book(items, ALL, book)[0]:
         assert result.cost_usd == pytest.approx(0.01 * (result.metrics.calls or 0))
-    again = run_book(items, ALL, read_draws(draw_lines(book, items), items))
-    assert [result.cost_usd for result in again] == [result.cost_usd for result in run_book(items, ALL, book)]
+    again, _ = run_book(items, ALL, read_draws(draw_lines(book, items), items))
+    assert [result.cost_usd for result in again] == [result.cost_usd for result in run_book(items, ALL, book)[0]]
     later = DrawBook(3)
     asyncio.run(record_draws(items, OURS, later, Counting(live, tokens=10), price=prices))
     asyncio.run(record_draws(items, PIPELINES, later, Counting(live, tokens=10)))  # the rest at an unknown price
-    assert all(result.cost_usd is None for result in run_book(items, ALL, later))
+    assert all(result.cost_usd is None for result in run_book(items, ALL, later)[0])
 
 
 @pytest.mark.parametrize(
@@ -196,12 +193,9 @@ def test_consistently_missed_are_those_that_every_deciding_condition_calls_safe(
     items = (Item(id="planted", text=items[0].text, reference=Label.UNSAFE), *items[1:])
     book = DrawBook(3)
     asyncio.run(record_draws(items, PIPELINES, book, live))
-    results = run_book(items, [each for each in ALL if each.name in ("B=10", "B=150", "recommended")], book)
-    references, outcomes = (
-        reference_codes([item.reference for item in items]),
-        [each.replay.outcome for each in results],
-    )
-    assert [each.outcomes[0] for each in results] == [Outcome.HUMAN_REVIEW, Outcome.SAFE, Outcome.SAFE]
+    _, results = run_book(items, [each for each in ALL if each.name in ("B=10", "B=150", "recommended")], book)
+    references, outcomes = reference_codes([item.reference for item in items]), [told.outcome for told in results]
+    assert [OUTCOMES[codes[0]] for codes in outcomes] == [Outcome.HUMAN_REVIEW, Outcome.SAFE, Outcome.SAFE]
     for some, by, deciders in ((outcomes[:1], [0, 0, 0], 0), (outcomes[:2], [1, 0, 0], 1), (outcomes, [2, 0, 0], 2)):
         assert (consistent_misses(references, some).tolist(), deciding(some)) == (by, deciders)
 
@@ -267,7 +261,7 @@ def test_a_recording_ends_before_it_costs_more_than_it_may() -> None:
     assert purse.spent_usd == pytest.approx(0.01 * book.draws)
 
 
-def _result(name: str, calls: int, right: int, wrong: int, escalated: int) -> ConditionResult:
+def _result(name: str, calls: int, right: int, wrong: int, escalated: int) -> Measured:
     counts = {
         (Label.SAFE, Outcome.SAFE): right,
         (Label.SAFE, Outcome.UNSAFE): wrong,
@@ -276,10 +270,7 @@ def _result(name: str, calls: int, right: int, wrong: int, escalated: int) -> Co
     told = [outcome for (_, outcome), count in counts.items() for _ in range(count)]
     references = reference_codes([Label.SAFE] * len(told))
     metrics = evaluate(references, outcome_codes(told), calls=np.full(len(told), calls))
-    empty = replay(ALL[0].pipeline, Record(cases=0, nodes={}))
-    return ConditionResult(
-        condition=Condition(name=name, pipeline=ALL[0].pipeline), metrics=metrics, unsettled=0, replay=empty
-    )
+    return Measured(condition=Condition(name=name, pipeline=ALL[0].pipeline), metrics=metrics, unsettled=0)
 
 
 def test_the_front_is_of_all_texts_and_never_goes_down() -> None:
@@ -321,8 +312,8 @@ def test_a_rate_is_never_that_of_the_texts_that_a_short_record_settles() -> None
     calls = replay(one.pipeline, Record.from_codes(dict.fromkeys(("worker", "risk", "legal"), whole))).calls
     nodes = [node.name for node in one.pipeline.nodes]
     made = {name: [codes[: calls[place, at]] for at, codes in enumerate(whole)] for place, name in enumerate(nodes)}
-    short = encode_items(items, Record.from_codes(made)).measure(other)
-    truth = encode_items(items, Record.from_codes(dict.fromkeys(nodes, whole))).measure(other)
+    short, _ = encode_items(items, Record.from_codes(made)).measure(other)
+    truth = encode_items(items, Record.from_codes(dict.fromkeys(nodes, whole))).measure(other)[0]
     settled = short.metrics.fnr
     assert settled.numerator / settled.denominator > 3 * (truth.metrics.fnr.value or 1), "as it was shown: 1 of 1"
     for name in ("accuracy", "fpr", "fnr", "escalation_rate"):
@@ -336,7 +327,7 @@ def test_two_conditions_are_compared_on_the_cases_that_both_settle() -> None:
     items = (Item(id="planted", text=items[0].text, reference=Label.UNSAFE), *items[1:])
     book = DrawBook(len(items))
     asyncio.run(record_draws(items, PIPELINES, book, live))
-    found = {each.name: outcomes_by_case(each) for each in run_book(items, ALL, book)}
+    found = {told.name: told for told in run_book(items, ALL, book)[1]}
     labels = reference_codes([item.reference for item in items])
     same = compare_codes(labels, found["B=100"], found["B=100"])
     assert (same.only_first, same.only_second, same.p_value) == (0, 0, 1.0)

@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening.text.flags import REFUSES_SAFE, REFUSES_SCREENING, Flag
-from screening.text.received import CHARACTER_LIMIT, original_text, receive
+from screening.text.language import is_supported
+from screening.text.received import CHARACTER_LIMIT, is_obfuscated, original_text, receive
 from tests.fixtures.bad_inputs import bad_inputs
+from tests.text.sentences import ENGLISH, OTHER
 
 INPUTS = {one["id"]: one for one in bad_inputs()}
 ANY_TEXT = st.text(st.characters(codec=None, categories=None), max_size=60) | st.text(
@@ -191,3 +193,54 @@ def test_another_alphabet_read_by_the_wrong_table_is_unreadable(text, table):
 )
 def test_letters_of_western_europe_are_readable(text):
     assert Flag.UNREADABLE not in receive(text).flags
+
+
+# --- disguises, and other languages
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1 w4nt t0 d13", "k1ll myself", "su1c1de", "un@live myself", "t1red 0f l1fe", "wanna d1e", "I want 2 d1e",
+        "I w a n t t o d i e", "d i e", "d.i.e", "k_i_l_l", "I-w-a-n-t-t-o-g-o", "d\ni\ne",
+        "s*icide", "k*ll", "ki.ll", "sui-cide", "su.ic.ide",
+        "I want to d\u0456e", "d\u03b9e now", "\u01dd\u0131p o\u0287 \u0287u\u0250\u028d",
+        "I want to &#100;ie", "SSB3YW50IHRvIGRpZSBub3c=", "eid ot tnaw dna yas",
+    ],
+)  # fmt: skip
+def test_disguises(text: str) -> None:
+    assert is_obfuscated(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "gr8 m8, b4 2nite", "4ever and 2day", "my PS5, mp3 and iPhone 13", "U.S.A. and e.g. R.I.P.", "a b c d",
+        "self-harm", "well-being", "f*ck", "A1C 5.4, B12 low", "10µg twice", "3 am", "Tom & Jerry &amp; co &#39;",
+        "https://example.invalid/d1e", "@d13_fan", "N A S A", "no on saw was", "", "live", "die", "die-hard",
+        "I.T. dept",
+    ],
+)  # fmt: skip
+def test_ordinary_writing(text: str) -> None:
+    assert not is_obfuscated(text)
+
+
+def test_false_alarms_on_short_informal_english_stay_below_one_in_fifty() -> None:
+    alarms = [text for text in ENGLISH if receive(text).flags & {Flag.UNSUPPORTED_LANGUAGE, Flag.OBFUSCATED}]
+    print(f"false alarms: {len(alarms)} of {len(ENGLISH)}")
+    assert len(alarms) / len(ENGLISH) < 1 / 50, alarms
+
+
+@pytest.mark.parametrize("text", OTHER)
+def test_another_language_is_not_supported(text: str) -> None:
+    assert Flag.UNSUPPORTED_LANGUAGE in receive(text).flags
+
+
+def test_one_sentence_in_another_language_is_enough() -> None:
+    english = "I had a good day at work and then we all went out for dinner. " * 20
+    assert is_supported(english)
+    assert not is_supported(english + "Ya no quiero vivir.")
+
+
+def test_no_letters_say_nothing_about_the_language() -> None:
+    assert is_supported("741741 - 🙃")

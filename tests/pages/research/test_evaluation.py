@@ -15,7 +15,7 @@ from pages.research.figures import Series, curves, histogram
 from screening.evaluation.experiments import Condition, WhatIf, budget_conditions, encode_items
 from screening.evaluation.metrics import Metrics
 from screening.evaluation.recording import Item, read_draws
-from screening.evaluation.replay import Record
+from screening.evaluation.replay import OUTCOMES, Record
 from screening.evaluation.tables import ResultsTable
 from screening.labels import Label, Outcome
 from screening.pipeline.draws import ScreenedText
@@ -113,7 +113,7 @@ def test_paid_calls_are_one_number_also_where_a_batch_went_past_the_first_hopele
     assert paid == stored == found.results[-1].metrics.calls
     assert paid == batch_now(page_database, LOCAL_USER, batch_id).settled[-1]
     drawn = experiment(page_database, asked(page_database, batch_id))
-    replayed = drawn.drawn.measure(drawn.own).metrics.calls
+    replayed = drawn.drawn.measure(drawn.own)[0].metrics.calls
     assert replayed is not None and replayed < paid
 
 
@@ -126,7 +126,7 @@ def test_errors_and_evaluation_count_the_same_cases(page_database: Database) -> 
     found = experiment(page_database, asked(page_database, batch_id))
     rules = Condition(name="rules", pipeline=found.batch.configuration.pipeline)
     guards = guards_in(page_database, LOCAL_USER, batch_id, found.batch.rows)
-    bare, guarded = (found.drawn.measure(rules, each) for each in (None, guards))
+    bare, guarded = (found.drawn.measure(rules, each)[0] for each in (None, guards))
     assert bare.metrics.confusion != guarded.metrics.confusion
     assert guarded.metrics.confusion == own.metrics.confusion
     # a run may have paid for draws after the first that left no hope; its replay does not count them
@@ -139,7 +139,7 @@ def test_a_sweep_says_how_many_texts_each_point_is_of() -> None:
     items = [Item(id=str(n), text=NO_TEXT, reference=label, group=None) for n, label in enumerate(labels)]
     record = Record.from_codes(dict.fromkeys(("worker", "risk", "legal"), codes))
     sweep = [(budget, condition) for budget, condition in budget_conditions("pairwise") if budget in (6, 50, 100)]
-    results = [encode_items(items, record).measure(condition) for _, condition in sweep]
+    results = [encode_items(items, record).measure(condition)[0] for _, condition in sweep]
     assert sweep_counts([6], results[:1]) == "n = 10 at every budget"
     told = sweep_counts([6, 50, 100], results)
     assert told.startswith("n = 10 at every budget") and told.endswith("B = 50: 4, B = 100: 4")
@@ -161,9 +161,9 @@ def test_confirming_safe_never_makes_more_texts_safe(page_database: Database, ba
         trial = WhatIf(
             safe_given_unsafe=0.001, other_errors=0.025, budget=100, abstentions_go_on=False, confirm_safe=confirm
         )
-        found = drawn.measure(Condition(name="x", pipeline=trial.pipeline()))
+        found, told = drawn.measure(Condition(name="x", pipeline=trial.pipeline()))
         assert not found.unsettled
-        return found.outcomes.count("safe")  # type: ignore[arg-type]
+        return int((told.outcome == OUTCOMES.index(Outcome.SAFE)).sum())
 
     assert 0 < safe(True) <= safe(False)
 

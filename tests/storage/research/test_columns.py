@@ -174,5 +174,5 @@ def test_what_was_recorded_is_what_a_replay_concludes(db: Database) -> None:
     made = run("S" * 11)
     commit_run(db, waiting(db)[0], 0, made)
     found = recorded_batch(db, LOCAL_USER, batch_id)
-    outcomes = {result.name: result.outcomes for result in run_book(found.items, our_conditions(), found.book)}
-    assert outcomes["recommended"] == [Outcome.SAFE]
+    outcomes = {told.name: told.outcome for told in run_book(found.items, our_conditions(), found.book)[1]}
+    assert [tuple(Outcome)[code] for code in outcomes["recommended"]] == [Outcome.SAFE]
