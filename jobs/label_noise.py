@@ -213,7 +213,7 @@ def measure_corrected(db: Database, ask: Ask, sensitivity: float = 1.0) -> Corre
     """
     batch = columns(db, ask)
     tell("Estimating from reviews")
-    told = {each.name: each.outcome.astype(np.int8) for each in comparable_outcomes(db, ask)}
+    told = {each.name: each.outcome for each in comparable_outcomes(db, ask)}
     reviews = reviews_in(db, ask.actor, ask.batch_id, batch.rows)
     return corrected(batch.drawn.references, told, _against(batch), reviews, sensitivity)
 

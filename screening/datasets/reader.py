@@ -66,8 +66,7 @@ class FileReport:
     """What a file holds, for the person who confirms it before anything is read.
 
     ``rows`` are data rows. ``unread`` are columns that nothing is read of. ``label_values`` counts the values of the
-    label column, ``labels`` says which of them are read as what, and ``unmapped`` which are only shown. In ``listed``
-    rows the text is a list of strings.
+    label column, ``labels`` says which of them are read as what, and ``unmapped`` which are only shown.
     """
 
     name: str
@@ -85,7 +84,6 @@ class FileReport:
     label_values: Mapping[str, int]
     labels: Mapping[str, Label]
     unmapped: tuple[str, ...]
-    listed: int
     warnings: tuple[str, ...]
 
     @property
@@ -302,7 +300,6 @@ def _report(name: str, layout: FileLayout, found: FileProfile, labels: Mapping[s
         label_values=dict(found.label_values),
         labels={value: label for value, label in labels.items() if label is not None},
         unmapped=tuple(sorted(value for value in found.label_values if value.strip() and not labels.get(value))),
-        listed=found.listed,
         warnings=tuple(_warnings(layout, found)),
     )
 

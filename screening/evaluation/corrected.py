@@ -212,17 +212,17 @@ class Study:
     def wrong_labels(self) -> Estimate:
         """The share of all reference labels that are wrong: what the labels lack to an accuracy of 1."""
         labels = np.where(self.benchmark.references == _LABELLED_UNSAFE, _UNSAFE, _SAFE)
-        right = self._estimate("accuracy", (labels,), None)
+        right = self._estimate("accuracy", (labels,))
         value, low, high = (None if each is None else 1 - each for each in (right.value, right.high, right.low))
         return replace(right, value=value, low=low, high=high)
 
-    def rate(self, name: Rate, condition: str, z: float | None = None) -> Estimate:
-        """Accuracy, FNR or FPR of what a condition decided; ``z`` in place of the confidence's own.
+    def rate(self, name: Rate, condition: str) -> Estimate:
+        """Accuracy, FNR or FPR of what a condition decided.
 
         None where nothing was decided, or where no text may be unsafe (FNR) or safe (FPR). An inconclusive review is
         taken for an error and for none, and the limits are the outermost.
         """
-        return self._estimate(name, (self.benchmark.outcomes[condition],), z)
+        return self._estimate(name, (self.benchmark.outcomes[condition],))
 
     def rates(self, name: Rate) -> dict[str, Estimate]:
         """The same of all conditions, with limits that hold for all of them together."""
@@ -242,7 +242,7 @@ class Study:
         reviewers = Reviewers(sensitivity=sensitivity, specificity=self.reviewers.specificity, with_the_model=True)
         return replace(self, reviewers=reviewers)
 
-    def _estimate(self, name: Rate, told: tuple[Codes, ...], z: float | None) -> Estimate:
+    def _estimate(self, name: Rate, told: tuple[Codes, ...], z: float | None = None) -> Estimate:
         held = self.confidence if z is None else 1 - 2 * float(special.ndtr(-z))
         drawn = [_shortest(found, held) for found in self._completed(name, told) if len(found)]
         low, high = min((each[0] for each in drawn), default=None), max((each[1] for each in drawn), default=None)

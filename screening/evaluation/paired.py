@@ -155,7 +155,7 @@ class Told:
     """
 
     name: str
-    outcome: NDArray[np.integer]
+    outcome: Codes
     calls: NDArray[np.number] | None
     most: int | None = None
 

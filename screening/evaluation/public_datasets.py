@@ -88,7 +88,6 @@ def load_evaluation(
     label_of: LabelOf = LabelOf.RESPONSE,
     screened: Screened = Screened.BOTH,
     per_subreddit: int = PER_SUBREDDIT,
-    seed: int = SEED,
     read: Callable[[Path], Table] | None = None,
 ) -> EvaluationData:
     """Read the files. FileRefused for a file of another shape, ValueError where it cannot be an experiment.
@@ -99,7 +98,7 @@ def load_evaluation(
     if kind == "aegis":
         return load_aegis(files, label_of=label_of, screened=screened)
     if kind == "swmh":
-        return load_swmh(files, per_subreddit=per_subreddit, seed=seed)
+        return load_swmh(files, per_subreddit=per_subreddit)
     if len(paths) != 1:
         raise ValueError("one CSV file at a time")
     return _table(paths[0], read(paths[0]) if read else read_table(paths[0], paths[0].name))
