@@ -64,16 +64,16 @@ ATTACKS: dict[str, Callable[[], bytes]] = {
     "one entry in many rows.parquet": lambda: _parquet(
         {"text": _repeated("x" * 1_300_000, 70_000)["text"]}, write_batch_size=1
     ),
-    "many row groups.parquet": lambda: _parquet({"text": ["b" * 3_000_000] * 200}, row_group_size=1),
+    "many row groups.parquet": lambda: _parquet({"text": ["b" * 3_000_000] * 60}, row_group_size=1),
     "each text repeats the last.parquet": lambda: _parquet(
         {"text": [f"{'a' * 1_000_000}{n}" for n in range(500)]},
         use_dictionary=False,
         column_encoding={"text": "DELTA_BYTE_ARRAY"},
     ),
     "one long list.parquet": lambda: _parquet(
-        {"text": pa.ListArray.from_arrays([0, 5_000_000], pa.array(["hello world"] * 5_000_000))}
+        {"text": pa.ListArray.from_arrays([0, 2_100_000], pa.array(["hello world"] * 2_100_000))}
     ),
-    "many rows.parquet": lambda: _parquet({"text": ["fine"] * 9_000_000}),
+    "many rows.parquet": lambda: _parquet({"text": ["fine"] * 2_100_000}),
     "one entry in many rows.arrow": lambda: _arrow(_repeated("x" * 1_300_000, 70_000)),
     "one long text.feather": lambda: _feather(pa.table({"text": ["a" * 300_000_000]})),
     "one shared string of many parts.xlsx": lambda: _workbook(
@@ -87,7 +87,7 @@ ATTACKS: dict[str, Callable[[], bytes]] = {
         b"", b"<row>%s</row>" % b"".join(b"<c><v>%d</v></c>" % n for n in range(99_999))
     ),
     "empty lists.json": lambda: b'[{"text":[' + b"[]," * 4_000_000 + b"[]]}]",
-    "a quote never closed.csv": lambda: b'id,text\n1,"' + b"a\n" * 30_000_000,
+    "a quote never closed.csv": lambda: b'id,text\n1,"' + b"a\n" * 8_000_000,
 }
 
 

@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from commands.__main__ import main
@@ -16,6 +15,8 @@ from screening.pipeline.engine import Reason as Ended
 from screening.pipeline.errors import ERROR_KINDS
 from screening.text.conversation import Judged, Role
 from screening.text.flags import REFUSES_SAFE, STATED, Flag
+from tests.datasets.test_conversations import lines
+from tests.datasets.test_shapes import saved
 
 FIELD = Path(__file__).parent.parent / "fixtures" / "field"
 SPEAKERS = (("Reed", Role.USER), ("Moss", Role.ASSISTANT))
@@ -27,10 +28,6 @@ def talk(text: str, shape: Shape = Shape.TRANSCRIPT, **said: object) -> ColumnMa
 
 def rows(source: Path | bytes, mapping: ColumnMapping | None = None) -> list[NewCase | RejectedRow]:
     return list(read_table(source, mapping=mapping).rows())
-
-
-def lines(*objects: dict[str, object]) -> bytes:
-    return "".join(json.dumps(one) + "\n" for one in objects).encode()
 
 
 def refuses_safe(row: NewCase | RejectedRow) -> bool:
@@ -141,19 +138,12 @@ CLASSES = {"names": ["suicide", "safe"], "_type": "ClassLabel"}
 def test_a_saved_folder_says_what_its_label_numbers_stand_for(
     tmp_path: Path, split: str, feature: object, cells: list[object], labels: list[Label | None]
 ) -> None:
-    place = tmp_path / split
-    place.mkdir(exist_ok=True)
-    table = pa.table({"text": ["soup", "rain", "bread"], "label": cells})
-    with (
-        pa.OSFile(str(place / "data-00000-of-00001.arrow"), "wb") as sink,
-        pa.ipc.new_stream(sink, table.schema) as out,
-    ):
-        out.write_table(table)
+    whole = tmp_path / "set"
+    place = saved(whole / split, {"text": ["soup", "rain", "bread"], "label": cells})
     (place / "dataset_info.json").write_text(json.dumps({"features": {"text": {"_type": "Value"}, "label": feature}}))
-    (place / "state.json").write_text(json.dumps({"_data_files": [{"filename": "data-00000-of-00001.arrow"}]}))
     if split:
-        (tmp_path / "dataset_dict.json").write_text(json.dumps({"splits": [split]}))
-    assert [row.reference for row in rows(tmp_path) if isinstance(row, NewCase)] == labels
+        (whole / "dataset_dict.json").write_text(json.dumps({"splits": [split]}))
+    assert [row.reference for row in rows(whole) if isinstance(row, NewCase)] == labels
 
 
 @pytest.mark.parametrize(

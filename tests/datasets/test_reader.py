@@ -22,6 +22,7 @@ from screening.labels import Label
 from screening.settings import FILE_LIMITS
 from screening.text.flags import Flag
 from screening.text.received import ReceivedText, original_text, receive
+from tests.datasets.test_conversations import lines
 from tests.datasets.test_files import workbook
 from tests.fixtures.bad_inputs import bad_inputs
 
@@ -52,7 +53,7 @@ def _written(inputs: dict[str, str], kind: str) -> bytes:
     if kind == "json":
         return json.dumps(objects).encode()
     if kind == "jsonl":
-        return "".join(json.dumps(one) + "\n" for one in objects).encode()
+        return lines(*objects)
     stream = io.StringIO(newline="")
     csv.writer(stream, quoting=csv.QUOTE_ALL).writerows([("id", "text"), *inputs.items()])
     return stream.getvalue().encode()

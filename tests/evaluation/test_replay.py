@@ -1,6 +1,7 @@
 """Replay against the engine itself, draw by draw on the same records."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -100,12 +101,20 @@ def random_codes(cases: int, most: int, seed: int, shortest: int | None = None) 
     return codes
 
 
-ALL_CONDITIONS = [
-    *paper_conditions(),
-    *paper_conditions(stop_for_futility=True),
-    *our_conditions(),
-    *our_conditions(budget=24),
-]
+def hasty(condition: Condition) -> Condition:
+    """The same, whose nodes abstain as soon as nothing can be decided any more."""
+    nodes = condition.pipeline.nodes
+    stopping = (
+        node.model_copy(update={"rule": node.rule.model_copy(update={"stop_for_futility": True})})
+        if isinstance(node.rule, SuccessiveElimination)
+        else node
+        for node in nodes
+    )
+    return replace(condition, pipeline=condition.pipeline.model_copy(update={"nodes": tuple(stopping)}))
+
+
+HASTY = tuple(map(hasty, paper_conditions()))
+ALL_CONDITIONS = [*paper_conditions(), *(each for each in HASTY if each.name.startswith("B=")), *our_conditions()]
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +134,7 @@ def test_a_record_that_is_too_short_leaves_the_case_unsettled(condition: Conditi
 
 def test_the_records_exercise_every_end_and_both_outcomes(full_record: Codes) -> None:
     """Otherwise the comparison above would show little."""
-    stopped = next(c for c in paper_conditions(stop_for_futility=True) if c.name == "B=124").pipeline
+    stopped = next(c for c in HASTY if c.name == "B=124").pipeline
     patient = next(c for c in paper_conditions() if c.name == "B=124").pipeline
     record = Record.from_codes(full_record)
     ends = {*ends_at(replay(stopped, record), "risk"), *ends_at(replay(patient, record), "risk")}
@@ -185,7 +194,7 @@ def test_the_single_agent_is_one_draw_and_its_escalation_goes_to_a_human() -> No
 
 def test_hopeless_budgets_cost_nothing_with_a_futility_stop_and_the_papers_150_without() -> None:
     record = Record.from_codes({node: ["S" * 50] for node in NODES})
-    stopped = next(c for c in paper_conditions(stop_for_futility=True) if c.name == "B=50")
+    stopped = next(c for c in HASTY if c.name == "B=50")
     assert mean_calls(replay(stopped.pipeline, record)) == 0.0
     patient = next(c for c in paper_conditions() if c.name == "B=50")
     # 16 whole rounds of three at each of three nodes: 144, the paper's "up to 3B" less what pays no round.
@@ -194,8 +203,8 @@ def test_hopeless_budgets_cost_nothing_with_a_futility_stop_and_the_papers_150_w
 
 def test_stopping_for_futility_changes_no_outcome(full_record: Codes) -> None:
     record = Record.from_codes(full_record)
-    for patient, hasty in zip(paper_conditions(), paper_conditions(stop_for_futility=True), strict=True):
-        slow, quick = replay(patient.pipeline, record), replay(hasty.pipeline, record)
+    for patient, stopping in zip(paper_conditions(), HASTY, strict=True):
+        slow, quick = replay(patient.pipeline, record), replay(stopping.pipeline, record)
         assert slow.outcomes() == quick.outcomes()
         assert (quick.total_calls <= slow.total_calls).all()
 
