@@ -298,8 +298,7 @@ def test_what_a_senior_gives_to_whom_and_what_is_refused_in_words(
     until = {"assigned_until": NOW} if "assignee" in values else {}
     if values:
         put(db, case_id, **values, **until)
-    found = assign(db, SENIOR.at(NOW + BEFORE if until else NOW), [case_id, "0" * 32], to.id)
-    given, refused = found
+    given, refused = assign(db, SENIOR.at(NOW + BEFORE if until else NOW), [case_id, "0" * 32], to.id)
     assert given == ([] if refusal else [case_id])
     assert refused == ({case_id: refusal} if refusal else {}) | {"0" * 32: "is closed"}
     if until:

@@ -57,13 +57,8 @@ def test_one_review_adjudicates_and_closes_the_case(db: Database) -> None:
     filled = form("unsafe", 4, ideation=2, plan="denied", reason_codes=["metaphor"], note="quotes a song")
     assert submit_review(db, ANN.at(LATER), case_id, take(db, ANN).token, filled, "a" * 32) is Next.CLOSED
     (made,) = rows(db, adjudications)
-    assert (made.label, made.method, made.by, made.version, made.review_ids) == (
-        "unsafe",
-        "single",
-        "ann",
-        1,
-        ["a" * 32],
-    )
+    assert (made.label, made.method, made.by, made.version) == ("unsafe", "single", "ann", 1)
+    assert made.review_ids == ["a" * 32]
     (stored,) = reveal_reviews(db, ANN.at(NOW), case_id)
     assert (stored.form, stored.version, stored.blind, stored.review_round) == (filled, 1, True, "first")
     assert claims.claim_next(db, BO.at(LATER)) is None
