@@ -272,14 +272,8 @@ def append(
     serialise(conn)
     last = conn.execute(_LAST).first()
     seq, previous = (1, GENESIS) if last is None else (last.seq + 1, last.hash)
-    row: dict[str, Any] = {
-        "seq": seq,
-        "at": by.now,
-        "actor": by.id,
-        "action": action,
-        "subject": subject,
-        "details": body,
-    }
+    row: dict[str, Any] = {"seq": seq, "at": by.now, "actor": by.id, "action": action}
+    row |= {"subject": subject, "details": body}
     bound = {"previous_hash": previous, "hash": chain_hash(previous, key, **row), "key_id": key.id}
     conn.execute(_INSERT, {**row, **bound})
     return int(seq)

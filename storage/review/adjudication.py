@@ -162,8 +162,7 @@ def settle(
 ) -> Next:
     """What a new review does to its case, in the transaction that stored it."""
     if review_round == "first":
-        why = second_review_due(conn, by.actor, case_id, form, settings)
-        return _close_or_wait(conn, case_id, form, by, why, None, settings)
+        return _close_or_wait(conn, by, case_id, form, settings)
     if review_round != "second":
         return Next.SENIOR
     # every label that any version of any review gave: a first word that was changed after the reveal still counts, or
@@ -192,22 +191,22 @@ def resettle(
         return Next.CLOSED
     if len(latest_reviews(conn, case_id)) > 1 or accepted.method is not Method.SINGLE:
         return _dispute(conn, case_id, by, settings)
-    why = second_review_due(conn, by.actor, case_id, form, settings, before)
-    return _close_or_wait(conn, case_id, form, by, why, reason, settings)
+    return _close_or_wait(conn, by, case_id, form, settings, before, reason)
 
 
 def _close_or_wait(
     conn: Connection,
+    by: Acting,
     case_id: str,
     form: ReviewForm,
-    by: Acting,
-    why: Why | None,
-    reason: str | None,
     settings: SiteSettings,
+    before: ReviewLabel | None = None,
+    reason: str | None = None,
 ) -> Next:
     """One review closes the case unless another one is due. Where a rule asks for one and nobody else is there to give
     it, the case would wait for ever: it is closed, and that stays open.
     """
+    why = second_review_due(conn, by.actor, case_id, form, settings, before)
     if why is Why.ASKED or (why is not None and others(conn, by.actor, case_id)):
         if why is not Why.ASKED:
             request(conn, SYSTEM.id, case_id, why, by.now)
@@ -227,18 +226,9 @@ def _dispute(conn: Connection, case_id: str, by: Acting, settings: SiteSettings)
 def close(conn: Connection, case_id: str, label: ReviewLabel, method: Method, by: Acting, reason: str | None) -> Next:
     """Accept a label, a new version; the case leaves the inbox, and the program that handed it in is told."""
     last = conn.execute(select(func.max(adjudications.c.version)).where(adjudications.c.case_id == case_id)).scalar()
-    conn.execute(
-        insert(adjudications).values(
-            case_id=case_id,
-            version=(last or 0) + 1,
-            label=label.value,
-            method=method.value,
-            by=by.id,
-            reason=reason,
-            review_ids=[row.id for row in latest_reviews(conn, case_id)],
-            at=by.now,
-        )
-    )
+    row = {"case_id": case_id, "version": (last or 0) + 1, "label": label.value, "method": method.value}
+    review_ids = [review.id for review in latest_reviews(conn, case_id)]
+    conn.execute(insert(adjudications).values(**row, by=by.id, reason=reason, review_ids=review_ids, at=by.now))
     conn.execute(update(inbox_entries).where(_entry.case_id == case_id).values(closed_at=by.now, **UNASSIGNED))
     tell_again(conn, case_id, by.now)
     return Next.CLOSED

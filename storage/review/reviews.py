@@ -104,7 +104,7 @@ def _submit(
     _may_read(conn, by.actor, case_id, review_round)
     _require_disposition(conn, case_id, form, settings := current_in(conn).settings)
     blind = is_blind(conn, by.actor, case_id, first=True)
-    _insert(conn, by, case_id, 1, review_round, form, submission_id, blind=blind)
+    _insert(conn, by, case_id, form, submission_id, version=1, review_round=review_round, blind=blind)
     _discard(conn, by.actor, case_id)
     following = settle(conn, by, case_id, review_round, form, settings)
     open_follow_up(conn, by, case_id, form.disposition)
@@ -155,8 +155,9 @@ def revise(db: Database, by: Acting, case_id: str, form: ReviewForm, reason: str
             raise NotAvailable("what this case held was deleted: its reviews stay as they are")
         settings, was = current_in(conn).settings, ReviewLabel(before.label)
         _require_disposition(conn, case_id, form, settings, before.fields["disposition"])
-        blind, version = is_blind(conn, by.actor, case_id, first=False), before.version + 1
-        _insert(conn, by, case_id, version, before.review_round, form, submission_id, blind=blind, reason=reason)
+        known = {"version": before.version + 1, "review_round": before.review_round, "reason": reason.strip()}
+        blind = is_blind(conn, by.actor, case_id, first=False)
+        _insert(conn, by, case_id, form, submission_id, blind=blind, **known)
         _discard(conn, by.actor, case_id)
         following = resettle(conn, by, case_id, form, was, reason.strip(), settings)
         open_follow_up(conn, by, case_id, form.disposition)
@@ -177,35 +178,12 @@ def _is_stored(conn: Connection, actor: Actor, case_id: str, submission_id: str)
     return row is not None
 
 
-def _insert(
-    conn: Connection,
-    by: Acting,
-    case_id: str,
-    version: int,
-    review_round: str,
-    form: ReviewForm,
-    review_id: str,
-    *,
-    blind: bool,
-    reason: str | None = None,
-) -> None:
-    body = form.model_dump(mode="json", exclude={"label", "certainty"}) | {"form_version": FORM_VERSION}
-    conn.execute(
-        insert(reviews).values(
-            id=review_id,
-            case_id=case_id,
-            reviewer=by.id,
-            version=version,
-            blind=blind,
-            review_round=review_round,
-            priority=select(_entry.priority).where(_entry.case_id == case_id).scalar_subquery(),
-            label=form.label.value,
-            certainty=form.certainty,
-            fields=body,
-            reason=None if reason is None else reason.strip(),
-            at=by.now,
-        )
-    )
+def _insert(conn: Connection, by: Acting, case_id: str, form: ReviewForm, review_id: str, **rest: Any) -> None:
+    fields = form.model_dump(mode="json", exclude={"label", "certainty"}) | {"form_version": FORM_VERSION}
+    row = {"id": review_id, "case_id": case_id, "reviewer": by.id, "at": by.now, "fields": fields, **rest}
+    row |= {"label": form.label.value, "certainty": form.certainty}
+    priority = select(_entry.priority).where(_entry.case_id == case_id).scalar_subquery()
+    conn.execute(insert(reviews).values(row | {"priority": priority}))
 
 
 def review_of(row: Any) -> Review:
