@@ -743,7 +743,7 @@ class Desk {
     const key = open ? `${last.review}${Math.ceil((last.until - now) / 1000)}` : (last?.review ?? "");
     if (key === this.drawnFoot) return;
     this.drawnFoot = key;
-    const saved = last ? [make("span", {}, `Saved ${when(last.at)}: ${last.name}, ${last.words}.`)] : [];
+    const saved = last ? [make("span", {}, `Saved ${when(last.at)}: ${last.name}, ${last.words}. `)] : [];
     const undo = open ? [this.layout.button("Undo", "U", () => this.undo(), "sld-link"), ` ${Math.ceil((last.until - now) / 1000)} s`] : [];
     this.layout.foot.replaceChildren(...saved, ...undo);
   }
