@@ -295,7 +295,7 @@ def drift() -> None:
         "- Compared once at the end of each 30 days, against a reference that grows; exact tests. Where nothing "
         "changes, either has a finding in at most 5% of years, however often you look.\n"
         "- A doubling of misses from 2 to 4% in the middle of a year is found by its end in about 7 of 10 sites that "
-        "review 10 texts labeled safe a day, and in about 1 of 25 that review 1 a day (`make simulate`).",
+        "review 10 texts labeled safe a day, and in about 1 of 25 that review 1 a day.",
     )
     moved = found.drift
     if moved.reason is not None:

@@ -456,7 +456,7 @@ def _sample(db: Database, ask: Ask, found: Corrected) -> None:
     st.caption(
         f"Drawn from {found.free:,} texts that were never in the queue, more of those whose AI responses contradict "
         f"the label; unmarked, reviewed blinded.{waiting} With 120 of 500 texts and one label in ten wrong, the "
-        "accuracy is known twice as narrowly as from 120 texts drawn without the AI's responses (`make simulate`). "
+        "accuracy is known twice as narrowly as from 120 texts drawn without the AI's responses. "
         "Reviews by people who may see results are stored as not blinded and do not count."
     )
     if pressed:

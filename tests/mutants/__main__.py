@@ -121,7 +121,7 @@ DECIDING = {
     ],
     "storage/batches/pending.py": [
         "pending_cases", "record_error", "record_interruption", "keep_error", "_groups", "batches_with_ready_cases",
-        "_in_flight", "_share", "_ready", "begin_start", "end_starts", "waiting_single_texts",
+        "_share", "_ready", "begin_start", "end_starts", "waiting_single_texts",
     ],
 }
 # fmt: on
