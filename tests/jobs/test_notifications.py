@@ -545,7 +545,7 @@ def test_a_mail_goes_out_over_a_real_smtp_server(db: Database, site: Site) -> No
 
 
 def test_the_kinds_of_services_are_those_of_the_document() -> None:
-    document = (Path(__file__).parents[2] / "docs" / "site.md").read_text(encoding="utf-8")
+    document = (Path(__file__).parents[2] / "docs" / "notifications.md").read_text(encoding="utf-8")
     named = document.partition("may be named:")[2].partition("Each message")[0]
     assert set(re.findall(r"`(\w+)`", named)) == SERVICES
 
