@@ -85,6 +85,39 @@ async def test_no_case_is_parked_by_a_lock(impatient: str) -> None:
         assert unended(db) == 0
 
 
+class Unwritable(Database):
+    """A real database whose disk takes nothing for a while: SQLite then refuses with its own error."""
+
+    refusing: str | None = None
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        with super().write() as connection:
+            if self.refusing:
+                with closing(sqlite3.connect(":memory:", isolation_level=None)) as tiny:
+                    tiny.execute(self.refusing)
+                    try:
+                        tiny.execute("CREATE TABLE more (text)")
+                        tiny.execute("CREATE TABLE still_more (text)")
+                    except sqlite3.Error as refused:
+                        raise DBAPIError.instance("INSERT", {}, refused, sqlite3.Error) from refused
+            yield connection
+
+
+@pytest.mark.parametrize("refusing", ["PRAGMA max_page_count=1", "PRAGMA query_only=1"], ids=["full", "read_only"])
+async def test_no_case_is_parked_by_a_disk_that_takes_nothing_for_a_while(sqlite_url: str, refusing: str) -> None:
+    with closing(Unwritable(sqlite_url)) as db:
+        batch_id = batch(db, 20)
+        async with running(db, agents(0.05)):
+            await until(lambda: progress(db, batch_id).pending < 20)
+            db.refusing = refusing
+            await asyncio.sleep(FAULT_S)
+            db.refusing = None
+            await until(lambda: progress(db, batch_id).pending == 0, 60)
+        found = progress(db, batch_id)
+        assert (found.failed, found.lost_calls) == (0, 0), "what was drawn is kept until it can be written"
+
+
 @pytest.mark.usefixtures("short_pauses")
 async def test_no_case_is_parked_by_a_service_that_is_overloaded_for_a_while(
     db: Database, agents_of: MakeAgents, stub: Callable[[StubPlan], NotingStub], tmp_path: Path

@@ -2,10 +2,7 @@
 
 import json
 import logging
-import sqlite3
 import urllib.request
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,8 +10,6 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import SecretStr
-from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
@@ -25,26 +20,8 @@ from screening.review.triage import Priority
 from storage.database import Database
 from storage.site.health import beat
 from tests.free_port import free_port
+from tests.jobs.test_passing_faults import Unwritable
 from tests.storage.inbox_cases import MINUTE, NOW, fill
-
-
-class Unwritable(Database):
-    """A real database whose disk takes nothing for a while: SQLite then refuses with its own error."""
-
-    refusing: str | None = None
-
-    @contextmanager
-    def write(self) -> Iterator[Connection]:
-        with super().write() as connection:
-            if self.refusing:
-                with closing(sqlite3.connect(":memory:", isolation_level=None)) as tiny:
-                    tiny.execute(self.refusing)
-                    try:
-                        tiny.execute("CREATE TABLE more (text)")
-                        tiny.execute("CREATE TABLE still_more (text)")
-                    except sqlite3.Error as refused:
-                        raise DBAPIError.instance("INSERT", {}, refused, sqlite3.Error) from refused
-            yield connection
 
 
 @pytest.fixture
