@@ -194,10 +194,8 @@ def override_preflight(db: Database, by: Acting, configuration: str, reason: str
 
 
 def _latest(conn: Connection, configuration: str) -> Preflight | None:
-    row: Any = conn.execute(
-        select(preflights).where(preflights.c.configuration == configuration).order_by(preflights.c.id.desc()).limit(1)
-    ).first()
-    if row is None:
+    tried = select(preflights).where(preflights.c.configuration == configuration)
+    if (row := conn.execute(tried.order_by(preflights.c.id.desc()).limit(1)).first()) is None:
         return None
     return record(
         Preflight,

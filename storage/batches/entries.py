@@ -40,15 +40,7 @@ from storage.site.health import processes
 from storage.visibility import are_reviewed, unblind
 
 _entry = inbox_entries.c
-_KNOWN = (
-    _entry.case_id,
-    _entry.priority,
-    _entry.review_round,
-    _entry.assignee,
-    _entry.assigned_until,
-    _entry.lease_token,
-)
-_ENTRY = select(*_KNOWN, _entry.closed_at).where(_entry.case_id == bindparam("one")).with_for_update()
+_ENTRY = select(inbox_entries).where(_entry.case_id == bindparam("one")).with_for_update()
 _SETTLE = update(inbox_entries).where(_entry.case_id == bindparam("one")).values(cause=None)
 
 
@@ -193,9 +185,7 @@ def _go_on(
         priority = placement.priority
         if entry.lease_token is not None and entry.assigned_until > now:
             unblind(conn, entry.assignee, [entry.case_id], now)
-    changed: dict[str, Any] = {"why": ordinary_why(priority).value} | (
-        _urgency(priority, now, settings) if raised else {}
-    )
+    changed = {"why": ordinary_why(priority).value} | (_urgency(priority, now, settings) if raised else {})
     conn.execute(update(inbox_entries).where(_entry.case_id == entry.case_id).values(changed))
 
 

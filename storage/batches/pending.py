@@ -307,14 +307,14 @@ def take(db: Database, name: str, pace: Pace, wanted: int) -> tuple[int, float, 
     A clock that was set back delays the next call by no more than one step of the pace.
     """
     with db.write() as conn:
-        row = _lock(conn, name)
+        row = _lock_limit(conn, name)
         since, now = time.monotonic(), _now(conn)
         step = 1 / pace.per_second
         due = max(now, min(row.next_at, now + pace.burst * step))
         count = min(wanted, floor((now - due) / step + 1e-9) + pace.burst)
         if count < 1:
             return 0, since, due - now - (pace.burst - 1) * step
-        _change(conn, name, next_at=due + count * step)
+        _change_limit(conn, name, next_at=due + count * step)
     return count, since, 0.0
 
 
@@ -327,12 +327,12 @@ def hold(db: Database, name: str, holder: str, in_flight: int, total: int, lease
     whoever could not renew must have stopped.
     """
     with db.write() as conn:
-        row = _lock(conn, name)
+        row = _lock_limit(conn, name)
         now = _now(conn)
         others = {who: kept for who, kept in row.holders.items() if who != holder and kept[1] > now}
         free = total - sum(kept[0] for kept in others.values())
         allowed = int(max(min(_even_share([*others, holder], holder, total, now), free), 0))
-        _change(conn, name, holders=others | {holder: [max(in_flight, allowed), now + lease_s]})
+        _change_limit(conn, name, holders=others | {holder: [max(in_flight, allowed), now + lease_s]})
     return allowed
 
 
@@ -346,11 +346,11 @@ def _even_share(holders: list[str], holder: str, total: int, now: float) -> int:
 def give_up(db: Database, name: str, holder: str) -> None:
     """Give the places back at once, when a worker ends in an orderly way."""
     with db.write() as conn:
-        row = _lock(conn, name)
-        _change(conn, name, holders={who: kept for who, kept in row.holders.items() if who != holder})
+        row = _lock_limit(conn, name)
+        _change_limit(conn, name, holders={who: kept for who, kept in row.holders.items() if who != holder})
 
 
-def _lock(conn: Connection, name: str) -> Any:
+def _lock_limit(conn: Connection, name: str) -> Any:
     """The limit's row, locked until the transaction ends."""
     new = insert_into(conn, call_limits).values(name=name, next_at=0.0, holders={}).on_conflict_do_nothing()
     query = select(call_limits.c.next_at, call_limits.c.holders).where(call_limits.c.name == name).with_for_update()
@@ -370,5 +370,5 @@ def _clock(conn: Connection) -> ColumnElement[float]:
     return (func.julianday("now", type_=Float) - _EPOCH_IN_DAYS) * 86_400.0
 
 
-def _change(conn: Connection, name: str, **values: object) -> None:
+def _change_limit(conn: Connection, name: str, **values: object) -> None:
     conn.execute(update(call_limits).where(call_limits.c.name == name).values(**values))

@@ -6,7 +6,6 @@ are left out of a list that is narrowed by it, and sort behind all others. Other
 written down.
 """
 
-import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -241,7 +240,6 @@ def control_cases(
 
 
 TAG_LIMIT, REMARK_LIMIT = 40, 4_000
-_SPACE = re.compile(r"\s+")
 
 
 def tidy_tag(words: str) -> str:
@@ -250,7 +248,7 @@ def tidy_tag(words: str) -> str:
     >>> tidy_tag("  Song  Lyrics ")
     'song lyrics'
     """
-    tag = _SPACE.sub(" ", words).strip().casefold()
+    tag = " ".join(words.split()).casefold()
     if not tag or len(tag) > TAG_LIMIT or not tag.isprintable():
         raise ValueError(f"a tag has 1 to {TAG_LIMIT} printable characters")
     return tag
