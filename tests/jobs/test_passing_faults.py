@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from errno import EROFS
 from pathlib import Path
 from typing import Any
 
@@ -218,10 +219,11 @@ def test_what_keeps_failing_is_raised_in_the_end() -> None:
     assert cancelled.wait_after(refused("57014")) is not None
     now[0] += LASTS_S + 1
     assert cancelled.wait_after(refused("57014")) is None
-    full, lost = Patience(clock=lambda: now[0]), Patience(clock=lambda: now[0])
+    full, read_only, lost = (Patience(clock=lambda: now[0]) for _ in range(3))
     for _ in range(100):
         now[0] += LASTS_S
         assert full.wait_after(refused("53100")) is not None, "a full disk is waited for, however long"
+        assert read_only.wait_after(OSError(EROFS, "no")) is not None, "and one that cannot be written"
     assert [lost.wait_after(refused(None, lost=True)) is None for _ in range(LOST)] == [*[False] * (LOST - 1), True]
     assert Patience().wait_after(ValueError()) is None
 
