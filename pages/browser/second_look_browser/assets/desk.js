@@ -225,6 +225,7 @@ class Desk {
     if (this.saving?.id === request.id) {
       this.saving = null;
       if (ok) forget(this.me, request.case);
+      if (ok) this.reason.blur(); // a field that is taken away keeps the keys until the next frame
       if (request.kind === "revise") this.revising = this.revising && !ok;
       else if (ok) this.channel.postMessage(request.case);
       else for (const kind of AFTER_A_SAVE) this.outbox.drop(kind);
