@@ -308,8 +308,9 @@ def controls(db: Database, person: Actor, site: SiteSettings) -> None:
     """Draw them. Call it after the page's own elements have their place, so that they come last in reading order."""
     with st.container(key="controls", horizontal=True, horizontal_alignment="right"):
         if is_allowed(person, Action.STOP):  # everybody may, and fewer may start again; both ask for confirmation
-            said, key = ("AI decisions paused", "stopped") if site.stopped else ("Pause AI decisions", "stop")
-            with st.popover(said, icon=":material/pause_circle:", key=f"{key}_switch"):
+            paused, running = ("AI decisions paused", "stopped_switch"), ("Pause AI decisions", "stop_switch")
+            said, key = paused if site.stopped else running
+            with st.popover(said, icon=":material/pause_circle:", key=key):
                 stop_panel(db, person, site, key="popover")
         if context.sign_in_configured():
             with st.popover("Account", icon=":material/person:"):

@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 from screening.pipeline.config import preset
-from screening.pipeline.cost import cost_usd, estimate, has_list_price, usage_per_call
+from screening.pipeline.cost import cost_usd, has_list_price, usage_per_call
 from screening.pipeline.draws import Usage
 from screening.pipeline.files import estimated_tokens, load_prompts
 
@@ -17,9 +17,8 @@ def test_a_call_with_a_cached_prompt_costs_what_the_list_price_says():
     assert cost_usd("claude-sonnet-4-6", usage) == expected
 
 
-def test_an_unknown_price_is_unknown_in_an_estimate():
+def test_an_unknown_price_is_unknown():
     assert cost_usd("llama3.1:8b", Usage(input_tokens=10)) is None
-    assert estimate("llama3.1:8b", 10, Usage(input_tokens=10)).usd is None
 
 
 def test_the_estimate_before_the_first_call_grows_with_the_text():
