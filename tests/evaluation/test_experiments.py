@@ -92,6 +92,7 @@ def test_the_sweep_has_the_paper_s_shape_and_ours_decides_at_a_tenth_of_the_call
     assert not any(result.unsettled for result in found.values())
 
 
+@pytest.mark.slow
 async def test_replay_equals_live_for_every_condition() -> None:
     """80 cases, from unanimous to split: as the engine live on the same agents."""
     mixed = [NEARLY_ALL_SAFE, NEARLY_ALL_UNSAFE, SPLIT, {Label.ESCALATE: 0.9, Label.SAFE: 0.1, Label.UNSAFE: 0.0}]

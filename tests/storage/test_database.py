@@ -290,6 +290,7 @@ def _prepare(url: str) -> None:
     database.close()
 
 
+@pytest.mark.slow
 def test_processes_that_start_at_once_prepare_once(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'new' / 'fresh.db'}"
     with processes(3) as pool:

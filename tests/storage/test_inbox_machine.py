@@ -352,6 +352,7 @@ def _run(site: Callable[[], AbstractContextManager[str]], examples: int) -> None
     run_state_machine_as_test(machine, settings=settings(how, report_multiple_bugs=False))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_inbox_keeps_its_promises_on_sqlite(sqlite_template: Path, tmp_path: Path) -> None:
     _run(lambda: nullcontext(copy_of(sqlite_template, tmp_path / f"{uuid4().hex}.db")), 25)
