@@ -10,7 +10,7 @@ from pages.ui.widgets import known_models_or_refuse, number_field
 from screening.labels import Label
 from screening.pipeline.config import PipelineConfig, Preset, UndecidableError, chain_bound, preset
 from screening.settings import Settings
-from screening.stopping.rules import minimum_budget
+from screening.stopping.rules import PairwiseMixture, minimum_budget
 from storage.batches.configurations import PipelineVersion
 
 PRESETS: dict[Preset, str] = {
@@ -99,7 +99,7 @@ def show_guarantees(pipeline: PipelineConfig) -> None:
     st.caption(DELTA_MEANING)
     if reads_off(context.settings(), pipeline):
         st.info(PROBABILITIES_MEANING, icon=":material/info:")
-    if pipeline == preset("recommended", budget=pipeline.nodes[0].rule.budget):
+    if all(node.rule == PairwiseMixture(budget=node.rule.budget) for node in pipeline.nodes):
         st.caption(WHY_LEFT)
 
 

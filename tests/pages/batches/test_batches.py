@@ -10,9 +10,10 @@ from streamlit.testing.v1.element_tree import Radio
 
 from pages.batches.intake_runs import intake_runs
 from screening.labels import Outcome
-from screening.pipeline.config import preset
+from screening.pipeline.config import chain, preset
 from screening.review.actors import LOCAL_USER, Actor
 from screening.review.reach import Reach
+from screening.stopping.rules import MajorityVote
 from storage.batches import batches
 from storage.batches.batch_state import BatchState
 from storage.batches.configurations import activate, keep_version, load_configuration
@@ -178,6 +179,16 @@ def test_a_batch_begins_with_the_version_in_force_that_stood_beside_the_button(
     batch_id = start(page)
     version = batches.find_batch(page_database, LOCAL_USER, batch_id).configuration_version
     assert load_configuration(page_database, version).pipeline.nodes[0].rule.budget == 90
+
+
+def test_a_file_is_offered_with_agents_that_take_fewer_calls_than_the_presets_need(
+    open_page: Opener, page_database: Database
+) -> None:
+    by = LOCAL_USER.at(NOW)
+    keep_version(page_database, by, chain("votes", MajorityVote(n=3), "next"), "", 0)
+    activate(page_database, by, "votes", 1, "cheap")
+    page = upload(open_page, b"id,text\n1,a quiet day\n2,another one\n")
+    assert _can_start(page)
 
 
 def test_unsafe_texts_are_reviewed_unless_a_person_chooses_otherwise_and_is_told_how_many_nobody_sees(
