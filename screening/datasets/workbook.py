@@ -347,11 +347,9 @@ class _SheetHandler:
             setattr(self._cell, self._into, (getattr(self._cell, self._into) or "") + text)
 
     def _begin_cell(self, attributes: Mapping[str, str]) -> None:
-        from openpyxl.utils import column_index_from_string
-
         reference = attributes.get("r", "")
         named = _REFERENCE.fullmatch(reference)
-        self._place = column_index_from_string(named[1]) - 1 if named else self._place + 1
+        self._place = _column(named[1]) if named else self._place + 1
         style = attributes.get("s", "")
         self._cell = _Cell(attributes.get("t", "n"), int(style) if style.isdecimal() else 0, reference)
         if len(self._cells) > MOST_CELLS:
@@ -379,6 +377,18 @@ def _date_styles(root: ElementTree.Element) -> dict[int, str]:
         if is_date_format(code):
             found[place] = "duration" if is_timedelta_format(code) else "date"
     return found
+
+
+def _column(letters: str) -> int:
+    """The place of a column from 0; one beyond Excel's is a fault of its row, not of the file.
+
+    >>> _column("A"), _column("AA")
+    (0, 26)
+    """
+    number = 0
+    for letter in letters.upper():
+        number = 26 * number + ord(letter) - ord("A") + 1
+    return number - 1
 
 
 def _local(name: str) -> str:
