@@ -173,8 +173,11 @@ def _show_differences(first: str, others: Sequence[Comparison]) -> None:
     """One paired difference of all conditions to the first, with intervals that hold together."""
     names = [name for name, _ in others[0].differences]
     chosen = st.segmented_control("Figure", names, default=names[0], required=True, key="difference_figure")
-    found = {each.second: dict(each.differences)[chosen] for each in others}
-    lines = {name: (one, f"{name}: {_difference(chosen, one)}") for name, one in found.items()}
+    lines = {
+        each.second: (found, f"{each.second}: {_difference(chosen, found)}")
+        for each in others
+        if (found := dict(each.differences).get(chosen)) is not None  # calls are not known of every condition
+    }
     percent = not chosen.startswith("Calls")
     figure = forest(lines, f"{chosen}: less {first}", "difference", percent=percent, reference=0.0)
     st.plotly_chart(figure, key="differences", alt=f"Paired differences to {first} with intervals that hold together")
