@@ -293,7 +293,7 @@ class _DrawsMissing(Exception):
 
 class Answers:
     """What came back for one case: draws by node, variant and number, and failures, each with how often it failed.
-    ``parked`` is how often the case was left to a person for what failed.
+    ``parked`` is how often the case was set aside for what failed.
     """
 
     def __init__(self, requests: Iterable[Any], parked: int) -> None:

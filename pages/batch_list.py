@@ -9,6 +9,7 @@ import streamlit as st
 from jobs import uploads
 from pages.batches.new_batch import check_file, sample_button, upload_file, upload_folder
 from pages.batches.progress import (
+    WAYS_S,
     find_hold,
     find_stopped,
     list_row,
@@ -38,7 +39,6 @@ from storage.review.queue import counts
 from storage.review.worklist import acknowledge, worklist
 
 POLL_S = 1.0
-WAYS_S = 5.0
 PAGE = 20
 MOST_PAGES = 500
 PLAY = ":material/play_arrow:"
@@ -150,8 +150,8 @@ def review_card(one: BatchSummary) -> None:
 
 
 def worklist_panel(one: BatchSummary) -> None:
-    """What it called unsafe and put on its list for sign-off; nothing for a batch without one, or for whoever may not
-    see outcomes.
+    """What the AI labeled unsafe and put on this upload's list for sign-off; nothing for a batch without one, or for
+    whoever may not see outcomes.
     """
     if one.reach is not Reach.LIST or not is_allowed(person, Action.ACKNOWLEDGE):
         return

@@ -380,8 +380,8 @@ def estimated_calls(found: Check, pipeline: PipelineConfig, settings: Settings, 
 
 
 def assumed_calls(pipeline: PipelineConfig) -> float:
-    """Mean calls over the whole way of a text where every agent is fairly sure of one label, averaged over the three
-    labels; every budget spent where that is too much to compute.
+    """Mean calls for a text over the whole pipeline where every agent is fairly sure of one label, averaged over the
+    three labels; every budget spent where that is too much to compute.
     """
     mixes = [tuple(ASSUMED[0] if other is label else ASSUMED[1] for other in LABELS) for label in LABELS]
     found = [whole_way(pipeline, {node.name: mix for node in pipeline.nodes}) for mix in mixes]

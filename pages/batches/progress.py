@@ -33,6 +33,8 @@ from storage.research.standing import batch_now
 from storage.site import health
 from storage.site.health import worker_lives
 
+WAYS_S = 5.0
+"""Seconds between two looks at what is counted with more effort than the progress."""
 _NEED_WORKER = ACTIVE - {BatchState.ROWS_MISSING}
 
 _STATE_COLORS = {
@@ -211,7 +213,7 @@ def ways_panel(db: Database, person: Actor, one: BatchSummary) -> None:
     found, costs, calls = counted(batch_overview, person, one.id, standing=standing, cases=one.progress.accepted)
     st.html(ways_html(pipeline, found, one.id, linked=linked))
     if one.progress.state not in ENDED:
-        st.caption("The counts of this drawing and of the table are updated every 5 seconds.")
+        st.caption(f"The counts of this drawing and of the table are updated every {WAYS_S:.0f} seconds.")
     if found.kept_back:
         more = count_of(found.kept_back, "more text")
         st.caption(f"{more} escalated because of what the text says or because of a fault.")

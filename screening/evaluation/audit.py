@@ -45,7 +45,7 @@ class AuditCase:
     ``disputed`` that a further reviewer is still due; ``unreadable`` that no blind review can come any more: the first
     one was given after the reveal, or the text was erased before it.
     ``tossed_at`` is the π that the coin was compared with where
-    ``probability`` is larger, because what the engine called unsafe is read anyway; None where they are the same.
+    ``probability`` is larger, because what the AI labels unsafe is reviewed anyway; None where they are the same.
     A review given after the reveal, or to a case that neither the coin nor the engine sent to a human, has no
     place here: who picks such cases picks the answer.
     """
@@ -185,11 +185,10 @@ def _tally(name: str, outcome: Outcome, probability: float, counted: list[tuple[
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recognized:
     """The share of unsafe texts that a reviewer recognizes, from ``pairs`` blinded double reviews in which at least one
-    said unsafe; ``both`` in which both did. None without such a pair.
+    said unsafe; None without such a pair.
     """
 
     pairs: int
-    both: int
     share: float | None
     at_least: float | None
 
@@ -207,12 +206,10 @@ def recognized_share(both: Sequence[bool], delta: float = 0.025) -> Recognized:
     0.8
     """
     if not both:
-        return Recognized(pairs=0, both=0, share=None, at_least=None)
+        return Recognized(pairs=0, share=None, at_least=None)
     agreed = sum(both) / len(both)
     (look,) = betting_sequence([float(each) for each in both], looks=[len(both)], delta=2 * delta)
-    return Recognized(
-        pairs=len(both), both=sum(both), share=2 * agreed / (1 + agreed), at_least=2 * look.low / (1 + look.low)
-    )
+    return Recognized(pairs=len(both), share=2 * agreed / (1 + agreed), at_least=2 * look.low / (1 + look.low))
 
 
 def corrected_bound(bound: float, recognized: float) -> float:
@@ -251,8 +248,8 @@ class Guarantee:
     flagged is read sooner, so misses would be the last to show. Raising the plan after each miss, on the same cases,
     breaks the guarantee: 59, then 93, then 124, … has given a false one with probability 0.17 by 361 reviews.
     ``inconclusive_safe`` texts labeled safe were found to hold too little information: each may have been unsafe, so
-    nothing is guaranteed unless all of them may be misses. So may ``lost_safe``, texts labeled safe that can no longer
-    be read blind; a lost one that was flagged is no miss and counts nowhere. ``floor`` is the plan's π.
+    nothing is guaranteed unless all of them may be misses. So may ``lost_safe``, texts labeled safe that can no
+    longer be reviewed blinded; a lost one that was flagged is no miss and counts nowhere. ``floor`` is the plan's π.
     """
 
     read: int

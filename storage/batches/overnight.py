@@ -71,7 +71,7 @@ def is_overnight(db: Database, batch_id: str) -> bool:
 
 def open_cases(db: Database, batch_id: str) -> list[OpenCase]:
     """The cases that wait for no person, in the file's order: ``case_id``, whether it is ``labelled`` (no other text
-    leaves by this way), and how often it was ``parked``, left to a person for what failed.
+    leaves by this way), and how often it was ``parked``, set aside for what failed.
     """
     waits = pending_cases.c
     parked = select(func.count()).where(case_errors.c.case_id == waits.case_id).scalar_subquery().label("parked")
