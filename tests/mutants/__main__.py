@@ -70,22 +70,19 @@ MODULES = {
         f"{STORAGE}/test_visibility.py",
         *(f"{STORAGE}/review/test_{each}.py" for each in ("evidence", "adjudication")),
     ],
-    "storage/batches/batch_state.py": [
-        *(f"{STORAGE}/batches/test_{each}.py" for each in ("batch_states", "pending")),
-        f"{STORAGE}/test_batch_machine.py",
-    ],
-    "storage/batches/entries.py": [f"{STORAGE}/batches/test_{each}.py" for each in ("unscreened", "reach")],
+    "storage/batches/batch_state.py": [f"{STORAGE}/batches/test_pending.py", f"{STORAGE}/test_batch_machine.py"],
+    "storage/batches/entries.py": [f"{STORAGE}/batches/test_unscreened.py"],
     "storage/batches/configurations.py": [f"{STORAGE}/batches/test_pipelines.py"],
     "storage/research/corrected_labels.py": [f"{STORAGE}/research/test_corrected_labels.py"],
     "storage/review/inbox.py": [f"{STORAGE}/review/test_claims.py"],
     "storage/review/claims.py": [f"{STORAGE}/review/test_claims.py"],
     "storage/review/worklist.py": [f"{STORAGE}/review/test_worklist.py"],
-    "storage/batches/screenings.py": [f"{STORAGE}/batches/test_{each}.py" for each in ("screenings", "reach")],
+    "storage/batches/screenings.py": [f"{STORAGE}/batches/test_{each}.py" for each in ("screenings", "unscreened")],
     "storage/review/adjudication.py": [f"{STORAGE}/review/test_adjudication.py"],
     "storage/review/reviews.py": [f"{STORAGE}/review/test_reviews.py"],
     "storage/review/follow_ups.py": [f"{STORAGE}/review/test_follow_ups.py"],
-    "storage/batches/pending.py": [f"{STORAGE}/batches/test_{each}.py" for each in ("pending", "call_limits")],
-    "storage/batches/counts.py": [f"{STORAGE}/batches/test_{each}.py" for each in ("batch_states", "pending")],
+    "storage/batches/pending.py": [f"{STORAGE}/batches/test_pending.py"],
+    "storage/batches/counts.py": [f"{STORAGE}/batches/test_pending.py"],
 }
 # fmt: off
 DECIDING = {

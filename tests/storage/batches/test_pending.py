@@ -1,40 +1,64 @@
-"""Which case is next: somebody who waits first, batches even, nothing that is stopped, capped or failed."""
+"""Which case is next: somebody who waits first, batches even, nothing that is stopped, capped or failed; which cap
+stops a batch at which sum; and the books of a limit on calls: how many pass at once, and who has which places.
+"""
 
+import time
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from screening.datasets.rows import NewCase
-from screening.review.actors import LOCAL_USER, SYSTEM, Actor, Role
+from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.review.policy import Forbidden
 from screening.text.received import receive
 from storage.batches import batches, single_texts
-from storage.batches.batch_state import BatchState
+from storage.batches.batch_state import (
+    BatchCancelled,
+    BatchState,
+    Caps,
+    UnknownBatch,
+    batch_row,
+    standing,
+    standings,
+)
 from storage.batches.batches import progress, retry_failed
+from storage.batches.counts import UNPRICED_AT_FIRST, Totals
 from storage.batches.intake import add_rows
 from storage.batches.pending import (
     LONGEST_PUT_OFF,
+    Pace,
     UnknownCase,
+    _even_share,
+    give_up,
+    hold,
     record_error,
     record_interruption,
+    take,
     waiting_single_texts,
 )
-from storage.batches.pending import pending_cases as take
+from storage.batches.pending import pending_cases as next_cases
 from storage.database import Database
-from storage.schema import audit_events, case_errors, cases
+from storage.schema import audit_events, call_limits, case_errors, cases
+from tests.databases import write
 from tests.storage.batch_of import LATER, NOW, batch, record_start, waiting
+from tests.storage.inbox_cases import ADMIN, SENIOR
 from tests.storage.statements import plan, statements, values_of
 
 TEXTS = [f"text number {number}" for number in range(6)]
+ME = LOCAL_USER.at(NOW)
 
 
-def _rows(db: Database, case_ids: list[str]) -> list[tuple[str, int]]:
-    with db.read() as conn:
-        found = conn.execute(select(cases.c.id, cases.c.batch_id, cases.c.row).where(cases.c.id.in_(case_ids)))
-        places = {row.id: (row.batch_id, row.row) for row in found}
-    return [places[case_id] for case_id in case_ids]
+def _batches_of(db: Database, case_ids: list[str]) -> list[str]:
+    found = dict(db.rows(select(cases.c.id, cases.c.batch_id)))
+    return [found[case_id] for case_id in case_ids]
+
+
+def _first_of(db: Database, batch_id: str) -> str:
+    return db.value(select(cases.c.id).where(cases.c.batch_id == batch_id).limit(1))
 
 
 @pytest.mark.parametrize("step", [1, 4])
@@ -42,26 +66,26 @@ def test_batches_share_the_work_however_few_are_taken_at_once(db: Database, step
     one, other = batch(db, TEXTS), batch(db, TEXTS)
     flying: list[str] = []
     for _ in range(8 // step):
-        flying += take(db, step, excluding=flying)
-        shares = Counter(batch_id for batch_id, _ in _rows(db, flying))
+        flying += next_cases(db, step, excluding=flying)
+        shares = Counter(_batches_of(db, flying))
         assert abs(shares[one] - shares[other]) <= 1
     assert len(set(flying)) == 8
 
 
 def test_a_batch_with_less_in_flight_catches_up_first(db: Database) -> None:
     one, other = batch(db, TEXTS), batch(db, TEXTS)
-    flying = [case_id for case_id in waiting(db) if _rows(db, [case_id])[0][0] == one][:3]
-    shares = [Counter(batch_id for batch_id, _ in _rows(db, take(db, most, excluding=flying))) for most in (3, 5)]
+    flying = [case_id for case_id in waiting(db) if _batches_of(db, [case_id]) == [one]][:3]
+    shares = [Counter(_batches_of(db, next_cases(db, most, excluding=flying))) for most in (3, 5)]
     assert shares == [{other: 3}, {other: 4, one: 1}]
 
 
 def test_texts_are_asked_for_by_who_waits_and_those_in_flight_are_left_out(db: Database) -> None:
     file, single = batch(db, TEXTS[:2]), batch(db, ["one text"], kind="interactive")
     ids = waiting(db)
-    assert [batch_id for batch_id, _ in _rows(db, ids)] == [single, file, file]
-    assert take(db, 9, interactive=True) == ids[:1] and take(db, 9, interactive=False) == ids[1:]
-    assert take(db, 2) == ids[:2], "the limit holds for all of them together"
-    assert take(db, 9, excluding=ids[:2]) == ids[2:] and take(db, 1, excluding=ids) == []
+    assert _batches_of(db, ids) == [single, file, file]
+    assert next_cases(db, 9, interactive=True) == ids[:1] and next_cases(db, 9, interactive=False) == ids[1:]
+    assert next_cases(db, 2) == ids[:2], "the limit holds for all of them together"
+    assert next_cases(db, 9, excluding=ids[:2]) == ids[2:] and next_cases(db, 1, excluding=ids) == []
 
 
 def test_a_case_that_was_put_off_comes_when_its_moment_has(db: Database) -> None:
@@ -69,35 +93,30 @@ def test_a_case_that_was_put_off_comes_when_its_moment_has(db: Database) -> None
     first, second = waiting(db)
     now = datetime.now(UTC)
     record_error(db, first, "server_error", "busy", now, again_in=timedelta(seconds=30))
-    assert take(db, 9, now) == [second], "it waits for the fault to pass"
-    assert take(db, 9) == [first, second], "and whoever names no moment is told of all"
+    assert next_cases(db, 9, now) == [second], "it waits for the fault to pass"
+    assert next_cases(db, 9) == [first, second], "and whoever names no moment is told of all"
     record_error(db, first, "server_error", "busy", now, again_in=timedelta(hours=-1))
-    assert take(db, 9, now) == [first, second]
+    assert next_cases(db, 9, now) == [first, second]
 
 
 def test_a_case_that_was_put_off_by_a_clock_that_ran_ahead_does_not_wait_for_that_day(sqlite_url: str) -> None:
     """An embedded database goes by the machine's clock, and that may be set back."""
     db = Database(sqlite_url)
-    db.prepare()
     batch(db, TEXTS[:1])
-    now = datetime.now(UTC)
-    record_error(db, waiting(db)[0], "overloaded", "", now + timedelta(days=400), again_in=timedelta(seconds=1))
-    assert take(db, 9, now) == waiting(db)
-    record_error(db, waiting(db)[0], "overloaded", "", now, again_in=timedelta(hours=1))
-    assert take(db, 9, now) == [] and take(db, 9, now + LONGEST_PUT_OFF) == waiting(db)
+    (case_id,), now = waiting(db), datetime.now(UTC)
+    record_error(db, case_id, "overloaded", "", now + timedelta(days=400), again_in=timedelta(seconds=1))
+    assert next_cases(db, 9, now) == [case_id]
+    record_error(db, case_id, "overloaded", "", now, again_in=timedelta(hours=1))
+    assert next_cases(db, 9, now) == [] and next_cases(db, 9, now + LONGEST_PUT_OFF) == [case_id]
     db.close()
 
 
 def test_single_texts_that_wait_for_no_person_are_found_among_files(db: Database) -> None:
-    def found() -> list[str]:
-        with db.read() as conn:
-            return waiting_single_texts(conn)
-
-    assert found() == []
     batch(db, TEXTS)
     failed, ready = (batch(db, ["one text"], kind="interactive") for _ in range(2))
     record_error(db, _first_of(db, failed), "timeout", "", NOW)
-    assert found() == [ready]
+    with db.read() as conn:
+        assert waiting_single_texts(conn) == [ready]
 
 
 def test_an_error_is_kept_as_it_was_said_up_to_a_length(db: Database) -> None:
@@ -138,14 +157,6 @@ def test_work_is_looked_for_past_all_that_waits_for_a_person(db: Database) -> No
         assert "ix_pending_cases_ready" in found and "ix_pending_cases_failed" not in found, found
 
 
-def test_a_retried_case_comes_after_those_never_tried(db: Database) -> None:
-    batch_id = batch(db, TEXTS[:3])
-    first, second, third = waiting(db)
-    record_error(db, first, "timeout", "", NOW)
-    retry_failed(db, LOCAL_USER.at(LATER), batch_id)
-    assert waiting(db) == [second, third, first]
-
-
 def test_a_single_text_says_what_stopped_it_and_can_be_tried_again(db: Database) -> None:
     batch_id = batch(db, ["one text"], kind="interactive")
     (case_id,) = waiting(db)
@@ -161,17 +172,16 @@ def test_a_single_text_says_what_stopped_it_and_can_be_tried_again(db: Database)
 
 
 @pytest.mark.parametrize("ahead", [timedelta(days=-1), timedelta(days=1)])
-def test_what_came_in_is_ready_at_once_whatever_the_clock_of_who_took_it_in(db: Database, ahead: timedelta) -> None:
+def test_what_came_in_or_is_retried_is_ready_at_once_whatever_the_clock_and_the_latter_last(
+    db: Database, ahead: timedelta
+) -> None:
     batch_id, now = batch(db, closed=False), datetime.now(UTC) + ahead
-    add_rows(db, batch_id, [NewCase(row=1, external_id="p1", text=receive("a text"))], now)
-    (case_id,) = waiting(db)
-    record_error(db, case_id, "timeout", "", now)
-    retry_failed(db, LOCAL_USER.at(now), batch_id)
-    assert waiting(db) == [case_id]
-
-
-def _first_of(db: Database, batch_id: str) -> str:
-    return db.value(select(cases.c.id).where(cases.c.batch_id == batch_id).limit(1))
+    add_rows(db, batch_id, [NewCase(row=row, external_id=f"p{row}", text=receive("a text")) for row in (1, 2)], now)
+    first, second = waiting(db)
+    record_error(db, first, "timeout", "", now)
+    assert waiting(db) == [second]
+    retry_failed(db, LOCAL_USER.at(now + timedelta(minutes=1)), batch_id)
+    assert waiting(db) == [second, first]
 
 
 def test_a_case_during_which_the_database_went_away_is_taken_up_again_but_not_for_ever(db: Database) -> None:
@@ -187,11 +197,139 @@ def test_a_case_during_which_the_database_went_away_is_taken_up_again_but_not_fo
 
 def test_only_the_owner_or_an_admin_controls_a_batch_and_each_control_is_in_the_log(db: Database) -> None:
     batch_id = batch(db, TEXTS)
-    ann = Actor(id="ann", name="Ann", roles=frozenset({Role.SENIOR, Role.RESEARCHER}))
     for control in (batches.pause, batches.resume, batches.cancel, batches.retry_failed):
         with pytest.raises(Forbidden):
-            control(db, ann.at(NOW), batch_id)
+            control(db, SENIOR.at(NOW), batch_id)
     batches.pause(db, SYSTEM.at(NOW), batch_id)
-    batches.cancel(db, Actor(id="root", name="R", roles=frozenset({Role.ADMIN})).at(NOW), batch_id)
+    batches.cancel(db, ADMIN.at(NOW), batch_id)
+    with pytest.raises(BatchCancelled):
+        batches.retry_failed(db, ME, batch_id)
     logged = db.values(select(audit_events.c.action).order_by(audit_events.c.seq))
     assert logged == ["batch_created", "rows_stored", "intake_closed", "batch_paused", "batch_cancelled"]
+
+
+BOTH = Caps(max_calls=10, max_cost_usd=1.0)
+
+
+@pytest.mark.parametrize(
+    ("caps", "totals", "reached"),
+    [
+        (Caps(max_calls=10), Totals(calls=9), None),
+        (Caps(max_calls=10), Totals(calls=10), "max_calls"),
+        (Caps(max_calls=10), Totals(calls=7, lost_calls=2), None),
+        (Caps(max_calls=10), Totals(calls=7, lost_calls=3), "max_calls"),
+        (Caps(max_calls=10), Totals(calls=9, unpriced_calls=9), None),
+        (Caps(max_cost_usd=1.0), Totals(calls=100, cost_usd=0.99), None),
+        (Caps(max_cost_usd=1.0), Totals(calls=100, cost_usd=1.0), "max_cost"),
+        (Caps(max_cost_usd=1.0), Totals(calls=4, unpriced_calls=1, cost_usd=0.1), "cost_unknown"),
+        (Caps(max_cost_usd=1.0), Totals(calls=4, lost_calls=4, cost_usd=0.5), "max_cost"),
+        (BOTH, Totals(calls=9, cost_usd=0.9), None),
+        (BOTH, Totals(calls=9, cost_usd=1.1), "max_cost"),
+        (BOTH, Totals(calls=10, cost_usd=1.1), "max_calls"),
+        (Caps(), Totals(calls=10**9, unpriced_calls=10**9), None),
+        (Caps(max_calls=0), Totals(), "max_calls"),
+        (Caps(max_cost_usd=0.0), Totals(), "max_cost"),
+    ],
+)
+def test_a_cap_is_reached_at_its_own_number(caps: Caps, totals: Totals, reached: str | None) -> None:
+    assert caps.reached_cap(totals) == reached
+
+
+def test_batches_are_told_apart(db: Database) -> None:
+    made = capped, canceled, failed, _ = [batch(db, [text], max_calls=6 if text == "a" else None) for text in "abcd"]
+    for batch_id, calls in ((capped, 6), (failed, 2)):
+        record_error(db, _first_of(db, batch_id), "timeout", "", NOW, calls=calls)
+    batches.cancel(db, ME, canceled)
+    with db.read() as conn:
+        found = [standings(conn, made)[one] for one in made]
+        assert batch_row(conn, failed).id == failed
+        assert (standing(conn, failed).failed, standing(conn, failed, count_failed=False).failed) == (1, 0)
+        for unknown in (batch_row, standing):
+            with pytest.raises(UnknownBatch):
+                unknown(conn, "none")
+    assert [(one.state, one.failed, one.totals.lost_calls, one.caps.max_calls) for one in found] == [
+        (BatchState.CAPPED, 1, 6, 6),
+        (BatchState.CANCELLED, 0, 0, None),
+        (BatchState.NEEDS_RETRY, 1, 2, None),
+        (BatchState.RUNNING, 0, 0, None),
+    ]
+
+
+def test_sums_add_up_name_by_name_and_a_cost_is_known_while_every_call_has_a_price() -> None:
+    cases_of = {"accepted": 20, "rejected": 2, "safe": 3, "unsafe": 4, "human_review": 5}
+    one = Totals(**cases_of, calls=6, lost_calls=7, unpriced_calls=8, cost_usd=0.5)
+    more = Totals(safe=1, cost_usd=0.25, last_completed_at=LATER)
+    found = Totals(**cases_of | {"safe": 4}, calls=6, lost_calls=7, unpriced_calls=8, cost_usd=0.75)
+    assert one + more == replace(found, last_completed_at=LATER) == more + one
+    assert (one + more).pending == 20 - 4 - 4 - 5
+    known = [each.known_cost_usd for each in (one, Totals(calls=2, cost_usd=0.5), Totals(unpriced_calls=1))]
+    assert known == [None, 0.5, None] and one.cost_for_cap_usd is None
+    lost = Totals(lost_calls=UNPRICED_AT_FIRST + 1, calls=1, cost_usd=0.5)
+    assert lost.cost_for_cap_usd == 0.5 + 1001 * 0.5, "one call with a price tells that of the others"
+
+
+PACE = Pace(per_second=0.01, burst=3)
+"""A call every 100 s: whatever a test takes, no further one falls due meanwhile."""
+SECONDS = 20
+
+
+def _kept(db: Database, name: str) -> Any:
+    return db.row(select(call_limits).where(call_limits.c.name == name))
+
+
+def test_what_was_not_taken_at_once_is_left_and_then_one_comes_a_step(db: Database) -> None:
+    for wanted, taken, next_in, wait in ((2, 2, 200, 0.0), (2, 1, 300, 0.0), (1, 0, 300, 100)):
+        before = time.monotonic()
+        count, since, wait_s = take(db, "x", PACE, wanted)
+        assert count == taken and before <= since <= time.monotonic()
+        assert wait_s == (pytest.approx(wait, abs=SECONDS) if wait else 0.0)
+        assert _kept(db, "x").next_at == pytest.approx(time.time() + next_in, abs=SECONDS), "asking costs nothing"
+    assert take(db, "other", PACE, 9)[0] == 3
+
+
+def test_a_pause_leaves_no_more_than_a_burst_and_a_clock_set_back_delays_by_a_step(db: Database) -> None:
+    take(db, "x", PACE, 1)
+    for moment, expected in ((time.time() - 10_000, (3, 0.0)), (time.time() + 10_000, (0, 100.0))):
+        write(db, update(call_limits).values(next_at=moment))
+        count, _, wait_s = take(db, "x", PACE, 9)
+        assert (count, wait_s) == (expected[0], pytest.approx(expected[1]))
+    write(db, update(call_limits).values(next_at=time.time() + 150))
+    assert take(db, "x", PACE, 9)[0] == 1, "of three steps one and a half are gone"
+
+
+def test_a_booking_holds_what_is_under_way_for_as_long_as_its_lease(db: Database) -> None:
+    assert hold(db, "p", "a", 2, 5, 60.0) == 5
+    assert _kept(db, "p").holders == {"a": [5, pytest.approx(time.time() + 60, abs=SECONDS)]}
+    assert hold(db, "p", "a", 7, 5, 60.0) == 5
+    assert _kept(db, "p").holders["a"][0] == 7, "what is under way beside the answer"
+    assert hold(db, "p", "b", 0, 5, 60.0) == 0, "less than nothing is free"
+    assert hold(db, "p", "a", 0, 5, -1.0) == 3
+    assert hold(db, "p", "b", 0, 5, 60.0) == 5, "a did not renew"
+    assert set(_kept(db, "p").holders) == {"b"}
+
+
+def test_who_gives_up_leaves_the_others_and_the_other_limits_alone(db: Database) -> None:
+    for name in ("p", "q"):
+        assert [hold(db, name, "a", 0, 4, 60.0), hold(db, name, "a", 0, 2, 60.0)] == [4, 2]
+        assert hold(db, name, "b", 0, 4, 60.0) == 2
+    give_up(db, "p", "a")
+    assert (set(_kept(db, "p").holders), set(_kept(db, "q").holders)) == ({"b"}, {"a", "b"})
+
+
+@pytest.mark.parametrize(
+    ("holders", "total", "now", "shares"),
+    [
+        ("bac", 7, 25.0, [3, 2, 2]),  # 7 = 3 + 2 + 2, by name, whatever the moment
+        ("bac", 6, 25.0, [2, 2, 2]),
+        ("bac", 3, 10.0, [1, 1, 1]),
+        ("bac", 2, 9.9, [1, 1, 0]),  # fewer places than holders: every 10 s it is another's turn to have none
+        ("bac", 2, 10.0, [1, 0, 1]),
+        ("bac", 2, 20.0, [0, 1, 1]),
+        ("bac", 2, 30.0, [1, 1, 0]),
+        ("a", 4, 10.0, [4]),
+    ],
+)
+def test_a_share_is_even_and_where_there_is_less_than_one_each_they_take_turns(
+    holders: str, total: int, now: float, shares: list[int]
+) -> None:
+    assert [_even_share(list(holders), holder, total, now) for holder in sorted(holders)] == shares

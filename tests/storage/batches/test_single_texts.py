@@ -12,28 +12,32 @@ from sqlalchemy import func, select, text, update
 from screening.datasets.rows import NewCase
 from screening.labels import Label
 from screening.pipeline.draws import LabelDistribution
-from screening.review.actors import LOCAL_USER, Actor, Role
+from screening.review.actors import LOCAL_USER
 from screening.review.policy import Forbidden
 from screening.text.received import receive
 from storage.batches import single_texts
 from storage.batches.batches import NewBatch
 from storage.batches.configurations import save_configuration
 from storage.batches.pending import pending_cases as take
-from storage.batches.single_texts import submit
 from storage.clock import shared_now
 from storage.database import Database, insert_into
 from storage.schema import batches, cases, live_runs, pending_cases
 from storage.settings_store import SiteSettings, StaleSettings, change
 from tests.databases import write
 from tests.storage.batch_of import CONFIGURATION, LATER, NOW, batch, commit_run, run, waiting
-from tests.storage.inbox_cases import ADMIN
-from tests.storage.statements import plan, statements, values_of
+from tests.storage.inbox_cases import ADMIN, SENIOR
 
 AFTER = timedelta(seconds=10)
-WATCHED = {"node": None, "draws": {}, "updated_at": NOW, "viewer_seen_at": NOW}
 
 
-def _age(db: Database, case_id: str, by: timedelta) -> None:
+def _single(db: Database) -> str:
+    """A single text, alone in the database."""
+    batch(db, ["a text"], kind="interactive")
+    (case_id,) = waiting(db)
+    return case_id
+
+
+def _age(db: Database, case_id: str, by: timedelta = AFTER * 2) -> None:
     """As if it had last been watched so much earlier."""
     with db.write() as conn:
         seen = conn.execute(select(live_runs.c.viewer_seen_at).where(live_runs.c.case_id == case_id)).scalar_one()
@@ -45,32 +49,15 @@ def test_nothing_is_watched_for_ever(db: Database) -> None:
     batch(db, ["a", "b"], kind="interactive")
     gone, watched = take(db, 2, interactive=True)
     for case_id in (gone, watched):
-        _age(db, case_id, AFTER * 2)
+        _age(db, case_id)
     single_texts.watch(db, LOCAL_USER.at(NOW), watched)
     assert single_texts.find_unwatched(db, NOW, AFTER) == [gone]
     single_texts.withdraw(db, gone, NOW)
     assert single_texts.find_unwatched(db, NOW, AFTER) == []
     assert take(db, 10, interactive=True) == [watched]
-    with db.read() as conn:
-        assert conn.execute(select(func.count()).where(pending_cases.c.case_id == gone)).scalar() == 1
-
-
-def test_a_text_that_was_stopped_is_let_go_of_at_once(db: Database) -> None:
-    batch(db, ["a text"], kind="interactive")
-    (case_id,) = waiting(db)
-    assert single_texts.find_unwatched(db, NOW, AFTER) == []
-    single_texts.stop(db, LOCAL_USER.at(NOW), case_id)
-    assert single_texts.find_unwatched(db, NOW, AFTER) == [case_id]
-
-
-def test_what_is_watched_is_found_without_passing_the_cases_of_files(db: Database) -> None:
-    file = batch(db, ["in a file"] * 5)
-    single = batch(db, ["a text"], kind="interactive")
-    with statements() as sent:
-        assert single_texts.find_unwatched(db, NOW, AFTER) == []
-    (search,) = [(text, values) for text, values in sent if "viewer_seen_at" in text]
-    assert single in values_of([search]) and file not in values_of([search])
-    assert "ix_pending_cases_ready" in plan(db, *search)
+    assert gone in db.values(select(pending_cases.c.case_id))
+    single_texts.stop(db, LOCAL_USER.at(NOW), watched)
+    assert single_texts.find_unwatched(db, NOW, AFTER) == [watched], "it is let go of at once"
 
 
 @pytest.mark.parametrize("ahead", [timedelta(hours=-1), timedelta(hours=1)])
@@ -80,15 +67,14 @@ def test_machines_need_not_agree_on_the_time_to_know_what_is_watched(postgresql_
     for tell in ("handed in", "watched", "drawn"):
         case_id = _told(db, tell, app)
         assert single_texts.find_unwatched(db, worker, AFTER) == [], tell
-        _age(db, case_id, AFTER * 2)
+        _age(db, case_id)
         assert single_texts.find_unwatched(db, worker, AFTER) == [case_id], tell
         single_texts.withdraw(db, case_id, worker)
 
 
 def _told(db: Database, tell: str, now: datetime) -> str:
     """A single text whose watching was last told of in this way, by a machine where it is ``now``."""
-    batch(db, ["a text"], kind="interactive")
-    (case_id,) = waiting(db)
+    case_id = _single(db)
     if tell != "handed in":
         write(db, live_runs.delete())
     if tell == "watched":
@@ -105,20 +91,16 @@ def test_on_one_machine_the_clock_is_the_callers(db: Database) -> None:
 
 
 def test_the_live_view_shows_the_draws_so_far_to_whoever_submitted_it(db: Database) -> None:
-    batch(db, ["a text"], kind="interactive")
-    (case_id,) = waiting(db)
-    single_texts.update_live(db, case_id, "worker", "main", "EE", NOW)
-    single_texts.update_live(db, case_id, "worker", "main", "EEE?", NOW)
-    single_texts.update_live(db, case_id, "risk", "main", "S", LATER)
+    case_id = _single(db)
+    for node, codes, now in (("worker", "EE", NOW), ("worker", "EEE?", NOW), ("risk", "S", LATER)):
+        single_texts.update_live(db, case_id, node, "main", codes, now)
     assert single_texts.look(db, LOCAL_USER, case_id).draws == {"worker/main": "EEE?", "risk/main": "S"}
-    senior = Actor(id="sue", name="Sue", roles=frozenset(Role))
     with pytest.raises(Forbidden):  # whatever their roles: they may have to read it blind
-        single_texts.look(db, senior, case_id)
+        single_texts.look(db, SENIOR, case_id)
 
 
 def test_a_call_that_told_too_little_of_its_probabilities_counts_beside_the_draws(db: Database) -> None:
-    batch(db, ["a text"], kind="interactive")
-    (case_id,) = waiting(db)
+    case_id = _single(db)
     unknown = LabelDistribution(labels=dict.fromkeys(Label, 0.0), unknown=1.0)
     assert commit_run(db, case_id, 0, replace(run("EEEEEE", Label.ESCALATE), distribution=unknown))
     assert single_texts.look(db, LOCAL_USER, case_id).calls == 7
@@ -127,64 +109,50 @@ def test_a_call_that_told_too_little_of_its_probabilities_counts_beside_the_draw
 def test_whoever_draws_and_whoever_watches_may_both_be_the_first_to_say_so(postgresql_db: Database) -> None:
     """A text is tried again: the worker's first draws and the page's first look meet."""
     db = postgresql_db
-    batch(db, ["a text"], kind="interactive")
-    (case_id,) = waiting(db)
+    case_id = _single(db)
     write(db, live_runs.delete())
     shown: list[bool] = []
     drawing = threading.Thread(
         target=lambda: shown.append(single_texts.update_live(db, case_id, "worker", "main", "EE", LATER))
     )
+    watched = {"case_id": case_id, "node": None, "draws": {}, "updated_at": NOW, "viewer_seen_at": NOW}
     with db.write() as conn:
-        conn.execute(insert_into(conn, live_runs).values({"case_id": case_id, **WATCHED}))
+        conn.execute(insert_into(conn, live_runs).values(watched))
         drawing.start()
-        while not _somebody_waits(db):
+        while not db.value(text("SELECT count(*) FROM pg_locks WHERE NOT granted")):
             assert drawing.is_alive(), "it saw a row that is not committed"
     drawing.join()
     assert shown == [True]
     assert db.value(select(live_runs.c.draws)) == {"worker/main": "EE"}
 
 
-def _somebody_waits(db: Database) -> bool:
-    with db.read() as conn:
-        return bool(conn.execute(text("SELECT count(*) FROM pg_locks WHERE NOT granted")).scalar())
-
-
 def hand_in(db: Database, key: str | None) -> str:
     version = save_configuration(db, CONFIGURATION, NOW)
     new = NewBatch(name="one", configuration_version=version, seed=1, kind="interactive", submission=key)
-    return submit(
-        db, LOCAL_USER.at(NOW), NewCase(row=1, external_id="text", text=receive("Some words to screen.")), new
-    )
+    case = NewCase(row=1, external_id="text", text=receive("Some words to screen."))
+    return single_texts.submit(db, LOCAL_USER.at(NOW), case, new)
 
 
-def _counts(db: Database) -> list[int]:
-    return [db.value(select(func.count()).select_from(one)) for one in (batches, cases, pending_cases)]
+def test_a_text_handed_in_twice_under_one_key_is_one_case_also_at_the_same_moment(db: Database) -> None:
+    def counts() -> list[int]:
+        return [db.value(select(func.count()).select_from(one)) for one in (batches, cases, pending_cases)]
 
-
-def test_a_text_handed_in_twice_under_one_key_is_one_case(db: Database) -> None:
-    assert hand_in(db, "press 1") == hand_in(db, "press 1")
-    assert _counts(db) == [1, 1, 1]
-    assert hand_in(db, "press 2") != hand_in(db, None)
-    assert _counts(db) == [3, 3, 3]
-
-
-def test_so_it_is_when_both_arrive_at_the_same_moment(db: Database) -> None:
-    together = Barrier(4)
-    save_configuration(db, CONFIGURATION, NOW)
-
-    def press() -> str:
+    def press(_: int) -> str:
         together.wait()
         return hand_in(db, "press 1")
 
+    together = Barrier(4)
+    save_configuration(db, CONFIGURATION, NOW)
     with ThreadPoolExecutor(4) as pool:
-        found = {future.result() for future in [pool.submit(press) for _ in range(4)]}
-    assert len(found) == 1 and _counts(db) == [1, 1, 1]
+        found = set(pool.map(press, range(4)))
+    assert found == {hand_in(db, "press 1")} and counts() == [1, 1, 1]
+    assert hand_in(db, "press 2") != hand_in(db, None)
+    assert counts() == [3, 3, 3]
 
 
 def test_settings_saved_twice_are_one_version_and_a_colleague_s_are_stale(db: Database) -> None:
     wanted = SiteSettings(lease_minutes=20)
     assert [change(db, ADMIN.at(NOW), wanted, 0).version for _ in range(2)] == [1, 1]
-    with pytest.raises(StaleSettings):
-        change(db, LOCAL_USER.at(NOW), wanted, 0)
-    with pytest.raises(StaleSettings):
-        change(db, ADMIN.at(NOW), SiteSettings(lease_minutes=25), 0)
+    for by, other in ((LOCAL_USER, wanted), (ADMIN, SiteSettings(lease_minutes=25))):
+        with pytest.raises(StaleSettings):
+            change(db, by.at(NOW), other, 0)
