@@ -8,69 +8,57 @@ import pytest
 
 from screening.text.injection import injection_flags
 from screening.text.lexicon import Lexicon, Readings, alternatives, required_words
-from screening.text.received import KeptFlags, receive
+from screening.text.received import receive
 from screening.text.risk_statements import risk_statements
 from tests.injection.suite import read_probes
-from tests.text.sentences import ENGLISH, ORDINARY
-from tests.text.test_risk_statements import STATED
+from tests.text.sentences import ENGLISH, ORDINARY, STATED
+
+QUIET = [text for text in (*ORDINARY, *ENGLISH) if " " in text and not risk_statements(text)]
 
 
-@pytest.mark.parametrize(
-    ("expression", "needed"),
-    [
-        ("abc(?:de)?(?:fg|hi)", {"abcfg", "abchi", "abcdefg", "abcdehi"}),
-        (r"\bkill\b.{0,9}\b(?:this|that)\b", {"kill"}),
-        ("(?:abcd|efgh)|ijkl", {"abcd", "efgh", "ijkl"}),
-        ("(?:abcd|.)x", None),
-        ("(?:abcd)*x", None),
-        ("(?:abcd){0,2}", None),
-        ("(?:abcd){2,}", {"abcd"}),
-        ("(?=abcd)x(?!efgh)", None),
-        (r"ab\x63d\u0065efgh", {"efgh"}),
-        (r"a[|)b]cd", {"a|cd", "a)cd", "abcd"}),
-        (r"[^a]bcd[x-z]", {"bcd"}),
-        ("死にたい", {"死にたい"}),
-        (r"a\.b\|c", {"a.b|c"}),
-    ],
-)
-def test_what_a_match_must_hold(expression: str, needed: set[str] | None) -> None:
-    assert required_words(expression) == needed
-
-
-def test_alternatives_are_parted_outside_of_groups_and_sets() -> None:
+def test_what_a_match_must_hold() -> None:
+    for expression, needed in {
+        "abc(?:de)?(?:fg|hi)": {"abcfg", "abchi", "abcdefg", "abcdehi"},
+        r"\bkill\b.{0,9}\b(?:this|that)\b": {"kill"},
+        "(?:abcd|efgh)|ijkl": {"abcd", "efgh", "ijkl"},
+        "(?:abcd|.)x": None,
+        "(?:abcd)*x": None,
+        "(?:abcd){0,2}": None,
+        "(?:abcd){2,}": {"abcd"},
+        "(?=abcd)x(?!efgh)": None,
+        r"ab\x63d\u0065efgh": {"efgh"},
+        r"a[|)b]cd": {"a|cd", "a)cd", "abcd"},
+        r"[^a]bcd[x-z]": {"bcd"},
+        "死にたい": {"死にたい"},
+        r"a\.b\|c": {"a.b|c"},
+    }.items():
+        assert required_words(expression) == needed, expression
     assert list(alternatives(r"(a|b)c|[|]\||d")) == ["(a|b)c", r"[|]\|", "d"]
 
 
-@pytest.mark.parametrize("name", ["risk_statements", "injection"])
-def test_no_match_is_lost_to_what_is_needed(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "sections"), [("risk_statements", ("statements", "others", "unspaced")), ("injection", ("strong", "weak"))]
+)
+def test_no_match_is_lost_to_what_is_needed(name: str, sections: tuple[str, ...]) -> None:
     """Every expression of the lists that matches a text would have been tried on it."""
-    lexicon = Lexicon(name)
-    sections = ("statements", "others", "unspaced") if name == "risk_statements" else ("strong", "weak")
-    wordings = list(lexicon.wordings(*sections, compiled=re.compile))
-    texts = [
-        f" {text.lower()} " for text in (*STATED, *ORDINARY[::4], *(one.text for one in read_probes("attacks.jsonl")))
-    ]
+    wordings = list(Lexicon(name).wordings(*sections, compiled=re.compile))
     tried = 0
-    for text in texts:
-        found = {id(one) for one, _ in Readings().look_for(wordings, text)}
-        for one in wordings:
-            if one.expression.search(text):
-                tried += 1
-                assert id(one) in found, (one.expression.pattern, text)
+    for text in (*STATED, *ORDINARY[::4], *(one.text for one in read_probes("attacks.jsonl"))):
+        among = f" {text.lower()} "
+        found = {id(one) for one, _ in Readings().look_for(wordings, among)}
+        matching = [one for one in wordings if one.expression.search(among)]
+        assert [one.expression.pattern for one in matching if id(one) not in found] == [], text
+        tried += len(matching)
     assert tried >= 40
 
 
 def _long(rng: random.Random, least: int) -> list[str]:
     parts: list[str] = []
     while sum(map(len, parts)) < least:
-        parts.append(rng.choice(ORDINARY_QUIET))
+        parts.append(rng.choice(QUIET))
     return parts
 
 
-ORDINARY_QUIET = [text for text in (*ORDINARY, *ENGLISH) if " " in text and not risk_statements(text)]
-
-
-@pytest.mark.parametrize(("length", "share"), [(500, 0.0), (4_000, 0.3), (8_000, 1.0)])
 @pytest.mark.parametrize(
     "hidden",
     [
@@ -80,14 +68,12 @@ ORDINARY_QUIET = [text for text in (*ORDINARY, *ENGLISH) if " " in text and not 
         "I don&#39;t want to live anymore",
     ],
 )
-def test_a_disguised_statement_is_found_wherever_it_stands_in_a_long_text(
-    hidden: str, length: int, share: float
-) -> None:
-    parts = _long(random.Random(hidden), length)
-    place = round(share * len(parts))
-    text = ". ".join([*parts[:place], hidden, *parts[place:]])
+def test_a_disguised_statement_is_found_wherever_it_stands_in_a_long_text(hidden: str) -> None:
     alone = {one.kind for one in risk_statements(hidden)}
-    assert alone and alone <= {one.kind for one in risk_statements(text)}
+    for length, share in ((500, 0.0), (3_000, 0.3), (6_000, 1.0)):
+        parts = _long(random.Random(hidden), length)
+        parts.insert(round(share * len(parts)), hidden)
+        assert alone and alone <= {one.kind for one in risk_statements(". ".join(parts))}
 
 
 def test_a_text_eight_times_as_long_takes_no_more_than_its_share() -> None:
@@ -96,18 +82,8 @@ def test_a_text_eight_times_as_long_takes_no_more_than_its_share() -> None:
     def seconds(length: int) -> float:
         text = ". ".join(_long(random.Random(1), length))
         begun = time.process_time()
-        for _ in range(2):
-            receive(text, detectors=[injection_flags])
+        receive(text, detectors=[injection_flags])
         return time.process_time() - begun
 
     seconds(1_000)  # compiles the patterns
-    assert seconds(8_000) < 24 * seconds(1_000)
-
-
-def test_what_was_found_in_a_text_is_kept_and_the_text_is_not() -> None:
-    kept = KeptFlags()
-    first = receive("I want to die", kept=kept)
-    assert receive("I want to die", kept=kept) == first == receive("I want to die")
-    assert list(kept) == [first.sha256]
-    kept[first.sha256] = frozenset()
-    assert receive("I want to die", kept=kept).flags == frozenset()
+    assert seconds(8_000) < 24 * max(seconds(1_000) for _ in range(2))
