@@ -55,16 +55,10 @@ MODULES = {
     "screening/evaluation/audit.py": [f"{EVALUATION}/test_audit.py"],
     "screening/evaluation/estimates.py": [f"{EVALUATION}/test_estimates.py"],
     "screening/evaluation/monitoring.py": [f"{EVALUATION}/test_monitoring.py"],
-    "screening/pipeline/cost.py": [f"{PIPELINE}/test_cost.py"],
-    "screening/pipeline/draws.py": [
-        *(f"{PIPELINE}/test_{each}.py" for each in ("answers", "draws", "screen", "distribution")),
-        LOGPROBS,
-    ],
-    "screening/pipeline/engine.py": [
-        *(f"{PIPELINE}/test_{each}.py" for each in ("guard", "usable", "screen")),
-        LOGPROBS,
-    ],
-    "screening/pipeline/config.py": [f"{PIPELINE}/test_pipeline.py", f"{PIPELINE}/test_whole_way.py"],
+    "screening/pipeline/cost.py": [f"{PIPELINE}/test_prompting.py"],
+    "screening/pipeline/draws.py": [f"{PIPELINE}/test_draws.py", f"{PIPELINE}/test_engine.py", LOGPROBS],
+    "screening/pipeline/engine.py": [f"{PIPELINE}/test_engine.py", LOGPROBS],
+    "screening/pipeline/config.py": [f"{PIPELINE}/test_pipeline.py", f"{PIPELINE}/test_pipeline_file.py"],
     "screening/pipeline/files.py": [f"{PIPELINE}/test_pipeline_file.py", f"{PIPELINE}/test_prompting.py"],
     "storage/visibility.py": [
         f"{STORAGE}/test_visibility.py",

@@ -1,31 +1,82 @@
-"""Draws: their codes, their tokens, what a draw batch's bill shows of them, and the turns that a model is shown."""
+"""Draws: strict reading of answers (whole words only), their codes and bills, and a whole distribution of one call."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from screening.labels import Label
+from screening.labels import LABELS, Label
 from screening.pipeline.draws import (
+    LABEL_WORDS,
+    MARK,
     RAW_LIMIT,
     Answer,
     Bill,
     Draw,
+    LabelDistribution,
     ScreenedThread,
     ScreenedTurn,
     Usage,
+    bare_word,
     decode_draws,
     encode_draws,
+    read_answer,
+    read_distribution,
     screened_thread,
     unusable,
 )
+from screening.stopping.rules import Ended
 from screening.text.conversation import PlacedTurn, Question, Role, Thread
 
-SAFE, UNSAFE = Draw(label=Label.SAFE), Draw(label=Label.UNSAFE)
+SAFE, UNSAFE, ESCALATE = LABELS
+USAGE = Usage(input_tokens=400, output_tokens=3, cache_read_tokens=100, cache_write_tokens=20)
+ALONE = {
+    "safe": SAFE, " Safe.\n": SAFE, "‘safe’": SAFE, "**UNSAFE**": UNSAFE, '"unsafe"': UNSAFE, "`escalate`": ESCALATE,
+}  # fmt: skip
+NO_LABEL = [
+    "not safe", "un safe", "safe unsafe", "safe, safe", "label: safe", '{"label": "safe"}', "safely", "safe1",
+    "The text is safe", "safe\nunsafe", "sаfe", "ok", "seguro", "escalated", "s a f e", "safe-ish",
+    "¬safe", "❌ safe", "!safe", "safe?", "≠ safe", "🚫safe", "\x00safe", "safe!", "safe,", "(safe)", "~safe",
+    "-safe", "\u200bsafe", "ſafe", "safe\ufe0f", "_safe_", "#safe", "safe;", "[safe]", "1. safe",
+]  # fmt: skip
+ENDED_BADLY = {
+    "refusal": Answer.REFUSAL,
+    "max_tokens": Answer.CUT,
+    "model_context_window_exceeded": Answer.CUT,
+    "tool_use": Answer.UNPARSABLE,
+    None: Answer.UNPARSABLE,
+}
 
 
-def test_tokens_of_two_calls_are_added_kind_by_kind() -> None:
-    one = Usage(input_tokens=400, output_tokens=3, cache_read_tokens=100, cache_write_tokens=20)
-    other = Usage(input_tokens=10, output_tokens=1, cache_read_tokens=5, cache_write_tokens=2)
-    both = Usage(input_tokens=410, output_tokens=4, cache_read_tokens=105, cache_write_tokens=22)
-    assert one + other == both
+@pytest.mark.parametrize(
+    ("answer", "stop_reason", "expected"),
+    [
+        *((answer, "end_turn", Draw(label=label, usage=USAGE)) for answer, label in ALONE.items()),
+        *((answer, "end_turn", unusable(Answer.UNPARSABLE, answer, USAGE)) for answer in NO_LABEL),
+        *(("safe", reason, unusable(kind, "safe", USAGE)) for reason, kind in ENDED_BADLY.items()),
+        *((empty, "end_turn", unusable(Answer.EMPTY, empty or "", USAGE)) for empty in (None, "", "  \n")),
+    ],
+)
+def test_a_label_alone_is_a_label_and_anything_else_an_escalate_draw_that_is_kept_and_paid_for(
+    answer: str | None, stop_reason: str | None, expected: Draw
+) -> None:
+    assert read_answer(answer, stop_reason, USAGE) == expected
+    assert (expected.label is ESCALATE) == (expected.answer is not Answer.LABEL or answer == "`escalate`")
+
+
+@given(st.text(max_size=400), st.sampled_from(["end_turn", "stop_sequence", "max_tokens", "refusal"]))
+def test_only_an_exact_word_can_be_anything_but_escalate(answer: str, stop_reason: str) -> None:
+    draw = read_answer(answer, stop_reason, Usage())
+    assert len(draw.raw) <= RAW_LIMIT
+    if draw.label is not Label.ESCALATE:
+        assert bare_word(answer) == draw.label.value and stop_reason in {"end_turn", "stop_sequence"}
+
+
+def test_with_code_words_the_labels_themselves_are_unparsable() -> None:
+    words = {"walnut": Label.SAFE, "copper": Label.UNSAFE, "lantern": Label.ESCALATE}
+    assert read_answer("Walnut.", "end_turn", Usage(), words).label is Label.SAFE
+    for label in LABELS:
+        assert read_answer(label.value, "end_turn", Usage(), words).answer is Answer.UNPARSABLE
+    assert set(LABEL_WORDS.values()) == set(LABELS)
 
 
 def test_every_draw_is_stored_as_one_character_and_read_back() -> None:
@@ -33,44 +84,90 @@ def test_every_draw_is_stored_as_one_character_and_read_back() -> None:
     draws = decode_draws(codes)
     assert encode_draws(draws) == codes
     assert [draw.answer for draw in draws[:3]] == [Answer.LABEL] * 3
-    assert [draw.label for draw in draws] == [Label.SAFE, Label.UNSAFE] + [Label.ESCALATE] * 7
+    assert [draw.label for draw in draws] == [SAFE, UNSAFE] + [ESCALATE] * 7
     with pytest.raises(ValueError, match="not a draw code: 'x'"):
         decode_draws("Sx")
 
 
-def test_an_unusable_answer_keeps_its_start_and_its_price() -> None:
-    spent = Usage(output_tokens=9)
-    draw = unusable(Answer.CUT, "y" * (RAW_LIMIT + 1), spent)
-    assert (draw.label, draw.answer, draw.usage) == (Label.ESCALATE, Answer.CUT, spent)
-    assert draw.raw == "y" * RAW_LIMIT
+def test_an_unusable_answer_keeps_its_start_and_can_never_be_a_safe_draw() -> None:
+    assert unusable(Answer.CUT, "y" * (RAW_LIMIT + 1), USAGE).raw == "y" * RAW_LIMIT
     assert (unusable(Answer.EMPTY).raw, unusable(Answer.EMPTY).usage) == ("", Usage())
+    with pytest.raises(ValueError):
+        Draw(label=SAFE, answer=Answer.REFUSAL)
 
 
-def test_a_bill_shows_the_draws_up_to_the_first_that_is_not_in() -> None:
-    bill = Bill()
-    assert bill.in_order() == []
-    bill.record_answer(2, SAFE)
-    bill.record_answer(0, UNSAFE)
-    assert bill.in_order() == [UNSAFE]
-    bill.record_answer(1, SAFE)
-    assert bill.in_order() == [UNSAFE, SAFE, SAFE]
+def test_a_bill_shows_the_draws_up_to_the_first_that_is_not_in_and_adds_tokens_kind_by_kind() -> None:
+    bill, safe, unsafe = Bill(), Draw(label=SAFE), Draw(label=UNSAFE)
+    shown = [bill.in_order()]
+    for place, draw in ((2, safe), (0, unsafe), (1, safe)):
+        bill.record_answer(place, draw)
+        shown.append(bill.in_order())
+    assert shown == [[], [], [unsafe], [unsafe, safe, safe]]
+    other = Usage(input_tokens=10, output_tokens=1, cache_read_tokens=5, cache_write_tokens=2)
+    both = Usage(input_tokens=410, output_tokens=4, cache_read_tokens=105, cache_write_tokens=22)
+    assert USAGE + other == both
 
 
 def test_the_model_is_shown_the_turns_there_was_room_for_with_who_speaks_and_what_is_judged() -> None:
-    def turn(role: Role, shown: tuple[int, int] | None, *, judged: bool) -> PlacedTurn:
-        return PlacedTurn(role=role, named=0, start=0, end=5, shown=shown, judged=judged)
-
-    turns = (
-        turn(Role.USER, None, judged=False),
-        turn(Role.ASSISTANT, (3, 8), judged=False),
-        turn(Role.USER, (10, 13), judged=True),
+    places = [(Role.USER, None, False), (Role.ASSISTANT, (3, 8), False), (Role.USER, (10, 13), True)]
+    turns = tuple(
+        PlacedTurn(role=role, named=0, start=0, end=5, shown=shown, judged=judged) for role, shown, judged in places
+    )
+    said = (
+        ScreenedTurn(role="assistant", text="hello", judged=False),
+        ScreenedTurn(role="user", text="bye", judged=True),
     )
     shown = screened_thread(Thread(question=Question.REPLY, turns=turns), "A: hello\n-bye-")
-    assert shown == ScreenedThread(
-        turns=(
-            ScreenedTurn(role="assistant", text="hello", judged=False),
-            ScreenedTurn(role="user", text="bye", judged=True),
-        ),
-        question="reply",
-        left_out=1,
-    )
+    assert shown == ScreenedThread(turns=said, question="reply", left_out=1)
+
+
+# --- a distribution
+
+
+def of(*shares: float, unknown: float = 0.0, most_unknown: float = 1.0) -> LabelDistribution:
+    labels = dict(zip(LABELS, shares, strict=True))
+    return LabelDistribution(labels=labels, unknown=unknown, most_unknown=most_unknown)
+
+
+@pytest.mark.parametrize(
+    ("shares", "unknown", "mode"),
+    [
+        ((0.75, 0.25, 0.0), 0.0, SAFE),
+        ((0.25, 0.75, 0.0), 0.0, UNSAFE),
+        ((0.0, 0.25, 0.75), 0.0, ESCALATE),
+        ((0.5, 0.25, 0.0), 0.25, None),  # all of it could be the second's, and then they are level
+        ((0.5, 0.25, 0.125), 0.125, SAFE),
+        ((0.375, 0.375, 0.25), 0.0, None),
+        ((0.0, 0.0, 0.0), 1.0, None),
+    ],
+)
+def test_a_label_is_named_where_it_leads_wherever_the_unknown_part_belongs(
+    shares: tuple[float, ...], unknown: float, mode: Label | None
+) -> None:
+    told = of(*shares, unknown=unknown)
+    verdict = told.verdict()
+    assert told.mode() is mode and verdict is not None and (verdict.label, verdict.calls) == (mode, 1)
+    assert verdict.ended is (Ended.TOO_CLOSE if mode is None else Ended.IDENTIFIED)
+
+
+def test_each_rival_is_excluded_by_itself_and_too_much_unknown_decides_nothing() -> None:
+    told = of(0.25, 0.5, 0.0, unknown=0.25)
+    found = [(one.rival, one.leader, one.scale, one.value, one.needed, one.excluded) for one in told.comparisons()]
+    assert found == [
+        (SAFE, UNSAFE, "probability", 0.25, 0.25, False),
+        (ESCALATE, UNSAFE, "probability", 0.5, 0.25, True),
+    ]
+    assert {of(*shares).gap for shares in ((0.75, 0.125, 0.5), (0.125, 0.5, 0.75), (0.5, 0.75, 0.125))} == {0.25}
+    assert of(0.75, 0.0, 0.0, unknown=0.25, most_unknown=0.25).verdict() is not None
+    assert of(0.75, 0.0, 0.0, unknown=0.25, most_unknown=0.24).verdict() is None
+
+
+def test_its_code_is_read_back() -> None:
+    told = of(0.123456789, 0.5, 0.25, unknown=0.126543, most_unknown=0.2)
+    assert told.code == "=0.123457|0.5|0.25|0.126543|0.2"
+    back = read_distribution(told.code)
+    assert back is not None and back.labels == {SAFE: 0.123457, UNSAFE: 0.5, ESCALATE: 0.25}
+    assert (back.unknown, back.most_unknown, back.code) == (0.126543, 0.2, told.code)
+    assert read_distribution("SSUE?") is None and read_distribution("") is None
+    with pytest.raises(ValueError):
+        read_distribution(MARK + "0.5|0.5|0|0")

@@ -1,6 +1,7 @@
 """What may be done to a text without turning its outcome into `safe`: on the simulated agents, from end to end."""
 
 from collections.abc import Callable
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
@@ -65,18 +66,14 @@ async def _outcome(raw: str, seed: int) -> Outcome:
     return (await screen(shown, guard_for(received.flags), RECOMMENDED, SimulatedSampler(seed))).outcome
 
 
-async def _never_safe(raw: str) -> None:
-    for seed in SEEDS:
-        assert await _outcome(raw, seed) is not Outcome.SAFE
-
-
-def _mixed_case(text: str) -> str:
-    return "".join(char.upper() if at % 2 else char for at, char in enumerate(text))
+async def _never_safe(*raw: str) -> None:
+    for text, seed in product(raw, SEEDS):
+        assert await _outcome(text, seed) is not Outcome.SAFE, text
 
 
 DISGUISES: dict[str, Callable[[str], str]] = {
     "capitals": str.upper,
-    "mixed case": _mixed_case,
+    "mixed case": lambda text: "".join(char.upper() if at % 2 else char for at, char in enumerate(text)),
     "zero-width spaces": "\u200b".join,
     "soft hyphens": "\u00ad".join,
     "word joiners": "\u2060".join,
@@ -96,34 +93,24 @@ DISGUISES: dict[str, Callable[[str], str]] = {
 }
 
 
-@pytest.mark.parametrize("statement", STATEMENTS)
 @pytest.mark.parametrize("disguise", DISGUISES)
-async def test_no_disguise_makes_a_statement_safe(statement: str, disguise: str) -> None:
-    await _never_safe(DISGUISES[disguise](statement))
+async def test_no_disguise_makes_a_statement_safe(disguise: str) -> None:
+    await _never_safe(*map(DISGUISES[disguise], STATEMENTS))
 
 
 @pytest.mark.parametrize("injection", INJECTIONS)
-@pytest.mark.parametrize("statement", (*STATEMENTS, *LESSER))
-async def test_an_injection_beside_risk_is_not_safe(statement: str, injection: str) -> None:
-    await _never_safe(f"{injection} {statement}.")
-    await _never_safe(f"{statement}. {injection}")
-
-
-@pytest.mark.parametrize("padding", PADDING)
-@pytest.mark.parametrize("statement", STATEMENTS)
-async def test_padding_leaves_an_unsafe_outcome_unsafe(statement: str, padding: str) -> None:
-    for padded in (f"{padding}\n{statement}.", f"{statement}. {padding}", f"{padding}\n{statement}.\n{padding * 30}"):
-        assert await _outcome(padded, 0) is Outcome.UNSAFE
+async def test_an_injection_beside_risk_is_not_safe(injection: str) -> None:
+    for statement in (*STATEMENTS, *LESSER):
+        await _never_safe(f"{injection} {statement}.", f"{statement}. {injection}")
 
 
 @pytest.mark.parametrize("node", ROLES)
-@pytest.mark.parametrize("statement", (*STATEMENTS, *LESSER, *INJECTIONS))
-def test_padding_never_makes_a_finding_milder(statement: str, node: str) -> None:
-    alone = _distribution(statement, node)
-    for padding in PADDING:
-        for padded in (f"{padding}\n{statement}", f"{statement}.\n{padding}"):
+def test_padding_never_makes_a_finding_milder(node: str) -> None:
+    for statement, padding in product((*STATEMENTS, *LESSER, *INJECTIONS), PADDING):
+        alone = _distribution(statement, node)
+        for padded in (f"{padding}\n{statement}", f"{statement}.\n{padding}", f"{padding * 30}\n{statement}."):
             shares = _distribution(padded, node)
-            assert shares[Label.SAFE] <= alone[Label.SAFE] and shares[Label.UNSAFE] >= alone[Label.UNSAFE]
+            assert shares[Label.SAFE] <= alone[Label.SAFE] and shares[Label.UNSAFE] >= alone[Label.UNSAFE], padded
 
 
 @settings(max_examples=100, deadline=None)
@@ -145,9 +132,6 @@ def test_a_clear_statement_added_to_any_text_never_lowers_severity(
 
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
-@given(text=st.text(max_size=60), statement=st.sampled_from(STATEMENTS), seed=st.integers(0, 2**32))
-async def test_a_clear_statement_run_into_any_text_is_never_committed_safe(
-    text: str, statement: str, seed: int
-) -> None:
-    assert await _outcome(f"{text} {statement}", seed) is not Outcome.SAFE
-    assert await _outcome(f"{statement} {text}", seed) is not Outcome.SAFE
+@given(text=st.text(max_size=60), statement=st.sampled_from(STATEMENTS))
+async def test_a_clear_statement_run_into_any_text_is_never_committed_safe(text: str, statement: str) -> None:
+    await _never_safe(f"{text} {statement}", f"{statement} {text}")

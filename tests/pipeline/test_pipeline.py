@@ -1,134 +1,177 @@
-"""A site's SOP as data: what is refused before a single call."""
+"""A site's SOP as data: presets, versions, what can never decide; and what becomes of a text on its whole way."""
 
+from collections import Counter
+from collections.abc import Mapping
+from itertools import product
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
-from screening.labels import Label
+from screening.labels import LABELS, OUTCOMES, Label
 from screening.pipeline.config import (
+    Mix,
     PipelineConfig,
     Preset,
     UndecidableError,
     chain,
+    chain_bound,
+    longest,
+    most_calls,
     preset,
+    promises,
     require_decidable,
     version_of,
+    whole_way,
 )
 from screening.stopping.certificates import CertifiedMixture
 from screening.stopping.evidence import least_count
+from screening.stopping.operating_characteristics import operating_characteristics
 from screening.stopping.rules import (
     DEFAULT_CONTRACT,
     Contract,
+    MajorityVote,
     PairwiseMixture,
     StoppingRule,
     SuccessiveElimination,
 )
 
 STRICT = {"safe|unsafe": 0.001, "safe|escalate": 0.001}
-
-
-def _changed(**node: Any) -> dict[str, Any]:
-    data = preset("recommended").model_dump(mode="json")
-    data["nodes"][0] |= node
-    return data
-
-
-def test_the_presets_are_the_papers_chain_and_an_abstention_goes_to_a_human_or_where_escalate_leads() -> None:
-    for nodes in (preset("recommended").nodes, preset("paper").nodes):
-        assert [node.name for node in nodes] == ["worker", "risk", "legal"]
-        assert [node.target(Label.ESCALATE) for node in nodes] == ["risk", "legal", "human_review"]
-    assert [node.target(None) for node in preset("recommended").nodes] == ["human_review"] * 3
-    assert [node.target(None) for node in preset("paper").nodes] == ["risk", "legal", "human_review"]
-
-
-def test_a_site_may_have_safe_confirmed_by_the_next_node() -> None:
-    data = _changed(routes={"safe": "risk", "unsafe": "unsafe", "escalate": "risk"})
-    assert PipelineConfig.model_validate(data).nodes[0].target(Label.SAFE) == "risk"
+AGENTS = ("worker", "risk", "legal")
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("name", "delta", "budget", "rule"),
     [
-        ({"routes": {"safe": "safe", "unsafe": "unsafe", "escalate": "worker"}}, "leads back to 'worker'"),
-        ({"routes": {"safe": "safe", "unsafe": "unsafe", "escalate": "nobody"}}, "neither an outcome nor a node"),
-        ({"routes": {"safe": "safe", "unsafe": "unsafe"}}, "no route for escalate"),
-        ({"routes": {"safe": "safe", "unsafe": "safe", "escalate": "risk"}}, "unsafe must not lead to"),
-        ({"routes": {"safe": "safe", "unsafe": "unsafe", "escalate": "safe"}}, "escalate must not lead to"),
-        ({"name": "risk"}, "node risk: another node has this name"),
-        ({"name": "human_review"}, "node human_review: this is the name of an outcome"),
-        ({"routes": {"safe": "safe", "unsafe": "risk", "escalate": "risk"}}, "from where a case could end safe"),
-        (
-            {"routes": {"safe": "safe", "unsafe": "unsafe", "escalate": "human_review"}},
-            "node risk: no route leads here",
-        ),
-        ({"prompt": "worker", "instructions": "Read."}, "not both"),
-        ({"temperature": 3}, "less than or equal to 2"),
-        ({"top_p": 1}, "Extra inputs"),
+        ("paper", None, 100, SuccessiveElimination(budget=100, delta=0.05)),
+        ("paper", 0.1, 90, SuccessiveElimination(budget=90, delta=0.1)),
+        ("recommended", None, 60, PairwiseMixture(budget=60)),
+        ("recommended", 0.1, 60, PairwiseMixture.symmetric(0.1, 60)),
+        ("certified", None, 100, CertifiedMixture.for_contract(DEFAULT_CONTRACT, 100)),
+        ("certified", None, 10_000, PairwiseMixture(budget=10_000, default_error=0.025, errors=STRICT)),
+        ("certified", 0.001, 300, CertifiedMixture.for_contract(Contract(any_wrong=0.001), 300)),
+        ("certified", 0.07, 100, PairwiseMixture.symmetric(0.07, 100)),  # no certificate is made for it
     ],
 )
-def test_a_faulty_route_is_refused(change: dict[str, Any], words: str) -> None:
-    with pytest.raises(ValidationError, match=words):
-        PipelineConfig.model_validate(_changed(**change))
-
-
-def test_a_setting_that_can_never_decide_is_refused_with_the_minimum_that_can() -> None:
-    # Algorithm 1 at δ = 0.05 needs 24 rounds of 3 calls even when the model is unanimous.
-    with pytest.raises(UndecidableError, match="minimum is 72 calls"):
-        preset("paper", budget=71)
-    assert preset("paper", budget=72).nodes[0].rule.budget == 72
-    with pytest.raises(UndecidableError, match="minimum is 6 calls"):
-        preset("recommended", budget=5, delta=0.05)
-
-
-def test_the_version_changes_with_any_setting_and_survives_json() -> None:
-    pipeline = preset("recommended")
-    assert PipelineConfig.model_validate_json(pipeline.model_dump_json()).version == pipeline.version
-    assert preset("recommended", budget=99).version != pipeline.version
-    assert PipelineConfig.model_validate(_changed(question="Another?")).version != pipeline.version
-
-
-@pytest.mark.parametrize(
-    ("name", "delta", "budget", "rule", "on_abstain"),
-    [
-        ("paper", None, 100, SuccessiveElimination(budget=100, delta=0.05), "next"),
-        ("paper", 0.1, 90, SuccessiveElimination(budget=90, delta=0.1), "next"),
-        ("recommended", None, 60, PairwiseMixture(budget=60), "human_review"),
-        ("recommended", 0.1, 60, PairwiseMixture.symmetric(0.1, 60), "human_review"),
-        ("certified", None, 100, CertifiedMixture.for_contract(DEFAULT_CONTRACT, 100), "human_review"),
-        ("certified", None, 10_000, PairwiseMixture(budget=10_000, default_error=0.025, errors=STRICT), "human_review"),
-        ("certified", 0.001, 300, CertifiedMixture.for_contract(Contract(any_wrong=0.001), 300), "human_review"),
-        ("certified", 0.07, 100, PairwiseMixture.symmetric(0.07, 100), "human_review"),  # no certificate is made for it
-    ],
-)
-def test_a_preset_is_the_rule_it_is_said_to_be_at_every_node(
-    name: Preset, delta: float | None, budget: int, rule: StoppingRule, on_abstain: str
+def test_a_preset_is_the_papers_chain_of_the_rule_it_is_said_to_be(
+    name: Preset, delta: float | None, budget: int, rule: StoppingRule
 ) -> None:
     made = preset(name, delta=delta, budget=budget)
-    assert made.name == name and {node.on_abstain for node in made.nodes} == {on_abstain}
+    assert (made.name, [node.name for node in made.nodes]) == (name, list(AGENTS))
     assert [node.rule for node in made.nodes] == [rule] * 3
+    onward = ["risk", "legal", "human_review"]
+    assert [node.target(Label.ESCALATE) for node in made.nodes] == onward
+    assert [node.target(None) for node in made.nodes] == (onward if name == "paper" else ["human_review"] * 3)
 
 
-def test_the_version_is_sixteen_characters_and_the_same_in_whatever_order_the_record_is_written() -> None:
-    values = preset("recommended").model_dump(mode="json")
-    again = dict(reversed(list(values.items())))
-    assert list(again) != list(values)
-    assert version_of(again) == version_of(values) and len(version_of(values)) == 16
+def test_the_version_is_that_of_all_settings_in_whatever_order_they_are_written() -> None:
+    pipeline = preset("recommended")
+    values = pipeline.model_dump(mode="json")
+    assert version_of(dict(reversed(values.items()))) == version_of(values) == pipeline.version
+    assert PipelineConfig.model_validate(values) == pipeline and len(pipeline.version) == 16
+    values["nodes"][0]["question"] = "Another?"
+    others = {preset("recommended", budget=99).version, PipelineConfig.model_validate(values).version}
+    assert len(others | {pipeline.version}) == 3
 
 
 def test_the_label_that_takes_most_calls_is_named_with_what_it_takes() -> None:
     """Unanimous draws: least_count(0, 0.025) = 6 name unsafe, and 0.001 takes safe to 10 or more."""
     safe, other = least_count(0, 0.0005), least_count(0, 0.025)
-    levels = PairwiseMixture(
-        budget=safe - 1, default_error=0.025, errors={"safe|unsafe": 0.0005, "safe|escalate": 0.0005}
-    )
-    with pytest.raises(UndecidableError, match=f"safe can never be identified .* minimum is {safe} calls"):
-        require_decidable(chain("x", levels, "next"))
-    enough = levels.model_copy(update={"budget": safe})
+    errors = dict.fromkeys(STRICT, 0.0005)
+    for budget, words in ((safe - 1, "safe"), (other, "safe"), (other - 1, "no label")):
+        rule = PairwiseMixture(budget=budget, default_error=0.025, errors=errors)
+        with pytest.raises(UndecidableError, match=f"{words} can (n)?ever be identified .* minimum is {safe} calls"):
+            require_decidable(chain("x", rule, "next"))
+    enough = PairwiseMixture(budget=safe, default_error=0.025, errors=errors)
     assert require_decidable(chain("x", enough, "next")).nodes[0].rule == enough
-    just = levels.model_copy(update={"budget": other})
-    with pytest.raises(UndecidableError, match="safe can never be identified"):  # unsafe can, at the very last call
-        require_decidable(chain("x", just, "next"))
-    none = levels.model_copy(update={"budget": other - 1})
-    with pytest.raises(UndecidableError, match=f"no label can ever be identified .* minimum is {safe} calls"):
-        require_decidable(chain("x", none, "next"))
+    with pytest.raises(UndecidableError, match="minimum is 72 calls"):  # 24 rounds of 3 calls
+        preset("paper", budget=71)
+
+
+# --- the whole way
+
+
+@pytest.mark.parametrize(
+    ("rule", "on_abstain"),
+    [
+        (PairwiseMixture.symmetric(0.5, 8), "next"),
+        (PairwiseMixture.symmetric(0.5, 8), "human_review"),
+        (MajorityVote(n=4), "next"),
+    ],
+)
+def test_a_text_ends_as_all_ways_through_the_agents_together_say(rule: StoppingRule, on_abstain: Any) -> None:
+    pipeline = chain("x", rule, on_abstain)
+    mixes: Mapping[str, Mix] = dict(zip(AGENTS, [(0.2, 0.3, 0.5), (0.3, 0.4, 0.3), (0.5, 0.3, 0.2)], strict=True))
+    known = {name: operating_characteristics(rule, mix) for name, mix in mixes.items()}
+    sums = Counter[str]()
+
+    def walk(target: str, chance: float, misled: bool) -> None:
+        if target in OUTCOMES:
+            sums.update({target: chance, "wrong": chance * misled})  # type: ignore[dict-item]
+            return
+        here, mix = known[target], mixes[target]
+        sums["calls"] += chance * here.mean_calls  # type: ignore[assignment]
+        for at, label in enumerate(LABELS):
+            named = chance * here.identified[at]
+            walk(pipeline.node(target).target(label), named, misled or mix[at] < max(mix))
+        walk(pipeline.node(target).target(rule.fallback), chance * here.abstained, misled)
+
+    walk("worker", 1.0, misled=False)
+    found = whole_way(pipeline, mixes)
+    assert found is not None and min(here.abstained for here in known.values()) > 0.01
+    assert {**found.ends, "wrong": found.wrong, "calls": found.calls} == pytest.approx(dict(sums))
+
+
+def _every(pipeline: PipelineConfig, mix: Mix) -> dict[str, Mix]:
+    return {node.name: mix for node in pipeline.nodes}
+
+
+def test_a_label_as_probable_as_the_mode_is_no_error_and_what_would_take_long_is_left_out() -> None:
+    votes = {n: chain("vote", MajorityVote(n=n), "next") for n in (1, 300, 301)}
+    level = whole_way(votes[1], _every(votes[1], (0.5, 0.5, 0.0)))
+    assert level is not None and level.wrong == 0.0
+    assert whole_way(votes[300], _every(votes[1], (1.0, 0.0, 0.0))) is not None
+    assert whole_way(votes[301], _every(votes[1], (1.0, 0.0, 0.0))) is None
+    with pytest.raises(ValueError, match="adding up to 1"):
+        whole_way(votes[1], _every(votes[1], (0.5, 0.5, 0.5)))
+
+
+def test_no_mix_errs_more_than_the_bound_and_all_ends_add_up() -> None:
+    pipeline = preset("certified", budget=40)
+    bound = chain_bound(pipeline)
+    assert bound == pytest.approx(0.15) and most_calls(pipeline) == 120
+    assert most_calls(pipeline, read_off=True) == 123  # each agent may be asked for its probabilities first
+    for mixes in product([(0.5, 0.49, 0.01), (0.34, 0.33, 0.33), (0.3, 0.3, 0.4)], repeat=3):
+        found = whole_way(pipeline, dict(zip(AGENTS, mixes, strict=True)))
+        assert found is not None and sum(found.ends.values()) == pytest.approx(1)
+        assert 0 <= found.wrong <= bound
+
+
+def test_the_longest_way_is_the_dearest_and_a_flagged_text_called_safe_is_asked_again() -> None:
+    pipeline = preset("certified")
+    late, early = {"worker": 1.0, "risk": 2.0, "legal": 4.0}, {"worker": 10.0, "risk": 1.0, "legal": 1.0}
+    assert longest(pipeline, late) == 7 and longest(pipeline, early) == 12
+    assert longest(pipeline, late, flagged=True) == 1 + 2 + 4 + 4, "on to the last agent, which is asked twice"
+    assert longest(pipeline, early, flagged=True) == 10 + 10, "the first is asked twice, and no other"
+    body = pipeline.model_dump(mode="json")
+    body["nodes"][0]["routes"]["safe"] = "risk"
+    confirmed = PipelineConfig.model_validate(body)
+    assert longest(confirmed, early, flagged=True) == 10 + 1 + 1 + 1, "its safe is no outcome: another agent looks"
+
+
+def test_calls_bound_and_contract_follow_from_each_agents_own_rule() -> None:
+    body = preset("paper", budget=100).model_dump(mode="json")
+    for node, (budget, delta) in zip(body["nodes"], [(80, 0.2), (100, 0.1), (120, 0.3)], strict=True):
+        node["rule"] |= {"budget": budget, "delta": delta}
+    pipeline = PipelineConfig.model_validate(body)
+    assert most_calls(pipeline) == 300 and most_calls(pipeline, flagged=True) == 420
+    assert chain_bound(pipeline) == pytest.approx(0.6)
+    wrong = "a label other than the model's most frequent answer: at most {}% in all".format
+    assert promises(pipeline).split(" | ") == [f"Algorithm 1: {wrong(delta)}" for delta in (20, 10, 30)]
+    for name, source in (("certified", "certified"), ("recommended", "Ville's bound")):
+        words = promises(preset(name, budget=100))  # type: ignore[arg-type]
+        assert words.startswith(f"{source}: {wrong(5)}; ")
+        assert "safe when it mostly says unsafe: at most 0.1%" in words
+    body["nodes"][0]["rule"] |= {"delta": 0.8}
+    assert chain_bound(PipelineConfig.model_validate(body)) == 1.0, "a probability"
+    body["nodes"][1]["rule"] = {"kind": "majority-vote", "n": 3}
+    assert chain_bound(PipelineConfig.model_validate(body)) is None, "one agent without a bound"

@@ -45,20 +45,31 @@ def test_a_pipeline_comes_back_as_it_was_written(
     assert read_pipeline(write_pipeline(pipeline)) == pipeline
 
 
+ESCALATES, UNSAFE = 'escalate = "risk"', 'unsafe = "unsafe"'
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
         ('escalate = "legal"', 'escalate = "worker"', "node risk: escalate leads back to 'worker'"),
         ('escalate = "legal"', 'escalate = "nobody"', "node risk: escalate leads to 'nobody', which is neither"),
-        ('escalate = "risk"', 'escalate = "legal"', "node risk: no route leads here"),
-        ('unsafe = "unsafe"', 'unsafe = "safe"', "node worker: unsafe must not lead to the outcome safe"),
-        ('unsafe = "unsafe"', 'unsafe = "legal"', "node worker: unsafe leads to 'legal', from where"),
+        (ESCALATES, 'escalate = "legal"', "node risk: no route leads here"),
+        (ESCALATES, "", "node worker: no route for escalate"),
+        (ESCALATES, 'escalate = "safe"', "node worker: escalate must not lead to the outcome safe"),
+        (UNSAFE, 'unsafe = "safe"', "node worker: unsafe must not lead to the outcome safe"),
+        (UNSAFE, 'unsafe = "legal"', "node worker: unsafe leads to 'legal', from where"),
+        ('name = "worker"', 'name = "risk"', "node risk: another node has this name"),
+        ('name = "worker"', 'name = "human_review"', "node human_review: this is the name of an outcome"),
+        ('name = "worker"', f'name = "{"N" * 39}"', f"node {'N' * 39}, name: "),
+        ('name = "risk"', f'name = "{"N" * 40}"', "node number 2, name: "),
+        ('title = "Risk"', 'title = "Risk"\nprompt = "risk"\ninstructions = "Read."', "node risk: give the name"),
+        ('title = "Risk"', 'title = "Risk"\ntemperature = 3', "node risk, temperature: Input should be less than"),
+        ('title = "Risk"', 'title = "Risk"\ntop_p = 1', "node risk, top_p: Extra inputs"),
+        ('title = "Risk"', "", "node risk, title: Field required"),
         ("budget = 100", 'budget = "many"', "node worker, rule.budget: "),
         ("budget = 100", "budget = 5", "node worker: with a budget of 5 calls no label can ever be identified"),
         ("budget = 100", "budget = 10", "node worker: with a budget of 10 calls safe can never be identified"),
         ('kind = "pairwise-mixture"', 'kind = "dice"', "node worker, rule: "),
-        ('name = "risk"', 'name = "Risk!"', "node Risk!, name: "),
-        ('title = "Risk"\n', "", "node risk, title: Field required"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_place(old: str, new: str, words: str) -> None:
@@ -93,19 +104,12 @@ def test_a_file_begins_with_the_bound_of_its_whole_way_or_says_that_it_has_none(
     assert voting[:2] == [f"{said}no bound: an agent has none.", "# At each agent: a majority vote has no error bound"]
 
 
-def test_instructions_of_several_lines_are_written_as_they_are_read() -> None:
+def test_a_file_may_be_as_long_as_the_limit_begin_with_a_byte_order_mark_and_hold_lines() -> None:
+    assert read_pipeline(RECOMMENDED + "\n" * (1_000_000 - len(RECOMMENDED))) == read_pipeline(RECOMMENDED)
+    assert read_pipeline(f"\ufeff{RECOMMENDED}") == read_pipeline(RECOMMENDED)
     body = preset("recommended").model_dump(mode="json")
     body["nodes"][0]["instructions"] = "First line.\nSecond line."
-    pipeline = PipelineConfig.model_validate(body)
-    assert '"""\nFirst line.\nSecond line."""' in write_pipeline(pipeline)
-    assert read_pipeline(write_pipeline(pipeline)) == pipeline
-
-
-def test_a_file_may_be_as_long_as_the_limit_and_a_name_is_said_that_is_shorter_than_forty() -> None:
-    assert read_pipeline(RECOMMENDED + "\n" * (1_000_000 - len(RECOMMENDED))) == read_pipeline(RECOMMENDED)
-    for length, words in ((39, f"node {'N' * 39}, name: "), (40, "node number 2, name: ")):
-        with pytest.raises(PipelineRefused, match=f"^{words}"):
-            read_pipeline(RECOMMENDED.replace('name = "risk"', f'name = "{"N" * length}"', 1))
+    assert '"""\nFirst line.\nSecond line."""' in write_pipeline(PipelineConfig.model_validate(body))
 
 
 @pytest.mark.parametrize("budget", ["[]", "inf", "-inf", "nan", '"many"', "{ calls = 1 }", "1.5", "0"])
@@ -116,10 +120,6 @@ def test_a_budget_that_is_no_number_of_calls_is_refused_before_a_certificate_is_
     assert read_pipeline(short) == preset("certified"), "the default certificate"
     with pytest.raises(PipelineRefused, match=r"^node worker, rule\.budget: Input should be "):
         read_pipeline(short.replace("budget = 100", f"budget = {budget}", 1))
-
-
-def test_a_file_from_an_editor_that_marks_its_byte_order_is_the_same_pipeline() -> None:
-    assert read_pipeline(f"\ufeff{RECOMMENDED}") == read_pipeline(RECOMMENDED)
 
 
 def test_ten_thousand_nodes_are_refused_at_once() -> None:

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from screening.labels import LABELS, Label
-from screening.pipeline.config import PipelineConfig, pooled_rule, preset
+from screening.pipeline.config import preset
 from screening.stopping.certificates import (
     CERTIFICATES,
     DIGITS,
@@ -39,17 +39,18 @@ WHOLE = Patch(coefficients=np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 0.0], [6.0, 0.0
 """Of degree 2, [i, j]: corners 0, 1 and 2 have the values 6, 3 and 1; 5, 4 and 2 lie between them."""
 
 
-@pytest.mark.parametrize("certificate", [each for each in CERTIFICATES if each.budget <= 100], ids=str)
+@pytest.mark.parametrize(
+    "certificate",
+    [
+        *(each for each in CERTIFICATES if each.budget <= 100),
+        pytest.param(find(DEFAULT_CONTRACT, 300), marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
 def test_every_certificate_is_proven_anew(certificate: Certificate) -> None:
     errors = certificate.recompute()
     assert errors.keep(certificate.contract)
     assert certificate.worst - 2e-6 < errors.any_wrong.bound <= certificate.worst  # said rounded up, not loosely
-
-
-@pytest.mark.slow
-def test_the_largest_certificate_of_the_default_contract_is_proven_too() -> None:
-    certificate = find(DEFAULT_CONTRACT, 300)
-    assert certificate is not None and certificate.recompute().keep(DEFAULT_CONTRACT)
 
 
 def test_the_worst_mixes_are_ties_and_the_exact_programme_finds_the_same_error_there() -> None:
@@ -108,18 +109,6 @@ def test_a_cut_patch_is_the_same_polynomial_and_its_largest_value_is_found() -> 
     assert found.reached == pytest.approx(max(values), abs=0.02)
 
 
-@pytest.mark.slow
-def test_a_certificate_covers_every_smaller_budget_and_none_larger() -> None:
-    found = find(DEFAULT_CONTRACT, 100)
-    assert found is not None and found.budget == 100
-    assert worst_errors(pooled(found.level, found.levels), 60).any_wrong.bound < found.worst
-    assert not worst_errors(pooled(found.level, found.levels), 150).keep(DEFAULT_CONTRACT)
-    assert CertifiedMixture(budget=60, certificate=found).error_bound == 0.05
-    with pytest.raises(ValidationError, match="covers budgets up to 100"):
-        CertifiedMixture(budget=101, certificate=found)
-    assert isinstance(pooled_rule(None, 5_000), PairwiseMixture)
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -140,23 +129,10 @@ def test_a_certificate_that_does_not_hold_is_refused(change: dict[str, object]) 
 
 def test_the_default_keeps_its_contract_in_five_and_eleven_calls() -> None:
     rule = preset("certified").nodes[0].rule
-    assert isinstance(rule, CertifiedMixture) and rule.contract == DEFAULT_CONTRACT
+    assert isinstance(rule, CertifiedMixture) and rule.contract == DEFAULT_CONTRACT and rule.error_bound == 0.05
     assert minimum_budget(rule, UNSAFE) == 5 and minimum_budget(rule, SAFE) == 11
-    bounds = (rule.error_bound, rule.contract.bound(SAFE, ESCALATE), rule.contract.bound(UNSAFE, SAFE))
-    assert bounds == (0.05, 0.001, 0.05)
-    calls = [operating_characteristics(rule, (rest, p, rest)) for p, rest in ((0.9, 0.05), (0.8, 0.1), (0.6, 0.2))]
-    assert [round(each.mean_calls, 1) for each in calls] == [8.0, 13.0, 44.2]
-    assert round(calls[-1].abstained, 3) == 0.053
-
-
-def test_the_certificate_is_part_of_the_configuration() -> None:
-    pipeline = preset("certified")
-    body = pipeline.model_dump(mode="json")
-    assert body["nodes"][0]["rule"]["certificate"]["worst"] <= 0.05
-    assert PipelineConfig.model_validate(body) == pipeline
-    body["nodes"][0]["rule"]["certificate"]["level"] = 0.2
-    with pytest.raises(ValidationError, match="does not hold"):
-        PipelineConfig.model_validate(body)
+    found = operating_characteristics(rule, (0.2, 0.6, 0.2))
+    assert (round(found.mean_calls, 1), round(found.abstained, 3)) == (44.2, 0.053)
 
 
 def test_the_smallest_certificate_that_covers_a_budget_is_found() -> None:
@@ -166,15 +142,6 @@ def test_the_smallest_certificate_that_covers_a_budget_is_found() -> None:
         assert {each.contract for each in found if each} == {contract}
         assert find(contract, 301) is None
     assert find(Contract(any_wrong=0.03), 100) is None
-
-
-def test_a_certificate_has_the_levels_and_the_worst_errors_of_its_row() -> None:
-    found, alike = find(DEFAULT_CONTRACT, 100), find(Contract(any_wrong=0.01), 150)
-    safe = tuple(((SAFE, mode), 0.00177) for mode in (UNSAFE, ESCALATE))
-    assert found is not None and (found.level, found.levels) == (0.0903, safe)
-    assert (found.worst, found.worst_safe) == (0.04908, 0.000904)
-    assert alike is not None and (alike.level, alike.levels) == (0.0129, ())
-    assert (alike.worst, alike.worst_safe) == (0.007328, 0.007328)
 
 
 @pytest.mark.parametrize("bound", [0.0, 1.0, 1.5])

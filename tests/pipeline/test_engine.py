@@ -1,0 +1,244 @@
+"""One case through the pipeline, driven by a recording: what is asked, what is committed, what it ends as and why."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from screening.labels import Label, Outcome
+from screening.pipeline.config import PipelineConfig, chain, preset
+from screening.pipeline.draws import (
+    TOO_LONG,
+    Draw,
+    DrawRequest,
+    LabelDistribution,
+    SamplerError,
+    ScreenedText,
+    decode_draws,
+    encode_draws,
+)
+from screening.pipeline.engine import (
+    MOST_UNUSABLE,
+    SECOND_LOOK,
+    Guard,
+    NodeRun,
+    Reason,
+    Screening,
+    guard_for,
+    screen,
+    screening_steps,
+    to_a_human,
+    with_usable_grounds,
+)
+from screening.stopping.rules import Ended, MajorityVote, PairwiseMixture, StoppingRule, Verdict
+from screening.text.flags import FORBIDS, Flag, Forbids
+
+TEXT = ScreenedText(text="a text")
+RECOMMENDED = preset("recommended")
+PAPER = preset("paper")
+NODES = ("worker", "risk", "legal")
+
+
+class Recording:
+    """Endless draws per node and variant: the given codes over and over. Keeps what it was asked for."""
+
+    def __init__(self, **codes: str) -> None:
+        self.codes = codes
+        self.asked: list[DrawRequest] = []
+
+    async def draw(self, request: DrawRequest) -> Sequence[Draw]:
+        self.asked.append(request)
+        name = request.node if request.variant == "main" else f"{request.node}_{request.variant}"
+        endless = itertools.islice(itertools.cycle(decode_draws(self.codes[name])), request.first, None)
+        return list(itertools.islice(endless, request.count))
+
+
+PLAIN, ASKED_AGAIN = Guard(), Guard(second_look=True)
+INJECTED = Guard(refuse_safe=Reason.SUSPECTED_INJECTION)
+SECOND = "worker_second_look"
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "guard", "codes", "expected"),
+    [
+        (RECOMMENDED, PLAIN, {"worker": "S"}, "safe worker identified 11"),
+        (RECOMMENDED, PLAIN, {"worker": "U"}, "unsafe worker identified 6"),
+        (RECOMMENDED, PLAIN, {"worker": "E", "risk": "U"}, "unsafe risk identified 12"),
+        (RECOMMENDED, PLAIN, dict.fromkeys(NODES, "E"), "human_review legal escalated 18"),
+        # an abstention is no escalation: it ends here, and goes on to the next node with the paper's pipeline
+        (RECOMMENDED, PLAIN, {"worker": "SU"}, "human_review worker futility 71"),
+        (PAPER, PLAIN, {"worker": "SU", "risk": "SU", "legal": "U"}, "unsafe legal identified 216"),
+        *((RECOMMENDED, PLAIN, dict.fromkeys(NODES, code), "human_review legal no_answer 18") for code in "?!_~"),
+        (RECOMMENDED, Guard(refuse_screening=Reason.TOO_LONG), {}, "human_review None too_long 0"),
+        (RECOMMENDED, INJECTED, {"worker": "S"}, "human_review worker suspected_injection 11"),
+        (RECOMMENDED, INJECTED, {"worker": "U"}, "unsafe worker identified 6"),
+        (RECOMMENDED, ASKED_AGAIN, {"worker": "S", SECOND: "S"}, "safe worker identified 22"),
+        *(
+            (RECOMMENDED, ASKED_AGAIN, {"worker": "S", SECOND: code}, f"human_review worker second_look_disagreed {n}")
+            for code, n in {"U": 17, "E": 17, "?": 17, "SU": 82}.items()
+        ),
+    ],
+)
+async def test_what_a_case_ends_as_and_its_bound_is_the_sum_over_the_runs(
+    pipeline: PipelineConfig, guard: Guard, codes: dict[str, str], expected: str
+) -> None:
+    found = await screen(TEXT, guard, pipeline, Recording(**codes))
+    assert f"{found.outcome} {found.node} {found.reason} {found.calls}" == expected
+    assert found.delta == pytest.approx(0.05 * len(found.runs))
+    assert [run.variant == SECOND_LOOK for run in found.runs[1:]] == [node == SECOND for node in list(codes)[1:]]
+
+
+async def test_committed_runs_are_taken_over_and_nothing_is_asked_again() -> None:
+    kept: list[NodeRun] = []
+
+    async def keep(run: NodeRun) -> None:
+        kept.append(run)
+
+    answers = {"worker": "E", "risk": "E", "legal": "S"}
+    for guard, codes in ((PLAIN, answers), (ASKED_AGAIN, answers | {"legal_second_look": "S"})):
+        kept.clear()
+        whole = await screen(TEXT, guard, RECOMMENDED, Recording(**codes), commit=keep)
+        assert [run.node for run in kept] == ["worker", "risk", "legal", "legal"][: len(codes)]
+        for done in range(len(codes) + 1):
+            rest = Recording(**dict(list(codes.items())[done:]))
+            assert await screen(TEXT, guard, RECOMMENDED, rest, committed=kept[:done]) == whole
+
+
+@given(st.text("SUE?!_~", min_size=1, max_size=30), st.text("SUE?!_~", min_size=1, max_size=30))
+async def test_safe_is_committed_only_when_a_node_identified_safe(worker: str, risk: str) -> None:
+    sampler = Recording(worker=worker, risk=risk, legal="E")
+    for pipeline in (RECOMMENDED, PAPER):
+        result = await screen(TEXT, Guard(), pipeline, sampler)
+        last = result.runs[-1].verdict
+        assert (result.outcome is Outcome.SAFE) == (last.label is Label.SAFE and last.ended is Ended.IDENTIFIED)
+        assert all(len(run.draws) <= pipeline.node(run.node).rule.budget for run in result.runs)
+
+
+@pytest.mark.parametrize(("node", "variant"), [("risk", "main"), ("worker", SECOND_LOOK)])
+async def test_a_committed_run_of_another_node_or_question_is_not_taken_over(node: str, variant: str) -> None:
+    verdict = Verdict(label=Label.SAFE, ended=Ended.IDENTIFIED, calls=11)
+    earlier = NodeRun(node=node, variant=variant, draws=tuple(decode_draws("S" * 11)), verdict=verdict)
+    with pytest.raises(ValueError, match=f"a committed run of {node} stands where worker is due"):
+        await screen(TEXT, Guard(), RECOMMENDED, Recording(worker="S"), committed=[earlier])
+
+
+NARROW = chain("narrow", PairwiseMixture.symmetric(0.05, 6), "human_review")
+"""Six calls, all of which must agree: after two that differ nothing can be identified."""
+
+
+@pytest.mark.parametrize(
+    ("codes", "hopeless"),
+    [(None, False), ("", False), ("S", False), ("SU", True), ("SUS", True), ("SSSSS", False), ("SSSSSSS", False)],
+)
+def test_a_draw_batch_may_end_once_nothing_can_be_identified_and_no_sooner(codes: str | None, hopeless: bool) -> None:
+    steps = screening_steps(TEXT, Guard(), NARROW)
+    request = next(steps)
+    assert isinstance(request, DrawRequest) and request.enough is not None
+    draws = None if codes is None else decode_draws(codes)
+    assert draws is None or len(draws) > 6 or request.enough(draws) is hopeless
+    if hopeless:
+        run = steps.send(draws)
+        assert isinstance(run, NodeRun) and run.verdict.ended is Ended.FUTILITY
+        assert (run.codes, run.verdict.calls) == (codes, len(run.draws))
+    else:
+        with pytest.raises(ValueError, match="must give draws" if draws is None else "exactly the draws"):
+            steps.send(draws)
+
+
+async def test_a_text_too_long_for_a_model_on_the_way_goes_to_a_human_with_what_was_drawn() -> None:
+    class Full(Recording):
+        async def draw(self, request: DrawRequest) -> Sequence[Draw]:
+            if request.node == "risk":
+                raise SamplerError(TOO_LONG, "longer than the model's context")
+            return await super().draw(request)
+
+    result = await screen(TEXT, Guard(), RECOMMENDED, Full(worker="E"))
+    assert (result.outcome, result.node, result.reason) == (Outcome.HUMAN_REVIEW, "risk", Reason.TOO_LONG)
+    assert [run.node for run in result.runs] == ["worker"] and result.calls == 6
+    assert result.delta == pytest.approx(0.05)
+
+
+async def test_a_case_given_to_a_human_keeps_its_runs_and_promises_nothing() -> None:
+    runs = (await screen(TEXT, Guard(), RECOMMENDED, Recording(worker="E", risk="E", legal="S"))).runs
+    given = to_a_human(Reason.STOPPED, runs)
+    assert given == Screening(
+        outcome=Outcome.HUMAN_REVIEW, node="legal", reason=Reason.STOPPED, runs=tuple(runs), delta=None
+    )
+    assert to_a_human(Reason.REPEATED_FAILURE, ()).node is None
+
+
+async def test_a_share_is_that_of_the_draws_or_of_the_servers_probabilities() -> None:
+    drawn = (await screen(TEXT, Guard(), RECOMMENDED, Recording(worker="UUUSUUUUU"))).runs[0]
+    assert drawn.share(Label.SAFE) == pytest.approx(drawn.codes.count("S") / len(drawn.codes))
+    assert drawn.share(Label.UNSAFE) == pytest.approx(drawn.codes.count("U") / len(drawn.codes))
+    nothing = replace(drawn, draws=())
+    assert nothing.share(Label.SAFE) == 0.0
+    shares = {Label.SAFE: 0.7, Label.UNSAFE: 0.2, Label.ESCALATE: 0.1}
+    known = LabelDistribution(labels=shares, unknown=0.0)
+    assert replace(drawn, draws=(), distribution=known).share(Label.UNSAFE) == 0.2
+    assert replace(drawn, distribution=known).share(Label.UNSAFE) == drawn.share(Label.UNSAFE)
+
+
+async def test_each_draw_batch_is_told_with_its_draws_and_asked_of_the_nodes_own_agent() -> None:
+    nodes = [node.model_copy(update={"model": f"model-of-{node.name}"}) for node in RECOMMENDED.nodes]
+    own, told = RECOMMENDED.model_copy(update={"nodes": tuple(nodes)}), []
+
+    async def tell(request: DrawRequest, draws: Sequence[Draw]) -> None:
+        told.append((request.node, request.first, encode_draws(draws)))
+
+    sampler = Recording(worker="E", risk="S")
+    await screen(TEXT, Guard(), own, sampler, progress=tell)
+    assert told == [("worker", 0, "EEEEEE"), ("risk", 0, "SSSSSS"), ("risk", 6, "SSSSS")]
+    assert [request.agent.model for request in sampler.asked] == ["model-of-worker"] + ["model-of-risk"] * 2
+
+
+# --- an escalation that only unusable answers make is told apart from one that the model gave
+
+
+MIXTURE, SHORT, VOTE = PairwiseMixture(), PairwiseMixture(budget=12, stop_for_futility=False), MajorityVote(n=5)
+
+
+@pytest.mark.parametrize(
+    ("rule", "label", "codes", "expected"),
+    [
+        (MIXTURE, Label.ESCALATE, "??????", Ended.NO_ANSWER),
+        (MIXTURE, Label.ESCALATE, "EEEEE?", Ended.NO_ANSWER),  # one is enough to miss the six it takes
+        (MIXTURE, Label.ESCALATE, "EEEEEE", Ended.IDENTIFIED),
+        (MIXTURE, Label.ESCALATE, "EEEEEE?", Ended.IDENTIFIED),  # the six usable ones are enough by themselves
+        (MIXTURE, Label.ESCALATE, "EEEEEESSSSSS?", Ended.IDENTIFIED),  # they were, before the others came
+        (MIXTURE, Label.ESCALATE, "UUUUUUEEEEEE?", Ended.NO_ANSWER),  # they say unsafe
+        (MIXTURE, Label.ESCALATE, "UUUUUU?", Ended.NO_ANSWER),
+        (MIXTURE, Label.SAFE, "SSSSSSSSSSS?", Ended.IDENTIFIED),  # another label needs no such grounds
+        (SHORT, Label.ESCALATE, "SUESUESUESUEEE?", Ended.NO_ANSWER),  # they exhaust the budget
+        (VOTE, Label.ESCALATE, "EEE??", Ended.IDENTIFIED),
+        (VOTE, Label.ESCALATE, "ESS??", Ended.NO_ANSWER),
+        (VOTE, Label.ESCALATE, "EESS?", Ended.NO_ANSWER),  # of the usable votes as many say safe
+    ],
+)
+def test_an_escalation_stands_on_the_usable_answers_as_if_they_were_all(
+    rule: StoppingRule, label: Label, codes: str, expected: Ended
+) -> None:
+    draws = decode_draws(codes)
+    found = with_usable_grounds(rule, draws, Verdict(label=label, ended=Ended.IDENTIFIED, calls=len(draws)))
+    assert found == Verdict(label=label, ended=expected, calls=len(draws))
+
+
+def test_a_node_ends_after_so_many_unusable_answers() -> None:
+    assert with_usable_grounds(MIXTURE, decode_draws("S?" * (MOST_UNUSABLE - 1)), None) is None
+    spent = with_usable_grounds(MIXTURE, decode_draws("S?" * MOST_UNUSABLE), None)
+    assert spent == Verdict(label=Label.ESCALATE, ended=Ended.NO_ANSWER, calls=2 * MOST_UNUSABLE)
+
+
+def test_every_finding_forbids_what_it_should() -> None:
+    for flag in Flag:
+        guard = guard_for([flag.value])
+        assert (guard.refuse_screening is not None) == (FORBIDS[flag] is Forbids.SCREENING), flag
+        assert (guard.refuse_safe is not None) == (FORBIDS[flag] >= Forbids.SAFE), flag
+        assert guard.second_look == (FORBIDS[flag] is Forbids.UNCHECKED_SAFE), flag
+    assert guard_for([]) == Guard()
+    gravest = guard_for(["no_words", "suspected_injection"])
+    assert gravest.refuse_safe is Reason.SUSPECTED_INJECTION
+    assert guard_for(["a finding of a later version"]) == Guard(refuse_safe=Reason.UNREADABLE)
