@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import insert, select
+from sqlalchemy import Table, insert, select, update
 
 from screening.review.actors import SYSTEM, Actor, Role
 from screening.review.review_form import ReviewForm, ReviewLabel
@@ -14,10 +14,11 @@ from storage.batches.counts import Kind, add
 from storage.clock import new_id
 from storage.database import Database
 from storage.review import claims, inbox
-from storage.review.adjudication import Next
-from storage.review.reviews import submit_review
+from storage.review.adjudication import Next, adjudicate, amend, reveal_versions
+from storage.review.evidence import reveal_evidence
+from storage.review.reviews import revise, submit_review
 from storage.schema import accounts, batches, cases, configurations, inbox_entries, node_runs, screenings
-from storage.settings_store import SiteSettings
+from storage.settings_store import SiteSettings, change
 from tests.databases import write
 
 NOW = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
@@ -33,6 +34,9 @@ ANN, BO, CY = person("ann"), person("bo"), person("cy")
 SENIOR = person("sue", Role.SENIOR)
 RESEARCHER = person("rae", Role.RESEARCHER)
 ADMIN = person("ada", Role.ADMIN)
+HELEN = person("helen", Role.SENIOR)
+PEOPLE = {who.id: who for who in (ANN, BO, CY, SENIOR, HELEN)}
+"""Who reads cases."""
 
 
 def register(db: Database, *people: Actor) -> None:
@@ -42,6 +46,27 @@ def register(db: Database, *people: Actor) -> None:
         for who in people
     ]
     write(db, insert(accounts), [row | {"active": True, "created_at": NOW} for row in rows])
+
+
+def site(db: Database, *people: Actor, **settings: Any) -> None:
+    """These people, or all who read cases; second reviews by a coin only where a setting says so."""
+    register(db, *(people or PEOPLE.values()))
+    change(db, ADMIN.at(NOW), SiteSettings(**{"second_review_rate": 0.0, **settings}), 0)
+
+
+def entry(db: Database, case_id: str) -> Any:
+    """The case's row in the queue."""
+    return db.row(select(inbox_entries).where(inbox_entries.c.case_id == case_id))
+
+
+def put(db: Database, case_id: str, **values: object) -> None:
+    """Change the case's row in the queue directly."""
+    write(db, update(inbox_entries).where(inbox_entries.c.case_id == case_id).values(**values))
+
+
+def rows(db: Database, table: Table) -> list[Any]:
+    """All of a table."""
+    return list(db.rows(select(table)))
 
 
 def vouch(db: Database) -> None:
@@ -73,97 +98,53 @@ def fill(
     """One screened case per priority, in the inbox unless ``entered`` is false; their ids in that order."""
     ids = [_unsampled_id() for _ in priorities]
     batch = new_id(NOW)
+    ended = Kind(outcome=outcome, reference=None, node="worker", reason="exhausted")
+    of_batch = {"batch_id": batch, "kind": ended.key, "calls": 6}
+    screened = of_batch | {"configuration": batch, "outcome": outcome, "delta": 0.05, "completed_at": NOW}
+    screened |= {"node": ended.node, "reason": ended.reason}
+    made = {"name": "posts.csv", "kind": kind, "created_by": created_by, "intake": {"labels": "jury"}}
     times = list(entered_at or [NOW + number * timedelta(seconds=1) for number in range(len(ids))])
+    numbered = [{"batch_id": batch, "row": row} for row in range(1, len(ids) + 1)]
     with db.write() as conn:
         conn.execute(insert(configurations).values(version=batch, body={"pipeline": {}}, created_at=NOW))
-        conn.execute(
-            insert(batches).values(
-                id=batch,
-                name="posts.csv",
-                kind=kind,
-                configuration=batch,
-                seed=1,
-                intake={"labels": "jury"},
-                created_by=created_by,
-                created_at=NOW,
-            )
-        )
-        conn.execute(insert(cases), [_case(case_id, batch, row) for row, case_id in enumerate(ids, 1)])
-        ended = Kind(outcome=outcome, reference=None, node="worker", reason="exhausted")
-        rows = [
-            _screening(case_id, batch, outcome) | {"kind": ended.key, "row": row} for row, case_id in enumerate(ids, 1)
-        ]
-        conn.execute(insert(screenings), rows)
+        conn.execute(insert(batches).values(id=batch, configuration=batch, seed=1, created_at=NOW, **made))
+        texts = [{"external_id": f"post-{row}", "text": f"canary text number {row}"} for row in range(1, len(ids) + 1)]
+        rows = zip(ids, numbered, texts, strict=True)
+        conn.execute(insert(cases), [_CASE | number | written | {"id": case_id} for case_id, number, written in rows])
+        at = list(zip(ids, numbered, strict=True))
+        conn.execute(insert(screenings), [screened | number | {"case_id": case_id} for case_id, number in at])
         add(conn, batch, 0, {ended: len(ids)})
-        conn.execute(
-            insert(node_runs), [_run(case_id) | {"batch_id": batch, "row": row} for row, case_id in enumerate(ids, 1)]
-        )
+        conn.execute(insert(node_runs), [_RUN | number | {"case_id": case_id} for case_id, number in at])
         if entered:
-            conn.execute(
-                insert(inbox_entries),
-                [
-                    {
-                        "case_id": case_id,
-                        **{name: screened[name] for name in ("batch_id", "kind", "calls")},
-                        "priority": int(priority),
-                        "why": "unsettled",
-                        "entered_at": at,
-                        "due_at": at + TARGETS[priority],
-                    }
-                    for case_id, priority, at, screened in zip(ids, priorities, times, rows, strict=True)
-                ],
-            )
+            due = [
+                {"case_id": case_id, "priority": int(priority), "entered_at": when, "due_at": when + TARGETS[priority]}
+                for case_id, priority, when in zip(ids, priorities, times, strict=True)
+            ]
+            conn.execute(insert(inbox_entries), [of_batch | {"why": "unsettled"} | one for one in due])
     return ids
 
 
-def _case(case_id: str, batch: str, row: int) -> dict[str, object]:
-    return {
-        "id": case_id,
-        "batch_id": batch,
-        "row": row,
-        "external_id": f"post-{row}",
-        "text": f"canary text number {row}",
-        "text_sha256": "0" * 64,
-        "flags": {"text": [], "reply": []},
-        "reference": "safe",
-        "reference_value": "no",
-        "audit_probability": 0.0,
-        "created_at": NOW,
-    }
-
-
-def _screening(case_id: str, batch: str, outcome: str) -> dict[str, object]:
-    return {
-        "case_id": case_id,
-        "batch_id": batch,
-        "configuration": batch,
-        "outcome": outcome,
-        "node": "worker",
-        "reason": "exhausted",
-        "calls": 6,
-        "delta": 0.05,
-        "completed_at": NOW,
-    }
-
-
-def _run(case_id: str) -> dict[str, object]:
-    return {
-        "case_id": case_id,
-        "position": 0,
-        "node": "worker",
-        "variant": "main",
-        "draws": "SSU?SS",
-        "unusable": {"3": "perhaps"},
-        "label": None,
-        "ended": "exhausted",
-        "calls": 6,
-        "input_tokens": 0,
-        "output_tokens": 0,
-        "cache_read_tokens": 0,
-        "cache_write_tokens": 0,
-        "started_at": NOW,
-        "ended_at": NOW,
-    }
+_CASE = {
+    "text_sha256": "0" * 64,
+    "flags": {"text": [], "reply": []},
+    "reference": "safe",
+    "reference_value": "no",
+    "audit_probability": 0.0,
+    "created_at": NOW,
+}
+_TOKENS = dict.fromkeys(("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"), 0)
+_RUN = _TOKENS | {
+    "position": 0,
+    "node": "worker",
+    "variant": "main",
+    "draws": "SSU?SS",
+    "unusable": {"3": "perhaps"},
+    "label": None,
+    "ended": "exhausted",
+    "calls": 6,
+    "started_at": NOW,
+    "ended_at": NOW,
+}
 
 
 def form(label: ReviewLabel | str = "unsafe", certainty: int = 4, **fields: object) -> ReviewForm:
@@ -186,3 +167,32 @@ def read(
     if ask:
         inbox.ask_second_opinion(db, who.at(now), claim.case_id, claim.token)
     return submit_review(db, who.at(now), claim.case_id, claim.token, filled, letter * 32 or new_id(now))
+
+
+def later(minutes: float) -> datetime:
+    """So long after all that was made by hand."""
+    return NOW + minutes * MINUTE
+
+
+def play(db: Database, case_id: str, script: str) -> Next:
+    """What a script does: "ann asks unsafe, bo safe 5" are reviews, "ann revises safe" and "ann sees" what follows
+    them, "sue decides unsafe" and "sue amends safe" a senior's word. Each step is a minute after the one before it.
+    Returns what is next after the last review or revision.
+    """
+    following = Next.CLOSED
+    for number, step in enumerate(script.split(", "), start=1):
+        name, *words = step.split()
+        at, by = later(number), PEOPLE[name].at(later(number))
+        label = next((one for one in words if one in tuple(ReviewLabel)), "unsafe")
+        filled = form(label, int(words[-1]) if words[-1].isdigit() else 4)
+        if "sees" in words:
+            reveal_evidence(db, by, case_id)
+        elif "revises" in words:
+            following = revise(db, by, case_id, filled, "read again", f"{number:x}" * 32) or following
+        elif "decides" in words:
+            adjudicate(db, by, case_id, ReviewLabel(label), "why")
+        elif "amends" in words:
+            amend(db, by, case_id, ReviewLabel(label), "why", reveal_versions(db, by, case_id)[-1].version)
+        else:
+            following = read(db, PEOPLE[name], filled, f"{number:x}", at, ask="asks" in words) or following
+    return following
