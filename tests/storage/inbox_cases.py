@@ -1,12 +1,12 @@
 """Cases in an inbox, made directly as rows, and people to read them."""
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Table, insert, select, update
 
-from screening.review.actors import SYSTEM, Actor, Role
+from screening.review.actors import SYSTEM, Actor
 from screening.review.review_form import ReviewForm, ReviewLabel
 from screening.review.triage import TARGETS, Priority, second_review_coin
 from storage.audit_log import DIGESTED, append, subject_of
@@ -20,23 +20,20 @@ from storage.review.reviews import revise, submit_review
 from storage.schema import accounts, batches, cases, configurations, inbox_entries, node_runs, screenings
 from storage.settings_store import SiteSettings, change
 from tests.databases import write
-
-NOW = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
-MINUTE = timedelta(minutes=1)
-
-
-def person(name: str, *roles: Role) -> Actor:
-    """Somebody of that name; a reviewer where nothing else is said."""
-    return Actor(id=name, name=name.title(), roles=frozenset(roles or (Role.REVIEWER,)))
-
-
-ANN, BO, CY = person("ann"), person("bo"), person("cy")
-SENIOR = person("sue", Role.SENIOR)
-RESEARCHER = person("rae", Role.RESEARCHER)
-ADMIN = person("ada", Role.ADMIN)
-HELEN = person("helen", Role.SENIOR)
-PEOPLE = {who.id: who for who in (ANN, BO, CY, SENIOR, HELEN)}
-"""Who reads cases."""
+from tests.storage.people import (  # noqa: F401 - for those too who have both from here
+    ADMIN,
+    ANN,
+    BO,
+    CY,
+    HELEN,
+    MINUTE,
+    NOW,
+    PEOPLE,
+    RESEARCHER,
+    SENIOR,
+    later,
+    person,
+)
 
 
 def register(db: Database, *people: Actor) -> None:
@@ -167,11 +164,6 @@ def read(
     if ask:
         inbox.ask_second_opinion(db, who.at(now), claim.case_id, claim.token)
     return submit_review(db, who.at(now), claim.case_id, claim.token, filled, letter * 32 or new_id(now))
-
-
-def later(minutes: float) -> datetime:
-    """So long after all that was made by hand."""
-    return NOW + minutes * MINUTE
 
 
 def play(db: Database, case_id: str, script: str) -> Next:

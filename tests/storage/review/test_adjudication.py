@@ -27,24 +27,8 @@ from storage.schema import adjudications, cases, inbox_entries, second_review_re
 from storage.settings_store import SecondReviewRule, SiteSettings, change
 from storage.visibility import NotYetRated, Unread
 from tests.databases import write
-from tests.storage.inbox_cases import (
-    ADMIN,
-    ANN,
-    BO,
-    CY,
-    HELEN,
-    NOW,
-    RESEARCHER,
-    SENIOR,
-    entry,
-    fill,
-    form,
-    later,
-    play,
-    read,
-    site,
-    take,
-)
+from tests.storage.inbox_cases import entry, fill, form, play, read, site, take
+from tests.storage.people import ADMIN, ANN, BO, CY, HELEN, NOW, RESEARCHER, SENIOR, later
 
 SAFE, UNSAFE = ReviewLabel.SAFE, ReviewLabel.UNSAFE
 ANOTHER, SENIOR_DUE, CLOSED = Next.SECOND_REVIEW, Next.SENIOR, Next.CLOSED

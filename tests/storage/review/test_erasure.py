@@ -3,6 +3,7 @@ still has to read or to see to.
 """
 
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,13 +21,11 @@ from storage.batches.entries import enter
 from storage.batches.intake import add_rows, close_intake
 from storage.database import Database
 from storage.research.cells import add_remark, add_tag, remove_tag
-from storage.review import claims, erasure, follow_ups
+from storage.review import claims, erasure, follow_ups, reviews
 from storage.review.adjudication import amend
 from storage.review.claims import LeaseLost, NotAvailable
-from storage.review.erasure import By, NotErased, Selection
-from storage.review.follow_ups import How
+from storage.review.erasure import By, NotErased, Selection, erase
 from storage.review.inbox import Place, standing
-from storage.review.reviews import load_draft, revise, save_draft, submit_review
 from storage.review.worklist import acknowledge, request_second_looks
 from storage.schema import (
     ERASED,
@@ -38,63 +37,44 @@ from storage.schema import (
     metadata,
     pending_cases,
     rejected_rows,
-    reviews,
-    screenings,
 )
 from storage.settings_store import SiteSettings, change
 from storage.site.audit_check import verify
 from tests.databases import write
 from tests.storage.batch_of import NOW as BATCH_NOW
 from tests.storage.batch_of import batch, decide, waiting
-from tests.storage.inbox_cases import ADMIN, ANN, BO, NOW, RESEARCHER, SENIOR, fill, form, person, read, register, vouch
+from tests.storage.inbox_cases import fill, form, read, register, rows, vouch
+from tests.storage.people import ADMIN, ANN, BO, NOW, RESEARCHER, SENIOR, person
 
 WORD = "zanzibarquince"
 OTHER_ADMIN = person("ole", Role.ADMIN)
+DAY = timedelta(days=1)
+GROUP, FIRST = Selection(by=By.GROUP, value=WORD), Selection(by=By.EXTERNAL_ID, value="post-1")
 
 
-def written(db: Database, priorities: tuple[Priority, ...] = (Priority.P2, Priority.P2)) -> list[str]:
-    """Cases of one group with a word in every place where people or models write, the first read by Ann."""
+def written(db: Database, number: int = 2) -> list[str]:
+    """Cases of one group with a word in every place where people or models write, the first read by Sue."""
     register(db, ANN, BO, SENIOR)
-    ids = fill(db, priorities)
+    ids = fill(db, [Priority.P2] * number)
+    texts = {name: f"{WORD} {name}" for name in ("text", "model_text", "reply", "model_reply", "reference_value")}
+    more = {"group_name": WORD, "turns": {"turns": [WORD]}, "where_to_act": f"https://site.org/{WORD}"}
+    about = {"name": f"{WORD}.csv", "intake": {"sheet": WORD, "warnings": [WORD]}, "closed_at": NOW}
     with db.write() as conn:
-        texts = {name: f"{WORD} {name}" for name in ("text", "model_text", "reply", "model_reply", "reference_value")}
-        more = {"group_name": WORD, "turns": {"turns": [WORD]}, "where_to_act": f"https://site.org/{WORD}"}
         conn.execute(update(cases).values(**texts, **more, text_original_json=f'"{WORD}"'))
-        batch = conn.execute(select(batches.c.id)).scalar_one()
-        conn.execute(update(batches).values(name=f"{WORD}.csv", intake={"sheet": WORD, "warnings": [WORD]}))
-        conn.execute(update(batches).values(closed_at=NOW))
-        rejected = {"batch_id": batch, "row": 9, "external_id": "post-1", "reason": "empty", "detail": WORD}
-        conn.execute(insert(rejected_rows).values(**rejected, original_json=f'"{WORD}"'))
+        conn.execute(update(batches).values(about))
+        refused = {"row": 9, "external_id": "post-1", "reason": "empty", "detail": WORD, "original_json": f'"{WORD}"'}
+        conn.execute(insert(rejected_rows).values(batch_id=conn.execute(select(batches.c.id)).scalar_one(), **refused))
     claim = claims.claim(db, SENIOR.at(NOW), ids[0])
-    submit_review(db, SENIOR.at(NOW), ids[0], claim.token, form("unsafe", 5, note=WORD), "a" * 32)
+    reviews.submit_review(db, SENIOR.at(NOW), ids[0], claim.token, form("unsafe", 5, note=WORD), "a" * 32)
     add_tag(db, RESEARCHER.at(NOW), ids[0], WORD)
     remove_tag(db, RESEARCHER.at(NOW), ids[0], WORD)
-    if len(ids) > 1:
-        save_draft(db, BO.at(NOW), ids[1], {"note": WORD})
+    for case_id in ids[1:]:
+        reviews.save_draft(db, BO.at(NOW), case_id, {"note": WORD})
     return ids
 
 
 def everything(db: Database) -> str:
     return "\n".join(str(row) for table in metadata.sorted_tables for row in db.rows(select(table)))
-
-
-def test_a_group_is_erased_from_every_table_and_the_rest_stays(db: Database) -> None:
-    _first, second = written(db)
-    assert everything(db).count(WORD) > 15
-    vouch(db)
-    done = erasure.erase(db, ADMIN.at(NOW), Selection(by=By.GROUP, value=WORD), "asked for by letter")
-    assert (done.cases, done.waits_for) == (2, None)
-    write(db, rejected_rows.delete())  # known by no group: their own test is below
-    assert WORD not in everything(db)
-    rows = db.rows(select(cases))
-    assert {row.text for row in rows} == {ERASED} and all(row.text_sha256 for row in rows)
-    (review,) = db.rows(select(reviews))
-    assert (review.label, review.certainty) == ("unsafe", 5), "what was coded stays"
-    assert db.rows(select(screenings.c.outcome))
-    assert all(db.values(select(inbox_entries.c.closed_at))), "nothing is left to read"
-    logged = db.values(select(audit_events.c.action).order_by(audit_events.c.seq))
-    assert logged[-2:] == ["erasure_requested", "erased"] and load_draft(db, BO, second) is None
-    assert verify(db, [anchor(db)]).proven, "the chain and the digests hold"
 
 
 CODES = {  # beside a case, and neither words nor emptied
@@ -110,48 +90,57 @@ def test_every_column_beside_a_case_that_can_hold_words_says_what_erasing_leaves
     assert {str(one) for one in found if "erase" not in {**one.info, **one.table.info}} == CODES
 
 
-def test_what_was_erased_is_stored_in_no_words_anew_and_read_by_nobody_again(db: Database) -> None:
-    read, in_hand = written(db)
-    taken = claims.claim(db, SENIOR.at(NOW), in_hand)
-    erasure.erase(db, ADMIN.at(NOW), Selection(by=By.GROUP, value=WORD), "asked for by letter")
-    write(db, rejected_rows.delete())
-    filled = form("safe", 5, note=WORD)
-    with pytest.raises(LeaseLost):
-        submit_review(db, SENIOR.at(NOW), in_hand, taken.token, filled, "b" * 32)
-    save_draft(db, BO.at(NOW), in_hand, {"note": WORD})
-    with pytest.raises(NotAvailable, match="was deleted"):
-        revise(db, SENIOR.at(NOW), read, filled, WORD, "c" * 32)
-    with pytest.raises(NotAvailable, match="was deleted"):
-        amend(db, SENIOR.at(NOW), read, ReviewLabel.SAFE, WORD, 1)
-    for note in (add_tag, add_remark):
-        with pytest.raises(ValueError, match="was deleted"):
-            note(db, RESEARCHER.at(NOW), read, WORD)
-    assert request_second_looks(db, SENIOR.at(NOW), [read, in_hand]).erased == 2
-    assert WORD not in everything(db) and claims.claim_next(db, BO.at(NOW)) is None
-    found = {standing(db, SENIOR.at(NOW), case_id, taken.token).place for case_id in (read, in_hand)}
-    assert found == {Place.ERASED}
-
-
-def test_by_external_id_all_that_a_conversation_became_goes(db: Database) -> None:
+def test_a_group_is_erased_from_every_table_and_the_rest_stays(db: Database) -> None:
+    """And it is stored in no words anew, and read by nobody again."""
     ids = written(db)
-    names = dict(zip(ids, ("c_1 turn 3", "c_1 reply"), strict=True))
-    with db.write() as conn:
-        for case_id, name in names.items():
-            conn.execute(update(cases).where(cases.c.id == case_id).values(external_id=name))
-    for value, found in (("c_1", 2), ("c", 0), ("cx1", 0), ("c_1 turn", 0), ("c_1 reply", 1)):
-        assert erasure.look(db, ADMIN, Selection(by=By.EXTERNAL_ID, value=value)).cases == found
-    write(db, update(cases).values(turns=None))
-    assert erasure.look(db, ADMIN, Selection(by=By.EXTERNAL_ID, value="c_1")).cases == 0, "ids of texts are only ids"
+    read_, in_hand = ids
+    taken = claims.claim(db, SENIOR.at(NOW), in_hand)
+    assert everything(db).count(WORD) > 15
+    vouch(db)
+    done = erase(db, ADMIN.at(NOW), GROUP, "asked for by letter")
+    assert (done.cases, done.waits_for) == (2, None)
+    write(db, rejected_rows.delete())  # known by no group: their own test is below
+    assert WORD not in everything(db)
+    assert {row.text for row in rows(db, cases)} == {ERASED} and all(row.text_sha256 for row in rows(db, cases))
+    (review,) = reviews.reveal_reviews(db, SENIOR.at(NOW), read_)
+    assert (review.form.label, review.form.certainty) == ("unsafe", 5), "what was coded stays"
+    assert all(db.values(select(inbox_entries.c.closed_at))), "nothing is left to read"
+    logged = db.values(select(audit_events.c.action).order_by(audit_events.c.seq))
+    assert logged[-2:] == ["erasure_requested", "erased"] and reviews.load_draft(db, BO, in_hand) is None
+    assert verify(db, [anchor(db)]).proven, "the chain and the digests hold"
+    by, filled = SENIOR.at(NOW), form("safe", 5, note=WORD)
+    reviews.save_draft(db, BO.at(NOW), in_hand, {"note": WORD})
+    for refusal, again in (
+        (LeaseLost, partial(reviews.submit_review, db, by, in_hand, taken.token, filled, "b" * 32)),
+        (NotAvailable, partial(reviews.revise, db, by, read_, filled, WORD, "c" * 32)),
+        (NotAvailable, partial(amend, db, by, read_, ReviewLabel.SAFE, WORD, 1)),
+        (ValueError, partial(add_tag, db, RESEARCHER.at(NOW), read_, WORD)),
+        (ValueError, partial(add_remark, db, RESEARCHER.at(NOW), read_, WORD)),
+    ):
+        with pytest.raises(refusal, match=None if refusal is LeaseLost else "was deleted"):
+            again()
+    assert request_second_looks(db, by, ids).erased == 2
+    assert WORD not in everything(db) and claims.claim_next(db, BO.at(NOW)) is None
+    assert {standing(db, by, case_id, taken.token).place for case_id in ids} == {Place.ERASED}
 
 
-def test_by_external_id_rows_that_were_refused_go_too(db: Database) -> None:
-    written(db)
-    looked = erasure.look(db, ADMIN, Selection(by=By.EXTERNAL_ID, value="post-1"))
+def test_by_external_id_all_that_a_conversation_became_goes_and_rows_that_were_refused(db: Database) -> None:
+    ids = written(db)
+    looked = erasure.look(db, ADMIN, FIRST)
     assert (looked.cases, looked.rejected) == (1, 1)
-    erasure.erase(db, ADMIN.at(NOW), Selection(by=By.EXTERNAL_ID, value="post-1"), "letter")
-    (row,) = db.rows(select(rejected_rows))
+    erase(db, ADMIN.at(NOW), FIRST, "letter")
+    (row,) = rows(db, rejected_rows)
     assert (row.reason, row.original_json, row.external_id, row.detail) == ("empty", None, ERASED, "")
     assert db.value(select(cases.c.text).where(cases.c.external_id == "post-2")) != ERASED
+    for case_id, name in zip(ids, ("c_1 turn 3", "c_1 reply"), strict=True):
+        write(db, update(cases).where(cases.c.id == case_id).values(external_id=name, erased_at=None, turns={}))
+
+    def found(value: str) -> int:
+        return erasure.look(db, ADMIN, Selection(by=By.EXTERNAL_ID, value=value)).cases
+
+    assert [found(value) for value in ("c_1", "c", "cx1", "c_1 turn", "c_1 reply")] == [2, 0, 0, 0, 1]
+    write(db, update(cases).values(turns=None))
+    assert found("c_1") == 0, "ids of texts are only ids"
 
 
 REFUSED_OF_THE_SAME_ID = b"id,text\n7,words of 7\n7,words of 7\n8,words of 8\n,words without an id\n"
@@ -164,9 +153,7 @@ def taken_in(db: Database, content: bytes = REFUSED_OF_THE_SAME_ID) -> dict[str,
     close_intake(db, LOCAL_USER.at(NOW), batch_id)
     for case_id in waiting(db):
         decide(db, case_id)
-    with db.read() as conn:
-        found = conn.execute(select(cases.c.external_id, cases.c.id).where(cases.c.batch_id == batch_id))
-        return {row.external_id: row.id for row in found}
+    return {row.external_id: row.id for row in rows(db, cases) if row.batch_id == batch_id}
 
 
 def refused_texts(db: Database) -> list[str]:
@@ -177,12 +164,12 @@ def test_with_a_case_the_refused_rows_of_its_id_in_the_same_file_go(db: Database
     which = Selection(by=By.CASE, value=taken_in(db)["7"])
     taken_in(db)
     assert erasure.look(db, ADMIN, which).rejected == 1
-    done = erasure.erase(db, ADMIN.at(NOW), which, "letter")
+    done = erase(db, ADMIN.at(NOW), which, "letter")
     assert (done.cases, done.rejected) == (1, 1)
     assert refused_texts(db) == ['"words of 7"', '"words without an id"', '"words without an id"']
     named = Selection(by=By.EXTERNAL_ID, value="7")
     assert erasure.look(db, ADMIN, named).rejected == 1, "each once, though by its id and beside its case"
-    assert erasure.erase(db, ADMIN.at(NOW), named, "letter").rejected == 1
+    assert erase(db, ADMIN.at(NOW), named, "letter").rejected == 1
 
 
 @pytest.mark.parametrize("keep_rejected_days", [None, 7, 60])
@@ -193,8 +180,7 @@ def test_with_a_text_whose_time_is_over_the_refused_rows_of_its_id_go(
     change(db, ADMIN.at(NOW), SiteSettings(keep_texts_days=30, keep_rejected_days=keep_rejected_days), 0)
     later = BATCH_NOW + timedelta(days=31)
     expected = {"texts": 2, "rejected rows": 2 if keep_rejected_days == 7 else 1}
-    assert dict(erasure.would_go(db, ADMIN.at(later))) == expected
-    assert dict(erasure.expire(db, later)) == expected
+    assert dict(erasure.would_go(db, ADMIN.at(later))) == dict(erasure.expire(db, later)) == expected
     assert refused_texts(db) == ([] if keep_rejected_days == 7 else ['"words without an id"'])
 
 
@@ -202,19 +188,18 @@ def test_backups_taken_since_it_came_in_are_named(db: Database) -> None:
     taken_in(db, b"id,text\n7,[removed]\n7,[removed]\n8,more words\n")
     backed_up = BATCH_NOW + timedelta(hours=1)
     with db.write() as conn:
-        append(conn, ADMIN.at(BATCH_NOW - timedelta(days=1)), "backup_begun", None, {})
-        append(conn, ADMIN.at(backed_up), "backup_begun", None, {})
-    done = erasure.erase(db, ADMIN.at(backed_up), Selection(by=By.EXTERNAL_ID, value="7"), "letter")
+        for at in (BATCH_NOW - DAY, backed_up):
+            append(conn, ADMIN.at(at), "backup_begun", None, {})
+    done = erase(db, ADMIN.at(backed_up), Selection(by=By.EXTERNAL_ID, value="7"), "letter")
     assert (done.cases, done.rejected, done.backups) == (0, 2, (backed_up,))
     assert erasure.look(db, ADMIN, Selection(by=By.EXTERNAL_ID, value="8")).backups == (backed_up,)
 
 
 def test_two_people_where_the_site_asks_for_it_of_whom_one_may_turn_it_down(db: Database) -> None:
-    (case_id,) = written(db, (Priority.P2,))
+    (case_id,) = written(db, 1)
     change(db, ADMIN.at(NOW), SiteSettings(erasure_by_two=True), 0)
-    turned_down, asked = (
-        erasure.erase(db, ADMIN.at(NOW), Selection(by=By.CASE, value=case_id), "letter") for _ in range(2)
-    )
+    which = Selection(by=By.CASE, value=case_id)
+    turned_down, asked = (erase(db, ADMIN.at(NOW), which, "letter") for _ in range(2))
     erasure.withdraw(db, SENIOR.at(NOW), str(turned_down.waits_for))
     assert asked.waits_for is not None and WORD in everything(db)
     with pytest.raises(NotErased, match="somebody else"):
@@ -227,52 +212,52 @@ def test_two_people_where_the_site_asks_for_it_of_whom_one_may_turn_it_down(db: 
 
 
 def test_what_is_still_being_screened_or_unknown_or_without_a_reason_is_refused(db: Database) -> None:
-    (case_id,) = written(db, (Priority.P2,))
+    (case_id,) = written(db, 1)
     which = Selection(by=By.CASE, value=case_id)
-    with pytest.raises(NotErased, match="say why"):
-        erasure.erase(db, ADMIN.at(NOW), which, " ")
-    with pytest.raises(NotErased, match="nothing of this name"):
-        erasure.erase(db, ADMIN.at(NOW), Selection(by=By.CASE, value="none"), "r")
-    with db.write() as conn:
-        batch = conn.execute(select(cases.c.batch_id)).scalar_one()
-        conn.execute(insert(pending_cases).values(case_id=case_id, batch_id=batch, row=1, ready_at=NOW))
-    with pytest.raises(NotErased, match="still being screened"):
-        erasure.erase(db, ADMIN.at(NOW), which, "r")
+    batch_id = db.value(select(cases.c.batch_id))
+    for selection, reason, words in (
+        (which, " ", "say why"),
+        (Selection(by=By.CASE, value="none"), "r", "nothing of this name"),
+        (which, "r", "still being screened"),
+    ):
+        if words == "still being screened":
+            write(db, insert(pending_cases).values(case_id=case_id, batch_id=batch_id, row=1, ready_at=NOW))
+        with pytest.raises(NotErased, match=words):
+            erase(db, ADMIN.at(NOW), selection, reason)
 
 
 def test_the_file_of_an_embedded_database_does_not_hold_it_any_more(sqlite_url: str) -> None:
     db = Database(sqlite_url)
     written(db)
     file = Path(sqlite_url.removeprefix("sqlite:///"))
-    erasure.erase(db, ADMIN.at(NOW), Selection(by=By.EXTERNAL_ID, value="post-1"), "letter")
-    assert any(WORD.encode() in one.read_bytes() for one in file.parent.glob(file.name + "*")), "the other case"
-    erasure.erase(db, ADMIN.at(NOW), Selection(by=By.GROUP, value=WORD), "letter")
+
+    def holding() -> list[str]:
+        return [one.name for one in file.parent.glob(file.name + "*") if WORD.encode() in one.read_bytes()]
+
+    erase(db, ADMIN.at(NOW), FIRST, "letter")
+    assert holding(), "the other case"
+    erase(db, ADMIN.at(NOW), GROUP, "letter")
     db.close()
-    found = [one.name for one in file.parent.glob(file.name + "*") if WORD.encode() in one.read_bytes()]
-    assert found == []
+    assert holding() == []
 
 
 def test_times_are_kept_and_a_dry_run_changes_nothing(db: Database) -> None:
     first, _second = written(db)
-    days = {"keep_texts_days": 30, "keep_drafts_days": 7, "keep_rejected_days": 7}
-    assert erasure.expire(db, NOW + timedelta(days=400)) == {}, "without a time everything is kept"
-    change(db, ADMIN.at(NOW), SiteSettings(**days), 0)  # type: ignore[arg-type]
-    later = NOW + timedelta(days=31)
+    assert erasure.expire(db, NOW + 400 * DAY) == {}, "without a time everything is kept"
+    kept = SiteSettings(keep_texts_days=30, keep_drafts_days=7, keep_rejected_days=7)
+    change(db, ADMIN.at(NOW), kept, 0)
+    later = NOW + 31 * DAY
     expected = {"texts": 1, "drafts": 1, "rejected rows": 1}
     assert dict(erasure.would_go(db, ADMIN.at(later))) == expected, "the second case is still open: it is kept"
-    assert WORD in everything(db)
-    assert erasure.expire(db, NOW + timedelta(days=5)) == {}
-    assert dict(erasure.expire(db, later)) == expected
-    assert erasure.expire(db, later) == {}
+    assert WORD in everything(db) and erasure.expire(db, NOW + 5 * DAY) == {}
+    assert [dict(erasure.expire(db, later)) for _ in range(2)] == [expected, {}]
     assert db.value(select(cases.c.text).where(cases.c.id == first)) == ERASED
-
-
-DAY = timedelta(days=1)
 
 
 @pytest.fixture
 def kept_for_a_week(db: Database) -> Database:
     """A site that keeps settled texts for seven days."""
+    register(db, ANN)
     change(db, LOCAL_USER.at(NOW), SiteSettings(keep_texts_days=7), 0)
     return db
 
@@ -284,49 +269,40 @@ def expired(db: Database, now: datetime) -> list[str]:
     return db.values(select(cases.c.id).where(cases.c.erased_at.is_not(None)).order_by(cases.c.id))
 
 
-def case_ids(db: Database, batch_id: str) -> list[str]:
-    return db.values(select(cases.c.id).where(cases.c.batch_id == batch_id).order_by(cases.c.row))
-
-
-@pytest.mark.parametrize("disposition", ["contact_now", "protective_services"])
-def test_a_text_is_kept_until_its_follow_up_was_closed_so_long_ago(kept_for_a_week: Database, disposition: str) -> None:
+def test_a_text_is_kept_until_its_follow_up_was_closed_so_long_ago(kept_for_a_week: Database) -> None:
     db = kept_for_a_week
-    register(db, ANN)
-    (case_id,) = fill(db)
-    read(db, ANN, form("unsafe", disposition=disposition), "a")
+    ids = fill(db, [Priority.P2] * 2)
+    for letter, disposition in (("a", "contact_now"), ("b", "protective_services")):
+        read(db, ANN, form("unsafe", disposition=disposition), letter)
     assert expired(db, NOW + 30 * DAY) == []
-    (one,) = follow_ups.open_ones(db, ANN.at(NOW)).shown
-    follow_ups.close(db, ANN.at(NOW + 30 * DAY), one.id, How.DONE, "called")
-    assert expired(db, NOW + 36 * DAY) == []
-    assert expired(db, NOW + 38 * DAY) == [case_id]
+    for one in follow_ups.open_ones(db, ANN.at(NOW)).shown:
+        follow_ups.close(db, ANN.at(NOW + 30 * DAY), one.id, follow_ups.How.DONE, "called")
+    assert expired(db, NOW + 36 * DAY) == [] and expired(db, NOW + 38 * DAY) == sorted(ids)
 
 
 def test_a_text_of_a_worklist_is_kept_until_it_was_acknowledged_so_long_ago(kept_for_a_week: Database) -> None:
+    """Unsafe texts of a batch that only counts them wait for nobody."""
     db = kept_for_a_week
     batch(db, ["one", "two"], reach=Reach.LIST)
-    listed, safe = waiting(db)
-    decide(db, listed, Outcome.UNSAFE)
-    decide(db, safe)
-    assert expired(db, NOW + 30 * DAY) == [safe]
+    batch(db, ["three"], reach=Reach.COUNT)
+    named = {row.text: row.id for row in rows(db, cases)}
+    listed, safe, counted = (named[text] for text in ("one", "two", "three"))
+    for case_id in (listed, safe, counted):
+        decide(db, case_id, Outcome.SAFE if case_id == safe else Outcome.UNSAFE)
+    assert expired(db, NOW + 30 * DAY) == sorted([safe, counted])
     assert acknowledge(db, LOCAL_USER.at(NOW + 30 * DAY), [listed]) == 1
-    assert expired(db, NOW + 36 * DAY) == [safe]
-    assert expired(db, NOW + 38 * DAY) == sorted([listed, safe])
-
-
-def test_unsafe_texts_of_a_batch_that_only_counts_them_wait_for_nobody(kept_for_a_week: Database) -> None:
-    batch(kept_for_a_week, ["one"], reach=Reach.COUNT)
-    (case_id,) = waiting(kept_for_a_week)
-    decide(kept_for_a_week, case_id, Outcome.UNSAFE)
-    assert expired(kept_for_a_week, NOW + 8 * DAY) == [case_id]
+    assert expired(db, NOW + 36 * DAY) == sorted([safe, counted])
+    assert expired(db, NOW + 38 * DAY) == sorted([listed, safe, counted])
 
 
 def test_texts_that_nobody_screens_any_more_go_so_long_after_their_batch_was_cancelled(
     kept_for_a_week: Database,
 ) -> None:
     db = kept_for_a_week
-    waits, given_up = batch(db, ["waits"]), batch(db, ["screened", "not screened", "read"])
-    (pending,) = case_ids(db, waits)
-    screened, left, read_ = case_ids(db, given_up)
+    batch(db, ["waits"])
+    (pending,) = waiting(db)
+    given_up = batch(db, ["screened", "not screened", "read"])
+    screened, left, read_ = (case_id for case_id in waiting(db) if case_id != pending)
     decide(db, screened)
     with db.write() as conn:
         assert enter(conn, read_, Placement(priority=Priority.P1, why=Why.NOT_SCREENED), NOW)

@@ -22,7 +22,8 @@ from storage.review.erasure import erase_rows
 from storage.review.inbox import Place, Standing, standing
 from storage.review.reviews import DispositionNeeded, TooLate
 from storage.settings_store import SiteSettings, change
-from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, SENIOR, fill, form, play, read, register, rows, take
+from tests.storage.inbox_cases import fill, form, play, read, register, rows, take
+from tests.storage.people import ADMIN, ANN, BO, MINUTE, NOW, SENIOR
 
 LATER = NOW + MINUTE
 SECOND = timedelta(seconds=1)
