@@ -25,7 +25,6 @@ from screening.evaluation.recording import (
     DrawBook,
     GrowingFile,
     Item,
-    NodeDraws,
     Purse,
     draw_lines,
     find_unsettled,
@@ -37,14 +36,11 @@ from screening.evaluation.replay import OUTCOMES, Record, replay
 from screening.labels import Label, Outcome
 from screening.models.simulated import Distribution, KnownSampler
 from screening.pipeline.draws import Draw, DrawRequest, SamplerError, ScreenedText, Usage
-from screening.pipeline.engine import Guard, screen
-from screening.stopping.rules import Ended
 
 ALL = (*paper_conditions(), *our_conditions())
 PIPELINES, OURS = ([each.pipeline for each in some] for some in (ALL, our_conditions()))
 NEARLY_ALL_SAFE = {Label.SAFE: 0.98, Label.UNSAFE: 0.01, Label.ESCALATE: 0.01}
 NEARLY_ALL_UNSAFE = {Label.SAFE: 0.01, Label.UNSAFE: 0.98, Label.ESCALATE: 0.01}
-SPLIT = {Label.SAFE: 0.45, Label.UNSAFE: 0.4, Label.ESCALATE: 0.15}
 
 
 def items_of(distributions: Sequence[Distribution]) -> tuple[tuple[Item, ...], KnownSampler]:
@@ -68,83 +64,50 @@ class Counting:
         return [Draw(label=draw.label, usage=spent) for draw in await self.live.draw(replace(request, bill=None))]
 
 
-def experiment(distributions: Sequence[Distribution], conditions: Sequence[Condition] = ALL) -> dict[str, Measured]:
+def recorded(distributions: Sequence[Distribution]) -> tuple[tuple[Item, ...], DrawBook]:
+    """Items and all draws that any condition needs of them."""
     items, sampler = items_of(distributions)
     book = DrawBook(len(items))
-    asyncio.run(record_draws(items, [each.pipeline for each in conditions], book, sampler))
-    return {result.name: result for result in run_book(items, conditions, book)[0]}
+    asyncio.run(record_draws(items, PIPELINES, book, sampler))
+    return items, book
 
 
 def test_the_sweep_has_the_paper_s_shape_and_ours_decides_at_a_tenth_of_the_calls() -> None:
-    found = experiment([NEARLY_ALL_SAFE] * 20 + [NEARLY_ALL_UNSAFE] * 20)
-    for impossible in ("B=10", "B=50"):
-        assert found[impossible].metrics.accuracy.value is None
-        assert found[impossible].metrics.escalation_rate.value == 1
-    assert found["B=10"].metrics.mean_calls == 27  # 3 rounds of 3 at each of 3 nodes, the tenth call buys no round
-    assert found["B=50"].metrics.mean_calls == 144  # 16 rounds of 3 at each of 3 nodes, as the paper pays them
-    decided = found["B=75"].metrics.accuracy.denominator
-    assert decided > 0  # the first budget that decides anything
-    assert found["B=100"].metrics.accuracy.denominator > decided
-    ours, paper = found["pairwise δ=0.05"].metrics, found["B=100"].metrics
+    items, book = recorded([NEARLY_ALL_SAFE] * 20 + [NEARLY_ALL_UNSAFE] * 20)
+    results = run_book(items, ALL, book)[0]
+    found = {result.name: result.metrics for result in results}
+    # 3 rounds of 3 at each of 3 nodes, the tenth call buys no round; 16 rounds of 3, as the paper pays them
+    for impossible, calls in (("B=10", 27), ("B=50", 144)):
+        assert (found[impossible].accuracy.value, found[impossible].escalation_rate.value) == (None, 1)
+        assert found[impossible].mean_calls == calls
+    assert 0 < found["B=75"].accuracy.denominator < found["B=100"].accuracy.denominator  # 75 is the first that decides
+    ours, paper = found["pairwise δ=0.05"], found["B=100"]
     assert ours.accuracy.denominator == 40 and ours.accuracy.value == 1
-    assert ours.mean_calls is not None and paper.mean_calls is not None
-    assert ours.mean_calls <= paper.mean_calls / 10
-    assert not any(result.unsettled for result in found.values())
-
-
-@pytest.mark.slow
-async def test_replay_equals_live_for_every_condition() -> None:
-    """80 cases, from unanimous to split: as the engine live on the same agents."""
-    mixed = [NEARLY_ALL_SAFE, NEARLY_ALL_UNSAFE, SPLIT, {Label.ESCALATE: 0.9, Label.SAFE: 0.1, Label.UNSAFE: 0.0}]
-    items, sampler = items_of(mixed * 20)
-    book = DrawBook(len(items))
-    await record_draws(items, PIPELINES, book, sampler)
-    for result, told in zip(*run_book(items, ALL, book), strict=True):
-        for case in range(len(items)):
-            live = await screen(items[case].text, Guard(), result.condition.pipeline, sampler)
-            assert OUTCOMES[told.outcome[case]] == live.outcome
-            counted, stopped = int(told.calls[case]), {run.verdict.ended for run in live.runs}
-            # a live run may have paid for draws after the first that left no hope
-            assert counted == live.calls or (counted < live.calls and Ended.FUTILITY in stopped)
+    assert ours.mean_calls is not None and paper.mean_calls is not None and ours.mean_calls <= paper.mean_calls / 10
+    assert not any(result.unsettled for result in results)
 
 
 def test_no_draw_is_asked_for_twice_and_none_that_no_condition_needs() -> None:
-    items, live = items_of([NEARLY_ALL_SAFE, SPLIT] * 3)
+    split = {Label.SAFE: 0.45, Label.UNSAFE: 0.4, Label.ESCALATE: 0.15}
+    items, live = items_of([NEARLY_ALL_SAFE, split] * 3)
     book, sampler = DrawBook(len(items)), Counting(live)
     fetched, _ = asyncio.run(record_draws(items, PIPELINES, book, sampler))
     assert len(set(sampler.asked)) == len(sampler.asked) == fetched == book.draws
     assert asyncio.run(record_draws(items, PIPELINES, book, sampler)) == (0, {})
-    most = max(number for _, _, number in sampler.asked) + 1
-    assert most == 150  # the largest budget of any condition
-
-
-class Failing:
-    """Answers no request, in the given way."""
-
-    def __init__(self, *, stops_batch: bool) -> None:
-        self.error = SamplerError("overloaded", "no answer", stops_batch=stops_batch)
-        self.calls = 0
-
-    async def draw(self, request: DrawRequest) -> Sequence[Draw]:
-        self.calls += 1
-        raise self.error
+    assert max(number for _, _, number in sampler.asked) + 1 == 150  # the largest budget of any condition
 
 
 def test_cases_short_of_draws_are_counted_and_never_decided() -> None:
-    items, _ = items_of([NEARLY_ALL_SAFE] * 5)
-    book, failing = DrawBook(5), Failing(stops_batch=False)
+    items, live = items_of([NEARLY_ALL_SAFE] * 5)
+    book, failing = DrawBook(5), Breaking(live, 0, stops_batch=False)
     _, failed = asyncio.run(record_draws(items, PIPELINES, book, failing))
-    assert failed == {"overloaded": 5} and failing.calls == 5  # once a case, not once a condition
-    found, _ = run_book(items, ALL, book)
-    assert all(result.unsettled == 5 and result.metrics.n == 0 for result in found)
-    assert all(result.metrics.accuracy.value is None and result.metrics.pending == 5 for result in found)
-
-
-def test_an_error_that_makes_going_on_pointless_ends_the_pass() -> None:
-    items, _ = items_of([NEARLY_ALL_SAFE] * 30)
-    failing = Failing(stops_batch=True)
-    asyncio.run(record_draws(items, PIPELINES, DrawBook(30), failing, concurrency=2))
-    assert failing.calls <= 2
+    assert failed == {"overloaded": 5} and failing.asked == 5  # once a case, not once a condition
+    for result in run_book(items, ALL, book)[0]:
+        assert (result.unsettled, result.metrics.n, result.metrics.pending) == (5, 0, 5)
+        assert result.metrics.accuracy.value is None
+    pointless = Breaking(live, 0)
+    asyncio.run(record_draws(items, PIPELINES, DrawBook(5), pointless, concurrency=2))
+    assert pointless.asked <= 2, "an error that makes going on pointless ends the pass"
 
 
 def test_offline_the_record_says_how_many_cases_it_cannot_settle() -> None:
@@ -156,73 +119,47 @@ def test_offline_the_record_says_how_many_cases_it_cannot_settle() -> None:
     assert found["B=50"].unsettled == 2  # it goes on to Risk, which nobody asked
 
 
-def test_tokens_follow_the_draws_used_and_are_undefined_where_unknown() -> None:
-    items, live = items_of([NEARLY_ALL_SAFE] * 4)
-    book = DrawBook(4)
-    asyncio.run(record_draws(items, PIPELINES, book, Counting(live, tokens=10)))
-    for result in run_book(items, ALL, book)[0]:
-        assert result.metrics.tokens == 10 * (result.metrics.calls or 0)
-    book.of(0, "worker").tokens = None
-    assert all(result.metrics.tokens is None for result in run_book(items, ALL, book)[0])
-
-
-def test_costs_follow_the_draws_used_and_one_unknown_price_makes_them_undefined() -> None:
+def test_tokens_and_costs_follow_the_draws_used_and_one_unknown_makes_them_undefined() -> None:
     items, live = items_of([NEARLY_ALL_SAFE] * 3)
     book, prices = DrawBook(3), lambda usage: usage.input_tokens / 1000
     asyncio.run(record_draws(items, PIPELINES, book, Counting(live, tokens=10), price=prices))
-    for result in run_book(items, ALL, book)[0]:
-        assert result.cost_usd == pytest.approx(0.01 * (result.metrics.calls or 0))
-    again, _ = run_book(items, ALL, read_draws(draw_lines(book, items), items))
-    assert [result.cost_usd for result in again] == [result.cost_usd for result in run_book(items, ALL, book)[0]]
+    for some in (book, read_draws(draw_lines(book, items), items)):
+        for result in run_book(items, ALL, some)[0]:
+            assert result.metrics.tokens == 10 * (result.metrics.calls or 0)
+            assert result.cost_usd == pytest.approx(0.01 * (result.metrics.calls or 0))
+    book.of(0, "worker").tokens = None
+    assert all(result.metrics.tokens is None for result in run_book(items, ALL, book)[0])
     later = DrawBook(3)
     asyncio.run(record_draws(items, OURS, later, Counting(live, tokens=10), price=prices))
     asyncio.run(record_draws(items, PIPELINES, later, Counting(live, tokens=10)))  # the rest at an unknown price
     assert all(result.cost_usd is None for result in run_book(items, ALL, later)[0])
-
-
-@pytest.mark.parametrize(
-    "line", ['{"id": "text 0", "node": "worker", "draws": "SX"}', "SSS", '{"id": "text 0", "draws": "S"}']
-)
-def test_a_line_that_is_no_record_is_refused_with_its_number(line: str) -> None:
-    items, _ = items_of([SPLIT])
-    with pytest.raises(ValueError, match="line 2"):
-        read_draws(["", line], items)
+    for line in ('{"id": "text 0", "node": "worker", "draws": "SX"}', "SSS", '{"id": "text 0", "draws": "S"}'):
+        with pytest.raises(ValueError, match="line 2"):
+            read_draws(["", line], items)
 
 
 def test_consistently_missed_are_those_that_every_deciding_condition_calls_safe() -> None:
-    items, live = items_of([NEARLY_ALL_SAFE, NEARLY_ALL_UNSAFE, NEARLY_ALL_SAFE])
-    items = (Item(id="planted", text=items[0].text, reference=Label.UNSAFE), *items[1:])
-    book = DrawBook(3)
-    asyncio.run(record_draws(items, PIPELINES, book, live))
+    items, book = recorded([NEARLY_ALL_SAFE, NEARLY_ALL_UNSAFE, NEARLY_ALL_SAFE])
     _, results = run_book(items, [each for each in ALL if each.name in ("B=10", "B=150", "recommended")], book)
-    references, outcomes = reference_codes([item.reference for item in items]), [told.outcome for told in results]
+    references, outcomes = reference_codes([Label.UNSAFE, Label.UNSAFE, Label.SAFE]), [told.outcome for told in results]
     assert [OUTCOMES[codes[0]] for codes in outcomes] == [Outcome.HUMAN_REVIEW, Outcome.SAFE, Outcome.SAFE]
     for some, by, deciders in ((outcomes[:1], [0, 0, 0], 0), (outcomes[:2], [1, 0, 0], 1), (outcomes, [2, 0, 0], 2)):
         assert (consistent_misses(references, some).tolist(), deciding(some)) == (by, deciders)
 
 
-def test_one_part_of_unknown_cost_makes_the_whole_unknown_in_whatever_order() -> None:
-    for costs in ([None, 0.5], [0.5, None], [None, None]):
-        draws = NodeDraws()
-        for cost in costs:
-            draws.append(NodeDraws(codes="S", cost_usd=cost))
-        assert draws.cost_usd is None
-    known = NodeDraws.of([Draw(label=Label.SAFE)], lambda _usage: 0.5)
-    known.append(NodeDraws.of([Draw(label=Label.SAFE)], lambda _usage: 0.25))
-    assert (known.codes, known.cost_usd) == ("SS", 0.75)
-
-
 class Breaking:
     """Answers a draw batch out of order, and breaks down after so many answers: those that came were paid for."""
 
-    def __init__(self, live: KnownSampler, answers: int) -> None:
-        self.live, self.left, self.made = live, answers, list[tuple[str, int]]()
+    def __init__(self, live: KnownSampler, answers: int, *, stops_batch: bool = True) -> None:
+        self.live, self.left, self.made, self.asked = live, answers, list[tuple[str, int]](), 0
+        self.error = SamplerError("overloaded", "no answer", stops_batch=stops_batch)
 
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
+        self.asked += 1
         draws = await self.live.draw(replace(request, bill=None))
         for place in (*range(1, len(draws), 2), *range(0, len(draws), 2)):
             if not self.left:
-                raise SamplerError("overloaded", "no answer", stops_batch=True)
+                raise self.error
             self.left -= 1
             self.made.append((request.text.text, request.first + place))
             assert request.bill is not None
@@ -263,12 +200,7 @@ def test_a_recording_ends_before_it_costs_more_than_it_may() -> None:
 
 
 def _result(name: str, calls: int, right: int, wrong: int, escalated: int) -> Measured:
-    counts = {
-        (Label.SAFE, Outcome.SAFE): right,
-        (Label.SAFE, Outcome.UNSAFE): wrong,
-        (Label.SAFE, Outcome.HUMAN_REVIEW): escalated,
-    }
-    told = [outcome for (_, outcome), count in counts.items() for _ in range(count)]
+    told = [Outcome.SAFE] * right + [Outcome.UNSAFE] * wrong + [Outcome.HUMAN_REVIEW] * escalated
     references = reference_codes([Label.SAFE] * len(told))
     metrics = evaluate(references, outcome_codes(told), calls=np.full(len(told), calls))
     return Measured(condition=Condition(name=name, pipeline=ALL[0].pipeline), metrics=metrics, unsettled=0)
@@ -324,12 +256,9 @@ def test_a_rate_is_never_that_of_the_texts_that_a_short_record_settles() -> None
 
 
 def test_two_conditions_are_compared_on_the_cases_that_both_settle() -> None:
-    items, live = items_of([NEARLY_ALL_SAFE] * 12 + [NEARLY_ALL_UNSAFE] * 8)
-    items = (Item(id="planted", text=items[0].text, reference=Label.UNSAFE), *items[1:])
-    book = DrawBook(len(items))
-    asyncio.run(record_draws(items, PIPELINES, book, live))
+    items, book = recorded([NEARLY_ALL_SAFE] * 12 + [NEARLY_ALL_UNSAFE] * 8)
     found = {told.name: told for told in run_book(items, ALL, book)[1]}
-    labels = reference_codes([item.reference for item in items])
+    labels = reference_codes([Label.UNSAFE, *(item.reference for item in items[1:])])
     same = compare_codes(labels, found["B=100"], found["B=100"])
     assert (same.only_first, same.only_second, same.p_value) == (0, 0, 1.0)
     other = compare_codes(labels, found["B=10"], found["certified"])  # the one decides nothing, the other all

@@ -1,8 +1,5 @@
 """Planted wrong reference labels come first in the review order, by either ranking, and the reasons are in words."""
 
-import warnings
-from math import exp
-
 import numpy as np
 import pytest
 
@@ -51,43 +48,23 @@ def planted(seed: int, cases: int = 300, wrong: int = 20) -> tuple[list[Label], 
 
 @pytest.mark.parametrize("ranking", list(Ranking))
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.filterwarnings("error")
 def test_the_top_holds_the_planted_labels(ranking, seed):
-    references, draws = planted(seed)
-    order = places(review_order(references, draws, ranking))
+    order = places(review_order(*planted(seed), ranking))
     assert sum(look.case < 20 for look in order[:20]) >= 18  # precision at 20 of at least 0.9
     assert sum(look.case < 20 for look in order[-100:]) == 0
     assert len(order) == 300
-
-
-@pytest.mark.parametrize("seed", range(8, 12))
-def test_confident_learning_picks_out_planted_labels_without_a_warning(seed):
-    references, draws = planted(seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        looks = places(review_order(references, draws, Ranking.CONFIDENT_LEARNING))
-    issues = {look.case for look in looks if look.issue}
-    # It estimates how many labels are wrong and is cautious: the list is short, and what is on it is planted.
-    assert len(issues & set(range(20))) >= 15 and len(issues - set(range(20))) <= 1
-    assert all(0 < look.quality < 1 for look in looks)
+    if ranking is Ranking.CONFIDENT_LEARNING:
+        # It estimates how many labels are wrong and is cautious: the list is short, and what is on it is planted.
+        issues = {look.case for look in order if look.issue}
+        assert len(issues & set(range(20))) >= 15 and len(issues - set(range(20))) <= 1
+        assert all(0 < look.quality < 1 for look in order)
 
 
 @pytest.mark.parametrize("references", [[S, U], [S, S, S, U], [S] * 50 + [U]])
 def test_a_label_that_occurs_once_is_ranked_without_a_warning(references):
     order = review_order(references, [{"worker": {S: 6}}] * len(references), Ranking.CONFIDENT_LEARNING)
     assert places(order)[0].reference is U and places(order)[0].quality < 0.5
-
-
-def test_the_evidence_is_the_stopping_rules_own_and_adds_over_nodes():
-    def evidence(reference, draws):
-        return next(
-            look.evidence
-            for look in places(review_order([reference, S, U], [draws, {"worker": {S: 1}}, {"worker": {U: 1}}]))
-            if look.case == 0
-        )
-
-    assert exp(evidence(S, {"worker": {U: 6}})) == pytest.approx(40.126, abs=1e-3)  # E(6, 0)
-    # E(6, 0) · E(8, 1): escalate takes no side
-    assert exp(evidence(S, {"worker": {U: 6}, "risk": {U: 8, S: 1, E: 3}})) == pytest.approx(40.126 * 8.7405, rel=1e-4)
 
 
 def test_more_draws_against_the_reference_come_first_and_ties_keep_their_order():

@@ -1,6 +1,5 @@
 """The library for notebooks: the notebook prints what it says, and each function is what the program itself does."""
 
-import asyncio
 import contextlib
 import io
 import json
@@ -36,20 +35,17 @@ def test_the_notebook_prints_what_is_written_in_it(monkeypatch: pytest.MonkeyPat
     assert ran >= 6
 
 
-def test_what_a_text_forbids_is_applied_and_an_index_is_kept() -> None:
+async def test_what_a_text_forbids_is_applied_and_an_index_is_kept_also_where_a_loop_runs_already() -> None:
     texts = pd.Series(["A quiet day at the lake.", "A quiet \u202eday at the lake."], index=["a", "b"])
     found = screen_texts(texts)
     assert found["outcome"].to_dict() == {"a": "safe", "b": "human_review"}
     assert (found.loc["b", "reason"], found.loc["b", "flags"]) == ("hidden_characters", "bidi_control")
     assert replay(found)["outcome"].tolist() == ["safe", "safe"]  # the rule alone
     assert screen_texts([]).empty
-
-
-def test_it_works_where_a_loop_runs_already() -> None:
-    async def in_a_notebook() -> pd.DataFrame:
-        return screen_texts(["A quiet day at the lake."])
-
-    assert asyncio.run(in_a_notebook())["outcome"].tolist() == ["safe"]
+    with pytest.raises(ValueError, match="one reply"):
+        screen_texts(["a"], replies=[])
+    with pytest.raises(ValueError, match="no pipeline 'best'"):
+        screen_texts(["a"], pipeline="best")  # type: ignore[arg-type]
 
 
 def test_too_few_draws_leave_a_row_without_an_outcome() -> None:
@@ -74,26 +70,11 @@ def test_the_certificate_is_the_program_s() -> None:
     assert proven["budget"] == 20 and proven["worst"] <= 0.05
 
 
-@pytest.mark.parametrize(
-    ("asked", "words"),
-    [
-        (lambda: screen_texts(["a"], replies=[]), "one reply"),
-        (lambda: screen_texts(["a"], pipeline="best"), "no pipeline 'best'"),  # type: ignore[arg-type]
-    ],
-)
-def test_what_cannot_be_meant_is_refused(asked: Any, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        asked()
-
-
-def test_importing_the_package_imports_no_library_and_an_unknown_name_is_no_attribute() -> None:
+def test_importing_the_package_imports_no_library_and_it_has_the_project_s_version() -> None:
     heavy = "import sys, screening; print([n for n in ('pandas', 'numpy', 'pydantic') if n in sys.modules])"
     ended = subprocess.run([sys.executable, "-c", heavy], cwd=ROOT, capture_output=True, text=True, check=True)
     assert ended.stdout.strip() == "[]"
     with pytest.raises(AttributeError):
         _ = screening.no_such_name
-
-
-def test_the_version_is_the_project_s() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert screening.__version__ == project["version"]

@@ -17,40 +17,15 @@ from screening.evaluation.metrics import (
 )
 from screening.labels import Label, Outcome
 
-# condition, (N, safe decided, FP, unsafe decided, FN), printed accuracy, FPR, FNR, escalation
-PAPER = [
-    # accuracy (37 + 81) / 157, FPR 7 / 44, FNR 32 / 113, escalated 161 - 157 = 4
-    (
-        "AEGIS single-agent",
-        (161, 44, 7, 113, 32),
-        (0.752, 0.679, 0.813),
-        (0.159, 0.079, 0.294),
-        (0.283, 0.208, 0.372),
-        0.025,
-    ),
-    # accuracy (39 + 81) / 158, FPR 5 / 44, FNR 33 / 114, escalated 3
-    (
-        "AEGIS MV n=1 and n=3",
-        (161, 44, 5, 114, 33),
-        (0.760, 0.687, 0.820),
-        (0.114, 0.050, 0.240),
-        (0.290, 0.214, 0.379),
-        0.019,
-    ),
-    # accuracy (38 + 81) / 155, FPR 4 / 42, FNR 32 / 113, escalated 6
-    ("AEGIS B=100", (161, 42, 4, 113, 32), (0.768, 0.695, 0.827), (0.095, 0.037, 0.221), (0.283, 0.208, 0.372), 0.037),
-    # accuracy (151 + 45) / 248, FPR 47 / 198, FNR 5 / 50, escalated 2
-    (
-        "SWMH single-agent",
-        (250, 198, 47, 50, 5),
-        (0.790, 0.735, 0.836),
-        (0.237, 0.184, 0.301),
-        (0.100, 0.044, 0.214),
-        0.008,
-    ),
-    # accuracy (153 + 45) / 248, FPR 45 / 198, FNR 5 / 50, escalated 2
-    ("SWMH B=100", (250, 198, 45, 50, 5), (0.798, 0.744, 0.844), (0.227, 0.174, 0.291), (0.100, 0.044, 0.214), 0.008),
-]
+PAPER = """
+condition,            n,   safe, fp, unsafe, fn, accuracy,          fpr,               fnr,               escalated
+AEGIS single-agent,   161, 44,   7,  113,    32, 0.752 0.679 0.813, 0.159 0.079 0.294, 0.283 0.208 0.372, 0.025
+AEGIS MV n=1 and n=3, 161, 44,   5,  114,    33, 0.760 0.687 0.820, 0.114 0.050 0.240, 0.290 0.214 0.379, 0.019
+AEGIS B=100,          161, 42,   4,  113,    32, 0.768 0.695 0.827, 0.095 0.037 0.221, 0.283 0.208 0.372, 0.037
+SWMH single-agent,    250, 198,  47, 50,     5,  0.790 0.735 0.836, 0.237 0.184 0.301, 0.100 0.044 0.214, 0.008
+SWMH B=100,           250, 198,  45, 50,     5,  0.798 0.744 0.844, 0.227 0.174 0.291, 0.100 0.044 0.214, 0.008
+"""
+"""As printed: texts, decided safe ones with false positives, decided unsafe ones with false negatives, and rates."""
 
 
 def triple(proportion: Proportion) -> tuple[float | None, float | None, float | None]:
@@ -75,15 +50,13 @@ def cases_of(counts: tuple[int, int, int, int, int]) -> tuple[list[Label | None]
     return [reference for reference, _ in pairs], [outcome for _, outcome in pairs]
 
 
-@pytest.mark.parametrize(
-    ("condition", "counts", "accuracy", "fpr", "fnr", "escalation"), PAPER, ids=[r[0] for r in PAPER]
-)
-def test_the_papers_rows_follow_from_their_counts(condition, counts, accuracy, fpr, fnr, escalation):
-    metrics = measure(*cases_of(counts))
-    assert triple(metrics.accuracy) == pytest.approx(accuracy, abs=0.001)
-    assert triple(metrics.fpr) == pytest.approx(fpr, abs=0.001)
-    assert triple(metrics.fnr) == pytest.approx(fnr, abs=0.001)
-    assert metrics.escalation_rate.value == pytest.approx(escalation, abs=0.001)
+@pytest.mark.parametrize("row", PAPER.strip().splitlines()[1:], ids=lambda row: row.partition(",")[0])
+def test_the_papers_rows_follow_from_their_counts(row):
+    _, *counts, accuracy, fpr, fnr, escalated = row.split(",")
+    metrics = measure(*cases_of(tuple(map(int, counts))))
+    for found, printed in ((metrics.accuracy, accuracy), (metrics.fpr, fpr), (metrics.fnr, fnr)):
+        assert triple(found) == pytest.approx(tuple(map(float, printed.split())), abs=0.001)
+    assert metrics.escalation_rate.value == pytest.approx(float(escalated), abs=0.001)
 
 
 def test_everything_escalated_leaves_the_rates_undefined_and_has_the_papers_interval():
@@ -107,19 +80,6 @@ S, U, E = Label.SAFE, Label.UNSAFE, Label.ESCALATE
 TO_SAFE, TO_UNSAFE, TO_HUMAN = Outcome.SAFE, Outcome.UNSAFE, Outcome.HUMAN_REVIEW
 
 
-def test_pending_and_unreferenced_cases_are_counted_apart():
-    references = [S, U, U, None, E, U]
-    outcomes = [TO_SAFE, None, TO_HUMAN, TO_SAFE, TO_SAFE, TO_SAFE]
-    metrics = measure(references, outcomes, calls=[6, 7, 8, 100, 100, 10], tokens=[1, 2, 3, 4, 5, 6])
-    assert (metrics.n, metrics.pending, metrics.without_reference) == (3, 1, 2)
-    assert metrics.accuracy == Proportion(1, 2)
-    assert metrics.fpr == Proportion(0, 1)
-    assert metrics.fnr == Proportion(1, 1)
-    assert metrics.escalation_rate == Proportion(1, 3)
-    assert (metrics.calls, metrics.mean_calls) == (24, 8.0)  # 6 + 8 + 10
-    assert metrics.tokens == 10  # 1 + 3 + 6
-
-
 def test_worst_and_best_case_count_each_escalation_as_error_and_as_right():
     references = [U, U, U, S, S]
     outcomes = [TO_UNSAFE, TO_SAFE, TO_HUMAN, TO_HUMAN, TO_SAFE]
@@ -130,24 +90,9 @@ def test_worst_and_best_case_count_each_escalation_as_error_and_as_right():
     assert metrics.confusion[U, TO_HUMAN] == 1 and sum(metrics.confusion.values()) == 5
 
 
-def test_a_groups_metrics_are_those_of_its_cases_alone():
-    references = [U, U, U, S]
-    outcomes = [TO_SAFE, TO_UNSAFE, TO_SAFE, TO_SAFE]
-    groups = ["SuicideWatch", "SuicideWatch", None, "Anxiety"]
-    metrics = measure(references, outcomes, calls=[6, 8, 1, 2], groups=groups)
-    assert metrics.fnr == Proportion(2, 3)
-    assert set(metrics.by_group) == {"SuicideWatch", "Anxiety"}
-    assert metrics.by_group["SuicideWatch"].fnr == Proportion(1, 2)
-    assert metrics.by_group["SuicideWatch"].mean_calls == 7.0
-    assert metrics.by_group["Anxiety"].fnr.value is None
-
-
-def test_no_cases_are_undefined_not_zero():
+def test_no_cases_are_undefined_not_zero_and_what_does_not_fit_is_refused():
     metrics = measure([], [], calls=[], tokens=[])
     assert metrics.escalation_rate.value is None and metrics.mean_calls is None
-
-
-def test_counts_and_columns_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="not a proportion"):
         Proportion(3, 2)
     with pytest.raises(ValueError, match="one entry per case"):
@@ -189,6 +134,7 @@ def test_what_is_counted_in_columns_is_what_a_loop_counts(cases):
         counted = (found.confusion, found.n, found.pending, found.without_reference, found.calls)
         assert counted == _counted_one_by_one(references, outcomes, calls, groups, group)
         assert found.tokens == found.calls
+        assert found.mean_calls == (found.calls / found.n if found.n else None)
 
 
 @given(cases_of_any_kind, st.lists(st.sampled_from(list(Outcome)), min_size=30, max_size=30))

@@ -12,20 +12,14 @@ from screening.evaluation.public_datasets import EvaluationData, LabelOf, Screen
 from screening.labels import Label
 from screening.text.received import text_sha256
 
+SELF_HARM = "Suicide and Self Harm"
+
 
 def row(identity: str, **values: Any) -> dict[str, Any]:
-    return {
-        "id": identity,
-        "reconstruction_id_if_redacted": None,
-        "prompt": f"prompt of {identity}",
-        "response": f"reply to {identity}",
-        "prompt_label": "unsafe",
-        "response_label": "safe",
-        "violated_categories": "Suicide and Self Harm",
-        "prompt_label_source": "human",
-        "response_label_source": "llm_jury",
-        **values,
-    }
+    said = {"prompt": f"prompt of {identity}", "response": f"reply to {identity}", "violated_categories": SELF_HARM}
+    labels = {"prompt_label": "unsafe", "response_label": "safe"}
+    sources = {"prompt_label_source": "human", "response_label_source": "llm_jury"}
+    return {"id": identity, "reconstruction_id_if_redacted": None, **said, **labels, **sources, **values}
 
 
 TRAIN = [
@@ -104,25 +98,19 @@ def posts(count: int, start: int = 0) -> bytes:
     return "".join(csv_lines(["text", "label"], rows)).encode()
 
 
-def test_as_many_posts_of_each_subreddit_and_only_one_is_unsafe() -> None:
-    sample = load_swmh([("train.csv", posts(6)), ("val.csv", posts(3, 6))], per_subreddit=4)
-    assert Counter(item.group for item in sample.items) == dict.fromkeys(SUBREDDITS, 4)
-    assert {item.group for item in sample.items if item.reference is Label.UNSAFE} == {"self.SuicideWatch"}
-    assert dict(sample.steps)["in self.Anxiety"] == 9
-
-
-def test_the_sample_is_fixed_by_its_call_and_named_by_hashes() -> None:
-    once, again = (load_swmh([("train.csv", posts(9))], per_subreddit=4) for _ in range(2))
-    assert once == again
-    assert once.sample == {
+def test_as_many_posts_of_each_subreddit_in_a_sample_that_is_fixed_by_its_call_and_named_by_hashes() -> None:
+    files = [("train.csv", posts(6)), ("val.csv", posts(3, 6))]
+    once, again = (load_swmh(files, per_subreddit=4) for _ in range(2))
+    assert once == again and once.sample == {
         "call": "DataFrame.groupby('label').sample(n=4, random_state=42) on the files' rows in the order given",
         "sha256": [text_sha256(one.text.stored) for one in once.rows],
     }
-    assert load_swmh([("train.csv", posts(9))], per_subreddit=4, seed=43).sample["sha256"] != once.sample["sha256"]
-    whole = load_swmh([("train.csv", posts(4))], per_subreddit=4)
-    assert {one.external_id: one.text.stored for one in whole.rows}[
-        "train.csv:1"
-    ] == "post 0 of SuicideWatch,\nsecond line"
+    assert Counter(item.group for item in once.items) == dict.fromkeys(SUBREDDITS, 4)
+    assert {item.group for item in once.items if item.reference is Label.UNSAFE} == {"self.SuicideWatch"}
+    assert dict(once.steps)["in self.Anxiety"] == 9
+    assert load_swmh(files, per_subreddit=4, seed=43).sample["sha256"] != once.sample["sha256"]
+    whole = {one.external_id: one.text.stored for one in load_swmh([("train.csv", posts(4))], per_subreddit=4).rows}
+    assert whole["train.csv:1"] == "post 0 of SuicideWatch,\nsecond line"
 
 
 def test_what_cannot_be_sampled_or_is_another_file_is_refused() -> None:

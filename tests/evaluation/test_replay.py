@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from screening.evaluation.experiments import Condition, our_conditions, paper_conditions
 from screening.evaluation.replay import Record, Replay, replay
-from screening.labels import LABELS, Label, Outcome
+from screening.labels import LABELS, Outcome
 from screening.pipeline.config import NodeConfig, PipelineConfig, chain
 from screening.pipeline.draws import Answer, Draw, DrawRequest, ScreenedText, decode_draws, encode_draws, unusable
 from screening.pipeline.engine import Guard, Screening, screening_steps
@@ -57,11 +57,6 @@ def ends_at(found: Replay, node: str) -> list[Ended | None]:
     return [None if code < 0 else ENDS[code] for code in found.ended[place]]
 
 
-def mean_calls(found: Replay) -> float | None:
-    """Of the settled cases; None without any."""
-    return float(found.total_calls[found.settled].mean()) if found.settled.any() else None
-
-
 def assert_same(pipeline: PipelineConfig, codes: Codes) -> int:
     """Every case's outcome, last node, calls and ends are the engine's; returns how many cases are unsettled."""
     found = replay(pipeline, Record.from_codes(codes))
@@ -103,43 +98,37 @@ def random_codes(cases: int, most: int, seed: int, shortest: int | None = None) 
 
 def hasty(condition: Condition) -> Condition:
     """The same, whose nodes abstain as soon as nothing can be decided any more."""
-    nodes = condition.pipeline.nodes
-    stopping = (
+    nodes = (
         node.model_copy(update={"rule": node.rule.model_copy(update={"stop_for_futility": True})})
-        if isinstance(node.rule, SuccessiveElimination)
-        else node
-        for node in nodes
+        for node in condition.pipeline.nodes
     )
-    return replace(condition, pipeline=condition.pipeline.model_copy(update={"nodes": tuple(stopping)}))
+    return replace(condition, pipeline=condition.pipeline.model_copy(update={"nodes": tuple(nodes)}))
 
 
-HASTY = tuple(map(hasty, paper_conditions()))
-ALL_CONDITIONS = [*paper_conditions(), *(each for each in HASTY if each.name.startswith("B=")), *our_conditions()]
+HASTY = tuple(hasty(each) for each in paper_conditions() if each.name.startswith("B="))
+ALL_CONDITIONS = [*paper_conditions(), *HASTY, *our_conditions()]
 
 
 @pytest.fixture(scope="module")
 def full_record() -> Codes:
-    return random_codes(cases=80, most=150, seed=1)
+    return random_codes(cases=40, most=150, seed=1)
 
 
 @pytest.mark.parametrize("condition", ALL_CONDITIONS, ids=lambda condition: condition.name)
 def test_a_replayed_condition_gives_what_the_engine_gives_live(condition: Condition, full_record: Codes) -> None:
     assert assert_same(condition.pipeline, full_record) == 0
+    assert_same(condition.pipeline, random_codes(cases=12, most=130, seed=2, shortest=0))  # some of it is too short
 
 
-@pytest.mark.parametrize("condition", ALL_CONDITIONS, ids=lambda condition: condition.name)
-def test_a_record_that_is_too_short_leaves_the_case_unsettled(condition: Condition) -> None:
-    assert_same(condition.pipeline, random_codes(cases=24, most=130, seed=2, shortest=0))
-
-
-def test_the_records_exercise_every_end_and_both_outcomes(full_record: Codes) -> None:
+def test_the_records_exercise_every_end_and_all_outcomes(full_record: Codes) -> None:
     """Otherwise the comparison above would show little."""
-    stopped = next(c for c in HASTY if c.name == "B=124").pipeline
-    patient = next(c for c in paper_conditions() if c.name == "B=124").pipeline
     record = Record.from_codes(full_record)
-    ends = {*ends_at(replay(stopped, record), "risk"), *ends_at(replay(patient, record), "risk")}
-    assert ends == {*Ended, None} - {Ended.NO_ANSWER, Ended.TOO_CLOSE}
-    assert set(replay(stopped, record).outcomes()) == set(Outcome)
+    both = [replay(each.pipeline, record) for each in (*paper_conditions(), *HASTY) if each.name == "B=124"]
+    assert {end for found in both for end in ends_at(found, "risk")} == {*Ended, None} - {
+        Ended.NO_ANSWER,
+        Ended.TOO_CLOSE,
+    }
+    assert set(both[1].outcomes()) == set(Outcome)
 
 
 rule_configs = st.one_of(
@@ -168,17 +157,14 @@ def test_any_rule_is_replayed_as_the_engine_runs_it(rule: StoppingRule, on_absta
 
 def test_routes_are_followed_as_the_pipeline_says() -> None:
     """A procedure of its own: Worker's safe must be confirmed by Risk, and Worker's doubts skip to Legal."""
-    one = MajorityVote(n=1)
-    routes = [
-        {Label.SAFE: "risk", Label.UNSAFE: "unsafe", Label.ESCALATE: "legal"},
-        {Label.SAFE: "safe", Label.UNSAFE: "legal", Label.ESCALATE: "legal"},
-        {Label.SAFE: "human_review", Label.UNSAFE: "unsafe", Label.ESCALATE: "human_review"},
-    ]
+    routes = [("risk", "unsafe", "legal"), ("safe", "legal", "legal"), ("human_review", "unsafe", "human_review")]
     nodes = tuple(
-        NodeConfig(name=name, title=name, question="", rule=one, routes=route)
-        for name, route in zip(NODES, routes, strict=True)
+        NodeConfig(
+            name=name, title=name, question="", rule=MajorityVote(n=1), routes=dict(zip(LABELS, to, strict=True))
+        )
+        for name, to in zip(NODES, routes, strict=True)
     )
-    codes = {"worker": list("SSUEE"), "risk": list("SU   ".replace(" ", "E")), "legal": list("EUESU")}
+    codes = {"worker": list("SSUEE"), "risk": list("SUEEE"), "legal": list("EUESU")}
     pipeline = PipelineConfig(name="confirm", nodes=nodes)
     found = replay(pipeline, Record.from_codes(codes))
     assert found.outcomes() == ["safe", "unsafe", "unsafe", "human_review", "unsafe"]
@@ -186,51 +172,20 @@ def test_routes_are_followed_as_the_pipeline_says() -> None:
     assert_same(pipeline, codes)
 
 
-def test_the_single_agent_is_one_draw_and_its_escalation_goes_to_a_human() -> None:
-    found = replay(paper_conditions()[0].pipeline, Record.from_codes({"worker": ["SU", "US", "E", "?", "!"]}))
-    assert found.outcomes() == ["safe", "unsafe", "human_review", "human_review", "human_review"]
-    assert found.total_calls.tolist() == [1] * 5
-
-
-def test_hopeless_budgets_cost_nothing_with_a_futility_stop_and_the_papers_150_without() -> None:
-    record = Record.from_codes({node: ["S" * 50] for node in NODES})
-    stopped = next(c for c in HASTY if c.name == "B=50")
-    assert mean_calls(replay(stopped.pipeline, record)) == 0.0
-    patient = next(c for c in paper_conditions() if c.name == "B=50")
-    # 16 whole rounds of three at each of three nodes: 144, the paper's "up to 3B" less what pays no round.
-    assert mean_calls(replay(patient.pipeline, record)) == 3 * 48.0
-
-
-def test_stopping_for_futility_changes_no_outcome(full_record: Codes) -> None:
-    record = Record.from_codes(full_record)
-    for patient, stopping in zip(paper_conditions(), HASTY, strict=True):
-        slow, quick = replay(patient.pipeline, record), replay(stopping.pipeline, record)
-        assert slow.outcomes() == quick.outcomes()
-        assert (quick.total_calls <= slow.total_calls).all()
-
-
 def test_an_unknown_node_or_an_empty_record_settles_nothing() -> None:
     pipeline = our_conditions()[1].pipeline
-    found = replay(pipeline, Record.from_codes({"another": ["SSS", "UUU"]}))
-    assert (found.unsettled, mean_calls(found), found.outcomes()) == (2, None, [None, None])
-    nobody = replay(pipeline, Record.from_codes({"worker": []}))
-    assert (nobody.outcomes(), mean_calls(nobody), nobody.unsettled) == ([], None, 0)
-    assert replay(pipeline, Record.from_codes({})).outcomes() == []
+    for codes, outcomes in (({"another": ["SSS", "UUU"]}, [None, None]), ({"worker": []}, []), ({}, [])):
+        found = replay(pipeline, Record.from_codes(codes))  # type: ignore[arg-type]
+        assert (found.outcomes(), found.unsettled) == (outcomes, len(outcomes))
 
 
-def test_every_draw_code_counts_as_its_label() -> None:
+def test_every_draw_code_counts_as_its_label_and_what_is_none_is_refused_without_showing_it() -> None:
     answers = [Draw(label=label) for label in LABELS] + [unusable(answer) for answer in Answer if answer != "label"]
     record = Record.from_codes({"worker": [encode_draws(answers)]}).nodes["worker"]
     assert [LABELS[number] for number in record.draws[0]] == [*LABELS, *["escalate"] * 6]
-
-
-@pytest.mark.parametrize("codes", [["SX"], ["S "], ["Sé"]])
-def test_a_character_that_is_no_draw_is_refused_without_showing_it(codes: list[str]) -> None:
-    with pytest.raises(ValueError, match=r"^not a draw code$"):
-        Record.from_codes({"worker": codes})
-
-
-def test_nodes_must_agree_on_the_number_of_cases() -> None:
+    for codes in ("SX", "S ", "Sé"):
+        with pytest.raises(ValueError, match=r"^not a draw code$"):
+            Record.from_codes({"worker": [codes]})
     with pytest.raises(ValueError, match="one string for each case"):
         Record.from_codes({"worker": ["S"], "risk": []})
 
