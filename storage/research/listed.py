@@ -162,10 +162,6 @@ def _among(wanted: Cell, few: Sequence[str], conditions: Sequence[ColumnElement[
     """Those of these cases: looked up by their ids, never by their batch."""
     ended = screenings.c
     query = select(cases.c.row, _CASE).outerjoin(screenings, ended.case_id == _CASE).where(_CASE.in_(few), *conditions)
-    of_engine = {"node": ended.node, "reason": ended.reason}
-    for name, column in of_engine.items():
-        if (value := getattr(wanted, name)) is not None:
-            query = query.where(column == value)
     if wanted.outcome == PENDING:
         return query.where(ended.case_id.is_(None))
     return query if wanted.outcome in (None, IN_REVIEW) else query.where(ended.outcome == wanted.outcome)
@@ -179,6 +175,10 @@ def _conditions(conn: Connection, wanted: Cell) -> Iterator[ColumnElement[bool]]
         yield cases.c.reference == wanted.reference
     if wanted.group is not None:
         yield cases.c.group_name == wanted.group
+    if wanted.node is not None:
+        yield screenings.c.node == wanted.node
+    if wanted.reason is not None:
+        yield screenings.c.reason == wanted.reason
     if wanted.gap_at_most is not None:
         yield screenings.c.gap <= wanted.gap_at_most
     if wanted.way is not None:

@@ -1,31 +1,14 @@
-"""A batch case by case, the slow way: what its columns of numbers (`storage.research.recordings`) are held against."""
+"""What clinicians accepted, read the slow way: the oracle of `storage.visibility` and `storage.research.recordings`."""
 
 from collections.abc import Mapping
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 
-from screening.labels import Outcome
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
-from storage.batches.counts import PENDING
 from storage.database import Database
-from storage.schema import adjudications, cases, screenings
-from storage.visibility import is_accepted, is_in_review, order_given
-
-
-def outcomes_now(db: Database, actor: Actor, batch_id: str) -> tuple[Outcome | None, ...]:
-    """What became of each case of a batch, in the file's order: what the matrix counts. None is pending."""
-    require(actor, Action.VIEW_RESULTS)
-    query = (
-        select(func.coalesce(screenings.c.outcome, PENDING).label("outcome")).select_from(cases).outerjoin(screenings)
-    )
-    found = db.values(query.where(cases.c.batch_id == batch_id).order_by(cases.c.row))
-    return tuple(None if outcome == PENDING else Outcome(outcome) for outcome in found)
-
-
-def cases_in_review(db: Database, batch_id: str) -> frozenset[str]:
-    """The cases of a batch that are open in the inbox."""
-    return frozenset(db.values(select(cases.c.id).where(cases.c.batch_id == batch_id, is_in_review(cases.c.id))))
+from storage.schema import adjudications, cases
+from storage.visibility import is_accepted, order_given
 
 
 def adjudicated_labels(db: Database, actor: Actor, batch_id: str, version: int | None = None) -> Mapping[str, str]:

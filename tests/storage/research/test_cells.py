@@ -1,18 +1,19 @@
 """The cases behind a number: every filter, tag and remark, the gap, and what is kept from who has yet to read."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection
 from dataclasses import replace
+from itertools import combinations, product
+from typing import Any
 
 import pytest
 from sqlalchemy import insert
 
-from screening.datasets.rows import NewCase
 from screening.labels import Label, Outcome
-from screening.pipeline.engine import Reason
-from screening.review.actors import LOCAL_USER, Actor, Role
+from screening.review.actors import LOCAL_USER
 from screening.review.policy import Forbidden
-from screening.text.received import receive
-from storage.batches.intake import add_rows
+from storage.batches.results import Result, results
+from storage.batches.screenings import committed_runs, gap_of
 from storage.database import Database
 from storage.research.cells import (
     TAG_LIMIT,
@@ -32,138 +33,140 @@ from storage.research.listed import MOST_LISTED, Cell
 from storage.review.worklist import request_second_looks
 from storage.schema import adjudications
 from tests.databases import write
-from tests.storage.batch_of import NOW, batch, commit, commit_run, decide, run, screening, waiting
-from tests.storage.inbox_cases import RESEARCHER, SENIOR, person
+from tests.storage.batch_of import NOW, batch, decide, run, waiting
+from tests.storage.inbox_cases import ANN, RESEARCHER, SENIOR
+from tests.storage.research.test_columns import filled
 
+ME, BY = LOCAL_USER.at(NOW), RESEARCHER.at(NOW)
 TEXTS = [f"text number {number}" for number in range(5)]
-REVIEWER = Actor(id="rev", name="Rev", roles=frozenset({Role.REVIEWER}))
 
 
-def _ids(db: Database, cell: Cell) -> list[str]:
-    return [case.external_id for case in cell_page(db, SENIOR.at(NOW), cell).cases]
+@pytest.fixture
+def batch_id(db: Database) -> str:
+    """Cases of every kind, some tagged, one whose label people replaced; and another file's case."""
+    made = filled(db, 15)
+    ids = [one.case_id for one in results(db, ME, made)]
+    for case_id in ids[1:12:5]:
+        add_tag(db, ME, case_id, "odd")
+    fields = {"method": "senior", "by": "s", "reason": None, "review_ids": [], "at": NOW}
+    label = {"unsafe": "safe", "safe": "unsafe"}[next(one.reference for one in results(db, ME, made) if one.row == 4)]
+    write(db, insert(adjudications).values(case_id=ids[3], version=1, label=label, **fields))
+    batch(db, ["another file's"], references="U")
+    return made
 
 
-def _missed(db: Database, codes: str, node: str = "worker", row: int = 0) -> str:
-    """A case taken to safe by these draws."""
-    case_id = waiting(db)[row]
-    made = run(codes, Label.SAFE, node)
-    commit_run(db, case_id, 0, made)
-    commit(db, case_id, screening(Outcome.SAFE, made, node=node))
-    return case_id
+def _known(db: Database, batch_id: str) -> list[tuple[Result, Collection[tuple[str, Label | None]]]]:
+    """Each case of the batch, and which agent gave it which label."""
+    every = list(results(db, ME, batch_id))
+    return [(one, {(run.node, run.verdict.label) for run in committed_runs(db, one.case_id)}) for one in every]
 
 
-def test_every_case_of_a_cell_is_on_one_of_its_pages(db: Database) -> None:
-    batch_id = batch(db, TEXTS, references="UUUU-")
-    for case_id in waiting(db):
-        decide(db, case_id)
-    cell = Cell(batch_id=batch_id, reference="unsafe", outcome="safe")
-    pages = [cell_page(db, LOCAL_USER.at(NOW), cell, limit=3, offset=offset) for offset in (0, 3)]
-    assert [case.row for page in pages for case in page.cases] == [1, 2, 3, 4]
-    assert {page.found for page in pages} == {4} == {confusions(db, LOCAL_USER, batch_id).original["unsafe", "safe"]}
+def _is_on(one: Result, ways: Collection[tuple[str, Label | None]], wanted: Cell) -> bool:
+    """Whether the case belongs on the list, in plain words."""
+    replaced = one.accepted if wanted.labels == "adjudicated" else None
+    return (
+        wanted.reference in (None, replaced or one.reference)
+        and wanted.outcome in (None, one.outcome, "in review" if one.in_review else one.outcome)
+        and all(getattr(wanted, name) in (None, getattr(one, name)) for name in ("node", "reason", "group"))
+        and (wanted.gap_at_most is None or (one.gap is not None and one.gap <= wanted.gap_at_most))
+        and (wanted.way is None or wanted.way in ways)
+        and (wanted.source is None or (wanted.source == "adjudicated") is bool(one.accepted))
+        and (wanted.tag is None or wanted.tag in one.tags)
+        and (wanted.search in (None, str(one.row)) or f"p{one.row} {one.group}".startswith(wanted.search)
+             or (one.group or "").startswith(wanted.search))
+    )  # fmt: skip
+
+
+FILTERS: list[dict[str, Any]] = [
+    {"reference": "safe"},
+    {"reference": "unsafe", "labels": "adjudicated"},
+    *({"outcome": one} for one in ("safe", "unsafe", "pending", "in review")),
+    *({"node": one} for one in ("worker", "risk", "legal")),
+    {"reason": "identified"},
+    *({"way": one} for one in (("worker", Label.ESCALATE), ("worker", None), ("risk", Label.UNSAFE))),
+    *({"gap_at_most": one} for one in (0.0, 0.5)),
+    *({"source": one} for one in ("file", "adjudicated")),
+    *({"search": one} for one in ("p4", "4", "p", "%", "ev")),
+    {"group": "even"},
+    {"tag": "odd"},
+]
+
+
+@pytest.mark.parametrize("most", [1, MOST_LISTED])
+def test_a_list_holds_the_cases_that_have_all_it_asks_for_in_the_files_order(
+    db: Database, batch_id: str, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """Among few and among many, by one filter or two; one more than can be counted where there are more."""
+    monkeypatch.setattr("storage.research.listed.MOST_LISTED", most)
+    known, seen = _known(db, batch_id), set()
+    pairs = list(combinations(FILTERS, 2))[most % 6 :: 6]
+    for filters in [{}, *FILTERS, *(one | other for one, other in pairs)]:
+        wanted = Cell(batch_id=batch_id, **filters)
+        found = [one.row for one, ways in known if _is_on(one, ways, wanted)]
+        assert [case.row for case in cell_page(db, ME, wanted).cases] == found[: most + 1], wanted
+        seen.add(tuple(found))
+    assert len(seen) > 20, "the filters differ in what they find"
+
+
+def test_a_list_is_sorted_paged_and_tells_nothing_of_what_waits(db: Database, batch_id: str) -> None:
+    known = _known(db, batch_id)
+    every = [one for one, _ in known]
+    waits = [one.row for one in every if one.in_review]
+    for who, descending, sort in product((LOCAL_USER, SENIOR), (False, True), ("calls", "gap", "id", "group")):
+        values = {one.row: one.external_id if sort == "id" else getattr(one, sort) for one in every}
+        values |= {one.row: None for one in every if sort == "calls" and one.outcome == "pending"}
+        hidden = waits if who is SENIOR and sort in ("calls", "gap") else []
+        none = [row for row, value in values.items() if row not in hidden and value is None]
+        ordered = sorted(set(values) - {*hidden, *none}, key=lambda row: values[row], reverse=descending)
+        page = cell_page(db, who.at(NOW), Cell(batch_id=batch_id, sort=sort, descending=descending))
+        found = [case.row for case in page.cases]
+        assert [values[row] for row in found] == [values[row] for row in (*ordered, *none, *hidden)], (who, sort)
+        assert len(set(found)) == len(every)
+    for filters in FILTERS:
+        wanted = Cell(batch_id=batch_id, **filters)
+        told = cell_page(db, SENIOR.at(NOW), wanted)
+        tells = not {"reference", "search", "group"} & set(filters) and wanted.outcome != "in review"
+        left_out = {one.row for one, ways in known if tells and one.in_review and _is_on(one, ways, wanted)}
+        assert (told.hidden, {case.row for case in told.cases} & left_out) == (len(left_out), set()), filters
+        assert {(one.node, one.calls, one.cost_usd, one.gap) for one in told.cases if one.hidden} <= {(None,) * 4}
+    whole = cell_page(db, SENIOR.at(NOW), Cell(batch_id=batch_id))
+    second = cell_page(db, SENIOR.at(NOW), Cell(batch_id=batch_id), limit=2, offset=2)
+    assert ([case.row for case in second.cases], second.ids, second.found) == ([3, 4], whole.ids, len(every))
+
+
+def test_more_than_can_be_counted_is_said_and_left_out(
+    db: Database, batch_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("listed", "cells"):
+        monkeypatch.setattr(f"storage.research.{module}.MOST_LISTED", 2)
+    for filters, rows, more in (({"sort": "gap"}, [1, 2], True), ({"source": "adjudicated"}, [4], False)):
+        page = cell_page(db, ME, Cell(batch_id=batch_id, **filters))
+        assert ([case.row for case in page.cases], page.more) == (rows, more)
 
 
 @pytest.mark.parametrize(
     ("codes", "gap"), [("SSSSSS", 1.0), ("SSSUUE", 1 / 6), ("SSS?!E", 0.0), ("SSSSUU", 1 / 3), ("SSEEUU", 0.0)]
 )
-def test_the_gap_is_how_far_the_first_answer_lies_ahead_of_the_second(db: Database, codes: str, gap: float) -> None:
-    batch_id = batch(db, TEXTS[:1], references="U")
-    _missed(db, codes)
-    cell = Cell(batch_id=batch_id, reference="unsafe", outcome="safe")
-    assert cell_page(db, LOCAL_USER.at(NOW), cell).cases[0].gap == pytest.approx(gap)
-    assert _ids(db, replace(cell, gap_at_most=gap + 0.01)) == ["p1"]
-    assert _ids(db, replace(cell, gap_at_most=gap - 0.01)) == []
+def test_the_gap_is_how_far_the_first_answer_lies_ahead_of_the_second(codes: str, gap: float) -> None:
+    assert gap_of(run(codes)) == pytest.approx(gap)
 
 
-def test_node_reason_and_source_narrow_the_cell(db: Database) -> None:
-    batch_id = batch(db, TEXTS[:3], references="UUS")
-    _missed(db, "SSSSSS")
-    _missed(db, "SSSSSS", node="risk")
-    missed = _missed(db, "SSSSSS")
-    fields = {"method": "senior", "by": "s", "reason": None, "review_ids": [], "at": NOW}
-    write(db, insert(adjudications).values(case_id=missed, version=1, label="unsafe", **fields))
-    cell = Cell(batch_id=batch_id, reference="unsafe", outcome="safe", labels="adjudicated")
-    assert _ids(db, cell) == ["p1", "p2", "p3"]
-    assert _ids(db, replace(cell, labels="original")) == ["p1", "p2"]
-    assert _ids(db, replace(cell, node="risk")) == ["p2"]
-    assert _ids(db, replace(cell, reason=Reason.EXHAUSTED.value)) == []
-    assert (_ids(db, replace(cell, source="adjudicated")), _ids(db, replace(cell, source="file"))) == (
-        ["p3"],
-        ["p1", "p2"],
-    )
-    assert cell_choices(db, LOCAL_USER, cell) == {"node": ("risk", "worker"), "reason": ("identified",), "tag": ()}
-
-
-def test_a_way_is_kept_by_those_who_took_it_and_tells_nothing_of_what_waits(db: Database) -> None:
-    batch_id = batch(db, TEXTS[:4])
-    for case_id, outcome in zip(
-        sorted(waiting(db)), (Outcome.UNSAFE, Outcome.SAFE, Outcome.HUMAN_REVIEW), strict=False
-    ):
-        worker = run("EEEEEE", None if outcome is Outcome.SAFE else Label.ESCALATE)
-        risk = run("UUUUUU", Label.UNSAFE if outcome is Outcome.UNSAFE else Label.SAFE, "risk")
-        commit_run(db, case_id, 0, worker)
-        commit_run(db, case_id, 1, risk)
-        commit(db, case_id, screening(outcome, worker, risk, node="risk"))
-    page = cell_page(db, SENIOR.at(NOW), Cell(batch_id=batch_id))
-    everything = {case.external_id: case.outcome for case in page.cases}
-    by_outcome = {outcome: name for name, outcome in everything.items()}
-    escalated, given_up = Cell(batch_id=batch_id, way=("worker", Label.ESCALATE)), ("worker", None)
-    assert _ids(db, escalated) == [by_outcome["unsafe"]]  # the third took it too, and waits to be read
-    assert _ids(db, replace(escalated, way=given_up)) == [by_outcome["safe"]]
-    assert _ids(db, replace(escalated, way=("legal", Label.ESCALATE))) == []
-    assert everything[by_outcome["in review"]] == "in review" and len(everything) == 4
-
-
-@pytest.mark.parametrize("most", [1, MOST_LISTED])
-def test_a_way_and_a_gap_are_found_alike_among_few_and_among_many(
-    db: Database, monkeypatch: pytest.MonkeyPatch, most: int
+def test_the_matrix_counts_by_the_files_labels_and_by_accepted_ones_in_a_group_as_in_the_batch(
+    db: Database, batch_id: str
 ) -> None:
-    monkeypatch.setattr("storage.research.listed.MOST_LISTED", most)  # with more than 1 no list is a short one
-    batch_id = batch(db, TEXTS[:4])
-    worker, risk = run("EEEEES", Label.ESCALATE), run("UUUUUU", Label.UNSAFE, "risk")
-    for case_id in waiting(db):
-        commit_run(db, case_id, 0, worker)
-        commit_run(db, case_id, 1, risk)
-        commit(db, case_id, screening(Outcome.UNSAFE, worker, risk, node="risk"))
-    other = batch(db, TEXTS[:1])
-    (begun,) = waiting(db)
-    commit_run(db, begun, 0, worker)
-    escalated = Cell(batch_id=batch_id, way=("worker", Label.ESCALATE))
-    for cell in (escalated, replace(escalated, gap_at_most=1.0), Cell(batch_id=batch_id, gap_at_most=1.0)):
-        found = cell_page(db, LOCAL_USER.at(NOW), cell).ids
-        assert len(found) == min(most + 1, 4) and begun not in found
-    assert cell_page(db, LOCAL_USER.at(NOW), replace(escalated, gap_at_most=0.0)).ids == ()
-    assert cell_page(db, LOCAL_USER.at(NOW), replace(escalated, batch_id=other)).ids == (begun,)
-
-
-def _grouped(db: Database, groups: Sequence[str | None]) -> str:
-    """A batch with a case a group, all safe by the file's label."""
-    batch_id = batch(db, closed=False)
-    rows = [
-        NewCase(row=row, external_id=f"p{row}", text=receive("quiet"), reference=Label.SAFE, group=group)
-        for row, group in enumerate(groups, start=1)
-    ]
-    add_rows(db, batch_id, rows, NOW)
-    return batch_id
-
-
-def test_groups_narrow_both_the_matrix_and_the_cell(db: Database) -> None:
-    batch_id = _grouped(db, ["b", "a", "b", None])
-    assert groups(db, LOCAL_USER, batch_id) == ("a", "b")
-    assert confusions(db, LOCAL_USER, batch_id, "b").original == {("safe", "pending"): 2}
-    assert _ids(db, Cell(batch_id=batch_id, reference="safe", outcome="pending", group="b")) == ["p1", "p3"]
-
-
-def test_what_clinicians_accepted_beats_the_files_label_in_a_group_as_in_the_batch(db: Database) -> None:
-    batch_id = _grouped(db, ["a", "a"])
-    missed, right = waiting(db)
-    for case_id in (missed, right):
-        decide(db, case_id)
-    fields = {"method": "senior", "by": "s", "reason": None, "review_ids": [], "at": NOW}
-    write(db, insert(adjudications).values(case_id=missed, version=1, label="unsafe", **fields))
-    for group in (None, "a"):
-        assert confusions(db, LOCAL_USER, batch_id, group).original == {("safe", "safe"): 2}
-        accepted = {("safe", "safe"): 1, ("unsafe", "safe"): 1}
-        assert confusions(db, LOCAL_USER, batch_id, group).adjudicated == accepted, group
+    known = _known(db, batch_id)
+    every = [one for one, _ in known]
+    assert groups(db, LOCAL_USER, batch_id) == tuple(sorted({one.group for one in every if one.group}))
+    for group in (None, "even"):
+        found = confusions(db, LOCAL_USER, batch_id, group)
+        counted = [one for one in every if one.reference and group in (None, one.group)]
+        assert found.original == Counter((one.reference, one.outcome) for one in counted)
+        assert found.adjudicated == Counter((one.accepted or one.reference, one.outcome) for one in counted)
+    for filters in ({"outcome": "unsafe"}, {"reference": "safe", "outcome": "safe", "labels": "adjudicated"}):
+        listed = [one for one, ways in known if _is_on(one, ways, Cell(batch_id=batch_id, **filters))]
+        choices = cell_choices(db, LOCAL_USER, Cell(batch_id=batch_id, **filters))
+        assert choices["node"] == tuple(sorted({one.node for one in listed})), filters
+        assert choices["reason"] == ("identified",) and set(choices["tag"]) <= {"odd"}
 
 
 def test_of_hidden_cases_a_list_by_outcome_says_how_many_there_are(db: Database) -> None:
@@ -178,37 +181,28 @@ def test_of_hidden_cases_a_list_by_outcome_says_how_many_there_are(db: Database)
 
 
 def test_reviewers_see_neither_cells_nor_texts_of_others(db: Database) -> None:
-    batch_id = batch(db, TEXTS)
-    telling = [Cell(batch_id=batch_id, reference="safe"), Cell(batch_id=batch_id, tag="odd"), Cell(batch_id="")]
-    telling += [Cell(batch_id=batch_id, way=("worker", None)), Cell(batch_id=batch_id, source="file")]
-    telling += [Cell(batch_id=batch_id, outcome=one) for one in ("safe", "pending", "in review")]
-    telling += [Cell(batch_id=batch_id, sort=one) for one in ("calls", "cost", "gap", "value")]
-    telling += [Cell(batch_id=batch_id, ids=()), Cell(batch_id=batch_id, gap_at_most=0.5)]
-    for cell in telling:
+    whole = Cell(batch_id=batch(db, TEXTS))
+    telling = [{"reference": "safe"}, {"tag": "odd"}, {"batch_id": ""}, {"way": ("worker", None)}, {"source": "file"}]
+    telling += [{"outcome": one} for one in ("safe", "pending", "in review")]
+    telling += [{"sort": one} for one in ("calls", "cost", "gap", "value")] + [{"ids": ()}, {"gap_at_most": 0.5}]
+    for narrowed in telling:
         with pytest.raises(Forbidden):
-            cell_page(db, REVIEWER.at(NOW), cell)
-    for ask in (
-        lambda: cell_choices(db, REVIEWER, Cell(batch_id=batch_id)),
-        lambda: reveal_text_starts(db, REVIEWER.at(NOW), waiting(db)),
-    ):
-        with pytest.raises(Forbidden):
-            ask()
+            cell_page(db, ANN.at(NOW), replace(whole, **narrowed))
+    with pytest.raises(Forbidden):
+        cell_choices(db, ANN, whole)
+    with pytest.raises(Forbidden):
+        reveal_text_starts(db, ANN.at(NOW), waiting(db))
 
 
 def test_who_may_not_see_outcomes_gets_the_same_list_whatever_becomes_of_the_cases(db: Database) -> None:
-    batch_id = batch(db, TEXTS, references="UUSS-", audit_rate=0.5)
-    case_ids, lists = waiting(db), []
-
-    def look() -> None:
-        lists.append(cell_page(db, REVIEWER.at(NOW), Cell(batch_id=batch_id, sort="id")))
-
-    look()
+    cell = Cell(batch_id=batch(db, TEXTS, references="UUSS-", audit_rate=0.5), sort="id")
+    case_ids, lists = waiting(db), [cell_page(db, ANN.at(NOW), cell)]
     for case_id, outcome in zip(case_ids, (*Outcome, Outcome.SAFE), strict=False):
         decide(db, case_id, outcome)
-        look()
-    add_tag(db, RESEARCHER.at(NOW), case_ids[0], "odd")
-    request_second_looks(db, RESEARCHER.at(NOW), case_ids[:4])
-    look()
+        lists.append(cell_page(db, ANN.at(NOW), cell))
+    add_tag(db, BY, case_ids[0], "odd")
+    request_second_looks(db, BY, case_ids[:4])
+    lists.append(cell_page(db, ANN.at(NOW), cell))
     assert [case.external_id for case in lists[0].cases] == ["p1", "p2", "p3", "p4", "p5"]
     assert all(each == lists[0] for each in lists)
 
@@ -222,88 +216,40 @@ def test_controls_of_a_list_found_otherwise_come_from_all_that_its_batches_decid
     assert set(found) == {case_ids[1]}  # p3 is in the queue, p4 and p5 are not screened
 
 
-def test_a_list_of_all_cases_is_searched_sorted_and_tells_nothing_of_what_waits(db: Database) -> None:
-    batch_id = batch(db, TEXTS, references="UUSS-")
-    _missed(db, "SSSSSS")
-    _missed(db, "SSSUUE")
-    _missed(db, "SSS")
-    decide(db, waiting(db)[0], Outcome.HUMAN_REVIEW)
-    everything = Cell(batch_id=batch_id)
-    page = cell_page(db, SENIOR.at(NOW), everything)
-    assert [case.outcome for case in page.cases] == ["safe", "safe", "safe", "in review", "pending"]
-    waits = page.cases[3]
-    assert (waits.hidden, waits.node, waits.reason, waits.calls, waits.cost_usd, waits.gap) == (True, *[None] * 5)
-    assert _ids(db, replace(everything, sort="calls")) == ["p3", "p1", "p2", "p5", "p4"]
-    assert _ids(db, replace(everything, sort="gap", descending=True)) == ["p1", "p3", "p2", "p5", "p4"]
-    assert _ids(db, replace(everything, search="p4")) == ["p4"] == _ids(db, replace(everything, search="4"))
-    assert _ids(db, replace(everything, search="p")) == ["p1", "p2", "p3", "p4", "p5"]
-    assert _ids(db, replace(everything, search="%")) == []
-    assert _ids(db, replace(everything, outcome="in review")) == ["p4"]
-    assert _ids(db, replace(everything, outcome="safe", reference="unsafe")) == ["p1", "p2"]
-    second = cell_page(db, SENIOR.at(NOW), everything, limit=2, offset=2)
-    assert ([case.external_id for case in second.cases], second.found, second.more) == (["p3", "p4"], 5, False)
-    assert [case.case_id for case in page.cases] == list(second.ids)
-
-
-def test_a_list_longer_than_can_be_counted_is_cut_in_the_files_order(
-    db: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("storage.research.listed.MOST_LISTED", 2)
-    monkeypatch.setattr("storage.research.cells.MOST_LISTED", 2)
-    batch_id = batch(db, TEXTS, references="SUSUS")
-    for outcome in (Outcome.SAFE, Outcome.UNSAFE, Outcome.SAFE, Outcome.SAFE):
-        decide(db, waiting(db)[0], outcome)
-    for wanted, rows, more in (
-        (Cell(batch_id=batch_id), [1, 2], True),
-        (Cell(batch_id=batch_id, outcome="safe"), [1, 3], True),
-        (Cell(batch_id=batch_id, node="worker", sort="calls"), [1, 2], True),
-        (Cell(batch_id=batch_id, outcome="safe", reference="unsafe", gap_at_most=1), [4], False),
-        (Cell(batch_id=batch_id, outcome="pending"), [5], False),
-        (Cell(batch_id=batch_id, search="p"), [1, 2], True),
-        (Cell(batch_id=batch_id, search="p4"), [4], False),
-    ):
-        page = cell_page(db, LOCAL_USER.at(NOW), wanted)
-        assert ([case.row for case in page.cases], page.more) == (rows, more), wanted
-
-
-REVIEWER = person("rita")
-
-
 def test_tags_are_kept_once_counted_filtered_by_and_taken_away(db: Database) -> None:
-    batch_id = batch(db, ["a quiet day", "a long walk", "a cup of tea"])
+    batch_id = batch(db, TEXTS[:3])
     first, second, third = waiting(db)
     for case_id in (first, second, third):
-        decide(db, case_id, Outcome.SAFE)
+        decide(db, case_id)
     for case_id, words in (
         (first, " Song  Lyrics"),
         (first, "song lyrics"),
         (second, "song lyrics"),
         (first, "sarcasm"),
     ):
-        add_tag(db, RESEARCHER.at(NOW), case_id, words)
+        add_tag(db, BY, case_id, words)
     assert dict(tag_counts(db, RESEARCHER, batch_id)) == {"song lyrics": 2, "sarcasm": 1}
-    listed = cell_page(db, RESEARCHER.at(NOW), Cell(batch_id=batch_id, tag="song lyrics"))
+    listed = cell_page(db, BY, Cell(batch_id=batch_id, tag="song lyrics"))
     assert [case.tags for case in listed.cases] == [("sarcasm", "song lyrics"), ("song lyrics",)]
     assert cell_choices(db, RESEARCHER, Cell(batch_id=batch_id))["tag"] == ("sarcasm", "song lyrics")
-    remove_tag(db, RESEARCHER.at(NOW), first, "song lyrics")
+    remove_tag(db, BY, first, "song lyrics")
     assert dict(tag_counts(db, RESEARCHER, batch_id)) == {"sarcasm": 1, "song lyrics": 1}
 
 
 def test_a_case_is_noted_in_review_or_not_by_those_who_may_see_outcomes(db: Database) -> None:
-    batch(db, ["a quiet day"])
+    batch(db, TEXTS[:1])
     (case_id,) = waiting(db)
     decide(db, case_id, Outcome.HUMAN_REVIEW)
-    add_tag(db, LOCAL_USER.at(NOW), case_id, "lyrics")
+    add_tag(db, ME, case_id, "lyrics")
     for words in ("reads like lyrics", " second "):
-        add_remark(db, LOCAL_USER.at(NOW), case_id, words)
+        add_remark(db, ME, case_id, words)
     assert [one.remark for one in remarks(db, LOCAL_USER, case_id)] == ["reads like lyrics", "second"]
-    for wrong in ("", " ", "x" * 4_001):
-        with pytest.raises(ValueError, match="a remark has"):
-            add_remark(db, RESEARCHER.at(NOW), case_id, wrong)
-    for wrong in ("", "  ", "x" * (TAG_LIMIT + 1), "a\u202eb"):
-        with pytest.raises(ValueError, match="a tag has"):
-            add_tag(db, RESEARCHER.at(NOW), case_id, wrong)
+    wrong = [(add_remark, words) for words in ("", " ", "x" * 4_001)]
+    wrong += [(add_tag, words) for words in ("", "  ", "x" * (TAG_LIMIT + 1), "a\u202eb")]
+    for note, words in wrong:
+        with pytest.raises(ValueError, match=r"a (remark|tag) has"):
+            note(db, BY, case_id, words)
     with pytest.raises(Forbidden):
-        add_tag(db, REVIEWER.at(NOW), case_id, "lyrics")
+        add_tag(db, ANN.at(NOW), case_id, "lyrics")
     with pytest.raises(KeyError):
-        add_tag(db, RESEARCHER.at(NOW), "nothing", "lyrics")
+        add_tag(db, BY, "nothing", "lyrics")

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 from sqlalchemy import select, update
 
-from screening.evaluation.experiments import Drawn, encode_items, our_conditions, run_book
+from screening.evaluation.experiments import encode_items
 from screening.evaluation.metrics import outcome_codes, reference_codes
 from screening.labels import Label, Outcome
 from screening.pipeline.engine import Reason, guard_for
 from screening.review.actors import LOCAL_USER
 from screening.review.review_form import ReviewLabel
+from storage.batches.counts import PENDING
+from storage.batches.results import results
 from storage.database import Database
 from storage.research.recordings import (
     accepted_references,
@@ -25,9 +27,9 @@ from storage.research.recordings import (
 from storage.review.adjudication import amend
 from storage.review.worklist import request_second_looks
 from storage.schema import cases
-from tests.storage.batch_of import LATER, batch, commit, commit_run, decide, run, screening, waiting
+from tests.storage.batch_of import LATER, NOW, batch, commit, commit_run, decide, run, screening, waiting
 from tests.storage.inbox_cases import RESEARCHER, form, read
-from tests.storage.research.case_by_case import adjudicated_labels, cases_in_review, outcomes_now
+from tests.storage.research.case_by_case import adjudicated_labels
 from tests.storage.statements import statements
 
 
@@ -35,12 +37,16 @@ def filled(db: Database, number: int) -> str:
     """Cases of every kind: settled, left to a person, begun, untouched; with groups and awkward prices."""
     texts = [f"text {n}" if n % 5 else "notes from \u202eTuesday" for n in range(number)]
     batch_id = batch(db, texts, references="".join("SU-"[n % 3] for n in range(number)))
-    for n, case_id in enumerate(case_id for case_id in waiting(db) if case_id in _ids(db, batch_id)):
+    ids = set(db.values(select(cases.c.id).where(cases.c.batch_id == batch_id)))
+    for n, case_id in enumerate(case_id for case_id in waiting(db) if case_id in ids):
         outcome = Outcome.HUMAN_REVIEW if n % 5 == 0 else tuple(Outcome)[n % 3]
         label = {Outcome.SAFE: Label.SAFE, Outcome.UNSAFE: Label.UNSAFE}.get(outcome)
-        first = run("SSU?E!"[: n % 6 + 1], None)
+        first = run("SSU?E!"[: n % 6 + 1], Label.ESCALATE if n % 2 else None)
         second = run({Label.SAFE: "S", Label.UNSAFE: "U", None: "SU"}[label] * (n % 4 + 1), label, "risk", 7 * (n % 3))
         if n % 7 == 6:
+            continue
+        if n % 8 == 1:
+            decide(db, case_id, outcome)
             continue
         commit_run(db, case_id, 0, first, cost_usd=None if n % 4 == 3 else 0.1 + n / 3e7)
         if n % 7 == 5:
@@ -54,46 +60,39 @@ def filled(db: Database, number: int) -> str:
     return batch_id
 
 
-def _ids(db: Database, batch_id: str) -> set[str]:
-    return set(db.values(select(cases.c.id).where(cases.c.batch_id == batch_id)))
-
-
-def case_by_case(db: Database, batch_id: str) -> Drawn:
-    """The slow way: an object a case."""
-    found = recorded_batch(db, LOCAL_USER, batch_id)
-    book = found.book
-    return encode_items(found.items, book.record(), book.per_draw("tokens"), book.per_draw("cost_usd"))
-
-
-def _same(one: Drawn, other: Drawn) -> None:
-    assert one.names == other.names and (one.references == other.references).all()
-    assert one.groups is None or other.groups is None or (one.groups == other.groups).all()
-    for node in sorted({*one.record.nodes, *other.record.nodes}):
-        mine, yours = one.record.node(node), other.record.node(node)
-        assert (mine.draws[mine.of] == yours.draws[yours.of]).all() and (mine.lengths == yours.lengths).all()
-        for per_draw in ("tokens", "costs"):
-            assert np.array_equal(getattr(one, per_draw)[node], getattr(other, per_draw)[node], equal_nan=True)
-
-
 def test_columns_are_what_the_batch_is_case_by_case(db: Database) -> None:
     batch(db, ["another file's"], references="U")
     batch_id = filled(db, 24)
-    found, slow = recorded_columns(db, LOCAL_USER, batch_id), recorded_batch(db, LOCAL_USER, batch_id)
-    _same(found.drawn, case_by_case(db, batch_id))
-    assert found.drawn.names == ('a "quoted", name', "even") and found.rows.tolist() == list(range(1, 25))
+    with statements() as sent:
+        found = recorded_columns(db, LOCAL_USER, batch_id)
+        waits, guards = (read(db, LOCAL_USER, batch_id, found.rows) for read in (in_review_mask, guards_in))
+    assert len(sent) < 24, "no statement a case"
+    slow = recorded_batch(db, LOCAL_USER, batch_id)
+    mine, yours = (
+        found.drawn,
+        encode_items(slow.items, slow.book.record(), slow.book.per_draw("tokens"), slow.book.per_draw("cost_usd")),
+    )
+    assert mine.names == yours.names == ('a "quoted", name', "even") and (mine.references == yours.references).all()
+    assert (mine.groups == yours.groups).all() and found.rows.tolist() == list(range(1, 25))
+    for node in sorted({*mine.record.nodes, *yours.record.nodes}):
+        one, other = mine.record.node(node), yours.record.node(node)
+        assert (one.draws[one.of] == other.draws[other.of]).all() and (one.lengths == other.lengths).all()
+        for per_draw in ("tokens", "costs"):
+            assert np.array_equal(getattr(mine, per_draw)[node], getattr(yours, per_draw)[node], equal_nan=True)
+    listed = list(results(db, LOCAL_USER.at(NOW), batch_id))
+    told = outcome_codes([None if one.outcome == PENDING else Outcome(one.outcome) for one in listed])
     for who in (LOCAL_USER, RESEARCHER):
-        outcomes = outcomes_in(db, who, batch_id, found.rows)
-        assert (outcomes == outcome_codes(outcomes_now(db, who, batch_id))).all()
-        waits = {slow.case_ids[place] for place in np.flatnonzero(in_review_mask(db, who, batch_id, found.rows))}
-        assert waits == cases_in_review(db, batch_id) and waits
-    assert len(set(outcomes.tolist())) == 4, "pending and each of the three"
+        assert (outcomes_in(db, who, batch_id, found.rows) == told).all()
+    assert len(set(told.tolist())) == 4, "pending and each of the three"
+    assert waits.tolist() == [one.in_review for one in listed] and any(waits)
     flagged = db.rows(select(cases.c.row, cases.c.flags).where(cases.c.batch_id == batch_id))
     forbidden = {row.row - 1: guard_for(row.flags["text"] + row.flags["reply"]) for row in flagged}
     forbidden = {place: guard for place, guard in forbidden.items() if guard != guard_for([])}
-    assert guards_in(db, LOCAL_USER, batch_id, found.rows) == forbidden and forbidden
+    assert guards == forbidden and forbidden
     named = case_names(db, LOCAL_USER, batch_id, [5, 2, 99])
-    assert {row: one.case_id for row, one in named.items()} == {2: slow.case_ids[1], 5: slow.case_ids[4]}
-    assert named[5].external_id == "p5"
+    assert {row: (one.case_id, one.external_id) for row, one in named.items()} == {
+        row: (slow.case_ids[row - 1], f"p{row}") for row in (2, 5)
+    }
 
 
 @pytest.mark.parametrize("hour", [23, 0])
@@ -120,20 +119,6 @@ def test_accepted_labels_are_those_of_the_version_asked_for(db: Database, hour: 
     assert accepted[ids[0]] == "safe", "the newest, whatever its moment"
 
 
-def test_the_statements_do_not_grow_with_the_batch(db: Database) -> None:
-    sent = []
-    for number in (3, 30):
-        batch_id = filled(db, number)
-        with statements() as seen:
-            columns = recorded_columns(db, LOCAL_USER, batch_id)
-            outcomes_in(db, LOCAL_USER, batch_id, columns.rows)
-            in_review_mask(db, LOCAL_USER, batch_id, columns.rows)
-            accepted_references(db, LOCAL_USER, batch_id, columns)
-            guards_in(db, LOCAL_USER, batch_id, columns.rows)
-        sent.append(len(seen))
-    assert sent[0] == sent[1]
-
-
 def test_a_file_that_grows_meanwhile_leaves_the_new_rows_out(db: Database) -> None:
     batch_id = filled(db, 12)
     columns = recorded_columns(db, LOCAL_USER, batch_id)
@@ -142,13 +127,10 @@ def test_a_file_that_grows_meanwhile_leaves_the_new_rows_out(db: Database) -> No
     assert (outcomes_in(db, LOCAL_USER, batch_id, fewer) == whole[:7]).all()
     short = replace(columns, rows=fewer, drawn=replace(columns.drawn, references=columns.drawn.references[:7]))
     assert len(accepted_references(db, LOCAL_USER, batch_id, short)[0]) == 7
-
-
-def test_a_batch_without_a_case_is_empty_columns(db: Database) -> None:
-    batch_id = batch(db)
-    found = recorded_columns(db, LOCAL_USER, batch_id)
+    empty = batch(db)
+    found = recorded_columns(db, LOCAL_USER, empty)
     assert found.drawn.record.cases == 0 and found.rows.tolist() == []
-    assert outcomes_in(db, LOCAL_USER, batch_id, found.rows).tolist() == []
+    assert outcomes_in(db, LOCAL_USER, empty, found.rows).tolist() == []
 
 
 def test_draws_tokens_and_references_come_back_in_file_order(db: Database) -> None:
@@ -167,12 +149,3 @@ def test_draws_tokens_and_references_come_back_in_file_order(db: Database) -> No
     assert found.book.of(0, "worker").codes == "UU" and found.pending == 2
     assert all(item.text.text == "" for item in found.items)
     assert recorded_batch(db, LOCAL_USER, batch_id, with_texts=True).items[0].text.text == "one"
-
-
-def test_what_was_recorded_is_what_a_replay_concludes(db: Database) -> None:
-    batch_id = batch(db, ["one"], references="S")
-    made = run("S" * 11)
-    commit_run(db, waiting(db)[0], 0, made)
-    found = recorded_batch(db, LOCAL_USER, batch_id)
-    outcomes = {told.name: told.outcome for told in run_book(found.items, our_conditions(), found.book)[1]}
-    assert [tuple(Outcome)[code] for code in outcomes["recommended"]] == [Outcome.SAFE]
