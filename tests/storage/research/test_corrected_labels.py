@@ -1,12 +1,8 @@
 """Corrected labels keep everything beside the accepted label; reviews as tables for agreement; a batch's ledger."""
 
-import json
-from dataclasses import replace
-
 import pytest
 from sqlalchemy import insert, select, update
 
-from pages.ui.downloads import CORRECTED_LABELS, as_data_card, export
 from screening.pipeline.config import chain_bound
 from screening.review.actors import pseudonym
 from screening.review.review_form import ReviewLabel
@@ -28,27 +24,17 @@ from storage.review.reviews import revise, submit_review
 from storage.schema import adjudications, cases, inbox_entries
 from tests.databases import write
 from tests.storage.batch_of import CONFIGURATION, batch, decide, waiting
-from tests.storage.inbox_cases import (
-    ADMIN,
-    ANN,
-    BO,
-    MINUTE,
-    NOW,
-    RESEARCHER,
-    SENIOR,
-    fill,
-    form,
-    read,
-    register,
-    take,
-)
-from tests.storage.statements import statements
+from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, read, register, take
 
 LATER, KEY = NOW + MINUTE, "a site's key"
 
 
 def batch_of(db: Database, case_id: str) -> str:
     return db.value(select(cases.c.batch_id).where(cases.c.id == case_id))
+
+
+def exported(db: Database, batch_id: str, **options: bool | int) -> list[CorrectedRow]:
+    return list(export_corrected_labels(db, RESEARCHER.at(LATER), batch_id, KEY, **options))
 
 
 def worked(db: Database) -> list[str]:
@@ -66,7 +52,7 @@ def worked(db: Database) -> list[str]:
 
 def test_every_review_and_version_stands_beside_the_accepted_label(db: Database) -> None:
     ids = worked(db)
-    rows = list(export_corrected_labels(db, RESEARCHER.at(LATER), batch_of(db, ids[0]), KEY))
+    rows = exported(db, batch_of(db, ids[0]))
     assert [row.case_id for row in rows] == ids
     first = rows[0]
     assert (first.reference, first.reference_value, first.provenance) == ("safe", "no", {"labels": "jury"})
@@ -75,29 +61,23 @@ def test_every_review_and_version_stands_beside_the_accepted_label(db: Database)
         (pseudonym(KEY, "bo"), 1, "unsafe", True),
         (pseudonym(KEY, "bo"), 2, "unsafe", False),
     ]
-    assert [(made.version, made.label, made.method) for made in first.adjudications] == [
-        (1, "unsafe", "agreement"),
-        (2, "safe", "amendment"),
-    ]
+    made = [(one.version, one.label, one.method) for one in first.adjudications]
+    assert made == [(1, "unsafe", "agreement"), (2, "safe", "amendment")]
     assert (first.adjudicated_label, first.final_label, first.final_source) == ("safe", "safe", "adjudicated")
-    assert first.text == "canary text number 1"
-    assert first.reviews[0].fields["ideation"] == 3
+    assert (first.text, first.reviews[0].fields["ideation"]) == ("canary text number 1", 3)
 
 
-def test_reviewers_stay_unknown_and_their_own_words_inside(db: Database) -> None:
-    ids = worked(db)
-    shown = repr(list(export_corrected_labels(db, RESEARCHER.at(LATER), batch_of(db, ids[0]), KEY, with_text=False)))
+def test_reviewers_stay_unknown_their_own_words_inside_and_each_export_is_logged_before_its_first_row(
+    db: Database,
+) -> None:
+    batch_id = batch_of(db, worked(db)[0])
+    shown = repr(exported(db, batch_id, with_text=False))
     assert not [word for word in ("'ann'", "'bo'", "'sue'", "private", "surer", "canary") if word in shown]
-    assert pseudonym(KEY, "ann") in shown
-    assert pseudonym("another key", "ann") not in shown
-
-
-def test_an_export_is_logged_before_the_first_row(db: Database) -> None:
-    ids = worked(db)
-    batch = batch_of(db, ids[0])
-    export_corrected_labels(db, RESEARCHER.at(LATER), batch, KEY)
-    newest = events(db, ADMIN, limit=1)[0]
-    assert (newest.action, newest.subject, newest.actor) == ("exported", batch, "rae")
+    assert pseudonym(KEY, "ann") in shown and pseudonym("another key", "ann") not in shown
+    asked = len(events(db, ADMIN))
+    export_corrected_labels(db, RESEARCHER.at(LATER), batch_id, KEY)
+    newest, *_ = logged = events(db, ADMIN)
+    assert (newest.action, newest.subject, newest.actor, len(logged)) == ("exported", batch_id, "rae", asked + 1)
     with pytest.raises(KeyError):
         export_corrected_labels(db, RESEARCHER.at(LATER), "no such batch", KEY)
 
@@ -128,9 +108,7 @@ def test_switches_compare_the_blind_label_with_the_last_one(db: Database) -> Non
     assert (switch.first, switch.last, switch.outcome, switch.adjudicated) == ("unsafe", "safe", "safe", "safe")
 
 
-def test_a_review_whose_reviewer_saw_nothing_of_the_engine_is_no_switch_and_what_came_before_is_none(
-    db: Database,
-) -> None:
+def test_a_review_whose_reviewer_saw_nothing_of_the_engine_or_that_came_before_is_no_switch(db: Database) -> None:
     ids = fill(db, [Priority.P2] * 3, outcome="safe")
     for number in range(3):
         read(db, ANN, form("safe", 5), str(number))
@@ -142,61 +120,30 @@ def test_a_review_whose_reviewer_saw_nothing_of_the_engine_is_no_switch_and_what
     assert found == {ids[1]: ("insufficient_information",) * 2, ids[2]: ("safe", "safe")}
 
 
-def test_a_row_has_the_bound_of_the_whole_way_it_was_screened_on(db: Database) -> None:
-    found = batch(db, ["one", "two"])
-    decide(db, waiting(db)[0])
-    first, pending = export_corrected_labels(db, RESEARCHER.at(NOW), found, KEY)
-    assert first.pipeline_delta == chain_bound(CONFIGURATION.pipeline) is not None
-    assert pending.pipeline_delta is None, "it was not screened yet"
-    assert "pipeline_delta" in CORRECTED_LABELS.columns
-    assert json.loads("".join(export(CORRECTED_LABELS, [first], "jsonl")))["pipeline_delta"] == first.pipeline_delta
-    assert f"any wrong label at most {first.pipeline_delta:g}" in "".join(as_data_card([first]))
-    said = replace(first, provenance={"provenance": "a jury", "labels": {"1": "unsafe", "0": "safe"}})
-    assert "- From: a jury; “1” read as unsafe; “0” read as safe\n" in "".join(as_data_card([said]))
-
-
 def test_a_version_gives_back_the_labels_and_reviews_of_its_time(db: Database) -> None:
-    ids = worked(db)
-    found = batch_of(db, ids[0])
-
-    def as_of(number: int | None) -> list[CorrectedRow]:
-        return list(export_corrected_labels(db, RESEARCHER.at(LATER), found, KEY, as_of=number))
-
-    came, read, now = as_of(0), as_of(1), as_of(None)
-    assert [(row.final_label, row.final_source, row.reviews, row.as_of) for row in came] == [
-        ("safe", "reference", (), 0)
-    ] * 3
-    assert (read[0].reference, read[0].adjudicated_label, read[0].final_label, read[0].final_source) == (
-        "safe", "unsafe", "unsafe", "adjudicated",
-    )  # fmt: skip
-    assert (read[0].as_of, len(read[0].reviews)) == (1, 2)
-    assert (now[0].adjudicated_label, now[0].as_of, len(now[0].reviews)) == ("safe", 2, 3)
+    batch_id = batch_of(db, worked(db)[0])
+    came, read, now = (exported(db, batch_id, as_of=number) for number in (0, 1, 2))
+    assert [(row.final_label, row.final_source, row.reviews) for row in came] == [("safe", "reference", ())] * 3
+    assert [(row.reference, row.adjudicated_label, row.final_label, row.final_source) for row in (read[0], now[0])] == [
+        ("safe", label, label, "adjudicated") for label in ("unsafe", "safe")
+    ]
+    assert [(rows[0].as_of, len(rows[0].reviews)) for rows in (came, read, now)] == [(0, 0), (1, 2), (2, 3)]
     assert len({came[0].version, read[0].version, now[0].version}) == 3
-    assert as_of(2)[0] == now[0]
+    assert exported(db, batch_id)[0] == now[0]
 
 
-def test_every_row_says_what_it_was_screened_with_and_how_it_was_tagged(db: Database) -> None:
+def test_every_row_says_what_it_was_screened_with_its_bound_and_how_it_was_tagged(db: Database) -> None:
     found = batch(db, ["one", "two"], references="SU")
     first = waiting(db)[0]
     decide(db, first)
     add_tag(db, RESEARCHER.at(NOW), first, "Lyrics")
-    done, pending = export_corrected_labels(db, RESEARCHER.at(NOW), found, KEY)
-    assert done.tags == ("lyrics",) and done.configuration == CONFIGURATION.version
+    done, pending = exported(db, found)
+    assert (done.tags, done.configuration) == (("lyrics",), CONFIGURATION.version)
     assert (done.model, done.prompts) == ("sampler simulated, seed 7", "none")
     assert str(done.pipeline).startswith("recommended ") and "pairwise-mixture" in str(done.rule)
-    assert (pending.configuration, pending.model, pending.tags) == (None, None, ())
-
-
-def test_a_page_of_rows_takes_as_many_statements_as_one_row(db: Database) -> None:
-    def sent(texts: int) -> int:
-        found = batch(db, [f"text {number}" for number in range(texts)])
-        for case_id in waiting(db):
-            decide(db, case_id)
-        with statements() as asked:
-            assert len(list(export_corrected_labels(db, RESEARCHER.at(NOW), found, KEY))) == texts
-        return len(asked)
-
-    assert sent(1) == sent(20)
+    assert done.pipeline_delta == chain_bound(CONFIGURATION.pipeline) is not None
+    not_yet = (pending.configuration, pending.model, pending.tags, pending.pipeline_delta)
+    assert not_yet == (None, None, (), None), "it was not screened yet"
 
 
 def test_a_version_keeps_its_name_whatever_comes_after_it(db: Database) -> None:
@@ -213,10 +160,7 @@ def test_a_version_keeps_its_name_whatever_comes_after_it(db: Database) -> None:
     assert came.holds(LATER) and came.name != version(batch_id=other).name
     names = []
     for number, who in enumerate((ANN, BO)):
-        claim = take(db, who, NOW + number * MINUTE)
-        assert claim.case_id == ids[number]
-        by = who.at(NOW + number * MINUTE)
-        submit_review(db, by, claim.case_id, claim.token, form("unsafe", 5), f"{number}" * 32)
+        read(db, who, form("unsafe", 5), str(number), NOW + number * MINUTE)
         names.append(version().name)
     one, two = version(1), version(2)
     assert (one.name, two.name, version(0).name) == (*names, came.name), "the same labels and reviews as then"
@@ -226,10 +170,8 @@ def test_a_version_keeps_its_name_whatever_comes_after_it(db: Database) -> None:
     assert not version(0).holds(NOW) and version(9) == version() == two
     amend(db, SENIOR.at(NOW + 2 * MINUTE), ids[0], ReviewLabel.SAFE, "looked again", 1)
     assert (version().versions, version(2).name, version(1).name) == ({ids[0]: 2, ids[1]: 1}, two.name, one.name)
-    before, (elsewhere,) = version(), fill(db)
-    claim = take(db, ANN, LATER)
-    assert claim.case_id == elsewhere
-    submit_review(db, ANN.at(LATER), elsewhere, claim.token, form("unsafe", 5), "f" * 32)
+    before, _ = version(), fill(db)
+    assert read(db, ANN, form("unsafe", 5), "f", LATER) is not None
     assert version() == before, "what is read in another batch is no review of this one"
 
 
@@ -247,12 +189,12 @@ def test_a_row_says_all_that_the_file_said_of_its_case(db: Database) -> None:
     ids = fill(db, [Priority.P2])
     write(db, update(cases).values(group_name="a school", reply="canary reply", reply_original_json=None))
     found = batch_of(db, ids[0])
-    (row,) = export_corrected_labels(db, RESEARCHER.at(NOW), found, KEY)
+    (row,) = exported(db, found)
     case = db.row(select(cases))
     assert (row.row, row.external_id, row.group, row.reply) == (case.row, case.external_id, "a school", "canary reply")
-    (bare,) = export_corrected_labels(db, RESEARCHER.at(NOW), found, KEY, with_text=False)
+    (bare,) = exported(db, found, with_text=False)
     assert (bare.text, bare.reply, bare.group) == (None, None, "a school")
-    (nothing,) = export_corrected_labels(db, RESEARCHER.at(NOW), batch(db, ["one"]), KEY)
+    (nothing,) = exported(db, batch(db, ["one"]))
     assert (nothing.reference, nothing.final_label, nothing.final_source) == (None, None, "none")
 
 
@@ -261,7 +203,7 @@ def test_a_case_that_is_open_again_has_no_accepted_label_until_it_is_closed(db: 
     add_tag(db, RESEARCHER.at(LATER), ids[0], "Lyrics")
     amend(db, SENIOR.at(LATER), ids[0], ReviewLabel.UNSAFE, "looked again", 2)
     write(db, update(inbox_entries).where(inbox_entries.c.case_id == ids[0]).values(closed_at=None))
-    first, _, third = export_corrected_labels(db, RESEARCHER.at(LATER), batch_of(db, ids[0]), KEY, hide=True)
+    first, _, third = exported(db, batch_of(db, ids[0]), hide=True)
     assert (first.adjudicated_label, first.final_label, first.final_source) == (None, "safe", "reference")
     assert first.hidden and (first.outcome, first.model) == (None, None)
     assert (first.reviews, first.adjudications, first.tags) == ((), (), ()), "all of it would tell the next reviewer"
@@ -273,27 +215,25 @@ def test_each_entry_says_from_what_to_what_and_a_version_holds_the_first_ones(db
     (case_id,) = fill(db, [Priority.P2])
     read(db, ANN, form("unsafe"), "a")
     amend(db, SENIOR.at(NOW + MINUTE), case_id, ReviewLabel.SAFE, "read again", 1)
-    entries, hidden, _ = ledger(db, RESEARCHER.at(NOW), batch_of(db, case_id), "key")
+    entries, hidden, _ = ledger(db, RESEARCHER.at(NOW), batch_of(db, case_id), KEY)
     assert [(one.number, one.before, one.label, one.reason, one.changes) for one in entries] == [
         (1, "safe", "unsafe", None, True),
         (2, "unsafe", "safe", "read again", True),
     ]
     assert "sue" not in {one.by for one in entries} and hidden == 0
-    assert len(ledger(db, RESEARCHER.at(NOW), batch_of(db, case_id), "key", as_of=1)[0]) == 1
-    newest, _, earlier = ledger(db, RESEARCHER.at(NOW), batch_of(db, case_id), "key", most=1)
+    assert len(ledger(db, RESEARCHER.at(NOW), batch_of(db, case_id), KEY, as_of=1)[0]) == 1
+    newest, _, earlier = ledger(db, RESEARCHER.at(NOW), batch_of(db, case_id), KEY, most=1)
     assert [one.number for one in newest] == [2] and earlier == 1
 
 
-def test_a_label_that_a_clock_set_back_dates_before_the_one_it_replaces_is_the_later_one_everywhere(
-    db: Database,
-) -> None:
+def test_a_label_that_a_clock_set_back_dates_before_the_one_it_replaces_is_the_later_one(db: Database) -> None:
     register(db, ANN)
     (case_id,) = fill(db, [Priority.P2])
     read(db, ANN, form("safe", 5), "a")
     amend(db, SENIOR.at(NOW - 60 * MINUTE), case_id, ReviewLabel.UNSAFE, "read again", 1)
     of = batch_of(db, case_id)
-    assert [one.label for one in ledger(db, RESEARCHER.at(NOW), of, "key")[0]] == ["safe", "unsafe"]
-    (row,) = export_corrected_labels(db, RESEARCHER.at(NOW), of, "key")
+    assert [one.label for one in ledger(db, RESEARCHER.at(NOW), of, KEY)[0]] == ["safe", "unsafe"]
+    (row,) = exported(db, of)
     assert (row.adjudicated_label, row.final_label) == ("unsafe", "unsafe")
-    (before,) = export_corrected_labels(db, RESEARCHER.at(NOW), of, "key", as_of=1)
+    (before,) = exported(db, of, as_of=1)
     assert (before.adjudicated_label, len(before.reviews)) == ("safe", 1)
