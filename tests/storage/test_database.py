@@ -14,92 +14,24 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, func, insert, inspect, select, text
+from sqlalchemy import func, insert, inspect, select, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
-from screening.review.actors import LOCAL_USER, Actor, Role
+from screening.review.actors import LOCAL_USER
 from storage.batches.batches import pause, resume, retry_failed
-from storage.batches.configurations import load_configuration, save_configuration
 from storage.batches.pending import record_error
 from storage.database import MIGRATIONS, NEW_WORK, NEWEST_REVISION, Changes, Database, insert_once, is_lost_connection
 from storage.schema import metadata, rejected_rows, settings_versions
 from tests.databases import write
 from tests.processes import processes
-from tests.storage.batch_of import CONFIGURATION, LATER, NOW, batch, waiting
+from tests.storage.batch_of import LATER, NOW, batch, waiting
 
-ADMIN = Actor(id="admin", name="Admin", roles=frozenset({Role.ADMIN}))
 T = TypeVar("T")
-
 ROW = {"body": {"a": 1}, "by": "x", "at": NOW}
 
 
 def _count(db: Database) -> int:
     return db.value(select(func.count()).select_from(settings_versions))
-
-
-def test_one_change_is_kept_at_once_where_the_database_can(db: Database) -> None:
-    """SQLite has one writer at a time, to whom a transaction costs nothing: there it stays one."""
-    with pytest.raises(RuntimeError), db.write_at_once() as conn:
-        conn.execute(insert(settings_versions), ROW)
-        assert _from_another_thread(lambda: _count(db)) == (db.kind == "postgresql")
-        raise RuntimeError
-    kept = _count(db)
-    assert kept == (db.kind == "postgresql")
-    with pytest.raises(RuntimeError), db.write() as conn:  # over the same connection, and a transaction again
-        conn.execute(insert(settings_versions), ROW)
-        raise RuntimeError
-    assert _count(db) == kept
-
-
-def test_a_read_sees_one_moment_throughout(db: Database) -> None:
-    count = select(func.count()).select_from(settings_versions)
-    with db.read() as reading:
-        assert reading.execute(count).scalar() == 0
-        write(db, insert(settings_versions), ROW)
-        assert reading.execute(count).scalar() == 0
-    assert _count(db) == 1
-
-
-def test_reads_of_one_moment_share_it_until_they_write_themselves(db: Database) -> None:
-    with db.one_snapshot():
-        assert _count(db) == 0
-        _from_another_thread(lambda: _add(db))
-        assert _count(db) == 0  # somebody else's: not in this moment
-        assert _from_another_thread(lambda: _count(db)) == 1
-        _add(db)
-        assert _count(db) == 2
-        with db.one_snapshot():  # one in one is the same
-            _from_another_thread(lambda: _add(db))
-            assert _count(db) == 2
-    assert _count(db) == 3
-    assert _lent(db) == 0
-
-
-def test_a_read_under_way_in_one_moment_outlives_a_write(db: Database) -> None:
-    count = select(func.count()).select_from(settings_versions)
-    with db.one_snapshot():
-        with db.read() as reading:
-            assert reading.execute(count).scalar() == 0
-            _add(db)
-            assert (reading.execute(count).scalar(), _count(db)) == (0, 1)
-        assert _count(db) == 1
-    assert _lent(db) == 0
-
-
-def test_a_read_inside_a_write_is_of_the_moment_before_it(db: Database) -> None:
-    with db.one_snapshot():
-        with db.write() as writing:
-            writing.execute(insert(settings_versions), ROW)
-            assert _count(db) == 0
-        assert _count(db) == 1
-
-
-def test_a_statement_that_fails_ends_the_moment(db: Database) -> None:
-    with db.one_snapshot():
-        with pytest.raises(DBAPIError), db.read() as conn:
-            conn.execute(text("SELECT nothing FROM nowhere"))
-        assert _count(db) == 0
-    assert _lent(db) == 0
 
 
 def _add(db: Database) -> None:
@@ -116,34 +48,70 @@ def _from_another_thread(do: Callable[[], T]) -> T:
         return pool.submit(copy_context().run, do).result()
 
 
-def test_a_read_changes_nothing(db: Database) -> None:
+def test_one_change_is_kept_at_once_where_the_database_can(db: Database) -> None:
+    """SQLite has one writer at a time, to whom a transaction costs nothing: there it stays one."""
+    with pytest.raises(RuntimeError), db.write_at_once() as conn:
+        conn.execute(insert(settings_versions), ROW)
+        assert _from_another_thread(lambda: _count(db)) == (db.kind == "postgresql")
+        raise RuntimeError
+    kept = _count(db)
+    assert kept == (db.kind == "postgresql")
+    with pytest.raises(RuntimeError), db.write() as conn:  # over the same connection, and a transaction again
+        conn.execute(insert(settings_versions), ROW)
+        raise RuntimeError
+    assert _count(db) == kept
+
+
+def test_a_read_sees_one_moment_throughout_and_changes_nothing(db: Database) -> None:
+    count = select(func.count()).select_from(settings_versions)
+    with db.read() as reading:
+        assert reading.execute(count).scalar() == 0
+        _add(db)
+        assert reading.execute(count).scalar() == 0
+    assert _count(db) == 1
     try:
         with db.read() as conn:
             conn.execute(insert(settings_versions), ROW)
     except DBAPIError:
         assert db.kind == "postgresql"  # which refuses; SQLite lets it go at the end
-    assert _count(db) == 0
+    assert _count(db) == 1
 
 
-def test_references_are_enforced(db: Database) -> None:
+def test_reads_of_one_moment_share_it_until_they_write_themselves(db: Database) -> None:
+    with db.one_snapshot():
+        assert _count(db) == 0
+        _from_another_thread(lambda: _add(db))
+        assert _count(db) == 0  # somebody else's: not in this moment
+        assert _from_another_thread(lambda: _count(db)) == 1
+        _add(db)
+        assert _count(db) == 2
+        with db.one_snapshot():  # one in one is the same
+            _from_another_thread(lambda: _add(db))
+            assert _count(db) == 2
+    assert (_count(db), _lent(db)) == (3, 0)
+    count = select(func.count()).select_from(settings_versions)
+    with db.one_snapshot():
+        with db.read() as reading:  # one that is under way outlives a write
+            assert reading.execute(count).scalar() == 3
+            _add(db)
+            assert (reading.execute(count).scalar(), _count(db)) == (3, 4)
+        with db.write() as writing:  # one inside a write is of the moment before it
+            writing.execute(insert(settings_versions), ROW)
+            assert _count(db) == 4
+        assert _count(db) == 5
+        _from_another_thread(lambda: _add(db))
+        with pytest.raises(DBAPIError), db.read() as conn:  # a statement that fails ends the moment
+            conn.execute(text("SELECT nothing FROM nowhere"))
+        assert _count(db) == 6
+    assert _lent(db) == 0
+
+
+def test_references_are_enforced_and_inserted_once_says_whether_it_was(db: Database) -> None:
     row = {"batch_id": "0" * 32, "row": 1, "reason": "empty", "detail": ""}
     with pytest.raises(IntegrityError), db.write() as conn:
         conn.execute(insert(rejected_rows), row)
-
-
-def test_inserted_once_says_whether_it_was(db: Database) -> None:
     with db.write() as conn:
-        assert insert_once(conn, settings_versions, {"version": 1, **ROW})
-        assert not insert_once(conn, settings_versions, {"version": 1, **ROW})
-
-
-def test_a_configuration_comes_back_under_its_version(db: Database) -> None:
-    version = save_configuration(db, CONFIGURATION, NOW)
-    assert save_configuration(db, CONFIGURATION, LATER) == version == CONFIGURATION.version
-    assert load_configuration(db, version) == CONFIGURATION
-    assert load_configuration(db, version).version == version
-    with pytest.raises(KeyError):
-        load_configuration(db, "unknown")
+        assert [insert_once(conn, settings_versions, {"version": 1, **ROW}) for _ in range(2)] == [True, False]
 
 
 def test_sqlite_is_set_up_to_outlive_a_power_cut_and_is_nobody_elses(tmp_path: Path) -> None:
@@ -158,18 +126,18 @@ def test_sqlite_is_set_up_to_outlive_a_power_cut_and_is_nobody_elses(tmp_path: P
     db.close()
 
 
-def _lose(db: Database, conn: Connection) -> None:
-    """End the server's side of this connection, as a restart does."""
-    mine = conn.execute(text("SELECT pg_backend_pid()")).scalar_one()
-    write(db, text("SELECT pg_terminate_backend(:pid)"), {"pid": mine})
-
-
 def test_a_connection_that_the_server_ended_is_lost_and_the_next_is_not(postgresql_db: Database) -> None:
+    """As by a restart. Nor is it lost by waiting too long."""
     with pytest.raises(OperationalError) as lost, postgresql_db.write() as conn:
-        _lose(postgresql_db, conn)
+        mine = conn.execute(text("SELECT pg_backend_pid()")).scalar_one()
+        write(postgresql_db, text("SELECT pg_terminate_backend(:pid)"), {"pid": mine})
         conn.execute(insert(settings_versions), ROW)
     assert is_lost_connection(lost.value)
     assert _count(postgresql_db) == 0
+    with pytest.raises(OperationalError) as slow, postgresql_db.write() as conn:
+        conn.execute(text("SET LOCAL statement_timeout = 1"))
+        conn.execute(text("SELECT pg_sleep(60)"))
+    assert not is_lost_connection(slow.value)
 
 
 def test_a_server_that_is_not_there_is_a_lost_connection(postgresql_url: str) -> None:
@@ -186,13 +154,8 @@ def test_what_a_database_refuses_is_no_lost_connection(db: Database) -> None:
             conn.execute(text(statement))
         assert not is_lost_connection(refused.value)
     assert not is_lost_connection(ValueError())
-
-
-def test_waiting_too_long_is_no_lost_connection(postgresql_db: Database) -> None:
-    with pytest.raises(OperationalError) as slow, postgresql_db.write() as conn:
-        conn.execute(text("SET LOCAL statement_timeout = 1"))
-        conn.execute(text("SELECT pg_sleep(60)"))
-    assert not is_lost_connection(slow.value)
+    with pytest.raises(ValueError, match="mysql"):
+        Database("mysql://host/name")
 
 
 def test_a_connection_in_use_while_all_are_closed_is_closed_when_it_is_given_back(db: Database) -> None:
@@ -209,11 +172,6 @@ def test_a_connection_in_use_while_all_are_closed_is_closed_when_it_is_given_bac
     with db.read() as conn:
         assert conn.connection.driver_connection is again  # a later one is kept as ever
     db.close()
-
-
-def test_another_kind_of_database_is_refused() -> None:
-    with pytest.raises(ValueError, match="mysql"):
-        Database("mysql://host/name")
 
 
 def test_a_writer_waits_for_the_writer_before_it(sqlite_url: str) -> None:
@@ -233,32 +191,29 @@ def test_a_commit_of_anybody_else_is_seen_once(sqlite_url: str) -> None:
     changes = Changes(db.file)
     assert not changes.poll()
     with db.write() as conn:
-        conn.execute(insert(settings_versions), {"body": {}, "by": "x", "at": NOW})
+        conn.execute(insert(settings_versions), ROW)
         assert not changes.poll(), "not committed yet"
     assert changes.poll() and not changes.poll()
-    with db.read() as conn:
-        conn.exec_driver_sql("SELECT 1")
-    assert not changes.poll()
+    assert _count(db) == 1 and not changes.poll()
     changes.close()
     db.close()
 
 
-ACTS: tuple[Callable[[Database, str], object], ...] = (
-    lambda db, _batch_id: batch(db, ["another text"]),
-    lambda db, batch_id: resume(db, LOCAL_USER.at(LATER), batch_id),
-    lambda db, batch_id: retry_failed(db, LOCAL_USER.at(LATER), batch_id),
-)
-
-
-@pytest.mark.parametrize("act", ACTS, ids=["new cases", "a batch goes on", "failed cases are taken up again"])
-def test_whoever_listens_is_told_of_new_work(postgresql_db: Database, act: Callable[[Database, str], object]) -> None:
-    batch_id = batch(postgresql_db, ["a text"])
-    record_error(postgresql_db, waiting(postgresql_db)[0], "refused", "no", NOW)
-    pause(postgresql_db, LOCAL_USER.at(NOW + timedelta(seconds=1)), batch_id)
-    with psycopg.connect(postgresql_db.conninfo, autocommit=True) as listening:
+def test_whoever_listens_is_told_of_new_work(postgresql_db: Database) -> None:
+    """New cases, a batch that goes on, failed cases that are taken up again."""
+    db, by = postgresql_db, LOCAL_USER.at(LATER)
+    batch_id = batch(db, ["a text"])
+    record_error(db, waiting(db)[0], "refused", "no", NOW)
+    pause(db, LOCAL_USER.at(NOW + timedelta(seconds=1)), batch_id)
+    with psycopg.connect(db.conninfo, autocommit=True) as listening:
         listening.execute(f"LISTEN {NEW_WORK}")
-        act(postgresql_db, batch_id)
-        assert list(listening.notifies(timeout=10, stop_after=1))
+        for act in (
+            lambda: batch(db, ["another text"]),
+            lambda: resume(db, by, batch_id),
+            lambda: retry_failed(db, by, batch_id),
+        ):
+            act()
+            assert list(listening.notifies(timeout=10, stop_after=1)), act
 
 
 def test_a_migrated_database_has_the_tables_and_indexes_of_the_schema(db: Database) -> None:
@@ -266,6 +221,7 @@ def test_a_migrated_database_has_the_tables_and_indexes_of_the_schema(db: Databa
         options = {"compare_type": True, "compare_server_default": True}
         context = MigrationContext.configure(conn, opts=options)
         assert compare_metadata(context, metadata) == []
+        assert ScriptDirectory(str(MIGRATIONS)).get_heads() == [NEWEST_REVISION] == [context.get_current_revision()]
         found = inspect(conn)
         assert set(metadata.tables) < set(found.get_table_names())
         for table in metadata.tables.values():
@@ -278,12 +234,6 @@ def test_a_migrated_database_has_the_tables_and_indexes_of_the_schema(db: Databa
             assert migrated == partial, table.name
 
 
-def test_the_newest_revision_is_told_by_the_names_of_the_files(db: Database) -> None:
-    assert ScriptDirectory(str(MIGRATIONS)).get_heads() == [NEWEST_REVISION]
-    with db.read() as conn:
-        assert MigrationContext.configure(conn).get_current_revision() == NEWEST_REVISION
-
-
 def _prepare(url: str) -> None:
     database = Database(url)
     database.prepare()
@@ -293,8 +243,8 @@ def _prepare(url: str) -> None:
 @pytest.mark.slow
 def test_processes_that_start_at_once_prepare_once(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'new' / 'fresh.db'}"
-    with processes(3) as pool:
-        list(pool.map(_prepare, [url] * 6))
+    with processes(2) as pool:
+        list(pool.map(_prepare, [url] * 4))
     database = Database(url)
     with database.read() as conn:
         assert set(metadata.tables) < set(inspect(conn).get_table_names())

@@ -46,8 +46,8 @@ def test_a_change_is_a_version_that_says_what_changed(db: Database) -> None:
 
 
 def test_everybody_can_stop_and_not_everybody_can_start(db: Database) -> None:
-    stop(db, ANN.at(NOW))
-    assert stop(db, ANN.at(NOW)).version == 1, "pressing it twice is once"
+    with ThreadPoolExecutor(8) as pool:  # many hands on the button make one version
+        assert set(pool.map(lambda _: stop(db, ANN.at(NOW)).version, range(16))) == {1}
     assert is_stopped(db)
     change(db, ADMIN.at(NOW), SiteSettings(lease_minutes=5, stopped=False), 1)
     assert is_stopped(db), "a change of settings does not move the button"
@@ -59,23 +59,21 @@ def test_everybody_can_stop_and_not_everybody_can_start(db: Database) -> None:
     assert [event.action for event in events(db, ADMIN)] == ["started", "settings_changed", "stopped"]
 
 
-def test_many_hands_on_the_button_make_one_version(db: Database) -> None:
-    with ThreadPoolExecutor(8) as pool:
-        made = list(pool.map(lambda _: stop(db, ANN.at(NOW)).version, range(16)))
-    assert set(made) == {1}
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [{"second_review_rate": 1.5}, {"idle_minutes": 0}, {"target_minutes": (5, 15)}, {"x": 1}]
-    + [{"audit_at_most": wrong} for wrong in (0, 0.0004, 0.0125, 0.6, float("nan"))]
-    + [{"audit_confidence": wrong} for wrong in (0.4, 1, 0.9999)]
-    + [{"audit_allowed_misses": wrong} for wrong in (-1, 101, 0.5)]
-    + [{"break_wording": wrong} for wrong in ("", " ", "x" * 301, "a\x00b", "\ud800", 5)],
-)
-def test_what_makes_no_sense_is_refused(wrong: dict) -> None:  # type: ignore[type-arg]
-    with pytest.raises(ValidationError):
-        SiteSettings.model_validate(wrong)
+def test_what_makes_no_sense_is_refused() -> None:
+    wrong: dict[str, tuple[object, ...]] = {
+        "second_review_rate": (1.5,),
+        "idle_minutes": (0,),
+        "target_minutes": ((5, 15),),
+        "x": (1,),
+        "audit_at_most": (0, 0.0004, 0.0125, 0.6, float("nan")),
+        "audit_confidence": (0.4, 1, 0.9999),
+        "audit_allowed_misses": (-1, 101, 0.5),
+        "break_wording": ("", " ", "x" * 301, "a\x00b", "\ud800", 5),
+    }
+    for name, values in wrong.items():
+        for value in values:
+            with pytest.raises(ValidationError):
+                SiteSettings.model_validate({name: value})
 
 
 def test_targets_and_lease_in_the_units_that_the_inbox_takes() -> None:
