@@ -5,6 +5,7 @@ import logging
 import re
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -25,15 +26,15 @@ from screening.review.triage import Priority
 from storage.audit_log import append
 from storage.batches.batches import progress
 from storage.database import Database
-from storage.review import claims, inbox
-from storage.review.adjudication import adjudicate, amend, reveal_versions
+from storage.review import inbox
+from storage.review.adjudication import amend
 from storage.review.evidence import reveal_evidence, reveal_text
 from storage.review.reviews import submit_review
 from storage.schema import audit_events, batches, case_errors, cases, rejected_rows
 from tests.commands.conftest import stub
 from tests.jobs.files import batch_from, settings
 from tests.jobs.processes import Workers, wait_for, workers
-from tests.storage.inbox_cases import ANN, MINUTE, NOW, SENIOR, fill, form, register
+from tests.storage.inbox_cases import ANN, MINUTE, NOW, SENIOR, fill, form, register, take
 from tests.stub_server import Fault, StubPlan, StubServer
 
 __all__ = ["stub", "workers"]
@@ -93,52 +94,33 @@ def facts(db: Database) -> list[str]:
     return found + [str(row.detail) for row in db.rows(select(rejected_rows))]
 
 
-def _require_silent_facts(url: str) -> None:
-    db = Database(url)
-    require_silent("tables", *facts(db))
-    assert WORD in str(db.values(select(cases.c.text))), "the canary never came in"
-    db.close()
-
-
-def test_a_screening_with_simulated_agents_tells_nothing(
-    texts: Path, tmp_path: Path, every_log: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert _screen(texts, tmp_path) == 0
-    require_silent("output", *capsys.readouterr())
-    _require_silent_facts(f"sqlite:///{tmp_path}/kept.db")
-    assert every_log.records, "nothing was logged: the test tests nothing"
-
-
 @pytest.mark.usefixtures("short_pauses")
 @pytest.mark.parametrize(
     "plan",
     [
-        StubPlan(weights={"safe": 0.5, f"You wrote: {CANARIES[1]}": 0.5}),
-        StubPlan(faults={Fault.RATE_LIMITED: 0.5}),
-        StubPlan(faults={Fault.SERVER_ERROR: 1.0}),
-        StubPlan(faults={Fault.MALFORMED: 1.0}),
-        StubPlan(faults={Fault.WRONG_SHAPE: 0.5, Fault.DROPPED: 0.2}),
+        StubPlan(
+            weights={"safe": 0.5, f"You wrote: {CANARIES[1]}": 0.5}, faults={Fault.REFUSAL: 0.3, Fault.WRONG_LABEL: 0.2}
+        ),
+        StubPlan(faults={Fault.RATE_LIMITED: 0.3, Fault.WRONG_SHAPE: 0.3, Fault.DROPPED: 0.2}),
+        StubPlan(faults={Fault.SERVER_ERROR: 0.5, Fault.MALFORMED: 0.5}),
         StubPlan(faults={Fault.REDIRECT: 1.0}),
-        StubPlan(faults={Fault.REFUSAL: 0.5, Fault.WRONG_LABEL: 0.3}),
     ],
-    ids=["answers repeat the text", "429", "500", "malformed", "wrong shape", "redirect", "refusals"],
+    ids=["answers repeat the text", "passing faults", "no answer at all", "redirect"],
 )
 def test_a_screening_through_the_real_library_tells_nothing(
-    texts: Path,
-    tmp_path: Path,
-    stub: StartStub,
-    plan: StubPlan,
-    every_log: pytest.LogCaptureFixture,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    texts: Path, tmp_path: Path, stub: StartStub, plan: StubPlan, every_log: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     monkeypatch.setenv("ANTHROPIC_LOG", "debug")
     server = stub(plan)
     assert _screen(texts, tmp_path, "--sampler", "anthropic", "--patience", "2") in (0, 3)
     require_silent("output", *capsys.readouterr())
-    _require_silent_facts(f"sqlite:///{tmp_path}/kept.db")
+    with closing(Database(f"sqlite:///{tmp_path}/kept.db")) as db:
+        require_silent("tables", *facts(db))
+        assert WORD in str(db.values(select(cases.c.text))), "the canary never came in"
     require_silent("headers", *server.counters.headers)
     assert WORD in str(server.counters.bodies), "the text was never sent"
+    assert every_log.records, "nothing was logged"
 
 
 class _Echo(StubServer):
@@ -190,9 +172,8 @@ def test_a_file_refused_or_a_row_rejected_does_not_tell_its_text(
     assert code in (0, 2, 4)
     require_silent("output", *capsys.readouterr())
     if code != 2:
-        db = Database(f"sqlite:///{tmp_path}/kept.db")
-        require_silent("tables", *facts(db))
-        db.close()
+        with closing(Database(f"sqlite:///{tmp_path}/kept.db")) as db:
+            require_silent("tables", *facts(db))
     else:
         with pytest.raises(FileRefused) as refused:
             list(read_table(file, name).rows())
@@ -228,21 +209,18 @@ def test_what_reviewers_write_and_read_is_not_in_the_audit_log(
 ) -> None:
     register(db, ANN, SENIOR)
     first, second = fill(db, (Priority.P1, Priority.P2))
-    claim = claims.claim_next(db, ANN.at(NOW))
-    assert claim is not None
+    claim = take(db, ANN)
     reveal_text(db, ANN.at(NOW), first, claim.token)
     filled = form("unsafe", 4, note=f"Because of {WORD}.")
     submit_review(db, ANN.at(NOW), first, claim.token, filled, "a" * 32)
     reveal_evidence(db, ANN.at(NOW), first)
-    other = claims.claim_next(db, ANN.at(NOW))
-    assert other is not None and other.case_id == second
+    other = take(db, ANN)
     inbox.hold(db, ANN.at(NOW), second, other.token, f"I know somebody called {WORD}")
-    if made := reveal_versions(db, SENIOR.at(NOW), first):  # one review was enough
-        amend(db, SENIOR.at(NOW + MINUTE), first, ReviewLabel("safe"), f"As {WORD} says.", made[-1].version)
-    else:
-        adjudicate(db, SENIOR.at(NOW + MINUTE), first, ReviewLabel("unsafe"), f"As {WORD} says.")
+    amend(db, SENIOR.at(NOW + MINUTE), first, ReviewLabel.SAFE, f"As {WORD} says.", 1)
     require_silent("tables", *facts(db))
-    assert db.rows(select(audit_events.c.seq))
+    with pytest.raises(ValueError, match="identifiers, not text") as refused, db.write() as conn:
+        append(conn, ANN.at(NOW), "noted", None, {"note": f"{WORD} " * 20})
+    require_silent("exception", everything_of(refused.value))
 
 
 def test_a_failing_database_does_not_tell_the_values(db: Database, every_log: pytest.LogCaptureFixture) -> None:
@@ -264,9 +242,3 @@ def test_a_form_that_is_refused_does_not_tell_what_was_written() -> None:
         with pytest.raises(ValidationError) as refused:
             ReviewForm.model_validate({"label": "unsafe", "certainty": 4, **fields})
         require_silent("exception", everything_of(refused.value))
-
-
-def test_the_audit_log_refuses_a_message(db: Database) -> None:
-    with pytest.raises(ValueError, match="identifiers, not text") as refused, db.write() as conn:
-        append(conn, ANN.at(NOW), "noted", None, {"note": f"{WORD} " * 20})
-    require_silent("exception", everything_of(refused.value))

@@ -15,15 +15,14 @@ def _nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def test_without_a_key_the_agents_are_simulated_and_with_one_they_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_key_the_agents_are_simulated_and_a_model_without_key_or_server_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert Settings().simulated
-    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:1")
-    assert not Settings().simulated
-
-
-def test_a_model_without_key_or_server_is_refused() -> None:
     with pytest.raises(ValidationError, match="ANTHROPIC_API_KEY or ANTHROPIC_BASE_URL"):
         Settings(sampler="anthropic")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:1")
+    assert not Settings().simulated
 
 
 @pytest.mark.parametrize(("given", "read"), [("", 0.7), ("none", None), ("0.2", 0.2)])
@@ -32,17 +31,17 @@ def test_the_word_none_sends_no_temperature(monkeypatch: pytest.MonkeyPatch, giv
     assert Settings().temperature == read
 
 
-def test_a_site_makes_its_own_pseudonym_key_once(tmp_path: Path) -> None:
+def test_a_site_makes_its_own_pseudonym_key_once_unless_one_is_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one, again = (Settings(data_directory=tmp_path / "one").pseudonym_secret for _ in range(2))
     other = Settings(data_directory=tmp_path / "other").pseudonym_secret
     assert one == again != other and len(one) == 64
-    kept = tmp_path / "one" / "pseudonym.key"
-    assert stat.S_IMODE(kept.stat().st_mode) == 0o600 and [path.name for path in kept.parent.iterdir()] == [kept.name]
-
-
-def test_a_key_that_is_set_is_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (kept,) = (tmp_path / "one").iterdir()
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     monkeypatch.setenv("SECOND_LOOK_PSEUDONYM_KEY", "ours")
-    assert Settings(data_directory=tmp_path).pseudonym_secret == "ours" and not list(tmp_path.iterdir())
+    assert Settings(data_directory=tmp_path / "third").pseudonym_secret == "ours"
+    assert not (tmp_path / "third").exists()
 
 
 def test_an_empty_variable_is_one_that_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:

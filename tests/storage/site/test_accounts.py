@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -21,30 +21,29 @@ from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, fill, for
 
 SETTINGS = SiteSettings()
 IDLE = timedelta(minutes=SETTINGS.idle_minutes)
+BY = ADMIN.at(NOW)
 
 
-def sign_in(subject: str = "idp|ann", at=NOW, mark: str = "") -> SignIn:  # type: ignore[no-untyped-def]
+def sign_in(subject: str = "idp|ann", at: datetime = NOW, mark: str = "") -> SignIn:
     return SignIn(subject=subject, display_name="Ann Example", issued_at=at, mark=mark)
 
 
-def refused(db: Database, which: SignIn, now) -> Ended:  # type: ignore[no-untyped-def]
+def refused(db: Database, which: SignIn, now: datetime = NOW) -> Ended:
     with pytest.raises(SessionEnded) as caught:
         inbox.enter(db, which, now)
     return caught.value.why
 
 
-def test_an_unknown_person_gets_an_account_without_roles(db: Database) -> None:
-    newcomer = inbox.enter(db, sign_in("idp|new"), NOW)
-    assert (newcomer.name, newcomer.roles) == ("Ann Example", frozenset())
-    assert inbox.enter(db, sign_in("idp|new"), NOW + MINUTE) == newcomer
-    with pytest.raises(Forbidden):
-        claims.claim_next(db, newcomer.at(NOW))
-
-
-def test_the_first_admin_is_named_by_the_site_and_only_while_there_is_none(db: Database) -> None:
+def test_an_unknown_person_has_no_roles_but_the_first_admin_whom_the_site_names_while_there_is_none(
+    db: Database,
+) -> None:
     """Also somebody who was known before the site named them."""
     named = ["idp|one", "idp|two"]
-    assert inbox.enter(db, sign_in("idp|one"), NOW).roles == frozenset()
+    newcomer = inbox.enter(db, sign_in("idp|one"), NOW)
+    assert (newcomer.name, newcomer.roles) == ("Ann Example", frozenset())
+    assert inbox.enter(db, sign_in("idp|one"), NOW + MINUTE) == newcomer
+    with pytest.raises(Forbidden):
+        claims.claim_next(db, newcomer.at(NOW))
     assert inbox.enter(db, sign_in("idp|one"), NOW + MINUTE, named).roles == {Role.ADMIN}
     assert inbox.enter(db, sign_in("idp|two"), NOW, named).roles == frozenset()
     assert inbox.enter(db, sign_in("idp|one"), NOW + MINUTE).roles == {Role.ADMIN}
@@ -82,41 +81,36 @@ def test_activity_keeps_a_session_for_so_long_and_idleness_ends_it_for_good(
     assert inbox.enter(db, sign_in(at=now), now).id == "ann"
 
 
-def test_a_revoked_session_is_refused_at_the_next_action_and_the_draft_kept(db: Database) -> None:
+def test_a_session_that_was_ended_is_refused_at_the_next_action_and_the_draft_kept(db: Database) -> None:
     register(db, ANN, ADMIN)
-    ann = inbox.enter(db, sign_in(), NOW)
-    inbox.enter(db, sign_in(mark="phone"), NOW)
+    tab, phone, later = sign_in(), sign_in(mark="phone"), sign_in(mark="later")
+    ann = inbox.enter(db, tab, NOW)
+    inbox.enter(db, phone, NOW)
     (case_id,) = fill(db, [Priority.P2])
-    claims.claim_next(db, ann.at(NOW))
+    take(db, ann)
     save_draft(db, ann.at(NOW), case_id, {"label": "unsafe"})
-    assert accounts.revoke(db, ADMIN.at(NOW), "ann") == 2
-    assert refused(db, sign_in(), NOW + MINUTE) is Ended.SIGNED_OUT
-    assert refused(db, sign_in(mark="phone"), NOW + MINUTE) is Ended.SIGNED_OUT
+    inbox.sign_out(db, tab, NOW)
+    assert refused(db, tab) is Ended.SIGNED_OUT and inbox.enter(db, phone, NOW) == ann
+    inbox.enter(db, later, NOW)
+    assert accounts.revoke(db, BY, "ann") == 2
+    assert {refused(db, one, NOW + MINUTE) for one in (phone, later)} == {Ended.SIGNED_OUT}
     assert load_draft(db, ann, case_id) == {"label": "unsafe"}
-    assert claims.claim_next(db, BO.at(NOW + MINUTE)) is not None, "what was held is free again"
-
-
-def test_signing_out_ends_this_session_and_gives_cases_back(db: Database) -> None:
-    register(db, ANN)
-    ann = inbox.enter(db, sign_in(), NOW)
-    other = sign_in(mark="another tab's own sign-in")
-    inbox.enter(db, other, NOW)
-    fill(db, [Priority.P0])
-    claims.claim_next(db, ann.at(NOW))
-    inbox.sign_out(db, sign_in(), NOW)
-    assert refused(db, sign_in(), NOW) is Ended.SIGNED_OUT
-    assert inbox.enter(db, other, NOW) == ann
-    assert claims.my_claims(db, ann.at(NOW)) == ()
+    again = sign_in(mark="again")
+    accounts.set_roles(db, BY, "ann", frozenset({Role.SENIOR}))
+    assert inbox.enter(db, again, NOW).roles == {Role.SENIOR}
+    for active, why in ((False, Ended.INACTIVE), (True, Ended.SIGNED_OUT)):
+        accounts.set_active(db, BY, "ann", active)
+        assert refused(db, again) is why
 
 
 @pytest.mark.parametrize(
     ("end", "free"),
     [
         (lambda db: inbox.sign_out(db, sign_in("idp|bo"), NOW), {"held", "aside"}),
-        (lambda db: inbox.revoke(db, ADMIN.at(NOW), "bo"), {"held", "aside"}),
-        (lambda db: inbox.set_roles(db, ADMIN.at(NOW), "bo", frozenset({Role.SENIOR})), set()),
-        (lambda db: inbox.set_roles(db, ADMIN.at(NOW), "bo", frozenset({Role.RESEARCHER})), {"held", "aside", "given"}),
-        (lambda db: inbox.set_active(db, ADMIN.at(NOW), "bo", False), {"held", "aside", "given"}),
+        (lambda db: inbox.revoke(db, BY, "bo"), {"held", "aside"}),
+        (lambda db: inbox.set_roles(db, BY, "bo", frozenset({Role.SENIOR})), set()),
+        (lambda db: inbox.set_roles(db, BY, "bo", frozenset({Role.RESEARCHER})), {"held", "aside", "given"}),
+        (lambda db: inbox.set_active(db, BY, "bo", False), {"held", "aside", "given"}),
     ],
     ids=["signs out", "is signed out", "a senior", "reads no more", "switched off"],
 )
@@ -147,7 +141,7 @@ def test_who_is_no_senior_any_more_gives_back_third_reviews_alone(db: Database, 
     held = [claims.claim(db, both.at(NOW), case_id) for case_id in (disputed, first)]
     if aside:
         inbox.hold(db, both.at(NOW), disputed, held[0].token, "asking the ward")
-    inbox.set_roles(db, ADMIN.at(NOW), both.id, frozenset({Role.REVIEWER}))
+    inbox.set_roles(db, BY, both.id, frozenset({Role.REVIEWER}))
     assert [one.case_id for one in claims.my_claims(db, both.at(NOW))] == [first]
     taken = claims.claim_next(db, person("sam", Role.SENIOR).at(NOW))
     assert taken is not None and taken.case_id == disputed
@@ -171,7 +165,7 @@ def test_an_old_page_takes_no_case_from_a_reviewer_who_is_signed_in_elsewhere(db
 
 def test_a_case_goes_back_with_the_last_session_of_its_reviewer_after_the_sites_own_limit(db: Database) -> None:
     register(db, ANN, ADMIN)
-    change(db, ADMIN.at(NOW), SETTINGS.model_copy(update={"idle_minutes": 5}), 0)
+    change(db, BY, SETTINGS.model_copy(update={"idle_minutes": 5}), 0)
     office, ward = sign_in(mark="office"), sign_in(mark="ward")
     inbox.enter(db, office, NOW)
     ann = inbox.enter(db, ward, NOW)
@@ -182,44 +176,23 @@ def test_a_case_goes_back_with_the_last_session_of_its_reviewer_after_the_sites_
     assert claims.my_claims(db, ann.at(now)) == ()
 
 
-def test_a_switched_off_account_is_refused_and_roles_change_at_once(db: Database) -> None:
-    register(db, ANN, ADMIN)
-    inbox.enter(db, sign_in(), NOW)
-    accounts.set_roles(db, ADMIN.at(NOW), "ann", frozenset({Role.SENIOR}))
-    assert inbox.enter(db, sign_in(), NOW).roles == {Role.SENIOR}
-    accounts.set_active(db, ADMIN.at(NOW), "ann", False)
-    assert refused(db, sign_in(), NOW) is Ended.INACTIVE
-    accounts.set_active(db, ADMIN.at(NOW), "ann", True)
-    assert refused(db, sign_in(), NOW) is Ended.SIGNED_OUT
-    with pytest.raises(KeyError):
-        accounts.set_roles(db, ADMIN.at(NOW), "nobody", frozenset())
-
-
 def test_the_last_admin_stays(db: Database) -> None:
     register(db, ADMIN, ANN)
-    for attempt in (
-        lambda: accounts.set_roles(db, ADMIN.at(NOW), ADMIN.id, frozenset({Role.REVIEWER})),
-        lambda: accounts.set_active(db, ADMIN.at(NOW), ADMIN.id, False),
-    ):
-        with pytest.raises(LastAdmin):
-            attempt()
+    with pytest.raises(LastAdmin):
+        accounts.set_roles(db, BY, ADMIN.id, frozenset({Role.REVIEWER}))
+    with pytest.raises(LastAdmin):
+        accounts.set_active(db, BY, ADMIN.id, False)
+    with pytest.raises(KeyError):
+        accounts.set_roles(db, BY, "nobody", frozenset())
     assert {account.id: account.active for account in accounts.list_accounts(db, ADMIN)} == {"ada": True, "ann": True}
 
 
-def test_one_sign_in_in_many_tabs_is_one_session(db: Database) -> None:
+def test_one_sign_in_in_many_tabs_is_one_session_whose_key_says_nothing(db: Database) -> None:
     with ThreadPoolExecutor(8) as pool:
         people = list(pool.map(lambda _: inbox.enter(db, sign_in("idp|new"), NOW), range(16)))
     assert len({who.id for who in people}) == 1
     assert [event.action for event in events(db, ADMIN)] == ["signed_in", "registered"]
     assert verify(db).ok
-
-
-def test_the_session_key_says_nothing_and_differs_by_sign_in() -> None:
-    keys = {
-        sign_in().session_id,
-        sign_in(mark="x").session_id,
-        sign_in("idp|bo").session_id,
-        sign_in(at=NOW + MINUTE).session_id,
-    }
-    assert len(keys) == 4
-    assert all(len(key) == 64 and "ann" not in key for key in keys)
+    others = (sign_in(), sign_in(mark="x"), sign_in("idp|bo"), sign_in(at=NOW + MINUTE))
+    keys = {one.session_id for one in others}
+    assert len(keys) == 4 and all(len(key) == 64 and "ann" not in key for key in keys)

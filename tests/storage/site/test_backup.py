@@ -55,13 +55,8 @@ def _used(db: Database) -> str:
     decide(db, second, Outcome.HUMAN_REVIEW)
     record_start(db, third)
     record_error(db, third, "timeout", "no answer", LATER)
-    seed_of_64_bits = NewBatch(
-        name="b",
-        configuration_version=CONFIGURATION.version,
-        seed=2**62,
-        intake={"mapping": {"text": ["ä", None, 1.5]}},
-    )
-    create_batch(db, LOCAL_USER.at(NOW), seed_of_64_bits)
+    of_64_bits = {"seed": 2**62, "intake": {"mapping": {"text": ["ä", None, 1.5]}}}
+    create_batch(db, LOCAL_USER.at(NOW), NewBatch(name="b", configuration_version=CONFIGURATION.version, **of_64_bits))
     return batch_id
 
 
@@ -97,13 +92,15 @@ def test_what_is_restored_is_what_was_backed_up_and_goes_on_from_there(
     assert audit_check.verify(again, [end]).ok
 
 
-@pytest.mark.parametrize("lacking", ["nothing", "hard links"])
+@pytest.mark.parametrize("links", [True, False], ids=["hard links", "none"])
 def test_only_its_owner_may_read_a_backup_and_no_file_is_replaced(
-    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lacking: str
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
 ) -> None:
-    _used(db)
-    if lacking != "nothing":
-        monkeypatch.setattr(os, "link", _refuse)
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EPERM, "no hard links here")
+
+    if not links:
+        monkeypatch.setattr(os, "link", refuse)
     file = tmp_path / "kept" / "one.db"
     back_up(db, file, NOW)
     content = file.read_bytes()
@@ -111,10 +108,6 @@ def test_only_its_owner_may_read_a_backup_and_no_file_is_replaced(
     with pytest.raises(FileExistsError):
         back_up(db, file, NOW)
     assert file.read_bytes() == content and list(file.parent.iterdir()) == [file]
-
-
-def _refuse(*_: object, **__: object) -> None:
-    raise PermissionError(errno.EPERM, "no hard links here")
 
 
 def test_a_backup_while_others_write_is_one_moment(
@@ -132,19 +125,19 @@ def test_a_backup_while_others_write_is_one_moment(
     for writer in writers:
         writer.start()
     try:
-        made = [back_up(db, tmp_path / f"{number}.db", NOW) for number in range(5)]
+        made = [back_up(db, tmp_path / f"{number}.db", NOW) for number in range(3)]
     finally:
         ended.set()
         for writer in writers:
             writer.join()
     assert made[-1][0]["batches"] > 1
-    for number in (0, 4):
+    for number in (0, 2):
         again = empty("sqlite")
         restore(again, tmp_path / f"{number}.db", LATER)
         assert again.value(select(func.count()).select_from(cases)) == made[number][0]["cases"]
 
 
-def _change(statement: str) -> Callable[[Path], None]:
+def _sql(statement: str) -> Callable[[Path], None]:
     def change(file: Path) -> None:
         with closing(sqlite3.connect(file)) as connection:
             connection.execute(statement)
@@ -156,12 +149,12 @@ def _change(statement: str) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (_change("UPDATE audit_events SET actor = 'somebody else' WHERE seq = 1"), "event 1 was changed"),
+        (_sql("UPDATE audit_events SET actor = 'somebody else' WHERE seq = 1"), "event 1 was changed"),
         (None, "event 1 was changed"),
-        (_change("DELETE FROM audit_events WHERE seq = 2"), "event 2 is missing"),
-        (_change("UPDATE cases SET text = 'another' WHERE row = 1"), "audit log is not whole"),
-        (_change("UPDATE alembic_version SET version_num = '9999'"), "later version"),
-        (_change("DROP TABLE alembic_version"), "not a backup"),
+        (_sql("DELETE FROM audit_events WHERE seq = 2"), "event 2 is missing"),
+        (_sql("UPDATE cases SET text = 'another' WHERE row = 1"), "audit log is not whole"),
+        (_sql("UPDATE alembic_version SET version_num = '9999'"), "later version"),
+        (_sql("DROP TABLE alembic_version"), "not a backup"),
         (lambda file: file.write_bytes(file.read_bytes()[: file.stat().st_size // 2]), "damaged"),
         (lambda file: file.write_text("hello"), "not a backup"),
         (lambda file: file.write_bytes(b""), "not a backup"),
@@ -183,35 +176,27 @@ def test_what_does_not_add_up_is_refused_and_nothing_is_kept(
     assert not any(_content(again).values())
 
 
-def test_a_database_that_is_not_empty_is_left_alone(db: Database, tmp_path: Path) -> None:
-    _used(db)
-    back_up(db, tmp_path / "one.db", NOW)
-    before = _content(db)
-    with pytest.raises(CopyRefused, match="not empty"):
-        restore(db, tmp_path / "one.db", LATER)
-    assert _content(db) == before
-
-
 @pytest.mark.postgresql
-def test_the_command_line_moves_a_site_to_a_server(
+def test_the_command_line_moves_a_site_to_a_server_and_fills_no_database_twice(
     sqlite_url: str, postgresql_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
+    target = ("--database", postgresql_url)
     with closing(Database(sqlite_url)) as db:
         _used(db)
     monkeypatch.setenv("SECOND_LOOK_DATA_DIRECTORY", str(tmp_path / "var"))
     assert main(["backup", "--database", sqlite_url]) == 0
     (file,) = (tmp_path / "var").glob("backup-*.db")
-    assert main(["restore", "--from", str(file), "--database", postgresql_url]) == 0
+    assert main(["restore", "--from", str(file), *target]) == 0
     told = capsys.readouterr().out
     assert str(file) in told and "restored and checked" in told and "4 cases" in told
-    assert main(["restore", "--from", str(file), "--database", postgresql_url]) == 2
-    assert "not empty" in capsys.readouterr().err
-    assert main(["restore", "--from", str(tmp_path / "none.db"), "--database", postgresql_url]) == 2
-    assert "none.db" in capsys.readouterr().err
-
-
-def test_nothing_to_back_up_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["backup", "--database", f"sqlite:///{tmp_path}/none.db", "--to", str(tmp_path / "a.db")]) == 2
-    assert "no such database" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
+    other = tmp_path / "other"
+    for refused, why in (
+        (["restore", "--from", str(file), *target], "not empty"),
+        (["restore", "--from", str(tmp_path / "none.db"), *target], "none.db"),
+        (["backup", "--database", f"sqlite:///{tmp_path}/none.db", "--to", str(other / "a.db")], "no such database"),
+    ):
+        assert main(refused) == 2 and why in capsys.readouterr().err
+    assert not other.exists()
+    with closing(Database(postgresql_url)) as moved:
+        assert moved.value(select(func.count()).select_from(cases)) == 4 and audit_check.verify(moved).ok
