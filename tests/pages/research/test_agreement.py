@@ -15,54 +15,39 @@ from screening.review.triage import Priority
 from storage.audit_log import events
 from storage.database import Database
 from storage.research.review_table import ReviewTable, Switch, collect_reviews, review_table
-from storage.review import claims
 from storage.review.reviews import submit_review
 from storage.settings_store import SiteSettings, change
 from tests.pages.conftest import Opener
-from tests.storage.inbox_cases import ADMIN, ANN, BO, NOW, RESEARCHER, SENIOR, fill, form, register
+from tests.storage.inbox_cases import ADMIN, ANN, BO, NOW, RESEARCHER, SENIOR, fill, form, register, take
 
 
-def _read_twice(db: Database, cases: int, *, agree: bool = True) -> None:
-    """Both reviewers read every case; they agree, now on unsafe and now on safe, or never do."""
+def test_figures_have_cases_and_reasons_and_the_matrix_is_logged_and_for_researchers_alone(
+    open_page: Opener, page_database: Database
+) -> None:
+    """Two reviewers read five cases: they agree on four, now on unsafe and now on safe, and differ on one."""
+    db = page_database
     register(db, ANN, BO)
     change(db, ADMIN.at(NOW), SiteSettings(second_review_rate=1.0), 0)
-    fill(db, [Priority.P2] * cases, kind="interactive")
+    disputed, *agreed = fill(db, [Priority.P2] * 5, kind="interactive")
     for who in (ANN, BO):
-        for number in range(cases):
-            claim = claims.claim_next(db, who.at(NOW))
-            assert claim is not None
-            label = "unsafe" if int(claim.case_id, 16) % 2 == (agree or who is ANN) else "safe"
-            submit_review(
-                db, who.at(NOW), claim.case_id, claim.token, form(label, 5, ideation=1), f"{who.id}{number:029}"
-            )
-
-
-def test_disagreements_that_wait_are_said_to_be_missing(open_page: Opener, page_database: Database) -> None:
-    _read_twice(page_database, 1, agree=False)
+        for number in range(5):
+            claim = take(db, who)
+            unsafe = who is ANN if claim.case_id == disputed else claim.case_id in agreed[:2]
+            filled = form("unsafe" if unsafe else "safe", 5, ideation=1)
+            submit_review(db, who.at(NOW), claim.case_id, claim.token, filled, f"{who.id}{number:029}")
     page = open_page("agreement")
-    assert "1 more " in page.warning[0].value
-
-
-def test_figures_come_with_cases_and_reasons(open_page: Opener, page_database: Database) -> None:
-    _read_twice(page_database, 4)
-    page = open_page("agreement")
-    assert not page.exception
+    assert not page.exception and "1 more " in page.warning[0].value, "the one that waits is missing in the figures"
     assert [metric.value for metric in page.metric] == ["4", "4", "0", "2"]
-    names = list(page.table[0].value["Coefficient"])
-    assert names[:3] == ["Krippendorff α", "Gwet AC1", "Cohen κ"]
+    assert list(page.table[0].value["Coefficient"])[:3] == ["Krippendorff α", "Gwet AC1", "Cohen κ"]
     (priority,) = page.dataframe[0].value.to_dict("records")
     assert priority["Share unsafe, 95% CI"] == rate(Proportion(priority["Unsafe"], 8))
-    (pair,) = measure_agreement(page_database, SENIOR, "key", None).pairs
+    (pair,) = measure_agreement(db, SENIOR, "key", None).pairs
     assert pair[2] == Proportion(4, 4) and page.get("plotly_chart")
-
-
-def test_the_matrix_is_logged_and_only_for_researchers(page_database: Database) -> None:
-    _read_twice(page_database, 2)
-    found = collect_reviews(page_database, RESEARCHER.at(NOW), "key")
-    assert found == review_table(page_database, RESEARCHER, "key")
-    assert events(page_database, SENIOR)[0].details == {"kind": "reviews"}
+    found = collect_reviews(db, RESEARCHER.at(NOW), "key")
+    assert found == review_table(db, RESEARCHER, "key")
+    assert events(db, SENIOR)[0].details == {"kind": "reviews"}
     with pytest.raises(Forbidden):
-        collect_reviews(page_database, SENIOR.at(NOW), "key")
+        collect_reviews(db, SENIOR.at(NOW), "key")
 
 
 TABLE = ReviewTable(
@@ -87,15 +72,11 @@ def test_the_files_hold_every_review_and_leave_gaps_empty() -> None:
 
 
 def test_changes_of_mind_count_for_better_and_for_worse() -> None:
-    def switch(first: str, last: str, adjudicated: str | None) -> Switch:
-        return Switch(
-            case_id="c", reviewer="r", first=first, last=last, outcome="safe", adjudicated=adjudicated, reference=None
-        )
-
+    turns = (("unsafe", "safe", "safe"), ("unsafe", "safe", "unsafe"), ("safe", "safe", "safe"), ("safe", "safe", None))
     reviews = [
-        switch("unsafe", "safe", "safe"), switch("unsafe", "safe", "unsafe"), switch("safe", "safe", "safe"),
-        switch("safe", "safe", None),
-    ]  # fmt: skip
+        Switch(case_id="c", reviewer="r", first=first, last=last, outcome="safe", adjudicated=final, reference=None)
+        for first, last, final in turns
+    ]
     found = tally_switches(reviews, against="adjudicated")
     counts = [(each.numerator, each.denominator) for each in (found.switched, found.to_right, found.to_wrong)]
     assert counts == [(2, 4), (1, 1), (1, 2)]

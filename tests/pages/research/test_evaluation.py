@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import func, select, update
+from streamlit.testing.v1 import AppTest
 
 from commands.__main__ import main
 from jobs import evaluating
@@ -19,7 +20,7 @@ from screening.evaluation.replay import OUTCOMES, Record
 from screening.evaluation.tables import ResultsTable
 from screening.labels import Label, Outcome
 from screening.pipeline.draws import ScreenedText
-from screening.review.actors import LOCAL_USER, Actor, Role
+from screening.review.actors import LOCAL_USER
 from screening.review.policy import Forbidden
 from storage.database import Database
 from storage.research.cells import confusions
@@ -30,13 +31,9 @@ from tests.databases import write
 from tests.pages.conftest import Opener, restart
 from tests.pages.researched import asked, review, sample_rows, screened
 from tests.storage.batch_of import batch, decide, waiting
-from tests.storage.inbox_cases import RESEARCHER
+from tests.storage.inbox_cases import ANN, RESEARCHER
 
 TURNED = "s901,Does anyone have notes from \u202eTuesday's biology lecture?,,safe,school\n".encode()
-
-
-NO_TEXT = ScreenedText(text="")
-TEXTS = ["a quiet day", "a long walk", "a late train", "an early night"]
 
 
 @pytest.fixture
@@ -44,37 +41,75 @@ def batch_id(page_database: Database) -> str:
     return screened(page_database, sample_rows(every=4))
 
 
-def test_the_results_table_holds_the_ten_conditions_ours_and_the_batch_s_own(
+def open_tab(app: AppTest, tab: str) -> AppTest:
+    app.session_state["evaluation_tab"] = tab
+    app.run()
+    assert not app.exception and not app.error, (tab, app.exception)
+    return app
+
+
+def test_the_table_holds_the_ten_conditions_ours_and_the_batch_s_own_for_those_who_may_see_it(
     page_database: Database, batch_id: str
 ) -> None:
-    found = evaluating.evaluate_batch(page_database, asked(page_database, batch_id))
+    """The same for everybody and also once its cases are reviewed."""
+    ask = asked(page_database, batch_id)
+    found = evaluating.evaluate_batch(page_database, ask)
     frame = results_frame(ResultsTable(title="", provenance="", rows=found.results))
     assert len(frame) == 15 and list(frame["Condition"])[-1] == "Your run"
     assert found.made > 0 and not frame["Unsettled"].any()
     undefined = frame[frame["Condition"] == "B=50"].iloc[0]
     assert undefined["Accuracy"] == "none: 0 of 0" and undefined["FNR"] == "none: 0 of 0"
     assert undefined["Escalated"].startswith("100.0% (95% CI") and undefined["n"] == 30
+    for function in (evaluating.evaluate_batch, evaluating.list_missed, evaluating.count_gaps):
+        with pytest.raises(Forbidden):
+            function(page_database, replace(ask, actor=ANN))
+    of_another = evaluating.evaluate_batch(page_database, asked(page_database, batch_id, who=RESEARCHER))
+    review(page_database, "safe", "unsafe", most=4)
+    reviewed = evaluating.evaluate_batch(page_database, asked(page_database, batch_id))
+    assert found.results == of_another.results == reviewed.results
+
+
+def test_paid_calls_are_one_number_also_where_a_batch_went_past_the_first_hopeless_draw(
+    page_database: Database, batch_id: str
+) -> None:
+    """What the batch did counts all that was paid; its rule replayed counts to the first hopeless draw."""
+    ask = asked(page_database, batch_id)
+    found = evaluating.evaluate_batch(page_database, ask)
+    runs = page_database.rows(select(node_runs).where(node_runs.c.batch_id == batch_id))
+    assert any(one.ended == "futility" for one in runs) and all(one.calls == len(one.draws) for one in runs)
+    paid = sum(one.calls for one in runs)
+    assert paid == page_database.value(select(func.sum(screenings.c.calls))) == found.results[-1].metrics.calls
+    assert paid == batch_now(page_database, LOCAL_USER, batch_id).settled[-1]
+    drawn = experiment(page_database, ask)
+    replayed = drawn.drawn.measure(drawn.own)[0].metrics.calls
+    assert replayed is not None and replayed < paid
+
+    def safe(confirm: bool) -> int:
+        trial = WhatIf(
+            safe_given_unsafe=0.001, other_errors=0.025, budget=100, abstentions_go_on=False, confirm_safe=confirm
+        )
+        measured, told = drawn.drawn.measure(Condition(name="x", pipeline=trial.pipeline()))
+        assert not measured.unsettled
+        return int((told.outcome == OUTCOMES.index(Outcome.SAFE)).sum())
+
+    assert 0 < safe(True) <= safe(False), "confirming safe makes no more texts safe"
 
 
 def test_where_few_draws_were_recorded_there_are_limits_and_no_comparison(
     open_page: Opener, page_database: Database
 ) -> None:
-    batch(page_database, TEXTS, references="SUSU")
+    batch(page_database, ["a quiet day", "a long walk", "a late train", "an early night"], references="SUSU")
     for case_id in waiting(page_database):
         decide(page_database, case_id)
     app = open_page("evaluation")
-    assert not app.exception, app.exception
     hundred = next(row for row in app.dataframe[0].value.to_dict("records") if row["Condition"] == "B=100")
     assert hundred["Unsettled"] == 4 and hundred["FNR"] == "not known: 2 unsettled; 0.0-100.0%"
     assert hundred["Mean calls"] == "not known" and app.warning
-    for tab in ("Compare", "Budget sweep", "Calls and tokens", "What if", "Cases"):
-        app.session_state["evaluation_tab"] = tab
-        app.run()
-        assert not app.exception, (tab, app.exception)
-        if tab == "Compare":
-            assert app.selectbox(key="compare_one").value == "single-agent"
-            assert "B=100" not in app.selectbox(key="compare_other").options
-            assert "n = 4" in " ".join(app.dataframe[0].value.astype(str).to_numpy().ravel())
+    for tab in ("Budget sweep", "Calls and tokens", "What if", "Cases", "Compare"):
+        open_tab(app, tab)
+    assert app.selectbox(key="compare_one").value == "single-agent"
+    assert "B=100" not in app.selectbox(key="compare_other").options
+    assert "n = 4" in " ".join(app.dataframe[0].value.astype(str).to_numpy().ravel())
 
 
 def test_the_missing_draws_alone_are_asked_for_with_the_batch_s_own_file(
@@ -99,44 +134,25 @@ def test_the_missing_draws_alone_are_asked_for_with_the_batch_s_own_file(
         assert after.nodes[key].codes.startswith(one.codes)
 
 
-def test_paid_calls_are_one_number_also_where_a_batch_went_past_the_first_hopeless_draw(
-    page_database: Database, batch_id: str
-) -> None:
-    """What the batch did counts all that was paid; its rule replayed counts to the first hopeless draw."""
-    found = evaluating.evaluate_batch(page_database, asked(page_database, batch_id))
-    run = node_runs.c
-    with page_database.read() as conn:
-        runs = conn.execute(select(run.draws, run.calls, run.ended).where(run.batch_id == batch_id)).all()
-        stored = conn.execute(select(func.sum(screenings.c.calls))).scalar_one()
-    assert any(one.ended == "futility" for one in runs) and all(one.calls == len(one.draws) for one in runs)
-    paid = sum(one.calls for one in runs)
-    assert paid == stored == found.results[-1].metrics.calls
-    assert paid == batch_now(page_database, LOCAL_USER, batch_id).settled[-1]
-    drawn = experiment(page_database, asked(page_database, batch_id))
-    replayed = drawn.drawn.measure(drawn.own)[0].metrics.calls
-    assert replayed is not None and replayed < paid
-
-
 def test_errors_and_evaluation_count_the_same_cases(page_database: Database) -> None:
     """One text turns its own direction round, which forbids safe; the rules alone would call it that."""
     batch_id = screened(page_database, sample_rows(every=2) + TURNED)
-    own = evaluating.evaluate_batch(page_database, asked(page_database, batch_id)).results[-1]
-    counted = {(str(key[0]), str(key[1])): cases for key, cases in own.metrics.confusion.items() if cases}
+    own = evaluating.evaluate_batch(page_database, asked(page_database, batch_id)).results[-1].metrics
+    counted = {(str(key[0]), str(key[1])): cases for key, cases in own.confusion.items() if cases}
     assert counted == confusions(page_database, RESEARCHER, batch_id).original
     found = experiment(page_database, asked(page_database, batch_id))
     rules = Condition(name="rules", pipeline=found.batch.configuration.pipeline)
     guards = guards_in(page_database, LOCAL_USER, batch_id, found.batch.rows)
-    bare, guarded = (found.drawn.measure(rules, each)[0] for each in (None, guards))
-    assert bare.metrics.confusion != guarded.metrics.confusion
-    assert guarded.metrics.confusion == own.metrics.confusion
+    bare, guarded = (found.drawn.measure(rules, each)[0].metrics for each in (None, guards))
+    assert bare.confusion != guarded.confusion == own.confusion
     # a run may have paid for draws after the first that left no hope; its replay does not count them
-    assert 0.9 * own.metrics.calls < guarded.metrics.calls <= own.metrics.calls
+    assert 0.9 * own.calls < guarded.calls <= own.calls
 
 
 def test_a_sweep_says_how_many_texts_each_point_is_of() -> None:
     codes = ["SSSSSSSSSSS"] * 3 + ["UUUUUU"] * 3 + ["SUE" * 6] * 4  # the four mixed ones soon want more than is there
     labels = [Label.SAFE] * 3 + [Label.UNSAFE] * 7
-    items = [Item(id=str(n), text=NO_TEXT, reference=label, group=None) for n, label in enumerate(labels)]
+    items = [Item(id=str(n), text=ScreenedText(text=""), reference=label, group=None) for n, label in enumerate(labels)]
     record = Record.from_codes(dict.fromkeys(("worker", "risk", "legal"), codes))
     sweep = [(budget, condition) for budget, condition in budget_conditions("pairwise") if budget in (6, 50, 100)]
     results = [encode_items(items, record).measure(condition)[0] for _, condition in sweep]
@@ -145,124 +161,66 @@ def test_a_sweep_says_how_many_texts_each_point_is_of() -> None:
     assert told.startswith("n = 10 at every budget") and told.endswith("B = 50: 4, B = 100: 4")
 
 
-def test_who_may_not_see_results_may_not_load_them(page_database: Database, batch_id: str) -> None:
-    reviewer = Actor(id="ann", name="Ann", roles=frozenset({Role.REVIEWER}))
-    allowed = asked(page_database, batch_id)
-    evaluating.evaluate_batch(page_database, allowed)  # kept now
-    for function in (evaluating.evaluate_batch, evaluating.list_missed, evaluating.count_gaps):
-        with pytest.raises(Forbidden):
-            function(page_database, replace(allowed, actor=reviewer))
-
-
-def test_confirming_safe_never_makes_more_texts_safe(page_database: Database, batch_id: str) -> None:
-    drawn = experiment(page_database, asked(page_database, batch_id)).drawn
-
-    def safe(confirm: bool) -> int:
-        trial = WhatIf(
-            safe_given_unsafe=0.001, other_errors=0.025, budget=100, abstentions_go_on=False, confirm_safe=confirm
-        )
-        found, told = drawn.measure(Condition(name="x", pipeline=trial.pipeline()))
-        assert not found.unsettled
-        return int((told.outcome == OUTCOMES.index(Outcome.SAFE)).sum())
-
-    assert 0 < safe(True) <= safe(False)
-
-
-def test_the_page_shows_the_table_and_replays_a_what_if(open_page: Opener, batch_id: str) -> None:
+def test_the_page_shows_the_table_compares_and_replays_a_what_if(open_page: Opener, batch_id: str) -> None:
     app = open_page("evaluation")
-    assert not app.exception, app.exception
-    assert app.query_params["batch"] in (batch_id, [batch_id])
-    assert len(app.dataframe[0].value) == 15
-    assert not app.metric, "what is in another tab is not computed"
-    app.session_state["evaluation_tab"] = "What if"
-    app.run()
-    metrics = {each.label: each.value for each in app.metric}
-    assert set(metrics) == {"FNR", "FPR", "Escalated", "Mean calls", "Reviews a day"}
+    assert not app.exception and app.query_params["batch"] in (batch_id, [batch_id])
+    assert len(app.dataframe[0].value) == 15 and not app.metric, "what is in another tab is not computed"
+    assert evaluating.OWN in open_tab(app, "Compare").selectbox(key="compare_other").options
+    open_tab(app, "Calls and tokens")
+    before = {each.label: each for each in open_tab(app, "What if").metric}
+    assert set(before) == {"FNR", "FPR", "Escalated", "Mean calls", "Reviews a day"}
+    assert all(each.delta.startswith("your run ") for each in before.values())
     app.slider[0].set_value(6).run()
-    assert not app.exception
-    after = {each.label: each.value for each in app.metric}
-    assert float(after["Mean calls"]) < float(metrics["Mean calls"])
-    assert float(after["Escalated"].rstrip("%")) > float(metrics["Escalated"].rstrip("%"))
+    after = {each.label: each for each in app.metric}
+    assert float(after["Mean calls"].value) < float(before["Mean calls"].value)
+    assert float(after["Escalated"].value.rstrip("%")) > float(before["Escalated"].value.rstrip("%"))
 
 
 def test_the_reviews_a_day_hold_what_is_labeled_unsafe() -> None:
     """100 texts, 20 labeled unsafe and 30 escalated: 50 and 5% of 50, of 1,000 ten times that."""
-    counts = {
-        (Label.SAFE, Outcome.SAFE): 45,
-        (Label.SAFE, Outcome.UNSAFE): 5,
-        (Label.SAFE, Outcome.HUMAN_REVIEW): 20,
-        (Label.UNSAFE, Outcome.SAFE): 5,
-        (Label.UNSAFE, Outcome.UNSAFE): 15,
-        (Label.UNSAFE, Outcome.HUMAN_REVIEW): 10,
-    }
-    found = Metrics(confusion=counts)
-    shown, rests = what_if_figures(found, 1_000, 0.05)["Reviews a day"]
+    outcomes = (Outcome.SAFE, Outcome.UNSAFE, Outcome.HUMAN_REVIEW)
+    ended = {Label.SAFE: (45, 5, 20), Label.UNSAFE: (5, 15, 10)}
+    counts = {(label, one): n for label, row in ended.items() for one, n in zip(outcomes, row, strict=True)}
+    shown, rests = what_if_figures(Metrics(confusion=counts), 1_000, 0.05)["Reviews a day"]
     assert shown == "525" and rests.startswith("95% CI 434 to 616: ")
-
-
-def test_what_the_batch_did_is_compared_and_the_same_while_its_cases_are_reviewed(
-    open_page: Opener, page_database: Database, batch_id: str
-) -> None:
-    told = [
-        evaluating.evaluate_batch(page_database, asked(page_database, batch_id, who=who)).results
-        for who in (RESEARCHER, LOCAL_USER)
-    ]
-    review(page_database, "safe", "unsafe", most=4)
-    told.append(evaluating.evaluate_batch(page_database, asked(page_database, batch_id)).results)
-    assert told[0] == told[1] == told[2]
-    app = open_page("evaluation")
-    for tab in ("Compare", "Calls and tokens", "What if", "Cases"):
-        app.session_state["evaluation_tab"] = tab
-        app.run()
-        assert not app.exception, tab
-        assert all(each.delta.startswith("your run ") for each in app.metric)
-        if tab == "Compare":
-            assert evaluating.OWN in app.selectbox(key="compare_other").options
 
 
 def test_what_every_condition_missed_is_listed_and_read(open_page: Opener, page_database: Database) -> None:
     batch_id = screened(page_database, sample_rows(), audit_rate=0.0)
-    app = open_page("evaluation", batch=batch_id)
-    app.session_state["evaluation_tab"] = "Cases"
-    app.run()
+    app = open_tab(open_page("evaluation", batch=batch_id), "Cases")
     app.session_state["evaluation_cases"] = "Missed by every condition"
     app.run()
-    assert not app.exception, app.exception
     missed = evaluating.list_missed(page_database, asked(page_database, batch_id))
     assert missed.deciding == 13 and missed.cases[0] == dict(missed.by_number).get(13, 0)  # not B=10 and B=50
     number, ids = evaluating.list_missed(page_database, asked(page_database, batch_id), 1).cases
     assert len(ids) == number == sum(texts for _, texts in missed.by_number)
     listed = app.dataframe[0].value
     assert len(listed) and set(listed["Original label"]) == {"unsafe"} and set(listed["Outcome"]) <= {"labeled safe"}
-    of_it = select(cases.c.id).where(cases.c.batch_id == batch_id, cases.c.external_id == listed["ID"][0])
-    case_id = page_database.value(of_it)
-    app.query_params["case"] = case_id
+    app.query_params["case"] = page_database.value(select(cases.c.id).where(cases.c.external_id == listed["ID"][0]))
     app.run()
     assert not app.exception and any(button.label == "Next" for button in app.button)
 
 
+@pytest.mark.usefixtures("batch_id")
 def test_a_large_batch_is_computed_beside_the_server_with_the_same_figures(
-    open_page: Opener, batch_id: str, monkeypatch: pytest.MonkeyPatch
+    open_page: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = open_page("evaluation").dataframe[0].value
     restart()
     monkeypatch.setattr("pages.ui.compute.AT_ONCE", 0)
     app = open_page("evaluation")
-    assert not app.exception and app.dataframe[0].value.equals(here) and not app.info and not app.error
-    app.session_state["evaluation_tab"] = "Cases"
-    app.run()
-    assert not app.exception and not app.error and app.dataframe
+    assert app.dataframe[0].value.equals(here) and not app.info
+    assert open_tab(app, "Cases").dataframe
 
 
-def test_what_cannot_be_computed_is_told_in_words(
-    open_page: Opener, page_database: Database, batch_id: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("batch_id")
+def test_what_cannot_be_computed_is_told(
+    open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pages.ui.compute.AT_ONCE", 0)
-    # no code that this version knows
-    write(page_database, update(node_runs).where(node_runs.c.batch_id == batch_id).values(draws="x"))
+    write(page_database, update(node_runs).values(draws="x"))  # no code that this version knows
     app = open_page("evaluation")
-    assert not app.exception and not app.info and not app.dataframe
-    assert "could not be computed" in app.error[0].value and "ValueError" in app.error[0].value
+    assert not app.exception and not app.info and not app.dataframe and "ValueError" in app.error[0].value
 
 
 def test_of_more_texts_than_draws_are_made_for_each_figure_is_that_of_an_independent_count(
@@ -273,8 +231,7 @@ def test_of_more_texts_than_draws_are_made_for_each_figure_is_that_of_an_indepen
     batch_id = screened(page_database, sample_rows(), audit_rate=0.0)
     found = evaluating.evaluate_batch(page_database, asked(page_database, batch_id))
     assert found.cases == found.labelled == 120 and not found.made
-    query = select(cases.c.reference, screenings.c.outcome, screenings.c.calls).join(screenings)
-    told = page_database.rows(query.where(cases.c.batch_id == batch_id))
+    told = page_database.rows(select(cases.c.id, cases.c.reference, screenings).join(screenings))
     own = found.results[-1].metrics
     for rate, wrong, of in ((own.fnr, "safe", "unsafe"), (own.fpr, "unsafe", "safe")):
         decided = [row.outcome for row in told if row.reference == of and row.outcome != "human_review"]
@@ -282,13 +239,9 @@ def test_of_more_texts_than_draws_are_made_for_each_figure_is_that_of_an_indepen
     assert own.escalation_rate.numerator == sum(row.outcome == "human_review" for row in told)
     assert own.calls == sum(row.calls for row in told)
     run = node_runs.c
-    codes = dict(
-        page_database.rows(select(run.case_id, run.draws).where(run.batch_id == batch_id, run.node == "worker"))
-    )
-    original = page_database.rows(select(cases.c.id, cases.c.reference).where(cases.c.batch_id == batch_id))
-    labels = {row.id: row.reference for row in original}
-    first = {"S": "safe", "U": "unsafe"}
-    said = {case_id: first.get(codes.get(case_id, "")[:1]) for case_id in labels if codes.get(case_id)}
+    codes = dict(page_database.rows(select(run.case_id, run.draws).where(run.node == "worker")))
+    labels = dict(page_database.rows(select(cases.c.id, cases.c.reference)))
+    said = {case_id: {"S": "safe", "U": "unsafe"}.get(drawn[0]) for case_id, drawn in codes.items() if drawn}
     single = next(each for each in found.results if each.name == "single-agent")
     assert single.unsettled == 120 - len(said)
     unsafe = [said[case_id] for case_id in said if labels[case_id] == "unsafe" and said[case_id]]

@@ -5,6 +5,7 @@ import logging
 import urllib.request
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client import generate_latest
@@ -30,43 +31,38 @@ def client(page_database: Database) -> TestClient:
     return TestClient(Starlette(routes=health.ROUTES))
 
 
-def _values(body: str) -> dict[tuple[str, str], float]:
-    families = text_string_to_metric_families(body)
-    return {(one.name, " ".join(one.labels.values())): one.value for family in families for one in family.samples}
+def _with(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
+    """Have these settings as well."""
+    given = context.settings().model_copy(update=changes)
+    monkeypatch.setattr(context, "settings", lambda: given)
 
 
 def test_the_app_lives_and_is_ready_while_the_database_answers(
     client: TestClient, page_database: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    """And while something can be written, in it and beside it."""
     monkeypatch.setattr(health, "LOOK_EVERY", timedelta())
     assert (client.get("/healthz").status_code, client.get("/readyz").status_code) == (200, 200)
     (tmp_path / "file").write_text("")
-    nowhere = context.settings().model_copy(update={"data_directory": tmp_path / "file" / "in"})
     with monkeypatch.context() as other:
-        other.setattr(context, "settings", lambda: nowhere)
+        _with(other, data_directory=tmp_path / "file" / "in")
         assert client.get("/readyz").status_code == 503
+    full = Unwritable(f"sqlite:///{page_database.file}")
+    with monkeypatch.context() as other:
+        other.setattr(context, "database", lambda: full)
+        for refusing, status in ((None, 200), ("PRAGMA max_page_count=1", 503), (None, 200)):
+            full.refusing = refusing
+            assert client.get("/readyz").status_code == status
+    full.close()
     monkeypatch.setattr(context, "database", lambda: Database("sqlite:////nowhere/at/all.db"))
     assert (client.get("/healthz").status_code, client.get("/readyz").status_code) == (200, 503)
 
 
-def test_it_is_not_ready_while_nothing_can_be_written(
-    client: TestClient, page_database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(health, "LOOK_EVERY", timedelta())
-    full = Unwritable(f"sqlite:///{page_database.file}")
-    monkeypatch.setattr(context, "database", lambda: full)
-    for state, status in ((False, 200), (True, 503), (False, 200)):
-        full.refusing = "PRAGMA max_page_count=1" if state else None
-        assert client.get("/readyz").status_code == status
-    full.close()
-
-
 def test_metrics_are_for_whoever_shows_the_token(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     assert client.get("/metrics").status_code == 404, "without a token there is nothing here"
-    given = context.settings().model_copy(update={"metrics_token": SecretStr("token")})
-    monkeypatch.setattr(context, "settings", lambda: given)
-    assert client.get("/metrics").status_code == 401
-    assert client.get("/metrics", headers={"Authorization": "Bearer other"}).status_code == 401
+    _with(monkeypatch, metrics_token=SecretStr("token"))
+    for headers, status in (({}, 401), ({"Authorization": "Bearer other"}, 401)):
+        assert client.get("/metrics", headers=headers).status_code == status
     answer = client.get("/metrics", headers={"Authorization": "Bearer token"})
     assert answer.status_code == 200 and "second_look_inbox_open" in answer.text
 
@@ -76,19 +72,20 @@ def test_the_numbers_are_those_of_the_database(page_database: Database, monkeypa
     beat(page_database, "one", "worker", NOW + 10 * MINUTE)
     monkeypatch.setattr(health, "system_clock", lambda: NOW + 10 * MINUTE)
     body = generate_latest(health.registry()).decode()
-    found = _values(body)
-    assert found["second_look_inbox_open", "P0"] == 2 and found["second_look_inbox_open", "P3"] == 0
-    assert found["second_look_inbox_overdue", "P0"] == 2 and found["second_look_inbox_overdue", "P2"] == 0
-    assert found["second_look_inbox_oldest_due_seconds", "P0"] == 300
-    assert found["second_look_processes_alive", "worker"] == 1
-    assert found["second_look_calls_total", ""] == 0 and found["second_look_fault", "model"] == 0
+    families = text_string_to_metric_families(body)
+    found = {(one.name, " ".join(one.labels.values())): one.value for family in families for one in family.samples}
+    expected = {
+        ("inbox_open", "P0"): 2, ("inbox_open", "P3"): 0, ("inbox_overdue", "P0"): 2, ("inbox_overdue", "P2"): 0,
+        ("inbox_oldest_due_seconds", "P0"): 300, ("processes_alive", "worker"): 1, ("calls_total", ""): 0,
+        ("fault", "model"): 0,
+    }  # fmt: skip
+    assert {(name, of): found[f"second_look_{name}", of] for name, of in expected} == expected
     assert case_id not in body and "canary" not in body and "post-1" not in body
 
 
 def test_a_port_of_its_own_answers_on_loopback(page_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     port = free_port()
-    given = context.settings().model_copy(update={"metrics_port": port})
-    monkeypatch.setattr(context, "settings", lambda: given)
+    _with(monkeypatch, metrics_port=port)
     server = health.serve_metrics()
     assert server is not None
     try:
@@ -101,11 +98,9 @@ def test_a_port_of_its_own_answers_on_loopback(page_database: Database, monkeypa
 
 
 def test_a_json_line_tells_the_kind_of_an_exception_and_not_its_words() -> None:
-    try:
-        raise ValueError("zanzibarquince")
-    except ValueError as error:
-        kind = (type(error), error, error.__traceback__)
-        record = logging.LogRecord("jobs", logging.ERROR, "x.py", 3, "case %s failed", ("abc",), kind)
+    error = ValueError("zanzibarquince")
+    kind = (ValueError, error, None)
+    record = logging.LogRecord("jobs", logging.ERROR, "x.py", 3, "case %s failed", ("abc",), kind)
     told = json.loads(JsonLines().format(record))
     assert (told["level"], told["message"], told["exception"]) == ("ERROR", "case abc failed", "ValueError")
     assert "zanzibarquince" not in json.dumps(told)
