@@ -135,8 +135,8 @@ async def _serve(request: Request) -> Response:
 def _begin(file: StreamedFile, ask: Callable[[], Actor]) -> Iterator[bytes]:
     """The file's parts; the first is made at once, so that a refusal is an answer and not half a file."""
     who = ask()
-    parts = _parts(file.lines(who))
     try:
+        parts = _parts(file.lines(who))
         return chain([next(parts, b"")], parts)
     except Forbidden as refused:
         record_refusal(context.database(), who.at(context.now()), refused.action)

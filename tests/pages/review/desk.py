@@ -1,9 +1,8 @@
 """The review app without a browser: what a desk is told, and what its reviewer does there."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import update
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 from streamlit.testing.v1 import AppTest
@@ -11,22 +10,34 @@ from streamlit.testing.v1 import AppTest
 from pages.review.routes import ROUTES
 from pages.ui.http import LIVE
 from storage.clock import new_id
-from storage.database import Database
-from storage.schema import inbox_entries
-from tests.databases import write
 
 SITE = "http://localhost"
+UNDER_LEASE = ("save", "skip", "not_me", "hold", "second", "hand_over")
+GIVEN = {"label": "unsafe", "certainty": 4, "disposition": "none"}
+
+
+def requests(**headers: str) -> TestClient:
+    """What a page of this site sends, or with headers of its own another one."""
+    return TestClient(Starlette(routes=ROUTES), base_url=SITE, headers=headers or {"Origin": SITE})
 
 
 class OpenDesk:
-    """An open inbox; what is in its address, and the state of its desk."""
+    """An open inbox; what is in its address, and the state of its desk: ``page["stage"]``."""
 
     def __init__(self, **address: str) -> None:
         self.address = {"page": new_id(datetime.now(UTC)), **address}
-        self.shown: dict[str, Any] = {}
+        self.told: dict[str, Any] = {}
         self.answers: dict[str, dict[str, Any]] = {}
-        self._client = TestClient(Starlette(routes=ROUTES), base_url=SITE, headers={"Origin": SITE})
+        self._client = requests()
         self.look()
+
+    def __getitem__(self, name: str) -> Any:
+        return self.told[name]
+
+    @property
+    def answer(self) -> dict[str, Any]:
+        """What was answered last."""
+        return list(self.answers.values())[-1]
 
     def look(self) -> "OpenDesk":
         """What the browser asks for every few seconds."""
@@ -43,40 +54,29 @@ class OpenDesk:
 
     def _hear(self, answer: Any) -> "OpenDesk":
         assert answer.status_code == 200, answer.text
-        self.shown = answer.json()
-        self.answers = self.shown.pop("answers")
-        self.address["case"] = (self.shown.get("case") or {}).get("id", "")
+        self.told = answer.json()
+        self.answers = self.told.pop("answers")
+        self.address["case"] = (self.told.get("case") or {}).get("id", "")
         return self
 
+    def asked(self, kind: str, act_id: str = "", **body: Any) -> dict[str, Any]:
+        """An action as the browser makes it, for the case on the desk and under its lease."""
+        case = self.told.get("case") or {}
+        token = {"token": case["token"]} if kind in UNDER_LEASE and "token" in case else {}
+        return {"id": act_id or new_id(datetime.now(UTC)), "kind": kind, "case": case.get("id"), **token, **body}
 
-def desk(page: OpenDesk) -> dict[str, Any]:
-    """The state of the desk."""
-    return page.shown
+    def ask(self, kind: str, act_id: str = "", **body: Any) -> "OpenDesk":
+        """One action, for the case on the desk and under its lease."""
+        return self.send(self.asked(kind, act_id, **body))
 
+    def take_next(self) -> "OpenDesk":
+        """N."""
+        return self.ask("next", case=None)
 
-def ask(page: OpenDesk, kind: str, act_id: str = "", **body: Any) -> OpenDesk:
-    """One action, for the case on the desk and under its lease."""
-    return page.look() if kind == "look" else page.send(asked(page, kind, act_id, **body))
-
-
-UNDER_LEASE = ("save", "skip", "not_me", "hold", "second", "hand_over")
-
-
-def asked(page: OpenDesk, kind: str, act_id: str = "", **body: Any) -> dict[str, Any]:
-    """An action as the browser makes it, for the case on the desk and under its lease."""
-    case = desk(page).get("case") or {}
-    token = {"token": case["token"]} if kind in UNDER_LEASE and "token" in case else {}
-    return {"id": act_id or new_id(datetime.now(UTC)), "kind": kind, "case": case.get("id"), **token, **body}
-
-
-def answer(page: OpenDesk) -> dict[str, Any]:
-    """What was answered last."""
-    return list(page.answers.values())[-1]
-
-
-def take_next(page: OpenDesk) -> OpenDesk:
-    """N."""
-    return ask(page, "next", case=None)
+    def save(self, label: str = "unsafe", certainty: int = 4, **fields: Any) -> "OpenDesk":
+        """Ctrl+Enter, and the reveal that the browser asks for after it."""
+        self.ask("save", form=GIVEN | {"label": label, "certainty": certainty, "rev": 1, **fields})
+        return self.ask("reveal") if self["stage"] == "read" else self
 
 
 def unfold(page: AppTest, heading: str) -> AppTest:
@@ -88,15 +88,3 @@ def unfold(page: AppTest, heading: str) -> AppTest:
     page._run(states)
     assert not page.exception
     return page
-
-
-def save(page: OpenDesk, label: str = "unsafe", certainty: int = 4, **fields: Any) -> OpenDesk:
-    """Ctrl+Enter, and the reveal that the browser asks for after it."""
-    page = ask(page, "save", form={"label": label, "certainty": certainty, "disposition": "none", "rev": 1, **fields})
-    return ask(page, "reveal") if desk(page)["stage"] == "read" else page
-
-
-def give_to_bo(db: Database, case_id: str) -> None:
-    """As another reviewer's claim after expiry does."""
-    theirs = {"assignee": "bo", "lease_token": "other", "assigned_until": datetime.now(UTC) + timedelta(minutes=5)}
-    write(db, update(inbox_entries).where(inbox_entries.c.case_id == case_id).values(**theirs))

@@ -1,36 +1,35 @@
-"""The inbox under AppTest: blind first, drafts, leases, refusals, and what is said when nothing waits."""
+"""The desk: blind first, drafts, leases, refusals, and what is said when nothing waits."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from time import time
+from typing import Any
 
 import pytest
 from sqlalchemy import func, select, update
-from streamlit.testing.v1 import AppTest
 
 from pages.review.inbox_words import plain_name
-from pages.review.routes import View, snapshot
+from pages.ui.format import last_midnight
 from screening.labels import Label
 from screening.review.actors import LOCAL_USER
 from screening.review.review_form import TextMark
-from screening.review.triage import Placement, Priority
-from screening.review.triage import Why as TriageWhy
+from screening.review.triage import Placement, Priority, Why
 from storage import settings_store
 from storage.audit_log import events
 from storage.batches.entries import settle
 from storage.clock import new_id
 from storage.database import Database
-from storage.review import adjudication, claims, reviews
+from storage.review import claims, reviews
 from storage.review.adjudication import has_asked
 from storage.review.erasure import erase_rows
 from storage.review.queue import counts
+from storage.review.reports import exposure
 from storage.review.reviews import load_draft
 from storage.schema import ERASED, cases, inbox_entries, unblindings
 from storage.schema import reviews as reviews_table
 from storage.settings_store import SiteSettings
 from tests.databases import write
-from tests.pages.conftest import Opener, html_on
-from tests.pages.review.desk import OpenDesk, answer, ask, asked, desk, give_to_bo, save, take_next
+from tests.pages.conftest import Opener
+from tests.pages.review.desk import GIVEN, OpenDesk
 from tests.storage.inbox_cases import BO, CY, fill, form, register, take
 from tests.storage.statements import statements
 
@@ -41,30 +40,39 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def _shown(page: OpenDesk) -> str:
-    """Everything that the desk was told."""
-    return str(desk(page))
+def _count(db: Database, table: Any) -> int:
+    return db.value(select(func.count()).select_from(table))
 
 
-def _press(page: AppTest, key: str) -> AppTest:
-    page.button(key=key).click().run()
-    assert not page.exception
-    return page
+def _mine(db: Database, case_id: str) -> reviews.Review:
+    mine = reviews.my_review(db, LOCAL_USER, case_id)
+    assert mine is not None
+    return mine
 
 
-def _count(db: Database, table: object) -> int:
-    return db.value(select(func.count()).select_from(table))  # type: ignore[arg-type]
+def _draft(db: Database, case_id: str) -> Any:
+    return load_draft(db, LOCAL_USER, case_id)
+
+
+def _give_to_bo(db: Database, case_id: str) -> None:
+    """As another reviewer's claim after expiry does."""
+    theirs = {"assignee": "bo", "lease_token": "other", "assigned_until": _now() + timedelta(minutes=5)}
+    write(db, update(inbox_entries).where(inbox_entries.c.case_id == case_id).values(**theirs))
 
 
 @pytest.fixture
-def case_id(page_database: Database) -> Iterator[str]:
+def case_id(page_database: Database) -> str:
     """One P2 case that waits."""
-    yield fill(page_database)[0]
+    return fill(page_database)[0]
 
 
-def test_the_page_mounts_list_and_desk_and_leaves_the_counting_to_them(
-    open_page: Opener, page_database: Database
-) -> None:
+@pytest.fixture
+def page(case_id: str) -> OpenDesk:
+    """An inbox with that case on its desk."""
+    return OpenDesk().take_next()
+
+
+def test_the_page_leaves_the_counting_to_list_and_desk(open_page: Opener, page_database: Database) -> None:
     fill(page_database, [Priority.P2] * 2)
     page = open_page("inbox")
     with statements() as asked:
@@ -73,175 +81,151 @@ def test_the_page_mounts_list_and_desk_and_leaves_the_counting_to_them(
     mounted = [each.proto.component_name.rpartition(".")[2] for each in page.get("bidi_component")]
     assert mounted == ["queue", "desk"]
     with statements() as asked:
-        assert desk(OpenDesk())["words"] == "2 cases to review."
+        assert "2 cases" in OpenDesk()["words"]
     assert sum("disputed" in str(values) for _, values in asked) == 1
 
 
-def test_what_the_agents_settled_is_not_told_before_the_review_and_not_denied_after(
-    open_page: Opener, page_database: Database
+@pytest.mark.parametrize(
+    ("outcome", "why", "engine"),
+    [("human_review", "Awaiting review", "Escalated"), ("safe", "Labeled by the AI", "Labeled safe")],
+)
+def test_nothing_of_the_engine_before_it_is_asked_for(
+    page_database: Database, outcome: str, why: str, engine: str
 ) -> None:
-    [audited] = fill(page_database, outcome="safe")
-    page = take_next(OpenDesk())
-    assert desk(page)["case"]["why"] == "Awaiting review"
-    page = save(page)
-    assert desk(page)["case"]["why"] == "Labeled by the AI"
-    case = " ".join(element.proto.body for element in open_page("case", case=audited).get("html"))
-    assert "Labeled by the AI" in case and "did not settle" not in case
+    fill(page_database, outcome=outcome)
+    page = OpenDesk().take_next()
+    assert (page["case"]["text"], page["case"]["why"]) == (TEXT, "Awaiting review")
+    assert "exhausted" not in str(page.told) and engine not in str(page.told)
+    page.ask("save", form=GIVEN)
+    assert (page["stage"], page["read"]["revealed"]) == ("read", False)
+    assert engine not in str(page.told) and _count(page_database, unblindings) == 0
+    page.ask("reveal")
+    assert engine in page["read"]["engine"] and page["case"]["why"] == why
+    assert _count(page_database, unblindings) == 1
 
 
-def test_the_same_save_twice_is_one_review_also_for_a_session_that_knows_nothing(
-    page_database: Database, case_id: str
-) -> None:
-    page, review = take_next(OpenDesk()), new_id(_now())
-    token, given = desk(page)["case"]["token"], {"label": "unsafe", "certainty": 4, "disposition": "none"}
-    for _ in range(2):
-        page = ask(page, "save", review, case=case_id, token=token, form=given)
-    after_restart = ask(OpenDesk(case=case_id), "save", review, case=case_id, token=token, form=given)
-    assert answer(after_restart)["ok"] and desk(after_restart)["stage"] == "read"
-    mine = reviews.my_review(page_database, LOCAL_USER, case_id)
-    assert mine is not None and mine.id == review and _count(page_database, reviews_table) == 1
+def test_drafts_and_what_was_asked_for_outlive_reloads(page_database: Database, case_id: str, page: OpenDesk) -> None:
+    """And refusals; the note for the next reviewer goes with the case. Others are not told who asked for what."""
+    filled = {"label": "insufficient_information", "certainty": 2, "note": "so far", "leaving": "ask", "rev": 7}
+    assert not page["case"]["asked"]
+    assert page.ask("draft", form=filled).answer["ok"] and page.ask("second")["case"]["asked"]
+    page = OpenDesk(case=case_id)  # a session that knows nothing, as after a reload
+    assert _draft(page_database, case_id) == page["draft"] == filled
+    assert page["case"]["text"] == TEXT and page["case"]["asked"] and not has_asked(page_database, BO, case_id)
+    page.ask("hold", note="ask").ask("take", case=case_id)
+    assert page["case"]["asked"] and page["draft"]["note"] == "so far" and not page["draft"].get("leaving")
+    for missing in ("certainty", "disposition"):
+        given = {name: value for name, value in GIVEN.items() if name != missing}
+        page.ask("draft", form=given | {"note": "as she wrote"}).ask("save", form=given)
+        assert not page.answer["ok"] and page["stage"] == "reviewing" and page["draft"]["note"] == "as she wrote"
+    assert _count(page_database, reviews_table) == 0
+    assert page.save(leaving="typed and not sent")["stage"] == "read", "it is no field of a review"
 
 
-def test_the_draft_is_kept_in_the_database(page_database: Database, case_id: str) -> None:
-    filled = {"label": "insufficient_information", "certainty": 2, "note": "so far", "rev": 7}
-    page = ask(take_next(OpenDesk()), "draft", form=filled)
-    assert answer(page)["ok"] and load_draft(page_database, LOCAL_USER, case_id) == filled
-    again = OpenDesk(case=case_id)  # a session that knows nothing, as after a reload
-    assert desk(again)["draft"] == filled and desk(again)["case"]["text"] == TEXT
-
-
-def test_a_mark_is_kept_in_the_text_as_received_and_the_end_not_reached_is_recorded(
-    page_database: Database, case_id: str
-) -> None:
-    write(page_database, update(cases).values(text="one \u202etwo three"))
-    page = take_next(OpenDesk())
-    assert desk(page)["case"]["text"] == "one ⟨U+202E⟩two three"
-    page = save(page, marks=[{"part": "text", "start": 12, "end": 15}], read_to_end=False)
-    mine = reviews.my_review(page_database, LOCAL_USER, case_id)
-    assert mine is not None and mine.form.marks == (TextMark(start=5, end=8),) and mine.form.read_to_end is False
-    assert desk(page)["read"]["form"]["marks"] == [{"part": "text", "start": 12, "end": 15}]
-
-
-def test_another_reviewers_marks_come_with_the_reveal(page_database: Database, case_id: str) -> None:
+def test_marks_are_kept_in_the_text_as_received_and_come_with_the_reveal(page_database: Database, case_id: str) -> None:
     register(page_database, BO, CY)
+    write(page_database, update(cases).values(text="one \u202etwo three"))
     claim = take(page_database, BO, _now())
-    marked = form("insufficient_information").model_copy(update={"marks": (TextMark(start=0, end=6),)})
+    marked = form("insufficient_information").model_copy(update={"marks": (TextMark(start=5, end=8),)})
     reviews.submit_review(page_database, BO.at(_now()), case_id, claim.token, marked, new_id(_now()))
-    page = take_next(OpenDesk())
-    assert desk(page)["case"]["id"] == case_id and "'end': 6" not in _shown(page)
-    [other] = desk(save(page))["read"]["others"]
-    assert other["marks"] == [{"part": "text", "start": 0, "end": 6}] and "bo" not in other["who"].lower()
+    page = OpenDesk().take_next()
+    shown = {"part": "text", "start": 12, "end": 15}
+    assert page["case"]["text"] == "one ⟨U+202E⟩two three" and "'end': 15" not in str(page.told)
+    page.save(marks=[shown], read_to_end=False)
+    mine = _mine(page_database, case_id)
+    assert mine.form.marks == (TextMark(start=5, end=8),) and mine.form.read_to_end is False
+    [other] = page["read"]["others"]
+    assert page["read"]["form"]["marks"] == other["marks"] == [shown] and "bo" not in other["who"].lower()
 
 
-def test_a_lease_that_ran_out_is_taken_up_again(page_database: Database, case_id: str) -> None:
-    page = take_next(OpenDesk())
+def test_a_lease_that_ran_out_is_taken_up_again(page_database: Database, case_id: str, page: OpenDesk) -> None:
     write(page_database, update(inbox_entries).values(assigned_until=_now() - timedelta(seconds=1)))
-    page = ask(page, "look")
-    assert desk(page)["words"] == "This case is not assigned to you any more: others may take it."
-    assert desk(page)["may_take"] and TEXT not in _shown(page)
-    page = ask(page, "take", case=case_id)
-    assert desk(page)["stage"] == "reviewing" and desk(page)["case"]["text"] == TEXT
+    assert page.look()["may_take"] and TEXT not in str(page.told)
+    page.ask("take", case=case_id)
+    assert page["stage"] == "reviewing" and page["case"]["text"] == TEXT
 
 
-def test_a_review_is_taken_back_before_the_reveal_and_replaced_blind(page_database: Database, case_id: str) -> None:
-    page = ask(take_next(OpenDesk()), "save", form={"label": "safe", "certainty": 5, "note": "why"})
-    last = desk(page)["last"]
-    page = ask(page, "undo", case=last["case"], review=last["review"])
-    assert desk(page)["stage"] == "reviewing" and desk(page)["draft"]["note"] == "why"
-    save(page, "unsafe", 4)
-    mine = reviews.my_review(page_database, LOCAL_USER, case_id)
-    assert mine is not None and (mine.version, mine.blind, mine.form.label) == (1, True, "unsafe")
+def test_a_review_taken_back_is_replaced_blind(page_database: Database, case_id: str, page: OpenDesk) -> None:
+    """In another page, too."""
+    page.ask("save", form={"label": "safe", "certainty": 5, "note": "why"})
+    OpenDesk(case=case_id).ask("undo", case=case_id, review=page["last"]["review"])
+    page.ask("reveal")
+    assert page.answer["ok"] and page["stage"] == "reviewing" and page["draft"]["note"] == "why"
+    assert _count(page_database, unblindings) == 0
+    page.save("unsafe")
+    mine = _mine(page_database, case_id)
+    assert (mine.version, mine.blind, mine.form.label) == (1, True, "unsafe")
 
 
-def test_after_the_reveal_a_review_is_not_taken_back_but_revised_with_a_reason(
-    page_database: Database, case_id: str
-) -> None:
-    page = save(take_next(OpenDesk()))
-    last = desk(page)["last"]
-    page = ask(page, "undo", case=last["case"], review=last["review"])
-    assert not answer(page)["ok"] and desk(page)["stage"] == "read"
-    page = ask(page, "revise", form={"label": "safe", "certainty": 5})
-    assert answer(page)["words"].startswith("Enter a reason")
-    page = ask(page, "revise", form={"label": "safe", "certainty": 5}, note="second thoughts")
-    assert desk(page)["last"] is None  # what was saved first is so no longer
-    assert (desk(page)["read"]["version"], desk(page)["read"]["blind"]) == (2, False)
+def test_after_the_reveal_a_review_is_revised_with_a_reason(page_database: Database) -> None:
+    """What does not fit together is said only while it is changed; the case before it is another case."""
+    first, second = fill(page_database, [Priority.P1, Priority.P2])
+    page = OpenDesk().take_next().save().take_next().save()
+    page.ask("undo", case=second, review=page["last"]["review"])
+    assert not page.answer["ok"] and page["stage"] == "read"
+    doubtful = {"label": "safe", "certainty": 4, "disposition": "contact_now", "rev": 2}
+    assert len(page.ask("draft", form=doubtful | {"revision": True})["points"]) == 1
+    assert page.ask("draft", form=doubtful)["points"] == [], "of a page that had not heard of the save"
+    assert not page.ask("revise", form=doubtful).answer["ok"]
+    page.ask("revise", form=doubtful, note="second thoughts")
+    assert page["last"] is None and page["draft"] == {"marks": []} and page["points"] == []
+    assert (page["case"]["id"], page["read"]["version"], page["read"]["blind"]) == (second, 2, False)
+    assert page.ask("previous", case=None)["case"]["id"] == first
 
 
-def test_the_case_before_a_changed_review_is_another_case(page_database: Database) -> None:
-    first, second = fill(page_database, [Priority.P0, Priority.P1])
-    page = save(take_next(save(take_next(OpenDesk()))))
-    page = ask(
-        ask(page, "reveal"), "revise", form={"label": "safe", "certainty": 4, "disposition": "none"}, note="read again"
-    )
-    assert desk(page)["case"]["id"] == second and desk(page)["read"]["version"] == 2
-    assert desk(ask(page, "previous", case=None))["case"]["id"] == first
-
-
-def test_a_case_that_becomes_urgent_while_it_is_read_is_shown_as_it_is(page_database: Database, case_id: str) -> None:
+def test_a_case_may_become_urgent_while_it_is_read(page_database: Database, case_id: str, page: OpenDesk) -> None:
     """The list beside it says so; nobody may take five minutes for four hours."""
-    page = take_next(OpenDesk())
-    assert desk(page)["case"]["priority_words"] == "● P2 Same day"
+    assert "P2" in page["case"]["priority_words"]
     with page_database.write() as conn:
-        placed = Placement(priority=Priority.P0, why=TriageWhy.LIKELY_URGENT)
+        placed = Placement(priority=Priority.P0, why=Why.LIKELY_URGENT)
         settle(conn, case_id, placed, Label.UNSAFE, _now(), SiteSettings(), research_order=False)
-    shown = desk(ask(page, "look"))
-    assert (shown["case"]["priority_words"], shown["case"]["needs_note"]) == ("▲▲ P0 Immediate", True)
-    assert shown["said"] == "This case has become more urgent."
-    assert shown["case"]["due"] < 1000 * (_now() + timedelta(minutes=6)).timestamp()
+    page.look()
+    assert "P0" in page["case"]["priority_words"] and page["case"]["needs_note"] and page["said"]
+    assert page["case"]["due"] < 1000 * (_now() + timedelta(minutes=6)).timestamp()
 
 
-def test_what_is_erased_leaves_the_desk_of_whoever_has_read_it(page_database: Database, case_id: str) -> None:
-    page = save(take_next(OpenDesk()))
-    assert TEXT in str(desk(page))
+def test_what_is_erased_leaves_the_desk(page_database: Database, case_id: str, page: OpenDesk) -> None:
+    assert TEXT in str(page.save().told)
     with page_database.write() as conn:
         erase_rows(conn, [case_id], None, _now())
-    page = ask(page, "look")
-    shown = desk(page)
-    assert TEXT not in str(shown) and (shown["stage"], shown["case"]["text"]) == ("read", ERASED)
-    seen = [event.action for event in events(page_database, LOCAL_USER)]
-    assert desk(ask(page, "look"))["case"]["text"] == ERASED
-    assert [event.action for event in events(page_database, LOCAL_USER)] == seen, "it is read anew once"
+    page.look()
+    assert TEXT not in str(page.told) and (page["stage"], page["case"]["text"]) == ("read", ERASED)
+    seen = len(events(page_database, LOCAL_USER))
+    assert page.look()["case"]["text"] == ERASED
+    assert len(events(page_database, LOCAL_USER)) == seen, "it is read anew once"
 
 
 def test_a_p0_case_may_be_opened_at_once_and_is_then_not_blind(page_database: Database) -> None:
     [urgent] = fill(page_database, [Priority.P0])
-    page = ask(take_next(OpenDesk()), "at_once")
-    assert desk(page)["case"]["evidence"]
-    page = save(page)
-    assert desk(page)["read"]["blind"] is False
-    assert [each.blind for each in reviews.reveal_reviews(page_database, LOCAL_USER.at(_now()), urgent)] == [False]
+    page = OpenDesk().take_next().ask("at_once")
+    assert page["case"]["evidence"]
+    assert page.save()["read"]["blind"] is False and _mine(page_database, urgent).blind is False
 
 
 def test_a_case_that_is_not_in_hand_shows_nothing_of_itself(page_database: Database, case_id: str) -> None:
     claims.claim_next(page_database, BO.at(_now()))
     page = OpenDesk(case=case_id)
-    assert desk(page)["stage"] == "named" and TEXT not in _shown(page)
-    page = ask(page, "take", case=case_id)
-    assert not answer(page)["ok"] and TEXT not in _shown(page)
+    assert page["stage"] == "named" and TEXT not in str(page.told)
+    assert not page.ask("take", case=case_id).answer["ok"] and TEXT not in str(page.told)
     [other] = fill(page_database)
-    assert desk(take_next(page))["case"]["id"] == other, "no dead end"
+    assert page.take_next()["case"]["id"] == other, "no dead end"
 
 
 def test_two_windows_of_one_person_get_two_cases_and_one_that_was_left_its_own(page_database: Database) -> None:
     fill(page_database, [Priority.P2] * 3)
-    windows = [take_next(OpenDesk().ask_list()) for _ in range(2)]
-    first, second = (desk(window)["case"]["id"] for window in windows)
+    windows = [OpenDesk().ask_list().take_next() for _ in range(2)]
+    first, second = (window["case"]["id"] for window in windows)
     assert first != second
     windows[0].ask_list(left="1")
-    assert desk(take_next(OpenDesk().ask_list()))["case"]["id"] == first, "after a reload it goes on"
+    assert OpenDesk().ask_list().take_next()["case"]["id"] == first, "after a reload it goes on"
 
 
-def _captions(page: AppTest) -> str:
-    return "\n".join(each.value for each in page.caption)
-
-
-def test_covered_texts_are_not_loaded_before_they_are_opened(open_page: Opener, case_id: str) -> None:
-    page = take_next(OpenDesk(cover="1"))
-    assert TEXT not in _shown(page) and "Opened today: 0" in _captions(open_page("inbox"))
-    assert desk(page)["case"]["name"] == "post-1", "as the list calls it"
-    page = ask(page, "uncover")
-    assert TEXT in _shown(page)
-    assert "Opened today: 1 · since last break (last 8 hours): 1" in _captions(open_page("inbox"))
+def test_covered_texts_are_neither_loaded_nor_counted(page_database: Database, case_id: str) -> None:
+    page = OpenDesk(cover="1").take_next()
+    assert page["case"]["name"] == "post-1", "as the list calls it"
+    for action, opened in (("alive", 0), ("uncover", 1)):
+        assert (TEXT in str(page.ask(action).told)) is bool(opened)
+        assert exposure(page_database, LOCAL_USER.at(_now()), last_midnight(_now())).texts == opened
 
 
 def test_a_break_is_offered_between_cases_and_loses_nothing(page_database: Database) -> None:
@@ -250,16 +234,13 @@ def test_a_break_is_offered_between_cases_and_loses_nothing(page_database: Datab
     words = "{texts} read. **Tea** <img src=x onerror=alert(1)>?"
     few = before.settings.model_copy(update={"break_after_texts": 1, "break_wording": words})
     settings_store.change(page_database, LOCAL_USER.at(_now()), few, before.version)
-    page = take_next(OpenDesk())
-    assert desk(page)["rest"] == "", "never in the midst of a case"
-    page = save(page)
-    assert desk(page)["rest"] == words.format(texts=1)
-    assert desk(ask(page, "go_on"))["rest"] == "", "put off"
-    page = ask(page, "take_break")
-    assert "Come back when you are ready" in desk(page)["said"] and desk(page)["stage"] == "idle"
+    page = OpenDesk().take_next()
+    assert page["rest"] == "", "never in the midst of a case"
+    assert page.save()["rest"] == words.format(texts=1)
+    assert page.ask("go_on")["rest"] == "", "put off"
+    assert page.ask("take_break")["stage"] == "idle"
     assert claims.my_claims(page_database, LOCAL_USER.at(_now())) == ()
-    assert len(reviews.reveal_reviews(page_database, LOCAL_USER.at(_now()), first)) == 1
-    assert counts(page_database, LOCAL_USER.at(_now())).free == 1
+    assert _mine(page_database, first) and counts(page_database, LOCAL_USER.at(_now())).free == 1
 
 
 @pytest.mark.parametrize("name", ["[a](b)", ":red[x]", "$x$", "<b>", "*a*", "`a`", "a\nb", "http://x.example", ""])
@@ -271,132 +252,47 @@ def test_names_that_could_be_markup_are_replaced(name: str) -> None:
     ("disposition", "alone", "closed"),
     [("none", "safe", True), ("contact_now", "unsafe", False), ("none", "insufficient_information", False)],
 )
-def test_it_is_closed_only_where_nothing_is_open(
-    page_database: Database, disposition: str, alone: str, closed: bool
-) -> None:
+def test_it_is_closed_only_where_nothing_is_open(page: OpenDesk, disposition: str, alone: str, closed: bool) -> None:
     """A follow-up, or a second review that nobody is there to give, is told with whom it is and until when."""
-    fill(page_database)
-    read = desk(save(take_next(OpenDesk()), alone, disposition=disposition))["read"]
+    read = page.save(alone, disposition=disposition)["read"]
     assert ("closed" in read["becomes"].lower()) is closed and len(read["follow_ups"]) == (not closed)
     assert all("for you" in one["words"] and one["due"] > 1_000 * time() for one in read["follow_ups"])
 
 
-def test_the_disagreement_is_for_a_senior_to_decide(open_page: Opener, page_database: Database) -> None:
-    [disputed] = fill(page_database)
-    register(page_database, BO)
-    page = save(ask(take_next(OpenDesk()), "second"), "safe", 5)
-    assert desk(page)["read"]["becomes"] == "Second review needed: Bo."
-    claim = take(page_database, BO, _now())
-    reviews.submit_review(page_database, BO.at(_now()), disputed, claim.token, form("unsafe"), new_id(_now()))
-    assert [each.case_id for each in adjudication.disagreements(page_database, LOCAL_USER)] == [disputed]
-    (listed,) = snapshot(page_database, LOCAL_USER.at(_now()), View())["disputed"]
-    assert listed["mine"] and listed["href"].endswith(disputed)
-    decided = open_page("case", case=disputed)
-    decided = _press(decided, f"record_{disputed}_0")
-    assert decided.error[0].value == "Select a label."
-    decided.session_state[f"decide_{disputed}_0"] = "unsafe"
-    decided = _press(decided, f"record_{disputed}_0")
-    assert decided.error[0].value == "Say why."
-    decided.text_input(key=f"decide_why_{disputed}_0").set_value("Discussed.").run()
-    decided = _press(decided, f"record_{disputed}_0")
-    assert "Version 1: Unsafe" in html_on(decided) and "senior adjudication" in html_on(decided)
-
-
-def test_the_note_for_the_next_reviewer_is_kept_while_typed_until_it_has_gone_with_the_case(
-    page_database: Database, case_id: str
-) -> None:
-    page = take_next(OpenDesk())
-    page = ask(page, "draft", form={"label": "safe", "leaving": "ask the ward", "rev": 1})
-    assert desk(OpenDesk(case=case_id))["draft"]["leaving"] == "ask the ward"
-    page = ask(page, "hold", note="ask the ward")
-    kept = load_draft(page_database, LOCAL_USER, case_id)
-    assert kept is not None and kept["label"] == "safe" and "leaving" not in kept
-    page = ask(page, "take", case=case_id)
-    assert answer(page)["ok"] and desk(page)["draft"]["label"] == "safe"
-    page = save(page, "safe", leaving="typed and not sent")
-    assert desk(page)["stage"] == "read", "it is no field of a review"
-
-
-def test_what_is_no_action_is_answered_and_left_alone(page_database: Database, case_id: str) -> None:
-    page = take_next(OpenDesk())
+def test_what_is_no_action_is_answered_and_left_alone(page: OpenDesk) -> None:
     for nonsense in ({"kind": "delete"}, {"kind": "skip", "id_": "x"}, {"kind": "skip", "case": "' or 1=1"}):
-        page = page.send(asked(page, "skip") | nonsense)
-        assert answer(page)["ok"] is False and desk(page)["stage"] == "reviewing"
-    assert answer(ask(page, "draft", case="0" * 32, form={"note": "x"}))["words"] == "This case is not assigned to you."
+        page.send(page.asked("skip") | nonsense)
+        assert page.answer["ok"] is False and page["stage"] == "reviewing"
+    assert not page.ask("draft", case="0" * 32, form={"note": "x"}).answer["ok"]
 
 
 @pytest.mark.parametrize("after", ["next", "previous", "undo", "finish"])
-def test_what_was_asked_after_a_save_that_is_refused_is_refused_in_its_words(
-    page_database: Database, case_id: str, after: str
+def test_what_follows_a_refused_save_is_refused(
+    page_database: Database, case_id: str, page: OpenDesk, after: str
 ) -> None:
-    page = take_next(OpenDesk())
-    other = fill(page_database)
-    give_to_bo(page_database, case_id)
-    saving = asked(page, "save", form={"label": "unsafe", "certainty": 4})
-    page = page.send(saving, asked(page, after, case=None))
-    said = "This case is assigned to another reviewer now. What you filled in is kept as a draft."
-    assert list(page.answers.values()) == [{"ok": False, "words": said}] * 2
-    assert desk(page)["stage"] == "over" and desk(page)["words"] == said and other
-    again = page.send(saving, asked(page, after, case=None))  # its answer had not arrived
-    assert answer(again) == {"ok": False, "words": said} and desk(again)["case"]["id"] == case_id
+    fill(page_database)
+    _give_to_bo(page_database, case_id)
+    saving = page.asked("save", form={"label": "unsafe", "certainty": 4})
+    page.send(saving, page.asked(after, case=None))
+    first, second = page.answers.values()
+    assert first == second and not first["ok"] and page["stage"] == "over" and page["words"] == first["words"]
+    page.send(saving, page.asked(after, case=None))  # its answer had not arrived
+    assert page.answer == first and page["case"]["id"] == case_id
 
 
-def test_a_review_taken_back_in_another_page_is_not_revealed_in_the_first(
-    page_database: Database, case_id: str
-) -> None:
-    first = ask(take_next(OpenDesk()), "save", form={"label": "safe", "certainty": 5})
-    last = desk(first)["last"]
-    ask(OpenDesk(case=case_id), "undo", case=case_id, review=last["review"])
-    first = ask(first, "reveal")
-    assert answer(first)["ok"] and desk(first)["stage"] == "reviewing" and desk(first)["draft"]["label"] == "safe"
-    assert _count(page_database, unblindings) == 0
-
-
-def test_what_does_not_fit_together_is_said_of_a_read_case_only_while_its_review_is_changed(case_id: str) -> None:
-    page = save(take_next(OpenDesk()))
-    doubtful = {"label": "safe", "certainty": 4, "disposition": "contact_now", "rev": 2}
-    page = ask(page, "draft", form=doubtful | {"revision": True})
-    assert desk(page)["points"] == ["The label is safe, but the disposition is contact now."]
-    page = ask(page, "draft", form=doubtful)  # of a page that had not heard of the save
-    assert desk(page)["points"] == []
-    page = ask(ask(page, "draft", form=doubtful | {"revision": True}), "revise", form=doubtful, note="second thoughts")
-    assert desk(page)["draft"] == {"marks": []} and desk(page)["points"] == []
-
-
-def test_a_second_opinion_stays_asked_for_after_a_reload_and_is_not_told_to_others(
-    page_database: Database, case_id: str
-) -> None:
-    page = take_next(OpenDesk())
-    assert not desk(page)["case"]["asked"]
-    page = ask(page, "second")
-    assert desk(page)["case"]["asked"] and desk(OpenDesk(case=case_id))["case"]["asked"]
-    ask(page, "hold", note="ask the ward")
-    assert desk(ask(OpenDesk(case=case_id), "take", case=case_id))["case"]["asked"]
-    assert not has_asked(page_database, BO, case_id)
-
-
-def test_nothing_of_the_engine_before_the_review_nor_with_its_save_and_all_of_it_once_asked_for(
-    page_database: Database, case_id: str
-) -> None:
-    page = take_next(OpenDesk())
-    assert desk(page)["case"]["id"] == case_id and desk(page)["case"]["text"] == TEXT
-    assert "exhausted" not in _shown(page) and "Escalated" not in _shown(page)
-    page = ask(page, "save", form={"label": "unsafe", "certainty": 4, "disposition": "none"})
-    assert (desk(page)["stage"], desk(page)["read"]["revealed"]) == ("read", False)
-    assert "Escalated" not in _shown(page) and _count(page_database, unblindings) == 0
-    page = ask(page, "reveal")
-    assert "Escalated" in desk(page)["read"]["engine"] and _count(page_database, unblindings) == 1
-
-
-@pytest.mark.parametrize("missing", ["certainty", "disposition"])
-def test_a_save_without_what_it_needs_is_refused_and_loses_nothing(
-    page_database: Database, case_id: str, missing: str
-) -> None:
-    given = {"label": "unsafe", "certainty": 4, "disposition": "none", "note": "as she wrote", "rev": 1}
-    del given[missing]
-    page = ask(ask(take_next(OpenDesk()), "draft", form=given), "save", form=given)
-    assert not answer(page)["ok"] and desk(page)["stage"] == "reviewing"
-    assert desk(page)["draft"]["note"] == "as she wrote" and _count(page_database, reviews_table) == 0
+def test_an_answer_that_was_lost_is_told_again_and_the_action_done_once(page_database: Database) -> None:
+    first, second = fill(page_database, [Priority.P1, Priority.P2])
+    page = OpenDesk().take_next()
+    sent = page.asked("save", form=GIVEN), page.asked("next", case=None)
+    before = dict(page.address)
+    for _ in range(2):
+        page.address = before.copy()  # the browser has not heard of it
+        page.send(*sent)
+        assert [each["ok"] for each in page.answers.values()] == [True, True]
+        assert page["case"]["id"] == second and page["last"]["case"] == first
+    after_restart = OpenDesk(case=first).send(sent[0])
+    assert after_restart.answer["ok"] and after_restart["stage"] == "read"
+    assert _mine(page_database, first).id == sent[0]["id"] and _count(page_database, reviews_table) == 1
 
 
 @pytest.mark.parametrize(
@@ -411,31 +307,26 @@ def test_a_save_without_what_it_needs_is_refused_and_loses_nothing(
         (Priority.P2, "finish", "", True),
     ],
 )
-def test_what_leaves_a_case_leaves_it_once_and_what_is_refused_keeps_it(
-    page_database: Database, priority: Priority, kind: str, note: str, done: bool
-) -> None:
+def test_a_case_is_left_once(page_database: Database, priority: Priority, kind: str, note: str, done: bool) -> None:
     (case_id,) = fill(page_database, [priority])
-    page = take_next(OpenDesk())
-    pressed = asked(page, kind, **{"note": note} if note else {})
-    page = page.send(pressed).send(pressed)
-    assert answer(page)["ok"] is done
+    page = OpenDesk().take_next()
+    pressed = page.asked(kind, note=note)
+    page.send(pressed).send(pressed)
+    assert page.answer["ok"] is done
     held = [one.case_id for one in claims.my_claims(page_database, LOCAL_USER.at(_now()))]
-    assert held == ([] if done else [case_id]) and (desk(page)["stage"] == "reviewing") is not done
+    assert held == ([] if done else [case_id]) and (page["stage"] == "reviewing") is not done
 
 
 @pytest.mark.parametrize("kind", ["save", "second", "at_once", "skip", "hold", "draft"])
-def test_nothing_is_done_with_a_case_that_went_to_a_colleague_and_what_was_typed_is_kept(
-    page_database: Database, kind: str
-) -> None:
+def test_a_case_that_went_to_a_colleague_is_let_alone(page_database: Database, kind: str) -> None:
+    """And what was typed is kept."""
     (case_id,) = fill(page_database, [Priority.P0])
-    page = ask(take_next(OpenDesk()), "draft", form={"label": "unsafe", "certainty": 4, "rev": 1})
-    give_to_bo(page_database, case_id)
-    form = {"label": "unsafe", "certainty": 4, "note": "typed last", "rev": 2}
-    page = ask(page, kind, **({"form": form} if kind in ("save", "draft") else {}))
-    assert answer(page)["ok"] is (kind == "draft")
-    assert desk(page)["stage"] == "over" and not desk(page)["may_take"] and TEXT not in _shown(page)
+    page = OpenDesk().take_next().ask("draft", form={"label": "unsafe", "certainty": 4, "rev": 1})
+    _give_to_bo(page_database, case_id)
+    typed = {"form": {"label": "unsafe", "certainty": 4, "note": "typed last", "rev": 2}}
+    page.ask(kind, **(typed if kind in ("save", "draft") else {}))
+    assert page.answer["ok"] is (kind == "draft")
+    assert page["stage"] == "over" and not page["may_take"] and TEXT not in str(page.told)
     assert _count(page_database, unblindings) == _count(page_database, reviews_table) == 0
-    kept = load_draft(page_database, LOCAL_USER, case_id)
-    assert kept is not None and kept.get("note") == ("typed last" if kind in ("save", "draft") else None)
-    page = ask(page, "take", case=case_id)
-    assert not answer(page)["ok"] and TEXT not in _shown(page)
+    assert _draft(page_database, case_id).get("note") == ("typed last" if kind in ("save", "draft") else None)
+    assert not page.ask("take", case=case_id).answer["ok"] and TEXT not in str(page.told)

@@ -11,7 +11,6 @@ from pages.research.claims_today import UNDER_WAY, agreement_figure
 from pages.ui.compute import MOST_KEPT, compute, compute_again, compute_meanwhile, compute_numbers
 from screening.review.actors import LOCAL_USER
 from storage.database import Database
-from tests.jobs.test_computing import broken, own_process
 from tests.pages.conftest import Opener, words_on
 
 
@@ -25,10 +24,14 @@ def named(_db: Database, folder: str) -> str:
     return words
 
 
-def put(folder: Path, words: str) -> None:
-    """The file, whole from the first moment."""
-    (folder / "next").write_text(words, encoding="utf-8")
-    (folder / "next").rename(folder / "now")
+def thing(_db: Database) -> object:
+    """Another one each time."""
+    return object()
+
+
+def broken(_db: Database) -> None:
+    """A computation with a fault of its own."""
+    raise ValueError("the words of a text")
 
 
 def eventually(look: Callable[[], object]) -> object:
@@ -39,47 +42,33 @@ def eventually(look: Callable[[], object]) -> object:
     return found
 
 
-def test_nobody_waits_and_the_value_is_there_when_it_has_come(page_database: Database, tmp_path: Path) -> None:
+def test_nobody_waits_and_a_value_is_kept_while_things_stand_as_they_stood(
+    page_database: Database, tmp_path: Path
+) -> None:
+    """What is computed for an earlier moment is not taken for that of a later one."""
     folder = str(tmp_path)
-    assert compute_meanwhile(named, folder) is None, "its file is not there yet"
-    put(tmp_path, "one")
-    assert eventually(lambda: compute_meanwhile(named, folder)) == "one"
-    assert compute_meanwhile(own_process, "few", cases=1) is not None, "few cases are counted here and now"
 
+    def put(words: str) -> None:
+        (tmp_path / "next").write_text(words, encoding="utf-8")
+        (tmp_path / "next").rename(tmp_path / "now")  # whole from the first moment
 
-def test_what_was_found_last_is_shown_until_the_next_is_there(page_database: Database, tmp_path: Path) -> None:
-    folder = str(tmp_path)
-    put(tmp_path, "one")
-    assert compute_again(named, folder, standing=1) == "one"
-    assert compute_again(named, folder, standing=2) == "one"
-    put(tmp_path, "two")
-    assert eventually(lambda: compute_again(named, folder, standing=2) == "two" or None)
-
-
-def test_a_value_is_kept_while_things_stand_as_they_stood(page_database: Database, tmp_path: Path) -> None:
-    """And what is computed beside the server for an earlier moment is not taken for that of a later one."""
-    folder = str(tmp_path)
     for words in ("one", "two"):
-        put(tmp_path, words)
-        for _ in range(2):
-            assert compute(named, folder, standing=words, cases=1) == words
-    assert compute_meanwhile(named, folder, standing=3) is None
-    assert compute_meanwhile(named, folder, standing=4) is None
-    put(tmp_path, "three")
-    assert eventually(lambda: compute_meanwhile(named, folder, standing=3)) == "three"
-    put(tmp_path, "four")
-    assert eventually(lambda: compute_meanwhile(named, folder, standing=4)) == "four"
-
-
-def thing(_db: Database) -> object:
-    """Another one each time."""
-    return object()
+        put(words)
+        assert [compute(named, folder, standing=words, cases=1) for _ in range(2)] == [words] * 2
+    assert compute_meanwhile(named, folder, standing=3) is compute_meanwhile(named, folder, standing=4) is None
+    for standing, words in ((3, "three"), (4, "four")):
+        put(words)
+        assert eventually(lambda: compute_meanwhile(named, folder, standing=standing)) == words  # noqa: B023
+    put("five")
+    assert [compute_again(named, folder, standing=standing) for standing in (5, 6)] == ["five", "five"]
+    put("six")
+    assert eventually(lambda: compute_again(named, folder, standing=6) == "six" or None)
+    assert compute_meanwhile(thing, cases=1) is not None, "few cases are counted here and now"
 
 
 def test_however_many_numbers_a_slider_asks_for_what_came_of_data_is_kept(page_database: Database) -> None:
     of_data = compute(thing, cases=1)
-    for number in range(MOST_KEPT + 1):
-        assert compute_numbers(abs, -number) == number
+    assert [compute_numbers(abs, -number) for number in range(MOST_KEPT + 1)] == list(range(MOST_KEPT + 1))
     assert compute(thing, cases=1) is of_data
 
 

@@ -1,12 +1,14 @@
-"""What stands before Streamlit: headers, the upload guard, the deep link, and the refusal to bind wider."""
+"""What stands before Streamlit: headers, the deep link, the refusal to bind wider; and a real app that can reach
+nothing but this machine.
+"""
 
 import base64
 import hashlib
-import os
-import re
 import socket
-import subprocess
-import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -21,8 +23,11 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
-from streamlit.web.server.server_util import get_cookie_secret
-from streamlit.web.server.starlette.starlette_app_utils import create_signed_value
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+from websockets.typing import Origin
 
 from pages.ui.http import (
     NEXT_COOKIE,
@@ -36,24 +41,26 @@ from pages.ui.http import (
     take_options,
 )
 from tests.free_port import free_port
-from tests.pages.ui.conftest import ROOT, Guarded
+from tests.jobs.processes import Workers, app_program, serves, wait_for, workers
+from tests.pages.ui.served import signed
+
+__all__ = ["workers"]
 
 
 async def _answer(_request: Request) -> PlainTextResponse:
     return PlainTextResponse("reached")
 
 
-def _client(*, sign_in: bool) -> TestClient:
+def _client(**cookies: str) -> TestClient:
     middleware = [
         Middleware(SecurityHeaders, policy="default-src 'none'"),
-        Middleware(Addresses, pages=(), sign_in=sign_in),
+        Middleware(Addresses, pages=(), sign_in=True),
     ]
-    routes = [Route("/{path:path}", _answer)]
-    return TestClient(Starlette(routes=routes, middleware=middleware), follow_redirects=False)
+    site = Starlette(routes=[Route("/{path:path}", _answer)], middleware=middleware)
+    return TestClient(site, follow_redirects=False, cookies=cookies)
 
 
-def _signed_cookie() -> str:
-    return create_signed_value(get_cookie_secret(), SIGNED_IN_COOKIE, "{}").decode()
+SIGNED_IN = {SIGNED_IN_COOKIE: signed({})}
 
 
 def test_the_policy_names_every_inline_script_of_the_installed_streamlit() -> None:
@@ -65,48 +72,37 @@ def test_the_policy_names_every_inline_script_of_the_installed_streamlit() -> No
 
 
 def test_every_answer_carries_the_headers() -> None:
-    headers = _client(sign_in=False).get("/screen").headers
+    headers = _client().get("/screen").headers
     assert headers["content-security-policy"] == "default-src 'none'"
     assert (headers["x-content-type-options"], headers["x-frame-options"]) == ("nosniff", "DENY")
-    assert _client(sign_in=False).get("/media/results.csv").headers["cache-control"] == "no-store"
+    assert _client().get("/media/results.csv").headers["cache-control"] == "no-store"
 
 
 def test_a_deep_link_survives_the_sign_in_once() -> None:
-    client = _client(sign_in=True)
+    client = _client()
+    for path in ("/favicon.png", "/errors/_stcore/host-config", "/static/js/index.js", "/_file/token"):
+        client.get(path)
+    client.get("/manifest", headers={"Sec-Fetch-Dest": "manifest"})
+    assert NEXT_COOKIE not in client.cookies, "what a page fetches by itself is none"
     arrived = client.get("/inbox?case=0123abc")
     assert NEXT_COOKIE in client.cookies and "HttpOnly" in arrived.headers["set-cookie"]
-    client.cookies.set(SIGNED_IN_COOKIE, _signed_cookie())
+    client.cookies.update(SIGNED_IN)
     back = client.get("/")
     assert (back.status_code, back.headers["location"]) == (303, "/inbox?case=0123abc")
     assert client.get("/").text == "reached"
 
 
-@pytest.mark.parametrize("path", ["/favicon.png", "/errors/_stcore/host-config", "/static/js/index.js", "/_file/token"])
-def test_what_a_page_fetches_by_itself_is_no_deep_link(path: str) -> None:
-    client = _client(sign_in=True)
-    client.get(path)
-    client.get("/manifest", headers={"Sec-Fetch-Dest": "manifest"})
-    assert NEXT_COOKIE not in client.cookies
-
-
 def test_signing_in_again_forgets_the_cookie_and_goes_back_to_the_page() -> None:
-    client = _client(sign_in=True)
-    client.cookies.set(SIGNED_IN_COOKIE, _signed_cookie())
-    back = client.get(f"{SIGN_IN_AGAIN}?next={quote('/inbox?case=0123abc', safe='')}")
+    back = _client(**SIGNED_IN).get(f"{SIGN_IN_AGAIN}?next={quote('/inbox?case=0123abc', safe='')}")
     assert (back.status_code, back.headers["location"]) == (303, "/inbox?case=0123abc")
     assert f'{SIGNED_IN_COOKIE}=""' in back.headers["set-cookie"]
-    elsewhere = client.get(f"{SIGN_IN_AGAIN}?next=https%3A%2F%2Felsewhere.example")
-    assert elsewhere.headers["location"] == "/"
 
 
-@pytest.mark.parametrize(
-    "target", ["https://elsewhere.example", "//elsewhere.example", "/\\elsewhere.example", "/a\r\nb"]
-)
+@pytest.mark.parametrize("target", ["https://away.example", "//away.example", "/\\away.example", "/a\r\nb"])
 def test_the_deep_link_never_leads_elsewhere(target: str) -> None:
-    client = _client(sign_in=True)
-    client.cookies.set(SIGNED_IN_COOKIE, _signed_cookie())
-    client.cookies.set(NEXT_COOKIE, quote(target, safe=""))
-    assert client.get("/").text == "reached"
+    away = quote(target, safe="")
+    assert _client(**SIGNED_IN, **{NEXT_COOKIE: away}).get("/").text == "reached"
+    assert _client(**SIGNED_IN).get(f"{SIGN_IN_AGAIN}?next={away}").headers["location"] == "/"
 
 
 @pytest.mark.parametrize("address", [None, "", "0.0.0.0", "::", "192.0.2.7", "clinic.example"])
@@ -114,31 +110,23 @@ def test_a_wider_bind_is_refused_without_sign_in(address: str | None) -> None:
     with pytest.raises(UnsafeBind):
         require_safe_bind(address, sign_in=False)
     require_safe_bind(address, sign_in=True)
+    for ours in ("127.0.0.1", "::1", "localhost"):
+        require_safe_bind(ours, sign_in=False)
 
 
 @pytest.mark.parametrize(
-    ("setting", "secrets"), [("0.0.0.0", None), ("127.0.0.1", "[auth\nbroken")]
-)  # fmt: skip
-def test_the_server_does_not_start_open(setting: str, secrets: str | None, tmp_path: Path) -> None:
+    ("address", "secrets", "why"),
+    [("0.0.0.0", "", "only serves 127.0.0.1"), ("127.0.0.1", "[auth\nbroken", "secrets file cannot be read")],
+)
+def test_the_server_does_not_start_open(workers: Workers, tmp_path: Path, address: str, secrets: str, why: str) -> None:
     """Every interface without sign-in, or a secrets file that cannot be read: no server."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("STREAMLIT_")}
-    environment |= {"STREAMLIT_SERVER_ADDRESS": setting, "DATABASE_URL": f"sqlite:///{tmp_path / 'x.db'}"}
-    if secrets is not None:
-        (tmp_path / "secrets.toml").write_text(secrets)
-        environment["STREAMLIT_SECRETS_FILES"] = str(tmp_path / "secrets.toml")
-    port = str(free_port())
-    process = subprocess.Popen(
-        [sys.executable, str(ROOT / "app.py"), "--port", port],
-        cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
-    try:
-        output = process.communicate(timeout=60)[0].decode()
-    except subprocess.TimeoutExpired:
-        process.kill()
-        output = process.communicate()[0].decode()
-        pytest.fail(f"the server went on running:\n{output}")
-    assert process.returncode != 0
-    assert re.search("only serves 127.0.0.1|secrets file cannot be read", output)
+    (tmp_path / "secrets.toml").write_text(secrets)
+    options = {"STREAMLIT_SERVER_ADDRESS": address}
+    if secrets:
+        options["STREAMLIT_SECRETS_FILES"] = str(tmp_path / "secrets.toml")
+    workers.start(f"sqlite:///{tmp_path / 'x.db'}", options, app_program(free_port()))
+    wait_for(workers.dead, 60)
+    assert workers.alive[0].returncode != 0 and why in workers.log_of()
 
 
 def test_options_of_the_environment_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,18 +147,6 @@ def test_options_of_the_environment_are_taken(monkeypatch: pytest.MonkeyPatch) -
         take_options({})
 
 
-def test_a_head_without_end_is_refused(guarded: Guarded) -> None:
-    host, _, port = guarded.address.partition(":")
-    with socket.create_connection((host, int(port)), timeout=30) as connection:
-        connection.sendall(b"GET / HTTP/1.1\r\nX-Head: " + b"x" * 300_000)
-        assert b" 400 " in connection.recv(1000)
-
-
-@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "localhost"])
-def test_loopback_needs_no_sign_in(address: str) -> None:
-    require_safe_bind(address, sign_in=False)
-
-
 def test_behind_tls_cookies_go_over_tls_alone_and_a_site_may_have_browsers_keep_to_it() -> None:
     async def cookies(_request: Request) -> PlainTextResponse:
         answer = PlainTextResponse("reached")
@@ -182,23 +158,77 @@ def test_behind_tls_cookies_go_over_tls_alone_and_a_site_may_have_browsers_keep_
         headers = Middleware(SecurityHeaders, policy="", **how)
         return TestClient(Starlette(routes=[Route("/", cookies)], middleware=[headers])).get("/").headers
 
-    plain, tls, hsts = served(), served(tls=True), served(hsts_days=365)
-    assert [each.lower().count("; secure") for each in plain.get_list("set-cookie")] == [0, 1]
-    for behind in (tls, hsts):
-        assert [each.lower().count("; secure") for each in behind.get_list("set-cookie")] == [1, 1]
-    assert "strict-transport-security" not in plain and "strict-transport-security" not in tls
-    assert hsts["strict-transport-security"] == "max-age=31536000"
+    for how, secure, kept in (
+        ({}, [0, 1], None),
+        ({"tls": True}, [1, 1], None),
+        ({"hsts_days": 365}, [1, 1], "max-age=31536000"),
+    ):
+        headers = served(**how)
+        assert [each.lower().count("; secure") for each in headers.get_list("set-cookie")] == secure
+        assert headers.get("strict-transport-security") == kept
 
 
-@pytest.mark.parametrize("path", ["/", "/batches", "/batches?batch=0123", "/favicon.png", "/_stcore/health"])
-def test_what_there_is_is_served(guarded: Guarded, path: str) -> None:
-    assert guarded.status(path) == 200
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Path]]:
+    """The port of the app, started as `serve.py` starts it, behind a guard that refuses what goes outside and notes it
+    in a file.
+    """
+    folder, port = tmp_path_factory.mktemp("guarded"), free_port()
+    program = ("-m", "tests.guarded_program", str(folder / "tried"), "app", *app_program(port)[1:])
+    started = Workers(folder)
+    started.start(f"sqlite:///{folder / 'x.db'}", {"sampler": "simulated", "data_directory": folder / "data"}, program)
+    wait_for(lambda: started.dead() or serves(port), 120)
+    assert serves(port), started.log_of()
+    yield port, folder / "tried"
+    started.end()
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/nonsense", "/batches/nonsense", "/index.html", "/static/nonsense.js", "/_stcore/nonsense", "/_stcore/metrics",
-     "/batches/_stcore/metrics", "/_stcore/metrics/", "/wp-login.php"],
-)  # fmt: skip
-def test_what_there_is_not_is_answered_404(guarded: Guarded, path: str) -> None:
-    assert guarded.status(path) == 404
+def _connect(port: int, origin: str) -> ClientConnection:
+    """A web socket as a browser on a page of this origin opens it."""
+    address = f"ws://127.0.0.1:{port}/_stcore/stream"
+    return connect(address, origin=Origin(origin), proxy=None, open_timeout=30, max_size=None)
+
+
+@pytest.mark.timeout(240)
+def test_fifty_foreign_handshakes_ask_nobody_outside_and_hold_nobody_up(guarded: tuple[int, Path]) -> None:
+    port, tried = guarded
+    for number in range(50):
+        with pytest.raises(InvalidStatus, match="403"):
+            _connect(port, f"http://elsewhere-{number}.example")
+    begun = time.monotonic()
+    assert serves(port) and time.monotonic() - begun < 3
+    assert tried.read_text() == ""
+
+
+@pytest.mark.timeout(240)
+def test_a_page_is_shown_without_a_request_to_anybody_outside(guarded: tuple[int, Path]) -> None:
+    port, tried = guarded
+    run = BackMsg()
+    run.rerun_script.query_string = ""
+    with _connect(port, f"http://127.0.0.1:{port}") as page:
+        page.send(BackMsg(clear_cache=True).SerializeToString())
+        page.send(run.SerializeToString())
+        while True:
+            message = ForwardMsg.FromString(bytes(page.recv(timeout=60)))  # type: ignore[arg-type]
+            if message.WhichOneof("type") == "script_finished":
+                assert message.script_finished == ForwardMsg.FINISHED_SUCCESSFULLY
+                break
+    assert tried.read_text() == ""
+
+
+def test_what_there_is_is_served_and_all_else_answered_404(guarded: tuple[int, Path]) -> None:
+    port, _tried = guarded
+    there = ["/", "/batches", "/batches?batch=0123", "/favicon.png", "/_stcore/health"]
+    pages = ["/nonsense", "/batches/nonsense", "/index.html", "/static/nonsense.js", "/wp-login.php"]
+    nothing = [*pages, "/_stcore/nonsense", "/_stcore/metrics", "/batches/_stcore/metrics", "/_stcore/metrics/"]
+    found = {}
+    for path in there + nothing:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
+                found[path] = answer.status
+        except urllib.error.HTTPError as refused:
+            found[path] = refused.code
+    assert found == dict.fromkeys(there, 200) | dict.fromkeys(nothing, 404)
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nX-Head: " + b"x" * 300_000)
+        assert b" 400 " in connection.recv(1000), "a head without end"

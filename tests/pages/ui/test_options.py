@@ -2,11 +2,9 @@
 
 from datetime import UTC, datetime
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from sqlalchemy import select
-from streamlit.testing.v1 import AppTest
-from streamlit.testing.v1.element_tree import Selectbox
 
 from pages.ui.widgets import batch_titles, unique_labels
 from screening.review.actors import LOCAL_USER, Actor, Role
@@ -16,7 +14,7 @@ from storage.review import claims
 from storage.schema import inbox_entries
 from storage.site.accounts import list_accounts
 from tests.pages.conftest import Opener, press
-from tests.pages.review.desk import OpenDesk, ask, desk
+from tests.pages.review.desk import OpenDesk
 from tests.storage.batch_of import batch
 from tests.storage.inbox_cases import ADMIN, fill, register
 
@@ -25,31 +23,23 @@ TWO = Actor(id="kim2", name="Dr Kim", roles=frozenset({Role.REVIEWER}))
 PIECES = st.text(st.sampled_from("aA ·x'\\\ud83d"), max_size=12)
 
 
-def _box(page: AppTest, label: str) -> Selectbox:
-    return next(box for box in page.selectbox if box.label == label)
-
-
 @given(st.dictionaries(PIECES, PIECES, max_size=6))
+@example({"1" * 32: "Kim", "2" * 32: "Kim", "3" * 32: "Kim · 111111"})  # named after the end of another's key
 def test_no_two_options_have_the_same_words(words: dict[str, str]) -> None:
     assert len(set(unique_labels(words).values())) == len(words)
-
-
-def test_a_name_made_up_after_the_end_of_another_key_is_no_way_in() -> None:
-    words = {"1" * 32: "Kim", "2" * 32: "Kim", "3" * 32: "Kim · 111111"}
-    shown = unique_labels(words)
-    assert len(set(shown.values())) == 3 and all(said.endswith(f" · {key}") for key, said in shown.items())
 
 
 def test_of_two_accounts_of_one_name_the_one_chosen_gets_the_role(open_page: Opener, page_database: Database) -> None:
     register(page_database, ADMIN, ONE, TWO)
     page = open_page("settings")
     place = [account.id for account in list_accounts(page_database, LOCAL_USER)].index("kim1")
-    page = _box(page, "Account").select_index(place).run()
+    (box,) = (number for number, box in enumerate(page.selectbox) if box.label == "Account")
+    page = page.selectbox[box].select_index(place).run()
     page.multiselect(key="roles_kim1_reviewer").set_value([Role.SENIOR])
     page = press(page, "Save roles")
     roles = {account.id: account.roles for account in list_accounts(page_database, LOCAL_USER)}
     assert roles["kim1"] == {Role.SENIOR} and roles["kim2"] == {Role.REVIEWER}
-    assert _box(page, "Account").value == "kim1", "the next press is for the same account"
+    assert page.selectbox[box].value == "kim1", "the next press is for the same account"
 
 
 def test_of_two_colleagues_of_one_name_the_one_chosen_gets_the_case(page_database: Database) -> None:
@@ -57,13 +47,13 @@ def test_of_two_colleagues_of_one_name_the_one_chosen_gets_the_case(page_databas
     [case_id] = fill(page_database)
     claims.claim(page_database, LOCAL_USER.at(datetime.now(UTC)), case_id)
     page = OpenDesk(case=case_id)
-    names = dict(map(reversed, desk(page)["case"]["colleagues"]))
-    assert len(names) == 2, "told apart"
-    ask(page, "hand_over", note="please read it", to=next(to for name, to in names.items() if to == "kim1"))
+    names = [name for _, name in page["case"]["colleagues"]]
+    assert len(set(names)) == 2, "told apart"
+    page.ask("hand_over", note="please read it", to="kim1")
     assert page_database.value(select(inbox_entries.c.assignee)) == "kim1"
 
 
 def test_batches_of_one_file_name_and_minute_are_told_apart(page_database: Database) -> None:
     made = batch(page_database), batch(page_database)
     titles = batch_titles(list_batches(page_database, LOCAL_USER))
-    assert titles == {key: f"posts.csv · 2026-11-20 12:00 UTC · 0 texts · {key[-6:]}" for key in made}
+    assert titles.keys() == set(made) and len(set(titles.values())) == 2

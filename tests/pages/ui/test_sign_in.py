@@ -1,7 +1,7 @@
 """The gate with a clock that the tests turn: refused at the next action, drafts kept."""
 
 import json
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 import streamlit as st
@@ -12,54 +12,28 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 from streamlit.testing.v1 import AppTest
-from streamlit.web.server.server_util import get_cookie_secret
-from streamlit.web.server.starlette.starlette_app_utils import create_signed_value
 
-from pages.ui import auth, context, http
-from pages.ui.auth import FORGETTING, SIGN_OUT, Guard, session_is_valid
+from pages.ui import auth, http
+from pages.ui.auth import FORGETTING, SIGN_OUT, WHY, Guard, session_is_valid
 from screening.review.actors import LOCAL_USER, Role
-from screening.review.policy import Action, Forbidden, is_allowed
+from screening.review.policy import Action, Forbidden
 from storage.audit_log import events
 from storage.database import Database
 from storage.settings_store import SiteSettings, change
-from storage.site.accounts import SessionEnded, revoke, set_roles
-from tests.pages.conftest import Opener, restart, script_at, sign_in
-from tests.storage.inbox_cases import ADMIN, ANN, NOW, RESEARCHER, fill, register
+from storage.site.accounts import Ended, SessionEnded, revoke, set_roles
+from tests.pages.conftest import Opener
+from tests.pages.ui.conftest import Clock
+from tests.pages.ui.served import claims_of, signed
+from tests.storage.inbox_cases import ADMIN, ANN, NOW, RESEARCHER, fill
 
 MINUTE = timedelta(minutes=1)
 
 
-class Clock:
-    """The time that the pages read."""
-
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def __call__(self) -> datetime:
-        return self.now
-
-
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """Starts at noon and stands still."""
-    turned = Clock()
-    monkeypatch.setattr(context, "now", turned)
-    return turned
-
-
-@pytest.fixture
-def visit(open_page: Opener, page_database: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Opener:
-    """Open the site as somebody whose institution says that they signed in at this moment."""
-    register(page_database, ADMIN, ANN, RESEARCHER)
-    monkeypatch.setattr(http, "sign_in_configured", lambda: True)
-    restart()
-
-    def visited(subject: str | None, at: str = "screen", **claims: object) -> AppTest:
-        page = open_page(at)
-        page.user = {"is_logged_in": False}
-        return page.run() if subject is None else sign_in(page, subject, clock.now, **claims)
-
-    return visited
+def of_ann(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The same where a page is Ann's, outside of its script."""
+    monkeypatch.setattr("streamlit.user_info._get_user_info", lambda: {"is_logged_in": True, **claims_of(ANN.id)})
+    return clock
 
 
 def _said(page: AppTest) -> str:
@@ -67,35 +41,36 @@ def _said(page: AppTest) -> str:
     return " ".join(element.value for element in shown)
 
 
+def _refused(db: Database) -> list[tuple[str, str | None, object]]:
+    found = [event for event in events(db, ADMIN) if event.action == "refused"]
+    return [(event.actor, event.subject, event.details.get("asked")) for event in found]
+
+
 def test_nobody_passes_unknown(visit: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not either once the secrets file that asks for a sign-in is gone."""
+    """Nor whom the institution does not name; nor once the secrets file that asks for a sign-in is gone."""
+    page = visit("someone", claims={"iat": None})
+    assert "does not say who you are" in _said(page) and not page.text_area
     page = visit(None)
-    assert not page.exception and [button.label for button in page.button] == ["Sign in"]
-    assert "Please sign in" in _said(page) and not page.text_area
+    assert [button.label for button in page.button] == ["Sign in"] and not page.text_area
     monkeypatch.setattr(http, "sign_in_configured", lambda: False)
-    page.run()
-    assert "Please sign in" in _said(page) and not page.text_area
+    assert [button.label for button in page.run().button] == ["Sign in"] and not page.text_area
 
 
-def test_who_has_signed_in_works_as_themselves(visit: Opener) -> None:
+def test_an_idle_or_revoked_session_is_refused_at_the_next_action(
+    visit: Opener, clock: Clock, page_database: Database
+) -> None:
     page = visit(RESEARCHER.id)
-    assert not page.exception and page.text_area
-    assert page.session_state["actor"] == RESEARCHER
-
-
-def test_an_idle_session_is_refused_at_the_next_action(visit: Opener, clock: Clock) -> None:
-    page = visit(ANN.id)
+    assert page.session_state["actor"] == RESEARCHER, "who has signed in works as themselves"
     clock.now += 29 * MINUTE
-    page.run()
-    assert page.text_area
+    assert page.run().text_area
     clock.now += 31 * MINUTE
     page.text_area(key="raw").set_value("typed").run()
-    assert not page.exception and not page.text_area
-    assert "your session has ended" in _said(page)
-    assert "actor" not in page.session_state
+    assert not page.text_area and WHY[Ended.IDLE] in _said(page) and "actor" not in page.session_state
     clock.now += MINUTE
-    page.run()
-    assert not page.text_area, "loading the page again does not help"
+    assert not page.run().text_area, "loading the page again does not help"
+    page = visit(ANN.id)
+    revoke(page_database, LOCAL_USER.at(clock.now), ANN.id)
+    assert not page.run().text_area and WHY[Ended.SIGNED_OUT] in _said(page)
 
 
 def test_a_session_ends_after_its_longest_time_whatever_is_done(
@@ -107,71 +82,51 @@ def test_a_session_ends_after_its_longest_time_whatever_is_done(
         clock.now += 239 * MINUTE
         assert page.run().text_area
     clock.now += 20 * MINUTE
-    page.run()
-    assert "maximum length" in _said(page)
-
-
-def test_a_refusal_is_in_the_audit_log(visit: Opener, page_database: Database) -> None:
-    visit(ANN.id).switch_page(script_at("errors")).run()
-    refused = [event for event in events(page_database, ADMIN) if event.action == "refused"]
-    assert [(event.actor, event.details) for event in refused] == [(ANN.id, {"asked": "view_results"})]
+    assert WHY[Ended.TOO_OLD] in _said(page.run()) and not page.text_area
 
 
 def test_a_role_taken_away_ends_what_polls(
-    visit: Opener, page_database: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    of_ann: Clock, page_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A fragment runs without the shell: it sees for itself that the person it began with is not the same any more."""
-    page = visit(ANN.id)
-    claims = {"is_logged_in": True, "iss": "idp", "sub": ANN.id, "iat": NOW.timestamp()}
     ticks: list[str] = []
-    monkeypatch.setattr("streamlit.user_info._get_user_info", lambda: claims)
-    monkeypatch.setattr(st, "session_state", {"actor": page.session_state["actor"]})
-    monkeypatch.setattr(st, "rerun", _rerun)
+
+    def rerun(*, scope: str) -> None:
+        ticks.append(scope)
+        raise InterruptedError
+
+    monkeypatch.setattr(st, "session_state", {"actor": ANN})
+    monkeypatch.setattr(st, "rerun", rerun)
     tick = auth.poll_session(lambda: ticks.append("tick"))
     tick()
-    set_roles(page_database, ADMIN.at(clock.now), ANN.id, frozenset({Role.ADMIN}))
-    with pytest.raises(_Rerun):
+    set_roles(page_database, ADMIN.at(of_ann.now), ANN.id, frozenset({Role.ADMIN}))
+    with pytest.raises(InterruptedError):
         tick()
-    assert ticks == ["tick"]
-
-
-class _Rerun(Exception):
-    """Stands for the whole page beginning again."""
-
-
-def _rerun(*, scope: str) -> None:
-    assert scope == "app"
-    raise _Rerun
+    assert ticks == ["tick", "app"]
 
 
 @pytest.mark.parametrize("address", FORGETTING)
-def test_no_address_signs_somebody_out(
-    page_database: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch, address: str
-) -> None:
+def test_no_address_signs_somebody_out(page_database: Database, clock: Clock, address: str) -> None:
     """Another site can lead a browser there: only a session that has ended on the server is forgotten."""
-    register(page_database, ANN, ADMIN)
 
     async def forget(_request: Request) -> PlainTextResponse:
         return PlainTextResponse("forgotten")
 
-    guard = Middleware(Guard, sign_in=True)
-    client = TestClient(Starlette(routes=[Route(address, forget)], middleware=[guard]))
+    site = Starlette(routes=[Route(address, forget)], middleware=[Middleware(Guard, sign_in=True)])
+    client = TestClient(site)
     assert client.get(address).text == "forgotten", "nobody is signed in"
-    claims = json.dumps({"iss": "idp", "sub": ANN.id, "iat": NOW.timestamp()})
-    signed = create_signed_value(get_cookie_secret(), http.SIGNED_IN_COOKIE, claims).decode()
-    client.cookies.set(http.SIGNED_IN_COOKIE, signed)
+    client.cookies.set(http.SIGNED_IN_COOKIE, signed(claims_of(ANN.id)))
     assert client.get(address).status_code == 405
     revoke(page_database, LOCAL_USER.at(clock.now), ANN.id)
     clock.now += 31 * MINUTE
     assert client.get(address).text == "forgotten"
 
 
-def test_signing_out_is_a_post_from_a_page_of_this_site(page_database: Database, clock: Clock) -> None:
-    register(page_database, ANN, ADMIN)
-    client = TestClient(Starlette(routes=[auth.SIGN_OUT_ROUTE]), base_url="http://127.0.0.1:8501")
-    claims = json.dumps({"iss": "idp", "sub": ANN.id, "iat": NOW.timestamp()})
-    cookie = create_signed_value(get_cookie_secret(), http.SIGNED_IN_COOKIE, claims).decode()
-    client.cookies.set(http.SIGNED_IN_COOKIE, cookie)
+def test_signing_out_is_a_post_from_a_page_of_this_site(clock: Clock) -> None:
+    cookie = signed(claims_of(ANN.id))
+    here = "http://127.0.0.1:8501"
+    site = Starlette(routes=[auth.SIGN_OUT_ROUTE])
+    client = TestClient(site, base_url=here, cookies={http.SIGNED_IN_COOKIE: cookie})
     carried = {"type": "http", "headers": [(b"cookie", f"{http.SIGNED_IN_COOKIE}={cookie}".encode())]}
     assert client.get(SIGN_OUT).status_code == 405
     elsewhere = {"origin": "null", "sec-fetch-site": "cross-site"}
@@ -182,84 +137,40 @@ def test_signing_out_is_a_post_from_a_page_of_this_site(page_database: Database,
     assert not session_is_valid(carried), "ended on the server, whatever the browser keeps"
 
 
-def test_a_case_in_other_hands_that_was_asked_for_is_in_the_audit_log_once(
-    visit: Opener, page_database: Database
-) -> None:
+def test_what_was_refused_is_in_the_audit_log_once(visit: Opener, page_database: Database) -> None:
+    """A page beyond one's role, a case in other hands, and a text that somebody else handed in, which is not shown."""
     [case_id] = fill(page_database, entered=False)
-    page = visit(ANN.id)
-    page.query_params["case"] = case_id
-    page = page.switch_page(script_at("case")).run()
-    assert not page.exception
-    page.run()
-    refused = [event for event in events(page_database, ADMIN) if event.action == "refused"]
-    assert [(event.actor, event.subject, event.details) for event in refused] == [
-        (ANN.id, case_id, {"asked": "view_evidence"})
-    ]
-
-
-def test_a_text_that_somebody_else_handed_in_is_not_shown_and_the_asking_is_in_the_audit_log(
-    visit: Opener, page_database: Database
-) -> None:
-    [case_id] = fill(page_database, kind="interactive")
-    page = visit(ANN.id)
-    page.query_params["case"] = case_id
-    page.run()
+    [theirs] = fill(page_database, kind="interactive")
+    visit(ANN.id, "errors").run()
+    visit(ANN.id, "case", case=case_id).run()
+    page = visit(ANN.id, "screen", case=theirs).run()
     assert not page.exception and "case" not in page.query_params
-    page.run()
-    refused = [event for event in events(page_database, ADMIN) if event.action == "refused"]
-    assert [(event.actor, event.subject) for event in refused] == [(ANN.id, case_id)]
-
-
-def test_a_revoked_session_is_refused(visit: Opener, clock: Clock, page_database: Database) -> None:
-    page = visit(ANN.id)
-    revoke(page_database, LOCAL_USER.at(clock.now), ANN.id)
-    page.run()
-    assert "You were signed out" in _said(page) and not page.text_area
+    kept = [(ANN.id, None, "view_results"), (ANN.id, case_id, "view_evidence"), (ANN.id, theirs, "view_evidence")]
+    assert sorted(_refused(page_database), key=str) == sorted(kept, key=str)
 
 
 def test_an_administrator_sees_what_waits_and_is_offered_no_case(visit: Opener, page_database: Database) -> None:
     [case_id] = fill(page_database)
-    page = visit(ADMIN.id, "inbox")
-    page.query_params["case"] = case_id
-    page = page.switch_page(script_at("inbox")).run()
-    assert not page.exception and not page.error
-    assert "You see the queue" in page.info[0].value
-    shown_parts = {
-        element.proto.component_name.rpartition(".")[2]: element.proto for element in page.get("bidi_component")
-    }
-    assert set(shown_parts) == {"queue"}, "no desk"
-    given = json.loads(shown_parts["queue"].json)[0]
-    assert given["may"] is False and case_id not in str(given)
+    page = visit(ADMIN.id, "inbox", case=case_id)
+    (queue,) = page.get("bidi_component")  # no desk
+    given = json.loads(queue.proto.json)[0]
+    assert not page.error and given["may"] is False and case_id not in str(given)
 
 
 def test_a_newcomer_has_no_role_and_no_page(visit: Opener) -> None:
-    page = visit("new", name="![x](http://outside.example)")
-    assert not page.exception and not page.text_area
-    assert page.code[0].value == "idp|new"
+    page = visit("new", claims={"name": "![x](http://outside.example)"})
+    assert page.code[0].value == "idp|new" and not page.text_area and not page.session_state["actor"].roles
     assert "outside.example" not in _said(page), "a name is markup in a message"
-    assert not is_allowed(page.session_state["actor"], Action.STOP)
 
 
-def test_an_institution_that_does_not_say_who_is_refused(visit: Opener) -> None:
-    page = visit("someone", iat=None)
-    assert not page.exception and "does not say who you are" in _said(page) and not page.text_area
-
-
-def test_a_download_asks_the_session_when_it_is_pressed(
-    clock: Clock, page_database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    register(page_database, ANN, ADMIN)
-    monkeypatch.setattr(http, "sign_in_configured", lambda: True)
-    restart()
-    claims = {"is_logged_in": True, "iss": "idp", "sub": ANN.id, "iat": NOW.timestamp()}
-    monkeypatch.setattr("streamlit.user_info._get_user_info", lambda: claims)
+def test_a_download_asks_the_session_when_it_is_pressed(of_ann: Clock, page_database: Database) -> None:
     make, who = auth.check_before(Action.SCREEN_TEXT, lambda: "file"), auth.who_asks()
     assert make() == "file" and who() == ANN
     set_roles(page_database, ADMIN.at(NOW), ANN.id, frozenset({Role.ADMIN}))
     assert who().roles == {Role.ADMIN}
     with pytest.raises(Forbidden):
         make()
-    clock.now += 31 * MINUTE
+    of_ann.now += 31 * MINUTE
     for ask in (make, who):
         with pytest.raises(SessionEnded):
             ask()
