@@ -20,6 +20,7 @@ from screening.evaluation.audit import (
     reviews_required,
     tally_by_stratum,
 )
+from screening.evaluation.monitoring import betting_sequence
 from screening.labels import Label, Outcome
 
 SAFE, UNSAFE = Label.SAFE, Label.UNSAFE
@@ -81,17 +82,13 @@ def test_what_several_reviewers_settled_counts_and_a_dispute_waits() -> None:
     assert undecided.unclear and not undecided.read and not undecided.waiting
 
 
-@pytest.mark.parametrize(("sensitivity", "false_alarms"), [(0.8, 0.03), (0.6, 0.0)])
-def test_what_double_reviews_measure_is_no_more_than_what_reviewers_recognize(sensitivity, false_alarms):
-    """200 double reviews, 30% unsafe: the lower limit lies above the truth in 2.5% at most."""
-    rng, above, shares = np.random.default_rng(3), 0, []
-    for _ in range(400):
-        chances = np.where(rng.random(200) < 0.3, sensitivity, false_alarms)
-        one, other = (rng.random(200) < chances for _ in range(2))
-        found = recognized_share((one & other)[one | other].tolist())
-        above += found.at_least > sensitivity
-        shares.append(found.share)
-    assert above / 400 <= 0.025 and np.mean(shares) <= sensitivity + 0.01
+def test_what_double_reviews_measure_is_no_more_than_what_reviewers_recognize():
+    """Both say unsafe in the share s/(2-s) of the pairs in which one does; its limit holds at every look."""
+    for both in ([True] * 8 + [False] * 4, [True, False] * 30):
+        found, share = recognized_share(both), sum(both) / len(both)
+        (look,) = betting_sequence(np.array(both, float), looks=[len(both)], delta=0.05)
+        assert (found.pairs, found.share) == (len(both), pytest.approx(2 * share / (1 + share)))
+        assert found.at_least == pytest.approx(2 * look.low / (1 + look.low)) and found.at_least < found.share
     assert recognized_share([]).at_least is None
 
 
@@ -129,12 +126,10 @@ BOUND = Binding(model="m", prompt_hash="p", rule="r", label_definition="d")
         ),
     ],
 )
-def test_a_guarantee_counts_unsafe_texts_that_had_an_equal_chance_to_be_read(
-    cases: list[AuditCase], floor: float, counts: dict[str, int]
-) -> None:
+def test_a_guarantee_counts_unsafe_texts_that_had_an_equal_chance_to_be_read(cases, floor, counts):
     plan = {"at_most": 0.1, "confidence": 0.9, "allowed_misses": 2, "binding": BOUND, "floor": floor}
     nothing = dict.fromkeys(("read", "missed", "waiting", "inconclusive_safe", "lost_safe"), 0)
-    assert guarantee_of(cases, **plan) == Guarantee(**nothing | counts | plan)  # type: ignore[arg-type]
+    assert guarantee_of(cases, **plan) == Guarantee(**nothing | counts | plan)
 
 
 def test_a_guarantee_is_stale_when_anything_it_is_bound_to_changed() -> None:
@@ -155,9 +150,8 @@ def test_the_reviews_required_are_the_exact_binomials() -> None:
             reviews_required(*refused)
 
 
-@pytest.mark.parametrize(
-    ("read", "missed", "more", "standing"),
-    [
+def test_where_a_plan_stands():
+    for read, missed, more, standing in (
         (58, 0, {}, Standing.NOT_YET),
         (59, 0, {}, Standing.GUARANTEED),
         (59, 0, {"waiting": 2}, Standing.NOT_YET),
@@ -165,40 +159,12 @@ def test_the_reviews_required_are_the_exact_binomials() -> None:
         (41, 1, {"allowed": 1}, Standing.NOT_YET),  # 93 are needed
         (45, 0, {"confidence": 0.9}, Standing.GUARANTEED),  # 0.95^45 = 0.0994 ≤ 0.1 < 0.1047 = 0.95^44
         (44, 0, {"confidence": 0.9}, Standing.NOT_YET),
-        (500, 1, {"allowed": 2}, Standing.GUARANTEED),
         (500, 2, {"allowed": 2}, Standing.GUARANTEED),
         (500, 3, {"allowed": 2}, Standing.FAILED),
-        (500, 1, {"allowed": 2, "inconclusive_safe": 1}, Standing.GUARANTEED),
-        (500, 1, {"allowed": 2, "inconclusive_safe": 2}, Standing.NOT_YET),
-    ],
-)
-def test_where_a_plan_stands(read: int, missed: int, more: dict[str, float], standing: Standing) -> None:
-    assert guarantee(read, missed, **more).standing is standing
-
-
-@pytest.mark.slow
-def test_false_guarantees_stay_below_five_percent_whatever_rate_is_chosen_after_a_failure() -> None:
-    """At a true miss rate of 5 %, looking after every batch, with another audit rate after every failure: so low that
-    by their coins the missed would not have been read.
-    """
-    random, false, runs = np.random.default_rng(7), 0, 250
-    for _ in range(runs):
-        rate, cases = 0.4, list[AuditCase]()
-        for _batch in range(8):
-            coins, caught = random.random(400), random.random(400) >= 0.05
-            cases += [
-                case(Outcome.UNSAFE if hit else Outcome.SAFE, UNSAFE if coin < rate else None, coin, probability=rate)
-                for coin, hit in zip(coins, caught, strict=True)
-                if coin < 0.4  # no rate is above it: the others are never read
-            ]
-            standing = guarantee_of(cases, floor=0.2).standing
-            if standing is Standing.GUARANTEED:
-                false += 1
-                break
-            if standing is Standing.FAILED:
-                missed = (case.coin for case in cases if case.outcome is Outcome.SAFE and case.read)
-                rate = min(missed, default=rate)
-    assert false <= 0.05 * runs
+        *((500, 1, {"allowed": 2, kind: 1}, Standing.GUARANTEED) for kind in ("inconclusive_safe", "lost_safe")),
+        *((500, 1, {"allowed": 2, kind: 2}, Standing.NOT_YET) for kind in ("inconclusive_safe", "lost_safe")),
+    ):
+        assert guarantee(read, missed, **more).standing is standing, (read, missed, more)
 
 
 def test_the_planner_gives_the_shortest_plan_with_the_chance() -> None:

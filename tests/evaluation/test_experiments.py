@@ -32,7 +32,7 @@ from screening.evaluation.recording import (
     read_growing,
     record_draws,
 )
-from screening.evaluation.replay import OUTCOMES, Record, replay
+from screening.evaluation.replay import OUTCOMES, Record
 from screening.labels import Label, Outcome
 from screening.models.simulated import Distribution, KnownSampler
 from screening.pipeline.draws import Draw, DrawRequest, SamplerError, ScreenedText, Usage
@@ -110,13 +110,20 @@ def test_cases_short_of_draws_are_counted_and_never_decided() -> None:
     assert pointless.asked <= 2, "an error that makes going on pointless ends the pass"
 
 
-def test_offline_the_record_says_how_many_cases_it_cannot_settle() -> None:
-    items, _ = items_of([NEARLY_ALL_SAFE, NEARLY_ALL_SAFE])
-    record = Record.from_codes({"worker": ["S" * 72, "S" * 11]})
+def test_offline_no_rate_is_that_of_the_texts_that_a_short_record_settles() -> None:
+    """The certified rule calls unsafe after 5 alike answers and safe after 11, Ville's levels need 6: of what was
+    recorded they settle what was called safe, so that every unsafe text looks missed.
+    """
+    items, _ = items_of([NEARLY_ALL_SAFE] * 3 + [NEARLY_ALL_UNSAFE] * 2)
+    record = Record.from_codes({"worker": ["S" * 72, "S" * 11, "S" * 11, "S" * 11, "U" * 5]})
     found = {result.name: result for result, _ in map(encode_items(items, record).measure, ALL)}
-    assert found["recommended"].unsettled == 0 and found["recommended"].metrics.n == 2
-    assert found["B=100"].unsettled == 1 and found["B=100"].metrics.n == 1
-    assert found["B=50"].unsettled == 2  # it goes on to Risk, which nobody asked
+    assert [found[name].unsettled for name in ("certified", "recommended", "B=100", "B=50")] == [0, 1, 4, 5]
+    whole, short = found["certified"], found["recommended"]
+    assert (short.metrics.n, short.metrics.mean_calls, short.cost_usd) == (4, None, None) and frontier((short,)) == ()
+    for name in ("accuracy", "fpr", "fnr", "escalation_rate"):
+        limits, final = getattr(short.metrics, name), getattr(whole.metrics, name)
+        assert final.value is not None and limits.low <= final.value <= limits.high
+        assert limits.value is None or name == "fpr"
 
 
 def test_tokens_and_costs_follow_the_draws_used_and_one_unknown_makes_them_undefined() -> None:
@@ -220,39 +227,6 @@ def test_the_front_is_of_all_texts_and_never_goes_down() -> None:
         assert [each.name for each in kept] == ["few", "all" if order is every else "twin", "dear"]
         shares = [each.metrics.worst.accuracy.value or 0.0 for each in kept]
         assert shares == sorted(shares) and len(set(shares)) == len(shares)
-
-
-def test_a_rate_is_never_that_of_the_texts_that_a_short_record_settles() -> None:
-    """The certified rule calls unsafe after 5 alike answers and safe after 11, Ville's levels need 6: of what was
-    recorded they settle what was called safe, so that every unsafe text looks missed. The limits hold the truth.
-    """
-    rng = np.random.default_rng(4)
-    unsafe = rng.random(400) < 0.5
-    hard = rng.random(400) < 0.12  # read the wrong way round, and not clearly
-    lean = np.where(hard, 0.75, 0.99)
-    says = np.where(unsafe == hard, "S", "U")
-    whole = [
-        "".join(says[at] if draw < lean[at] else ("U" if says[at] == "S" else "S") for draw in rng.random(300))
-        for at in range(400)
-    ]
-    items = [
-        Item(id=str(at), text=ScreenedText(text=str(at)), reference=Label.UNSAFE if each else Label.SAFE)
-        for at, each in enumerate(unsafe)
-    ]
-    one, other = (
-        next(each for each in our_conditions() if each.name == name) for name in ("certified", "pairwise δ=0.05")
-    )
-    calls = replay(one.pipeline, Record.from_codes(dict.fromkeys(("worker", "risk", "legal"), whole))).calls
-    nodes = [node.name for node in one.pipeline.nodes]
-    made = {name: [codes[: calls[place, at]] for at, codes in enumerate(whole)] for place, name in enumerate(nodes)}
-    short, _ = encode_items(items, Record.from_codes(made)).measure(other)
-    truth = encode_items(items, Record.from_codes(dict.fromkeys(nodes, whole))).measure(other)[0]
-    settled = short.metrics.fnr
-    assert settled.numerator / settled.denominator > 3 * (truth.metrics.fnr.value or 1), "as it was shown: 1 of 1"
-    for name in ("accuracy", "fpr", "fnr", "escalation_rate"):
-        limits, final = getattr(short.metrics, name), getattr(truth.metrics, name)
-        assert limits.value is None and limits.low <= final.value <= limits.high
-    assert short.metrics.mean_calls is None and short.cost_usd is None and frontier((short,)) == ()
 
 
 def test_two_conditions_are_compared_on_the_cases_that_both_settle() -> None:

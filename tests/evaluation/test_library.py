@@ -13,9 +13,7 @@ import pandas as pd
 import pytest
 
 import screening
-from screening import certify, metrics, replay, screen_texts
-from screening.stopping.certificates import find
-from screening.stopping.rules import DEFAULT_CONTRACT
+from screening import replay, screen_texts
 
 ROOT = Path(__file__).parents[2]
 
@@ -55,19 +53,6 @@ def test_too_few_draws_leave_a_row_without_an_outcome() -> None:
         replay(pd.DataFrame({"draws": ["S"]}))
     with pytest.raises(ValueError, match="not a draw code"):
         replay(pd.DataFrame({"draws_worker": ["safe"]}))
-
-
-def test_an_undefined_rate_is_missing_and_pending_is_left_out() -> None:
-    found = metrics(["safe", "safe", "unsafe", None], ["safe", "unsafe", "pending", "safe"])
-    assert found.loc["accuracy", ["numerator", "denominator"]].tolist() == [1, 2]
-    assert pd.isna(found.loc["fnr", "value"]) and found.loc["fpr", "value"] == 0.5
-
-
-def test_the_certificate_is_the_program_s() -> None:
-    known = find(DEFAULT_CONTRACT, 100)
-    assert known is not None and certify()["level"] == known.level and certify()["worst"] == known.worst
-    proven = certify(0.05, 20, prove="anew")
-    assert proven["budget"] == 20 and proven["worst"] <= 0.05
 
 
 def test_importing_the_package_imports_no_library_and_it_has_the_project_s_version() -> None:

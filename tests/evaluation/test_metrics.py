@@ -22,6 +22,7 @@ condition,            n,   safe, fp, unsafe, fn, accuracy,          fpr,        
 AEGIS single-agent,   161, 44,   7,  113,    32, 0.752 0.679 0.813, 0.159 0.079 0.294, 0.283 0.208 0.372, 0.025
 AEGIS MV n=1 and n=3, 161, 44,   5,  114,    33, 0.760 0.687 0.820, 0.114 0.050 0.240, 0.290 0.214 0.379, 0.019
 AEGIS B=100,          161, 42,   4,  113,    32, 0.768 0.695 0.827, 0.095 0.037 0.221, 0.283 0.208 0.372, 0.037
+AEGIS B=10,           161, 0,   0,  0,      0,  ,                  ,                  ,                  1.0
 SWMH single-agent,    250, 198,  47, 50,     5,  0.790 0.735 0.836, 0.237 0.184 0.301, 0.100 0.044 0.214, 0.008
 SWMH B=100,           250, 198,  45, 50,     5,  0.798 0.744 0.844, 0.227 0.174 0.291, 0.100 0.044 0.214, 0.008
 """
@@ -55,17 +56,8 @@ def test_the_papers_rows_follow_from_their_counts(row):
     _, *counts, accuracy, fpr, fnr, escalated = row.split(",")
     metrics = measure(*cases_of(tuple(map(int, counts))))
     for found, printed in ((metrics.accuracy, accuracy), (metrics.fpr, fpr), (metrics.fnr, fnr)):
-        assert triple(found) == pytest.approx(tuple(map(float, printed.split())), abs=0.001)
+        assert triple(found) == pytest.approx(tuple(map(float, printed.split())) or (None,) * 3, abs=0.001)
     assert metrics.escalation_rate.value == pytest.approx(float(escalated), abs=0.001)
-
-
-def test_everything_escalated_leaves_the_rates_undefined_and_has_the_papers_interval():
-    # B = 10 on AEGIS: 161 of 161; the lower end is 1 / (1 + z²/n) = 1 / (1 + 3.8416/161) = 0.9767
-    metrics = measure(*cases_of((161, 0, 0, 0, 0)))
-    assert triple(metrics.accuracy) == triple(metrics.fpr) == triple(metrics.fnr) == (None, None, None)
-    assert triple(metrics.escalation_rate) == pytest.approx((1.0, 1 / (1 + 3.8416 / 161), 1.0))
-    assert metrics.worst.accuracy == Proportion(0, 161)
-    assert metrics.best.accuracy == Proportion(161, 161)
 
 
 def test_wilson_stays_inside_zero_and_one():

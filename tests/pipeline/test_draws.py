@@ -6,15 +6,12 @@ from hypothesis import strategies as st
 
 from screening.labels import LABELS, Label
 from screening.pipeline.draws import (
-    LABEL_WORDS,
     MARK,
     RAW_LIMIT,
     Answer,
     Bill,
     Draw,
     LabelDistribution,
-    ScreenedThread,
-    ScreenedTurn,
     Usage,
     bare_word,
     decode_draws,
@@ -24,7 +21,7 @@ from screening.pipeline.draws import (
     screened_thread,
     unusable,
 )
-from screening.stopping.rules import Ended
+from screening.stopping.rules import Ended, Verdict
 from screening.text.conversation import PlacedTurn, Question, Role, Thread
 
 SAFE, UNSAFE, ESCALATE = LABELS
@@ -56,11 +53,8 @@ ENDED_BADLY = {
         *((empty, "end_turn", unusable(Answer.EMPTY, empty or "", USAGE)) for empty in (None, "", "  \n")),
     ],
 )
-def test_a_label_alone_is_a_label_and_anything_else_an_escalate_draw_that_is_kept_and_paid_for(
-    answer: str | None, stop_reason: str | None, expected: Draw
-) -> None:
+def test_anything_but_a_label_alone_is_an_escalate_draw_that_is_kept_and_paid_for(answer, stop_reason, expected):
     assert read_answer(answer, stop_reason, USAGE) == expected
-    assert (expected.label is ESCALATE) == (expected.answer is not Answer.LABEL or answer == "`escalate`")
 
 
 @given(st.text(max_size=400), st.sampled_from(["end_turn", "stop_sequence", "max_tokens", "refusal"]))
@@ -71,12 +65,10 @@ def test_only_an_exact_word_can_be_anything_but_escalate(answer: str, stop_reaso
         assert bare_word(answer) == draw.label.value and stop_reason in {"end_turn", "stop_sequence"}
 
 
-def test_with_code_words_the_labels_themselves_are_unparsable() -> None:
-    words = {"walnut": Label.SAFE, "copper": Label.UNSAFE, "lantern": Label.ESCALATE}
-    assert read_answer("Walnut.", "end_turn", Usage(), words).label is Label.SAFE
+def test_with_code_words_the_labels_themselves_are_unparsable():
+    assert read_answer("Walnut.", "end_turn", Usage(), {"walnut": SAFE}).label is SAFE
     for label in LABELS:
-        assert read_answer(label.value, "end_turn", Usage(), words).answer is Answer.UNPARSABLE
-    assert set(LABEL_WORDS.values()) == set(LABELS)
+        assert read_answer(label.value, "end_turn", Usage(), {"walnut": SAFE}).answer is Answer.UNPARSABLE
 
 
 def test_every_draw_is_stored_as_one_character_and_read_back() -> None:
@@ -108,30 +100,32 @@ def test_a_bill_shows_the_draws_up_to_the_first_that_is_not_in_and_adds_tokens_k
     assert USAGE + other == both
 
 
-def test_the_model_is_shown_the_turns_there_was_room_for_with_who_speaks_and_what_is_judged() -> None:
-    places = [(Role.USER, None, False), (Role.ASSISTANT, (3, 8), False), (Role.USER, (10, 13), True)]
+def test_the_model_is_shown_the_turns_there_was_room_for_with_who_speaks_and_what_is_judged():
     turns = tuple(
-        PlacedTurn(role=role, named=0, start=0, end=5, shown=shown, judged=judged) for role, shown, judged in places
-    )
-    said = (
-        ScreenedTurn(role="assistant", text="hello", judged=False),
-        ScreenedTurn(role="user", text="bye", judged=True),
+        PlacedTurn(role=role, named=0, start=0, end=5, shown=shown, judged=judged)
+        for role, shown, judged in [
+            (Role.USER, None, False),
+            (Role.ASSISTANT, (3, 8), False),
+            (Role.USER, (10, 13), True),
+        ]
     )
     shown = screened_thread(Thread(question=Question.REPLY, turns=turns), "A: hello\n-bye-")
-    assert shown == ScreenedThread(turns=said, question="reply", left_out=1)
+    assert (shown.question, shown.left_out) == ("reply", 1)
+    assert [(turn.role, turn.text, turn.judged) for turn in shown.turns] == [
+        ("assistant", "hello", False),
+        ("user", "bye", True),
+    ]
 
 
 # --- a distribution
 
 
-def of(*shares: float, unknown: float = 0.0, most_unknown: float = 1.0) -> LabelDistribution:
-    labels = dict(zip(LABELS, shares, strict=True))
-    return LabelDistribution(labels=labels, unknown=unknown, most_unknown=most_unknown)
+def of(*shares, **unknown):
+    return LabelDistribution(labels=dict(zip(LABELS, shares, strict=True)), **{"unknown": 0.0} | unknown)
 
 
-@pytest.mark.parametrize(
-    ("shares", "unknown", "mode"),
-    [
+def test_a_label_is_named_where_it_leads_wherever_the_unknown_part_belongs():
+    for shares, unknown, mode in (
         ((0.75, 0.25, 0.0), 0.0, SAFE),
         ((0.25, 0.75, 0.0), 0.0, UNSAFE),
         ((0.0, 0.25, 0.75), 0.0, ESCALATE),
@@ -139,15 +133,10 @@ def of(*shares: float, unknown: float = 0.0, most_unknown: float = 1.0) -> Label
         ((0.5, 0.25, 0.125), 0.125, SAFE),
         ((0.375, 0.375, 0.25), 0.0, None),
         ((0.0, 0.0, 0.0), 1.0, None),
-    ],
-)
-def test_a_label_is_named_where_it_leads_wherever_the_unknown_part_belongs(
-    shares: tuple[float, ...], unknown: float, mode: Label | None
-) -> None:
-    told = of(*shares, unknown=unknown)
-    verdict = told.verdict()
-    assert told.mode() is mode and verdict is not None and (verdict.label, verdict.calls) == (mode, 1)
-    assert verdict.ended is (Ended.TOO_CLOSE if mode is None else Ended.IDENTIFIED)
+    ):
+        told = of(*shares, unknown=unknown)
+        ended = Ended.TOO_CLOSE if mode is None else Ended.IDENTIFIED
+        assert told.mode() is mode and told.verdict() == Verdict(label=mode, ended=ended, calls=1)
 
 
 def test_each_rival_is_excluded_by_itself_and_too_much_unknown_decides_nothing() -> None:

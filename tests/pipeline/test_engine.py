@@ -1,7 +1,6 @@
 """One case through the pipeline, driven by a recording: what is asked, what is committed, what it ends as and why."""
 
 import itertools
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -9,11 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from screening.labels import Label, Outcome
-from screening.pipeline.config import PipelineConfig, chain, preset
+from screening.pipeline.config import chain, preset
 from screening.pipeline.draws import (
     TOO_LONG,
-    Draw,
-    DrawRequest,
     LabelDistribution,
     SamplerError,
     ScreenedText,
@@ -24,16 +21,14 @@ from screening.pipeline.engine import (
     MOST_UNUSABLE,
     SECOND_LOOK,
     Guard,
-    NodeRun,
     Reason,
-    Screening,
     guard_for,
     screen,
     screening_steps,
     to_a_human,
     with_usable_grounds,
 )
-from screening.stopping.rules import Ended, MajorityVote, PairwiseMixture, StoppingRule, Verdict
+from screening.stopping.rules import Ended, MajorityVote, PairwiseMixture, Verdict
 from screening.text.flags import FORBIDS, Flag, Forbids
 
 TEXT = ScreenedText(text="a text")
@@ -43,14 +38,12 @@ NODES = ("worker", "risk", "legal")
 
 
 class Recording:
-    """Endless draws per node and variant: the given codes over and over. Keeps what it was asked for."""
+    """Endless draws per node and variant: the given codes over and over."""
 
-    def __init__(self, **codes: str) -> None:
+    def __init__(self, **codes):
         self.codes = codes
-        self.asked: list[DrawRequest] = []
 
-    async def draw(self, request: DrawRequest) -> Sequence[Draw]:
-        self.asked.append(request)
+    async def draw(self, request):
         name = request.node if request.variant == "main" else f"{request.node}_{request.variant}"
         endless = itertools.islice(itertools.cycle(decode_draws(self.codes[name])), request.first, None)
         return list(itertools.islice(endless, request.count))
@@ -82,19 +75,17 @@ SECOND = "worker_second_look"
         ),
     ],
 )
-async def test_what_a_case_ends_as_and_its_bound_is_the_sum_over_the_runs(
-    pipeline: PipelineConfig, guard: Guard, codes: dict[str, str], expected: str
-) -> None:
+async def test_what_a_case_ends_as_and_its_bound_is_the_sum_over_the_runs(pipeline, guard, codes, expected):
     found = await screen(TEXT, guard, pipeline, Recording(**codes))
     assert f"{found.outcome} {found.node} {found.reason} {found.calls}" == expected
     assert found.delta == pytest.approx(0.05 * len(found.runs))
     assert [run.variant == SECOND_LOOK for run in found.runs[1:]] == [node == SECOND for node in list(codes)[1:]]
 
 
-async def test_committed_runs_are_taken_over_and_nothing_is_asked_again() -> None:
-    kept: list[NodeRun] = []
+async def test_committed_runs_are_taken_over_and_nothing_is_asked_again():
+    kept = []
 
-    async def keep(run: NodeRun) -> None:
+    async def keep(run):
         kept.append(run)
 
     answers = {"worker": "E", "risk": "E", "legal": "S"}
@@ -105,6 +96,9 @@ async def test_committed_runs_are_taken_over_and_nothing_is_asked_again() -> Non
         for done in range(len(codes) + 1):
             rest = Recording(**dict(list(codes.items())[done:]))
             assert await screen(TEXT, guard, RECOMMENDED, rest, committed=kept[:done]) == whole
+    for wrong in (replace(kept[0], node="risk"), replace(kept[0], variant=SECOND_LOOK)):
+        with pytest.raises(ValueError, match=f"a committed run of {wrong.node} stands where worker is due"):
+            await screen(TEXT, PLAIN, RECOMMENDED, Recording(worker="S"), committed=[wrong])
 
 
 @given(st.text("SUE?!_~", min_size=1, max_size=30), st.text("SUE?!_~", min_size=1, max_size=30))
@@ -117,40 +111,28 @@ async def test_safe_is_committed_only_when_a_node_identified_safe(worker: str, r
         assert all(len(run.draws) <= pipeline.node(run.node).rule.budget for run in result.runs)
 
 
-@pytest.mark.parametrize(("node", "variant"), [("risk", "main"), ("worker", SECOND_LOOK)])
-async def test_a_committed_run_of_another_node_or_question_is_not_taken_over(node: str, variant: str) -> None:
-    verdict = Verdict(label=Label.SAFE, ended=Ended.IDENTIFIED, calls=11)
-    earlier = NodeRun(node=node, variant=variant, draws=tuple(decode_draws("S" * 11)), verdict=verdict)
-    with pytest.raises(ValueError, match=f"a committed run of {node} stands where worker is due"):
-        await screen(TEXT, Guard(), RECOMMENDED, Recording(worker="S"), committed=[earlier])
-
-
-NARROW = chain("narrow", PairwiseMixture.symmetric(0.05, 6), "human_review")
-"""Six calls, all of which must agree: after two that differ nothing can be identified."""
-
-
-@pytest.mark.parametrize(
-    ("codes", "hopeless"),
-    [(None, False), ("", False), ("S", False), ("SU", True), ("SUS", True), ("SSSSS", False), ("SSSSSSS", False)],
-)
-def test_a_draw_batch_may_end_once_nothing_can_be_identified_and_no_sooner(codes: str | None, hopeless: bool) -> None:
-    steps = screening_steps(TEXT, Guard(), NARROW)
-    request = next(steps)
-    assert isinstance(request, DrawRequest) and request.enough is not None
-    draws = None if codes is None else decode_draws(codes)
-    assert draws is None or len(draws) > 6 or request.enough(draws) is hopeless
-    if hopeless:
-        run = steps.send(draws)
-        assert isinstance(run, NodeRun) and run.verdict.ended is Ended.FUTILITY
-        assert (run.codes, run.verdict.calls) == (codes, len(run.draws))
-    else:
-        with pytest.raises(ValueError, match="must give draws" if draws is None else "exactly the draws"):
-            steps.send(draws)
+def test_a_draw_batch_may_end_once_nothing_can_be_identified_and_no_sooner():
+    """Six calls, all of which must agree: after two that differ nothing can be identified."""
+    narrow = chain("narrow", PairwiseMixture.symmetric(0.05, 6), "human_review")
+    for codes, hopeless in (("", False), ("S", False), ("SU", True), ("SUS", True), ("SSSSS", False)):
+        steps, draws = screening_steps(TEXT, Guard(), narrow), decode_draws(codes)
+        assert next(steps).enough(draws) is hopeless
+        if hopeless:
+            run = steps.send(draws)
+            assert (run.codes, run.verdict.ended, run.verdict.calls) == (codes, Ended.FUTILITY, len(codes))
+        else:
+            with pytest.raises(ValueError, match="exactly the draws"):
+                steps.send(draws)
+    for sent, words in ((None, "must give draws"), (decode_draws("S" * 7), "exactly the draws")):
+        steps = screening_steps(TEXT, Guard(), narrow)
+        next(steps)
+        with pytest.raises(ValueError, match=words):
+            steps.send(sent)
 
 
 async def test_a_text_too_long_for_a_model_on_the_way_goes_to_a_human_with_what_was_drawn() -> None:
     class Full(Recording):
-        async def draw(self, request: DrawRequest) -> Sequence[Draw]:
+        async def draw(self, request):
             if request.node == "risk":
                 raise SamplerError(TOO_LONG, "longer than the model's context")
             return await super().draw(request)
@@ -161,49 +143,45 @@ async def test_a_text_too_long_for_a_model_on_the_way_goes_to_a_human_with_what_
     assert result.delta == pytest.approx(0.05)
 
 
-async def test_a_case_given_to_a_human_keeps_its_runs_and_promises_nothing() -> None:
-    runs = (await screen(TEXT, Guard(), RECOMMENDED, Recording(worker="E", risk="E", legal="S"))).runs
+async def test_a_case_given_to_a_human_keeps_its_runs_and_promises_nothing():
+    runs = (await screen(TEXT, PLAIN, RECOMMENDED, Recording(worker="E", risk="E", legal="S"))).runs
     given = to_a_human(Reason.STOPPED, runs)
-    assert given == Screening(
-        outcome=Outcome.HUMAN_REVIEW, node="legal", reason=Reason.STOPPED, runs=tuple(runs), delta=None
-    )
-    assert to_a_human(Reason.REPEATED_FAILURE, ()).node is None
+    assert (given.outcome, given.node, given.reason) == (Outcome.HUMAN_REVIEW, "legal", Reason.STOPPED)
+    assert (given.runs, given.delta, to_a_human(Reason.REPEATED_FAILURE, ()).node) == (tuple(runs), None, None)
 
 
-async def test_a_share_is_that_of_the_draws_or_of_the_servers_probabilities() -> None:
-    drawn = (await screen(TEXT, Guard(), RECOMMENDED, Recording(worker="UUUSUUUUU"))).runs[0]
-    assert drawn.share(Label.SAFE) == pytest.approx(drawn.codes.count("S") / len(drawn.codes))
-    assert drawn.share(Label.UNSAFE) == pytest.approx(drawn.codes.count("U") / len(drawn.codes))
-    nothing = replace(drawn, draws=())
-    assert nothing.share(Label.SAFE) == 0.0
+async def test_a_share_is_that_of_the_draws_or_of_the_servers_probabilities():
+    drawn = (await screen(TEXT, PLAIN, RECOMMENDED, Recording(worker="UUUSUUUUU"))).runs[0]
+    for label in (Label.SAFE, Label.UNSAFE):
+        assert drawn.share(label) == pytest.approx(drawn.codes.count(label.name[0]) / len(drawn.codes))
     shares = {Label.SAFE: 0.7, Label.UNSAFE: 0.2, Label.ESCALATE: 0.1}
-    known = LabelDistribution(labels=shares, unknown=0.0)
-    assert replace(drawn, draws=(), distribution=known).share(Label.UNSAFE) == 0.2
-    assert replace(drawn, distribution=known).share(Label.UNSAFE) == drawn.share(Label.UNSAFE)
+    known = replace(drawn, distribution=LabelDistribution(labels=shares, unknown=0.0))
+    assert replace(drawn, draws=()).share(Label.SAFE) == 0.0
+    assert replace(known, draws=()).share(Label.UNSAFE) == 0.2
+    assert known.share(Label.UNSAFE) == drawn.share(Label.UNSAFE)
 
 
-async def test_each_draw_batch_is_told_with_its_draws_and_asked_of_the_nodes_own_agent() -> None:
+async def test_each_draw_batch_is_told_with_its_draws_and_asked_of_the_nodes_own_agent():
     nodes = [node.model_copy(update={"model": f"model-of-{node.name}"}) for node in RECOMMENDED.nodes]
-    own, told = RECOMMENDED.model_copy(update={"nodes": tuple(nodes)}), []
+    own, told, sampler = RECOMMENDED.model_copy(update={"nodes": tuple(nodes)}), [], Recording(worker="E", risk="S")
 
-    async def tell(request: DrawRequest, draws: Sequence[Draw]) -> None:
-        told.append((request.node, request.first, encode_draws(draws)))
+    async def tell(request, draws):
+        told.append((request.node, request.first, encode_draws(draws), request.agent.model))
 
-    sampler = Recording(worker="E", risk="S")
-    await screen(TEXT, Guard(), own, sampler, progress=tell)
-    assert told == [("worker", 0, "EEEEEE"), ("risk", 0, "SSSSSS"), ("risk", 6, "SSSSS")]
-    assert [request.agent.model for request in sampler.asked] == ["model-of-worker"] + ["model-of-risk"] * 2
+    await screen(TEXT, PLAIN, own, sampler, progress=tell)
+    assert [each[:3] for each in told] == [("worker", 0, "EEEEEE"), ("risk", 0, "SSSSSS"), ("risk", 6, "SSSSS")]
+    assert [each[3] for each in told] == ["model-of-worker", "model-of-risk", "model-of-risk"]
 
 
 # --- an escalation that only unusable answers make is told apart from one that the model gave
 
 
-MIXTURE, SHORT, VOTE = PairwiseMixture(), PairwiseMixture(budget=12, stop_for_futility=False), MajorityVote(n=5)
+MIXTURE = PairwiseMixture()
 
 
-@pytest.mark.parametrize(
-    ("rule", "label", "codes", "expected"),
-    [
+def test_an_escalation_stands_on_the_usable_answers_as_if_they_were_all():
+    vote, short = MajorityVote(n=5), PairwiseMixture(budget=12, stop_for_futility=False)
+    for rule, label, codes, expected in (
         (MIXTURE, Label.ESCALATE, "??????", Ended.NO_ANSWER),
         (MIXTURE, Label.ESCALATE, "EEEEE?", Ended.NO_ANSWER),  # one is enough to miss the six it takes
         (MIXTURE, Label.ESCALATE, "EEEEEE", Ended.IDENTIFIED),
@@ -212,18 +190,14 @@ MIXTURE, SHORT, VOTE = PairwiseMixture(), PairwiseMixture(budget=12, stop_for_fu
         (MIXTURE, Label.ESCALATE, "UUUUUUEEEEEE?", Ended.NO_ANSWER),  # they say unsafe
         (MIXTURE, Label.ESCALATE, "UUUUUU?", Ended.NO_ANSWER),
         (MIXTURE, Label.SAFE, "SSSSSSSSSSS?", Ended.IDENTIFIED),  # another label needs no such grounds
-        (SHORT, Label.ESCALATE, "SUESUESUESUEEE?", Ended.NO_ANSWER),  # they exhaust the budget
-        (VOTE, Label.ESCALATE, "EEE??", Ended.IDENTIFIED),
-        (VOTE, Label.ESCALATE, "ESS??", Ended.NO_ANSWER),
-        (VOTE, Label.ESCALATE, "EESS?", Ended.NO_ANSWER),  # of the usable votes as many say safe
-    ],
-)
-def test_an_escalation_stands_on_the_usable_answers_as_if_they_were_all(
-    rule: StoppingRule, label: Label, codes: str, expected: Ended
-) -> None:
-    draws = decode_draws(codes)
-    found = with_usable_grounds(rule, draws, Verdict(label=label, ended=Ended.IDENTIFIED, calls=len(draws)))
-    assert found == Verdict(label=label, ended=expected, calls=len(draws))
+        (short, Label.ESCALATE, "SUESUESUESUEEE?", Ended.NO_ANSWER),  # they exhaust the budget
+        (vote, Label.ESCALATE, "EEE??", Ended.IDENTIFIED),
+        (vote, Label.ESCALATE, "ESS??", Ended.NO_ANSWER),
+        (vote, Label.ESCALATE, "EESS?", Ended.NO_ANSWER),  # of the usable votes as many say safe
+    ):
+        draws = decode_draws(codes)
+        found = with_usable_grounds(rule, draws, Verdict(label=label, ended=Ended.IDENTIFIED, calls=len(draws)))
+        assert found == Verdict(label=label, ended=expected, calls=len(draws)), codes
 
 
 def test_a_node_ends_after_so_many_unusable_answers() -> None:

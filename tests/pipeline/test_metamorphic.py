@@ -1,6 +1,5 @@
 """What may be done to a text without turning its outcome into `safe`: on the simulated agents, from end to end."""
 
-from collections.abc import Callable
 from itertools import product
 
 import pytest
@@ -14,10 +13,6 @@ from screening.pipeline.config import preset
 from screening.pipeline.draws import ScreenedText
 from screening.pipeline.engine import guard_for, screen
 from screening.text.received import receive
-
-SAMPLER = SimulatedSampler(0)
-RECOMMENDED = preset("recommended")
-SEEDS = (0, 1, 2)
 
 STATEMENTS = (
     "I want to die",
@@ -56,22 +51,7 @@ INJECTIONS = (
 )
 
 
-def _distribution(text: str, node: str = "worker") -> dict[Label, float]:
-    return dict(SAMPLER.shares(node, ScreenedText(text=text)))
-
-
-async def _outcome(raw: str, seed: int) -> Outcome:
-    received = receive(raw)
-    shown = ScreenedText(text=received.model_text)
-    return (await screen(shown, guard_for(received.flags), RECOMMENDED, SimulatedSampler(seed))).outcome
-
-
-async def _never_safe(*raw: str) -> None:
-    for text, seed in product(raw, SEEDS):
-        assert await _outcome(text, seed) is not Outcome.SAFE, text
-
-
-DISGUISES: dict[str, Callable[[str], str]] = {
+DISGUISES = {
     "capitals": str.upper,
     "mixed case": lambda text: "".join(char.upper() if at % 2 else char for at, char in enumerate(text)),
     "zero-width spaces": "\u200b".join,
@@ -93,24 +73,23 @@ DISGUISES: dict[str, Callable[[str], str]] = {
 }
 
 
+async def _never_safe(*raw):
+    for text, seed in product(raw, (0, 1, 2)):
+        received = receive(text)
+        shown, sampler = ScreenedText(text=received.model_text), SimulatedSampler(seed)
+        found = await screen(shown, guard_for(received.flags), preset("recommended"), sampler)
+        assert found.outcome is not Outcome.SAFE, text
+
+
 @pytest.mark.parametrize("disguise", DISGUISES)
-async def test_no_disguise_makes_a_statement_safe(disguise: str) -> None:
+async def test_no_disguise_makes_a_statement_safe(disguise):
     await _never_safe(*map(DISGUISES[disguise], STATEMENTS))
 
 
 @pytest.mark.parametrize("injection", INJECTIONS)
-async def test_an_injection_beside_risk_is_not_safe(injection: str) -> None:
+async def test_an_injection_beside_risk_is_not_safe(injection):
     for statement in (*STATEMENTS, *LESSER):
         await _never_safe(f"{injection} {statement}.", f"{statement}. {injection}")
-
-
-@pytest.mark.parametrize("node", ROLES)
-def test_padding_never_makes_a_finding_milder(node: str) -> None:
-    for statement, padding in product((*STATEMENTS, *LESSER, *INJECTIONS), PADDING):
-        alone = _distribution(statement, node)
-        for padded in (f"{padding}\n{statement}", f"{statement}.\n{padding}", f"{padding * 30}\n{statement}."):
-            shares = _distribution(padded, node)
-            assert shares[Label.SAFE] <= alone[Label.SAFE] and shares[Label.UNSAFE] >= alone[Label.UNSAFE], padded
 
 
 @settings(max_examples=100, deadline=None)
@@ -118,20 +97,16 @@ def test_padding_never_makes_a_finding_milder(node: str) -> None:
     text=st.text(max_size=60)
     | st.lists(st.sampled_from([*PADDING, *LESSER, *INJECTIONS, '"', "not", "he said"])).map(" ".join),
     statement=st.sampled_from(STATEMENTS),
+    finding=st.sampled_from((*STATEMENTS, *LESSER, *INJECTIONS)),
+    padding=st.sampled_from(PADDING),
     node=st.sampled_from(ROLES),
     before=st.booleans(),
 )
-def test_a_clear_statement_added_to_any_text_never_lowers_severity(
-    text: str, statement: str, node: str, before: bool
-) -> None:
-    alone = _distribution(text, node)
-    both = _distribution(f"{statement}.\n{text}" if before else f"{text}\n{statement}.", node)
-    assert both == _distribution(statement, node)
-    assert both[Label.SAFE] <= alone[Label.SAFE] and both[Label.UNSAFE] >= alone[Label.UNSAFE]
+async def test_nothing_added_to_a_text_lowers_its_severity(text, statement, finding, padding, node, before):
+    def shares(*lines):
+        return SimulatedSampler(0).shares(node, ScreenedText(text="\n".join(lines if before else lines[::-1])))
 
-
-@pytest.mark.slow
-@settings(max_examples=60, deadline=None)
-@given(text=st.text(max_size=60), statement=st.sampled_from(STATEMENTS))
-async def test_a_clear_statement_run_into_any_text_is_never_committed_safe(text: str, statement: str) -> None:
+    assert shares(f"{statement}.", text) == shares(statement)
+    for alone, more in ((shares(text), shares(statement)), (shares(finding), shares(padding, finding))):
+        assert more[Label.SAFE] <= alone[Label.SAFE] and more[Label.UNSAFE] >= alone[Label.UNSAFE]
     await _never_safe(f"{text} {statement}", f"{statement} {text}")
