@@ -11,6 +11,7 @@ from screening.pipeline.files import load_prompts
 from tests.stub_server import StubPlan, StubServer
 
 TEXT = ScreenedText(text="We walked the dog by the river.")
+KINDS = ("messages", "chat", "logprobs")
 USUAL = {
     "api_key": "k", "requests_per_minute": None, "call_timeout_s": 20.0, "node_deadline_s": 60.0, "max_retries": 1,
 }  # fmt: skip

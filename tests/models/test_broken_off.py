@@ -14,7 +14,7 @@ from screening.pipeline.draws import Draw, DrawRequest, NodeAgent, decode_draws,
 from screening.pipeline.engine import Guard, Reason, screen
 from screening.settings import Settings
 from screening.stopping.rules import PairwiseMixture
-from tests.models.asking import TEXT, asked
+from tests.models.asking import TEXT, asked, draw_batch
 from tests.stub_server import Fault, StubPlan
 
 SIX = chain("six", PairwiseMixture.symmetric(0.05, 6), "human_review")
@@ -34,14 +34,17 @@ async def test_calls_under_way_are_broken_off_and_those_behind_them_are_not_made
 
 
 def test_a_draw_batch_of_a_service_is_left_to_finish_because_it_bills_what_was_asked() -> None:
-    request = DrawRequest(node="worker", text=TEXT, first=0, count=6, enough=lambda draws: len(draws) >= 2)
-    said = {"https://api.anthropic.com": True, "https://paid.example.org": None, "http://127.0.0.1:8000": False}
-    for url, word in said.items():
-        settings = Settings(anthropic_base_url=url, cancel_on_futility=word, _env_file=None)
-        assert breaks_off(model_settings(settings), request) is None, url
-    for url, word in (("http://ollama:11434", True), ("http://127.0.0.1:8000", None), ("http://10.0.0.5:8080", None)):
-        settings = Settings(anthropic_base_url=url, cancel_on_futility=word, _env_file=None)
-        assert breaks_off(model_settings(settings), request) is request.enough, url
+    request = draw_batch(6, enough=lambda draws: len(draws) >= 2)
+    for url, said, ends in (
+        ("https://api.anthropic.com", True, False),
+        ("https://paid.example.org", None, False),
+        ("http://127.0.0.1:8000", False, False),
+        ("http://ollama:11434", True, True),
+        ("http://127.0.0.1:8000", None, True),
+        ("http://10.0.0.5:8080", None, True),
+    ):
+        settings = Settings(anthropic_base_url=url, cancel_on_futility=said, _env_file=None)
+        assert breaks_off(model_settings(settings), request) is (request.enough if ends else None), url
 
 
 def test_each_further_server_says_for_itself_whether_it_bills() -> None:

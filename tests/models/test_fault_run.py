@@ -1,13 +1,15 @@
-"""A batch against a service that fails in every way it can: every case accounted for, none safe by a fault."""
+"""A service that fails in every way it can: what is asked again, billed and told; no case is safe by a fault."""
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
-from screening.labels import Outcome
+from screening.labels import Label, Outcome
 from screening.models.http import HttpModel
 from screening.models.retries import SILENT_AFTER
 from screening.models.settings import ModelSettings
@@ -15,17 +17,149 @@ from screening.pipeline.config import preset
 from screening.pipeline.draws import Answer, Bill, Draw, DrawRequest, SamplerError, ScreenedText
 from screening.pipeline.engine import Guard, NodeRun, screen
 from screening.pipeline.files import load_prompts
-from tests.stub_server import Fault, StubPlan, StubServer, TextRule
+from tests.models.asking import KINDS, TEXT, asked, draw_batch
+from tests.stub_server import Fault, StubPlan, TextRule
 
 FAULTS = {
-    Fault.RATE_LIMITED: 0.05,
-    Fault.OVERLOADED: 0.015,
-    Fault.SERVER_ERROR: 0.015,
-    Fault.HANG: 0.02,
-    Fault.DROPPED: 0.01,
-    Fault.MALFORMED: 0.01,
-    Fault.REFUSAL: 0.01,
+    Fault.RATE_LIMITED: ("rate_limited", False),
+    Fault.OVERLOADED: ("overloaded", False),
+    Fault.SERVER_ERROR: ("server_error", False),
+    Fault.DROPPED: ("connection", False),
+    Fault.CUT_OFF: ("connection", False),
+    Fault.MALFORMED: ("malformed", True),
+    Fault.HTML: ("malformed", True),
+    Fault.WRONG_SHAPE: ("malformed", True),
+    Fault.HANG: ("timeout", True),
+    Fault.DRIP: ("timeout", True),
 }
+"""What each is called where it stays, and whether an attempt may have been worked on, and is billed."""
+SLOW = (Fault.HANG, Fault.DRIP)
+
+
+async def answer(model: HttpModel, bill: Bill) -> Label | None:
+    """The label of one draw, or of the distribution where the protocol tells it."""
+    told = model.distribution(draw_batch(1, bill=bill))
+    if told is not None:
+        return (await told).mode()
+    (draw,) = await model.draw(draw_batch(1, bill=bill))
+    return draw.label
+
+
+@pytest.mark.usefixtures("short_pauses")
+@pytest.mark.parametrize(
+    ("protocol", "fault"),
+    [(protocol, fault) for protocol in KINDS for fault in FAULTS if protocol == "messages" or fault not in SLOW],
+)
+async def test_a_fault_is_retried_and_is_no_draw_and_one_that_stays_is_an_error(protocol, fault):
+    (kind, charged), bill, lasting = FAULTS[fault], Bill(), Bill()
+    settings = {"protocol": protocol, "call_timeout_s": 0.7 if fault in SLOW else 20.0}
+    async with asked(StubPlan(script=(fault,), weights={"unsafe": 1}), **settings) as (stub, sampler):
+        assert await answer(sampler, bill) is Label.UNSAFE
+        assert (stub.counters.requests, stub.counters.retries, stub.counters.answers) == (2, 1, 1)
+        stub.plan = StubPlan(faults={fault: 1.0})
+        with pytest.raises(SamplerError) as failure:
+            await answer(sampler, lasting)
+    assert (bill.requests, lasting.requests) == ((2, 2) if charged else (1, 0))
+    assert (failure.value.kind, failure.value.stops_batch) == (kind, False) and TEXT.text not in str(failure.value)
+
+
+@pytest.mark.parametrize(("fault", "charged"), [(Fault.SERVER_ERROR, 2), (Fault.MALFORMED, 3)])
+async def test_of_a_failed_draw_batch_what_was_answered_or_may_have_been_worked_on_is_billed(fault, charged):
+    bill = Bill()
+    async with asked(StubPlan(script=(None, fault, None)), max_retries=0) as (_, sampler):
+        with pytest.raises(SamplerError):
+            await sampler.draw(draw_batch(3, bill=bill))
+    assert bill.requests == charged and [draw.usage.output_tokens for draw in bill.answers.values()] == [3, 3]
+
+
+async def test_at_the_deadline_a_draw_batch_that_hangs_ends_and_what_is_under_way_is_billed_too():
+    bill, plan = Bill(), StubPlan(script=(None, Fault.HANG, None))
+    async with asked(plan, node_deadline_s=1.0, call_timeout_s=30.0) as (_, sampler), asyncio.timeout(15):
+        with pytest.raises(SamplerError, match="within 1 seconds") as error:
+            await sampler.draw(draw_batch(3, bill=bill))
+    assert (error.value.kind, bill.requests) == ("deadline", 3)
+
+
+async def test_of_a_draw_batch_broken_off_only_what_went_out_is_billed():
+    """One place, so that the first call hangs and the others wait for their turn."""
+    bill = Bill()
+    async with asked(StubPlan(faults={Fault.HANG: 1.0}), concurrency=1) as (stub, sampler):
+        drawing = asyncio.ensure_future(sampler.draw(draw_batch(3, bill=bill)))
+        while stub.counters.requests == 0:  # noqa: ASYNC110 - the stub only counts
+            await asyncio.sleep(0.01)
+        drawing.cancel()
+        with suppress(asyncio.CancelledError):
+            await drawing
+        assert (bill.requests, stub.counters.requests) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("plan", "changes", "kind"),
+    [
+        (StubPlan(script=(Fault.SPEND_CAP,)), {}, "spend_cap"),
+        (StubPlan(script=(Fault.RATE_LIMITED,), retry_after="86400"), {}, "spend_cap"),
+        (StubPlan(api_key="another"), {}, "authentication"),
+        (StubPlan(script=(Fault.REDIRECT,)), {}, "redirected"),
+        (StubPlan(script=(Fault.REDIRECT,)), {"protocol": "chat"}, "redirected"),
+        (StubPlan(models=("claude-sonnet-4-6",)), {"model": "claude-sonnet-9"}, "unknown_model"),
+    ],
+)
+async def test_what_no_retry_cures_stops_the_batch_after_one_request(plan, changes, kind):
+    async with asked(plan, max_retries=5, **changes) as (stub, sampler):
+        with pytest.raises(SamplerError) as error:
+            await sampler.draw(draw_batch(1))
+        assert stub.counters.requests == 1
+    assert (error.value.kind, error.value.stops_batch) == (kind, True)
+    assert TEXT.text not in str(error.value) and error.value.__cause__ is None
+
+
+async def test_a_server_that_is_not_there_is_an_error():
+    settings = ModelSettings(protocol="chat", base_url="http://127.0.0.1:9", max_retries=0)
+    async with HttpModel(settings, load_prompts()) as sampler:
+        with pytest.raises(SamplerError) as error:
+            await sampler.draw(draw_batch(1))
+    assert error.value.kind == "connection"
+
+
+@pytest.mark.parametrize(
+    ("plan", "changes", "kind", "words"),
+    [
+        (StubPlan(), {"model": "claude-sonnet-5"}, "bad_request", "leave the temperature setting empty"),
+        (StubPlan(api_key="another"), {}, "authentication", ""),
+        (StubPlan(script=(Fault.THINKING,)), {}, None, ""),
+    ],
+)
+async def test_preflight_is_not_ok_without_a_label_and_names_a_temperature_that_is_refused(plan, changes, kind, words):
+    async with asked(plan, **changes) as (_, sampler):
+        result = await sampler.preflight()
+    assert (result.ok, result.kind) == (False, kind) and words in result.message
+
+
+async def test_a_429_pauses_every_call_and_a_long_retry_after_is_capped():
+    plan = StubPlan(script=(Fault.RATE_LIMITED,), retry_after="900")
+    async with asked(plan, pause_cap_s=0.3) as (stub, sampler):
+        begun = time.monotonic()
+        assert [draw.label for draw in await sampler.draw(draw_batch(1))] == [Label.SAFE]
+        assert time.monotonic() - begun < 60.0
+        assert stub.counters.arrivals[1] - stub.counters.arrivals[0] >= 0.29
+
+
+async def test_a_service_that_refuses_everything_is_soon_asked_one_thing_at_a_time():
+    draw_batches, count = 30, 10
+    async with asked(StubPlan(faults={Fault.OVERLOADED: 1.0}), concurrency=16) as (stub, sampler):
+
+        async def ask() -> None:
+            with pytest.raises(SamplerError):
+                await sampler.draw(draw_batch(count))
+
+        await asyncio.gather(*(ask() for _ in range(4)))
+        before = stub.counters.requests
+        for _ in range(draw_batches):
+            await ask()
+        assert before <= 4 * count + SILENT_AFTER
+        assert stub.counters.requests - before <= 2 * draw_batches, "of ten calls of a draw batch, sent again and again"
+        stub.plan = StubPlan()
+        assert len(await sampler.draw(draw_batch(count))) == count
 
 
 class Billed:
@@ -39,135 +173,55 @@ class Billed:
         self.bills.append(Bill())
         return await self.model.draw(replace(request, bill=self.bills[-1]))
 
-    @property
-    def requests(self) -> int:
-        return sum(bill.requests for bill in self.bills)
 
-    @property
-    def answers(self) -> list[Draw]:
-        return [draw for bill in self.bills for draw in bill.answers.values()]
-
-
-def cases(count: int) -> dict[int, ScreenedText]:
+@pytest.mark.slow
+@pytest.mark.usefixtures("short_pauses")
+@pytest.mark.parametrize("retries", [0, 4])
+async def test_every_case_of_a_failing_service_is_accounted_for_and_none_is_safe_by_a_fault(retries):
     """Every fifth text is one on which the stub always answers unsafe."""
-    return {
-        number: ScreenedText(text=f"{'storm' if number % 5 == 0 else 'calm'} weather report number {number}")
-        for number in range(count)
-    }
-
-
-async def run_batch(stub: StubServer, count: int, **changes: object):
-    """Outcomes by case (None: pending with an error), all ended node runs, and what was billed."""
-    settings = ModelSettings(
-        base_url=stub.url, api_key="k", requests_per_minute=None, concurrency=128, **({"call_timeout_s": 3.0} | changes)
-    )
+    rates = {
+        Fault.RATE_LIMITED: 0.05, Fault.OVERLOADED: 0.015, Fault.SERVER_ERROR: 0.015, Fault.HANG: 0.02,
+        Fault.DROPPED: 0.01, Fault.MALFORMED: 0.01, Fault.REFUSAL: 0.01,
+    }  # fmt: skip
+    storm = TextRule(contains="storm", weights={"unsafe": 1})
+    plan = StubPlan(seed=4, faults=rates, retry_after="0.01", texts=(storm,))
     outcomes: dict[int, Outcome | None] = {}
     runs: list[NodeRun] = []
     errors: Counter[str] = Counter()
-    at_once = asyncio.Semaphore(120)
 
     async def keep(run: NodeRun) -> None:
         runs.append(run)
 
-    async with HttpModel(settings, load_prompts()) as model:
+    async def one(number: int) -> None:
+        text = ScreenedText(text=f"{'calm' if number % 5 else 'storm'} weather report number {number}")
+        try:
+            found = await screen(text, Guard(), preset("recommended"), sampler, commit=keep)
+        except SamplerError as error:
+            outcomes[number], errors[error.kind] = None, errors[error.kind] + 1
+        else:
+            outcomes[number] = found.outcome
+
+    async with asked(plan, max_retries=retries, concurrency=128, call_timeout_s=3.0) as (stub, model):
         sampler = Billed(model)
-
-        async def one(number: int, text: ScreenedText) -> None:
-            async with at_once:
-                try:
-                    result = await screen(text, Guard(), preset("recommended"), sampler, commit=keep)
-                except SamplerError as error:
-                    outcomes[number], errors[error.kind] = None, errors[error.kind] + 1
-                else:
-                    outcomes[number] = result.outcome
-
-        await asyncio.gather(*(one(number, text) for number, text in cases(count).items()))
-    return outcomes, runs, sampler, errors
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("short_pauses")
-async def test_two_hundred_cases_through_a_failing_service():
-    plan = StubPlan(
-        seed=4,
-        faults=FAULTS,
-        hang_s=60.0,
-        retry_after="0.01",
-        texts=(TextRule(contains="storm", weights={"unsafe": 1}),),
-    )
-    async with StubServer(plan) as stub:
-        outcomes, runs, billed, errors = await run_batch(stub, 200)
+        await asyncio.gather(*map(one, range(60)))
         seen = stub.counters
-
-    pending = {number for number, outcome in outcomes.items() if outcome is None}
-    assert set(outcomes) == set(range(200))
-    assert len(pending) == sum(errors.values()) <= 3
-    for number, outcome in outcomes.items():
-        assert outcome is not Outcome.SAFE or number % 5 != 0, "an unsafe text became safe"
-    assert sum(outcome is Outcome.UNSAFE for outcome in outcomes.values()) >= 38
+    billed, answered = (
+        sum(bill.requests for bill in sampler.bills),
+        sum(len(bill.answers) for bill in sampler.bills),
+    )
+    tally = Counter(outcomes.values())
+    assert set(outcomes) == set(range(60)) and tally[None] == sum(errors.values())
+    assert tally[None] <= 3 if retries else (tally[None] > 10 and seen.retries == 0)
+    assert {number for number, outcome in outcomes.items() if outcome is Outcome.SAFE and number % 5 == 0} == set()
+    if retries:
+        assert tally[Outcome.UNSAFE] >= 10
 
     kept = sum(len(run.draws) for run in runs)
-    refusals = sum(draw.answer is Answer.REFUSAL for run in runs for draw in run.draws)
-    answered = len(billed.answers)
-    assert kept <= answered and (pending or kept == answered)
-    assert sum(draw.usage.output_tokens for draw in billed.answers) == 3 * answered
+    assert kept <= answered and (tally[None] or kept == answered)
+    assert sum(draw.usage.output_tokens for bill in sampler.bills for draw in bill.answers.values()) == 3 * answered
     # Both sides keep the same books: nothing lost, nothing counted twice. Only an answer that a busy machine
     # delivered after the client's time limit may stand in the stub's books alone.
-    late = billed.requests - answered - seen.faults[Fault.HANG] - seen.faults[Fault.MALFORMED]
+    late = billed - answered - seen.faults[Fault.HANG] - seen.faults[Fault.MALFORMED]
     assert 0 <= seen.answers - answered <= late
-    assert late > 0 or pending or refusals == seen.faults[Fault.REFUSAL]
-    print(f"\nrequests {seen.requests}, billed {billed.requests}, retries {seen.retries}, pending {dict(errors)}")
-
-
-async def test_without_retries_failed_cases_stay_pending_and_none_is_safe_by_a_fault():
-    plan = StubPlan(seed=1, faults={Fault.SERVER_ERROR: 0.1}, weights={"unsafe": 1})
-    async with StubServer(plan) as stub:
-        outcomes, runs, billed, errors = await run_batch(stub, 40, max_retries=0, call_timeout_s=60.0)
-    tally = Counter(outcomes.values())
-    assert tally[None] == errors["server_error"] > 0
-    assert tally[None] + tally[Outcome.UNSAFE] == 40
-    seen = stub.counters
-    assert seen.retries == 0
-    assert sum(len(run.draws) for run in runs) <= len(billed.answers) == billed.requests
-    assert billed.requests == seen.requests - seen.faults[Fault.SERVER_ERROR]
-
-
-@pytest.mark.parametrize("fault", [Fault.REFUSAL, Fault.WRONG_LABEL, Fault.EMPTY, Fault.CUT, Fault.NULL_CONTENT])
-async def test_a_service_that_only_answers_nonsense_sends_every_case_to_a_human(fault):
-    async with StubServer(StubPlan(faults={fault: 1.0})) as stub:
-        outcomes, _, _, _ = await run_batch(stub, 5)
-    assert set(outcomes.values()) == {Outcome.HUMAN_REVIEW}
-
-
-@pytest.mark.parametrize(
-    "fault",
-    [Fault.RATE_LIMITED, Fault.OVERLOADED, Fault.DROPPED, Fault.MALFORMED, Fault.HTML, Fault.HANG, Fault.SPEND_CAP],
-)
-async def test_a_service_that_only_fails_leaves_every_case_pending(fault):
-    async with StubServer(StubPlan(faults={fault: 1.0}, hang_s=60.0)) as stub:
-        outcomes, runs, _, _ = await run_batch(stub, 3, max_retries=1, call_timeout_s=0.5)
-    assert set(outcomes.values()) == {None} and runs == []
-
-
-async def test_a_service_that_refuses_everything_is_soon_asked_one_thing_at_a_time():
-    draw_batches, count = 30, 10
-    async with StubServer(StubPlan(faults={Fault.OVERLOADED: 1.0})) as stub:
-        settings = ModelSettings(base_url=stub.url, api_key="k", requests_per_minute=None, concurrency=16)
-        async with HttpModel(settings, load_prompts()) as sampler:
-            node = load_prompts().nodes[0]
-
-            async def ask() -> None:
-                with pytest.raises(SamplerError):
-                    await sampler.draw(DrawRequest(node=node, text=ScreenedText(text="calm"), first=0, count=count))
-
-            await asyncio.gather(*(ask() for _ in range(4)))
-            before = stub.counters.requests
-            for _ in range(draw_batches):
-                await ask()
-            assert before <= 4 * count + SILENT_AFTER
-            assert stub.counters.requests - before <= 2 * draw_batches, (
-                "of ten calls of a draw batch, sent again and again"
-            )
-            stub.plan = StubPlan()
-            draws = await sampler.draw(DrawRequest(node=node, text=ScreenedText(text="calm"), first=0, count=count))
-    assert len(draws) == count
+    refusals = sum(draw.answer is Answer.REFUSAL for run in runs for draw in run.draws)
+    assert late > 0 or tally[None] or refusals == seen.faults[Fault.REFUSAL]

@@ -10,13 +10,10 @@ import pytest
 from screening.models.limits import PriorityLock, RateGate, at_most
 
 
-def busiest(times: list[float], window_s: float) -> int:
-    return max(sum(start <= moment < start + window_s for moment in times) for start in times)
-
-
-@pytest.mark.parametrize(("limit", "period_s"), [(1, 0.5), (5, 0.5), (50, 0.5), (200, 0.5)])
-async def test_no_window_holds_more_than_the_limit(limit, period_s):
-    limiter, passed = at_most(limit, period_s), []
+@pytest.mark.parametrize("limit", [1, 5, 200])
+async def test_no_window_holds_more_than_the_limit(limit):
+    period_s, passed = 0.3, []
+    limiter = at_most(limit, period_s)
 
     async def one() -> None:
         await limiter.acquire()
@@ -24,15 +21,13 @@ async def test_no_window_holds_more_than_the_limit(limit, period_s):
 
     await asyncio.gather(*(one() for _ in range(2 * limit + 2)))
     assert len(passed) == 2 * limit + 2
-    assert busiest(passed, period_s * 0.98) <= limit
-
-
-def test_a_limit_of_nothing_is_refused():
+    window_s = period_s * 0.98
+    assert max(sum(start <= moment < start + window_s for moment in passed) for start in passed) <= limit
     with pytest.raises(ValueError, match="at least one"):
         at_most(0)
 
 
-async def test_a_pause_holds_everyone_and_is_capped():
+async def test_a_pause_holds_everyone_is_capped_and_no_shorter_one_shortens_it():
     gate = RateGate(concurrency=10, limiter=None, pause_cap_s=0.15)
     begun = time.monotonic()
     assert gate.pause(3600.0) == 0.15
@@ -43,13 +38,9 @@ async def test_a_pause_holds_everyone_and_is_capped():
 
     waits = await asyncio.gather(*(one() for _ in range(5)))
     assert all(0.14 <= wait < 30.0 for wait in waits)
-
-
-async def test_a_shorter_pause_does_not_shorten_a_longer_one():
-    now = 100.0
-    gate = RateGate(concurrency=1, limiter=None, pause_cap_s=60.0, clock=lambda: now)
-    gate.pause(30.0)
-    gate.pause(-5.0)
+    gate = RateGate(concurrency=1, limiter=None, pause_cap_s=60.0, clock=lambda: 100.0)
+    for seconds in (30.0, -5.0):
+        gate.pause(seconds)
     assert gate.remaining_pause() == 30.0
 
 
@@ -75,10 +66,10 @@ async def test_urgent_draw_batches_pass_first_and_older_draw_batches_before_youn
 
 
 class _Slow:
-    """Leave for one call every 0.5 s."""
+    """Leave for one call every 0.25 s."""
 
     async def acquire(self) -> None:
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.25)
 
 
 async def test_what_our_own_limit_holds_back_does_not_run_into_the_deadline():
@@ -89,7 +80,7 @@ async def test_what_our_own_limit_holds_back_does_not_run_into_the_deadline():
         async with gate.slot():
             passed += 1
 
-    async with gate.draw_batch(urgent=False, deadline_s=2.0):
+    async with gate.draw_batch(urgent=False, deadline_s=1.0):
         await asyncio.gather(*(one() for _ in range(6)))
     assert passed == 6
 
@@ -113,7 +104,7 @@ async def test_the_deadline_runs_from_the_last_first_attempt_and_no_retry_moves_
 # --- the lock by rank
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(12))
 async def test_one_holds_the_lock_at_a_time_and_no_turn_is_lost_to_a_cancellation(seed):
     turns, rng, done, held = PriorityLock(), random.Random(seed), [], 0
 

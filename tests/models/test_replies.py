@@ -7,6 +7,7 @@ import random
 import time
 import tracemalloc
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -24,16 +25,17 @@ from screening.models.wire import (
 from screening.pipeline.config import preset
 from screening.pipeline.draws import LABEL_WORDS, Answer, SamplerError, encode_draws
 from screening.pipeline.engine import Guard, Reason, screen
-from tests.fixtures.replies import FAULTY, MODEL, message, reply
+from tests.fixtures.replies import FAULTY, MODEL, completion, message, reply
 from tests.models.asking import TEXT, asked, draw_batch
 from tests.stub_server import Fault, RawReply, StubPlan, StubServer
 
 once = partial(asked, max_retries=0, model=MODEL)
 
 
-async def drawn(sent: RawReply, count: int = 3, **changes) -> str:
-    async with once(StubPlan(raw=sent), **changes) as (_, sampler):
-        return encode_draws(await sampler.draw(draw_batch(count)))
+async def drawn(sent: RawReply | dict[str, Any], count: int = 2, **changes: Any) -> str:
+    raw = sent if isinstance(sent, RawReply) else reply(sent)
+    async with once(StubPlan(raw=raw), **changes) as (_, sampler):
+        return "".join(sorted(encode_draws(await sampler.draw(draw_batch(count)))))
 
 
 @pytest.mark.parametrize("name", list(FAULTY))
@@ -47,19 +49,51 @@ async def test_no_faulty_reply_ends_safe(name):
     assert result.reason in {Reason.NO_ANSWER, Reason.TOO_LONG}
 
 
-async def test_a_whole_reply_counts_also_compressed():
-    assert await drawn(reply(message())) == "SSS"
+CACHED = {"input_tokens": 40, "cache_read_input_tokens": 5_000, "output_tokens": 2}
+ASKED = [
+    ("messages", message(), "SS"),
+    ("messages", message(role="user"), "##"),
+    ("messages", message(model="tiny"), "@@"),
+    ("messages", message(model=[MODEL]), "##"),
+    ("messages", message(id="msg_replayed"), "#S"),
+    ("messages", message(usage=CACHED), "SS"),
+    ("messages", message(usage=CACHED | {"cache_read_input_tokens": 0}), "##"),
+    ("messages", message(stop_reason="refusal", content=[]), "!!"),
+    ("messages", message(content=[{"type": "text", "text": "It is probably safe."}]), "??"),
+    ("messages", message(content=[]), "__"),
+    ("messages", message(content=None), "__"),
+    ("messages", message(stop_reason="max_tokens"), "~~"),
+    ("messages", message(stop_reason="max_tokens", content=[{"type": "thinking", "thinking": "x"}]), "~~"),
+    ("chat", completion(), "SS"),
+    ("chat", completion(model=[MODEL]), "##"),
+    ("chat", completion(model="another"), "@@"),
+    ("chat", completion(id=""), "##"),
+    ("chat", completion(id="chatcmpl-1"), "#S"),
+    ("chat", completion(object="chat.completion.chunk"), "##"),
+    ("chat", completion(choices=[]), "##"),
+    ("chat", completion(message={"role": "user"}), "##"),
+    ("chat", completion(message={"content": None}), "__"),
+    ("chat", completion(message={"content": ["safe"]}), "##"),
+    ("chat", completion(message={"tool_calls": [{"id": "t"}]}), "##"),
+    ("chat", completion(message={"refusal": "no"}), "!!"),
+    ("chat", completion(message={"reasoning_content": "hm"}), "##"),
+    ("chat", completion(message={"content": "safe?"}), "??"),
+    ("chat", completion(choice={"finish_reason": "length"}), "~~"),
+    ("chat", completion(choice={"finish_reason": "tool_calls"}), "??"),
+    ("chat", completion(choice={"finish_reason": None}), "??"),
+]
+"""By format: a reply to every call, and the codes of two draws."""
+
+
+@pytest.mark.parametrize(("protocol", "sent", "codes"), ASKED)
+async def test_a_reply_counts_only_if_it_is_what_was_asked_and_is_marked_as_what_it_was(protocol, sent, codes):
+    assert await drawn(sent, protocol=protocol) == codes
+
+
+async def test_a_reply_counts_under_an_accepted_name_and_also_compressed():
+    assert await drawn(message(model="tiny"), accepted_names=("tiny",)) == "SS"
     packed = gzip.compress(json.dumps(message(id="msg_1")).encode())
     assert await drawn(reply(packed, content_encoding="gzip"), count=1) == "S"
-
-
-async def test_what_is_not_what_was_asked_is_marked_as_what_it_was():
-    assert await drawn(reply(message(role="user"))) == "###"
-    assert await drawn(reply(message(model="tiny"))) == "@@@"
-    assert await drawn(reply(message(model=[MODEL]))) == "###"
-    assert await drawn(reply(message(model="tiny")), accepted_names=("tiny",)) == "SSS"
-    replayed = await drawn(reply(message(id="msg_replayed")), 11)
-    assert sorted(replayed) == sorted("S" + "#" * 10)
 
 
 @pytest.mark.parametrize(
@@ -71,8 +105,7 @@ def test_where_ids_repeat_for_different_replies_they_prove_nothing(unique, many,
     """720 fresh answers of a server that numbers its replies small; the first repeats may be told as such."""
     chance, seen = random.Random(35), SeenIds(unique=unique)
     replies = [message(id=f"chatcmpl-{chance.randrange(many)}", created=number // 12) for number in range(720)]
-    found = [seen.objection(one) for one in replies]
-    told = sum(one is not None for one in found)
+    told = sum(seen.objection(one) is not None for one in replies)
     assert told >= refused if unique else told <= refused
 
 
@@ -98,20 +131,19 @@ def test_one_answer_sent_again_and_again_is_refused_on_every_server():
     ],
 )
 def test_an_answer_to_fewer_tokens_than_were_sent_is_none_and_a_server_that_counts_none_says_nothing(usage, answer):
-    choice = {"message": {"role": "assistant", "content": "safe"}, "finish_reason": "stop"}
-    sent = {"object": "chat.completion", "id": "c1", "model": MODEL, "choices": [choice], "usage": usage}
     expected = Expected(models=frozenset({MODEL}), words=LABEL_WORDS, seen=SeenIds(), least_tokens=100)
-    draw = completion_draw(sent, expected)
+    draw = completion_draw(completion(usage=usage), expected)
     assert draw.answer is answer and (answer is Answer.LABEL or "of at least 100" in draw.raw)
 
 
-async def test_tokens_read_from_the_cache_were_read():
-    cached = {"input_tokens": 40, "cache_read_input_tokens": 5_000, "output_tokens": 2}
-    assert await drawn(reply(message(usage=cached))) == "SSS"
-    assert await drawn(reply(message(usage={**cached, "cache_read_input_tokens": 0}))) == "###"
+def test_the_least_tokens_of_a_call_are_those_of_its_parts_whole_whatever_the_text():
+    record = '<record-ab12>\n{"text": "We walked, slowly.\\u2028Home! 我们走路回家。 \x85 (there)."}\n</record-ab12>'
+    fixed = "One word: safe, unsafe or escalate."
+    call = PreparedCall(system=[{"text": fixed}], user=record, extra_body={}, words=LABEL_WORDS)
+    assert call.least_tokens == (least_tokens(fixed) + least_tokens(record)) * 19 // 20
 
 
-async def test_a_bomb_takes_neither_memory_nor_time():
+async def test_a_bomb_takes_neither_memory_nor_time_and_a_body_is_given_up_once_it_is_too_large():
     tracemalloc.start()
     begun = time.monotonic()
     with pytest.raises(SamplerError) as error:
@@ -119,9 +151,6 @@ async def test_a_bomb_takes_neither_memory_nor_time():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert error.value.kind == "malformed" and peak < 40_000_000 and time.monotonic() - begun < 20
-
-
-async def test_a_body_is_given_up_as_soon_as_it_is_too_large():
     read = 0
 
     async def endless():
@@ -144,6 +173,9 @@ async def test_a_text_too_long_for_the_model_goes_to_a_human(status, text):
     async with once(StubPlan(raw=refusal)) as (_, sampler):
         result = await screen(TEXT, Guard(), preset("recommended"), sampler)
     assert (result.outcome, result.reason, result.node) == (Outcome.HUMAN_REVIEW, Reason.TOO_LONG, "worker")
+
+
+# --- a server of one's own, which stands only so many calls at once
 
 
 async def test_another_server_is_asked_one_call_at_a_time_until_it_answers():
@@ -178,9 +210,7 @@ async def test_a_server_that_stands_two_calls_at_once_loses_none_in_the_end():
     lost."""
 
     class TwoAtOnce(StubServer):
-        def __init__(self):
-            super().__init__()
-            self.places = asyncio.Semaphore(2)
+        places = asyncio.Semaphore(2)
 
         async def _answer(self, request, body, number):
             async with self.places:
@@ -189,12 +219,5 @@ async def test_a_server_that_stands_two_calls_at_once_loses_none_in_the_end():
 
     careful = {"adaptive": True, "concurrency": 16, "call_timeout_s": 1.0, "max_retries": 6}
     async with asked(TwoAtOnce(), model=MODEL, node_deadline_s=300.0, **careful) as (_, sampler):
-        draws = await sampler.draw(draw_batch(24))
-    assert encode_draws(draws) == "S" * 24
-
-
-def test_the_least_tokens_of_a_call_are_those_of_its_parts_whole_whatever_the_text() -> None:
-    record = '<record-ab12>\n{"text": "We walked, slowly.\\u2028Home! 我们走路回家。 \x85 (there)."}\n</record-ab12>'
-    fixed = "One word: safe, unsafe or escalate."
-    call = PreparedCall(system=[{"text": fixed}], user=record, extra_body={}, words=LABEL_WORDS)
-    assert call.least_tokens == (least_tokens(fixed) + least_tokens(record)) * 19 // 20
+        draws = await sampler.draw(draw_batch(16))
+    assert encode_draws(draws) == "S" * 16

@@ -57,11 +57,12 @@ class StubBatches:
 
     def add_to(self, app: web.Application) -> None:
         """The routes."""
-        app.router.add_post("/v1/messages/batches", self._create)
-        app.router.add_get("/v1/messages/batches", self._list)
-        app.router.add_get("/v1/messages/batches/{id}", self._find)
-        app.router.add_get("/v1/messages/batches/{id}/results", self._results)
-        app.router.add_post("/v1/messages/batches/{id}/cancel", self._cancel)
+        at = "/v1/messages/batches"
+        app.router.add_post(at, self._create)
+        app.router.add_get(at, self._list)
+        app.router.add_get(f"{at}/{{id}}", self._find)
+        app.router.add_get(f"{at}/{{id}}/results", self._results)
+        app.router.add_post(f"{at}/{{id}}/cancel", self._cancel)
 
     async def _create(self, request: web.Request) -> web.Response:
         asked = (await request.json())["requests"]
@@ -87,13 +88,14 @@ class StubBatches:
     def _result(self, one: dict[str, Any]) -> dict[str, Any]:
         kinds = self._plan().batch_faults
         fault = self._rng.choices([*kinds, None], [*kinds.values(), 1 - sum(kinds.values())])[0]
-        if fault == "errored":
-            return {"custom_id": one["custom_id"], "result": {"type": "errored", "error": _ERRORED}}
-        if fault == "garbled":
-            return {"custom_id": one["custom_id"], "result": None}
-        if fault is not None:
-            return {"custom_id": one["custom_id"], "result": {"type": fault}}
-        return {"custom_id": one["custom_id"], "result": {"type": "succeeded", "message": self._answer(one["params"])}}
+        result: dict[str, Any] | None = {"type": fault or "succeeded"}
+        if fault is None:
+            result = {"type": "succeeded", "message": self._answer(one["params"])}
+        elif fault == "errored":
+            result = {"type": fault, "error": _ERRORED}
+        elif fault == "garbled":
+            result = None
+        return {"custom_id": one["custom_id"], "result": result}
 
     async def _list(self, _: web.Request) -> web.Response:
         listed = [one.as_json() for one in reversed(self.all)]

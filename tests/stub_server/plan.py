@@ -1,13 +1,12 @@
 """What the stub answers and how it fails, as data that can be written in JSON and changed while it runs."""
 
 from enum import StrEnum
-from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class Fault(StrEnum):
-    """Everything that can go wrong with one request. The last six are answers (HTTP 200), no transport errors."""
+    """Everything that can go wrong with one request. The last five are answers (HTTP 200), no transport errors."""
 
     RATE_LIMITED = "rate_limited"
     SPEND_CAP = "spend_cap"
@@ -24,14 +23,8 @@ class Fault(StrEnum):
     REFUSAL = "refusal"
     WRONG_LABEL = "wrong_label"
     EMPTY = "empty"
-    NULL_CONTENT = "null_content"
     CUT = "cut"
     THINKING = "thinking"
-
-
-ANSWERED_FAULTS = frozenset(
-    {Fault.REFUSAL, Fault.WRONG_LABEL, Fault.EMPTY, Fault.NULL_CONTENT, Fault.CUT, Fault.THINKING}
-)
 
 
 class Gullible(StrEnum):
@@ -76,7 +69,6 @@ class StubPlan(_Data):
     ``batch_s`` is how long a message batch takes; ``batch_faults`` are probabilities of errored, expired, canceled and
     garbled results; ``batch_lost`` says of each batch handed in whether the reply to that gets lost, and
     ``batch_lost_ends_when_listed`` that such a one ends as soon as the list of batches was read.
-    ``limit_per_minute`` makes the stub itself answer 429 above that rate.
     """
 
     seed: int = 0
@@ -89,9 +81,6 @@ class StubPlan(_Data):
     raw: RawReply | None = None
     fails_probes: bool = False
     retry_after: str | None = "0"
-    hang_s: float = 60.0
-    drip_s: float = 0.2
-    limit_per_minute: int | None = None
     batch_s: float = 0.0
     batch_faults: dict[str, float] = {}
     batch_lost: tuple[bool, ...] = ()
@@ -99,14 +88,3 @@ class StubPlan(_Data):
     gullible: Gullible = Gullible.NO
     models: tuple[str, ...] | None = None
     api_key: str | None = None
-
-    @model_validator(mode="after")
-    def _probabilities(self) -> "StubPlan":
-        if sum(self.faults.values()) > 1 or any(rate < 0 for rate in self.faults.values()):
-            raise ValueError("fault probabilities must not be negative or sum to more than 1")
-        return self
-
-
-def read_plan(path: Path) -> StubPlan:
-    """The plan in a JSON file; pydantic's ValidationError says what is wrong with it."""
-    return StubPlan.model_validate_json(path.read_text(encoding="utf-8"))
