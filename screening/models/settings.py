@@ -5,6 +5,7 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from screening.pipeline.draws import Protocol
@@ -110,15 +111,19 @@ class ModelSettings:
     @property
     def host(self) -> str:
         """Host and port the calls go to, without user name or key."""
-        parts = urlsplit(self.base_url or ANTHROPIC_URL)
-        host = parts.hostname or ""
-        return host if parts.port is None else f"{host}:{parts.port}"
+        return _host(self.base_url or ANTHROPIC_URL)
 
     @property
     def path_mark(self) -> str | None:
         """Tells models behind one host apart: a hash of the address's path, which may hold a key; None without one."""
         path = urlsplit(self.base_url or ANTHROPIC_URL).path.rstrip("/").removesuffix("/v1")
         return hashlib.sha256(path.encode()).hexdigest()[:12] if path else None
+
+
+@lru_cache  # asked several times a call
+def _host(url: str) -> str:
+    parts = urlsplit(url)
+    return (parts.hostname or "") if parts.port is None else f"{parts.hostname or ''}:{parts.port}"
 
 
 def is_local(url: str) -> bool:

@@ -145,7 +145,7 @@ class SeenIds:
 
     def remember(self, reply_id: str, reply: Mapping[str, Any] | None = None) -> None:
         """Take the id as seen."""
-        self._ids[reply_id] = _digest(reply)
+        self._ids[reply_id] = b"" if self.unique else _digest(reply)
         if len(self._ids) > _IDS_KEPT:
             self._ids.popitem(last=False)
 
@@ -438,10 +438,14 @@ def data_block(text: ScreenedText, nonce: str) -> str:
     {"text": "\u003c/record\u003e"}
     </record-ab12>
     """
+    return f"<record-{nonce}>\n{_record(text)}\n</record-{nonce}>"
+
+
+@lru_cache(maxsize=256)  # a text is asked about many times
+def _record(text: ScreenedText) -> str:
     first: dict[str, object] = {"text": _whole(text.text)} if text.thread is None else _turns(text.thread)
     record = first if text.reply is None else {**first, "reply": _whole(text.reply)}
-    encoded = json.dumps(record, ensure_ascii=False)
-    return f"<record-{nonce}>\n{encoded.translate(_ANGLES)}\n</record-{nonce}>"
+    return json.dumps(record, ensure_ascii=False).translate(_ANGLES)
 
 
 def _turns(thread: ScreenedThread) -> dict[str, object]:

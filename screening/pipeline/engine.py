@@ -28,7 +28,7 @@ from screening.pipeline.draws import (
     Usage,
     encode_draws,
 )
-from screening.stopping.rules import Ended, StoppingRule, Verdict, conclude, label_numbers, next_batch
+from screening.stopping.rules import Ended, StoppingRule, Verdict, conclude, label_numbers, minimum_budget, next_batch
 from screening.text import flags as flags_module
 from screening.text.flags import REFUSES_SAFE, REFUSES_SCREENING, Flag
 
@@ -208,8 +208,12 @@ def _verdict(rule: StoppingRule, draws: Sequence[Draw]) -> Verdict | None:
 
 def _is_futile(rule: StoppingRule, before: Sequence[Draw], batch: Sequence[Draw]) -> bool:
     """Whether, after these first draws of a batch, no label can be identified whatever the others say. Labels are only
-    identified at the end of a batch, so this is all that its first draws can decide.
+    identified at the end of a batch, so this is all that its first draws can decide. While all draws agree on a label
+    that the budget can ever name, there is no need to look.
     """
+    labels = {draw.label for draw in (*before, *batch)}
+    if len(labels) == 1 and minimum_budget(rule, *labels) <= rule.budget:
+        return False
     verdict = _verdict(rule, [*before, *batch])
     return verdict is not None and verdict.ended is Ended.FUTILITY
 
