@@ -1,83 +1,105 @@
-"""Batches: what a file is refused for, what is said before the first call, and what can be done while it runs."""
+"""Batches: what a file is refused for, what is said before the first call, and what can be done while it runs.
+
+Also files that could not be taken in to their end, batches that run overnight, and worklists.
+"""
 
 import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import select
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Radio
 
+from jobs.intake import NOBODY
 from pages.batches.intake_runs import intake_runs
+from pages.ui.labels import NOT_PRIVATE
 from screening.labels import Outcome
 from screening.pipeline.config import chain, preset
-from screening.review.actors import LOCAL_USER, Actor
+from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.review.reach import Reach
 from screening.stopping.rules import MajorityVote
 from storage.batches import batches
 from storage.batches.batch_state import BatchState
-from storage.batches.configurations import activate, keep_version, load_configuration
+from storage.batches.configurations import activate, keep_version, load_configuration, save_configuration
+from storage.batches.intake import stop_intake
+from storage.batches.overnight import is_overnight
 from storage.database import Database
+from storage.review.worklist import MOST, worklist
 from storage.schema import cases
-from tests.pages.conftest import Opener, choose_rows, html_on, in_address, press, start, upload, words_on
+from storage.settings_store import SiteSettings, change
+from tests.pages.conftest import Opener, choose_rows, html_on, in_address, press, restart, start, upload, words_on
 from tests.pages.working import work
-from tests.storage.batch_of import LATER, NOW, batch, decide, waiting
+from tests.storage.batch_of import CONFIGURATION, LATER, NOW, batch, decide, waiting
 from tests.storage.inbox_cases import ANN
 
 FILES = Path(__file__).parents[2] / "fixtures" / "bad_csv"
-
-
-@pytest.mark.parametrize(
-    ("name", "words", "starts"),
-    [
-        ("extra_comma_all", "3 cells where the header has 2", False),
-        ("missing_text", "Not read as it is", False),
-        ("extra_comma_one", "2 rows: 1 accepted, 1 rejected", True),
-        ("bad_labels", "2 label values are not recognized", True),
-    ],
-)
-def test_a_file_that_could_be_misread_is_refused_with_why_and_rows_are_accounted_for_before_the_start(
-    open_page: Opener, name: str, words: str, starts: bool
-) -> None:
-    page = upload(open_page, (FILES / f"{name}.csv").read_bytes(), f"{name}.csv")
-    assert words in words_on(page) and "Another file" in {button.label for button in page.button}
-    assert _can_start(page) is starts
+TWO = b"id,text\n1,a quiet day\n2,another one\n"
 
 
 def _can_start(page: AppTest) -> bool:
     return any(button.label.startswith("Start") for button in page.button)
 
 
+def _reach(page: AppTest) -> Radio:
+    return next(radio for radio in page.radio if radio.key.startswith("reach_"))
+
+
+def test_a_file_that_could_be_misread_is_refused_with_why_and_rows_are_accounted_for_before_the_start(
+    open_page: Opener,
+) -> None:
+    for name, words, starts in (
+        ("extra_comma_all", "3 cells where the header has 2", False),
+        ("missing_text", "Not read as it is", False),
+        ("extra_comma_one", "2 rows: 1 accepted, 1 rejected", True),
+        ("bad_labels", "2 label values are not recognized", True),
+    ):
+        page = upload(open_page, (FILES / f"{name}.csv").read_bytes(), f"{name}.csv")
+        assert words in words_on(page) and "Another file" in {button.label for button in page.button}
+        assert _can_start(page) is starts
+
+
 def test_two_columns_of_text_are_asked_about_and_may_be_joined(open_page: Opener, page_database: Database) -> None:
     page = upload(open_page, b"id,text,text\n1,a quiet day,I want to kill myself tonight\n")
-    assert "2 columns could be the text" in words_on(page)
-    assert not _can_start(page)
+    assert "2 columns could be the text" in words_on(page) and not _can_start(page)
     page.multiselect(key="column_text").set_value(["text (column 2)", "text (column 3)"]).run()
-    assert "2 columns could be the text" not in words_on(page), "it was said"
     assert "1 row: 1 accepted, 0 rejected" in words_on(page)
     batch_id = start(page)
     stored = page_database.value(select(cases.c.text).where(cases.c.batch_id == batch_id))
     assert stored == "a quiet day\n\nI want to kill myself tonight"
 
 
-def test_the_name_of_a_file_is_only_a_label(open_page: Opener, page_database: Database, tmp_path: Path) -> None:
-    page = upload(open_page, b"id,text\n1,a quiet day\n", "../../etc/<i>x.csv")
+def test_the_name_of_a_file_is_only_a_label_and_an_upload_is_its_owner_s(open_page: Opener, tmp_path: Path) -> None:
+    page = upload(open_page, TWO, "../../etc/<i>x.csv")
     assert page.title[0].value == "\\<i\\>x.csv"
-    kept = sorted(path.name for path in (tmp_path / "data" / "uploads").iterdir())
-    assert len(kept) == 2 and all(len(name.removesuffix(".json")) == 32 for name in kept)
+    described, _ = kept = sorted((tmp_path / "data" / "uploads").iterdir(), reverse=True)
+    token = in_address(page, "upload")
+    assert {path.name for path in kept} == {token, f"{token}.json"} and len(token) == 32
+    described.write_text(json.dumps(json.loads(described.read_text()) | {"owner": "somebody"}))
+    assert not open_page("batches", upload=token).title[0].value.endswith("x.csv")
 
 
-def test_the_price_is_said_and_a_setting_that_cannot_decide_is_refused(open_page: Opener) -> None:
-    page = upload(open_page, b"id,text\n1,a quiet day\n2,another\n")
+def test_price_and_reviews_are_reckoned_before_the_start_and_a_setting_that_cannot_decide_is_refused(
+    open_page: Opener, page_database: Database
+) -> None:
+    page = upload(open_page, b"id,text,label\n1,a quiet day,safe\n2,another one,unsafe\n")
     estimate = page.table[0].value.loc["AI responses"]
     assert estimate["At most"] == "600"  # two texts, three agents, 100 calls each
     # a fairly sure agent takes 16.76 calls on average (exact, spec); simulated here with 200 runs
     assert 28 <= int(estimate["Expected"]) <= 39
+    said = dict(zip(Reach, _reach(page).proto.captions, strict=True))
+    assert _reach(page).value is Reach.READ and "About 0 cases" in said[Reach.READ]
+    for other in (Reach.LIST, Reach.COUNT):
+        assert said[other].startswith(":red[") and "1 labeled unsafe in your file" in said[other]
     page.selectbox(key="batch_preset").set_value("paper")
-    page.number_input(key="batch_budget").set_value(50)
-    page.run()
-    assert "the minimum is 72 calls" in page.error[0].value
-    assert not _can_start(page)
+    page.number_input(key="batch_budget").set_value(50).run()
+    assert "the minimum is 72 calls" in page.error[0].value and not _can_start(page)
+    page.number_input(key="batch_budget").set_value(100).run()
+    _reach(page).set_value(Reach.LIST).run()
+    assert batches.find_batch(page_database, LOCAL_USER, start(page)).reach is Reach.LIST
 
 
 def test_a_batch_runs_is_shown_and_downloaded(open_page: Opener, page_database: Database, tmp_path: Path) -> None:
@@ -88,36 +110,29 @@ def test_a_batch_runs_is_shown_and_downloaded(open_page: Opener, page_database: 
     batch_id = start(page)
     assert not list((tmp_path / "data" / "uploads").iterdir())
     work(page_database)
-    page.run()
-    assert "✓ Finished" in words_on(page) and "3 rows: 2 accepted, 1 rejected" in words_on(page)
-    offered = (
-        "Results (CSV)",
-        "Results (JSON lines)",
-        "Rejected rows",
-        "Corrected labels (CSV)",
-        "Corrected labels (JSON lines)",
-    )
-    assert all(f"⤓ {label}" in words_on(page) for label in offered)
+    shown = words_on(page.run())
+    assert "✓ Finished" in shown and "3 rows: 2 accepted, 1 rejected" in shown
+    kinds = ("Results (CSV)", "Results (JSON lines)", "Rejected rows", "Corrected labels (CSV)")
+    assert all(f"⤓ {label}" in shown for label in kinds)
     found = batches.progress(page_database, batch_id)
     assert (found.safe, found.unsafe, found.human_review) == (1, 1, 0)
 
 
-@pytest.mark.parametrize("who", [LOCAL_USER, ANN], ids=["everybody's", "a reviewer's"])
 def test_the_counts_are_what_the_ai_did(
-    open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch, who: Actor
+    open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the list and on the batch's own page, in review or not; links are for those who may see outcomes."""
-    monkeypatch.setattr("pages.ui.context.actor", lambda: who)
     batch_id = batch(page_database, ["one", "two"], audit_rate=1.0)
     for case_id, outcome in zip(waiting(page_database), (Outcome.SAFE, Outcome.UNSAFE), strict=True):
         decide(page_database, case_id, outcome)
-    (line,) = open_page("batches").dataframe[0].value.to_dict("records")
-    assert (line["Safe"], line["Unsafe"], line["Escalated"]) == (1, 1, 0)
-    page = open_page("batches", batch=batch_id)
-    html = html_on(page)
-    assert (html.count('href="/results?') > 5) is ('href="/results?' in html) is (who == LOCAL_USER)  # counts and ways
-    shown = words_on(page)
-    assert "1safe1unsafe0escalated" in shown and "safe → safe: 1" in shown
+    for who in (LOCAL_USER, ANN):
+        monkeypatch.setattr("pages.ui.context.actor", lambda who=who: who)
+        (line,) = open_page("batches").dataframe[0].value.to_dict("records")
+        assert (line["Safe"], line["Unsafe"], line["Escalated"]) == (1, 1, 0)
+        page = open_page("batches", batch=batch_id)
+        links = html_on(page).count('href="/results?')  # counts and ways
+        assert links > 5 if who == LOCAL_USER else links == 0
+        assert "1safe1unsafe0escalated" in words_on(page) and "safe → safe: 1" in words_on(page)
 
 
 def test_the_row_that_is_pressed_is_the_batch_that_opens(open_page: Opener, page_database: Database) -> None:
@@ -128,37 +143,30 @@ def test_the_row_that_is_pressed_is_the_batch_that_opens(open_page: Opener, page
     later = batches.NewBatch(name="later.csv", configuration_version=shown.configuration_version, seed=7)
     batches.create_batch(page_database, LOCAL_USER.at(LATER), later)
     choose_rows(page, page.dataframe[0], [0])
-    assert in_address(page, "batch") == shown.id
-    assert "posts.csv" in words_on(page)
+    assert in_address(page, "batch") == shown.id and "posts.csv" in words_on(page)
     press(page, "All uploads")
     assert list(page.dataframe[0].value["File"]) == ["later.csv", "posts.csv"], "and nothing is chosen"
 
 
-def test_pause_resume_and_cancel(open_page: Opener, page_database: Database) -> None:
-    page = upload(open_page, b"id,text\n1,a quiet day\n")
-    batch_id = start(page)
-    press(page.run(), "Pause")
-    assert batches.batch_state(page_database, batch_id) is BatchState.PAUSED and "Paused" in words_on(page)
-    work(page_database)
-    assert batches.progress(page_database, batch_id).pending == 1
-    press(page, "Resume")
-    assert batches.batch_state(page_database, batch_id) is BatchState.RUNNING
-    press(page, "Cancel this upload")
-    assert batches.batch_state(page_database, batch_id) is BatchState.CANCELLED
-    assert "1" in words_on(page) and "not screened" in words_on(page)
-
-
-def test_a_cap_stops_the_batch_and_says_so(open_page: Opener, page_database: Database) -> None:
+def test_a_batch_is_paused_and_resumed_stops_at_its_cap_and_is_cancelled(
+    open_page: Opener, page_database: Database
+) -> None:
     lines = "\n".join(f"{number},a quiet day number {number} by the lake" for number in range(40))
     page = upload(open_page, f"id,text\n{lines}\n".encode())
-    page.number_input(key="most_calls").set_value(30)
-    page.run()
+    page.number_input(key="most_calls").set_value(30).run()
     batch_id = start(page)
+    press(page.run(), "Pause")
     work(page_database)
-    page.run()
     found = batches.progress(page_database, batch_id)
-    assert found.state is BatchState.CAPPED and found.pending > 0
-    assert "Stopped at its cap" in words_on(page)
+    assert (found.state, found.pending) == (BatchState.PAUSED, 40) and "Paused" in words_on(page)
+    press(page, "Resume")
+    work(page_database)
+    found = batches.progress(page_database, batch_id)
+    assert found.state is BatchState.CAPPED and 0 < found.pending < 40
+    assert "Stopped at its cap" in words_on(page.run())
+    press(page, "Cancel this upload")
+    assert batches.batch_state(page_database, batch_id) is BatchState.CANCELLED
+    assert f"{found.pending}not screened" in words_on(page)
 
 
 def test_a_batch_begins_with_the_version_in_force_that_stood_beside_the_button(
@@ -169,49 +177,20 @@ def test_a_batch_begins_with_the_version_in_force_that_stood_beside_the_button(
         made = preset("recommended", budget=budget).model_copy(update={"name": "ours"})
         keep_version(page_database, by, made, "", number)
     activate(page_database, by, "ours", 1, "ours")
-    page = upload(open_page, b"id,text\n1,a quiet day\n2,another one\n")
+    page = upload(open_page, TWO)
     activate(page_database, by, "ours", 2, "a larger budget")
     press(page, "Start screening")
-    assert [one.value for one in page.warning] == [
-        "Nothing was started: ours v2 became active meanwhile. Look again, and press once more."
-    ]
-    assert not batches.list_batches(page_database, LOCAL_USER)
-    batch_id = start(page)
-    version = batches.find_batch(page_database, LOCAL_USER, batch_id).configuration_version
+    assert len(page.warning) == 1 and not batches.list_batches(page_database, LOCAL_USER), "ours v2 became active"
+    version = batches.find_batch(page_database, LOCAL_USER, start(page)).configuration_version
     assert load_configuration(page_database, version).pipeline.nodes[0].rule.budget == 90
-
-
-def test_a_file_is_offered_with_agents_that_take_fewer_calls_than_the_presets_need(
-    open_page: Opener, page_database: Database
-) -> None:
-    by = LOCAL_USER.at(NOW)
     keep_version(page_database, by, chain("votes", MajorityVote(n=3), "next"), "", 0)
-    activate(page_database, by, "votes", 1, "cheap")
-    page = upload(open_page, b"id,text\n1,a quiet day\n2,another one\n")
-    assert _can_start(page)
-
-
-def test_unsafe_texts_are_reviewed_unless_a_person_chooses_otherwise_and_is_told_how_many_nobody_sees(
-    open_page: Opener, page_database: Database
-) -> None:
-    page = upload(open_page, b"id,text,label\n1,a quiet day,safe\n2,another one,unsafe\n")
-    choice = _reach(page)
-    said = dict(zip(Reach, choice.proto.captions, strict=True))
-    assert choice.value is Reach.READ and "About 0 cases" in said[Reach.READ]
-    for other in (Reach.LIST, Reach.COUNT):
-        assert said[other].startswith(":red[") and "about 0 expected" in said[other]
-        assert "1 labeled unsafe in your file" in said[other]
-    _reach(page).set_value(Reach.LIST).run()
-    assert batches.find_batch(page_database, LOCAL_USER, start(page)).reach is Reach.LIST
-
-
-def _reach(page: AppTest) -> Radio:
-    return next(radio for radio in page.radio if radio.key.startswith("reach_"))
+    activate(page_database, by, "votes", 1, "fewer calls than the presets need")
+    assert _can_start(upload(open_page, TWO))
 
 
 def test_a_file_that_was_started_leads_to_its_batch(open_page: Opener, page_database: Database) -> None:
     """The browser's Back button or a second window: there is nothing to start or to put away any more."""
-    page = upload(open_page, b"id,text\n1,a quiet day\n2,another one\n")
+    page = upload(open_page, TWO)
     token = in_address(page, "upload")
     runs = intake_runs()
     usual, runs.start = runs.start, lambda upload, table: None  # type: ignore[method-assign]  # for now nothing is taken in
@@ -219,16 +198,119 @@ def test_a_file_that_was_started_leads_to_its_batch(open_page: Opener, page_data
     (batch,) = batches.list_batches(page_database, LOCAL_USER)
     again = open_page("batches", upload=token)
     assert in_address(again, "batch") == batch.id and "upload" not in again.query_params
-    assert not [button for button in again.button if button.label.startswith(("Start", "Another"))]
+    assert not _can_start(again) and "Another file" not in {button.label for button in again.button}
     runs.start = usual  # type: ignore[method-assign]
     runs.resume()
     runs.wait()
     assert [one.progress.rows_in for one in batches.list_batches(page_database, LOCAL_USER)] == [2]
 
 
-def test_somebody_elses_upload_is_not_served(open_page: Opener, tmp_path: Path) -> None:
-    page = upload(open_page, b"id,text\n1,a quiet day\n")
-    token = in_address(page, "upload")
-    described = tmp_path / "data" / "uploads" / f"{token}.json"
-    described.write_text(json.dumps(json.loads(described.read_text()) | {"owner": "somebody"}))
-    assert "File uploads › Check" not in words_on(open_page("batches", upload=token))
+# --- files that could not be taken in to their end
+
+ROWS = b"id,text\n" + b"".join(b"%d,a quiet day number %d by the lake\n" % (row, row) for row in range(1, 301))
+
+
+@pytest.mark.parametrize("label", ["Continue importing rows", "Cancel this upload"])
+def test_a_file_that_was_damaged_meanwhile_is_said_and_gone_on_with_or_put_away(
+    open_page: Opener, page_database: Database, tmp_path: Path, label: str
+) -> None:
+    page = upload(open_page, ROWS)
+    intake_runs().start = lambda upload, table: None  # type: ignore[method-assign]  # the process dies here
+    press(page, "Start screening")
+    (file,) = (path for path in (tmp_path / "data" / "uploads").iterdir() if not path.suffix)
+    file.write_bytes(ROWS + b'301,"a quote that is never closed\n')
+    intake_runs.forget()
+    intake_runs().wait()
+    (batch,) = batches.list_batches(page_database, LOCAL_USER)
+    assert (batch.progress.state, batch.progress.why) == (BatchState.ROWS_MISSING, "file_refused")
+    page = open_page("batches", batch=batch.id)
+    assert "stopped after 0 rows" in words_on(page) and "a quote opens here" in words_on(page)
+    file.write_bytes(ROWS)
+    press(page, label)
+    intake_runs().wait()
+    assert "stopped after" not in words_on(page.run()) and not file.exists()
+    found = batches.progress(page_database, batch.id)
+    ended = (BatchState.RUNNING, 300) if label.startswith("Continue") else (BatchState.CANCELLED, 0)
+    assert (found.state, found.rows_in) == ended
+
+
+def test_rows_that_another_process_left_out_are_said_without_a_button(
+    open_page: Opener, page_database: Database
+) -> None:
+    now = datetime.now(UTC)
+    version = save_configuration(page_database, CONFIGURATION, now)
+    evaluation: Mapping[str, Any] = {"provenance": "a jury", "steps": [], "call": "sample(5)", "sha256": ["0"]}
+    for intake, why, way_on in (
+        ({"program": "chat"}, "file_refused", "comes again under its key"),
+        ({}, "file_refused", "when the app that has the file"),
+        (evaluation, NOBODY, "begins a batch of its own"),
+    ):
+        new = batches.NewBatch(name="night.csv", configuration_version=version, seed=1, intake=intake)
+        batch_id = batches.create_batch(page_database, LOCAL_USER.at(now), new)
+        stop_intake(page_database, SYSTEM.at(now), batch_id, why)
+        page = open_page("batches", batch=batch_id)
+        assert way_on in words_on(page) and not [one for one in page.button if "rows" in one.label]
+    assert set(open_page("batches").dataframe[0].value["State"]) == {"! Rows are missing"}
+
+
+# --- overnight
+
+LABELED = "text,label\n" + "".join(f"Lecture {number} was moved to the afternoon.,safe\n" for number in range(4))
+
+
+def test_overnight_is_offered_where_it_is_allowed_possible_and_for_research_alone(
+    page_database: Database, open_page: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A site behind the Messages API; nothing answers there."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "key")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
+
+    def offered(sampler: str, content: str, said: str) -> AppTest:
+        monkeypatch.setenv("SECOND_LOOK_SAMPLER", sampler)
+        restart()
+        page = upload(open_page, content.encode())
+        words = " ".join(caption.value for caption in page.caption)
+        assert said in words and (said or "vernight" not in words)
+        return page
+
+    def boxes(page: AppTest) -> list[Any]:
+        return [box for box in page.checkbox if box.label.startswith("Overnight")]
+
+    assert not boxes(offered("anthropic", LABELED, ""))
+    change(page_database, LOCAL_USER.at(datetime.now(UTC)), SiteSettings(overnight_allowed=True), 0)
+    assert not boxes(offered("anthropic", f"{LABELED}A day at sea.,\n", "1 of 5 rows have no reference label"))
+    assert not boxes(offered("simulated", LABELED, "need a model behind the Messages API"))
+    page = offered("anthropic", LABELED, "")
+    boxes(page)[0].check().run()
+    assert any(NOT_PRIVATE in warning.value for warning in page.warning)
+    batch_id = start(page)
+    assert is_overnight(page_database, batch_id)
+    assert any("first round" in caption.value for caption in open_page("batches", batch=batch_id).caption)
+
+
+# --- the worklist on a batch's page
+
+
+def test_what_is_ticked_is_signed_off_and_no_text_that_came_into_the_place_of_the_one_ticked(
+    open_page: Opener, page_database: Database
+) -> None:
+    """Texts are settled in any order: in a full list one more moved those behind it by a place, under the ticks."""
+    batch_id = batch(page_database, [f"text {row}" for row in range(60)], reach=Reach.LIST)
+    late, *others = (waiting(page_database)[at] for at in (4, *range(4), *range(5, 60)))
+    for case_id in others:
+        decide(page_database, case_id, Outcome.UNSAFE)
+    page = open_page("batches", batch=batch_id)
+
+    def listed() -> list[int]:
+        return [one.row for one in worklist(page_database, LOCAL_USER, batch_id, MOST)[0]]
+
+    for rows, shown, left in (([4], [1, 2, 3, 4, 6], list(range(1, 61))), ([1, 4], [1, 2, 3, 4, 5], [1, 3, 4, 6])):
+        table = next(one for one in page.dataframe if "Row" in one.value.columns)
+        assert list(table.value["Row"])[:5] == shown
+        choose_rows(page, table, rows)
+        if rows == [4]:
+            decide(page_database, late, Outcome.UNSAFE)
+        page.button(key="acknowledge").click()
+        choose_rows(page, table, rows)
+        assert listed()[: len(left)] == left, "the fifth text was shown to nobody the first time"
+    assert len(listed()) == 58

@@ -1,0 +1,256 @@
+"""Pipelines: what a change of one agent does to a draft; and on the page drawn, saved, put in force, and used."""
+
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+from streamlit.testing.v1 import AppTest
+
+from pages.batches import pipeline_editor as editor
+from pages.batches.pipeline_editor import draft_of, insert_after, judge_draft, with_node
+from pages.ui import context
+from pages.ui.labels import literal
+from screening.labels import Label
+from screening.models.canaries import ALL, UNSAFE, Probed
+from screening.pipeline.config import RULES, PipelineConfig, chain, chain_bound, most_calls, preset
+from screening.pipeline.files import PromptError, load_prompts
+from screening.review.actors import LOCAL_USER
+from screening.stopping.rules import MajorityVote
+from storage.batches import configurations
+from storage.batches.configurations import activate, active_version, keep_version, list_versions
+from storage.database import Database
+from storage.schema import pipeline_versions
+from storage.settings_store import accept_model_name
+from tests.commands.conftest import stub  # noqa: F401 - a fixture, also below
+from tests.databases import write
+from tests.pages.conftest import Opener, html_on, restart
+from tests.stopping.test_new_rule import Streak
+from tests.storage.inbox_cases import NOW
+from tests.stub_server.plan import StubPlan
+
+RECOMMENDED = preset("recommended")
+OURS = RECOMMENDED.model_copy(update={"name": "ours"})
+BY = LOCAL_USER.at(NOW)
+
+
+def judged(draft: Any) -> PipelineConfig:
+    pipeline, wrong = judge_draft(draft)
+    assert pipeline is not None, wrong
+    return pipeline
+
+
+def test_an_agent_added_stands_in_the_way_of_escalate_and_removed_gives_the_pipeline_back() -> None:
+    draft = insert_after(draft_of(RECOMMENDED), "risk", "extra", "Extra")
+    ways = {node.name: node.routes[Label.ESCALATE] for node in judged(draft).nodes}
+    assert ways == {"worker": "risk", "risk": "extra", "extra": "legal", "legal": "human_review"}
+    assert editor.targets_after(draft, "risk") == ["human_review", "safe", "unsafe", "extra", "legal"]
+    with pytest.raises(ValueError, match="already something called 'legal'"):
+        insert_after(draft, "risk", "legal", "Legal")
+    assert judged(editor.remove(draft, "extra")) == RECOMMENDED
+    assert editor.node_names(editor.remove(draft, "worker")) == ["risk", "extra", "legal"]
+    filled = with_node(draft_of(RECOMMENDED), "worker", {"model": "a-model", "temperature": None, "server": None})
+    assert judged(filled).node("worker").model == "a-model"
+    assert judged(with_node(filled, "worker", {"model": None})) == RECOMMENDED, "what is left empty is not written"
+    assert judge_draft(with_node(filled, "worker", {"temperature": "hot"}))[1].startswith("node worker, temperature: ")
+
+
+def test_calls_bound_and_price_are_those_of_the_dearest_way() -> None:
+    assert most_calls(RECOMMENDED) == 300 and most_calls(RECOMMENDED, flagged=True) == 400
+    assert chain_bound(RECOMMENDED) == pytest.approx(3 * RECOMMENDED.nodes[0].rule.error_bound)
+    straight = draft_of(RECOMMENDED)
+    straight["nodes"][0]["routes"] |= {"escalate": "legal", "safe": "risk"}  # Risk is then reached by safe alone
+    straight["nodes"][1]["routes"]["escalate"] = "human_review"
+    assert most_calls(judged(straight)) == 200 and most_calls(judged(straight), flagged=True) == 300
+    elsewhere = judged(with_node(draft_of(RECOMMENDED), "legal", {"server": "ward"}))
+
+    def price(pipeline: PipelineConfig, model: str = "claude-sonnet-4-6") -> float | None:
+        return editor.price_at_worst(pipeline, load_prompts(), model)
+
+    one, all_of_them = price(judged(straight)), price(RECOMMENDED)
+    assert one is not None and all_of_them is not None and 1.2 * one < all_of_them < 1.45 * one
+    assert price(RECOMMENDED, "a-model-of-our-own") is None and price(elsewhere) is None
+    voting = chain("vote", MajorityVote(n=3), "next")
+    assert chain_bound(voting) is None and [holds for holds, _ in editor.checks(voting)].count(False) == 3
+
+
+def test_prompts_are_shown_with_their_hash_and_what_differs_from_what_is_in_force() -> None:
+    prompts, (worker, risk, legal) = load_prompts(), RECOMMENDED.nodes
+
+    def facts(**of_risk: str) -> tuple[tuple[str, list[str]], ...]:
+        nodes = (worker, risk.model_copy(update=of_risk), legal)
+        return tuple(editor.prompt_facts(RECOMMENDED, RECOMMENDED.model_copy(update={"nodes": nodes}), prompts))
+
+    (same, nothing), (_, lines), _ = facts(instructions=f"{prompts.files['risk']}\nA further line.")
+    assert sha256(prompts.system("worker").encode()).hexdigest()[:12] in same
+    assert not nothing and same.endswith("as in the active one")
+    assert [line for line in lines if line[0] in "+-"] == ["+A further line."]
+    with pytest.raises(PromptError, match="node 'other' has no prompt"):
+        facts(name="other")
+
+
+# --- the page
+
+
+def press(page: AppTest, key: str, **texts: str) -> AppTest:
+    """After these texts were written, and this button pressed."""
+    for name, words in texts.items():
+        page.text_input(key=f"pipeline_{name}").set_value(words).run()
+    page.button(key=f"pipeline_{key}").click().run()
+    assert not page.exception, page.exception
+    return page
+
+
+def keys(page: AppTest) -> set[str | None]:
+    assert not page.exception, page.exception
+    return {button.key for button in page.button}
+
+
+def refused(page: AppTest, said: str) -> bool:
+    """Whether an error says this; such a pipeline cannot be saved or put in force."""
+    return any(said in one.value.replace("\\", "") for one in page.error)
+
+
+def test_an_agent_is_added_saved_and_put_in_force(open_page: Opener, page_database: Database) -> None:
+    page = press(open_page("pipelines"), "1_add", **{"1_new": "Cultural context"})
+    assert "escalate → Cultural context" in html_on(page)
+    page.selectbox(key="pipeline_1_worker_protocol").set_value("logprobs").run()
+    press(page, "save", **{"1_name": "ours"}, note="a fourth agent")
+    (made,) = list_versions(page_database, LOCAL_USER)
+    worker, risk = made.pipeline.node("worker"), made.pipeline.node("risk")
+    assert (made.title, made.note, worker.protocol, risk.protocol) == ("ours v1", "a fourth agent", "logprobs", None)
+    assert worker.routes[Label.ESCALATE] == "cultural_context"
+    press(page, "save")
+    assert page.success and list_versions(page_database, LOCAL_USER) == (made,), "nothing differs, nothing was saved"
+    press(page, "activate")
+    assert page.error and active_version(page_database) is None, "say why"
+    press(page, "activate", reason="tried")
+    assert active_version(page_database) == made
+    screen = open_page("screen")
+    assert screen.selectbox(key="screen_preset").value == "own" and "Cultural context" in html_on(screen)
+
+
+def test_what_cannot_be_saved_says_why_and_offers_no_saving(open_page: Opener) -> None:
+    page = open_page("pipelines")
+    page.number_input(key="pipeline_1_worker_certified_budget").set_value(3).run()
+    assert refused(page, "Node worker: with a budget of 3 calls") and "pipeline_save" not in keys(page)
+    page.session_state["pipeline_draft"] = with_node(draft_of(RECOMMENDED), "worker", {"server": "ward"})
+    page.session_state["pipeline_round"] = 2  # as another pipeline is taken up
+    page.run()
+    assert page.selectbox(key="pipeline_2_worker_server").value == "ward", "it stays named"
+    assert refused(page, "Node worker, server: 'ward'") and "pipeline_save" not in keys(page)
+    page.selectbox(key="pipeline_2_worker_server").select_index(0).run()
+    assert not page.error and "pipeline_save" in keys(page)
+
+
+def test_whoever_saves_on_an_old_version_is_told(open_page: Opener, page_database: Database) -> None:
+    page = open_page("pipelines")
+    page.text_input(key="pipeline_1_name").set_value("ours").run()
+    keep_version(page_database, BY, preset("recommended", budget=50).model_copy(update={"name": "ours"}), "", 0)
+    press(page, "save")
+    assert refused(page, "Version 1 of ours") and len(list_versions(page_database, LOCAL_USER)) == 1
+    press(page, "save", **{"1_name": "ours too"})
+    assert [one.title for one in list_versions(page_database, LOCAL_USER)] == ["ours v1", "ours too v1"]
+
+
+def test_a_saved_version_whose_model_the_service_no_longer_has_is_neither_put_in_force_nor_tried(
+    monkeypatch: pytest.MonkeyPatch, open_page: Opener, page_database: Database
+) -> None:
+    worker, *others = OURS.nodes
+    nodes = (worker.model_copy(update={"model": "claude-hiaku-4-5"}), *others)
+    keep_version(page_database, BY, OURS.model_copy(update={"nodes": nodes}), "", 0)  # simulated agents go by any name
+    monkeypatch.setenv("SECOND_LOOK_SAMPLER", "anthropic")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key")
+    for name, known in (("another-name", False), ("claude-hiaku-4-5", True)):
+        accept_model_name(page_database, BY, name)
+        restart()
+        page = open_page("pipelines")
+        assert refused(page, "Node worker, model: 'claude-hiaku-4-5'") is not known
+        assert ("pipeline_probe" in keys(page)) is known and page.button(key="pipeline_activate").disabled
+        context.database().close()
+
+
+@pytest.fixture
+def ours(
+    stub,  # noqa: F811 - the fixture
+    monkeypatch: pytest.MonkeyPatch,
+    page_database: Database,
+) -> Iterator[Callable[[str], None]]:
+    """A version that no worker has tried, on a site whose model says this of every text."""
+
+    def kept(label: str) -> None:
+        stub(StubPlan(weights={label: 1.0}, fails_probes=True))
+        monkeypatch.setenv("SECOND_LOOK_SAMPLER", "anthropic")
+        restart()
+        keep_version(page_database, BY, OURS, "", 0)
+
+    yield kept
+    context.database().close()
+
+
+def test_a_model_that_calls_unsafe_texts_safe_is_tried_and_not_put_in_force(
+    ours: Callable[[str], None], open_page: Opener
+) -> None:
+    ours("safe")
+    page = press(open_page("pipelines"), "probe")
+    assert page.button(key="pipeline_activate").disabled
+    assert f"{len(UNSAFE)} of {len(UNSAFE)} plainly" in page.warning[-1].value
+
+
+def test_with_a_model_a_version_is_tried_and_what_a_worker_found_of_it_counts_before_it_is_put_in_force(
+    ours: Callable[[str], None], open_page: Opener, page_database: Database
+) -> None:
+    ours("unsafe")
+    page = open_page("pipelines")
+    assert page.button(key="pipeline_activate").disabled
+    press(page, "probe")
+    assert not page.button(key="pipeline_activate").disabled
+    asked = context.configuration(OURS).preflight_key  # what a worker looks up before each text
+    found = configurations.latest_preflight(page_database, asked)
+    assert found is not None and found.passed, "and need not ask again"
+    missed = Probed(ends=dict.fromkeys(ALL, ("safe", "identified")), calls=88)
+    configurations.keep_preflight(page_database, asked, missed, NOW)
+    assert page.run().button(key="pipeline_activate").disabled
+    configurations.override_preflight(page_database, BY, asked, "Tried in the lab with the vendor.")
+    assert not page.run().button(key="pipeline_activate").disabled
+
+
+def test_what_is_in_force_and_cannot_be_read_is_said_and_another_version_takes_its_place(
+    open_page: Opener, page_database: Database
+) -> None:
+    first = keep_version(page_database, BY, RECOMMENDED, "", 0)
+    keep_version(page_database, BY, preset("recommended", budget=50), "", 1)
+    activate(page_database, BY, "recommended", 2, "trial")
+    second = pipeline_versions.c.number == 2
+    write(page_database, update(pipeline_versions).where(second).values(body={"name": "recommended", "nodes": []}))
+    page = open_page("pipelines")
+    assert not page.exception and refused(page, "Recommended v2 was written by another version")
+    press(page, "activate", reason="back to what can be read")
+    assert not page.error and active_version(page_database) == first
+
+
+def test_names_are_shown_as_they_were_written_and_fetch_nothing(open_page: Opener, page_database: Database) -> None:
+    name = "ours *2* ![i](http://outside.example/i.png)"
+    first, *others = RECOMMENDED.nodes
+    nodes = (first.model_copy(update={"title": name}), *others)
+    keep_version(page_database, BY, RECOMMENDED.model_copy(update={"name": name, "nodes": nodes}), "", 0)
+    activate(page_database, BY, name, 1, "tried")
+    page = press(open_page("pipelines"), "save")
+    assert page.text_input(key="pipeline_1_name").value == name
+    shown = [*page.caption, *page.success, *open_page("screen").caption]
+    said = [element.value for element in shown] + [expander.label for expander in page.expander]
+    assert any(literal(name) in words for words in said) and not [words for words in said if name in words]
+    assert page.button_group(key="pipeline_1_node").options[0] == literal(name)
+
+
+def test_a_rule_of_the_site_s_own_is_shown_by_its_words_and_settings(
+    open_page: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(RULES, "streak", Streak)
+    chosen = open_page("pipelines").selectbox(key="pipeline_1_worker_rule")
+    assert "A streak" in chosen.options
+    page = chosen.set_value("streak").run()
+    length = page.number_input(key="pipeline_1_worker_streak_length")
+    assert not page.exception and (length.label, length.value) == ("Length", 4)
+    assert any("so many times in a row" in one.value for one in page.caption)
