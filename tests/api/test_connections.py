@@ -14,20 +14,17 @@ class Hurried(ImpatientProtocol):
 
 
 async def answer(scope, receive, send):
-    if scope["type"] != "http":
-        return
-    while (await receive()).get("more_body"):
-        pass
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
-    await send({"type": "http.response.body", "body": b"ok"})
+    if scope["type"] == "http":
+        while (await receive()).get("more_body"):
+            pass
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
 
 
 @pytest.fixture
 async def port():
-    config = uvicorn.Config(
-        answer, port=0, http=Hurried, h11_max_incomplete_event_size=LARGEST_HEAD, lifespan="off", log_level="error"
-    )
-    server = uvicorn.Server(config)
+    options = {"http": Hurried, "h11_max_incomplete_event_size": LARGEST_HEAD, "lifespan": "off", "log_level": "error"}
+    server = uvicorn.Server(uvicorn.Config(answer, port=0, **options))
     running = asyncio.create_task(server.serve())
     while not server.started:  # noqa: ASYNC110 - the server has no event for it
         await asyncio.sleep(0.01)
@@ -38,15 +35,15 @@ async def port():
 
 
 async def say(port: int, sent: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    reviewer, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(sent)
-    return reviewer, writer
+    line = await asyncio.open_connection("127.0.0.1", port)
+    line[1].write(sent)
+    return line
 
 
-async def rest_of(line: tuple[asyncio.StreamReader, asyncio.StreamWriter], within_s: float = 3.0) -> bytes:
+async def rest_of(line: tuple[asyncio.StreamReader, asyncio.StreamWriter]) -> bytes:
     """All that is answered until the other side hangs up."""
     try:
-        return await asyncio.wait_for(line[0].read(), within_s)
+        return await asyncio.wait_for(line[0].read(), 3.0)
     except ConnectionError:
         return b""
     finally:
@@ -54,12 +51,12 @@ async def rest_of(line: tuple[asyncio.StreamReader, asyncio.StreamWriter], withi
 
 
 WHOLE = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+LAST = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\nA: b", WHOLE + b"GET / HT"])
 async def test_a_request_that_is_never_whole_is_hung_up_on(port, sent):
-    answered = await rest_of(await say(port, sent))
-    assert answered.count(b"200 OK") == sent.count(b"\r\n\r\n")
+    assert (await rest_of(await say(port, sent))).count(b"200 OK") == sent.count(b"\r\n\r\n")
 
 
 async def test_a_head_that_never_ends_is_refused(port):
@@ -69,7 +66,7 @@ async def test_a_head_that_never_ends_is_refused(port):
 async def test_a_slow_body_and_later_requests_on_one_line_are_served(port):
     line = await say(port, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\na")
     await asyncio.sleep(0.6)
-    line[1].write(b"b" + WHOLE.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+    line[1].write(b"b" + LAST)
     assert (await rest_of(line)).count(b"200 OK") == 2
 
 
@@ -78,4 +75,4 @@ async def test_while_strangers_fill_all_places_the_next_is_closed_and_places_are
     await asyncio.sleep(0.1)
     assert Hurried.open_now <= Hurried.most_open
     assert [await rest_of(one) for one in held] == [b""] * 60
-    assert b"200 OK" in await rest_of(await say(port, WHOLE.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")))
+    assert b"200 OK" in await rest_of(await say(port, LAST))

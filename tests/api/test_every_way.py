@@ -1,8 +1,9 @@
 """A file is read, rejected or refused in the same way on the page, by the command and through the API."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import select
@@ -24,10 +25,10 @@ from screening.datasets.sources import FileRefused
 from screening.labels import Label
 from screening.settings import Settings
 from screening.text.conversation import Role
-from storage.database import Database
 from storage.schema import cases
-from tests.api.test_api import Site
-from tests.jobs.processes import wait_for
+from tests.api.test_api import Site, site
+
+__all__ = ["site"]
 
 FIELD = Path(__file__).parent.parent / "fixtures" / "field"
 SPEAKERS = (("Reed", Role.USER), ("Moss", Role.ASSISTANT))
@@ -78,35 +79,28 @@ TABLE: list[tuple[str | bytes, str | None, Read]] = [
 ]  # fmt: skip
 
 
-@pytest.fixture
-def site(db: Database, tmp_path: Path) -> Iterator[Site]:
-    made = Site(db, tmp_path / "data")
-    yield made
-    made.close()
+def by_page(path: Path, kept: FileMapping, _saved: Path | None) -> Table:
+    if kept.columns is not None:
+        table = read_mapped(path, path.name, None, kept.columns)
+    elif isinstance(table := profile(path, path.name, None), FileRefused):
+        raise table
+    assert check(table, _receive).accepted == sum(isinstance(row, NewCase) for row in table.rows(_receive))
+    return table.with_labels(kept.labels)
 
 
-def by_page(path: Path, kept: FileMapping) -> Read:
-    try:
-        if kept.columns is None:
-            table = profile(path, path.name, None)
-            if isinstance(table, FileRefused):
-                raise table
-        else:
-            table = read_mapped(path, path.name, None, kept.columns)
-    except FileRefused as refused:
-        return str(refused)
-    found = check(table, _receive)
-    assert found.accepted == sum(isinstance(row, NewCase) for row in table.rows(_receive))
-    return of_table(table.with_labels(kept.labels))
-
-
-def by_command(path: Path, saved: Path | None) -> Read:
+def by_command(path: Path, _kept: FileMapping, saved: Path | None) -> Table:
     parser = argparse.ArgumentParser()
     FileReading.add_options(parser)
+    return mapped_table(path, path.name, parser.parse_args(["--mapping", str(saved)] if saved else []))
+
+
+def of_table(read: Callable[[Path, FileMapping, Path | None], Table], *given: Any) -> Read:
     try:
-        return of_table(mapped_table(path, path.name, parser.parse_args(["--mapping", str(saved)] if saved else [])))
+        rows = list(read(*given).rows(_receive))
     except FileRefused as refused:
         return str(refused)
+    taken = [row for row in rows if isinstance(row, NewCase)]
+    return len(taken), len(rows) - len(taken), [row.reference and row.reference.value for row in taken]
 
 
 def by_api(site: Site, content: bytes, mapping: str | None) -> Read:
@@ -114,19 +108,8 @@ def by_api(site: Site, content: bytes, mapping: str | None) -> Read:
     answer = site.file(made, "file", content, **({} if mapping is None else {"mapping": mapping}))
     if answer.status_code == 422:
         return str(answer.json()["error"])
-    assert answer.status_code == 202, answer.text
-    address = f"batches/{answer.json()['id']}"
-    wait_for(lambda: site.get(made, address)[1]["state"] != "taking_in", 30)
-    found = site.get(made, address)[1]
-    with site.db.read() as connection:
-        labels = connection.scalars(select(cases.c.reference).order_by(cases.c.row)).all()
-    return found["accepted"], found["rejected"], list(labels)
-
-
-def of_table(table: Table) -> Read:
-    rows = list(table.rows(_receive))
-    taken = [row for row in rows if isinstance(row, NewCase)]
-    return len(taken), len(rows) - len(taken), [row.reference and row.reference.value for row in taken]
+    found = site.ended(made, answer.json()["id"])
+    return found["accepted"], found["rejected"], list(site.db.values(select(cases.c.reference).order_by(cases.c.row)))
 
 
 _receive = receiver(Settings())
@@ -136,17 +119,13 @@ _receive = receiver(Settings())
 def test_every_file_is_read_alike_on_page_by_command_and_through_the_api(
     site: Site, tmp_path: Path, file: str | bytes, mapping: str | None, owed: Read
 ) -> None:
-    path, saved = FIELD / str(file), None
+    path, saved, kept = FIELD / str(file), None, FileMapping() if mapping is None else read_mapping(mapping)
     if isinstance(file, bytes):
         path = tmp_path / "invented"
         path.write_bytes(file)
     if mapping is not None:
         saved = tmp_path / "mapping.json"
         saved.write_text(mapping)
-    kept = FileMapping() if mapping is None else read_mapping(mapping)
-    every = by_page(path, kept), by_command(path, saved), by_api(site, path.read_bytes(), mapping)
-    for found in every:
-        if isinstance(owed, str):
-            assert isinstance(found, str) and owed in found
-        else:
-            assert found == owed
+    every = [of_table(read, path, kept, saved) for read in (by_page, by_command)]
+    for found in (*every, by_api(site, path.read_bytes(), mapping)):
+        assert owed in found if isinstance(owed, str) and isinstance(found, str) else found == owed
