@@ -28,7 +28,7 @@ tables = st.integers(2, 4).flatmap(
 )
 
 
-def complete(rng: np.random.Generator, cases: int, reviewers: int, agree: float) -> list[list[str | None]]:
+def complete(rng, cases, reviewers, agree):
     truth = rng.integers(0, 3, cases)
     copies = rng.random((cases, reviewers)) < agree
     codes = np.where(copies, truth[:, None], rng.integers(0, 3, (cases, reviewers)))

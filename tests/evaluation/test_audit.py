@@ -27,25 +27,23 @@ SAFE, UNSAFE = Label.SAFE, Label.UNSAFE
 HUMAN = Outcome.HUMAN_REVIEW
 
 
-def case(outcome: Outcome, label: Label | None, coin: float = 0.05, **more: object) -> AuditCase:
+def case(outcome, label, coin=0.05, **more):
     details = {"stratum": "a", "probability": 0.2, "blind_first": label} | more
-    return AuditCase(outcome=outcome, coin=coin, **details)  # type: ignore[arg-type]
+    return AuditCase(outcome=outcome, coin=coin, **details)
 
 
 # --- the coin, what of a case counts, and tallies
 
 
 def test_the_coin_is_the_seeds_and_the_cases_alone():
-    coins = np.array([audit_coin("site seed", f"case-{i}") for i in range(20_000)])
-    assert coins[7] == audit_coin("site seed", "case-7") != audit_coin("other seed", "case-7")
-    assert coins.min() >= 0 and coins.max() < 1
+    coins, others = (np.array([audit_coin(seed, f"case-{i}") for i in range(20_000)]) for seed in ("one", "other"))
+    assert coins[7] == audit_coin("one", "case-7") and coins.min() >= 0 and coins.max() < 1
     for probability in (0.05, 0.5, 0.9):  # within four standard errors
         assert abs((coins < probability).mean() - probability) < 4 * sqrt(probability * (1 - probability) / 20_000)
-    others = np.array([audit_coin("other seed", f"case-{i}") for i in range(20_000)])
     assert abs(np.corrcoef(coins, others)[0, 1]) < 0.03
 
 
-def test_only_selected_and_blind_first_reviews_enter_the_tallies_of_stratum_outcome_and_probability() -> None:
+def test_only_selected_and_blind_first_reviews_enter_the_tallies_of_stratum_outcome_and_probability():
     cases = [
         case(Outcome.SAFE, UNSAFE),
         case(Outcome.SAFE, None),  # due, not read yet
@@ -71,7 +69,7 @@ def test_only_selected_and_blind_first_reviews_enter_the_tallies_of_stratum_outc
             case(Outcome.SAFE, None, coin, probability=probability)
 
 
-def test_what_several_reviewers_settled_counts_and_a_dispute_waits() -> None:
+def test_what_several_reviewers_settled_counts_and_a_dispute_waits():
     first = case(Outcome.SAFE, UNSAFE)
     assert (first.label, first.read, first.waiting) == (UNSAFE, True, False)
     disputed = replace(first, disputed=True)
@@ -95,9 +93,9 @@ def test_what_double_reviews_measure_is_no_more_than_what_reviewers_recognize():
 # --- guarantees: which reviews count, and where a plan begins and ends
 
 
-def guarantee(read: int, missed: int, allowed: int = 0, **more: object) -> Guarantee:
+def guarantee(read, missed, allowed=0, **more):
     details = {"at_most": 0.05, "confidence": 0.95, "allowed_misses": allowed} | more
-    return Guarantee(read=read, missed=missed, **details)  # type: ignore[arg-type]
+    return Guarantee(read=read, missed=missed, **details)
 
 
 CAUGHT, MISSED = case(Outcome.UNSAFE, UNSAFE), case(Outcome.SAFE, UNSAFE)
@@ -132,13 +130,13 @@ def test_a_guarantee_counts_unsafe_texts_that_had_an_equal_chance_to_be_read(cas
     assert guarantee_of(cases, **plan) == Guarantee(**nothing | counts | plan)
 
 
-def test_a_guarantee_is_stale_when_anything_it_is_bound_to_changed() -> None:
+def test_a_guarantee_is_stale_when_anything_it_is_bound_to_changed():
     assert not guarantee(59, 0, binding=BOUND).stale(BOUND) and guarantee(59, 0).stale(BOUND)
     for changed in ("model", "prompt_hash", "rule", "label_definition"):
-        assert guarantee(59, 0, binding=BOUND).stale(replace(BOUND, **{changed: "another"}))  # type: ignore[arg-type]
+        assert guarantee(59, 0, binding=BOUND).stale(replace(BOUND, **{changed: "another"}))
 
 
-def test_the_reviews_required_are_the_exact_binomials() -> None:
+def test_the_reviews_required_are_the_exact_binomials():
     for misses in range(6):
         needed = reviews_required(0.1, misses, 0.9)
         tails = [sum(comb(n, k) * 0.1**k * 0.9 ** (n - k) for k in range(misses + 1)) for n in (needed - 1, needed)]
@@ -167,7 +165,7 @@ def test_where_a_plan_stands():
         assert guarantee(read, missed, **more).standing is standing, (read, missed, more)
 
 
-def test_the_planner_gives_the_shortest_plan_with_the_chance() -> None:
+def test_the_planner_gives_the_shortest_plan_with_the_chance():
     plan = plan_reviews(0.05, 0.01)
     assert plan is not None and plan[1] == reviews_required(0.05, plan[0])
     assert plan[2] == pytest.approx(binom.cdf(plan[0], plan[1], 0.01)) and plan[2] >= 0.8

@@ -5,7 +5,6 @@ import hashlib
 import json
 import re
 from math import sqrt
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -16,7 +15,7 @@ NAMES = ("SuicideWatch", "depression", "Anxiety", "bipolar", "offmychest")
 
 
 @pytest.fixture(scope="module")
-def capsule(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def capsule(tmp_path_factory):
     where = tmp_path_factory.mktemp("capsule")
     lines = [f"An ordinary secret post number {number} of {name},self.{name}" for name in NAMES for number in range(8)]
     (where / "train.csv").write_text("\n".join(["text,label", *lines]) + "\n", encoding="utf-8")
@@ -25,12 +24,12 @@ def capsule(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return where / "out"
 
 
-def rows_of(path: Path) -> list[dict[str, str]]:
+def rows_of(path):
     with path.open(encoding="utf-8-sig", newline="") as file:
         return list(csv.DictReader(file))
 
 
-def test_all_is_there_hashed_and_holds_no_text(capsule: Path) -> None:
+def test_all_is_there_hashed_and_holds_no_text(capsule):
     sums = dict(line.split("  ")[::-1] for line in (capsule / "SHA256SUMS").read_text().splitlines())
     assert set(sums) == {path.name for path in capsule.iterdir()} - {"SHA256SUMS"}
     for name, found in sums.items():
@@ -45,7 +44,7 @@ def test_all_is_there_hashed_and_holds_no_text(capsule: Path) -> None:
     assert len(about["texts"]) == 30 and len(about["conditions"]) == 10
 
 
-def test_the_paper_s_number_stands_beside_ours_with_the_interval_of_the_difference(capsule: Path) -> None:
+def test_the_paper_s_number_stands_beside_ours_with_the_interval_of_the_difference(capsule):
     table = {row["condition"]: row for row in rows_of(capsule / "table.csv")}
     found = {(row["condition"], row["figure"]): row for row in rows_of(capsule / "beside_paper.csv")}
     one = found["B=100", "accuracy"]
@@ -57,20 +56,20 @@ def test_the_paper_s_number_stands_beside_ours_with_the_interval_of_the_differen
     assert not any(condition in ("B=10", "B=50") for condition, _ in found)  # neither decides anything
 
 
-def test_figures_name_data_set_and_n_and_draw_what_their_data_say(capsule: Path) -> None:
+def test_figures_name_data_set_and_n_and_draw_what_their_data_say(capsule):
     points = rows_of(capsule / "accuracy_calls.csv")
     svg = (capsule / "accuracy_calls.svg").read_text()
     ElementTree.fromstring(svg)
     pdf = (capsule / "accuracy_calls.pdf").read_bytes()
     for words in ("SWMH, 6 posts per subreddit", "n = 30 texts", *(row["condition"] for row in points)):
         assert words in svg and words.encode() in pdf
-    start = int(re.search(rb"startxref\n(\d+)", pdf)[1])  # type: ignore[index]
+    start = int(re.search(rb"startxref\n(\d+)", pdf)[1])
     assert pdf[start:].startswith(b"xref") and pdf.endswith(b"%%EOF\n")
     for place in re.findall(rb"(\d{10}) 00000 n", pdf):
         assert re.match(rb"\d+ 0 obj", pdf[int(place) :])
 
 
-def test_the_best_is_marked_and_what_overlaps_it(capsule: Path) -> None:
+def test_the_best_is_marked_and_what_overlaps_it(capsule):
     table = [row for row in rows_of(capsule / "table.csv") if row["accuracy"]]
     best = max(table, key=lambda row: float(row["accuracy"]))
     for row, mark in zip(table, rows_of(capsule / "best_and_overlap.csv"), strict=True):

@@ -1,5 +1,6 @@
 """Corrected evaluation: what is read of everything is exact, and limits hold what nobody read as often as they say."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -24,7 +25,7 @@ TEXTS, REVIEWS, DRAWS = 500, 120, 9
 SAFE, UNSAFE, HUMAN = range(len(Outcome))
 
 
-def make_benchmark(random: np.random.Generator, together: float = 0.1) -> tuple[np.ndarray, Benchmark]:
+def make_benchmark(random, together=0.1):
     """What is true of 500 texts (30 % unsafe), and a benchmark of them: the model is wrong about one in ten for good,
     one label in ten is wrong, of those the model is wrong about the share ``together``.
     """
@@ -44,7 +45,7 @@ def make_benchmark(random: np.random.Generator, together: float = 0.1) -> tuple[
     return unsafe, Benchmark.of(labels, codes, against)
 
 
-def truth_of(name: str, unsafe: np.ndarray, told: np.ndarray) -> float:
+def truth_of(name, unsafe, told):
     """The figure, counted on what is true."""
     decided = told != HUMAN
     if name == "accuracy":
@@ -53,7 +54,7 @@ def truth_of(name: str, unsafe: np.ndarray, told: np.ndarray) -> float:
     return float((told == (SAFE if name == "fnr" else UNSAFE))[counted].mean())
 
 
-def read_texts(order: np.ndarray, unsafe: np.ndarray) -> np.ndarray:
+def read_texts(order, unsafe):
     """Reviews that are right of these texts."""
     reviews = np.full(TEXTS, UNREAD, np.int8)
     reviews[order] = np.where(unsafe[order], READ_UNSAFE, READ_SAFE)
@@ -61,11 +62,11 @@ def read_texts(order: np.ndarray, unsafe: np.ndarray) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def world() -> tuple[np.ndarray, Benchmark]:
+def world():
     return make_benchmark(np.random.default_rng(5))
 
 
-def test_a_benchmark_of_which_all_is_read_is_counted(world: tuple[np.ndarray, Benchmark]) -> None:
+def test_a_benchmark_of_which_all_is_read_is_counted(world):
     unsafe, benchmark = world
     study = Study(benchmark=benchmark, reviews=read_texts(np.arange(TEXTS), unsafe))
     for rate, (name, told) in product(RATES, benchmark.outcomes.items()):
@@ -78,7 +79,7 @@ def test_a_benchmark_of_which_all_is_read_is_counted(world: tuple[np.ndarray, Be
     assert study.wrong_labels().value == pytest.approx(((benchmark.references == 1) != unsafe).mean())
 
 
-def test_a_sample_is_random_in_every_stratum_and_keeps_to_its_budget(world: tuple[np.ndarray, Benchmark]) -> None:
+def test_a_sample_is_random_in_every_stratum_and_keeps_to_its_budget(world):
     _, benchmark = world
     order = draw_sample(benchmark, REVIEWS, 3)
     assert len(order) == len(set(order.tolist())) == REVIEWS
@@ -95,7 +96,7 @@ def test_a_sample_is_random_in_every_stratum_and_keeps_to_its_budget(world: tupl
         assert shares.std() < 1.3 * np.sqrt(shares.mean() * (1 - shares.mean()) / 100)
 
 
-def test_no_mistake_in_a_few_reviews_is_not_taken_for_none() -> None:
+def test_no_mistake_in_a_few_reviews_is_not_taken_for_none():
     told, reviews = np.zeros(400, np.int8), np.full(400, UNREAD, np.int8)
     reviews[:40] = READ_SAFE
     study = Study(benchmark=Benchmark.of(np.zeros(400, np.int8), {"all safe": told}), reviews=reviews)
@@ -106,53 +107,46 @@ def test_no_mistake_in_a_few_reviews_is_not_taken_for_none() -> None:
     assert study.rate("fnr", "all safe").value is None, "no text is known to be unsafe"
 
 
-def test_unsure_reviews_are_taken_both_ways(world: tuple[np.ndarray, Benchmark]) -> None:
+def test_unsure_reviews_are_taken_both_ways(world):
     unsafe, benchmark = world
     order = draw_sample(benchmark, REVIEWS, 1)
-    reviews = read_texts(order, unsafe)
-    sure = Study(benchmark=benchmark, reviews=reviews)
-    unsure = reviews.copy()
-    unsure[order[::4]] = INCONCLUSIVE
+    sure = Study(benchmark=benchmark, reviews=read_texts(order, unsafe))
+    unsure = replace(sure, reviews=sure.reviews.copy())
+    unsure.reviews[order[::4]] = INCONCLUSIVE
     for rate in RATES:
-        one, other = sure.rate(rate, "MV n=3"), Study(benchmark=benchmark, reviews=unsure).rate(rate, "MV n=3")
-        assert other.low is not None and one.low is not None and other.low < one.low
-        assert other.high is not None and one.high is not None and other.high > one.high
+        one, other = (study.rate(rate, "MV n=3") for study in (sure, unsure))
+        assert other.low < one.low and other.high > one.high
 
 
-def test_reviewers_that_overlook_are_told_and_corrected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reviewers_that_overlook_are_told_and_corrected(monkeypatch):
     monkeypatch.setattr("screening.evaluation.corrected.RUNS", 1_000)
-    random, held, naive = np.random.default_rng(2), [], []
+    random, held = np.random.default_rng(2), []
     for run in range(25):
         unsafe, benchmark = make_benchmark(random)
         word = np.where(unsafe, random.random(TEXTS) < 0.8, False)
         study = Study(benchmark=benchmark, reviews=read_texts(draw_sample(benchmark, REVIEWS, run), word))
-        reviewers = Reviewers(sensitivity=(int(random.binomial(40, 0.8)), 40))
+        told = replace(study, reviewers=Reviewers(sensitivity=(int(random.binomial(40, 0.8)), 40)))
         wrong = ((benchmark.references == 1) != unsafe).mean()
-        for each, seen in (
-            (study, naive),
-            (Study(benchmark=benchmark, reviews=study.reviews, reviewers=reviewers), held),
-        ):
-            found = each.wrong_labels()
-            assert found.low is not None and found.high is not None
-            seen.append(found.low <= wrong <= found.high)
-    assert np.mean(naive) < 0.8 < 0.9 <= np.mean(held)
+        held.append([found.low <= wrong <= found.high for found in (study.wrong_labels(), told.wrong_labels())])
+    naive, corrected_for = np.mean(held, axis=0)
+    assert naive < 0.8 < 0.9 <= corrected_for
     # What reviewers and model overlook together moves the miss rate, and the dial says by how much.
     dialed = [study.at(each).rate("fnr", "MV n=3").high for each in (1.0, 0.8, 0.6)]
     assert dialed == sorted(dialed) and dialed[0] < dialed[2]
 
 
-def _reviews(labels: np.ndarray, picked: np.ndarray) -> Reviews:
+def _reviews(labels, picked):
     nobody = np.zeros(len(labels), bool)
     return Reviews(labels=labels.astype(np.int8), by_several=nobody, picked=picked, entered=labels != UNREAD)
 
 
-def test_where_all_are_reviewed_the_figures_are_those_of_the_reviews_and_without_any_there_are_none() -> None:
+def test_where_all_are_reviewed_the_figures_are_those_of_the_reviews_and_without_any_there_are_none():
     reviews = np.array([0, 0, 1, 1, 1, 0], np.int8)
     told = np.array([SAFE, UNSAFE, SAFE, UNSAFE, HUMAN, SAFE], np.int8)
     references, nobody = np.array([0, 1, 1, 1, 1, 0], np.int8), np.zeros(6, bool)
     found = corrected(references, {"it": told}, np.zeros(6), _reviews(reviews, nobody))
     for name, value, of in (("accuracy", 3 / 5, 5), ("fnr", 1 / 2, 5), ("fpr", 1 / 3, 5)):
-        one = found.rates[name]["it"]  # type: ignore[index]
+        one = found.rates[name]["it"]
         assert (one.value, one.low, one.high) == pytest.approx((value, value, value), abs=1e-9) and one.decided == of
     assert found.wrong.value == pytest.approx(1 / 6)
     nothing = corrected(references, {"it": told}, np.zeros(6), _reviews(np.full(6, UNREAD), nobody))
@@ -160,7 +154,7 @@ def test_where_all_are_reviewed_the_figures_are_those_of_the_reviews_and_without
     assert (none.value, none.low, none.high) == (None, pytest.approx(0), pytest.approx(1)) and nothing.free == 6
 
 
-def test_a_picked_text_that_is_not_reviewed_yet_may_be_anything_and_stands_for_no_other() -> None:
+def test_a_picked_text_that_is_not_reviewed_yet_may_be_anything_and_stands_for_no_other():
     """Of 100 texts all 80 others are reviewed: safe, as told. Four picked ones wait, then six: above 5% no estimate."""
     told, references = np.zeros(100, np.int8), np.zeros(100, np.int8)
     for due in (4, 6):
@@ -174,19 +168,16 @@ def test_a_picked_text_that_is_not_reviewed_yet_may_be_anything_and_stands_for_n
 
 @pytest.mark.slow
 @pytest.mark.parametrize("together", [0.1, 0.5])
-def test_limits_hold_as_often_as_they_say(together: float) -> None:
+def test_limits_hold_as_often_as_they_say(together):
     random, runs, held = np.random.default_rng(11), 60, dict.fromkeys((*RATES, "wrong", "differences"), 0)
     for run in range(runs):
         unsafe, benchmark = make_benchmark(random, together)
         study = Study(benchmark=benchmark, reviews=read_texts(draw_sample(benchmark, REVIEWS, run), unsafe))
-        pairs = [
-            (rate, study.rate(rate, "MV n=3"), truth_of(rate, unsafe, benchmark.outcomes["MV n=3"])) for rate in RATES
-        ]
-        pairs.append(("wrong", study.wrong_labels(), float(((benchmark.references == 1) != unsafe).mean())))
-        difference = study.differences("fnr", "MV n=1")["MV n=3"]
-        truths = [truth_of("fnr", unsafe, benchmark.outcomes[name]) for name in ("MV n=3", "MV n=1")]
-        pairs.append(("differences", difference, truths[0] - truths[1]))
-        for name, found, truth in pairs:
-            assert found.low is not None and found.high is not None
+        one, other = (benchmark.outcomes[name] for name in ("MV n=3", "MV n=1"))
+        pairs = {rate: (study.rate(rate, "MV n=3"), truth_of(rate, unsafe, one)) for rate in RATES}
+        pairs["wrong"] = study.wrong_labels(), ((benchmark.references == 1) != unsafe).mean()
+        difference = truth_of("fnr", unsafe, one) - truth_of("fnr", unsafe, other)
+        pairs["differences"] = study.differences("fnr", "MV n=1")["MV n=3"], difference
+        for name, (found, truth) in pairs.items():
             held[name] += found.low - 1e-9 <= truth <= found.high + 1e-9
     assert min(held.values()) >= 0.88 * runs  # 2.5 standard errors below 95%

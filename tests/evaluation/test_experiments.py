@@ -1,9 +1,7 @@
 """Recording once and replaying every condition: the paper's shape, pairs on the same draws, nothing asked twice."""
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -34,8 +32,8 @@ from screening.evaluation.recording import (
 )
 from screening.evaluation.replay import OUTCOMES, Record
 from screening.labels import Label, Outcome
-from screening.models.simulated import Distribution, KnownSampler
-from screening.pipeline.draws import Draw, DrawRequest, SamplerError, ScreenedText, Usage
+from screening.models.simulated import KnownSampler
+from screening.pipeline.draws import Draw, SamplerError, ScreenedText, Usage
 
 ALL = (*paper_conditions(), *our_conditions())
 PIPELINES, OURS = ([each.pipeline for each in some] for some in (ALL, our_conditions()))
@@ -43,7 +41,7 @@ NEARLY_ALL_SAFE = {Label.SAFE: 0.98, Label.UNSAFE: 0.01, Label.ESCALATE: 0.01}
 NEARLY_ALL_UNSAFE = {Label.SAFE: 0.01, Label.UNSAFE: 0.98, Label.ESCALATE: 0.01}
 
 
-def items_of(distributions: Sequence[Distribution]) -> tuple[tuple[Item, ...], KnownSampler]:
+def items_of(distributions):
     """Items whose reference is the most probable label, and the agents that know their distributions."""
     texts = [ScreenedText(text=f"text {number}") for number in range(len(distributions))]
     modes = [max((Label.SAFE, Label.UNSAFE), key=shares.__getitem__) for shares in distributions]
@@ -54,17 +52,16 @@ def items_of(distributions: Sequence[Distribution]) -> tuple[tuple[Item, ...], K
 class Counting:
     """Passes requests on and keeps which draws were asked for."""
 
-    def __init__(self, live: KnownSampler, tokens: int = 0) -> None:
-        self.live, self.tokens = live, tokens
-        self.asked: list[tuple[str, str, int]] = []
+    def __init__(self, live, tokens=0):
+        self.live, self.tokens, self.asked = live, tokens, []
 
-    async def draw(self, request: DrawRequest) -> Sequence[Draw]:
+    async def draw(self, request):
         self.asked += [(request.text.text, request.node, request.first + more) for more in range(request.count)]
         spent = Usage(input_tokens=self.tokens)
         return [Draw(label=draw.label, usage=spent) for draw in await self.live.draw(replace(request, bill=None))]
 
 
-def recorded(distributions: Sequence[Distribution]) -> tuple[tuple[Item, ...], DrawBook]:
+def recorded(distributions):
     """Items and all draws that any condition needs of them."""
     items, sampler = items_of(distributions)
     book = DrawBook(len(items))
@@ -72,7 +69,7 @@ def recorded(distributions: Sequence[Distribution]) -> tuple[tuple[Item, ...], D
     return items, book
 
 
-def test_the_sweep_has_the_paper_s_shape_and_ours_decides_at_a_tenth_of_the_calls() -> None:
+def test_the_sweep_has_the_paper_s_shape_and_ours_decides_at_a_tenth_of_the_calls():
     items, book = recorded([NEARLY_ALL_SAFE] * 20 + [NEARLY_ALL_UNSAFE] * 20)
     results = run_book(items, ALL, book)[0]
     found = {result.name: result.metrics for result in results}
@@ -87,7 +84,7 @@ def test_the_sweep_has_the_paper_s_shape_and_ours_decides_at_a_tenth_of_the_call
     assert not any(result.unsettled for result in results)
 
 
-def test_no_draw_is_asked_for_twice_and_none_that_no_condition_needs() -> None:
+def test_no_draw_is_asked_for_twice_and_none_that_no_condition_needs():
     split = {Label.SAFE: 0.45, Label.UNSAFE: 0.4, Label.ESCALATE: 0.15}
     items, live = items_of([NEARLY_ALL_SAFE, split] * 3)
     book, sampler = DrawBook(len(items)), Counting(live)
@@ -97,7 +94,7 @@ def test_no_draw_is_asked_for_twice_and_none_that_no_condition_needs() -> None:
     assert max(number for _, _, number in sampler.asked) + 1 == 150  # the largest budget of any condition
 
 
-def test_cases_short_of_draws_are_counted_and_never_decided() -> None:
+def test_cases_short_of_draws_are_counted_and_never_decided():
     items, live = items_of([NEARLY_ALL_SAFE] * 5)
     book, failing = DrawBook(5), Breaking(live, 0, stops_batch=False)
     _, failed = asyncio.run(record_draws(items, PIPELINES, book, failing))
@@ -110,7 +107,7 @@ def test_cases_short_of_draws_are_counted_and_never_decided() -> None:
     assert pointless.asked <= 2, "an error that makes going on pointless ends the pass"
 
 
-def test_offline_no_rate_is_that_of_the_texts_that_a_short_record_settles() -> None:
+def test_offline_no_rate_is_that_of_the_texts_that_a_short_record_settles():
     """The certified rule calls unsafe after 5 alike answers and safe after 11, Ville's levels need 6: of what was
     recorded they settle what was called safe, so that every unsafe text looks missed.
     """
@@ -126,7 +123,7 @@ def test_offline_no_rate_is_that_of_the_texts_that_a_short_record_settles() -> N
         assert limits.value is None or name == "fpr"
 
 
-def test_tokens_and_costs_follow_the_draws_used_and_one_unknown_makes_them_undefined() -> None:
+def test_tokens_and_costs_follow_the_draws_used_and_one_unknown_makes_them_undefined():
     items, live = items_of([NEARLY_ALL_SAFE] * 3)
     book, prices = DrawBook(3), lambda usage: usage.input_tokens / 1000
     asyncio.run(record_draws(items, PIPELINES, book, Counting(live, tokens=10), price=prices))
@@ -145,7 +142,7 @@ def test_tokens_and_costs_follow_the_draws_used_and_one_unknown_makes_them_undef
             read_draws(["", line], items)
 
 
-def test_consistently_missed_are_those_that_every_deciding_condition_calls_safe() -> None:
+def test_consistently_missed_are_those_that_every_deciding_condition_calls_safe():
     items, book = recorded([NEARLY_ALL_SAFE, NEARLY_ALL_UNSAFE, NEARLY_ALL_SAFE])
     _, results = run_book(items, [each for each in ALL if each.name in ("B=10", "B=150", "recommended")], book)
     references, outcomes = reference_codes([Label.UNSAFE, Label.UNSAFE, Label.SAFE]), [told.outcome for told in results]
@@ -157,11 +154,11 @@ def test_consistently_missed_are_those_that_every_deciding_condition_calls_safe(
 class Breaking:
     """Answers a draw batch out of order, and breaks down after so many answers: those that came were paid for."""
 
-    def __init__(self, live: KnownSampler, answers: int, *, stops_batch: bool = True) -> None:
+    def __init__(self, live, answers, *, stops_batch=True):
         self.live, self.left, self.made, self.asked = live, answers, list[tuple[str, int]](), 0
         self.error = SamplerError("overloaded", "no answer", stops_batch=stops_batch)
 
-    async def draw(self, request: DrawRequest) -> Sequence[Draw]:
+    async def draw(self, request):
         self.asked += 1
         draws = await self.live.draw(replace(request, bill=None))
         for place in (*range(1, len(draws), 2), *range(0, len(draws), 2)):
@@ -175,7 +172,7 @@ class Breaking:
 
 
 @pytest.mark.parametrize("answers", [0, 1, 3, 7, 40])
-def test_no_paid_answer_is_lost_or_asked_for_twice_wherever_it_breaks_off(answers: int, tmp_path: Path) -> None:
+def test_no_paid_answer_is_lost_or_asked_for_twice_wherever_it_breaks_off(answers, tmp_path):
     items, live = items_of([NEARLY_ALL_SAFE] * 3)
     path = tmp_path / "draws.jsonl"
     first = Breaking(live, answers)
@@ -195,7 +192,7 @@ def test_no_paid_answer_is_lost_or_asked_for_twice_wherever_it_breaks_off(answer
     assert {key: each.codes for key, each in book.nodes.items()} == {k: each.codes for k, each in whole.nodes.items()}
 
 
-def test_a_recording_ends_before_it_costs_more_than_it_may() -> None:
+def test_a_recording_ends_before_it_costs_more_than_it_may():
     items, live = items_of([NEARLY_ALL_SAFE] * 40)
     book, purse = DrawBook(40), Purse(most_usd=1.0, per_call=0.005)
     sampler = Counting(live, tokens=10)
@@ -206,14 +203,14 @@ def test_a_recording_ends_before_it_costs_more_than_it_may() -> None:
     assert purse.spent_usd == pytest.approx(0.01 * book.draws)
 
 
-def _result(name: str, calls: int, right: int, wrong: int, escalated: int) -> Measured:
+def _result(name, calls, right, wrong, escalated):
     told = [Outcome.SAFE] * right + [Outcome.UNSAFE] * wrong + [Outcome.HUMAN_REVIEW] * escalated
     references = reference_codes([Label.SAFE] * len(told))
     metrics = evaluate(references, outcome_codes(told), calls=np.full(len(told), calls))
     return Measured(condition=Condition(name=name, pipeline=ALL[0].pipeline), metrics=metrics, unsettled=0)
 
 
-def test_the_front_is_of_all_texts_and_never_goes_down() -> None:
+def test_the_front_is_of_all_texts_and_never_goes_down():
     """Who decides a tenth well is beaten by who decides all nearly as well; of two that do the same the first stays."""
     every = [
         _result("few", calls=9, right=20, wrong=0, escalated=180),  # 10% of all
@@ -229,7 +226,7 @@ def test_the_front_is_of_all_texts_and_never_goes_down() -> None:
         assert shares == sorted(shares) and len(set(shares)) == len(shares)
 
 
-def test_two_conditions_are_compared_on_the_cases_that_both_settle() -> None:
+def test_two_conditions_are_compared_on_the_cases_that_both_settle():
     items, book = recorded([NEARLY_ALL_SAFE] * 12 + [NEARLY_ALL_UNSAFE] * 8)
     found = {told.name: told for told in run_book(items, ALL, book)[1]}
     labels = reference_codes([Label.UNSAFE, *(item.reference for item in items[1:])])

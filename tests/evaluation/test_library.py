@@ -18,7 +18,7 @@ from screening import replay, screen_texts
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_notebook_prints_what_is_written_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_notebook_prints_what_is_written_in_it(monkeypatch):
     monkeypatch.chdir(ROOT)
     cells = json.loads((ROOT / "docs" / "library.ipynb").read_text(encoding="utf-8"))["cells"]
     names: dict[str, Any] = {}
@@ -33,7 +33,7 @@ def test_the_notebook_prints_what_is_written_in_it(monkeypatch: pytest.MonkeyPat
     assert ran >= 6
 
 
-async def test_what_a_text_forbids_is_applied_and_an_index_is_kept_also_where_a_loop_runs_already() -> None:
+async def test_what_a_text_forbids_is_applied_and_an_index_is_kept_also_where_a_loop_runs_already():
     texts = pd.Series(["A quiet day at the lake.", "A quiet \u202eday at the lake."], index=["a", "b"])
     found = screen_texts(texts)
     assert found["outcome"].to_dict() == {"a": "safe", "b": "human_review"}
@@ -43,10 +43,10 @@ async def test_what_a_text_forbids_is_applied_and_an_index_is_kept_also_where_a_
     with pytest.raises(ValueError, match="one reply"):
         screen_texts(["a"], replies=[])
     with pytest.raises(ValueError, match="no pipeline 'best'"):
-        screen_texts(["a"], pipeline="best")  # type: ignore[arg-type]
+        screen_texts(["a"], pipeline="best")
 
 
-def test_too_few_draws_leave_a_row_without_an_outcome() -> None:
+def test_too_few_draws_leave_a_row_without_an_outcome():
     found = replay(pd.DataFrame({"draws_worker": ["SSSSSSSSSSSSSSSS", "SU", None]}), "recommended")
     assert found["outcome"].isna().tolist() == [False, True, True] and found.loc[0, "outcome"] == "safe"
     with pytest.raises(ValueError, match="no column of draws"):
@@ -55,7 +55,7 @@ def test_too_few_draws_leave_a_row_without_an_outcome() -> None:
         replay(pd.DataFrame({"draws_worker": ["safe"]}))
 
 
-def test_importing_the_package_imports_no_library_and_it_has_the_project_s_version() -> None:
+def test_importing_the_package_imports_no_library_and_it_has_the_project_s_version():
     heavy = "import sys, screening; print([n for n in ('pandas', 'numpy', 'pydantic') if n in sys.modules])"
     ended = subprocess.run([sys.executable, "-c", heavy], cwd=ROOT, capture_output=True, text=True, check=True)
     assert ended.stdout.strip() == "[]"

@@ -2,20 +2,19 @@
 
 import json
 from collections import Counter
-from typing import Any
 
 import pytest
 
 from screening.datasets.export import csv_lines
 from screening.datasets.sources import FileRefused
-from screening.evaluation.public_datasets import EvaluationData, LabelOf, Screened, load_aegis, load_swmh
+from screening.evaluation.public_datasets import LabelOf, Screened, load_aegis, load_swmh
 from screening.labels import Label
 from screening.text.received import text_sha256
 
 SELF_HARM = "Suicide and Self Harm"
 
 
-def row(identity: str, **values: Any) -> dict[str, Any]:
+def row(identity, **values):
     said = {"prompt": f"prompt of {identity}", "response": f"reply to {identity}", "violated_categories": SELF_HARM}
     labels = {"prompt_label": "unsafe", "response_label": "safe"}
     sources = {"prompt_label_source": "human", "response_label_source": "llm_jury"}
@@ -24,7 +23,7 @@ def row(identity: str, **values: Any) -> dict[str, Any]:
 
 TRAIN = [
     row("a"),
-    row("b", violated_categories="Violence, Suicide and Self Harm", response_label="unsafe"),
+    row("b", violated_categories=f"Violence, {SELF_HARM}", response_label="unsafe"),
     row("c", violated_categories="Violence"),
     row("d", violated_categories=""),
     row("e", prompt="REDACTED", reconstruction_id_if_redacted=17.0),
@@ -33,72 +32,63 @@ TRAIN = [
     row("h", response_label=None),
     row("c2", violated_categories="self-harm"),
 ]
-REFUSALS = [
-    row("a", response="another reply", response_label_source="refusal_data_augmentation"),
-    row("h", response="the refusal", response_label_source="refusal_data_augmentation"),
-]
+AUGMENTED = {"response_label_source": "refusal_data_augmentation"}
+REFUSALS = [row("a", response="another reply", **AUGMENTED), row("h", response="the refusal", **AUGMENTED)]
 
 
-def subset(**options: Any) -> EvaluationData:
+def subset(**options):
     files = [("train.json", json.dumps(TRAIN).encode()), ("refusals_train.json", json.dumps(REFUSALS).encode())]
     return load_aegis(files, **options)
 
 
-def test_what_is_left_of_aegis_at_each_step() -> None:
+def test_what_is_left_of_aegis_at_each_step():
     found = subset()
-    assert found.steps == (
-        ("rows in all files", 11),
-        ("category suicide or self harm", 8),
-        ("prompt not redacted", 7),
-        ("with a response label", 5),
-        ("first row of each id", 4),
-        ("with a prompt and response to screen", 4),
-        ("of them with repaired Unicode", 1),
-        ("that agents are asked about", 4),
-    )
+    assert dict(found.steps) == {
+        "rows in all files": 11,
+        "category suicide or self harm": 8,
+        "prompt not redacted": 7,
+        "with a response label": 5,
+        "first row of each id": 4,
+        "with a prompt and response to screen": 4,
+        "of them with repaired Unicode": 1,
+        "that agents are asked about": 4,
+    }
     rows = {one.external_id: one for one in found.rows}
     assert [item.id for item in found.items] == list(rows) == ["a", "b", "g", "h"]
     assert Counter(one.reference for one in found.rows) == {Label.SAFE: 3, Label.UNSAFE: 1}
     assert found.provenance.startswith("3 llm_jury, 1 refusal_data_augmentation")
-    assert [one.reply.stored for one in (rows["a"], rows["h"]) if one.reply] == ["reply to a", "the refusal"]
+    assert (rows["a"].reply.stored, rows["h"].reply.stored) == ("reply to a", "the refusal")
     assert rows["g"].text.stored == "tired \ufffd"
 
 
-@pytest.mark.parametrize(
-    ("options", "texts", "provenance"),
-    [
-        ({"label_of": LabelOf.PROMPT}, ["a", "b", "f", "g", "h"], "5 human"),
-        ({"screened": Screened.RESPONSE}, ["a", "b", "h"], "2 llm_jury, 1 refusal"),
-        ({"screened": Screened.PROMPT}, ["a", "b", "g", "h"], "3 llm_jury, 1 refusal"),
-    ],
-)
-def test_the_other_label_and_the_other_text(options: Any, texts: list[str], provenance: str) -> None:
-    found = subset(**options)
-    assert [item.id for item in found.items] == texts
-    assert found.provenance.startswith(provenance)
-    assert "screened" not in options or all(item.text.reply is None for item in found.items)
+def test_the_other_label_and_the_other_text():
+    for options, texts, provenance in (
+        ({"label_of": LabelOf.PROMPT}, "abfgh", "5 human"),
+        ({"screened": Screened.RESPONSE}, "abh", "2 llm_jury, 1 refusal"),
+        ({"screened": Screened.PROMPT}, "abgh", "3 llm_jury, 1 refusal"),
+    ):
+        found = subset(**options)
+        assert "".join(item.id for item in found.items) == texts and found.provenance.startswith(provenance)
+        assert "screened" not in options or all(item.text.reply is None for item in found.items)
 
 
-@pytest.mark.parametrize("form", ["jsonl", "csv"])
-def test_exports_in_other_formats_give_the_same_rows(form: str) -> None:
-    if form == "jsonl":
-        content = "".join(json.dumps(one) + "\n" for one in TRAIN)
-    else:
-        content = "".join(csv_lines(list(TRAIN[0]), [list(one.values()) for one in TRAIN if one["id"] != "g"]))
-    ids = [item.id for item in load_aegis([("train", content.encode())]).items]
-    assert ids == (["a", "b", "g"] if form == "jsonl" else ["a", "b"])
+def test_exports_in_other_formats_give_the_same_rows():
+    jsonl = "".join(json.dumps(one) + "\n" for one in TRAIN)
+    table = "".join(csv_lines(list(TRAIN[0]), [list(one.values()) for one in TRAIN if one["id"] != "g"]))
+    for content, ids in ((jsonl, "abg"), (table, "ab")):
+        assert "".join(item.id for item in load_aegis([("train", content.encode())]).items) == ids
 
 
 SUBREDDITS = ("self.SuicideWatch", "self.depression", "self.Anxiety", "self.bipolar", "self.offmychest")
 
 
-def posts(count: int, start: int = 0) -> bytes:
+def posts(count, start=0):
     numbers = range(start, start + count)
     rows = [(f"post {number} of {label[5:]},\nsecond line", label) for number in numbers for label in SUBREDDITS]
     return "".join(csv_lines(["text", "label"], rows)).encode()
 
 
-def test_as_many_posts_of_each_subreddit_in_a_sample_that_is_fixed_by_its_call_and_named_by_hashes() -> None:
+def test_as_many_posts_of_each_subreddit_in_a_sample_that_is_fixed_by_its_call_and_named_by_hashes():
     files = [("train.csv", posts(6)), ("val.csv", posts(3, 6))]
     once, again = (load_swmh(files, per_subreddit=4) for _ in range(2))
     assert once == again and once.sample == {
@@ -113,7 +103,7 @@ def test_as_many_posts_of_each_subreddit_in_a_sample_that_is_fixed_by_its_call_a
     assert whole["train.csv:1"] == "post 0 of SuicideWatch,\nsecond line"
 
 
-def test_what_cannot_be_sampled_or_is_another_file_is_refused() -> None:
+def test_what_cannot_be_sampled_or_is_another_file_is_refused():
     with pytest.raises(ValueError, match="fewer than 5"):
         load_swmh([("train.csv", posts(4))], per_subreddit=5)
     with pytest.raises(ValueError, match="none of the five"):

@@ -40,7 +40,7 @@ FAILED, NOT_COLLECTED = 1, 2
 """What pytest ends with where a test fails, and where a module cannot be read."""
 SEED = 0
 STOPPING, EVALUATION, PIPELINE, STORAGE = "tests/stopping", "tests/evaluation", "tests/pipeline", "tests/storage"
-LOGPROBS, REPLAY = "tests/models/test_logprobs.py", "tests/evaluation/test_replay.py"
+LOGPROBS = "tests/models/test_logprobs.py"
 
 MODULES = {
     "screening/stopping/evidence.py": [f"{STOPPING}/test_rules.py", f"{STOPPING}/test_theory.py"],
@@ -51,15 +51,15 @@ MODULES = {
     "screening/evaluation/metrics.py": [f"{EVALUATION}/test_metrics.py"],
     "screening/evaluation/agreement.py": [f"{EVALUATION}/test_agreement.py"],
     "screening/evaluation/label_errors.py": [f"{EVALUATION}/test_label_noise.py"],
-    "screening/evaluation/paired.py": [f"{EVALUATION}/test_paired.py"],
+    "screening/evaluation/paired.py": [f"{EVALUATION}/test_metrics.py"],
     "screening/evaluation/audit.py": [f"{EVALUATION}/test_audit.py"],
     "screening/evaluation/estimates.py": [f"{EVALUATION}/test_estimates.py"],
     "screening/evaluation/monitoring.py": [f"{EVALUATION}/test_monitoring.py"],
-    "screening/pipeline/cost.py": [f"{PIPELINE}/test_prompting.py"],
+    "screening/pipeline/cost.py": [f"{PIPELINE}/test_pipeline_file.py"],
     "screening/pipeline/draws.py": [f"{PIPELINE}/test_draws.py", f"{PIPELINE}/test_engine.py", LOGPROBS],
     "screening/pipeline/engine.py": [f"{PIPELINE}/test_engine.py", LOGPROBS],
     "screening/pipeline/config.py": [f"{PIPELINE}/test_pipeline.py", f"{PIPELINE}/test_pipeline_file.py"],
-    "screening/pipeline/files.py": [f"{PIPELINE}/test_pipeline_file.py", f"{PIPELINE}/test_prompting.py"],
+    "screening/pipeline/files.py": [f"{PIPELINE}/test_pipeline_file.py"],
     "storage/visibility.py": [
         f"{STORAGE}/test_visibility.py",
         *(f"{STORAGE}/review/test_{each}.py" for each in ("evidence", "adjudication")),

@@ -58,7 +58,7 @@ def test_anything_but_a_label_alone_is_an_escalate_draw_that_is_kept_and_paid_fo
 
 
 @given(st.text(max_size=400), st.sampled_from(["end_turn", "stop_sequence", "max_tokens", "refusal"]))
-def test_only_an_exact_word_can_be_anything_but_escalate(answer: str, stop_reason: str) -> None:
+def test_only_an_exact_word_can_be_anything_but_escalate(answer, stop_reason):
     draw = read_answer(answer, stop_reason, Usage())
     assert len(draw.raw) <= RAW_LIMIT
     if draw.label is not Label.ESCALATE:
@@ -71,7 +71,7 @@ def test_with_code_words_the_labels_themselves_are_unparsable():
         assert read_answer(label.value, "end_turn", Usage(), {"walnut": SAFE}).answer is Answer.UNPARSABLE
 
 
-def test_every_draw_is_stored_as_one_character_and_read_back() -> None:
+def test_every_draw_is_stored_as_one_character_and_read_back():
     codes = "SUE?!_~#@"
     draws = decode_draws(codes)
     assert encode_draws(draws) == codes
@@ -81,14 +81,14 @@ def test_every_draw_is_stored_as_one_character_and_read_back() -> None:
         decode_draws("Sx")
 
 
-def test_an_unusable_answer_keeps_its_start_and_can_never_be_a_safe_draw() -> None:
+def test_an_unusable_answer_keeps_its_start_and_can_never_be_a_safe_draw():
     assert unusable(Answer.CUT, "y" * (RAW_LIMIT + 1), USAGE).raw == "y" * RAW_LIMIT
     assert (unusable(Answer.EMPTY).raw, unusable(Answer.EMPTY).usage) == ("", Usage())
     with pytest.raises(ValueError):
         Draw(label=SAFE, answer=Answer.REFUSAL)
 
 
-def test_a_bill_shows_the_draws_up_to_the_first_that_is_not_in_and_adds_tokens_kind_by_kind() -> None:
+def test_a_bill_shows_the_draws_up_to_the_first_that_is_not_in_and_adds_tokens_kind_by_kind():
     bill, safe, unsafe = Bill(), Draw(label=SAFE), Draw(label=UNSAFE)
     shown = [bill.in_order()]
     for place, draw in ((2, safe), (0, unsafe), (1, safe)):
@@ -139,7 +139,7 @@ def test_a_label_is_named_where_it_leads_wherever_the_unknown_part_belongs():
         assert told.mode() is mode and told.verdict() == Verdict(label=mode, ended=ended, calls=1)
 
 
-def test_each_rival_is_excluded_by_itself_and_too_much_unknown_decides_nothing() -> None:
+def test_each_rival_is_excluded_by_itself_and_too_much_unknown_decides_nothing():
     told = of(0.25, 0.5, 0.0, unknown=0.25)
     found = [(one.rival, one.leader, one.scale, one.value, one.needed, one.excluded) for one in told.comparisons()]
     assert found == [
@@ -151,7 +151,7 @@ def test_each_rival_is_excluded_by_itself_and_too_much_unknown_decides_nothing()
     assert of(0.75, 0.0, 0.0, unknown=0.25, most_unknown=0.24).verdict() is None
 
 
-def test_its_code_is_read_back() -> None:
+def test_its_code_is_read_back():
     told = of(0.123456789, 0.5, 0.25, unknown=0.126543, most_unknown=0.2)
     assert told.code == "=0.123457|0.5|0.25|0.126543|0.2"
     back = read_distribution(told.code)

@@ -9,14 +9,7 @@ from hypothesis import strategies as st
 
 from screening.labels import Label, Outcome
 from screening.pipeline.config import chain, preset
-from screening.pipeline.draws import (
-    TOO_LONG,
-    LabelDistribution,
-    SamplerError,
-    ScreenedText,
-    decode_draws,
-    encode_draws,
-)
+from screening.pipeline.draws import TOO_LONG, LabelDistribution, SamplerError, ScreenedText, decode_draws, encode_draws
 from screening.pipeline.engine import (
     MOST_UNUSABLE,
     SECOND_LOOK,
@@ -102,7 +95,7 @@ async def test_committed_runs_are_taken_over_and_nothing_is_asked_again():
 
 
 @given(st.text("SUE?!_~", min_size=1, max_size=30), st.text("SUE?!_~", min_size=1, max_size=30))
-async def test_safe_is_committed_only_when_a_node_identified_safe(worker: str, risk: str) -> None:
+async def test_safe_is_committed_only_when_a_node_identified_safe(worker, risk):
     sampler = Recording(worker=worker, risk=risk, legal="E")
     for pipeline in (RECOMMENDED, PAPER):
         result = await screen(TEXT, Guard(), pipeline, sampler)
@@ -130,7 +123,7 @@ def test_a_draw_batch_may_end_once_nothing_can_be_identified_and_no_sooner():
             steps.send(sent)
 
 
-async def test_a_text_too_long_for_a_model_on_the_way_goes_to_a_human_with_what_was_drawn() -> None:
+async def test_a_text_too_long_for_a_model_on_the_way_goes_to_a_human_with_what_was_drawn():
     class Full(Recording):
         async def draw(self, request):
             if request.node == "risk":
@@ -200,13 +193,13 @@ def test_an_escalation_stands_on_the_usable_answers_as_if_they_were_all():
         assert found == Verdict(label=label, ended=expected, calls=len(draws)), codes
 
 
-def test_a_node_ends_after_so_many_unusable_answers() -> None:
+def test_a_node_ends_after_so_many_unusable_answers():
     assert with_usable_grounds(MIXTURE, decode_draws("S?" * (MOST_UNUSABLE - 1)), None) is None
     spent = with_usable_grounds(MIXTURE, decode_draws("S?" * MOST_UNUSABLE), None)
     assert spent == Verdict(label=Label.ESCALATE, ended=Ended.NO_ANSWER, calls=2 * MOST_UNUSABLE)
 
 
-def test_every_finding_forbids_what_it_should() -> None:
+def test_every_finding_forbids_what_it_should():
     for flag in Flag:
         guard = guard_for([flag.value])
         assert (guard.refuse_screening is not None) == (FORBIDS[flag] is Forbids.SCREENING), flag

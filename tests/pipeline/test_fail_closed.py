@@ -57,7 +57,7 @@ class Plan:
     task: Any = None
     calls: int = 0
 
-    def is_due(self) -> bool:
+    def is_due(self):
         """Whether this call, which is counted, is the one."""
         self.calls += 1
         return self.calls - 1 == self.at

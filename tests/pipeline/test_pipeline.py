@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Mapping
 from itertools import product
-from typing import Any
 
 import pytest
 
@@ -11,7 +10,6 @@ from screening.labels import LABELS, OUTCOMES, Label
 from screening.pipeline.config import (
     Mix,
     PipelineConfig,
-    Preset,
     UndecidableError,
     chain,
     chain_bound,
@@ -26,14 +24,7 @@ from screening.pipeline.config import (
 from screening.stopping.certificates import CertifiedMixture
 from screening.stopping.evidence import least_count
 from screening.stopping.operating_characteristics import operating_characteristics
-from screening.stopping.rules import (
-    DEFAULT_CONTRACT,
-    Contract,
-    MajorityVote,
-    PairwiseMixture,
-    StoppingRule,
-    SuccessiveElimination,
-)
+from screening.stopping.rules import DEFAULT_CONTRACT, Contract, MajorityVote, PairwiseMixture, SuccessiveElimination
 
 STRICT = {"safe|unsafe": 0.001, "safe|escalate": 0.001}
 AGENTS = ("worker", "risk", "legal")
@@ -52,9 +43,7 @@ AGENTS = ("worker", "risk", "legal")
         ("certified", 0.07, 100, PairwiseMixture.symmetric(0.07, 100)),  # no certificate is made for it
     ],
 )
-def test_a_preset_is_the_papers_chain_of_the_rule_it_is_said_to_be(
-    name: Preset, delta: float | None, budget: int, rule: StoppingRule
-) -> None:
+def test_a_preset_is_the_papers_chain_of_the_rule_it_is_said_to_be(name, delta, budget, rule):
     made = preset(name, delta=delta, budget=budget)
     assert (made.name, [node.name for node in made.nodes]) == (name, list(AGENTS))
     assert [node.rule for node in made.nodes] == [rule] * 3
@@ -63,7 +52,7 @@ def test_a_preset_is_the_papers_chain_of_the_rule_it_is_said_to_be(
     assert [node.target(None) for node in made.nodes] == (onward if name == "paper" else ["human_review"] * 3)
 
 
-def test_the_version_is_that_of_all_settings_in_whatever_order_they_are_written() -> None:
+def test_the_version_is_that_of_all_settings_in_whatever_order_they_are_written():
     pipeline = preset("recommended")
     values = pipeline.model_dump(mode="json")
     assert version_of(dict(reversed(values.items()))) == version_of(values) == pipeline.version
@@ -73,7 +62,7 @@ def test_the_version_is_that_of_all_settings_in_whatever_order_they_are_written(
     assert len(others | {pipeline.version}) == 3
 
 
-def test_the_label_that_takes_most_calls_is_named_with_what_it_takes() -> None:
+def test_the_label_that_takes_most_calls_is_named_with_what_it_takes():
     """Unanimous draws: least_count(0, 0.025) = 6 name unsafe, and 0.001 takes safe to 10 or more."""
     safe, other = least_count(0, 0.0005), least_count(0, 0.025)
     errors = dict.fromkeys(STRICT, 0.0005)
@@ -98,18 +87,18 @@ def test_the_label_that_takes_most_calls_is_named_with_what_it_takes() -> None:
         (MajorityVote(n=4), "next"),
     ],
 )
-def test_a_text_ends_as_all_ways_through_the_agents_together_say(rule: StoppingRule, on_abstain: Any) -> None:
+def test_a_text_ends_as_all_ways_through_the_agents_together_say(rule, on_abstain):
     pipeline = chain("x", rule, on_abstain)
     mixes: Mapping[str, Mix] = dict(zip(AGENTS, [(0.2, 0.3, 0.5), (0.3, 0.4, 0.3), (0.5, 0.3, 0.2)], strict=True))
     known = {name: operating_characteristics(rule, mix) for name, mix in mixes.items()}
     sums = Counter[str]()
 
-    def walk(target: str, chance: float, misled: bool) -> None:
+    def walk(target, chance, misled):
         if target in OUTCOMES:
-            sums.update({target: chance, "wrong": chance * misled})  # type: ignore[dict-item]
+            sums.update({target: chance, "wrong": chance * misled})
             return
         here, mix = known[target], mixes[target]
-        sums["calls"] += chance * here.mean_calls  # type: ignore[assignment]
+        sums["calls"] += chance * here.mean_calls
         for at, label in enumerate(LABELS):
             named = chance * here.identified[at]
             walk(pipeline.node(target).target(label), named, misled or mix[at] < max(mix))
@@ -121,11 +110,11 @@ def test_a_text_ends_as_all_ways_through_the_agents_together_say(rule: StoppingR
     assert {**found.ends, "wrong": found.wrong, "calls": found.calls} == pytest.approx(dict(sums))
 
 
-def _every(pipeline: PipelineConfig, mix: Mix) -> dict[str, Mix]:
+def _every(pipeline, mix):
     return {node.name: mix for node in pipeline.nodes}
 
 
-def test_a_label_as_probable_as_the_mode_is_no_error_and_what_would_take_long_is_left_out() -> None:
+def test_a_label_as_probable_as_the_mode_is_no_error_and_what_would_take_long_is_left_out():
     votes = {n: chain("vote", MajorityVote(n=n), "next") for n in (1, 300, 301)}
     level = whole_way(votes[1], _every(votes[1], (0.5, 0.5, 0.0)))
     assert level is not None and level.wrong == 0.0
@@ -135,7 +124,7 @@ def test_a_label_as_probable_as_the_mode_is_no_error_and_what_would_take_long_is
         whole_way(votes[1], _every(votes[1], (0.5, 0.5, 0.5)))
 
 
-def test_no_mix_errs_more_than_the_bound_and_all_ends_add_up() -> None:
+def test_no_mix_errs_more_than_the_bound_and_all_ends_add_up():
     pipeline = preset("certified", budget=40)
     bound = chain_bound(pipeline)
     assert bound == pytest.approx(0.15) and most_calls(pipeline) == 120
@@ -146,7 +135,7 @@ def test_no_mix_errs_more_than_the_bound_and_all_ends_add_up() -> None:
         assert 0 <= found.wrong <= bound
 
 
-def test_the_longest_way_is_the_dearest_and_a_flagged_text_called_safe_is_asked_again() -> None:
+def test_the_longest_way_is_the_dearest_and_a_flagged_text_called_safe_is_asked_again():
     pipeline = preset("certified")
     late, early = {"worker": 1.0, "risk": 2.0, "legal": 4.0}, {"worker": 10.0, "risk": 1.0, "legal": 1.0}
     assert longest(pipeline, late) == 7 and longest(pipeline, early) == 12
@@ -158,7 +147,7 @@ def test_the_longest_way_is_the_dearest_and_a_flagged_text_called_safe_is_asked_
     assert longest(confirmed, early, flagged=True) == 10 + 1 + 1 + 1, "its safe is no outcome: another agent looks"
 
 
-def test_calls_bound_and_contract_follow_from_each_agents_own_rule() -> None:
+def test_calls_bound_and_contract_follow_from_each_agents_own_rule():
     body = preset("paper", budget=100).model_dump(mode="json")
     for node, (budget, delta) in zip(body["nodes"], [(80, 0.2), (100, 0.1), (120, 0.3)], strict=True):
         node["rule"] |= {"budget": budget, "delta": delta}
@@ -168,7 +157,7 @@ def test_calls_bound_and_contract_follow_from_each_agents_own_rule() -> None:
     wrong = "a label other than the model's most frequent answer: at most {}% in all".format
     assert promises(pipeline).split(" | ") == [f"Algorithm 1: {wrong(delta)}" for delta in (20, 10, 30)]
     for name, source in (("certified", "certified"), ("recommended", "Ville's bound")):
-        words = promises(preset(name, budget=100))  # type: ignore[arg-type]
+        words = promises(preset(name, budget=100))
         assert words.startswith(f"{source}: {wrong(5)}; ")
         assert "safe when it mostly says unsafe: at most 0.1%" in words
     body["nodes"][0]["rule"] |= {"delta": 0.8}

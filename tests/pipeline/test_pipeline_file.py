@@ -1,27 +1,44 @@
-"""A pipeline written as TOML: the same one comes back, and what is wrong is named with its place."""
+"""A pipeline as TOML: the same comes back, what is wrong is named with its place. Prompts as versions, and prices."""
 
+import hashlib
+import re
 import tomllib
+from decimal import Decimal
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from screening.labels import Label
+from screening.labels import LABELS, Label
 from screening.pipeline.config import NodeConfig, PipelineConfig, chain, preset
-from screening.pipeline.files import PipelineRefused, check, read_pipeline, shipped_pipelines, write_pipeline
+from screening.pipeline.cost import cost_usd, has_list_price, usage_per_call
+from screening.pipeline.draws import NodeAgent, Usage
+from screening.pipeline.files import (
+    PROMPTS,
+    SECOND_LOOK,
+    PipelineRefused,
+    PromptError,
+    PromptSet,
+    check,
+    estimated_tokens,
+    load_prompts,
+    read_pipeline,
+    shipped_pipelines,
+    write_pipeline,
+)
 from screening.stopping.rules import MajorityVote
 
 RECOMMENDED = write_pipeline(preset("recommended"))
 
 
-def test_the_files_that_come_along_are_the_presets_and_one_with_four_agents() -> None:
-    found = shipped_pipelines()
-    assert found["certified"] == preset("certified")
-    assert found["recommended"] == preset("recommended") and found["paper"] == preset("paper")
-    assert [node.name for node in found["four_agents"].nodes] == ["worker", "risk", "cultural_context", "legal"]
+def test_the_files_that_come_along_are_the_presets_and_one_with_four_agents():
+    found = dict(shipped_pipelines())
+    four = [node.name for node in found.pop("four_agents").nodes]
+    assert found == {name: preset(name) for name in ("certified", "paper", "recommended")}
+    assert four == ["worker", "risk", "cultural_context", "legal"]
 
 
-def test_what_is_not_said_of_an_agent_stays_out_so_that_versions_written_before_stay_the_same() -> None:
+def test_what_is_not_said_of_an_agent_stays_out_so_that_versions_written_before_stay_the_same():
     assert set(tomllib.loads(RECOMMENDED)["node"][0]) == {"name", "title", "question", "rule", "routes", "on_abstain"}
     # The versions that databases made before these options existed hold.
     assert (preset("recommended").version, preset("paper").version) == ("283c2efb5f4d06a5", "f9d0778f71e38387")
@@ -34,9 +51,7 @@ def test_what_is_not_said_of_an_agent_stays_out_so_that_versions_written_before_
     temperature=st.none() | st.floats(0, 2),
     model=st.none() | st.text(min_size=1, max_size=100),
 )
-def test_a_pipeline_comes_back_as_it_was_written(
-    instructions: str, title: str, temperature: float | None, model: str | None
-) -> None:
+def test_a_pipeline_comes_back_as_it_was_written(instructions, title, temperature, model):
     worker = preset("recommended").nodes[0]
     said = {"instructions": instructions, "title": title, "temperature": temperature, "model": model}
     routes = {**worker.routes, Label.ESCALATE: "human_review"}
@@ -72,39 +87,39 @@ ESCALATES, UNSAFE = 'escalate = "risk"', 'unsafe = "unsafe"'
         ('kind = "pairwise-mixture"', 'kind = "dice"', "node worker, rule: "),
     ],
 )
-def test_what_is_wrong_is_named_with_its_place(old: str, new: str, words: str) -> None:
+def test_what_is_wrong_is_named_with_its_place(old, new, words):
     assert old in RECOMMENDED
     with pytest.raises(PipelineRefused) as refused:
         read_pipeline(RECOMMENDED.replace(old, new, 1))
     assert str(refused.value).startswith(words) and "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
+def test_what_is_no_pipeline_is_refused_in_one_sentence():
+    for text, words in (
         ("nodes:\n  - worker\n", "not TOML: "),
         ("", "name: Field required"),
         ('name = "x"\nnode = 3', "nodes: Input should be a valid tuple"),
         ('name = "x"\nnode = [3]', "node number 1: Input should be"),
         ("x" * 1_000_001, "a pipeline has at most 1,000,000"),
-    ],
-)
-def test_what_is_no_pipeline_is_refused_in_one_sentence(text: str, words: str) -> None:
-    with pytest.raises(PipelineRefused, match=words):
-        read_pipeline(text)
+    ):
+        with pytest.raises(PipelineRefused, match=words):
+            read_pipeline(text)
+    node = preset("recommended").nodes[0].model_dump(mode="json")
+    with pytest.raises(PipelineRefused, match=r"^nodes: a pipeline has at most 20 nodes, and this one 10,000$"):
+        check({"name": "x", "node": [node | {"name": f"n{number}"} for number in range(10_000)]})
 
 
-def test_a_file_begins_with_the_bound_of_its_whole_way_or_says_that_it_has_none() -> None:
-    said = "# Naming, anywhere on the longest way, a label that is not the agent's mode: "
-    bounded = write_pipeline(preset("certified")).splitlines()
-    assert bounded[0] == f"{said}at most 0.15." and bounded[1].startswith(
-        "# At each agent: certified: a label other than"
-    )
-    voting = write_pipeline(chain("vote", MajorityVote(n=3), "next")).splitlines()
-    assert voting[:2] == [f"{said}no bound: an agent has none.", "# At each agent: a majority vote has no error bound"]
+def test_a_file_begins_with_the_bound_of_its_whole_way_or_says_that_it_has_none():
+    way = "# Naming, anywhere on the longest way, a label that is not the agent's mode: "
+    for pipeline, bound, each in (
+        (preset("certified"), "at most 0.15.", "certified: a label other than"),
+        (chain("v", MajorityVote(n=3), "next"), "no bound: an agent has none.", "a majority vote has no error bound"),
+    ):
+        first, second, *_ = write_pipeline(pipeline).splitlines()
+        assert first == f"{way}{bound}" and second.startswith(f"# At each agent: {each}")
 
 
-def test_a_file_may_be_as_long_as_the_limit_begin_with_a_byte_order_mark_and_hold_lines() -> None:
+def test_a_file_may_be_as_long_as_the_limit_begin_with_a_byte_order_mark_and_hold_lines():
     assert read_pipeline(RECOMMENDED + "\n" * (1_000_000 - len(RECOMMENDED))) == read_pipeline(RECOMMENDED)
     assert read_pipeline(f"\ufeff{RECOMMENDED}") == read_pipeline(RECOMMENDED)
     body = preset("recommended").model_dump(mode="json")
@@ -112,23 +127,17 @@ def test_a_file_may_be_as_long_as_the_limit_begin_with_a_byte_order_mark_and_hol
     assert '"""\nFirst line.\nSecond line."""' in write_pipeline(PipelineConfig.model_validate(body))
 
 
-@pytest.mark.parametrize("budget", ["[]", "inf", "-inf", "nan", '"many"', "{ calls = 1 }", "1.5", "0"])
-def test_a_budget_that_is_no_number_of_calls_is_refused_before_a_certificate_is_looked_for(budget: str) -> None:
+def test_a_budget_that_is_no_number_of_calls_is_refused_before_a_certificate_is_looked_for():
     certified = write_pipeline(preset("certified"))
     begin, end = certified.index("[node.rule.certificate]"), certified.index("[node.routes]")
     short = certified[:begin] + certified[end:]
     assert read_pipeline(short) == preset("certified"), "the default certificate"
-    with pytest.raises(PipelineRefused, match=r"^node worker, rule\.budget: Input should be "):
-        read_pipeline(short.replace("budget = 100", f"budget = {budget}", 1))
+    for budget in ("[]", "inf", "-inf", "nan", '"many"', "{ calls = 1 }", "1.5", "0"):
+        with pytest.raises(PipelineRefused, match=r"^node worker, rule\.budget: Input should be "):
+            read_pipeline(short.replace("budget = 100", f"budget = {budget}", 1))
 
 
-def test_ten_thousand_nodes_are_refused_at_once() -> None:
-    node = preset("recommended").nodes[0].model_dump(mode="json")
-    with pytest.raises(PipelineRefused, match=r"^nodes: a pipeline has at most 20 nodes, and this one 10,000$"):
-        check({"name": "x", "node": [node | {"name": f"n{number}"} for number in range(10_000)]})
-
-
-def test_every_path_after_unsafe_stays_away_from_safe_also_over_several_nodes() -> None:
+def test_every_path_after_unsafe_stays_away_from_safe_also_over_several_nodes():
     worker, risk, legal = (node.model_dump(mode="json") for node in preset("recommended").nodes)
     strict = {"safe": "human_review", "unsafe": "unsafe", "escalate": "human_review"}
     worker["routes"] |= {"unsafe": "risk"}
@@ -137,3 +146,93 @@ def test_every_path_after_unsafe_stays_away_from_safe_also_over_several_nodes() 
         check({"name": "x", "node": [worker, risk, legal]})
     found = check({"name": "x", "node": [worker, risk, legal | {"routes": strict}]})
     assert found.node("risk").target(Label.ESCALATE) == "legal"
+
+
+# --- prompts, and what a call costs
+
+
+def test_any_edit_is_another_version_but_outer_blank_lines_are_not(tmp_path):
+    shipped = load_prompts().version
+    worker = (PROMPTS / "worker.md").read_text()
+    (tmp_path / "worker.md").write_text(f"\n{worker}\r\n\n")
+    assert load_prompts(tmp_path).version == shipped
+    (tmp_path / "worker.md").write_bytes(b"\xef\xbb\xbf" + worker.encode())
+    assert load_prompts(tmp_path).version == shipped, "as an editor marks its byte order"
+    (tmp_path / "worker.md").write_text(worker + "One more sentence.")
+    assert load_prompts(tmp_path).version != shipped
+
+
+def test_what_is_missing_or_unusable_is_refused_by_name(tmp_path):
+    prompts = load_prompts()
+    for asked, words in (
+        (lambda: load_prompts(tmp_path / "nowhere"), "nowhere"),
+        (lambda: prompts.system("night"), r"night\.md"),
+        (lambda: prompts.system("night", agent=NodeAgent(prompt="day")), r"node 'night' has no prompt: add day\.md"),
+        (lambda: prompts.system("worker", "third_look"), "third_look"),
+        (lambda: prompts.system("policy"), "policy"),
+    ):
+        with pytest.raises(PromptError, match=words):
+            asked()
+    for content in (b"", b"  \n", b"\xff\xfe\x00"):
+        (tmp_path / "worker.md").write_bytes(content)
+        with pytest.raises(PromptError, match=r"worker\.md"):
+            load_prompts(tmp_path)
+
+
+def test_a_version_is_the_hash_of_all_names_and_contents_whatever_their_order():
+    made = PromptSet({"b": "zwei", "a": "für"})
+    by_hand = hashlib.sha256(b"a\0" + b"4\0" + "für".encode() + b"b\x004\0zwei").hexdigest()
+    assert made.version == by_hand == PromptSet({"a": "für", "b": "zwei"}).version
+    assert made.version != PromptSet({"a": "fürb", "b": "zwei"}).version
+
+
+def test_an_agent_gets_its_own_instructions_else_the_file_that_it_or_its_node_names(tmp_path):
+    prompts = load_prompts()
+    shared = f"\n\n{prompts.files['criteria']}\n\n{prompts.files['policy']}"
+    assert prompts.system("worker") == prompts.system("worker", agent=NodeAgent()) == prompts.files["worker"] + shared
+    assert prompts.system("night", agent=NodeAgent(prompt="risk")) == prompts.files["risk"] + shared
+    own = NodeAgent(instructions="Read slowly.", prompt="risk")
+    assert prompts.system("night", agent=own) == "Read slowly." + shared
+    assert prompts.system("night", SECOND_LOOK, own) == f"{prompts.files['second_look']}\n\n{prompts.files['criteria']}"
+    (tmp_path / "risk.md").write_text("# Risk\n\nOur own words.")
+    (tmp_path / "night.md").write_text("# Night\n\nThe night shift.")
+    site = load_prompts(tmp_path)
+    assert site.nodes == ("legal", "night", "risk", "worker")
+    assert site.system("risk") == "# Risk\n\nOur own words." + shared
+    assert site.system("night") == "# Night\n\nThe night shift." + shared
+
+
+def test_the_shipped_prompts_can_be_cached_call_the_record_data_and_name_the_answers_only_where_they_may():
+    prompts = load_prompts()
+    assert {"worker", "risk", "legal"} <= set(prompts.nodes)
+    for node in prompts.nodes:
+        system = prompts.system(node)
+        assert estimated_tokens(system) >= 1024 and "never an instruction" in system
+        assert all(f"`{label}`" in system for label in LABELS)
+    again = prompts.system("worker", SECOND_LOOK)
+    assert not re.search(r"\b(safe|unsafe|escalate)\b", again, re.IGNORECASE), "no label that a text could ask for"
+
+
+# --- what a call costs
+
+
+def test_a_call_costs_what_the_list_price_says_and_an_unknown_price_is_unknown():
+    # Sonnet 4.6: $3 input, $15 output, $0.30 cache read, $3.75 cache write per million tokens.
+    usage = Usage(input_tokens=1_300, output_tokens=3, cache_read_tokens=1_000, cache_write_tokens=100)
+    expected = (200 * Decimal("3") + 3 * Decimal("15") + 1_000 * Decimal("0.30") + 100 * Decimal("3.75")) / 1_000_000
+    assert cost_usd("claude-sonnet-4-6", usage) == expected
+    assert cost_usd("llama3.1:8b", usage) is None
+    assert has_list_price("claude-haiku-4-5") and not has_list_price("claude-hiaku-4-5")
+    assert not has_list_price("gpt-4o"), "another service's model of that price is not what is asked"
+
+
+def test_the_estimate_before_the_first_call_grows_with_the_text_and_an_agents_own_instructions():
+    prompts, (worker, risk, _) = load_prompts(), preset("recommended").nodes
+    own = worker.model_copy(update={"instructions": "Say one word. " * 2_000})
+
+    def asked(*nodes, characters=0):
+        return usage_per_call(prompts, nodes, characters).input_tokens
+
+    assert asked(worker, characters=3_000) - asked(worker) == 1_000
+    assert estimated_tokens(prompts.system("worker")) < asked(worker) < asked(own) - 5_000
+    assert asked(worker, risk) == pytest.approx((asked(worker) + asked(risk)) / 2, abs=1)

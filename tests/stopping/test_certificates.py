@@ -11,7 +11,6 @@ from screening.labels import LABELS
 from screening.stopping.certificates import (
     CERTIFICATES,
     DIGITS,
-    Certificate,
     CertifiedMixture,
     Patch,
     _largest,
@@ -23,13 +22,7 @@ from screening.stopping.certificates import (
     worst_errors,
 )
 from screening.stopping.operating_characteristics import operating_characteristics
-from screening.stopping.rules import (
-    DEFAULT_CONTRACT,
-    NONE,
-    Contract,
-    PairwiseMixture,
-    minimum_budget,
-)
+from screening.stopping.rules import DEFAULT_CONTRACT, NONE, Contract, PairwiseMixture, minimum_budget
 
 SAFE, UNSAFE, ESCALATE = LABELS
 ONE_LEVEL = pooled(0.0903, ())
@@ -44,13 +37,13 @@ RECORD = CERTIFICATES[0].model_dump()
     ],
     ids=str,
 )
-def test_every_certificate_is_proven_anew(certificate: Certificate) -> None:
+def test_every_certificate_is_proven_anew(certificate):
     errors = certificate.recompute()
     assert errors.keep(certificate.contract)
     assert certificate.worst - 2e-6 < errors.any_wrong.bound <= certificate.worst  # said rounded up, not loosely
 
 
-def test_the_worst_mixes_are_ties_and_the_exact_programme_finds_the_same_error_there() -> None:
+def test_the_worst_mixes_are_ties_and_the_exact_programme_finds_the_same_error_there():
     worst = worst_errors(ONE_LEVEL, 100)
     beside_a_tie = operating_characteristics(ONE_LEVEL, (0.5 + 1e-9, 0.5 - 1e-9, 0))
     assert beside_a_tie.wrong == pytest.approx(worst.any_wrong.reached, abs=1e-6)
@@ -58,7 +51,7 @@ def test_the_worst_mixes_are_ties_and_the_exact_programme_finds_the_same_error_t
 
 
 @pytest.mark.parametrize("mix", [(0.5, 0.49, 0.01), (0.4, 0.35, 0.25), (0.34, 0.33, 0.33), (0.52, 0.47, 0.01)])
-def test_no_mix_errs_more_than_the_worst(mix: tuple[float, float, float]) -> None:
+def test_no_mix_errs_more_than_the_worst(mix):
     found, bound = find(DEFAULT_CONTRACT, 100), DEFAULT_CONTRACT.any_wrong
     assert found is not None
     for turn in range(3):
@@ -69,7 +62,7 @@ def test_no_mix_errs_more_than_the_worst(mix: tuple[float, float, float]) -> Non
         assert mode == 0 or performance.identified[0] <= found.worst_safe <= 0.001
 
 
-def test_the_coefficients_are_the_share_of_orders_that_were_named() -> None:
+def test_the_coefficients_are_the_share_of_orders_that_were_named():
     budget = 7
     rule = PairwiseMixture(budget=budget, default_error=0.3, errors={"safe|unsafe": 0.1}, stop_for_futility=False)
     named = np.zeros((3, budget + 1, budget + 1))
@@ -83,7 +76,7 @@ def test_the_coefficients_are_the_share_of_orders_that_were_named() -> None:
     assert naming_coefficients(rule, budget) == pytest.approx(named, abs=1e-12)
 
 
-def _value(patch: Patch, weights: np.ndarray) -> float:
+def _value(patch, weights):
     n, total = len(patch.coefficients) - 1, 0.0
     for i, j in product(range(n + 1), repeat=2):
         if (k := n - i - j) >= 0:
@@ -92,7 +85,7 @@ def _value(patch: Patch, weights: np.ndarray) -> float:
     return total
 
 
-def test_a_cut_patch_is_the_same_polynomial_and_its_largest_value_is_found() -> None:
+def test_a_cut_patch_is_the_same_polynomial_and_its_largest_value_is_found():
     generator = np.random.default_rng(3)
     i, j = np.indices((6, 6))
     whole = Patch(coefficients=np.where(i + j <= 5, generator.random((6, 6)), 0.0), corners=np.eye(3))
@@ -107,7 +100,7 @@ def test_a_cut_patch_is_the_same_polynomial_and_its_largest_value_is_found() -> 
     assert found.reached == pytest.approx(max(values), abs=0.02) and found.patches < 200
 
 
-def test_a_certificate_that_does_not_hold_is_refused() -> None:
+def test_a_certificate_that_does_not_hold_is_refused():
     for change in (
         {"level": 0.0999},
         {"budget": 101, "worst": 0.02},
@@ -122,7 +115,7 @@ def test_a_certificate_that_does_not_hold_is_refused() -> None:
     assert CertifiedMixture(budget=40, certificate=RECORD | {"budget": 40}).certificate.budget == 40, "one that does"
 
 
-def test_the_smallest_certificate_that_covers_a_budget_is_found_and_is_that_of_the_default() -> None:
+def test_the_smallest_certificate_that_covers_a_budget_is_found_and_is_that_of_the_default():
     for contract in (DEFAULT_CONTRACT, Contract(any_wrong=0.01)):
         found = [find(contract, budget) for budget in (1, 100, 101, 150, 151, 300)]
         assert [each.budget for each in found if each] == [100, 100, 150, 150, 300, 300]
@@ -140,7 +133,7 @@ def test_the_smallest_certificate_that_covers_a_budget_is_found_and_is_that_of_t
         CertifiedMixture(budget=101, certificate=find(DEFAULT_CONTRACT, 100))
 
 
-def test_a_bound_leaves_room_for_rounding_and_nothing_is_cut_that_need_not_be() -> None:
+def test_a_bound_leaves_room_for_rounding_and_nothing_is_cut_that_need_not_be():
     flat = Patch(coefficients=np.array([[0.25, 0.25], [0.25, 0.0]]), corners=np.eye(3))
     found = largest([flat], 0.0)
     assert found.reached == 0.25 < found.bound <= 0.25 * (1 + 1e-8) and found.patches == 1
@@ -155,7 +148,7 @@ def test_a_bound_leaves_room_for_rounding_and_nothing_is_cut_that_need_not_be() 
 BUDGET = 14
 
 
-def test_a_level_for_any_wrong_label_is_the_largest_that_keeps_it() -> None:
+def test_a_level_for_any_wrong_label_is_the_largest_that_keeps_it():
     contract = Contract(any_wrong=0.2)
     found = calibrate(contract, BUDGET)
     assert (found.contract, found.budget, found.levels) == (contract, BUDGET, ())
@@ -167,7 +160,7 @@ def test_a_level_for_any_wrong_label_is_the_largest_that_keeps_it() -> None:
     assert not worst_errors(pooled(level * 1.01, ()), BUDGET).keep(contract)
 
 
-def test_saying_safe_is_held_to_its_own_bound() -> None:
+def test_saying_safe_is_held_to_its_own_bound():
     contract = Contract(any_wrong=0.2, pairs=(((SAFE, UNSAFE), 0.02), ((SAFE, ESCALATE), 0.02)))
     found = calibrate(contract, BUDGET)
     errors = found.recompute()
@@ -179,13 +172,13 @@ def test_saying_safe_is_held_to_its_own_bound() -> None:
     assert found.level >= other, "what safe does not use of the bound is left to the other labels"
 
 
-def test_a_contract_that_no_level_keeps_is_said_to_be_so() -> None:
+def test_a_contract_that_no_level_keeps_is_said_to_be_so():
     # Naming anything at all with two draws: a level below ½ that has any error has far more than this.
     with pytest.raises(ValueError, match="no level found"):
         calibrate(Contract(any_wrong=0.4, pairs=(((UNSAFE, SAFE), 1e-9),)), BUDGET)
 
 
-def test_the_search_ends_at_the_largest_level_that_is_kept() -> None:
+def test_the_search_ends_at_the_largest_level_that_is_kept():
     for start, kept_up_to, level in (
         (0.05, 0.1239, 0.123),  # found to a thousandth of itself and rounded down to three digits
         (0.005, 0.01239, 0.0123),
@@ -193,4 +186,4 @@ def test_the_search_ends_at_the_largest_level_that_is_kept() -> None:
         (0.05, 1.0, 0.299),  # six times the start is 0.3, and the search ends just below
         (0.2, 1.0, 0.489),  # a level is below a half
     ):
-        assert _largest(lambda tried, most=kept_up_to: tried <= most, start) == level  # type: ignore[misc]
+        assert _largest(lambda tried, most=kept_up_to: tried <= most, start) == level

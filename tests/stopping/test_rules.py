@@ -145,7 +145,7 @@ def test_algorithm_one_is_given_up_where_no_answers_at_all_could_decide(codes):
     [(6, 0), (8, 1), (7, 1), (20, 6), (0, 0), (10, 900), (0, 5000), (100, 100_000), (40, 1500)],  # the last underflow
 )
 def test_the_evidence_is_the_mean_likelihood_ratio_over_the_upper_half_of_the_prior(ahead, behind):
-    def integrand(u: float) -> float:
+    def integrand(u):
         theta = 1 - u**4  # takes away the singular end of (1 - θ)^-¾
         return 4 * exp(ahead * log(2 * theta) + behind * log(2 * u**4) - 0.75 * log(theta))
 

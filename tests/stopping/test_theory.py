@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binomtest
 
 from screening.labels import LABELS
-from screening.stopping.evidence import algorithm_one_radius, clopper_pearson, confidence_sequence
+from screening.stopping.evidence import algorithm_one_radius, clopper_pearson, confidence_sequence, log_evidence
 from screening.stopping.operating_characteristics import SIMULATED, OperatingCharacteristics, operating_characteristics
 from screening.stopping.rules import MajorityVote, PairwiseMixture, SuccessiveElimination, run
 from screening.stopping.theory import (
@@ -144,9 +144,12 @@ def test_the_rule_at_a_delta_of_each_case_is_the_real_rule(delta):
     expected = PairwiseMixture.symmetric(delta, 40, stop_for_futility=False).stops(draws)
     assert [values.tolist() for values in found] == [values.tolist() for values in expected]
     assert {-1, 0} <= set(found[0].tolist())  # both ways to end were compared
+    table = evidence_table(6)
+    leads = [(ahead, behind) for ahead, behind in np.argwhere(table > -inf).tolist() if ahead + behind == 6]
+    assert table.shape == (7, 7) and leads == [(4, 2), (5, 1), (6, 0)] and table[4, 2] == log_evidence(4, 2)
 
 
-@pytest.mark.parametrize("mix", [(0.6, 0.3, 0.1), (0.3, 0.6, 0.1), (0.2, 0.2, 0.6)])
+@pytest.mark.parametrize("mix", [(0.6, 0.4, 0.0), (0.3, 0.6, 0.1), (0.2, 0.2, 0.6)])
 def test_calls_errors_and_abstentions_are_those_of_exact_calculation_within_their_bounds(mix):
     vote, *adaptive = simulate_regret({mix: 1.0}, seed=1, cases=500, runs=20)
     pooled = PairwiseMixture.symmetric(0.05, stop_for_futility=False)
