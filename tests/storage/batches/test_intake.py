@@ -82,20 +82,6 @@ def test_two_that_add_the_same_rows_at_once_add_each_once_and_close_once(db: Dat
     assert db.values(select(audit_events.c.action)).count("intake_closed") == 1
 
 
-def test_rows_that_were_judged_otherwise_the_first_time_stay_as_they_are(db: Database) -> None:
-    """Between a crash and going on the site's limits may have changed: a row is accepted or rejected, never both."""
-
-    def overtaken() -> Iterator[NewCase | RejectedRow]:
-        yield _case(1)
-        add_rows(db, batch_id, [_empty(1), _empty(2)], NOW)
-        yield from (_case(2), _case(3))
-
-    batch_id = _open(db)
-    add_rows(db, batch_id, overtaken(), NOW)
-    found = progress(db, batch_id)
-    assert (found.accepted, found.rejected) == (1, 2)
-
-
 def test_every_text_comes_back_exactly_and_names_from_outside_cannot_break_the_driver(db: Database) -> None:
     rows = [
         NewCase(row=row, external_id=text[:20], text=receive(text), reply=receive(text[::-1]), group=text[:9])

@@ -15,7 +15,7 @@ from screening.datasets.rows import NewCase
 from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.review.policy import Forbidden
 from screening.text.received import receive
-from storage.batches import batches, single_texts
+from storage.batches import batches, pending, single_texts
 from storage.batches.batch_state import (
     BatchCancelled,
     BatchState,
@@ -25,22 +25,9 @@ from storage.batches.batch_state import (
     standing,
     standings,
 )
-from storage.batches.batches import progress, retry_failed
+from storage.batches.batches import progress
 from storage.batches.counts import UNPRICED_AT_FIRST, Totals
 from storage.batches.intake import add_rows
-from storage.batches.pending import (
-    LONGEST_PUT_OFF,
-    Pace,
-    UnknownCase,
-    _even_share,
-    give_up,
-    hold,
-    record_error,
-    record_interruption,
-    take,
-    waiting_single_texts,
-)
-from storage.batches.pending import pending_cases as next_cases
 from storage.database import Database
 from storage.schema import audit_events, call_limits, case_errors, cases
 from tests.databases import write
@@ -61,42 +48,48 @@ def _first_of(db: Database, batch_id: str) -> str:
     return db.value(select(cases.c.id).where(cases.c.batch_id == batch_id).limit(1))
 
 
-@pytest.mark.parametrize("step", [1, 4])
-def test_batches_share_the_work_however_few_are_taken_at_once(db: Database, step: int) -> None:
+def test_batches_share_the_work_however_few_are_taken_at_once(db: Database) -> None:
     one, other = batch(db, TEXTS), batch(db, TEXTS)
-    flying: list[str] = []
-    for _ in range(8 // step):
-        flying += next_cases(db, step, excluding=flying)
-        shares = Counter(_batches_of(db, flying))
-        assert abs(shares[one] - shares[other]) <= 1
-    assert len(set(flying)) == 8
-
-
-def test_a_batch_with_less_in_flight_catches_up_first(db: Database) -> None:
-    one, other = batch(db, TEXTS), batch(db, TEXTS)
+    for step in (1, 4):
+        flying: list[str] = []
+        for _ in range(8 // step):
+            flying += pending.pending_cases(db, step, excluding=flying)
+            shares = Counter(_batches_of(db, flying))
+            assert abs(shares[one] - shares[other]) <= 1
+        assert len(set(flying)) == 8
     flying = [case_id for case_id in waiting(db) if _batches_of(db, [case_id]) == [one]][:3]
-    shares = [Counter(_batches_of(db, next_cases(db, most, excluding=flying))) for most in (3, 5)]
-    assert shares == [{other: 3}, {other: 4, one: 1}]
+    shares = [Counter(_batches_of(db, pending.pending_cases(db, most, excluding=flying))) for most in (3, 5)]
+    assert shares == [{other: 3}, {other: 4, one: 1}], "who has less in flight catches up first"
 
 
 def test_texts_are_asked_for_by_who_waits_and_those_in_flight_are_left_out(db: Database) -> None:
     file, single = batch(db, TEXTS[:2]), batch(db, ["one text"], kind="interactive")
     ids = waiting(db)
     assert _batches_of(db, ids) == [single, file, file]
-    assert next_cases(db, 9, interactive=True) == ids[:1] and next_cases(db, 9, interactive=False) == ids[1:]
-    assert next_cases(db, 2) == ids[:2], "the limit holds for all of them together"
-    assert next_cases(db, 9, excluding=ids[:2]) == ids[2:] and next_cases(db, 1, excluding=ids) == []
+    for options, found in (
+        ({"interactive": True}, ids[:1]),
+        ({"interactive": False}, ids[1:]),
+        ({"excluding": ids[:2]}, ids[2:]),
+        ({"excluding": ids}, []),
+    ):
+        assert pending.pending_cases(db, 9, **options) == found, options
+    assert pending.pending_cases(db, 2) == ids[:2], "the limit holds for all of them together"
+    with db.read() as conn:
+        assert pending.waiting_single_texts(conn) == [single]
+    pending.record_error(db, ids[0], "timeout", "", NOW)
+    with db.read() as conn:
+        assert pending.waiting_single_texts(conn) == [], "it waits for a person"
 
 
 def test_a_case_that_was_put_off_comes_when_its_moment_has(db: Database) -> None:
     batch(db, TEXTS[:2])
     first, second = waiting(db)
     now = datetime.now(UTC)
-    record_error(db, first, "server_error", "busy", now, again_in=timedelta(seconds=30))
-    assert next_cases(db, 9, now) == [second], "it waits for the fault to pass"
-    assert next_cases(db, 9) == [first, second], "and whoever names no moment is told of all"
-    record_error(db, first, "server_error", "busy", now, again_in=timedelta(hours=-1))
-    assert next_cases(db, 9, now) == [first, second]
+    pending.record_error(db, first, "server_error", "busy", now, again_in=timedelta(seconds=30))
+    assert pending.pending_cases(db, 9, now) == [second], "it waits for the fault to pass"
+    assert pending.pending_cases(db, 9) == [first, second], "and whoever names no moment is told of all"
+    pending.record_error(db, first, "server_error", "busy", now, again_in=timedelta(hours=-1))
+    assert pending.pending_cases(db, 9, now) == [first, second]
 
 
 def test_a_case_that_was_put_off_by_a_clock_that_ran_ahead_does_not_wait_for_that_day(sqlite_url: str) -> None:
@@ -104,42 +97,35 @@ def test_a_case_that_was_put_off_by_a_clock_that_ran_ahead_does_not_wait_for_tha
     db = Database(sqlite_url)
     batch(db, TEXTS[:1])
     (case_id,), now = waiting(db), datetime.now(UTC)
-    record_error(db, case_id, "overloaded", "", now + timedelta(days=400), again_in=timedelta(seconds=1))
-    assert next_cases(db, 9, now) == [case_id]
-    record_error(db, case_id, "overloaded", "", now, again_in=timedelta(hours=1))
-    assert next_cases(db, 9, now) == [] and next_cases(db, 9, now + LONGEST_PUT_OFF) == [case_id]
+    pending.record_error(db, case_id, "overloaded", "", now + timedelta(days=400), again_in=timedelta(seconds=1))
+    assert pending.pending_cases(db, 9, now) == [case_id]
+    pending.record_error(db, case_id, "overloaded", "", now, again_in=timedelta(hours=1))
+    assert pending.pending_cases(db, 9, now) == [] and pending.pending_cases(db, 9, now + pending.LONGEST_PUT_OFF) == [
+        case_id
+    ]
     db.close()
 
 
-def test_single_texts_that_wait_for_no_person_are_found_among_files(db: Database) -> None:
-    batch(db, TEXTS)
-    failed, ready = (batch(db, ["one text"], kind="interactive") for _ in range(2))
-    record_error(db, _first_of(db, failed), "timeout", "", NOW)
-    with db.read() as conn:
-        assert waiting_single_texts(conn) == [ready]
-
-
 def test_an_error_is_kept_as_it_was_said_up_to_a_length(db: Database) -> None:
-    batch(db, TEXTS[:1])
-    (case_id,) = waiting(db)
-    record_interruption(db, case_id, NOW, calls=2)
-    record_error(db, case_id, "k" * 50, "m" * 600, LATER, calls=3)
-    kept = db.rows(select(case_errors).order_by(case_errors.c.id))
+    batch_id = batch(db, TEXTS[:2])
+    first, second = waiting(db)
+    for starts in (1, 2, 3):
+        assert record_start(db, first) == starts, "the database went away: it counts as the worker's death does"
+        pending.record_interruption(db, first, NOW, calls=2)
+        assert waiting(db) == [first, second], "and it is taken up again"
+    pending.record_error(db, first, "k" * 50, "m" * 600, LATER, calls=3)
+    kept = db.rows(select(case_errors).order_by(case_errors.c.id))[2:]
     assert [(one.case_id, one.kind, one.message, one.calls, one.at) for one in kept] == [
-        (case_id, "connection_lost", "the database went away", 2, NOW),
-        (case_id, "k" * 40, "m" * 500, 3, LATER),
+        (first, "connection_lost", "the database went away", 2, NOW),
+        (first, "k" * 40, "m" * 500, 3, LATER),
     ]
-    with pytest.raises(UnknownCase, match="none"):
-        record_error(db, "none", "timeout", "", NOW)
-
-
-def test_why_a_batch_was_paused_is_the_first_fault_and_a_short_word(db: Database) -> None:
-    batch_id = batch(db, TEXTS)
-    record_error(db, waiting(db)[0], "k" * 50, "", NOW, calls=1, stops_batch=True)
-    record_error(db, _first_of(db, batch_id), "another", "", LATER, calls=1, stops_batch=True)
+    with pytest.raises(pending.UnknownCase, match="none"):
+        pending.record_error(db, "none", "timeout", "", NOW)
+    for kind in ("j" * 50, "another"):
+        pending.record_error(db, second, kind, "", NOW, stops_batch=True)
     found = progress(db, batch_id)
-    assert (found.state, found.why, found.lost_calls, found.failed) == (BatchState.PAUSED, "k" * 40, 2, 0)
-    assert record_start(db, _first_of(db, batch_id)) == 1
+    assert (found.state, found.why, found.lost_calls, found.failed) == (BatchState.PAUSED, "j" * 40, 9, 1)
+    assert record_start(db, second) == 1, "the fault that paused it was not the case's"
 
 
 def test_work_is_looked_for_past_all_that_waits_for_a_person(db: Database) -> None:
@@ -161,11 +147,11 @@ def test_a_single_text_says_what_stopped_it_and_can_be_tried_again(db: Database)
     batch_id = batch(db, ["one text"], kind="interactive")
     (case_id,) = waiting(db)
     record_start(db, case_id)
-    record_error(db, case_id, "spend_cap", "the limit on spending is reached", NOW, stops_batch=True)
+    pending.record_error(db, case_id, "spend_cap", "the limit on spending is reached", NOW, stops_batch=True)
     shown = single_texts.look(db, LOCAL_USER, case_id)
     assert (shown.error, shown.state, shown.ended) == ("spend_cap", BatchState.NEEDS_RETRY, True)
     assert waiting(db) == []
-    assert retry_failed(db, LOCAL_USER.at(LATER), batch_id) == 1
+    assert batches.retry_failed(db, LOCAL_USER.at(LATER), batch_id) == 1
     shown = single_texts.look(db, LOCAL_USER, case_id)
     assert (shown.error, shown.state, shown.ended) == (None, BatchState.RUNNING, False)
     assert waiting(db) == [case_id]
@@ -178,21 +164,10 @@ def test_what_came_in_or_is_retried_is_ready_at_once_whatever_the_clock_and_the_
     batch_id, now = batch(db, closed=False), datetime.now(UTC) + ahead
     add_rows(db, batch_id, [NewCase(row=row, external_id=f"p{row}", text=receive("a text")) for row in (1, 2)], now)
     first, second = waiting(db)
-    record_error(db, first, "timeout", "", now)
+    pending.record_error(db, first, "timeout", "", now)
     assert waiting(db) == [second]
-    retry_failed(db, LOCAL_USER.at(now + timedelta(minutes=1)), batch_id)
+    batches.retry_failed(db, LOCAL_USER.at(now + timedelta(minutes=1)), batch_id)
     assert waiting(db) == [second, first]
-
-
-def test_a_case_during_which_the_database_went_away_is_taken_up_again_but_not_for_ever(db: Database) -> None:
-    batch_id = batch(db, TEXTS[:1])
-    (case_id,) = waiting(db)
-    for starts in (1, 2, 3):
-        assert record_start(db, case_id) == starts, "it counts as the worker's death does"
-        record_interruption(db, case_id, NOW, calls=2)
-        assert waiting(db) == [case_id]
-    found = progress(db, batch_id)
-    assert (found.failed, found.lost_calls, found.state) == (0, 6, BatchState.RUNNING)
 
 
 def test_only_the_owner_or_an_admin_controls_a_batch_and_each_control_is_in_the_log(db: Database) -> None:
@@ -238,7 +213,7 @@ def test_a_cap_is_reached_at_its_own_number(caps: Caps, totals: Totals, reached:
 def test_batches_are_told_apart(db: Database) -> None:
     made = capped, canceled, failed, _ = [batch(db, [text], max_calls=6 if text == "a" else None) for text in "abcd"]
     for batch_id, calls in ((capped, 6), (failed, 2)):
-        record_error(db, _first_of(db, batch_id), "timeout", "", NOW, calls=calls)
+        pending.record_error(db, _first_of(db, batch_id), "timeout", "", NOW, calls=calls)
     batches.cancel(db, ME, canceled)
     with db.read() as conn:
         found = [standings(conn, made)[one] for one in made]
@@ -268,7 +243,7 @@ def test_sums_add_up_name_by_name_and_a_cost_is_known_while_every_call_has_a_pri
     assert lost.cost_for_cap_usd == 0.5 + 1001 * 0.5, "one call with a price tells that of the others"
 
 
-PACE = Pace(per_second=0.01, burst=3)
+PACE = pending.Pace(per_second=0.01, burst=3)
 """A call every 100 s: whatever a test takes, no further one falls due meanwhile."""
 SECONDS = 20
 
@@ -280,40 +255,34 @@ def _kept(db: Database, name: str) -> Any:
 def test_what_was_not_taken_at_once_is_left_and_then_one_comes_a_step(db: Database) -> None:
     for wanted, taken, next_in, wait in ((2, 2, 200, 0.0), (2, 1, 300, 0.0), (1, 0, 300, 100)):
         before = time.monotonic()
-        count, since, wait_s = take(db, "x", PACE, wanted)
+        count, since, wait_s = pending.take(db, "x", PACE, wanted)
         assert count == taken and before <= since <= time.monotonic()
         assert wait_s == (pytest.approx(wait, abs=SECONDS) if wait else 0.0)
         assert _kept(db, "x").next_at == pytest.approx(time.time() + next_in, abs=SECONDS), "asking costs nothing"
-    assert take(db, "other", PACE, 9)[0] == 3
+    assert pending.take(db, "other", PACE, 9)[0] == 3
 
 
 def test_a_pause_leaves_no_more_than_a_burst_and_a_clock_set_back_delays_by_a_step(db: Database) -> None:
-    take(db, "x", PACE, 1)
+    pending.take(db, "x", PACE, 1)
     for moment, expected in ((time.time() - 10_000, (3, 0.0)), (time.time() + 10_000, (0, 100.0))):
         write(db, update(call_limits).values(next_at=moment))
-        count, _, wait_s = take(db, "x", PACE, 9)
+        count, _, wait_s = pending.take(db, "x", PACE, 9)
         assert (count, wait_s) == (expected[0], pytest.approx(expected[1]))
     write(db, update(call_limits).values(next_at=time.time() + 150))
-    assert take(db, "x", PACE, 9)[0] == 1, "of three steps one and a half are gone"
+    assert pending.take(db, "x", PACE, 9)[0] == 1, "of three steps one and a half are gone"
 
 
 def test_a_booking_holds_what_is_under_way_for_as_long_as_its_lease(db: Database) -> None:
-    assert hold(db, "p", "a", 2, 5, 60.0) == 5
+    assert pending.hold(db, "p", "a", 2, 5, 60.0) == 5
     assert _kept(db, "p").holders == {"a": [5, pytest.approx(time.time() + 60, abs=SECONDS)]}
-    assert hold(db, "p", "a", 7, 5, 60.0) == 5
+    assert pending.hold(db, "p", "a", 7, 5, 60.0) == 5
     assert _kept(db, "p").holders["a"][0] == 7, "what is under way beside the answer"
-    assert hold(db, "p", "b", 0, 5, 60.0) == 0, "less than nothing is free"
-    assert hold(db, "p", "a", 0, 5, -1.0) == 3
-    assert hold(db, "p", "b", 0, 5, 60.0) == 5, "a did not renew"
+    assert pending.hold(db, "p", "b", 0, 5, 60.0) == 0, "less than nothing is free"
+    assert pending.hold(db, "p", "a", 0, 5, -1.0) == 3
+    assert pending.hold(db, "p", "b", 0, 5, 60.0) == 5, "a did not renew"
+    assert pending.hold(db, "p", "c", 0, 9, 60.0) == 4
+    pending.give_up(db, "p", "c")
     assert set(_kept(db, "p").holders) == {"b"}
-
-
-def test_who_gives_up_leaves_the_others_and_the_other_limits_alone(db: Database) -> None:
-    for name in ("p", "q"):
-        assert [hold(db, name, "a", 0, 4, 60.0), hold(db, name, "a", 0, 2, 60.0)] == [4, 2]
-        assert hold(db, name, "b", 0, 4, 60.0) == 2
-    give_up(db, "p", "a")
-    assert (set(_kept(db, "p").holders), set(_kept(db, "q").holders)) == ({"b"}, {"a", "b"})
 
 
 @pytest.mark.parametrize(
@@ -332,4 +301,4 @@ def test_who_gives_up_leaves_the_others_and_the_other_limits_alone(db: Database)
 def test_a_share_is_even_and_where_there_is_less_than_one_each_they_take_turns(
     holders: str, total: int, now: float, shares: list[int]
 ) -> None:
-    assert [_even_share(list(holders), holder, total, now) for holder in sorted(holders)] == shares
+    assert [pending._even_share(list(holders), holder, total, now) for holder in sorted(holders)] == shares

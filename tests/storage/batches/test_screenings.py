@@ -17,25 +17,15 @@ from screening.pipeline.engine import Reason
 from screening.review.actors import LOCAL_USER
 from screening.review.triage import Priority, Why, audit_placement
 from screening.text.received import receive
-from storage.batches import counts, single_texts
-from storage.batches.batch_state import BatchState
-from storage.batches.batches import progress
+from storage.batches import single_texts
 from storage.batches.configurations import Configurations
 from storage.batches.intake import add_rows
-from storage.batches.screenings import (
-    CaseForScreening,
-    UnsafeCommit,
-    case_for_screening,
-    committed_runs,
-    give_back,
-    start_case,
-)
+from storage.batches.screenings import UnsafeCommit, case_for_screening, committed_runs, give_back, start_case
 from storage.database import Database
 from storage.schema import case_errors, inbox_entries, node_runs, screenings
 from storage.settings_store import SiteSettings, change
 from tests.storage import batch_of
 from tests.storage.batch_of import CONFIGURATION, LATER, NOW, batch, commit, commit_run, decide, run, screening, waiting
-from tests.storage.recount import recount
 
 PLAIN, HIDDEN = "a plain text of some words", "I am ti\u200bred of it all"
 IMMINENT = "I will kill myself tonight, the pills are ready"
@@ -77,18 +67,6 @@ def test_the_same_run_and_outcome_twice_are_one(db: Database) -> None:
     ended = screening(Outcome.SAFE, made)
     assert [commit(db, case_id, one) for one in (ended, ended, TO_A_HUMAN)] == [True, False, False]
     assert db.values(select(screenings.c.outcome)) == ["safe"] and db.rows(select(inbox_entries)) == []
-
-
-def test_of_two_different_runs_the_first_stands_and_the_other_is_told(db: Database) -> None:
-    case_id = _only(db)
-    batch_id = case_for_screening(db, case_id).batch_id
-    first, second = run("EEEEEE", Label.ESCALATE), run("SSSSSS")
-    assert commit_run(db, case_id, 0, first)
-    assert not commit_run(db, case_id, 0, second, 0.02, LATER)
-    assert not commit(db, case_id, screening(Outcome.SAFE, second)), "an outcome that the kept runs do not lead to"
-    assert waiting(db) == [case_id]
-    found = progress(db, batch_id)
-    assert (found.calls, found.lost_calls, found.safe) == (12, 6, 0)
 
 
 def test_of_many_commits_at_once_exactly_one_wins(db: Database) -> None:
@@ -152,18 +130,6 @@ def test_audited_decisions_are_in_the_inbox_and_unaudited_ones_are_not(db: Datab
     assert (Priority(entry.priority), Why(entry.why)) == astuple(audit_placement(audited, 0.1, []))
 
 
-def test_the_sums_are_those_of_the_facts(db: Database) -> None:
-    batch_id = batch(db, [f"text number {number}" for number in range(12)])
-    for number, case_id in enumerate(waiting(db)[:9]):
-        decide(db, case_id, list(Outcome)[number % 3], None if number == 4 else 0.25)
-    with db.read() as conn:
-        summed, counted = counts.totals(conn, [batch_id])[batch_id], recount(conn, batch_id)
-    assert summed == counted
-    assert (summed.safe, summed.unsafe, summed.human_review, summed.pending) == (3, 3, 3, 3)
-    assert (summed.calls, summed.unpriced_calls, summed.cost_usd) == (54, 6, 2.0)
-    assert summed.known_cost_usd is None
-
-
 def test_a_case_whose_outcome_never_fits_its_runs_is_not_tried_for_ever(db: Database) -> None:
     case_id = _only(db)
     commit_run(db, case_id, 0, run("EEEEEE", Label.ESCALATE))
@@ -173,36 +139,12 @@ def test_a_case_whose_outcome_never_fits_its_runs_is_not_tried_for_ever(db: Data
     assert commit(db, case_id, TO_A_HUMAN)
 
 
-def _started(db: Database, case_id: str) -> CaseForScreening:
+def test_what_a_case_that_is_given_back_waits_for_a_retry_with_stays_its_last_error(db: Database) -> None:
+    batch(db, [PLAIN], kind="interactive")
+    case_id = waiting(db)[0]
     case = start_case(db, Configurations(), case_id, "worker")
     assert case is not None
-    return case
-
-
-def _errors(db: Database) -> list[tuple[str, int]]:
-    query = select(case_errors.c.kind, case_errors.c.calls).order_by(case_errors.c.id)
-    return [(kind, calls) for kind, calls in db.rows(query)]
-
-
-def test_a_case_given_back_is_ready_again_and_what_it_cost_counts_towards_the_cap(db: Database) -> None:
-    batch_id = batch(db, ["a text"], max_calls=10)
-    (case_id,) = waiting(db)
-    give_back(db, _started(db, case_id), LATER, calls=0)
-    assert _errors(db) == [], "nothing was lost"
-    give_back(db, _started(db, case_id), LATER, calls=9)
-    assert waiting(db) == [case_id] and batch_of.record_start(db, case_id) == 1
-    found = progress(db, batch_id)
-    assert (found.calls, found.lost_calls, found.failed, found.state) == (9, 9, 0, BatchState.RUNNING)
-    give_back(db, _started(db, case_id), LATER, calls=1)
-    assert (progress(db, batch_id).why, waiting(db)) == ("max_calls", [])
-    with db.read() as conn:
-        assert recount(conn, batch_id) == counts.totals(conn, [batch_id])[batch_id]
-
-
-def test_what_a_case_waits_for_a_retry_with_stays_its_last_error(db: Database) -> None:
-    batch(db, ["a text"], kind="interactive")
-    (case_id,) = waiting(db)
-    case = _started(db, case_id)
     single_texts.withdraw(db, case_id, LATER)
     give_back(db, case, LATER, calls=3)
-    assert _errors(db) == [("unwatched", 0), ("unwatched", 3)] and waiting(db) == []
+    kept = db.rows(select(case_errors.c.kind, case_errors.c.calls).order_by(case_errors.c.id))
+    assert kept == [("unwatched", 0), ("unwatched", 3)] and waiting(db) == []

@@ -1,13 +1,12 @@
 """A text that somebody waits for: handed in once, watched by one clock for all machines, let go of when nobody does."""
 
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from threading import Barrier
 
 import pytest
-from sqlalchemy import func, select, text, update
+from sqlalchemy import func, select, update
 
 from screening.datasets.rows import NewCase
 from screening.labels import Label
@@ -19,13 +18,11 @@ from storage.batches import single_texts
 from storage.batches.batches import NewBatch
 from storage.batches.configurations import save_configuration
 from storage.batches.pending import pending_cases as take
-from storage.clock import shared_now
-from storage.database import Database, insert_into
+from storage.database import Database
 from storage.schema import batches, cases, live_runs, pending_cases
-from storage.settings_store import SiteSettings, StaleSettings, change
 from tests.databases import write
 from tests.storage.batch_of import CONFIGURATION, LATER, NOW, batch, commit_run, run, waiting
-from tests.storage.inbox_cases import ADMIN, SENIOR
+from tests.storage.inbox_cases import SENIOR
 
 AFTER = timedelta(seconds=10)
 
@@ -84,12 +81,6 @@ def _told(db: Database, tell: str, now: datetime) -> str:
     return case_id
 
 
-def test_on_one_machine_the_clock_is_the_callers(db: Database) -> None:
-    with db.read() as conn:
-        told = shared_now(conn, NOW)
-    assert (told == NOW) is (db.kind == "sqlite") and told.tzinfo is UTC
-
-
 def test_the_live_view_shows_the_draws_so_far_to_whoever_submitted_it(db: Database) -> None:
     case_id = _single(db)
     for node, codes, now in (("worker", "EE", NOW), ("worker", "EEE?", NOW), ("risk", "S", LATER)):
@@ -104,26 +95,6 @@ def test_a_call_that_told_too_little_of_its_probabilities_counts_beside_the_draw
     unknown = LabelDistribution(labels=dict.fromkeys(Label, 0.0), unknown=1.0)
     assert commit_run(db, case_id, 0, replace(run("EEEEEE", Label.ESCALATE), distribution=unknown))
     assert single_texts.look(db, LOCAL_USER, case_id).calls == 7
-
-
-def test_whoever_draws_and_whoever_watches_may_both_be_the_first_to_say_so(postgresql_db: Database) -> None:
-    """A text is tried again: the worker's first draws and the page's first look meet."""
-    db = postgresql_db
-    case_id = _single(db)
-    write(db, live_runs.delete())
-    shown: list[bool] = []
-    drawing = threading.Thread(
-        target=lambda: shown.append(single_texts.update_live(db, case_id, "worker", "main", "EE", LATER))
-    )
-    watched = {"case_id": case_id, "node": None, "draws": {}, "updated_at": NOW, "viewer_seen_at": NOW}
-    with db.write() as conn:
-        conn.execute(insert_into(conn, live_runs).values(watched))
-        drawing.start()
-        while not db.value(text("SELECT count(*) FROM pg_locks WHERE NOT granted")):
-            assert drawing.is_alive(), "it saw a row that is not committed"
-    drawing.join()
-    assert shown == [True]
-    assert db.value(select(live_runs.c.draws)) == {"worker/main": "EE"}
 
 
 def hand_in(db: Database, key: str | None) -> str:
@@ -148,11 +119,3 @@ def test_a_text_handed_in_twice_under_one_key_is_one_case_also_at_the_same_momen
     assert found == {hand_in(db, "press 1")} and counts() == [1, 1, 1]
     assert hand_in(db, "press 2") != hand_in(db, None)
     assert counts() == [3, 3, 3]
-
-
-def test_settings_saved_twice_are_one_version_and_a_colleague_s_are_stale(db: Database) -> None:
-    wanted = SiteSettings(lease_minutes=20)
-    assert [change(db, ADMIN.at(NOW), wanted, 0).version for _ in range(2)] == [1, 1]
-    for by, other in ((LOCAL_USER, wanted), (ADMIN, SiteSettings(lease_minutes=25))):
-        with pytest.raises(StaleSettings):
-            change(db, by.at(NOW), other, 0)

@@ -11,13 +11,12 @@ from sqlalchemy import select, update
 
 from screening.datasets.rows import NewCase
 from screening.labels import Label, Outcome
-from screening.review.actors import LOCAL_USER, SYSTEM, Actor
+from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.review.reach import Reach
 from screening.review.triage import TARGETS, Priority
 from screening.text.received import receive
 from storage.audit_log import events
-from storage.batches import entries as entries_module
-from storage.batches import single_texts
+from storage.batches import entries, single_texts
 from storage.batches.batch_state import BatchState, Caps
 from storage.batches.batches import cancel, change_caps, find_batch, pause, resume, retry_failed
 from storage.batches.counts import IN_REVIEW, PENDING
@@ -63,7 +62,7 @@ def _fail(db: Database, case_id: str, kind: str = "server_error", at: datetime =
     record_error(db, case_id, kind, "no answer", at, **options)
 
 
-def entries(db: Database) -> list[tuple[int, str, str | None]]:
+def inboxed(db: Database) -> list[tuple[int, str, str | None]]:
     """Priority, why and cause of what is in the inbox, in the file's order."""
     query = select(inbox_entries.c.priority, inbox_entries.c.why, inbox_entries.c.cause)
     rows = db.rows(query.join(cases, cases.c.id == inbox_entries.c.case_id).order_by(cases.c.row))
@@ -111,7 +110,7 @@ def test_what_is_kept_from_being_screened_enters_after_the_site_s_time_and_once(
     for one in happens:
         HAPPENS[one](db, batch_id)
     assert [bring_in(db, moment) for moment in (SOON, LATE, LATE)] == [0, entered, 0]
-    assert entries(db) == [(2, "not_screened", cause) for cause in still][:1] * entered
+    assert inboxed(db) == [(2, "not_screened", cause) for cause in still][:1] * entered
     found = standstills(db, LATE)
     assert ({one.cause: one.waiting for one in found}, {one.since for one in found} - {NOW}) == (still, set())
 
@@ -125,10 +124,10 @@ def test_what_states_a_risk_is_in_the_queue_before_an_agent_is_asked(
 ) -> None:
     """Safe is refused for it: a person reads it whatever is answered, hours later in a large file."""
     batch(db, [IMMINENT, "I want to die.", PLAIN], reach=reach, research_order=research_order)
-    assert entries(db) == [(priority, "not_screened", NOT_YET) for priority in priorities]
+    assert inboxed(db) == [(priority, "not_screened", NOT_YET) for priority in priorities]
     assert db.values(select(inbox_entries.c.entered_at)) == [NOW] * len(priorities)
     decide(db, waiting(db)[0], Outcome.HUMAN_REVIEW)
-    assert [entry[2] for entry in entries(db)] == [None, NOT_YET][: max(1, len(priorities))]
+    assert [entry[2] for entry in inboxed(db)] == [None, NOT_YET][: max(1, len(priorities))]
     assert verify(db).problem is None
 
 
@@ -147,27 +146,16 @@ def test_what_states_a_risk_is_in_the_queue_before_an_agent_is_asked(
 def test_the_batch_says_whether_unsafe_is_read(
     db: Database, reach: Reach, outcome: Outcome, text: str, entered: bool
 ) -> None:
-    """What states an imminent risk is read whatever the batch says, and blind."""
+    """What states an imminent risk is read whatever the batch says; all of it blind, with the priority then shown."""
     batch_id = batch(db, [text], reach=reach)
     decide(db, waiting(db)[0], outcome)
-    assert len(entries(db)) == entered and find_batch(db, LOCAL_USER, batch_id).reach is reach
-    if text == IMMINENT:
-        claim = take(db, ANN, LATER)
-        submit_review(db, ANN.at(LATER), claim.case_id, claim.token, form("unsafe"), new_id(LATER))
-        mine = my_review(db, ANN, claim.case_id)
-        assert claim.priority is Priority.P0 and mine is not None and mine.blind
-
-
-@pytest.mark.parametrize("reviewer", [ANN, SENIOR], ids=["reviewer", "senior"])
-def test_it_is_read_blind_and_the_priority_shown_is_kept(db: Database, reviewer: Actor) -> None:
-    batch(db, [PLAIN], reach=Reach.READ)
-    decide(db, waiting(db)[0], Outcome.UNSAFE)
-    claim = take(db, reviewer, LATER)
-    submit_review(db, reviewer.at(LATER), claim.case_id, claim.token, form("unsafe"), new_id(LATER))
-    mine = my_review(db, reviewer, claim.case_id)
-    assert claim.priority is Priority.P1 and mine is not None and mine.blind
-    assert db.value(select(reviews.c.priority)) == Priority.P1
-    assert reviews_by_priority(db, LOCAL_USER) == {Priority.P1: {"unsafe": 1}}
+    assert len(inboxed(db)) == entered and find_batch(db, LOCAL_USER, batch_id).reach is reach
+    if entered and outcome is Outcome.UNSAFE:
+        read(db, ANN, form("unsafe"), now=LATER)
+        mine, shown = my_review(db, ANN, db.value(select(cases.c.id))), db.value(select(reviews.c.priority))
+        assert mine is not None and mine.blind
+        assert shown == (Priority.P0 if text == IMMINENT else Priority.P1)
+        assert reviews_by_priority(db, LOCAL_USER) == {shown: {"unsafe": 1}}
 
 
 def test_what_was_tried_again_for_a_while_before_it_was_given_up_waits_since_its_first_failure(db: Database) -> None:
@@ -175,7 +163,11 @@ def test_what_was_tried_again_for_a_while_before_it_was_given_up_waits_since_its
     _fail(db, case_id, again_in=SECOND)
     _fail(db, case_id, "timeout", SOON)
     assert bring_in(db, SOON) == 0
-    assert bring_in(db, NOW + 15 * MINUTE) == 1 and entries(db) == [(2, "not_screened", "timeout")]
+    assert bring_in(db, NOW + 15 * MINUTE) == 1 and inboxed(db) == [(2, "not_screened", "timeout")]
+    batch_id, [case_id] = _batch(db)
+    _fail(db, case_id, stops_batch=True)
+    resume(db, LOCAL_USER.at(SOON), batch_id)
+    assert (bring_in(db, LATE), bring_in(db, SOON + 15 * MINUTE)) == (0, 1), "the time begins again"
 
 
 @pytest.mark.parametrize(("app_since", "entered"), [(NOW, 1), (LATE - 5 * MINUTE, 0)], ids=["up", "off"])
@@ -187,13 +179,6 @@ def test_a_worker_that_dies_again_and_again_is_no_reason_to_wait_but_a_site_that
         for seen in (since, LATE):
             beat(db, name, kind, seen)
     assert bring_in(db, LATE) == entered
-
-
-def test_after_a_resume_the_time_begins_again(db: Database) -> None:
-    batch_id, ids = _batch(db)
-    _fail(db, ids[0], stops_batch=True)
-    resume(db, LOCAL_USER.at(SOON), batch_id)
-    assert bring_in(db, LATE) == 0 and bring_in(db, SOON + 15 * MINUTE) == 1
 
 
 def test_what_could_not_be_screened_is_in_review_like_any_other_and_told_nothing_of(db: Database) -> None:
@@ -237,7 +222,7 @@ def test_its_outcome_meets_the_entry_as_people_left_it(
     BEFORE[before](db, case_id)
     due = db.value(select(inbox_entries.c.due_at))
     decide(db, case_id, outcome)
-    assert entries(db) == ([(*left, None)] if left else [])
+    assert inboxed(db) == ([(*left, None)] if left else [])
     said = db.values(select(audit_events.c.subject).where(audit_events.c.action == "left_inbox"))
     assert said == ([] if left else [case_id])
     if before != "nobody":
@@ -267,7 +252,7 @@ def test_no_review_is_lost_and_one_outside_the_coin_enters_no_estimate(db: Datab
     [case_id] = brought_in(db, audit_rate=1e-12)
     read(db, ANN, form("unsafe"), now=LATE)
     decide(db, case_id)  # the same entry, closed: no second one
-    assert len(entries(db)) == 1 and claim_next(db, BO.at(LATE)) is None
+    assert len(inboxed(db)) == 1 and claim_next(db, BO.at(LATE)) is None
     found = audit_sample(db, LOCAL_USER, CONFIGURATION.version)
     assert [(case.selected, case.read) for case, _ in found.case_counts] == [(False, False)]
 
@@ -368,7 +353,7 @@ def test_only_what_has_failed_long_enough_enters_and_each_batch_by_itself(db: Da
 def test_many_cases_enter_in_chunks_and_none_is_left(
     db: Database, monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
-    monkeypatch.setattr(entries_module, "CHUNK", 2)
+    monkeypatch.setattr(entries, "CHUNK", 2)
     _, ids = _batch(db, 5)
     for case_id in ids if fails else ():
         _fail(db, case_id)

@@ -15,20 +15,7 @@ from screening.review.policy import Forbidden
 from storage.batches.results import Result, results
 from storage.batches.screenings import committed_runs, gap_of
 from storage.database import Database
-from storage.research.cells import (
-    TAG_LIMIT,
-    add_remark,
-    add_tag,
-    cell_choices,
-    cell_page,
-    confusions,
-    control_cases,
-    groups,
-    remarks,
-    remove_tag,
-    reveal_text_starts,
-    tag_counts,
-)
+from storage.research import cells
 from storage.research.listed import MOST_LISTED, Cell
 from storage.review.worklist import request_second_looks
 from storage.schema import adjudications
@@ -47,7 +34,7 @@ def batch_id(db: Database) -> str:
     made = filled(db, 15)
     ids = [one.case_id for one in results(db, ME, made)]
     for case_id in ids[1:12:5]:
-        add_tag(db, ME, case_id, "odd")
+        cells.add_tag(db, ME, case_id, "odd")
     fields = {"method": "senior", "by": "s", "reason": None, "review_ids": [], "at": NOW}
     label = {"unsafe": "safe", "safe": "unsafe"}[next(one.reference for one in results(db, ME, made) if one.row == 4)]
     write(db, insert(adjudications).values(case_id=ids[3], version=1, label=label, **fields))
@@ -103,7 +90,7 @@ def test_a_list_holds_the_cases_that_have_all_it_asks_for_in_the_files_order(
     for filters in [{}, *FILTERS, *(one | other for one, other in pairs)]:
         wanted = Cell(batch_id=batch_id, **filters)
         found = [one.row for one, ways in known if _is_on(one, ways, wanted)]
-        assert [case.row for case in cell_page(db, ME, wanted).cases] == found[: most + 1], wanted
+        assert [case.row for case in cells.cell_page(db, ME, wanted).cases] == found[: most + 1], wanted
         seen.add(tuple(found))
     assert len(seen) > 20, "the filters differ in what they find"
 
@@ -118,19 +105,19 @@ def test_a_list_is_sorted_paged_and_tells_nothing_of_what_waits(db: Database, ba
         hidden = waits if who is SENIOR and sort in ("calls", "gap") else []
         none = [row for row, value in values.items() if row not in hidden and value is None]
         ordered = sorted(set(values) - {*hidden, *none}, key=lambda row: values[row], reverse=descending)
-        page = cell_page(db, who.at(NOW), Cell(batch_id=batch_id, sort=sort, descending=descending))
+        page = cells.cell_page(db, who.at(NOW), Cell(batch_id=batch_id, sort=sort, descending=descending))
         found = [case.row for case in page.cases]
         assert [values[row] for row in found] == [values[row] for row in (*ordered, *none, *hidden)], (who, sort)
         assert len(set(found)) == len(every)
     for filters in FILTERS:
         wanted = Cell(batch_id=batch_id, **filters)
-        told = cell_page(db, SENIOR.at(NOW), wanted)
+        told = cells.cell_page(db, SENIOR.at(NOW), wanted)
         tells = not {"reference", "search", "group"} & set(filters) and wanted.outcome != "in review"
         left_out = {one.row for one, ways in known if tells and one.in_review and _is_on(one, ways, wanted)}
         assert (told.hidden, {case.row for case in told.cases} & left_out) == (len(left_out), set()), filters
         assert {(one.node, one.calls, one.cost_usd, one.gap) for one in told.cases if one.hidden} <= {(None,) * 4}
-    whole = cell_page(db, SENIOR.at(NOW), Cell(batch_id=batch_id))
-    second = cell_page(db, SENIOR.at(NOW), Cell(batch_id=batch_id), limit=2, offset=2)
+    whole = cells.cell_page(db, SENIOR.at(NOW), Cell(batch_id=batch_id))
+    second = cells.cell_page(db, SENIOR.at(NOW), Cell(batch_id=batch_id), limit=2, offset=2)
     assert ([case.row for case in second.cases], second.ids, second.found) == ([3, 4], whole.ids, len(every))
 
 
@@ -140,7 +127,7 @@ def test_more_than_can_be_counted_is_said_and_left_out(
     for module in ("listed", "cells"):
         monkeypatch.setattr(f"storage.research.{module}.MOST_LISTED", 2)
     for filters, rows, more in (({"sort": "gap"}, [1, 2], True), ({"source": "adjudicated"}, [4], False)):
-        page = cell_page(db, ME, Cell(batch_id=batch_id, **filters))
+        page = cells.cell_page(db, ME, Cell(batch_id=batch_id, **filters))
         assert ([case.row for case in page.cases], page.more) == (rows, more)
 
 
@@ -156,28 +143,17 @@ def test_the_matrix_counts_by_the_files_labels_and_by_accepted_ones_in_a_group_a
 ) -> None:
     known = _known(db, batch_id)
     every = [one for one, _ in known]
-    assert groups(db, LOCAL_USER, batch_id) == tuple(sorted({one.group for one in every if one.group}))
+    assert cells.groups(db, LOCAL_USER, batch_id) == tuple(sorted({one.group for one in every if one.group}))
     for group in (None, "even"):
-        found = confusions(db, LOCAL_USER, batch_id, group)
+        found = cells.confusions(db, LOCAL_USER, batch_id, group)
         counted = [one for one in every if one.reference and group in (None, one.group)]
         assert found.original == Counter((one.reference, one.outcome) for one in counted)
         assert found.adjudicated == Counter((one.accepted or one.reference, one.outcome) for one in counted)
     for filters in ({"outcome": "unsafe"}, {"reference": "safe", "outcome": "safe", "labels": "adjudicated"}):
         listed = [one for one, ways in known if _is_on(one, ways, Cell(batch_id=batch_id, **filters))]
-        choices = cell_choices(db, LOCAL_USER, Cell(batch_id=batch_id, **filters))
+        choices = cells.cell_choices(db, LOCAL_USER, Cell(batch_id=batch_id, **filters))
         assert choices["node"] == tuple(sorted({one.node for one in listed})), filters
         assert choices["reason"] == ("identified",) and set(choices["tag"]) <= {"odd"}
-
-
-def test_of_hidden_cases_a_list_by_outcome_says_how_many_there_are(db: Database) -> None:
-    batch_id = batch(db, TEXTS[:3], references="UUU", audit_rate=1.0)
-    for case_id, outcome in zip(waiting(db), (Outcome.SAFE, Outcome.SAFE, Outcome.UNSAFE), strict=True):
-        decide(db, case_id, outcome)
-    cell = Cell(batch_id=batch_id, reference="unsafe", outcome="safe")
-    for who, found, hidden in ((SENIOR, 0, 2), (RESEARCHER, 2, 0)):
-        page = cell_page(db, who.at(NOW), cell)
-        assert (len(page.cases), page.found, page.hidden) == (found, found, hidden)
-        assert cell_choices(db, who, cell)["node"] == ("worker",)
 
 
 def test_reviewers_see_neither_cells_nor_texts_of_others(db: Database) -> None:
@@ -187,22 +163,22 @@ def test_reviewers_see_neither_cells_nor_texts_of_others(db: Database) -> None:
     telling += [{"sort": one} for one in ("calls", "cost", "gap", "value")] + [{"ids": ()}, {"gap_at_most": 0.5}]
     for narrowed in telling:
         with pytest.raises(Forbidden):
-            cell_page(db, ANN.at(NOW), replace(whole, **narrowed))
+            cells.cell_page(db, ANN.at(NOW), replace(whole, **narrowed))
     with pytest.raises(Forbidden):
-        cell_choices(db, ANN, whole)
+        cells.cell_choices(db, ANN, whole)
     with pytest.raises(Forbidden):
-        reveal_text_starts(db, ANN.at(NOW), waiting(db))
+        cells.reveal_text_starts(db, ANN.at(NOW), waiting(db))
 
 
 def test_who_may_not_see_outcomes_gets_the_same_list_whatever_becomes_of_the_cases(db: Database) -> None:
     cell = Cell(batch_id=batch(db, TEXTS, references="UUSS-", audit_rate=0.5), sort="id")
-    case_ids, lists = waiting(db), [cell_page(db, ANN.at(NOW), cell)]
+    case_ids, lists = waiting(db), [cells.cell_page(db, ANN.at(NOW), cell)]
     for case_id, outcome in zip(case_ids, (*Outcome, Outcome.SAFE), strict=False):
         decide(db, case_id, outcome)
-        lists.append(cell_page(db, ANN.at(NOW), cell))
-    add_tag(db, BY, case_ids[0], "odd")
+        lists.append(cells.cell_page(db, ANN.at(NOW), cell))
+    cells.add_tag(db, BY, case_ids[0], "odd")
     request_second_looks(db, BY, case_ids[:4])
-    lists.append(cell_page(db, ANN.at(NOW), cell))
+    lists.append(cells.cell_page(db, ANN.at(NOW), cell))
     assert [case.external_id for case in lists[0].cases] == ["p1", "p2", "p3", "p4", "p5"]
     assert all(each == lists[0] for each in lists)
 
@@ -212,7 +188,7 @@ def test_controls_of_a_list_found_otherwise_come_from_all_that_its_batches_decid
     case_ids = waiting(db)
     for case_id, outcome in zip(case_ids, (Outcome.SAFE, Outcome.UNSAFE, Outcome.HUMAN_REVIEW), strict=False):
         decide(db, case_id, outcome)
-    found = control_cases(db, RESEARCHER, Cell(batch_id="", ids=(case_ids[0],)), case_ids[:1], 5, "seed")
+    found = cells.control_cases(db, RESEARCHER, Cell(batch_id="", ids=(case_ids[0],)), case_ids[:1], 5, "seed")
     assert set(found) == {case_ids[1]}  # p3 is in the queue, p4 and p5 are not screened
 
 
@@ -227,29 +203,29 @@ def test_tags_are_kept_once_counted_filtered_by_and_taken_away(db: Database) -> 
         (second, "song lyrics"),
         (first, "sarcasm"),
     ):
-        add_tag(db, BY, case_id, words)
-    assert dict(tag_counts(db, RESEARCHER, batch_id)) == {"song lyrics": 2, "sarcasm": 1}
-    listed = cell_page(db, BY, Cell(batch_id=batch_id, tag="song lyrics"))
+        cells.add_tag(db, BY, case_id, words)
+    assert dict(cells.tag_counts(db, RESEARCHER, batch_id)) == {"song lyrics": 2, "sarcasm": 1}
+    listed = cells.cell_page(db, BY, Cell(batch_id=batch_id, tag="song lyrics"))
     assert [case.tags for case in listed.cases] == [("sarcasm", "song lyrics"), ("song lyrics",)]
-    assert cell_choices(db, RESEARCHER, Cell(batch_id=batch_id))["tag"] == ("sarcasm", "song lyrics")
-    remove_tag(db, BY, first, "song lyrics")
-    assert dict(tag_counts(db, RESEARCHER, batch_id)) == {"sarcasm": 1, "song lyrics": 1}
+    assert cells.cell_choices(db, RESEARCHER, Cell(batch_id=batch_id))["tag"] == ("sarcasm", "song lyrics")
+    cells.remove_tag(db, BY, first, "song lyrics")
+    assert dict(cells.tag_counts(db, RESEARCHER, batch_id)) == {"sarcasm": 1, "song lyrics": 1}
 
 
 def test_a_case_is_noted_in_review_or_not_by_those_who_may_see_outcomes(db: Database) -> None:
     batch(db, TEXTS[:1])
     (case_id,) = waiting(db)
     decide(db, case_id, Outcome.HUMAN_REVIEW)
-    add_tag(db, ME, case_id, "lyrics")
+    cells.add_tag(db, ME, case_id, "lyrics")
     for words in ("reads like lyrics", " second "):
-        add_remark(db, ME, case_id, words)
-    assert [one.remark for one in remarks(db, LOCAL_USER, case_id)] == ["reads like lyrics", "second"]
-    wrong = [(add_remark, words) for words in ("", " ", "x" * 4_001)]
-    wrong += [(add_tag, words) for words in ("", "  ", "x" * (TAG_LIMIT + 1), "a\u202eb")]
+        cells.add_remark(db, ME, case_id, words)
+    assert [one.remark for one in cells.remarks(db, LOCAL_USER, case_id)] == ["reads like lyrics", "second"]
+    wrong = [(cells.add_remark, words) for words in ("", " ", "x" * 4_001)]
+    wrong += [(cells.add_tag, words) for words in ("", "  ", "x" * (cells.TAG_LIMIT + 1), "a\u202eb")]
     for note, words in wrong:
         with pytest.raises(ValueError, match=r"a (remark|tag) has"):
             note(db, BY, case_id, words)
     with pytest.raises(Forbidden):
-        add_tag(db, ANN.at(NOW), case_id, "lyrics")
+        cells.add_tag(db, ANN.at(NOW), case_id, "lyrics")
     with pytest.raises(KeyError):
-        add_tag(db, BY, "nothing", "lyrics")
+        cells.add_tag(db, BY, "nothing", "lyrics")

@@ -14,6 +14,7 @@ from screening.review.actors import LOCAL_USER
 from screening.review.review_form import ReviewLabel
 from storage.batches.counts import PENDING
 from storage.batches.results import results
+from storage.batches.screenings import committed_runs
 from storage.database import Database
 from storage.research.recordings import (
     accepted_references,
@@ -90,6 +91,13 @@ def test_columns_are_what_the_batch_is_case_by_case(db: Database) -> None:
     forbidden = {place: guard for place, guard in forbidden.items() if guard != guard_for([])}
     assert guards == forbidden and forbidden
     named = case_names(db, LOCAL_USER, batch_id, [5, 2, 99])
+    assert [item.id for item in slow.items] == [one.external_id for one in listed]
+    assert [item.reference for item in slow.items] == [one.reference for one in listed]
+    for run_ in committed_runs(db, slow.case_ids[2]):
+        kept = slow.book.of(2, run_.node)
+        assert (kept.codes, kept.tokens) == (run_.codes, run_.usage.input_tokens + run_.usage.output_tokens)
+    assert recorded_batch(db, LOCAL_USER, batch_id, with_texts=True).items[1].text.text == "text 1"
+    assert slow.pending == sum(one.outcome == PENDING for one in listed)
     assert {row: (one.case_id, one.external_id) for row, one in named.items()} == {
         row: (slow.case_ids[row - 1], f"p{row}") for row in (2, 5)
     }
@@ -131,21 +139,3 @@ def test_a_file_that_grows_meanwhile_leaves_the_new_rows_out(db: Database) -> No
     found = recorded_columns(db, LOCAL_USER, empty)
     assert found.drawn.record.cases == 0 and found.rows.tolist() == []
     assert outcomes_in(db, LOCAL_USER, empty, found.rows).tolist() == []
-
-
-def test_draws_tokens_and_references_come_back_in_file_order(db: Database) -> None:
-    batch_id = batch(db, ["one", "two", "three"], references="SU-")
-    first, second, _ = waiting(db)
-    made = run("SSU?SS", None), run("SSSSSSSSSSS", Label.SAFE, node="risk", tokens=10)
-    for position, node_run in enumerate(made):
-        commit_run(db, second, position, node_run)
-    commit(db, second, screening(Outcome.SAFE, *made, node="risk"))
-    commit_run(db, first, 0, run("UU", None))
-    found = recorded_batch(db, LOCAL_USER, batch_id)
-    assert [item.id for item in found.items] == ["p1", "p2", "p3"]
-    assert [item.reference for item in found.items] == [Label.SAFE, Label.UNSAFE, None]
-    assert found.book.of(1, "worker").codes == "SSU?SS" and found.book.of(1, "risk").codes == "S" * 11
-    assert found.book.of(1, "risk").tokens == 11 * 12  # 10 in and 2 out a draw
-    assert found.book.of(0, "worker").codes == "UU" and found.pending == 2
-    assert all(item.text.text == "" for item in found.items)
-    assert recorded_batch(db, LOCAL_USER, batch_id, with_texts=True).items[0].text.text == "one"

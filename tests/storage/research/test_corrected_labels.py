@@ -224,16 +224,3 @@ def test_each_entry_says_from_what_to_what_and_a_version_holds_the_first_ones(db
     assert len(ledger(db, RESEARCHER.at(NOW), batch_of(db, case_id), KEY, as_of=1)[0]) == 1
     newest, _, earlier = ledger(db, RESEARCHER.at(NOW), batch_of(db, case_id), KEY, most=1)
     assert [one.number for one in newest] == [2] and earlier == 1
-
-
-def test_a_label_that_a_clock_set_back_dates_before_the_one_it_replaces_is_the_later_one(db: Database) -> None:
-    register(db, ANN)
-    (case_id,) = fill(db, [Priority.P2])
-    read(db, ANN, form("safe", 5), "a")
-    amend(db, SENIOR.at(NOW - 60 * MINUTE), case_id, ReviewLabel.UNSAFE, "read again", 1)
-    of = batch_of(db, case_id)
-    assert [one.label for one in ledger(db, RESEARCHER.at(NOW), of, KEY)[0]] == ["safe", "unsafe"]
-    (row,) = exported(db, of)
-    assert (row.adjudicated_label, row.final_label) == ("unsafe", "unsafe")
-    (before,) = exported(db, of, as_of=1)
-    assert (before.adjudicated_label, len(before.reviews)) == ("safe", 1)

@@ -16,15 +16,8 @@ from screening.review.reach import Reach
 from screening.review.review_form import ReviewLabel
 from storage.clock import new_id
 from storage.database import Database
+from storage.research import reliability
 from storage.research.corrected_labels import export_corrected_labels
-from storage.research.reliability import (
-    AuditSample,
-    audit_sample,
-    audited_reviews,
-    measured_configurations,
-    outcome_mix,
-    settled_cases,
-)
 from storage.research.standing import batch_now, configuration_now
 from storage.review.adjudication import Method, adjudicate, amend
 from storage.review.claims import claim_next
@@ -63,8 +56,8 @@ def read_all(db: Database, label: str) -> int:
     return count
 
 
-def _sample(db: Database) -> AuditSample:
-    return audit_sample(db, LOCAL_USER, VERSION)
+def _sample(db: Database) -> reliability.AuditSample:
+    return reliability.audit_sample(db, LOCAL_USER, VERSION)
 
 
 def _stratum(db: Database) -> Stratum:
@@ -120,27 +113,27 @@ def test_a_second_look_that_somebody_picked_counts_nowhere(db: Database) -> None
 
 
 def test_insufficient_information_is_inconclusive_and_what_has_no_audit_is_counted_apart(db: Database) -> None:
-    assert not measured_configurations(db, LOCAL_USER)
+    assert not reliability.measured_configurations(db, LOCAL_USER)
     settled(db, 2, audit_rate=0.0)
     assert (_sample(db).reviews, _sample(db).without_audit) == ((), 2)
     settled(db, 3, audit_rate=1.0)
     read_all(db, "insufficient_information")
     missed = estimate(tally_by_stratum(_sample(db).case_counts)).missed
     assert (missed.inconclusive, missed.read, missed.per_thousand) == (3, 0, None)
-    assert [(one.version, one.settled) for one in measured_configurations(db, LOCAL_USER)] == [(VERSION, 5)]
+    assert [(one.version, one.settled) for one in reliability.measured_configurations(db, LOCAL_USER)] == [(VERSION, 5)]
 
 
 def test_the_mix_of_ends_has_a_reference_that_never_moves_and_as_many_cases_as_it_says(db: Database) -> None:
     settled(db, 3, audit_rate=0.1)
-    early = outcome_mix(db, LOCAL_USER, VERSION, reference=4)
+    early = reliability.outcome_mix(db, LOCAL_USER, VERSION, reference=4)
     assert (early.reference, early.looks, early.until) == ({"safe": 3}, (), None)
     settled(db, 2, audit_rate=0.0, outcome=Outcome.HUMAN_REVIEW)
-    mix = outcome_mix(db, LOCAL_USER, VERSION, reference=3)
+    mix = reliability.outcome_mix(db, LOCAL_USER, VERSION, reference=3)
     assert mix.reference["safe"] == 3 and mix.until is not None
     assert sum(mix.reference.values()) + sum(sum(look.values()) for look in mix.looks[-1:]) == 5
 
     def found(most: int = 10, **wanted: Any) -> int:
-        return len(settled_cases(db, LOCAL_USER, VERSION, most, reference=3, **wanted))
+        return len(reliability.settled_cases(db, LOCAL_USER, VERSION, most, reference=3, **wanted))
 
     assert (found(), found(most=4), found(sampled=True), found(sampled=False)) == (5, 4, 3, 2)
     assert found(outcome=Outcome.HUMAN_REVIEW) == 2
@@ -153,7 +146,7 @@ def test_a_review_that_is_not_blind_is_found_apart(db: Database) -> None:
     (case_id,) = settled(db, 1, audit_rate=1.0)
     write(db, insert(unblindings).values(case_id=case_id, reviewer=LOCAL_USER.id, before_review=True, at=LATER))
     read(db, LOCAL_USER, form("safe"), now=LATER)
-    (found,) = audited_reviews(db, LOCAL_USER, VERSION)
+    (found,) = reliability.audited_reviews(db, LOCAL_USER, VERSION)
     assert found[0] == case_id and found[1].unreadable and not found[1].read
     stratum = _stratum(db)
     assert (_sample(db).not_blind, stratum.lost, stratum.waiting) == (1, 1, 0)

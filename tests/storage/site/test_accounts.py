@@ -148,30 +148,17 @@ def test_who_is_no_senior_any_more_gives_back_third_reviews_alone(db: Database, 
 
 
 def test_an_old_page_takes_no_case_from_a_reviewer_who_is_signed_in_elsewhere(db: Database) -> None:
-    """It asks when its machine awakes, or its server starts again: hours after the sign-in it carries has ended."""
-    register(db, ANN, ADMIN)
-    office, later = sign_in(mark="office"), NOW + 2 * IDLE
-    ward = sign_in(at=later, mark="ward")
-    inbox.enter(db, office, NOW)
-    ann = inbox.enter(db, ward, later)
-    fill(db, [Priority.P0])
-    held = take(db, ann, later)
-    assert refused(db, office, later + MINUTE) is Ended.IDLE
-    assert claims.my_claims(db, ann.at(later + MINUTE)) == (held,)
-    accounts.set_active(db, ADMIN.at(later), "ann", False)
-    assert refused(db, office, later + MINUTE) is Ended.INACTIVE
-    assert claims.my_claims(db, ann.at(later + MINUTE)) == (), "signed in nowhere any more"
-
-
-def test_a_case_goes_back_with_the_last_session_of_its_reviewer_after_the_sites_own_limit(db: Database) -> None:
+    """It asks when its machine awakes, or its server starts again: after the sign-in it carries has ended."""
     register(db, ANN, ADMIN)
     change(db, BY, SETTINGS.model_copy(update={"idle_minutes": 5}), 0)
-    office, ward = sign_in(mark="office"), sign_in(mark="ward")
+    office, later = sign_in(mark="office"), NOW + 6 * MINUTE
     inbox.enter(db, office, NOW)
-    ann = inbox.enter(db, ward, NOW)
+    ann = inbox.enter(db, sign_in(at=later, mark="ward"), later)
     fill(db, [Priority.P0])
-    now = NOW + 6 * MINUTE
-    claims.claim_next(db, ann.at(NOW), lease=2 * IDLE)
+    held = take(db, ann, later, lease=2 * IDLE)
+    assert refused(db, office, later + MINUTE) is Ended.IDLE
+    assert claims.my_claims(db, ann.at(later + MINUTE)) == (held,)
+    now = later + 6 * MINUTE
     assert refused(db, office, now) is Ended.IDLE, "and the other one has been idle for as long"
     assert claims.my_claims(db, ann.at(now)) == ()
 
