@@ -3,17 +3,15 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import Phase
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import initialize, invariant, rule
 from sqlalchemy import func, select
 
 from jobs.agents import Agents
@@ -32,11 +30,10 @@ from storage.batches.configurations import Configuration, save_configuration
 from storage.batches.counts import kinds, totals
 from storage.batches.intake import IntakeClosed, add_rows, close_intake, resume_intake, stop_intake
 from storage.batches.pending import pending_cases
-from storage.database import Database
 from storage.schema import cases, inbox_entries, node_runs, screenings
 from storage.schema import pending_cases as waiting
-from tests.databases import copy_of, postgresql_database
 from tests.storage.batch_of import NOW
+from tests.storage.machine import Machine, Sites, run
 from tests.storage.recount import recount, recount_kinds
 
 TEXTS = (
@@ -115,16 +112,13 @@ class Made:
         self.ended: Any = None
 
 
-class Batches(RuleBasedStateMachine):
-    """One site with a few batches and as many workers as come and go."""
+class Batches(Machine):
+    """A few batches and as many workers as come and go."""
 
-    site: Callable[[], AbstractContextManager[str]]
+    begins = NOW
 
     def __init__(self) -> None:
         super().__init__()
-        self.place = self.site()
-        self.db = Database(self.place.__enter__())
-        self.now = NOW
         self.saw: Counter[int] = Counter()
         self.made: dict[str, Made] = {}
 
@@ -133,10 +127,6 @@ class Batches(RuleBasedStateMachine):
         for pick in (0, 1):
             self.begin(single=False)
             self.rows_in(pick, [0, 1, None], again=False)
-
-    def teardown(self) -> None:
-        self.db.close()
-        self.place.__exit__(None, None, None)
 
     @property
     def by(self) -> Any:
@@ -285,7 +275,7 @@ class Batches(RuleBasedStateMachine):
         async def all_at_once() -> None:
             await asyncio.gather(*(job.screen_case(case_id) for case_id in due))
 
-        _do(all_at_once())
+        asyncio.run(all_at_once())
         for batch_id, made in self.made.items():
             was, calls = before[batch_id], self.saw[made.seed] - seen[made.seed]
             if was.state in STOPPED:
@@ -303,7 +293,7 @@ class Batches(RuleBasedStateMachine):
         for case_id in self._due(1):
             model, batch_id = Model(self.saw, killed_at=draw_batches), self._batch_of(case_id)
             with suppress(Killed):
-                _do(self._job(model).screen_case(case_id))
+                asyncio.run(self._job(model).screen_case(case_id))
                 return
             self.made[batch_id].died_with += model.of_node
 
@@ -311,15 +301,11 @@ class Batches(RuleBasedStateMachine):
     def lease_runs_out(self, mode: str, draw_batches: int) -> None:
         """A worker is taken for dead in the middle of a case; another one ends it, then the first goes on."""
         for case_id in self._due(1):
-            _do(self._overtake(case_id, Model(self.saw, mode)))
+            asyncio.run(self._overtake(case_id, Model(self.saw, mode)))
             self._note_fault(self._batch_of(case_id), mode)
 
     async def _overtake(self, case_id: str, slow: Model) -> None:
-        slow.go.clear()
-        first = asyncio.create_task(self._job(slow, "slow").screen_case(case_id))
-        asking = asyncio.create_task(slow.asked.wait())
-        await asyncio.wait([first, asking], return_when=asyncio.FIRST_COMPLETED)
-        asking.cancel()
+        first = await _begun(slow, self._job(slow, "slow").screen_case(case_id))
         await self._job(Model(self.saw), "other").screen_case(case_id)
         slow.go.set()
         await first
@@ -330,16 +316,12 @@ class Batches(RuleBasedStateMachine):
 
         async def ended() -> None:
             model = Model(self.saw, mode)
-            model.go.clear()
             for case_id in self._due(1):
-                task = asyncio.create_task(self._job(model).screen_case(case_id))
-                asking = asyncio.create_task(model.asked.wait())
-                await asyncio.wait([task, asking], return_when=asyncio.FIRST_COMPLETED)
-                asking.cancel()
+                task = await _begun(model, self._job(model).screen_case(case_id))
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
 
-        _do(ended())
+        asyncio.run(ended())
 
     def _note_fault(self, batch_id: str, mode: str) -> None:
         """The program pauses a batch for a fault that is no case's own; never while its model answers."""
@@ -406,31 +388,17 @@ class Batches(RuleBasedStateMachine):
                 made.ended = found
 
 
-def _do(work: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(work)
+async def _begun(model: Model, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Work whose model was asked and does not answer yet, or that is over."""
+    model.go.clear()
+    task = asyncio.create_task(work)
+    asking = asyncio.create_task(model.asked.wait())
+    await asyncio.wait([task, asking], return_when=asyncio.FIRST_COMPLETED)
+    asking.cancel()
+    return task
 
 
-def _run(site: Callable[[], AbstractContextManager[str]], examples: int) -> None:
-    """So many sites, each on a database of its own that ``site`` gives."""
-    machine = type("Site", (Batches,), {"site": staticmethod(site)})
-    how = settings(
-        max_examples=examples,
-        stateful_step_count=25,
-        deadline=None,
-        derandomize=True,
-        phases=[Phase.generate, Phase.shrink],
-        suppress_health_check=list(HealthCheck),
-    )
-    run_state_machine_as_test(machine, settings=settings(how, report_multiple_bugs=False))
-
-
-@pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_batches_keep_their_promises_on_sqlite(sqlite_template: Path, tmp_path: Path) -> None:
-    _run(lambda: nullcontext(copy_of(sqlite_template, tmp_path / f"{uuid4().hex}.db")), 16)
-
-
-@pytest.mark.postgresql
-@pytest.mark.timeout(600)
-def test_batches_keep_their_promises_on_postgresql(postgresql_server: str) -> None:
-    _run(lambda: postgresql_database(postgresql_server), 5)
+def test_batches_keep_their_promises(sites: Sites, request: pytest.FixtureRequest) -> None:
+    examples = 5 if "postgresql" in request.node.name else 16
+    run(Batches, sites, examples, derandomize=True, phases=[Phase.generate, Phase.shrink])

@@ -2,17 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection
-from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import initialize, invariant, rule
 from sqlalchemy import func, select
 
 from screening.labels import Outcome
@@ -24,7 +20,6 @@ from screening.review.triage import Priority
 from storage.audit_log import append
 from storage.batches.batches import progress
 from storage.batches.counts import kinds
-from storage.database import Database
 from storage.review import adjudication, claims, erasure, inbox
 from storage.review.adjudication import Method, ReasonNeeded, StaleVersion
 from storage.review.claims import Claim, LeaseLost, NotAvailable
@@ -38,9 +33,9 @@ from storage.settings_store import SiteSettings, change
 from storage.site.accounts import set_roles
 from storage.site.audit_check import verify
 from storage.visibility import NotYetRated
-from tests.databases import copy_of, postgresql_database
 from tests.storage.batch_of import NOW, batch, decide, waiting
 from tests.storage.inbox_cases import form, register
+from tests.storage.machine import Machine, Sites, run
 from tests.storage.people import ADMIN, ANN, HELEN, PEOPLE, RESEARCHER, SENIOR
 from tests.storage.recount import recount, recount_kinds
 
@@ -81,16 +76,14 @@ certainties = st.integers(1, 5)
 picks = st.integers(0, 99)
 
 
-class Inbox(RuleBasedStateMachine):
-    """One site: its clock, what each person last had in hands, how the AI ended each case, its least priority."""
+class Inbox(Machine):
+    """What each person last had in hands, how the AI ended each case, its least priority."""
 
-    site: Callable[[], AbstractContextManager[str]]
+    begins = NOW
 
     def __init__(self) -> None:
         super().__init__()
-        self.place = self.site()
-        self.db = Database(self.place.__enter__())
-        self.now, self.made = NOW, 0
+        self.made = 0
         self.roles = {who.id: who.roles for who in REVIEWERS}
         self.hands: dict[str, Claim] = {}
         self.ended: dict[str, str] = {}
@@ -111,8 +104,7 @@ class Inbox(RuleBasedStateMachine):
         try:
             assert verify(self.db).ok
         finally:
-            self.db.close()
-            self.place.__exit__(None, None, None)
+            super().teardown()
 
     def _by(self, person: Actor) -> Acting:
         """As the account is now."""
@@ -297,22 +289,6 @@ class Inbox(RuleBasedStateMachine):
                 assert made.label in latest[case_id].values()
 
 
-def _run(site: Callable[[], AbstractContextManager[str]], examples: int) -> None:
-    """So many sites, each on a database of its own that ``site`` gives."""
-    machine = type("Site", (Inbox,), {"site": staticmethod(site)})
-    how = settings(
-        max_examples=examples, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
-    )
-    run_state_machine_as_test(machine, settings=settings(how, report_multiple_bugs=False))
-
-
-@pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_the_inbox_keeps_its_promises_on_sqlite(sqlite_template: Path, tmp_path: Path) -> None:
-    _run(lambda: nullcontext(copy_of(sqlite_template, tmp_path / f"{uuid4().hex}.db")), 25)
-
-
-@pytest.mark.postgresql
-@pytest.mark.timeout(600)
-def test_the_inbox_keeps_its_promises_on_postgresql(postgresql_server: str) -> None:
-    _run(lambda: postgresql_database(postgresql_server), 8)
+def test_the_inbox_keeps_its_promises(sites: Sites, request: pytest.FixtureRequest) -> None:
+    run(Inbox, sites, 8 if "postgresql" in request.node.name else 25)

@@ -8,25 +8,14 @@ from sqlalchemy import insert
 
 from screening.review.policy import Forbidden
 from screening.review.triage import TARGETS, Priority
+from storage import settings_store
 from storage.audit_log import events
 from storage.database import Database
 from storage.review.claims import LEASE
 from storage.schema import settings_versions
-from storage.settings_store import (
-    BREAK_WORDING,
-    AuditPlan,
-    SiteSettings,
-    StaleSettings,
-    audit_plan,
-    change,
-    current,
-    history,
-    is_stopped,
-    start,
-    stop,
-)
+from storage.settings_store import AuditPlan, SiteSettings, audit_plan, change, current, is_stopped, start, stop
 from tests.databases import write
-from tests.storage.inbox_cases import ADMIN, ANN, MINUTE, NOW, SENIOR
+from tests.storage.people import ADMIN, ANN, MINUTE, NOW, SENIOR
 
 
 def test_a_change_is_a_version_that_says_what_changed(db: Database) -> None:
@@ -34,10 +23,10 @@ def test_a_change_is_a_version_that_says_what_changed(db: Database) -> None:
     assert (found.version, found.settings, is_stopped(db)) == (0, SiteSettings(), False)
     change(db, ADMIN.at(NOW), SiteSettings(lease_minutes=10), 0)
     change(db, ADMIN.at(NOW + MINUTE), SiteSettings(lease_minutes=10, help_text="Local help line"), 1)
-    versions = [(one.version, one.settings.lease_minutes, one.by) for one in history(db, ANN)]
+    versions = [(one.version, one.settings.lease_minutes, one.by) for one in settings_store.history(db, ANN)]
     assert versions == [(2, 10, "ada"), (1, 10, "ada")]
     assert [event.details["changed"] for event in events(db, ADMIN)] == [["help_text"], ["lease_minutes"]]
-    with pytest.raises(StaleSettings):
+    with pytest.raises(settings_store.StaleSettings):
         change(db, ADMIN.at(NOW), SiteSettings(), 1)
     with pytest.raises(Forbidden):
         change(db, SENIOR.at(NOW), SiteSettings(), 2)
@@ -88,7 +77,7 @@ def test_settings_kept_before_the_plan_was_one_still_load(db: Database) -> None:
     old = {"stopped": False, "lease_minutes": 9, "help_text": "Call the ward."}
     write(db, insert(settings_versions).values(version=1, body=old, by="ada", at=NOW))
     found = current(db).settings
-    assert (found.lease_minutes, found.break_wording) == (9, BREAK_WORDING)
+    assert (found.lease_minutes, found.break_wording) == (9, settings_store.BREAK_WORDING)
     assert audit_plan(db) == AuditPlan(at_most=0.05, confidence=0.95, allowed_misses=0, since=None, changes=0)
 
 

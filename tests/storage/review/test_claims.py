@@ -1,7 +1,9 @@
 """Who may take which case, by the next one or by name; leases; every way a case changes hands; honest counts."""
 
+import tomllib
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,9 +27,17 @@ from tests.storage.statements import statements
 
 BEFORE = -timedelta(microseconds=1)
 P0, P1, P2, P3 = Priority
-ASIDE = {"assignee": "ann", "assigned_by": "ann"}
-GIVEN = {"assignee": "bo", "assigned_by": "sue"}
-HELD = {"assignee": "ann", "assigned_by": "ann", "lease_token": "t"}
+EVERYBODY = PEOPLE | {"rae": RESEARCHER}
+STANDS: dict[str, dict[str, Any]] = {
+    "free": {},
+    "held": {"assignee": "ann", "assigned_by": "ann", "lease_token": "t"},
+    "aside": {"assignee": "ann", "assigned_by": "ann"},
+    "bo's": {"assignee": "bo", "assigned_by": "sue"},
+    "closed": {"closed_at": NOW},
+    "disputed": {"review_round": "third"},
+    "disputed and cy's": {"review_round": "third", "assignee": "cy", "assigned_by": "sue"},
+}
+TABLES = tomllib.loads((Path(__file__).parent / "claims.toml").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +77,7 @@ def test_p0_comes_first_then_the_earliest_deadline_in_a_filter_too(db: Database)
 
 def test_a_claim_says_what_the_entry_says_and_the_log_how_it_was_taken(db: Database) -> None:
     first, second = fill(db, [P1, P2])
-    put(db, first, why="unscreened", cause="server_error", **ASIDE, assigned_until=NOW + BEFORE)
+    put(db, first, why="unscreened", cause="server_error", **STANDS["aside"], assigned_until=NOW + BEFORE)
     found = take(db, ANN, lease=5 * MINUTE, token=lambda: "t" * 64)
     assert (found.case_id, found.token, found.expires_at) == (first, "t" * 64, NOW + 5 * MINUTE)
     assert (found.priority, found.why) == (P1, "unscreened:server_error")
@@ -107,44 +117,23 @@ def test_an_expired_lease_is_free_again_and_a_token_is_worth_nothing_in_other_ha
     assert claims.my_claims(db, by) == ()
 
 
-@pytest.mark.parametrize(
-    ("values", "who", "now", "named", "given"),
-    [
-        ({}, ANN, NOW, False, True),
-        ({}, SENIOR, NOW, True, True),
-        ({}, RESEARCHER, NOW, False, None),
-        (HELD, SENIOR, NOW + MINUTE + BEFORE, False, False),
-        (HELD, SENIOR, NOW + MINUTE, True, True),
-        (HELD, ANN, NOW + MINUTE, True, True),  # who held it last takes it up again
-        (ASIDE, ANN, NOW, True, False),
-        (ASIDE, BO, NOW, False, False),
-        (ASIDE, BO, NOW + MINUTE + BEFORE, False, False),
-        (ASIDE, BO, NOW + MINUTE, False, True),
-        (GIVEN, BO, NOW, True, True),
-        (GIVEN, ANN, NOW, False, False),
-        (GIVEN, SENIOR, NOW, True, False),
-        (GIVEN, ANN, NOW + MINUTE, False, True),
-        ({"closed_at": NOW}, SENIOR, NOW, False, False),
-        ({"review_round": "third"}, CY, NOW, False, False),
-        ({"review_round": "third", "assignee": "cy", "assigned_by": "sue"}, CY, NOW, False, False),
-        ({"review_round": "third"}, SENIOR, NOW, True, True),
-    ],
-)
+@pytest.mark.parametrize(("stands", "who", "seconds", "named", "given"), TABLES["given"])
 def test_who_is_given_a_case_by_name_and_by_the_next_one(
-    db: Database, values: dict[str, object], who: Actor, now: datetime, named: bool, given: bool | None
+    db: Database, stands: str, who: str, seconds: float, named: bool, given: bool | str
 ) -> None:
-    """It was assigned so until a minute after; ``given`` None: refused."""
     (case_id,) = fill(db)
-    until = {"assigned_until": NOW + MINUTE} if "assignee" in values else {}
-    put(db, case_id, **{**claims.UNASSIGNED, **values, **until})
-    assert may_claim(db, who, case_id, now) is named
-    put(db, case_id, **{**claims.UNASSIGNED, **values, **until})
-    if given is None:
+    by, now = EVERYBODY[who], NOW + timedelta(seconds=seconds)
+    values = {**claims.UNASSIGNED, **STANDS[stands]}
+    values |= {"assigned_until": NOW + MINUTE} if values["assignee"] else {}
+    put(db, case_id, **values)
+    assert may_claim(db, by, case_id, now) is named
+    put(db, case_id, **values)
+    if given == "refused":
         with pytest.raises(Forbidden):
-            claims.claim_next(db, who.at(now))
+            claims.claim_next(db, by.at(now))
     else:
-        assert (claims.claim_next(db, who.at(now)) is not None) is given
-    assert not may_claim(db, who, "no such case")
+        assert (claims.claim_next(db, by.at(now)) is not None) is given
+    assert not may_claim(db, by, "no such case")
 
 
 def test_who_held_a_case_last_takes_it_up_again_where_it_went_back_from_under_them(db: Database) -> None:
@@ -176,26 +165,12 @@ WAYS: dict[str, Callable[..., Any]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("way", "priority", "who", "back"),
-    [
-        ("release", P0, ANN, timedelta()),
-        ("release", P0, BO, timedelta()),
-        ("skip", P1, ANN, SNOOZE),
-        ("skip", P2, BO, timedelta()),
-        ("hold", P0, ANN, RESERVATIONS[P0]),
-        ("hold", P2, BO, RESERVATION),
-        ("decline", P2, ANN, None),
-        ("decline", P0, BO, timedelta()),
-        ("transfer", P2, ANN, RESERVATION),
-        ("transfer", P2, BO, timedelta()),
-        ("transfer", P1, CY, RESERVATIONS[P1]),
-    ],
-)
-def test_who_gets_a_case_that_was_left_and_when(
-    db: Database, way: str, priority: Priority, who: Actor, back: timedelta | None
-) -> None:
-    """Ann leaves it; whom it comes to at once, after a while (``back``) or never. P0 and P1 need a note."""
+@pytest.mark.parametrize(("way", "place", "to", "comes"), TABLES["left"])
+def test_who_gets_a_case_that_was_left_and_when(db: Database, way: str, place: int, to: str, comes: str) -> None:
+    """P0 and P1 need a note."""
+    priority, who = Priority(place), EVERYBODY[to]
+    reserved = RESERVATIONS.get(priority, RESERVATION)
+    back = {"at once": timedelta(), "snoozed": SNOOZE, "reserved": reserved, "never": None}[comes]
     (case_id,) = fill(db, [priority])
     claim = take(db, ANN)
     if priority <= P1 and way != "decline":
@@ -222,42 +197,27 @@ def test_who_gets_a_case_that_was_left_and_when(
     assert take(db, who, NOW + back).case_id == case_id
 
 
-@pytest.mark.parametrize(
-    ("values", "before", "to", "refusal"),
-    [
-        ({}, "", BO, ""),
-        (HELD, "", BO, "was taken meanwhile"),
-        (ASIDE, "", BO, "was put on hold by its reviewer"),
-        (GIVEN, "", CY, ""),  # what was given is given again
-        ({"closed_at": NOW}, "", BO, "is closed"),
-        ({"review_round": "third"}, "", BO, "is a senior's to decide"),
-        ({"review_round": "third"}, "", HELEN, ""),
-        ({}, "reviewed", BO, "was reviewed by them already"),
-        ({}, "reviewed", CY, ""),
-        ({}, "not_me", BO, "was declined by them"),
-        ({}, "not_me", CY, ""),
-        ({}, "skip", BO, ""),  # a skip is no refusal
-    ],
-)
+@pytest.mark.parametrize(("stands", "before", "to", "refusal"), TABLES["assigned"])
 def test_what_a_senior_gives_to_whom_and_what_is_refused_in_words(
-    db: Database, values: dict[str, object], before: str, to: Actor, refusal: str
+    db: Database, stands: str, before: str, to: str, refusal: str
 ) -> None:
     (case_id,) = fill(db)
     if before == "reviewed":
         play(db, case_id, "bo asks unsafe")
     elif before:
         write(db, schema.skips.insert().values(case_id=case_id, reviewer="bo", reason=before, at=NOW))
+    values = STANDS[stands]
     until = {"assigned_until": NOW} if "assignee" in values else {}
     if values:
         put(db, case_id, **values, **until)
-    given, refused = assign(db, SENIOR.at(NOW + BEFORE if until else NOW), [case_id, "0" * 32], to.id)
+    given, refused = assign(db, SENIOR.at(NOW + BEFORE if until else NOW), [case_id, "0" * 32], to)
     assert given == ([] if refusal else [case_id])
     assert refused == ({case_id: refusal} if refusal else {}) | {"0" * 32: "is closed"}
     if until:
-        assert assign(db, SENIOR.at(NOW), [case_id], to.id)[0] == [case_id], "until its moment"
+        assert assign(db, SENIOR.at(NOW), [case_id], to)[0] == [case_id], "until its moment"
     if given or until:
         now = entry(db, case_id)
-        assert (now.assigned_by, now.assignee, now.lease_token) == ("sue", to.id, None)
+        assert (now.assigned_by, now.assignee, now.lease_token) == ("sue", to, None)
         assert now.assigned_until == NOW + RESERVATION
         logged = [(row.subject, row.actor) for row in rows(db, schema.audit_events) if row.action == "assigned"]
         assert set(logged) == {(case_id, "sue")}
@@ -335,9 +295,9 @@ def test_the_states_of_a_list_are_those_of_the_counts_and_neither_touches_a_text
     """That they are the same after whatever people do is the inbox machine's to prove; here each state once."""
     ids = fill(db, [P2] * 7)
     until = {"assigned_until": NOW + LEASE}
-    put(db, ids[0], **ASIDE, **until)
-    put(db, ids[1], **HELD | {"assignee": "sue"}, **until)
-    put(db, ids[2], **HELD, **until)
+    put(db, ids[0], **STANDS["aside"], **until)
+    put(db, ids[1], **STANDS["held"] | {"assignee": "sue"}, **until)
+    put(db, ids[2], **STANDS["held"], **until)
     put(db, ids[3], review_round="third")
     inbox.skip(db, SENIOR.at(NOW), ids[4], claims.claim(db, SENIOR.at(NOW), ids[4]).token)
     held = claims.claim(db, SENIOR.at(NOW), ids[5]).token

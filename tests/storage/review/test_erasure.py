@@ -15,6 +15,7 @@ from screening.review.actors import LOCAL_USER, Role
 from screening.review.reach import Reach
 from screening.review.review_form import ReviewLabel
 from screening.review.triage import Placement, Priority, Why
+from storage import schema
 from storage.audit_log import anchor, append
 from storage.batches.batches import cancel
 from storage.batches.entries import enter
@@ -27,17 +28,7 @@ from storage.review.claims import LeaseLost, NotAvailable
 from storage.review.erasure import By, NotErased, Selection, erase
 from storage.review.inbox import Place, standing
 from storage.review.worklist import acknowledge, request_second_looks
-from storage.schema import (
-    ERASED,
-    StorableText,
-    audit_events,
-    batches,
-    cases,
-    inbox_entries,
-    metadata,
-    pending_cases,
-    rejected_rows,
-)
+from storage.schema import ERASED, batches, cases, inbox_entries, metadata, rejected_rows
 from storage.settings_store import SiteSettings, change
 from storage.site.audit_check import verify
 from tests.databases import write
@@ -84,7 +75,7 @@ CODES = {  # beside a case, and neither words nor emptied
 
 
 def test_every_column_beside_a_case_that_can_hold_words_says_what_erasing_leaves_of_it() -> None:
-    kinds = (Text, JSON, StorableText)
+    kinds = (Text, JSON, schema.StorableText)
     beside = [one for table in metadata.sorted_tables if "case_id" in table.c for one in table.columns]
     found = [one for one in beside if isinstance(one.type, kinds) or (getattr(one.type, "length", 0) or 0) > 64]
     assert {str(one) for one in found if "erase" not in {**one.info, **one.table.info}} == CODES
@@ -105,7 +96,7 @@ def test_a_group_is_erased_from_every_table_and_the_rest_stays(db: Database) -> 
     (review,) = reviews.reveal_reviews(db, SENIOR.at(NOW), read_)
     assert (review.form.label, review.form.certainty) == ("unsafe", 5), "what was coded stays"
     assert all(db.values(select(inbox_entries.c.closed_at))), "nothing is left to read"
-    logged = db.values(select(audit_events.c.action).order_by(audit_events.c.seq))
+    logged = db.values(select(schema.audit_events.c.action).order_by(schema.audit_events.c.seq))
     assert logged[-2:] == ["erasure_requested", "erased"] and reviews.load_draft(db, BO, in_hand) is None
     assert verify(db, [anchor(db)]).proven, "the chain and the digests hold"
     by, filled = SENIOR.at(NOW), form("safe", 5, note=WORD)
@@ -221,7 +212,7 @@ def test_what_is_still_being_screened_or_unknown_or_without_a_reason_is_refused(
         (which, "r", "still being screened"),
     ):
         if words == "still being screened":
-            write(db, insert(pending_cases).values(case_id=case_id, batch_id=batch_id, row=1, ready_at=NOW))
+            write(db, insert(schema.pending_cases).values(case_id=case_id, batch_id=batch_id, row=1, ready_at=NOW))
         with pytest.raises(NotErased, match=words):
             erase(db, ADMIN.at(NOW), selection, reason)
 

@@ -2,9 +2,11 @@
 lost; drafts outlive a lost lease.
 """
 
+import tomllib
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
@@ -148,29 +150,11 @@ def test_only_label_and_certainty_are_compulsory() -> None:
 
 
 def test_contradictions_are_pointed_out() -> None:
-    contradictory = (
-        {"plan": "full", "ideation": 2},
-        {"intent": "stated", "ideation": 3},
-        {"intent": "denied", "ideation": 4},
-        {"plan": "denied", "ideation": 5},
-        {"timeframe": "imminent", "ideation": 0},
-        {"protective_factors": ["denied", "people"]},
-        {"label": "safe", "ideation": 4},
-        {"label": "safe", "timeframe": "imminent"},
-        {"label": "safe", "disposition": "contact_now"},
-        {"ideation": 0, "subject": "self"},
-    )
-    consistent = (
-        {"plan": "full", "ideation": 3},
-        {"plan": "full"},  # ideation not stated contradicts nothing
-        {"protective_factors": ["denied"]},
-        {"label": "safe", "ideation": 4, "subject": "quotation_or_fiction"},
-        {"ideation": 0, "subject": "self", "behaviour": "self_harm"},
-    )
-    for number, fields in ((1, contradictory), (0, consistent)):
-        for one in fields:
-            found = contradictions(ReviewForm.model_validate({"label": "unsafe", "certainty": 3} | one))
-            assert len(found) == number, one
+    table = tomllib.loads((Path(__file__).parent / "contradictions.toml").read_text(encoding="utf-8"))
+    for number, forms in ((1, table["contradictory"]), (0, table["consistent"])):
+        for fields in forms:
+            filled = ReviewForm.model_validate({"label": "unsafe", "certainty": 3} | fields)
+            assert len(contradictions(filled)) == number, fields
 
 
 def _read(db: Database, case_id: str, label: str = "unsafe", at: datetime = NOW, certainty: int = 4) -> str:
