@@ -19,21 +19,10 @@ from storage.review.evidence import reveal_evidence
 from storage.review.reviews import revise, submit_review
 from storage.schema import accounts, batches, cases, configurations, inbox_entries, node_runs, screenings
 from storage.settings_store import SiteSettings, change
+from storage.visibility import is_blind
 from tests.databases import write
-from tests.storage.people import (  # noqa: F401 - for those too who have both from here
-    ADMIN,
-    ANN,
-    BO,
-    CY,
-    HELEN,
-    MINUTE,
-    NOW,
-    PEOPLE,
-    RESEARCHER,
-    SENIOR,
-    later,
-    person,
-)
+from tests.storage.people import *  # noqa: F403 - for those who have both from here
+from tests.storage.people import ADMIN, NOW, PEOPLE, later
 
 
 def register(db: Database, *people: Actor) -> None:
@@ -59,6 +48,12 @@ def entry(db: Database, case_id: str) -> Any:
 def put(db: Database, case_id: str, **values: object) -> None:
     """Change the case's row in the queue directly."""
     write(db, update(inbox_entries).where(inbox_entries.c.case_id == case_id).values(**values))
+
+
+def blind(db: Database, who: Actor, case_id: str, *, first: bool = True) -> bool:
+    """Whether they would read the case blind now."""
+    with db.read() as conn:
+        return is_blind(conn, who, case_id, first=first)
 
 
 def rows(db: Database, table: Table) -> list[Any]:

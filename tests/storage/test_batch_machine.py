@@ -159,9 +159,8 @@ class Batches(Machine):
         made_of = Configuration(pipeline=preset("recommended"), sampler=Model(self.saw).describe(seed))
         version = save_configuration(self.db, made_of, self.now)
         kind: Any = "interactive" if single else "batch"
-        batch_id = create_batch(
-            self.db, self.by, NewBatch(name="posts", configuration_version=version, seed=seed, kind=kind)
-        )
+        new = NewBatch(name="posts", configuration_version=version, seed=seed, kind=kind)
+        batch_id = create_batch(self.db, self.by, new)
         self.made[batch_id] = Made(seed, single=single)
         if single:
             self.rows_in(len(self.made) - 1, [1], again=False)
@@ -171,15 +170,9 @@ class Batches(Machine):
     def rows_in(self, pick: int, texts: list[int | None], again: bool) -> None:
         """``again``: the reviewer died, and the next one reads the file from its start."""
         batch_id, made = self._batch(pick)
-        first = made.accepted + made.rejected + 1
-        rows: list[NewCase | RejectedRow] = [
-            RejectedRow(row=first + at, reason="empty")
-            if text is None
-            else NewCase(row=first + at, external_id=f"p{first + at}", text=receive(TEXTS[text]))
-            for at, text in enumerate(texts)
-        ]
-        if again:
-            rows = [*(RejectedRow(row=row, reason="empty") for row in range(1, first)), *rows]
+        before = made.accepted + made.rejected
+        given = [*[None] * before, *texts] if again else texts
+        rows = [_row(row, text) for row, text in enumerate(given, start=1 if again else before + 1)]
         if made.single and made.accepted:
             return
         try:
@@ -386,6 +379,12 @@ class Batches(Machine):
                 assert found == made.ended
             elif self._progress(batch_id).state is BatchState.FINISHED:
                 made.ended = found
+
+
+def _row(row: int, text: int | None) -> NewCase | RejectedRow:
+    if text is None:
+        return RejectedRow(row=row, reason="empty")
+    return NewCase(row=row, external_id=f"p{row}", text=receive(TEXTS[text]))
 
 
 async def _begun(model: Model, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -20,9 +20,8 @@ from storage.review.reports import shift
 from storage.review.reviews import revise, submit_review
 from storage.review.worklist import request_second_looks
 from storage.schema import accounts, audit_events, cases, unblindings
-from storage.visibility import is_blind
 from tests.databases import write
-from tests.storage.inbox_cases import fill, form, put, read, register, rows, site, take
+from tests.storage.inbox_cases import blind, fill, form, put, read, register, rows, site, take
 from tests.storage.people import ADMIN, ANN, BO, CY, MINUTE, NOW, RESEARCHER, SENIOR, later
 
 
@@ -72,8 +71,7 @@ def test_what_is_left_with_nobody_who_reads_cases_is_taken_over(db: Database, go
     assert follow_ups.take_over(db, BO.at(late)) == 1
     assert [(mine.id, mine.who) for mine in follow_ups.open_ones(db, BO.at(late)).shown] == [(one.id, "bo")]
     assert follow_ups.open_ones(db, CY.at(late)).left == 0
-    with db.read() as conn:
-        assert [is_blind(conn, who, one.case_id, first=True) for who in (BO, CY)] == [False, True]
+    assert [blind(db, who, one.case_id) for who in (BO, CY)] == [False, True]
 
 
 def test_it_is_handed_to_a_colleague_and_closed_with_a_note(db: Database) -> None:
@@ -111,8 +109,7 @@ def test_it_is_handed_to_a_colleague_and_closed_with_a_note(db: Database) -> Non
 def test_whoever_is_handed_one_has_learnt_of_the_review_and_reads_no_more_blind(db: Database) -> None:
     one = urgent(db, ANN, SENIOR, BO)
     follow_ups.hand_to(db, ANN.at(NOW), one.id, "sue", "call back at three")
-    with db.read() as conn:
-        assert [is_blind(conn, who, one.case_id, first=True) for who in (SENIOR, BO)] == [False, True]
+    assert [blind(db, who, one.case_id) for who in (SENIOR, BO)] == [False, True]
     (told,) = rows(db, unblindings)
     assert (told.reviewer, told.before_review, told.at) == ("sue", True, NOW)
 

@@ -19,10 +19,9 @@ from storage.review.reviews import my_review
 from storage.review.worklist import MOST, SecondLooks, acknowledge, request_second_looks, worklist
 from storage.schema import inbox_entries, screenings, unblindings
 from storage.settings_store import SiteSettings, change
-from storage.visibility import is_blind
 from tests.databases import write
 from tests.storage.batch_of import LATER, NOW, batch, decide, waiting
-from tests.storage.inbox_cases import entry, fill, form, read, rows
+from tests.storage.inbox_cases import blind, entry, fill, form, read, rows
 from tests.storage.people import ADMIN, ANN, MINUTE, RESEARCHER, SENIOR
 
 
@@ -92,9 +91,7 @@ def test_whoever_saw_the_engines_view_of_a_case_does_not_read_it_blind(db: Datab
         request_second_looks(db, SENIOR.at(at), [shown, unseen], shown=[shown])
     kept = [(row.case_id, row.reviewer, row.before_review, row.at) for row in rows(db, unblindings)]
     assert kept == [(shown, "sue", True, NOW)]
-    with db.read() as conn:
-        blind = [is_blind(conn, who, case_id, first=True) for who in (ANN, SENIOR) for case_id in (shown, unseen)]
-    assert blind == [True, True, False, True]
+    assert [blind(db, who, one) for who in (ANN, SENIOR) for one in (shown, unseen)] == [True, True, False, True]
 
 
 def test_controls_are_from_the_cells_beside_unpicked_and_in_no_queue(db: Database) -> None:
