@@ -59,6 +59,7 @@ defects: $(VENV)/.development
 # What must not change unnoticed, written anew; a change of it is reviewed like code.
 golden: $(VENV)/.development
 	$(BIN)/python -m tests.golden
+	WRITE_WORDS=1 $(BIN)/python -m pytest -q -n0 tests/pages/test_words.py
 
 faults: $(VENV)/.development
 	$(BIN)/python -m tests.faults

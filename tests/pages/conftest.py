@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import streamlit as st
+from streamlit import config
 from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Dataframe
@@ -21,6 +22,7 @@ from pages.ui.context import forget_all
 from pages.ui.shell import ENTRIES
 from storage.database import Database
 
+config.set_option("runner.magicEnabled", False)  # as in .streamlit/config.toml, which is not read in a test's folder
 ROOT = Path(__file__).parent.parent.parent
 SHELL = ROOT / "pages" / "shell.py"
 
