@@ -5,7 +5,6 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
-from streamlit.testing.v1 import AppTest
 
 from pages.review.routes import ROUTES
 from pages.ui.http import LIVE
@@ -77,14 +76,3 @@ class OpenDesk:
         """Ctrl+Enter, and the reveal that the browser asks for after it."""
         self.ask("save", form=GIVEN | {"label": label, "certainty": certainty, "rev": 1, **fields})
         return self.ask("reveal") if self["stage"] == "read" else self
-
-
-def unfold(page: AppTest, heading: str) -> AppTest:
-    """Press a folded part of the page, found by what its heading says."""
-    [panel] = [each for each in page.expander if heading in each.label]
-    states = page._tree.get_widget_states()
-    pressed = states.widgets.add()
-    pressed.id, pressed.bool_value = panel.proto.id, True
-    page._run(states)
-    assert not page.exception
-    return page

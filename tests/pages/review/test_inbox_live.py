@@ -3,16 +3,14 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pytest
 from sqlalchemy import func, select, update
 
 from pages.review import routes
 from pages.review.desk import GONE_AFTER, NOTE, open_pages
-from pages.review.routes import View, offer, snapshot, view_of
+from pages.review.routes import View, offer, snapshot
 from pages.ui import context
 from pages.ui.http import LIVE
 from screening.review.actors import LOCAL_USER, Actor, Role
@@ -27,7 +25,7 @@ from storage.schema import batches, cases, reviews
 from storage.site.accounts import Ended, SessionEnded
 from tests.databases import write
 from tests.pages.review.desk import GIVEN, OpenDesk, requests
-from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, read, register, take
+from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR, fill, register, take
 
 BOTH = Actor(id="both", name="Both", roles=frozenset({Role.REVIEWER, Role.SENIOR}))
 P0, P1, P2, P3 = Priority
@@ -55,17 +53,6 @@ def test_it_counts_what_waits_and_what_is_late_and_names_no_text(db: Database) -
     first, _, last = told["rows"]
     assert (first["id"], first["late"], first["left"]) == (ids[0], True, "overdue 1 min")
     assert "\u202e" not in last["name"] and "canary" not in json.dumps(told)
-
-
-def test_what_a_person_has_read_is_counted_from_the_midnight_that_is_named(db: Database) -> None:
-    """Their own midnight may be another: the words say which."""
-    evening, night, morning = (NOW.replace(hour=23, minute=59), NOW + timedelta(hours=15), NOW + timedelta(hours=20))
-    elsewhere = morning.astimezone(ZoneInfo("America/New_York"))
-    fill(db, [P3] * 2)
-    read(db, ANN, form("safe"), "a", evening)
-    done = [snapshot(db, ANN.at(moment), View())["done"] for moment in (evening, night)]
-    read(db, ANN, form("safe"), "b", night)
-    assert [*done, snapshot(db, ANN.at(elsewhere), View())["done"]] == [1, 0, 1]
 
 
 def test_a_new_p0_case_moves_the_mark_on_and_is_said_as_long_as_this_person_may_take_it(db: Database) -> None:
@@ -167,12 +154,6 @@ def test_the_list_is_sorted_as_asked_inside_a_filter_too(db: Database, words: st
     assert order(Sort.NEWEST) == [newest, urgent, middle, oldest]
     assert order(Sort.URGENT) == [urgent, middle, oldest, newest]
     assert order(Sort.NEWEST, [P0, P3]) == [newest, urgent, oldest]
-
-
-@pytest.mark.parametrize("rows", ["", "-1", "٣", "99999", "1e9", "0"])
-def test_an_address_that_asks_for_nonsense_gets_an_ordinary_view(rows: str) -> None:
-    view = view_of({"rows": rows, "priorities": ",;P7"})
-    assert 1 <= view.rows <= 8 and view.priorities is None
 
 
 @pytest.fixture

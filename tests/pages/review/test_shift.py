@@ -14,7 +14,6 @@ from storage.review.follow_ups import open_follow_up, open_ones
 from storage.schema import cases, follow_ups
 from tests.databases import write
 from tests.pages.conftest import Opener
-from tests.pages.review.desk import unfold
 from tests.storage.inbox_cases import ANN, MINUTE, NOW, fill
 
 
@@ -47,21 +46,6 @@ def test_a_shift_is_counted_as_far_as_it_has_passed(open_page: Opener, page_data
     assert any("is still to come" in each for each in _texts(page))
     page.date_input(key="shift_from_day").set_value((now + timedelta(days=3)).date()).run()
     assert not page.exception and len(page.info) == 1 and not page.table
-
-
-def test_follow_ups_are_drawn_once_they_are_unfolded(open_page: Opener, page_database: Database) -> None:
-    now = datetime.now(UTC)
-    for case_id in fill(page_database, [Priority.P2, Priority.P2], entered=False):
-        _open(page_database, case_id, now)
-    page = open_page("inbox")
-    panel = _follow_ups(page)
-    assert (panel.label, panel.proto.expanded, len(page.text_input)) == ("2 follow-ups open", False, 0)
-    unfold(page, "follow-up")
-    assert len(page.text_input) == 2
-    page.text_input[0].set_value("called")
-    page.button(key=f"follow_up_done_{(page.text_input[0].key or '').rpartition('_')[2]}").click().run()
-    panel = _follow_ups(page)  # under its new heading still unfolded
-    assert (panel.label, panel.proto.expanded, len(page.text_input)) == ("1 follow-up open", True, 1)
 
 
 def test_what_is_left_with_nobody_is_taken_over(open_page: Opener, page_database: Database) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from jobs.computing import NotComputed
 from pages.research.claims_today import UNDER_WAY, agreement_figure
-from pages.ui.compute import MOST_KEPT, compute, compute_again, compute_meanwhile, compute_numbers
+from pages.ui.compute import compute, compute_again, compute_meanwhile
 from screening.review.actors import LOCAL_USER
 from storage.database import Database
 from tests.pages.conftest import Opener, words_on
@@ -64,12 +64,6 @@ def test_nobody_waits_and_a_value_is_kept_while_things_stand_as_they_stood(
     put("six")
     assert eventually(lambda: compute_again(named, folder, standing=6) == "six" or None)
     assert compute_meanwhile(thing, cases=1) is not None, "few cases are counted here and now"
-
-
-def test_however_many_numbers_a_slider_asks_for_what_came_of_data_is_kept(page_database: Database) -> None:
-    of_data = compute(thing, cases=1)
-    assert [compute_numbers(abs, -number) for number in range(MOST_KEPT + 1)] == list(range(MOST_KEPT + 1))
-    assert compute(thing, cases=1) is of_data
 
 
 def test_a_computation_that_fails_is_told_and_tried_again(page_database: Database) -> None:

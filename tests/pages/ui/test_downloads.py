@@ -5,7 +5,6 @@ import io
 import re
 import urllib.request
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -77,12 +76,6 @@ def test_a_file_is_made_while_it_is_sent(width: int, count: int) -> None:
         rest = sum(len(part) for part in iter(lambda: answer.read(1 << 20), b""))
     assert rest == (count - 1) * width and made == count
     assert at_first < made / 3, "100 MB are not made before the first byte leaves, in short lines or in long ones"
-
-
-def test_it_is_made_for_whoever_asks_by_then() -> None:
-    people = iter([LOCAL_USER, replace(LOCAL_USER, id="later")])
-    address = _offer(lambda who: iter([who.id]), who=lambda: next(people))
-    assert [_get(address).text for _ in range(2)] == ["local", "later"]
 
 
 def test_only_the_browser_it_was_offered_to_has_it() -> None:

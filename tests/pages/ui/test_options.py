@@ -12,11 +12,9 @@ from storage.batches.batches import list_batches
 from storage.database import Database
 from storage.review import claims
 from storage.schema import inbox_entries
-from storage.site.accounts import list_accounts
-from tests.pages.conftest import Opener, press
 from tests.pages.review.desk import OpenDesk
 from tests.storage.batch_of import batch
-from tests.storage.inbox_cases import ADMIN, fill, register
+from tests.storage.inbox_cases import fill, register
 
 ONE = Actor(id="kim1", name="Dr Kim", roles=frozenset({Role.REVIEWER}))
 TWO = Actor(id="kim2", name="Dr Kim", roles=frozenset({Role.REVIEWER}))
@@ -27,19 +25,6 @@ PIECES = st.text(st.sampled_from("aA ·x'\\\ud83d"), max_size=12)
 @example({"1" * 32: "Kim", "2" * 32: "Kim", "3" * 32: "Kim · 111111"})  # named after the end of another's key
 def test_no_two_options_have_the_same_words(words: dict[str, str]) -> None:
     assert len(set(unique_labels(words).values())) == len(words)
-
-
-def test_of_two_accounts_of_one_name_the_one_chosen_gets_the_role(open_page: Opener, page_database: Database) -> None:
-    register(page_database, ADMIN, ONE, TWO)
-    page = open_page("settings")
-    place = [account.id for account in list_accounts(page_database, LOCAL_USER)].index("kim1")
-    (box,) = (number for number, box in enumerate(page.selectbox) if box.label == "Account")
-    page = page.selectbox[box].select_index(place).run()
-    page.multiselect(key="roles_kim1_reviewer").set_value([Role.SENIOR])
-    page = press(page, "Save roles")
-    roles = {account.id: account.roles for account in list_accounts(page_database, LOCAL_USER)}
-    assert roles["kim1"] == {Role.SENIOR} and roles["kim2"] == {Role.REVIEWER}
-    assert page.selectbox[box].value == "kim1", "the next press is for the same account"
 
 
 def test_of_two_colleagues_of_one_name_the_one_chosen_gets_the_case(page_database: Database) -> None:

@@ -19,7 +19,6 @@ from screening.review.actors import LOCAL_USER, Role
 from screening.review.policy import Action, Forbidden
 from storage.audit_log import events
 from storage.database import Database
-from storage.settings_store import SiteSettings, change
 from storage.site.accounts import Ended, SessionEnded, revoke, set_roles
 from tests.pages.conftest import Opener
 from tests.pages.ui.conftest import Clock
@@ -71,18 +70,6 @@ def test_an_idle_or_revoked_session_is_refused_at_the_next_action(
     page = visit(ANN.id)
     revoke(page_database, LOCAL_USER.at(clock.now), ANN.id)
     assert not page.run().text_area and WHY[Ended.SIGNED_OUT] in _said(page)
-
-
-def test_a_session_ends_after_its_longest_time_whatever_is_done(
-    visit: Opener, clock: Clock, page_database: Database
-) -> None:
-    change(page_database, ADMIN.at(NOW), SiteSettings(idle_minutes=240), 0)
-    page = visit(ANN.id)
-    for _ in range(3):
-        clock.now += 239 * MINUTE
-        assert page.run().text_area
-    clock.now += 20 * MINUTE
-    assert WHY[Ended.TOO_OLD] in _said(page.run()) and not page.text_area
 
 
 def test_a_role_taken_away_ends_what_polls(
