@@ -56,24 +56,19 @@ def test_the_paper_s_number_stands_beside_ours_with_the_interval_of_the_differen
     assert not any(condition in ("B=10", "B=50") for condition, _ in found)  # neither decides anything
 
 
-def test_figures_name_data_set_and_n_and_draw_what_their_data_say(capsule):
+def test_figures_name_data_set_and_n_and_the_best_is_marked_and_what_overlaps_it(capsule):
     points = rows_of(capsule / "accuracy_calls.csv")
-    svg = (capsule / "accuracy_calls.svg").read_text()
+    svg, pdf = (capsule / "accuracy_calls.svg").read_text(), (capsule / "accuracy_calls.pdf").read_bytes()
     ElementTree.fromstring(svg)
-    pdf = (capsule / "accuracy_calls.pdf").read_bytes()
     for words in ("SWMH, 6 posts per subreddit", "n = 30 texts", *(row["condition"] for row in points)):
         assert words in svg and words.encode() in pdf
-    start = int(re.search(rb"startxref\n(\d+)", pdf)[1])
-    assert pdf[start:].startswith(b"xref") and pdf.endswith(b"%%EOF\n")
+    assert pdf[int(re.search(rb"startxref\n(\d+)", pdf)[1]) :].startswith(b"xref") and pdf.endswith(b"%%EOF\n")
     for place in re.findall(rb"(\d{10}) 00000 n", pdf):
         assert re.match(rb"\d+ 0 obj", pdf[int(place) :])
-
-
-def test_the_best_is_marked_and_what_overlaps_it(capsule):
     table = [row for row in rows_of(capsule / "table.csv") if row["accuracy"]]
     best = max(table, key=lambda row: float(row["accuracy"]))
     for row, mark in zip(table, rows_of(capsule / "best_and_overlap.csv"), strict=True):
         overlap = row["fpr_low"] <= best["fpr_high"] and best["fpr_low"] <= row["fpr_high"]
-        assert mark["best_accuracy"] == str(row is best)
-        assert mark["fpr_overlaps_that_of_the_most_accurate"] == str(overlap)
+        marks = mark["best_accuracy"], mark["fpr_overlaps_that_of_the_most_accurate"]
+        assert marks == (str(row is best), str(overlap))
     assert rf"\textbf{{{best['condition']}}} & " in (capsule / "table.tex").read_text()

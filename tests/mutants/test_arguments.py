@@ -9,33 +9,23 @@ import pytest
 from tests.mutants.__main__ import DECIDING, MODULES, ROOT, chosen, undecorated
 
 
-def test_without_arguments_all_modules_are_tried() -> None:
+def test_modules_are_chosen_by_name_or_all_and_what_is_unknown_is_refused_in_words(capsys):
     assert chosen([]) == (list(MODULES), None)
     assert chosen(["storage/visibility.py", "--sample", "100"]) == (["storage/visibility.py"], 100)
+    for arguments, code in ((["--help"], 0), (["storage/visibility"], 2), (["--all"], 2)):
+        with pytest.raises(SystemExit) as ended:
+            chosen(arguments)
+        said = capsys.readouterr()
+        assert ended.value.code == code and "python -m tests.mutants" in said.out + said.err
+        assert arguments != ["storage/visibility"] or "no tests are named for storage/visibility:" in said.err
 
 
-@pytest.mark.parametrize(("arguments", "code"), [(["--help"], 0), (["storage/visibility"], 2), (["--all"], 2)])
-def test_help_and_what_is_unknown_are_answered_in_words(
-    arguments: list[str], code: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        chosen(arguments)
-    assert ended.value.code == code
-    said = capsys.readouterr()
-    assert "python -m tests.mutants" in said.out + said.err
-    if "storage/visibility" in arguments:
-        assert "no tests are named for storage/visibility:" in said.err
-
-
-def test_every_module_and_test_that_is_named_exists() -> None:
+def test_everything_that_is_named_exists():
     named = {*MODULES, *(test for tests in MODULES.values() for test in tests)}
     assert {path for path in named if not (ROOT / path).exists()} == set()
-
-
-@pytest.mark.parametrize("module", DECIDING)
-def test_every_function_that_is_said_to_decide_is_there(module: str) -> None:
-    tree = ast.parse((ROOT / module).read_text())
-    assert set(DECIDING[module]) <= {each.name for each in tree.body if isinstance(each, ast.FunctionDef)}
+    for module, functions in DECIDING.items():
+        tree = ast.parse((ROOT / module).read_text())
+        assert set(functions) <= {each.name for each in tree.body if isinstance(each, ast.FunctionDef)}, module
 
 
 def test_decorated_functions_are_tried_as_the_same_program_without_decorators() -> None:

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from itertools import product
 
 import pytest
 
@@ -105,6 +104,7 @@ def test_a_text_ends_as_all_ways_through_the_agents_together_say(rule, on_abstai
         walk(pipeline.node(target).target(rule.fallback), chance * here.abstained, misled)
 
     walk("worker", 1.0, misled=False)
+    assert sums["wrong"] <= (chain_bound(pipeline) or 1.0)
     found = whole_way(pipeline, mixes)
     assert found is not None and min(here.abstained for here in known.values()) > 0.01
     assert {**found.ends, "wrong": found.wrong, "calls": found.calls} == pytest.approx(dict(sums))
@@ -122,17 +122,6 @@ def test_a_label_as_probable_as_the_mode_is_no_error_and_what_would_take_long_is
     assert whole_way(votes[301], _every(votes[1], (1.0, 0.0, 0.0))) is None
     with pytest.raises(ValueError, match="adding up to 1"):
         whole_way(votes[1], _every(votes[1], (0.5, 0.5, 0.5)))
-
-
-def test_no_mix_errs_more_than_the_bound_and_all_ends_add_up():
-    pipeline = preset("certified", budget=40)
-    bound = chain_bound(pipeline)
-    assert bound == pytest.approx(0.15) and most_calls(pipeline) == 120
-    assert most_calls(pipeline, read_off=True) == 123  # each agent may be asked for its probabilities first
-    for mixes in product([(0.5, 0.49, 0.01), (0.34, 0.33, 0.33), (0.3, 0.3, 0.4)], repeat=3):
-        found = whole_way(pipeline, dict(zip(AGENTS, mixes, strict=True)))
-        assert found is not None and sum(found.ends.values()) == pytest.approx(1)
-        assert 0 <= found.wrong <= bound
 
 
 def test_the_longest_way_is_the_dearest_and_a_flagged_text_called_safe_is_asked_again():
@@ -153,6 +142,7 @@ def test_calls_bound_and_contract_follow_from_each_agents_own_rule():
         node["rule"] |= {"budget": budget, "delta": delta}
     pipeline = PipelineConfig.model_validate(body)
     assert most_calls(pipeline) == 300 and most_calls(pipeline, flagged=True) == 420
+    assert most_calls(pipeline, read_off=True) == 303  # each agent may be asked for its probabilities first
     assert chain_bound(pipeline) == pytest.approx(0.6)
     wrong = "a label other than the model's most frequent answer: at most {}% in all".format
     assert promises(pipeline).split(" | ") == [f"Algorithm 1: {wrong(delta)}" for delta in (20, 10, 30)]

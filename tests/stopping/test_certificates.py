@@ -148,28 +148,20 @@ def test_a_bound_leaves_room_for_rounding_and_nothing_is_cut_that_need_not_be():
 BUDGET = 14
 
 
-def test_a_level_for_any_wrong_label_is_the_largest_that_keeps_it():
-    contract = Contract(any_wrong=0.2)
-    found = calibrate(contract, BUDGET)
-    assert (found.contract, found.budget, found.levels) == (contract, BUDGET, ())
-    assert found.recompute().keep(contract)
-    assert found.worst == found.recompute().any_wrong.bound <= 0.2
-    level = found.level
-    assert float(f"{level:.{DIGITS}g}") == level
+def test_a_level_is_the_largest_that_keeps_the_contract_and_saying_safe_is_held_to_its_own_bound():
+    plain, pairs = Contract(any_wrong=0.2), tuple(((SAFE, mode), 0.02) for mode in (UNSAFE, ESCALATE))
+    found, strict = (calibrate(each, BUDGET) for each in (plain, Contract(any_wrong=0.2, pairs=pairs)))
+    assert (found.contract, found.budget, found.levels) == (plain, BUDGET, ())
+    assert found.recompute().keep(plain) and found.worst == found.recompute().any_wrong.bound <= 0.2
+    assert float(f"{found.level:.{DIGITS}g}") == found.level
     # The proof steps where a stopping boundary moves: the next level of three digits may still keep it, 1 % more not.
-    assert not worst_errors(pooled(level * 1.01, ()), BUDGET).keep(contract)
-
-
-def test_saying_safe_is_held_to_its_own_bound():
-    contract = Contract(any_wrong=0.2, pairs=(((SAFE, UNSAFE), 0.02), ((SAFE, ESCALATE), 0.02)))
-    found = calibrate(contract, BUDGET)
-    errors = found.recompute()
-    assert errors.keep(contract)
-    assert found.worst_safe == max(errors.pairs[SAFE, mode].bound for mode in (UNSAFE, ESCALATE)) <= 0.02
-    (unsafe, safe), (escalate, other) = found.levels
-    assert (unsafe, escalate) == ((SAFE, UNSAFE), (SAFE, ESCALATE)) and safe == other < found.level
-    other = calibrate(Contract(any_wrong=0.2), BUDGET).level
-    assert found.level >= other, "what safe does not use of the bound is left to the other labels"
+    assert not worst_errors(pooled(found.level * 1.01, ()), BUDGET).keep(plain)
+    errors = strict.recompute()
+    assert errors.keep(strict.contract)
+    assert strict.worst_safe == max(errors.pairs[SAFE, mode].bound for mode in (UNSAFE, ESCALATE)) <= 0.02
+    (unsafe, safe), (escalate, other) = strict.levels
+    assert (unsafe, escalate) == ((SAFE, UNSAFE), (SAFE, ESCALATE)) and safe == other < strict.level
+    assert strict.level >= found.level, "what safe does not use of the bound is left to the other labels"
 
 
 def test_a_contract_that_no_level_keeps_is_said_to_be_so():

@@ -11,10 +11,11 @@ from pages.ui.engine_view import State, node_view
 from screening.evaluation.replay import Record, replay
 from screening.labels import Label, Outcome
 from screening.pipeline.config import RULES, chain
-from screening.pipeline.draws import ScreenedText, decode_draws
+from screening.pipeline.draws import ScreenedText
 from screening.pipeline.engine import Guard, screen
 from screening.pipeline.files import read_pipeline, write_pipeline
 from screening.stopping.rules import NO_DRAW, Draws, Integers, StoppingRule, first_named
+from tests.evaluation.test_replay import Recorded
 
 
 class Streak(StoppingRule):
@@ -34,33 +35,21 @@ class Streak(StoppingRule):
         return first_named(np.where(named, draws[:, : self.budget], NO_DRAW), self.budget)
 
 
-class Recorded:
-    def __init__(self, codes):
-        self.codes, self.asked = codes, []
-
-    async def draw(self, request):
-        self.asked.append(request.count)
-        return decode_draws(self.codes)[request.first : request.first + request.count]
-
-
 @pytest.mark.parametrize(
-    ("codes", "batches", "outcome", "calls"),
+    ("codes", "outcome", "calls"),
     [
-        ("SSUUUU", [4, 2], Outcome.UNSAFE, 6),
-        ("SSSS", [4], Outcome.SAFE, 4),
-        ("SUSUSUSU", [4, 3], Outcome.HUMAN_REVIEW, 7),  # eight calls: after the sixth nothing can be named any more
+        ("SSUUUU", Outcome.UNSAFE, 6),
+        ("SSSS", Outcome.SAFE, 4),
+        ("SUSUSUSU", Outcome.HUMAN_REVIEW, 7),  # eight calls: after the sixth nothing can be named any more
     ],
 )
-async def test_a_rule_of_one_class_runs_live_replayed_and_by_command(
-    monkeypatch, capsys, codes, batches, outcome, calls
-):
+async def test_a_rule_of_one_class_runs_live_replayed_and_by_command(monkeypatch, capsys, codes, outcome, calls):
     monkeypatch.setitem(RULES, "streak", Streak)
     pipeline = read_pipeline(write_pipeline(chain("streaks", Streak(budget=8), "human_review")))
     assert pipeline.nodes[0].rule == Streak(budget=8)
 
-    source = Recorded(codes)
-    live = await screen(ScreenedText(text="a text"), Guard(), pipeline, source)
-    assert (live.outcome, live.delta, live.calls, source.asked) == (outcome, None, calls, batches)
+    live = await screen(ScreenedText(text="a text"), Guard(), pipeline, Recorded({"worker": codes}))
+    assert (live.outcome, live.delta, live.calls) == (outcome, None, calls)
 
     replayed = replay(pipeline, Record.from_codes({"worker": [codes]}))
     assert replayed.outcomes() == [outcome] and replayed.total_calls[0] == min(calls, 6)
