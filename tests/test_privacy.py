@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
+from pydantic import ValidationError
 from sqlalchemy import insert, select
 from sqlalchemy.exc import DBAPIError
 
@@ -81,9 +82,16 @@ def texts(tmp_path: Path) -> Path:
     return file
 
 
-def _screen(file: Path, tmp_path: Path, *options: str) -> int:
-    kept = f"sqlite:///{tmp_path}/kept.db"
-    return main(["screen", str(file), "--out", str(tmp_path / "results.jsonl"), "--database", kept, *options])
+def _screen(file: Path, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, list[str]]:
+    """Screen it, with nothing told on the way; the exit code, and the texts that came in."""
+    kept, out = f"sqlite:///{file.parent}/kept.db", str(file.parent / "results.jsonl")
+    code = main(["screen", str(file), "--out", out, "--database", kept, *options])
+    require_silent("output", *capsys.readouterr())
+    with closing(Database(kept)) as db:
+        if code == 2:
+            return code, []
+        require_silent("tables", *facts(db))
+        return code, db.values(select(cases.c.text))
 
 
 def facts(db: Database) -> list[str]:
@@ -107,16 +115,13 @@ def facts(db: Database) -> list[str]:
     ids=["answers repeat the text", "passing faults", "no answer at all", "redirect"],
 )
 def test_a_screening_through_the_real_library_tells_nothing(
-    texts: Path, tmp_path: Path, stub: StartStub, plan: StubPlan, every_log: pytest.LogCaptureFixture,
+    texts: Path, stub: StartStub, plan: StubPlan, every_log: pytest.LogCaptureFixture,
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setenv("ANTHROPIC_LOG", "debug")
     server = stub(plan)
-    assert _screen(texts, tmp_path, "--sampler", "anthropic", "--patience", "2") in (0, 3)
-    require_silent("output", *capsys.readouterr())
-    with closing(Database(f"sqlite:///{tmp_path}/kept.db")) as db:
-        require_silent("tables", *facts(db))
-        assert WORD in str(db.values(select(cases.c.text))), "the canary never came in"
+    code, came = _screen(texts, capsys, "--sampler", "anthropic", "--patience", "2")
+    assert code in (0, 3) and WORD in str(came), "the canary never came in"
     require_silent("headers", *server.counters.headers)
     assert WORD in str(server.counters.bodies), "the text was never sent"
     assert every_log.records, "nothing was logged"
@@ -167,13 +172,9 @@ def test_a_file_refused_or_a_row_rejected_does_not_tell_its_text(
 ) -> None:
     file = tmp_path / name
     file.write_text(FILES[name], encoding="utf-8")
-    code = _screen(file, tmp_path)
+    code, _ = _screen(file, capsys)
     assert code in (0, 2, 4)
-    require_silent("output", *capsys.readouterr())
-    if code != 2:
-        with closing(Database(f"sqlite:///{tmp_path}/kept.db")) as db:
-            require_silent("tables", *facts(db))
-    else:
+    if code == 2:
         with pytest.raises(FileRefused) as refused:
             list(read_table(file, name).rows())
         require_silent("exception", everything_of(refused.value))
@@ -203,7 +204,7 @@ def test_a_worker_tells_nothing_of_what_it_screens(
     db.close()
 
 
-def test_what_reviewers_write_and_read_is_not_in_the_audit_log(
+def test_what_reviewers_write_and_read_is_in_no_refusal_and_not_in_the_audit_log(
     db: Database, every_log: pytest.LogCaptureFixture
 ) -> None:
     register(db, ANN, SENIOR)
@@ -220,6 +221,10 @@ def test_what_reviewers_write_and_read_is_not_in_the_audit_log(
     with pytest.raises(ValueError, match="identifiers, not text") as refused, db.write() as conn:
         append(conn, ANN.at(NOW), "noted", None, {"note": f"{WORD} " * 20})
     require_silent("exception", everything_of(refused.value))
+    for fields in ({"label": WORD}, {"note": WORD * 400}, {"note": [WORD]}, {"disposition": WORD}):
+        with pytest.raises(ValidationError) as invalid:
+            form(**{"label": "unsafe"} | fields)
+        require_silent("exception", everything_of(invalid.value))
 
 
 def test_a_failing_database_does_not_tell_the_values(db: Database, every_log: pytest.LogCaptureFixture) -> None:

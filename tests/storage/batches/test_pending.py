@@ -16,15 +16,7 @@ from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.review.policy import Forbidden
 from screening.text.received import receive
 from storage.batches import batches, pending, single_texts
-from storage.batches.batch_state import (
-    BatchCancelled,
-    BatchState,
-    Caps,
-    UnknownBatch,
-    batch_row,
-    standing,
-    standings,
-)
+from storage.batches.batch_state import BatchCancelled, BatchState, Caps, UnknownBatch, batch_row, standing, standings
 from storage.batches.batches import progress
 from storage.batches.counts import UNPRICED_AT_FIRST, Totals
 from storage.batches.intake import add_rows

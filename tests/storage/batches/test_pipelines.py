@@ -50,10 +50,7 @@ def test_the_version_in_force_is_chosen_with_a_reason_or_a_comparison_by_an_admi
     assert again.reason == "half the price" and pipelines.active_version(db) == pipelines.get_version(db, "ours", 2)
     pipelines.activate(db, ADMIN.at(NOW + MINUTE), "ours", 1, "", {"escalation": 0.1})  # an old one is taken up again
     activations = [(one.number, one.comparison) for one in pipelines.list_activations(db, ANN)]
-    assert activations == [
-        (1, {"escalation": 0.1}),
-        (2, None),
-    ]
+    assert activations == [(1, {"escalation": 0.1}), (2, None)]
     assert pipelines.active_version(db) == pipelines.get_version(db, "ours", 1)
     told = [(event.action, event.subject, event.actor) for event in events(db, ADMIN, limit=3)]
     assert told == [("pipeline_activated", f"ours/{number}", "ada") for number in (1, 2)] + [

@@ -31,18 +31,7 @@ from storage.research.corrected_labels import export_corrected_labels
 from storage.review.worklist import request_second_looks
 from storage.schema import batches, screenings
 from tests.databases import write
-from tests.storage.batch_of import (
-    CONFIGURATION,
-    LATER,
-    NOW,
-    batch,
-    commit,
-    commit_run,
-    decide,
-    run,
-    screening,
-    waiting,
-)
+from tests.storage.batch_of import CONFIGURATION, LATER, NOW, batch, commit, commit_run, decide, run, screening, waiting
 from tests.storage.inbox_cases import ADMIN, ANN, RESEARCHER, SENIOR
 from tests.storage.statements import statements
 
